@@ -1,0 +1,4 @@
+//! Neighbourhood discovery (RFC 6130), sans-IO
+#![no_std]
+#![forbid(unsafe_code)]
+
