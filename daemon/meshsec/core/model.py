@@ -1,0 +1,185 @@
+"""The values that the core, the adapters and the agent exchange. All are frozen and hashable.
+
+Addresses are ``ipaddress`` objects, times are seconds on the monotonic clock (float), durations are seconds.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+
+
+class EspGround(StrEnum):
+    """Where ESP runs: in the kernel (transport mode) or in charon's kernel-libipsec (tunnel mode over a TUN device)."""
+
+    KERNEL = "kernel"
+    LIBIPSEC = "libipsec"
+
+
+class DataPlane(StrEnum):
+    """What carries user data between this node and a peer."""
+
+    IPSEC = "ipsec"
+    OVERLAY = "overlay"
+    PLAIN = "plain"
+
+
+class UnknownNodes(StrEnum):
+    """What happens to user data from and to mesh addresses that no card speaks for."""
+
+    DROP = "drop"
+    ALLOW = "allow"
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """The public half of a node: what a person passes on (docs/card.md)."""
+
+    name: str
+    public_key: bytes
+    """Ed25519 public key, 32 octets (RFC 8032)."""
+    address: IPv6Address
+    """The self-certifying ``fc..`` address, derived from the key."""
+    locator: IPv6Address
+    """The same address with the first octet 0xfd: where IKE runs when ESP is in user space."""
+    fingerprint: bytes
+    """SHA-256 of the public key, 32 octets: orders the ends of a pair (the lower initiates)."""
+    ipv4: IPv4Address | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """A node whose card is trusted. ``name`` is the local name: the card file's stem, unique on this node."""
+
+    name: str
+    card: Card
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One route of the routing daemon that the kernel has."""
+
+    destination: Network
+    next_hop: Address
+    interface: str
+    hops: int
+    metric: int
+    last_hop: Address | None = None
+    originator: Address | None = None
+    decided_at: float | None = None
+    """When the routing daemon decided on it (monotonic seconds), where it tells."""
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """A 1-hop neighbour (RFC 6130, section 8)."""
+
+    originator: Address
+    symmetric: bool
+    metric_in: int | None = None
+    metric_out: int | None = None
+    is_mpr: bool = False
+    """We selected it as a routing or flooding MPR."""
+    selected_us: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A directed link between two routers as the topology set knows it (RFC 7181, section 10)."""
+
+    source: Address
+    target: Address
+    metric: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChildSa:
+    """A CHILD_SA as the IKE daemon or the kernel reports it."""
+
+    name: str
+    state: str
+    mode: str
+    spi_in: str
+    spi_out: str
+    encryption: str
+    installed_at: float
+    bytes_in: int = 0
+    bytes_out: int = 0
+    packets_in: int = 0
+    packets_out: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class IkeSa:
+    """An IKE_SA as the IKE daemon reports it. ``peer`` is the connection's name, which is the peer's name."""
+
+    unique_id: str
+    peer: str
+    state: str
+    initiator: bool
+    """True when this node initiated it."""
+    spi_initiator: str
+    spi_responder: str
+    established_at: float | None = None
+    children: tuple[ChildSa, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ChildSpec:
+    """A CHILD_SA to configure (RFC 7296, section 1.3)."""
+
+    name: str
+    mode: str
+    """``transport`` or ``tunnel``."""
+    local_ts: tuple[Network, ...]
+    remote_ts: tuple[Network, ...]
+    esp_proposals: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionSpec:
+    """Everything the IKE daemon is told about one peer. Equal specs are the same configuration."""
+
+    name: str
+    local_address: IPv6Address
+    remote_address: IPv6Address
+    local_id: IPv6Address
+    remote_id: IPv6Address
+    local_public_key: bytes
+    remote_public_key: bytes
+    ike_proposals: tuple[str, ...]
+    children: tuple[ChildSpec, ...]
+    encapsulate: bool
+    """Force UDP encapsulation (RFC 3948), as kernel-libipsec needs."""
+    ike_rekey_time: int
+    child_rekey_time: int
+    """Seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class RulesSpec:
+    """The fail-closed rules: complete, so that one transaction replaces what stood before."""
+
+    ground: EspGround
+    protected: frozenset[Address]
+    """Addresses of peers that user data may reach only through IPsec."""
+    locators: frozenset[IPv6Address]
+    """Peers' locators: nothing but IKE and ESP-in-UDP passes."""
+    mesh_prefixes: tuple[Network, ...]
+    """What counts as a mesh address (fc00::/7 and the configured IPv4 mesh prefix)."""
+    unknown_nodes: UnknownNodes
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What the outside reports: the IKE daemon's connections and SAs, and the rules that stand."""
+
+    ike_sas: Mapping[str, tuple[IkeSa, ...]] = field(default_factory=dict)
+    """By peer name."""
+    connections: Mapping[str, ConnectionSpec | None] = field(default_factory=dict)
+    """By name; None when the connection is loaded with contents unknown to us (after a restart of meshsecd)."""
+    key_loaded: bool = False
+    rules: RulesSpec | None = None
