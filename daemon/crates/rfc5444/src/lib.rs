@@ -1,4 +1,41 @@
-//! RFC 5444 packets, RFC 5497 time and RFC 7181 metric values
+//! The generalised MANET packet and message format (RFC 5444), the time
+//! values of RFC 5497 and the metric values of RFC 7181.
+//!
+//! The octets of a packet are turned once, at the edge, into typed values in
+//! which every address carries its own TLVs; index ranges, multi-value TLVs
+//! and address compression exist only inside the codec.
+//!
+//! # Contract
+//!
+//! Decoding never panics, whatever the octets, and allocates no more than a
+//! fixed multiple of the input's size (see [`MAX_EXPANSION`] and
+//! [`MAX_MESSAGE_ENTRIES`]).
+//! Encoding is deterministic: equal values give equal octets.
+//!
+//! A router receives with [`PacketView`], which keeps one malformed message
+//! from spoiling its neighbours and lets a message be forwarded octet by
+//! octet, and sends with [`Message::encode`] and [`PacketWriter`].
+//! [`Packet`] is the all-or-nothing form of the same.
 #![no_std]
 #![forbid(unsafe_code)]
 
+extern crate alloc;
+
+mod decode;
+mod encode;
+mod error;
+pub mod iana;
+pub mod metric;
+mod model;
+mod prefix;
+pub mod time;
+mod view;
+mod writer;
+
+pub use decode::{MAX_EXPANSION, MAX_MESSAGE_ENTRIES};
+pub use error::{DecodeCause, DecodeError, EncodeError};
+pub use metric::Metric;
+pub use model::{AddressEntry, Message, Packet, Tlv};
+pub use prefix::{ParsePrefixError, Prefix};
+pub use view::{forward_copy, MessageHeader, Messages, PacketView, RawMessage};
+pub use writer::PacketWriter;

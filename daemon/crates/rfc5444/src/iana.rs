@@ -1,0 +1,154 @@
+//! Numbers assigned by IANA or fixed by an RFC, and nothing else.
+
+use core::net::{Ipv4Addr, Ipv6Addr};
+
+/// UDP port "manet" (RFC 5498).
+pub const MANET_PORT: u16 = 269;
+/// IP protocol "manet" (RFC 5498).
+pub const MANET_PROTOCOL: u8 = 138;
+/// IPv4 multicast group LL-MANET-Routers (RFC 5498).
+pub const LL_MANET_ROUTERS_V4: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 109);
+/// IPv6 multicast group LL-MANET-Routers (RFC 5498).
+pub const LL_MANET_ROUTERS_V6: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 0x6d);
+
+/// Message types.
+pub mod message {
+    /// HELLO (RFC 6130).
+    pub const HELLO: u8 = 0;
+    /// Topology control (RFC 7181).
+    pub const TC: u8 = 1;
+}
+
+/// Packet TLV types (RFC 7182).
+pub mod packet_tlv {
+    /// Integrity check value.
+    pub const ICV: u8 = 5;
+    /// Timestamp.
+    pub const TIMESTAMP: u8 = 6;
+}
+
+/// Message TLV types.
+pub mod message_tlv {
+    /// Interval until the next message of this type (RFC 5497).
+    pub const INTERVAL_TIME: u8 = 0;
+    /// How long the content stays valid (RFC 5497).
+    pub const VALIDITY_TIME: u8 = 1;
+    /// Integrity check value (RFC 7182).
+    pub const ICV: u8 = 5;
+    /// Timestamp (RFC 7182).
+    pub const TIMESTAMP: u8 = 6;
+    /// Willingness to be a flooding and a routing MPR (RFC 7181).
+    pub const MPR_WILLING: u8 = 7;
+    /// Content sequence number (RFC 7181).
+    pub const CONT_SEQ_NUM: u8 = 8;
+}
+
+/// Type extensions of the CONT_SEQ_NUM message TLV (RFC 7181, section 24.3).
+pub mod cont_seq_num {
+    /// The message tells the whole of the originator's advertised content.
+    pub const COMPLETE: u8 = 0;
+    /// The message tells a part of it.
+    pub const INCOMPLETE: u8 = 1;
+}
+
+/// Address block TLV types.
+pub mod address_tlv {
+    /// Interval until the next message with the address (RFC 5497).
+    pub const INTERVAL_TIME: u8 = 0;
+    /// How long the address stays valid (RFC 5497).
+    pub const VALIDITY_TIME: u8 = 1;
+    /// The address is of an interface of the sender (RFC 6130).
+    pub const LOCAL_IF: u8 = 2;
+    /// State of the link to the address (RFC 6130).
+    pub const LINK_STATUS: u8 = 3;
+    /// State of the neighbour by any link (RFC 6130).
+    pub const OTHER_NEIGHB: u8 = 4;
+    /// Integrity check value (RFC 7182).
+    pub const ICV: u8 = 5;
+    /// Timestamp (RFC 7182).
+    pub const TIMESTAMP: u8 = 6;
+    /// Link and neighbour metrics (RFC 7181).
+    pub const LINK_METRIC: u8 = 7;
+    /// The neighbour is a multipoint relay of the sender (RFC 7181).
+    pub const MPR: u8 = 8;
+    /// The kind of a neighbour's address in a TC (RFC 7181).
+    pub const NBR_ADDR_TYPE: u8 = 9;
+    /// An attached network, the value is its distance (RFC 7181).
+    pub const GATEWAY: u8 = 10;
+}
+
+/// Values of LOCAL_IF (RFC 6130, section 18.4; RFC 7188, section 6).
+pub mod local_if {
+    /// The interface from which the message is sent.
+    pub const THIS_IF: u8 = 0;
+    /// Another interface of the sender.
+    pub const OTHER_IF: u8 = 1;
+    /// Not specified.
+    pub const UNSPEC_IF: u8 = 255;
+}
+
+/// Values of LINK_STATUS (RFC 6130, section 18.4; RFC 7188, section 6).
+pub mod link_status {
+    /// The link is lost.
+    pub const LOST: u8 = 0;
+    /// The link works in both directions.
+    pub const SYMMETRIC: u8 = 1;
+    /// The sender hears the address.
+    pub const HEARD: u8 = 2;
+    /// Not specified.
+    pub const UNSPECIFIED: u8 = 255;
+}
+
+/// Values of OTHER_NEIGHB (RFC 6130, section 18.4; RFC 7188, section 6).
+pub mod other_neighb {
+    /// No link to the neighbour is symmetric any more.
+    pub const LOST: u8 = 0;
+    /// Some link to the neighbour is symmetric.
+    pub const SYMMETRIC: u8 = 1;
+    /// Not specified.
+    pub const UNSPECIFIED: u8 = 255;
+}
+
+/// Flags of LINK_METRIC, a value of 16 bits: 4 flags and a metric code of 12 (RFC 7181, section 13.2).
+pub mod link_metric {
+    /// The metric of the link from the address.
+    pub const INCOMING_LINK: u16 = 0x8000;
+    /// The metric of the link to the address.
+    pub const OUTGOING_LINK: u16 = 0x4000;
+    /// The metric from the neighbour, by its best link.
+    pub const INCOMING_NEIGHBOR: u16 = 0x2000;
+    /// The metric to the neighbour, by its best link.
+    pub const OUTGOING_NEIGHBOR: u16 = 0x1000;
+    /// The bits of the metric code, see [`crate::metric`].
+    pub const CODE: u16 = 0x0fff;
+}
+
+/// Values of MPR (RFC 7181, section 13.2).
+pub mod mpr {
+    /// A flooding MPR only.
+    pub const FLOODING: u8 = 1;
+    /// A routing MPR only.
+    pub const ROUTING: u8 = 2;
+    /// Both.
+    pub const FLOOD_ROUTE: u8 = 3;
+}
+
+/// Values of NBR_ADDR_TYPE (RFC 7181, section 13.2).
+pub mod nbr_addr_type {
+    /// The neighbour's originator address.
+    pub const ORIGINATOR: u8 = 1;
+    /// An address that packets may be sent to.
+    pub const ROUTABLE: u8 = 2;
+    /// Both.
+    pub const ROUTABLE_ORIG: u8 = 3;
+}
+
+/// Willingness, each nibble of MPR_WILLING (RFC 7181, section 5.3).
+pub mod willingness {
+    /// Never an MPR.
+    pub const NEVER: u8 = 0;
+    /// Neither eager nor loath.
+    pub const DEFAULT: u8 = 7;
+    /// Always an MPR.
+    pub const ALWAYS: u8 = 15;
+}
