@@ -1,0 +1,105 @@
+# `make` lists the targets. Everything is built under build/, daemon/target/ and .venv/.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+NODES ?= 3
+KEEP ?=
+SECONDS_PER_FUZZ_TARGET ?= 60
+
+BIN := .venv/bin
+CARGO_ARGUMENTS := --manifest-path daemon/Cargo.toml
+STAMPS := build/stamps
+TARGET_DIR := $(or $(CARGO_TARGET_DIR),daemon/target)
+
+.PHONY: help setup build check lint lint-python lint-rust unit unit-python unit-rust test scenarios demo fuzz bench \
+	advisories docs install clean lock
+
+help: ## list the targets
+	@sed -nE 's/^([a-z%-]+):[^#]*## (.*)/  make \1|\2/p' Makefile | column -t -s'|'
+
+# --- set-up and build ---
+
+setup: $(STAMPS)/system $(STAMPS)/python ## install what is missing: Debian packages, Rust, the Python environment
+
+$(STAMPS)/system: tools/setup
+	@mkdir -p $(@D)
+	@tools/setup system
+	@touch $@
+
+$(STAMPS)/python: $(STAMPS)/system daemon/requirements-dev.lock daemon/pyproject.toml
+	@tools/setup python
+	@touch $@
+
+$(STAMPS)/deny: $(STAMPS)/system tools/setup
+	@tools/setup deny
+	@touch $@
+
+build: $(STAMPS)/system ## compile olsrv2d (release) into build/bin
+	@mkdir -p build/bin
+	cargo build $(CARGO_ARGUMENTS) --release --locked --package olsrv2d
+	@install -m 0755 $(TARGET_DIR)/release/olsrv2d build/bin/olsrv2d
+
+# --- proofs ---
+
+check: lint unit ## linters, types, import contracts, licences and unit tests of both languages
+
+lint: lint-python lint-rust ## ruff, mypy --strict, import contracts, rustfmt, clippy, no_std proof, cargo deny
+
+lint-python: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+lint-rust: setup $(STAMPS)/deny
+	cargo fmt --all $(CARGO_ARGUMENTS) --check
+	cargo clippy $(CARGO_ARGUMENTS) --workspace --all-targets --locked -- -D warnings
+	tools/check-no-std
+	cargo deny $(CARGO_ARGUMENTS) --offline check --config deny.toml bans licenses sources
+
+unit: unit-python unit-rust ## unit tests of both languages
+
+unit-python: setup
+	$(BIN)/pytest daemon/tests
+
+unit-rust: setup
+	cargo test $(CARGO_ARGUMENTS) --workspace --locked --quiet
+
+test: check scenarios ## everything: check, then scenarios and interoperation on the wire (root)
+
+scenarios: setup build ## claims proved on the wire, in network namespaces (root)
+	$(BIN)/pytest tests/scenarios tests/interop
+
+advisories: $(STAMPS)/deny ## known vulnerabilities of the Rust dependencies (fetches the advisory database)
+	cargo deny $(CARGO_ARGUMENTS) check --config deny.toml advisories
+
+# --- the job itself ---
+
+demo: setup build ## three nodes in a line protect themselves (root; NODES=n, KEEP=1 leaves it running)
+	$(BIN)/python -m tests.demo --nodes $(NODES) $(if $(KEEP),--keep)
+
+fuzz: setup ## feed the packet parsers with mutated input for a bounded time
+	daemon/fuzz/run $(SECONDS_PER_FUZZ_TARGET)
+
+bench: $(patsubst rt/bench_%.py,bench-%,$(wildcard rt/bench_*.py)) ## all benchmarks (QUICK=1: few samples), into build/bench
+
+bench-%: setup build ## one benchmark: `make bench-NAME` runs rt/bench_NAME.py
+	$(BIN)/python -m rt.bench_$*
+
+# --- for users and packagers ---
+
+docs: setup ## man pages and shell completions from the commands' own help
+	$(BIN)/python -m meshsec.cli.docs build
+
+install: build docs ## install below $(DESTDIR)$(PREFIX)
+	PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' tools/install
+
+lock: setup ## renew the Python lock files (needs uv on PATH)
+	tools/lock
+
+clean: ## remove everything that was built
+	rm -rf build .venv daemon/target
