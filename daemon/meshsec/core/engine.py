@@ -3,10 +3,11 @@
 Theory of operation: docs/architecture.md, "How the core decides".
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from meshsec.core.model import Address, ConnectionSpec, IkeSa, Network, Observed, Peer, Route, RulesSpec
+from meshsec.core.model import Card, ConnectionSpec, EspGround, IkeSa, Network, Observed, Peer, Route, RulesSpec
+from meshsec.core.policy import Policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,17 @@ class RulesObserved:
     rules: RulesSpec | None
 
 
+@dataclass(frozen=True, slots=True)
+class NegotiationTimed:
+    """How long each phase of a peer's IKE_SA set-up took, in seconds, where the IKE daemon tells."""
+
+    peer: str
+    ike_sa_init: float | None = None
+    ike_auth: float | None = None
+    child: float | None = None
+    """CREATE_CHILD_SA; None when the only CHILD_SA came with IKE_AUTH (RFC 7296, section 1.2)."""
+
+
 Event = (
     PeerSet
     | PeerRemoved
@@ -103,6 +115,7 @@ Event = (
     | SasObserved
     | ActionDone
     | RulesObserved
+    | NegotiationTimed
 )
 
 
@@ -153,4 +166,39 @@ class Terminate:
 
 Action = ApplyRules | LoadKey | LoadConnection | UnloadConnection | Initiate | Terminate
 
-__all__ = ["Action", "Address", "Event"]
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """One action of the plan: why, and when (monotonic seconds; None: as soon as what it waits for is there)."""
+
+    action: Action
+    why: str
+    at: float | None = None
+
+
+class Engine:
+    """Decides incrementally: the cost of an event grows with the number of peers that it touches."""
+
+    def __init__(self, node: Card, ground: EspGround, policy: Policy, random: Callable[[], float]) -> None:
+        """``random`` gives floats in [0, 1) for the jitters."""
+        raise NotImplementedError
+
+    def handle(self, now: float, event: Event) -> None:
+        """Take in one event. Decisions follow with the next ``poll_*``, so a burst of events is decided on once."""
+        raise NotImplementedError
+
+    def handle_timeout(self, now: float) -> None:
+        """Call at or after the time that ``poll_timeout`` gave; calls without need are harmless."""
+        raise NotImplementedError
+
+    def poll_timeout(self) -> float | None:
+        """When to call ``handle_timeout``; None: not before the next event."""
+        raise NotImplementedError
+
+    def poll_actions(self) -> list[Action]:
+        """What to do now, in this order; each is carried out once and answered by one ``ActionDone``."""
+        raise NotImplementedError
+
+    def plan(self, now: float) -> list[Planned]:
+        """What the engine would do from here and why. Changes nothing."""
+        raise NotImplementedError
