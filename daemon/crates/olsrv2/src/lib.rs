@@ -1,4 +1,22 @@
-//! OLSRv2 (RFC 7181), sans-IO
+//! OLSRv2 (RFC 7181), sans-IO.
+//!
+//! [`Router`] takes packets, interface events and the time, and gives packets
+//! to send, changes of its information bases and the time of its next timer.
 #![no_std]
 #![forbid(unsafe_code)]
 
+extern crate alloc;
+
+mod config;
+mod event;
+mod router;
+mod view;
+
+pub use config::{Attached, Config, Limits, Timing};
+pub use event::{Counters, Event, InterfaceEvent, Transmit};
+pub use nhdp::{Family, InterfaceId, LinkStatus, Time};
+pub use rfc5444::{Metric, Prefix};
+pub use router::Router;
+pub use view::{
+    AttachedView, EdgeView, InterfaceView, LinkView, NeighbourView, NodeView, RouteView, TwoHopView,
+};
