@@ -38,12 +38,12 @@ pub enum DecodeCause {
     AddressCount,
     /// Address block flags that exclude each other (section 5.3).
     AddressFlags,
-    /// A head or tail of length 0, or both together longer than an address (section 5.3).
+    /// A head and tail that together are longer than an address (section 5.3).
     HeadTailLength,
     /// A prefix length longer than the address (section 5.3).
     PrefixLength,
     /// More addresses, TLVs and value octets than [`crate::MAX_EXPANSION`] and
-    /// [`crate::MAX_MESSAGE_ENTRIES`] allow; the value is the number allowed.
+    /// [`crate::MAX_ENTRIES`] allow; the value is the number allowed.
     Expansion,
 }
 
@@ -63,6 +63,22 @@ pub enum EncodeError {
     TlvBlockTooLong(usize),
     /// A message of more than 65535 octets; the number of octets.
     MessageTooLong(usize),
+}
+
+impl DecodeError {
+    pub(crate) fn new(cause: DecodeCause, offset: usize, value: usize) -> Self {
+        Self {
+            cause,
+            offset,
+            value,
+        }
+    }
+
+    /// The same error seen from `start` octets further ahead.
+    pub(crate) fn shifted(mut self, start: usize) -> Self {
+        self.offset += start;
+        self
+    }
 }
 
 impl fmt::Display for DecodeError {

@@ -43,7 +43,7 @@ pub mod message_tlv {
     pub const CONT_SEQ_NUM: u8 = 8;
 }
 
-/// Type extensions of the CONT_SEQ_NUM message TLV (RFC 7181, section 24.3).
+/// Type extensions of the CONT_SEQ_NUM message TLV (RFC 7181, section 24.4).
 pub mod cont_seq_num {
     /// The message tells the whole of the originator's advertised content.
     pub const COMPLETE: u8 = 0;
@@ -77,17 +77,17 @@ pub mod address_tlv {
     pub const GATEWAY: u8 = 10;
 }
 
-/// Values of LOCAL_IF (RFC 6130, section 18.4; RFC 7188, section 6).
+/// Values of LOCAL_IF (RFC 7188, section 5.1).
 pub mod local_if {
     /// The interface from which the message is sent.
     pub const THIS_IF: u8 = 0;
     /// Another interface of the sender.
     pub const OTHER_IF: u8 = 1;
     /// Not specified.
-    pub const UNSPEC_IF: u8 = 255;
+    pub const UNSPECIFIED: u8 = 255;
 }
 
-/// Values of LINK_STATUS (RFC 6130, section 18.4; RFC 7188, section 6).
+/// Values of LINK_STATUS (RFC 7188, section 5.2).
 pub mod link_status {
     /// The link is lost.
     pub const LOST: u8 = 0;
@@ -99,7 +99,7 @@ pub mod link_status {
     pub const UNSPECIFIED: u8 = 255;
 }
 
-/// Values of OTHER_NEIGHB (RFC 6130, section 18.4; RFC 7188, section 6).
+/// Values of OTHER_NEIGHB (RFC 7188, section 5.3).
 pub mod other_neighb {
     /// No link to the neighbour is symmetric any more.
     pub const LOST: u8 = 0;
@@ -109,7 +109,7 @@ pub mod other_neighb {
     pub const UNSPECIFIED: u8 = 255;
 }
 
-/// Flags of LINK_METRIC, a value of 16 bits: 4 flags and a metric code of 12 (RFC 7181, section 13.2).
+/// Flags of LINK_METRIC, a value of 16 bits: 4 flags and a metric code of 12 (RFC 7181, section 13.3.2).
 pub mod link_metric {
     /// The metric of the link from the address.
     pub const INCOMING_LINK: u16 = 0x8000;
@@ -123,7 +123,7 @@ pub mod link_metric {
     pub const CODE: u16 = 0x0fff;
 }
 
-/// Values of MPR (RFC 7181, section 13.2).
+/// Bits of MPR (RFC 7188, section 5.4).
 pub mod mpr {
     /// A flooding MPR only.
     pub const FLOODING: u8 = 1;
@@ -133,7 +133,7 @@ pub mod mpr {
     pub const FLOOD_ROUTE: u8 = 3;
 }
 
-/// Values of NBR_ADDR_TYPE (RFC 7181, section 13.2).
+/// Bits of NBR_ADDR_TYPE (RFC 7188, section 5.5).
 pub mod nbr_addr_type {
     /// The neighbour's originator address.
     pub const ORIGINATOR: u8 = 1;
@@ -151,4 +151,60 @@ pub mod willingness {
     pub const DEFAULT: u8 = 7;
     /// Always an MPR.
     pub const ALWAYS: u8 = 15;
+}
+
+/// Type extensions of ICV (RFC 7182, sections 13.5, 13.7 and 13.9).
+pub mod icv {
+    /// The value is the ICV; what it is, the deployment knows (section 11).
+    pub const BASIC: u8 = 0;
+    /// With hash function, cryptographic function and key identifier (section 12).
+    pub const HASH_AND_CRYPTO: u8 = 1;
+    /// As before, and the ICV covers the source address of the datagram (section 12).
+    pub const HASH_AND_CRYPTO_WITH_SOURCE: u8 = 2;
+}
+
+/// Type extensions of TIMESTAMP (RFC 7182, sections 13.6, 13.8 and 13.10).
+pub mod timestamp {
+    /// Unsigned, of any length; the protocol says what it counts.
+    pub const UNSIGNED: u8 = 0;
+    /// 32 bits: POSIX time.
+    pub const POSIX: u8 = 1;
+    /// NTP timestamp format.
+    pub const NTP: u8 = 2;
+    /// Of any length and without order, for instance random.
+    pub const SIGNED: u8 = 3;
+}
+
+/// Hash functions of ICV (RFC 7182, section 13.11).
+pub mod hash_function {
+    /// The identity function.
+    pub const NONE: u8 = 0;
+    /// SHA-1.
+    pub const SHA_1: u8 = 1;
+    /// SHA-224.
+    pub const SHA_224: u8 = 2;
+    /// SHA-256.
+    pub const SHA_256: u8 = 3;
+    /// SHA-384.
+    pub const SHA_384: u8 = 4;
+    /// SHA-512.
+    pub const SHA_512: u8 = 5;
+}
+
+/// Cryptographic functions of ICV (RFC 7182, section 13.12).
+pub mod cryptographic_function {
+    /// The identity function.
+    pub const NONE: u8 = 0;
+    /// RSA.
+    pub const RSA: u8 = 1;
+    /// DSA.
+    pub const DSA: u8 = 2;
+    /// HMAC.
+    pub const HMAC: u8 = 3;
+    /// Triple DES.
+    pub const TRIPLE_DES: u8 = 4;
+    /// AES.
+    pub const AES: u8 = 5;
+    /// ECDSA.
+    pub const ECDSA: u8 = 6;
 }

@@ -9,7 +9,7 @@
 //!
 //! Decoding never panics, whatever the octets, and allocates no more than a
 //! fixed multiple of the input's size (see [`MAX_EXPANSION`] and
-//! [`MAX_MESSAGE_ENTRIES`]).
+//! [`MAX_ENTRIES`]).
 //! Encoding is deterministic: equal values give equal octets.
 //!
 //! A router receives with [`PacketView`], which keeps one malformed message
@@ -30,9 +30,10 @@ mod model;
 mod prefix;
 pub mod time;
 mod view;
+mod wire;
 mod writer;
 
-pub use decode::{MAX_EXPANSION, MAX_MESSAGE_ENTRIES};
+pub use decode::{MAX_ENTRIES, MAX_EXPANSION};
 pub use error::{DecodeCause, DecodeError, EncodeError};
 pub use metric::Metric;
 pub use model::{AddressEntry, Message, Packet, Tlv};

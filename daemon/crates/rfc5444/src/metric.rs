@@ -1,4 +1,7 @@
 //! Link metric values of 12 bits (RFC 7181, section 6.2).
+//!
+//! The low 8 bits are the mantissa a and the high 4 bits the exponent b of
+//! (257 + a) * 2^b - 256.
 
 /// A link metric: 1 to 16776960.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,12 +30,14 @@ impl Metric {
 
 /// The 12-bit code of the smallest representable metric that is not smaller than `metric`.
 pub fn compress(metric: Metric) -> u16 {
-    let _ = metric;
-    unimplemented!()
+    let shifted = metric.0 + 256;
+    let exponent = shifted.next_power_of_two().ilog2().saturating_sub(9);
+    let mantissa = shifted.div_ceil(1 << exponent) - 257;
+    (exponent << 8 | mantissa) as u16
 }
 
 /// The metric of a code; the four high bits, the flags of a LINK_METRIC TLV, are ignored.
 pub fn decompress(code: u16) -> Metric {
-    let _ = code;
-    unimplemented!()
+    let (exponent, mantissa) = (code >> 8 & 0xf, u32::from(code & 0xff));
+    Metric(((257 + mantissa) << exponent) - 256)
 }

@@ -42,7 +42,8 @@ pub struct Message {
 pub struct AddressEntry {
     /// The address with its prefix length.
     pub prefix: Prefix,
-    /// The TLVs of this address, in the order in which they travel.
+    /// The TLVs of this address. Decoding orders them by type and type
+    /// extension; those of the same full type stay in the order in which they travel.
     pub tlvs: Vec<Tlv>,
 }
 

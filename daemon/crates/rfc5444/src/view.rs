@@ -1,28 +1,33 @@
 //! A received packet, message by message.
 //!
-//! A message that cannot be decoded, or whose type is unknown, must still be
-//! forwarded unchanged (RFC 7181, section 14) and must not spoil the messages
-//! beside it.
+//! A message of unknown type must still be forwarded unchanged (RFC 7181,
+//! section 14), and a malformed one must not spoil the messages beside it.
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
+use crate::decode::{message_header, message_size, packet_header, Reader};
+use crate::wire::{message as flag, MESSAGE_HEADER};
 use crate::{DecodeError, Message, Tlv};
 
 /// The header of a packet, decoded, and its messages, not yet decoded.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct PacketView<'a> {
     /// The packet sequence number.
     pub seq: Option<u16>,
     /// The packet TLVs.
     pub tlvs: Vec<Tlv>,
-    messages: &'a [u8],
+    messages: Messages<'a>,
 }
 
-/// The messages of a [`PacketView`]; ends after the first error, because then
-/// the start of the next message is unknown.
+/// The messages of a [`PacketView`].
+///
+/// A message with a malformed header is an error among the others; a message
+/// size that cannot be right ends the iteration, because then nothing tells
+/// where the next message begins.
 #[derive(Clone, Debug)]
 pub struct Messages<'a> {
+    offset: usize,
     rest: &'a [u8],
 }
 
@@ -31,6 +36,8 @@ pub struct Messages<'a> {
 pub struct RawMessage<'a> {
     /// The decoded message header.
     pub header: MessageHeader,
+    /// Where the message begins in its packet.
+    pub offset: usize,
     /// The message as it travelled, header included.
     pub octets: &'a [u8],
 }
@@ -57,17 +64,41 @@ impl<'a> PacketView<'a> {
     ///
     /// # Errors
     ///
-    /// A version other than 0, or a malformed header or packet TLV block.
+    /// A version other than 0, or a malformed header or packet TLV block: the
+    /// whole packet is to be discarded (RFC 5444, section 5.5).
     pub fn new(octets: &'a [u8]) -> Result<Self, DecodeError> {
-        let _ = octets;
-        unimplemented!()
+        let mut reader = Reader::new(octets);
+        let (seq, tlvs) = packet_header(&mut reader)?;
+        let messages = Messages {
+            offset: reader.position(),
+            rest: reader.rest(),
+        };
+        Ok(Self {
+            seq,
+            tlvs,
+            messages,
+        })
     }
 
     /// The messages, in order.
     pub fn messages(&self) -> Messages<'a> {
-        Messages {
-            rest: self.messages,
-        }
+        self.messages.clone()
+    }
+}
+
+impl<'a> Messages<'a> {
+    fn read(&mut self) -> Result<RawMessage<'a>, DecodeError> {
+        let size = message_size(self.rest).inspect_err(|_| self.rest = &[])?;
+        let (octets, rest) = self.rest.split_at(size);
+        self.rest = rest;
+        let offset = self.offset;
+        self.offset += size;
+        let header = message_header(&mut Reader::new(octets))?;
+        Ok(RawMessage {
+            header,
+            offset,
+            octets,
+        })
     }
 }
 
@@ -75,8 +106,9 @@ impl<'a> Iterator for Messages<'a> {
     type Item = Result<RawMessage<'a>, DecodeError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let _ = self.rest;
-        unimplemented!()
+        let start = self.offset;
+        let more = !self.rest.is_empty();
+        more.then(|| self.read().map_err(|error| error.shifted(start)))
     }
 }
 
@@ -87,17 +119,41 @@ impl RawMessage<'_> {
     ///
     /// Anything malformed in the message; offsets count from its start.
     pub fn decode(&self) -> Result<Message, DecodeError> {
-        unimplemented!()
+        Message::decode(self.octets)
+    }
+
+    /// The octets with which the message is forwarded, see [`forward_copy`].
+    pub fn forward_copy(&self) -> Option<Vec<u8>> {
+        forward_copy(self.octets)
     }
 }
 
 /// The octets with which a message is forwarded: a copy with the hop limit
 /// decremented and the hop count, if there is one, incremented and nothing
-/// else changed (RFC 7181, section 14.3).
+/// else changed (RFC 7181, sections 14.1 and 14.3).
 ///
 /// `None` when the message must not travel on: it has no hop limit or one of
-/// 0 or 1, its hop count is 255 already, or its header is malformed.
+/// 0 or 1, its hop count is 255 already, or its header is malformed. The body
+/// is not looked at.
 pub fn forward_copy(message: &[u8]) -> Option<Vec<u8>> {
-    let _ = message;
-    unimplemented!()
+    let header = message_header(&mut Reader::new(message)).ok()?;
+    let hop_limit = header.hop_limit.filter(|&limit| limit > 1)?;
+    let hop_count = match header.hop_count {
+        Some(count) => Some(count.checked_add(1)?),
+        None => None,
+    };
+    let mut copy = message.to_vec();
+    let position = hop_limit_position(message[1], header.addr_len);
+    copy[position] = hop_limit - 1;
+    if let Some(count) = hop_count {
+        copy[position + 1] = count;
+    }
+    Some(copy)
+}
+
+fn hop_limit_position(flags: u8, addr_len: u8) -> usize {
+    match flags & flag::HAS_ORIG {
+        0 => MESSAGE_HEADER,
+        _ => MESSAGE_HEADER + usize::from(addr_len),
+    }
 }

@@ -2,19 +2,23 @@
 
 use alloc::vec::Vec;
 
+use crate::encode::packet_header;
+use crate::wire::PACKET_HEADER;
+
 /// Packs encoded messages, in order, into as few packets of bounded size as
 /// order permits (RFC 5444, section 5.1).
 #[derive(Clone, Debug)]
 pub struct PacketWriter {
-    limit: usize,
+    body_limit: usize,
     bodies: Vec<Vec<u8>>,
 }
 
 impl PacketWriter {
     /// A writer of packets of at most `limit` octets, header included.
     pub fn new(limit: usize) -> Self {
+        let header = PACKET_HEADER + size_of::<u16>();
         Self {
-            limit,
+            body_limit: limit.saturating_sub(header),
             bodies: Vec::new(),
         }
     }
@@ -23,14 +27,20 @@ impl PacketWriter {
     ///
     /// A message that alone exceeds the limit gets a packet of its own.
     pub fn push(&mut self, message: &[u8]) {
-        let _ = (self.limit, message);
-        unimplemented!()
+        match self.bodies.last_mut() {
+            Some(body) if body.len() + message.len() <= self.body_limit => body.extend(message),
+            _ => self.bodies.push(message.to_vec()),
+        }
     }
 
     /// The packets, each with the sequence number that `next_seq` returns for
     /// it, or none.
     pub fn finish(self, mut next_seq: impl FnMut() -> Option<u16>) -> Vec<Vec<u8>> {
-        let _ = (next_seq(), self.bodies);
-        unimplemented!()
+        let packet = |body: Vec<u8>| {
+            let mut packet = packet_header(next_seq());
+            packet.extend(body);
+            packet
+        };
+        self.bodies.into_iter().map(packet).collect()
     }
 }
