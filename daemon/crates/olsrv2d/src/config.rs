@@ -1,0 +1,534 @@
+//! The configuration file: TOML to checked values, or an error that names
+//! file, line, key, bad value and what is allowed.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::fs;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use olsrv2::{Attached, Metric, Prefix};
+use serde::Deserialize;
+use toml::Spanned;
+
+/// IFNAMSIZ - 1: the longest name of a Linux interface, in octets.
+const INTERFACE_NAME_MAX: usize = 15;
+/// More MANET interfaces than any router has; bounds sockets and HELLO size.
+const INTERFACES_MAX: usize = 64;
+/// Attached networks of one router; keeps its TCs within a few packets.
+const ATTACHED_MAX: usize = 256;
+/// Longest path of a UNIX socket that fits `sun_path`, in octets.
+const SOCKET_PATH_MAX: usize = 107;
+/// Intervals that RFC 5497 can express and a mesh can use, in seconds.
+const INTERVAL_SECONDS: RangeInclusive<f64> = 0.05..=3600.0;
+/// Largest validity time: ten of the largest intervals, in seconds.
+const VALIDITY_SECONDS_MAX: f64 = 36_000.0;
+/// Validity time when none is given: bridges two lost messages.
+const VALIDITY_INTERVALS: u32 = 3;
+
+/// A checked configuration.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// Originators given by the operator, at most one of each family; empty: taken from `lo`.
+    pub originators: Vec<IpAddr>,
+    /// The MANET interfaces, by name; names may not exist yet.
+    pub interfaces: Vec<String>,
+    /// HELLO_INTERVAL and H_HOLD_TIME (RFC 6130, section 5.3).
+    pub hello: Timing,
+    /// TC_INTERVAL and T_HOLD_TIME (RFC 7181, section 5.4.3).
+    pub tc: Timing,
+    /// Link metric of every link until a measured one is set (RFC 7181, section 6).
+    pub metric: Metric,
+    /// WILL_FLOODING and WILL_ROUTING, 0 (never) to 15 (always) (RFC 7181, section 5.4.8).
+    pub willingness: u8,
+    /// Where and how routes are put into the kernel.
+    pub route: RouteSettings,
+    /// Networks reachable through this router (RFC 7181, section 7.2).
+    pub attached: Vec<Attached>,
+    /// Management interfaces.
+    pub management: Management,
+}
+
+/// An interval and the time that what was announced stays valid.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Timing {
+    /// Time between two periodic messages.
+    pub interval: Duration,
+    /// Validity time told in the message.
+    pub validity: Duration,
+}
+
+/// Attributes of every kernel route of ours; together they tell ours from foreign ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RouteSettings {
+    /// Routing table.
+    pub table: u32,
+    /// Protocol number (`rtm_protocol`).
+    pub protocol: u8,
+    /// Priority (`RTA_PRIORITY`).
+    pub metric: u32,
+}
+
+/// Management interfaces.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Management {
+    /// Where the text interface listens; `None`: nowhere.
+    pub telnet: Option<SocketAddr>,
+    /// Path of the change stream's UNIX socket; `None`: none.
+    pub socket: Option<PathBuf>,
+    /// Group that may connect to the change stream.
+    pub socket_group: Option<String>,
+}
+
+/// Why a configuration was refused.
+#[derive(Debug)]
+pub struct ConfigError {
+    path: PathBuf,
+    line: Option<usize>,
+    message: String,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.path.display())?;
+        if let Some(line) = self.line {
+            write!(f, ":{line}")?;
+        }
+        write!(f, ": {}", self.message)
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+impl Config {
+    /// Reads and checks a file.
+    ///
+    /// # Errors
+    /// The file cannot be read, is not TOML, has an unknown key, or a value outside its range.
+    pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        let refuse = |line, message| ConfigError {
+            path: path.to_owned(),
+            line,
+            message,
+        };
+        let text = fs::read_to_string(path).map_err(|error: io::Error| refuse(None, error.to_string()))?;
+        Self::parse(&text).map_err(|fault| refuse(fault.line(&text), fault.message))
+    }
+
+    /// What the router is told; `originators` are the ones in force.
+    pub fn router(&self, originators: &[IpAddr], first_sequence_number: u16) -> olsrv2::Config {
+        olsrv2::Config {
+            originator_v4: originators.iter().find_map(|address| match address {
+                IpAddr::V4(address) => Some(*address),
+                IpAddr::V6(_) => None,
+            }),
+            originator_v6: originators.iter().find_map(|address| match address {
+                IpAddr::V4(_) => None,
+                IpAddr::V6(address) => Some(*address),
+            }),
+            attached: self.attached.clone(),
+            flooding_willingness: self.willingness,
+            routing_willingness: self.willingness,
+            link_metric: self.metric,
+            timing: olsrv2::Timing {
+                hello_interval: self.hello.interval,
+                hello_validity: self.hello.validity,
+                tc_interval: self.tc.interval,
+                tc_validity: self.tc.validity,
+                ..olsrv2::Timing::default()
+            },
+            first_sequence_number: Some(first_sequence_number),
+            ..olsrv2::Config::default()
+        }
+    }
+
+    fn parse(text: &str) -> Result<Self, Fault> {
+        let raw: RawConfig = toml::from_str(text).map_err(|error| Fault::syntax(text, &error))?;
+        raw.check()
+    }
+}
+
+/// A refusal with its place in the text.
+#[derive(Debug)]
+struct Fault {
+    offset: Option<usize>,
+    message: String,
+}
+
+impl Fault {
+    fn syntax(text: &str, error: &toml::de::Error) -> Self {
+        let span = error.span();
+        let found = span
+            .clone()
+            .and_then(|span| text.get(span))
+            .filter(|found| !found.is_empty() && !found.contains('\n'));
+        let message = match found {
+            Some(found) => format!("`{found}`: {}", error.message().replace('\n', "; ")),
+            None => error.message().replace('\n', "; "),
+        };
+        Self {
+            offset: span.map(|span| span.start),
+            message,
+        }
+    }
+
+    fn value<T>(key: &str, found: &Spanned<T>, shown: impl fmt::Display, allowed: impl fmt::Display) -> Self {
+        Self {
+            offset: Some(found.span().start),
+            message: format!("{key} = {shown} is refused; allowed: {allowed}"),
+        }
+    }
+
+    fn line(&self, text: &str) -> Option<usize> {
+        let before = text.as_bytes().get(..self.offset?)?;
+        Some(1 + before.iter().filter(|&&octet| octet == b'\n').count())
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawConfig {
+    #[serde(default)]
+    originators: Vec<Spanned<String>>,
+    #[serde(default)]
+    interface: Vec<RawInterface>,
+    metric: Option<Spanned<i64>>,
+    willingness: Option<Spanned<i64>>,
+    #[serde(default)]
+    hello: RawTiming,
+    #[serde(default)]
+    tc: RawTiming,
+    #[serde(default)]
+    route: RawRoute,
+    #[serde(default)]
+    attached: Vec<RawAttached>,
+    #[serde(default)]
+    management: RawManagement,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawInterface {
+    name: Spanned<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawTiming {
+    interval: Option<Spanned<f64>>,
+    validity: Option<Spanned<f64>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawRoute {
+    table: Option<Spanned<i64>>,
+    protocol: Option<Spanned<i64>>,
+    metric: Option<Spanned<i64>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawAttached {
+    prefix: Spanned<String>,
+    distance: Option<Spanned<i64>>,
+    metric: Option<Spanned<i64>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawManagement {
+    telnet: Option<Spanned<String>>,
+    socket: Option<Spanned<String>>,
+    socket_group: Option<String>,
+}
+
+impl RawConfig {
+    fn check(&self) -> Result<Config, Fault> {
+        let defaults = olsrv2::Timing::default();
+        Ok(Config {
+            originators: originators(&self.originators)?,
+            interfaces: interfaces(&self.interface)?,
+            hello: self.hello.check("hello", defaults.hello_interval)?,
+            tc: self.tc.check("tc", defaults.tc_interval)?,
+            metric: metric("metric", self.metric.as_ref(), olsrv2::Config::DEFAULT_LINK_METRIC)?,
+            willingness: integer("willingness", self.willingness.as_ref(), 0..=15, 7)? as u8,
+            route: self.route.check()?,
+            attached: attached(&self.attached)?,
+            management: self.management.check()?,
+        })
+    }
+}
+
+impl RawTiming {
+    fn check(&self, table: &str, default: Duration) -> Result<Timing, Fault> {
+        let key = format!("{table}.interval");
+        let interval = seconds(&key, self.interval.as_ref(), INTERVAL_SECONDS, default)?;
+        let key = format!("{table}.validity");
+        let range = interval.as_secs_f64()..=VALIDITY_SECONDS_MAX;
+        let validity = seconds(&key, self.validity.as_ref(), range, interval * VALIDITY_INTERVALS)?;
+        Ok(Timing { interval, validity })
+    }
+}
+
+impl RawRoute {
+    fn check(&self) -> Result<RouteSettings, Fault> {
+        Ok(RouteSettings {
+            table: integer("route.table", self.table.as_ref(), 1..=i64::from(u32::MAX), 254)? as u32,
+            // 0 to 4 belong to the kernel and the operator (rtnetlink(7)).
+            protocol: integer("route.protocol", self.protocol.as_ref(), 5..=255, 100)? as u8,
+            metric: integer("route.metric", self.metric.as_ref(), 1..=i64::from(u32::MAX), 2)? as u32,
+        })
+    }
+}
+
+impl RawManagement {
+    fn check(&self) -> Result<Management, Fault> {
+        Ok(Management {
+            telnet: telnet(self.telnet.as_ref())?,
+            socket: socket(self.socket.as_ref())?,
+            socket_group: self.socket_group.clone(),
+        })
+    }
+}
+
+fn originators(raw: &[Spanned<String>]) -> Result<Vec<IpAddr>, Fault> {
+    let allowed = "at most one routable IPv4 and one routable IPv6 address";
+    let mut found: Vec<IpAddr> = Vec::new();
+    for text in raw {
+        let refuse = || Fault::value("originators", text, quoted(text), allowed);
+        let address: IpAddr = text.as_ref().parse().map_err(|_| refuse())?;
+        if !is_routable(address) || found.iter().any(|other| other.is_ipv4() == address.is_ipv4()) {
+            return Err(refuse());
+        }
+        found.push(address);
+    }
+    Ok(found)
+}
+
+/// Whether an address may be an originator: unicast and of more than link or host scope.
+pub fn is_routable(address: IpAddr) -> bool {
+    if address.is_unspecified() || address.is_loopback() || address.is_multicast() {
+        return false;
+    }
+    match address {
+        IpAddr::V4(address) => !address.is_link_local() && !address.is_broadcast(),
+        IpAddr::V6(address) => !address.is_unicast_link_local(),
+    }
+}
+
+fn interfaces(raw: &[RawInterface]) -> Result<Vec<String>, Fault> {
+    let mut names = BTreeSet::new();
+    for RawInterface { name } in raw {
+        let fresh = is_interface_name(name.as_ref()) && names.insert(name.as_ref().clone());
+        if !fresh || names.len() > INTERFACES_MAX {
+            let allowed = format!(
+                "1 to {INTERFACE_NAME_MAX} octets without space, slash or colon; not lo; each name once; at most {INTERFACES_MAX}"
+            );
+            return Err(Fault::value("interface.name", name, quoted(name), allowed));
+        }
+    }
+    Ok(names.into_iter().collect())
+}
+
+fn is_interface_name(name: &str) -> bool {
+    let fits = (1..=INTERFACE_NAME_MAX).contains(&name.len());
+    let special = matches!(name, "." | ".." | "lo");
+    fits && !special && !name.contains(|c: char| c == '/' || c == ':' || c.is_whitespace() || c.is_control())
+}
+
+fn seconds(key: &str, raw: Option<&Spanned<f64>>, range: RangeInclusive<f64>, default: Duration) -> Result<Duration, Fault> {
+    let Some(raw) = raw else {
+        return Ok(default);
+    };
+    let value = *raw.as_ref();
+    if !range.contains(&value) {
+        let allowed = format!("{} to {} seconds", range.start(), range.end());
+        return Err(Fault::value(key, raw, value, allowed));
+    }
+    Ok(Duration::from_secs_f64(value))
+}
+
+fn integer(key: &str, raw: Option<&Spanned<i64>>, range: RangeInclusive<i64>, default: i64) -> Result<i64, Fault> {
+    let Some(raw) = raw else {
+        return Ok(default);
+    };
+    let value = *raw.as_ref();
+    if !range.contains(&value) {
+        let allowed = format!("{} to {}", range.start(), range.end());
+        return Err(Fault::value(key, raw, value, allowed));
+    }
+    Ok(value)
+}
+
+fn metric(key: &str, raw: Option<&Spanned<i64>>, default: Metric) -> Result<Metric, Fault> {
+    let range = i64::from(Metric::MIN.get())..=i64::from(Metric::MAX.get());
+    let value = integer(key, raw, range, i64::from(default.get()))?;
+    Ok(Metric::new(value as u32).unwrap_or(default))
+}
+
+fn attached(raw: &[RawAttached]) -> Result<Vec<Attached>, Fault> {
+    let mut prefixes = BTreeSet::new();
+    raw.iter()
+        .map(|entry| {
+            let prefix = prefix(&entry.prefix)?;
+            if !prefixes.insert(prefix) || prefixes.len() > ATTACHED_MAX {
+                let allowed = format!("each prefix once, at most {ATTACHED_MAX}");
+                return Err(Fault::value("attached.prefix", &entry.prefix, quoted(&entry.prefix), allowed));
+            }
+            Ok(Attached {
+                prefix,
+                distance: integer("attached.distance", entry.distance.as_ref(), 0..=255, 1)? as u8,
+                metric: metric("attached.metric", entry.metric.as_ref(), Metric::MIN)?,
+            })
+        })
+        .collect()
+}
+
+fn prefix(raw: &Spanned<String>) -> Result<Prefix, Fault> {
+    let allowed = "ADDRESS/LENGTH with all bits after LENGTH zero, such as 10.1.0.0/16 or ::/0";
+    let parsed = raw.as_ref().parse::<Prefix>().ok();
+    parsed
+        .filter(|prefix| *prefix == prefix.canonical())
+        .ok_or_else(|| Fault::value("attached.prefix", raw, quoted(raw), allowed))
+}
+
+fn telnet(raw: Option<&Spanned<String>>) -> Result<Option<SocketAddr>, Fault> {
+    let text = raw.map_or("127.0.0.1:2009", |raw| raw.as_ref().as_str());
+    match (text, raw) {
+        ("off", _) => Ok(None),
+        (text, Some(raw)) => match text.parse::<SocketAddr>() {
+            // The text interface has no authentication: it never leaves the host.
+            Ok(address) if address.ip().is_loopback() => Ok(Some(address)),
+            _ => Err(Fault::value(
+                "management.telnet",
+                raw,
+                quoted(raw),
+                "\"off\", or a loopback address with a port such as 127.0.0.1:2009 or [::1]:2009",
+            )),
+        },
+        (text, None) => Ok(text.parse().ok()),
+    }
+}
+
+fn socket(raw: Option<&Spanned<String>>) -> Result<Option<PathBuf>, Fault> {
+    let Some(raw) = raw else {
+        return Ok(Some(PathBuf::from("/run/olsrv2d/changes.sock")));
+    };
+    match raw.as_ref().as_str() {
+        "off" => Ok(None),
+        path if path.starts_with('/') && path.len() <= SOCKET_PATH_MAX && !path.contains('\0') => {
+            Ok(Some(PathBuf::from(path)))
+        }
+        _ => {
+            let allowed = format!("\"off\", or an absolute path of at most {SOCKET_PATH_MAX} octets");
+            Err(Fault::value("management.socket", raw, quoted(raw), allowed))
+        }
+    }
+}
+
+fn quoted(raw: &Spanned<String>) -> String {
+    format!("{:?}", raw.as_ref())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The refusal of `text`: its line and message.
+    fn refusal(text: &str) -> (Option<usize>, String) {
+        let fault = Config::parse(text).expect_err(text);
+        (fault.line(text), fault.message)
+    }
+
+    #[test]
+    fn an_empty_file_gives_the_defaults() {
+        let config = Config::parse("").unwrap();
+        assert!(config.originators.is_empty() && config.interfaces.is_empty());
+        assert_eq!(config.tc.interval, Duration::from_secs(5));
+        assert_eq!(config.tc.validity, Duration::from_secs(15));
+        let RouteSettings { table, protocol, metric } = config.route;
+        assert_eq!((table, protocol, metric), (254, 100, 2));
+        assert_eq!(config.management.telnet, "127.0.0.1:2009".parse().ok());
+        assert_eq!(config.management.socket, Some(PathBuf::from("/run/olsrv2d/changes.sock")));
+    }
+
+    #[test]
+    fn every_key_is_read() {
+        let config = Config::parse(
+            r#"
+            originators = ["10.77.0.1", "fd77::1"]
+            metric = 1000
+            willingness = 3
+            hello = { interval = 0.5 }
+            tc = { interval = 1, validity = 4.5 }
+            route = { table = 1000, protocol = 42, metric = 7 }
+            management = { telnet = "off", socket = "/tmp/x.sock", socket_group = "mesh" }
+            [[interface]]
+            name = "mesh0"
+            [[attached]]
+            prefix = "0.0.0.0/0"
+            distance = 2
+            metric = 9
+            "#,
+        )
+        .unwrap();
+        assert_eq!(config.originators.len(), 2);
+        assert_eq!(config.interfaces, ["mesh0"]);
+        assert_eq!((config.metric.get(), config.willingness), (1000, 3));
+        assert_eq!(config.tc.validity, Duration::from_millis(4500));
+        assert_eq!(config.hello.validity, Duration::from_millis(1500));
+        assert_eq!((config.attached[0].distance, config.attached[0].metric.get()), (2, 9));
+        assert_eq!(config.management.telnet, None);
+        assert_eq!(config.management.socket_group.as_deref(), Some("mesh"));
+    }
+
+    #[test]
+    fn a_refusal_names_line_key_value_and_what_is_allowed() {
+        let cases = [
+            ("\nwillingness = 16", 2, "willingness = 16 is refused; allowed: 0 to 15"),
+            ("[tc]\ninterval = 0.01", 2, "tc.interval = 0.01 is refused; allowed: 0.05 to 3600 seconds"),
+            ("[tc]\ninterval = 5\nvalidity = 4", 3, "tc.validity = 4 is refused; allowed: 5 to 36000 seconds"),
+            ("[route]\nprotocol = 2", 2, "route.protocol = 2 is refused; allowed: 5 to 255"),
+            ("metric = 0", 1, "metric = 0 is refused; allowed: 1 to 16776960"),
+            ("\n\n[[interface]]\nname = \"lo\"", 4, "interface.name = \"lo\" is refused"),
+            ("[[attached]]\nprefix = \"10.1.1.1/16\"", 2, "attached.prefix = \"10.1.1.1/16\" is refused"),
+            ("originators = [\"10.0.0.1\",\n \"10.0.0.2\"]", 2, "originators = \"10.0.0.2\" is refused"),
+            ("originators = [\"fe80::1\"]", 1, "originators = \"fe80::1\" is refused"),
+            ("[management]\ntelnet = \"0.0.0.0:2009\"", 2, "management.telnet = \"0.0.0.0:2009\" is refused"),
+            ("[management]\nsocket = \"x.sock\"", 2, "management.socket = \"x.sock\" is refused"),
+        ];
+        for (text, line, message) in cases {
+            let (found_line, found) = refusal(text);
+            assert_eq!(found_line, Some(line), "{text}: {found}");
+            assert!(found.starts_with(message), "{text}: {found}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_key_and_a_wrong_type_are_refused_with_their_line() {
+        let (line, message) = refusal("willingness = 7\nwilingness = 3\n");
+        assert_eq!(line, Some(2));
+        assert!(message.contains("wilingness") && message.contains("originators"), "{message}");
+        let (line, message) = refusal("[tc]\ninterval = \"5s\"\n");
+        assert_eq!(line, Some(2));
+        assert!(message.contains("5s"), "{message}");
+        let (line, _) = refusal("metric = 1\n[[interface\n");
+        assert_eq!(line, Some(2));
+    }
+
+    #[test]
+    fn an_interface_twice_is_refused() {
+        let (line, _) = refusal("[[interface]]\nname = \"a\"\n[[interface]]\nname = \"a\"\n");
+        assert_eq!(line, Some(4));
+    }
+
+    #[test]
+    fn not_a_number_is_refused() {
+        let (_, message) = refusal("tc = { interval = nan }");
+        assert!(message.contains("NaN"), "{message}");
+    }
+}

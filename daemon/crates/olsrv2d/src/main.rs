@@ -1,0 +1,5 @@
+//! OLSRv2 router for Linux.
+#![forbid(unsafe_code)]
+mod config;
+mod netlink;
+fn main() {}

@@ -1,0 +1,246 @@
+//! Requests to the kernel, each answered before the call returns.
+//!
+//! rtnetlink handles a request while it is being sent, so the answer is
+//! already queued when `send` returns: these calls do not wait.
+
+use std::io;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use netlink_packet_core::{
+    NetlinkHeader, NetlinkMessage, NetlinkPayload, NLM_F_ACK, NLM_F_APPEND, NLM_F_CREATE, NLM_F_DUMP, NLM_F_DUMP_INTR,
+    NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST,
+};
+use netlink_packet_route::address::AddressMessage;
+use netlink_packet_route::link::LinkMessage;
+use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteFlags, RouteHeader, RouteMessage, RouteType};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use netlink_sys::{protocols::NETLINK_ROUTE, Socket};
+
+use super::{decode, Address, Link, Route, DATAGRAM_MAX};
+use crate::config::RouteSettings;
+
+/// Attempts at a dump that concurrent changes interrupt (NLM_F_DUMP_INTR).
+const DUMP_ATTEMPTS: usize = 4;
+/// A kernel that does not answer within this time never will.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// What to do about routes of the same destination, table and metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AddMode {
+    /// Refuse with EEXIST.
+    Exclusive,
+    /// Keep them and stand behind them.
+    Append,
+    /// Take the place of the first.
+    Replace,
+}
+
+impl AddMode {
+    fn flags(self) -> u16 {
+        match self {
+            Self::Exclusive => NLM_F_CREATE | NLM_F_EXCL,
+            Self::Append => NLM_F_CREATE | NLM_F_APPEND,
+            Self::Replace => NLM_F_CREATE | NLM_F_REPLACE,
+        }
+    }
+}
+
+/// A netlink socket for requests.
+pub struct Requests {
+    socket: Socket,
+    port: u32,
+    sequence: u32,
+    buffer: Vec<u8>,
+}
+
+impl Requests {
+    /// Opens the socket.
+    ///
+    /// # Errors
+    /// The kernel refuses the socket.
+    pub fn open() -> io::Result<Self> {
+        let mut socket = Socket::new(NETLINK_ROUTE)?;
+        let port = socket.bind_auto()?.port_number();
+        socket2::SockRef::from(&socket).set_read_timeout(Some(ANSWER_TIMEOUT))?;
+        // Kernels before 4.20 lack it and dump everything; the caller's filter then does the work.
+        if let Err(error) = socket.set_netlink_get_strict_chk(true) {
+            log::debug!("netlink: no filtered dumps: {error}");
+        }
+        Ok(Self { socket, port, sequence: 0, buffer: Vec::with_capacity(DATAGRAM_MAX) })
+    }
+
+    /// The port number under which the kernel reports our own changes.
+    pub fn port(&self) -> u32 {
+        self.port
+    }
+
+    /// All links.
+    pub fn links(&mut self) -> io::Result<Vec<Link>> {
+        let answers = self.dump(RouteNetlinkMessage::GetLink(LinkMessage::default()))?;
+        Ok(answers
+            .iter()
+            .filter_map(|answer| match answer {
+                RouteNetlinkMessage::NewLink(message) => decode::link(message),
+                _ => None,
+            })
+            .collect())
+    }
+
+    /// All addresses.
+    pub fn addresses(&mut self) -> io::Result<Vec<Address>> {
+        let answers = self.dump(RouteNetlinkMessage::GetAddress(AddressMessage::default()))?;
+        Ok(answers
+            .iter()
+            .filter_map(|answer| match answer {
+                RouteNetlinkMessage::NewAddress(message) => decode::address(message),
+                _ => None,
+            })
+            .collect())
+    }
+
+    /// The routes that carry our table, protocol and metric.
+    pub fn routes(&mut self, settings: RouteSettings) -> io::Result<Vec<Route>> {
+        let mut found = Vec::new();
+        for family in [AddressFamily::Inet, AddressFamily::Inet6] {
+            let mut message = RouteMessage::default();
+            message.header.address_family = family;
+            message.header.protocol = settings.protocol.into();
+            message.attributes.push(RouteAttribute::Table(settings.table));
+            found.extend(self.dump_routes(message)?);
+        }
+        found.retain(|route| {
+            (route.table, route.protocol, route.metric) == (settings.table, settings.protocol, settings.metric)
+        });
+        Ok(found)
+    }
+
+    fn dump_routes(&mut self, message: RouteMessage) -> io::Result<Vec<Route>> {
+        let answers = match self.dump(RouteNetlinkMessage::GetRoute(message)) {
+            // A filtered dump of a table that nobody has used yet.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            answers => answers?,
+        };
+        Ok(answers
+            .iter()
+            .flat_map(|answer| match answer {
+                RouteNetlinkMessage::NewRoute(message) => decode::routes(message),
+                _ => Vec::new(),
+            })
+            .collect())
+    }
+
+    /// Adds a route.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn add_route(&mut self, route: &Route, mode: AddMode) -> io::Result<()> {
+        self.execute(RouteNetlinkMessage::NewRoute(encode(route)), mode.flags())
+    }
+
+    /// Deletes exactly this route.
+    ///
+    /// # Errors
+    /// The kernel's refusal; `ESRCH` when there is no such route.
+    pub fn delete_route(&mut self, route: &Route) -> io::Result<()> {
+        self.execute(RouteNetlinkMessage::DelRoute(encode(route)), 0)
+    }
+
+    fn execute(&mut self, message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
+        let sequence = self.send(message, NLM_F_REQUEST | NLM_F_ACK | flags)?;
+        loop {
+            for answer in self.receive(sequence)? {
+                if let NetlinkPayload::Error(error) = answer.payload {
+                    return result(error.raw_code());
+                }
+            }
+        }
+    }
+
+    fn dump(&mut self, message: RouteNetlinkMessage) -> io::Result<Vec<RouteNetlinkMessage>> {
+        for _ in 0..DUMP_ATTEMPTS {
+            if let Some(answers) = self.dump_once(message.clone())? {
+                return Ok(answers);
+            }
+        }
+        Err(io::Error::new(io::ErrorKind::Interrupted, "the kernel's tables change too fast for a dump"))
+    }
+
+    /// One dump, or `None` when it was interrupted by a change and may miss something.
+    fn dump_once(&mut self, message: RouteNetlinkMessage) -> io::Result<Option<Vec<RouteNetlinkMessage>>> {
+        let sequence = self.send(message, NLM_F_REQUEST | NLM_F_DUMP)?;
+        let (mut found, mut whole) = (Vec::new(), true);
+        loop {
+            for answer in self.receive(sequence)? {
+                whole &= answer.header.flags & NLM_F_DUMP_INTR == 0;
+                match answer.payload {
+                    NetlinkPayload::InnerMessage(message) => found.push(message),
+                    NetlinkPayload::Done(_) => return Ok(whole.then_some(found)),
+                    NetlinkPayload::Error(error) => result(error.raw_code())?,
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    fn send(&mut self, message: RouteNetlinkMessage, flags: u16) -> io::Result<u32> {
+        self.sequence = self.sequence.wrapping_add(1);
+        let mut header = NetlinkHeader::default();
+        header.flags = flags;
+        header.sequence_number = self.sequence;
+        let mut message = NetlinkMessage::new(header, NetlinkPayload::InnerMessage(message));
+        message.finalize();
+        let mut octets = vec![0; message.buffer_len()];
+        message.serialize(&mut octets);
+        self.socket.send(&octets, 0)?;
+        Ok(self.sequence)
+    }
+
+    /// The messages of one datagram that answer request `sequence`.
+    fn receive(&mut self, sequence: u32) -> io::Result<Vec<NetlinkMessage<RouteNetlinkMessage>>> {
+        self.buffer.clear();
+        self.socket.recv(&mut self.buffer, 0)?;
+        let mut messages = super::monitor::messages(&self.buffer);
+        messages.retain(|message| message.header.sequence_number == sequence);
+        Ok(messages)
+    }
+}
+
+/// The result that a netlink error code stands for: 0 is an acknowledgement.
+fn result(code: i32) -> io::Result<()> {
+    match code {
+        0 => Ok(()),
+        code => Err(io::Error::from_raw_os_error(code.saturating_neg())),
+    }
+}
+
+fn encode(route: &Route) -> RouteMessage {
+    let mut header = RouteHeader::default();
+    header.address_family = match route.destination.addr {
+        IpAddr::V4(_) => AddressFamily::Inet,
+        IpAddr::V6(_) => AddressFamily::Inet6,
+    };
+    header.destination_prefix_length = route.destination.len;
+    // Tables above 255 are told by the attribute alone.
+    header.table = u8::try_from(route.table).unwrap_or(RouteHeader::RT_TABLE_UNSPEC);
+    header.protocol = route.protocol.into();
+    header.kind = RouteType::Unicast;
+    let mut attributes = vec![
+        RouteAttribute::Destination(route.destination.addr.into()),
+        RouteAttribute::Table(route.table),
+        RouteAttribute::Priority(route.metric),
+        RouteAttribute::Oif(route.path.interface),
+    ];
+    if let Some(next_hop) = route.path.next_hop {
+        // A next hop need not lie in a subnet of the interface: MANET interfaces have host addresses.
+        header.flags = RouteFlags::Onlink;
+        attributes.push(RouteAttribute::Gateway(RouteAddress::from(next_hop)));
+    }
+    if let Some(source) = route.path.source {
+        attributes.push(RouteAttribute::PrefSource(source.into()));
+    }
+    let mut message = RouteMessage::default();
+    message.header = header;
+    message.attributes = attributes;
+    message
+}
