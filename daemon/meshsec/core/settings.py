@@ -1,0 +1,426 @@
+"""The typed content of ``meshsec.toml`` (docs/meshsec.toml.md): decoded once, with all of its problems at once."""
+
+import posixpath
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from enum import StrEnum
+from ipaddress import IPv4Address, ip_network
+from typing import TypeVar
+
+from meshsec.core.identity import IPV4_RULE, NAME_RULE, IdentityError, checked_ipv4, checked_name
+from meshsec.core.model import Network
+from meshsec.core.policy import Policy, PolicyError, decode_policy
+
+T = TypeVar("T")
+Choice = TypeVar("Choice", bound=StrEnum)
+
+INTERVAL_SECONDS = (0.05, 3600.0)
+"""What RFC 5497 can express and a mesh can use."""
+VALIDITY_SECONDS_MAX = 36_000.0
+INTERFACES_MAX = 64
+ATTACHED_MAX = 256
+
+_INTERFACE_NAME_MAX = 15
+"""IFNAMSIZ - 1."""
+_SOCKET_PATH_MAX = 107
+"""What fits sun_path."""
+_PATH_MAX = 4095
+
+
+class RoutingDaemon(StrEnum):
+    """Which OLSRv2 router runs beside us."""
+
+    OLSRV2D = "olsrv2d"
+    OLSRD2 = "olsrd2"
+
+
+class EspChoice(StrEnum):
+    """Where ESP shall run; ``auto`` asks the kernel."""
+
+    AUTO = "auto"
+    KERNEL = "kernel"
+    LIBIPSEC = "libipsec"
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A TCP port on this machine."""
+
+    host: str = "127.0.0.1"
+    port: int = 2009
+
+
+@dataclass(frozen=True, slots=True)
+class AttachedNetwork:
+    """A network that this node announces (RFC 7181, section 7.2)."""
+
+    prefix: Network
+    distance: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """An interval and a validity time in seconds (RFC 6130, section 5; RFC 7181, section 5.4); None: the router's."""
+
+    interval: float | None = None
+    validity: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSettings:
+    """``[node]``: what this node's card says beside its key."""
+
+    name: str = ""
+    ipv4: IPv4Address | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RoutingSettings:
+    """``[routing]``."""
+
+    daemon: RoutingDaemon = RoutingDaemon.OLSRV2D
+    socket: str = "/run/olsrv2d/changes.sock"
+    telnet: Endpoint = Endpoint()
+    interfaces: tuple[str, ...] = ()
+    hello: Timing = Timing()
+    tc: Timing = Timing()
+    attached: tuple[AttachedNetwork, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class IkeSettings:
+    """``[ike]``."""
+
+    vici: str = "/run/meshsec/charon.vici"
+    esp: EspChoice = EspChoice.AUTO
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """``[paths]``: absolute directories."""
+
+    peers: str = "/etc/meshsec/peers"
+    state: str = "/var/lib/meshsec"
+    run: str = "/run/meshsec"
+
+    @property
+    def key(self) -> str:
+        """The node's private key."""
+        return posixpath.join(self.state, "node.key")
+
+    @property
+    def control_socket(self) -> str:
+        """Where meshsecd answers."""
+        return posixpath.join(self.run, "control.sock")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All of ``meshsec.toml``."""
+
+    node: NodeSettings = NodeSettings()
+    routing: RoutingSettings = RoutingSettings()
+    ike: IkeSettings = IkeSettings()
+    paths: Paths = Paths()
+    policy: Policy = field(default_factory=Policy)
+    """The profile with the overrides of ``[policy]``."""
+    profile: str = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is wrong at one place: ``path`` leads through tables and arrays to the key."""
+
+    path: tuple[str | int, ...]
+    found: object
+    message: str
+
+    def __str__(self) -> str:
+        return f"{'.'.join(map(str, self.path))}: {self.message}" if self.path else self.message
+
+
+class SettingsError(ValueError):
+    """Content that is refused: all of its problems."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__("; ".join(map(str, problems)))
+        self.problems = tuple(problems)
+
+
+class _RefusedError(ValueError):
+    """Raised by a reader: its text says what is allowed; ``where`` leads into the value."""
+
+    def __init__(self, allowed: str, *where: str | int) -> None:
+        super().__init__(allowed)
+        self.where = where
+
+
+@dataclass(slots=True)
+class _Table:
+    """One table being read: takes known keys, notes problems, refuses what is left."""
+
+    path: tuple[str | int, ...]
+    values: Mapping[str, object]
+    problems: list[Problem]
+    known: list[str] = field(default_factory=list)
+
+    def take(self, key: str, read: Callable[[object], T], default: T, *, required: bool = False) -> T:
+        self.known.append(key)
+        if key not in self.values:
+            if required:
+                self.problems.append(Problem((*self.path, key), None, "is missing"))
+            return default
+        found = self.values[key]
+        try:
+            return read(found)
+        except _RefusedError as refused:
+            for step in refused.where:
+                found = found[step]  # type: ignore[index]
+            self.refuse(found, str(refused), key, *refused.where)
+            return default
+
+    def refuse(self, found: object, allowed: str, *where: str | int) -> None:
+        message = f"{_shown(found)} is not allowed; allowed: {allowed}"
+        self.problems.append(Problem((*self.path, *where), found, message))
+
+    def table(self, key: str) -> "_Table":
+        return _Table((*self.path, key), self.take(key, _read_table, {}), self.problems)
+
+    def refuse_the_rest(self) -> None:
+        for key in sorted(set(self.values) - set(self.known)):
+            near = get_close_matches(key, self.known, n=1)
+            hint = f"; perhaps {near[0]!r} is meant" if near else ""
+            message = f"is not a known key{hint}; allowed here: {', '.join(self.known)}"
+            self.problems.append(Problem((*self.path, key), key, message))
+
+
+def decode(table: Mapping[str, object], base: str, profile: Callable[[str], Policy]) -> Settings:
+    """The settings in a decoded TOML document. Raises SettingsError.
+
+    ``base`` is the directory that relative paths start from. ``profile`` gives the policy profile of a name, or raises
+    ValueError with what is allowed.
+    """
+    problems: list[Problem] = []
+    root = _Table((), table, problems)
+    name, policy = _policy(root.table("policy"), profile)
+    paths = _paths(root.table("paths"), base)
+    settings = Settings(
+        node=_node(root.table("node")),
+        routing=_routing(root.table("routing"), base),
+        ike=_ike(root.table("ike"), base, paths.run),
+        paths=paths,
+        policy=policy,
+        profile=name,
+    )
+    root.refuse_the_rest()
+    if problems:
+        raise SettingsError(problems)
+    return settings
+
+
+def _node(table: _Table) -> NodeSettings:
+    node = NodeSettings(
+        name=table.take("name", _read_name, "", required=True),
+        ipv4=table.take("ipv4", _read_ipv4, None),
+    )
+    table.refuse_the_rest()
+    return node
+
+
+def _routing(table: _Table, base: str) -> RoutingSettings:
+    default = RoutingSettings()
+    routing = RoutingSettings(
+        daemon=table.take("daemon", _choice(RoutingDaemon), default.daemon),
+        socket=table.take("socket", _path(base, _SOCKET_PATH_MAX), default.socket),
+        telnet=table.take("telnet", _read_endpoint, default.telnet),
+        interfaces=table.take("interfaces", _read_interfaces, (), required=True),
+        hello=_timing(table, "hello"),
+        tc=_timing(table, "tc"),
+        attached=_attached(table),
+    )
+    table.refuse_the_rest()
+    return routing
+
+
+def _timing(table: _Table, name: str) -> Timing:
+    interval = table.take(f"{name}_interval", _seconds(*INTERVAL_SECONDS), None)
+    shortest = interval or INTERVAL_SECONDS[0]
+    return Timing(interval, table.take(f"{name}_validity", _seconds(shortest, VALIDITY_SECONDS_MAX), None))
+
+
+def _attached(routing: _Table) -> tuple[AttachedNetwork, ...]:
+    entries: Sequence[Mapping[str, object]] = routing.take("attached", _read_tables, [])
+    networks: dict[Network, AttachedNetwork] = {}
+    for index, entry in enumerate(entries):
+        table = _Table((*routing.path, "attached", index), entry, routing.problems)
+        prefix = table.take("prefix", _new_prefix(networks), None, required=True)
+        distance = table.take("distance", _integer(0, 255), 1)
+        if prefix is not None:
+            networks[prefix] = AttachedNetwork(prefix, distance)
+        table.refuse_the_rest()
+    return tuple(networks.values())
+
+
+def _ike(table: _Table, base: str, run: str) -> IkeSettings:
+    vici = posixpath.join(run, "charon.vici")
+    ike = IkeSettings(
+        vici=table.take("vici", _path(base, _SOCKET_PATH_MAX), vici),
+        esp=table.take("esp", _choice(EspChoice), EspChoice.AUTO),
+    )
+    table.refuse_the_rest()
+    return ike
+
+
+def _paths(table: _Table, base: str) -> Paths:
+    room = _SOCKET_PATH_MAX - len("/control.sock")
+    paths = Paths(
+        peers=table.take("peers", _path(base, _PATH_MAX), Paths().peers),
+        state=table.take("state", _path(base, _PATH_MAX), Paths().state),
+        run=table.take("run", _path(base, room), Paths().run),
+    )
+    table.refuse_the_rest()
+    return paths
+
+
+def _policy(table: _Table, profile: Callable[[str], Policy]) -> tuple[str, Policy]:
+    name = table.take("profile", _read_text, "default")
+    base = Policy()
+    try:
+        base = profile(name)
+    except ValueError as error:
+        table.refuse(name, str(error), "profile")
+    overrides = {key: value for key, value in table.values.items() if key != "profile"}
+    try:
+        return name, decode_policy(overrides, base)
+    except PolicyError as error:
+        for problem in error.problems:
+            message = str(problem).removeprefix(f"{problem.field}: ")
+            table.problems.append(Problem((*table.path, problem.field), problem.value, message))
+        return name, base
+
+
+def _shown(value: object) -> str:
+    """The value as a person would write it, bounded."""
+    text = str(value).lower() if isinstance(value, bool) else repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _read_text(value: object) -> str:
+    if not isinstance(value, str) or not value:
+        raise _RefusedError("a text in quotes, not empty")
+    return value
+
+
+def _read_table(value: object) -> Mapping[str, object]:
+    if not isinstance(value, Mapping):
+        raise _RefusedError("a table")
+    return value
+
+
+def _read_tables(value: object) -> Sequence[Mapping[str, object]]:
+    if not isinstance(value, list) or not all(isinstance(entry, Mapping) for entry in value):
+        raise _RefusedError("a list of tables, such as [{ prefix = '10.1.0.0/16', distance = 1 }]")
+    if len(value) > ATTACHED_MAX:
+        raise _RefusedError(f"at most {ATTACHED_MAX} entries", ATTACHED_MAX)
+    return value
+
+
+def _read_name(value: object) -> str:
+    try:
+        return checked_name(_read_text(value))
+    except IdentityError:
+        raise _RefusedError(NAME_RULE) from None
+
+
+def _read_ipv4(value: object) -> IPv4Address:
+    try:
+        return checked_ipv4(IPv4Address(_read_text(value)))
+    except IdentityError:
+        raise _RefusedError(IPV4_RULE) from None
+    except ValueError:
+        raise _RefusedError("an IPv4 address such as 10.77.0.1") from None
+
+
+def _read_interfaces(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not 1 <= len(value) <= INTERFACES_MAX:
+        raise _RefusedError(f"a list of 1 to {INTERFACES_MAX} interface names, such as ['mesh0']")
+    for index, name in enumerate(value):
+        if not _is_interface_name(name):
+            raise _RefusedError(f"1 to {_INTERFACE_NAME_MAX} octets without space, '/' and ':', not 'lo'", index)
+        if name in value[:index]:
+            raise _RefusedError("each interface once", index)
+    return tuple(value)
+
+
+def _is_interface_name(name: object) -> bool:
+    return (
+        isinstance(name, str)
+        and 1 <= len(name.encode()) <= _INTERFACE_NAME_MAX
+        and name not in (".", "..", "lo")
+        and not any(character.isspace() or character in "/:" or not character.isprintable() for character in name)
+    )
+
+
+def _read_endpoint(value: object) -> Endpoint:
+    host, _, port = _read_text(value).rpartition(":")
+    if host not in ("127.0.0.1", "[::1]", "localhost") or not _is_port(port):
+        raise _RefusedError("a port of this machine, such as '127.0.0.1:2009' or '[::1]:2009'")
+    return Endpoint(host.strip("[]"), int(port))
+
+
+def _is_port(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 5 and 1 <= int(text) <= 65535
+
+
+def _new_prefix(taken: Iterable[Network]) -> Callable[[object], Network | None]:
+    def read(value: object) -> Network:
+        try:
+            prefix = ip_network(_read_text(value))
+        except ValueError:
+            raise _RefusedError("ADDRESS/LENGTH with zeros behind LENGTH, such as '10.1.0.0/16' or '::/0'") from None
+        if prefix in taken:
+            raise _RefusedError("each prefix once")
+        return prefix
+
+    return read
+
+
+def _choice(choices: type[Choice]) -> Callable[[object], Choice]:
+    def read(value: object) -> Choice:
+        for choice in choices:
+            if choice == value:
+                return choice
+        raise _RefusedError(", ".join(choices))
+
+    return read
+
+
+def _path(base: str, longest: int) -> Callable[[object], str]:
+    """Reads a path, relative to ``base``, of at most ``longest`` octets in all."""
+
+    def read(value: object) -> str:
+        path = posixpath.normpath(posixpath.join(base, _read_text(value)))
+        if "\0" in path or len(path.encode()) > longest:
+            raise _RefusedError(f"a path of at most {longest} octets (it is {path!r}, which has {len(path.encode())})")
+        return path
+
+    return read
+
+
+def _seconds(low: float, high: float) -> Callable[[object], float | None]:
+    def read(value: object) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+            raise _RefusedError(f"{low:g} to {high:g} seconds")
+        return float(value)
+
+    return read
+
+
+def _integer(low: int, high: int) -> Callable[[object], int]:
+    def read(value: object) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            raise _RefusedError(f"a whole number, {low} to {high}")
+        return value
+
+    return read
