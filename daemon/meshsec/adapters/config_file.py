@@ -1,0 +1,145 @@
+"""``meshsec.toml`` and the policy profiles: read, decoded and checked; a refusal names file, line and field."""
+
+import re
+import sys
+import tomllib
+from collections.abc import Iterable, Mapping
+from ipaddress import IPv4Address
+from pathlib import Path
+
+from meshsec import files
+from meshsec.core.policy import Policy, PolicyError, decode_policy
+from meshsec.core.settings import Problem, Settings, SettingsError, decode
+
+DEFAULT_PATH = Path("/etc/meshsec/meshsec.toml")
+
+_LIMIT = 65536
+"""Octets of a configuration file."""
+_MODE = 0o644
+_PROFILE_DIRECTORIES = (
+    Path("/etc/meshsec/policies"),
+    Path(sys.prefix, "share/meshsec/policies"),
+    Path("/usr/local/share/meshsec/policies"),
+    Path("/usr/share/meshsec/policies"),
+    Path(__file__).parents[3] / "policies",
+)
+"""Where a profile is looked for, after ``policies/`` beside the configuration file; the last is the source tree."""
+
+
+class ConfigError(Exception):
+    """A configuration that is refused: one line ``FILE:LINE: FIELD: what is wrong`` for each problem."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self.lines = tuple(lines)
+        super().__init__("\n".join(self.lines))
+
+
+def load(path: Path) -> Settings:
+    """The settings in ``path``. Raises ConfigError."""
+    text = _read(path)
+    base = path.absolute().parent
+    try:
+        return decode(_parsed(path, text), str(base), lambda name: _profile(name, base / "policies"))
+    except SettingsError as error:
+        raise ConfigError(_located(path, text, error.problems)) from None
+
+
+def create(path: Path, name: str, interfaces: tuple[str, ...], ipv4: IPv4Address | None) -> None:
+    """Write a first configuration. Raises ConfigError when it would be refused or there is one already."""
+    text = _initial(name, interfaces, ipv4)
+    try:
+        decode(_parsed(path, text), str(path.parent), lambda _: Policy())
+        files.write(path, text.encode(), _MODE, replace=False)
+    except SettingsError as error:
+        raise ConfigError(map(str, error.problems)) from None
+    except files.FileError as error:
+        raise ConfigError([str(error)]) from None
+
+
+def _initial(name: str, interfaces: tuple[str, ...], ipv4: IPv4Address | None) -> str:
+    quoted = ", ".join(f'"{interface}"' for interface in interfaces)
+    address = f'ipv4 = "{ipv4}"\n' if ipv4 else ""
+    return f'# meshsec.toml(5)\n\n[node]\nname = "{name}"\n{address}\n[routing]\ninterfaces = [{quoted}]\n'
+
+
+def _read(path: Path) -> str:
+    try:
+        return files.read(path, _LIMIT)
+    except files.FileError as error:
+        raise ConfigError([str(error)]) from None
+
+
+def _parsed(path: Path, text: str) -> Mapping[str, object]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError([_syntax(path, text, str(error))]) from None
+
+
+def _syntax(path: Path, text: str, message: str) -> str:
+    """tomllib tells the place in its message only."""
+    at = re.search(r" \(at (?:line (\d+), column \d+|end of document)\)$", message)
+    lines = text.splitlines()
+    number = int(at[1]) if at and at[1] else len(lines)
+    found = lines[number - 1].strip() if 0 < number <= len(lines) else ""
+    return f"{path}:{number}: {message[: at.start()] if at else message}; found: {found[:80]}"
+
+
+def _profile(name: str, beside: Path) -> Policy:
+    """The profile of that name. Raises ValueError with the names that there are."""
+    directories = (beside, *_PROFILE_DIRECTORIES)
+    known = sorted({path.stem for directory in directories for path in directory.glob("*.toml")})
+    if name not in known:
+        raise ValueError(", ".join(known) or f"none, for there is no profile in {', '.join(map(str, directories))}")
+    path = next(path for directory in directories if (path := directory / f"{name}.toml").is_file())
+    text = _read(path)
+    try:
+        return decode_policy(_parsed(path, text))
+    except PolicyError as error:
+        problems = [Problem((p.field,), p.value, str(p).removeprefix(f"{p.field}: ")) for p in error.problems]
+        raise ConfigError(_located(path, text, problems)) from None
+
+
+def _located(path: Path, text: str, problems: Iterable[Problem]) -> list[str]:
+    lines = ((_line(text, problem), problem) for problem in problems)
+    return [f"{path}:{line}: {problem}" for line, problem in sorted(lines, key=lambda entry: entry[0])]
+
+
+def _line(text: str, problem: Problem) -> int:
+    """The line of the key at fault, or of its table when the key is missing, from 1.
+
+    The shortest beginning of the document that has the key ends with the key's statement, and the longest shorter
+    beginning that is a document ends before it. tomllib so decides what is a key, whatever way it is written.
+    """
+    lines = text.splitlines()
+    before = 0
+    for end in range(1, len(lines) + 1):
+        beginning = _document("\n".join(lines[:end]))
+        if beginning is None:
+            continue
+        if _has(beginning, problem.path):
+            return _line_of_value(lines, before, end, problem.found)
+        before = end
+    return _line(text, Problem(problem.path[:-1], None, "")) if problem.path else 1
+
+
+def _line_of_value(lines: list[str], before: int, end: int, found: object) -> int:
+    """Within a statement of several lines, the one with the bad value."""
+    holding = (number for number in range(before + 1, end + 1) if str(found) in lines[number - 1])
+    return next(holding, before + 1)
+
+
+def _document(text: str) -> Mapping[str, object] | None:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return None
+
+
+def _has(value: object, path: tuple[str | int, ...]) -> bool:
+    for step in path:
+        try:
+            value = value[step]  # type: ignore[index]
+        except (LookupError, TypeError):
+            return False
+    return True

@@ -1,0 +1,72 @@
+"""Small files as a whole: bounded reads, and writes after which a reader finds the old content or the new."""
+
+import os
+import tempfile
+from pathlib import Path
+
+
+class FileError(Exception):
+    """A file that cannot be read or written. The message names it and says why."""
+
+
+def read(path: Path, limit: int) -> str:
+    """The text of a regular file of at most ``limit`` octets of UTF-8. Raises FileError."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(limit + 1)
+    except OSError as error:
+        raise FileError(f"{path}: {error.strerror}") from error
+    if len(content) > limit:
+        raise FileError(f"{path}: is longer than {limit} octets")
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise FileError(f"{path}:{line}: octet {content[error.start]:#04x} is not UTF-8") from error
+
+
+def write(path: Path, content: bytes, mode: int, *, replace: bool = True) -> None:
+    """Write a file atomically and durably with exactly ``mode``. Raises FileError and leaves what was there.
+
+    Without ``replace`` a file that exists is an error.
+    """
+    try:
+        _write(path, content, mode, replace)
+    except OSError as error:
+        raise FileError(f"{path}: {error.strerror}; nothing was changed") from error
+
+
+def remove(path: Path) -> None:
+    """Remove a file durably. Raises FileError."""
+    try:
+        path.unlink()
+        _sync_directory(path.parent)
+    except OSError as error:
+        raise FileError(f"{path}: {error.strerror}") from error
+
+
+def _write(path: Path, content: bytes, mode: int, replace: bool) -> None:
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    temporary = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            os.fchmod(file.fileno(), mode)
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        if replace:
+            temporary.replace(path)
+        else:
+            path.hardlink_to(temporary)
+    finally:
+        temporary.unlink(missing_ok=True)
+    _sync_directory(path.parent)
+
+
+def _sync_directory(path: Path) -> None:
+    """Make a name durable: rename and unlink are changes of the directory (fsync(2))."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
