@@ -1,0 +1,499 @@
+//! The kernel's routes: what the router wants against what the kernel has.
+//!
+//! A route is ours when table, protocol and metric are the configured ones.
+//! A better path is added behind the old one, which then goes: no packet
+//! finds the destination without a route. What is believed about the kernel
+//! is checked by an *audit*, a dump of our routes, at most one in
+//! [`AUDIT_INTERVAL`], after anything that may have made the belief wrong:
+//! somebody touched a route of ours, an address or a link went (the kernel
+//! then drops routes silently), notices were lost, a request failed.
+//!
+//! Routes left by a predecessor are kept at first, so that a restart cuts no
+//! traffic. Those that the router wants again are adopted as they are; when
+//! the settling time is over, the others go.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::time::Duration;
+
+use olsrv2::{Prefix, Time};
+
+use crate::config::RouteSettings;
+use crate::netlink::{AddMode, Path, Requests, Route};
+
+/// Bounds the work that a fight over a route costs: one dump in this time.
+const AUDIT_INTERVAL: Duration = Duration::from_secs(1);
+/// Lets the router draw its own conclusions from a lost link, and gathers what comes together.
+const AUDIT_DELAY: Duration = Duration::from_millis(50);
+/// Longest pause between two attempts at a route that the kernel refuses.
+const RETRY_INTERVAL_MAX: Duration = Duration::from_secs(32);
+
+/// The kernel's routing tables.
+pub trait Kernel {
+    /// Adds a route.
+    fn add(&mut self, route: &Route, mode: AddMode) -> io::Result<()>;
+    /// Deletes exactly this route.
+    fn delete(&mut self, route: &Route) -> io::Result<()>;
+    /// The routes with our table, protocol and metric.
+    fn list(&mut self, settings: RouteSettings) -> io::Result<Vec<Route>>;
+}
+
+impl Kernel for Requests {
+    fn add(&mut self, route: &Route, mode: AddMode) -> io::Result<()> {
+        self.add_route(route, mode)
+    }
+
+    fn delete(&mut self, route: &Route) -> io::Result<()> {
+        self.delete_route(route)
+    }
+
+    fn list(&mut self, settings: RouteSettings) -> io::Result<Vec<Route>> {
+        self.routes(settings)
+    }
+}
+
+/// The routes of this router in the kernel.
+pub struct Fib {
+    settings: RouteSettings,
+    wanted: BTreeMap<Prefix, Path>,
+    /// What the kernel has, as far as we know; several paths while one replaces another.
+    present: BTreeMap<Prefix, BTreeSet<Path>>,
+    /// Refused by the kernel, with the reason that was logged.
+    failed: BTreeMap<Prefix, String>,
+    /// Replaced by somebody else's route since the last audit.
+    usurped: BTreeSet<Prefix>,
+    /// Until when routes that nobody wants may stay.
+    settles: Option<Time>,
+    last_audit: Option<Time>,
+    audit_due: Option<Time>,
+    retry_interval: Duration,
+    repaired: u64,
+}
+
+impl Fib {
+    /// Takes over what a predecessor has left; it may stay until `settles`.
+    ///
+    /// # Errors
+    /// The kernel does not list its routes.
+    pub fn open(kernel: &mut impl Kernel, settings: RouteSettings, settles: Time) -> io::Result<Self> {
+        let mut fib = Self {
+            settings,
+            wanted: BTreeMap::new(),
+            present: BTreeMap::new(),
+            failed: BTreeMap::new(),
+            usurped: BTreeSet::new(),
+            settles: Some(settles),
+            last_audit: None,
+            audit_due: None,
+            retry_interval: AUDIT_INTERVAL,
+            repaired: 0,
+        };
+        fib.refresh(kernel)?;
+        if !fib.present.is_empty() {
+            log::info!("{} routes of a predecessor found", fib.present.len());
+        }
+        Ok(fib)
+    }
+
+    /// Wants a route; says whether the kernel has it now.
+    pub fn set(&mut self, kernel: &mut impl Kernel, now: Time, destination: Prefix, path: Path) -> bool {
+        self.wanted.insert(destination, path);
+        self.install(kernel, now, destination, path)
+    }
+
+    /// Wants a route no more.
+    pub fn remove(&mut self, kernel: &mut impl Kernel, now: Time, destination: Prefix) {
+        self.wanted.remove(&destination);
+        self.failed.remove(&destination);
+        self.withdraw(kernel, now, destination);
+    }
+
+    /// Whether the kernel has the wanted route to `destination`.
+    pub fn is_installed(&self, destination: &Prefix) -> bool {
+        self.wanted.contains_key(destination) && self.is_settled(destination)
+    }
+
+    /// Routes that had to be put back.
+    pub fn repaired(&self) -> u64 {
+        self.repaired
+    }
+
+    /// Wanted routes that the kernel refuses.
+    pub fn failed(&self) -> usize {
+        self.failed.len()
+    }
+
+    /// Somebody else changed these routes.
+    pub fn observe(&mut self, now: Time, routes: &[Route], replaced: bool) {
+        for route in routes {
+            if !self.concerns(route) {
+                continue;
+            }
+            if replaced && route.protocol != self.settings.protocol {
+                self.usurped.insert(route.destination);
+            }
+            self.suspect(now);
+        }
+    }
+
+    /// An interface went down: the kernel has dropped the routes over it without a notice.
+    pub fn forget_interface(&mut self, now: Time, interface: u32) {
+        for paths in self.present.values_mut() {
+            paths.retain(|path| path.interface != interface);
+        }
+        self.suspect(now);
+    }
+
+    /// What we believe about the kernel may be wrong: audit as soon as allowed.
+    pub fn suspect(&mut self, now: Time) {
+        let soon = now + AUDIT_DELAY;
+        let earliest = self.last_audit.map_or(soon, |last| soon.max(last + AUDIT_INTERVAL));
+        self.audit_due = Some(self.audit_due.map_or(earliest, |due| due.min(earliest)));
+        self.retry_interval = AUDIT_INTERVAL;
+    }
+
+    /// When to call [`Fib::handle_timeout`] next.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        [self.audit_due, self.settles].into_iter().flatten().min()
+    }
+
+    /// Does what is due; gives the wanted routes that are installed now and were not, or the reverse.
+    pub fn handle_timeout(&mut self, kernel: &mut impl Kernel, now: Time) -> Vec<Prefix> {
+        if self.settles.is_some_and(|settles| settles <= now) {
+            self.settles = None;
+            self.audit_due = Some(now);
+        }
+        if self.audit_due.is_none_or(|due| now < due) {
+            return Vec::new();
+        }
+        self.audit_due = None;
+        self.last_audit = Some(now);
+        self.audit(kernel, now)
+    }
+
+    /// Removes all our routes: the end, or before the settings change.
+    pub fn clear(&mut self, kernel: &mut impl Kernel, now: Time) {
+        self.wanted.clear();
+        if let Err(error) = self.refresh(kernel) {
+            log::error!("the kernel's routes cannot be listed: {error}");
+        }
+        for destination in self.unwanted() {
+            self.withdraw(kernel, now, destination);
+        }
+    }
+
+    fn audit(&mut self, kernel: &mut impl Kernel, now: Time) -> Vec<Prefix> {
+        let before: Vec<(Prefix, bool)> = self.wanted.keys().map(|key| (*key, self.is_settled(key))).collect();
+        if let Err(error) = self.refresh(kernel) {
+            log::error!("the kernel's routes cannot be listed: {error}");
+            self.retry_later(now);
+            return Vec::new();
+        }
+        self.repair(kernel, now);
+        if self.settles.is_none() {
+            for destination in self.unwanted() {
+                self.withdraw(kernel, now, destination);
+            }
+        }
+        before.into_iter().filter(|(key, was)| self.is_settled(key) != *was).map(|(key, _)| key).collect()
+    }
+
+    /// Puts back every wanted route that is not in the kernel as wanted.
+    fn repair(&mut self, kernel: &mut impl Kernel, now: Time) {
+        let wanted: Vec<(Prefix, Path)> = self.wanted.iter().map(|(key, path)| (*key, *path)).collect();
+        for (destination, path) in wanted {
+            if self.is_settled(&destination) {
+                continue;
+            }
+            let known_failure = self.failed.contains_key(&destination);
+            if self.install(kernel, now, destination, path) && !known_failure {
+                self.repaired += 1;
+                log::warn!("route to {destination} was missing or changed: restored");
+            }
+        }
+        self.usurped.clear();
+    }
+
+    /// Reads what the kernel has.
+    fn refresh(&mut self, kernel: &mut impl Kernel) -> io::Result<()> {
+        let routes = kernel.list(self.settings)?;
+        self.present.clear();
+        for route in routes {
+            self.present.entry(route.destination).or_default().insert(route.path);
+        }
+        Ok(())
+    }
+
+    fn install(&mut self, kernel: &mut impl Kernel, now: Time, destination: Prefix, path: Path) -> bool {
+        let old = self.present.get(&destination).cloned().unwrap_or_default();
+        if !old.contains(&path) {
+            if let Err(error) = self.add(kernel, destination, path, &old) {
+                self.fail(now, destination, &error);
+                return false;
+            }
+        }
+        self.failed.remove(&destination);
+        for stale in old.into_iter().filter(|stale| *stale != path) {
+            self.delete(kernel, now, destination, stale);
+        }
+        self.present.insert(destination, BTreeSet::from([path]));
+        true
+    }
+
+    /// Adds a path beside the old ones, or in their place where the kernel cannot hold both.
+    fn add(&mut self, kernel: &mut impl Kernel, key: Prefix, path: Path, old: &BTreeSet<Path>) -> io::Result<()> {
+        let route = self.route(key, path);
+        if old.is_empty() {
+            let mode = if self.usurped.contains(&key) { AddMode::Replace } else { AddMode::Exclusive };
+            return kernel.add(&route, mode);
+        }
+        match kernel.add(&route, AddMode::Append) {
+            // IPv6 tells paths apart by next hop and interface only, not by source.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                for stale in old {
+                    kernel.delete(&self.route(key, *stale))?;
+                }
+                kernel.add(&route, AddMode::Exclusive)
+            }
+            result => result,
+        }
+    }
+
+    fn withdraw(&mut self, kernel: &mut impl Kernel, now: Time, destination: Prefix) {
+        for path in self.present.remove(&destination).unwrap_or_default() {
+            self.delete(kernel, now, destination, path);
+        }
+    }
+
+    fn delete(&mut self, kernel: &mut impl Kernel, now: Time, destination: Prefix, path: Path) {
+        match kernel.delete(&self.route(destination, path)) {
+            Err(error) if !is_absence(&error) => {
+                log::error!("route to {destination} cannot be removed: {error}");
+                self.retry_later(now);
+            }
+            _ => {}
+        }
+    }
+
+    fn fail(&mut self, now: Time, destination: Prefix, error: &io::Error) {
+        let reason = error.to_string();
+        if self.failed.get(&destination) != Some(&reason) {
+            match error.kind() {
+                io::ErrorKind::AlreadyExists => {
+                    log::warn!("route to {destination} waits: a foreign route of the same metric is in its place");
+                }
+                _ => log::warn!("route to {destination} is refused by the kernel: {error}"),
+            }
+            self.failed.insert(destination, reason);
+        }
+        self.retry_later(now);
+    }
+
+    fn retry_later(&mut self, now: Time) {
+        if self.audit_due.is_none() {
+            self.audit_due = Some(now + self.retry_interval);
+            self.retry_interval = (self.retry_interval * 2).min(RETRY_INTERVAL_MAX);
+        }
+    }
+
+    fn unwanted(&self) -> Vec<Prefix> {
+        self.present.keys().filter(|key| !self.wanted.contains_key(key)).copied().collect()
+    }
+
+    /// Whether the kernel has exactly what is wanted.
+    fn is_settled(&self, destination: &Prefix) -> bool {
+        match (self.wanted.get(destination), self.present.get(destination)) {
+            (Some(path), Some(paths)) => paths.len() == 1 && paths.contains(path),
+            (wanted, present) => wanted.is_none() && present.is_none_or(BTreeSet::is_empty),
+        }
+    }
+
+    /// Whether a route stands where one of ours does or should.
+    fn concerns(&self, route: &Route) -> bool {
+        let ours = route.protocol == self.settings.protocol || self.wanted.contains_key(&route.destination);
+        ours && (route.table, route.metric) == (self.settings.table, self.settings.metric)
+    }
+
+    fn route(&self, destination: Prefix, path: Path) -> Route {
+        let RouteSettings { table, protocol, metric } = self.settings;
+        Route { destination, table, protocol, metric, path }
+    }
+}
+
+/// Whether a refused deletion means that the route is gone already, alone or with its interface.
+fn is_absence(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    error.raw_os_error().is_some_and(|code| {
+        [Errno::SRCH, Errno::NOENT, Errno::NODEV].map(Errno::raw_os_error).contains(&code)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::io::Errno;
+
+    const SETTINGS: RouteSettings = RouteSettings { table: 254, protocol: 100, metric: 2 };
+    const NOW: Time = Time::from_secs(100);
+
+    /// A routing table that refuses what Linux refuses and records each step.
+    #[derive(Default)]
+    struct Table {
+        routes: Vec<Route>,
+        refuse: Option<Errno>,
+        without_route: bool,
+    }
+
+    impl Table {
+        fn paths(&self, key: Prefix) -> Vec<Path> {
+            self.routes.iter().filter(|route| route.destination == key).map(|route| route.path).collect()
+        }
+    }
+
+    impl Kernel for Table {
+        fn add(&mut self, route: &Route, mode: AddMode) -> io::Result<()> {
+            if let Some(errno) = self.refuse {
+                return Err(errno.into());
+            }
+            let place = self.routes.iter().position(|other| other.destination == route.destination);
+            match (mode, place) {
+                (AddMode::Exclusive, Some(_)) => return Err(Errno::EXIST.into()),
+                (AddMode::Append, Some(_)) if self.routes.contains(route) => return Err(Errno::EXIST.into()),
+                (AddMode::Replace, Some(place)) => self.routes[place] = *route,
+                _ => self.routes.push(*route),
+            }
+            Ok(())
+        }
+
+        fn delete(&mut self, route: &Route) -> io::Result<()> {
+            let place = self.routes.iter().position(|other| other == route).ok_or(Errno::SRCH)?;
+            self.routes.remove(place);
+            self.without_route |= self.paths(route.destination).is_empty();
+            Ok(())
+        }
+
+        fn list(&mut self, settings: RouteSettings) -> io::Result<Vec<Route>> {
+            Ok(self.routes.iter().filter(|route| route.protocol == settings.protocol).copied().collect())
+        }
+    }
+
+    fn key() -> Prefix {
+        "10.0.0.3/32".parse().unwrap()
+    }
+
+    fn path(last: u8) -> Path {
+        Path { next_hop: Some([10, 0, 0, last].into()), interface: 7, source: None }
+    }
+
+    fn route(protocol: u8, path: Path) -> Route {
+        Route { destination: key(), table: 254, protocol, metric: 2, path }
+    }
+
+    fn fib(kernel: &mut Table) -> Fib {
+        Fib::open(kernel, SETTINGS, NOW + Duration::from_secs(9)).unwrap()
+    }
+
+    #[test]
+    fn a_better_path_is_added_before_the_old_one_goes() {
+        let mut kernel = Table::default();
+        let mut fib = fib(&mut kernel);
+        assert!(fib.set(&mut kernel, NOW, key(), path(1)));
+        assert!(fib.set(&mut kernel, NOW, key(), path(2)));
+        assert_eq!(kernel.paths(key()), [path(2)]);
+        assert!(!kernel.without_route);
+        fib.remove(&mut kernel, NOW, key());
+        assert!(kernel.routes.is_empty());
+    }
+
+    #[test]
+    fn a_deleted_route_is_restored_once_a_second_at_most() {
+        let mut kernel = Table::default();
+        let mut fib = fib(&mut kernel);
+        fib.set(&mut kernel, NOW, key(), path(1));
+        for attempt in 0..3_u32 {
+            let lost = kernel.routes.remove(0);
+            let start = NOW + AUDIT_INTERVAL * attempt;
+            fib.observe(start, &[lost], false);
+            let due = fib.poll_timeout().unwrap();
+            assert_eq!(due, start + AUDIT_DELAY);
+            fib.handle_timeout(&mut kernel, due);
+            assert_eq!(kernel.paths(key()), [path(1)]);
+            fib.observe(due, &[lost], false);
+            assert_eq!(fib.poll_timeout(), Some(due + AUDIT_INTERVAL));
+        }
+        assert_eq!(fib.repaired(), 3);
+    }
+
+    #[test]
+    fn a_route_that_replaced_ours_is_replaced_and_one_that_stood_before_is_not() {
+        let mut kernel = Table { routes: vec![route(3, path(9))], ..Table::default() };
+        let mut fib = fib(&mut kernel);
+        assert!(!fib.set(&mut kernel, NOW, key(), path(1)));
+        assert_eq!(kernel.routes, [route(3, path(9))]);
+
+        kernel.routes.clear();
+        fib.observe(NOW, &[route(3, path(9))], false);
+        assert_eq!(fib.handle_timeout(&mut kernel, NOW + AUDIT_DELAY), [key()]);
+        kernel.routes = vec![route(3, path(9))];
+        let later = NOW + 2 * AUDIT_INTERVAL;
+        fib.observe(later, &kernel.routes.clone(), true);
+        fib.handle_timeout(&mut kernel, later + AUDIT_DELAY);
+        assert_eq!(kernel.routes, [route(100, path(1))]);
+    }
+
+    #[test]
+    fn a_predecessors_equal_route_is_adopted_and_the_others_go_when_settled() {
+        let other = Route { destination: "fd00::9/128".parse().unwrap(), ..route(100, path(1)) };
+        let mut kernel = Table { routes: vec![route(100, path(1)), other], ..Table::default() };
+        let mut fib = fib(&mut kernel);
+        assert!(fib.set(&mut kernel, NOW, key(), path(1)));
+        assert_eq!(kernel.routes.len(), 2);
+        let settled = fib.poll_timeout().unwrap();
+        fib.handle_timeout(&mut kernel, settled);
+        assert_eq!(kernel.routes, [route(100, path(1))]);
+        assert!(!kernel.without_route || kernel.paths(key()) == [path(1)]);
+    }
+
+    #[test]
+    fn a_refusal_is_retried_with_growing_pauses_and_told_when_it_ends() {
+        let mut kernel = Table { refuse: Some(Errno::INVAL), ..Table::default() };
+        let mut fib = fib(&mut kernel);
+        fib.handle_timeout(&mut kernel, NOW + Duration::from_secs(9));
+        let mut now = NOW + Duration::from_secs(10);
+        assert!(!fib.set(&mut kernel, now, key(), path(1)));
+        let mut pauses = Vec::new();
+        for _ in 0..7 {
+            let due = fib.poll_timeout().unwrap();
+            pauses.push((due - now).as_secs());
+            now = due;
+            assert!(fib.handle_timeout(&mut kernel, now).is_empty());
+        }
+        assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 32]);
+        assert_eq!(fib.failed(), 1);
+        kernel.refuse = None;
+        assert_eq!(fib.handle_timeout(&mut kernel, now + RETRY_INTERVAL_MAX), [key()]);
+        assert_eq!((fib.failed(), fib.repaired()), (0, 0));
+    }
+
+    #[test]
+    fn after_an_interface_went_its_route_is_installed_anew() {
+        let mut kernel = Table::default();
+        let mut fib = fib(&mut kernel);
+        fib.set(&mut kernel, NOW, key(), path(1));
+        kernel.routes.clear();
+        fib.forget_interface(NOW, 7);
+        assert!(!fib.is_installed(&key()));
+        assert!(fib.set(&mut kernel, NOW, key(), path(1)));
+        assert_eq!(kernel.paths(key()), [path(1)]);
+    }
+
+    #[test]
+    fn the_end_leaves_foreign_routes_alone() {
+        let foreign = Route { destination: "10.9.0.0/16".parse().unwrap(), ..route(3, path(9)) };
+        let mut kernel = Table { routes: vec![foreign], ..Table::default() };
+        let mut fib = fib(&mut kernel);
+        fib.set(&mut kernel, NOW, key(), path(1));
+        fib.clear(&mut kernel, NOW);
+        assert_eq!(kernel.routes, [foreign]);
+    }
+}

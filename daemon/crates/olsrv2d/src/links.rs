@@ -1,0 +1,134 @@
+//! What the kernel's links and addresses are, from notices.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use crate::config::is_routable;
+use crate::netlink::{Address, Link, Notice};
+
+/// All links with their addresses.
+#[derive(Default)]
+pub struct Links {
+    links: BTreeMap<u32, Link>,
+    /// In the kernel's order, so that an interface's first address stays first.
+    addresses: Vec<Address>,
+}
+
+/// A MANET interface that can send and receive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Usable {
+    /// Interface index.
+    pub index: u32,
+    /// Link-layer address.
+    pub mac: Option<[u8; 6]>,
+    /// Usable addresses.
+    pub addresses: Vec<IpAddr>,
+}
+
+impl Links {
+    /// What two dumps gave.
+    pub fn new(links: Vec<Link>, addresses: Vec<Address>) -> Self {
+        let links = links.into_iter().map(|link| (link.index, link)).collect();
+        Self { links, addresses }
+    }
+
+    /// Takes in a notice; one about routes changes nothing here.
+    pub fn apply(&mut self, notice: Notice) {
+        match notice {
+            Notice::Link(link) => {
+                self.links.insert(link.index, link);
+            }
+            Notice::LinkGone(index) => {
+                self.links.remove(&index);
+                self.addresses.retain(|known| known.interface != index);
+            }
+            Notice::Address(address) => self.set_address(address),
+            Notice::AddressGone(gone) => self.addresses.retain(|known| !same(known, &gone)),
+            Notice::Route { .. } => {}
+        }
+    }
+
+    /// The interface called `name`, if it can send and receive.
+    pub fn usable(&self, name: &str) -> Option<Usable> {
+        let link = self.links.values().find(|link| link.name == name && link.usable)?;
+        Some(Usable { index: link.index, mac: link.mac, addresses: self.addresses_of(link.index) })
+    }
+
+    /// Whether a link is administratively up; when it is not, the kernel has dropped the routes over it.
+    pub fn is_admin_up(&self, index: u32) -> bool {
+        self.links.get(&index).is_some_and(|link| link.admin_up)
+    }
+
+    /// The first routable address of each family on `lo`.
+    pub fn loopback_originators(&self) -> Vec<IpAddr> {
+        let Some(loopback) = self.links.values().find(|link| link.name == "lo") else {
+            return Vec::new();
+        };
+        let routable: Vec<IpAddr> =
+            self.addresses_of(loopback.index).into_iter().filter(|address| is_routable(*address)).collect();
+        let first = |v4: bool| routable.iter().find(|address| address.is_ipv4() == v4).copied();
+        [first(true), first(false)].into_iter().flatten().collect()
+    }
+
+    fn addresses_of(&self, index: u32) -> Vec<IpAddr> {
+        let usable = |known: &&Address| known.interface == index && known.usable;
+        self.addresses.iter().filter(usable).map(|known| known.address).collect()
+    }
+
+    fn set_address(&mut self, address: Address) {
+        match self.addresses.iter_mut().find(|known| same(known, &address)) {
+            Some(known) => *known = address,
+            None => self.addresses.push(address),
+        }
+    }
+}
+
+fn same(one: &Address, other: &Address) -> bool {
+    (one.interface, one.address) == (other.interface, other.address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn link(index: u32, name: &str, usable: bool) -> Link {
+        Link { index, name: name.into(), usable, admin_up: usable, mac: Some([2, 0, 0, 0, 0, 1]) }
+    }
+
+    fn address(interface: u32, text: &str, usable: bool) -> Address {
+        Address { interface, address: text.parse().unwrap(), usable }
+    }
+
+    #[test]
+    fn a_tentative_link_local_address_counts_when_it_is_verified() {
+        let mut links = Links::new(vec![link(2, "mesh0", true)], vec![address(2, "fe80::1", false)]);
+        assert_eq!(links.usable("mesh0").unwrap().addresses, [] as [IpAddr; 0]);
+        links.apply(Notice::Address(address(2, "fe80::1", true)));
+        assert_eq!(links.usable("mesh0").unwrap().addresses, ["fe80::1".parse::<IpAddr>().unwrap()]);
+    }
+
+    #[test]
+    fn carrier_loss_removal_and_renaming_end_an_interface() {
+        let mut links = Links::new(vec![link(2, "mesh0", true)], vec![address(2, "10.0.0.1", true)]);
+        links.apply(Notice::Link(Link { admin_up: true, ..link(2, "mesh0", false) }));
+        assert_eq!(links.usable("mesh0"), None);
+        assert!(links.is_admin_up(2));
+        links.apply(Notice::Link(link(2, "other", true)));
+        assert_eq!(links.usable("mesh0"), None);
+        links.apply(Notice::Link(link(2, "mesh0", true)));
+        assert_eq!(links.usable("mesh0").unwrap().addresses.len(), 1);
+        links.apply(Notice::LinkGone(2));
+        links.apply(Notice::Link(link(3, "mesh0", true)));
+        assert_eq!(links.usable("mesh0").unwrap().index, 3);
+        assert!(links.usable("mesh0").unwrap().addresses.is_empty());
+    }
+
+    #[test]
+    fn originators_are_the_first_routable_addresses_of_lo() {
+        let texts = ["127.0.0.1", "10.77.0.1", "10.77.0.2", "::1", "fd77::1"];
+        let addresses = texts.iter().map(|text| address(1, text, true)).collect();
+        let links = Links::new(vec![link(1, "lo", true)], addresses);
+        let expected: Vec<IpAddr> = vec!["10.77.0.1".parse().unwrap(), "fd77::1".parse().unwrap()];
+        assert_eq!(links.loopback_originators(), expected);
+    }
+}
