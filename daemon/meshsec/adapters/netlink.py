@@ -1,0 +1,180 @@
+"""The kernel by rtnetlink: this node's addresses, its routes, and word of changes (rtnetlink(7)).
+
+Requests go through pyroute2. Notifications are only counted as "something changed": whoever is told reads what he
+needs, so a flood of them costs next to nothing and a lost one (ENOBUFS) nothing at all.
+"""
+
+import asyncio
+import errno
+import socket
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from typing import Any
+
+from pyroute2.iproute.linux import AsyncIPRoute
+
+from meshsec.core.model import Address, Network
+
+_IFA_F_NODAD = 0x02
+_IFA_F_NOPREFIXROUTE = 0x200
+_LOOPBACK = "lo"
+
+_NETLINK_ROUTE = 0
+_NETLINK_NETFILTER = 12
+_GROUPS_ROUTES = 0x40 | 0x400
+"""RTMGRP_IPV4_ROUTE and RTMGRP_IPV6_ROUTE."""
+_GROUPS_ADDRESSES = 0x1 | 0x10 | 0x100
+"""RTMGRP_LINK, RTMGRP_IPV4_IFADDR and RTMGRP_IPV6_IFADDR."""
+_GROUPS_NFTABLES = 1 << 6
+"""NFNLGRP_NFTABLES (7)."""
+
+
+class NetlinkError(Exception):
+    """The kernel refused; the text names what was asked for and the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelRoute:
+    """One unicast route of the kernel."""
+
+    destination: Network
+    gateway: Address | None
+    interface: str
+    protocol: int
+    table: int
+    metric: int
+
+
+@contextmanager
+def _told(family: int, groups: int, on_change: Callable[[], None]) -> Iterator[None]:
+    """Call ``on_change`` in the running loop whenever the kernel tells the multicast groups something."""
+    loop = asyncio.get_running_loop()
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK, family) as sock:
+        sock.bind((0, groups))
+
+        def drain() -> None:
+            _drain(sock)
+            on_change()
+
+        loop.add_reader(sock, drain)
+        try:
+            yield
+        finally:
+            loop.remove_reader(sock)
+
+
+def _drain(sock: socket.socket) -> None:
+    """Read what waits, at most some hundred messages, so that a flood cannot hold the loop."""
+    for _ in range(256):
+        try:
+            sock.recv(65536)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            if error.errno != errno.ENOBUFS:
+                raise
+
+
+def route_changes(on_change: Callable[[], None]) -> Any:
+    """While entered: ``on_change`` at each change of any IPv4 or IPv6 route."""
+    return _told(_NETLINK_ROUTE, _GROUPS_ROUTES, on_change)
+
+
+def address_changes(on_change: Callable[[], None]) -> Any:
+    """While entered: ``on_change`` at each change of an interface or address."""
+    return _told(_NETLINK_ROUTE, _GROUPS_ADDRESSES, on_change)
+
+
+def ruleset_changes(on_change: Callable[[], None]) -> Any:
+    """While entered: ``on_change`` at each change of any nftables rule, set or table."""
+    return _told(_NETLINK_NETFILTER, _GROUPS_NFTABLES, on_change)
+
+
+@asynccontextmanager
+async def _route_socket() -> AsyncIterator[Any]:
+    async with AsyncIPRoute() as ipr:
+        yield ipr
+
+
+async def routes(protocol: int | None = None) -> tuple[KernelRoute, ...]:
+    """The kernel's unicast routes of all tables, those of one protocol number when it is given."""
+    async with _route_socket() as ipr:
+        names = await _interface_names(ipr)
+        match = {} if protocol is None else {"proto": protocol}
+        found = []
+        for family in (socket.AF_INET, socket.AF_INET6):
+            found += [_route(message, names) async for message in await ipr.route("dump", family=family, **match)]
+    return tuple(found)
+
+
+def _route(message: Any, names: dict[int, str]) -> KernelRoute:
+    everything = "0.0.0.0/0" if message["family"] == socket.AF_INET else "::/0"
+    destination = message.get("dst")
+    gateway = message.get("gateway")
+    return KernelRoute(
+        destination=ip_network(f"{destination}/{message['dst_len']}" if destination else everything),
+        gateway=ip_address(gateway) if gateway else None,
+        interface=names.get(message.get("oif") or 0, ""),
+        protocol=message["proto"],
+        table=message.get("table") or 0,
+        metric=message.get("priority") or 0,
+    )
+
+
+async def _interface_names(ipr: Any) -> dict[int, str]:
+    return {link["index"]: link.get("ifname") async for link in await ipr.link("dump")}
+
+
+async def assign_addresses(
+    address: IPv6Address, locator: IPv6Address | None, ipv4: IPv4Address | None, mesh_interfaces: Iterable[str]
+) -> tuple[str, ...]:
+    """Give this node its addresses; those that stand are left alone.
+
+    All go to the loopback device, since they belong to the node and not to a link. The IPv4 address goes to each mesh
+    interface without one as well: IPv4 next hops need a source address there. Interfaces that do not exist are
+    skipped. Returns what was added, for the log. Raises ``NetlinkError``.
+    """
+    async with _route_socket() as ipr:
+        indexes = {name: index for index, name in (await _interface_names(ipr)).items()}
+        standing = await _addresses(ipr)
+        wanted: list[tuple[str, Address]] = [
+            (_LOOPBACK, own) for own in (address, locator, ipv4) if own and own not in standing.get(_LOOPBACK, set())
+        ]
+        bare = [name for name in mesh_interfaces if name in indexes and not _has_ipv4(standing.get(name, set()))]
+        wanted += [(name, ipv4) for name in bare if ipv4]
+        for name, own in wanted:
+            await _add(ipr, indexes[name], name, own)
+    return tuple(f"{own} on {name}" for name, own in wanted)
+
+
+async def assigned(name: str = _LOOPBACK) -> frozenset[Address]:
+    """The addresses of one interface."""
+    async with _route_socket() as ipr:
+        return frozenset((await _addresses(ipr)).get(name, set()))
+
+
+def _has_ipv4(addresses: Iterable[Address]) -> bool:
+    return any(address.version == 4 for address in addresses)
+
+
+async def _addresses(ipr: Any) -> dict[str, set[Address]]:
+    names = await _interface_names(ipr)
+    found: dict[str, set[Address]] = {}
+    async for message in await ipr.addr("dump"):
+        text = message.get("local") or message.get("address")
+        found.setdefault(names.get(message["index"], ""), set()).add(ip_address(text))
+    return found
+
+
+async def _add(ipr: Any, index: int, name: str, address: Address) -> None:
+    """One host address; no duplicate address detection, because it is derived from a key."""
+    options: dict[str, Any] = {"flags": _IFA_F_NODAD} if address.version == 6 else {}
+    if address.version == 4 and name != _LOOPBACK:
+        options = {"flags": _IFA_F_NOPREFIXROUTE}
+    try:
+        await ipr.addr("add", index=index, address=str(address), prefixlen=address.max_prefixlen, **options)
+    except Exception as error:  # pyroute2 raises errors of its own and plain OSError
+        if getattr(error, "code", None) != errno.EEXIST:
+            raise NetlinkError(f"address {address} on {name}: {error}") from error

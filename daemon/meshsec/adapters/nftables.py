@@ -1,0 +1,273 @@
+"""The fail-closed rules: one nftables table, replaced as a whole in one transaction.
+
+Theory of operation. The table ``inet meshsec`` hooks into output and input, not into forward: a relay forwards the
+packets of strangers, and those of its own peers among them. User data to or from a peer passes only inside IPsec: on
+the kernel ground a packet that has a transformation (``rt ipsec``, ``meta ipsec``), on the libipsec ground one that
+takes charon's TUN device. IKE, ESP and the ICMPv6 errors of path MTU discovery pass in the clear. The rules need no
+daemon to stay in force, and without a daemon there is neither transformation nor TUN device: all is dropped.
+
+On the kernel ground XFRM block policies below charon's own are a second wall.
+"""
+
+import asyncio
+import itertools
+import json
+from collections.abc import Iterable, Sequence
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from typing import Any
+
+from meshsec.core.model import Address, EspGround, Network, RulesSpec, UnknownNodes
+
+TABLE = "meshsec"
+TUN_DEVICE = "ipsec0"
+"""What charon's kernel-libipsec calls its device when no other has that name."""
+
+BLOCK_PRIORITY = 4_000_000_000
+"""XFRM prefers the lower number; charon's own policies stay below 400000."""
+
+_TIMEOUT = 10.0
+"""Seconds for one run of nft or ip."""
+
+_IKE = "udp sport { 500, 4500 } udp dport { 500, 4500 }"
+_ICMPV6_ERRORS = "icmpv6 type { destination-unreachable, packet-too-big, time-exceeded, parameter-problem }"
+_OLSR = "ip daddr 224.0.0.109 udp sport 269 udp dport 269"
+"""LL-MANET-Routers and the manet port (RFC 5498): routers on interfaces without addresses of their own."""
+
+_STRANGERS_RATE = "limit rate 50/second burst 100 packets"
+"""IKE of nodes without a card: they get their refusal, but cannot make charon work without bound."""
+
+
+class RulesError(Exception):
+    """The rules could not be set or read; the text is that of nft or ip."""
+
+
+def render(spec: RulesSpec) -> str:
+    """The transaction for ``nft -f``: whatever stood before is gone when it is through, and not a moment earlier."""
+    sets = [
+        _set("protected6", "ipv6_addr", _sorted6(spec.protected)),
+        _set("protected4", "ipv4_addr", _sorted4(spec.protected)),
+        _set("locators", "ipv6_addr", sorted(spec.locators)),
+        _set("mesh6", "ipv6_addr", _prefixes(spec.mesh_prefixes, IPv6Network), interval=True),
+        _set("mesh4", "ipv4_addr", _prefixes(spec.mesh_prefixes, IPv4Network), interval=True),
+    ]
+    chains = [_chain("output", _output(spec)), _chain("input", _input(spec))]
+    body = "\n".join(_COUNTERS + sets + chains)
+    return f"add table inet {TABLE}\ndelete table inet {TABLE}\ntable inet {TABLE} {{\n{body}\n}}\n"
+
+
+_COUNTERS = [f"  counter {name} {{ }}" for name in ("clear_out", "clear_in", "unknown_out", "unknown_in", "spoofed")]
+
+
+def _output(spec: RulesSpec) -> list[str]:
+    protected = _IPSEC_OUT[spec.ground]
+    rules = [
+        'oifname "lo" accept',
+        *protected,
+        f"ip6 daddr @locators {_IKE} accept",
+        f"ip6 daddr @locators {_ICMPV6_ERRORS} accept",
+        *_drop("daddr", "clear_out"),
+    ]
+    return rules + (_unknown("daddr", "unknown_out") if spec.unknown_nodes is UnknownNodes.DROP else [])
+
+
+def _input(spec: RulesSpec) -> list[str]:
+    rules = [
+        'iifname "lo" accept',
+        'ip6 saddr @mesh6 fib saddr type local counter name "spoofed" drop',
+        'ip saddr @mesh4 fib saddr type local counter name "spoofed" drop',
+        *_IPSEC_IN[spec.ground],
+        f"ip6 saddr @locators {_IKE} accept",
+        f"ip6 saddr @locators {_ICMPV6_ERRORS} accept",
+        f"{_OLSR} accept",
+        *_drop("saddr", "clear_in"),
+    ]
+    return rules + (_unknown("saddr", "unknown_in") if spec.unknown_nodes is UnknownNodes.DROP else [])
+
+
+_IPSEC_OUT = {
+    EspGround.LIBIPSEC: [f'oifname "{TUN_DEVICE}" accept'],
+    EspGround.KERNEL: [
+        "rt ipsec exists accept",
+        f"ip6 daddr @protected6 {_IKE} accept",
+        "ip6 daddr @protected6 meta l4proto esp accept",
+    ],
+}
+
+_IPSEC_IN = {
+    EspGround.LIBIPSEC: [f'iifname "{TUN_DEVICE}" accept'],
+    EspGround.KERNEL: [
+        "meta ipsec exists accept",
+        f"ip6 saddr @protected6 {_IKE} accept",
+        "ip6 saddr @protected6 meta l4proto esp accept",
+        f"ip6 saddr @protected6 {_ICMPV6_ERRORS} accept",
+    ],
+}
+
+
+def _drop(direction: str, counter: str) -> list[str]:
+    return [
+        f'ip6 {direction} @locators counter name "{counter}" drop',
+        f'ip6 {direction} @protected6 counter name "{counter}" drop',
+        f'ip {direction} @protected4 counter name "{counter}" drop',
+    ]
+
+
+def _unknown(direction: str, counter: str) -> list[str]:
+    return [
+        f"ip6 {direction} @mesh6 {_IKE} {_STRANGERS_RATE} accept",
+        f"ip6 {direction} @mesh6 {_ICMPV6_ERRORS} accept",
+        f'ip6 {direction} @mesh6 counter name "{counter}" drop',
+        f'ip {direction} @mesh4 counter name "{counter}" drop',
+    ]
+
+
+def _set(name: str, kind: str, elements: Sequence[object], *, interval: bool = False) -> str:
+    flags = " flags interval; auto-merge;" if interval else ""
+    content = f" elements = {{ {', '.join(map(str, elements))} }}" if elements else ""
+    return f"  set {name} {{ type {kind};{flags}{content} }}"
+
+
+def _chain(hook: str, rules: Iterable[str]) -> str:
+    lines = "\n".join(f"    {rule}" for rule in rules)
+    return f"  chain {hook} {{\n    type filter hook {hook} priority filter; policy accept;\n{lines}\n  }}"
+
+
+def _sorted6(addresses: Iterable[Address]) -> list[IPv6Address]:
+    return sorted(address for address in addresses if isinstance(address, IPv6Address))
+
+
+def _sorted4(addresses: Iterable[Address]) -> list[IPv4Address]:
+    return sorted(address for address in addresses if isinstance(address, IPv4Address))
+
+
+def _prefixes(networks: Iterable[Network], kind: type[IPv4Network] | type[IPv6Network]) -> list[str]:
+    return sorted(str(network) for network in networks if isinstance(network, kind))
+
+
+def render_block_policies(protected: Iterable[Address]) -> list[str]:
+    """Lines for ``ip -batch``: XFRM policies that block what charon's policies, which win over them, do not take.
+
+    Inbound IPv4 is left to nftables: OLSR's multicast comes from the peers' own IPv4 addresses.
+    """
+    lines = []
+    for address in sorted(protected, key=lambda address: (address.version, int(address))):
+        selectors = [("out", f"src {_everything(address)} dst {address}/{address.max_prefixlen}")]
+        if address.version == 6:
+            selectors.append(("in", f"src {address}/128 dst ::/0"))
+        lines += [f"{selector} dir {direction}" for direction, selector in selectors]
+    return lines
+
+
+def _everything(address: Address) -> str:
+    return "0.0.0.0/0" if address.version == 4 else "::/0"
+
+
+class Nftables:
+    """Applies the rules and tells whether they still stand as applied."""
+
+    def __init__(self) -> None:
+        self._applied: tuple[RulesSpec, str] | None = None
+
+    async def apply(self, spec: RulesSpec) -> None:
+        """Replace the rules and read them back. Raises ``RulesError``; what stood before then stands."""
+        await _run("nft", "-f", "-", text=render(spec))
+        await self._apply_block_policies(spec)
+        listing = await _listing()
+        _verify(spec, listing)
+        self._applied = (spec, _fingerprint(listing))
+
+    async def standing(self) -> RulesSpec | None:
+        """The rules that stand, when they are those that were applied last; None when gone, altered or foreign."""
+        if self._applied is None:
+            return None
+        spec, fingerprint = self._applied
+        try:
+            return spec if _fingerprint(await _listing()) == fingerprint else None
+        except RulesError:
+            return None
+
+    async def counters(self) -> dict[str, int]:
+        """Packets by counter since the rules were applied last."""
+        return {
+            entry["counter"]["name"]: int(entry["counter"]["packets"])
+            for entry in await _listing()
+            if "counter" in entry
+        }
+
+    async def _apply_block_policies(self, spec: RulesSpec) -> None:
+        wanted = set(render_block_policies(spec.protected)) if spec.ground is EspGround.KERNEL else set()
+        standing = await _block_policies(spec.ground)
+        lines = [f"xfrm policy update {line} action block priority {BLOCK_PRIORITY}" for line in sorted(wanted)]
+        lines += [f"xfrm policy delete {line}" for line in sorted(standing - wanted)]
+        if lines:
+            await _run("ip", "-batch", "-", text="\n".join(lines) + "\n")
+
+
+async def _block_policies(ground: EspGround) -> set[str]:
+    """The block policies that are ours, known by their priority, in the form of ``render_block_policies``."""
+    try:
+        output = await _run("ip", "xfrm", "policy", "list", "priority", str(BLOCK_PRIORITY))
+    except RulesError:
+        if ground is EspGround.KERNEL:
+            raise
+        return set()  # a kernel without XFRM has no policy of ours either
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    found = set()
+    for selector, detail in itertools.pairwise(lines):
+        if selector.startswith("src ") and detail.startswith("dir ") and f"priority {BLOCK_PRIORITY}" in detail:
+            found.add(f"{selector} {' '.join(detail.split()[:2])}")
+    return found
+
+
+async def _listing() -> list[dict[str, Any]]:
+    output = await _run("nft", "-j", "list", "table", "inet", TABLE)
+    try:
+        entries: list[dict[str, Any]] = json.loads(output)["nftables"]
+    except (ValueError, KeyError) as error:
+        raise RulesError(f"nft -j list table inet {TABLE}: no valid answer ({error})") from error
+    return entries
+
+
+def _fingerprint(listing: list[dict[str, Any]]) -> str:
+    """The listing without what changes by itself: handles, counts, the version of nft."""
+    return json.dumps([_settled(entry) for entry in listing if "metainfo" not in entry], sort_keys=True)
+
+
+def _settled(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _settled(part) for key, part in value.items() if key not in {"handle", "packets", "bytes"}}
+    if isinstance(value, list):
+        return [_settled(part) for part in value]
+    return value
+
+
+def _verify(spec: RulesSpec, listing: list[dict[str, Any]]) -> None:
+    """Compare what the kernel has with what was meant, independently of how it was written."""
+    meant = {
+        "protected6": {str(address) for address in _sorted6(spec.protected)},
+        "protected4": {str(address) for address in _sorted4(spec.protected)},
+        "locators": {str(address) for address in spec.locators},
+    }
+    sets = {entry["set"]["name"]: set(entry["set"].get("elem", [])) for entry in listing if "set" in entry}
+    hooks = {entry["chain"].get("hook") for entry in listing if "chain" in entry}
+    if any(sets.get(name) != elements for name, elements in meant.items()) or hooks != {"output", "input"}:
+        raise RulesError(f"the table inet {TABLE} does not read back as it was written")
+
+
+async def _run(*command: str, text: str = "") -> str:
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        )
+    except OSError as error:
+        raise RulesError(f"{command[0]}: {error.strerror}") from error
+    try:
+        async with asyncio.timeout(_TIMEOUT):
+            output, errors = await process.communicate(text.encode())
+    except TimeoutError as error:
+        process.kill()
+        await process.wait()
+        raise RulesError(f"{' '.join(command)}: no answer within {_TIMEOUT:.0f} s") from error
+    if process.returncode:
+        raise RulesError(f"{' '.join(command)}: {errors.decode('utf-8', 'replace').strip()}")
+    return output.decode("utf-8", "replace")

@@ -1,0 +1,433 @@
+"""charon by VICI, the Versatile IKE Control Interface of strongSwan (src/libcharon/plugins/vici/README.md).
+
+Frames and messages are (de)serialised by the ``vici`` package; the transport is ours, because that package blocks.
+charon serves the requests of one connection one after the other and answers an ``initiate`` when it has ended, so each
+command in progress has a connection of its own, taken from a pool; events come over one more.
+Everything is decoded here, once, into values of ``core.model``.
+"""
+
+import asyncio
+import contextlib
+import socket as sockets
+import struct
+from base64 import b64encode
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from vici import protocol
+from vici.exception import DeserializationException
+
+from meshsec.core.model import ChildSa, ChildSpec, ConnectionSpec, IkeSa
+
+Packet: Any = protocol.Packet
+Message: Any = protocol.Message
+
+MAX_FRAME = 512 * 1024
+"""Octets: charon's own limit for one frame."""
+
+COMMAND_TIMEOUT = 5.0
+"""Seconds for a command that charon answers from memory."""
+
+MAX_COMMANDS = 8
+"""Commands in progress at once: each holds one of charon's threads."""
+
+RECONNECT_FIRST = 0.05
+RECONNECT_MAX = 1.0
+"""Seconds between attempts to reach charon: it doubles from the first to the last."""
+
+EVENTS = ("ike-updown", "child-updown", "ike-rekey", "child-rekey", "ike-update", "log", "alert")
+"""What we listen to; a charon before 6.0.3 has no ``alert``."""
+
+_SPKI_ED25519 = bytes.fromhex("302a300506032b6570032100")
+"""SubjectPublicKeyInfo before the 32 octets of an Ed25519 key (RFC 8410, section 4)."""
+
+_FAILURES = (OSError, EOFError, TimeoutError, DeserializationException, UnicodeDecodeError, struct.error, ValueError)
+
+
+class ViciError(Exception):
+    """charon is not reachable, does not answer in time, or answers what VICI does not allow."""
+
+
+class CommandError(ViciError):
+    """charon refused a command or could not carry it out; the text is charon's."""
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonIdentity:
+    """Tells one charon process from the next."""
+
+    pid: int
+    """0 when charon runs in another PID name space."""
+    since: str
+    """When it started, as charon writes it (to the second)."""
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonFacts:
+    """What charon tells about itself."""
+
+    identity: DaemonIdentity
+    version: str
+    plugins: tuple[str, ...]
+    ike_sas: int
+    half_open: int
+
+
+@dataclass(frozen=True, slots=True)
+class SaChanged:
+    """An IKE_SA or CHILD_SA of a peer came, went or was rekeyed."""
+
+    peer: str
+    event: str
+    up: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """One line of charon's log."""
+
+    group: str
+    ike_name: str
+    """The connection, empty when charon does not know it yet."""
+    unique_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """Something went wrong in charon (strongSwan 6.0.3 and later)."""
+
+    kind: str
+    peer: str
+
+
+IkeEvent = SaChanged | LogLine | Alert
+
+
+class _Connection:
+    """One VICI connection: one request at a time."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    @classmethod
+    async def open(cls, path: Path) -> "_Connection":
+        return cls(*await asyncio.open_unix_connection(path, limit=MAX_FRAME))
+
+    @property
+    def peer_pid(self) -> int:
+        connection = self._writer.get_extra_info("socket")
+        return int(struct.unpack("3i", connection.getsockopt(sockets.SOL_SOCKET, sockets.SO_PEERCRED, 12))[0])
+
+    def send(self, packet: bytes) -> None:
+        self._writer.write(struct.pack("!I", len(packet)) + packet)
+
+    async def receive(self) -> Any:
+        (length,) = struct.unpack("!I", await self._reader.readexactly(4))
+        if not 0 < length <= MAX_FRAME:
+            raise ValueError(f"a frame of {length} octets; 1 to {MAX_FRAME} are allowed")
+        return Packet.parse(await self._reader.readexactly(length))
+
+    async def request(self, command: str, message: Mapping[str, Any], stream: str) -> tuple[dict[str, Any], list[Any]]:
+        """Send a command and collect its answer and the events of ``stream`` (empty: none) that come before it."""
+        if stream:
+            await self.register(stream)
+        self.send(Packet.request(command, Message.serialize(message)))
+        events: list[Any] = []
+        while (packet := await self.receive()).response_type == Packet.EVENT:
+            events.append(Message.deserialize(packet.payload))
+        if packet.response_type != Packet.CMD_RESPONSE:
+            raise CommandError(f"charon does not know the command {command!r}")
+        if stream:
+            await self._confirm(Packet.unregister_event(stream), stream)
+        return Message.deserialize(packet.payload), events
+
+    async def register(self, event: str) -> None:
+        await self._confirm(Packet.register_event(event), event)
+
+    async def _confirm(self, packet: bytes, event: str) -> None:
+        self.send(packet)
+        while (answer := await self.receive()).response_type == Packet.EVENT:
+            pass
+        if answer.response_type != Packet.EVENT_CONFIRM:
+            raise CommandError(f"charon does not know the event {event!r}")
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class Vici:
+    """A client of one charon. ``run`` keeps the event connection; the commands may be used while charon answers."""
+
+    def __init__(self, path: Path, clock: Callable[[], float]) -> None:
+        """``path`` is charon's VICI socket, ``clock`` the monotonic clock in seconds that SAs are dated by."""
+        self._path = path
+        self._clock = clock
+        self._idle: list[_Connection] = []
+        self._slots = asyncio.Semaphore(MAX_COMMANDS)
+
+    async def run(
+        self,
+        on_up: Callable[[DaemonFacts], None],
+        on_event: Callable[[IkeEvent], None],
+        on_down: Callable[[str], None],
+    ) -> None:
+        """Stay connected until cancelled: ``on_up`` at each connection, ``on_down`` with the reason at each loss."""
+        pause = RECONNECT_FIRST
+        while True:
+            try:
+                async with self._event_connection() as connection:
+                    on_up(await self.facts())
+                    pause = RECONNECT_FIRST
+                    await _pump(connection, on_event)
+            except (ViciError, *_FAILURES) as error:
+                on_down(f"{self._path}: {_describe(error)}")
+            self._drop_idle()
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, RECONNECT_MAX)
+
+    @contextlib.asynccontextmanager
+    async def _event_connection(self) -> AsyncIterator[_Connection]:
+        async with asyncio.timeout(COMMAND_TIMEOUT):
+            connection = await _Connection.open(self._path)
+        try:
+            async with asyncio.timeout(COMMAND_TIMEOUT):
+                for event in EVENTS:
+                    with contextlib.suppress(CommandError):
+                        await connection.register(event)
+            yield connection
+        finally:
+            connection.close()
+
+    def close(self) -> None:
+        """Close the pooled connections."""
+        self._drop_idle()
+
+    async def facts(self) -> DaemonFacts:
+        """A real round trip through charon's worker threads: its version, identity and load."""
+        version, _, pid = await self._command("version", {})
+        stats, _, _ = await self._command("stats", {})
+        sas = _section(stats, "ikesas")
+        return DaemonFacts(
+            identity=DaemonIdentity(pid=pid, since=_text(_section(stats, "uptime"), "since")),
+            version=_text(version, "version"),
+            plugins=_texts(stats, "plugins"),
+            ike_sas=_number(sas, "total"),
+            half_open=_number(sas, "half-open"),
+        )
+
+    async def load_key(self, private_key: bytes) -> None:
+        """Give charon the node's private key (PKCS#8, PEM or DER). The octets go nowhere else."""
+        await self._command("load-key", {"type": "any", "data": private_key})
+
+    async def load_connection(self, spec: ConnectionSpec) -> None:
+        """Configure one peer; SAs that stand are kept."""
+        await self._command("load-conn", {spec.name: _connection_message(spec)})
+
+    async def unload_connection(self, name: str) -> None:
+        """Take a peer out of the configuration; SAs that stand are kept. Unknown names are fine."""
+        try:
+            await self._command("unload-conn", {"name": name})
+        except CommandError as error:
+            if name in await self.connections():
+                raise CommandError(f"unload {name}: {error}") from error
+
+    async def connections(self) -> tuple[str, ...]:
+        """The names of the connections that charon knows."""
+        _, events, _ = await self._command("list-conns", {}, stream="list-conn")
+        return tuple(name for event in events for name in event)
+
+    async def ike_sas(self, peer: str = "") -> dict[str, tuple[IkeSa, ...]]:
+        """The SAs by peer, of all peers or of one; a peer without SA is left out."""
+        _, events, _ = await self._command("list-sas", {"ike": peer} if peer else {}, stream="list-sa")
+        found: dict[str, list[IkeSa]] = {}
+        for event in events:
+            for name, section in event.items():
+                found.setdefault(name, []).append(_ike_sa(name, section, self._clock()))
+        return {name: tuple(sas) for name, sas in found.items()}
+
+    async def initiate(self, peer: str, child: str, seconds: float) -> None:
+        """Negotiate a CHILD_SA, with its IKE_SA when there is none; ends when it stands.
+
+        Raises ``CommandError`` when the negotiation failed or did not end within ``seconds``.
+        """
+        message = {"ike": peer, "child": child, "timeout": round(seconds * 1000), "loglevel": -1}
+        await self._command("initiate", message, within=seconds + COMMAND_TIMEOUT)
+
+    async def terminate(self, unique_id: str) -> None:
+        """Close one IKE_SA with its CHILD_SAs, tell the peer, but do not wait for it. Gone already is fine."""
+        message = {"ike-id": unique_id, "force": "yes", "timeout": 0, "loglevel": -1}
+        try:
+            await self._command("terminate", message)
+        except CommandError as error:
+            if "no matching SAs" not in str(error):
+                raise
+
+    async def _command(
+        self, command: str, message: Mapping[str, Any], stream: str = "", within: float = COMMAND_TIMEOUT
+    ) -> tuple[dict[str, Any], list[Any], int]:
+        async with self._slots:
+            answer, events, pid = await self._exchange(command, message, stream, within)
+        if _text(answer, "success", "yes") != "yes":
+            raise CommandError(_text(answer, "errmsg", "no reason given"))
+        return answer, events, pid
+
+    async def _exchange(
+        self, command: str, message: Mapping[str, Any], stream: str, within: float
+    ) -> tuple[dict[str, Any], list[Any], int]:
+        """One request on a connection of its own. It goes back to the pool only after a whole answer."""
+        connection: _Connection | None = None
+        try:
+            async with asyncio.timeout(within):
+                connection = self._idle.pop() if self._idle else await _Connection.open(self._path)
+                answer, events = await connection.request(command, message, stream)
+        except BaseException as error:
+            if connection:
+                connection.close()
+            if isinstance(error, _FAILURES):
+                raise ViciError(f"{command}: {_describe(error)}") from error
+            raise
+        self._idle.append(connection)
+        return answer, events, connection.peer_pid
+
+    def _drop_idle(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
+
+
+async def _pump(connection: _Connection, on_event: Callable[[IkeEvent], None]) -> None:
+    while True:
+        packet = await connection.receive()
+        if packet.response_type == Packet.EVENT:
+            for event in _events(packet.event_type.decode(), Message.deserialize(packet.payload)):
+                on_event(event)
+
+
+def _events(kind: str, message: Mapping[str, Any]) -> list[IkeEvent]:
+    if kind == "log":
+        line = LogLine(
+            group=_text(message, "group", ""),
+            ike_name=_text(message, "ikesa-name", ""),
+            unique_id=_text(message, "ikesa-uniqueid", ""),
+            text=_text(message, "msg", ""),
+        )
+        return [line]
+    peers = [name for name, value in message.items() if isinstance(value, Mapping)]
+    if kind == "alert":
+        return [Alert(_text(message, "alert", "unknown"), peer) for peer in peers or [""]]
+    up = _text(message, "up", "no") == "yes"
+    return [SaChanged(peer, kind, up) for peer in peers]
+
+
+def _connection_message(spec: ConnectionSpec) -> dict[str, Any]:
+    return {
+        "version": "2",
+        "local_addrs": [str(spec.local_address)],
+        "remote_addrs": [str(spec.remote_address)],
+        "proposals": list(spec.ike_proposals),
+        "encap": _yes(spec.encapsulate),
+        # An SA binds stable addresses: nothing to move.
+        "mobike": "no",
+        # A partition must not cost the SA: nobody asks whether the peer is alive.
+        "dpd_delay": "0",
+        "keyingtries": "1",
+        # INITIAL_CONTACT of a restarted peer clears what it forgot. "replace" would make two ends that start at once
+        # delete each other's SA; which of two stays is decided by both ends alike (core/reconcile.py).
+        "unique": "no",
+        "rekey_time": str(spec.ike_rekey_time),
+        "local": {"auth": "pubkey", "id": str(spec.local_id), "pubkeys": [_public_key(spec.local_public_key)]},
+        "remote": {"auth": "pubkey", "id": str(spec.remote_id), "pubkeys": [_public_key(spec.remote_public_key)]},
+        "children": {child.name: _child_message(child, spec.child_rekey_time) for child in spec.children},
+    }
+
+
+def _child_message(child: ChildSpec, rekey_time: int) -> dict[str, Any]:
+    return {
+        "mode": child.mode,
+        "local_ts": [str(network) for network in child.local_ts],
+        "remote_ts": [str(network) for network in child.remote_ts],
+        "esp_proposals": list(child.esp_proposals),
+        "rekey_time": str(rekey_time),
+        # A new path may overtake the old one: packets arrive far out of order when a route changes.
+        "replay_window": "256",
+        # meshsecd alone decides when an SA is made.
+        "start_action": "none",
+        "close_action": "none",
+        "dpd_action": "none",
+    }
+
+
+def _public_key(raw: bytes) -> bytes:
+    body = b64encode(_SPKI_ED25519 + raw)
+    return b"-----BEGIN PUBLIC KEY-----\n" + body + b"\n-----END PUBLIC KEY-----\n"
+
+
+def _ike_sa(name: str, section: Mapping[str, Any], now: float) -> IkeSa:
+    established = _text(section, "established", "")
+    children = section.get("child-sas", {})
+    return IkeSa(
+        unique_id=_text(section, "uniqueid"),
+        peer=name,
+        state=_text(section, "state"),
+        initiator=_text(section, "initiator", "no") == "yes",
+        spi_initiator=_text(section, "initiator-spi"),
+        spi_responder=_text(section, "responder-spi"),
+        established_at=now - int(established) if established else None,
+        children=tuple(_child_sa(child, now) for child in children.values()),
+    )
+
+
+def _child_sa(section: Mapping[str, Any], now: float) -> ChildSa:
+    return ChildSa(
+        name=_text(section, "name"),
+        state=_text(section, "state"),
+        mode=_text(section, "mode").lower(),
+        spi_in=_text(section, "spi-in", ""),
+        spi_out=_text(section, "spi-out", ""),
+        encryption="-".join(filter(None, (_text(section, key, "") for key in ("encr-alg", "encr-keysize")))),
+        installed_at=now - _number(section, "install-time"),
+        bytes_in=_number(section, "bytes-in"),
+        bytes_out=_number(section, "bytes-out"),
+        packets_in=_number(section, "packets-in"),
+        packets_out=_number(section, "packets-out"),
+    )
+
+
+def _section(message: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    value = message.get(key, {})
+    if not isinstance(value, Mapping):
+        raise ViciError(f"charon's {key!r} is no section")
+    return value
+
+
+def _text(message: Mapping[str, Any], key: str, default: str | None = None) -> str:
+    value = message.get(key, default)
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, str):
+        return value
+    raise ViciError(f"charon's answer lacks {key!r}")
+
+
+def _texts(message: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    values = message.get(key, [])
+    return tuple(value.decode("utf-8", "replace") for value in values if isinstance(value, bytes))
+
+
+def _number(message: Mapping[str, Any], key: str) -> int:
+    return int(_text(message, key, "0"))
+
+
+def _yes(value: bool) -> str:
+    return "yes" if value else "no"
+
+
+def _describe(error: BaseException) -> str:
+    if isinstance(error, TimeoutError):
+        return "charon does not answer in time"
+    if isinstance(error, asyncio.IncompleteReadError):
+        return "charon closed the connection"
+    return str(error) or type(error).__name__
