@@ -1,4 +1,4 @@
-# `make` lists the targets. Everything is built under build/, daemon/target/ and .venv/.
+# `make` lists the targets. What is built goes to build/, daemon/target/ and .venv/.
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
@@ -30,7 +30,7 @@ $(STAMPS)/system: tools/setup
 	@tools/setup system
 	@touch $@
 
-$(STAMPS)/python: $(STAMPS)/system daemon/requirements-dev.lock daemon/pyproject.toml
+$(STAMPS)/python: $(STAMPS)/system $(wildcard daemon/requirements*.lock) daemon/pyproject.toml
 	@tools/setup python
 	@touch $@
 
@@ -59,7 +59,7 @@ lint-rust: setup $(STAMPS)/deny
 	cargo fmt --all $(CARGO_ARGUMENTS) --check
 	cargo clippy $(CARGO_ARGUMENTS) --workspace --all-targets --locked -- -D warnings
 	tools/check-no-std
-	cargo deny $(CARGO_ARGUMENTS) --offline check --config deny.toml bans licenses sources
+	cargo deny $(CARGO_ARGUMENTS) --offline check bans licenses sources
 
 unit: unit-python unit-rust ## unit tests of both languages
 
@@ -75,7 +75,7 @@ scenarios: setup build ## claims proved on the wire, in network namespaces (root
 	$(BIN)/pytest tests/scenarios tests/interop
 
 advisories: $(STAMPS)/deny ## known vulnerabilities of the Rust dependencies (fetches the advisory database)
-	cargo deny $(CARGO_ARGUMENTS) check --config deny.toml advisories
+	cargo deny $(CARGO_ARGUMENTS) check advisories
 
 # --- the job itself ---
 
