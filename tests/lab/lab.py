@@ -1,0 +1,172 @@
+"""The lab itself: nodes, links and daemons for the time of a ``with`` block."""
+
+import shutil
+import signal
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+from tests.lab import ground, namespaces, programs
+from tests.lab.instance import Instance
+from tests.lab.links import End, Link
+from tests.lab.node import Node, Options
+from tests.lab.topology import Pair
+
+BUILD = programs.ROOT / "build"
+Report = Callable[[str], None]
+
+
+class Lab:
+    """Nodes as namespaces, links as veth pairs. Leaving the block ends everything, also on SIGINT and SIGTERM."""
+
+    def __init__(
+        self, label: str, pairs: Sequence[Pair], options: Options | None = None, report: Report | None = None
+    ) -> None:
+        self.label = label
+        self.options = options or Options()
+        self.nodes: dict[str, Node] = {}
+        self.links: dict[frozenset[str], Link] = {}
+        self._pairs = pairs
+        self._report = report or (lambda _: None)
+        self._kept = False
+        self._handlers: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> Self:
+        if missing := ground.probe().missing():
+            raise programs.ProgramMissingError(f"the lab needs {', '.join(missing)}")
+        self._instance = Instance()
+        self.directory = BUILD / "lab" / f"{self.label}-{self._instance.name}"
+        self._catch_signals()
+        try:
+            for name in dict.fromkeys(name for pair in self._pairs for name in pair):
+                self._add_node(name)
+            for first, second in self._pairs:
+                self._add_link(first, second)
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self._kept:
+            self._end()
+
+    def __getitem__(self, name: str) -> Node:
+        return self.nodes[name]
+
+    def link(self, first: str, second: str) -> Link:
+        """The link between two nodes."""
+        return self.links[frozenset((first, second))]
+
+    def end_of(self, node: str, other: str) -> End:
+        """A node's end of its link with another."""
+        return next(end for end in self.link(node, other).ends if end.namespace == self[node].namespace)
+
+    def set_up(self, options: Mapping[str, Options] | None = None) -> Self:
+        """Give every node its key and configuration."""
+        self._each(lambda node: node.set_up((options or {}).get(node.name, self.options)), self.nodes.values())
+        return self
+
+    def trust_all(self) -> Self:
+        """Everybody trusts everybody."""
+
+        def trust_others(node: Node) -> None:
+            for other in self.nodes.values():
+                if other is not node:
+                    node.trust(other)
+
+        self._each(trust_others, self.nodes.values())
+        return self
+
+    def start(self, *kinds: str, nodes: Iterable[Node] | None = None) -> Self:
+        """Start daemons (``router``, ``charon``, ``meshsecd``; by default all); return when they are ready."""
+        chosen = list(nodes or self.nodes.values())
+        for position, kind in enumerate(("router", "charon", "meshsecd")):
+            if kinds and kind not in kinds:
+                continue
+            self._report(f"starting {kind} on {len(chosen)} nodes")
+            daemons = [node.daemons[position] for node in chosen]
+            for daemon in daemons:
+                daemon.start()
+            for daemon in daemons:
+                daemon.wait_ready(60)
+        return self
+
+    def wait_full_mesh(self, seconds: float = 60.0) -> None:
+        """Await a protected channel between all pairs."""
+        for node in self.nodes.values():
+            for other in self.nodes.values():
+                if other is not node:
+                    node.wait_protected(other, seconds)
+
+    def keep(self) -> None:
+        """Leave everything running when the block ends."""
+        self._kept = True
+        self._instance.keep()
+
+    def save_artifacts(self, test: str) -> Path:
+        """Keep what explains a failure; the directory."""
+        kept = BUILD / "artifacts" / test
+        shutil.rmtree(kept, ignore_errors=True)
+        for node in self.nodes.values():
+            (kept / node.name).mkdir(parents=True)
+            for name, text in node.artifacts():
+                (kept / node.name / name).write_text(text, encoding="utf-8")
+            if (captures := node.directory / "capture").exists():
+                shutil.copytree(captures, kept / node.name / "capture")
+        return kept
+
+    def _add_node(self, name: str) -> None:
+        namespace = self._instance.namespace(name)
+        namespaces.create(namespace)
+        self.nodes[name] = Node(name, len(self.nodes) + 1, namespace, self.directory / name, self._instance.run / name)
+
+    def _add_link(self, first: str, second: str) -> None:
+        for name, other in ((first, second), (second, first)):
+            self[name].interfaces.append(f"mesh-{other}")
+        ends = (End(self[first].namespace, f"mesh-{second}"), End(self[second].namespace, f"mesh-{first}"))
+        self.links[frozenset((first, second))] = Link.create(*ends)
+
+    @staticmethod
+    def _each(work: Callable[[Node], object], nodes: Iterable[Node]) -> None:
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(work, nodes))
+
+    def _catch_signals(self) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            return
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            self._handlers[number] = signal.signal(number, _exit)
+
+    def _end(self) -> None:
+        with _Uninterrupted():
+            for node in self.nodes.values():
+                for daemon in node.daemons:
+                    daemon.kill()
+            self._instance.end()
+            shutil.rmtree(self.directory, ignore_errors=True)
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+
+
+class _Uninterrupted:
+    """A second SIGINT must not leave half of the lab behind."""
+
+    _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+    def __enter__(self) -> None:
+        self._before = signal.pthread_sigmask(signal.SIG_BLOCK, self._SIGNALS)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._before)
+
+
+def _exit(number: int, _: FrameType | None) -> None:
+    raise SystemExit(128 + number)

@@ -1,0 +1,245 @@
+"""A node: a network namespace with the product in it, configured by the product's own commands."""
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from ipaddress import IPv6Address
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tests.lab import observers, programs
+from tests.lab.capture import Capture
+from tests.lab.observers import Charon, ControlStream, RouteEvents, SaState
+from tests.lab.processes import Daemon
+from tests.lab.shell import run
+from tests.lab.waiting import Source, wait_until
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What scenarios vary."""
+
+    routing_daemon: str = "olsrv2d"
+    ipv4: bool = False
+    policy: Mapping[str, str | float] = field(default_factory=dict)
+
+
+class Node:
+    """One node. ``directory`` holds etc and var, ``run_directory`` the sockets."""
+
+    def __init__(self, name: str, number: int, namespace: str, directory: Path, run_directory: Path) -> None:
+        self.name = name
+        self.number = number
+        self.namespace = namespace
+        self.directory = directory
+        self.etc, self.var, self.logs = directory / "etc", directory / "var", directory / "log"
+        self.run_directory = run_directory
+        self.interfaces: list[str] = []
+        self.options = Options()
+        self.card = ""
+        self.address = ""
+        self.locator = ""
+        self.ipv4 = ""
+        self.charon = Charon(run_directory / "charon.vici")
+        self._daemons: dict[str, Daemon] = {}
+
+    @property
+    def config(self) -> Path:
+        """The node's meshsec.toml."""
+        return self.etc / "meshsec.toml"
+
+    @property
+    def peers(self) -> Path:
+        """The trust store."""
+        return self.etc / "peers"
+
+    @property
+    def router(self) -> Daemon:
+        """The routing daemon."""
+        return self._daemons["router"]
+
+    @property
+    def ike(self) -> Daemon:
+        """charon."""
+        return self._daemons["charon"]
+
+    @property
+    def agent(self) -> Daemon:
+        """meshsecd."""
+        return self._daemons["meshsecd"]
+
+    @property
+    def daemons(self) -> Sequence[Daemon]:
+        """Those that were set up, in the order of starting."""
+        return list(self._daemons.values())
+
+    def set_up(self, options: Options) -> None:
+        """Write the configuration, make the key and have the product write the daemons' configurations."""
+        self.options = options
+        for directory in (self.etc, self.peers, self.var, self.logs, self.run_directory):
+            directory.mkdir(parents=True, exist_ok=True)
+        self.config.write_text(self._toml(), encoding="utf-8")
+        self.meshsec("init")
+        self._read_card()
+        self._daemons = {
+            "router": self._routing_daemon(),
+            "charon": self._daemon("charon", [programs.charon()], {"STRONGSWAN_CONF": str(self._export("strongswan"))}),
+            "meshsecd": self._daemon("meshsecd", [programs.meshsecd(), "--config", str(self.config)]),
+        }
+
+    def trust(self, peer: "Node", card: str | None = None) -> None:
+        """Add a peer by its card, as a person would."""
+        self.meshsec("peer", "add", peer.name, card or peer.card)
+
+    def distrust(self, peer: "Node") -> None:
+        """Remove a peer."""
+        self.meshsec("peer", "remove", peer.name)
+
+    def meshsec(self, *arguments: str, check: bool = True, timeout: float = 30) -> subprocess.CompletedProcess[str]:
+        """Run the command line inside the node."""
+        argv = [programs.meshsec(), "--config", str(self.config), *arguments]
+        return self.run(*argv, check=check, timeout=timeout)
+
+    def ask(self, method: str, **params: object) -> dict[str, Any]:
+        """A question to the control socket; {} when meshsecd is not there."""
+        try:
+            return observers.ask(self.run_directory / "control.sock", method, params)
+        except (ConnectionError, FileNotFoundError):
+            return {}
+
+    def run(
+        self, *argv: str, check: bool = True, stdin: str = "", timeout: float = 30
+    ) -> subprocess.CompletedProcess[str]:
+        """Run any program inside the node's namespace."""
+        return run(["ip", "netns", "exec", self.namespace, *argv], check=check, stdin=stdin, timeout=timeout)
+
+    def peer_status(self, peer: "Node") -> dict[str, Any]:
+        """What ``status`` says about one peer; {} when it says nothing."""
+        found = [entry for entry in self.ask("status").get("peers", []) if entry["name"] == peer.name]
+        return found[0] if found else {}
+
+    def sas_with(self, peer: "Node") -> list[SaState]:
+        """The IKE_SAs that charon has with a peer."""
+        return [sa for sa in self.charon.sas() if sa.peer == peer.name]
+
+    def routes(self) -> dict[str, str]:
+        """Destination to interface of the routing daemon's routes in the kernel."""
+        found = {}
+        for family in ("-4", "-6"):
+            for route in json.loads(self.run("ip", "-j", family, "route", "show", "proto", "100").stdout or "[]"):
+                found[route["dst"].removesuffix("/128").removesuffix("/32")] = route["dev"]
+        return found
+
+    def wait_for(self, what: str, condition: Callable[[], T | None], seconds: float) -> T:
+        """Await a condition on this node; looked at again when a route changes or meshsecd reports a change."""
+        with self.sources() as sources:
+            return wait_until(f"{self.name}: {what}", condition, sources, seconds, last=self.summary)
+
+    def wait_route(self, peer: "Node", seconds: float = 15.0) -> str:
+        """Await the routing daemon's route to a peer; its interface."""
+        return self.wait_for(
+            f"route to {peer.name}", lambda: self.routes().get(peer.locator) or self.routes().get(peer.address), seconds
+        )
+
+    def wait_state(self, peer: "Node", state: str, seconds: float = 20.0) -> dict[str, Any]:
+        """Await that meshsecd reports a peer's channel in a state; the peer's entry of ``status``."""
+
+        def entry() -> dict[str, Any] | None:
+            status = self.peer_status(peer)
+            return status if status.get("state") == state else None
+
+        return self.wait_for(f"channel with {peer.name} {state}", entry, seconds)
+
+    def wait_protected(self, peer: "Node", seconds: float = 20.0) -> SaState:
+        """Await a protected channel: meshsecd says so and charon has exactly one IKE_SA with its CHILD_SA."""
+        self.wait_state(peer, "protected", seconds)
+        sas = [sa for sa in self.sas_with(peer) if sa.state == "ESTABLISHED"]
+        assert len(sas) == 1, f"{self.name} has {len(sas)} IKE_SAs with {peer.name}: {sas}"
+        assert sas[0].installed, f"{self.name} reports protected without a CHILD_SA: {sas}"
+        return sas[0]
+
+    @contextmanager
+    def sources(self) -> Iterator[list[Source]]:
+        """What tells that something changed on this node."""
+        with ExitStack() as stack:
+            routes = RouteEvents(self.namespace)
+            stack.callback(routes.close)
+            found: list[Source] = [routes]
+            try:
+                stream = ControlStream(self.run_directory / "control.sock")
+            except (ConnectionError, FileNotFoundError):
+                yield found
+                return
+            stack.callback(stream.close)
+            yield [*found, stream]
+
+    def capture(self, label: str, interfaces: Sequence[str] = ()) -> Capture:
+        """A capture of what crosses the node's mesh interfaces."""
+        return Capture(self.namespace, interfaces or self.interfaces, self.directory / "capture" / label)
+
+    def summary(self) -> str:
+        """State of every channel in a few words."""
+        peers = self.ask("status").get("peers", [])
+        return "; ".join(f"{peer['name']} {peer['state']} ({peer.get('reason', '')})" for peer in peers) or "no answer"
+
+    def artifacts(self) -> Iterator[tuple[str, str]]:
+        """Names and texts of what explains a failure."""
+        yield "status.json", json.dumps(self.ask("status"), indent=1)
+        yield "sas.txt", "\n".join(map(str, self.charon.sas()))
+        for name, argv in _LOOKS.items():
+            yield name, self.run(*argv, check=False).stdout
+        for log in sorted(self.logs.glob("*.log")):
+            yield log.name, log.read_text(encoding="utf-8", errors="replace")
+
+    def _toml(self) -> str:
+        options = self.options
+        lines = ["[node]", f'name = "{self.name}"']
+        lines += [f'ipv4 = "10.77.{self.number >> 8}.{self.number & 255}"'] if options.ipv4 else []
+        lines += [
+            "",
+            "[routing]",
+            f'daemon = "{options.routing_daemon}"',
+            f"interfaces = {json.dumps(self.interfaces)}",
+        ]
+        lines += [f'socket = "{self.run_directory}/changes.sock"']
+        lines += ["", "[paths]", 'peers = "peers"', 'state = "../var"', f'run = "{self.run_directory}"']
+        lines += ["", "[policy]", *(f"{key} = {json.dumps(value)}" for key, value in options.policy.items())]
+        return "\n".join(lines) + "\n"
+
+    def _read_card(self) -> None:
+        shown = json.loads(self.meshsec("key", "show", "--json").stdout)
+        self.card = shown["card"]
+        self.address, self.locator = shown["address"], shown["locator"]
+        self.ipv4 = shown.get("ipv4") or ""
+        assert IPv6Address(self.address).packed[0] == 0xFC
+
+    def _export(self, kind: str) -> Path:
+        """The configuration of another daemon, written by the product."""
+        path = self.etc / f"{kind}.conf"
+        path.write_text(self.meshsec("export", kind).stdout, encoding="utf-8")
+        return path
+
+    def _routing_daemon(self) -> Daemon:
+        if self.options.routing_daemon == "olsrd2":
+            argv = [programs.olsrd2(), f"--load={self._export('olsrd2')}"]
+        else:
+            argv = [programs.olsrv2d(), "--config", str(self._export("olsrv2d"))]
+        return self._daemon("router", argv)
+
+    def _daemon(self, name: str, argv: list[str], env: Mapping[str, str] | None = None) -> Daemon:
+        return Daemon(name, self.namespace, argv, logs=self.logs, sockets=self.run_directory, env=env)
+
+
+_LOOKS = {
+    "rules.txt": ["nft", "list", "ruleset"],
+    "routes.txt": ["ip", "-6", "route", "show", "table", "all"],
+    "routes4.txt": ["ip", "route", "show", "table", "all"],
+    "policy-rules.txt": ["ip", "-6", "rule"],
+    "addresses.txt": ["ip", "address"],
+    "xfrm.txt": ["ip", "xfrm", "policy"],
+    "counters.txt": ["ip", "-s", "link"],
+}

@@ -1,0 +1,172 @@
+"""What a lab looks at, and what tells it when to look again."""
+
+import json
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from vici.session import Session
+
+from tests.lab import namespaces
+
+_RTMGRP_IPV4_ROUTE, _RTMGRP_IPV6_ROUTE = 0x40, 0x400  # linux/rtnetlink.h
+_VICI_TIMEOUT = 10.0
+
+
+class RouteEvents:
+    """Readable when the kernel changed a route in a namespace."""
+
+    def __init__(self, namespace: str) -> None:
+        self._socket = namespaces.within(namespace, self._open)
+
+    @staticmethod
+    def _open() -> socket.socket:
+        opened = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
+        opened.bind((0, _RTMGRP_IPV4_ROUTE | _RTMGRP_IPV6_ROUTE))
+        return opened
+
+    def fileno(self) -> int:
+        """For select."""
+        return self._socket.fileno()
+
+    def drain(self) -> bool:
+        """Take one notice; an overrun counts as a notice too."""
+        with suppress(OSError):
+            self._socket.recv(1 << 16)
+        return True
+
+    def close(self) -> None:
+        """End the subscription."""
+        self._socket.close()
+
+
+class ControlStream:
+    """meshsecd's ``watch``: a JSON line for each change."""
+
+    def __init__(self, path: Path) -> None:
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.connect(str(path))
+        self._socket.sendall(b'{"id": 1, "method": "watch", "params": {}}\n')
+
+    def fileno(self) -> int:
+        """For select."""
+        return self._socket.fileno()
+
+    def drain(self) -> bool:
+        """Take what is there; False when meshsecd has gone."""
+        try:
+            return bool(self._socket.recv(1 << 16))
+        except ConnectionError:
+            return False
+
+    def close(self) -> None:
+        """End the subscription."""
+        self._socket.close()
+
+
+@dataclass(frozen=True)
+class ChildState:
+    """A CHILD_SA as charon reports it."""
+
+    name: str
+    state: str
+    mode: str
+    spi_in: str
+    spi_out: str
+    packets_in: int
+    packets_out: int
+
+
+@dataclass(frozen=True)
+class SaState:
+    """An IKE_SA as charon reports it."""
+
+    peer: str
+    unique_id: str
+    state: str
+    spis: tuple[str, str]
+    children: tuple[ChildState, ...]
+
+    @property
+    def installed(self) -> tuple[ChildState, ...]:
+        """The CHILD_SAs that carry traffic."""
+        return tuple(child for child in self.children if child.state == "INSTALLED")
+
+    @property
+    def child_spis(self) -> frozenset[str]:
+        """SPIs of the installed CHILD_SAs, both directions."""
+        return frozenset(spi for child in self.installed for spi in (child.spi_in, child.spi_out))
+
+
+class Charon:
+    """Asks charon itself, past meshsecd."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def sas(self) -> list[SaState]:
+        """All IKE_SAs; empty when charon does not answer."""
+        try:
+            with socket.socket(socket.AF_UNIX) as connection:
+                connection.settimeout(_VICI_TIMEOUT)
+                connection.connect(str(self._path))
+                session = Session(connection)  # type: ignore[no-untyped-call]
+                return [sa for entry in session.list_sas() for sa in _ike_sas(entry)]  # type: ignore[no-untyped-call]
+        except (ConnectionError, FileNotFoundError, TimeoutError):
+            return []
+
+
+def _ike_sas(entry: Mapping[str, Mapping[str, Any]]) -> Iterator[SaState]:
+    for name, sa in entry.items():
+        yield SaState(
+            peer=name,
+            unique_id=sa["uniqueid"].decode(),
+            state=sa["state"].decode(),
+            spis=(sa["initiator-spi"].decode(), sa["responder-spi"].decode()),
+            children=tuple(_child(child) for child in sa.get("child-sas", {}).values()),
+        )
+
+
+def _child(child: Mapping[str, Any]) -> ChildState:
+    text = {key: value.decode() for key, value in child.items() if isinstance(value, bytes)}
+    return ChildState(
+        name=text["name"],
+        state=text["state"],
+        mode=text["mode"],
+        spi_in=text.get("spi-in", ""),
+        spi_out=text.get("spi-out", ""),
+        packets_in=int(text.get("packets-in", 0)),
+        packets_out=int(text.get("packets-out", 0)),
+    )
+
+
+def ask(path: Path, method: str, params: Mapping[str, object] | None = None, seconds: float = 10.0) -> dict[str, Any]:
+    """One question to meshsecd's control socket; raises ConnectionError and FileNotFoundError when it is not there."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(seconds)
+        connection.connect(str(path))
+        request = {"id": 1, "method": method, "params": dict(params or {})}
+        connection.sendall(json.dumps(request).encode() + b"\n")
+        answer = json.loads(_line(connection))
+    if "error" in answer:
+        raise LookupError(f"{method}: {answer['error']}")
+    result: dict[str, Any] = answer["result"]
+    return result
+
+
+def _line(connection: socket.socket) -> bytes:
+    received = bytearray()
+    while not received.endswith(b"\n"):
+        if not (data := connection.recv(1 << 16)):
+            raise ConnectionResetError("meshsecd closed the connection")
+        received += data
+    return bytes(received)
+
+
+def one_per_peer(sas: Sequence[SaState]) -> bool:
+    """Exactly one established IKE_SA for each peer, each with an installed CHILD_SA."""
+    established = [sa for sa in sas if sa.state == "ESTABLISHED"]
+    return len({sa.peer for sa in established}) == len(established) and all(sa.installed for sa in established)

@@ -1,0 +1,48 @@
+"""Where the programs under test are."""
+
+import os
+import sys
+from pathlib import Path
+
+from tests.lab.ground import find
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class ProgramMissingError(Exception):
+    """A program that the lab starts is not there."""
+
+
+def meshsec() -> str:
+    """The command line of this Python environment."""
+    return str(Path(sys.executable).parent / "meshsec")
+
+
+def meshsecd() -> str:
+    """The orchestrator of this Python environment."""
+    return str(Path(sys.executable).parent / "meshsecd")
+
+
+def charon() -> str:
+    """strongSwan's IKE daemon."""
+    return _found("charon-systemd")
+
+
+def olsrd2() -> str:
+    """The other OLSRv2 router."""
+    return _found("olsrd2")
+
+
+def olsrv2d() -> str:
+    """The OLSRv2 router: what cargo built last, else the one on PATH."""
+    targets = [Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "daemon" / "target"))]
+    built = [
+        path for target in targets for kind in ("release", "debug") if (path := target / kind / "olsrv2d").exists()
+    ]
+    return str(max(built, key=lambda path: path.stat().st_mtime)) if built else _found("olsrv2d")
+
+
+def _found(program: str) -> str:
+    if path := find(program):
+        return path
+    raise ProgramMissingError(f"{program} is neither built nor on PATH")

@@ -1,0 +1,187 @@
+"""User data between two nodes, every payload marked, with what came of it."""
+
+import itertools
+import select
+import socket
+import struct
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+from tests.lab import namespaces
+from tests.lab.packets import MARK
+
+PORT = 7000
+_SEQUENCE = struct.Struct("!Q")
+
+
+def udp_socket(namespace: str, address: str, port: int = 0) -> socket.socket:
+    """A UDP socket in a namespace, bound to one of its addresses."""
+
+    def opened() -> socket.socket:
+        made = socket.socket(_family(address), socket.SOCK_DGRAM)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind((address, port))
+        return made
+
+    return namespaces.within(namespace, opened)
+
+
+@dataclass
+class FlowResult:
+    """What a flow sent and what arrived; times in seconds."""
+
+    sent: int = 0
+    refused: int = 0
+    """Datagrams that the sender's own kernel did not take: no route, or a rule dropped them."""
+    arrivals: list[tuple[int, float]] = field(default_factory=list)
+    """Sequence number and monotonic time."""
+    interval: float = 0.0
+
+    @property
+    def lost(self) -> int:
+        """Datagrams that did not arrive."""
+        return self.sent + self.refused - len({sequence for sequence, _ in self.arrivals})
+
+    @property
+    def longest_gap(self) -> float:
+        """The longest time without an arrival between the first and the last one; infinite when nothing arrived."""
+        times = sorted(at for _, at in self.arrivals)
+        return max((b - a for a, b in itertools.pairwise(times)), default=0.0) if times else float("inf")
+
+
+class Flow:
+    """A steady flow of marked datagrams from one node's address to another's while the context is open."""
+
+    def __init__(
+        self, source: tuple[str, str], target: tuple[str, str], interval: float = 0.02, port: int = PORT
+    ) -> None:
+        self.result = FlowResult(interval=interval)
+        self._stop = threading.Event()
+        self._target = (target[1], port)
+        self._out = udp_socket(*source)
+        self._in = udp_socket(*target, port)
+        self._wake_read, self._wake_write = socket.socketpair()
+        self._wake_read.setblocking(False)
+        self._wake_write.setblocking(False)
+        self._threads = [threading.Thread(target=run, daemon=True) for run in (self._receive, self._send)]
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+        for opened in (self._out, self._in, self._wake_read, self._wake_write):
+            opened.close()
+
+    def fileno(self) -> int:
+        """Readable when datagrams arrived."""
+        return self._wake_read.fileno()
+
+    def drain(self) -> bool:
+        """Take the notices."""
+        return bool(self._wake_read.recv(4096))
+
+    def _send(self) -> None:
+        for sequence in itertools.count():
+            try:
+                self._out.sendto(MARK + _SEQUENCE.pack(sequence), self._target)
+                self.result.sent += 1
+            except OSError:
+                self.result.refused += 1
+            if self._stop.wait(self.result.interval):
+                return
+
+    def _receive(self) -> None:
+        grace = 0.5  # seconds for what is still on its way when the flow ends
+        end = float("inf")
+        while time.monotonic() < end:
+            if self._stop.is_set():
+                end = min(end, time.monotonic() + grace)
+            if not select.select([self._in], [], [], 0.1)[0]:
+                continue
+            datagram = self._in.recv(2048)
+            if datagram.startswith(MARK):
+                self.result.arrivals.append((_SEQUENCE.unpack_from(datagram, len(MARK))[0], time.monotonic()))
+                with suppress(BlockingIOError):
+                    self._wake_write.send(b".")
+
+
+def send(source: tuple[str, str], target: str, count: int = 5, port: int = PORT) -> int:
+    """Send marked datagrams; how many the sender's kernel took (a drop rule on the way out refuses them)."""
+    with udp_socket(*source) as out:
+        return sum(_sent(out, (target, port), sequence) for sequence in range(count))
+
+
+def _sent(out: socket.socket, target: tuple[str, int], sequence: int) -> bool:
+    try:
+        out.sendto(MARK + _SEQUENCE.pack(sequence), target)
+    except OSError:
+        return False
+    return True
+
+
+@dataclass(frozen=True)
+class StreamResult:
+    """A finished TCP stream."""
+
+    octets: int
+    seconds: float
+
+    @property
+    def mbit_per_s(self) -> float:
+        """Octets of payload as Mbit/s."""
+        return self.octets * 8 / self.seconds / 1e6
+
+
+def tcp_stream(source: tuple[str, str], target: tuple[str, str], octets: int, seconds: float = 30.0) -> StreamResult:
+    """Send ``octets`` of marked data over one TCP connection and read them at the other end; TimeoutError when late."""
+    listener = namespaces.within(target[0], lambda: socket.create_server((target[1], PORT), family=_family(target[1])))
+    client = namespaces.within(source[0], lambda: socket.socket(_family(source[1]), socket.SOCK_STREAM))
+    with listener, client:
+        for end in (listener, client):
+            end.settimeout(seconds)
+        client.bind((source[1], 0))
+        begun = time.monotonic()
+        client.connect((target[1], PORT))
+        writer = threading.Thread(target=_write, args=(client, octets), daemon=True)
+        writer.start()
+        received = _read_all(listener, octets, begun + seconds)
+        writer.join()
+    return StreamResult(received, time.monotonic() - begun)
+
+
+def _write(client: socket.socket, octets: int) -> None:
+    block = MARK * 4096
+    with suppress(OSError):
+        for start in range(0, octets, len(block)):
+            client.sendall(block[: min(len(block), octets - start)])
+        client.shutdown(socket.SHUT_WR)
+
+
+def _read_all(listener: socket.socket, octets: int, deadline: float) -> int:
+    connection, _ = listener.accept()
+    received = 0
+    with connection:
+        connection.settimeout(1.0)
+        while received < octets:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{received} of {octets} octets arrived in time")
+            with suppress(TimeoutError):
+                if not (data := connection.recv(1 << 16)):
+                    break
+                received += len(data)
+    return received
+
+
+def _family(address: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in address else socket.AF_INET
