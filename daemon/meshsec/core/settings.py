@@ -255,7 +255,7 @@ def _attached(routing: _Table) -> tuple[AttachedNetwork, ...]:
     for index, entry in enumerate(entries):
         table = _Table((*routing.path, "attached", index), entry, routing.problems)
         prefix = table.take("prefix", _new_prefix(networks), None, required=True)
-        distance = table.take("distance", _integer(0, 255), 1)
+        distance = table.take("distance", _integer(1, 255), 1)
         if prefix is not None:
             networks[prefix] = AttachedNetwork(prefix, distance)
         table.refuse_the_rest()

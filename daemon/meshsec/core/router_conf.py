@@ -1,0 +1,85 @@
+"""The routing daemon's configuration that follows from ours: ``olsrv2d.toml`` and olsrd2's ``olsrd2.conf``."""
+
+import json
+from collections.abc import Iterator
+
+from meshsec.core.model import Address, Card, EspGround
+from meshsec.core.settings import AttachedNetwork, Settings, Timing
+
+_WRITTEN = "# Written by `meshsec export {}`: changes made here are lost."
+
+
+def originators(card: Card, ground: EspGround) -> tuple[Address, ...]:
+    """What this node announces (docs/architecture.md): its address or its locator, by the ESP ground, and its IPv4."""
+    ipv6 = card.address if ground is EspGround.KERNEL else card.locator
+    return (ipv6, card.ipv4) if card.ipv4 else (ipv6,)
+
+
+def olsrv2d(settings: Settings, card: Card, ground: EspGround) -> str:
+    """The text of ``olsrv2d.toml``."""
+    routing = settings.routing
+    telnet = f"[{routing.telnet.host}]" if ":" in routing.telnet.host else routing.telnet.host
+    lines = [
+        _WRITTEN.format("olsrv2d"),
+        f"originators = [{', '.join(_quoted(str(address)) for address in originators(card, ground))}]",
+        *_section("[tc]", _toml_timing(routing.tc)),
+        *_section(
+            "[management]",
+            [f"telnet = {_quoted(f'{telnet}:{routing.telnet.port}')}", f"socket = {_quoted(routing.socket)}"],
+        ),
+    ]
+    for interface in routing.interfaces:
+        lines += ["", "[[interface]]", f"name = {_quoted(interface)}", *_toml_timing(routing.hello, "hello_")]
+    for network in routing.attached:
+        lines += ["", "[[attached]]", f"prefix = {_quoted(str(network.prefix))}", f"distance = {network.distance}"]
+    return "\n".join(lines) + "\n"
+
+
+def olsrd2(settings: Settings, card: Card, ground: EspGround) -> str:
+    """The text of ``olsrd2.conf`` for olsrd2 0.15 in the foreground.
+
+    Without the list of originators olsrd2 picks any address of ``lo``, which holds the address and the locator.
+    """
+    routing = settings.routing
+    allowed = [f"originator {address}/{address.max_prefixlen}" for address in originators(card, ground)]
+    lines = [
+        _WRITTEN.format("olsrd2"),
+        *_section("[global]", ["lockfile -", "fork no"]),
+        *_section("[log]", ["stderr true"]),
+        *_section("[telnet]", [f"port {routing.telnet.port}", "allowed_sessions 32"]),
+        *_section("[olsrv2]", [*allowed, "originator default_reject", *_olsrd2_timing(routing.tc, "tc_")]),
+        *_section("[interface=lo]", []),
+    ]
+    for interface in routing.interfaces:
+        lines += _section(f"[interface={interface}]", list(_olsrd2_timing(routing.hello, "hello_")))
+    for index, network in enumerate(routing.attached):
+        lines += _section(f"[olsrv2_lan=attached{index}]", _lan(network))
+    return "\n".join(lines) + "\n"
+
+
+def _section(header: str, lines: list[str]) -> list[str]:
+    return ["", header, *lines]
+
+
+def _toml_timing(timing: Timing, prefix: str = "") -> list[str]:
+    return [f"{prefix}{name} = {value}" for name, value in _given(timing)]
+
+
+def _olsrd2_timing(timing: Timing, prefix: str) -> list[str]:
+    return [f"{prefix}{name} {value}" for name, value in _given(timing)]
+
+
+def _given(timing: Timing) -> Iterator[tuple[str, float]]:
+    if timing.interval is not None:
+        yield "interval", timing.interval
+    if timing.validity is not None:
+        yield "validity", timing.validity
+
+
+def _lan(network: AttachedNetwork) -> list[str]:
+    return [f"prefix {network.prefix}", f"distance {network.distance}"]
+
+
+def _quoted(text: str) -> str:
+    """A TOML basic string: JSON's escapes are among TOML's."""
+    return json.dumps(text, ensure_ascii=False)
