@@ -1,8 +1,8 @@
 """The guest ground: a QEMU guest with Debian's own PREEMPT_RT kernel, whose root is this machine's, read-only.
 
 The kernel here may lack ESP; Debian's has it. The guest boots straight into one command, run on the same tree with the
-same programs, so that a scenario is written once and runs on either ground. It is emulated (TCG), because a /dev/kvm that
-answers may still hang in its first instruction on a nested host, and so 10 to 50 times slower than the host.
+same programs, so that a scenario is written once and runs on either ground. It is emulated (TCG), because a /dev/kvm
+that answers may still hang in its first instruction on a nested host, and so 10 to 50 times slower than the host.
 """
 
 import platform
