@@ -94,7 +94,7 @@ def ruleset_changes(on_change: Callable[[], None]) -> Any:
 
 @asynccontextmanager
 async def _route_socket() -> AsyncIterator[Any]:
-    async with AsyncIPRoute() as ipr:
+    async with AsyncIPRoute() as ipr:  # type: ignore[no-untyped-call]
         yield ipr
 
 

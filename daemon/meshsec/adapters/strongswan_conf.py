@@ -18,8 +18,8 @@ PLUGIN_DIRECTORIES = (
 
 _LIBRARY_PREFIX = "libstrongswan-"
 
-_BASE = ("random", "nonce", "openssl", "pem", "pkcs8", "pubkey", "kdf")
-"""Ed25519, X25519, AEADs, SHA-2 by openssl; pem, pkcs8 and pubkey read what VICI brings; kdf is the fallback PRF+."""
+_BASE = ("random", "nonce", "openssl", "pem", "pkcs1", "pkcs8", "pubkey", "kdf")
+"""openssl does the cryptography; pem, pkcs1 (which reads any SubjectPublicKeyInfo), pkcs8 and pubkey read VICI's keys."""
 
 _TAIL = ("kernel-netlink", "socket-default", "vici")
 

@@ -34,7 +34,7 @@ MAX_COMMANDS = 8
 """Commands in progress at once: each holds one of charon's threads."""
 
 RECONNECT_FIRST = 0.05
-RECONNECT_MAX = 1.0
+RECONNECT_MAX = 0.5
 """Seconds between attempts to reach charon: it doubles from the first to the last."""
 
 EVENTS = ("ike-updown", "child-updown", "ike-rekey", "child-rekey", "ike-update", "log", "alert")

@@ -1,0 +1,43 @@
+"""systemd's notification socket (sd_notify(3)); silent where there is no systemd."""
+
+import os
+from typing import Any
+
+from sdnotify import SystemdNotifier
+
+_MICROSECONDS = 1_000_000
+
+
+class Notifier:
+    """Tells the service manager how the daemon does."""
+
+    def __init__(self) -> None:
+        self._notifier: Any = SystemdNotifier()  # type: ignore[no-untyped-call]
+
+    def ready(self) -> None:
+        """The daemon serves."""
+        self._notifier.notify("READY=1")
+
+    def reloading(self) -> None:
+        """The configuration is being read again; ``ready`` ends it."""
+        self._notifier.notify("RELOADING=1")
+
+    def stopping(self) -> None:
+        """The daemon ends."""
+        self._notifier.notify("STOPPING=1")
+
+    def status(self, text: str) -> None:
+        """One line for ``systemctl status``."""
+        self._notifier.notify(f"STATUS={text}")
+
+    def alive(self) -> None:
+        """Feed the watchdog: call it only after a proof of life."""
+        self._notifier.notify("WATCHDOG=1")
+
+
+def watchdog_interval() -> float | None:
+    """Seconds between two signs of life: half of what the service manager allows; None when it watches not."""
+    allowed = os.environ.get("WATCHDOG_USEC", "")
+    if not allowed.isdecimal() or os.environ.get("WATCHDOG_PID", str(os.getpid())) != str(os.getpid()):
+        return None
+    return int(allowed) / _MICROSECONDS / 2 or None

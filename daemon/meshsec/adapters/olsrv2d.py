@@ -1,0 +1,264 @@
+"""olsrv2d by its change stream (docs/schema/olsrv2d-changes-1.json): JSON lines over a UNIX socket.
+
+First ``hello``, then ``snapshot``, then a ``change`` for each change that the kernel has acknowledged.
+"""
+
+import asyncio
+from collections.abc import Callable
+from ipaddress import ip_address, ip_network
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from meshsec.core.events import RouterDown, RouteRemoved, RouteSet, RoutesReset
+from meshsec.core.model import Address, Edge, Neighbour, Network, Route
+from meshsec.core.topology import Topology
+
+SCHEMA = 1
+MAX_LINE = 32 * 1024 * 1024
+"""Octets: a snapshot with 10,000 nodes and their edges."""
+
+RECONNECT_FIRST = 0.05
+RECONNECT_MAX = 1.0
+"""Seconds between attempts to reach the daemon: it doubles from the first to the last."""
+
+HELLO_TIMEOUT = 10.0
+"""Seconds for hello and snapshot."""
+
+RouterEvent = RoutesReset | RouteSet | RouteRemoved | RouterDown
+
+
+class StreamError(Exception):
+    """The stream says what its schema does not allow."""
+
+
+class _Route(msgspec.Struct):
+    destination: str
+    next_hop: str | None = None
+    interface: str = ""
+    metric: int = 0
+    hops: int = 0
+    originator: str | None = None
+    last_originator: str | None = None
+    installed: bool = True
+
+
+class _Neighbour(msgspec.Struct):
+    originator: str | None
+    symmetric: bool
+    mpr_of_us: bool = False
+    our_mpr: bool = False
+    metric_in: int | None = None
+    metric_out: int | None = None
+
+
+class _Node(msgspec.Struct):
+    originator: str
+
+
+class _Edge(msgspec.Struct):
+    source: str = msgspec.field(name="from")
+    target: str = msgspec.field(name="to")
+    metric: int = 0
+
+
+class _Hello(msgspec.Struct, tag="hello"):
+    schema: int
+    software: str = "olsrv2d"
+    version: str = ""
+    originators: list[str] = []
+
+
+class _Snapshot(msgspec.Struct, tag="snapshot"):
+    routes: list[_Route]
+    neighbours: list[_Neighbour] = []
+    nodes: list[_Node] = []
+    edges: list[_Edge] = []
+
+
+class _Change(msgspec.Struct, tag="change"):
+    object: str
+    op: Literal["set", "del"]
+    time_us: int | None = None
+
+
+class _Notice(msgspec.Struct, tag="event"):
+    name: str
+
+
+_line = msgspec.json.Decoder(_Hello | _Snapshot | _Change | _Notice)
+_route = msgspec.json.Decoder(_Route)
+_neighbour = msgspec.json.Decoder(_Neighbour)
+_node = msgspec.json.Decoder(_Node)
+_edge = msgspec.json.Decoder(_Edge)
+
+_MAX_WARNINGS = 8
+
+
+class Olsrv2d:
+    """A client of the change stream; ``topology`` is what it told beside the routes."""
+
+    def __init__(self, path: Path) -> None:
+        """``path`` is olsrv2d's management socket."""
+        self._path = path
+        self._clear()
+
+    def _clear(self) -> None:
+        self._software = ""
+        self._originators: tuple[Address, ...] = ()
+        self._neighbours: dict[str, Neighbour] = {}
+        self._nodes: dict[str, Address] = {}
+        self._edges: dict[tuple[str, str], Edge] = {}
+        self._warnings: dict[str, None] = {}
+
+    @property
+    def topology(self) -> Topology:
+        """What is known now."""
+        return Topology(
+            software=self._software,
+            originators=self._originators,
+            neighbours=tuple(self._neighbours.values()),
+            nodes=tuple(self._nodes.values()),
+            edges=tuple(self._edges.values()),
+            warnings=tuple(self._warnings),
+        )
+
+    async def run(self, on_event: Callable[[RouterEvent], None]) -> None:
+        """Stay connected until cancelled: each connection begins with ``RoutesReset`` and ends with ``RouterDown``."""
+        pause = RECONNECT_FIRST
+        while True:
+            try:
+                reader, writer = await asyncio.open_unix_connection(self._path, limit=MAX_LINE)
+                try:
+                    async with asyncio.timeout(HELLO_TIMEOUT):
+                        await self._open(reader, on_event)
+                    pause = RECONNECT_FIRST
+                    await self._follow(reader, on_event)
+                finally:
+                    writer.close()
+            except (OSError, EOFError, TimeoutError, ValueError, StreamError) as error:
+                self._clear()
+                on_event(RouterDown(f"olsrv2d at {self._path}: {_describe(error)}"))
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, RECONNECT_MAX)
+
+    async def _open(self, reader: asyncio.StreamReader, on_event: Callable[[RouterEvent], None]) -> None:
+        hello = _line.decode(await reader.readuntil(b"\n"))
+        if not isinstance(hello, _Hello):
+            raise StreamError("its first line is no hello")
+        if hello.schema != SCHEMA:
+            raise StreamError(f"it speaks schema {hello.schema}; {SCHEMA} is needed")
+        snapshot = _line.decode(await reader.readuntil(b"\n"))
+        if not isinstance(snapshot, _Snapshot):
+            raise StreamError("its second line is no snapshot")
+        self._clear()
+        self._software = f"{hello.software} {hello.version}".strip()
+        self._originators = tuple(map(ip_address, hello.originators))
+        self._take_snapshot(snapshot)
+        routes = (_to_route(route, None) for route in snapshot.routes if route.installed)
+        on_event(RoutesReset({route.destination: route for route in routes}))
+
+    def _take_snapshot(self, snapshot: _Snapshot) -> None:
+        for neighbour in snapshot.neighbours:
+            self._put_neighbour(neighbour)
+        self._nodes = {node.originator: ip_address(node.originator) for node in snapshot.nodes}
+        self._edges = {(edge.source, edge.target): _to_edge(edge) for edge in snapshot.edges}
+
+    async def _follow(self, reader: asyncio.StreamReader, on_event: Callable[[RouterEvent], None]) -> None:
+        while True:
+            text = await reader.readuntil(b"\n")
+            line = _line.decode(text)
+            if isinstance(line, _Change):
+                event = self._change(line, text)
+                if event:
+                    on_event(event)
+            elif isinstance(line, _Notice):
+                self._warn(line.name)
+            else:
+                raise StreamError("a second hello or snapshot")
+
+    def _change(self, change: _Change, text: bytes) -> RouterEvent | None:
+        if change.object == "route":
+            return _route_event(_route.decode(text), change)
+        take = {"neighbour": self._on_neighbour, "node": self._on_node, "edge": self._on_edge}.get(change.object)
+        if take:
+            take(text, change.op == "set")
+        return None
+
+    def _on_neighbour(self, text: bytes, is_set: bool) -> None:
+        neighbour = _neighbour.decode(text)
+        if is_set:
+            self._put_neighbour(neighbour)
+        elif neighbour.originator:
+            self._neighbours.pop(neighbour.originator, None)
+
+    def _put_neighbour(self, neighbour: _Neighbour) -> None:
+        if neighbour.originator:
+            self._neighbours[neighbour.originator] = Neighbour(
+                originator=ip_address(neighbour.originator),
+                symmetric=neighbour.symmetric,
+                metric_in=neighbour.metric_in,
+                metric_out=neighbour.metric_out,
+                is_mpr=neighbour.our_mpr,
+                selected_us=neighbour.mpr_of_us,
+            )
+
+    def _on_node(self, text: bytes, is_set: bool) -> None:
+        originator = _node.decode(text).originator
+        if is_set:
+            self._nodes[originator] = ip_address(originator)
+        else:
+            self._nodes.pop(originator, None)
+
+    def _on_edge(self, text: bytes, is_set: bool) -> None:
+        edge = _edge.decode(text)
+        if is_set:
+            self._edges[edge.source, edge.target] = _to_edge(edge)
+        else:
+            self._edges.pop((edge.source, edge.target), None)
+
+    def _warn(self, name: str) -> None:
+        self._warnings.pop(name, None)
+        self._warnings[name] = None
+        while len(self._warnings) > _MAX_WARNINGS:
+            del self._warnings[next(iter(self._warnings))]
+
+
+def _route_event(route: _Route, change: _Change) -> RouterEvent:
+    """A route that the kernel does not have is no route."""
+    if change.op == "del" or not route.installed:
+        return RouteRemoved(ip_network(route.destination))
+    return RouteSet(_to_route(route, change.time_us))
+
+
+def _to_route(route: _Route, time_us: int | None) -> Route:
+    destination: Network = ip_network(route.destination)
+    return Route(
+        destination=destination,
+        next_hop=ip_address(route.next_hop) if route.next_hop else destination.network_address,
+        interface=route.interface,
+        hops=route.hops,
+        metric=route.metric,
+        last_hop=_address(route.last_originator),
+        originator=_address(route.originator),
+        decided_at=time_us / 1e6 if time_us is not None else None,
+    )
+
+
+def _to_edge(edge: _Edge) -> Edge:
+    return Edge(source=ip_address(edge.source), target=ip_address(edge.target), metric=edge.metric)
+
+
+def _address(text: str | None) -> Address | None:
+    return ip_address(text) if text else None
+
+
+def _describe(error: Any) -> str:
+    if isinstance(error, TimeoutError):
+        return "no snapshot in time"
+    if isinstance(error, asyncio.IncompleteReadError):
+        return "it closed the connection"
+    if isinstance(error, asyncio.LimitOverrunError):
+        return f"a line of more than {MAX_LINE} octets"
+    return str(error) or type(error).__name__
