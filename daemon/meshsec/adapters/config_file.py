@@ -25,6 +25,9 @@ _PROFILE_DIRECTORIES = (
 )
 """Where a profile is looked for, after ``policies/`` beside the configuration file; the last is the source tree."""
 
+_BUILT_IN = "default"
+"""The profile that needs no file: ``Policy`` itself."""
+
 
 class ConfigError(Exception):
     """A configuration that is refused: one line ``FILE:LINE: FIELD: what is wrong`` for each problem."""
@@ -87,11 +90,14 @@ def _syntax(path: Path, text: str, message: str) -> str:
 
 def _profile(name: str, beside: Path) -> Policy:
     """The profile of that name. Raises ValueError with the names that there are."""
-    directories = (beside, *_PROFILE_DIRECTORIES)
-    known = sorted({path.stem for directory in directories for path in directory.glob("*.toml")})
-    if name not in known:
-        raise ValueError(", ".join(known) or f"none, for there is no profile in {', '.join(map(str, directories))}")
-    path = next(path for directory in directories if (path := directory / f"{name}.toml").is_file())
+    found = {
+        path.stem: path for directory in reversed((beside, *_PROFILE_DIRECTORIES)) for path in directory.glob("*.toml")
+    }
+    path = found.get(name)
+    if path is None and name == _BUILT_IN:
+        return Policy()
+    if path is None:
+        raise ValueError(", ".join(sorted({_BUILT_IN, *found})))
     text = _read(path)
     try:
         return decode_policy(_parsed(path, text))

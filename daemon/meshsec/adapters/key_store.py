@@ -1,22 +1,29 @@
-"""The node's private key: made once on the node, PKCS#8 in PEM, readable by its owner alone."""
+"""The node's private key: made once on the node, PKCS#8 in PEM, readable by its owner alone.
+
+Its public half lies beside it for everybody, so that showing the node's card takes no privilege.
+"""
 
 import os
 import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
     NoEncryption,
     PrivateFormat,
+    PublicFormat,
     load_pem_private_key,
+    load_pem_public_key,
 )
 
 from meshsec import files
 from meshsec.core import identity
 
 _MODE = 0o600
+_PUBLIC_MODE = 0o644
+_PUBLIC_SUFFIX = ".pub"
 _LIMIT = 4096
 """Octets of a key file; an Ed25519 key needs 119."""
 
@@ -40,6 +47,10 @@ class NodeKey:
         """The private key as the file has it and as VICI's load-key takes it."""
         return self.private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
+    def public_pem(self) -> bytes:
+        """The public key in PEM (RFC 8410)."""
+        return self.private.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+
 
 def create(path: Path) -> NodeKey:
     """Make the node's key and write it. Raises KeyStoreError, also when there is one already."""
@@ -49,6 +60,7 @@ def create(path: Path) -> NodeKey:
         raise KeyStoreError(f"{path}: there is a key already; it is never overwritten")
     try:
         files.write(path, key.pkcs8_pem(), _MODE, replace=False)
+        files.write(path.with_suffix(_PUBLIC_SUFFIX), key.public_pem(), _PUBLIC_MODE)
     except files.FileError as error:
         raise KeyStoreError(str(error)) from error
     return key
@@ -65,6 +77,22 @@ def load(path: Path) -> NodeKey:
     with os.fdopen(descriptor, "rb") as file:
         _check_owner(path, os.fstat(file.fileno()))
         return _decoded(path, file.read(_LIMIT))
+
+
+def load_public(path: Path) -> bytes:
+    """The public key that belongs to the private key in ``path``, 32 octets, read without it. Raises KeyStoreError."""
+    public = path.with_suffix(_PUBLIC_SUFFIX)
+    if not public.exists():
+        return load(path).public_key
+    try:
+        key = load_pem_public_key(files.read(public, _LIMIT).encode())
+    except files.FileError as error:
+        raise KeyStoreError(str(error)) from error
+    except ValueError as error:
+        raise KeyStoreError(f"{public}: is no public key in PEM") from error
+    if not isinstance(key, Ed25519PublicKey):
+        raise KeyStoreError(f"{public}: is not an Ed25519 key")
+    return key.public_bytes_raw()
 
 
 def _check_owner(path: Path, status: os.stat_result) -> None:

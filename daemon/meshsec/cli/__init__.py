@@ -1,0 +1,5 @@
+"""``meshsec``, the command line."""
+
+from meshsec.cli.app import main
+
+__all__ = ["main"]

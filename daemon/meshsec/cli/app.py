@@ -1,0 +1,123 @@
+"""The root of the command line: global options, the list of commands and how failures are told.
+
+A command's module is imported when the command is called, so that each pays for what it uses only.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from meshsec.core.model import Card
+    from meshsec.core.settings import Settings
+
+FAILED = 1
+DEGRADED = 3
+
+COMMANDS = {
+    "init": "setup:init",
+    "key": "key:key",
+    "peer": "peer:peer",
+    "status": "views:status",
+    "topology": "views:topology",
+    "plan": "views:plan",
+    "explain": "views:explain",
+    "doctor": "doctor:doctor",
+    "watch": "watch:watch",
+    "export": "export:export",
+    "version": "version:version",
+}
+"""Module (below this package) and attribute of each command, in the order of use."""
+
+
+@dataclass
+class App:
+    """What all commands share: where the configuration and the daemon are."""
+
+    config: Path
+    socket_option: Path | None
+
+    @cached_property
+    def settings(self) -> "Settings":
+        """The configuration. Raises ConfigError."""
+        return import_module("meshsec.adapters.config_file").load(self.config)  # type: ignore[no-any-return]
+
+    @cached_property
+    def card(self) -> "Card":
+        """This node's card. Raises KeyStoreError."""
+        public_key = import_module("meshsec.adapters.key_store").load_public(Path(self.settings.paths.key))
+        node = self.settings.node
+        return import_module("meshsec.core.identity").make_card(node.name, public_key, node.ipv4)  # type: ignore[no-any-return]
+
+    @property
+    def peers_directory(self) -> Path:
+        """Where the cards of trusted peers are."""
+        return Path(self.settings.paths.peers)
+
+    @property
+    def socket(self) -> Path:
+        """Where meshsecd answers."""
+        return self.socket_option or Path(self.settings.paths.control_socket)
+
+
+class Commands(click.Group):
+    """The commands by name, imported on demand."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, attribute = COMMANDS[cmd_name].partition(":")
+        command: click.Command = getattr(import_module(f"meshsec.cli.{module}"), attribute)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS:
+            near = import_module("difflib").get_close_matches(args[0], COMMANDS, n=1)
+            hint = f" Perhaps {near[0]!r} is meant." if near else ""
+            ctx.fail(f"No such command {args[0]!r}.{hint}")
+        return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Errors that meshsec defines carry a message for people; any other is a fault of ours and shows itself."""
+        try:
+            return super().invoke(ctx)
+        except Exception as error:
+            if type(error).__module__.startswith("meshsec."):
+                raise click.ClickException(str(error)) from error
+            raise
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path, dir_okay=False),
+    envvar="MESHSEC_CONFIG",
+    show_envvar=True,
+    default=Path("/etc/meshsec/meshsec.toml"),
+    show_default=True,
+    help="The configuration file.",
+)
+@click.option(
+    "--socket",
+    "socket_option",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Where meshsecd answers; without it control.sock in the directory [paths] run of the configuration.",
+)
+@click.version_option(package_name="meshsec", prog_name="meshsec", message="%(prog)s %(version)s")
+@click.pass_context
+def main(ctx: click.Context, config: Path, socket_option: Path | None) -> None:
+    """Secure a mesh: trust peers by their cards, and see what protects the traffic to them.
+
+    Exit codes: 0 fine, 1 failed, 2 wrong usage, 3 degraded (status: a peer in reach is not protected; doctor: a
+    warning).
+    """
+    ctx.obj = App(config, socket_option)

@@ -1,0 +1,47 @@
+"""How cards are shown, by ``key`` and by ``peer``."""
+
+from mnemonic import Mnemonic
+
+from meshsec.core import card as cards
+from meshsec.core import words
+from meshsec.core.model import Card
+
+SCHEMA = "meshsec-card-1"
+
+
+def wordlist() -> list[str]:
+    """The BIP-39 English words."""
+    return list(Mnemonic("english").wordlist)
+
+
+def spoken(card: Card) -> str:
+    """The words that two people compare by voice."""
+    return " ".join(words.spoken(card.fingerprint, wordlist()))
+
+
+def view(card: Card) -> dict[str, object]:
+    """A card as JSON (docs/schema/meshsec-card-1.json)."""
+    return {
+        "card": cards.render(card),
+        "name": card.name,
+        "address": str(card.address),
+        "locator": str(card.locator),
+        "ipv4": None if card.ipv4 is None else str(card.ipv4),
+        "public_key": card.public_key.hex(),
+        "fingerprint": card.fingerprint.hex(),
+        "words": spoken(card).split(),
+    }
+
+
+def described(card: Card, *, grouped: bool) -> dict[str, object]:
+    """A card as named values for people."""
+    text = cards.render(card)
+    return {
+        "card": cards.grouped(text) if grouped else text,
+        "name": card.name,
+        "address": card.address,
+        "locator": card.locator,
+        "ipv4": card.ipv4,
+        "words": spoken(card),
+        "fingerprint": card.fingerprint.hex(),
+    }

@@ -1,0 +1,103 @@
+"""The client's end of the control socket: JSON lines (docs/architecture.md)."""
+
+import json
+import socket
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+_TIMEOUT = 10.0
+"""Seconds for an answer."""
+_LINE_LIMIT = 64 << 20
+"""Octets of an answer: the topology of thousands of nodes fits."""
+
+
+class DaemonAbsentError(Exception):
+    """Nobody answers at the control socket."""
+
+
+class DaemonError(Exception):
+    """meshsecd refused, or what it answered cannot be understood."""
+
+
+class Client:
+    """A connection to meshsecd."""
+
+    def __init__(self, path: Path) -> None:
+        self._socket = _connected(path)
+        self._lines = self._socket.makefile("rb")
+        self._last_id = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._lines.close()
+        self._socket.close()
+
+    def call(self, method: str, params: Mapping[str, object] | None = None) -> Any:
+        """The result of a method. Raises DaemonError."""
+        self._last_id += 1
+        request = json.dumps({"id": self._last_id, "method": method, "params": params or {}})
+        try:
+            self._socket.sendall(request.encode() + b"\n")
+        except OSError as error:
+            raise DaemonError(f"meshsecd went away: {error.strerror}") from error
+        answer = self._message()
+        if "error" in answer:
+            raise DaemonError(str(answer["error"].get("message", answer["error"])))
+        if answer.get("id") != self._last_id or "result" not in answer:
+            raise DaemonError(f"meshsecd gave no result to {method!r}")
+        return answer["result"]
+
+    def events(self) -> Iterator[dict[str, Any]]:
+        """What happens, as it happens, after ``watch`` was called. Raises DaemonError when meshsecd ends."""
+        self._socket.settimeout(None)
+        while True:
+            message = self._message()
+            if "event" in message:
+                yield message["event"]
+
+    def _message(self) -> dict[str, Any]:
+        try:
+            line = self._lines.readline(_LINE_LIMIT)
+        except TimeoutError as error:
+            raise DaemonError(f"meshsecd did not answer within {_TIMEOUT:.0f} s") from error
+        except OSError as error:
+            raise DaemonError(f"meshsecd went away: {error.strerror}") from error
+        if not line.endswith(b"\n"):
+            raise DaemonError("meshsecd closed the connection" if len(line) < _LINE_LIMIT else "the answer is too long")
+        try:
+            message = json.loads(line)
+        except ValueError as error:
+            raise DaemonError("meshsecd's answer is not JSON: is this its control socket?") from error
+        if not isinstance(message, dict):
+            raise DaemonError("meshsecd's answer is no object: is this its control socket?")
+        return message
+
+
+def _connected(path: Path) -> socket.socket:
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection.settimeout(_TIMEOUT)
+    try:
+        connection.connect(str(path))
+    except PermissionError as error:
+        connection.close()
+        raise DaemonError(f"{path}: permission denied: {_door(path)}") from error
+    except OSError as error:
+        connection.close()
+        raise DaemonAbsentError(
+            f"meshsecd does not answer at {path}: {error.strerror or error}; is it running?"
+        ) from error
+    return connection
+
+
+def _door(path: Path) -> str:
+    """Who may talk to the daemon."""
+    try:
+        return f"be root or in the group {path.group()!r}"
+    except (OSError, KeyError):
+        return "be root or in the group of meshsecd"

@@ -1,0 +1,60 @@
+"""``meshsec export``: the configuration of the other daemons, made from ours."""
+
+import asyncio
+from pathlib import Path
+
+import click
+
+from meshsec.adapters import esp_probe, nftables, strongswan_conf, trust_store
+from meshsec.cli.app import App
+from meshsec.core import router_conf
+from meshsec.core.desired import addresses, rules_spec
+from meshsec.core.model import EspGround
+from meshsec.core.settings import EspChoice
+
+
+@click.command
+@click.argument("kind", type=click.Choice(["olsrv2d", "olsrd2", "strongswan", "nftables"]))
+@click.pass_obj
+def export(app: App, kind: str) -> None:
+    """Print a configuration for another program.
+
+    \b
+    olsrv2d     olsrv2d.toml for our router
+    olsrd2      olsrd2.conf for olsr.org's router
+    strongswan  strongswan.conf for charon
+    nftables    the fail-closed rules, for `nft -f -`; as meshsecd sets them
+    """
+    ground = _ground(app)
+    match kind:
+        case "olsrv2d":
+            text = router_conf.olsrv2d(app.settings, app.card, ground)
+        case "olsrd2":
+            text = router_conf.olsrd2(app.settings, app.card, ground)
+        case "strongswan":
+            text = _strongswan(app, ground)
+        case _:
+            text = _nftables(app, ground)
+    click.echo(text, nl=False)
+
+
+def _ground(app: App) -> EspGround:
+    choice = app.settings.ike.esp
+    if choice is not EspChoice.AUTO:
+        return EspGround(choice)
+    return asyncio.run(esp_probe.probe()).ground
+
+
+def _strongswan(app: App, ground: EspGround) -> str:
+    plugins = strongswan_conf.installed_plugins()
+    return strongswan_conf.render(ground, Path(app.settings.ike.vici), plugins=plugins)
+
+
+def _nftables(app: App, ground: EspGround) -> str:
+    peers, problems = trust_store.load(app.peers_directory, app.card)
+    for problem in problems:
+        click.echo(f"refused: {problem}", err=True)
+    cards = [peer.card for peer in peers.values()]
+    protected = (address for card in cards for address in addresses(card))
+    rules = rules_spec(protected, (card.locator for card in cards), ground, app.settings.policy)
+    return nftables.render(rules)

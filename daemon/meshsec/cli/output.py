@@ -1,0 +1,71 @@
+"""What commands print: JSON, tables and colours (only on a terminal, and never with NO_COLOR)."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+
+
+def print_json(value: object) -> None:
+    """One JSON document."""
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def console() -> "Console":
+    """Where tables go. Off a terminal nothing is cut to a width, so that scripts see all of it."""
+    from rich.console import Console  # noqa: PLC0415 - 0.1 s that only tables need
+
+    made = Console(highlight=False, emoji=False, markup=False, soft_wrap=False)
+    if not made.is_terminal:
+        made.width = 400
+    return made
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> "Table":
+    """A table without frames. A cell is text, None for nothing, or a rich text."""
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    made = Table(*columns, box=None, pad_edge=False, header_style="bold")
+    for row in rows:
+        made.add_row(*(cell if isinstance(cell, Text) else Text("-" if cell is None else str(cell)) for cell in row))
+    return made
+
+
+def facts(pairs: Mapping[str, object]) -> None:
+    """Named values, one on a line."""
+    width = max(map(len, pairs))
+    for name, value in pairs.items():
+        if value is not None:
+            click.echo(f"{name:<{width}}  {value}")
+
+
+def duration(seconds: float | None) -> str | None:
+    """For people: 850 ms, 12 s, 3:07:10."""
+    if seconds is None:
+        return None
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    return str(timedelta(seconds=int(seconds)))
+
+
+def octets(count: int | None) -> str | None:
+    """For people: 512 B, 1.5 kB, 2.0 MB."""
+    if count is None:
+        return None
+    size = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"

@@ -1,0 +1,149 @@
+"""``meshsec peer``: whom this node trusts."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from meshsec import files
+from meshsec.adapters import trust_store
+from meshsec.cli import cards as shown
+from meshsec.cli.app import FAILED, App
+from meshsec.cli.client import Client, DaemonAbsentError
+from meshsec.cli.output import console, facts, json_option, print_json, table
+from meshsec.core import card as cards
+from meshsec.core import words
+from meshsec.core.model import Peer
+
+SCHEMA = "meshsec-peers-1"
+
+_INPUT_LIMIT = 4096
+"""Octets that are read of a file or of standard input."""
+
+
+@click.group
+def peer() -> None:
+    """The nodes that this node trusts, each by its card."""
+
+
+@peer.command
+@click.argument("name")
+@click.argument("card", nargs=-1, required=True)
+@click.pass_obj
+def add(app: App, name: str, card: tuple[str, ...]) -> None:
+    """Trust the node whose CARD this is, under the local NAME.
+
+    CARD is the card itself, with or without spaces, '@FILE', or '-' for standard input.
+    """
+    parsed = cards.parse(_card_text(" ".join(card)))
+    through = _changed(app, "peer_add", {"name": name, "card": cards.render(parsed)})
+    if not through:
+        trust_store.add(app.peers_directory, name, parsed, app.card)
+    click.echo(f"{name} is trusted: {parsed.address}")
+    click.echo(f"Compare by voice: {shown.spoken(parsed)}")
+
+
+@peer.command
+@click.argument("name")
+@click.pass_obj
+def remove(app: App, name: str) -> None:
+    """Trust NAME no longer: its SA is closed at once."""
+    if not _changed(app, "peer_remove", {"name": name}):
+        trust_store.remove(app.peers_directory, name)
+    click.echo(f"{name} is trusted no longer")
+
+
+@peer.command("list")
+@json_option
+@click.pass_obj
+def list_peers(app: App, as_json: bool) -> None:
+    """List the trusted nodes, and the cards that are refused."""
+    peers, problems = trust_store.load(app.peers_directory, app.card)
+    if as_json:
+        print_json(
+            {
+                "schema": SCHEMA,
+                "peers": [{"peer": peer.name, **shown.view(peer.card)} for peer in peers.values()],
+                "problems": [{"file": str(problem.path), "message": problem.message} for problem in problems],
+            }
+        )
+    else:
+        _print_peers(list(peers.values()))
+        for problem in problems:
+            click.echo(f"refused: {problem}", err=True)
+    if problems:
+        sys.exit(FAILED)
+
+
+@peer.command
+@click.argument("name")
+@json_option
+@click.pass_obj
+def show(app: App, name: str, as_json: bool) -> None:
+    """Print the card of the trusted node NAME."""
+    card = _known(app, name).card
+    if as_json:
+        print_json({"schema": shown.SCHEMA, **shown.view(card)})
+    else:
+        facts(shown.described(card, grouped=False))
+
+
+@peer.command
+@click.argument("name")
+@click.argument("said", metavar="[WORD]...", nargs=-1)
+@click.pass_obj
+def verify(app: App, name: str, said: tuple[str, ...]) -> None:
+    """Compare the key of NAME by voice.
+
+    Without words it prints those of the card that this node has; NAME's operator reads his from `meshsec key show`.
+    With the words that were heard (or the first four letters of each) it compares them.
+    """
+    card = _known(app, name).card
+    if not said:
+        click.echo(shown.spoken(card))
+    elif words.matches(card.fingerprint, " ".join(said), shown.wordlist()):
+        click.echo(f"These are the words of {name}: its key is the one on the card.")
+    else:
+        click.echo(f"These are NOT the words of {name}, which are: {shown.spoken(card)}", err=True)
+        click.echo(
+            f"Another key is behind that voice, or the card is not {name}'s: meshsec peer remove {name}", err=True
+        )
+        sys.exit(FAILED)
+
+
+def _card_text(given: str) -> str:
+    if given == "-":
+        return sys.stdin.read(_INPUT_LIMIT)
+    if given.startswith("@"):
+        return files.read(Path(given[1:]), _INPUT_LIMIT)
+    return given
+
+
+def _changed(app: App, method: str, params: dict[str, object]) -> bool:
+    """Let meshsecd change the trust store, so that it takes effect at once; False when there is no meshsecd."""
+    try:
+        with Client(app.socket) as client:
+            client.call(method, params)
+    except DaemonAbsentError:
+        click.echo("meshsecd is not running: the file is changed directly, and takes effect when it starts.", err=True)
+        return False
+    return True
+
+
+def _known(app: App, name: str) -> Peer:
+    peers, problems = trust_store.load(app.peers_directory, app.card)
+    if name in peers:
+        return peers[name]
+    refused = next((problem for problem in problems if problem.path.stem == name), None)
+    raise click.ClickException(
+        str(refused) if refused else f"there is no peer {name!r}; known: {', '.join(peers) or 'none'}"
+    )
+
+
+def _print_peers(peers: Sequence[Peer]) -> None:
+    if not peers:
+        click.echo("No peers. `meshsec peer add NAME CARD` trusts one.")
+        return
+    rows = ((peer.name, peer.card.address, peer.card.ipv4, shown.spoken(peer.card)) for peer in peers)
+    console().print(table(("PEER", "ADDRESS", "IPV4", "WORDS"), rows))
