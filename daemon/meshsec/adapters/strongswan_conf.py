@@ -19,7 +19,7 @@ PLUGIN_DIRECTORIES = (
 _LIBRARY_PREFIX = "libstrongswan-"
 
 _BASE = ("random", "nonce", "openssl", "pem", "pkcs1", "pkcs8", "pubkey", "kdf")
-"""openssl does the cryptography; pem, pkcs1 (which reads any SubjectPublicKeyInfo), pkcs8 and pubkey read VICI's keys."""
+"""openssl does the cryptography, the others read VICI's keys (pkcs1 takes any SubjectPublicKeyInfo)."""
 
 _TAIL = ("kernel-netlink", "socket-default", "vici")
 

@@ -1,0 +1,152 @@
+"""The control socket: JSON lines over a UNIX socket that local programs ask and command meshsecd by.
+
+A request ``{"id": 1, "method": "status", "params": {}}`` is answered by ``{"id": 1, "result": {...}}`` or
+``{"id": 1, "error": {"code": "...", "message": "..."}}``. After ``watch`` is answered, ``{"event": {...}}`` lines
+follow. Who may connect is the business of the file's mode and group.
+"""
+
+import asyncio
+import contextlib
+import grp
+import os
+import socket
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+MAX_REQUEST = 64 * 1024
+"""Octets of one request line; a card takes some hundred."""
+
+MAX_CLIENTS = 64
+MAX_UNREAD = 4 * 1024 * 1024
+"""Octets that a client may leave unread before it is dropped."""
+
+MODE = 0o660
+GROUP = "meshsec"
+"""The group that may use the socket, where it exists."""
+
+WATCH = "watch"
+
+
+class ControlError(Exception):
+    """A request that is refused: ``code`` is for programs, the text for people."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class _Request(msgspec.Struct):
+    method: str
+    id: int | str | None = None
+    params: dict[str, Any] = {}
+
+
+_decoder = msgspec.json.Decoder(_Request)
+_encoder = msgspec.json.Encoder()
+
+Handler = Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
+"""Answers a method with its parameters; raises ``ControlError``."""
+
+
+class ControlServer:
+    """Serves any number of clients up to ``MAX_CLIENTS``; a slow or silent one disturbs nobody."""
+
+    def __init__(self, path: Path, handler: Handler) -> None:
+        self._path = path
+        self._handler = handler
+        self._server: asyncio.Server | None = None
+        self._clients: set[asyncio.StreamWriter] = set()
+        self._watchers: set[asyncio.StreamWriter] = set()
+        self._inode = 0
+
+    async def start(self) -> None:
+        """Listen. A socket that a dead predecessor left is replaced. Raises OSError."""
+        self._path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        listener = _listener(self._path)
+        self._inode = self._path.stat().st_ino
+        self._server = await asyncio.start_unix_server(self._serve, sock=listener, limit=MAX_REQUEST)
+
+    async def close(self) -> None:
+        """Stop listening and let the clients go."""
+        if self._server:
+            self._server.close()
+        for writer in tuple(self._clients):
+            writer.transport.abort()
+        with contextlib.suppress(OSError):
+            if self._path.stat().st_ino == self._inode:
+                self._path.unlink()
+
+    @property
+    def is_watched(self) -> bool:
+        """Somebody reads the events."""
+        return bool(self._watchers)
+
+    def publish(self, event: Mapping[str, Any]) -> None:
+        """Tell all who watch."""
+        line = _encoder.encode({"event": event}) + b"\n"
+        for writer in tuple(self._watchers):
+            self._send(writer, line)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._clients) >= MAX_CLIENTS:
+            self._send(writer, _error(None, "busy", f"there are {MAX_CLIENTS} clients already"))
+            writer.close()
+            return
+        self._clients.add(writer)
+        try:
+            while line := await reader.readline():
+                self._send(writer, await self._answer(line, writer))
+                await writer.drain()
+        except ValueError:
+            self._send(writer, _error(None, "bad_request", f"a line of more than {MAX_REQUEST} octets"))
+        except (OSError, asyncio.CancelledError):
+            pass
+        finally:
+            self._clients.discard(writer)
+            self._watchers.discard(writer)
+            writer.close()
+
+    async def _answer(self, line: bytes, writer: asyncio.StreamWriter) -> bytes:
+        try:
+            request = _decoder.decode(line)
+        except msgspec.MsgspecError as error:
+            return _error(None, "bad_request", str(error))
+        try:
+            result = await self._handler(request.method, request.params)
+        except ControlError as error:
+            return _error(request.id, error.code, str(error))
+        if request.method == WATCH:
+            self._watchers.add(writer)
+        return _encoder.encode({"id": request.id, "result": result}) + b"\n"
+
+    def _send(self, writer: asyncio.StreamWriter, line: bytes) -> None:
+        """Queue a line; a client that does not read what waits for it is dropped."""
+        if writer.is_closing():
+            return
+        writer.write(line)
+        if writer.transport.get_write_buffer_size() > MAX_UNREAD:
+            self._watchers.discard(writer)
+            writer.transport.abort()
+
+
+def _error(identifier: int | str | None, code: str, message: str) -> bytes:
+    return _encoder.encode({"id": identifier, "error": {"code": code, "message": message}}) + b"\n"
+
+
+def _listener(path: Path) -> socket.socket:
+    """A listening socket whose file has its mode and group before anybody can connect."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+    try:
+        path.unlink(missing_ok=True)
+        listener.bind(str(path))
+        with contextlib.suppress(KeyError, PermissionError):
+            os.chown(path, -1, grp.getgrnam(GROUP).gr_gid)
+        path.chmod(MODE)
+        listener.listen()
+    except OSError:
+        listener.close()
+        raise
+    return listener
