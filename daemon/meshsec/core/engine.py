@@ -1,170 +1,88 @@
-"""Events and actions of the orchestrator: ``handle`` takes events, ``poll_actions`` gives what to do.
+"""The orchestrator's decisions over time: ``handle`` takes events, ``poll_actions`` gives what to do.
 
-Theory of operation: docs/architecture.md, "How the core decides".
+Theory of operation. An event changes the record of the peers that it touches, fires their life cycle (lifecycle.py)
+and marks them. The next ``poll_*`` settles the marked peers: ``reconcile`` says what each lacks, and the engine issues
+it when what must come before stands (rules, key, configuration), when nothing about it is in progress, and when the
+delay after a failure is over. A negotiation waits for its turn too: the end with the lower fingerprint goes first, the
+other takes over after its delay; then a place in the queue under the cap and the rate (initiations.py).
+
+All SAs are taken from what the IKE daemon shows, never from the success of an action. Two ends that start at the same
+time both succeed; reconcile then closes the same duplicate on both. An end that lost its SA starts anew, and the IKE
+daemon's INITIAL_CONTACT (RFC 7296, section 2.4) clears what the other end still has.
+
+Strangers' routes touch no peer and cost one dictionary entry, up to a limit (routes.py).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from meshsec.core.model import Card, ConnectionSpec, EspGround, IkeSa, Network, Observed, Peer, Route, RulesSpec
-from meshsec.core.policy import Policy
-
-
-@dataclass(frozen=True, slots=True)
-class PeerSet:
-    """A peer was added to the trust store, or its card changed."""
-
-    peer: Peer
-
-
-@dataclass(frozen=True, slots=True)
-class PeerRemoved:
-    """A peer was removed from the trust store."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class RoutesReset:
-    """A snapshot of all routes: at the (re)connection to the routing daemon."""
-
-    routes: Mapping[Network, Route]
-
-
-@dataclass(frozen=True, slots=True)
-class RouteSet:
-    """One route appeared or changed; the kernel has it."""
-
-    route: Route
-
-
-@dataclass(frozen=True, slots=True)
-class RouteRemoved:
-    """One route went away."""
-
-    destination: Network
-
-
-@dataclass(frozen=True, slots=True)
-class RouterDown:
-    """The routing daemon is not reachable. What was known stays in force until the next snapshot."""
-
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class IkeDaemonUp:
-    """The IKE daemon answers. ``fresh``: it is another process than the one before (its SAs are gone)."""
-
-    observed: Observed
-    fresh: bool
-
-
-@dataclass(frozen=True, slots=True)
-class IkeDaemonDown:
-    """The IKE daemon does not answer."""
-
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class SasObserved:
-    """The IKE daemon's SAs with one peer, read back after an event (empty: none)."""
-
-    peer: str
-    ike_sas: tuple[IkeSa, ...]
-    reason: str = ""
-    """Why an SA went or failed, where the IKE daemon tells."""
-
-
-@dataclass(frozen=True, slots=True)
-class ActionDone:
-    """An action ended. ``reason`` is empty when it succeeded."""
-
-    action: "Action"
-    reason: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class RulesObserved:
-    """The fail-closed rules as read back; None when they are gone or were altered."""
-
-    rules: RulesSpec | None
-
-
-@dataclass(frozen=True, slots=True)
-class NegotiationTimed:
-    """How long each phase of a peer's IKE_SA set-up took, in seconds, where the IKE daemon tells."""
-
-    peer: str
-    ike_sa_init: float | None = None
-    ike_auth: float | None = None
-    child: float | None = None
-    """CREATE_CHILD_SA; None when the only CHILD_SA came with IKE_AUTH (RFC 7296, section 1.2)."""
-
-
-Event = (
-    PeerSet
-    | PeerRemoved
-    | RoutesReset
-    | RouteSet
-    | RouteRemoved
-    | RouterDown
-    | IkeDaemonUp
-    | IkeDaemonDown
-    | SasObserved
-    | ActionDone
-    | RulesObserved
-    | NegotiationTimed
+from meshsec.core.actions import (
+    Action,
+    ApplyRules,
+    Initiate,
+    LoadConnection,
+    LoadKey,
+    Terminate,
+    UnloadConnection,
 )
+from meshsec.core.channel import Channel, Failure, Phases
+from meshsec.core.desired import addresses, connection_spec, endpoint, host, initiates, rules_spec
+from meshsec.core.diagnosis import diagnose
+from meshsec.core.errands import QUEUE, Errands, Kind, Subject, subject_of
+from meshsec.core.events import (
+    ActionDone,
+    Event,
+    IkeDaemonDown,
+    IkeDaemonUp,
+    NegotiationTimed,
+    PeerRemoved,
+    PeerSet,
+    RouterDown,
+    RouteRemoved,
+    RouteSet,
+    RoutesReset,
+    RulesObserved,
+    SasObserved,
+)
+from meshsec.core.initiations import Initiations
+from meshsec.core.lifecycle import State, Trigger
+from meshsec.core.limits import Backoff
+from meshsec.core.model import Address, Card, EspGround, IkeSa, Route, RulesSpec
+from meshsec.core.policy import Policy, RemovedPeers
+from meshsec.core.reconcile import missing, reconcile_peer
+from meshsec.core.routes import RouteTable
+from meshsec.core.timers import Timers
 
+if TYPE_CHECKING:
+    from ipaddress import IPv6Address
 
-@dataclass(frozen=True, slots=True)
-class ApplyRules:
-    """Replace the fail-closed rules, in one transaction."""
+__all__ = [
+    "Action",
+    "ActionDone",
+    "ApplyRules",
+    "Engine",
+    "Event",
+    "IkeDaemonDown",
+    "IkeDaemonUp",
+    "Initiate",
+    "LoadConnection",
+    "LoadKey",
+    "NegotiationTimed",
+    "PeerRemoved",
+    "PeerSet",
+    "Planned",
+    "RouteRemoved",
+    "RouteSet",
+    "RouterDown",
+    "RoutesReset",
+    "RulesObserved",
+    "SasObserved",
+    "Terminate",
+    "UnloadConnection",
+]
 
-    rules: RulesSpec
-
-
-@dataclass(frozen=True, slots=True)
-class LoadKey:
-    """Give the IKE daemon the node's private key."""
-
-
-@dataclass(frozen=True, slots=True)
-class LoadConnection:
-    """Configure a peer in the IKE daemon; SAs that stand are kept."""
-
-    spec: ConnectionSpec
-
-
-@dataclass(frozen=True, slots=True)
-class UnloadConnection:
-    """Take a peer out of the IKE daemon's configuration."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Initiate:
-    """Negotiate the peer's CHILD_SAs (and the IKE_SA when there is none)."""
-
-    peer: str
-    children: tuple[str, ...]
-    timeout: float
-    """Seconds after which the attempt counts as failed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Terminate:
-    """Close one IKE_SA with its CHILD_SAs."""
-
-    unique_id: str
-    peer: str
-    reason: str
-
-
-Action = ApplyRules | LoadKey | LoadConnection | UnloadConnection | Initiate | Terminate
+_STANDING = frozenset({State.PROTECTED, State.HELD})
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,28 +95,571 @@ class Planned:
 
 
 class Engine:
-    """Decides incrementally: the cost of an event grows with the number of peers that it touches."""
+    """Decides incrementally: the cost of an event grows with the number of peers that it touches.
+
+    The IKE daemon is meshsec's own: configurations and SAs of names that are no peers' are closed.
+    """
 
     def __init__(self, node: Card, ground: EspGround, policy: Policy, random: Callable[[], float]) -> None:
         """``random`` gives floats in [0, 1) for the jitters."""
-        raise NotImplementedError
+        self.node = node
+        self.ground = ground
+        self.policy = policy
+        self.routes = RouteTable()
+        self.ike_down: str | None = "not contacted yet"
+        """Why the IKE daemon does not answer; None when it does."""
+        self.router_down: str | None = "not contacted yet"
+        """Why the routing daemon does not answer; None when it does."""
+        self.key_loaded = False
+        self.rules: RulesSpec | None = None
+        """The fail-closed rules that stand."""
+        self._random = random
+        self._now = 0.0
+        self._channels: dict[str, Channel] = {}
+        self._protected: set[Address] = set()
+        self._locators: set[IPv6Address] = set()
+        self._wanted_rules: RulesSpec | None = None
+        self._rules_seen = False
+        self._dirty: dict[str, None] = {}
+        self._blocked: set[str] = set()
+        self._errands = Errands(policy)
+        self._timers: Timers[Subject] = Timers()
+        self._initiations = Initiations(policy)
+        self._handlers: Mapping[type[Event], Callable[[Any], None]] = {
+            PeerSet: self._peer_set,
+            PeerRemoved: self._peer_removed,
+            RoutesReset: self._routes_reset,
+            RouteSet: self._route_set,
+            RouteRemoved: self._route_removed,
+            RouterDown: self._router_lost,
+            IkeDaemonUp: self._ike_daemon_up,
+            IkeDaemonDown: self._ike_daemon_down,
+            SasObserved: self._sas_observed,
+            ActionDone: self._action_done,
+            RulesObserved: self._rules_observed,
+            NegotiationTimed: self._negotiation_timed,
+        }
+
+    # --- what the agent calls ---
 
     def handle(self, now: float, event: Event) -> None:
         """Take in one event. Decisions follow with the next ``poll_*``, so a burst of events is decided on once."""
-        raise NotImplementedError
+        self._now = max(self._now, now)
+        self._handlers[type(event)](event)
 
     def handle_timeout(self, now: float) -> None:
         """Call at or after the time that ``poll_timeout`` gave; calls without need are harmless."""
-        raise NotImplementedError
+        self._now = max(self._now, now)
+        while (subject := self._timers.pop_due(self._now)) is not None:
+            if subject.kind is Kind.PEER:
+                self._peer_timeout(self._channels[subject.peer])
+            elif subject.peer in self._channels:
+                self._mark(subject.peer)
 
     def poll_timeout(self) -> float | None:
         """When to call ``handle_timeout``; None: not before the next event."""
-        raise NotImplementedError
+        self._settle()
+        return self._timers.next()
 
     def poll_actions(self) -> list[Action]:
         """What to do now, in this order; each is carried out once and answered by one ``ActionDone``."""
-        raise NotImplementedError
+        self._settle()
+        return self._errands.drain()
 
     def plan(self, now: float) -> list[Planned]:
         """What the engine would do from here and why. Changes nothing."""
-        raise NotImplementedError
+        planned = [self._planned(now, action) for action in self._common_actions()]
+        for channel in self._channels.values():
+            planned += [self._planned(now, action) for action in self._lacking(channel)]
+        return planned
+
+    def channels(self) -> Iterable[Channel]:
+        """The channels of all trusted peers, to be read only."""
+        return (channel for channel in self._channels.values() if channel.card is not None)
+
+    def channel(self, name: str) -> Channel | None:
+        """The channel of one trusted peer, to be read only."""
+        channel = self._channels.get(name)
+        return channel if channel is not None and channel.card is not None else None
+
+    def queued(self, name: str) -> bool:
+        """Whether the peer's negotiation only waits for a place among the concurrent ones."""
+        return self._initiations.queued(name)
+
+    def initiating(self, name: str) -> bool:
+        """Whether an attempt of this node's is in progress."""
+        return self._initiations.active(name)
+
+    def wanted_rules(self) -> RulesSpec:
+        """The fail-closed rules that ought to stand."""
+        if self._wanted_rules is None:
+            self._wanted_rules = rules_spec(self._protected, self._locators, self.ground, self.policy)
+        return self._wanted_rules
+
+    def obstacle(self, action: Action) -> str | None:
+        """What must come before ``action``; None when nothing stands in its way."""
+        if isinstance(action, ApplyRules):
+            return None
+        if self.ike_down is not None:
+            return f"the IKE daemon ({self.ike_down})"
+        if isinstance(action, LoadKey):
+            return None if self.rules is not None else "the fail-closed rules"
+        if isinstance(action, LoadConnection | Initiate):
+            return self._opening_obstacle(action)
+        return None
+
+    def _opening_obstacle(self, action: LoadConnection | Initiate) -> str | None:
+        channel = self._channels[subject_of(action).peer]
+        if not self.covered(channel):
+            return "the fail-closed rules"
+        if not self.key_loaded:
+            return "this node's key in the IKE daemon"
+        if isinstance(action, Initiate) and not channel.configured():
+            return "the peer's configuration in the IKE daemon"
+        return None
+
+    def covered(self, channel: Channel) -> bool:
+        """The rules that stand keep the peer's user data from leaving in the clear."""
+        card, rules = channel.card, self.rules
+        return (
+            card is not None
+            and rules is not None
+            and card.locator in rules.locators
+            and all(address in rules.protected for address in addresses(card))
+        )
+
+    # --- trust ---
+
+    def _peer_set(self, event: PeerSet) -> None:
+        channel = self._channel(event.peer.name)
+        card = event.peer.card
+        if channel.card == card:
+            return
+        self._disown(channel, "its card changed")
+        channel.card = card
+        channel.connection = connection_spec(self.node, event.peer, self.ground, self.policy)
+        channel.initiator = initiates(self.node, card)
+        channel.backoff = Backoff()
+        channel.destination = host(endpoint(card, self.ground))
+        self._protected.update(addresses(card))
+        self._locators.add(card.locator)
+        self._wanted_rules = None
+        self._apply_route(channel, self.routes.watch(channel.destination, channel.name), self._now)
+
+    def _peer_removed(self, event: PeerRemoved) -> None:
+        channel = self._channels.get(event.name)
+        if channel is not None:
+            self._disown(channel, "it is not trusted any more")
+
+    def _disown(self, channel: Channel, why: str) -> None:
+        card = channel.card
+        if card is None or channel.destination is None:
+            return
+        self.routes.unwatch(channel.destination)
+        if self.policy.removed_peers is RemovedPeers.OPEN:
+            self._protected.difference_update(addresses(card))
+            self._locators.discard(card.locator)
+        self._wanted_rules = None
+        channel.route = None
+        channel.fire(self._now, Trigger.ROUTE_LOST, why)
+        channel.card = channel.connection = None
+        channel.disowned = True
+        self._revoke(channel)
+        self._refresh(channel, why)
+
+    def _revoke(self, channel: Channel) -> None:
+        """What stands rests on a card that was taken back, and so may what is still being negotiated."""
+        if channel.configured() and not self._initiations.active(channel.name):
+            channel.disowned = False
+        if channel.disowned:
+            channel.revoked |= {sa.unique_id for sa in channel.ike_sas}
+
+    # --- topology ---
+
+    def _routes_reset(self, event: RoutesReset) -> None:
+        self.router_down = None
+        for name in self.routes.reset(event.routes):
+            channel = self._channels[name]
+            self._apply_route(channel, self._known_route(channel), self._now)
+        for channel in self._channels.values():
+            if channel.hold_until is not None:
+                self._mark(channel.name)
+
+    def _route_set(self, event: RouteSet) -> None:
+        owner = self.routes.put(event.route)
+        if owner is not None:
+            decided_at = event.route.decided_at
+            self._apply_route(self._channels[owner], event.route, self._now if decided_at is None else decided_at)
+
+    def _route_removed(self, event: RouteRemoved) -> None:
+        owner = self.routes.remove(event.destination)
+        if owner is not None:
+            self._apply_route(self._channels[owner], None, self._now)
+
+    def _router_lost(self, event: RouterDown) -> None:
+        self.router_down = event.reason
+
+    def _known_route(self, channel: Channel) -> Route | None:
+        return self.routes.to(channel.destination) if channel.destination is not None else None
+
+    def _apply_route(self, channel: Channel, route: Route | None, at: float) -> None:
+        before, channel.route = channel.route, route
+        if route is not None and before is None:
+            channel.route_at = at
+            channel.patience_until = None
+            channel.fire(self._now, Trigger.ROUTE_FOUND, _describe(route))
+            if channel.state is State.WAITING:
+                self._await_turn(channel, at)
+        elif route is None and before is not None:
+            channel.fire(self._now, Trigger.ROUTE_LOST)
+        self._refresh(channel)
+
+    # --- the IKE daemon ---
+
+    def _ike_daemon_up(self, event: IkeDaemonUp) -> None:
+        self.ike_down = None
+        self.key_loaded = event.observed.key_loaded
+        if event.fresh:
+            self._forget_attempts()
+        observed = event.observed
+        for name in self._channels.keys() | observed.connections.keys() | observed.ike_sas.keys():
+            channel = self._channel(name)
+            channel.loaded = name in observed.connections
+            channel.loaded_connection = observed.connections.get(name)
+            self._take_sas(channel, observed.ike_sas.get(name, ()), "the IKE daemon restarted")
+            if event.fresh:
+                channel.fresh, channel.backoff = True, Backoff()
+            if channel.state in {State.WAITING, State.FAILED}:
+                channel.due = max(self._now + self._delay(channel), channel.backoff.due)
+
+    def _ike_daemon_down(self, event: IkeDaemonDown) -> None:
+        self.ike_down = event.reason
+        self.key_loaded = False
+        self._forget_attempts()
+        for channel in self._channels.values():
+            channel.loaded, channel.loaded_connection, channel.ike_sas = False, None, ()
+            channel.patience_until, channel.unconfirmed = None, False
+            if channel.fire(self._now, Trigger.IKE_DAEMON_LOST, event.reason) and channel.state is State.WAITING:
+                self._await_turn(channel, self._now)
+            self._refresh(channel)
+
+    def _forget_attempts(self) -> None:
+        """What was asked of the IKE daemon before is answered by nobody."""
+        self._initiations.clear()
+        self._errands.forget_ike()
+
+    def _sas_observed(self, event: SasObserved) -> None:
+        if event.peer in self._channels or event.ike_sas:
+            self._take_sas(self._channel(event.peer), event.ike_sas, event.reason)
+
+    def _take_sas(self, channel: Channel, ike_sas: tuple[IkeSa, ...], reason: str) -> None:
+        present = {sa.unique_id for sa in ike_sas}
+        for gone in {sa.unique_id for sa in channel.ike_sas} - present:
+            self._errands.settled(Subject(Kind.TERMINATE, channel.name, gone))
+        channel.ike_sas = ike_sas
+        channel.revoked &= present
+        self._revoke(channel)
+        self._refresh(channel, reason)
+
+    def _negotiation_timed(self, event: NegotiationTimed) -> None:
+        channel = self._channels.get(event.peer)
+        if channel is not None:
+            channel.phases = Phases(event.ike_sa_init, event.ike_auth, event.child)
+
+    # --- the rules ---
+
+    def _rules_observed(self, event: RulesObserved) -> None:
+        """What stands at the start holds the addresses of peers removed earlier: they stay as the policy says."""
+        self.rules = event.rules
+        if event.rules is not None and not self._rules_seen and self.policy.removed_peers is RemovedPeers.DROP:
+            self._protected |= event.rules.protected
+            self._locators |= event.rules.locators
+            self._wanted_rules = None
+        self._rules_seen = True
+
+    # --- ends of actions ---
+
+    def _action_done(self, event: ActionDone) -> None:
+        if not self._errands.answer(event.action):
+            return
+        subject = subject_of(event.action)
+        channel = self._channels.get(subject.peer)
+        if isinstance(event.action, Initiate):
+            self._initiations.finish(subject.peer)
+            self._attempt_done(self._channels[subject.peer], event.reason)
+        elif event.reason:
+            self._failed(subject, channel, event.reason)
+        else:
+            self._errands.settled(subject)
+            self._took_effect(event.action, channel)
+        if channel is not None:
+            self._refresh(channel)
+
+    def _took_effect(self, action: Action, channel: Channel | None) -> None:
+        match action:
+            case ApplyRules(rules):
+                self.rules, self._rules_seen = rules, True
+                self._unblock()
+            case LoadKey():
+                self.key_loaded = True
+                self._unblock()
+            case LoadConnection(spec) if channel is not None:
+                channel.loaded, channel.loaded_connection = True, spec
+                self._revoke(channel)
+            case UnloadConnection() if channel is not None:
+                channel.loaded, channel.loaded_connection = False, None
+            case Terminate(unique_id, _, reason) if channel is not None:
+                left = tuple(sa for sa in channel.ike_sas if sa.unique_id != unique_id)
+                self._take_sas(channel, left, reason)
+
+    def _failed(self, subject: Subject, channel: Channel | None, reason: str) -> None:
+        due = self._errands.failed(self._now, subject, self._random())
+        self._timers.set(subject, due)
+        if channel is not None and subject.kind is Kind.CONNECTION:
+            self._note_failure(channel, reason)
+            channel.due = max(channel.due, due)
+            channel.fire(self._now, Trigger.ATTEMPT_FAILED, reason)
+
+    def _attempt_done(self, channel: Channel, reason: str) -> None:
+        channel.patience_until = None
+        if channel.disowned:
+            self._revoke(channel)
+        elif reason:
+            self._attempt_failed(channel, reason)
+        elif channel.state is State.NEGOTIATING:
+            channel.unconfirmed = True
+            channel.patience_until = self._now + self.policy.backoff_first
+
+    def _attempt_failed(self, channel: Channel, reason: str) -> None:
+        if channel.complete():
+            return
+        channel.unconfirmed = False
+        channel.backoff = channel.backoff.failed(self._now, self.policy, self._random())
+        channel.due = channel.backoff.due
+        self._note_failure(channel, reason)
+        channel.fire(self._now, Trigger.ATTEMPT_FAILED, reason)
+
+    def _note_failure(self, channel: Channel, reason: str) -> None:
+        address = endpoint(channel.card, self.ground) if channel.card is not None else channel.name
+        channel.last_failure = Failure(reason, self._now, diagnose(reason, address))
+
+    # --- the life of a channel ---
+
+    def _channel(self, name: str) -> Channel:
+        if name not in self._channels:
+            self._channels[name] = Channel(name, self._now)
+        return self._channels[name]
+
+    def _mark(self, name: str) -> None:
+        self._dirty[name] = None
+
+    def _unblock(self) -> None:
+        self._dirty.update(dict.fromkeys(name for name in sorted(self._blocked) if name in self._channels))
+        self._blocked.clear()
+
+    def _refresh(self, channel: Channel, reason: str = "") -> None:
+        """Bring the life cycle in line with what is known, and let the peer be settled."""
+        self._mark(channel.name)
+        self._time_hold(channel)
+        stands = channel.complete() and not channel.hold_over
+        if stands and channel.state not in _STANDING:
+            self._sa_up(channel)
+        elif not stands and channel.state in _STANDING:
+            self._sa_lost(channel, reason)
+        if channel.card is not None:
+            self._follow_negotiation(channel)
+
+    def _time_hold(self, channel: Channel) -> None:
+        if channel.route is not None or not channel.live():
+            channel.hold_until, channel.hold_over = None, False
+        elif channel.hold_until is None:
+            channel.hold_until = self._now + self.policy.hold_time
+
+    def _sa_up(self, channel: Channel) -> None:
+        sa = channel.ike_sa()
+        by = "this node" if sa is not None and sa.initiator else "the peer"
+        channel.fire(self._now, Trigger.SA_UP, f"initiated by {by}")
+        channel.protected_at = self._now
+        channel.patience_until, channel.unconfirmed, channel.fresh = None, False, False
+        if channel.wanted_at is not None:
+            adopted = sa is not None and sa.established_at is not None and sa.established_at < channel.wanted_at
+            channel.route_to_protected = None if adopted else self._now - channel.wanted_at
+
+    def _sa_lost(self, channel: Channel, reason: str) -> None:
+        """Damping: an SA that stood for less than the delay before it counts as one more failure."""
+        stood = self._now - (channel.protected_at or 0.0)
+        if stood < max(channel.backoff.delay, self.policy.backoff_first):
+            channel.backoff = channel.backoff.failed(self._now, self.policy, self._random())
+        else:
+            channel.backoff = Backoff()
+        channel.patience_until = None
+        channel.fire(self._now, Trigger.SA_LOST, reason)
+        if channel.state is State.WAITING:
+            self._await_turn(channel, self._now)
+
+    def _follow_negotiation(self, channel: Channel) -> None:
+        """The peer's negotiation is waited for, but only once and for a time: half-open IKE_SAs can be forged.
+
+        The initiator does not wait for an IKE_SA that is not authenticated yet.
+        """
+        if self._initiations.active(channel.name):
+            channel.fire(self._now, Trigger.NEGOTIATION_STARTED, "by this node")
+            return
+        connecting = channel.connecting() and not channel.initiator
+        busy = connecting or (channel.live() and not channel.complete())
+        if busy and channel.patience_until is None:
+            patience = self.policy.initiate_timeout if connecting else self.policy.takeover_delay
+            if channel.fire(self._now, Trigger.NEGOTIATION_STARTED, "by the peer"):
+                channel.patience_until = self._now + patience
+        elif not busy and not channel.unconfirmed and channel.fire(self._now, Trigger.NEGOTIATION_ENDED):
+            channel.due = max(self._now + self._delay(channel), channel.backoff.due)
+
+    def _await_turn(self, channel: Channel, wanted_at: float) -> None:
+        channel.wanted_at = wanted_at
+        channel.due = max(self._now + self._delay(channel), channel.backoff.due)
+
+    def _delay(self, channel: Channel) -> float:
+        jitter = self._random() * self.policy.initiator_jitter
+        if channel.initiator:
+            return jitter
+        return jitter + (self.policy.takeover_delay_fresh if channel.fresh else self.policy.takeover_delay)
+
+    def _peer_timeout(self, channel: Channel) -> None:
+        self._mark(channel.name)
+        if self._hold_expired(channel):
+            channel.hold_over = True
+            channel.fire(self._now, Trigger.HOLD_OVER)
+        if channel.patience_until is not None and channel.patience_until <= self._now:
+            self._patience_over(channel)
+        if channel.due <= self._now:
+            channel.fire(self._now, Trigger.RETRY_DUE)
+
+    def _hold_expired(self, channel: Channel) -> bool:
+        """Never while the routing daemon is away: its routes may be back with it."""
+        return channel.hold_until is not None and channel.hold_until <= self._now and self.router_down is None
+
+    def _patience_over(self, channel: Channel) -> None:
+        if channel.unconfirmed:
+            self._attempt_failed(channel, "the IKE daemon reported success and shows no SA")
+        elif not self._initiations.active(channel.name) and channel.fire(self._now, Trigger.NEGOTIATION_ENDED):
+            channel.due = max(self._now + self._delay(channel), channel.backoff.due)
+
+    # --- settling ---
+
+    def _settle(self) -> None:
+        for action in self._common_actions():
+            self._issue(action)
+        while self._dirty:
+            name = next(iter(self._dirty))
+            del self._dirty[name]
+            self._settle_peer(self._channels[name])
+        self._start_attempts()
+
+    def _common_actions(self) -> list[Action]:
+        actions: list[Action] = []
+        if self.rules != self.wanted_rules():
+            actions.append(ApplyRules(self.wanted_rules()))
+        if not self.key_loaded:
+            actions.append(LoadKey())
+        return actions
+
+    def _lacking(self, channel: Channel) -> list[Action]:
+        return reconcile_peer(channel.name, channel.desired(), channel.observed(), timeout=self.policy.initiate_timeout)
+
+    def _settle_peer(self, channel: Channel) -> None:
+        attempt = False
+        for action in self._lacking(channel):
+            if isinstance(action, Initiate):
+                attempt = self._may_attempt(channel, action)
+            else:
+                self._issue(action)
+        if attempt:
+            self._initiations.enqueue(channel.name)
+        else:
+            self._initiations.withdraw(channel.name)
+        self._arm(channel)
+
+    def _may_attempt(self, channel: Channel, action: Initiate) -> bool:
+        if self.obstacle(action) is not None:
+            self._blocked.add(channel.name)
+            return False
+        return channel.state is State.WAITING and channel.due <= self._now
+
+    def _issue(self, action: Action) -> None:
+        if self.obstacle(action) is None:
+            self._errands.send(self._now, action)
+        else:
+            self._blocked.add(subject_of(action).peer)
+
+    def _arm(self, channel: Channel) -> None:
+        """Set the peer's timer to what comes next for it, or forget a peer of which nothing is left."""
+        subject = Subject(Kind.PEER, channel.name)
+        if channel.gone() and not self._initiations.active(channel.name):
+            del self._channels[channel.name]
+            self._timers.set(subject, None)
+            return
+        self._timers.set(subject, min(self._times(channel), default=None))
+
+    def _times(self, channel: Channel) -> list[float]:
+        times = []
+        if channel.hold_until is not None and not channel.hold_over and self.router_down is None:
+            times.append(channel.hold_until)
+        if channel.state is State.NEGOTIATING and channel.patience_until is not None:
+            times.append(channel.patience_until)
+        if channel.state is State.FAILED or (channel.state is State.WAITING and channel.due > self._now):
+            times.append(channel.due)
+        return times
+
+    def _start_attempts(self) -> None:
+        while (name := self._initiations.start_next(self._now)) is not None:
+            self._start_attempt(self._channels[name])
+        ready_at = self._initiations.ready_at(self._now)
+        self._timers.set(QUEUE, ready_at)
+
+    def _start_attempt(self, channel: Channel) -> None:
+        wanted = channel.desired()
+        absent = missing(wanted, channel.observed()) if wanted is not None else ()
+        channel.fire(self._now, Trigger.NEGOTIATION_STARTED, "by this node")
+        channel.initiate_at = self._now
+        channel.attempts += 1
+        channel.fresh, channel.patience_until = False, None
+        self._issue(Initiate(channel.name, absent, self.policy.initiate_timeout))
+        self._arm(channel)
+
+    # --- the plan ---
+
+    def _planned(self, now: float, action: Action) -> Planned:
+        subject = subject_of(action)
+        why = self._why(action)
+        if self._errands.in_progress(subject):
+            return Planned(action, f"{why}; in progress")
+        obstacle = self.obstacle(action)
+        if obstacle is not None:
+            return Planned(action, f"{why}; waits for {obstacle}")
+        at = self._due(action)
+        return Planned(action, why, at if at > now else None)
+
+    def _due(self, action: Action) -> float:
+        if isinstance(action, Initiate):
+            return self._channels[action.peer].due
+        return self._errands.due(subject_of(action))
+
+    def _why(self, action: Action) -> str:
+        match action:
+            case ApplyRules():
+                return "the rules that stand are not those that the trust store and the policy ask for"
+            case LoadKey():
+                return "the IKE daemon does not have this node's key"
+            case LoadConnection(spec):
+                return f"the IKE daemon does not have {spec.name}'s configuration as wanted"
+            case UnloadConnection(name):
+                return f"{name} is not trusted"
+            case Initiate(peer):
+                return self._channels[peer].reason
+            case Terminate(reason=reason):
+                return reason
+
+
+def _describe(route: Route) -> str:
+    hops = "1 hop" if route.hops == 1 else f"{route.hops} hops"
+    return f"{hops}, by {route.next_hop} on {route.interface}"

@@ -125,6 +125,8 @@ class IkeSa:
     spi_responder: str
     established_at: float | None = None
     children: tuple[ChildSa, ...] = ()
+    remote_id: IPv6Address | None = None
+    """The identity that the peer authenticated; None while it has not. It binds the SA to a key (docs/card.md)."""
 
 
 @dataclass(frozen=True, slots=True)

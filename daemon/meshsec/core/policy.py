@@ -4,10 +4,12 @@ A profile is a file ``policies/NAME.toml`` with the fields of ``Policy``; ``deco
 into a ``Policy``. The defaults here are those of ``policies/default.toml``, which gives each setting's source.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from ipaddress import IPv6Network
+from ipaddress import IPv6Network, ip_network
+from typing import Any
 
 from meshsec.core.model import Network, UnknownNodes
 
@@ -80,6 +82,123 @@ class PolicyError(ValueError):
         self.problems = problems
 
 
-def decode_policy(table: Mapping[str, object], base: Policy = Policy()) -> Policy:
-    """``base`` with the fields of ``table`` in place of its own. Raises ``PolicyError``."""
-    raise NotImplementedError
+DEFAULT = Policy()
+
+
+def decode_policy(table: Mapping[str, object], base: Policy = DEFAULT) -> Policy:
+    """``base`` with the fields of ``table`` (a profile, or the overrides of one) in place of its own.
+
+    Raises ``PolicyError`` with every field that is unknown or has a bad value.
+    """
+    problems: list[FieldProblem] = []
+    decoded: dict[str, Any] = {}
+    for name, value in table.items():
+        if name not in _FIELDS:
+            problems.append(FieldProblem(name, value, "one of " + ", ".join(_FIELDS)))
+            continue
+        try:
+            decoded[name] = _FIELDS[name].decode(value)
+        except ValueError:
+            problems.append(FieldProblem(name, value, _FIELDS[name].allowed))
+    policy = replace(base, **decoded)
+    problems += _order_problems(policy, decoded.keys())
+    if problems:
+        raise PolicyError(tuple(problems))
+    return policy
+
+
+def _order_problems(policy: Policy, given: Collection[str]) -> list[FieldProblem]:
+    """Pairs of fields of which the first must not exceed the second; told about a field that was given."""
+    problems = []
+    for low, high in (("backoff_first", "backoff_max"), ("takeover_delay_fresh", "takeover_delay")):
+        low_value, high_value = getattr(policy, low), getattr(policy, high)
+        if low_value > high_value and low in given:
+            problems.append(FieldProblem(low, low_value, f"at most {high}, which is {high_value:g}"))
+        elif low_value > high_value and high in given:
+            problems.append(FieldProblem(high, high_value, f"at least {low}, which is {low_value:g}"))
+    return problems
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    """How one field is decoded; ``decode`` raises ``ValueError`` on anything but ``allowed``."""
+
+    allowed: str
+    decode: Callable[[object], object]
+
+
+def _number(low: float, high: float, unit: str) -> _Field:
+    def decode(value: object) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+            raise ValueError
+        return float(value)
+
+    return _Field(f"a number from {low:g} to {high:g} ({unit})", decode)
+
+
+def _integer(low: int, high: int, unit: str) -> _Field:
+    def decode(value: object) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            raise ValueError
+        return value
+
+    return _Field(f"a whole number from {low} to {high} ({unit})", decode)
+
+
+def _choice(kind: type[UnknownNodes] | type[RemovedPeers]) -> _Field:
+    return _Field(" or ".join(f'"{member}"' for member in kind), kind)
+
+
+def _texts(value: object) -> list[str]:
+    if not isinstance(value, list | tuple) or not value or not all(isinstance(item, str) for item in value):
+        raise ValueError
+    return list(value)
+
+
+_PROPOSAL = re.compile(r"[a-z][a-z0-9]*([-_][a-z0-9]+)+")
+
+
+def _proposals(value: object) -> tuple[str, ...]:
+    proposals = _texts(value)
+    if not all(_PROPOSAL.fullmatch(proposal) for proposal in proposals) or len(set(proposals)) < len(proposals):
+        raise ValueError
+    return tuple(proposals)
+
+
+SHORTEST_PREFIX = {4: 8, 6: 7}
+"""By IP version. A shorter mesh prefix would put other networks than a mesh under the drop rules."""
+
+
+def _prefixes(value: object) -> tuple[Network, ...]:
+    networks = tuple(ip_network(text) for text in _texts(value))
+    if any(network.prefixlen < SHORTEST_PREFIX[network.version] for network in networks):
+        raise ValueError
+    return networks
+
+
+_PROPOSALS = _Field("a list of different proposals in strongSwan's names, as aes256gcm16-prfsha256-x25519", _proposals)
+
+_FIELDS: Mapping[str, _Field] = {
+    "ike_proposals": _PROPOSALS,
+    "esp_proposals": _PROPOSALS,
+    "ike_rekey_time": _integer(600, 86400, "seconds"),
+    "child_rekey_time": _integer(300, 86400, "seconds"),
+    "hold_time": _number(0, 86400, "seconds"),
+    "deadline": _number(0.001, 60, "seconds"),
+    "initiate_timeout": _number(1, 120, "seconds"),
+    "concurrency": _integer(1, 64, "negotiations"),
+    "initiate_rate": _number(0.1, 1000, "attempts per second"),
+    "initiate_burst": _integer(1, 1000, "attempts"),
+    "backoff_first": _number(0.1, 60, "seconds"),
+    "backoff_factor": _number(1, 10, "times the delay before"),
+    "backoff_max": _number(0.1, 3600, "seconds"),
+    "backoff_jitter": _number(0, 1, "part of the delay"),
+    "initiator_jitter": _number(0, 0.05, "seconds"),
+    "takeover_delay": _number(0.1, 60, "seconds"),
+    "takeover_delay_fresh": _number(0.1, 60, "seconds"),
+    "unknown_nodes": _choice(UnknownNodes),
+    "removed_peers": _choice(RemovedPeers),
+    "mesh_prefixes": _Field(
+        'a list of network prefixes, IPv6 of /7 or longer, IPv4 of /8 or longer, as "fc00::/7"', _prefixes
+    ),
+}

@@ -1,0 +1,53 @@
+"""What the engine tells the agent to do."""
+
+from dataclasses import dataclass
+
+from meshsec.core.model import ConnectionSpec, RulesSpec
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyRules:
+    """Replace the fail-closed rules, in one transaction."""
+
+    rules: RulesSpec
+
+
+@dataclass(frozen=True, slots=True)
+class LoadKey:
+    """Give the IKE daemon the node's private key."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadConnection:
+    """Configure a peer in the IKE daemon; SAs that stand are kept."""
+
+    spec: ConnectionSpec
+
+
+@dataclass(frozen=True, slots=True)
+class UnloadConnection:
+    """Take a peer out of the IKE daemon's configuration."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Initiate:
+    """Negotiate the peer's CHILD_SAs (and the IKE_SA when there is none)."""
+
+    peer: str
+    children: tuple[str, ...]
+    timeout: float
+    """Seconds after which the attempt counts as failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terminate:
+    """Close one IKE_SA with its CHILD_SAs."""
+
+    unique_id: str
+    peer: str
+    reason: str
+
+
+Action = ApplyRules | LoadKey | LoadConnection | UnloadConnection | Initiate | Terminate

@@ -1,0 +1,135 @@
+"""The record of one peer's channel: what is known and what happened. The engine writes it, the views read it."""
+
+from dataclasses import dataclass, field
+
+from meshsec.core.desired import DesiredPeer, Wish
+from meshsec.core.diagnosis import Diagnosis
+from meshsec.core.lifecycle import State, Trigger, transition
+from meshsec.core.limits import Backoff
+from meshsec.core.model import Card, ConnectionSpec, IkeSa, Network, Route
+from meshsec.core.reconcile import CONNECTING, ObservedPeer, keeper, live, missing
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The last attempt that failed."""
+
+    reason: str
+    at: float
+    diagnosis: Diagnosis
+
+
+@dataclass(frozen=True, slots=True)
+class Phases:
+    """How long the phases of the set-up took, in seconds."""
+
+    ike_sa_init: float | None
+    ike_auth: float | None
+    child: float | None
+
+
+@dataclass(slots=True)
+class Channel:
+    """Times are monotonic seconds. Read-only for all but the engine."""
+
+    name: str
+    since: float
+    """When the state was entered."""
+    state: State = State.NO_ROUTE
+    reason: str = "no route to the peer is known"
+    """Of the last transition."""
+
+    card: Card | None = None
+    """None when the peer is not trusted (any more)."""
+    destination: Network | None = None
+    """The peer's end point, whose route makes the channel wanted."""
+    connection: ConnectionSpec | None = None
+    initiator: bool = False
+    """This node is the end that initiates."""
+
+    route: Route | None = None
+    loaded: bool = False
+    loaded_connection: ConnectionSpec | None = None
+    """None too when it is loaded with contents unknown to us."""
+    ike_sas: tuple[IkeSa, ...] = ()
+    revoked: frozenset[str] = frozenset()
+    """Unique ids of IKE_SAs that an older card authenticated."""
+    disowned: bool = False
+    """A card was taken back: what the IKE daemon has or is negotiating may rest on it."""
+
+    route_at: float | None = None
+    wanted_at: float | None = None
+    """Since when there is a route and no SA, or was until the last set-up."""
+    initiate_at: float | None = None
+    """When our last attempt began."""
+    protected_at: float | None = None
+    route_to_protected: float | None = None
+    """Seconds from ``wanted_at`` to the SA; None when the SA was adopted."""
+    phases: Phases | None = None
+    attempts: int = 0
+    """Of ours, since the peer is known."""
+    last_failure: Failure | None = None
+
+    due: float = 0.0
+    """Our next attempt is not made before."""
+    backoff: Backoff = field(default_factory=Backoff)
+    hold_until: float | None = None
+    hold_over: bool = False
+    patience_until: float | None = None
+    """Until when the peer's negotiation, or the SA of our own, is waited for."""
+    unconfirmed: bool = False
+    """The IKE daemon reported the success of our attempt, and the SA was not seen yet."""
+    fresh: bool = False
+    """Our IKE daemon lost its SAs, and this peer has none since."""
+
+    def fire(self, now: float, trigger: Trigger, detail: str = "") -> bool:
+        """Apply a trigger. False when it changes nothing."""
+        step = transition(self.state, trigger)
+        if step is None:
+            return False
+        self.state = step.state
+        self.reason = f"{step.reason}: {detail}" if detail else step.reason
+        self.since = now
+        return True
+
+    def desired(self) -> DesiredPeer | None:
+        """What is wanted for the peer; None when it is not trusted."""
+        if self.connection is None:
+            return None
+        return DesiredPeer(self.connection, self._wish(), self.initiator)
+
+    def _wish(self) -> Wish:
+        if self.route is not None:
+            return Wish.OPEN
+        return Wish.KEEP if self.hold_until is not None and not self.hold_over else Wish.CLOSE
+
+    def observed(self) -> ObservedPeer:
+        """What the IKE daemon has of the peer."""
+        return ObservedPeer(self.loaded, self.loaded_connection, self.ike_sas, self.revoked)
+
+    def ike_sa(self) -> IkeSa | None:
+        """The IKE_SA that counts."""
+        wanted = self.desired()
+        return keeper(wanted, self.observed()) if wanted else None
+
+    def live(self) -> bool:
+        """An IKE_SA stands, with or without all of its CHILD_SAs."""
+        wanted = self.desired()
+        return wanted is not None and bool(live(wanted, self.observed()))
+
+    def complete(self) -> bool:
+        """The IKE_SA stands with all CHILD_SAs that are wanted."""
+        wanted = self.desired()
+        return wanted is not None and not missing(wanted, self.observed())
+
+    def connecting(self) -> bool:
+        """The IKE daemon is negotiating an IKE_SA with the peer."""
+        return any(sa.state in CONNECTING for sa in self.ike_sas)
+
+    def configured(self) -> bool:
+        """The IKE daemon has the configuration that is wanted."""
+        return self.loaded_connection is not None and self.loaded_connection == self.connection
+
+    def gone(self) -> bool:
+        """Not trusted, and nothing of it is left."""
+        return self.card is None and not self.loaded and not self.ike_sas

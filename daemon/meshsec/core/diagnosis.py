@@ -1,0 +1,63 @@
+"""What the failure of a negotiation means, and whose fault it is."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Fault(StrEnum):
+    """Where to look for the mistake."""
+
+    PEER = "peer"
+    BOTH = "both"
+    """The two ends are configured differently: either may be wrong."""
+    PATH = "path"
+    NODE = "node"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """A failure in words that lead on."""
+
+    fault: Fault
+    meaning: str
+
+
+_BY_SIGN: Sequence[tuple[str, Diagnosis]] = (
+    (
+        "AUTHENTICATION_FAILED",
+        Diagnosis(Fault.PEER, "the peer does not trust this node's key, or its key is not the one on its card"),
+    ),
+    (
+        "NO_PROPOSAL_CHOSEN",
+        Diagnosis(Fault.BOTH, "the peer accepts none of this node's algorithms: the two policy profiles differ"),
+    ),
+    (
+        "INVALID_KE_PAYLOAD",
+        Diagnosis(Fault.BOTH, "the peer accepts none of this node's key exchange methods: the two profiles differ"),
+    ),
+    (
+        "TS_UNACCEPTABLE",
+        Diagnosis(Fault.BOTH, "the peer expects other addresses: one end has an old card of the other"),
+    ),
+    (
+        "INVALID_SYNTAX",
+        Diagnosis(Fault.PEER, "the peer could not read the request: another or a broken IKE daemon"),
+    ),
+    ("timeout", Diagnosis(Fault.PATH, "no answer from {address}")),
+    ("timed out", Diagnosis(Fault.PATH, "no answer from {address}")),
+    ("no answer", Diagnosis(Fault.PATH, "no answer from {address}")),
+    ("unreachable", Diagnosis(Fault.PATH, "no answer from {address}")),
+    ("IKE daemon", Diagnosis(Fault.NODE, "this node's IKE daemon is not in order")),
+)
+"""By what stands in the IKE daemon's reason (error types of RFC 7296, section 3.10.1); the first that fits."""
+
+
+def diagnose(reason: str, address: object) -> Diagnosis:
+    """What ``reason`` means for the peer at ``address``."""
+    lowered = reason.lower()
+    for sign, diagnosis in _BY_SIGN:
+        if sign.lower() in lowered:
+            return Diagnosis(diagnosis.fault, diagnosis.meaning.format(address=address))
+    return Diagnosis(Fault.UNKNOWN, reason)

@@ -1,0 +1,116 @@
+"""What the agent tells the engine."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from meshsec.core.actions import Action
+from meshsec.core.model import IkeSa, Network, Observed, Peer, Route, RulesSpec
+
+
+@dataclass(frozen=True, slots=True)
+class PeerSet:
+    """A peer was added to the trust store, or its card changed."""
+
+    peer: Peer
+
+
+@dataclass(frozen=True, slots=True)
+class PeerRemoved:
+    """A peer was removed from the trust store."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class RoutesReset:
+    """A snapshot of all routes: at the (re)connection to the routing daemon."""
+
+    routes: Mapping[Network, Route]
+
+
+@dataclass(frozen=True, slots=True)
+class RouteSet:
+    """One route appeared or changed; the kernel has it."""
+
+    route: Route
+
+
+@dataclass(frozen=True, slots=True)
+class RouteRemoved:
+    """One route went away."""
+
+    destination: Network
+
+
+@dataclass(frozen=True, slots=True)
+class RouterDown:
+    """The routing daemon is not reachable. What was known stays in force until the next snapshot."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class IkeDaemonUp:
+    """The IKE daemon answers. ``fresh``: it is another process than the one before (its SAs are gone)."""
+
+    observed: Observed
+    fresh: bool
+
+
+@dataclass(frozen=True, slots=True)
+class IkeDaemonDown:
+    """The IKE daemon does not answer."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SasObserved:
+    """The IKE daemon's SAs with one peer, read back after an event (empty: none)."""
+
+    peer: str
+    ike_sas: tuple[IkeSa, ...]
+    reason: str = ""
+    """Why an SA went or failed, where the IKE daemon tells."""
+
+
+@dataclass(frozen=True, slots=True)
+class ActionDone:
+    """An action ended. ``reason`` is empty when it succeeded."""
+
+    action: Action
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RulesObserved:
+    """The fail-closed rules as read back; None when they are gone or were altered."""
+
+    rules: RulesSpec | None
+
+
+@dataclass(frozen=True, slots=True)
+class NegotiationTimed:
+    """How long each phase of a peer's IKE_SA set-up took, in seconds, where the IKE daemon tells."""
+
+    peer: str
+    ike_sa_init: float | None = None
+    ike_auth: float | None = None
+    child: float | None = None
+    """CREATE_CHILD_SA; None when the only CHILD_SA came with IKE_AUTH (RFC 7296, section 1.2)."""
+
+
+Event = (
+    PeerSet
+    | PeerRemoved
+    | RoutesReset
+    | RouteSet
+    | RouteRemoved
+    | RouterDown
+    | IkeDaemonUp
+    | IkeDaemonDown
+    | SasObserved
+    | ActionDone
+    | RulesObserved
+    | NegotiationTimed
+)

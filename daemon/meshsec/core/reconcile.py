@@ -1,0 +1,132 @@
+"""What to do so that what is becomes what ought to be: ``actions = reconcile(desired, observed)``.
+
+The order is that of safety: rules first, then the key, then for each peer its configuration and its negotiation.
+Nothing is taken away before its replacement stands, except what is not trusted: that goes at once.
+``reconcile`` says what is to be done; when it is done, and by which end, is the engine's business.
+"""
+
+from dataclasses import dataclass
+
+from meshsec.core.actions import (
+    Action,
+    ApplyRules,
+    Initiate,
+    LoadConnection,
+    LoadKey,
+    Terminate,
+    UnloadConnection,
+)
+from meshsec.core.desired import Desired, DesiredPeer, Wish
+from meshsec.core.model import ConnectionSpec, IkeSa, Observed
+
+LIVE = frozenset({"ESTABLISHED", "REKEYING"})
+"""States of an IKE_SA that carries CHILD_SAs (strongSwan's names)."""
+CONNECTING = frozenset({"CREATED", "CONNECTING"})
+LEAVING = frozenset({"DELETING", "DESTROYING"})
+REKEY = frozenset({"REKEYING", "REKEYED"})
+"""While a rekeying replaces an IKE_SA by a new one, two of a pair are no duplicates."""
+CHILD_LIVE = frozenset({"INSTALLED", "UPDATING", "REKEYING"})
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedPeer:
+    """What the IKE daemon has of one peer."""
+
+    loaded: bool = False
+    connection: ConnectionSpec | None = None
+    """None too when it is loaded with contents unknown to us."""
+    ike_sas: tuple[IkeSa, ...] = ()
+    revoked: frozenset[str] = frozenset()
+    """Unique ids of IKE_SAs that rest on a card that was taken back."""
+
+
+def reconcile(desired: Desired, observed: Observed, timeout: float) -> list[Action]:
+    """All that is to be done, in order; empty when what is desired stands. ``timeout`` is that of an attempt."""
+    actions: list[Action] = []
+    if observed.rules != desired.rules:
+        actions.append(ApplyRules(desired.rules))
+    if not observed.key_loaded:
+        actions.append(LoadKey())
+    strangers = (observed.connections.keys() | observed.ike_sas.keys()) - desired.peers.keys()
+    for name in (*sorted(strangers), *desired.peers):
+        actions += reconcile_peer(name, desired.peers.get(name), _observed_peer(name, observed), timeout)
+    return actions
+
+
+def _observed_peer(name: str, observed: Observed) -> ObservedPeer:
+    return ObservedPeer(
+        loaded=name in observed.connections,
+        connection=observed.connections.get(name),
+        ike_sas=observed.ike_sas.get(name, ()),
+    )
+
+
+def reconcile_peer(name: str, desired: DesiredPeer | None, observed: ObservedPeer, timeout: float) -> list[Action]:
+    """What is to be done for one peer; ``desired`` is None when it is not trusted."""
+    if desired is None:
+        return _close_stranger(name, observed)
+    actions: list[Action] = [
+        Terminate(sa.unique_id, name, "it does not rest on the peer's card")
+        for sa in observed.ike_sas
+        if _distrusted(sa, desired, observed) and sa.state not in LEAVING
+    ]
+    if observed.connection != desired.connection:
+        actions.append(LoadConnection(desired.connection))
+    if desired.wish is Wish.CLOSE:
+        return actions + [Terminate(sa.unique_id, name, "no route for the hold time") for sa in live(desired, observed)]
+    absent = missing(desired, observed)
+    if absent and desired.wish is Wish.OPEN:
+        actions.append(Initiate(name, absent, timeout))
+    return actions + _close_duplicates(name, desired, observed)
+
+
+def live(desired: DesiredPeer, observed: ObservedPeer) -> list[IkeSa]:
+    """The IKE_SAs that stand and are trusted."""
+    return [sa for sa in observed.ike_sas if sa.state in LIVE and not _distrusted(sa, desired, observed)]
+
+
+def _distrusted(sa: IkeSa, desired: DesiredPeer, observed: ObservedPeer) -> bool:
+    """Another key than that on the card authenticated it, or what stands was agreed on by a card taken back."""
+    return sa.unique_id in observed.revoked or sa.remote_id not in {None, desired.connection.remote_id}
+
+
+def keeper(desired: DesiredPeer, observed: ObservedPeer) -> IkeSa | None:
+    """The IKE_SA to keep, when there are several by simultaneous starts; both ends compute the same one.
+
+    It is complete, was initiated by the end that is to initiate, and has the lowest pair of SPIs.
+    """
+
+    def order(sa: IkeSa) -> tuple[bool, bool, str, str]:
+        incomplete = bool(_absent(desired, sa))
+        return incomplete, sa.initiator is not desired.initiator, sa.spi_initiator, sa.spi_responder
+
+    return min(live(desired, observed), key=order, default=None)
+
+
+def missing(desired: DesiredPeer, observed: ObservedPeer) -> tuple[str, ...]:
+    """Names of the CHILD_SAs that are wanted and do not stand; empty when the channel is protected."""
+    return _absent(desired, keeper(desired, observed))
+
+
+def _absent(desired: DesiredPeer, sa: IkeSa | None) -> tuple[str, ...]:
+    standing = {child.name for child in sa.children if child.state in CHILD_LIVE} if sa else frozenset()
+    return tuple(child.name for child in desired.connection.children if child.name not in standing)
+
+
+def _close_stranger(name: str, observed: ObservedPeer) -> list[Action]:
+    """The configuration goes first, so that the peer cannot come back while its SAs are closed."""
+    unload: list[Action] = [UnloadConnection(name)] if observed.loaded else []
+    return unload + [
+        Terminate(sa.unique_id, name, "the peer is not trusted") for sa in observed.ike_sas if sa.state not in LEAVING
+    ]
+
+
+def _close_duplicates(name: str, desired: DesiredPeer, observed: ObservedPeer) -> list[Action]:
+    if len(observed.ike_sas) < 2 or any(sa.state in REKEY for sa in observed.ike_sas):
+        return []
+    kept = keeper(desired, observed)
+    return [
+        Terminate(sa.unique_id, name, "a duplicate of another IKE_SA")
+        for sa in live(desired, observed)
+        if sa is not kept
+    ]
