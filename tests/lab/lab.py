@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from tests.lab import ground, namespaces, programs
 from tests.lab.instance import Instance
@@ -16,11 +16,16 @@ from tests.lab.node import Node, Options
 from tests.lab.topology import Pair
 
 BUILD = programs.ROOT / "build"
+KINDS = ("router", "charon", "meshsecd")
+"""Daemons of a node, in the order of starting."""
 Report = Callable[[str], None]
 
 
 class Lab:
     """Nodes as namespaces, links as veth pairs. Leaving the block ends everything, also on SIGINT and SIGTERM."""
+
+    running: ClassVar[list["Lab"]] = []
+    """Those whose block is entered: what a failing test keeps the traces of."""
 
     def __init__(
         self, label: str, pairs: Sequence[Pair], options: Options | None = None, report: Report | None = None
@@ -40,6 +45,7 @@ class Lab:
         self._instance = Instance()
         self.directory = BUILD / "lab" / f"{self.label}-{self._instance.name}"
         self._catch_signals()
+        self.running.append(self)
         try:
             for name in dict.fromkeys(name for pair in self._pairs for name in pair):
                 self._add_node(name)
@@ -73,20 +79,17 @@ class Lab:
         return self
 
     def trust_all(self) -> Self:
-        """Everybody trusts everybody."""
-
-        def trust_others(node: Node) -> None:
+        """Everybody has everybody's card."""
+        for node in self.nodes.values():
             for other in self.nodes.values():
                 if other is not node:
-                    node.trust(other)
-
-        self._each(trust_others, self.nodes.values())
+                    node.install_card(other)
         return self
 
     def start(self, *kinds: str, nodes: Iterable[Node] | None = None) -> Self:
         """Start daemons (``router``, ``charon``, ``meshsecd``; by default all); return when they are ready."""
         chosen = list(nodes or self.nodes.values())
-        for position, kind in enumerate(("router", "charon", "meshsecd")):
+        for position, kind in enumerate(KINDS):
             if kinds and kind not in kinds:
                 continue
             self._report(f"starting {kind} on {len(chosen)} nodes")
@@ -103,6 +106,15 @@ class Lab:
             for other in self.nodes.values():
                 if other is not node:
                     node.wait_protected(other, seconds)
+
+    def heal(self) -> None:
+        """Mend all links and start what does not run: where independent tests share a lab, each begins like this."""
+        for link in self.links.values():
+            link.mend()
+            link.up()
+        for position, kind in enumerate(KINDS):
+            if missing := [node for node in self.nodes.values() if not node.daemons[position].running]:
+                self.start(kind, nodes=missing)
 
     def keep(self) -> None:
         """Leave everything running when the block ends."""
@@ -150,6 +162,7 @@ class Lab:
                     daemon.kill()
             self._instance.end()
             shutil.rmtree(self.directory, ignore_errors=True)
+            self.running.remove(self)
         for number, handler in self._handlers.items():
             signal.signal(number, handler)
 

@@ -95,6 +95,10 @@ class Node:
         """Add a peer by its card, as a person would."""
         self.meshsec("peer", "add", peer.name, card or peer.card)
 
+    def install_card(self, peer: "Node") -> None:
+        """Put a peer's card where a provisioning tool would put it; takes effect when meshsecd starts."""
+        (self.peers / f"{peer.name}.card").write_text(f"{peer.card}\n", encoding="ascii")
+
     def distrust(self, peer: "Node") -> None:
         """Remove a peer."""
         self.meshsec("peer", "remove", peer.name)

@@ -3,11 +3,12 @@
 import json
 import socket
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from vici.exception import CommandException
 from vici.session import Session
 
 from tests.lab import namespaces
@@ -110,13 +111,38 @@ class Charon:
     def sas(self) -> list[SaState]:
         """All IKE_SAs; empty when charon does not answer."""
         try:
-            with socket.socket(socket.AF_UNIX) as connection:
-                connection.settimeout(_VICI_TIMEOUT)
-                connection.connect(str(self._path))
-                session = Session(connection)  # type: ignore[no-untyped-call]
-                return [sa for entry in session.list_sas() for sa in _ike_sas(entry)]  # type: ignore[no-untyped-call]
+            with self._session() as session:
+                return [sa for entry in session.list_sas() for sa in _ike_sas(entry)]
         except (ConnectionError, FileNotFoundError, TimeoutError):
             return []
+
+    def terminate(self, peer: str) -> None:
+        """Close the IKE_SA with a peer behind meshsecd's back."""
+        with self._session() as session:
+            for _ in session.terminate({"ike": peer, "timeout": "5000"}):
+                continue
+
+    def impersonate(self, identity: str, private_key_pem: bytes, public_key_pem: bytes, spec: Mapping[str, Any]) -> str:
+        """Negotiate as somebody else: load a key and a connection of our own making; charon's word about the end."""
+        with self._session() as session:
+            session.load_key({"type": "any", "data": private_key_pem})
+            local = {"auth": "pubkey", "id": identity, "pubkeys": [public_key_pem]}
+            session.load_conn(
+                {"impostor": {"version": "2", "mobike": "no", "keyingtries": "1", "local": local, **spec}}
+            )
+            try:
+                for _ in session.initiate({"child": "impostor", "ike": "impostor", "timeout": "8000"}):
+                    continue
+            except CommandException as error:
+                return str(error)
+        return ""
+
+    @contextmanager
+    def _session(self) -> Iterator[Any]:
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(_VICI_TIMEOUT)
+            connection.connect(str(self._path))
+            yield Session(connection)  # type: ignore[no-untyped-call]
 
 
 def _ike_sas(entry: Mapping[str, Mapping[str, Any]]) -> Iterator[SaState]:

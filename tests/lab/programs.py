@@ -34,11 +34,10 @@ def olsrd2() -> str:
 
 
 def olsrv2d() -> str:
-    """The OLSRv2 router: what cargo built last, else the one on PATH."""
-    targets = [Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "daemon" / "target"))]
-    built = [
-        path for target in targets for kind in ("release", "debug") if (path := target / kind / "olsrv2d").exists()
-    ]
+    """The OLSRv2 router: what was built last, else the one on PATH."""
+    cargo = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "daemon" / "target"))
+    places = (ROOT / "build" / "bin", cargo / "release", cargo / "debug")
+    built = [path for place in places if (path := place / "olsrv2d").exists()]
     return str(max(built, key=lambda path: path.stat().st_mtime)) if built else _found("olsrv2d")
 
 

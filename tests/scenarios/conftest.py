@@ -1,0 +1,47 @@
+"""Labs for the scenarios. A failing test leaves captures, logs, SAs, rules and routes in build/artifacts/TEST."""
+
+import re
+from collections.abc import Generator, Iterator
+
+import pytest
+
+from tests.lab import ground
+from tests.lab.lab import Lab
+from tests.lab.node import Options
+from tests.lab.topology import line, names
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Keep what explains a failure while the daemons still run."""
+    report = yield
+    if report.failed and call.excinfo is not None:
+        test = re.sub(r"[^\w.-]+", "_", item.nodeid.partition("scenarios/")[2])
+        for lab in Lab.running:
+            report.sections.append(("artifacts", str(lab.save_artifacts(f"{test}/{lab.label}"))))
+    return report
+
+
+@pytest.fixture(scope="session", autouse=True)
+def ground_is_there() -> None:
+    """Without namespaces and charon there is nothing to observe."""
+    if missing := ground.probe().missing():
+        pytest.skip(f"scenarios need {', '.join(missing)}")
+
+
+@pytest.fixture(scope="session")
+def line_lab() -> Iterator[Lab]:
+    """The mesh a - b - c, everybody trusts everybody, with IPv4: shared by the tests that leave it as they found it."""
+    with Lab("line", line(names(3)), Options(ipv4=True)) as lab:
+        lab.set_up().trust_all().start()
+        yield lab
+
+
+@pytest.fixture
+def mesh(line_lab: Lab) -> Lab:
+    """The shared line, healthy."""
+    line_lab.heal()
+    line_lab.wait_full_mesh()
+    return line_lab

@@ -1,0 +1,47 @@
+"""What several scenarios look at in the same way."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+from tests.lab.capture import Capture
+from tests.lab.lab import Lab
+from tests.lab.node import Node
+from tests.lab.packets import Kind
+from tests.lab.traffic import Flow
+from tests.lab.waiting import wait_until
+
+
+@contextmanager
+def captured(lab: Lab, label: str) -> Iterator[dict[str, Capture]]:
+    """Captures at all mesh interfaces of all nodes, by node."""
+    with ExitStack() as stack:
+        yield {node.name: stack.enter_context(node.capture(label)) for node in lab.nodes.values()}
+
+
+def assert_nothing_clear(captures: dict[str, Capture]) -> None:
+    """Not one packet of user data was readable anywhere on the mesh, and no packet escaped the captures."""
+    for name, seen in captures.items():
+        assert seen.lost == 0, f"the capture at {name} lost {seen.lost} packets: it proves nothing"
+        assert seen.counts[Kind.CLEAR] == 0, f"in the clear at {name}: {seen.clear}"
+
+
+def flow(source: Node, target: Node, interval: float = 0.02) -> Flow:
+    """A steady flow of user data between the addresses that applications use."""
+    return Flow((source.namespace, source.address), (target.namespace, target.address), interval)
+
+
+def wait_arrivals(running: Flow, count: int = 10, seconds: float = 10.0) -> None:
+    """Await ``count`` more datagrams of a flow."""
+    goal = len(running.result.arrivals) + count
+    wait_until(f"{count} arrivals", lambda: len(running.result.arrivals) >= goal, [running], seconds)
+
+
+def spis(first: Node, second: Node) -> frozenset[str]:
+    """The SPIs of the CHILD_SAs between two nodes, as both ends agree on them."""
+    here, there = (
+        frozenset(spi for sa in node.sas_with(peer) for spi in sa.child_spis)
+        for node, peer in ((first, second), (second, first))
+    )
+    assert here, f"no CHILD_SA between {first.name} and {second.name}"
+    assert here == there, f"{first.name} and {second.name} disagree: {here} {there}"
+    return here

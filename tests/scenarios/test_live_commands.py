@@ -1,0 +1,75 @@
+"""The reading commands on a live node say what is, why, and what is wrong."""
+
+import json
+
+from tests.lab import ground
+from tests.lab.lab import Lab
+
+
+def test_status_tells_route_channel_and_set_up_time_of_each_peer(mesh: Lab) -> None:
+    a, c = mesh["a"], mesh["c"]
+    result = a.meshsec("status", "--json", check=False)
+    assert result.returncode == 0, result.stderr
+    status = json.loads(result.stdout)
+    entry = next(peer for peer in status["peers"] if peer["name"] == "c")
+    assert entry["address"] == c.address
+    assert entry["state"] == "protected"
+    assert entry["hops"] == 2
+    assert entry["interface"] == "mesh-b"
+    assert entry["data_plane"] == "ipsec"
+    assert ground.probe().esp in json.dumps(status)
+    shown = a.meshsec("status").stdout
+    for text in ("b", "c", "protected"):
+        assert text in shown
+
+
+def test_status_exits_with_three_when_a_peer_is_not_protected(mesh: Lab) -> None:
+    a, c = mesh["a"], mesh["c"]
+    mesh.link("b", "c").down()
+    a.wait_state(c, "held")
+    assert a.meshsec("status", check=False).returncode == 3
+
+
+def test_explain_gives_the_chain_from_trust_to_sa(mesh: Lab) -> None:
+    a = mesh["a"]
+    text = a.meshsec("explain", "c").stdout.lower()
+    for word in ("card", "route", "initiat", "sa", "rule"):
+        assert word in text, text
+
+
+def test_plan_of_a_mesh_at_rest_is_empty(mesh: Lab) -> None:
+    assert json.loads(mesh["a"].meshsec("plan", "--json").stdout)["actions"] == []
+
+
+def test_topology_shows_every_node(mesh: Lab) -> None:
+    shown = mesh["a"].meshsec("topology").stdout
+    for name in ("b", "c"):
+        assert mesh[name].address in shown or name in shown.split()
+
+
+def test_doctor_is_content_with_a_healthy_node_and_names_a_dead_daemon(mesh: Lab) -> None:
+    a = mesh["a"]
+    healthy = a.meshsec("doctor", check=False)
+    assert healthy.returncode == 0, healthy.stdout
+    a.ike.kill()
+    a.wait_for("meshsecd knows", lambda: a.peer_status(mesh["c"]).get("state") != "protected", 10)
+    ill = a.meshsec("doctor", check=False)
+    assert ill.returncode != 0
+    assert "charon" in ill.stdout
+
+
+def test_watch_streams_the_changes(mesh: Lab) -> None:
+    a, c = mesh["a"], mesh["c"]
+    with a.sources() as sources:
+        assert len(sources) == 2
+        mesh.link("b", "c").down()
+        a.wait_state(c, "held")
+
+
+def test_a_reading_command_without_meshsecd_fails_with_a_word_and_no_traceback(mesh: Lab) -> None:
+    a = mesh["a"]
+    a.agent.kill()
+    result = a.meshsec("status", check=False)
+    assert result.returncode == 1
+    assert "meshsecd" in result.stderr
+    assert "Traceback" not in result.stderr

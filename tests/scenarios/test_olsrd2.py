@@ -1,0 +1,30 @@
+"""olsrd2 as the routing daemon: a drop-in alternative on one node or on all."""
+
+import pytest
+
+from tests.lab import ground
+from tests.lab.lab import Lab
+from tests.lab.node import Options
+from tests.lab.topology import line, names
+from tests.scenarios.expectations import assert_nothing_clear, captured, flow, wait_arrivals
+
+pytestmark = [
+    pytest.mark.skipif(not ground.find("olsrd2"), reason="olsrd2 is not on PATH"),
+    pytest.mark.timeout(240),
+]
+
+
+@pytest.mark.parametrize("with_olsrd2", ["abc", "b", "ac"])
+def test_nodes_protect_themselves_whichever_router_they_run(with_olsrd2: str) -> None:
+    with Lab(f"olsrd2-{with_olsrd2}", line(names(3)), Options(ipv4=True)) as lab:
+        lab.set_up({name: Options("olsrd2", ipv4=True) for name in with_olsrd2}).trust_all()
+        a, c = lab["a"], lab["c"]
+        with captured(lab, "olsrd2") as captures:
+            lab.start()
+            a.wait_route(c, 60)
+            c.wait_route(a, 60)
+            a.wait_protected(c, 30)
+            c.wait_protected(a, 30)
+            with flow(a, c) as running:
+                wait_arrivals(running, 20)
+        assert_nothing_clear(captures)

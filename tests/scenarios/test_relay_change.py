@@ -1,0 +1,73 @@
+"""The relay changes: the SA binds end points and not paths, so nothing is negotiated and little is lost."""
+
+from collections.abc import Iterator
+from functools import partial
+
+import pytest
+
+from tests.lab.lab import Lab
+from tests.lab.packets import Kind
+from tests.lab.topology import names, ring
+from tests.scenarios.expectations import assert_nothing_clear, captured, flow, spis, wait_arrivals
+
+HOLD_TIME = 6.0
+"""Seconds after which the router believes a silent link lost, with its default timers."""
+
+
+@pytest.fixture(scope="module")
+def ring_lab() -> Iterator[Lab]:
+    """a - b - c - d - a: two relays between a and c."""
+    with Lab("ring", ring(names(4))) as lab:
+        yield lab.set_up().trust_all().start()
+
+
+@pytest.fixture
+def circle(ring_lab: Lab) -> Lab:
+    """The ring, healthy."""
+    ring_lab.heal()
+    ring_lab.wait_full_mesh()
+    for first, second in ring(names(4)):
+        for node, neighbour in ((first, second), (second, first)):
+            ring_lab[node].wait_for(f"direct route to {neighbour}", partial(_direct, ring_lab, node, neighbour), 15)
+    return ring_lab
+
+
+def _direct(lab: Lab, node: str, neighbour: str) -> bool:
+    return _interface(lab, node, neighbour) == f"mesh-{neighbour}"
+
+
+def _interface(lab: Lab, node: str, target: str) -> str:
+    routes = lab[node].routes()
+    return routes.get(lab[target].locator) or routes.get(lab[target].address, "")
+
+
+def _relay(lab: Lab) -> str:
+    return _interface(lab, "a", "c").removeprefix("mesh-")
+
+
+@pytest.mark.parametrize(("fault", "longest_gap"), [("down", 1.5), ("cut", HOLD_TIME + 2)])
+def test_user_data_takes_the_other_relay_with_the_same_sa(circle: Lab, fault: str, longest_gap: float) -> None:
+    a, c = circle["a"], circle["c"]
+    before, relay = spis(a, c), _relay(circle)
+    link = circle.link(relay, "c")
+    with captured(circle, fault) as captures, flow(a, c) as running:
+        wait_arrivals(running)
+        negotiated = {name: seen.counts[Kind.IKE] for name, seen in captures.items()}
+        link.down() if fault == "down" else link.cut()
+        a.wait_for("another relay", lambda: _relay(circle) not in (relay, ""), HOLD_TIME + 5)
+        wait_arrivals(running, 50)
+    assert spis(a, c) == before
+    assert {name: seen.counts[Kind.IKE] for name, seen in captures.items()} == negotiated, "somebody negotiated"
+    assert running.result.longest_gap < longest_gap
+    assert_nothing_clear(captures)
+
+
+def test_the_gap_is_measured_where_there_is_no_other_relay(circle: Lab) -> None:
+    """The negative case: with both ways cut nothing arrives, and the flow says so."""
+    a, c = circle["a"], circle["c"]
+    with flow(a, c) as running:
+        wait_arrivals(running)
+        for relay in ("b", "d"):
+            circle.link(relay, "c").cut()
+        a.wait_state(c, "held", HOLD_TIME + 5)
+    assert running.result.lost > 100

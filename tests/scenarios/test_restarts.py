@@ -1,0 +1,100 @@
+"""Any of the three daemons may die at any time: nothing leaks, and what can go on goes on."""
+
+import time
+
+from tests.lab.lab import Lab
+from tests.lab.packets import Kind
+from tests.scenarios.expectations import assert_nothing_clear, captured, flow, spis, wait_arrivals
+
+
+def test_meshsecd_killed_and_restarted_renegotiates_nothing(mesh: Lab) -> None:
+    a, c = mesh["a"], mesh["c"]
+    before = spis(a, c)
+    with captured(mesh, "meshsecd") as captures, flow(a, c) as running:
+        wait_arrivals(running)
+        for node in (a, c):
+            node.agent.kill()
+        wait_arrivals(running, 25)
+        mesh.start("meshsecd", nodes=[a, c])
+        a.wait_protected(c)
+        c.wait_protected(a)
+        wait_arrivals(running, 25)
+    assert spis(a, c) == before
+    assert captures["b"].counts[Kind.IKE] == 0, "somebody negotiated"
+    assert running.result.lost == 0
+    assert_nothing_clear(captures)
+
+
+def test_a_renegotiation_would_have_been_seen(mesh: Lab) -> None:
+    """The negative case of the one above: when charon does negotiate anew, SPIs and the capture tell."""
+    a, c = mesh["a"], mesh["c"]
+    before = spis(a, c)
+    with captured(mesh, "terminated") as captures:
+        a.charon.terminate(c.name)
+        a.wait_for("other SPIs", lambda: _settled(mesh) and spis(a, c) != before, 20)
+    assert captures["b"].counts[Kind.IKE] > 0
+    assert_nothing_clear(captures)
+
+
+def _settled(mesh: Lab) -> bool:
+    a, c = mesh["a"], mesh["c"]
+    sides = [[spi for sa in node.sas_with(peer) for spi in sa.child_spis] for node, peer in ((a, c), (c, a))]
+    return bool(sides[0]) and set(sides[0]) == set(sides[1])
+
+
+def test_charon_killed_leaks_nothing_and_its_sa_is_back_within_three_seconds_of_its_return(mesh: Lab) -> None:
+    a, c = mesh["a"], mesh["c"]
+    with captured(mesh, "charon") as captures, flow(a, c) as running:
+        wait_arrivals(running)
+        c.ike.kill()
+        c.wait_for("c knows that charon is gone", lambda: c.peer_status(a).get("state") != "protected", 10)
+        mesh.start("charon", nodes=[c])
+        returned = time.monotonic()
+        c.wait_protected(a, 3)
+        wait_arrivals(running, 10, 3)
+        assert time.monotonic() - returned < 3.5
+        a.wait_protected(c, 5)
+    assert running.result.lost > 0, "charon was not really gone"
+    assert_nothing_clear(captures)
+
+
+def test_charon_killed_at_the_sender_leaks_nothing(mesh: Lab) -> None:
+    a, c = mesh["a"], mesh["c"]
+    with captured(mesh, "charon-sender") as captures, flow(a, c) as running:
+        wait_arrivals(running)
+        a.ike.kill()
+        refused = running.result.refused
+        a.wait_for("the sender's kernel refuses", lambda: running.result.refused >= refused + 10 or None, 10)
+        mesh.start("charon", nodes=[a])
+        a.wait_protected(c, 3)
+        wait_arrivals(running, 10, 3)
+    assert_nothing_clear(captures)
+
+
+def test_olsrv2d_killed_and_restarted_keeps_the_sa_and_brings_the_routes_back(mesh: Lab) -> None:
+    a, b, c = mesh["a"], mesh["b"], mesh["c"]
+    before = spis(a, c)
+    with captured(mesh, "router") as captures, flow(a, c) as running:
+        wait_arrivals(running)
+        b.router.kill()
+        wait_arrivals(running, 10)
+        mesh.start("router", nodes=[b])
+        b.wait_route(a)
+        b.wait_route(c)
+        a.wait_route(c)
+        a.wait_state(c, "protected")
+        wait_arrivals(running, 10)
+    assert spis(a, c) == before
+    assert_nothing_clear(captures)
+
+
+def test_all_daemons_of_a_node_killed_at_once_come_back_to_protection(mesh: Lab) -> None:
+    a, c = mesh["a"], mesh["c"]
+    with captured(mesh, "all") as captures, flow(a, c) as running:
+        wait_arrivals(running)
+        for daemon in reversed(a.daemons):
+            daemon.kill()
+        mesh.start(nodes=[a])
+        a.wait_protected(c)
+        wait_arrivals(running, 10)
+    assert_nothing_clear(captures)

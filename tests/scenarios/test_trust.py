@@ -1,0 +1,139 @@
+"""Trust is mutual and explicit: no card, no SA; and an address belongs to the key behind it."""
+
+from collections.abc import Iterator
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from meshsec.core import card as cards
+from tests.lab import ground, traffic
+from tests.lab.lab import Lab
+from tests.lab.node import Node, Options
+from tests.lab.packets import Kind
+from tests.lab.topology import line, names, star
+from tests.scenarios.expectations import assert_nothing_clear, captured, flow, wait_arrivals
+
+
+def test_trust_by_one_side_gives_no_sa_and_a_reason_on_both_sides() -> None:
+    with Lab("one-sided", line(names(2)), Options(ipv4=True)) as lab:
+        a, b = lab["a"], lab["b"]
+        lab.set_up()
+        a.trust(b)
+        with captured(lab, "one-sided") as captures:
+            lab.start()
+            entry = a.wait_state(b, "failed", 30)
+            traffic.send((a.namespace, a.ipv4), b.ipv4)
+            stranger = b.wait_for("b reports the stranger", lambda: _stranger(b, a), 10)
+        assert "does not trust" in entry["reason"], entry
+        assert stranger["reason"], stranger
+        assert not any(sa.installed for sa in (*a.charon.sas(), *b.charon.sas()))
+        assert_nothing_clear(captures)
+
+        b.trust(a)
+        a.wait_protected(b, 30)
+        with flow(a, b) as running:
+            wait_arrivals(running)
+
+
+def _stranger(node: Node, other: Node) -> dict[str, str] | None:
+    return next((entry for entry in node.ask("status")["strangers"] if entry["address"] == other.address), None)
+
+
+@pytest.fixture
+def impostors() -> Iterator[Lab]:
+    """Node m announces c's address; a and b trust c, whose own node stays silent. b is the relay."""
+    with Lab("impostor", star(["b", "a", "c", "m"]), Options(ipv4=True)) as lab:
+        a, b, c, m = (lab[name] for name in "abcm")
+        lab.set_up()
+        a.install_card(c)
+        c.install_card(a)
+        _dress_up(m, c)
+        lab.start("router", nodes=[a, b, m]).start("charon", nodes=[a, m]).start("meshsecd", nodes=[a])
+        a.wait_route(c)
+        yield lab
+
+
+def _dress_up(impostor: Node, victim: Node) -> None:
+    """The impostor's router announces the victim's addresses, and it answers on them."""
+    for mine, stolen in (
+        (impostor.address, victim.address),
+        (impostor.locator, victim.locator),
+        (impostor.ipv4, victim.ipv4),
+    ):
+        config = impostor.etc / "olsrv2d.conf"
+        config.write_text(config.read_text(encoding="utf-8").replace(mine, stolen), encoding="utf-8")
+        impostor.run("ip", "address", "add", stolen, "dev", "lo")
+
+
+def test_an_untrusted_node_that_announces_a_peers_address_gets_nothing(impostors: Lab) -> None:
+    a, c = impostors["a"], impostors["c"]
+    with captured(impostors, "announced") as captures:
+        entry = a.wait_state(c, "failed", 40)
+        for source, target in (("::", c.address), ("::", c.locator), (a.ipv4, c.ipv4)):
+            traffic.send((a.namespace, source), target)
+    assert entry["reason"]
+    assert not any(sa.installed for sa in a.charon.sas())
+    assert captures["m"].counts[Kind.IKE] > 0, "the impostor was asked for its key"
+    assert_nothing_clear(captures)
+
+
+def test_a_wrong_key_gets_no_sa_and_the_reason_says_so(impostors: Lab) -> None:
+    a, c, m = impostors["a"], impostors["c"], impostors["m"]
+    with captured(impostors, "wrong-key") as captures:
+        word = _negotiate_as(m, c, a)
+        entry = a.wait_for("the reason names the key", lambda: _blames_key(a.peer_status(c)), 40)
+        for source, target in (("::", c.address), (a.ipv4, c.ipv4)):
+            traffic.send((a.namespace, source), target)
+    assert "key" in entry["reason"]
+    assert "AUTHENTICATION_FAILED" in word or "authentication" in word.lower() or "failed" in word
+    assert not any(sa.installed for sa in a.charon.sas())
+    assert_nothing_clear(captures)
+
+
+def test_the_right_key_at_the_same_place_does_get_an_sa(impostors: Lab) -> None:
+    """The negative case of both: only the key differs, and with c's own node in m's place the SA comes up."""
+    a, c, m = impostors["a"], impostors["c"], impostors["m"]
+    for daemon in m.daemons:
+        daemon.kill()
+    impostors.start(nodes=[c])
+    a.wait_protected(c, 90)
+    with flow(a, c) as running:
+        wait_arrivals(running)
+
+
+def _blames_key(entry: dict[str, str]) -> dict[str, str] | None:
+    return entry if entry.get("state") == "failed" and "key" in entry.get("reason", "") else None
+
+
+def _negotiate_as(impostor: Node, victim: Node, target: Node) -> str:
+    """Load a key of the impostor's own under the victim's identity and negotiate; charon's word about the end."""
+    key = Ed25519PrivateKey.generate()
+    expected = Ed25519PublicKey.from_public_bytes(cards.parse(target.card).public_key)
+    kernel = ground.probe().esp == "kernel"
+    ends = (victim.address, target.address) if kernel else (victim.locator, target.locator)
+    spec = {
+        "local_addrs": [ends[0]],
+        "remote_addrs": [ends[1]],
+        "encap": "no" if kernel else "yes",
+        "remote": {
+            "auth": "pubkey",
+            "id": target.address,
+            "pubkeys": [_pem(expected)],
+        },
+        "children": {
+            "impostor": {
+                "mode": "transport" if kernel else "tunnel",
+                "local_ts": [f"{victim.address}/128"],
+                "remote_ts": [f"{target.address}/128"],
+            }
+        },
+    }
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return impostor.charon.impersonate(victim.address, private, _pem(key.public_key()), spec)
+
+
+def _pem(key: Ed25519PublicKey) -> bytes:
+    return key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
