@@ -41,3 +41,48 @@ pub fn decompress(code: u16) -> Metric {
     let (exponent, mantissa) = (code >> 8 & 0xf, u32::from(code & 0xff));
     Metric(((257 + mantissa) << exponent) - 256)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn range() {
+        assert_eq!(Metric::new(0), None);
+        assert_eq!(Metric::new(1), Some(Metric::MIN));
+        assert_eq!(Metric::new(16_776_960), Some(Metric::MAX));
+        assert_eq!(Metric::new(16_776_961), None);
+    }
+
+    #[test]
+    fn extremes_and_first_steps() {
+        for (code, value) in [
+            (0x000, 1),
+            (0x001, 2),
+            (0x0ff, 256),
+            (0x100, 258),
+            (0xfff, 16_776_960),
+        ] {
+            assert_eq!(decompress(code).get(), value);
+            assert_eq!(compress(Metric(value)), code);
+        }
+    }
+
+    #[test]
+    fn every_code_survives_and_what_is_larger_is_rounded_up() {
+        for code in 0..0xfff {
+            let metric = decompress(code);
+            assert_eq!(compress(metric), code);
+            assert_eq!(
+                compress(Metric(metric.get() + 1)),
+                code + 1,
+                "code {code:#x}"
+            );
+        }
+    }
+
+    #[test]
+    fn flags_do_not_matter() {
+        assert_eq!(decompress(0xf123), decompress(0x0123));
+    }
+}

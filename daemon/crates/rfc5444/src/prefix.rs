@@ -119,3 +119,83 @@ fn max_length(addr: IpAddr) -> u8 {
         IpAddr::V6(_) => 128,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::ToString;
+
+    use super::*;
+
+    fn prefix(text: &str) -> Prefix {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn text() {
+        for text in [
+            "0.0.0.0/0",
+            "10.0.0.1/32",
+            "10.0.0.1/8",
+            "::/0",
+            "fc00::1/128",
+        ] {
+            assert_eq!(prefix(text).to_string(), text);
+        }
+        assert_eq!(prefix("10.0.0.1"), prefix("10.0.0.1/32"));
+        assert_eq!(prefix("fc00::1"), prefix("fc00::1/128"));
+    }
+
+    #[test]
+    fn bad_text() {
+        let address = ParsePrefixError::Address;
+        let length = |max| ParsePrefixError::Length { max };
+        let cases = [
+            ("", address),
+            ("10.0.0/8", address),
+            ("10.0.0.0/33", length(32)),
+            ("10.0.0.0/", length(32)),
+            ("10.0.0.0/-1", length(32)),
+            ("::/129", length(128)),
+            ("::/1/1", length(128)),
+        ];
+        for (text, error) in cases {
+            assert_eq!(text.parse::<Prefix>(), Err(error), "{text}");
+        }
+    }
+
+    #[test]
+    fn canonical() {
+        let cases = [
+            ("10.1.2.3/32", "10.1.2.3/32"),
+            ("10.1.2.3/31", "10.1.2.2/31"),
+            ("10.1.2.3/8", "10.0.0.0/8"),
+            ("255.255.255.255/0", "0.0.0.0/0"),
+            ("ffff::ffff/128", "ffff::ffff/128"),
+            ("ffff::ffff/127", "ffff::fffe/127"),
+            ("ffff::ffff/0", "::/0"),
+        ];
+        for (given, expected) in cases {
+            assert_eq!(prefix(given).canonical(), prefix(expected), "{given}");
+        }
+    }
+
+    #[test]
+    fn contains() {
+        let contains = |text, addr: &str| prefix(text).contains(addr.parse().unwrap());
+        assert!(contains("10.0.0.9/24", "10.0.0.255"));
+        assert!(!contains("10.0.0.0/24", "10.0.1.0"));
+        assert!(contains("0.0.0.0/0", "255.255.255.255"));
+        assert!(!contains("0.0.0.0/0", "::"));
+        assert!(contains("fc00::/8", "fcff::1"));
+        assert!(!contains("fc00::/8", "fd00::1"));
+    }
+
+    #[test]
+    fn length() {
+        let addr = "10.0.0.1".parse().unwrap();
+        assert_eq!(Prefix::new(addr, 33), None);
+        assert_eq!(Prefix::new(addr, 32), Some(Prefix::host(addr)));
+        assert!(Prefix::host(addr).is_host());
+        assert!(!prefix("10.0.0.1/31").is_host());
+    }
+}

@@ -47,3 +47,66 @@ pub fn time_at_distance(value: &[u8], hop_count: u8) -> Option<Duration> {
     let nearest = pairs.chunks_exact(2).find(|pair| hop_count <= pair[1]);
     Some(decode_time(nearest.map_or(default, |pair| pair[0])))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_recorded_from_olsrd2() {
+        for (code, seconds) in [(0x58, 2), (0x72, 20), (0x62, 5), (0x92, 320)] {
+            assert_eq!(decode_time(code), Duration::from_secs(seconds));
+            assert_eq!(encode_time(Duration::from_secs(seconds)), code);
+        }
+    }
+
+    #[test]
+    fn extremes() {
+        assert_eq!(decode_time(0), Duration::from_nanos(976_562));
+        assert_eq!(decode_time(255), Duration::from_secs(15 << 18));
+        assert_eq!(encode_time(Duration::ZERO), 0);
+        assert_eq!(encode_time(Duration::from_nanos(976_562)), 0);
+        assert_eq!(encode_time(Duration::from_nanos(976_563)), 1);
+        assert_eq!(encode_time(Duration::from_secs(15 << 18)), 255);
+        assert_eq!(encode_time(Duration::MAX), 255);
+    }
+
+    #[test]
+    fn every_code_survives_and_what_is_longer_is_rounded_up() {
+        for code in 0..=255 {
+            let time = decode_time(code);
+            assert_eq!(encode_time(time), code);
+            let longer = encode_time(time + Duration::from_nanos(1));
+            assert_eq!(longer, code.saturating_add(1), "code {code}");
+        }
+    }
+
+    #[test]
+    fn time_depends_on_the_distance() {
+        let at = |value: &[u8], hop_count| time_at_distance(value, hop_count);
+        let value = [1, 0, 2, 3, 3, 254, 4];
+        let codes = [(0, 1), (1, 2), (3, 2), (4, 3), (254, 3), (255, 4)];
+        for (hop_count, code) in codes {
+            assert_eq!(
+                at(&value, hop_count),
+                Some(decode_time(code)),
+                "{hop_count} hops"
+            );
+        }
+        assert_eq!(at(&[0x72], 255), Some(decode_time(0x72)));
+    }
+
+    #[test]
+    fn malformed_time_values() {
+        let malformed: [&[u8]; 5] = [
+            &[],
+            &[1, 2],
+            &[1, 3, 2, 3, 4],
+            &[1, 3, 2, 2, 4],
+            &[1, 255, 2],
+        ];
+        for value in malformed {
+            assert_eq!(time_at_distance(value, 1), None, "{value:?}");
+        }
+    }
+}

@@ -1,6 +1,7 @@
 //! Values to octets, in few of them.
 
 mod address;
+mod blocks;
 mod tlv;
 
 use alloc::vec::Vec;
@@ -42,7 +43,7 @@ impl Message {
         self.check()?;
         let mut out = self.header();
         tlv::block(&mut out, &self.tlvs)?;
-        for block in self.addresses.chunks(wire::BLOCK_ADDRESSES) {
+        for block in blocks::cut(&self.addresses) {
             address::block(&mut out, block);
             tlv::address_block(&mut out, block)?;
         }

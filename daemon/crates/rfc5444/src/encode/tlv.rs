@@ -90,12 +90,11 @@ fn cut(column: &Column, run: Range<usize>) -> Vec<Segment> {
     for end in 1..=groups.len() {
         let step = |start: usize| {
             let range = groups[start].start..groups[end - 1].end;
-            let multi_value = end - start > 1;
-            let octets = cost(&range, multi_value, value_length, column.len());
-            octets.map(|octets| (best[start].0 + octets, start))
+            let octets = cost(&range, end - start > 1, value_length, column.len());
+            (best[start].0 + octets, start)
         };
-        let shortest = (0..end).filter_map(step).min();
-        best.push(shortest.expect("a single-value TLV always fits"));
+        let shortest = (0..end).map(step).min();
+        best.push(shortest.expect("at least one group"));
     }
     walk_back(&groups, &best)
 }
@@ -116,14 +115,8 @@ fn walk_back(groups: &[Range<usize>], best: &[(usize, usize)]) -> Vec<Segment> {
     segments
 }
 
-/// The octets of a TLV without its type, flags and type extension; `None` if
-/// its values are too long to travel together.
-fn cost(
-    range: &Range<usize>,
-    multi_value: bool,
-    value_length: usize,
-    addresses: usize,
-) -> Option<usize> {
+/// The octets of a TLV over a range of the addresses, except a type extension.
+fn cost(range: &Range<usize>, multi_value: bool, value_length: usize, addresses: usize) -> usize {
     let values = if multi_value { range.len() } else { 1 };
     let total = values * value_length;
     let length_field = match total {
@@ -131,9 +124,7 @@ fn cost(
         1..=255 => 1,
         _ => 2,
     };
-    let fits = !multi_value || total <= usize::from(u16::MAX);
-    // Two octets for type and flags, so that fewer TLVs win.
-    fits.then(|| 2 + indices(range, multi_value, addresses).1.len() + length_field + total)
+    2 + indices(range, multi_value, addresses).1.len() + length_field + total
 }
 
 /// The flag and the index fields for a range of the addresses (table 3).
