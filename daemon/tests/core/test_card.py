@@ -1,0 +1,132 @@
+"""The text form of a card: vectors, and what a copying person does to it."""
+
+import json
+from ipaddress import IPv4Address
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bech32m.codecs import CHARSET
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from meshsec.core import card as cards
+from meshsec.core import identity
+from meshsec.core.model import Card
+from meshsec.core.slips import PREFIX, Damage, Slip
+
+VECTORS = Path(__file__).parents[3] / "tests/vectors/cards"
+VALID: list[dict[str, Any]] = json.loads((VECTORS / "valid.json").read_text())
+INVALID: list[dict[str, str]] = json.loads((VECTORS / "invalid.json").read_text())
+
+TEXTS = st.sampled_from([vector["card"] for vector in VALID])
+KEYS = [bytes.fromhex(vector["public_key"]) for vector in VALID]
+
+
+def damage_of(text: str) -> Damage | None:
+    with pytest.raises(cards.CardError) as caught:
+        cards.parse(text)
+    return caught.value.damage
+
+
+@pytest.mark.parametrize("vector", VALID, ids=lambda vector: vector["name"])
+def test_vector(vector: dict[str, Any]) -> None:
+    card = cards.parse(vector["card"])
+    assert card == Card(
+        name=vector["name"],
+        public_key=identity.public_key_of(bytes.fromhex(vector["seed"])),
+        address=card.address,
+        locator=card.locator,
+        fingerprint=bytes.fromhex(vector["fingerprint"]),
+        ipv4=IPv4Address(vector["ipv4"]) if vector["ipv4"] else None,
+    )
+    assert (str(card.address), str(card.locator)) == (vector["address"], vector["locator"])
+    assert identity.x25519_public(card.public_key).hex() == vector["x25519_public_key"]
+    assert cards.render(card) == vector["card"]
+
+
+@pytest.mark.parametrize("vector", INVALID, ids=lambda vector: vector["case"])
+def test_refusal(vector: dict[str, str]) -> None:
+    with pytest.raises(cards.CardError) as caught:
+        cards.parse(vector["text"])
+    assert str(caught.value) == vector["message"]
+
+
+@given(
+    st.sampled_from(KEYS),
+    st.from_regex(r"[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?", fullmatch=True),
+    st.none() | st.integers(0x01000000, 0x7EFFFFFF).map(IPv4Address),
+)
+def test_every_card_comes_back(key: bytes, name: str, ipv4: IPv4Address | None) -> None:
+    card = identity.make_card(name, key, ipv4)
+    text = cards.render(card)
+    assert len(text) <= cards.LONGEST
+    assert cards.parse(text) == card
+
+
+@given(TEXTS, st.data())
+def test_case_spaces_hyphens_and_line_breaks_do_not_matter(text: str, data: st.DataObject) -> None:
+    separators = st.sampled_from(["", "", "", " ", "-", "\n", "\r\n", "\t", "\u00a0"])
+    written = "".join(data.draw(st.sampled_from([c, c.upper()])) + data.draw(separators) for c in text)
+    assert cards.parse(written) == cards.parse(text)
+    assert cards.parse(cards.grouped(text)) == cards.parse(text)
+
+
+@pytest.mark.parametrize("text", [VALID[0]["card"], VALID[2]["card"]], ids=["shortest", "longest"])
+def test_every_single_substitution_is_located(text: str) -> None:
+    """All positions; at each every other character of the alphabet and some that never occur."""
+    for at, right in enumerate(text):
+        for wrong in set(CHARSET + "1bio!é") - {right}:
+            damage = damage_of(text[:at] + wrong + text[at + 1 :])
+            assert damage == Damage(Slip.WRONG, at + 1, wrong, right)
+
+
+@pytest.mark.parametrize("text", [vector["card"] for vector in VALID], ids=len)
+def test_every_swap_of_neighbours_is_located(text: str) -> None:
+    for at in range(len(text) - 1):
+        left, right = text[at], text[at + 1]
+        if left != right:
+            damage = damage_of(text[:at] + right + left + text[at + 2 :])
+            assert damage == Damage(Slip.SWAPPED, at + 1, right + left, left + right)
+
+
+@pytest.mark.parametrize("text", [vector["card"] for vector in VALID], ids=len)
+def test_every_missing_character_is_located(text: str) -> None:
+    """In a run of equal characters any of them may be the missing one: the first is named."""
+    for at, missing in enumerate(text):
+        damage = damage_of(text[:at] + text[at + 1 :])
+        first = len(text[: at + 1].rstrip(missing)) + 1
+        assert damage == Damage(Slip.MISSING, first, "", missing)
+
+
+@pytest.mark.parametrize("text", [vector["card"] for vector in VALID], ids=len)
+def test_every_extra_character_is_located(text: str) -> None:
+    """In a run of equal characters any of them may be the extra one: the first behind the prefix is named."""
+    for at in range(len(text) + 1):
+        for extra in CHARSET + "1b":
+            written = text[:at] + extra + text[at:]
+            start = len(PREFIX) if written.startswith(PREFIX) else 0
+            first = start + len(text[start:at].rstrip(extra)) + 1
+            assert damage_of(written) == Damage(Slip.EXTRA, first, extra, "")
+
+
+@given(TEXTS, st.data())
+@settings(deadline=None)
+def test_three_wrong_characters_are_always_detected(text: str, data: st.DataObject) -> None:
+    written = list(text)
+    for at in data.draw(st.sets(st.integers(len(PREFIX), len(text) - 1), min_size=1, max_size=3)):
+        written[at] = data.draw(st.sampled_from(sorted(set(CHARSET) - {text[at]})))
+    with pytest.raises(cards.CardError):
+        cards.parse("".join(written))
+
+
+@given(st.text(max_size=200) | st.text(CHARSET, max_size=140).map(lambda text: PREFIX + text))
+@settings(deadline=None)
+def test_no_text_does_more_than_be_refused(text: str) -> None:
+    with pytest.raises(cards.CardError):
+        cards.parse(text)
+
+
+def test_a_long_text_is_refused_unread() -> None:
+    with pytest.raises(cards.CardError, match="1025 characters"):
+        cards.parse("q" * 1025)
