@@ -36,7 +36,7 @@ pub struct Config {
     pub originators: Vec<IpAddr>,
     /// The MANET interfaces, by name; names may not exist yet.
     pub interfaces: Vec<String>,
-    /// HELLO_INTERVAL and H_HOLD_TIME (RFC 6130, section 5.3).
+    /// HELLO_INTERVAL and H_HOLD_TIME of every interface (RFC 6130, section 5.3).
     pub hello: Timing,
     /// TC_INTERVAL and T_HOLD_TIME (RFC 7181, section 5.4.3).
     pub tc: Timing,
@@ -198,9 +198,7 @@ struct RawConfig {
     metric: Option<Spanned<i64>>,
     willingness: Option<Spanned<i64>>,
     #[serde(default)]
-    hello: RawTiming,
-    #[serde(default)]
-    tc: RawTiming,
+    tc: RawTc,
     #[serde(default)]
     route: RawRoute,
     #[serde(default)]
@@ -213,11 +211,13 @@ struct RawConfig {
 #[serde(deny_unknown_fields)]
 struct RawInterface {
     name: Spanned<String>,
+    hello_interval: Option<Spanned<f64>>,
+    hello_validity: Option<Spanned<f64>>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RawTiming {
+struct RawTc {
     interval: Option<Spanned<f64>>,
     validity: Option<Spanned<f64>>,
 }
@@ -252,8 +252,13 @@ impl RawConfig {
         Ok(Config {
             originators: originators(&self.originators)?,
             interfaces: interfaces(&self.interface)?,
-            hello: self.hello.check("hello", defaults.hello_interval)?,
-            tc: self.tc.check("tc", defaults.tc_interval)?,
+            hello: hello(&self.interface, defaults.hello_interval)?,
+            tc: timing(
+                ["tc.interval", "tc.validity"],
+                self.tc.interval.as_ref(),
+                self.tc.validity.as_ref(),
+                defaults.tc_interval,
+            )?,
             metric: metric("metric", self.metric.as_ref(), olsrv2::Config::DEFAULT_LINK_METRIC)?,
             willingness: integer("willingness", self.willingness.as_ref(), 0..=15, 7)? as u8,
             route: self.route.check()?,
@@ -263,14 +268,10 @@ impl RawConfig {
     }
 }
 
-impl RawTiming {
-    fn check(&self, table: &str, default: Duration) -> Result<Timing, Fault> {
-        let key = format!("{table}.interval");
-        let interval = seconds(&key, self.interval.as_ref(), INTERVAL_SECONDS, default)?;
-        let key = format!("{table}.validity");
-        let range = interval.as_secs_f64()..=VALIDITY_SECONDS_MAX;
-        let validity = seconds(&key, self.validity.as_ref(), range, interval * VALIDITY_INTERVALS)?;
-        Ok(Timing { interval, validity })
+impl RawInterface {
+    fn hello(&self, default: Duration) -> Result<Timing, Fault> {
+        let keys = ["interface.hello_interval", "interface.hello_validity"];
+        timing(keys, self.hello_interval.as_ref(), self.hello_validity.as_ref(), default)
     }
 }
 
@@ -322,7 +323,7 @@ pub fn is_routable(address: IpAddr) -> bool {
 
 fn interfaces(raw: &[RawInterface]) -> Result<Vec<String>, Fault> {
     let mut names = BTreeSet::new();
-    for RawInterface { name } in raw {
+    for RawInterface { name, .. } in raw {
         let fresh = is_interface_name(name.as_ref()) && names.insert(name.as_ref().clone());
         if !fresh || names.len() > INTERFACES_MAX {
             let allowed = format!(
@@ -338,6 +339,35 @@ fn is_interface_name(name: &str) -> bool {
     let fits = (1..=INTERFACE_NAME_MAX).contains(&name.len());
     let special = matches!(name, "." | ".." | "lo");
     fits && !special && !name.contains(|c: char| c == '/' || c == ':' || c.is_whitespace() || c.is_control())
+}
+
+/// The HELLO timing, which all interfaces share.
+fn hello(raw: &[RawInterface], default: Duration) -> Result<Timing, Fault> {
+    let Some((first, others)) = raw.split_first() else {
+        return timing(["", ""], None, None, default);
+    };
+    let shared = first.hello(default)?;
+    for other in others {
+        let own = other.hello(default)?;
+        if own != shared {
+            let shown = format!("{:?} with hello_interval {:?} and hello_validity {:?}", other.name.as_ref(), own.interval, own.validity);
+            let allowed = format!("{:?} and {:?}, as on the first interface", shared.interval, shared.validity);
+            return Err(Fault::value("interface.name", &other.name, shown, allowed));
+        }
+    }
+    Ok(shared)
+}
+
+fn timing(
+    [interval_key, validity_key]: [&str; 2],
+    interval: Option<&Spanned<f64>>,
+    validity: Option<&Spanned<f64>>,
+    default: Duration,
+) -> Result<Timing, Fault> {
+    let interval = seconds(interval_key, interval, INTERVAL_SECONDS, default)?;
+    let range = interval.as_secs_f64()..=VALIDITY_SECONDS_MAX;
+    let validity = seconds(validity_key, validity, range, interval * VALIDITY_INTERVALS)?;
+    Ok(Timing { interval, validity })
 }
 
 fn seconds(key: &str, raw: Option<&Spanned<f64>>, range: RangeInclusive<f64>, default: Duration) -> Result<Duration, Fault> {
@@ -463,12 +493,12 @@ mod tests {
             originators = ["10.77.0.1", "fd77::1"]
             metric = 1000
             willingness = 3
-            hello = { interval = 0.5 }
             tc = { interval = 1, validity = 4.5 }
             route = { table = 1000, protocol = 42, metric = 7 }
             management = { telnet = "off", socket = "/tmp/x.sock", socket_group = "mesh" }
             [[interface]]
             name = "mesh0"
+            hello_interval = 0.5
             [[attached]]
             prefix = "0.0.0.0/0"
             distance = 2
@@ -524,6 +554,16 @@ mod tests {
     fn an_interface_twice_is_refused() {
         let (line, _) = refusal("[[interface]]\nname = \"a\"\n[[interface]]\nname = \"a\"\n");
         assert_eq!(line, Some(4));
+    }
+
+    #[test]
+    fn interfaces_share_their_hello_timing() {
+        let text = "[[interface]]\nname = \"a\"\nhello_interval = 1\n[[interface]]\nname = \"b\"\n";
+        let (line, message) = refusal(text);
+        assert_eq!(line, Some(5));
+        assert!(message.contains("allowed: 1s and 3s"), "{message}");
+        let config = Config::parse(&format!("{text}hello_interval = 1.0\n")).unwrap();
+        assert_eq!(config.hello.validity, Duration::from_secs(3));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What the kernel's links and addresses are, from notices.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::config::is_routable;
 use crate::netlink::{Address, Link, Notice};
@@ -25,6 +25,24 @@ pub struct Usable {
     pub addresses: Vec<IpAddr>,
 }
 
+impl Usable {
+    /// The first IPv4 address.
+    pub fn source_v4(&self) -> Option<Ipv4Addr> {
+        self.addresses.iter().find_map(|address| match address {
+            IpAddr::V4(address) => Some(*address),
+            IpAddr::V6(_) => None,
+        })
+    }
+
+    /// The first link-local IPv6 address, from which packets to a link-local group are sent.
+    pub fn source_v6(&self) -> Option<Ipv6Addr> {
+        self.addresses.iter().find_map(|address| match address {
+            IpAddr::V6(address) if address.is_unicast_link_local() => Some(*address),
+            _ => None,
+        })
+    }
+}
+
 impl Links {
     /// What two dumps gave.
     pub fn new(links: Vec<Link>, addresses: Vec<Address>) -> Self {
@@ -32,19 +50,21 @@ impl Links {
         Self { links, addresses }
     }
 
-    /// Takes in a notice; one about routes changes nothing here.
-    pub fn apply(&mut self, notice: Notice) {
+    /// Takes in a notice; says whether it told something new. One about routes tells nothing here.
+    pub fn apply(&mut self, notice: Notice) -> bool {
         match notice {
-            Notice::Link(link) => {
-                self.links.insert(link.index, link);
-            }
+            Notice::Link(link) => self.links.insert(link.index, link.clone()) != Some(link),
             Notice::LinkGone(index) => {
-                self.links.remove(&index);
                 self.addresses.retain(|known| known.interface != index);
+                self.links.remove(&index).is_some()
             }
             Notice::Address(address) => self.set_address(address),
-            Notice::AddressGone(gone) => self.addresses.retain(|known| !same(known, &gone)),
-            Notice::Route { .. } => {}
+            Notice::AddressGone(gone) => {
+                let before = self.addresses.len();
+                self.addresses.retain(|known| !same(known, &gone));
+                self.addresses.len() != before
+            }
+            Notice::Route { .. } => false,
         }
     }
 
@@ -52,11 +72,6 @@ impl Links {
     pub fn usable(&self, name: &str) -> Option<Usable> {
         let link = self.links.values().find(|link| link.name == name && link.usable)?;
         Some(Usable { index: link.index, mac: link.mac, addresses: self.addresses_of(link.index) })
-    }
-
-    /// Whether a link is administratively up; when it is not, the kernel has dropped the routes over it.
-    pub fn is_admin_up(&self, index: u32) -> bool {
-        self.links.get(&index).is_some_and(|link| link.admin_up)
     }
 
     /// The first routable address of each family on `lo`.
@@ -75,11 +90,12 @@ impl Links {
         self.addresses.iter().filter(usable).map(|known| known.address).collect()
     }
 
-    fn set_address(&mut self, address: Address) {
-        match self.addresses.iter_mut().find(|known| same(known, &address)) {
-            Some(known) => *known = address,
-            None => self.addresses.push(address),
-        }
+    fn set_address(&mut self, address: Address) -> bool {
+        let Some(known) = self.addresses.iter_mut().find(|known| same(known, &address)) else {
+            self.addresses.push(address);
+            return true;
+        };
+        std::mem::replace(known, address) != address
     }
 }
 
@@ -112,7 +128,6 @@ mod tests {
         let mut links = Links::new(vec![link(2, "mesh0", true)], vec![address(2, "10.0.0.1", true)]);
         links.apply(Notice::Link(Link { admin_up: true, ..link(2, "mesh0", false) }));
         assert_eq!(links.usable("mesh0"), None);
-        assert!(links.is_admin_up(2));
         links.apply(Notice::Link(link(2, "other", true)));
         assert_eq!(links.usable("mesh0"), None);
         links.apply(Notice::Link(link(2, "mesh0", true)));

@@ -1,0 +1,511 @@
+//! The event loop: what comes from the kernel and the mesh goes to the
+//! router, what the router decides goes to the mesh, the kernel and the readers.
+
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::{Path as FilePath, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use olsrv2::{Event, Family, InterfaceId, RouteView, Router, Time};
+use sd_notify::NotifyState;
+use serde_json::{json, Map};
+
+use crate::config::{Config, Management};
+use crate::fib::Fib;
+use crate::links::Links;
+use crate::management::changes::{self, Changes, DaemonCounters, Object};
+use crate::management::state::{name, State};
+use crate::management::telnet::Telnet;
+use crate::manet::Manet;
+use crate::mesh;
+use crate::netlink::{Monitor, Notice, Path, Received, Requests};
+use crate::reactor::{Reactor, Token};
+use crate::signals::Signals;
+
+/// Packets and notices taken from one socket in a turn, so that a burst does not starve the timers.
+const BURST: usize = 64;
+/// The largest UDP payload, in octets.
+const PACKET_MAX: usize = 65_535;
+/// Pause before a socket that could not be opened is tried again.
+const SOCKET_RETRY: Duration = Duration::from_secs(1);
+
+/// The running router.
+pub struct Daemon {
+    path: PathBuf,
+    config: Config,
+    first_sequence_number: u16,
+    originators: Vec<IpAddr>,
+    reactor: Reactor,
+    signals: Signals,
+    requests: Requests,
+    monitor: Monitor,
+    links: Links,
+    manet: Manet,
+    router: Router,
+    fib: Fib,
+    telnet: Option<Telnet>,
+    changes: Option<Changes>,
+    send_errors: u64,
+    sockets_due: Option<Time>,
+    watchdog: Option<Duration>,
+    watchdog_due: Option<Time>,
+    packet: Vec<u8>,
+}
+
+impl Daemon {
+    /// Prepares everything that can fail: sockets, the kernel's tables, the management interfaces.
+    ///
+    /// # Errors
+    /// What cannot be had, named.
+    pub fn new(path: &FilePath, config: Config) -> io::Result<Self> {
+        let now = now();
+        let reactor = Reactor::new()?;
+        let signals = Signals::catch()?;
+        let mut requests = Requests::open().map_err(|error| named("netlink", &error))?;
+        let monitor = Monitor::open(requests.port()).map_err(|error| named("netlink", &error))?;
+        let links = Links::new(requests.links()?, requests.addresses()?);
+        let first_sequence_number = wall_clock_sequence_number();
+        let originators = originators(&config, &links);
+        let router = Router::new(config.router(&originators, first_sequence_number), now, random_seed());
+        let fib = Fib::open(&mut requests, config.route, now + settling_time(&config))?;
+        let telnet = open_telnet(&config.management, &reactor)?;
+        let changes = open_changes(&config.management, &reactor)?;
+        reactor.add(&signals, Token::Signal)?;
+        reactor.add(&monitor, Token::Monitor)?;
+        Ok(Self {
+            path: path.to_owned(),
+            config,
+            first_sequence_number,
+            originators,
+            reactor,
+            signals,
+            requests,
+            monitor,
+            links,
+            manet: Manet::default(),
+            router,
+            fib,
+            telnet,
+            changes,
+            send_errors: 0,
+            sockets_due: None,
+            // Half of what the service manager allows, as sd_watchdog_enabled(3) recommends.
+            watchdog: sd_notify::watchdog_enabled().map(|period| period / 2),
+            watchdog_due: None,
+            packet: vec![0; PACKET_MAX],
+        })
+    }
+
+    /// Routes until SIGTERM or SIGINT, then removes the routes from the kernel.
+    ///
+    /// # Errors
+    /// The kernel's interfaces break.
+    pub fn run(&mut self) -> io::Result<()> {
+        self.log_originators();
+        let start = now();
+        self.synchronise_interfaces(start);
+        self.settle(start);
+        self.watchdog_due = self.watchdog.map(|period| start + period);
+        notify(&[NotifyState::Ready]);
+        while !self.signals.end() {
+            self.turn()?;
+        }
+        notify(&[NotifyState::Stopping]);
+        self.fib.clear(&mut self.requests, now());
+        log::info!("ended");
+        Ok(())
+    }
+
+    fn turn(&mut self) -> io::Result<()> {
+        let due = self.next_due();
+        let ready = self.reactor.wait(due.map(|due| due.saturating_sub(now())))?;
+        for token in ready {
+            self.serve(token, now())?;
+        }
+        if self.signals.take_reload() {
+            self.reload(now());
+        }
+        let now = now();
+        if self.sockets_due.is_some_and(|due| due <= now) {
+            self.synchronise_interfaces(now);
+        }
+        self.settle(now);
+        self.feed_watchdog(now);
+        Ok(())
+    }
+
+    fn next_due(&self) -> Option<Time> {
+        [self.router.poll_timeout(), self.fib.poll_timeout(), self.sockets_due, self.watchdog_due]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    fn serve(&mut self, token: Token, now: Time) -> io::Result<()> {
+        match token {
+            Token::Signal => self.signals.drain(),
+            Token::Monitor => self.take_notices(now)?,
+            Token::MeshV4(index) => self.take_packets(Family::V4, index, now),
+            Token::MeshV6(index) => self.take_packets(Family::V6, index, now),
+            Token::TelnetListener => self.accept_telnet(),
+            Token::ChangesListener => self.accept_reader(now),
+            Token::Telnet(number) => self.serve_telnet(number, now),
+            Token::Changes(number) => {
+                if let Some(changes) = &mut self.changes {
+                    changes.serve(number, &self.reactor);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets the router and the routes do what is due, and carries out what they decided.
+    fn settle(&mut self, now: Time) {
+        if self.router.poll_timeout().is_some_and(|due| due <= now) {
+            self.router.handle_timeout(now);
+        }
+        self.drain(now);
+        for destination in self.fib.handle_timeout(&mut self.requests, now) {
+            let route = self.router.routes().into_iter().find(|route| route.destination == destination);
+            if let Some(route) = route {
+                let installed = self.fib.is_installed(&destination);
+                self.tell(now, &Object::Route(&route, installed), true);
+            }
+        }
+    }
+
+    fn drain(&mut self, now: Time) {
+        while let Some(transmit) = self.router.poll_transmit() {
+            self.send(transmit.interface, transmit.family, &transmit.bytes);
+        }
+        while let Some(event) = self.router.poll_event() {
+            self.carry_out(now, &event);
+        }
+    }
+
+    fn send(&mut self, interface: InterfaceId, family: Family, packet: &[u8]) {
+        let result = match self.manet.socket(family, interface.0) {
+            Some(socket) => mesh::send(socket, family, packet),
+            None => Err(ErrorKind::NotConnected.into()),
+        };
+        if let Err(error) = result {
+            self.send_errors += 1;
+            log::debug!("{}: {family:?} packet not sent: {error}", name(self.manet.names(), interface));
+        }
+    }
+
+    fn carry_out(&mut self, now: Time, event: &Event) {
+        match event {
+            Event::RouteSet(route) => {
+                let installed = self.fib.set(&mut self.requests, now, route.destination, path(route));
+                self.tell(now, &Object::Route(route, installed), true);
+            }
+            Event::RouteRemoved(destination) => {
+                self.fib.remove(&mut self.requests, now, *destination);
+                self.tell(now, &Object::NoRoute(*destination), false);
+            }
+            Event::NeighbourSet(view) => self.tell(now, &Object::Neighbour(view), true),
+            Event::NeighbourRemoved(view) => self.tell(now, &Object::Neighbour(view), false),
+            Event::LinkSet(view) => self.tell(now, &Object::Link(view), true),
+            Event::LinkRemoved(view) => self.tell(now, &Object::Link(view), false),
+            Event::NodeSet(view) => self.tell(now, &Object::Node(view), true),
+            Event::NodeRemoved(view) => self.tell(now, &Object::Node(view), false),
+            Event::EdgeSet(view) => self.tell(now, &Object::Edge(view), true),
+            Event::EdgeRemoved(view) => self.tell(now, &Object::Edge(view), false),
+            Event::AttachedSet(view) => self.tell(now, &Object::Attached(view), true),
+            Event::AttachedRemoved(view) => self.tell(now, &Object::Attached(view), false),
+            Event::DuplicateOriginator { originator, interface, source } => {
+                self.tell_duplicate(now, *originator, *interface, *source);
+            }
+        }
+    }
+
+    fn tell(&mut self, now: Time, object: &Object, is_set: bool) {
+        if let Some(changes) = &mut self.changes {
+            changes.tell(&self.reactor, now, object, is_set, self.manet.names());
+        }
+    }
+
+    fn tell_duplicate(&mut self, now: Time, originator: IpAddr, interface: InterfaceId, source: IpAddr) {
+        let interface = name(self.manet.names(), interface);
+        log::warn!("another router uses our originator {originator}: heard from {source} on {interface}");
+        let mut fields = Map::new();
+        fields.insert("originator".into(), json!(originator));
+        fields.insert("interface".into(), json!(interface));
+        fields.insert("source".into(), json!(source));
+        if let Some(changes) = &mut self.changes {
+            changes.event(&self.reactor, now, "duplicate_originator", fields);
+        }
+    }
+
+    fn take_packets(&mut self, family: Family, index: u32, now: Time) {
+        for _ in 0..BURST {
+            let Some(socket) = self.manet.socket(family, index) else {
+                return;
+            };
+            match socket.recv_from(&mut self.packet) {
+                Ok((length, source)) => {
+                    let octets = &self.packet[..length];
+                    self.router.handle_packet(now, InterfaceId(index), source.ip(), octets);
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                // An error of the link that was queued for the socket; netlink tells what it means.
+                Err(error) => log::debug!("{}: {error}", name(self.manet.names(), InterfaceId(index))),
+            }
+        }
+    }
+
+    fn take_notices(&mut self, now: Time) -> io::Result<()> {
+        let mut changed = false;
+        for _ in 0..BURST {
+            match self.monitor.receive()? {
+                Received::Nothing => break,
+                Received::Notices(notices) => {
+                    for notice in notices {
+                        changed |= self.take_notice(now, notice);
+                    }
+                }
+                Received::Overrun => {
+                    log::info!("netlink: notices were lost: reading everything again");
+                    self.links = Links::new(self.requests.links()?, self.requests.addresses()?);
+                    self.fib.suspect(now);
+                    changed = true;
+                }
+            }
+        }
+        if changed {
+            self.follow_links(now);
+        }
+        Ok(())
+    }
+
+    /// Takes in a notice; says whether the links changed.
+    fn take_notice(&mut self, now: Time, notice: Notice) -> bool {
+        match &notice {
+            Notice::Route { routes, replaced } => self.fib.observe(now, routes, *replaced),
+            Notice::LinkGone(index) => self.fib.forget_interface(now, *index),
+            Notice::Link(link) if !link.admin_up => self.fib.forget_interface(now, link.index),
+            _ => {}
+        }
+        let about_address = matches!(notice, Notice::Address(_) | Notice::AddressGone(_));
+        let changed = self.links.apply(notice);
+        if changed && about_address {
+            // Routes with this source, or all over an interface without another address, may have gone.
+            self.fib.suspect(now);
+        }
+        changed
+    }
+
+    /// Draws the conclusions from changed links or a changed configuration.
+    fn follow_links(&mut self, now: Time) {
+        let originators = originators(&self.config, &self.links);
+        if originators != self.originators {
+            self.originators = originators;
+            self.log_originators();
+            self.router.reconfigure(now, self.config.router(&self.originators, self.first_sequence_number));
+            self.drain(now);
+            if let Some(changes) = &mut self.changes {
+                changes.restart();
+            }
+        }
+        self.synchronise_interfaces(now);
+    }
+
+    fn synchronise_interfaces(&mut self, now: Time) {
+        let originator = self.originator_v4();
+        let result = self.manet.synchronise(&self.config.interfaces, &self.links, originator, &self.reactor);
+        self.sockets_due = result.incomplete.then_some(now + SOCKET_RETRY);
+        for event in result.events {
+            log::info!("{}", describe(&event, &self.manet));
+            self.router.handle_interface(now, event);
+            self.drain(now);
+        }
+    }
+
+    fn originator_v4(&self) -> Option<Ipv4Addr> {
+        self.originators.iter().find_map(|address| match address {
+            IpAddr::V4(address) => Some(*address),
+            IpAddr::V6(_) => None,
+        })
+    }
+
+    fn reload(&mut self, now: Time) {
+        log::info!("reading {} again", self.path.display());
+        if let Ok(time) = NotifyState::monotonic_usec_now() {
+            notify(&[NotifyState::Reloading, time]);
+        }
+        match Config::load(&self.path) {
+            Ok(config) => self.apply(now, config),
+            Err(error) => log::error!("{error}; the configuration in force stays"),
+        }
+        notify(&[NotifyState::Ready]);
+    }
+
+    /// Puts a configuration in force, or leaves everything as it is.
+    fn apply(&mut self, now: Time, config: Config) {
+        if let Err(error) = self.apply_management(&config.management) {
+            log::error!("{error}; the configuration in force stays");
+            return;
+        }
+        let old = std::mem::replace(&mut self.config, config);
+        if old.route != self.config.route {
+            self.move_routes(now);
+        }
+        self.originators = originators(&self.config, &self.links);
+        self.router.reconfigure(now, self.config.router(&self.originators, self.first_sequence_number));
+        self.drain(now);
+        if let Some(changes) = &mut self.changes {
+            changes.restart();
+        }
+        self.synchronise_interfaces(now);
+    }
+
+    /// Opens what is new before it closes what is old.
+    fn apply_management(&mut self, new: &Management) -> io::Result<()> {
+        let old = &self.config.management;
+        let telnet = if old.telnet == new.telnet { None } else { Some(open_telnet(new, &self.reactor)?) };
+        if old.socket != new.socket {
+            self.changes = open_changes(new, &self.reactor)?;
+        } else if let Some(changes) = self.changes.as_ref().filter(|_| old.socket_group != new.socket_group) {
+            changes::admit(changes.path(), new.socket_group.as_deref())?;
+        }
+        if let Some(telnet) = telnet {
+            self.telnet = telnet;
+        }
+        Ok(())
+    }
+
+    /// Installs all routes under new settings, then removes the old ones.
+    fn move_routes(&mut self, now: Time) {
+        let settles = now + settling_time(&self.config);
+        match Fib::open(&mut self.requests, self.config.route, settles) {
+            Ok(fib) => {
+                let mut old = std::mem::replace(&mut self.fib, fib);
+                for route in self.router.routes() {
+                    self.fib.set(&mut self.requests, now, route.destination, path(&route));
+                }
+                old.clear(&mut self.requests, now);
+            }
+            Err(error) => log::error!("the kernel's routes cannot be listed: {error}"),
+        }
+    }
+
+    fn accept_telnet(&mut self) {
+        if let Some(Err(error)) = self.telnet.as_mut().map(|telnet| telnet.accept(&self.reactor)) {
+            log::debug!("text session: {error}");
+        }
+    }
+
+    fn serve_telnet(&mut self, number: u32, now: Time) {
+        let Self { telnet, reactor, router, fib, config, manet, .. } = self;
+        if let Some(telnet) = telnet {
+            telnet.serve(number, reactor, || {
+                State::observe(now, router, fib, config, manet.interfaces(), manet.names())
+            });
+        }
+    }
+
+    fn accept_reader(&mut self, now: Time) {
+        // What is decided and not yet told belongs before the snapshot.
+        self.drain(now);
+        let Self { changes, reactor, router, fib, config, manet, .. } = self;
+        let counted = DaemonCounters {
+            routes_repaired: fib.repaired(),
+            routes_failed: fib.failed() as u64,
+            send_errors: self.send_errors,
+        };
+        if let Some(changes) = changes {
+            let state = State::observe(now, router, fib, config, manet.interfaces(), manet.names());
+            if let Err(error) = changes.accept(reactor, &state, counted) {
+                log::warn!("a reader of the change stream is refused: {error}");
+            }
+        }
+    }
+
+    fn feed_watchdog(&mut self, now: Time) {
+        if self.watchdog_due.is_some_and(|due| due <= now) {
+            notify(&[NotifyState::Watchdog]);
+            self.watchdog_due = self.watchdog.map(|period| now + period);
+        }
+    }
+
+    fn log_originators(&self) {
+        let texts: Vec<String> = self.originators.iter().map(IpAddr::to_string).collect();
+        match texts.as_slice() {
+            [] => log::warn!("no originator: lo has no routable address; waiting for one"),
+            texts => log::info!("originators: {}", texts.join(", ")),
+        }
+    }
+}
+
+/// The originators in force: the configured ones, else those of `lo`.
+fn originators(config: &Config, links: &Links) -> Vec<IpAddr> {
+    if !config.originators.is_empty() {
+        return config.originators.clone();
+    }
+    links.loopback_originators()
+}
+
+/// By then every router has been heard: two HELLOs make a link symmetric, a TC interval brings every TC.
+fn settling_time(config: &Config) -> Duration {
+    2 * config.hello.interval + config.tc.interval
+}
+
+fn open_telnet(management: &Management, reactor: &Reactor) -> io::Result<Option<Telnet>> {
+    let open = |address| Telnet::listen(address, reactor).map_err(|error| named(&format!("management.telnet {address}"), &error));
+    management.telnet.map(open).transpose()
+}
+
+fn open_changes(management: &Management, reactor: &Reactor) -> io::Result<Option<Changes>> {
+    let group = management.socket_group.as_deref();
+    let open = |path: &PathBuf| {
+        Changes::listen(path, group, reactor)
+            .map_err(|error| named(&format!("management.socket {}", path.display()), &error))
+    };
+    management.socket.as_ref().map(open).transpose()
+}
+
+fn path(route: &RouteView) -> Path {
+    Path { next_hop: Some(route.next_hop), interface: route.interface.0, source: Some(route.source) }
+}
+
+fn describe(event: &olsrv2::InterfaceEvent, manet: &Manet) -> String {
+    use olsrv2::InterfaceEvent::{Addresses, Down, NeighbourLost, Up};
+    let list = |addresses: &[IpAddr]| addresses.iter().map(IpAddr::to_string).collect::<Vec<_>>().join(", ");
+    match event {
+        Up { interface, addresses } => format!("{} is up: {}", name(manet.names(), *interface), list(addresses)),
+        Addresses { interface, addresses } => {
+            format!("{} has other addresses: {}", name(manet.names(), *interface), list(addresses))
+        }
+        Down { interface } => format!("{} is down", name(manet.names(), *interface)),
+        NeighbourLost { interface, address } => format!("{}: {address} is lost", name(manet.names(), *interface)),
+    }
+}
+
+/// CLOCK_MONOTONIC.
+fn now() -> Time {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    Duration::try_from(time).unwrap_or_default()
+}
+
+/// Goes on beyond the numbers of a predecessor without stored state.
+fn wall_clock_sequence_number() -> u16 {
+    let quarter_seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() / 250;
+    quarter_seconds as u16
+}
+
+fn random_seed() -> u64 {
+    use std::hash::{BuildHasher, Hasher};
+    std::collections::hash_map::RandomState::new().build_hasher().finish()
+}
+
+fn named(what: &str, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{what}: {error}"))
+}
+
+/// Tells the service manager, where there is one.
+fn notify(state: &[NotifyState]) {
+    if let Err(error) = sd_notify::notify(state) {
+        log::debug!("service manager: {error}");
+    }
+}

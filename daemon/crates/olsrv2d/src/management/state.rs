@@ -1,0 +1,135 @@
+//! What the management interfaces show: one view of the router and of the kernel's side.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::time::Duration;
+
+use olsrv2::{
+    AttachedView, Counters, EdgeView, Family, InterfaceId, LinkView, NeighbourView, NodeView, Prefix, Router,
+    RouteView, Time, TwoHopView,
+};
+
+use crate::config::Config;
+use crate::fib::Fib;
+
+/// A MANET interface that is up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// Name in the kernel.
+    pub name: String,
+    /// Interface index.
+    pub index: u32,
+    /// Link-layer address.
+    pub mac: Option<[u8; 6]>,
+    /// The address that IPv4 packets are sent from.
+    pub source_v4: Option<IpAddr>,
+    /// The address that IPv6 packets are sent from.
+    pub source_v6: Option<IpAddr>,
+}
+
+/// Everything at one moment.
+#[derive(Clone, Debug)]
+pub struct State {
+    /// When.
+    pub now: Time,
+    /// The configuration in force.
+    pub config: Config,
+    /// Originators of this router, IPv4 first, each with its ANSN.
+    pub originators: Vec<(IpAddr, u16)>,
+    /// MANET interfaces that are up.
+    pub interfaces: Vec<Interface>,
+    /// Names of the interfaces that links and routes may still mention.
+    pub names: BTreeMap<u32, String>,
+    /// Link sets.
+    pub links: Vec<LinkView>,
+    /// Neighbour sets.
+    pub neighbours: Vec<NeighbourView>,
+    /// 2-hop sets.
+    pub two_hops: Vec<TwoHopView>,
+    /// Advertising remote router sets.
+    pub nodes: Vec<NodeView>,
+    /// Router topology sets.
+    pub edges: Vec<EdgeView>,
+    /// Attached network sets.
+    pub attached: Vec<AttachedView>,
+    /// Routing sets.
+    pub routes: Vec<RouteView>,
+    /// Destinations whose route the kernel has.
+    pub installed: BTreeSet<Prefix>,
+    /// What was counted.
+    pub counters: Counters,
+}
+
+impl State {
+    /// Looks at a router and its kernel routes.
+    pub fn observe(
+        now: Time,
+        router: &Router,
+        fib: &Fib,
+        config: &Config,
+        interfaces: Vec<Interface>,
+        names: &BTreeMap<u32, String>,
+    ) -> Self {
+        let routes = router.routes();
+        let installed = routes.iter().map(|route| route.destination).filter(|key| fib.is_installed(key)).collect();
+        let originators = router.originators();
+        Self {
+            now,
+            config: config.clone(),
+            originators: originators.iter().map(|key| (*key, router.ansn(*key).unwrap_or(0))).collect(),
+            interfaces,
+            names: names.clone(),
+            links: router.links(now),
+            neighbours: router.neighbours(),
+            two_hops: router.two_hops(),
+            nodes: router.nodes(),
+            edges: router.edges(),
+            attached: router.attached(),
+            routes,
+            installed,
+            counters: router.counters(),
+        }
+    }
+
+    /// The name of an interface.
+    pub fn name(&self, interface: InterfaceId) -> String {
+        name(&self.names, interface)
+    }
+
+    /// This router's originator of a family.
+    pub fn originator(&self, family: Family) -> Option<IpAddr> {
+        self.originators.iter().map(|(address, _)| *address).find(|address| Family::of(*address) == family)
+    }
+
+    /// The other originator of the router that has `originator`, where it is known.
+    pub fn dualstack(&self, originator: IpAddr) -> Option<IpAddr> {
+        if let Some(own) = self.originator(Family::of(originator)) {
+            if own == originator {
+                return self.originators.iter().map(|(address, _)| *address).find(|address| *address != own);
+            }
+        }
+        let neighbour = self.neighbours.iter().find(|neighbour| neighbour.originator == Some(originator))?;
+        neighbour.other_originator
+    }
+
+    /// The neighbour tuple to which a link belongs.
+    pub fn neighbour(&self, link: &LinkView) -> Option<&NeighbourView> {
+        self.neighbours.iter().find(|neighbour| neighbour.addresses.contains(&link.address))
+    }
+
+    /// The link of the other family to the same router over the same interface.
+    pub fn other_family(&self, link: &LinkView) -> Option<&LinkView> {
+        let other = self.dualstack(link.originator?)?;
+        self.links.iter().find(|known| known.interface == link.interface && known.originator == Some(other))
+    }
+
+    /// The time that is left until `end`; zero when it has passed.
+    pub fn left(&self, end: Time) -> Duration {
+        end.saturating_sub(self.now)
+    }
+}
+
+/// The name of an interface; after it has gone, the last one it had.
+pub fn name(names: &BTreeMap<u32, String>, interface: InterfaceId) -> String {
+    names.get(&interface.0).cloned().unwrap_or_else(|| format!("if{interface}"))
+}

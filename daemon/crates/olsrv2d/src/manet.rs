@@ -1,0 +1,142 @@
+//! The MANET interfaces that are up: their sockets follow the kernel's links.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+
+use olsrv2::{Family, InterfaceEvent, InterfaceId};
+
+use crate::links::{Links, Usable};
+use crate::management::state::Interface;
+use crate::mesh;
+use crate::reactor::{Reactor, Token};
+
+/// The MANET interfaces that are up.
+#[derive(Default)]
+pub struct Manet {
+    interfaces: BTreeMap<u32, Entry>,
+    names: BTreeMap<u32, String>,
+}
+
+struct Entry {
+    usable: Usable,
+    v4: Option<(Ipv4Addr, UdpSocket)>,
+    v6: Option<UdpSocket>,
+}
+
+/// What a synchronisation found.
+#[derive(Default)]
+pub struct Synchronised {
+    /// What the router must know, in this order.
+    pub events: Vec<InterfaceEvent>,
+    /// Whether a socket could not be opened and it must be tried again.
+    pub incomplete: bool,
+}
+
+impl Manet {
+    /// Makes the interfaces be those of `wanted` that the kernel has up. An
+    /// interface without an IPv4 address sends from `originator`.
+    pub fn synchronise(
+        &mut self,
+        wanted: &[String],
+        links: &Links,
+        originator: Option<Ipv4Addr>,
+        reactor: &Reactor,
+    ) -> Synchronised {
+        let usable: BTreeMap<u32, (String, Usable)> = wanted
+            .iter()
+            .filter_map(|name| links.usable(name).map(|usable| (usable.index, (name.clone(), usable))))
+            .collect();
+        let mut result = Synchronised::default();
+        self.interfaces.retain(|index, _| {
+            let stays = usable.get(index).is_some_and(|(name, _)| self.names.get(index) == Some(name));
+            if !stays {
+                result.events.push(InterfaceEvent::Down { interface: InterfaceId(*index) });
+            }
+            stays
+        });
+        for (index, (name, usable)) in usable {
+            self.names.insert(index, name.clone());
+            result.events.extend(self.update(usable.clone()));
+            let opened = self.open_sockets(index, &name, originator, reactor);
+            if let Err(error) = opened {
+                log::error!("{name}: no socket: {error}");
+                result.incomplete = true;
+            }
+        }
+        result
+    }
+
+    /// The event by which the router learns of a new or changed interface.
+    fn update(&mut self, usable: Usable) -> Option<InterfaceEvent> {
+        let interface = InterfaceId(usable.index);
+        let addresses = usable.addresses.clone();
+        match self.interfaces.get_mut(&usable.index) {
+            Some(entry) if entry.usable == usable => None,
+            Some(entry) => {
+                entry.usable = usable;
+                Some(InterfaceEvent::Addresses { interface, addresses })
+            }
+            None => {
+                self.interfaces.insert(usable.index, Entry { usable, v4: None, v6: None });
+                Some(InterfaceEvent::Up { interface, addresses })
+            }
+        }
+    }
+
+    fn open_sockets(
+        &mut self,
+        index: u32,
+        name: &str,
+        originator: Option<Ipv4Addr>,
+        reactor: &Reactor,
+    ) -> io::Result<()> {
+        let Some(entry) = self.interfaces.get_mut(&index) else {
+            return Ok(());
+        };
+        let source = entry.usable.source_v4().or(originator);
+        if entry.v4.as_ref().map(|(source, _)| *source) != source {
+            entry.v4 = None;
+            if let Some(source) = source {
+                let socket = mesh::open(Family::V4, name, index, Some(source))?;
+                reactor.add(&socket, Token::MeshV4(index))?;
+                entry.v4 = Some((source, socket));
+            }
+        }
+        if entry.v6.is_some() != entry.usable.source_v6().is_some() {
+            entry.v6 = None;
+            if entry.usable.source_v6().is_some() {
+                let socket = mesh::open(Family::V6, name, index, None)?;
+                reactor.add(&socket, Token::MeshV6(index))?;
+                entry.v6 = Some(socket);
+            }
+        }
+        Ok(())
+    }
+
+    /// The socket of a family on an interface.
+    pub fn socket(&self, family: Family, index: u32) -> Option<&UdpSocket> {
+        let entry = self.interfaces.get(&index)?;
+        match family {
+            Family::V4 => entry.v4.as_ref().map(|(_, socket)| socket),
+            Family::V6 => entry.v6.as_ref(),
+        }
+    }
+
+    /// Names of all MANET interfaces that were up once, by index.
+    pub fn names(&self) -> &BTreeMap<u32, String> {
+        &self.names
+    }
+
+    /// For management.
+    pub fn interfaces(&self) -> Vec<Interface> {
+        let describe = |(index, entry): (&u32, &Entry)| Interface {
+            name: self.names.get(index).cloned().unwrap_or_default(),
+            index: *index,
+            mac: entry.usable.mac,
+            source_v4: entry.v4.as_ref().map(|(source, _)| IpAddr::V4(*source)),
+            source_v6: entry.usable.source_v6().map(IpAddr::V6),
+        };
+        self.interfaces.iter().map(describe).collect()
+    }
+}
