@@ -1,6 +1,7 @@
 """What the engine tells the agent to do."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from meshsec.core.model import ConnectionSpec, RulesSpec
 
@@ -51,3 +52,28 @@ class Terminate:
 
 
 Action = ApplyRules | LoadKey | LoadConnection | UnloadConnection | Initiate | Terminate
+
+
+class Label(NamedTuple):
+    """An action in words; ``peer`` is None when it concerns all."""
+
+    name: str
+    peer: str | None
+    detail: str
+
+
+def describe(action: Action) -> Label:
+    """The words for ``action`` in plans and logs."""
+    match action:
+        case ApplyRules(rules):
+            return Label("apply-rules", None, f"{len(rules.protected)} protected addresses")
+        case LoadKey():
+            return Label("load-key", None, "")
+        case LoadConnection(spec):
+            return Label("load-connection", spec.name, str(spec.remote_address))
+        case UnloadConnection(name):
+            return Label("unload-connection", name, "")
+        case Initiate(peer, children):
+            return Label("initiate", peer, ", ".join(children))
+        case Terminate(unique_id, peer):
+            return Label("terminate", peer, f"IKE_SA {unique_id}")

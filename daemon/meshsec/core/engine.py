@@ -214,9 +214,13 @@ class Engine:
             return "the fail-closed rules"
         if not self.key_loaded:
             return "this node's key in the IKE daemon"
-        if isinstance(action, Initiate) and not channel.configured():
+        if isinstance(action, Initiate) and not self._configured(channel):
             return "the peer's configuration in the IKE daemon"
         return None
+
+    def _configured(self, channel: Channel) -> bool:
+        changing = self._errands.in_progress(Subject(Kind.CONNECTION, channel.name))
+        return channel.configured() and not changing
 
     def covered(self, channel: Channel) -> bool:
         """The rules that stand keep the peer's user data from leaving in the clear."""

@@ -1,0 +1,105 @@
+"""Why a channel is as it is, in plain sentences: the text of ``meshsec explain``."""
+
+from meshsec.core.actions import describe
+from meshsec.core.channel import Channel
+from meshsec.core.desired import endpoint
+from meshsec.core.engine import Engine
+from meshsec.core.lifecycle import State
+from meshsec.core.model import Card, EspGround
+
+
+def sentences(engine: Engine, channel: Channel, card: Card, now: float) -> list[str]:
+    """The chain from trust to what comes next. ``card`` is that of the channel's peer."""
+    return [
+        _explain_trust(channel, card),
+        _explain_route(engine, channel, card),
+        _explain_turn(engine, channel),
+        *_explain_attempts(channel, now),
+        _explain_sa(channel, now),
+        _explain_rules(engine, channel),
+        f"The channel has been {channel.state} for {_span(now - channel.since)}: {channel.reason}.",
+        _explain_next(engine, channel, now),
+    ]
+
+
+def _explain_trust(channel: Channel, card: Card) -> str:
+    return f"{channel.name} is trusted: its card gives the address {card.address}."
+
+
+def _explain_route(engine: Engine, channel: Channel, card: Card) -> str:
+    target = endpoint(card, engine.ground)
+    frozen = f" The routing daemon is away ({engine.router_down}): what was known stays in force."
+    note = frozen if engine.router_down is not None else ""
+    route = channel.route
+    if route is None:
+        return f"There is no route to {target}.{note}"
+    hops = "1 hop" if route.hops == 1 else f"{route.hops} hops"
+    return f"There is a route to {target}: {hops}, next hop {route.next_hop} on {route.interface}.{note}"
+
+
+def _explain_turn(engine: Engine, channel: Channel) -> str:
+    if channel.initiator:
+        return "This node initiates, because its fingerprint is the lower of the two."
+    delay = engine.policy.takeover_delay_fresh if channel.fresh else engine.policy.takeover_delay
+    return (
+        "The peer initiates, because its fingerprint is the lower of the two; "
+        f"this node takes over when nothing stands after {_span(delay)}."
+    )
+
+
+def _explain_attempts(channel: Channel, now: float) -> list[str]:
+    sentences = []
+    if channel.initiate_at is not None:
+        times = "once" if channel.attempts == 1 else f"{channel.attempts} times"
+        sentences.append(f"This node has initiated {times}, last {_span(now - channel.initiate_at)} ago.")
+    failure = channel.last_failure
+    if failure is not None:
+        sentences.append(
+            f"The last failure, {_span(now - failure.at)} ago: {failure.reason}. It means: {failure.diagnosis.meaning}."
+        )
+    return sentences
+
+
+def _explain_sa(channel: Channel, now: float) -> str:
+    sa = channel.ike_sa()
+    if sa is None:
+        return "There is no IKE_SA."
+    by = "this node" if sa.initiator else "the peer"
+    age = "" if sa.established_at is None else f", {_span(now - sa.established_at)} old"
+    children = ", ".join(f"{child.name} ({child.mode}, {child.state})" for child in sa.children) or "none"
+    return f"An IKE_SA initiated by {by} stands{age}; CHILD_SAs: {children}."
+
+
+def _explain_rules(engine: Engine, channel: Channel) -> str:
+    if engine.covered(channel):
+        where = "in the kernel" if engine.ground is EspGround.KERNEL else "by ipsec0"
+        return f"The fail-closed rules stand: user data to the peer leaves only encrypted, {where}."
+    return "The fail-closed rules for the peer do not stand yet: nothing is negotiated before."
+
+
+def _explain_next(engine: Engine, channel: Channel, now: float) -> str:
+    for planned in engine.plan(now):
+        label = describe(planned.action)
+        if label.peer == channel.name:
+            when = "" if planned.at is None else f" in {_span(planned.at - now)}"
+            return f"Next{when}: {label.name} ({planned.why})."
+    if channel.state is State.HELD and channel.hold_until is not None:
+        if engine.router_down is not None:
+            return "Next: the SA is kept until the routing daemon is back."
+        return f"Next: the SA is closed in {_span(channel.hold_until - now)} unless a route appears."
+    if channel.state is State.NO_ROUTE:
+        return "Next: a negotiation when a route to the peer appears."
+    return "Nothing is left to do."
+
+
+def _span(seconds: float) -> str:
+    """A duration for people: two figures that matter."""
+    seconds = max(0.0, seconds)
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    return f"{minutes // 60} h {minutes % 60} min"

@@ -1,0 +1,186 @@
+"""What people and programs are shown, as JSON values. Schemas: docs/schema/meshsec-VIEW-1.json.
+
+Ages and delays are seconds relative to the moment of the view, because the monotonic clock means nothing outside.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from meshsec.core.actions import describe
+from meshsec.core.channel import Channel
+from meshsec.core.engine import Engine, Planned
+from meshsec.core.lifecycle import State
+from meshsec.core.model import Card, DataPlane, Edge, IkeSa, Neighbour, Route
+from meshsec.core.sentences import sentences
+
+View = dict[str, Any]
+
+_STANDING = frozenset({State.PROTECTED, State.HELD})
+
+
+def status(engine: Engine, now: float, problems: Iterable[str] = ()) -> View:
+    """The node, the daemons it works with, and every peer. ``problems``: what the caller knows to be wrong besides."""
+    return {
+        "schema": "meshsec-status-1",
+        "node": _node(engine.node),
+        "esp_ground": str(engine.ground),
+        "ike_daemon": _daemon(engine.ike_down),
+        "routing_daemon": _daemon(engine.router_down),
+        "rules_stand": engine.rules == engine.wanted_rules(),
+        "problems": list(problems),
+        "peers": [_peer(engine, channel, now) for channel in engine.channels()],
+    }
+
+
+def topology(engine: Engine, neighbours: Iterable[Neighbour], edges: Iterable[Edge]) -> View:
+    """What the routing daemon knows, and which of it concerns a peer."""
+    return {
+        "schema": "meshsec-topology-1",
+        "routing_daemon": _daemon(engine.router_down),
+        "neighbours": [_neighbour(neighbour) for neighbour in neighbours],
+        "edges": [{"source": str(edge.source), "target": str(edge.target), "metric": edge.metric} for edge in edges],
+        "routes": [_route(engine, route) for route in engine.routes],
+        "routes_truncated": engine.routes.truncated,
+    }
+
+
+def plan(engine: Engine, now: float) -> View:
+    """What would be done, why, and in how many seconds (null: at once, or when what it waits for is there)."""
+    return {
+        "schema": "meshsec-plan-1",
+        "actions": [_planned(planned, now) for planned in engine.plan(now)],
+    }
+
+
+def explain(engine: Engine, now: float, name: str) -> View:
+    """Why the channel of peer ``name`` is as it is, in plain sentences. Raises ``LookupError`` for an unknown peer."""
+    channel = engine.channel(name)
+    if channel is None or channel.card is None:
+        raise LookupError(f"{name} is not a peer: there is no card of that name in the trust store")
+    return {
+        "schema": "meshsec-explain-1",
+        "peer": name,
+        "state": str(channel.state),
+        "reason": channel.reason,
+        "sentences": sentences(engine, channel, channel.card, now),
+    }
+
+
+def _node(card: Card) -> View:
+    return {
+        "name": card.name,
+        "address": str(card.address),
+        "locator": str(card.locator),
+        "ipv4": _text(card.ipv4),
+        "fingerprint": card.fingerprint.hex(),
+    }
+
+
+def _daemon(down: str | None) -> View:
+    return {"up": down is None, "reason": down}
+
+
+def _peer(engine: Engine, channel: Channel, now: float) -> View:
+    card, route, sa = channel.card, channel.route, channel.ike_sa()
+    late = channel.route_to_protected is not None and channel.route_to_protected > engine.policy.deadline
+    return {
+        "name": channel.name,
+        "address": _text(card.address if card else None),
+        "ipv4": _text(card.ipv4 if card else None),
+        "hops": route.hops if route else None,
+        "next_hop": _text(route.next_hop if route else None),
+        "interface": route.interface if route else None,
+        "state": str(channel.state),
+        "reason": channel.reason,
+        "since": now - channel.since,
+        "initiator": channel.initiator,
+        "attempts": channel.attempts,
+        "last_failure": _failure(channel, now),
+        "setup_ms": _setup(channel),
+        "route_to_protected_ms": _milliseconds(channel.route_to_protected),
+        "late": late,
+        "data_plane": str(DataPlane.IPSEC) if channel.state in _STANDING else None,
+        **_sa(sa, now),
+    }
+
+
+def _failure(channel: Channel, now: float) -> View | None:
+    failure = channel.last_failure
+    if failure is None:
+        return None
+    return {
+        "reason": failure.reason,
+        "meaning": failure.diagnosis.meaning,
+        "fault": str(failure.diagnosis.fault),
+        "ago": now - failure.at,
+    }
+
+
+def _setup(channel: Channel) -> View | None:
+    phases = channel.phases
+    if phases is None:
+        return None
+    return {
+        "ike_sa_init": _milliseconds(phases.ike_sa_init),
+        "ike_auth": _milliseconds(phases.ike_auth),
+        "child": _milliseconds(phases.child),
+    }
+
+
+def _sa(sa: IkeSa | None, now: float) -> View:
+    children = sa.children if sa else ()
+    return {
+        "sa_age": now - sa.established_at if sa and sa.established_at is not None else None,
+        "ike_spis": {"initiator": sa.spi_initiator, "responder": sa.spi_responder} if sa else None,
+        "spis": [
+            {"child": child.name, "in": child.spi_in, "out": child.spi_out, "encryption": child.encryption}
+            for child in children
+        ],
+        "bytes_in": sum(child.bytes_in for child in children),
+        "bytes_out": sum(child.bytes_out for child in children),
+        "packets_in": sum(child.packets_in for child in children),
+        "packets_out": sum(child.packets_out for child in children),
+    }
+
+
+def _neighbour(neighbour: Neighbour) -> View:
+    return {
+        "originator": str(neighbour.originator),
+        "symmetric": neighbour.symmetric,
+        "metric_in": neighbour.metric_in,
+        "metric_out": neighbour.metric_out,
+        "is_mpr": neighbour.is_mpr,
+        "selected_us": neighbour.selected_us,
+    }
+
+
+def _route(engine: Engine, route: Route) -> View:
+    return {
+        "destination": str(route.destination),
+        "next_hop": str(route.next_hop),
+        "interface": route.interface,
+        "hops": route.hops,
+        "metric": route.metric,
+        "last_hop": _text(route.last_hop),
+        "originator": _text(route.originator),
+        "peer": engine.routes.owner(route.destination),
+    }
+
+
+def _planned(planned: Planned, now: float) -> View:
+    label = describe(planned.action)
+    return {
+        "action": label.name,
+        "peer": label.peer,
+        "detail": label.detail,
+        "why": planned.why,
+        "in": None if planned.at is None else planned.at - now,
+    }
+
+
+def _milliseconds(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds * 1000, 3)
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
