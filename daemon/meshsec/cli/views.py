@@ -1,0 +1,203 @@
+"""``status``, ``topology``, ``plan`` and ``explain``: what meshsecd knows and why (docs/schema)."""
+
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from meshsec.cli.app import DEGRADED, App
+from meshsec.cli.client import Client
+from meshsec.cli.output import console, duration, json_option, octets, print_json, table
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+_STATE_STYLES = {
+    "protected": "green",
+    "held": "cyan",
+    "negotiating": "yellow",
+    "waiting": "yellow",
+    "failed": "bold red",
+    "no-route": "dim",
+}
+_UNPROTECTED = frozenset({"waiting", "negotiating", "failed"})
+"""In reach and without an SA; a peer out of reach is no fault."""
+
+
+@click.command
+@json_option
+@click.pass_obj
+def status(app: App, as_json: bool) -> None:
+    """Show this node and how each peer is protected.
+
+    Exit code 3 when a peer in reach is not protected, a daemon is away or a rule does not stand.
+    """
+    view = _asked(app, "status")
+    if as_json:
+        print_json(view)
+    else:
+        _print_node(view)
+        _print_peers(view["peers"])
+    if is_degraded(view):
+        sys.exit(DEGRADED)
+
+
+@click.command
+@json_option
+@click.pass_obj
+def topology(app: App, as_json: bool) -> None:
+    """Show neighbours, routes and links as the routing daemon knows them."""
+    view = _asked(app, "topology")
+    if as_json:
+        print_json(view)
+        return
+    for title, printed in (("Neighbours", _neighbours(view)), ("Routes", _routes(view)), ("Links", _edges(view))):
+        click.secho(title, bold=True)
+        console().print(printed)
+    if view["routes_truncated"]:
+        click.echo("There are more routes than are kept.")
+
+
+@click.command
+@json_option
+@click.pass_obj
+def plan(app: App, as_json: bool) -> None:
+    """Show what meshsecd would do next, and why; nothing is done."""
+    view = _asked(app, "plan")
+    if as_json:
+        print_json(view)
+    elif not view["actions"]:
+        click.echo("Nothing to do: what is, is what ought to be.")
+    else:
+        rows = (
+            (_when(action["in"]), action["action"], action["peer"], action["detail"], action["why"])
+            for action in view["actions"]
+        )
+        console().print(table(("WHEN", "ACTION", "PEER", "DETAIL", "WHY"), rows))
+
+
+@click.command
+@click.argument("peer")
+@json_option
+@click.pass_obj
+def explain(app: App, peer: str, as_json: bool) -> None:
+    """Explain in sentences why the channel to PEER is as it is."""
+    view = _asked(app, "explain", {"peer": peer})
+    if as_json:
+        print_json(view)
+        return
+    for sentence in view["sentences"]:
+        click.echo(sentence)
+
+
+def is_degraded(view: Mapping[str, Any]) -> bool:
+    """Whether a status calls for somebody's attention."""
+    away = not (view["ike_daemon"]["up"] and view["routing_daemon"]["up"] and view["rules_stand"])
+    return away or bool(view["problems"]) or any(peer["state"] in _UNPROTECTED for peer in view["peers"])
+
+
+def _asked(app: App, method: str, params: Mapping[str, object] | None = None) -> Any:
+    with Client(app.socket) as client:
+        return client.call(method, params)
+
+
+def _print_node(view: Mapping[str, Any]) -> None:
+    node = view["node"]
+    click.secho(f"{node['name']}  {node['address']}", bold=True, nl=False)
+    click.echo(f"  {node['ipv4']}" if node["ipv4"] else "")
+    click.echo(f"ESP: {view['esp_ground']}    fail-closed rules: ", nl=False)
+    click.secho("stand" if view["rules_stand"] else "DO NOT STAND", fg=None if view["rules_stand"] else "red")
+    for title, daemon in (("IKE daemon", view["ike_daemon"]), ("Routing daemon", view["routing_daemon"])):
+        if not daemon["up"]:
+            click.secho(f"{title} is away: {daemon['reason']}", fg="red")
+    for problem in view["problems"]:
+        click.secho(f"Problem: {problem}", fg="red")
+
+
+def _print_peers(peers: list[Mapping[str, Any]]) -> None:
+    if not peers:
+        click.echo("No peers. `meshsec peer add NAME CARD` trusts one.")
+        return
+    columns = (
+        "PEER",
+        "STATE",
+        "HOPS",
+        "VIA",
+        "PLANE",
+        "SA AGE",
+        "SET-UP",
+        "READY IN",
+        "IN",
+        "OUT",
+        "ADDRESS",
+        "REASON",
+    )
+    console().print(table(columns, map(_peer_row, peers)))
+
+
+def _peer_row(peer: Mapping[str, Any]) -> tuple[object, ...]:
+    via = f"{peer['next_hop']}%{peer['interface']}" if peer["next_hop"] else None
+    failure = peer["last_failure"]
+    reason = failure["meaning"] if failure and peer["state"] in _UNPROTECTED else peer["reason"]
+    return (
+        peer["name"],
+        _state(peer["state"]),
+        peer["hops"],
+        via,
+        peer["data_plane"],
+        duration(peer["sa_age"]),
+        _setup(peer["setup_ms"]),
+        _milliseconds(peer["route_to_protected_ms"]),
+        octets(peer["bytes_in"]),
+        octets(peer["bytes_out"]),
+        peer["address"],
+        reason,
+    )
+
+
+def _state(state: str) -> "Text":
+    from rich.text import Text  # noqa: PLC0415
+
+    return Text(state, style=_STATE_STYLES.get(state, ""))
+
+
+def _setup(phases: Mapping[str, float | None] | None) -> str | None:
+    """IKE_SA_INIT + IKE_AUTH + CHILD_SA."""
+    known = [phase for phase in (phases or {}).values() if phase is not None]
+    return f"{' + '.join(f'{phase:.1f}' for phase in known)} ms" if known else None
+
+
+def _milliseconds(value: float | None) -> str | None:
+    return None if value is None else f"{value:.0f} ms"
+
+
+def _when(seconds: float | None) -> str:
+    return "now" if seconds is None or seconds <= 0 else f"in {duration(seconds)}"
+
+
+def _neighbours(view: Mapping[str, Any]) -> Any:
+    rows = (
+        (
+            neighbour["originator"],
+            "symmetric" if neighbour["symmetric"] else "heard",
+            neighbour["metric_in"],
+            neighbour["metric_out"],
+            "yes" if neighbour["is_mpr"] else None,
+            "yes" if neighbour["selected_us"] else None,
+        )
+        for neighbour in view["neighbours"]
+    )
+    return table(("ORIGINATOR", "LINK", "METRIC IN", "METRIC OUT", "OUR MPR", "WE ARE ITS MPR"), rows)
+
+
+def _routes(view: Mapping[str, Any]) -> Any:
+    rows = (
+        (route["destination"], route["peer"], route["hops"], route["next_hop"], route["interface"], route["metric"])
+        for route in view["routes"]
+    )
+    return table(("DESTINATION", "PEER", "HOPS", "NEXT HOP", "INTERFACE", "METRIC"), rows)
+
+
+def _edges(view: Mapping[str, Any]) -> Any:
+    return table(("FROM", "TO", "METRIC"), ((edge["source"], edge["target"], edge["metric"]) for edge in view["edges"]))
