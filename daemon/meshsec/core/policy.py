@@ -27,7 +27,11 @@ class RemovedPeers(StrEnum):
 class Policy:
     """A complete profile. Times are seconds."""
 
-    ike_proposals: tuple[str, ...] = ("aes256gcm16-prfsha256-x25519", "chacha20poly1305-prfsha256-x25519")
+    ike_proposals: tuple[str, ...] = (
+        "aes256gcm16-prfsha256-x25519",
+        "chacha20poly1305-prfsha256-x25519",
+        "aes128gcm16-prfsha256-x25519",
+    )
     """In strongSwan's names, best first (RFC 8247)."""
     esp_proposals: tuple[str, ...] = ("aes256gcm16-x25519", "chacha20poly1305-x25519", "aes128gcm16-x25519")
     """In strongSwan's names, best first (RFC 8221)."""
