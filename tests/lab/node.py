@@ -18,6 +18,8 @@ from tests.lab.waiting import Source, wait_until
 
 T = TypeVar("T")
 
+IPV4_MESH = "10.77.0.0/16"
+
 
 @dataclass(frozen=True)
 class Options:
@@ -211,7 +213,9 @@ class Node:
         ]
         lines += [f'socket = "{self.run_directory}/changes.sock"']
         lines += ["", "[paths]", 'peers = "peers"', 'state = "../var"', f'run = "{self.run_directory}"']
-        lines += ["", "[policy]", *(f"{key} = {json.dumps(value)}" for key, value in options.policy.items())]
+        mesh_prefixes = ["fc00::/7", IPV4_MESH] if options.ipv4 else ["fc00::/7"]
+        policy = {"mesh_prefixes": mesh_prefixes, **options.policy}
+        lines += ["", "[policy]", *(f"{key} = {json.dumps(value)}" for key, value in policy.items())]
         return "\n".join(lines) + "\n"
 
     def _read_card(self) -> None:
