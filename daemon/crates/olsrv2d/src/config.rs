@@ -114,7 +114,8 @@ impl Config {
             line,
             message,
         };
-        let text = fs::read_to_string(path).map_err(|error: io::Error| refuse(None, error.to_string()))?;
+        let text =
+            fs::read_to_string(path).map_err(|error: io::Error| refuse(None, error.to_string()))?;
         Self::parse(&text).map_err(|fault| refuse(fault.line(&text), fault.message))
     }
 
@@ -175,7 +176,12 @@ impl Fault {
         }
     }
 
-    fn value<T>(key: &str, found: &Spanned<T>, shown: impl fmt::Display, allowed: impl fmt::Display) -> Self {
+    fn value<T>(
+        key: &str,
+        found: &Spanned<T>,
+        shown: impl fmt::Display,
+        allowed: impl fmt::Display,
+    ) -> Self {
         Self {
             offset: Some(found.span().start),
             message: format!("{key} = {shown} is refused; allowed: {allowed}"),
@@ -259,7 +265,11 @@ impl RawConfig {
                 self.tc.validity.as_ref(),
                 defaults.tc_interval,
             )?,
-            metric: metric("metric", self.metric.as_ref(), olsrv2::Config::DEFAULT_LINK_METRIC)?,
+            metric: metric(
+                "metric",
+                self.metric.as_ref(),
+                olsrv2::Config::DEFAULT_LINK_METRIC,
+            )?,
             willingness: integer("willingness", self.willingness.as_ref(), 0..=15, 7)? as u8,
             route: self.route.check()?,
             attached: attached(&self.attached)?,
@@ -271,17 +281,32 @@ impl RawConfig {
 impl RawInterface {
     fn hello(&self, default: Duration) -> Result<Timing, Fault> {
         let keys = ["interface.hello_interval", "interface.hello_validity"];
-        timing(keys, self.hello_interval.as_ref(), self.hello_validity.as_ref(), default)
+        timing(
+            keys,
+            self.hello_interval.as_ref(),
+            self.hello_validity.as_ref(),
+            default,
+        )
     }
 }
 
 impl RawRoute {
     fn check(&self) -> Result<RouteSettings, Fault> {
         Ok(RouteSettings {
-            table: integer("route.table", self.table.as_ref(), 1..=i64::from(u32::MAX), 254)? as u32,
+            table: integer(
+                "route.table",
+                self.table.as_ref(),
+                1..=i64::from(u32::MAX),
+                254,
+            )? as u32,
             // 0 to 4 belong to the kernel and the operator (rtnetlink(7)).
             protocol: integer("route.protocol", self.protocol.as_ref(), 5..=255, 100)? as u8,
-            metric: integer("route.metric", self.metric.as_ref(), 1..=i64::from(u32::MAX), 2)? as u32,
+            metric: integer(
+                "route.metric",
+                self.metric.as_ref(),
+                1..=i64::from(u32::MAX),
+                2,
+            )? as u32,
         })
     }
 }
@@ -302,7 +327,11 @@ fn originators(raw: &[Spanned<String>]) -> Result<Vec<IpAddr>, Fault> {
     for text in raw {
         let refuse = || Fault::value("originators", text, quoted(text), allowed);
         let address: IpAddr = text.as_ref().parse().map_err(|_| refuse())?;
-        if !is_routable(address) || found.iter().any(|other| other.is_ipv4() == address.is_ipv4()) {
+        if !is_routable(address)
+            || found
+                .iter()
+                .any(|other| other.is_ipv4() == address.is_ipv4())
+        {
             return Err(refuse());
         }
         found.push(address);
@@ -338,7 +367,8 @@ fn interfaces(raw: &[RawInterface]) -> Result<Vec<String>, Fault> {
 fn is_interface_name(name: &str) -> bool {
     let fits = (1..=INTERFACE_NAME_MAX).contains(&name.len());
     let special = matches!(name, "." | ".." | "lo");
-    fits && !special && !name.contains(|c: char| c == '/' || c == ':' || c.is_whitespace() || c.is_control())
+    fits && !special
+        && !name.contains(|c: char| c == '/' || c == ':' || c.is_whitespace() || c.is_control())
 }
 
 /// The HELLO timing, which all interfaces share.
@@ -350,8 +380,16 @@ fn hello(raw: &[RawInterface], default: Duration) -> Result<Timing, Fault> {
     for other in others {
         let own = other.hello(default)?;
         if own != shared {
-            let shown = format!("{:?} with hello_interval {:?} and hello_validity {:?}", other.name.as_ref(), own.interval, own.validity);
-            let allowed = format!("{:?} and {:?}, as on the first interface", shared.interval, shared.validity);
+            let shown = format!(
+                "{:?} with hello_interval {:?} and hello_validity {:?}",
+                other.name.as_ref(),
+                own.interval,
+                own.validity
+            );
+            let allowed = format!(
+                "{:?} and {:?}, as on the first interface",
+                shared.interval, shared.validity
+            );
             return Err(Fault::value("interface.name", &other.name, shown, allowed));
         }
     }
@@ -370,7 +408,12 @@ fn timing(
     Ok(Timing { interval, validity })
 }
 
-fn seconds(key: &str, raw: Option<&Spanned<f64>>, range: RangeInclusive<f64>, default: Duration) -> Result<Duration, Fault> {
+fn seconds(
+    key: &str,
+    raw: Option<&Spanned<f64>>,
+    range: RangeInclusive<f64>,
+    default: Duration,
+) -> Result<Duration, Fault> {
     let Some(raw) = raw else {
         return Ok(default);
     };
@@ -382,7 +425,12 @@ fn seconds(key: &str, raw: Option<&Spanned<f64>>, range: RangeInclusive<f64>, de
     Ok(Duration::from_secs_f64(value))
 }
 
-fn integer(key: &str, raw: Option<&Spanned<i64>>, range: RangeInclusive<i64>, default: i64) -> Result<i64, Fault> {
+fn integer(
+    key: &str,
+    raw: Option<&Spanned<i64>>,
+    range: RangeInclusive<i64>,
+    default: i64,
+) -> Result<i64, Fault> {
     let Some(raw) = raw else {
         return Ok(default);
     };
@@ -407,7 +455,12 @@ fn attached(raw: &[RawAttached]) -> Result<Vec<Attached>, Fault> {
             let prefix = prefix(&entry.prefix)?;
             if !prefixes.insert(prefix) || prefixes.len() > ATTACHED_MAX {
                 let allowed = format!("each prefix once, at most {ATTACHED_MAX}");
-                return Err(Fault::value("attached.prefix", &entry.prefix, quoted(&entry.prefix), allowed));
+                return Err(Fault::value(
+                    "attached.prefix",
+                    &entry.prefix,
+                    quoted(&entry.prefix),
+                    allowed,
+                ));
             }
             Ok(Attached {
                 prefix,
@@ -454,7 +507,8 @@ fn socket(raw: Option<&Spanned<String>>) -> Result<Option<PathBuf>, Fault> {
             Ok(Some(PathBuf::from(path)))
         }
         _ => {
-            let allowed = format!("\"off\", or an absolute path of at most {SOCKET_PATH_MAX} octets");
+            let allowed =
+                format!("\"off\", or an absolute path of at most {SOCKET_PATH_MAX} octets");
             Err(Fault::value("management.socket", raw, quoted(raw), allowed))
         }
     }
@@ -480,10 +534,17 @@ mod tests {
         assert!(config.originators.is_empty() && config.interfaces.is_empty());
         assert_eq!(config.tc.interval, Duration::from_secs(5));
         assert_eq!(config.tc.validity, Duration::from_secs(15));
-        let RouteSettings { table, protocol, metric } = config.route;
+        let RouteSettings {
+            table,
+            protocol,
+            metric,
+        } = config.route;
         assert_eq!((table, protocol, metric), (254, 100, 2));
         assert_eq!(config.management.telnet, "127.0.0.1:2009".parse().ok());
-        assert_eq!(config.management.socket, Some(PathBuf::from("/run/olsrv2d/changes.sock")));
+        assert_eq!(
+            config.management.socket,
+            Some(PathBuf::from("/run/olsrv2d/changes.sock"))
+        );
     }
 
     #[test]
@@ -511,7 +572,10 @@ mod tests {
         assert_eq!((config.metric.get(), config.willingness), (1000, 3));
         assert_eq!(config.tc.validity, Duration::from_millis(4500));
         assert_eq!(config.hello.validity, Duration::from_millis(1500));
-        assert_eq!((config.attached[0].distance, config.attached[0].metric.get()), (2, 9));
+        assert_eq!(
+            (config.attached[0].distance, config.attached[0].metric.get()),
+            (2, 9)
+        );
         assert_eq!(config.management.telnet, None);
         assert_eq!(config.management.socket_group.as_deref(), Some("mesh"));
     }
@@ -519,17 +583,61 @@ mod tests {
     #[test]
     fn a_refusal_names_line_key_value_and_what_is_allowed() {
         let cases = [
-            ("\nwillingness = 16", 2, "willingness = 16 is refused; allowed: 0 to 15"),
-            ("[tc]\ninterval = 0.01", 2, "tc.interval = 0.01 is refused; allowed: 0.05 to 3600 seconds"),
-            ("[tc]\ninterval = 5\nvalidity = 4", 3, "tc.validity = 4 is refused; allowed: 5 to 36000 seconds"),
-            ("[route]\nprotocol = 2", 2, "route.protocol = 2 is refused; allowed: 5 to 255"),
-            ("metric = 0", 1, "metric = 0 is refused; allowed: 1 to 16776960"),
-            ("\n\n[[interface]]\nname = \"lo\"", 4, "interface.name = \"lo\" is refused"),
-            ("[[attached]]\nprefix = \"10.1.1.1/16\"", 2, "attached.prefix = \"10.1.1.1/16\" is refused"),
-            ("originators = [\"10.0.0.1\",\n \"10.0.0.2\"]", 2, "originators = \"10.0.0.2\" is refused"),
-            ("originators = [\"fe80::1\"]", 1, "originators = \"fe80::1\" is refused"),
-            ("[management]\ntelnet = \"0.0.0.0:2009\"", 2, "management.telnet = \"0.0.0.0:2009\" is refused"),
-            ("[management]\nsocket = \"x.sock\"", 2, "management.socket = \"x.sock\" is refused"),
+            (
+                "\nwillingness = 16",
+                2,
+                "willingness = 16 is refused; allowed: 0 to 15",
+            ),
+            (
+                "[tc]\ninterval = 0.01",
+                2,
+                "tc.interval = 0.01 is refused; allowed: 0.05 to 3600 seconds",
+            ),
+            (
+                "[tc]\ninterval = 5\nvalidity = 4",
+                3,
+                "tc.validity = 4 is refused; allowed: 5 to 36000 seconds",
+            ),
+            (
+                "[route]\nprotocol = 2",
+                2,
+                "route.protocol = 2 is refused; allowed: 5 to 255",
+            ),
+            (
+                "metric = 0",
+                1,
+                "metric = 0 is refused; allowed: 1 to 16776960",
+            ),
+            (
+                "\n\n[[interface]]\nname = \"lo\"",
+                4,
+                "interface.name = \"lo\" is refused",
+            ),
+            (
+                "[[attached]]\nprefix = \"10.1.1.1/16\"",
+                2,
+                "attached.prefix = \"10.1.1.1/16\" is refused",
+            ),
+            (
+                "originators = [\"10.0.0.1\",\n \"10.0.0.2\"]",
+                2,
+                "originators = \"10.0.0.2\" is refused",
+            ),
+            (
+                "originators = [\"fe80::1\"]",
+                1,
+                "originators = \"fe80::1\" is refused",
+            ),
+            (
+                "[management]\ntelnet = \"0.0.0.0:2009\"",
+                2,
+                "management.telnet = \"0.0.0.0:2009\" is refused",
+            ),
+            (
+                "[management]\nsocket = \"x.sock\"",
+                2,
+                "management.socket = \"x.sock\" is refused",
+            ),
         ];
         for (text, line, message) in cases {
             let (found_line, found) = refusal(text);
@@ -542,7 +650,10 @@ mod tests {
     fn an_unknown_key_and_a_wrong_type_are_refused_with_their_line() {
         let (line, message) = refusal("willingness = 7\nwilingness = 3\n");
         assert_eq!(line, Some(2));
-        assert!(message.contains("wilingness") && message.contains("originators"), "{message}");
+        assert!(
+            message.contains("wilingness") && message.contains("originators"),
+            "{message}"
+        );
         let (line, message) = refusal("[tc]\ninterval = \"5s\"\n");
         assert_eq!(line, Some(2));
         assert!(message.contains("5s"), "{message}");

@@ -66,7 +66,11 @@ impl Daemon {
         let links = Links::new(requests.links()?, requests.addresses()?);
         let first_sequence_number = wall_clock_sequence_number();
         let originators = originators(&config, &links);
-        let router = Router::new(config.router(&originators, first_sequence_number), now, random_seed());
+        let router = Router::new(
+            config.router(&originators, first_sequence_number),
+            now,
+            random_seed(),
+        );
         let fib = Fib::open(&mut requests, config.route, now + settling_time(&config))?;
         let telnet = open_telnet(&config.management, &reactor)?;
         let changes = open_changes(&config.management, &reactor)?;
@@ -118,7 +122,9 @@ impl Daemon {
 
     fn turn(&mut self) -> io::Result<()> {
         let due = self.next_due();
-        let ready = self.reactor.wait(due.map(|due| due.saturating_sub(now())))?;
+        let ready = self
+            .reactor
+            .wait(due.map(|due| due.saturating_sub(now())))?;
         for token in ready {
             self.serve(token, now())?;
         }
@@ -135,10 +141,15 @@ impl Daemon {
     }
 
     fn next_due(&self) -> Option<Time> {
-        [self.router.poll_timeout(), self.fib.poll_timeout(), self.sockets_due, self.watchdog_due]
-            .into_iter()
-            .flatten()
-            .min()
+        [
+            self.router.poll_timeout(),
+            self.fib.poll_timeout(),
+            self.sockets_due,
+            self.watchdog_due,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     fn serve(&mut self, token: Token, now: Time) -> io::Result<()> {
@@ -166,7 +177,11 @@ impl Daemon {
         }
         self.drain(now);
         for destination in self.fib.handle_timeout(&mut self.requests, now) {
-            let route = self.router.routes().into_iter().find(|route| route.destination == destination);
+            let route = self
+                .router
+                .routes()
+                .into_iter()
+                .find(|route| route.destination == destination);
             if let Some(route) = route {
                 let installed = self.fib.is_installed(&destination);
                 self.tell(now, &Object::Route(&route, installed), true);
@@ -190,14 +205,19 @@ impl Daemon {
         };
         if let Err(error) = result {
             self.send_errors += 1;
-            log::debug!("{}: {family:?} packet not sent: {error}", name(self.manet.names(), interface));
+            log::debug!(
+                "{}: {family:?} packet not sent: {error}",
+                name(self.manet.names(), interface)
+            );
         }
     }
 
     fn carry_out(&mut self, now: Time, event: &Event) {
         match event {
             Event::RouteSet(route) => {
-                let installed = self.fib.set(&mut self.requests, now, route.destination, path(route));
+                let installed =
+                    self.fib
+                        .set(&mut self.requests, now, route.destination, path(route));
                 self.tell(now, &Object::Route(route, installed), true);
             }
             Event::RouteRemoved(destination) => {
@@ -214,7 +234,11 @@ impl Daemon {
             Event::EdgeRemoved(view) => self.tell(now, &Object::Edge(view), false),
             Event::AttachedSet(view) => self.tell(now, &Object::Attached(view), true),
             Event::AttachedRemoved(view) => self.tell(now, &Object::Attached(view), false),
-            Event::DuplicateOriginator { originator, interface, source } => {
+            Event::DuplicateOriginator {
+                originator,
+                interface,
+                source,
+            } => {
                 self.tell_duplicate(now, *originator, *interface, *source);
             }
         }
@@ -226,9 +250,17 @@ impl Daemon {
         }
     }
 
-    fn tell_duplicate(&mut self, now: Time, originator: IpAddr, interface: InterfaceId, source: IpAddr) {
+    fn tell_duplicate(
+        &mut self,
+        now: Time,
+        originator: IpAddr,
+        interface: InterfaceId,
+        source: IpAddr,
+    ) {
         let interface = name(self.manet.names(), interface);
-        log::warn!("another router uses our originator {originator}: heard from {source} on {interface}");
+        log::warn!(
+            "another router uses our originator {originator}: heard from {source} on {interface}"
+        );
         let mut fields = Map::new();
         fields.insert("originator".into(), json!(originator));
         fields.insert("interface".into(), json!(interface));
@@ -246,11 +278,14 @@ impl Daemon {
             match socket.recv_from(&mut self.packet) {
                 Ok((length, source)) => {
                     let octets = &self.packet[..length];
-                    self.router.handle_packet(now, InterfaceId(index), source.ip(), octets);
+                    self.router
+                        .handle_packet(now, InterfaceId(index), source.ip(), octets);
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 // An error of the link that was queued for the socket; netlink tells what it means.
-                Err(error) => log::debug!("{}: {error}", name(self.manet.names(), InterfaceId(index))),
+                Err(error) => {
+                    log::debug!("{}: {error}", name(self.manet.names(), InterfaceId(index)))
+                }
             }
         }
     }
@@ -302,7 +337,11 @@ impl Daemon {
         if originators != self.originators {
             self.originators = originators;
             self.log_originators();
-            self.router.reconfigure(now, self.config.router(&self.originators, self.first_sequence_number));
+            self.router.reconfigure(
+                now,
+                self.config
+                    .router(&self.originators, self.first_sequence_number),
+            );
             self.drain(now);
             if let Some(changes) = &mut self.changes {
                 changes.restart();
@@ -313,7 +352,12 @@ impl Daemon {
 
     fn synchronise_interfaces(&mut self, now: Time) {
         let originator = self.originator_v4();
-        let result = self.manet.synchronise(&self.config.interfaces, &self.links, originator, &self.reactor);
+        let result = self.manet.synchronise(
+            &self.config.interfaces,
+            &self.links,
+            originator,
+            &self.reactor,
+        );
         self.sockets_due = result.incomplete.then_some(now + SOCKET_RETRY);
         for event in result.events {
             log::info!("{}", describe(&event, &self.manet));
@@ -352,7 +396,11 @@ impl Daemon {
             self.move_routes(now);
         }
         self.originators = originators(&self.config, &self.links);
-        self.router.reconfigure(now, self.config.router(&self.originators, self.first_sequence_number));
+        self.router.reconfigure(
+            now,
+            self.config
+                .router(&self.originators, self.first_sequence_number),
+        );
         self.drain(now);
         if let Some(changes) = &mut self.changes {
             changes.restart();
@@ -363,10 +411,18 @@ impl Daemon {
     /// Opens what is new before it closes what is old.
     fn apply_management(&mut self, new: &Management) -> io::Result<()> {
         let old = &self.config.management;
-        let telnet = if old.telnet == new.telnet { None } else { Some(open_telnet(new, &self.reactor)?) };
+        let telnet = if old.telnet == new.telnet {
+            None
+        } else {
+            Some(open_telnet(new, &self.reactor)?)
+        };
         if old.socket != new.socket {
             self.changes = open_changes(new, &self.reactor)?;
-        } else if let Some(changes) = self.changes.as_ref().filter(|_| old.socket_group != new.socket_group) {
+        } else if let Some(changes) = self
+            .changes
+            .as_ref()
+            .filter(|_| old.socket_group != new.socket_group)
+        {
             changes::admit(changes.path(), new.socket_group.as_deref())?;
         }
         if let Some(telnet) = telnet {
@@ -382,7 +438,8 @@ impl Daemon {
             Ok(fib) => {
                 let mut old = std::mem::replace(&mut self.fib, fib);
                 for route in self.router.routes() {
-                    self.fib.set(&mut self.requests, now, route.destination, path(&route));
+                    self.fib
+                        .set(&mut self.requests, now, route.destination, path(&route));
                 }
                 old.clear(&mut self.requests, now);
             }
@@ -391,13 +448,25 @@ impl Daemon {
     }
 
     fn accept_telnet(&mut self) {
-        if let Some(Err(error)) = self.telnet.as_mut().map(|telnet| telnet.accept(&self.reactor)) {
+        if let Some(Err(error)) = self
+            .telnet
+            .as_mut()
+            .map(|telnet| telnet.accept(&self.reactor))
+        {
             log::debug!("text session: {error}");
         }
     }
 
     fn serve_telnet(&mut self, number: u32, now: Time) {
-        let Self { telnet, reactor, router, fib, config, manet, .. } = self;
+        let Self {
+            telnet,
+            reactor,
+            router,
+            fib,
+            config,
+            manet,
+            ..
+        } = self;
         if let Some(telnet) = telnet {
             telnet.serve(number, reactor, || {
                 State::observe(now, router, fib, config, manet.interfaces(), manet.names())
@@ -408,7 +477,15 @@ impl Daemon {
     fn accept_reader(&mut self, now: Time) {
         // What is decided and not yet told belongs before the snapshot.
         self.drain(now);
-        let Self { changes, reactor, router, fib, config, manet, .. } = self;
+        let Self {
+            changes,
+            reactor,
+            router,
+            fib,
+            config,
+            manet,
+            ..
+        } = self;
         let counted = DaemonCounters {
             routes_repaired: fib.repaired(),
             routes_failed: fib.failed() as u64,
@@ -452,7 +529,10 @@ fn settling_time(config: &Config) -> Duration {
 }
 
 fn open_telnet(management: &Management, reactor: &Reactor) -> io::Result<Option<Telnet>> {
-    let open = |address| Telnet::listen(address, reactor).map_err(|error| named(&format!("management.telnet {address}"), &error));
+    let open = |address| {
+        Telnet::listen(address, reactor)
+            .map_err(|error| named(&format!("management.telnet {address}"), &error))
+    };
     management.telnet.map(open).transpose()
 }
 
@@ -466,19 +546,45 @@ fn open_changes(management: &Management, reactor: &Reactor) -> io::Result<Option
 }
 
 fn path(route: &RouteView) -> Path {
-    Path { next_hop: Some(route.next_hop), interface: route.interface.0, source: Some(route.source) }
+    Path {
+        next_hop: Some(route.next_hop),
+        interface: route.interface.0,
+        source: Some(route.source),
+    }
 }
 
 fn describe(event: &olsrv2::InterfaceEvent, manet: &Manet) -> String {
     use olsrv2::InterfaceEvent::{Addresses, Down, NeighbourLost, Up};
-    let list = |addresses: &[IpAddr]| addresses.iter().map(IpAddr::to_string).collect::<Vec<_>>().join(", ");
+    let list = |addresses: &[IpAddr]| {
+        addresses
+            .iter()
+            .map(IpAddr::to_string)
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
     match event {
-        Up { interface, addresses } => format!("{} is up: {}", name(manet.names(), *interface), list(addresses)),
-        Addresses { interface, addresses } => {
-            format!("{} has other addresses: {}", name(manet.names(), *interface), list(addresses))
+        Up {
+            interface,
+            addresses,
+        } => format!(
+            "{} is up: {}",
+            name(manet.names(), *interface),
+            list(addresses)
+        ),
+        Addresses {
+            interface,
+            addresses,
+        } => {
+            format!(
+                "{} has other addresses: {}",
+                name(manet.names(), *interface),
+                list(addresses)
+            )
         }
         Down { interface } => format!("{} is down", name(manet.names(), *interface)),
-        NeighbourLost { interface, address } => format!("{}: {address} is lost", name(manet.names(), *interface)),
+        NeighbourLost { interface, address } => {
+            format!("{}: {address} is lost", name(manet.names(), *interface))
+        }
     }
 }
 
@@ -490,13 +596,19 @@ fn now() -> Time {
 
 /// Goes on beyond the numbers of a predecessor without stored state.
 fn wall_clock_sequence_number() -> u16 {
-    let quarter_seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() / 250;
+    let quarter_seconds = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_millis()
+        / 250;
     quarter_seconds as u16
 }
 
 fn random_seed() -> u64 {
     use std::hash::{BuildHasher, Hasher};
-    std::collections::hash_map::RandomState::new().build_hasher().finish()
+    std::collections::hash_map::RandomState::new()
+        .build_hasher()
+        .finish()
 }
 
 fn named(what: &str, error: &io::Error) -> io::Error {

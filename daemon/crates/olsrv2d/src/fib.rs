@@ -75,7 +75,11 @@ impl Fib {
     ///
     /// # Errors
     /// The kernel does not list its routes.
-    pub fn open(kernel: &mut impl Kernel, settings: RouteSettings, settles: Time) -> io::Result<Self> {
+    pub fn open(
+        kernel: &mut impl Kernel,
+        settings: RouteSettings,
+        settles: Time,
+    ) -> io::Result<Self> {
         let mut fib = Self {
             settings,
             wanted: BTreeMap::new(),
@@ -96,7 +100,13 @@ impl Fib {
     }
 
     /// Wants a route; says whether the kernel has it now.
-    pub fn set(&mut self, kernel: &mut impl Kernel, now: Time, destination: Prefix, path: Path) -> bool {
+    pub fn set(
+        &mut self,
+        kernel: &mut impl Kernel,
+        now: Time,
+        destination: Prefix,
+        path: Path,
+    ) -> bool {
         self.wanted.insert(destination, path);
         self.install(kernel, now, destination, path)
     }
@@ -147,7 +157,9 @@ impl Fib {
     /// What we believe about the kernel may be wrong: audit as soon as allowed.
     pub fn suspect(&mut self, now: Time) {
         let soon = now + AUDIT_DELAY;
-        let earliest = self.last_audit.map_or(soon, |last| soon.max(last + AUDIT_INTERVAL));
+        let earliest = self
+            .last_audit
+            .map_or(soon, |last| soon.max(last + AUDIT_INTERVAL));
         self.audit_due = Some(self.audit_due.map_or(earliest, |due| due.min(earliest)));
         self.retry_interval = AUDIT_INTERVAL;
     }
@@ -183,7 +195,11 @@ impl Fib {
     }
 
     fn audit(&mut self, kernel: &mut impl Kernel, now: Time) -> Vec<Prefix> {
-        let before: Vec<(Prefix, bool)> = self.wanted.keys().map(|key| (*key, self.is_settled(key))).collect();
+        let before: Vec<(Prefix, bool)> = self
+            .wanted
+            .keys()
+            .map(|key| (*key, self.is_settled(key)))
+            .collect();
         if let Err(error) = self.refresh(kernel) {
             log::error!("the kernel's routes cannot be listed: {error}");
             self.retry_later(now);
@@ -195,12 +211,20 @@ impl Fib {
                 self.withdraw(kernel, now, destination);
             }
         }
-        before.into_iter().filter(|(key, was)| self.is_settled(key) != *was).map(|(key, _)| key).collect()
+        before
+            .into_iter()
+            .filter(|(key, was)| self.is_settled(key) != *was)
+            .map(|(key, _)| key)
+            .collect()
     }
 
     /// Puts back every wanted route that is not in the kernel as wanted.
     fn repair(&mut self, kernel: &mut impl Kernel, now: Time) {
-        let wanted: Vec<(Prefix, Path)> = self.wanted.iter().map(|(key, path)| (*key, *path)).collect();
+        let wanted: Vec<(Prefix, Path)> = self
+            .wanted
+            .iter()
+            .map(|(key, path)| (*key, *path))
+            .collect();
         for (destination, path) in wanted {
             if self.is_settled(&destination) {
                 continue;
@@ -219,12 +243,21 @@ impl Fib {
         let routes = kernel.list(self.settings)?;
         self.present.clear();
         for route in routes {
-            self.present.entry(route.destination).or_default().insert(route.path);
+            self.present
+                .entry(route.destination)
+                .or_default()
+                .insert(route.path);
         }
         Ok(())
     }
 
-    fn install(&mut self, kernel: &mut impl Kernel, now: Time, destination: Prefix, path: Path) -> bool {
+    fn install(
+        &mut self,
+        kernel: &mut impl Kernel,
+        now: Time,
+        destination: Prefix,
+        path: Path,
+    ) -> bool {
         let old = self.present.get(&destination).cloned().unwrap_or_default();
         if !old.contains(&path) {
             if let Err(error) = self.add(kernel, destination, path, &old) {
@@ -241,10 +274,20 @@ impl Fib {
     }
 
     /// Adds a path beside the old ones, or in their place where the kernel cannot hold both.
-    fn add(&mut self, kernel: &mut impl Kernel, key: Prefix, path: Path, old: &BTreeSet<Path>) -> io::Result<()> {
+    fn add(
+        &mut self,
+        kernel: &mut impl Kernel,
+        key: Prefix,
+        path: Path,
+        old: &BTreeSet<Path>,
+    ) -> io::Result<()> {
         let route = self.route(key, path);
         if old.is_empty() {
-            let mode = if self.usurped.contains(&key) { AddMode::Replace } else { AddMode::Exclusive };
+            let mode = if self.usurped.contains(&key) {
+                AddMode::Replace
+            } else {
+                AddMode::Exclusive
+            };
             return kernel.add(&route, mode);
         }
         match kernel.add(&route, AddMode::Append) {
@@ -297,7 +340,11 @@ impl Fib {
     }
 
     fn unwanted(&self) -> Vec<Prefix> {
-        self.present.keys().filter(|key| !self.wanted.contains_key(key)).copied().collect()
+        self.present
+            .keys()
+            .filter(|key| !self.wanted.contains_key(key))
+            .copied()
+            .collect()
     }
 
     /// Whether the kernel has exactly what is wanted.
@@ -310,13 +357,24 @@ impl Fib {
 
     /// Whether a route stands where one of ours does or should.
     fn concerns(&self, route: &Route) -> bool {
-        let ours = route.protocol == self.settings.protocol || self.wanted.contains_key(&route.destination);
+        let ours = route.protocol == self.settings.protocol
+            || self.wanted.contains_key(&route.destination);
         ours && (route.table, route.metric) == (self.settings.table, self.settings.metric)
     }
 
     fn route(&self, destination: Prefix, path: Path) -> Route {
-        let RouteSettings { table, protocol, metric } = self.settings;
-        Route { destination, table, protocol, metric, path }
+        let RouteSettings {
+            table,
+            protocol,
+            metric,
+        } = self.settings;
+        Route {
+            destination,
+            table,
+            protocol,
+            metric,
+            path,
+        }
     }
 }
 
@@ -324,7 +382,9 @@ impl Fib {
 fn is_absence(error: &io::Error) -> bool {
     use rustix::io::Errno;
     error.raw_os_error().is_some_and(|code| {
-        [Errno::SRCH, Errno::NOENT, Errno::NODEV].map(Errno::raw_os_error).contains(&code)
+        [Errno::SRCH, Errno::NOENT, Errno::NODEV]
+            .map(Errno::raw_os_error)
+            .contains(&code)
     })
 }
 
@@ -333,7 +393,11 @@ mod tests {
     use super::*;
     use rustix::io::Errno;
 
-    const SETTINGS: RouteSettings = RouteSettings { table: 254, protocol: 100, metric: 2 };
+    const SETTINGS: RouteSettings = RouteSettings {
+        table: 254,
+        protocol: 100,
+        metric: 2,
+    };
     const NOW: Time = Time::from_secs(100);
 
     /// A routing table that refuses what Linux refuses and records each step.
@@ -346,7 +410,11 @@ mod tests {
 
     impl Table {
         fn paths(&self, key: Prefix) -> Vec<Path> {
-            self.routes.iter().filter(|route| route.destination == key).map(|route| route.path).collect()
+            self.routes
+                .iter()
+                .filter(|route| route.destination == key)
+                .map(|route| route.path)
+                .collect()
         }
     }
 
@@ -355,10 +423,15 @@ mod tests {
             if let Some(errno) = self.refuse {
                 return Err(errno.into());
             }
-            let place = self.routes.iter().position(|other| other.destination == route.destination);
+            let place = self
+                .routes
+                .iter()
+                .position(|other| other.destination == route.destination);
             match (mode, place) {
                 (AddMode::Exclusive, Some(_)) => return Err(Errno::EXIST.into()),
-                (AddMode::Append, Some(_)) if self.routes.contains(route) => return Err(Errno::EXIST.into()),
+                (AddMode::Append, Some(_)) if self.routes.contains(route) => {
+                    return Err(Errno::EXIST.into())
+                }
                 (AddMode::Replace, Some(place)) => self.routes[place] = *route,
                 _ => self.routes.push(*route),
             }
@@ -366,14 +439,23 @@ mod tests {
         }
 
         fn delete(&mut self, route: &Route) -> io::Result<()> {
-            let place = self.routes.iter().position(|other| other == route).ok_or(Errno::SRCH)?;
+            let place = self
+                .routes
+                .iter()
+                .position(|other| other == route)
+                .ok_or(Errno::SRCH)?;
             self.routes.remove(place);
             self.without_route |= self.paths(route.destination).is_empty();
             Ok(())
         }
 
         fn list(&mut self, settings: RouteSettings) -> io::Result<Vec<Route>> {
-            Ok(self.routes.iter().filter(|route| route.protocol == settings.protocol).copied().collect())
+            Ok(self
+                .routes
+                .iter()
+                .filter(|route| route.protocol == settings.protocol)
+                .copied()
+                .collect())
         }
     }
 
@@ -382,11 +464,21 @@ mod tests {
     }
 
     fn path(last: u8) -> Path {
-        Path { next_hop: Some([10, 0, 0, last].into()), interface: 7, source: None }
+        Path {
+            next_hop: Some([10, 0, 0, last].into()),
+            interface: 7,
+            source: None,
+        }
     }
 
     fn route(protocol: u8, path: Path) -> Route {
-        Route { destination: key(), table: 254, protocol, metric: 2, path }
+        Route {
+            destination: key(),
+            table: 254,
+            protocol,
+            metric: 2,
+            path,
+        }
     }
 
     fn fib(kernel: &mut Table) -> Fib {
@@ -426,7 +518,10 @@ mod tests {
 
     #[test]
     fn a_route_that_replaced_ours_is_replaced_and_one_that_stood_before_is_not() {
-        let mut kernel = Table { routes: vec![route(3, path(9))], ..Table::default() };
+        let mut kernel = Table {
+            routes: vec![route(3, path(9))],
+            ..Table::default()
+        };
         let mut fib = fib(&mut kernel);
         assert!(!fib.set(&mut kernel, NOW, key(), path(1)));
         assert_eq!(kernel.routes, [route(3, path(9))]);
@@ -443,8 +538,14 @@ mod tests {
 
     #[test]
     fn a_predecessors_equal_route_is_adopted_and_the_others_go_when_settled() {
-        let other = Route { destination: "fd00::9/128".parse().unwrap(), ..route(100, path(1)) };
-        let mut kernel = Table { routes: vec![route(100, path(1)), other], ..Table::default() };
+        let other = Route {
+            destination: "fd00::9/128".parse().unwrap(),
+            ..route(100, path(1))
+        };
+        let mut kernel = Table {
+            routes: vec![route(100, path(1)), other],
+            ..Table::default()
+        };
         let mut fib = fib(&mut kernel);
         assert!(fib.set(&mut kernel, NOW, key(), path(1)));
         assert_eq!(kernel.routes.len(), 2);
@@ -456,7 +557,10 @@ mod tests {
 
     #[test]
     fn a_refusal_is_retried_with_growing_pauses_and_told_when_it_ends() {
-        let mut kernel = Table { refuse: Some(Errno::INVAL), ..Table::default() };
+        let mut kernel = Table {
+            refuse: Some(Errno::INVAL),
+            ..Table::default()
+        };
         let mut fib = fib(&mut kernel);
         fib.handle_timeout(&mut kernel, NOW + Duration::from_secs(9));
         let mut now = NOW + Duration::from_secs(10);
@@ -471,7 +575,10 @@ mod tests {
         assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 32]);
         assert_eq!(fib.failed(), 1);
         kernel.refuse = None;
-        assert_eq!(fib.handle_timeout(&mut kernel, now + RETRY_INTERVAL_MAX), [key()]);
+        assert_eq!(
+            fib.handle_timeout(&mut kernel, now + RETRY_INTERVAL_MAX),
+            [key()]
+        );
         assert_eq!((fib.failed(), fib.repaired()), (0, 0));
     }
 
@@ -489,8 +596,14 @@ mod tests {
 
     #[test]
     fn the_end_leaves_foreign_routes_alone() {
-        let foreign = Route { destination: "10.9.0.0/16".parse().unwrap(), ..route(3, path(9)) };
-        let mut kernel = Table { routes: vec![foreign], ..Table::default() };
+        let foreign = Route {
+            destination: "10.9.0.0/16".parse().unwrap(),
+            ..route(3, path(9))
+        };
+        let mut kernel = Table {
+            routes: vec![foreign],
+            ..Table::default()
+        };
         let mut fib = fib(&mut kernel);
         fib.set(&mut kernel, NOW, key(), path(1));
         fib.clear(&mut kernel, NOW);

@@ -70,8 +70,15 @@ impl Links {
 
     /// The interface called `name`, if it can send and receive.
     pub fn usable(&self, name: &str) -> Option<Usable> {
-        let link = self.links.values().find(|link| link.name == name && link.usable)?;
-        Some(Usable { index: link.index, mac: link.mac, addresses: self.addresses_of(link.index) })
+        let link = self
+            .links
+            .values()
+            .find(|link| link.name == name && link.usable)?;
+        Some(Usable {
+            index: link.index,
+            mac: link.mac,
+            addresses: self.addresses_of(link.index),
+        })
     }
 
     /// The first routable address of each family on `lo`.
@@ -79,19 +86,35 @@ impl Links {
         let Some(loopback) = self.links.values().find(|link| link.name == "lo") else {
             return Vec::new();
         };
-        let routable: Vec<IpAddr> =
-            self.addresses_of(loopback.index).into_iter().filter(|address| is_routable(*address)).collect();
-        let first = |v4: bool| routable.iter().find(|address| address.is_ipv4() == v4).copied();
+        let routable: Vec<IpAddr> = self
+            .addresses_of(loopback.index)
+            .into_iter()
+            .filter(|address| is_routable(*address))
+            .collect();
+        let first = |v4: bool| {
+            routable
+                .iter()
+                .find(|address| address.is_ipv4() == v4)
+                .copied()
+        };
         [first(true), first(false)].into_iter().flatten().collect()
     }
 
     fn addresses_of(&self, index: u32) -> Vec<IpAddr> {
         let usable = |known: &&Address| known.interface == index && known.usable;
-        self.addresses.iter().filter(usable).map(|known| known.address).collect()
+        self.addresses
+            .iter()
+            .filter(usable)
+            .map(|known| known.address)
+            .collect()
     }
 
     fn set_address(&mut self, address: Address) -> bool {
-        let Some(known) = self.addresses.iter_mut().find(|known| same(known, &address)) else {
+        let Some(known) = self
+            .addresses
+            .iter_mut()
+            .find(|known| same(known, &address))
+        else {
             self.addresses.push(address);
             return true;
         };
@@ -108,25 +131,47 @@ mod tests {
     use super::*;
 
     fn link(index: u32, name: &str, usable: bool) -> Link {
-        Link { index, name: name.into(), usable, admin_up: usable, mac: Some([2, 0, 0, 0, 0, 1]) }
+        Link {
+            index,
+            name: name.into(),
+            usable,
+            admin_up: usable,
+            mac: Some([2, 0, 0, 0, 0, 1]),
+        }
     }
 
     fn address(interface: u32, text: &str, usable: bool) -> Address {
-        Address { interface, address: text.parse().unwrap(), usable }
+        Address {
+            interface,
+            address: text.parse().unwrap(),
+            usable,
+        }
     }
 
     #[test]
     fn a_tentative_link_local_address_counts_when_it_is_verified() {
-        let mut links = Links::new(vec![link(2, "mesh0", true)], vec![address(2, "fe80::1", false)]);
+        let mut links = Links::new(
+            vec![link(2, "mesh0", true)],
+            vec![address(2, "fe80::1", false)],
+        );
         assert_eq!(links.usable("mesh0").unwrap().addresses, [] as [IpAddr; 0]);
         links.apply(Notice::Address(address(2, "fe80::1", true)));
-        assert_eq!(links.usable("mesh0").unwrap().addresses, ["fe80::1".parse::<IpAddr>().unwrap()]);
+        assert_eq!(
+            links.usable("mesh0").unwrap().addresses,
+            ["fe80::1".parse::<IpAddr>().unwrap()]
+        );
     }
 
     #[test]
     fn carrier_loss_removal_and_renaming_end_an_interface() {
-        let mut links = Links::new(vec![link(2, "mesh0", true)], vec![address(2, "10.0.0.1", true)]);
-        links.apply(Notice::Link(Link { admin_up: true, ..link(2, "mesh0", false) }));
+        let mut links = Links::new(
+            vec![link(2, "mesh0", true)],
+            vec![address(2, "10.0.0.1", true)],
+        );
+        links.apply(Notice::Link(Link {
+            admin_up: true,
+            ..link(2, "mesh0", false)
+        }));
         assert_eq!(links.usable("mesh0"), None);
         links.apply(Notice::Link(link(2, "other", true)));
         assert_eq!(links.usable("mesh0"), None);

@@ -28,7 +28,11 @@ impl Log for Stderr {
         let line = if self.journal {
             format!("<{}>{}\n", priority(record.level()), record.args())
         } else {
-            format!("olsrv2d: {}: {}\n", record.level().as_str().to_lowercase(), record.args())
+            format!(
+                "olsrv2d: {}: {}\n",
+                record.level().as_str().to_lowercase(),
+                record.args()
+            )
         };
         // Nobody is left to tell of a standard error that cannot be written.
         let _ = io::stderr().write_all(line.as_bytes());

@@ -45,13 +45,21 @@ impl Manet {
     ) -> Synchronised {
         let usable: BTreeMap<u32, (String, Usable)> = wanted
             .iter()
-            .filter_map(|name| links.usable(name).map(|usable| (usable.index, (name.clone(), usable))))
+            .filter_map(|name| {
+                links
+                    .usable(name)
+                    .map(|usable| (usable.index, (name.clone(), usable)))
+            })
             .collect();
         let mut result = Synchronised::default();
         self.interfaces.retain(|index, _| {
-            let stays = usable.get(index).is_some_and(|(name, _)| self.names.get(index) == Some(name));
+            let stays = usable
+                .get(index)
+                .is_some_and(|(name, _)| self.names.get(index) == Some(name));
             if !stays {
-                result.events.push(InterfaceEvent::Down { interface: InterfaceId(*index) });
+                result.events.push(InterfaceEvent::Down {
+                    interface: InterfaceId(*index),
+                });
             }
             stays
         });
@@ -75,11 +83,24 @@ impl Manet {
             Some(entry) if entry.usable == usable => None,
             Some(entry) => {
                 entry.usable = usable;
-                Some(InterfaceEvent::Addresses { interface, addresses })
+                Some(InterfaceEvent::Addresses {
+                    interface,
+                    addresses,
+                })
             }
             None => {
-                self.interfaces.insert(usable.index, Entry { usable, v4: None, v6: None });
-                Some(InterfaceEvent::Up { interface, addresses })
+                self.interfaces.insert(
+                    usable.index,
+                    Entry {
+                        usable,
+                        v4: None,
+                        v6: None,
+                    },
+                );
+                Some(InterfaceEvent::Up {
+                    interface,
+                    addresses,
+                })
             }
         }
     }

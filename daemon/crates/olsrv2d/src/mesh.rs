@@ -22,7 +22,12 @@ const HOP_LIMIT: u32 = 1;
 ///
 /// # Errors
 /// The interface has just gone, or the process may not use port 269.
-pub fn open(family: Family, interface: &str, index: u32, source: Option<Ipv4Addr>) -> io::Result<UdpSocket> {
+pub fn open(
+    family: Family,
+    interface: &str,
+    index: u32,
+    source: Option<Ipv4Addr>,
+) -> io::Result<UdpSocket> {
     let (domain, any): (_, IpAddr) = match family {
         Family::V4 => (Domain::IPV4, Ipv4Addr::UNSPECIFIED.into()),
         Family::V6 => (Domain::IPV6, Ipv6Addr::UNSPECIFIED.into()),

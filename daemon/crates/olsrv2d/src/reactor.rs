@@ -76,7 +76,10 @@ impl Reactor {
     /// The kernel refuses it.
     pub fn new() -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        Ok(Self { epoll, ready: Vec::with_capacity(READY_MAX) })
+        Ok(Self {
+            epoll,
+            ready: Vec::with_capacity(READY_MAX),
+        })
     }
 
     /// Waits for a descriptor to become readable or to end.
@@ -84,7 +87,12 @@ impl Reactor {
     /// # Errors
     /// The kernel's limits.
     pub fn add(&self, source: impl AsFd, token: Token) -> io::Result<()> {
-        Ok(epoll::add(&self.epoll, source, EventData::new_u64(token.encode()), interest(false))?)
+        Ok(epoll::add(
+            &self.epoll,
+            source,
+            EventData::new_u64(token.encode()),
+            interest(false),
+        )?)
     }
 
     /// Waits for a known descriptor to become writable too, or no more.
@@ -92,7 +100,12 @@ impl Reactor {
     /// # Errors
     /// The descriptor is not known.
     pub fn want_write(&self, source: impl AsFd, token: Token, wanted: bool) -> io::Result<()> {
-        Ok(epoll::modify(&self.epoll, source, EventData::new_u64(token.encode()), interest(wanted))?)
+        Ok(epoll::modify(
+            &self.epoll,
+            source,
+            EventData::new_u64(token.encode()),
+            interest(wanted),
+        )?)
     }
 
     /// What is ready, at most after `timeout`; `None` waits for ever.
@@ -100,13 +113,26 @@ impl Reactor {
     /// # Errors
     /// The epoll instance is broken; a signal is none.
     pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<Vec<Token>> {
-        let timeout = timeout.map(|timeout| Timespec::try_from(timeout).unwrap_or(Timespec { tv_sec: 60, tv_nsec: 0 }));
+        let timeout = timeout.map(|timeout| {
+            Timespec::try_from(timeout).unwrap_or(Timespec {
+                tv_sec: 60,
+                tv_nsec: 0,
+            })
+        });
         self.ready.clear();
-        match epoll::wait(&self.epoll, spare_capacity(&mut self.ready), timeout.as_ref()) {
+        match epoll::wait(
+            &self.epoll,
+            spare_capacity(&mut self.ready),
+            timeout.as_ref(),
+        ) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        Ok(self.ready.iter().filter_map(|event| Token::decode(event.data.u64())).collect())
+        Ok(self
+            .ready
+            .iter()
+            .filter_map(|event| Token::decode(event.data.u64()))
+            .collect())
     }
 }
 
@@ -124,7 +150,13 @@ mod tests {
 
     #[test]
     fn tokens_survive_the_kernel() {
-        let tokens = [Token::Signal, Token::Monitor, Token::MeshV4(7), Token::MeshV6(u32::MAX), Token::Changes(9)];
+        let tokens = [
+            Token::Signal,
+            Token::Monitor,
+            Token::MeshV4(7),
+            Token::MeshV6(u32::MAX),
+            Token::Changes(9),
+        ];
         for token in tokens {
             assert_eq!(Token::decode(token.encode()), Some(token));
         }

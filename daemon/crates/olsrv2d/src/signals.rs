@@ -24,8 +24,16 @@ impl Signals {
     pub fn catch() -> io::Result<Self> {
         let (wake, waker) = UnixStream::pair()?;
         wake.set_nonblocking(true)?;
-        let signals = Self { wake, end: Arc::default(), reload: Arc::default() };
-        for (signal, mark) in [(SIGTERM, &signals.end), (SIGINT, &signals.end), (SIGHUP, &signals.reload)] {
+        let signals = Self {
+            wake,
+            end: Arc::default(),
+            reload: Arc::default(),
+        };
+        for (signal, mark) in [
+            (SIGTERM, &signals.end),
+            (SIGINT, &signals.end),
+            (SIGHUP, &signals.reload),
+        ] {
             // In this order: whoever is woken finds the mark set.
             flag::register(signal, Arc::clone(mark))?;
             pipe::register(signal, waker.try_clone()?)?;

@@ -9,7 +9,9 @@ use std::os::unix::fs::{chown, DirBuilderExt, FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-use olsrv2::{AttachedView, Counters, EdgeView, LinkView, NeighbourView, NodeView, Prefix, RouteView, Time};
+use olsrv2::{
+    AttachedView, Counters, EdgeView, LinkView, NeighbourView, NodeView, Prefix, RouteView, Time,
+};
 use serde_json::{json, Map, Value};
 
 use super::session::{Session, Standing};
@@ -83,13 +85,23 @@ impl Changes {
     /// The path cannot be made, another process listens there, or the group is unknown.
     pub fn listen(path: &Path, group: Option<&str>, reactor: &Reactor) -> io::Result<Self> {
         let directory = path.parent().unwrap_or(Path::new("/"));
-        fs::DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(directory)?;
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(DIRECTORY_MODE)
+            .create(directory)?;
         remove_stale(path)?;
         let listener = bind_private(path)?;
         admit(path, group)?;
         listener.set_nonblocking(true)?;
         reactor.add(&listener, Token::ChangesListener)?;
-        Ok(Self { listener, path: path.into(), readers: BTreeMap::new(), next: 0, sequence: 0, dropped: 0 })
+        Ok(Self {
+            listener,
+            path: path.into(),
+            readers: BTreeMap::new(),
+            next: 0,
+            sequence: 0,
+            dropped: 0,
+        })
     }
 
     /// Where it listens.
@@ -106,12 +118,20 @@ impl Changes {
     ///
     /// # Errors
     /// The reader went meanwhile, or there are too many.
-    pub fn accept(&mut self, reactor: &Reactor, state: &State, counted: DaemonCounters) -> io::Result<()> {
+    pub fn accept(
+        &mut self,
+        reactor: &Reactor,
+        state: &State,
+        counted: DaemonCounters,
+    ) -> io::Result<()> {
         let (stream, _) = self.listener.accept()?;
         stream.set_nonblocking(true)?;
         if self.readers.len() >= READERS_MAX {
             self.dropped += 1;
-            return Err(io::Error::new(io::ErrorKind::QuotaExceeded, format!("more than {READERS_MAX} readers")));
+            return Err(io::Error::new(
+                io::ErrorKind::QuotaExceeded,
+                format!("more than {READERS_MAX} readers"),
+            ));
         }
         self.next = self.next.wrapping_add(1);
         reactor.add(&stream, Token::Changes(self.next))?;
@@ -119,7 +139,14 @@ impl Changes {
         session.push(&line(&hello(state)));
         session.push(&line(&self.snapshot(state, counted)));
         let allowed = session.backlog() + BACKLOG_MAX;
-        self.readers.insert(self.next, Reader { session, allowed, waits: false });
+        self.readers.insert(
+            self.next,
+            Reader {
+                session,
+                allowed,
+                waits: false,
+            },
+        );
         self.flush(reactor, self.next);
         Ok(())
     }
@@ -138,7 +165,14 @@ impl Changes {
     }
 
     /// Tells all readers of a change decided at `now`.
-    pub fn tell(&mut self, reactor: &Reactor, now: Time, object: &Object, is_set: bool, names: &Names) {
+    pub fn tell(
+        &mut self,
+        reactor: &Reactor,
+        now: Time,
+        object: &Object,
+        is_set: bool,
+        names: &Names,
+    ) {
         self.sequence += 1;
         let (kind, fields) = describe(object, names);
         let mut change = Map::new();
@@ -179,7 +213,10 @@ impl Changes {
         let standing = reader.session.flush();
         let waits = standing == Standing::Writing;
         let slow = reader.session.backlog() > reader.allowed;
-        let told = waits == reader.waits || reactor.want_write(&reader.session, Token::Changes(number), waits).is_ok();
+        let told = waits == reader.waits
+            || reactor
+                .want_write(&reader.session, Token::Changes(number), waits)
+                .is_ok();
         reader.waits = waits;
         if slow {
             self.dropped += 1;
@@ -192,7 +229,9 @@ impl Changes {
 
     fn snapshot(&self, state: &State, counted: DaemonCounters) -> Value {
         let names = &state.names;
-        let route = |route: &RouteView| Object::Route(route, state.installed.contains(&route.destination)).fields(names);
+        let route = |route: &RouteView| {
+            Object::Route(route, state.installed.contains(&route.destination)).fields(names)
+        };
         json!({
             "type": "snapshot",
             "seq": self.sequence,
@@ -264,8 +303,14 @@ fn describe(object: &Object, names: &Names) -> (&'static str, Map<String, Value>
         Object::NoRoute(destination) => ("route", json!({"destination": destination.to_string()})),
         Object::Neighbour(view) => ("neighbour", neighbour(view)),
         Object::Link(view) => ("link", link(view, names)),
-        Object::Node(view) => ("node", json!({"originator": view.originator, "ansn": view.ansn})),
-        Object::Edge(view) => ("edge", json!({"from": view.from, "to": view.to, "metric": view.metric.get()})),
+        Object::Node(view) => (
+            "node",
+            json!({"originator": view.originator, "ansn": view.ansn}),
+        ),
+        Object::Edge(view) => (
+            "edge",
+            json!({"from": view.from, "to": view.to, "metric": view.metric.get()}),
+        ),
         Object::Attached(view) => ("attached", attached(view)),
     };
     match value {
@@ -332,12 +377,14 @@ fn micros(time: Time) -> Value {
 /// Removes the socket of a dead predecessor; a living one is left alone.
 fn remove_stale(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path) {
-        Ok(metadata) if !metadata.file_type().is_socket() => {
-            Err(io::Error::new(io::ErrorKind::AlreadyExists, "something other than a socket is there"))
-        }
-        Ok(_) if UnixStream::connect(path).is_ok() => {
-            Err(io::Error::new(io::ErrorKind::AddrInUse, "another process listens there"))
-        }
+        Ok(metadata) if !metadata.file_type().is_socket() => Err(io::Error::new(
+            io::ErrorKind::AlreadyExists,
+            "something other than a socket is there",
+        )),
+        Ok(_) if UnixStream::connect(path).is_ok() => Err(io::Error::new(
+            io::ErrorKind::AddrInUse,
+            "another process listens there",
+        )),
         Ok(_) => fs::remove_file(path),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error),
@@ -367,9 +414,16 @@ fn group_id(group: &str) -> io::Result<u32> {
     let groups = fs::read_to_string("/etc/group")?;
     let number = groups.lines().find_map(|line| {
         let mut fields = line.split(':');
-        (fields.next() == Some(group)).then(|| fields.nth(1).and_then(|number| number.parse().ok())).flatten()
+        (fields.next() == Some(group))
+            .then(|| fields.nth(1).and_then(|number| number.parse().ok()))
+            .flatten()
     });
-    number.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("no group {group:?} in /etc/group")))
+    number.ok_or_else(|| {
+        io::Error::new(
+            io::ErrorKind::NotFound,
+            format!("no group {group:?} in /etc/group"),
+        )
+    })
 }
 
 #[cfg(test)]
@@ -382,7 +436,10 @@ mod tests {
         let path = directory.join("run/changes.sock");
         let reactor = Reactor::new().unwrap();
         let first = Changes::listen(&path, None, &reactor).unwrap();
-        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, SOCKET_MODE);
+        assert_eq!(
+            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+            SOCKET_MODE
+        );
         let refused = Changes::listen(&path, None, &reactor).err().unwrap();
         assert_eq!(refused.kind(), io::ErrorKind::AddrInUse);
         drop(first);

@@ -18,7 +18,9 @@ pub fn netjsoninfo<'a>(state: &State, subjects: &[&'a str]) -> Result<Value, &'a
             "route" => route_document,
             unknown => return Err(unknown),
         };
-        let families = Family::ALL.into_iter().filter_map(|family| state.originator(family).map(|own| (family, own)));
+        let families = Family::ALL
+            .into_iter()
+            .filter_map(|family| state.originator(family).map(|own| (family, own)));
         collection.extend(families.map(|(family, own)| document(state, family, own)));
     }
     Ok(json!({"type": "NetworkCollection", "collection": collection}))
@@ -30,7 +32,10 @@ fn head(kind: &str, family: Family, own: IpAddr) -> Map<String, Value> {
         ("type", kind.to_owned()),
         ("protocol", "olsrv2".to_owned()),
         ("version", env!("CARGO_PKG_VERSION").to_owned()),
-        ("revision", concat!("olsrv2d-", env!("CARGO_PKG_VERSION")).to_owned()),
+        (
+            "revision",
+            concat!("olsrv2d-", env!("CARGO_PKG_VERSION")).to_owned(),
+        ),
         ("router_id", node_id(own)),
         ("metric", METRIC_NAME.to_owned()),
         ("topology_id", topology_id(family).to_owned()),
@@ -42,9 +47,15 @@ fn head(kind: &str, family: Family, own: IpAddr) -> Map<String, Value> {
 
 fn route_document(state: &State, family: Family, own: IpAddr) -> Value {
     let mut document = head("NetworkRoutes", family, own);
-    let routes = state.routes.iter().filter(|route| Family::of(route.destination.addr) == family);
+    let routes = state
+        .routes
+        .iter()
+        .filter(|route| Family::of(route.destination.addr) == family);
     document.insert("properties".into(), json!({"router_addr": own}));
-    document.insert("routes".into(), routes.map(|route| route_entry(state, route)).collect());
+    document.insert(
+        "routes".into(),
+        routes.map(|route| route_entry(state, route)).collect(),
+    );
     document.into()
 }
 
@@ -87,19 +98,37 @@ fn graph_properties(state: &State, own: IpAddr) -> Value {
 }
 
 fn nodes(state: &State, family: Family, own: IpAddr) -> Value {
-    let mut remote: BTreeSet<IpAddr> = symmetric(state, family).filter_map(|known| known.originator).collect();
+    let mut remote: BTreeSet<IpAddr> = symmetric(state, family)
+        .filter_map(|known| known.originator)
+        .collect();
     remote.extend(edges(state, family).flat_map(|edge| [edge.from, edge.to]));
     remote.remove(&own);
     let local = node_entry(state, node_id(own), own.to_string(), own, "local");
-    let routers = remote.into_iter().map(|node| node_entry(state, node_id(node), node.to_string(), node, "node"));
+    let routers = remote
+        .into_iter()
+        .map(|node| node_entry(state, node_id(node), node.to_string(), node, "node"));
     let lans = own_prefixes(state, family).map(|prefix| attached_entry(state, own, prefix, "lan"));
-    let networks = state.attached.iter().filter(|network| Family::of(network.prefix.addr) == family);
-    let networks = networks.map(|network| attached_entry(state, network.originator, network.prefix, "attached"));
-    std::iter::once(local).chain(routers).chain(lans).chain(networks).collect()
+    let networks = state
+        .attached
+        .iter()
+        .filter(|network| Family::of(network.prefix.addr) == family);
+    let networks = networks
+        .map(|network| attached_entry(state, network.originator, network.prefix, "attached"));
+    std::iter::once(local)
+        .chain(routers)
+        .chain(lans)
+        .chain(networks)
+        .collect()
 }
 
 fn attached_entry(state: &State, owner: IpAddr, prefix: Prefix, kind: &str) -> Value {
-    node_entry(state, prefix_id(owner, prefix), prefix.to_string(), owner, kind)
+    node_entry(
+        state,
+        prefix_id(owner, prefix),
+        prefix.to_string(),
+        owner,
+        kind,
+    )
 }
 
 fn node_entry(state: &State, id: String, label: String, router: IpAddr, kind: &str) -> Value {
@@ -117,24 +146,51 @@ fn node_entry(state: &State, id: String, label: String, router: IpAddr, kind: &s
 fn links(state: &State, family: Family, own: IpAddr) -> Value {
     let local = symmetric(state, family).filter_map(|neighbour| local_link(state, own, neighbour));
     let remote = edges(state, family).map(|edge| remote_link(state, own, edge));
-    let lans = state.config.attached.iter().filter(|network| Family::of(network.prefix.addr) == family);
-    let lans = lans.map(|network| network_link(own, network.prefix, network.metric.get(), network.distance, "lan"));
-    let networks = state.attached.iter().filter(|network| Family::of(network.prefix.addr) == family);
+    let lans = state
+        .config
+        .attached
+        .iter()
+        .filter(|network| Family::of(network.prefix.addr) == family);
+    let lans = lans.map(|network| {
+        network_link(
+            own,
+            network.prefix,
+            network.metric.get(),
+            network.distance,
+            "lan",
+        )
+    });
+    let networks = state
+        .attached
+        .iter()
+        .filter(|network| Family::of(network.prefix.addr) == family);
     let networks = networks.map(|network| {
-        network_link(network.originator, network.prefix, network.metric.get(), network.distance, "attached")
+        network_link(
+            network.originator,
+            network.prefix,
+            network.metric.get(),
+            network.distance,
+            "attached",
+        )
     });
     local.chain(remote).chain(lans).chain(networks).collect()
 }
 
 fn local_link(state: &State, own: IpAddr, neighbour: &NeighbourView) -> Option<Value> {
     let target = neighbour.originator?;
-    let tree = state.routes.iter().any(|route| route.next_originator == target && route.originator == target);
+    let tree = state
+        .routes
+        .iter()
+        .any(|route| route.next_originator == target && route.originator == target);
     let own_links: Vec<Value> = state
         .links
         .iter()
         .filter(|link| neighbour.addresses.contains(&link.address))
         .map(|link| {
-            let interface = state.interfaces.iter().find(|interface| interface.index == link.interface.0);
+            let interface = state
+                .interfaces
+                .iter()
+                .find(|interface| interface.index == link.interface.0);
             let source = interface.and_then(|interface| match Family::of(link.address) {
                 Family::V4 => interface.source_v4,
                 Family::V6 => interface.source_v6,
@@ -151,17 +207,28 @@ fn local_link(state: &State, own: IpAddr, neighbour: &NeighbourView) -> Option<V
             })
         })
         .collect();
-    let (out_cost, in_cost) = (raw_metric(neighbour.metric_out), raw_metric(neighbour.metric_in));
+    let (out_cost, in_cost) = (
+        raw_metric(neighbour.metric_out),
+        raw_metric(neighbour.metric_in),
+    );
     let mut link = edge_entry(own, target, out_cost, in_cost, tree, "local");
     link["properties"]["links"] = own_links.into();
     Some(link)
 }
 
 fn remote_link(state: &State, own: IpAddr, edge: &EdgeView) -> Value {
-    let reverse = state.edges.iter().find(|other| (other.from, other.to) == (edge.to, edge.from));
-    let back = reverse.map_or_else(|| neighbour_metric(state, own, edge), |other| other.metric.get());
+    let reverse = state
+        .edges
+        .iter()
+        .find(|other| (other.from, other.to) == (edge.to, edge.from));
+    let back = reverse.map_or_else(
+        || neighbour_metric(state, own, edge),
+        |other| other.metric.get(),
+    );
     let on_path = |route: &&RouteView| {
-        route.destination == Prefix::host(edge.to) && route.last_originator == edge.from && route.hops > 1
+        route.destination == Prefix::host(edge.to)
+            && route.last_originator == edge.from
+            && route.hops > 1
     };
     let tree = state.routes.iter().any(|route| on_path(&route));
     edge_entry(edge.from, edge.to, edge.metric.get(), back, tree, "node")
@@ -169,8 +236,13 @@ fn remote_link(state: &State, own: IpAddr, edge: &EdgeView) -> Value {
 
 /// The metric of the way back over an edge that ends here, or else that of the edge itself.
 fn neighbour_metric(state: &State, own: IpAddr, edge: &EdgeView) -> u32 {
-    let neighbour = state.neighbours.iter().find(|known| edge.to == own && known.originator == Some(edge.from));
-    neighbour.and_then(|known| known.metric_out).map_or(edge.metric.get(), olsrv2::Metric::get)
+    let neighbour = state
+        .neighbours
+        .iter()
+        .find(|known| edge.to == own && known.originator == Some(edge.from));
+    neighbour
+        .and_then(|known| known.metric_out)
+        .map_or(edge.metric.get(), olsrv2::Metric::get)
 }
 
 fn edge_entry(from: IpAddr, to: IpAddr, cost: u32, back: u32, tree: bool, kind: &str) -> Value {
@@ -207,11 +279,17 @@ fn network_link(owner: IpAddr, prefix: Prefix, cost: u32, distance: u8, kind: &s
 }
 
 fn symmetric(state: &State, family: Family) -> impl Iterator<Item = &NeighbourView> {
-    state.neighbours.iter().filter(move |known| known.symmetric && known.family == family)
+    state
+        .neighbours
+        .iter()
+        .filter(move |known| known.symmetric && known.family == family)
 }
 
 fn edges(state: &State, family: Family) -> impl Iterator<Item = &EdgeView> {
-    state.edges.iter().filter(move |edge| edge.to_originator && Family::of(edge.from) == family)
+    state
+        .edges
+        .iter()
+        .filter(move |edge| edge.to_originator && Family::of(edge.from) == family)
 }
 
 fn own_prefixes(state: &State, family: Family) -> impl Iterator<Item = Prefix> + '_ {

@@ -24,18 +24,21 @@ type Row = Vec<(&'static str, Value)>;
 impl Table {
     /// As JSON, in olsrd2's layout.
     pub fn to_json(&self) -> String {
-        let rows: Vec<String> = self.rows.iter().map(|row| json_row(row)).collect();
+        let rows: Vec<String> = self.rows.iter().map(json_row).collect();
         format!("{{\"{}\": [{}]}}", self.name, rows.join(","))
     }
 
     /// As text: a line for each row, tabs between its values.
     pub fn to_text(&self) -> String {
-        self.rows.iter().map(|row| text_row(row)).collect()
+        self.rows.iter().map(text_row).collect()
     }
 }
 
 fn json_row(row: &Row) -> String {
-    let fields: Vec<String> = row.iter().map(|(key, value)| format!("\"{key}\":{value}")).collect();
+    let fields: Vec<String> = row
+        .iter()
+        .map(|(key, value)| format!("\"{key}\":{value}"))
+        .collect();
     format!("{{\n{}}}", fields.join(",\n"))
 }
 
@@ -71,7 +74,14 @@ pub fn olsrv2info(state: &State, subject: &str) -> Option<Table> {
 pub fn nhdpinfo(state: &State, subject: &str) -> Option<Table> {
     let (name, rows) = match subject {
         "interface" => ("interface", interfaces(state)),
-        "link" => ("link", state.links.iter().map(|link| link_row(state, link)).collect()),
+        "link" => (
+            "link",
+            state
+                .links
+                .iter()
+                .map(|link| link_row(state, link))
+                .collect(),
+        ),
         "link_twohop" => ("link_twohop", two_hops(state)),
         "neighbor" => ("neighbor", neighbours(state)),
         _ => return None,
@@ -80,7 +90,11 @@ pub fn nhdpinfo(state: &State, subject: &str) -> Option<Table> {
 }
 
 fn originators(state: &State) -> Vec<Row> {
-    state.originators.iter().map(|(address, _)| vec![("originator", json!(address))]).collect()
+    state
+        .originators
+        .iter()
+        .map(|(address, _)| vec![("originator", json!(address))])
+        .collect()
 }
 
 fn local(state: &State) -> Vec<Row> {
@@ -95,31 +109,44 @@ fn local(state: &State) -> Vec<Row> {
 }
 
 fn nodes(state: &State) -> Vec<Row> {
-    let mut rows: Vec<(IpAddr, u16, Duration, bool)> =
-        state.nodes.iter().map(|node| (node.originator, node.ansn, state.left(node.expires), false)).collect();
+    let mut rows: Vec<(IpAddr, u16, Duration, bool)> = state
+        .nodes
+        .iter()
+        .map(|node| (node.originator, node.ansn, state.left(node.expires), false))
+        .collect();
     for edge in state.edges.iter().filter(|edge| edge.to_originator) {
         if rows.iter().all(|(originator, ..)| *originator != edge.to) {
             rows.push((edge.to, 0, state.left(edge.expires), true));
         }
     }
     rows.sort_by_key(|(originator, ..)| *originator);
-    rows.into_iter().map(|(originator, ansn, validity, is_virtual)| {
-        let symmetric = |known: &&olsrv2::NeighbourView| known.originator == Some(originator) && known.symmetric;
-        vec![
-            ("node", json!(originator)),
-            ("node_ansn", json!(ansn)),
-            ("node_vtime", seconds(validity)),
-            ("node_virtual", text_bool(is_virtual)),
-            ("node_neighbor", text_bool(state.neighbours.iter().any(|known| symmetric(&known)))),
-        ]
-    })
-    .collect()
+    rows.into_iter()
+        .map(|(originator, ansn, validity, is_virtual)| {
+            let symmetric = |known: &&olsrv2::NeighbourView| {
+                known.originator == Some(originator) && known.symmetric
+            };
+            vec![
+                ("node", json!(originator)),
+                ("node_ansn", json!(ansn)),
+                ("node_vtime", seconds(validity)),
+                ("node_virtual", text_bool(is_virtual)),
+                (
+                    "node_neighbor",
+                    text_bool(state.neighbours.iter().any(|known| symmetric(&known))),
+                ),
+            ]
+        })
+        .collect()
 }
 
 fn edges(state: &State) -> Vec<Row> {
     let rows = state.edges.iter().filter(|edge| edge.to_originator);
     rows.map(|edge| {
-        let mut row = vec![("node", json!(edge.from)), ("edge", json!(edge.to)), ("edge_ansn", json!(edge.ansn))];
+        let mut row = vec![
+            ("node", json!(edge.from)),
+            ("edge", json!(edge.to)),
+            ("edge_ansn", json!(edge.ansn)),
+        ];
         row.extend(domain("0".into()));
         row.extend(metric_out(Some(edge.metric)));
         row
@@ -128,35 +155,48 @@ fn edges(state: &State) -> Vec<Row> {
 }
 
 fn attached(state: &State) -> Vec<Row> {
-    state.attached.iter().map(|network| {
-        let mut row = vec![
-            ("node", json!(network.originator)),
-            ("attached_net", json!(network.prefix.to_string())),
-            ("attached_net_src", json!(any_source(network.prefix))),
-            ("attached_net_ansn", json!(network.ansn)),
-        ];
-        row.extend(domain("0".into()));
-        row.extend(metric_out(Some(network.metric)));
-        row.push(("domain_distance", json!(network.distance)));
-        row
-    })
-    .collect()
+    state
+        .attached
+        .iter()
+        .map(|network| {
+            let mut row = vec![
+                ("node", json!(network.originator)),
+                ("attached_net", json!(network.prefix.to_string())),
+                ("attached_net_src", json!(any_source(network.prefix))),
+                ("attached_net_ansn", json!(network.ansn)),
+            ];
+            row.extend(domain("0".into()));
+            row.extend(metric_out(Some(network.metric)));
+            row.push(("domain_distance", json!(network.distance)));
+            row
+        })
+        .collect()
 }
 
 fn lans(state: &State) -> Vec<Row> {
-    state.config.attached.iter().map(|network| {
-        let mut row =
-            vec![("lan", json!(network.prefix.to_string())), ("lan_src", json!(any_source(network.prefix)))];
-        row.extend(domain("0".into()));
-        row.extend(metric_out(Some(network.metric)));
-        row.push(("domain_distance", json!(network.distance)));
-        row
-    })
-    .collect()
+    state
+        .config
+        .attached
+        .iter()
+        .map(|network| {
+            let mut row = vec![
+                ("lan", json!(network.prefix.to_string())),
+                ("lan_src", json!(any_source(network.prefix))),
+            ];
+            row.extend(domain("0".into()));
+            row.extend(metric_out(Some(network.metric)));
+            row.push(("domain_distance", json!(network.distance)));
+            row
+        })
+        .collect()
 }
 
 fn routes(state: &State) -> Vec<Row> {
-    state.routes.iter().map(|route| route_row(state, route)).collect()
+    state
+        .routes
+        .iter()
+        .map(|route| route_row(state, route))
+        .collect()
 }
 
 fn route_row(state: &State, route: &RouteView) -> Row {
@@ -181,38 +221,54 @@ fn route_row(state: &State, route: &RouteView) -> Row {
 }
 
 fn interfaces(state: &State) -> Vec<Row> {
-    state.interfaces.iter().map(|interface| {
-        let floods = |family| {
-            state.links.iter().any(|link| {
-                link.interface.0 == interface.index && link.is_flooding_selector && Family::of(link.address) == family
-            })
-        };
-        vec![
-            ("if", json!(interface.name)),
-            ("if_bindto_v4", or_dash(interface.source_v4)),
-            ("if_bindto_v6", or_dash(interface.source_v6)),
-            ("if_mac", json!(mac(interface.mac))),
-            ("if_flooding_v4", text_bool(floods(Family::V4))),
-            ("if_flooding_v6", text_bool(floods(Family::V6))),
-            // Each family floods for itself.
-            ("if_dualstack_mode", json!("-")),
-        ]
-    })
-    .collect()
+    state
+        .interfaces
+        .iter()
+        .map(|interface| {
+            let floods = |family| {
+                state.links.iter().any(|link| {
+                    link.interface.0 == interface.index
+                        && link.is_flooding_selector
+                        && Family::of(link.address) == family
+                })
+            };
+            vec![
+                ("if", json!(interface.name)),
+                ("if_bindto_v4", or_dash(interface.source_v4)),
+                ("if_bindto_v6", or_dash(interface.source_v6)),
+                ("if_mac", json!(mac(interface.mac))),
+                ("if_flooding_v4", text_bool(floods(Family::V4))),
+                ("if_flooding_v6", text_bool(floods(Family::V6))),
+                // Each family floods for itself.
+                ("if_dualstack_mode", json!("-")),
+            ]
+        })
+        .collect()
 }
 
 fn link_row(state: &State, link: &LinkView) -> Row {
-    let other_originator = link.originator.and_then(|originator| state.dualstack(originator));
+    let other_originator = link
+        .originator
+        .and_then(|originator| state.dualstack(originator));
     let mut row = vec![
         ("if", json!(state.name(link.interface))),
         ("link_bindto", json!(link.address)),
-        ("link_vtime_value", json!(link.hello_validity.as_secs_f64().to_string())),
-        ("link_itime_value", json!(link.hello_interval.as_secs_f64().to_string())),
+        (
+            "link_vtime_value",
+            json!(link.hello_validity.as_secs_f64().to_string()),
+        ),
+        (
+            "link_itime_value",
+            json!(link.hello_interval.as_secs_f64().to_string()),
+        ),
         ("link_symtime", seconds(state.left(link.symmetric_until))),
         ("link_heardtime", seconds(state.left(link.heard_until))),
         ("link_vtime", seconds(state.left(link.expires))),
         ("link_status", json!(link.status.to_string())),
-        ("link_dualstack", or_dash(state.other_family(link).map(|other| other.address))),
+        (
+            "link_dualstack",
+            or_dash(state.other_family(link).map(|other| other.address)),
+        ),
         ("link_mac", json!(mac(link.mac))),
         ("link_flood_local", text_bool(link.is_flooding_selector)),
         ("link_flood_remote", text_bool(link.is_flooding_mpr)),
@@ -228,41 +284,50 @@ fn link_row(state: &State, link: &LinkView) -> Row {
 }
 
 fn two_hops(state: &State) -> Vec<Row> {
-    state.two_hops.iter().map(|two_hop| {
-        let mut row = vec![
-            ("if", json!(state.name(two_hop.interface))),
-            ("link_bindto", json!(two_hop.link_address)),
-            ("neighbor_originator", or_dash(two_hop.neighbour_originator)),
-            ("twohop_address", json!(two_hop.address)),
-            ("twohop_same_interface", text_bool(false)),
-            ("twohop_vtime", seconds(state.left(two_hop.expires))),
-            ("domain_metric", json!(METRIC_NAME)),
-        ];
-        row.extend(metric_in(two_hop.metric_in));
-        row.extend(metric_out(two_hop.metric_out));
-        row
-    })
-    .collect()
+    state
+        .two_hops
+        .iter()
+        .map(|two_hop| {
+            let mut row = vec![
+                ("if", json!(state.name(two_hop.interface))),
+                ("link_bindto", json!(two_hop.link_address)),
+                ("neighbor_originator", or_dash(two_hop.neighbour_originator)),
+                ("twohop_address", json!(two_hop.address)),
+                ("twohop_same_interface", text_bool(false)),
+                ("twohop_vtime", seconds(state.left(two_hop.expires))),
+                ("domain_metric", json!(METRIC_NAME)),
+            ];
+            row.extend(metric_in(two_hop.metric_in));
+            row.extend(metric_out(two_hop.metric_out));
+            row
+        })
+        .collect()
 }
 
 fn neighbours(state: &State) -> Vec<Row> {
-    state.neighbours.iter().map(|neighbour| {
-        let mut row = vec![
-            ("neighbor_originator", or_dash(neighbour.originator)),
-            ("neighbor_dualstack", or_dash(neighbour.other_originator)),
-            ("neighbor_symmetric", text_bool(neighbour.symmetric)),
-            ("neighbor_linkcount", json!(neighbour.links)),
-        ];
-        row.extend(domain(json!(0)));
-        row.extend(metric_in(neighbour.metric_in));
-        row.extend(metric_out(neighbour.metric_out));
-        row.push(("domain_mpr", json!(MPR_NAME)));
-        row.push(("domain_mpr_local", text_bool(neighbour.is_routing_selector)));
-        row.push(("domain_mpr_remote", text_bool(neighbour.is_routing_mpr)));
-        row.push(("domain_mpr_willingness", json!(neighbour.routing_willingness)));
-        row
-    })
-    .collect()
+    state
+        .neighbours
+        .iter()
+        .map(|neighbour| {
+            let mut row = vec![
+                ("neighbor_originator", or_dash(neighbour.originator)),
+                ("neighbor_dualstack", or_dash(neighbour.other_originator)),
+                ("neighbor_symmetric", text_bool(neighbour.symmetric)),
+                ("neighbor_linkcount", json!(neighbour.links)),
+            ];
+            row.extend(domain(json!(0)));
+            row.extend(metric_in(neighbour.metric_in));
+            row.extend(metric_out(neighbour.metric_out));
+            row.push(("domain_mpr", json!(MPR_NAME)));
+            row.push(("domain_mpr_local", text_bool(neighbour.is_routing_selector)));
+            row.push(("domain_mpr_remote", text_bool(neighbour.is_routing_mpr)));
+            row.push((
+                "domain_mpr_willingness",
+                json!(neighbour.routing_willingness),
+            ));
+            row
+        })
+        .collect()
 }
 
 fn domain(number: Value) -> Row {
@@ -271,12 +336,18 @@ fn domain(number: Value) -> Row {
 
 fn metric_in(metric: Option<Metric>) -> Row {
     let raw = raw_metric(metric);
-    vec![("domain_metric_in", json!(raw.to_string())), ("domain_metric_in_raw", json!(raw))]
+    vec![
+        ("domain_metric_in", json!(raw.to_string())),
+        ("domain_metric_in_raw", json!(raw)),
+    ]
 }
 
 fn metric_out(metric: Option<Metric>) -> Row {
     let raw = raw_metric(metric);
-    vec![("domain_metric_out", json!(raw.to_string())), ("domain_metric_out_raw", json!(raw))]
+    vec![
+        ("domain_metric_out", json!(raw.to_string())),
+        ("domain_metric_out_raw", json!(raw)),
+    ]
 }
 
 /// An unknown metric (RFC 7181, section 8.1: UNKNOWN_METRIC) is shown as olsrd2's infinite one.

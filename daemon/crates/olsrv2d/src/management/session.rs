@@ -30,7 +30,13 @@ pub enum Standing {
 impl<S: Read + Write> Session<S> {
     /// Wraps a non-blocking stream.
     pub fn new(stream: S) -> Self {
-        Self { stream, inbox: Vec::new(), outbox: Vec::new(), sent: 0, closing: false }
+        Self {
+            stream,
+            inbox: Vec::new(),
+            outbox: Vec::new(),
+            sent: 0,
+            closing: false,
+        }
     }
 
     /// Reads what has come, in bounds; false at the end of the stream.

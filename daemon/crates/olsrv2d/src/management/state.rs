@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use olsrv2::{
-    AttachedView, Counters, EdgeView, Family, InterfaceId, LinkView, NeighbourView, NodeView, Prefix, Router,
-    RouteView, Time, TwoHopView,
+    AttachedView, Counters, EdgeView, Family, InterfaceId, LinkView, NeighbourView, NodeView,
+    Prefix, RouteView, Router, Time, TwoHopView,
 };
 
 use crate::config::Config;
@@ -71,12 +71,19 @@ impl State {
         names: &BTreeMap<u32, String>,
     ) -> Self {
         let routes = router.routes();
-        let installed = routes.iter().map(|route| route.destination).filter(|key| fib.is_installed(key)).collect();
+        let installed = routes
+            .iter()
+            .map(|route| route.destination)
+            .filter(|key| fib.is_installed(key))
+            .collect();
         let originators = router.originators();
         Self {
             now,
             config: config.clone(),
-            originators: originators.iter().map(|key| (*key, router.ansn(*key).unwrap_or(0))).collect(),
+            originators: originators
+                .iter()
+                .map(|key| (*key, router.ansn(*key).unwrap_or(0)))
+                .collect(),
             interfaces,
             names: names.clone(),
             links: router.links(now),
@@ -98,29 +105,36 @@ impl State {
 
     /// This router's originator of a family.
     pub fn originator(&self, family: Family) -> Option<IpAddr> {
-        self.originators.iter().map(|(address, _)| *address).find(|address| Family::of(*address) == family)
+        self.originators
+            .iter()
+            .map(|(address, _)| *address)
+            .find(|address| Family::of(*address) == family)
     }
 
     /// The other originator of the router that has `originator`, where it is known.
     pub fn dualstack(&self, originator: IpAddr) -> Option<IpAddr> {
         if let Some(own) = self.originator(Family::of(originator)) {
             if own == originator {
-                return self.originators.iter().map(|(address, _)| *address).find(|address| *address != own);
+                return self
+                    .originators
+                    .iter()
+                    .map(|(address, _)| *address)
+                    .find(|address| *address != own);
             }
         }
-        let neighbour = self.neighbours.iter().find(|neighbour| neighbour.originator == Some(originator))?;
+        let neighbour = self
+            .neighbours
+            .iter()
+            .find(|neighbour| neighbour.originator == Some(originator))?;
         neighbour.other_originator
-    }
-
-    /// The neighbour tuple to which a link belongs.
-    pub fn neighbour(&self, link: &LinkView) -> Option<&NeighbourView> {
-        self.neighbours.iter().find(|neighbour| neighbour.addresses.contains(&link.address))
     }
 
     /// The link of the other family to the same router over the same interface.
     pub fn other_family(&self, link: &LinkView) -> Option<&LinkView> {
         let other = self.dualstack(link.originator?)?;
-        self.links.iter().find(|known| known.interface == link.interface && known.originator == Some(other))
+        self.links
+            .iter()
+            .find(|known| known.interface == link.interface && known.originator == Some(other))
     }
 
     /// The time that is left until `end`; zero when it has passed.
@@ -131,5 +145,8 @@ impl State {
 
 /// The name of an interface; after it has gone, the last one it had.
 pub fn name(names: &BTreeMap<u32, String>, interface: InterfaceId) -> String {
-    names.get(&interface.0).cloned().unwrap_or_else(|| format!("if{interface}"))
+    names
+        .get(&interface.0)
+        .cloned()
+        .unwrap_or_else(|| format!("if{interface}"))
 }

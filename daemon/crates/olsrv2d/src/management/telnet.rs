@@ -49,7 +49,12 @@ impl Telnet {
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
         reactor.add(&listener, Token::TelnetListener)?;
-        Ok(Self { listener, sessions: BTreeMap::new(), served: 0, next: 0 })
+        Ok(Self {
+            listener,
+            sessions: BTreeMap::new(),
+            served: 0,
+            next: 0,
+        })
     }
 
     /// Takes one waiting connection.
@@ -65,7 +70,13 @@ impl Telnet {
         self.next = self.next.wrapping_add(1);
         reactor.add(&stream, Token::Telnet(self.next))?;
         self.served += 1;
-        self.sessions.insert(self.next, Used { session: Session::new(stream), last: self.served });
+        self.sessions.insert(
+            self.next,
+            Used {
+                session: Session::new(stream),
+                last: self.served,
+            },
+        );
         Ok(())
     }
 
@@ -78,13 +89,21 @@ impl Telnet {
         used.last = self.served;
         let standing = serve(&mut used.session, state);
         let waits = standing == Standing::Writing;
-        if standing == Standing::Ended || reactor.want_write(&used.session, Token::Telnet(number), waits).is_err() {
+        if standing == Standing::Ended
+            || reactor
+                .want_write(&used.session, Token::Telnet(number), waits)
+                .is_err()
+        {
             self.sessions.remove(&number);
         }
     }
 
     fn end_longest_silent(&mut self) {
-        let silent = self.sessions.iter().min_by_key(|(_, used)| used.last).map(|(number, _)| *number);
+        let silent = self
+            .sessions
+            .iter()
+            .min_by_key(|(_, used)| used.last)
+            .map(|(number, _)| *number);
         if let Some(number) = silent {
             self.sessions.remove(&number);
         }
@@ -98,7 +117,10 @@ fn serve(session: &mut Session<TcpStream>, state: impl FnOnce() -> State) -> Sta
     } else if let Some(line) = session.next_line() {
         let state = state();
         answer_line(session, &line, &state);
-        while let Some(line) = (!session.is_closing()).then(|| session.next_line()).flatten() {
+        while let Some(line) = (!session.is_closing())
+            .then(|| session.next_line())
+            .flatten()
+        {
             answer_line(session, &line, &state);
         }
     }
@@ -145,16 +167,20 @@ fn answer(command: &str, state: &State) -> Answer {
         ["version"] => concat!("olsrv2d ", env!("CARGO_PKG_VERSION"), "\n").into(),
         ["netjsoninfo", subjects @ ..] => match netjsoninfo(state, subjects) {
             Ok(document) => document.to_string(),
-            Err(unknown) => format!("Error, unknown subject '{unknown}' of netjsoninfo: graph, route\n"),
+            Err(unknown) => {
+                format!("Error, unknown subject '{unknown}' of netjsoninfo: graph, route\n")
+            }
         },
         ["olsrv2info", words @ ..] => tables(
             words,
             |subject| olsrv2info(state, subject),
             "originator, old_originator, local, node, edge, attached_network, lan, route",
         ),
-        ["nhdpinfo", words @ ..] => {
-            tables(words, |subject| nhdpinfo(state, subject), "interface, link, link_twohop, neighbor")
-        }
+        ["nhdpinfo", words @ ..] => tables(
+            words,
+            |subject| nhdpinfo(state, subject),
+            "interface, link, link_twohop, neighbor",
+        ),
         [unknown, ..] => format!("Error, unknown command '{unknown}'\n"),
     })
 }

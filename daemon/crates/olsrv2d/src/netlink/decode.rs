@@ -43,7 +43,8 @@ pub fn address(message: &AddressMessage) -> Option<Address> {
             _ => {}
         }
     }
-    let unverified = flags.contains(AddressFlags::Tentative) && !flags.contains(AddressFlags::Optimistic);
+    let unverified =
+        flags.contains(AddressFlags::Tentative) && !flags.contains(AddressFlags::Optimistic);
     Some(Address {
         interface: message.header.index,
         address: local.or(other)?,
@@ -68,19 +69,30 @@ pub fn routes(message: &RouteMessage) -> Vec<Route> {
             _ => {}
         }
     }
-    let Some(destination) = destination.and_then(|address| Prefix::new(address, header.destination_prefix_length))
+    let Some(destination) =
+        destination.and_then(|address| Prefix::new(address, header.destination_prefix_length))
     else {
         return Vec::new();
     };
     let protocol = header.protocol.into();
     paths(&message.attributes)
         .into_iter()
-        .map(|path| Route { destination, table, protocol, metric, path })
+        .map(|path| Route {
+            destination,
+            table,
+            protocol,
+            metric,
+            path,
+        })
         .collect()
 }
 
 fn paths(attributes: &[RouteAttribute]) -> Vec<Path> {
-    let mut single = Path { next_hop: None, interface: 0, source: None };
+    let mut single = Path {
+        next_hop: None,
+        interface: 0,
+        source: None,
+    };
     let mut several = Vec::new();
     for attribute in attributes {
         match attribute {

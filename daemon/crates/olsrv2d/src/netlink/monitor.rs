@@ -45,7 +45,11 @@ impl Monitor {
         for group in GROUPS {
             socket.add_membership(group)?;
         }
-        Ok(Self { socket, own_port, buffer: Vec::with_capacity(DATAGRAM_MAX) })
+        Ok(Self {
+            socket,
+            own_port,
+            buffer: Vec::with_capacity(DATAGRAM_MAX),
+        })
     }
 
     /// Reads one datagram.
@@ -57,7 +61,9 @@ impl Monitor {
         match self.socket.recv(&mut self.buffer, 0) {
             Ok(_) => Ok(Received::Notices(self.notices())),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Received::Nothing),
-            Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NOBUFS.raw_os_error()) => {
+            Err(error)
+                if error.raw_os_error() == Some(rustix::io::Errno::NOBUFS.raw_os_error()) =>
+            {
                 Ok(Received::Overrun)
             }
             Err(error) => Err(error),
@@ -65,7 +71,10 @@ impl Monitor {
     }
 
     fn notices(&self) -> Vec<Notice> {
-        messages(&self.buffer).into_iter().filter_map(|message| self.notice(message)).collect()
+        messages(&self.buffer)
+            .into_iter()
+            .filter_map(|message| self.notice(message))
+            .collect()
     }
 
     fn notice(&self, message: NetlinkMessage<RouteNetlinkMessage>) -> Option<Notice> {
@@ -77,12 +86,20 @@ impl Monitor {
         match inner {
             RouteNetlinkMessage::NewLink(link) => decode::link(&link).map(Notice::Link),
             RouteNetlinkMessage::DelLink(link) => Some(Notice::LinkGone(link.header.index)),
-            RouteNetlinkMessage::NewAddress(address) => decode::address(&address).map(Notice::Address),
-            RouteNetlinkMessage::DelAddress(address) => decode::address(&address).map(Notice::AddressGone),
-            RouteNetlinkMessage::NewRoute(route) if !own => Some(Notice::Route { routes: decode::routes(&route), replaced }),
-            RouteNetlinkMessage::DelRoute(route) if !own => {
-                Some(Notice::Route { routes: decode::routes(&route), replaced: false })
+            RouteNetlinkMessage::NewAddress(address) => {
+                decode::address(&address).map(Notice::Address)
             }
+            RouteNetlinkMessage::DelAddress(address) => {
+                decode::address(&address).map(Notice::AddressGone)
+            }
+            RouteNetlinkMessage::NewRoute(route) if !own => Some(Notice::Route {
+                routes: decode::routes(&route),
+                replaced,
+            }),
+            RouteNetlinkMessage::DelRoute(route) if !own => Some(Notice::Route {
+                routes: decode::routes(&route),
+                replaced: false,
+            }),
             _ => None,
         }
     }

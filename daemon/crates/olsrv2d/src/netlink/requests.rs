@@ -8,12 +8,14 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use netlink_packet_core::{
-    NetlinkHeader, NetlinkMessage, NetlinkPayload, NLM_F_ACK, NLM_F_APPEND, NLM_F_CREATE, NLM_F_DUMP, NLM_F_DUMP_INTR,
-    NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST,
+    NetlinkHeader, NetlinkMessage, NetlinkPayload, NLM_F_ACK, NLM_F_APPEND, NLM_F_CREATE,
+    NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST,
 };
 use netlink_packet_route::address::AddressMessage;
 use netlink_packet_route::link::LinkMessage;
-use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteFlags, RouteHeader, RouteMessage, RouteType};
+use netlink_packet_route::route::{
+    RouteAddress, RouteAttribute, RouteFlags, RouteHeader, RouteMessage, RouteType,
+};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::{protocols::NETLINK_ROUTE, Socket};
 
@@ -67,7 +69,12 @@ impl Requests {
         if let Err(error) = socket.set_netlink_get_strict_chk(true) {
             log::debug!("netlink: no filtered dumps: {error}");
         }
-        Ok(Self { socket, port, sequence: 0, buffer: Vec::with_capacity(DATAGRAM_MAX) })
+        Ok(Self {
+            socket,
+            port,
+            sequence: 0,
+            buffer: Vec::with_capacity(DATAGRAM_MAX),
+        })
     }
 
     /// The port number under which the kernel reports our own changes.
@@ -106,11 +113,14 @@ impl Requests {
             let mut message = RouteMessage::default();
             message.header.address_family = family;
             message.header.protocol = settings.protocol.into();
-            message.attributes.push(RouteAttribute::Table(settings.table));
+            message
+                .attributes
+                .push(RouteAttribute::Table(settings.table));
             found.extend(self.dump_routes(message)?);
         }
         found.retain(|route| {
-            (route.table, route.protocol, route.metric) == (settings.table, settings.protocol, settings.metric)
+            (route.table, route.protocol, route.metric)
+                == (settings.table, settings.protocol, settings.metric)
         });
         Ok(found)
     }
@@ -163,11 +173,17 @@ impl Requests {
                 return Ok(answers);
             }
         }
-        Err(io::Error::new(io::ErrorKind::Interrupted, "the kernel's tables change too fast for a dump"))
+        Err(io::Error::new(
+            io::ErrorKind::Interrupted,
+            "the kernel's tables change too fast for a dump",
+        ))
     }
 
     /// One dump, or `None` when it was interrupted by a change and may miss something.
-    fn dump_once(&mut self, message: RouteNetlinkMessage) -> io::Result<Option<Vec<RouteNetlinkMessage>>> {
+    fn dump_once(
+        &mut self,
+        message: RouteNetlinkMessage,
+    ) -> io::Result<Option<Vec<RouteNetlinkMessage>>> {
         let sequence = self.send(message, NLM_F_REQUEST | NLM_F_DUMP)?;
         let (mut found, mut whole) = (Vec::new(), true);
         loop {
@@ -215,17 +231,20 @@ fn result(code: i32) -> io::Result<()> {
 }
 
 fn encode(route: &Route) -> RouteMessage {
-    let mut header = RouteHeader::default();
-    header.address_family = match route.destination.addr {
-        IpAddr::V4(_) => AddressFamily::Inet,
-        IpAddr::V6(_) => AddressFamily::Inet6,
+    let mut message = RouteMessage::default();
+    message.header = RouteHeader {
+        address_family: match route.destination.addr {
+            IpAddr::V4(_) => AddressFamily::Inet,
+            IpAddr::V6(_) => AddressFamily::Inet6,
+        },
+        destination_prefix_length: route.destination.len,
+        // Tables above 255 are told by the attribute alone.
+        table: u8::try_from(route.table).unwrap_or(RouteHeader::RT_TABLE_UNSPEC),
+        protocol: route.protocol.into(),
+        kind: RouteType::Unicast,
+        ..RouteHeader::default()
     };
-    header.destination_prefix_length = route.destination.len;
-    // Tables above 255 are told by the attribute alone.
-    header.table = u8::try_from(route.table).unwrap_or(RouteHeader::RT_TABLE_UNSPEC);
-    header.protocol = route.protocol.into();
-    header.kind = RouteType::Unicast;
-    let mut attributes = vec![
+    message.attributes = vec![
         RouteAttribute::Destination(route.destination.addr.into()),
         RouteAttribute::Table(route.table),
         RouteAttribute::Priority(route.metric),
@@ -233,14 +252,15 @@ fn encode(route: &Route) -> RouteMessage {
     ];
     if let Some(next_hop) = route.path.next_hop {
         // A next hop need not lie in a subnet of the interface: MANET interfaces have host addresses.
-        header.flags = RouteFlags::Onlink;
-        attributes.push(RouteAttribute::Gateway(RouteAddress::from(next_hop)));
+        message.header.flags = RouteFlags::Onlink;
+        message
+            .attributes
+            .push(RouteAttribute::Gateway(RouteAddress::from(next_hop)));
     }
     if let Some(source) = route.path.source {
-        attributes.push(RouteAttribute::PrefSource(source.into()));
+        message
+            .attributes
+            .push(RouteAttribute::PrefSource(source.into()));
     }
-    let mut message = RouteMessage::default();
-    message.header = header;
-    message.attributes = attributes;
     message
 }
