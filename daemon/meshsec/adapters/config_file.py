@@ -102,37 +102,27 @@ def _profile(name: str, beside: Path) -> Policy:
     try:
         return decode_policy(_parsed(path, text))
     except PolicyError as error:
-        problems = [Problem((p.field,), p.value, str(p).removeprefix(f"{p.field}: ")) for p in error.problems]
+        problems = [Problem((p.field,), str(p).removeprefix(f"{p.field}: ")) for p in error.problems]
         raise ConfigError(_located(path, text, problems)) from None
 
 
 def _located(path: Path, text: str, problems: Iterable[Problem]) -> list[str]:
-    lines = ((_line(text, problem), problem) for problem in problems)
+    lines = ((_line(text, problem.path), problem) for problem in problems)
     return [f"{path}:{line}: {problem}" for line, problem in sorted(lines, key=lambda entry: entry[0])]
 
 
-def _line(text: str, problem: Problem) -> int:
-    """The line of the key at fault, or of its table when the key is missing, from 1.
+def _line(text: str, path: tuple[str | int, ...]) -> int:
+    """The line, from 1, of the value that ``path`` leads to; of what should hold it when it is missing.
 
-    The shortest beginning of the document that has the key ends with the key's statement, and the longest shorter
-    beginning that is a document ends before it. tomllib so decides what is a key, whatever way it is written.
+    It is the last line of the shortest beginning of the document that has the value. tomllib so decides what is a key,
+    whatever way it is written. An array may be open at that place: it is tried with an end as well.
     """
     lines = text.splitlines()
-    before = 0
     for end in range(1, len(lines) + 1):
-        beginning = _document("\n".join(lines[:end]))
-        if beginning is None:
-            continue
-        if _has(beginning, problem.path):
-            return _line_of_value(lines, before, end, problem.found)
-        before = end
-    return _line(text, Problem(problem.path[:-1], None, "")) if problem.path else 1
-
-
-def _line_of_value(lines: list[str], before: int, end: int, found: object) -> int:
-    """Within a statement of several lines, the one with the bad value."""
-    holding = (number for number in range(before + 1, end + 1) if str(found) in lines[number - 1])
-    return next(holding, before + 1)
+        beginning = "\n".join(lines[:end])
+        if _has(_document(beginning), path) or _has(_document(f"{beginning}\n]"), path):
+            return end
+    return _line(text, path[:-1]) if path else 1
 
 
 def _document(text: str) -> Mapping[str, object] | None:

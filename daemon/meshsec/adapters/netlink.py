@@ -8,7 +8,7 @@ import asyncio
 import errno
 import socket
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Any
@@ -47,6 +47,10 @@ class KernelRoute:
     metric: int
 
 
+Changes = Callable[[Callable[[], None]], AbstractContextManager[None]]
+"""While entered, calls back in the running loop whenever the kernel tells of a change."""
+
+
 @contextmanager
 def _told(family: int, groups: int, on_change: Callable[[], None]) -> Iterator[None]:
     """Call ``on_change`` in the running loop whenever the kernel tells the multicast groups something."""
@@ -77,17 +81,17 @@ def _drain(sock: socket.socket) -> None:
                 raise
 
 
-def route_changes(on_change: Callable[[], None]) -> Any:
+def route_changes(on_change: Callable[[], None]) -> AbstractContextManager[None]:
     """While entered: ``on_change`` at each change of any IPv4 or IPv6 route."""
     return _told(_NETLINK_ROUTE, _GROUPS_ROUTES, on_change)
 
 
-def address_changes(on_change: Callable[[], None]) -> Any:
+def address_changes(on_change: Callable[[], None]) -> AbstractContextManager[None]:
     """While entered: ``on_change`` at each change of an interface or address."""
     return _told(_NETLINK_ROUTE, _GROUPS_ADDRESSES, on_change)
 
 
-def ruleset_changes(on_change: Callable[[], None]) -> Any:
+def ruleset_changes(on_change: Callable[[], None]) -> AbstractContextManager[None]:
     """While entered: ``on_change`` at each change of any nftables rule, set or table."""
     return _told(_NETLINK_NETFILTER, _GROUPS_NFTABLES, on_change)
 

@@ -182,9 +182,12 @@ class Nftables:
             return None
         spec, fingerprint = self._applied
         try:
-            return spec if _fingerprint(await _listing()) == fingerprint else None
+            stands = _fingerprint(await _listing()) == fingerprint
+            blocked = await _block_policies(spec.ground)
         except RulesError:
             return None
+        wanted = set(render_block_policies(spec.protected)) if spec.ground is EspGround.KERNEL else set()
+        return spec if stands and blocked == wanted else None
 
     async def counters(self) -> dict[str, int]:
         """Packets by counter since the rules were applied last."""

@@ -1,0 +1,1 @@
+"""meshsecd's inside: observe, decide, act, verify, in one event loop."""

@@ -1,0 +1,136 @@
+"""The agent: one event loop in which the outside systems, the engine and the control socket meet.
+
+The way of one topology event: ``Routing`` hears it from the routing daemon and posts it; ``Driver`` hands it to the
+engine, and the turn at the end of the loop's round starts the engine's actions; ``IkeSide`` carries out ``Initiate``
+by VICI; charon's events make ``IkeSide`` read the SAs back and post them; the engine concludes that the channel is
+protected.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from meshsec.adapters import config_file, key_store
+from meshsec.adapters.control import ControlServer
+from meshsec.adapters.esp_probe import EspProbe
+from meshsec.adapters.notify import Notifier, watchdog_interval
+from meshsec.agent.driver import Driver
+from meshsec.agent.ground import Ground
+from meshsec.agent.ike import IkeSide
+from meshsec.agent.requests import Requests
+from meshsec.agent.routing import Routing
+from meshsec.agent.trust import Trust
+from meshsec.core.actions import Action, ApplyRules
+from meshsec.core.engine import Engine
+from meshsec.core.model import Card
+from meshsec.core.settings import Settings
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What the agent is started with: all of it was checked before."""
+
+    config: Path
+    settings: Settings
+    card: Card
+    esp: EspProbe
+
+
+class Agent:
+    """Runs until it is cancelled; SAs, rules and addresses stay in place then."""
+
+    def __init__(self, start: Start) -> None:
+        """Must be called in the event loop that it is to run in."""
+        settings, card, ground = start.settings, start.card, start.esp.ground
+        self.start = start
+        engine = Engine(card, ground, settings.policy, random.random)
+        self.driver = Driver(engine, self._carry_out, self._tell_watchers)
+        self.trust = Trust(Path(settings.paths.peers), card, self.driver.post)
+        self.ike = IkeSide(Path(settings.ike.vici), self._read_key, self.driver.post)
+        self.routing = Routing(settings.routing, self.driver.post)
+        self.ground = Ground(card, ground, settings.routing.interfaces, self.driver.post)
+        self.config_problem = ""
+        self._control = ControlServer(Path(settings.paths.control_socket), self._answer)
+        self._requests = Requests(self)
+        self._notifier = Notifier()
+        self._tasks: asyncio.TaskGroup | None = None
+        self._told: dict[str, tuple[str, str]] = {}
+
+    async def run(self) -> None:
+        """Serve until cancelled. Raises OSError when the control socket cannot be made."""
+        await self._control.start()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                self._tasks = tasks
+                await self.trust.reload()
+                tasks.create_task(self.ground.watch_addresses())
+                tasks.create_task(self.ground.watch_rules())
+                tasks.create_task(self.routing.run())
+                tasks.create_task(self.ike.run())
+                tasks.create_task(self.ike.watch_health(self._feed_watchdog))
+                self._notifier.ready()
+                _log.info("ready")
+        finally:
+            self._notifier.stopping()
+            self.driver.close()
+            await self._control.close()
+
+    def reload_soon(self) -> None:
+        """The same as ``reload``, for a signal handler."""
+        if self._tasks:
+            self._tasks.create_task(self.reload())
+
+    async def reload(self) -> tuple[str, ...]:
+        """Read the trust store and the configuration again; the problems, empty when all is good.
+
+        The trust store takes effect at once. Another configuration is checked, and takes effect with a restart.
+        """
+        self._notifier.reloading()
+        self.config_problem = await self._changed_configuration()
+        if self.config_problem:
+            _log.warning("configuration: %s", self.config_problem)
+        problems = await self.trust.reload()
+        self._notifier.ready()
+        return (*problems, self.config_problem) if self.config_problem else problems
+
+    async def _changed_configuration(self) -> str:
+        try:
+            settings = await asyncio.to_thread(config_file.load, self.start.config)
+        except config_file.ConfigError as error:
+            return str(error)
+        if settings != self.start.settings:
+            return f"{self.start.config} was changed: restart meshsecd to use it (SAs and rules stay)"
+        return ""
+
+    def _read_key(self) -> bytes:
+        return key_store.load(Path(self.start.settings.paths.key)).pkcs8_pem()
+
+    async def _carry_out(self, action: Action) -> str:
+        if isinstance(action, ApplyRules):
+            return await self.ground.apply_rules(action)
+        return await self.ike.carry_out(action)
+
+    async def _answer(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        return await self._requests.answer(method, params)
+
+    def _feed_watchdog(self) -> None:
+        if watchdog_interval() is not None:
+            self._notifier.alive()
+
+    def _tell_watchers(self) -> None:
+        """What changed since the last turn, for those who watch; without any this costs nothing."""
+        if not self._control.is_watched:
+            return
+        now = {channel.name: (str(channel.state), channel.reason) for channel in self.driver.engine.channels()}
+        for name, (state, reason) in now.items():
+            if self._told.get(name) != (state, reason):
+                self._control.publish({"kind": "channel", "peer": name, "state": state, "reason": reason})
+        for name in self._told.keys() - now.keys():
+            self._control.publish({"kind": "removed", "peer": name, "state": "", "reason": "it is trusted no longer"})
+        self._told = now

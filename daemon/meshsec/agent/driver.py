@@ -1,0 +1,100 @@
+"""Drives the engine: events in, actions out, timers in between.
+
+Theory of operation. ``post`` hands an event to the engine at once and asks for a turn at the end of the present round
+of the loop, so that a burst of events is decided on once. A turn starts a task for each action that the engine wants;
+they run side by side, since the engine gives an action only when what it needs stands. Each is answered by one
+``ActionDone``.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from meshsec.core.actions import Action, ApplyRules, Initiate, LoadConnection, LoadKey, Terminate, UnloadConnection
+from meshsec.core.engine import Engine
+from meshsec.core.events import ActionDone, Event
+
+CarryOut = Callable[[Action], Awaitable[str]]
+"""Carries out one action; the answer is the reason of its failure, empty when it succeeded."""
+
+_log = logging.getLogger(__name__)
+
+
+class Driver:
+    """The engine in the event loop."""
+
+    def __init__(self, engine: Engine, carry_out: CarryOut, on_turn: Callable[[], None]) -> None:
+        """``on_turn`` is called after each turn, when the engine may have changed its mind."""
+        self.engine = engine
+        self._carry_out = carry_out
+        self._on_turn = on_turn
+        self._loop = asyncio.get_running_loop()
+        self._turn_asked = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def now(self) -> float:
+        """Monotonic seconds: the loop's clock is the one that all of us use."""
+        return self._loop.time()
+
+    def post(self, event: Event) -> None:
+        """Tell the engine something."""
+        self.engine.handle(self.now, event)
+        if not self._turn_asked:
+            self._turn_asked = True
+            self._loop.call_soon(self._turn)
+
+    def close(self) -> None:
+        """Stop: nothing more is started, what runs is cancelled; what stands outside stays as it is."""
+        if self._timer:
+            self._timer.cancel()
+        self._turn_asked = True
+        for task in self._tasks:
+            task.cancel()
+
+    def _turn(self) -> None:
+        self._turn_asked = False
+        due = self.engine.poll_timeout()
+        if due is not None and due <= self.now:
+            self.engine.handle_timeout(self.now)
+        for action in self.engine.poll_actions():
+            self._start(action)
+        self._arm()
+        self._on_turn()
+
+    def _arm(self) -> None:
+        if self._timer:
+            self._timer.cancel()
+        due = self.engine.poll_timeout()
+        self._timer = None if due is None else self._loop.call_at(due, self._turn)
+
+    def _start(self, action: Action) -> None:
+        task = self._loop.create_task(self._run(action))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _run(self, action: Action) -> None:
+        reason = await self._carry_out(action)
+        if reason:
+            _log.warning("%s: %s", describe(action), reason)
+        else:
+            _log.info("%s: done", describe(action))
+        self.post(ActionDone(action, reason))
+
+
+def describe(action: Action) -> str:
+    """One line for the log; there is nothing secret in an action."""
+    match action:
+        case ApplyRules(rules):
+            return f"apply rules for {len(rules.protected)} addresses"
+        case LoadKey():
+            return "load key"
+        case LoadConnection(spec):
+            return f"load connection {spec.name}"
+        case UnloadConnection(name):
+            return f"unload connection {name}"
+        case Initiate(peer, children):
+            return f"initiate {peer} ({', '.join(children)})"
+        case Terminate(unique_id, peer, reason):
+            return f"terminate IKE_SA {unique_id} with {peer} ({reason})"

@@ -1,0 +1,76 @@
+"""Collects what doctor judges."""
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from meshsec.adapters import key_store, netlink, strongswan_conf
+from meshsec.agent import routing
+from meshsec.core.doctor import Facts
+from meshsec.core.model import Address
+
+if TYPE_CHECKING:
+    from meshsec.agent.agent import Agent
+
+_SYSCTLS = {
+    "net.ipv6.conf.all.forwarding": Path("/proc/sys/net/ipv6/conf/all/forwarding"),
+    "net.ipv4.ip_forward": Path("/proc/sys/net/ipv4/ip_forward"),
+}
+_INTERFACES = Path("/sys/class/net")
+
+
+async def collect(agent: "Agent") -> Facts:
+    """Look at everything once; nothing is changed."""
+    esp, ike, topology = agent.start.esp, agent.ike.facts, agent.routing.topology
+    needed = strongswan_conf.plugins_for(esp.ground)
+    return Facts(
+        ground=esp.ground,
+        ground_reason=esp.reason,
+        tun_problem=esp.tun_problem,
+        ike_version=ike.version if ike else "",
+        ike_problem="" if ike else agent.ike.down_reason,
+        plugins_missing=[name for name in needed if name not in ike.plugins] if ike else [],
+        router_software=topology.software,
+        router_problem=agent.routing.down_reason,
+        router_warnings=topology.warnings,
+        routes_missing=await _routes_missing(agent),
+        rules_stand=await agent.ground.rules_stand(),
+        dropped=await agent.ground.counters(),
+        addresses_missing=await _addresses_missing(agent.ground.own_addresses),
+        address_problem=agent.ground.address_problem,
+        key_problem=await asyncio.to_thread(_key_problem, Path(agent.start.settings.paths.key)),
+        forwarding={name: _is_on(path) for name, path in _SYSCTLS.items() if path.exists()},
+        mtus={name: _mtu(name) for name in agent.start.settings.routing.interfaces},
+        trust_problems=agent.trust.problems,
+        config_problem=agent.config_problem,
+        strangers=[f"{one.address}: {one.reason} ({one.times} times)" for one in agent.ike.strangers.values()],
+    )
+
+
+async def _routes_missing(agent: "Agent") -> list[str]:
+    standing = await routing.kernel_destinations()
+    return sorted(str(route.destination) for route in agent.driver.engine.routes if route.destination not in standing)
+
+
+async def _addresses_missing(own: tuple[Address, ...]) -> list[str]:
+    standing = await netlink.assigned()
+    return [str(address) for address in own if address not in standing]
+
+
+def _key_problem(path: Path) -> str:
+    try:
+        key_store.load(path)
+    except key_store.KeyStoreError as error:
+        return str(error)
+    return ""
+
+
+def _is_on(path: Path) -> bool:
+    return path.read_text().strip() not in ("0", "")
+
+
+def _mtu(name: str) -> int | None:
+    try:
+        return int((_INTERFACES / name / "mtu").read_text())
+    except (OSError, ValueError):
+        return None

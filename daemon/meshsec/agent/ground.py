@@ -1,0 +1,119 @@
+"""The kernel's side of the agent: the fail-closed rules and this node's addresses, kept as they ought to be.
+
+The kernel tells that something changed; what has changed is read. So other programs' changes are noticed within
+milliseconds, and a flood of them costs one look every ``PAUSE``.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+
+from meshsec.adapters import netlink
+from meshsec.adapters.nftables import Nftables, RulesError
+from meshsec.core.actions import ApplyRules
+from meshsec.core.events import Event, RulesObserved
+from meshsec.core.model import Address, Card, EspGround
+
+PAUSE = 0.2
+"""Seconds between two looks at least."""
+
+SETTLE = 0.02
+"""Seconds that changes which come together may take."""
+
+AUDIT_INTERVAL = 60.0
+"""Seconds between two looks without any word from the kernel."""
+
+_log = logging.getLogger(__name__)
+
+
+class Ground:
+    """What protects user data when no daemon runs, and what the routing daemon announces."""
+
+    def __init__(self, card: Card, esp: EspGround, interfaces: Sequence[str], post: Callable[[Event], None]) -> None:
+        self._card = card
+        self._esp = esp
+        self._interfaces = interfaces
+        self._post = post
+        self._rules = Nftables()
+        self._applying = asyncio.Lock()
+        self._stood = False
+        self.address_problem = ""
+        """Why an address could not be assigned; empty when all stand."""
+
+    @property
+    def own_addresses(self) -> tuple[Address, ...]:
+        """What this node needs on its loopback device."""
+        locator = (self._card.locator,) if self._esp is EspGround.LIBIPSEC else ()
+        ipv4 = (self._card.ipv4,) if self._card.ipv4 else ()
+        return (self._card.address, *locator, *ipv4)
+
+    async def apply_rules(self, action: ApplyRules) -> str:
+        """Replace the rules; the reason when it failed, and then those before stand."""
+        async with self._applying:
+            try:
+                await self._rules.apply(action.rules)
+            except RulesError as error:
+                return str(error)
+            self._stood = True
+        return ""
+
+    async def counters(self) -> dict[str, int]:
+        """Packets that the rules dropped, by kind; empty when the rules cannot be read."""
+        try:
+            return await self._rules.counters()
+        except RulesError:
+            return {}
+
+    async def rules_stand(self) -> bool:
+        """The rules are in the kernel as they were applied."""
+        return await self._rules.standing() is not None
+
+    async def watch_rules(self) -> None:
+        """Notice that others altered or removed the rules, until cancelled."""
+        await _watch(netlink.ruleset_changes, self._check_rules)
+
+    async def _check_rules(self) -> None:
+        async with self._applying:
+            if not self._stood or await self.rules_stand():
+                return
+            self._stood = False
+        _log.warning("the rules were altered or removed by another program; they are set again")
+        self._post(RulesObserved(None))
+
+    async def watch_addresses(self) -> None:
+        """Keep this node's addresses assigned, also when an interface comes later, until cancelled."""
+        await self.assign_addresses()
+        await _watch(netlink.address_changes, self.assign_addresses)
+
+    async def assign_addresses(self) -> None:
+        """Assign what is missing."""
+        locator = self._card.locator if self._esp is EspGround.LIBIPSEC else None
+        try:
+            added = await netlink.assign_addresses(self._card.address, locator, self._card.ipv4, self._interfaces)
+        except netlink.NetlinkError as error:
+            if str(error) != self.address_problem:
+                _log.error("%s", error)
+            self.address_problem = str(error)
+            return
+        self.address_problem = ""
+        if added:
+            _log.info("assigned %s", ", ".join(added))
+
+
+async def _watch(changes: netlink.Changes, look: Callable[[], Awaitable[None]]) -> None:
+    changed = asyncio.Event()
+    with changes(changed.set):
+        while True:
+            await _either(changed, AUDIT_INTERVAL)
+            await asyncio.sleep(SETTLE)
+            changed.clear()
+            await look()
+            await asyncio.sleep(PAUSE)
+
+
+async def _either(event: asyncio.Event, seconds: float) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        return

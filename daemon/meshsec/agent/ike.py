@@ -1,0 +1,244 @@
+"""The IKE daemon's side of the agent: learns what charon has, follows its events, carries out what concerns it.
+
+Whatever is told about SAs is read back from charon and never concluded from an event or from a command's success.
+"""
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from pathlib import Path
+
+from meshsec.adapters.ike_log import Failure, IkeLog, Setup
+from meshsec.adapters.vici import Alert, CommandError, DaemonFacts, DaemonIdentity, IkeEvent, LogLine, Vici, ViciError
+from meshsec.core.actions import Action, Initiate, LoadConnection, LoadKey, Terminate, UnloadConnection
+from meshsec.core.events import Event, IkeDaemonDown, IkeDaemonUp, NegotiationTimed, SasObserved
+from meshsec.core.model import IkeSa, Observed
+
+HEALTH_INTERVAL = 5.0
+"""Seconds between two round trips that prove that charon works."""
+
+LOG_GRACE = 0.05
+"""Seconds that the log may come after the failure that it explains: they take different connections."""
+
+MAX_STRANGERS = 64
+"""Nodes without a card that asked for an SA and are remembered for the operator."""
+
+_CONNECTING = "CONNECTING"
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Stranger:
+    """A node that asked for an SA in vain."""
+
+    address: str
+    reason: str
+    times: int
+    last_at: float
+
+
+class IkeSide:
+    """Everything that concerns charon."""
+
+    def __init__(self, vici_socket: Path, read_key: Callable[[], bytes], post: Callable[[Event], None]) -> None:
+        """``read_key`` gives the private key whenever charon needs it; it is not kept."""
+        self._loop = asyncio.get_running_loop()
+        self._vici = Vici(vici_socket, self._loop.time)
+        self._read_key = read_key
+        self._post = post
+        self._ike_log = IkeLog()
+        self._identity: DaemonIdentity | None = None
+        self._is_key_loaded = False
+        self._learning: asyncio.Task[None] | None = None
+        self._dirty: dict[str, str] = {}
+        self._reading: asyncio.Task[None] | None = None
+        self._known: dict[str, tuple[IkeSa, ...]] = {}
+        self.facts: DaemonFacts | None = None
+        """What charon told last; None while it does not answer."""
+        self.down_reason = "not reached yet"
+        self.strangers: OrderedDict[str, Stranger] = OrderedDict()
+
+    async def run(self) -> None:
+        """Follow charon until cancelled."""
+        try:
+            await self._vici.run(self._on_up, self._on_event, self._on_down)
+        finally:
+            for task in (self._learning, self._reading):
+                if task:
+                    task.cancel()
+            self._vici.close()
+
+    async def watch_health(self, on_proof: Callable[[], None]) -> None:
+        """Prove by real round trips that charon works; ``on_proof`` hears of each proof.
+
+        A charon that is gone counts as proof too, since the kernel said so and its unit brings it back. One that takes
+        connections and does not answer does not: then the service manager's watchdog has to act.
+        """
+        while True:
+            if await self._is_sound():
+                on_proof()
+            await asyncio.sleep(HEALTH_INTERVAL)
+
+    async def _is_sound(self) -> bool:
+        if self.facts is None:
+            return not self.down_reason.endswith("in time")
+        try:
+            facts = await self._vici.facts()
+        except ViciError as error:
+            self._on_down(str(error))
+            return False
+        if facts.identity == self._identity:
+            self.facts = facts
+            if facts.ike_sas != sum(map(len, self._known.values())):
+                await self.read_all()
+        return True
+
+    def _on_up(self, facts: DaemonFacts) -> None:
+        self._learning = self._loop.create_task(self._learn(facts))
+
+    async def _learn(self, facts: DaemonFacts) -> None:
+        """Find out what this charon already has; one that has no connection was configured by nobody before."""
+        try:
+            names = await self._vici.connections()
+            sas = await self._vici.ike_sas()
+        except ViciError as error:
+            _log.warning("charon went away while it was asked: %s", error)
+            return
+        is_same = facts.identity == self._identity
+        fresh = not is_same and (self._identity is not None or not names)
+        self._is_key_loaded = self._is_key_loaded and is_same
+        if not is_same:
+            self._ike_log.forget()
+        self._identity, self.facts, self._known = facts.identity, facts, sas
+        _log.info("charon %s answers, pid %d%s", facts.version, facts.identity.pid, ", fresh" if fresh else "")
+        observed = Observed(ike_sas=sas, connections=dict.fromkeys(names), key_loaded=self._is_key_loaded)
+        self._post(IkeDaemonUp(observed, fresh))
+        if self._dirty:
+            self._read_soon()
+
+    def _on_down(self, reason: str) -> None:
+        if self._learning:
+            self._learning.cancel()
+        was_up, is_new = self.facts is not None, self.down_reason != reason
+        self.facts, self.down_reason = None, reason
+        if was_up or is_new:
+            _log.warning("charon does not answer: %s", reason)
+            self._post(IkeDaemonDown(reason))
+
+    def _on_event(self, event: IkeEvent) -> None:
+        match event:
+            case LogLine(_, ike_name, unique_id, text):
+                self._on_told(self._ike_log.feed(self._loop.time(), ike_name, unique_id, text))
+            case Alert(kind, peer):
+                _log.warning("charon: %s%s", kind, f" ({peer})" if peer else "")
+            case _:
+                self._mark(event.peer)
+
+    def _on_told(self, told: Setup | Failure | None) -> None:
+        match told:
+            case Setup(peer, ike_sa_init, ike_auth, child):
+                self._post(NegotiationTimed(peer, ike_sa_init, ike_auth, child))
+            case Failure("", address, reason):
+                self._remember(address, reason)
+            case Failure(peer, _, reason):
+                self._mark(peer, reason)
+
+    def _remember(self, address: str, reason: str) -> None:
+        known = self.strangers.pop(address, None)
+        times = known.times + 1 if known else 1
+        self.strangers[address] = Stranger(address, reason, times, self._loop.time())
+        if len(self.strangers) > MAX_STRANGERS:
+            self.strangers.popitem(last=False)
+        if times == 1:
+            _log.warning("%s asked for an SA in vain: %s", address, reason)
+
+    def _mark(self, peer: str, reason: str = "") -> None:
+        """The peer's SAs changed: read them back soon, all changes of one moment once."""
+        self._dirty[peer] = reason or self._dirty.get(peer, "")
+        if self.facts is not None:
+            self._read_soon()
+
+    def _read_soon(self) -> None:
+        if self._reading is None or self._reading.done():
+            self._reading = self._loop.create_task(self._read_dirty())
+
+    async def _read_dirty(self) -> None:
+        while self._dirty:
+            peer, reason = self._dirty.popitem()
+            try:
+                await self._read_back(peer, reason)
+            except ViciError as error:
+                _log.warning("SAs with %s: %s", peer, error)
+
+    async def _read_back(self, peer: str, reason: str = "") -> tuple[IkeSa, ...]:
+        sas = (await self._vici.ike_sas(peer)).get(peer, ())
+        self._known.pop(peer, None)
+        if sas:
+            self._known[peer] = sas
+        self._post(SasObserved(peer, sas, reason))
+        return sas
+
+    async def read_all(self) -> None:
+        """Read back all SAs, with their counters. Raises ``ViciError``."""
+        sas = await self._vici.ike_sas()
+        gone = self._known.keys() - sas.keys()
+        self._known = sas
+        for peer, own in sas.items():
+            self._post(SasObserved(peer, own))
+        for peer in gone:
+            self._post(SasObserved(peer, ()))
+
+    async def carry_out(self, action: Action) -> str:
+        """Do what the engine wants of charon; the reason when it failed."""
+        try:
+            await self._do(action)
+        except ViciError as error:
+            return str(error)
+        return ""
+
+    def _do(self, action: Action) -> Coroutine[None, None, None]:
+        match action:
+            case LoadKey():
+                return self._load_key()
+            case LoadConnection(spec):
+                return self._vici.load_connection(spec)
+            case UnloadConnection(name):
+                return self._vici.unload_connection(name)
+            case Initiate(peer, children, timeout):
+                return self._initiate(peer, children, timeout)
+            case Terminate(unique_id, peer):
+                return self._terminate(unique_id, peer)
+        raise ValueError(f"not for charon: {action}")
+
+    async def _load_key(self) -> None:
+        await self._vici.load_key(self._read_key())
+        self._is_key_loaded = True
+
+    async def _initiate(self, peer: str, children: tuple[str, ...], seconds: float) -> None:
+        self._ike_log.begin(peer)
+        try:
+            for child in children:
+                await self._vici.initiate(peer, child, seconds)
+        except CommandError as error:
+            await asyncio.sleep(LOG_GRACE)
+            reason = self._ike_log.failure(peer) or str(error)
+            if await self._give_up(peer):
+                reason = reason if self._ike_log.failure(peer) else f"timeout: no answer within {seconds:g} s"
+            raise CommandError(reason) from error
+        await self._read_back(peer)
+
+    async def _give_up(self, peer: str) -> bool:
+        """Close our half-open SAs with the peer, or charon would go on by itself; whether there were any."""
+        waiting = [sa for sa in await self._read_back(peer) if sa.initiator and sa.state == _CONNECTING]
+        for sa in waiting:
+            await self._vici.terminate(sa.unique_id)
+        if waiting:
+            await self._read_back(peer)
+        return bool(waiting)
+
+    async def _terminate(self, unique_id: str, peer: str) -> None:
+        await self._vici.terminate(unique_id)
+        await self._read_back(peer)

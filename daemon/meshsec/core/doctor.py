@@ -1,0 +1,196 @@
+"""Judges what was found on the node: each check says what it found and, when something is wrong, how to mend it."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from meshsec.core.model import EspGround
+
+SCHEMA = "meshsec-doctor-1"
+
+MTU_MIN = {EspGround.KERNEL: 1280, EspGround.LIBIPSEC: 1484}
+"""Octets that a mesh interface must carry: the minimum of IPv6 (RFC 8200, section 5), or the 1400 of charon's TUN
+device with IPv6 and UDP headers (48), ESP header, IV, padding, trailer and ICV (at most 36)."""
+
+
+class Level(StrEnum):
+    """How bad it is."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One finding."""
+
+    name: str
+    level: Level
+    found: str
+    mend: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the adapters found. Empty texts and collections mean: nothing wrong."""
+
+    ground: EspGround
+    ground_reason: str
+    tun_problem: str
+    ike_version: str
+    """Empty while the IKE daemon does not answer."""
+    ike_problem: str
+    plugins_missing: Sequence[str]
+    router_software: str
+    router_problem: str
+    router_warnings: Sequence[str]
+    routes_missing: Sequence[str]
+    """Destinations to which the routing daemon tells a route and the kernel has none."""
+    rules_stand: bool
+    dropped: Mapping[str, int]
+    """Packets that the fail-closed rules dropped, by counter."""
+    addresses_missing: Sequence[str]
+    address_problem: str
+    key_problem: str
+    forwarding: Mapping[str, bool]
+    """By sysctl."""
+    mtus: Mapping[str, int | None]
+    """By mesh interface; None when it does not exist."""
+    trust_problems: Sequence[str]
+    config_problem: str
+    strangers: Sequence[str]
+    """Nodes without a card that asked for an SA, with the reason and how often."""
+
+
+def examine(facts: Facts) -> list[Check]:
+    """All checks, in the order in which one would look."""
+    return [check for judge in _CHECKS for check in judge(facts)]
+
+
+def view(checks: Iterable[Check]) -> dict[str, object]:
+    """The checks as a JSON value (docs/schema/meshsec-doctor-1.json)."""
+    listed = list(checks)
+    worst = max((check.level for check in listed), key=list(Level).index, default=Level.OK)
+    return {
+        "schema": SCHEMA,
+        "verdict": str(worst),
+        "checks": [
+            {"name": check.name, "level": str(check.level), "found": check.found, "mend": check.mend}
+            for check in listed
+        ],
+    }
+
+
+def _one(name: str, problem: str, fine: str, mend: str, level: Level = Level.FAIL) -> list[Check]:
+    return [Check(name, level, problem, mend) if problem else Check(name, Level.OK, fine)]
+
+
+def _config(facts: Facts) -> list[Check]:
+    mend = "correct the file, then `meshsec doctor` again; the last good configuration is in force"
+    return _one("configuration", facts.config_problem, "the file is what is in force", mend, Level.WARN)
+
+
+def _key(facts: Facts) -> list[Check]:
+    return _one(
+        "node key", facts.key_problem, "readable by root alone", "restore the key file, or its mode with chmod 600"
+    )
+
+
+def _trust(facts: Facts) -> list[Check]:
+    mend = "ask the peer for its card again: `meshsec peer remove NAME`, `meshsec peer add NAME CARD`"
+    return _one("trust store", "; ".join(facts.trust_problems), "every card is good", mend, Level.WARN)
+
+
+def _esp(facts: Facts) -> list[Check]:
+    if facts.ground is EspGround.LIBIPSEC and facts.tun_problem:
+        return [Check("ESP", Level.FAIL, facts.tun_problem, "modprobe tun; in a container pass /dev/net/tun in")]
+    where = "in the kernel" if facts.ground is EspGround.KERNEL else "in user space, by kernel-libipsec"
+    return [Check("ESP", Level.OK, f"{where}: {facts.ground_reason}")]
+
+
+def _ike(facts: Facts) -> list[Check]:
+    checks = _one(
+        "IKE daemon", facts.ike_problem, f"strongSwan {facts.ike_version}", "systemctl status meshsec-ike; its journal"
+    )
+    if facts.plugins_missing:
+        missing = f"charon runs without {', '.join(facts.plugins_missing)}"
+        checks.append(
+            Check("IKE plugins", Level.FAIL, missing, "restart meshsec-ike, so that it takes our configuration")
+        )
+    return checks
+
+
+def _router(facts: Facts) -> list[Check]:
+    mend = "systemctl status olsrv2d (or olsrd2); [routing] in meshsec.toml says which is asked, and where"
+    checks = _one("routing daemon", facts.router_problem, facts.router_software, mend)
+    return checks + [
+        Check("routing daemon", Level.WARN, warning, "look into the routing daemon's log")
+        for warning in facts.router_warnings
+    ]
+
+
+def _routes(facts: Facts) -> list[Check]:
+    missing = ", ".join(facts.routes_missing[:8])
+    problem = f"the kernel lacks {len(facts.routes_missing)} of the routing daemon's routes: {missing}"
+    mend = "another program removed them: `ip monitor route` shows which; restarting the routing daemon restores them"
+    return _one("kernel routes", problem if missing else "", "the kernel has the routing daemon's routes", mend)
+
+
+def _rules(facts: Facts) -> list[Check]:
+    problem = "" if facts.rules_stand else "the table inet meshsec is not what meshsecd applied"
+    dropped = ", ".join(f"{name} {count}" for name, count in facts.dropped.items() if count) or "nothing"
+    return _one(
+        "fail-closed rules",
+        problem,
+        f"they stand; dropped so far: {dropped}",
+        "see the log of meshsecd for nft's reason",
+    )
+
+
+def _addresses(facts: Facts) -> list[Check]:
+    missing = f"not assigned: {', '.join(facts.addresses_missing)}" if facts.addresses_missing else ""
+    return _one("own addresses", facts.address_problem or missing, "assigned", "see the log of meshsecd")
+
+
+def _forwarding(facts: Facts) -> list[Check]:
+    off = [name for name, is_on in facts.forwarding.items() if not is_on]
+    mend = "install the sysctl.d file of meshsec, or: " + "; ".join(f"sysctl -w {name}=1" for name in off)
+    return _one("forwarding", f"off: {', '.join(off)}" if off else "", "on: this node relays", mend, Level.WARN)
+
+
+def _interfaces(facts: Facts) -> list[Check]:
+    least = MTU_MIN[facts.ground]
+    checks = []
+    for name, mtu in facts.mtus.items():
+        if mtu is None:
+            checks.append(
+                Check(f"interface {name}", Level.WARN, "does not exist", "bring it up, or correct [routing] interfaces")
+            )
+        elif mtu < least:
+            mend = f"ip link set {name} mtu {least}, or more"
+            checks.append(Check(f"interface {name}", Level.WARN, f"MTU {mtu}: ESP packets are fragmented", mend))
+        else:
+            checks.append(Check(f"interface {name}", Level.OK, f"MTU {mtu}"))
+    return checks
+
+
+def _strangers(facts: Facts) -> list[Check]:
+    mend = "if one of them should be a peer, add its card: `meshsec peer add NAME CARD`"
+    return _one("strangers", "; ".join(facts.strangers), "nobody without a card asked for an SA", mend, Level.WARN)
+
+
+_CHECKS: tuple[Callable[[Facts], list[Check]], ...] = (
+    _config,
+    _key,
+    _trust,
+    _esp,
+    _ike,
+    _router,
+    _routes,
+    _rules,
+    _addresses,
+    _forwarding,
+    _interfaces,
+    _strangers,
+)

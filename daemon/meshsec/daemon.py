@@ -1,0 +1,136 @@
+"""``meshsecd``: arguments, the single instance, logging and signals around the agent."""
+
+import asyncio
+import fcntl
+import logging
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TextIO
+
+import click
+
+from meshsec.adapters import config_file, esp_probe, key_store
+from meshsec.adapters.esp_probe import EspProbe
+from meshsec.agent.agent import Agent, Start
+from meshsec.core.identity import make_card
+from meshsec.core.model import Card, EspGround
+from meshsec.core.settings import EspChoice, Settings
+
+_LOCK = "meshsecd.lock"
+
+_log = logging.getLogger(__name__)
+
+
+class StartError(Exception):
+    """The daemon cannot start; the text says why."""
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path, dir_okay=False),
+    envvar="MESHSEC_CONFIG",
+    default=Path("/etc/meshsec/meshsec.toml"),
+    show_default=True,
+    help="The configuration file.",
+)
+@click.option("--detach", is_flag=True, help="Run in the background, where no service manager does it.")
+@click.option("--pidfile", type=click.Path(path_type=Path, dir_okay=False), help="With --detach: where the PID goes.")
+@click.option("--log-file", type=click.Path(path_type=Path, dir_okay=False), help="With --detach: where the log goes.")
+@click.version_option(package_name="meshsec", prog_name="meshsecd", message="%(prog)s %(version)s")
+def main(config: Path, detach: bool, pidfile: Path | None, log_file: Path | None) -> None:
+    """Watch the topology of the mesh and keep an IPsec channel to every trusted peer in reach.
+
+    Runs in the foreground. SIGHUP reads the trust store again; SIGTERM ends it and leaves SAs and rules in place.
+    """
+    try:
+        settings = config_file.load(config)
+        with _single_instance(Path(settings.paths.run)) as lock:
+            if detach:
+                log = log_file or Path(settings.paths.state) / "meshsecd.log"
+                with _detached(lock, log.open("a", buffering=1), pidfile):
+                    _serve(config.absolute(), settings)
+            else:
+                _set_up_logging(sys.stderr)
+                _serve(config, settings)
+    except (config_file.ConfigError, key_store.KeyStoreError, StartError) as error:
+        raise click.ClickException(str(error)) from error
+
+
+@contextmanager
+def _single_instance(directory: Path) -> Iterator[int]:
+    """Two orchestrators would undo each other's work; the lock dies with its holder."""
+    path = directory / _LOCK
+    try:
+        directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise StartError(f"{path}: {error.strerror}") from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield lock
+    except BlockingIOError as error:
+        raise StartError(f"{path}: another meshsecd runs with this directory") from error
+    finally:
+        os.close(lock)
+
+
+@contextmanager
+def _detached(lock: int, log: TextIO, pidfile: Path | None) -> Iterator[None]:
+    """Everything in here runs in a daemon process (PEP 3143); the lock goes with it."""
+    from daemon import DaemonContext  # noqa: PLC0415  (only here: a service manager does not need it)
+
+    context: Any = DaemonContext(  # type: ignore[no-untyped-call]
+        working_directory="/", umask=0o022, files_preserve=[lock, log], stdout=log, stderr=log, signal_map={}
+    )
+    with context:
+        _set_up_logging(log)
+        if pidfile:
+            pidfile.write_text(f"{os.getpid()}\n")
+        try:
+            yield
+        finally:
+            if pidfile:
+                pidfile.unlink(missing_ok=True)
+
+
+def _set_up_logging(stream: TextIO) -> None:
+    """Under systemd the journal adds the time itself."""
+    form = "%(message)s" if "JOURNAL_STREAM" in os.environ else "%(asctime)s %(levelname)s %(message)s"
+    logging.basicConfig(stream=stream, format=form, level=logging.WARNING)
+    logging.getLogger("meshsec").setLevel(logging.INFO)
+
+
+def _serve(config: Path, settings: Settings) -> None:
+    public_key = key_store.load(Path(settings.paths.key)).public_key
+    card = make_card(settings.node.name, public_key, settings.node.ipv4)
+    asyncio.run(_run(config, settings, card))
+
+
+async def _run(config: Path, settings: Settings, card: Card) -> None:
+    start = Start(config, settings, card, await _esp(settings))
+    _log.info("%s %s, ESP in %s: %s", card.name, card.address, start.esp.ground, start.esp.reason)
+    agent = Agent(start)
+    loop = asyncio.get_running_loop()
+    serving = loop.create_task(agent.run())
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, serving.cancel)
+    loop.add_signal_handler(signal.SIGHUP, agent.reload_soon)
+    try:
+        await serving
+    except asyncio.CancelledError:
+        _log.info("ended; SAs and rules stay in place")
+    except OSError as error:
+        raise StartError(f"{settings.paths.control_socket}: {error.strerror or error}") from error
+
+
+async def _esp(settings: Settings) -> EspProbe:
+    """The configuration decides, else the kernel."""
+    found = await esp_probe.probe()
+    if settings.ike.esp is EspChoice.AUTO:
+        return found
+    return EspProbe(EspGround(settings.ike.esp), "as [ike] esp in the configuration says", found.tun_problem)
