@@ -1,0 +1,144 @@
+"""How long from a route's appearance to the first IKE packet and to the first ESP packet.
+
+Line a - b - c. In each round c goes out of range until its SA is closed, and comes back while user data flows. Times
+are those of the router's decision (its change stream) and of the packets on the initiator's link (kernel time stamps).
+"""
+
+import json
+import socket
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rt.results import QUICK, Cell, Result
+from tests.lab import ground
+from tests.lab.capture import Capture
+from tests.lab.lab import Lab
+from tests.lab.node import Node, Options
+from tests.lab.packets import Kind
+from tests.lab.topology import line, names
+from tests.lab.traffic import Flow
+from tests.lab.waiting import wait_until
+
+ROUNDS = 5 if QUICK else 30
+FLOW_INTERVAL = 0.001
+"""Seconds between datagrams: how late the first ESP packet may be because nothing was sent."""
+IDLE_SECONDS = 5.0 if QUICK else 30.0
+
+
+class RouteTimes:
+    """When the router decided on a route, from its change stream."""
+
+    def __init__(self, path: Path, destination: str) -> None:
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.connect(str(path))
+        self._received = b""
+        self._destination = destination
+        self.decided_at: float | None = None
+        """Monotonic seconds."""
+
+    def fileno(self) -> int:
+        """For select."""
+        return self._socket.fileno()
+
+    def drain(self) -> bool:
+        """Take what is there."""
+        data = self._socket.recv(1 << 16)
+        *lines, self._received = (self._received + data).split(b"\n")
+        for text in lines:
+            self._take(json.loads(text))
+        return bool(data)
+
+    def close(self) -> None:
+        """End the subscription."""
+        self._socket.close()
+
+    def _take(self, message: dict[str, Any]) -> None:
+        if message.get("object") != "route" or message.get("destination") != self._destination:
+            return
+        if message["op"] == "set" and self.decided_at is None:
+            self.decided_at = message["time_us"] / 1e6
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One round, in milliseconds."""
+
+    route_to_ike: float
+    ike_to_esp: float
+    route_to_esp: float
+    reported: float
+    """What meshsecd says about route to protected."""
+
+
+def main() -> None:
+    """Measure, write, print."""
+    with Lab("reaction", line(names(3)), Options(policy={"hold_time": 0})) as lab:
+        lab.set_up().trust_all().start()
+        initiator, target = _ends(lab)
+        samples = [_round(lab, initiator, target) for _ in range(ROUNDS)]
+        idle = _idle(lab["a"])
+    result = Result("reaction", {"nodes": 3, "rounds": ROUNDS, "esp": ground.probe().esp, "idle_s": IDLE_SECONDS})
+    for what in Sample.__dataclass_fields__:
+        result.cells.append(Cell({"what": what}, "ms", [getattr(sample, what) for sample in samples]))
+    result.cells += idle
+    path = result.write()
+    print("\n".join([*result.lines(), str(path)]))
+
+
+def _ends(lab: Lab) -> tuple[Node, Node]:
+    a, c = lab["a"], lab["c"]
+    entry = a.wait_state(c, "protected")
+    return (a, c) if entry["initiator"] else (c, a)
+
+
+def _round(lab: Lab, initiator: Node, target: Node) -> Sample:
+    link = lab.link("b", target.name)
+    for node, peer in ((initiator, target), (target, initiator)):
+        node.wait_protected(peer)
+    link.down()
+    for node, peer in ((initiator, target), (target, initiator)):
+        node.wait_state(peer, "no-route")
+        node.wait_for(f"no SA with {peer.name}", lambda n=node, p=peer: not n.sas_with(p), 30)  # type: ignore[misc]
+    with ExitStack() as stack:
+        routes = RouteTimes(initiator.run_directory / "changes.sock", f"{_end_point(target)}/128")
+        stack.callback(routes.close)
+        seen = stack.enter_context(initiator.capture("reaction"))
+        stack.enter_context(
+            Flow((initiator.namespace, initiator.address), (target.namespace, target.address), FLOW_INTERVAL)
+        )
+        link.up()
+        wait_until("the first ESP packet", lambda: Kind.ESP in seen.first, [seen], 30)
+        wait_until("the route in the change stream", lambda: routes.decided_at, [routes], 5)
+        reported = initiator.wait_state(target, "protected")["route_to_protected_ms"]
+        return _sample(routes, seen, reported)
+
+
+def _end_point(node: Node) -> str:
+    return node.address if ground.probe().esp == "kernel" else node.locator
+
+
+def _sample(routes: RouteTimes, seen: Capture, reported: float) -> Sample:
+    to_monotonic = time.monotonic() - time.time()
+    assert routes.decided_at is not None
+    ike = (seen.first[Kind.IKE] + to_monotonic - routes.decided_at) * 1e3
+    esp = (seen.first[Kind.ESP] + to_monotonic - routes.decided_at) * 1e3
+    return Sample(ike, esp - ike, esp, reported)
+
+
+def _idle(node: Node) -> list[Cell]:
+    """CPU and memory of each daemon of a node at rest."""
+    before = {daemon.name: daemon.cpu_seconds() for daemon in node.daemons}
+    time.sleep(IDLE_SECONDS)
+    cells = []
+    for daemon in node.daemons:
+        percent = (daemon.cpu_seconds() - before[daemon.name]) / IDLE_SECONDS * 100
+        cells.append(Cell({"what": f"idle CPU of {daemon.name}"}, "% of a core", [percent]))
+        cells.append(Cell({"what": f"resident memory of {daemon.name}"}, "MiB", [daemon.resident_bytes() / 2**20]))
+    return cells
+
+
+if __name__ == "__main__":
+    main()
