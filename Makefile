@@ -10,6 +10,9 @@ NODES ?= 3
 KEEP ?=
 SECONDS_PER_FUZZ_TARGET ?= 60
 
+# Where `cargo install` puts cargo-deny.
+export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
+
 BIN := .venv/bin
 CARGO_ARGUMENTS := --manifest-path daemon/Cargo.toml
 STAMPS := build/stamps
