@@ -254,7 +254,7 @@ def _verify(spec: RulesSpec, listing: list[dict[str, Any]]) -> None:
     listed = (entry["set"] for entry in listing if "set" in entry)
     sets = {found["name"]: set(found.get("elem", [])) for found in listed if found["name"] in meant}
     hooks = {entry["chain"].get("hook") for entry in listing if "chain" in entry}
-    if any(sets.get(name) != elements for name, elements in meant.items()) or hooks != {"output", "input"}:
+    if sets != meant or hooks != {"output", "input"}:
         raise RulesError(f"the table inet {TABLE} does not read back as it was written")
 
 

@@ -9,7 +9,7 @@ protected.
 import asyncio
 import logging
 import random
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,9 +50,9 @@ class Agent:
         settings, card, ground = start.settings, start.card, start.esp.ground
         self.start = start
         engine = Engine(card, ground, settings.policy, random.random)
-        self.driver = Driver(engine, self._carry_out, self._tell_watchers)
+        self.driver = Driver(engine, self._carry_out, self._tell_watchers, self._spawn)
         self.trust = Trust(Path(settings.paths.peers), card, self.driver.post)
-        self.ike = IkeSide(Path(settings.ike.vici), self._read_key, self.driver.post)
+        self.ike = IkeSide(Path(settings.ike.vici), self._read_key, self.driver.post, self._spawn)
         self.routing = Routing(settings.routing, self.driver.post)
         self.ground = Ground(card, ground, settings.routing.interfaces, self.driver.post)
         self.config_problem = ""
@@ -68,12 +68,14 @@ class Agent:
         try:
             async with asyncio.TaskGroup() as tasks:
                 self._tasks = tasks
+                await self.ground.assign_addresses()
                 await self.trust.reload()
                 tasks.create_task(self.ground.watch_addresses())
                 tasks.create_task(self.ground.watch_rules())
                 tasks.create_task(self.routing.run())
                 tasks.create_task(self.ike.run())
                 tasks.create_task(self.ike.watch_health(self._feed_watchdog))
+                await self.ground.tried.wait()
                 self._notifier.ready()
                 _log.info("ready")
         finally:
@@ -83,8 +85,10 @@ class Agent:
 
     def reload_soon(self) -> None:
         """The same as ``reload``, for a signal handler."""
-        if self._tasks:
-            self._tasks.create_task(self.reload())
+        self._spawn(self._reload())
+
+    async def _reload(self) -> None:
+        await self.reload()
 
     async def reload(self) -> tuple[str, ...]:
         """Read the trust store and the configuration again; the problems, empty when all is good.
@@ -107,6 +111,10 @@ class Agent:
         if settings != self.start.settings:
             return f"{self.start.config} was changed: restart meshsecd to use it (SAs and rules stay)"
         return ""
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        if self._tasks:
+            self._tasks.create_task(work)
 
     def _read_key(self) -> bytes:
         return key_store.load(Path(self.start.settings.paths.key)).pkcs8_pem()

@@ -8,7 +8,7 @@ they run side by side, since the engine gives an action only when what it needs 
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 
 from meshsec.core.actions import Action, ApplyRules, Initiate, LoadConnection, LoadKey, Terminate, UnloadConnection
 from meshsec.core.engine import Engine
@@ -17,21 +17,24 @@ from meshsec.core.events import ActionDone, Event
 CarryOut = Callable[[Action], Awaitable[str]]
 """Carries out one action; the answer is the reason of its failure, empty when it succeeded."""
 
+Spawn = Callable[[Coroutine[None, None, None]], object]
+"""Starts a task whose unexpected failure ends the daemon: a fault of ours must not go on in silence."""
+
 _log = logging.getLogger(__name__)
 
 
 class Driver:
     """The engine in the event loop."""
 
-    def __init__(self, engine: Engine, carry_out: CarryOut, on_turn: Callable[[], None]) -> None:
+    def __init__(self, engine: Engine, carry_out: CarryOut, on_turn: Callable[[], None], spawn: Spawn) -> None:
         """``on_turn`` is called after each turn, when the engine may have changed its mind."""
         self.engine = engine
         self._carry_out = carry_out
         self._on_turn = on_turn
+        self._spawn = spawn
         self._loop = asyncio.get_running_loop()
         self._turn_asked = False
         self._timer: asyncio.TimerHandle | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
 
     @property
     def now(self) -> float:
@@ -46,12 +49,10 @@ class Driver:
             self._loop.call_soon(self._turn)
 
     def close(self) -> None:
-        """Stop: nothing more is started, what runs is cancelled; what stands outside stays as it is."""
+        """Start nothing more; what stands outside stays as it is."""
         if self._timer:
             self._timer.cancel()
         self._turn_asked = True
-        for task in self._tasks:
-            task.cancel()
 
     def _turn(self) -> None:
         self._turn_asked = False
@@ -59,7 +60,7 @@ class Driver:
         if due is not None and due <= self.now:
             self.engine.handle_timeout(self.now)
         for action in self.engine.poll_actions():
-            self._start(action)
+            self._spawn(self._run(action))
         self._arm()
         self._on_turn()
 
@@ -68,11 +69,6 @@ class Driver:
             self._timer.cancel()
         due = self.engine.poll_timeout()
         self._timer = None if due is None else self._loop.call_at(due, self._turn)
-
-    def _start(self, action: Action) -> None:
-        task = self._loop.create_task(self._run(action))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     async def _run(self, action: Action) -> None:
         reason = await self._carry_out(action)

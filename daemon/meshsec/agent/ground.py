@@ -37,6 +37,8 @@ class Ground:
         self._rules = Nftables()
         self._applying = asyncio.Lock()
         self._stood = False
+        self.tried = asyncio.Event()
+        """Set when the rules were applied for the first time, or could not be."""
         self.address_problem = ""
         """Why an address could not be assigned; empty when all stand."""
 
@@ -54,6 +56,8 @@ class Ground:
                 await self._rules.apply(action.rules)
             except RulesError as error:
                 return str(error)
+            finally:
+                self.tried.set()
             self._stood = True
         return ""
 
@@ -82,7 +86,6 @@ class Ground:
 
     async def watch_addresses(self) -> None:
         """Keep this node's addresses assigned, also when an interface comes later, until cancelled."""
-        await self.assign_addresses()
         await _watch(netlink.address_changes, self.assign_addresses)
 
     async def assign_addresses(self) -> None:

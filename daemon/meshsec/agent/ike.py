@@ -12,6 +12,7 @@ from pathlib import Path
 
 from meshsec.adapters.ike_log import Failure, IkeLog, Setup
 from meshsec.adapters.vici import Alert, CommandError, DaemonFacts, DaemonIdentity, IkeEvent, LogLine, Vici, ViciError
+from meshsec.agent.driver import Spawn
 from meshsec.core.actions import Action, Initiate, LoadConnection, LoadKey, Terminate, UnloadConnection
 from meshsec.core.events import Event, IkeDaemonDown, IkeDaemonUp, NegotiationTimed, SasObserved
 from meshsec.core.model import IkeSa, Observed
@@ -43,18 +44,20 @@ class Stranger:
 class IkeSide:
     """Everything that concerns charon."""
 
-    def __init__(self, vici_socket: Path, read_key: Callable[[], bytes], post: Callable[[Event], None]) -> None:
+    def __init__(
+        self, vici_socket: Path, read_key: Callable[[], bytes], post: Callable[[Event], None], spawn: Spawn
+    ) -> None:
         """``read_key`` gives the private key whenever charon needs it; it is not kept."""
         self._loop = asyncio.get_running_loop()
         self._vici = Vici(vici_socket, self._loop.time)
         self._read_key = read_key
         self._post = post
+        self._spawn = spawn
         self._ike_log = IkeLog()
         self._identity: DaemonIdentity | None = None
         self._is_key_loaded = False
-        self._learning: asyncio.Task[None] | None = None
         self._dirty: dict[str, str] = {}
-        self._reading: asyncio.Task[None] | None = None
+        self._is_reading = False
         self._known: dict[str, tuple[IkeSa, ...]] = {}
         self.facts: DaemonFacts | None = None
         """What charon told last; None while it does not answer."""
@@ -66,9 +69,6 @@ class IkeSide:
         try:
             await self._vici.run(self._on_up, self._on_event, self._on_down)
         finally:
-            for task in (self._learning, self._reading):
-                if task:
-                    task.cancel()
             self._vici.close()
 
     async def watch_health(self, on_proof: Callable[[], None]) -> None:
@@ -97,7 +97,7 @@ class IkeSide:
         return True
 
     def _on_up(self, facts: DaemonFacts) -> None:
-        self._learning = self._loop.create_task(self._learn(facts))
+        self._spawn(self._learn(facts))
 
     async def _learn(self, facts: DaemonFacts) -> None:
         """Find out what this charon already has; one that has no connection was configured by nobody before."""
@@ -120,8 +120,6 @@ class IkeSide:
             self._read_soon()
 
     def _on_down(self, reason: str) -> None:
-        if self._learning:
-            self._learning.cancel()
         was_up, is_new = self.facts is not None, self.down_reason != reason
         self.facts, self.down_reason = None, reason
         if was_up or is_new:
@@ -162,8 +160,9 @@ class IkeSide:
             self._read_soon()
 
     def _read_soon(self) -> None:
-        if self._reading is None or self._reading.done():
-            self._reading = self._loop.create_task(self._read_dirty())
+        if not self._is_reading:
+            self._is_reading = True
+            self._spawn(self._read_dirty())
 
     async def _read_dirty(self) -> None:
         while self._dirty:
@@ -172,6 +171,7 @@ class IkeSide:
                 await self._read_back(peer, reason)
             except ViciError as error:
                 _log.warning("SAs with %s: %s", peer, error)
+        self._is_reading = False
 
     async def _read_back(self, peer: str, reason: str = "") -> tuple[IkeSa, ...]:
         sas = (await self._vici.ike_sas(peer)).get(peer, ())
