@@ -133,7 +133,6 @@ class Problem:
     """What is wrong at one place: ``path`` leads through tables and arrays to the key."""
 
     path: tuple[str | int, ...]
-    found: object
     message: str
 
     def __str__(self) -> str:
@@ -169,7 +168,7 @@ class _Table:
         self.known.append(key)
         if key not in self.values:
             if required:
-                self.problems.append(Problem((*self.path, key), None, "is missing"))
+                self.problems.append(Problem((*self.path, key), f"is missing; allowed: {_allowed(read)}"))
             return default
         found = self.values[key]
         try:
@@ -177,22 +176,23 @@ class _Table:
         except _RefusedError as refused:
             for step in refused.where:
                 found = found[step]  # type: ignore[index]
-            self.refuse(found, str(refused), key, *refused.where)
+            self.refuse(found, refused, key, *refused.where)
             return default
 
-    def refuse(self, found: object, allowed: str, *where: str | int) -> None:
-        message = f"{_shown(found)} is not allowed; allowed: {allowed}"
-        self.problems.append(Problem((*self.path, *where), found, message))
+    def refuse(self, found: object, allowed: Exception, *where: str | int) -> None:
+        self.problems.append(Problem((*self.path, *where), f"{_shown(found)} is not allowed; allowed: {allowed}"))
 
     def table(self, key: str) -> "_Table":
-        return _Table((*self.path, key), self.take(key, _read_table, {}), self.problems)
+        """The table of that name; what is missing in one that is no table is not told as well."""
+        path, values = (*self.path, key), self.take(key, _read_table, None)
+        return _Table(path, values or {}, self.problems if values is not None or key not in self.values else [])
 
     def refuse_the_rest(self) -> None:
         for key in sorted(set(self.values) - set(self.known)):
             near = get_close_matches(key, self.known, n=1)
             hint = f"; perhaps {near[0]!r} is meant" if near else ""
             message = f"is not a known key{hint}; allowed here: {', '.join(self.known)}"
-            self.problems.append(Problem((*self.path, key), key, message))
+            self.problems.append(Problem((*self.path, key), message))
 
 
 def decode(table: Mapping[str, object], base: str, profile: Callable[[str], Policy]) -> Settings:
@@ -203,20 +203,15 @@ def decode(table: Mapping[str, object], base: str, profile: Callable[[str], Poli
     """
     problems: list[Problem] = []
     root = _Table((), table, problems)
-    name, policy = _policy(root.table("policy"), profile)
+    node = _node(root.table("node"))
+    routing = _routing(root.table("routing"), base)
     paths = _paths(root.table("paths"), base)
-    settings = Settings(
-        node=_node(root.table("node")),
-        routing=_routing(root.table("routing"), base),
-        ike=_ike(root.table("ike"), base, paths.run),
-        paths=paths,
-        policy=policy,
-        profile=name,
-    )
+    ike = _ike(root.table("ike"), base, paths.run)
+    name, policy = _policy(root.table("policy"), profile)
     root.refuse_the_rest()
     if problems:
         raise SettingsError(problems)
-    return settings
+    return Settings(node, routing, ike, paths, policy, name)
 
 
 def _node(table: _Table) -> NodeSettings:
@@ -289,14 +284,14 @@ def _policy(table: _Table, profile: Callable[[str], Policy]) -> tuple[str, Polic
     try:
         base = profile(name)
     except ValueError as error:
-        table.refuse(name, str(error), "profile")
+        table.refuse(name, error, "profile")
     overrides = {key: value for key, value in table.values.items() if key != "profile"}
     try:
         return name, decode_policy(overrides, base)
     except PolicyError as error:
         for problem in error.problems:
             message = str(problem).removeprefix(f"{problem.field}: ")
-            table.problems.append(Problem((*table.path, problem.field), problem.value, message))
+            table.problems.append(Problem((*table.path, problem.field), message))
         return name, base
 
 
@@ -304,6 +299,15 @@ def _shown(value: object) -> str:
     """The value as a person would write it, bounded."""
     text = str(value).lower() if isinstance(value, bool) else repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _allowed(read: Callable[[object], object]) -> str:
+    """What a reader allows."""
+    try:
+        read(None)
+    except _RefusedError as refused:
+        return str(refused)
+    return "nothing"
 
 
 def _read_text(value: object) -> str:
@@ -328,7 +332,7 @@ def _read_tables(value: object) -> Sequence[Mapping[str, object]]:
 
 def _read_name(value: object) -> str:
     try:
-        return checked_name(_read_text(value))
+        return checked_name(value if isinstance(value, str) else "")
     except IdentityError:
         raise _RefusedError(NAME_RULE) from None
 
@@ -402,7 +406,7 @@ def _path(base: str, longest: int) -> Callable[[object], str]:
     def read(value: object) -> str:
         path = posixpath.normpath(posixpath.join(base, _read_text(value)))
         if "\0" in path or len(path.encode()) > longest:
-            raise _RefusedError(f"a path of at most {longest} octets (it is {path!r}, which has {len(path.encode())})")
+            raise _RefusedError(f"a path of at most {longest} octets, with its directory, and without NUL")
         return path
 
     return read
