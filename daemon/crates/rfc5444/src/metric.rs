@@ -33,12 +33,12 @@ pub fn compress(metric: Metric) -> u16 {
     let shifted = metric.0 + 256;
     let exponent = shifted.next_power_of_two().ilog2().saturating_sub(9);
     let mantissa = shifted.div_ceil(1 << exponent) - 257;
-    (exponent << 8 | mantissa) as u16
+    ((exponent << 8) | mantissa) as u16
 }
 
 /// The metric of a code; the four high bits, the flags of a LINK_METRIC TLV, are ignored.
 pub fn decompress(code: u16) -> Metric {
-    let (exponent, mantissa) = (code >> 8 & 0xf, u32::from(code & 0xff));
+    let (exponent, mantissa) = ((code >> 8) & 0xf, u32::from(code & 0xff));
     Metric(((257 + mantissa) << exponent) - 256)
 }
 
