@@ -1,0 +1,115 @@
+"""``meshsec.toml`` on disk: recorded refusals, the lines they name, and profiles."""
+
+import shutil
+from ipaddress import IPv4Address
+from pathlib import Path
+
+import pytest
+
+from meshsec.adapters import config_file
+from meshsec.adapters.config_file import ConfigError
+
+VECTORS = Path(__file__).parents[3] / "tests/vectors/config"
+REFUSED = sorted((VECTORS / "refused").glob("*.toml"))
+ACCEPTED = sorted((VECTORS / "accepted").glob("*.toml"))
+MINIMAL = (VECTORS / "accepted/minimal.toml").read_text()
+
+
+def refusal(path: Path) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        config_file.load(path)
+    assert all(line.startswith(f"{path}:") for line in caught.value.lines)
+    return [line.removeprefix(f"{path}:") for line in caught.value.lines]
+
+
+@pytest.mark.parametrize("case", REFUSED, ids=lambda case: case.stem)
+def test_refused(case: Path, tmp_path: Path) -> None:
+    path = Path(shutil.copy(case, tmp_path / "meshsec.toml"))
+    assert refusal(path) == case.with_suffix(".txt").read_text().splitlines()
+
+
+@pytest.mark.parametrize("case", ACCEPTED, ids=lambda case: case.stem)
+def test_accepted(case: Path) -> None:
+    assert config_file.load(case).node.name
+
+
+def test_there_are_cases() -> None:
+    assert len(REFUSED) > 10
+    assert len(ACCEPTED) > 1
+
+
+def test_relative_paths_start_at_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "meshsec.toml").write_text(MINIMAL + '[paths]\npeers = "peers"\n')
+    monkeypatch.chdir(tmp_path)
+    assert config_file.load(Path("meshsec.toml")).paths.peers == str(tmp_path / "peers")
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "meshsec.toml"
+    assert refusal(path) == [" No such file or directory"]
+    path.mkdir()
+    assert refusal(path) == [" Is a directory"]
+
+
+def test_a_file_without_bound_is_refused() -> None:
+    with pytest.raises(ConfigError, match="/dev/zero: is longer than 65536 octets"):
+        config_file.load(Path("/dev/zero"))
+
+
+def test_a_profile_beside_the_file_is_found_and_comes_first(tmp_path: Path) -> None:
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies/default.toml").write_text("hold_time = 11\n")
+    (tmp_path / "policies/patient.toml").write_text("hold_time = 12\n")
+    path = tmp_path / "meshsec.toml"
+    path.write_text(MINIMAL)
+    assert config_file.load(path).policy.hold_time == 11
+    path.write_text(MINIMAL + '[policy]\nprofile = "patient"\n')
+    settings = config_file.load(path)
+    assert (settings.profile, settings.policy.hold_time) == ("patient", 12)
+
+
+def test_an_unknown_profile_names_those_that_there_are(tmp_path: Path) -> None:
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies/patient.toml").touch()
+    path = tmp_path / "meshsec.toml"
+    path.write_text(MINIMAL + '[policy]\nprofile = "patent"\n')
+    (line,) = refusal(path)
+    assert line.startswith("7: policy.profile: 'patent' is not allowed; allowed: ")
+    assert "default" in line
+    assert "patient" in line
+
+
+def test_a_bad_profile_is_named_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "policies").mkdir()
+    profile = tmp_path / "policies/strict.toml"
+    profile.write_text("# strict\nhold_time = -1\nconcurrency = 0\n")
+    path = tmp_path / "meshsec.toml"
+    path.write_text(MINIMAL + '[policy]\nprofile = "strict"\n')
+    with pytest.raises(ConfigError) as caught:
+        config_file.load(path)
+    first, second = caught.value.lines
+    assert first.startswith(f"{profile}:2: hold_time: -1 is not allowed; allowed: ")
+    assert second.startswith(f"{profile}:3: concurrency: 0 is not allowed; allowed: ")
+
+
+def test_a_first_configuration_is_read_back(tmp_path: Path) -> None:
+    path = tmp_path / "meshsec.toml"
+    config_file.create(path, "boat", ("mesh0", "mesh1"), IPv4Address("10.77.0.2"))
+    settings = config_file.load(path)
+    assert (settings.node.name, settings.node.ipv4) == ("boat", IPv4Address("10.77.0.2"))
+    assert settings.routing.interfaces == ("mesh0", "mesh1")
+
+
+def test_a_configuration_is_never_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "meshsec.toml"
+    path.write_text("mine")
+    with pytest.raises(ConfigError, match="File exists; nothing was changed"):
+        config_file.create(path, "boat", ("mesh0",), None)
+    assert path.read_text() == "mine"
+
+
+@pytest.mark.parametrize(("name", "interface"), [("Boat", "mesh0"), ("boat", "a b")])
+def test_a_first_configuration_that_would_be_refused_is_not_written(name: str, interface: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="is not allowed; allowed: "):
+        config_file.create(tmp_path / "meshsec.toml", name, (interface,), None)
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,124 @@
+"""The node's key on disk."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+from meshsec.adapters import key_store
+from meshsec.adapters.key_store import KeyStoreError
+from meshsec.core.identity import make_card
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "node.key"
+
+
+def test_a_made_key_is_read_back_and_gives_a_node(path: Path) -> None:
+    made = key_store.create(path)
+    assert key_store.load(path).pkcs8_pem() == made.pkcs8_pem() == path.read_bytes()
+    assert make_card("node", made.public_key).address.packed[0] == 0xFC
+
+
+def test_only_its_owner_can_read_it(path: Path) -> None:
+    before = os.umask(0)
+    try:
+        key_store.create(path)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_the_public_half_is_for_everybody(path: Path) -> None:
+    made = key_store.create(path)
+    public = path.with_suffix(".pub")
+    assert stat.S_IMODE(public.stat().st_mode) == 0o644
+    assert "PRIVATE" not in public.read_text()
+    path.unlink()
+    assert key_store.load_public(path) == made.public_key
+
+
+def test_without_its_public_half_the_key_itself_is_read(path: Path) -> None:
+    made = key_store.create(path)
+    path.with_suffix(".pub").unlink()
+    assert key_store.load_public(path) == made.public_key
+
+
+def test_a_key_is_never_overwritten(path: Path) -> None:
+    first = key_store.create(path).public_key
+    with pytest.raises(KeyStoreError, match="never overwritten"):
+        key_store.create(path)
+    assert key_store.load(path).public_key == first
+
+
+def test_no_text_of_it_shows_it(path: Path) -> None:
+    key = key_store.create(path)
+    seed = key.private.private_bytes_raw()
+    for text in (repr(key), str(key), f"{key}"):
+        assert seed.hex() not in text
+        assert repr(seed) not in text
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o660, 0o644, 0o601])
+def test_a_key_that_others_may_use_is_refused(mode: int, path: Path) -> None:
+    key_store.create(path)
+    path.chmod(mode)
+    with pytest.raises(KeyStoreError, match=rf"has mode {mode:04o}.*chmod 600 {path}"):
+        key_store.load(path)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_a_key_of_somebody_else_is_refused(path: Path) -> None:
+    key_store.create(path)
+    os.chown(path, 12345, -1)
+    with pytest.raises(KeyStoreError, match="belongs to user 12345; allowed: root"):
+        key_store.load(path)
+
+
+def test_a_link_is_not_followed(path: Path) -> None:
+    key_store.create(path)
+    link = path.with_name("link.key")
+    link.symlink_to(path)
+    with pytest.raises(KeyStoreError, match="symbolic links"):
+        key_store.load(link)
+
+
+def test_a_pipe_does_not_block(path: Path) -> None:
+    os.mkfifo(path, 0o600)
+    with pytest.raises(KeyStoreError, match="is no regular file"):
+        key_store.load(path)
+
+
+def test_a_missing_key_says_what_makes_one(path: Path) -> None:
+    with pytest.raises(KeyStoreError, match="`meshsec init` makes one"):
+        key_store.load(path)
+
+
+def test_another_kind_of_key_is_refused(path: Path) -> None:
+    other = generate_private_key(SECP256R1())
+    path.write_bytes(other.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    path.chmod(0o600)
+    with pytest.raises(KeyStoreError, match="is not an Ed25519 key"):
+        key_store.load(path)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"garbage", b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"]
+)
+def test_what_is_no_key_is_refused(content: bytes, path: Path) -> None:
+    path.write_bytes(content)
+    path.chmod(0o600)
+    with pytest.raises(KeyStoreError, match="is no unencrypted PKCS#8 key in PEM"):
+        key_store.load(path)
+    path.with_suffix(".pub").write_bytes(content)
+    with pytest.raises(KeyStoreError, match="is no public key in PEM"):
+        key_store.load_public(path)
+
+
+def test_a_directory_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(KeyStoreError, match=r"missing/node\.key: No such file or directory; nothing was changed"):
+        key_store.create(tmp_path / "missing/node.key")

@@ -1,0 +1,222 @@
+"""The directory of trusted cards."""
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from ipaddress import IPv4Address
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from meshsec.adapters import trust_store
+from meshsec.adapters.trust_store import TrustStoreError
+from meshsec.core import card as cards
+from meshsec.core.identity import make_card
+from meshsec.core.model import Card
+
+VECTORS: list[dict[str, Any]] = json.loads(
+    (Path(__file__).parents[3] / "tests/vectors/cards/valid.json").read_text(encoding="utf-8")
+)
+OWN, BOAT, SHIP, TRUCK = (cards.parse(VECTORS[index]["card"]) for index in (1, 4, 2, 0))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    return tmp_path / "peers"
+
+
+def with_ipv4(card: Card, ipv4: IPv4Address | None) -> Card:
+    return make_card(card.name, card.public_key, ipv4)
+
+
+def messages(store: Path) -> dict[str, str]:
+    return {problem.path.name: problem.message for problem in trust_store.load(store, OWN)[1]}
+
+
+def test_what_was_added_is_trusted(store: Path) -> None:
+    for name, card in (("boat", BOAT), ("ship", SHIP)):
+        trust_store.add(store, name, card, OWN)
+    peers, problems = trust_store.load(store, OWN)
+    assert {name: peer.card for name, peer in peers.items()} == {"boat": BOAT, "ship": SHIP}
+    assert problems == ()
+
+
+def test_a_card_is_one_readable_line(store: Path) -> None:
+    trust_store.add(store, "boat", BOAT, OWN)
+    path = store / "boat.card"
+    assert path.read_text() == cards.render(BOAT) + "\n"
+    assert path.stat().st_mode & 0o777 == 0o644
+
+
+def test_a_directory_that_is_not_there_trusts_nobody(store: Path) -> None:
+    assert trust_store.load(store, OWN) == ({}, ())
+
+
+def test_what_was_removed_is_not_trusted(store: Path) -> None:
+    trust_store.add(store, "boat", BOAT, OWN)
+    trust_store.remove(store, "boat")
+    assert trust_store.load(store, OWN) == ({}, ())
+
+
+@pytest.mark.parametrize("name", ["ship", "../boat", "", ".", "boat.card"])
+def test_only_a_peer_can_be_removed(name: str, store: Path) -> None:
+    trust_store.add(store, "boat", BOAT, OWN)
+    with pytest.raises(TrustStoreError, match="known: boat"):
+        trust_store.remove(store, name)
+
+
+def test_a_corrupt_card_can_be_removed(store: Path) -> None:
+    store.mkdir()
+    (store / "boat.card").write_text("garbage")
+    trust_store.remove(store, "boat")
+    assert list(store.iterdir()) == []
+
+
+def test_a_corrupt_card_is_located_and_hides_no_other(store: Path) -> None:
+    trust_store.add(store, "boat", BOAT, OWN)
+    text = cards.render(SHIP)
+    (store / "ship.card").write_text(text[:40] + ("q" if text[40] != "q" else "p") + text[41:])
+    peers, problems = trust_store.load(store, OWN)
+    assert list(peers) == ["boat"]
+    (problem,) = problems
+    assert problem.path == store / "ship.card"
+    assert problem.message.startswith("character 41 (group 11, ")
+    assert problem.message.endswith(f", likely {text[40]!r}")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("Boat.card", None, "the name is 'Boat'; allowed: 1 to 32 characters"),
+        ("boat.card", b"", "the card is empty"),
+        ("boat.card", b"\xff", "octet 0xff is not UTF-8"),
+        ("boat.card", b"q" * 1025, "is longer than 1024 octets"),
+    ],
+)
+def test_a_file_that_is_no_card(name: str, content: bytes | None, message: str, store: Path) -> None:
+    store.mkdir()
+    (store / name).write_bytes(cards.render(BOAT).encode() if content is None else content)
+    assert message in messages(store)[name]
+
+
+def test_a_directory_with_a_cards_name_is_told(store: Path) -> None:
+    (store / "boat.card").mkdir(parents=True)
+    assert messages(store) == {"boat.card": "Is a directory"}
+
+
+def test_other_files_are_passed_over(store: Path) -> None:
+    store.mkdir()
+    for name in ("README", "boat.card~", ".boat.card.x1y2", ".card", "boat.card.orig"):
+        (store / name).write_text("anything")
+    assert trust_store.load(store, OWN) == ({}, ())
+
+
+@pytest.mark.parametrize("mode", [0o664, 0o646, 0o666])
+def test_a_card_that_others_may_write_is_not_trusted(mode: int, store: Path) -> None:
+    trust_store.add(store, "boat", BOAT, OWN)
+    (store / "boat.card").chmod(mode)
+    assert "others than its owner may write it" in messages(store)["boat.card"]
+
+
+CLASHES = {
+    "own card": (OWN, "its public key is this node's own"),
+    "own IPv4": (with_ipv4(SHIP, OWN.ipv4), f"its IPv4 address {OWN.ipv4} is this node's own"),
+    "key of another": (with_ipv4(BOAT, None), "its public key is also that of peer 'boat'"),
+    "IPv4 of another": (with_ipv4(SHIP, BOAT.ipv4), f"its IPv4 address {BOAT.ipv4} is also that of peer 'boat'"),
+}
+
+
+@pytest.mark.parametrize("clash", CLASHES)
+def test_a_contradiction_is_not_added(clash: str, store: Path) -> None:
+    trust_store.add(store, "boat", BOAT, OWN)
+    card, message = CLASHES[clash]
+    with pytest.raises(TrustStoreError) as caught:
+        trust_store.add(store, "other", card, OWN)
+    assert str(caught.value) == f"'other' is not added: {message}"
+    assert [path.name for path in store.iterdir()] == ["boat.card"]
+
+
+@pytest.mark.parametrize("clash", ["key of another", "IPv4 of another"])
+def test_of_a_contradiction_on_disk_neither_is_in_force(clash: str, store: Path) -> None:
+    trust_store.add(store, "boat", BOAT, OWN)
+    trust_store.add(store, "truck", TRUCK, OWN)
+    card, message = CLASHES[clash]
+    (store / "other.card").write_text(cards.render(card))
+    peers, _ = trust_store.load(store, OWN)
+    assert list(peers) == ["truck"]
+    found = messages(store)
+    assert found["other.card"] == message
+    assert found["boat.card"] == message.replace("'boat'", "'other'")
+
+
+def test_two_cards_with_the_same_name_on_them_are_two_peers(store: Path) -> None:
+    trust_store.add(store, "one", make_card("same", BOAT.public_key), OWN)
+    trust_store.add(store, "two", make_card("same", SHIP.public_key), OWN)
+    assert sorted(trust_store.load(store, OWN)[0]) == ["one", "two"]
+
+
+def test_adding_again_changes_nothing(store: Path) -> None:
+    trust_store.add(store, "boat", BOAT, OWN)
+    before = (store / "boat.card").stat()
+    trust_store.add(store, "boat", BOAT, OWN)
+    assert (store / "boat.card").stat().st_ino == before.st_ino
+
+
+def test_another_card_does_not_replace_one(store: Path) -> None:
+    trust_store.add(store, "boat", BOAT, OWN)
+    with pytest.raises(TrustStoreError, match="another card; remove it first"):
+        trust_store.add(store, "boat", SHIP, OWN)
+    assert trust_store.load(store, OWN)[0]["boat"].card == BOAT
+
+
+@pytest.mark.parametrize("name", ["../boat", "", "Boat", "a/b", ".hidden"])
+def test_a_name_cannot_lead_elsewhere(name: str, store: Path) -> None:
+    with pytest.raises(TrustStoreError, match="allowed: 1 to 32 characters"):
+        trust_store.add(store, name, BOAT, OWN)
+    assert not store.exists()
+
+
+def test_of_many_who_add_the_same_card_at_once_one_wins(store: Path) -> None:
+    def add(number: int) -> bool:
+        try:
+            trust_store.add(store, f"peer-{number}", BOAT, OWN)
+        except TrustStoreError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sum(pool.map(add, range(16))) == 1
+    assert len(trust_store.load(store, OWN)[0]) == 1
+
+
+@pytest.fixture
+def full_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of one page for data, with nothing left in it but names."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8k", "meshsec-test", disk], check=True)
+    try:
+        yield disk
+    finally:
+        subprocess.run(["umount", disk], check=True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a file system takes root")
+def test_a_full_disk_leaves_what_was_there(full_disk: Path) -> None:
+    store = full_disk / "peers"
+    trust_store.add(store, "boat", BOAT, OWN)
+    filler = full_disk / "filler"
+    filler.write_bytes(bytes(4096))
+    with pytest.raises(OSError, match="No space left"):
+        (full_disk / "more").write_bytes(bytes(4096))
+    (full_disk / "more").unlink()
+    with pytest.raises(TrustStoreError, match=r"ship\.card: No space left on device; nothing was changed"):
+        trust_store.add(store, "ship", SHIP, OWN)
+    assert [path.name for path in store.iterdir()] == ["boat.card"]
+    assert trust_store.load(store, OWN)[0]["boat"].card == BOAT
+    filler.unlink()
+    trust_store.add(store, "ship", SHIP, OWN)
+    assert sorted(trust_store.load(store, OWN)[0]) == ["boat", "ship"]

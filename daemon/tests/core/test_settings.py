@@ -1,0 +1,124 @@
+"""The settings' own promises; what is refused is in the recorded cases of ``adapters/test_config_file.py``."""
+
+from ipaddress import IPv4Address, ip_network
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from meshsec.core.model import UnknownNodes
+from meshsec.core.policy import Policy
+from meshsec.core.settings import AttachedNetwork, Endpoint, EspChoice, Settings, SettingsError, decode
+
+MINIMAL: dict[str, Any] = {"node": {"name": "a"}, "routing": {"interfaces": ["mesh0"]}}
+
+
+def decoded(table: dict[str, Any]) -> Settings:
+    return decode(table, "/etc/meshsec", lambda _: Policy(hold_time=7.0))
+
+
+def with_value(section: str, key: str, value: object) -> dict[str, Any]:
+    return {**MINIMAL, section: {**MINIMAL.get(section, {}), key: value}}
+
+
+def test_what_is_left_out_has_its_default() -> None:
+    settings = decoded(MINIMAL)
+    assert settings.paths.control_socket == "/run/meshsec/control.sock"
+    assert settings.paths.key == "/var/lib/meshsec/node.key"
+    assert settings.ike.vici == "/run/meshsec/charon.vici"
+    assert settings.ike.esp is EspChoice.AUTO
+    assert settings.policy.hold_time == 7.0
+    assert settings.profile == "default"
+
+
+def test_relative_paths_start_at_the_configuration_file() -> None:
+    paths = decoded({**MINIMAL, "paths": {"peers": "p", "state": "../s", "run": "/r"}}).paths
+    assert (paths.peers, paths.state, paths.run) == ("/etc/meshsec/p", "/etc/s", "/r")
+    assert decoded({**MINIMAL, "paths": {"run": "r"}}).ike.vici == "/etc/meshsec/r/charon.vici"
+
+
+def test_overrides_are_laid_over_the_profile() -> None:
+    policy = decoded({**MINIMAL, "policy": {"unknown_nodes": "allow"}}).policy
+    assert (policy.unknown_nodes, policy.hold_time) == (UnknownNodes.ALLOW, 7.0)
+
+
+def test_each_value_reaches_its_field() -> None:
+    assert decoded(with_value("node", "ipv4", "10.77.0.1")).node.ipv4 == IPv4Address("10.77.0.1")
+    assert decoded(with_value("routing", "telnet", "localhost:1")).routing.telnet == Endpoint("localhost", 1)
+    assert decoded(with_value("routing", "hello_interval", 1)).routing.hello.interval == 1.0
+    assert decoded(with_value("routing", "tc_validity", 9.5)).routing.tc.validity == 9.5
+    attached = with_value("routing", "attached", [{"prefix": "::/0", "distance": 255}, {"prefix": "10.0.0.0/8"}])
+    assert decoded(attached).routing.attached == (
+        AttachedNetwork(ip_network("::/0"), 255),
+        AttachedNetwork(ip_network("10.0.0.0/8"), 1),
+    )
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "value"),
+    [
+        ("routing", "hello_interval", 0.05),
+        ("routing", "hello_interval", 3600),
+        ("routing", "tc_validity", 36000),
+        ("routing", "telnet", "127.0.0.1:65535"),
+        ("routing", "interfaces", ["x" * 15] + [f"m{number}" for number in range(63)]),
+        ("routing", "socket", "/" + "s" * 106),
+        ("paths", "run", "/" + "r" * 93),
+    ],
+)
+def test_the_last_value_that_is_allowed(section: str, key: str, value: object) -> None:
+    assert decoded(with_value(section, key, value)).node.name == "a"
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "value"),
+    [
+        ("routing", "hello_interval", 0.0499),
+        ("routing", "hello_interval", 3600.1),
+        ("routing", "hello_interval", float("nan")),
+        ("routing", "tc_validity", 36000.1),
+        ("routing", "telnet", "127.0.0.1:65536"),
+        ("routing", "telnet", "127.0.0.1:0"),
+        ("routing", "telnet", "127.0.0.1:٣"),
+        ("routing", "telnet", "2009"),
+        ("routing", "interfaces", [f"m{number}" for number in range(65)]),
+        ("routing", "interfaces", ["a b"]),
+        ("routing", "interfaces", ["a\u0000"]),
+        ("routing", "interfaces", ["é" * 8]),
+        ("routing", "interfaces", ["lo"]),
+        ("routing", "interfaces", [".."]),
+        ("routing", "interfaces", [1]),
+        ("routing", "interfaces", "mesh0"),
+        ("routing", "attached", ["10.0.0.0/8"]),
+        ("routing", "attached", [{"prefix": f"10.0.{number}.0/24"} for number in range(257)]),
+        ("routing", "attached", [{"prefix": "10.0.0.0/8", "distance": True}]),
+        ("routing", "attached", [{"prefix": "10.0.0.0/8", "distance": 256}]),
+        ("routing", "socket", "/" + "s" * 107),
+        ("paths", "run", "/" + "r" * 94),
+    ],
+)
+def test_the_first_value_that_is_not(section: str, key: str, value: object) -> None:
+    with pytest.raises(SettingsError) as caught:
+        decoded(with_value(section, key, value))
+    (problem,) = caught.value.problems
+    assert problem.path[:2] == (section, key)
+    assert "; allowed: " in str(problem)
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner, max_size=3),
+    max_leaves=8,
+)
+KEYS = st.sampled_from(
+    ["node", "routing", "ike", "policy", "paths", "name", "interfaces", "attached", "prefix", "telnet", "esp", "run"]
+)
+
+
+@given(st.dictionaries(KEYS, st.dictionaries(KEYS, VALUES, max_size=4) | VALUES, max_size=5))
+def test_any_table_is_settings_or_a_list_of_problems(table: dict[str, Any]) -> None:
+    try:
+        decoded(table)
+    except SettingsError as error:
+        assert error.problems  # noqa: PT017 - most tables are refused, some are not
