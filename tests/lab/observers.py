@@ -49,8 +49,12 @@ class ControlStream:
 
     def __init__(self, path: Path) -> None:
         self._socket = socket.socket(socket.AF_UNIX)
-        self._socket.connect(str(path))
-        self._socket.sendall(b'{"id": 1, "method": "watch", "params": {}}\n')
+        try:
+            self._socket.connect(str(path))
+            self._socket.sendall(b'{"id": 1, "method": "watch", "params": {}}\n')
+        except OSError:
+            self._socket.close()
+            raise
 
     def fileno(self) -> int:
         """For select."""
