@@ -64,6 +64,16 @@ class App:
         return self.socket_option or Path(self.settings.paths.control_socket)
 
 
+def peer_names(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """The names of peers that begin so, for shell completion; none when there is no good configuration."""
+    app = App(ctx.find_root().params["config"], None)
+    config_file = import_module("meshsec.adapters.config_file")
+    try:
+        return sorted(path.stem for path in app.peers_directory.glob(f"{incomplete}*.card"))
+    except config_file.ConfigError:
+        return []
+
+
 class Commands(click.Group):
     """The commands by name, imported on demand."""
 

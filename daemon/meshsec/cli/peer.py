@@ -9,7 +9,7 @@ import click
 from meshsec import files
 from meshsec.adapters import trust_store
 from meshsec.cli import cards as shown
-from meshsec.cli.app import FAILED, App
+from meshsec.cli.app import FAILED, App, peer_names
 from meshsec.cli.client import Client, DaemonAbsentError
 from meshsec.cli.output import console, facts, json_option, print_json, table
 from meshsec.core import card as cards
@@ -45,7 +45,7 @@ def add(app: App, name: str, card: tuple[str, ...]) -> None:
 
 
 @peer.command
-@click.argument("name")
+@click.argument("name", shell_complete=peer_names)
 @click.pass_obj
 def remove(app: App, name: str) -> None:
     """Trust NAME no longer: its SA is closed at once."""
@@ -77,7 +77,7 @@ def list_peers(app: App, as_json: bool) -> None:
 
 
 @peer.command
-@click.argument("name")
+@click.argument("name", shell_complete=peer_names)
 @json_option
 @click.pass_obj
 def show(app: App, name: str, as_json: bool) -> None:
@@ -90,7 +90,7 @@ def show(app: App, name: str, as_json: bool) -> None:
 
 
 @peer.command
-@click.argument("name")
+@click.argument("name", shell_complete=peer_names)
 @click.argument("said", metavar="[WORD]...", nargs=-1)
 @click.pass_obj
 def verify(app: App, name: str, said: tuple[str, ...]) -> None:

@@ -26,9 +26,9 @@ def _ipv4(value: str) -> IPv4Address:
 @click.option("--interface", "interfaces", multiple=True, help="A mesh interface; may be repeated. Without it mesh0.")
 @click.pass_obj
 def init(app: App, name: str | None, ipv4: IPv4Address | None, interfaces: tuple[str, ...]) -> None:
-    """Make the configuration, the node's key and the directory of trusted cards.
+    """Make this node's configuration and key.
 
-    What exists is kept: a second run prints the card again.
+    The directory for the cards of trusted peers is made too. What exists is kept: a second run prints the card again.
     """
     if app.config.exists():
         _keep(app.config, given=bool(name or ipv4 or interfaces))

@@ -6,20 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from meshsec.cli.app import DEGRADED, App
+from meshsec.cli.app import DEGRADED, App, peer_names
 from meshsec.cli.client import Client
 from meshsec.cli.output import console, duration, json_option, octets, print_json, table
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-_STATE_STYLES = {
+STATE_COLOURS = {
     "protected": "green",
     "held": "cyan",
     "negotiating": "yellow",
     "waiting": "yellow",
-    "failed": "bold red",
-    "no-route": "dim",
+    "failed": "red",
 }
 _UNPROTECTED = frozenset({"waiting", "negotiating", "failed"})
 """In reach and without an SA; a peer out of reach is no fault."""
@@ -47,7 +46,10 @@ def status(app: App, as_json: bool) -> None:
 @json_option
 @click.pass_obj
 def topology(app: App, as_json: bool) -> None:
-    """Show neighbours, routes and links as the routing daemon knows them."""
+    """Show neighbours, routes and links.
+
+    They are shown as the routing daemon knows them; a route to a peer has the peer's name.
+    """
     view = _asked(app, "topology")
     if as_json:
         print_json(view)
@@ -63,7 +65,10 @@ def topology(app: App, as_json: bool) -> None:
 @json_option
 @click.pass_obj
 def plan(app: App, as_json: bool) -> None:
-    """Show what meshsecd would do next, and why; nothing is done."""
+    """Show what meshsecd would do, and why.
+
+    Nothing is done.
+    """
     view = _asked(app, "plan")
     if as_json:
         print_json(view)
@@ -78,11 +83,14 @@ def plan(app: App, as_json: bool) -> None:
 
 
 @click.command
-@click.argument("peer")
+@click.argument("peer", shell_complete=peer_names)
 @json_option
 @click.pass_obj
 def explain(app: App, peer: str, as_json: bool) -> None:
-    """Explain in sentences why the channel to PEER is as it is."""
+    """Explain the state of PEER in sentences.
+
+    From trust and route over attempts and SA to what comes next.
+    """
     view = _asked(app, "explain", {"peer": peer})
     if as_json:
         print_json(view)
@@ -159,7 +167,7 @@ def _peer_row(peer: Mapping[str, Any]) -> tuple[object, ...]:
 def _state(state: str) -> "Text":
     from rich.text import Text  # noqa: PLC0415
 
-    return Text(state, style=_STATE_STYLES.get(state, ""))
+    return Text(state, style=STATE_COLOURS.get(state, ""))
 
 
 def _setup(phases: Mapping[str, float | None] | None) -> str | None:

@@ -1,0 +1,109 @@
+"""Makes the manual page and the shell completions from the commands' own help: ``python -m meshsec.cli.docs DIR``."""
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+from click.shell_completion import get_completion_class
+
+from meshsec import __version__
+from meshsec.cli.app import main
+
+_COMPLETIONS = {"bash": "meshsec", "zsh": "_meshsec", "fish": "meshsec.fish"}
+"""File name for each shell, as its completion loader wants it."""
+
+
+def write(directory: Path) -> list[Path]:
+    """Write ``man/meshsec.1`` and ``completions/SHELL/FILE`` below ``directory``; returns the files."""
+    pages = {directory / "man/meshsec.1": manual()}
+    pages |= {directory / "completions" / shell / name: completion(shell) for shell, name in _COMPLETIONS.items()}
+    for path, text in pages.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return list(pages)
+
+
+def completion(shell: str) -> str:
+    """The script that a shell sources."""
+    made = get_completion_class(shell)
+    if made is None:
+        raise ValueError(f"no completion for {shell!r}; allowed: {', '.join(_COMPLETIONS)}")
+    return made(main, {}, "meshsec", "_MESHSEC_COMPLETE").source()
+
+
+def manual() -> str:
+    """The manual page of all commands, in roff's man macros (groff_man(7))."""
+    context = click.Context(main, info_name="meshsec")
+    lines = [
+        f'.TH MESHSEC 1 "" "meshsec {__version__}" "User Commands"',
+        ".SH NAME",
+        "meshsec \\- secure a mesh: trust peers by their cards",
+        ".SH SYNOPSIS",
+        f".B meshsec\n{_escaped(' '.join(main.collect_usage_pieces(context)))}",
+        ".SH DESCRIPTION",
+        *_paragraphs(main.help or ""),
+        ".SH OPTIONS",
+        *_options(context),
+        ".SH COMMANDS",
+    ]
+    for command in _commands(context):
+        lines += _command(command)
+    lines += [".SH FILES", *_files(), ".SH SEE ALSO", ".BR olsrv2d (8),", ".BR meshsecd (8),", ".BR nft (8)"]
+    return "\n".join(lines) + "\n"
+
+
+def _commands(context: click.Context) -> Iterator[click.Context]:
+    """All commands that do something, in the order of the help."""
+    group = context.command
+    if not isinstance(group, click.Group):
+        yield context
+        return
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if command is not None:
+            yield from _commands(click.Context(command, info_name=name, parent=context))
+
+
+def _command(context: click.Context) -> list[str]:
+    usage = " ".join([context.command_path, *context.command.collect_usage_pieces(context)])
+    return [f".SS {_escaped(usage)}", *_paragraphs(context.command.help or ""), *_options(context)]
+
+
+def _options(context: click.Context) -> Iterator[str]:
+    for parameter in context.command.get_params(context):
+        record = parameter.get_help_record(context) if isinstance(parameter, click.Option) else None
+        if record and "--help" not in parameter.opts:
+            yield from (".TP", f".B {_escaped(record[0])}", _escaped(record[1]))
+
+
+def _paragraphs(text: str) -> Iterator[str]:
+    """Click's help: paragraphs, of which one that begins with a backspace keeps its lines."""
+    for paragraph in text.split("\n\n"):
+        yield ".PP"
+        lines = [_escaped(line.strip()) for line in paragraph.splitlines() if line.strip("\b ")]
+        if "\b" in paragraph:
+            yield from (".nf", *lines, ".fi")
+        else:
+            yield " ".join(lines)
+
+
+def _files() -> Iterator[str]:
+    for path, purpose in (
+        ("/etc/meshsec/meshsec.toml", "The configuration."),
+        ("/etc/meshsec/peers/NAME.card", "The card of a trusted peer."),
+        ("/var/lib/meshsec/node.key", "The node's private key; never leaves the node."),
+        ("/run/meshsec/control.sock", "Where meshsecd answers; for root and the group meshsec."),
+    ):
+        yield from (".TP", f".I {path}", purpose)
+
+
+def _escaped(text: str) -> str:
+    """Text as roff takes it literally."""
+    return re.sub(r"^([.'])", r"\\&\1", text.replace("\\", "\\e").replace("-", "\\-").replace("\b", ""))
+
+
+if __name__ == "__main__":
+    for made in write(Path(sys.argv[1])):
+        click.echo(made)
