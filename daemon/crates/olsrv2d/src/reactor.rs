@@ -44,7 +44,7 @@ impl Token {
             Self::Telnet(number) => (6, number),
             Self::Changes(number) => (7, number),
         };
-        kind << 32 | u64::from(number)
+        (kind << 32) | u64::from(number)
     }
 
     fn decode(code: u64) -> Option<Self> {
