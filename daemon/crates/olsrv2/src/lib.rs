@@ -7,9 +7,23 @@
 
 extern crate alloc;
 
+mod address;
 mod config;
+mod duplicate;
 mod event;
+mod extension;
+mod hello;
+mod instance;
+mod mpr;
+mod outbox;
+mod own;
+mod pause;
+mod rate;
 mod router;
+mod routing;
+mod seqnum;
+mod tc;
+mod topology;
 mod view;
 
 pub use config::{Attached, Config, Limits, Timing};

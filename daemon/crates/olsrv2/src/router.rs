@@ -1,32 +1,74 @@
-//! The router: both families, all interfaces, and their timers.
+//! The router: both families, all interfaces, what comes in and what goes out.
 
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
-use nhdp::{InterfaceId, Time};
-use rfc5444::Metric;
+use nhdp::{jitter, Family, Hello, InterfaceId, Time};
+use rfc5444::{forward_copy, iana, MessageHeader, Metric, PacketView, RawMessage};
 
 use crate::config::Config;
+use crate::duplicate::{DuplicateSet, MessageKey};
 use crate::event::{Counters, Event, InterfaceEvent, Transmit};
+use crate::hello::HelloInfo;
+use crate::instance::{Context, Instance};
+use crate::outbox::Outbox;
+use crate::rate::RateLimiter;
+use crate::tc::Tc;
 use crate::view::{
     AttachedView, EdgeView, InterfaceView, LinkView, NeighbourView, NodeView, RouteView, TwoHopView,
 };
+
+/// How many interfaces a router can have: the received sets hold one bit for each.
+const MAX_INTERFACES: u32 = u64::BITS;
 
 /// An OLSRv2 router.
 ///
 /// After each call that takes `now`, drain [`Router::poll_transmit`] and
 /// [`Router::poll_event`] and set a timer for [`Router::poll_timeout`].
 /// `now` must not go back.
+#[derive(Debug)]
 pub struct Router {
     config: Config,
+    rng: fastrand::Rng,
+    /// At most one for each family, IPv4 first.
+    instances: Vec<Instance>,
+    interfaces: BTreeMap<InterfaceId, Interface>,
+    duplicates: DuplicateSet,
+    limiter: RateLimiter,
+    counters: Counters,
+    transmits: VecDeque<Transmit>,
+    events: VecDeque<Event>,
+}
+
+/// An interface that is up.
+#[derive(Debug)]
+struct Interface {
+    /// Its bit in the received sets.
+    slot: u32,
+    addresses: Vec<IpAddr>,
+    outboxes: BTreeMap<Family, Outbox>,
+    /// The sequence number of the last packet.
+    packet_seq: u16,
 }
 
 impl Router {
     /// A router without interfaces. `seed` feeds jitter and, unless the
     /// configuration gives one, the first sequence numbers.
     pub fn new(config: Config, now: Time, seed: u64) -> Self {
-        let _ = (now, seed);
-        Self { config }
+        let mut router = Self {
+            config,
+            rng: fastrand::Rng::with_seed(seed),
+            instances: Vec::new(),
+            interfaces: BTreeMap::new(),
+            duplicates: DuplicateSet::default(),
+            limiter: RateLimiter::default(),
+            counters: Counters::default(),
+            transmits: VecDeque::new(),
+            events: VecDeque::new(),
+        };
+        router.restart_instances(now);
+        router
     }
 
     /// Takes in a UDP payload that came on `interface` from `source`. No content can make it panic.
@@ -37,20 +79,48 @@ impl Router {
         source: IpAddr,
         bytes: &[u8],
     ) {
-        let _ = (now, interface, source, bytes);
-        unimplemented!()
+        self.advance(now);
+        self.counters.packets_received += 1;
+        if self.interfaces.contains_key(&interface) {
+            self.handle_messages(now, interface, source, bytes);
+        }
+        self.settle(now);
     }
 
     /// Takes in what the kernel says of an interface.
     pub fn handle_interface(&mut self, now: Time, event: InterfaceEvent) {
-        let _ = (now, event);
-        unimplemented!()
+        self.advance(now);
+        match event {
+            InterfaceEvent::Up {
+                interface,
+                addresses,
+            }
+            | InterfaceEvent::Addresses {
+                interface,
+                addresses,
+            } => {
+                self.set_interface(now, interface, addresses);
+            }
+            InterfaceEvent::Down { interface } => self.remove_interface(now, interface),
+            InterfaceEvent::NeighbourLost { interface, address } => {
+                for instance in &mut self.instances {
+                    instance.nhdp.neighbour_lost(now, interface, address);
+                }
+            }
+        }
+        self.settle(now);
     }
 
     /// Changes the configuration in place; an originator that changes restarts its family.
     pub fn reconfigure(&mut self, now: Time, config: Config) {
-        let _ = (now, config);
-        unimplemented!()
+        self.advance(now);
+        self.config = config;
+        self.restart_instances(now);
+        let (instances, mut ctx) = self.parts(now);
+        instances
+            .iter_mut()
+            .for_each(|instance| instance.reconfigure(&mut ctx));
+        self.settle(now);
     }
 
     /// Sets the incoming metric of the link to the neighbour that sends from
@@ -63,29 +133,54 @@ impl Router {
         address: IpAddr,
         metric: Option<Metric>,
     ) -> bool {
-        let _ = (now, interface, address, metric);
-        unimplemented!()
+        self.advance(now);
+        let mut instances = self.instances.iter_mut();
+        let found = instances.any(|instance| instance.set_link_metric(interface, address, metric));
+        self.settle(now);
+        found
+    }
+
+    /// Takes the judgement of a link quality process on the link to the
+    /// neighbour that sends from `address` (RFC 6130, section 14). Says whether there is such a link.
+    pub fn set_link_usable(
+        &mut self,
+        now: Time,
+        interface: InterfaceId,
+        address: IpAddr,
+        usable: bool,
+    ) -> bool {
+        self.advance(now);
+        let mut instances = self.instances.iter_mut();
+        let found =
+            instances.any(|instance| instance.set_link_usable(now, interface, address, usable));
+        self.settle(now);
+        found
     }
 
     /// Does what is due at `now`.
     pub fn handle_timeout(&mut self, now: Time) {
-        let _ = now;
-        unimplemented!()
+        self.advance(now);
+        self.settle(now);
     }
 
     /// When to call [`Router::handle_timeout`] next; `None` without interfaces or originators.
     pub fn poll_timeout(&self) -> Option<Time> {
-        unimplemented!()
+        let instances = self.instances.iter().filter_map(Instance::next_timeout);
+        let outboxes = self
+            .interfaces
+            .values()
+            .flat_map(|interface| interface.outboxes.values());
+        instances.chain(outboxes.filter_map(Outbox::due)).min()
     }
 
     /// The next packet to send.
     pub fn poll_transmit(&mut self) -> Option<Transmit> {
-        unimplemented!()
+        self.transmits.pop_front()
     }
 
     /// The next change.
     pub fn poll_event(&mut self) -> Option<Event> {
-        unimplemented!()
+        self.events.pop_front()
     }
 
     /// The configuration in force.
@@ -95,58 +190,459 @@ impl Router {
 
     /// The originators in use, IPv4 first.
     pub fn originators(&self) -> Vec<IpAddr> {
-        unimplemented!()
+        self.instances
+            .iter()
+            .map(|instance| instance.originator)
+            .collect()
     }
 
     /// The ANSN of the family of `originator`, if it is one of this router's.
     pub fn ansn(&self, originator: IpAddr) -> Option<u16> {
-        let _ = originator;
-        unimplemented!()
+        let own = self
+            .instances
+            .iter()
+            .find(|instance| instance.originator == originator);
+        own.map(Instance::ansn)
     }
 
     /// What was counted since the start.
     pub fn counters(&self) -> Counters {
-        unimplemented!()
+        self.counters
     }
 
     /// The interfaces that are up.
     pub fn interfaces(&self) -> Vec<InterfaceView> {
-        unimplemented!()
+        let view = |interface: InterfaceId| InterfaceView {
+            interface,
+            addresses: self.announced_addresses(interface),
+        };
+        self.interfaces.keys().copied().map(view).collect()
     }
 
-    /// The link sets of all interfaces. `now` decides which timers have run out.
-    pub fn links(&self, now: Time) -> Vec<LinkView> {
-        let _ = now;
-        unimplemented!()
+    /// The link sets of all interfaces.
+    pub fn links(&self) -> Vec<LinkView> {
+        self.views(|instance| instance.link_views(&self.config).map(|(_, view)| view))
     }
 
     /// The neighbour sets.
     pub fn neighbours(&self) -> Vec<NeighbourView> {
-        unimplemented!()
+        self.views(|instance| instance.neighbour_views(&self.config).map(|(_, view)| view))
     }
 
     /// The 2-hop sets.
     pub fn two_hops(&self) -> Vec<TwoHopView> {
-        unimplemented!()
+        self.views(|instance| {
+            instance.nhdp.links().flat_map(|(_, link)| {
+                let neighbour = instance.nhdp.neighbour(link.neighbour);
+                TwoHopView::of(link, neighbour)
+            })
+        })
     }
 
     /// The advertising remote router sets.
     pub fn nodes(&self) -> Vec<NodeView> {
-        unimplemented!()
+        self.views(|instance| instance.topology.node_views())
     }
 
     /// The router topology and routable address topology sets.
     pub fn edges(&self) -> Vec<EdgeView> {
-        unimplemented!()
+        self.views(|instance| instance.topology.edge_views())
     }
 
     /// The attached network sets.
     pub fn attached(&self) -> Vec<AttachedView> {
-        unimplemented!()
+        self.views(|instance| instance.topology.attached_views())
     }
 
     /// The routing sets.
     pub fn routes(&self) -> Vec<RouteView> {
-        unimplemented!()
+        self.views(|instance| instance.routes.values().copied())
+    }
+
+    fn views<'a, V, I: Iterator<Item = V>>(&'a self, views: impl Fn(&'a Instance) -> I) -> Vec<V> {
+        self.instances.iter().flat_map(views).collect()
+    }
+
+    fn announced_addresses(&self, interface: InterfaceId) -> Vec<IpAddr> {
+        let all = self
+            .instances
+            .iter()
+            .flat_map(|instance| instance.nhdp.interfaces());
+        all.filter(|(id, _)| *id == interface)
+            .flat_map(|(_, addresses)| addresses)
+            .copied()
+            .collect()
+    }
+
+    fn parts(&mut self, now: Time) -> (&mut Vec<Instance>, Context<'_>) {
+        let ctx = Context {
+            now,
+            config: &self.config,
+            rng: &mut self.rng,
+            counters: &mut self.counters,
+            events: &mut self.events,
+        };
+        (&mut self.instances, ctx)
+    }
+
+    /// Ends instances whose originator is no longer configured and starts those that are missing.
+    fn restart_instances(&mut self, now: Time) {
+        let mut old = core::mem::take(&mut self.instances);
+        let originators = Family::ALL.map(|family| self.config.originator(family));
+        for originator in originators.into_iter().flatten() {
+            let kept = old
+                .iter()
+                .position(|instance| instance.originator == originator);
+            let instance = match kept {
+                Some(index) => old.remove(index),
+                None => self.new_instance(now, originator),
+            };
+            self.instances.push(instance);
+        }
+        for instance in old {
+            instance.retire(&mut self.events);
+        }
+    }
+
+    fn new_instance(&mut self, now: Time, originator: IpAddr) -> Instance {
+        let interfaces: Vec<_> = self
+            .interfaces
+            .iter()
+            .map(|(id, own)| (*id, own.addresses.clone()))
+            .collect();
+        let (_, mut ctx) = self.parts(now);
+        let mut instance = Instance::new(&mut ctx, originator);
+        for (id, addresses) in interfaces {
+            instance.set_interface(&mut ctx, id, &addresses);
+        }
+        instance
+    }
+
+    fn set_interface(&mut self, now: Time, id: InterfaceId, addresses: Vec<IpAddr>) {
+        let Some(slot) = self.slot_for(id) else {
+            self.counters.over_limit += 1;
+            return;
+        };
+        let (instances, mut ctx) = self.parts(now);
+        for instance in instances {
+            instance.set_interface(&mut ctx, id, &addresses);
+        }
+        let packet_seq = self.rng.u16(..);
+        let new = Interface {
+            slot,
+            addresses: Vec::new(),
+            outboxes: BTreeMap::new(),
+            packet_seq,
+        };
+        self.interfaces.entry(id).or_insert(new).addresses = addresses;
+    }
+
+    /// The slot of an interface, or the lowest free one.
+    fn slot_for(&self, id: InterfaceId) -> Option<u32> {
+        if let Some(interface) = self.interfaces.get(&id) {
+            return Some(interface.slot);
+        }
+        let is_free = |slot: &u32| {
+            self.interfaces
+                .values()
+                .all(|interface| interface.slot != *slot)
+        };
+        (0..MAX_INTERFACES).find(is_free)
+    }
+
+    fn remove_interface(&mut self, now: Time, id: InterfaceId) {
+        self.interfaces.remove(&id);
+        let (instances, mut ctx) = self.parts(now);
+        for instance in instances {
+            instance.remove_interface(&mut ctx, id);
+        }
+    }
+
+    /// Removes what has run out before anything else happens at `now`.
+    fn advance(&mut self, now: Time) {
+        let (instances, mut ctx) = self.parts(now);
+        instances
+            .iter_mut()
+            .for_each(|instance| instance.handle_timeout(&mut ctx));
+    }
+
+    /// Draws the consequences of what happened at `now` and sends what is due.
+    fn settle(&mut self, now: Time) {
+        let (instances, mut ctx) = self.parts(now);
+        instances
+            .iter_mut()
+            .for_each(|instance| instance.settle(&mut ctx));
+        self.originate(now);
+        self.transmit_due(now);
+    }
+
+    fn handle_messages(&mut self, now: Time, interface: InterfaceId, source: IpAddr, bytes: &[u8]) {
+        let Ok(packet) = PacketView::new(bytes) else {
+            self.counters.malformed += 1;
+            return;
+        };
+        for message in packet.messages() {
+            match message {
+                Err(_) => self.counters.malformed += 1,
+                Ok(_)
+                    if !self
+                        .limiter
+                        .admit(now, source, self.config.limits.messages_per_second) =>
+                {
+                    self.counters.rate_limited += 1;
+                }
+                Ok(message) if message.header.typ == iana::message::HELLO => {
+                    self.handle_hello(now, interface, source, &message);
+                }
+                Ok(message) => self.handle_flooded(now, interface, source, &message),
+            }
+        }
+    }
+
+    fn handle_hello(
+        &mut self,
+        now: Time,
+        interface: InterfaceId,
+        source: IpAddr,
+        raw: &RawMessage,
+    ) {
+        let Ok(message) = raw.decode() else {
+            self.counters.malformed += 1;
+            return;
+        };
+        let Ok(hello) = Hello::read(&message) else {
+            self.counters.invalid += 1;
+            return;
+        };
+        let Some(source) = hello_source(&hello, source) else {
+            self.counters.invalid += 1;
+            return;
+        };
+        let info = HelloInfo::read(&message);
+        let (instances, mut ctx) = self.parts(now);
+        if let Some(instance) = instances
+            .iter_mut()
+            .find(|instance| instance.family == hello.family)
+        {
+            instance.process_hello(&mut ctx, interface, source, &hello, &info);
+        }
+    }
+
+    /// Handles a message that may travel on (RFC 7181, section 14).
+    fn handle_flooded(
+        &mut self,
+        now: Time,
+        interface: InterfaceId,
+        source: IpAddr,
+        raw: &RawMessage,
+    ) {
+        let MessageHeader {
+            typ,
+            originator: Some(originator),
+            seq: Some(seq),
+            ..
+        } = raw.header
+        else {
+            self.counters.invalid += 1;
+            return;
+        };
+        if self
+            .instances
+            .iter()
+            .any(|instance| instance.originator == originator)
+        {
+            return self.handle_own(now, interface, source, originator, seq, raw);
+        }
+        let key = MessageKey {
+            originator,
+            seq,
+            typ,
+        };
+        let (hold, limit) = (
+            self.config.timing.duplicate_hold_time,
+            self.config.limits.duplicates,
+        );
+        let seen = self.duplicates.entry(now, key, hold, limit);
+        if core::mem::replace(&mut seen.processed, true) {
+            self.counters.duplicates += 1;
+        } else if typ == iana::message::TC {
+            self.handle_tc(now, raw);
+        }
+        if self.may_forward(now, interface, source, key) {
+            self.forward(now, raw);
+        }
+    }
+
+    fn handle_own(
+        &mut self,
+        now: Time,
+        interface: InterfaceId,
+        source: IpAddr,
+        originator: IpAddr,
+        seq: u16,
+        raw: &RawMessage,
+    ) {
+        let tc = Some(raw).filter(|raw| raw.header.typ == iana::message::TC);
+        let ansn = tc.and_then(|raw| Some(Tc::read(&raw.decode().ok()?).ok()?.ansn));
+        let (instances, mut ctx) = self.parts(now);
+        if let Some(instance) = instances
+            .iter_mut()
+            .find(|instance| instance.originator == originator)
+        {
+            instance.own_message_heard(&mut ctx, interface, source, seq, ansn);
+        }
+    }
+
+    fn handle_tc(&mut self, now: Time, raw: &RawMessage) {
+        let Ok(message) = raw.decode() else {
+            self.counters.malformed += 1;
+            return;
+        };
+        let Ok(tc) = Tc::read(&message) else {
+            self.counters.invalid += 1;
+            return;
+        };
+        let (instances, mut ctx) = self.parts(now);
+        let family = Family::of(tc.originator);
+        if let Some(instance) = instances
+            .iter_mut()
+            .find(|instance| instance.family == family)
+        {
+            instance.process_tc(&mut ctx, &tc);
+        }
+    }
+
+    /// Whether a message is to be forwarded now; the sets record the answer (RFC 7181, section 14.4).
+    ///
+    /// The link is that of the IP source, which in a dual-stack packet may be of another family than the message.
+    fn may_forward(
+        &mut self,
+        now: Time,
+        interface: InterfaceId,
+        source: IpAddr,
+        key: MessageKey,
+    ) -> bool {
+        let transport = Family::of(source);
+        let instance = self
+            .instances
+            .iter()
+            .find(|instance| instance.family == transport);
+        let Some(selector) =
+            instance.and_then(|instance| instance.is_flooding_selector(interface, source))
+        else {
+            return false;
+        };
+        let Some(slot) = self
+            .interfaces
+            .get(&interface)
+            .map(|interface| interface.slot)
+        else {
+            return false;
+        };
+        let (hold, limit) = (
+            self.config.timing.duplicate_hold_time,
+            self.config.limits.duplicates,
+        );
+        let seen = self.duplicates.entry(now, key, hold, limit);
+        let received = seen.received & (1 << slot) != 0;
+        seen.received |= 1 << slot;
+        let forward = selector && !received && !seen.forwarded;
+        seen.forwarded |= forward;
+        forward
+    }
+
+    /// Queues a message on all interfaces of its family, with jitter (RFC 5148, section 5.3).
+    fn forward(&mut self, now: Time, raw: &RawMessage) {
+        let Some(copy) = forward_copy(raw.octets) else {
+            return;
+        };
+        let family = if raw.header.addr_len == Family::V4.address_length() {
+            Family::V4
+        } else {
+            Family::V6
+        };
+        let due = now + jitter(self.config.timing.forward_jitter, &mut self.rng);
+        for id in self.interfaces_of(family) {
+            self.counters.forwarded += 1;
+            self.push(id, family, copy.clone(), now, due);
+        }
+    }
+
+    fn interfaces_of(&self, family: Family) -> Vec<InterfaceId> {
+        let instance = self
+            .instances
+            .iter()
+            .find(|instance| instance.family == family);
+        instance
+            .into_iter()
+            .flat_map(Instance::interfaces)
+            .collect()
+    }
+
+    /// Generates the HELLOs and TCs that are due.
+    fn originate(&mut self, now: Time) {
+        for index in 0..self.instances.len() {
+            let (family, interfaces) = (
+                self.instances[index].family,
+                self.interfaces_of(self.instances[index].family),
+            );
+            for id in &interfaces {
+                let (instances, mut ctx) = self.parts(now);
+                // Only a message beyond 64 KiB fails to encode; the limits keep HELLOs far below that.
+                let hello = instances[index]
+                    .due_hello(&mut ctx, *id)
+                    .and_then(|hello| hello.encode().ok());
+                hello
+                    .into_iter()
+                    .for_each(|hello| self.push(*id, family, hello, now, now));
+            }
+            let (instances, mut ctx) = self.parts(now);
+            for tc in instances[index].due_tc(&mut ctx) {
+                interfaces
+                    .iter()
+                    .for_each(|id| self.push(*id, family, tc.clone(), now, now));
+            }
+        }
+    }
+
+    fn push(&mut self, id: InterfaceId, family: Family, message: Vec<u8>, now: Time, due: Time) {
+        if let Some(interface) = self.interfaces.get_mut(&id) {
+            interface
+                .outboxes
+                .entry(family)
+                .or_default()
+                .push(message, now, due);
+        }
+    }
+
+    fn transmit_due(&mut self, now: Time) {
+        for (id, interface) in &mut self.interfaces {
+            let Interface {
+                outboxes,
+                packet_seq,
+                ..
+            } = interface;
+            for (family, outbox) in outboxes {
+                for bytes in outbox.take_due(now, self.config.packet_size, packet_seq) {
+                    self.counters.packets_sent += 1;
+                    self.counters.octets_sent += bytes.len() as u64;
+                    self.transmits.push_back(Transmit {
+                        interface: *id,
+                        family: *family,
+                        bytes,
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// The address to send to when answering a HELLO. A HELLO in a packet of the
+/// other family names it itself.
+fn hello_source(hello: &Hello, source: IpAddr) -> Option<IpAddr> {
+    if Family::of(source) == hello.family {
+        Some(source)
+    } else {
+        hello.this_interface.first().copied()
     }
 }

@@ -4,8 +4,12 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 use core::time::Duration;
 
-use nhdp::{Family, InterfaceId, LinkStatus, Time};
+use nhdp::{Family, InterfaceId, LinkStatus, NeighbourId, Time};
 use rfc5444::{Metric, Prefix};
+
+use crate::extension::{
+    link_metric_in, neighbour_metrics, symmetric_links, Neighbours, OlsrLink, OlsrNeighbour,
+};
 
 /// A local interface (RFC 6130, section 6).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -169,4 +173,88 @@ pub struct RouteView {
     pub next_originator: IpAddr,
     /// The originator of the last router before `originator`; this router's own when `hops` is 1.
     pub last_originator: IpAddr,
+}
+
+impl LinkView {
+    pub(crate) fn of(link: &OlsrLink, neighbour: Option<&OlsrNeighbour>, default: Metric) -> Self {
+        let ext = neighbour.map(|neighbour| &neighbour.ext);
+        Self {
+            interface: link.interface,
+            address: link.source,
+            addresses: link.addresses.iter().copied().collect(),
+            originator: ext.and_then(|ext| ext.originator),
+            status: link.status,
+            metric_in: Some(link_metric_in(link, default))
+                .filter(|_| link.status >= LinkStatus::Heard),
+            metric_out: link.ext.metric_out.filter(|_| link.is_symmetric()),
+            is_flooding_mpr: link.ext.flooding_mpr,
+            is_flooding_selector: link.ext.selector && link.is_symmetric(),
+            flooding_willingness: ext.map_or(0, |ext| ext.will_flooding),
+            mac: link.ext.mac,
+            hello_interval: link.hello_interval.unwrap_or_default(),
+            hello_validity: link.hello_validity,
+            heard_until: link.heard_until,
+            symmetric_until: link.symmetric_until,
+            expires: link.expires,
+        }
+    }
+
+    pub(crate) fn differs_in_time_only(&self, other: &Self) -> bool {
+        let timeless = |view: &Self| Self {
+            heard_until: Time::ZERO,
+            symmetric_until: Time::ZERO,
+            expires: Time::ZERO,
+            ..view.clone()
+        };
+        timeless(self) == timeless(other)
+    }
+}
+
+impl TwoHopView {
+    /// The 2-hop tuples of a link.
+    pub(crate) fn of<'a>(
+        link: &'a OlsrLink,
+        neighbour: Option<&'a OlsrNeighbour>,
+    ) -> impl Iterator<Item = Self> + 'a {
+        let neighbour_originator = neighbour.and_then(|neighbour| neighbour.ext.originator);
+        link.two_hops.iter().map(move |(address, two_hop)| Self {
+            interface: link.interface,
+            link_address: link.source,
+            neighbour_originator,
+            address: *address,
+            metric_in: two_hop.ext.metric_in,
+            metric_out: two_hop.ext.metric_out,
+            expires: two_hop.expires,
+        })
+    }
+}
+
+impl NeighbourView {
+    pub(crate) fn of(
+        nhdp: &Neighbours,
+        family: Family,
+        id: NeighbourId,
+        neighbour: &OlsrNeighbour,
+        default: Metric,
+    ) -> Self {
+        let metrics = neighbour_metrics(nhdp, id, default);
+        Self {
+            family,
+            originator: neighbour.ext.originator,
+            other_originator: neighbour.ext.other_originator,
+            addresses: neighbour.addresses.iter().copied().collect(),
+            symmetric: neighbour.symmetric,
+            links: nhdp
+                .links()
+                .filter(|(_, link)| link.neighbour == id)
+                .count(),
+            metric_in: metrics.metric_in,
+            metric_out: metrics.metric_out,
+            is_routing_mpr: neighbour.ext.routing_mpr,
+            is_flooding_mpr: symmetric_links(nhdp, id).any(|link| link.ext.flooding_mpr),
+            is_routing_selector: neighbour.ext.selector && neighbour.symmetric,
+            routing_willingness: neighbour.ext.will_routing,
+            flooding_willingness: neighbour.ext.will_flooding,
+        }
+    }
 }

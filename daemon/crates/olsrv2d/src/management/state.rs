@@ -86,7 +86,7 @@ impl State {
                 .collect(),
             interfaces,
             names: names.clone(),
-            links: router.links(now),
+            links: router.links(),
             neighbours: router.neighbours(),
             two_hops: router.two_hops(),
             nodes: router.nodes(),

@@ -1,0 +1,331 @@
+//! The information bases of one address family and what time and the local
+//! interfaces do to them (RFC 6130, sections 6 to 9 and 13).
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+use core::net::IpAddr;
+use core::time::Duration;
+
+use crate::tuples::{Extension, Link, LinkId, Neighbour, NeighbourId};
+use crate::types::{InterfaceId, LinkStatus, Time};
+
+/// Parameters of a neighbourhood (RFC 6130, section 5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Params {
+    /// L_HOLD_TIME, N_HOLD_TIME and I_HOLD_TIME.
+    pub hold_time: Duration,
+    /// The most link tuples, all interfaces together.
+    pub max_links: usize,
+    /// The most 2-hop tuples and the most lost neighbour tuples.
+    pub max_two_hops: usize,
+}
+
+/// What has changed since [`Neighbourhood::take_changes`] was last called.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// A link tuple appeared, went, or has another status or other addresses:
+    /// what a HELLO would say is different.
+    pub links: bool,
+    /// A 2-hop tuple appeared or went.
+    pub two_hops: bool,
+}
+
+/// Local, interface and neighbour information bases.
+#[derive(Debug)]
+pub struct Neighbourhood<E: Extension> {
+    pub(crate) params: Params,
+    /// The local interface set (RFC 6130, section 6.1).
+    pub(crate) interfaces: BTreeMap<InterfaceId, BTreeSet<IpAddr>>,
+    /// Addresses of the router that are on no MANET interface, such as an originator on a loopback interface.
+    pub(crate) other_addresses: BTreeSet<IpAddr>,
+    /// The removed interface address set: IR_time by IR_local_iface_addr (RFC 6130, section 6.2).
+    pub(crate) removed: BTreeMap<IpAddr, Time>,
+    pub(crate) links: BTreeMap<LinkId, Link<E>>,
+    pub(crate) neighbours: BTreeMap<NeighbourId, Neighbour<E>>,
+    /// The lost neighbour set: NL_time by NL_neighbor_addr (RFC 6130, section 8.2).
+    pub(crate) lost: BTreeMap<IpAddr, Time>,
+    pub(crate) two_hop_count: usize,
+    pub(crate) over_limit: u64,
+    pub(crate) changes: Changes,
+    last_id: u64,
+}
+
+impl<E: Extension> Neighbourhood<E> {
+    /// Empty information bases.
+    pub fn new(params: Params) -> Self {
+        Self {
+            params,
+            interfaces: BTreeMap::new(),
+            other_addresses: BTreeSet::new(),
+            removed: BTreeMap::new(),
+            links: BTreeMap::new(),
+            neighbours: BTreeMap::new(),
+            lost: BTreeMap::new(),
+            two_hop_count: 0,
+            over_limit: 0,
+            changes: Changes::default(),
+            last_id: 0,
+        }
+    }
+
+    /// Changes the parameters; tuples keep the times they have.
+    pub fn set_params(&mut self, params: Params) {
+        self.params = params;
+    }
+
+    /// Adds an interface or changes its addresses (RFC 6130, section 9). No address at all removes it.
+    pub fn set_interface(
+        &mut self,
+        now: Time,
+        interface: InterfaceId,
+        addresses: BTreeSet<IpAddr>,
+    ) {
+        if addresses.is_empty() {
+            return self.remove_interface(now, interface);
+        }
+        let old = self
+            .interfaces
+            .insert(interface, addresses)
+            .unwrap_or_default();
+        self.own_addresses_changed(now, old);
+    }
+
+    /// Removes an interface with its links (RFC 6130, section 9.3).
+    pub fn remove_interface(&mut self, now: Time, interface: InterfaceId) {
+        let Some(old) = self.interfaces.remove(&interface) else {
+            return;
+        };
+        let links = self
+            .links
+            .iter()
+            .filter(|(_, link)| link.interface == interface);
+        for id in links.map(|(id, _)| *id).collect::<Vec<_>>() {
+            self.remove_link(now, id);
+        }
+        self.own_addresses_changed(now, old);
+    }
+
+    /// Sets the router's addresses that are on no MANET interface; HELLOs carry them as OTHER_IF.
+    pub fn set_other_addresses(&mut self, now: Time, addresses: BTreeSet<IpAddr>) {
+        let old = core::mem::replace(&mut self.other_addresses, addresses);
+        self.own_addresses_changed(now, old);
+    }
+
+    /// Ends the links to the neighbour interface with this address, because
+    /// the link layer says so (RFC 6130, appendix B). Says whether there was one.
+    pub fn neighbour_lost(&mut self, now: Time, interface: InterfaceId, address: IpAddr) -> bool {
+        let Some(id) = self.find_link(interface, address) else {
+            return false;
+        };
+        if let Some(link) = self.links.get_mut(&id) {
+            link.symmetric_until = now;
+            link.heard_until = now;
+        }
+        self.settle_link(now, id);
+        true
+    }
+
+    /// Takes the judgement of a link quality process (RFC 6130, section 14.3):
+    /// a link in use that becomes unusable is LOST, one not yet in use is PENDING.
+    pub fn set_link_usable(&mut self, now: Time, id: LinkId, usable: bool) {
+        let Some(link) = self.links.get_mut(&id) else {
+            return;
+        };
+        link.lost = !usable && (link.lost || link.status >= LinkStatus::Heard);
+        link.pending = !usable && !link.lost;
+        self.settle_link(now, id);
+    }
+
+    /// Removes what has run out at `now`.
+    pub fn expire(&mut self, now: Time) {
+        self.removed.retain(|_, expires| *expires > now);
+        self.lost.retain(|_, expires| *expires > now);
+        for id in self.links.keys().copied().collect::<Vec<_>>() {
+            self.expire_two_hops(now, id);
+            self.settle_link(now, id);
+            if self.links.get(&id).is_some_and(|link| link.expires <= now) {
+                self.remove_link(now, id);
+            }
+        }
+    }
+
+    /// When [`Neighbourhood::expire`] has something to do next.
+    pub fn next_expiry(&self, now: Time) -> Option<Time> {
+        let links = self.links.values().map(|link| link.next_expiry(now));
+        let rest = self.removed.values().chain(self.lost.values()).copied();
+        links.chain(rest).min()
+    }
+
+    /// Gives and resets the changes.
+    pub fn take_changes(&mut self) -> Changes {
+        core::mem::take(&mut self.changes)
+    }
+
+    /// Gives and resets the number of tuples that were not made because a set was full.
+    pub fn take_over_limit(&mut self) -> u64 {
+        core::mem::take(&mut self.over_limit)
+    }
+
+    /// The local interfaces with their addresses.
+    pub fn interfaces(&self) -> impl Iterator<Item = (InterfaceId, &BTreeSet<IpAddr>)> {
+        self.interfaces
+            .iter()
+            .map(|(id, addresses)| (*id, addresses))
+    }
+
+    /// Whether an address is one of this router's.
+    pub fn is_local(&self, address: IpAddr) -> bool {
+        self.other_addresses.contains(&address)
+            || self
+                .interfaces
+                .values()
+                .any(|addresses| addresses.contains(&address))
+    }
+
+    /// The link tuples.
+    pub fn links(&self) -> impl Iterator<Item = (LinkId, &Link<E>)> {
+        self.links.iter().map(|(id, link)| (*id, link))
+    }
+
+    /// The neighbour tuples.
+    pub fn neighbours(&self) -> impl Iterator<Item = (NeighbourId, &Neighbour<E>)> {
+        self.neighbours
+            .iter()
+            .map(|(id, neighbour)| (*id, neighbour))
+    }
+
+    /// The neighbour tuples, to change what the protocol on top added.
+    pub fn neighbours_mut(&mut self) -> impl Iterator<Item = (NeighbourId, &mut Neighbour<E>)> {
+        self.neighbours
+            .iter_mut()
+            .map(|(id, neighbour)| (*id, neighbour))
+    }
+
+    /// The lost neighbour set.
+    pub fn lost_neighbours(&self) -> impl Iterator<Item = IpAddr> + '_ {
+        self.lost.keys().copied()
+    }
+
+    /// A link tuple.
+    pub fn link(&self, id: LinkId) -> Option<&Link<E>> {
+        self.links.get(&id)
+    }
+
+    /// A link tuple, to change what the protocol on top added.
+    pub fn link_mut(&mut self, id: LinkId) -> Option<&mut Link<E>> {
+        self.links.get_mut(&id)
+    }
+
+    /// A neighbour tuple.
+    pub fn neighbour(&self, id: NeighbourId) -> Option<&Neighbour<E>> {
+        self.neighbours.get(&id)
+    }
+
+    /// A neighbour tuple, to change what the protocol on top added.
+    pub fn neighbour_mut(&mut self, id: NeighbourId) -> Option<&mut Neighbour<E>> {
+        self.neighbours.get_mut(&id)
+    }
+
+    /// The link tuple on an interface that has this neighbour address.
+    pub fn find_link(&self, interface: InterfaceId, address: IpAddr) -> Option<LinkId> {
+        let mut links = self.links.iter();
+        let found = links.find(|(_, link)| {
+            link.interface == interface
+                && (link.source == address || link.addresses.contains(&address))
+        });
+        found.map(|(id, _)| *id)
+    }
+
+    pub(crate) fn new_id(&mut self) -> u64 {
+        self.last_id += 1;
+        self.last_id
+    }
+
+    /// Recalculates L_status and does what a change of it brings (RFC 6130, section 13).
+    pub(crate) fn settle_link(&mut self, now: Time, id: LinkId) {
+        let Some(link) = self.links.get_mut(&id) else {
+            return;
+        };
+        let (old, new, neighbour) = (link.status, link.status_at(now), link.neighbour);
+        link.status = new;
+        if old == new {
+            return;
+        }
+        self.changes.links = true;
+        if new == LinkStatus::Lost {
+            link.expires = now + self.params.hold_time;
+        }
+        if old == LinkStatus::Symmetric {
+            self.changes.two_hops |= !link.two_hops.is_empty();
+            self.two_hop_count -= link.two_hops.len();
+            link.two_hops.clear();
+        }
+        self.settle_neighbour(now, neighbour);
+    }
+
+    /// Recalculates N_symmetric and removes a neighbour without links (RFC 6130, sections 13.2 and 13.3).
+    pub(crate) fn settle_neighbour(&mut self, now: Time, id: NeighbourId) {
+        let mut links = self
+            .links
+            .values()
+            .filter(|link| link.neighbour == id)
+            .peekable();
+        let linked = links.peek().is_some();
+        let symmetric = links.any(Link::is_symmetric);
+        let Some(neighbour) = self.neighbours.get_mut(&id) else {
+            return;
+        };
+        let was_symmetric = core::mem::replace(&mut neighbour.symmetric, symmetric);
+        let addresses: Vec<IpAddr> = neighbour.addresses.iter().copied().collect();
+        if symmetric {
+            self.lost.retain(|address, _| !addresses.contains(address));
+        } else if was_symmetric {
+            self.lose(now, addresses);
+        }
+        if !linked {
+            self.neighbours.remove(&id);
+        }
+    }
+
+    /// Adds addresses to the lost neighbour set (RFC 6130, section 8.2).
+    pub(crate) fn lose(&mut self, now: Time, addresses: impl IntoIterator<Item = IpAddr>) {
+        let expires = now + self.params.hold_time;
+        for address in addresses {
+            if self.lost.len() < self.params.max_two_hops {
+                self.lost.insert(address, expires);
+            }
+        }
+    }
+
+    pub(crate) fn remove_link(&mut self, now: Time, id: LinkId) {
+        let Some(link) = self.links.remove(&id) else {
+            return;
+        };
+        self.changes.links = true;
+        self.changes.two_hops |= !link.two_hops.is_empty();
+        self.two_hop_count -= link.two_hops.len();
+        self.settle_neighbour(now, link.neighbour);
+    }
+
+    fn expire_two_hops(&mut self, now: Time, id: LinkId) {
+        let Some(link) = self.links.get_mut(&id) else {
+            return;
+        };
+        let before = link.two_hops.len();
+        link.two_hops.retain(|_, two_hop| two_hop.expires > now);
+        let gone = before - link.two_hops.len();
+        self.two_hop_count -= gone;
+        self.changes.two_hops |= gone > 0;
+    }
+
+    /// Keeps addresses that this router no longer has in the removed
+    /// interface address set, and forgets those it has again (RFC 6130, section 9).
+    fn own_addresses_changed(&mut self, now: Time, old: BTreeSet<IpAddr>) {
+        self.changes.links = true;
+        let expires = now + self.params.hold_time;
+        let mut removed = core::mem::take(&mut self.removed);
+        removed.extend(old.into_iter().map(|address| (address, expires)));
+        removed.retain(|address, _| !self.is_local(*address));
+        self.removed = removed;
+    }
+}

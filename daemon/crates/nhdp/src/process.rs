@@ -1,0 +1,333 @@
+//! What a HELLO does to the information bases (RFC 6130, section 12).
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use crate::hello::{Hello, HelloNeighbour};
+use crate::neighbourhood::Neighbourhood;
+use crate::tuples::{Extension, Link, LinkId, Neighbour, NeighbourId, TwoHop};
+use crate::types::{InterfaceId, LinkStatus, Time};
+
+/// Why a valid HELLO changed nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rejected {
+    /// The receiving interface is not in the local interface set.
+    UnknownInterface,
+    /// The sender calls an address of this router its own (RFC 6130, section 12.1).
+    OwnAddress(IpAddr),
+    /// The link set is full.
+    TooManyLinks,
+}
+
+impl<E: Extension> Neighbourhood<E> {
+    /// Processes a HELLO that came on `interface` from `source` and gives the
+    /// link tuple that it made or refreshed.
+    ///
+    /// # Errors
+    ///
+    /// See [`Rejected`]; then nothing is changed.
+    pub fn process(
+        &mut self,
+        now: Time,
+        interface: InterfaceId,
+        source: IpAddr,
+        hello: &Hello,
+    ) -> Result<LinkId, Rejected> {
+        self.check(interface, source, hello)?;
+        let (sending, addresses) = address_lists(source, hello);
+        let neighbour = self.update_neighbour(now, addresses);
+        let id = self.update_link(now, interface, neighbour, source, sending);
+        self.refresh_link(now, id, hello);
+        self.settle_link(now, id);
+        self.settle_neighbour(now, neighbour);
+        self.update_two_hops(now, id, hello);
+        Ok(id)
+    }
+
+    fn check(
+        &mut self,
+        interface: InterfaceId,
+        source: IpAddr,
+        hello: &Hello,
+    ) -> Result<(), Rejected> {
+        if !self.interfaces.contains_key(&interface) {
+            return Err(Rejected::UnknownInterface);
+        }
+        if let Some(own) = hello
+            .local_addresses()
+            .find(|address| self.is_local(*address))
+        {
+            return Err(Rejected::OwnAddress(own));
+        }
+        let known = self.find_link(interface, source).is_some()
+            || hello
+                .this_interface
+                .iter()
+                .any(|address| self.find_link(interface, *address).is_some());
+        if !known && self.links.len() >= self.params.max_links {
+            self.over_limit += 1;
+            return Err(Rejected::TooManyLinks);
+        }
+        Ok(())
+    }
+
+    /// The neighbour tuple for these addresses, made or merged as needed (RFC 6130, sections 12.3 to 12.5).
+    fn update_neighbour(&mut self, now: Time, addresses: BTreeSet<IpAddr>) -> NeighbourId {
+        let matches: Vec<NeighbourId> = self
+            .neighbours
+            .iter()
+            .filter(|(_, neighbour)| !neighbour.addresses.is_disjoint(&addresses))
+            .map(|(id, _)| *id)
+            .collect();
+        let Some((id, others)) = matches.split_first() else {
+            return self.add_neighbour(addresses);
+        };
+        for other in others {
+            self.merge_neighbour(*id, *other);
+        }
+        self.set_addresses(now, *id, addresses);
+        *id
+    }
+
+    fn add_neighbour(&mut self, addresses: BTreeSet<IpAddr>) -> NeighbourId {
+        let id = NeighbourId(self.new_id());
+        let neighbour = Neighbour {
+            addresses,
+            symmetric: false,
+            ext: E::Neighbour::default(),
+        };
+        self.neighbours.insert(id, neighbour);
+        self.changes.links = true;
+        id
+    }
+
+    fn merge_neighbour(&mut self, into: NeighbourId, from: NeighbourId) {
+        let Some(old) = self.neighbours.remove(&from) else {
+            return;
+        };
+        for link in self
+            .links
+            .values_mut()
+            .filter(|link| link.neighbour == from)
+        {
+            link.neighbour = into;
+        }
+        if let Some(neighbour) = self.neighbours.get_mut(&into) {
+            neighbour.addresses.extend(old.addresses);
+            neighbour.symmetric |= old.symmetric;
+        }
+        self.changes.links = true;
+    }
+
+    /// Sets N_neighbor_addr_list; what is no longer in it leaves the links and, if it was symmetric, is lost.
+    fn set_addresses(&mut self, now: Time, id: NeighbourId, addresses: BTreeSet<IpAddr>) {
+        let Some(neighbour) = self.neighbours.get_mut(&id) else {
+            return;
+        };
+        if neighbour.addresses == addresses {
+            return;
+        }
+        let removed: Vec<IpAddr> = neighbour
+            .addresses
+            .difference(&addresses)
+            .copied()
+            .collect();
+        let was_symmetric = neighbour.symmetric;
+        neighbour.addresses = addresses;
+        self.changes.links = true;
+        if was_symmetric {
+            self.lose(now, removed.iter().copied());
+        }
+        self.remove_link_addresses(now, id, &removed);
+    }
+
+    fn remove_link_addresses(&mut self, now: Time, neighbour: NeighbourId, removed: &[IpAddr]) {
+        let mut emptied = Vec::new();
+        for (id, link) in self
+            .links
+            .iter_mut()
+            .filter(|(_, link)| link.neighbour == neighbour)
+        {
+            link.addresses.retain(|address| !removed.contains(address));
+            if link.addresses.is_empty() {
+                emptied.push(*id);
+            }
+        }
+        for id in emptied {
+            self.unlink(now, id);
+        }
+    }
+
+    /// Removes a link but keeps its neighbour, which is about to get another one.
+    fn unlink(&mut self, now: Time, id: LinkId) {
+        if let Some(neighbour) = self.links.get(&id).map(|link| link.neighbour) {
+            let kept = self.neighbours.remove(&neighbour);
+            self.remove_link(now, id);
+            self.neighbours.extend(kept.map(|kept| (neighbour, kept)));
+        }
+    }
+
+    /// The link tuple for the sending interface, made or changed as needed (RFC 6130, section 12.5).
+    fn update_link(
+        &mut self,
+        now: Time,
+        interface: InterfaceId,
+        neighbour: NeighbourId,
+        source: IpAddr,
+        sending: BTreeSet<IpAddr>,
+    ) -> LinkId {
+        let same =
+            |link: &Link<E>| link.interface == interface && !link.addresses.is_disjoint(&sending);
+        let matches: Vec<LinkId> = self
+            .links
+            .iter()
+            .filter(|(_, link)| same(link))
+            .map(|(id, _)| *id)
+            .collect();
+        if let [id] = matches[..] {
+            self.change_link(id, neighbour, source, sending);
+            return id;
+        }
+        for id in matches {
+            self.unlink(now, id);
+        }
+        self.add_link(now, interface, neighbour, source, sending)
+    }
+
+    fn change_link(
+        &mut self,
+        id: LinkId,
+        neighbour: NeighbourId,
+        source: IpAddr,
+        sending: BTreeSet<IpAddr>,
+    ) {
+        let Some(link) = self.links.get_mut(&id) else {
+            return;
+        };
+        self.changes.links |= link.addresses != sending || link.source != source;
+        link.addresses = sending;
+        link.source = source;
+        link.neighbour = neighbour;
+    }
+
+    fn add_link(
+        &mut self,
+        now: Time,
+        interface: InterfaceId,
+        neighbour: NeighbourId,
+        source: IpAddr,
+        addresses: BTreeSet<IpAddr>,
+    ) -> LinkId {
+        let id = LinkId(self.new_id());
+        let link = Link {
+            interface,
+            neighbour,
+            addresses,
+            source,
+            heard_until: now,
+            symmetric_until: now,
+            expires: now,
+            status: LinkStatus::Lost,
+            pending: false,
+            lost: false,
+            hello_interval: None,
+            hello_validity: Default::default(),
+            two_hops: BTreeMap::new(),
+            ext: E::Link::default(),
+        };
+        self.links.insert(id, link);
+        self.changes.links = true;
+        id
+    }
+
+    /// Sets L_SYM_time, L_HEARD_time and L_time (RFC 6130, section 12.5).
+    fn refresh_link(&mut self, now: Time, id: LinkId, hello: &Hello) {
+        let hold_time = self.params.hold_time;
+        let Some(link) = self.links.get_mut(&id) else {
+            return;
+        };
+        let own = self.interfaces.get(&link.interface);
+        let own_status = own.and_then(|own| status_of(own, &hello.neighbours));
+        match own_status {
+            Some(LinkStatus::Symmetric | LinkStatus::Heard) => {
+                link.symmetric_until = now + hello.validity
+            }
+            Some(LinkStatus::Lost) => link.symmetric_until = now,
+            Some(LinkStatus::Pending) | None => {}
+        }
+        link.heard_until = link.symmetric_until.max(now + hello.validity);
+        link.expires = link.expires.max(link.heard_until + hold_time);
+        link.hello_validity = hello.validity;
+        link.hello_interval = hello.interval;
+    }
+
+    /// Sets the 2-hop tuples of a symmetric link (RFC 6130, section 12.6).
+    fn update_two_hops(&mut self, now: Time, id: LinkId, hello: &Hello) {
+        if !self.links.get(&id).is_some_and(Link::is_symmetric) {
+            return;
+        }
+        for neighbour in &hello.neighbours {
+            let own =
+                self.is_local(neighbour.address) || self.removed.contains_key(&neighbour.address);
+            if neighbour.is_symmetric() && !own {
+                self.set_two_hop(id, neighbour.address, now + hello.validity);
+            } else {
+                self.remove_two_hop(id, neighbour.address);
+            }
+        }
+    }
+
+    fn set_two_hop(&mut self, id: LinkId, address: IpAddr, expires: Time) {
+        let Some(link) = self.links.get_mut(&id) else {
+            return;
+        };
+        if let Some(two_hop) = link.two_hops.get_mut(&address) {
+            two_hop.expires = expires;
+        } else if self.two_hop_count < self.params.max_two_hops {
+            link.two_hops.insert(
+                address,
+                TwoHop {
+                    expires,
+                    ext: E::TwoHop::default(),
+                },
+            );
+            self.two_hop_count += 1;
+            self.changes.two_hops = true;
+        } else {
+            self.over_limit += 1;
+        }
+    }
+
+    fn remove_two_hop(&mut self, id: LinkId, address: IpAddr) {
+        let Some(link) = self.links.get_mut(&id) else {
+            return;
+        };
+        if link.two_hops.remove(&address).is_some() {
+            self.two_hop_count -= 1;
+            self.changes.two_hops = true;
+        }
+    }
+}
+
+/// The sending address list and the neighbour address list (RFC 6130, section 12.2).
+fn address_lists(source: IpAddr, hello: &Hello) -> (BTreeSet<IpAddr>, BTreeSet<IpAddr>) {
+    let mut sending: BTreeSet<IpAddr> = hello.this_interface.iter().copied().collect();
+    if sending.is_empty() {
+        sending.insert(source);
+    }
+    let addresses = sending
+        .iter()
+        .copied()
+        .chain(hello.local_addresses())
+        .collect();
+    (sending, addresses)
+}
+
+/// The best LINK_STATUS that the sender gives to an address of the receiving interface.
+fn status_of(own: &BTreeSet<IpAddr>, neighbours: &[HelloNeighbour]) -> Option<LinkStatus> {
+    let of_own = neighbours
+        .iter()
+        .filter(|neighbour| own.contains(&neighbour.address));
+    of_own.filter_map(|neighbour| neighbour.link).max()
+}

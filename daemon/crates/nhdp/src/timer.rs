@@ -1,0 +1,133 @@
+//! When a periodic message is sent: intervals, triggers and jitter (RFC 5148).
+
+use core::time::Duration;
+
+use crate::types::Time;
+
+/// The pace of a message that is sent periodically and on changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// The longest time between two messages.
+    pub interval: Duration,
+    /// The shortest time between two messages.
+    pub min_interval: Duration,
+    /// MAXJITTER of periodic messages: how much earlier than `interval` they may go (RFC 5148, section 5.1).
+    pub periodic_jitter: Duration,
+    /// MAXJITTER of triggered messages (RFC 5148, section 5.2).
+    pub triggered_jitter: Duration,
+}
+
+/// The time of the next message.
+#[derive(Clone, Debug)]
+pub struct MessageTimer {
+    next: Time,
+    last: Option<Time>,
+}
+
+impl MessageTimer {
+    /// A timer whose first message goes out as if triggered now.
+    pub fn start(now: Time, pace: &Pace, rng: &mut fastrand::Rng) -> Self {
+        Self {
+            next: now + jitter(pace.triggered_jitter, rng),
+            last: None,
+        }
+    }
+
+    /// When the next message is due.
+    pub fn next(&self) -> Time {
+        self.next
+    }
+
+    /// Asks for a message after `delay` or as soon after it as the minimum interval allows.
+    pub fn trigger(&mut self, now: Time, delay: Duration, pace: &Pace, rng: &mut fastrand::Rng) {
+        let wanted = now + delay + jitter(pace.triggered_jitter, rng);
+        let allowed = self
+            .last
+            .map_or(Time::ZERO, |last| last + pace.min_interval);
+        self.next = self.next.min(wanted.max(allowed));
+    }
+
+    /// Records that a message went out.
+    pub fn sent(&mut self, now: Time, pace: &Pace, rng: &mut fastrand::Rng) {
+        self.last = Some(now);
+        self.skip(now, pace, rng);
+    }
+
+    /// Waits for the next interval although no message went out.
+    pub fn skip(&mut self, now: Time, pace: &Pace, rng: &mut fastrand::Rng) {
+        self.next = now + (pace.interval - jitter(pace.periodic_jitter.min(pace.interval), rng));
+    }
+}
+
+/// A random time from 0 to `max`, inclusive.
+pub fn jitter(max: Duration, rng: &mut fastrand::Rng) -> Duration {
+    let max = u64::try_from(max.as_nanos()).unwrap_or(u64::MAX);
+    Duration::from_nanos(rng.u64(0..=max))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PACE: Pace = Pace {
+        interval: Duration::from_secs(2),
+        min_interval: Duration::from_millis(200),
+        periodic_jitter: Duration::from_millis(500),
+        triggered_jitter: Duration::from_millis(30),
+    };
+
+    fn sent_at(now: Time, rng: &mut fastrand::Rng) -> MessageTimer {
+        let mut timer = MessageTimer::start(now, &PACE, rng);
+        timer.sent(now, &PACE, rng);
+        timer
+    }
+
+    #[test]
+    fn periodic_jitter_only_shortens_the_interval() {
+        let mut rng = fastrand::Rng::with_seed(1);
+        let now = Time::from_secs(10);
+        let delays: alloc::vec::Vec<_> = (0..1000)
+            .map(|_| sent_at(now, &mut rng).next() - now)
+            .collect();
+        assert!(delays.iter().all(|d| *d <= PACE.interval));
+        assert!(delays
+            .iter()
+            .all(|d| *d >= PACE.interval - PACE.periodic_jitter));
+        assert!(delays.iter().max().unwrap().as_millis() > 1950);
+        assert!(delays.iter().min().unwrap().as_millis() < 1550);
+    }
+
+    #[test]
+    fn a_trigger_waits_for_the_minimum_interval() {
+        let mut rng = fastrand::Rng::with_seed(2);
+        let now = Time::from_secs(10);
+        let mut timer = sent_at(now, &mut rng);
+        timer.trigger(
+            now + Duration::from_millis(5),
+            Duration::ZERO,
+            &PACE,
+            &mut rng,
+        );
+        assert_eq!(timer.next(), now + PACE.min_interval);
+    }
+
+    #[test]
+    fn a_trigger_after_the_minimum_interval_waits_for_jitter_alone() {
+        let mut rng = fastrand::Rng::with_seed(3);
+        let now = Time::from_secs(10);
+        let mut timer = sent_at(now, &mut rng);
+        let later = now + Duration::from_secs(1);
+        timer.trigger(later, Duration::ZERO, &PACE, &mut rng);
+        assert!(timer.next() >= later && timer.next() <= later + PACE.triggered_jitter);
+    }
+
+    #[test]
+    fn a_trigger_never_delays_a_message() {
+        let mut rng = fastrand::Rng::with_seed(4);
+        let now = Time::from_secs(10);
+        let mut timer = sent_at(now, &mut rng);
+        let next = timer.next();
+        timer.trigger(now, Duration::from_secs(60), &PACE, &mut rng);
+        assert_eq!(timer.next(), next);
+    }
+}

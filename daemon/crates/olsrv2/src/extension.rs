@@ -1,0 +1,95 @@
+//! What OLSRv2 adds to the tuples of NHDP (RFC 7181, sections 8 and 9).
+
+use core::net::IpAddr;
+
+use nhdp::{Extension, Link, Neighbour, NeighbourId, Neighbourhood};
+use rfc5444::Metric;
+
+/// The tuples as OLSRv2 extends them.
+#[derive(Debug)]
+pub(crate) struct Olsr;
+
+impl Extension for Olsr {
+    type Link = LinkExt;
+    type TwoHop = TwoHopExt;
+    type Neighbour = NeighbourExt;
+}
+
+pub(crate) type OlsrLink = Link<Olsr>;
+pub(crate) type OlsrNeighbour = Neighbour<Olsr>;
+pub(crate) type Neighbours = Neighbourhood<Olsr>;
+
+/// A link tuple's part (RFC 7181, section 8.1).
+#[derive(Debug, Default)]
+pub(crate) struct LinkExt {
+    /// L_in_metric as measured; otherwise the configured metric counts.
+    pub measured: Option<Metric>,
+    /// L_out_metric.
+    pub metric_out: Option<Metric>,
+    /// L_mpr_selector.
+    pub selector: bool,
+    /// Whether this router selected the neighbour as flooding MPR on this interface.
+    pub flooding_mpr: bool,
+    /// The neighbour's hardware address, from olsrd2's private TLV.
+    pub mac: Option<[u8; 6]>,
+}
+
+/// A 2-hop tuple's part (RFC 7181, section 8.2).
+#[derive(Debug, Default)]
+pub(crate) struct TwoHopExt {
+    /// N2_in_metric.
+    pub metric_in: Option<Metric>,
+    /// N2_out_metric.
+    pub metric_out: Option<Metric>,
+}
+
+/// A neighbour tuple's part (RFC 7181, section 9.1).
+#[derive(Debug, Default)]
+pub(crate) struct NeighbourExt {
+    /// N_orig_addr.
+    pub originator: Option<IpAddr>,
+    /// The originator in the other family, from olsrd2's private TLV.
+    pub other_originator: Option<IpAddr>,
+    /// N_will_flooding.
+    pub will_flooding: u8,
+    /// N_will_routing.
+    pub will_routing: u8,
+    /// N_routing_mpr.
+    pub routing_mpr: bool,
+    /// N_mpr_selector.
+    pub selector: bool,
+}
+
+/// The metrics of a neighbour: N_in_metric and N_out_metric, the least of its symmetric links.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NeighbourMetrics {
+    pub metric_in: Option<Metric>,
+    pub metric_out: Option<Metric>,
+}
+
+/// L_in_metric of a link; `default` where nothing was measured.
+pub(crate) fn link_metric_in(link: &OlsrLink, default: Metric) -> Metric {
+    link.ext.measured.unwrap_or(default)
+}
+
+/// N_in_metric and N_out_metric (RFC 7181, section 9.1).
+pub(crate) fn neighbour_metrics(
+    nhdp: &Neighbours,
+    id: NeighbourId,
+    default: Metric,
+) -> NeighbourMetrics {
+    let links = || symmetric_links(nhdp, id);
+    NeighbourMetrics {
+        metric_in: links().map(|link| link_metric_in(link, default)).min(),
+        metric_out: links().filter_map(|link| link.ext.metric_out).min(),
+    }
+}
+
+/// The symmetric links of a neighbour.
+pub(crate) fn symmetric_links(
+    nhdp: &Neighbours,
+    id: NeighbourId,
+) -> impl Iterator<Item = &OlsrLink> {
+    let links = nhdp.links().map(|(_, link)| link);
+    links.filter(move |link| link.neighbour == id && link.is_symmetric())
+}

@@ -1,0 +1,706 @@
+//! One address family of a router: neighbourhood, topology and routing set,
+//! and the messages that this router originates.
+
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
+use core::net::IpAddr;
+use core::time::Duration;
+
+use nhdp::{
+    jitter, Family, Hello, InterfaceId, LinkId, MessageTimer, NeighbourId, Pace, Params, Rejected,
+    Time,
+};
+use rfc5444::{Message, Metric, Prefix};
+
+use crate::address::is_routable;
+use crate::config::Config;
+use crate::event::{Counters, Event};
+use crate::extension::{neighbour_metrics, symmetric_links, Neighbours, OlsrNeighbour};
+use crate::hello::{decorate, willingness_tlv, HelloInfo};
+use crate::mpr::NeighbourGraph;
+use crate::own::{OwnMessage, OwnNumbers};
+use crate::pause::Paused;
+use crate::routing::{self, FirstHop, Network, RoutingSet};
+use crate::tc::{AttachedNetwork, Content, NeighbourAddress, Tc};
+use crate::topology::{Outcome, Topology};
+use crate::view::{LinkView, NeighbourView};
+
+/// How many empty TCs follow the last one with content: as many as T_HOLD_TIME
+/// spans with the usual ratio (RFC 7181, section 16.1).
+const EMPTY_TCS: u8 = 3;
+
+/// The shortest time between two TCs that only serve newcomers.
+const NEWCOMER_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What the router lends to an instance for one call.
+pub(crate) struct Context<'a> {
+    pub now: Time,
+    pub config: &'a Config,
+    pub rng: &'a mut fastrand::Rng,
+    pub counters: &'a mut Counters,
+    pub events: &'a mut VecDeque<Event>,
+}
+
+/// A family of a router.
+#[derive(Debug)]
+pub(crate) struct Instance {
+    pub family: Family,
+    pub originator: IpAddr,
+    pub nhdp: Neighbours,
+    pub topology: Topology,
+    pub routes: RoutingSet,
+    own: OwnNumbers,
+    hello_timers: BTreeMap<InterfaceId, MessageTimer>,
+    tc_timer: MessageTimer,
+    /// What the last TC advertised.
+    advertised: Content,
+    empty_tcs_left: u8,
+    newcomer_tc: Option<Time>,
+    routing: Paused,
+    nhdp_expiry: Option<Time>,
+    /// Metrics, willingness, selectors or the configuration have changed.
+    dirty: bool,
+    link_views: BTreeMap<LinkId, LinkView>,
+    neighbour_views: BTreeMap<NeighbourId, NeighbourView>,
+}
+
+impl Instance {
+    pub(crate) fn new(ctx: &mut Context, originator: IpAddr) -> Self {
+        let mut instance = Self {
+            family: Family::of(originator),
+            originator,
+            nhdp: Neighbours::new(params(ctx.config)),
+            topology: Topology::default(),
+            routes: RoutingSet::new(),
+            own: first_numbers(ctx),
+            hello_timers: BTreeMap::new(),
+            tc_timer: MessageTimer::start(ctx.now, &tc_pace(ctx.config), ctx.rng),
+            advertised: Content::default(),
+            empty_tcs_left: 0,
+            newcomer_tc: None,
+            routing: Paused::default(),
+            nhdp_expiry: None,
+            dirty: true,
+            link_views: BTreeMap::new(),
+            neighbour_views: BTreeMap::new(),
+        };
+        instance
+            .nhdp
+            .set_other_addresses(ctx.now, BTreeSet::from([originator]));
+        instance
+    }
+
+    pub(crate) fn ansn(&self) -> u16 {
+        self.own.ansn()
+    }
+
+    /// Takes a changed configuration, except for the originator.
+    pub(crate) fn reconfigure(&mut self, ctx: &mut Context) {
+        self.nhdp.set_params(params(ctx.config));
+        self.dirty = true;
+        let hello_pace = hello_pace(ctx.config);
+        for timer in self.hello_timers.values_mut() {
+            timer.trigger(ctx.now, Duration::ZERO, &hello_pace, ctx.rng);
+        }
+        self.tc_timer
+            .trigger(ctx.now, Duration::ZERO, &tc_pace(ctx.config), ctx.rng);
+    }
+
+    /// Sets the addresses of an interface, of both families. Without an IPv4
+    /// address the interface borrows the originator; IPv6 needs an address,
+    /// because its packets come from a link-local one.
+    pub(crate) fn set_interface(
+        &mut self,
+        ctx: &mut Context,
+        interface: InterfaceId,
+        addresses: &[IpAddr],
+    ) {
+        let of_family = addresses
+            .iter()
+            .filter(|address| Family::of(**address) == self.family);
+        let mut own: BTreeSet<IpAddr> = of_family.copied().collect();
+        if own.is_empty() && self.family == Family::V4 {
+            own.insert(self.originator);
+        }
+        if own.is_empty() {
+            return self.remove_interface(ctx, interface);
+        }
+        self.nhdp.set_interface(ctx.now, interface, own);
+        let timer = || MessageTimer::start(ctx.now, &hello_pace(ctx.config), ctx.rng);
+        self.hello_timers.entry(interface).or_insert_with(timer);
+    }
+
+    pub(crate) fn remove_interface(&mut self, ctx: &mut Context, interface: InterfaceId) {
+        self.nhdp.remove_interface(ctx.now, interface);
+        self.hello_timers.remove(&interface);
+    }
+
+    pub(crate) fn interfaces(&self) -> impl Iterator<Item = InterfaceId> + '_ {
+        self.hello_timers.keys().copied()
+    }
+
+    /// Processes a HELLO (RFC 6130, section 12; RFC 7181, section 15.3).
+    pub(crate) fn process_hello(
+        &mut self,
+        ctx: &mut Context,
+        interface: InterfaceId,
+        source: IpAddr,
+        hello: &Hello,
+        info: &HelloInfo,
+    ) {
+        match self.nhdp.process(ctx.now, interface, source, hello) {
+            Ok(link) => {
+                ctx.counters.hellos_received += 1;
+                self.dirty |= info.apply(&mut self.nhdp, link);
+            }
+            Err(Rejected::OwnAddress(_)) => self.own_address_used(ctx, interface, source, hello),
+            Err(Rejected::UnknownInterface | Rejected::TooManyLinks) => {}
+        }
+    }
+
+    /// Processes a TC (RFC 7181, section 16.3).
+    pub(crate) fn process_tc(&mut self, ctx: &mut Context, tc: &Tc) {
+        match self.topology.process(ctx.now, tc, &ctx.config.limits) {
+            Outcome::Processed => ctx.counters.tcs_received += 1,
+            Outcome::Stale => ctx.counters.stale += 1,
+            Outcome::OverLimit => ctx.counters.over_limit += 1,
+        }
+    }
+
+    /// Takes note of a message with this router's originator; `ansn` if it is a TC.
+    pub(crate) fn own_message_heard(
+        &mut self,
+        ctx: &mut Context,
+        interface: InterfaceId,
+        source: IpAddr,
+        seq: u16,
+        ansn: Option<u16>,
+    ) {
+        let judgement = self.own.judge(ctx.now, seq, ansn);
+        if judgement == OwnMessage::Duplicate {
+            let originator = self.originator;
+            ctx.events.push_back(Event::DuplicateOriginator {
+                originator,
+                interface,
+                source,
+            });
+        }
+        if matches!(judgement, OwnMessage::Duplicate | OwnMessage::Predecessor) {
+            self.trigger_tc(ctx, Duration::ZERO);
+        }
+    }
+
+    /// Whether the neighbour that sends from `source` selected this router as flooding MPR; `None` when it
+    /// is no symmetric neighbour.
+    pub(crate) fn is_flooding_selector(
+        &self,
+        interface: InterfaceId,
+        source: IpAddr,
+    ) -> Option<bool> {
+        let link = self.nhdp.link(self.nhdp.find_link(interface, source)?)?;
+        link.is_symmetric().then_some(link.ext.selector)
+    }
+
+    pub(crate) fn set_link_metric(
+        &mut self,
+        interface: InterfaceId,
+        address: IpAddr,
+        metric: Option<Metric>,
+    ) -> bool {
+        let found = self.nhdp.find_link(interface, address);
+        let Some(link) = found.and_then(|id| self.nhdp.link_mut(id)) else {
+            return false;
+        };
+        self.dirty |= link.ext.measured != metric;
+        link.ext.measured = metric;
+        true
+    }
+
+    pub(crate) fn set_link_usable(
+        &mut self,
+        now: Time,
+        interface: InterfaceId,
+        address: IpAddr,
+        usable: bool,
+    ) -> bool {
+        let Some(id) = self.nhdp.find_link(interface, address) else {
+            return false;
+        };
+        self.nhdp.set_link_usable(now, id, usable);
+        true
+    }
+
+    /// When [`Instance::handle_timeout`] has something to do next.
+    pub(crate) fn next_timeout(&self) -> Option<Time> {
+        let hellos = self.hello_timers.values().map(MessageTimer::next);
+        let tc = (!self.hello_timers.is_empty()).then(|| self.tc_timer.next());
+        let rest = [
+            tc,
+            self.nhdp_expiry,
+            self.topology.next_expiry(),
+            self.routing.due(),
+        ];
+        hellos.chain(rest.into_iter().flatten()).min()
+    }
+
+    /// Removes what has run out.
+    pub(crate) fn handle_timeout(&mut self, ctx: &mut Context) {
+        if self.nhdp_expiry.is_some_and(|expiry| expiry <= ctx.now) {
+            self.nhdp.expire(ctx.now);
+            self.nhdp_expiry = self.nhdp.next_expiry(ctx.now);
+        }
+        self.topology.expire(ctx.now);
+    }
+
+    /// Draws the consequences of all changes since the last call: MPRs, triggered messages, events, routes.
+    pub(crate) fn settle(&mut self, ctx: &mut Context) {
+        let changes = self.nhdp.take_changes();
+        if changes.links || changes.two_hops || core::mem::take(&mut self.dirty) {
+            self.settle_neighbourhood(ctx, changes.links);
+        }
+        self.nhdp_expiry = self.nhdp.next_expiry(ctx.now);
+        ctx.counters.over_limit += self.nhdp.take_over_limit() + self.topology.take_over_limit();
+        ctx.events.extend(self.topology.take_events());
+        if self.topology.take_changed() {
+            self.routing.request(ctx.now);
+        }
+        let timing = &ctx.config.timing;
+        if self.routing.start(
+            ctx.now,
+            timing.route_min_interval,
+            timing.route_max_interval,
+        ) {
+            self.calculate_routes(ctx);
+        }
+    }
+
+    /// The HELLO that is due on an interface.
+    pub(crate) fn due_hello(
+        &mut self,
+        ctx: &mut Context,
+        interface: InterfaceId,
+    ) -> Option<Message> {
+        let timer = self
+            .hello_timers
+            .get_mut(&interface)
+            .filter(|timer| timer.next() <= ctx.now)?;
+        timer.sent(ctx.now, &hello_pace(ctx.config), ctx.rng);
+        let (timing, metric) = (&ctx.config.timing, ctx.config.link_metric);
+        let nhdp = &self.nhdp;
+        let mut hello = nhdp.hello(
+            interface,
+            self.family,
+            timing.hello_interval,
+            timing.hello_validity,
+            |link, neighbour, entry| {
+                decorate(nhdp, metric, link, neighbour, entry);
+            },
+        );
+        hello.originator = Some(self.originator);
+        hello.tlvs.push(willingness_tlv(ctx.config));
+        ctx.counters.hellos_sent += 1;
+        Some(hello)
+    }
+
+    /// The TC messages that are due (RFC 7181, section 16.1); none when there is nothing to advertise.
+    pub(crate) fn due_tc(&mut self, ctx: &mut Context) -> Vec<Vec<u8>> {
+        if self.tc_timer.next() > ctx.now || self.hello_timers.is_empty() {
+            return Vec::new();
+        }
+        let content = self.content(ctx.config);
+        if content != self.advertised {
+            self.own.raise_ansn();
+            self.empty_tcs_left = EMPTY_TCS;
+            self.advertised = content;
+        }
+        if self.advertised.is_empty() && self.empty_tcs_left == 0 {
+            self.tc_timer.skip(ctx.now, &tc_pace(ctx.config), ctx.rng);
+            return Vec::new();
+        }
+        if self.advertised.is_empty() {
+            self.empty_tcs_left -= 1;
+        }
+        self.tc_timer.sent(ctx.now, &tc_pace(ctx.config), ctx.rng);
+        ctx.counters.tcs_sent += 1;
+        self.encode_tc(ctx.config)
+    }
+
+    pub(crate) fn link_views(
+        &self,
+        config: &Config,
+    ) -> impl Iterator<Item = (LinkId, LinkView)> + '_ {
+        let metric = config.link_metric;
+        self.nhdp.links().map(move |(id, link)| {
+            (
+                id,
+                LinkView::of(link, self.nhdp.neighbour(link.neighbour), metric),
+            )
+        })
+    }
+
+    pub(crate) fn neighbour_views(
+        &self,
+        config: &Config,
+    ) -> impl Iterator<Item = (NeighbourId, NeighbourView)> + '_ {
+        let (metric, family) = (config.link_metric, self.family);
+        self.nhdp.neighbours().map(move |(id, neighbour)| {
+            (
+                id,
+                NeighbourView::of(&self.nhdp, family, id, neighbour, metric),
+            )
+        })
+    }
+
+    /// Tells that all information is gone, for an instance that is about to end.
+    pub(crate) fn retire(self, events: &mut VecDeque<Event>) {
+        events.extend(self.routes.into_keys().map(Event::RouteRemoved));
+        events.extend(self.topology.attached_views().map(Event::AttachedRemoved));
+        events.extend(self.topology.edge_views().map(Event::EdgeRemoved));
+        events.extend(self.topology.node_views().map(Event::NodeRemoved));
+        events.extend(self.link_views.into_values().map(Event::LinkRemoved));
+        events.extend(
+            self.neighbour_views
+                .into_values()
+                .map(Event::NeighbourRemoved),
+        );
+    }
+
+    fn own_address_used(
+        &mut self,
+        ctx: &mut Context,
+        interface: InterfaceId,
+        source: IpAddr,
+        hello: &Hello,
+    ) {
+        ctx.counters.invalid += 1;
+        let foreign = hello.originator == Some(self.originator) && !self.nhdp.is_local(source);
+        if foreign && self.own.may_react(ctx.now) {
+            let originator = self.originator;
+            ctx.events.push_back(Event::DuplicateOriginator {
+                originator,
+                interface,
+                source,
+            });
+        }
+    }
+
+    fn settle_neighbourhood(&mut self, ctx: &mut Context, links_changed: bool) {
+        let (flooding_gain, mprs_changed) = self.select_mprs(ctx.config.link_metric);
+        if links_changed || mprs_changed {
+            self.trigger_hellos(ctx);
+        }
+        if flooding_gain {
+            // The HELLO that names the new MPR must arrive before the TC that it is to forward.
+            self.trigger_tc(
+                ctx,
+                ctx.config.timing.hello_min_interval + ctx.config.timing.triggered_jitter,
+            );
+        }
+        if self.content(ctx.config) != self.advertised {
+            self.trigger_tc(ctx, Duration::ZERO);
+        }
+        self.publish(ctx);
+        self.routing.request(ctx.now);
+    }
+
+    fn trigger_hellos(&mut self, ctx: &mut Context) {
+        let pace = hello_pace(ctx.config);
+        for timer in self.hello_timers.values_mut() {
+            timer.trigger(ctx.now, Duration::ZERO, &pace, ctx.rng);
+        }
+    }
+
+    fn trigger_tc(&mut self, ctx: &mut Context, delay: Duration) {
+        self.tc_timer
+            .trigger(ctx.now, delay, &tc_pace(ctx.config), ctx.rng);
+    }
+
+    /// Selects flooding MPRs on each interface and routing MPRs. Says whether a
+    /// flooding MPR was added and whether anything changed.
+    fn select_mprs(&mut self, metric: Metric) -> (bool, bool) {
+        let flooding: BTreeMap<InterfaceId, BTreeSet<NeighbourId>> = self
+            .interfaces()
+            .map(|interface| (interface, self.flooding_mprs(interface)))
+            .collect();
+        let routing = self.routing_mprs(metric);
+        let (mut gained, mut changed) = (false, false);
+        for id in self.nhdp.links().map(|(id, _)| id).collect::<Vec<_>>() {
+            let Some(link) = self.nhdp.link_mut(id) else {
+                continue;
+            };
+            let mprs = flooding.get(&link.interface);
+            let is_mpr =
+                link.is_symmetric() && mprs.is_some_and(|mprs| mprs.contains(&link.neighbour));
+            gained |= is_mpr && !link.ext.flooding_mpr;
+            changed |= is_mpr != link.ext.flooding_mpr;
+            link.ext.flooding_mpr = is_mpr;
+        }
+        for (id, neighbour) in self.nhdp.neighbours_mut() {
+            let is_mpr = routing.contains(&id);
+            changed |= is_mpr != neighbour.ext.routing_mpr;
+            neighbour.ext.routing_mpr = is_mpr;
+        }
+        (gained, changed)
+    }
+
+    /// The flooding MPRs of an interface, by outgoing metrics (RFC 7181, section 18.4).
+    fn flooding_mprs(&self, interface: InterfaceId) -> BTreeSet<NeighbourId> {
+        let mut graph = NeighbourGraph::new();
+        let links = || self.nhdp.links().map(|(_, link)| link);
+        let usable = || links().filter(|link| link.interface == interface && link.is_symmetric());
+        for (link, metric) in usable().filter_map(|link| Some((link, link.ext.metric_out?.get()))) {
+            if let Some(neighbour) = self
+                .nhdp
+                .neighbour(link.neighbour)
+                .filter(|n| n.ext.originator.is_some())
+            {
+                graph.add_neighbour(link.neighbour, neighbour.ext.will_flooding, metric);
+                neighbour
+                    .addresses
+                    .iter()
+                    .for_each(|address| graph.add_direct(*address, metric));
+            }
+        }
+        for link in usable() {
+            let known = link
+                .two_hops
+                .iter()
+                .filter_map(|(address, n2)| Some((address, n2.ext.metric_out?)));
+            known.for_each(|(address, metric)| {
+                graph.add_two_hop(link.neighbour, *address, metric.get())
+            });
+        }
+        graph.select()
+    }
+
+    /// The routing MPRs, by incoming metrics (RFC 7181, section 18.5).
+    fn routing_mprs(&self, default: Metric) -> BTreeSet<NeighbourId> {
+        let mut graph = NeighbourGraph::new();
+        for (id, neighbour) in self.symmetric_neighbours() {
+            if let Some(metric) = neighbour_metrics(&self.nhdp, id, default).metric_in {
+                graph.add_neighbour(id, neighbour.ext.will_routing, metric.get());
+                neighbour
+                    .addresses
+                    .iter()
+                    .for_each(|address| graph.add_direct(*address, metric.get()));
+            }
+        }
+        for (id, _) in self.symmetric_neighbours() {
+            for (address, metric) in self.two_hops(id, |n2| n2.metric_in) {
+                graph.add_two_hop(id, address, metric.get());
+            }
+        }
+        graph.select()
+    }
+
+    fn symmetric_neighbours(&self) -> impl Iterator<Item = (NeighbourId, &OlsrNeighbour)> {
+        self.nhdp
+            .neighbours()
+            .filter(|(_, neighbour)| neighbour.symmetric && neighbour.ext.originator.is_some())
+    }
+
+    /// The 2-hop addresses that a neighbour offers on any link, each with its least metric.
+    fn two_hops(
+        &self,
+        id: NeighbourId,
+        metric: impl Fn(&crate::extension::TwoHopExt) -> Option<Metric>,
+    ) -> BTreeMap<IpAddr, Metric> {
+        let mut two_hops: BTreeMap<IpAddr, Metric> = BTreeMap::new();
+        for (address, two_hop) in symmetric_links(&self.nhdp, id).flat_map(|link| &link.two_hops) {
+            if let Some(metric) = metric(&two_hop.ext) {
+                let least = two_hops.entry(*address).or_insert(metric);
+                *least = metric.min(*least);
+            }
+        }
+        two_hops
+    }
+
+    /// What a TC has to advertise: routing MPR selectors and attached networks (RFC 7181, sections 9.1 and 16.1).
+    fn content(&self, config: &Config) -> Content {
+        let mut content = Content::default();
+        for (id, neighbour) in self
+            .symmetric_neighbours()
+            .filter(|(_, neighbour)| neighbour.ext.selector)
+        {
+            if let Some(metric) = neighbour_metrics(&self.nhdp, id, config.link_metric).metric_out {
+                let addresses = neighbour.addresses.iter().chain(&neighbour.ext.originator);
+                content.neighbours.extend(addresses.filter_map(|address| {
+                    let originator = neighbour.ext.originator == Some(*address);
+                    let routable = is_routable(*address);
+                    (originator || routable).then_some((
+                        *address,
+                        NeighbourAddress {
+                            originator,
+                            routable,
+                            metric,
+                        },
+                    ))
+                }));
+            }
+        }
+        let attached = config
+            .attached
+            .iter()
+            .filter(|attached| Family::of(attached.prefix.addr) == self.family);
+        content.attached.extend(attached.map(|attached| {
+            let network = AttachedNetwork {
+                distance: attached.distance,
+                metric: attached.metric,
+            };
+            (attached.prefix.canonical(), network)
+        }));
+        content
+    }
+
+    fn encode_tc(&mut self, config: &Config) -> Vec<Vec<u8>> {
+        let times = [config.timing.tc_interval, config.timing.tc_validity];
+        let ansn = self.own.ansn();
+        let own = &mut self.own;
+        let limit = config.packet_size.saturating_sub(PACKET_OVERHEAD);
+        let messages = self
+            .advertised
+            .encode(self.originator, ansn, times, limit, || own.next_seq());
+        // A TC fails to encode only when a message exceeds 64 KiB, and each is cut to a packet's size.
+        messages.unwrap_or_default()
+    }
+
+    /// Tells the differences of the link and neighbour sets.
+    fn publish(&mut self, ctx: &mut Context) {
+        let links: BTreeMap<_, _> = self.link_views(ctx.config).collect();
+        let neighbours: BTreeMap<_, _> = self.neighbour_views(ctx.config).collect();
+        let old_links = core::mem::replace(&mut self.link_views, links);
+        let old_neighbours = core::mem::replace(&mut self.neighbour_views, neighbours);
+        for (id, view) in &self.neighbour_views {
+            if old_neighbours.get(id) != Some(view) {
+                ctx.events.push_back(Event::NeighbourSet(view.clone()));
+            }
+        }
+        for (id, view) in &self.link_views {
+            if !old_links
+                .get(id)
+                .is_some_and(|old| old.differs_in_time_only(view))
+            {
+                ctx.events.push_back(Event::LinkSet(view.clone()));
+            }
+        }
+        let links_gone = old_links
+            .into_iter()
+            .filter(|(id, _)| !self.link_views.contains_key(id));
+        ctx.events
+            .extend(links_gone.map(|(_, view)| Event::LinkRemoved(view)));
+        let neighbours_gone = old_neighbours
+            .into_iter()
+            .filter(|(id, _)| !self.neighbour_views.contains_key(id));
+        ctx.events
+            .extend(neighbours_gone.map(|(_, view)| Event::NeighbourRemoved(view)));
+    }
+
+    fn calculate_routes(&mut self, ctx: &mut Context) {
+        ctx.counters.route_calculations += 1;
+        let neighbours = self.first_hops();
+        let network = Network {
+            originator: self.originator,
+            neighbours: &neighbours,
+            topology: &self.topology,
+        };
+        let attached: BTreeSet<Prefix> = ctx
+            .config
+            .attached
+            .iter()
+            .map(|own| own.prefix.canonical())
+            .collect();
+        let is_local = |prefix: Prefix| {
+            attached.contains(&prefix) || prefix.is_host() && self.nhdp.is_local(prefix.addr)
+        };
+        let routes = routing::calculate(&network, is_local);
+        let old = core::mem::replace(&mut self.routes, routes);
+        let gone = old
+            .keys()
+            .filter(|destination| !self.routes.contains_key(destination));
+        ctx.events
+            .extend(gone.map(|destination| Event::RouteRemoved(*destination)));
+        let set = self
+            .routes
+            .values()
+            .filter(|route| old.get(&route.destination) != Some(route));
+        ctx.events.extend(set.map(|route| Event::RouteSet(*route)));
+        let newcomer = self.routes.values().any(|route| {
+            route.destination.addr == route.originator && !old.contains_key(&route.destination)
+        });
+        if newcomer {
+            self.serve_newcomers(ctx);
+        }
+    }
+
+    /// Sends the own TC again so that a router that has just appeared need not
+    /// wait for the next one. The delay lets MPR selection settle first.
+    fn serve_newcomers(&mut self, ctx: &mut Context) {
+        let settling = 2 * ctx.config.timing.hello_min_interval;
+        let wanted = ctx.now + settling + jitter(settling, ctx.rng);
+        let allowed = self
+            .newcomer_tc
+            .map_or(Time::ZERO, |last| last + NEWCOMER_INTERVAL);
+        let at = wanted.max(allowed);
+        if self.newcomer_tc.is_none_or(|last| last <= ctx.now) {
+            self.newcomer_tc = Some(at);
+            self.trigger_tc(ctx, at - ctx.now);
+        }
+    }
+
+    fn first_hops(&self) -> Vec<FirstHop> {
+        let hops = self.symmetric_neighbours().filter_map(|(id, neighbour)| {
+            let links = symmetric_links(&self.nhdp, id)
+                .filter_map(|link| Some((link.ext.metric_out?, link)));
+            let (metric, link) =
+                links.min_by_key(|(metric, link)| (*metric, link.interface, link.source))?;
+            Some(FirstHop {
+                originator: neighbour.ext.originator?,
+                metric,
+                interface: link.interface,
+                next_hop: link.source,
+                addresses: neighbour.addresses.iter().copied().collect(),
+                two_hops: self.two_hops(id, |n2| n2.metric_out).into_iter().collect(),
+            })
+        });
+        hops.collect()
+    }
+}
+
+/// The RFC 5444 packet header with a sequence number.
+const PACKET_OVERHEAD: usize = 3;
+
+fn params(config: &Config) -> Params {
+    Params {
+        hold_time: config.timing.hello_validity,
+        max_links: config.limits.links,
+        max_two_hops: config.limits.two_hops,
+    }
+}
+
+fn hello_pace(config: &Config) -> Pace {
+    let timing = &config.timing;
+    Pace {
+        interval: timing.hello_interval,
+        min_interval: timing.hello_min_interval,
+        periodic_jitter: timing.hello_interval / timing.periodic_jitter_divisor.max(2),
+        triggered_jitter: timing.triggered_jitter,
+    }
+}
+
+fn tc_pace(config: &Config) -> Pace {
+    let timing = &config.timing;
+    Pace {
+        interval: timing.tc_interval,
+        min_interval: timing.tc_min_interval,
+        periodic_jitter: timing.tc_interval / timing.periodic_jitter_divisor.max(2),
+        triggered_jitter: timing.triggered_jitter,
+    }
+}
+
+fn first_numbers(ctx: &mut Context) -> OwnNumbers {
+    let [ansn, seq] = match ctx.config.first_sequence_number {
+        Some(first) => [first; 2],
+        None => [ctx.rng.u16(..), ctx.rng.u16(..)],
+    };
+    OwnNumbers::new(ctx.now, ansn, seq)
+}

@@ -1,0 +1,146 @@
+//! This router's own sequence numbers, and who else uses its originator.
+
+use alloc::collections::VecDeque;
+use core::time::Duration;
+
+use nhdp::Time;
+
+use crate::seqnum::newer;
+
+/// How many own messages are remembered: far more than are on their way at any time.
+const REMEMBERED: usize = 128;
+
+/// How long after the start foreign numbers are taken for those of this router before its restart.
+const RESTART_GRACE: Duration = Duration::from_secs(6);
+
+/// The shortest time between two reactions to a foreign message, so that two
+/// routers with one originator do not drive each other.
+const REACTION_INTERVAL: Duration = Duration::from_secs(5);
+
+/// ANSN and message sequence number of one originator (RFC 7181, section 5.6).
+#[derive(Debug)]
+pub(crate) struct OwnNumbers {
+    ansn: u16,
+    seq: u16,
+    sent: VecDeque<u16>,
+    started: Time,
+    reacted: Option<Time>,
+}
+
+/// What a message with this router's originator is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OwnMessage {
+    /// One that it sent.
+    Echo,
+    /// One from before its restart: the numbers have been raised beyond it.
+    Predecessor,
+    /// One of another router with the same originator; the numbers have been raised beyond it.
+    Duplicate,
+    /// Foreign, too soon after the last one for a reaction.
+    Ignored,
+}
+
+impl OwnNumbers {
+    pub(crate) fn new(now: Time, ansn: u16, seq: u16) -> Self {
+        Self {
+            ansn,
+            seq,
+            sent: VecDeque::new(),
+            started: now,
+            reacted: None,
+        }
+    }
+
+    pub(crate) fn ansn(&self) -> u16 {
+        self.ansn
+    }
+
+    pub(crate) fn raise_ansn(&mut self) {
+        self.ansn = self.ansn.wrapping_add(1);
+    }
+
+    /// The sequence number of the next message.
+    pub(crate) fn next_seq(&mut self) -> u16 {
+        self.seq = self.seq.wrapping_add(1);
+        if self.sent.len() == REMEMBERED {
+            self.sent.pop_front();
+        }
+        self.sent.push_back(self.seq);
+        self.seq
+    }
+
+    /// Whether a reaction to another router with this originator is not too soon; then it counts as made.
+    pub(crate) fn may_react(&mut self, now: Time) -> bool {
+        let allowed = self
+            .reacted
+            .is_none_or(|reacted| now - reacted >= REACTION_INTERVAL);
+        if allowed {
+            self.reacted = Some(now);
+        }
+        allowed
+    }
+
+    /// Judges a message with this router's originator; `ansn` if it is a TC.
+    pub(crate) fn judge(&mut self, now: Time, seq: u16, ansn: Option<u16>) -> OwnMessage {
+        if self.sent.contains(&seq) {
+            return OwnMessage::Echo;
+        }
+        if !self.may_react(now) {
+            return OwnMessage::Ignored;
+        }
+        if newer(seq, self.seq) {
+            self.seq = seq;
+        }
+        if let Some(ansn) = ansn.filter(|ansn| !newer(self.ansn, *ansn)) {
+            self.ansn = ansn.wrapping_add(1);
+        }
+        if now - self.started < RESTART_GRACE {
+            OwnMessage::Predecessor
+        } else {
+            OwnMessage::Duplicate
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LATER: Time = Duration::from_secs(100);
+
+    #[test]
+    fn own_messages_are_known_across_the_wrap() {
+        let mut own = OwnNumbers::new(Time::ZERO, 0, 65534);
+        assert_eq!([own.next_seq(), own.next_seq()], [65535, 0]);
+        assert_eq!(own.judge(LATER, 65535, None), OwnMessage::Echo);
+        assert_eq!(own.judge(LATER, 0, Some(0)), OwnMessage::Echo);
+    }
+
+    #[test]
+    fn the_numbers_rise_beyond_a_predecessor() {
+        let mut own = OwnNumbers::new(Time::ZERO, 10, 20);
+        assert_eq!(
+            own.judge(Time::ZERO, 500, Some(10)),
+            OwnMessage::Predecessor
+        );
+        assert_eq!((own.ansn(), own.next_seq()), (11, 501));
+    }
+
+    #[test]
+    fn older_foreign_numbers_do_not_lower_the_own_ones() {
+        let mut own = OwnNumbers::new(Time::ZERO, 10, 20);
+        assert_eq!(own.judge(LATER, 19, Some(9)), OwnMessage::Duplicate);
+        assert_eq!((own.ansn(), own.next_seq()), (10, 21));
+    }
+
+    #[test]
+    fn a_stream_of_foreign_messages_gets_one_reaction_at_a_time() {
+        let mut own = OwnNumbers::new(Time::ZERO, 10, 20);
+        assert_eq!(own.judge(LATER, 1000, None), OwnMessage::Duplicate);
+        assert_eq!(own.judge(LATER, 2000, None), OwnMessage::Ignored);
+        assert_eq!(
+            own.judge(LATER + REACTION_INTERVAL, 2000, None),
+            OwnMessage::Duplicate
+        );
+    }
+}

@@ -1,0 +1,76 @@
+//! When an expensive calculation runs: at once after quiet, in growing pauses while changes go on.
+
+use core::time::Duration;
+
+use nhdp::Time;
+
+/// A calculation that is asked for more often than it should run.
+#[derive(Debug, Default)]
+pub(crate) struct Paused {
+    due: Option<Time>,
+    last: Option<Time>,
+    pause: Duration,
+}
+
+impl Paused {
+    /// Asks for the calculation.
+    pub(crate) fn request(&mut self, now: Time) {
+        let allowed = self.last.map_or(now, |last| last + self.pause);
+        self.due.get_or_insert(allowed.max(now));
+    }
+
+    /// When the calculation is due.
+    pub(crate) fn due(&self) -> Option<Time> {
+        self.due
+    }
+
+    /// Whether it is due at `now`; then it counts as done and the next pause doubles, from `min` up to `max`.
+    pub(crate) fn start(&mut self, now: Time, min: Duration, max: Duration) -> bool {
+        if self.due.is_none_or(|due| due > now) {
+            return false;
+        }
+        let quiet = self.last.is_none_or(|last| now - last >= 2 * max);
+        self.pause = if quiet {
+            min
+        } else {
+            (2 * self.pause).clamp(min, max.max(min))
+        };
+        self.last = Some(now);
+        self.due = None;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIN: Duration = Duration::from_millis(10);
+    const MAX: Duration = Duration::from_millis(500);
+
+    #[test]
+    fn the_first_runs_at_once_and_the_next_wait_longer_and_longer() {
+        let mut paused = Paused::default();
+        let start = Time::from_secs(7);
+        let mut times = alloc::vec::Vec::new();
+        let mut now = start;
+        while times.len() < 9 {
+            paused.request(now);
+            now = now.max(paused.due().unwrap());
+            assert!(paused.start(now, MIN, MAX));
+            times.push((now - start).as_millis());
+        }
+        assert_eq!(times, [0, 10, 30, 70, 150, 310, 630, 1130, 1630]);
+    }
+
+    #[test]
+    fn quiet_resets_the_pause() {
+        let mut paused = Paused::default();
+        for now in [0, 1, 2, 3].map(Time::from_secs) {
+            paused.request(now);
+            assert_eq!(paused.due(), Some(now));
+            assert!(paused.start(now, MIN, MAX));
+            assert!(!paused.start(now, MIN, MAX));
+        }
+    }
+}

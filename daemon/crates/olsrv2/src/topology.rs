@@ -1,0 +1,358 @@
+//! The topology information base (RFC 7181, section 10) and what TCs do to it (section 16.3.3).
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+use core::time::Duration;
+
+use nhdp::Time;
+use rfc5444::Prefix;
+
+use crate::address::is_destination;
+use crate::config::Limits;
+use crate::event::Event;
+use crate::seqnum::newer;
+use crate::tc::{AttachedNetwork, NeighbourAddress, Tc};
+use crate::view::{AttachedView, EdgeView, NodeView};
+
+/// How far apart two stale TCs must be to prove that their originator has
+/// restarted: longer than any message is on its way.
+const RESTART_EVIDENCE: Duration = Duration::from_secs(1);
+
+/// The advertising remote router set and, by router, what each advertises.
+#[derive(Debug, Default)]
+pub(crate) struct Topology {
+    nodes: BTreeMap<IpAddr, Node>,
+    /// Advertised addresses and networks of all routers.
+    advertised: usize,
+    /// No tuple runs out before this.
+    expiry: Option<Time>,
+    changed: bool,
+    events: Vec<Event>,
+    over_limit: u64,
+}
+
+/// An advertising remote router tuple with its router topology, routable
+/// address topology and attached network tuples.
+#[derive(Debug)]
+pub(crate) struct Node {
+    /// AR_seq_number.
+    ansn: u16,
+    /// AR_time.
+    expires: Time,
+    /// The newest message sequence number.
+    seq: u16,
+    /// The sequence number and arrival of a stale TC that may come from a restarted router.
+    suspect: Option<(u16, Time)>,
+    neighbours: BTreeMap<IpAddr, Tuple<NeighbourAddress>>,
+    attached: BTreeMap<Prefix, Tuple<AttachedNetwork>>,
+}
+
+/// A tuple of the router topology, routable address topology or attached network set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Tuple<T> {
+    content: T,
+    ansn: u16,
+    expires: Time,
+}
+
+/// What became of a TC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Processed,
+    /// Its ANSN is older than the recorded one.
+    Stale,
+    /// The topology is full.
+    OverLimit,
+}
+
+impl Topology {
+    /// Takes in a TC of another router.
+    pub(crate) fn process(&mut self, now: Time, tc: &Tc, limits: &Limits) -> Outcome {
+        if !self.nodes.contains_key(&tc.originator) && self.nodes.len() >= limits.nodes {
+            return Outcome::OverLimit;
+        }
+        if self.is_stale(now, tc) {
+            return Outcome::Stale;
+        }
+        let expires = now + tc.validity;
+        self.expiry = Some(self.expiry.map_or(expires, |expiry| expiry.min(expires)));
+        self.refresh_node(tc, expires);
+        self.add_content(tc, expires, limits);
+        if tc.complete {
+            self.remove_where(tc.originator, |ansn, _| ansn != tc.ansn);
+        }
+        Outcome::Processed
+    }
+
+    /// Removes what has run out at `now`.
+    pub(crate) fn expire(&mut self, now: Time) {
+        if self.expiry.is_none_or(|expiry| expiry > now) {
+            return;
+        }
+        for originator in self.nodes.keys().copied().collect::<Vec<_>>() {
+            self.remove_where(originator, |_, expires| expires <= now);
+            if self.nodes[&originator].expires <= now {
+                self.remove_node(originator);
+            }
+        }
+        self.expiry = self.nodes.values().map(Node::next_expiry).min();
+    }
+
+    /// When [`Topology::expire`] may have something to do next.
+    pub(crate) fn next_expiry(&self) -> Option<Time> {
+        self.expiry
+    }
+
+    /// Gives and resets whether a path may have changed.
+    pub(crate) fn take_changed(&mut self) -> bool {
+        core::mem::take(&mut self.changed)
+    }
+
+    pub(crate) fn take_events(&mut self) -> Vec<Event> {
+        core::mem::take(&mut self.events)
+    }
+
+    pub(crate) fn take_over_limit(&mut self) -> u64 {
+        core::mem::take(&mut self.over_limit)
+    }
+
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = (IpAddr, &Node)> {
+        self.nodes
+            .iter()
+            .map(|(originator, node)| (*originator, node))
+    }
+
+    pub(crate) fn node_views(&self) -> impl Iterator<Item = NodeView> + '_ {
+        self.nodes().map(|(originator, node)| node.view(originator))
+    }
+
+    pub(crate) fn edge_views(&self) -> impl Iterator<Item = EdgeView> + '_ {
+        self.nodes().flat_map(|(from, node)| {
+            node.neighbours
+                .iter()
+                .map(move |(to, tuple)| edge_view(from, *to, tuple))
+        })
+    }
+
+    pub(crate) fn attached_views(&self) -> impl Iterator<Item = AttachedView> + '_ {
+        self.nodes().flat_map(|(originator, node)| {
+            node.attached
+                .iter()
+                .map(move |(prefix, tuple)| attached_view(originator, *prefix, tuple))
+        })
+    }
+
+    /// Whether a TC is out of date. One whose ANSN went back while its
+    /// sequence number went on, or again after a while, comes from a router
+    /// that has restarted; what it said before is then forgotten.
+    fn is_stale(&mut self, now: Time, tc: &Tc) -> bool {
+        let Some(node) = self.nodes.get_mut(&tc.originator) else {
+            return false;
+        };
+        if !newer(node.ansn, tc.ansn) {
+            return false;
+        }
+        let again = node
+            .suspect
+            .is_some_and(|(seq, at)| newer(tc.seq, seq) && now - at >= RESTART_EVIDENCE);
+        if newer(tc.seq, node.seq) || again {
+            node.seq = tc.seq;
+            self.remove_where(tc.originator, |_, _| true);
+            return false;
+        }
+        node.suspect = node.suspect.or(Some((tc.seq, now)));
+        true
+    }
+
+    fn refresh_node(&mut self, tc: &Tc, expires: Time) {
+        let known = self.nodes.get(&tc.originator).map(|node| node.ansn);
+        let node = self
+            .nodes
+            .entry(tc.originator)
+            .or_insert_with(|| Node::new(tc, expires));
+        if newer(tc.seq, node.seq) || newer(tc.ansn, node.ansn) {
+            node.seq = tc.seq;
+        }
+        node.ansn = tc.ansn;
+        node.expires = expires;
+        node.suspect = None;
+        if known != Some(tc.ansn) {
+            self.events.push(Event::NodeSet(node.view(tc.originator)));
+        }
+    }
+
+    fn add_content(&mut self, tc: &Tc, expires: Time, limits: &Limits) {
+        for (address, content) in &tc.content.neighbours {
+            let tuple = Tuple {
+                content: *content,
+                ansn: tc.ansn,
+                expires,
+            };
+            if self.has_room(tc.originator, limits, |node| {
+                node.neighbours.contains_key(address)
+            }) {
+                self.set_neighbour(tc.originator, *address, tuple);
+            }
+        }
+        for (prefix, content) in &tc.content.attached {
+            let tuple = Tuple {
+                content: *content,
+                ansn: tc.ansn,
+                expires,
+            };
+            if is_destination(*prefix)
+                && self.has_room(tc.originator, limits, |node| {
+                    node.attached.contains_key(prefix)
+                })
+            {
+                self.set_attached(tc.originator, *prefix, tuple);
+            }
+        }
+    }
+
+    /// Whether a tuple exists already or there is room for one more.
+    fn has_room(
+        &mut self,
+        originator: IpAddr,
+        limits: &Limits,
+        exists: impl Fn(&Node) -> bool,
+    ) -> bool {
+        let Some(node) = self.nodes.get(&originator) else {
+            return false;
+        };
+        let of_node = node.neighbours.len() + node.attached.len();
+        let room = exists(node) || (of_node < limits.advertised && self.advertised < limits.edges);
+        self.over_limit += u64::from(!room);
+        room
+    }
+
+    fn set_neighbour(&mut self, from: IpAddr, to: IpAddr, tuple: Tuple<NeighbourAddress>) {
+        let Some(node) = self.nodes.get_mut(&from) else {
+            return;
+        };
+        let old = node.neighbours.insert(to, tuple);
+        self.advertised += usize::from(old.is_none());
+        if old.map(|old| old.content) != Some(tuple.content) {
+            self.changed = true;
+            self.events
+                .push(Event::EdgeSet(edge_view(from, to, &tuple)));
+        }
+    }
+
+    fn set_attached(&mut self, originator: IpAddr, prefix: Prefix, tuple: Tuple<AttachedNetwork>) {
+        let Some(node) = self.nodes.get_mut(&originator) else {
+            return;
+        };
+        let old = node.attached.insert(prefix, tuple);
+        self.advertised += usize::from(old.is_none());
+        if old.map(|old| old.content) != Some(tuple.content) {
+            self.changed = true;
+            self.events.push(Event::AttachedSet(attached_view(
+                originator, prefix, &tuple,
+            )));
+        }
+    }
+
+    /// Removes the tuples of a router that `outdated(ansn, expires)` picks.
+    fn remove_where(&mut self, originator: IpAddr, outdated: impl Fn(u16, Time) -> bool) {
+        let Some(node) = self.nodes.get_mut(&originator) else {
+            return;
+        };
+        let before = self.events.len();
+        let events = &mut self.events;
+        node.neighbours.retain(|to, tuple| {
+            let keep = !outdated(tuple.ansn, tuple.expires);
+            if !keep {
+                events.push(Event::EdgeRemoved(edge_view(originator, *to, tuple)));
+            }
+            keep
+        });
+        node.attached.retain(|prefix, tuple| {
+            let keep = !outdated(tuple.ansn, tuple.expires);
+            if !keep {
+                events.push(Event::AttachedRemoved(attached_view(
+                    originator, *prefix, tuple,
+                )));
+            }
+            keep
+        });
+        let removed = self.events.len() - before;
+        self.advertised -= removed;
+        self.changed |= removed > 0;
+    }
+
+    fn remove_node(&mut self, originator: IpAddr) {
+        self.remove_where(originator, |_, _| true);
+        if let Some(node) = self.nodes.remove(&originator) {
+            self.events.push(Event::NodeRemoved(node.view(originator)));
+        }
+    }
+}
+
+impl Node {
+    fn new(tc: &Tc, expires: Time) -> Self {
+        Self {
+            ansn: tc.ansn,
+            expires,
+            seq: tc.seq,
+            suspect: None,
+            neighbours: BTreeMap::new(),
+            attached: BTreeMap::new(),
+        }
+    }
+
+    /// The addresses of advertised neighbours.
+    pub(crate) fn neighbours(&self) -> impl Iterator<Item = (IpAddr, NeighbourAddress)> + '_ {
+        self.neighbours
+            .iter()
+            .map(|(address, tuple)| (*address, tuple.content))
+    }
+
+    /// The attached networks.
+    pub(crate) fn attached(&self) -> impl Iterator<Item = (Prefix, AttachedNetwork)> + '_ {
+        self.attached
+            .iter()
+            .map(|(prefix, tuple)| (*prefix, tuple.content))
+    }
+
+    fn next_expiry(&self) -> Time {
+        let neighbours = self.neighbours.values().map(|tuple| tuple.expires);
+        let attached = self.attached.values().map(|tuple| tuple.expires);
+        neighbours.chain(attached).fold(self.expires, Time::min)
+    }
+
+    fn view(&self, originator: IpAddr) -> NodeView {
+        NodeView {
+            originator,
+            ansn: self.ansn,
+            expires: self.expires,
+        }
+    }
+}
+
+fn edge_view(from: IpAddr, to: IpAddr, tuple: &Tuple<NeighbourAddress>) -> EdgeView {
+    EdgeView {
+        from,
+        to,
+        to_originator: tuple.content.originator,
+        metric: tuple.content.metric,
+        ansn: tuple.ansn,
+        expires: tuple.expires,
+    }
+}
+
+fn attached_view(
+    originator: IpAddr,
+    prefix: Prefix,
+    tuple: &Tuple<AttachedNetwork>,
+) -> AttachedView {
+    AttachedView {
+        prefix,
+        originator,
+        distance: tuple.content.distance,
+        metric: tuple.content.metric,
+        ansn: tuple.ansn,
+        expires: tuple.expires,
+    }
+}
