@@ -31,7 +31,10 @@ _BY_SIGN: Sequence[tuple[str, Diagnosis]] = (
     ),
     (
         "NO_PROPOSAL_CHOSEN",
-        Diagnosis(Fault.BOTH, "the peer accepts none of this node's algorithms: the two policy profiles differ"),
+        Diagnosis(
+            Fault.BOTH,
+            "the peer does not trust this node (it has no card of it), or accepts none of its algorithms",
+        ),
     ),
     (
         "INVALID_KE_PAYLOAD",
