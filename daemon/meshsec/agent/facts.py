@@ -43,8 +43,16 @@ async def collect(agent: "Agent") -> Facts:
         mtus={name: _mtu(name) for name in agent.start.settings.routing.interfaces},
         trust_problems=agent.trust.problems,
         config_problem=agent.config_problem,
-        strangers=[f"{one.address}: {one.reason} ({one.times} times)" for one in agent.ike.strangers.values()],
+        strangers=_strangers(agent),
     )
+
+
+def _strangers(agent: "Agent") -> list[str]:
+    """Without the peers: one that starts before us asks before charon knows its card, and is let in the next time."""
+    cards = [channel.card for channel in agent.driver.engine.channels() if channel.card]
+    trusted = {str(address) for card in cards for address in (card.address, card.locator)}
+    asked = (one for one in agent.ike.strangers.values() if one.address not in trusted)
+    return [f"{one.address}: {one.reason} ({one.times} times)" for one in asked]
 
 
 async def _routes_missing(agent: "Agent") -> list[str]:
