@@ -6,7 +6,7 @@ depends on it.
 
 import re
 from collections import OrderedDict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 MAX_NEGOTIATIONS = 1024
 """Negotiations that are followed at once; strangers can start any number, the oldest is forgotten."""
@@ -43,7 +43,8 @@ class _Negotiation:
     auth_at: float | None = None
     child_at: float | None = None
     setup: Setup | None = None
-    told: set[str] = field(default_factory=set)
+    is_told: bool = False
+    """Why it failed: the first reason is the cause, others follow from it."""
 
 
 _INIT_BEGINS = re.compile(r"^(generating IKE_SA_INIT request|parsed IKE_SA_INIT request) ")
@@ -62,6 +63,7 @@ _FAILURES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"^received proposals unacceptable"), "NO_PROPOSAL_CHOSEN: told to the peer"),
     (re.compile(r"^no acceptable proposal found"), "NO_PROPOSAL_CHOSEN: told to the peer"),
     (re.compile(r"^traffic selectors .* unacceptable"), "TS_UNACCEPTABLE: told to the peer"),
+    (re.compile(r"^generating .* \[.*N\(AUTH_FAILED\)"), "the peer's key is not the one on its card"),
     (re.compile(r"^giving up after (?P<what>\d+) retransmits"), "timeout: no answer after {what} repetitions"),
     (re.compile(r"^no private key found for "), "the IKE daemon lacks this node's private key"),
 )
@@ -132,9 +134,9 @@ class IkeLog:
         return None
 
     def _told_once(self, negotiation: _Negotiation, reason: str, found: dict[str, str]) -> Failure | None:
-        if reason in negotiation.told:
+        if negotiation.is_told:
             return None
-        negotiation.told.add(reason)
+        negotiation.is_told = True
         if negotiation.peer:
             self._failures[negotiation.peer] = reason
         return Failure(negotiation.peer, found.get("address") or negotiation.address, reason)

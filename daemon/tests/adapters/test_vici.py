@@ -1,0 +1,327 @@
+"""The VICI client against a real charon in a network namespace, and against servers that misbehave."""
+
+import asyncio
+import contextlib
+import os
+import struct
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from meshsec.adapters import vici as module
+from meshsec.adapters.ike_log import IkeLog
+from meshsec.adapters.vici import CommandError, DaemonFacts, IkeEvent, LogLine, SaChanged, Vici, ViciError
+
+from .conftest import IkeNode, needs_root, new_key
+
+T = TypeVar("T")
+Pair = tuple[IkeNode, IkeNode]
+
+
+def run(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    async def bounded() -> T:
+        async with asyncio.timeout(30):
+            return await work()
+
+    return asyncio.run(bounded())
+
+
+class Watcher:
+    """A client whose events can be awaited."""
+
+    def __init__(self, node: IkeNode) -> None:
+        self.vici = Vici(node.vici, time.monotonic)
+        self.ups: list[DaemonFacts] = []
+        self.downs: list[str] = []
+        self.events: list[IkeEvent] = []
+        self.log = IkeLog()
+        self._news = asyncio.Event()
+        self.task = asyncio.create_task(self.vici.run(self._up, self._event, self._down))
+
+    def _up(self, facts: DaemonFacts) -> None:
+        self.ups.append(facts)
+        self._news.set()
+
+    def _down(self, reason: str) -> None:
+        self.downs.append(reason)
+        self._news.set()
+
+    def _event(self, event: IkeEvent) -> None:
+        self.events.append(event)
+        if isinstance(event, LogLine):
+            self.log.feed(time.monotonic(), event.ike_name, event.unique_id, event.text)
+        self._news.set()
+
+    async def until(self, so: Callable[["Watcher"], Any]) -> None:
+        while not so(self):
+            self._news.clear()
+            await self._news.wait()
+
+
+@contextlib.asynccontextmanager
+async def watching(*nodes: IkeNode) -> AsyncIterator[list[Watcher]]:
+    watchers = [Watcher(node) for node in nodes]
+    try:
+        for watcher in watchers:
+            await watcher.until(lambda own: own.ups)
+        yield watchers
+    finally:
+        for watcher in watchers:
+            watcher.task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await watcher.task
+            watcher.vici.close()
+
+
+async def introduce(one: IkeNode, other: IkeNode, client: Vici, **changes: object) -> None:
+    await client.load_key(one.key.pkcs8_pem())
+    await client.load_connection(one.towards(other, **changes))
+
+
+@needs_root
+def test_two_charons_set_up_an_sa_with_raw_keys_and_report_it(ike_pair: Pair) -> None:
+    async def scenario() -> None:
+        alpha, charlie = ike_pair
+        async with watching(alpha, charlie) as (a, c):
+            await introduce(alpha, charlie, a.vici)
+            await introduce(charlie, alpha, c.vici)
+            assert await a.vici.connections() == ("charlie",)
+            await a.vici.initiate("charlie", "mesh", 5)
+            ours = (await a.vici.ike_sas("charlie"))["charlie"]
+            theirs = (await c.vici.ike_sas())["alpha"]
+            assert [sa.initiator for sa in ours + theirs] == [True, False]
+            assert ours[0].spi_initiator == theirs[0].spi_initiator
+            assert (ours[0].children[0].spi_in, ours[0].children[0].spi_out) == (
+                theirs[0].children[0].spi_out,
+                theirs[0].children[0].spi_in,
+            )
+            assert (ours[0].children[0].mode, ours[0].children[0].state) == ("tunnel", "INSTALLED")
+            await c.until(lambda own: SaChanged("alpha", "child-updown", up=True) in own.events)
+            assert alpha.send(charlie), "user data passes the tunnel"
+            counted = (await a.vici.ike_sas())["charlie"][0].children[0]
+            assert counted.packets_out >= 1
+            assert counted.bytes_out >= 8
+            await a.vici.terminate(ours[0].unique_id)
+            await a.vici.terminate(ours[0].unique_id)
+            await c.until(lambda own: SaChanged("alpha", "ike-updown", up=False) in own.events)
+            assert await c.vici.ike_sas() == {}
+
+    run(scenario)
+
+
+@needs_root
+def test_a_peer_that_has_another_key_for_us_refuses_and_both_learn_why(ike_pair: Pair) -> None:
+    async def scenario() -> None:
+        alpha, charlie = ike_pair
+        async with watching(alpha, charlie) as (a, c):
+            await introduce(alpha, charlie, a.vici)
+            await introduce(charlie, alpha, c.vici, remote_public_key=new_key().public_key)
+            with pytest.raises(CommandError):
+                await a.vici.initiate("charlie", "mesh", 5)
+            await a.until(lambda own: own.log.failure("charlie"))
+            await c.until(lambda own: own.log.failure("alpha"))
+            assert a.log.failure("charlie") == "AUTHENTICATION_FAILED: told by the peer"
+            assert c.log.failure("alpha") == "the peer's key is not the one on its card"
+            assert await a.vici.ike_sas() == {}
+
+    run(scenario)
+
+
+@needs_root
+def test_a_responder_with_another_key_than_its_card_is_refused(ike_pair: Pair) -> None:
+    async def scenario() -> None:
+        alpha, charlie = ike_pair
+        async with watching(alpha, charlie) as (a, c):
+            await introduce(alpha, charlie, a.vici, remote_public_key=new_key().public_key)
+            await introduce(charlie, alpha, c.vici)
+            with pytest.raises(CommandError):
+                await a.vici.initiate("charlie", "mesh", 5)
+            await a.until(lambda own: own.log.failure("charlie"))
+            assert a.log.failure("charlie") == "the peer's key is not the one on its card"
+
+    run(scenario)
+
+
+@needs_root
+def test_a_node_without_our_card_answers_at_once(ike_pair: Pair) -> None:
+    async def scenario() -> None:
+        alpha, charlie = ike_pair
+        async with watching(alpha, charlie) as (a, c):
+            await introduce(alpha, charlie, a.vici)
+            with pytest.raises(CommandError):
+                await a.vici.initiate("charlie", "mesh", 5)
+            await a.until(lambda own: own.log.failure("charlie"))
+            assert a.log.failure("charlie") == "NO_PROPOSAL_CHOSEN: told by the peer"
+            await c.until(lambda own: any("no IKE config found" in getattr(e, "text", "") for e in own.events))
+
+    run(scenario)
+
+
+@needs_root
+def test_both_ends_at_once_end_with_an_sa_that_both_have(ike_pair: Pair) -> None:
+    async def scenario() -> None:
+        alpha, charlie = ike_pair
+        async with watching(alpha, charlie) as (a, c):
+            await introduce(alpha, charlie, a.vici)
+            await introduce(charlie, alpha, c.vici)
+            await asyncio.gather(a.vici.initiate("charlie", "mesh", 5), c.vici.initiate("alpha", "mesh", 5))
+            ours = {sa.spi_initiator for sa in (await a.vici.ike_sas())["charlie"]}
+            theirs = {sa.spi_initiator for sa in (await c.vici.ike_sas())["alpha"]}
+            assert ours & theirs, "INITIAL_CONTACT may clear one of two SAs at one end, never both"
+
+    run(scenario)
+
+
+@needs_root
+def test_an_initiate_in_progress_blocks_no_other_command(ike_pair: Pair) -> None:
+    async def scenario() -> None:
+        alpha, charlie = ike_pair
+        async with watching(alpha) as (a,):
+            await introduce(alpha, charlie, a.vici)
+            charlie.stop()
+            initiating = asyncio.create_task(a.vici.initiate("charlie", "mesh", 1))
+            await a.until(lambda own: any("generating IKE_SA_INIT" in getattr(e, "text", "") for e in own.events))
+            before = time.monotonic()
+            waiting = (await a.vici.ike_sas())["charlie"]
+            assert time.monotonic() - before < 0.5
+            assert waiting[0].state == "CONNECTING"
+            assert not initiating.done()
+            with pytest.raises(CommandError, match="not established after 1000ms"):
+                await initiating
+            await a.vici.terminate(waiting[0].unique_id)
+            assert await a.vici.ike_sas() == {}
+
+    run(scenario)
+
+
+@needs_root
+def test_a_killed_charon_is_noticed_and_its_successor_is_another(ike_pair: Pair) -> None:
+    async def scenario() -> None:
+        alpha, charlie = ike_pair
+        async with watching(alpha) as (a,):
+            await introduce(alpha, charlie, a.vici)
+            alpha.stop()
+            await a.until(lambda own: own.downs)
+            assert "charon closed the connection" in a.downs[0]
+            with pytest.raises(ViciError):
+                await a.vici.connections()
+            alpha.start()
+            await a.until(lambda own: len(own.ups) == 2)
+            assert a.ups[0].identity != a.ups[1].identity
+            assert await a.vici.connections() == ()
+
+    run(scenario)
+
+
+@needs_root
+def test_a_client_that_comes_again_finds_the_same_charon(ike_pair: Pair) -> None:
+    async def scenario() -> None:
+        alpha, charlie = ike_pair
+        async with watching(alpha) as (a,):
+            await introduce(alpha, charlie, a.vici)
+        async with watching(alpha) as (again,):
+            assert again.ups[0].identity == a.ups[0].identity
+            assert again.ups[0].identity.pid == alpha.pid
+            assert await again.vici.connections() == ("charlie",)
+            await again.vici.unload_connection("charlie")
+            await again.vici.unload_connection("charlie")
+            assert await again.vici.connections() == ()
+
+    run(scenario)
+
+
+@needs_root
+def test_no_octet_of_the_private_key_is_logged(ike_pair: Pair) -> None:
+    async def scenario() -> None:
+        alpha, charlie = ike_pair
+        async with watching(alpha) as (a,):
+            await introduce(alpha, charlie, a.vici)
+            lines = [event.text for event in a.events if isinstance(event, LogLine)]
+            for text in (alpha.log, *lines):
+                assert "PRIVATE KEY" not in text
+                assert alpha.key.pkcs8_pem().splitlines()[1].decode()[20:40] not in text
+
+    run(scenario)
+
+
+@needs_root
+def test_a_configuration_that_charon_refuses_is_told(ike_pair: Pair) -> None:
+    async def scenario() -> None:
+        alpha, charlie = ike_pair
+        async with watching(alpha) as (a,):
+            with pytest.raises(CommandError, match="proposals"):
+                await a.vici.load_connection(alpha.towards(charlie, ike_proposals=("rot13-md4",)))
+
+    run(scenario)
+
+
+async def _hold(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        await asyncio.sleep(60)
+    finally:
+        writer.close()
+
+
+def _saying(octets: bytes) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]:
+    async def say(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(octets)
+        writer.close()
+
+    return say
+
+
+def test_a_charon_that_takes_connections_and_says_nothing_is_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "COMMAND_TIMEOUT", 0.1)
+
+    async def scenario() -> None:
+        async with await asyncio.start_unix_server(_hold, tmp_path / "vici"):
+            client = Vici(tmp_path / "vici", time.monotonic)
+            told: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+            following = asyncio.create_task(
+                client.run(
+                    lambda _: None, lambda _: None, lambda reason: None if told.done() else told.set_result(reason)
+                )
+            )
+            assert (await told).endswith("charon does not answer in time")
+            following.cancel()
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    "octets",
+    [
+        struct.pack("!I", module.MAX_FRAME + 1),
+        struct.pack("!I", 0),
+        struct.pack("!IB", 1, 99),
+        struct.pack("!IBB", 2, 7, 200),
+        struct.pack("!IB", 4, 1) + b"\x03\xff\x00",
+        struct.pack("!IB", 3, 1) + b"\x02\x01",
+        b"\x00",
+        b"",
+    ],
+    ids=["too long", "empty", "unknown type", "event cut", "key cut", "end too many", "length cut", "nothing"],
+)
+def test_frames_that_vici_does_not_allow_are_errors_and_nothing_worse(tmp_path: Path, octets: bytes) -> None:
+    async def scenario() -> None:
+        async with await asyncio.start_unix_server(_saying(octets), tmp_path / "vici"):
+            client = Vici(tmp_path / "vici", time.monotonic)
+            with pytest.raises(ViciError):
+                await client.connections()
+            client.close()
+
+    run(scenario)
+
+
+def test_without_charon_commands_fail_and_name_the_reason(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        with pytest.raises(ViciError, match="No such file"):
+            await Vici(tmp_path / "vici", time.monotonic).load_key(os.urandom(32))
+
+    run(scenario)
