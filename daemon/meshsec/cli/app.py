@@ -3,6 +3,7 @@
 A command's module is imported when the command is called, so that each pays for what it uses only.
 """
 
+import os
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -131,3 +132,5 @@ def main(ctx: click.Context, config: Path, socket_option: Path | None) -> None:
     warning).
     """
     ctx.obj = App(config, socket_option)
+    if os.environ.get("NO_COLOR"):
+        ctx.color = False

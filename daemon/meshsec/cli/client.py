@@ -44,11 +44,11 @@ class Client:
         request = json.dumps({"id": self._last_id, "method": method, "params": params or {}})
         try:
             self._socket.sendall(request.encode() + b"\n")
-        except OSError as error:
-            raise DaemonError(f"meshsecd went away: {error.strerror}") from error
+        except OSError as fault:
+            raise DaemonError(f"meshsecd went away: {fault.strerror}") from fault
         answer = self._message()
-        if "error" in answer:
-            raise DaemonError(str(answer["error"].get("message", answer["error"])))
+        if error := answer.get("error"):
+            raise DaemonError(str(error.get("message", error) if isinstance(error, dict) else error))
         if answer.get("id") != self._last_id or "result" not in answer:
             raise DaemonError(f"meshsecd gave no result to {method!r}")
         return answer["result"]

@@ -1,23 +1,41 @@
-"""Makes the manual page and the shell completions from the commands' own help: ``python -m meshsec.cli.docs DIR``."""
+"""Makes the manual pages and the shell completions from the commands' own help: ``python -m meshsec.cli.docs DIR``."""
 
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 from click.shell_completion import get_completion_class
 
 from meshsec import __version__
-from meshsec.cli.app import main
+from meshsec.cli.app import main as cli
+from meshsec.daemon import main as daemon
 
 _COMPLETIONS = {"bash": "meshsec", "zsh": "_meshsec", "fish": "meshsec.fish"}
 """File name for each shell, as its completion loader wants it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A program that has a manual page."""
+
+    name: str
+    section: int
+    purpose: str
+    command: click.Command
+
+
+PAGES = (
+    Page("meshsec", 1, "secure a mesh: trust peers by their cards", cli),
+    Page("meshsecd", 8, "keeps an IPsec channel to every trusted peer in reach", daemon),
+)
+
+
 def write(directory: Path) -> list[Path]:
-    """Write ``man/meshsec.1`` and ``completions/SHELL/FILE`` below ``directory``; returns the files."""
-    pages = {directory / "man/meshsec.1": manual()}
+    """Write ``man/NAME.SECTION`` and ``completions/SHELL/FILE`` below ``directory``; returns the files."""
+    pages = {directory / "man" / f"{page.name}.{page.section}": manual(page) for page in PAGES}
     pages |= {directory / "completions" / shell / name: completion(shell) for shell, name in _COMPLETIONS.items()}
     for path, text in pages.items():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -30,27 +48,29 @@ def completion(shell: str) -> str:
     made = get_completion_class(shell)
     if made is None:
         raise ValueError(f"no completion for {shell!r}; allowed: {', '.join(_COMPLETIONS)}")
-    return made(main, {}, "meshsec", "_MESHSEC_COMPLETE").source()
+    return made(cli, {}, "meshsec", "_MESHSEC_COMPLETE").source()
 
 
-def manual() -> str:
-    """The manual page of all commands, in roff's man macros (groff_man(7))."""
-    context = click.Context(main, info_name="meshsec")
+def manual(page: Page) -> str:
+    """A program's manual page, in roff's man macros (groff_man(7))."""
+    context = click.Context(page.command, info_name=page.name)
+    group = isinstance(page.command, click.Group)
     lines = [
-        f'.TH MESHSEC 1 "" "meshsec {__version__}" "User Commands"',
+        f'.TH {page.name.upper()} {page.section} "" "meshsec {__version__}"',
         ".SH NAME",
-        "meshsec \\- secure a mesh: trust peers by their cards",
+        f"{page.name} \\- {_escaped(page.purpose)}",
         ".SH SYNOPSIS",
-        f".B meshsec\n{_escaped(' '.join(main.collect_usage_pieces(context)))}",
+        f".B {page.name}\n{_escaped(' '.join(page.command.collect_usage_pieces(context)))}",
         ".SH DESCRIPTION",
-        *_paragraphs(main.help or ""),
+        *_paragraphs(page.command.help or ""),
         ".SH OPTIONS",
         *_options(context),
-        ".SH COMMANDS",
+        *([".SH COMMANDS", *(line for command in _commands(context) for line in _command(command))] if group else []),
+        ".SH FILES",
+        *_files(),
+        ".SH SEE ALSO",
+        "meshsec(1), meshsecd(8), olsrv2d(8), nft(8)",
     ]
-    for command in _commands(context):
-        lines += _command(command)
-    lines += [".SH FILES", *_files(), ".SH SEE ALSO", ".BR olsrv2d (8),", ".BR meshsecd (8),", ".BR nft (8)"]
     return "\n".join(lines) + "\n"
 
 

@@ -1,0 +1,276 @@
+"""The commands that ask meshsecd, on the real control socket with the views of a real engine; and on bad peers."""
+
+import asyncio
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from click.testing import Result
+
+from core.world import Driver, ike_sa, route
+from meshsec.adapters.control import ControlError, ControlServer
+from meshsec.cli import client
+from meshsec.core import doctor, views
+from meshsec.core.doctor import Check, Level
+from meshsec.core.events import RouterDown, RoutesReset, SasObserved
+from meshsec.core.model import Neighbour
+
+Meshsec = Callable[..., Result]
+SCHEMAS = Path(__file__).parents[3] / "docs/schema"
+
+
+class Daemon:
+    """The real server with an engine that trusts n2 and n3; n2 is two hops away and protected, n3 is out of reach."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, Mapping[str, Any]]] = []
+        self.level = Level.OK
+        self.driver = Driver()
+        self.driver.ready(2, 3)
+        reached = route(2)
+        self.driver.tell(RoutesReset({reached.destination: reached}), SasObserved("n2", (ike_sa("n2"),)))
+        assert self.driver.state(2) == "protected"
+
+    async def answer(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        self.asked.append((method, params))
+        engine, now = self.driver.engine, self.driver.now
+        match method:
+            case "status":
+                return views.status(engine, now)
+            case "topology":
+                return views.topology(engine, [Neighbour(route(2).next_hop, symmetric=True)], [])
+            case "plan":
+                return views.plan(engine, now)
+            case "explain":
+                try:
+                    return views.explain(engine, now, params["peer"])
+                except LookupError as error:
+                    raise ControlError("unknown_peer", str(error)) from error
+            case "doctor":
+                return doctor.view(
+                    [Check("rules", self.level, "they stand", "" if self.level is Level.OK else "reload")]
+                )
+            case "watch" | "peer_remove":
+                return {}
+            case _:
+                raise ControlError("refused", f"{method} is refused here")
+
+
+@pytest.fixture
+def path(meshsec: Meshsec, tmp_path: Path) -> Path:
+    """Where the node's meshsecd answers."""
+    (tmp_path / "a/run").mkdir()
+    return tmp_path / "a/run/control.sock"
+
+
+@pytest.fixture
+def daemon(path: Path) -> Iterator[Daemon]:
+    made = Daemon()
+    with running(path, made) as _:
+        yield made
+
+
+@contextmanager
+def running(path: Path, daemon: Daemon) -> Iterator[None]:
+    """The server in an event loop of its own; it publishes one event to each who watches."""
+    started, stop = threading.Event(), threading.Event()
+
+    async def serve() -> None:
+        server = ControlServer(path, daemon.answer)
+        await server.start()
+        started.set()
+        while not stop.is_set():
+            if server.is_watched:
+                server.publish({"kind": "channel", "peer": "n2", "state": "held", "reason": "the route went away"})
+                break
+            await asyncio.sleep(0.01)
+        await asyncio.to_thread(stop.wait, 0.2)
+        await server.close()
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()))
+    thread.start()
+    assert started.wait(10)
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(10)
+
+
+def validated(result: Result, schema: str) -> Any:
+    view = json.loads(result.stdout)
+    jsonschema.validate(view, json.loads((SCHEMAS / f"{schema}.json").read_text()))
+    return view
+
+
+def test_status_is_fine_when_all_in_reach_are_protected(meshsec: Meshsec, daemon: Daemon) -> None:
+    result = meshsec("status", "--json")
+    assert result.exit_code == 0
+    assert [peer["state"] for peer in validated(result, "meshsec-status-1")["peers"]] == ["protected", "no-route"]
+    table = meshsec("status").stdout
+    assert all(text in table for text in ("n2", "protected", "fe80::1%mesh0", "ipsec", "no-route", "rules: stand"))
+
+
+def lose_sa(driver: Driver) -> None:
+    driver.tell(SasObserved("n2", ()))
+
+
+def lose_router(driver: Driver) -> None:
+    driver.tell(RouterDown("connection refused"))
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"), [(lose_sa, "waiting"), (lose_router, "Routing daemon is away: connection refused")]
+)
+def test_status_is_degraded(fault: Callable[[Driver], None], told: str, meshsec: Meshsec, daemon: Daemon) -> None:
+    fault(daemon.driver)
+    result = meshsec("status")
+    assert result.exit_code == 3
+    assert told in result.stdout
+    assert meshsec("status", "--json").exit_code == 3
+
+
+def test_topology(meshsec: Meshsec, daemon: Daemon) -> None:
+    view = validated(meshsec("topology", "--json"), "meshsec-topology-1")
+    assert [entry["peer"] for entry in view["routes"]] == ["n2"]
+    text = meshsec("topology").stdout
+    assert all(part in text for part in ("Neighbours", "symmetric", "Routes", "fe80::1", "Links"))
+
+
+def test_plan(meshsec: Meshsec, daemon: Daemon) -> None:
+    assert meshsec("plan").stdout == "Nothing to do: what is, is what ought to be.\n"
+    lose_sa(daemon.driver)
+    (planned,) = validated(meshsec("plan", "--json"), "meshsec-plan-1")["actions"]
+    text = meshsec("plan").stdout
+    assert planned["peer"] == "n2"
+    assert all(part in text for part in (planned["action"], planned["why"]))
+
+
+def test_explain(meshsec: Meshsec, daemon: Daemon) -> None:
+    view = validated(meshsec("explain", "n2", "--json"), "meshsec-explain-1")
+    assert meshsec("explain", "n2").stdout.splitlines() == view["sentences"]
+    assert daemon.asked[-1] == ("explain", {"peer": "n2"})
+
+
+def test_a_refusal_is_told_in_its_words(meshsec: Meshsec, daemon: Daemon) -> None:
+    result = meshsec("explain", "n9")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "n9 is not a peer: there is no card of that name in the trust store" in result.stderr
+
+
+@pytest.mark.parametrize(("level", "code"), [(Level.OK, 0), (Level.WARN, 3), (Level.FAIL, 1)])
+def test_doctor(level: Level, code: int, meshsec: Meshsec, daemon: Daemon) -> None:
+    daemon.level = level
+    result = meshsec("doctor", "--json")
+    assert (result.exit_code, json.loads(result.stdout)["verdict"]) == (code, level)
+    text = meshsec("doctor").stdout
+    assert f"{level:<4}  rules: they stand" in text
+    assert ("mend: reload" in text) is (level is not Level.OK)
+
+
+def test_doctor_without_meshsecd_examines_the_files(meshsec: Meshsec, tmp_path: Path) -> None:
+    (tmp_path / "a/peers/bad.card").write_text("garbage")
+    result = meshsec("doctor", "--json")
+    assert result.exit_code == 1
+    levels = {check["name"]: check["level"] for check in json.loads(result.stdout)["checks"]}
+    assert levels == {"meshsecd": "fail", "key": "ok", "trust": "warn"}
+    (tmp_path / "a/meshsec.toml").write_text("[node]\nnaem = 1\n")
+    assert "node.naem: is not a known key; perhaps 'name' is meant" in meshsec("doctor").stdout
+
+
+def test_watch_prints_what_happens_until_meshsecd_ends(meshsec: Meshsec, daemon: Daemon) -> None:
+    result = meshsec("watch", "--json")
+    expected = {"kind": "channel", "peer": "n2", "state": "held", "reason": "the route went away"}
+    assert [json.loads(line) for line in result.stdout.splitlines()] == [expected]
+    assert result.exit_code == 1
+    assert "meshsecd closed the connection" in result.stderr
+
+
+def test_watch_for_people(meshsec: Meshsec, daemon: Daemon) -> None:
+    (line,) = meshsec("watch").stdout.splitlines()
+    assert line.split()[1:] == ["n2", "held", "the", "route", "went", "away"]
+
+
+def test_meshsecd_changes_the_trust_store_when_it_runs(meshsec: Meshsec, boat: Meshsec, daemon: Daemon) -> None:
+    card = json.loads(boat("key", "show", "--json").stdout)["card"]
+    result = meshsec("peer", "add", "boat", card.upper())
+    assert daemon.asked == [("peer_add", {"name": "boat", "card": card})]
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "peer_add is refused here" in result.stderr
+    result = meshsec("peer", "remove", "boat")
+    assert (result.exit_code, result.stdout) == (0, "boat is trusted no longer\n")
+
+
+def test_another_socket_can_be_named(meshsec: Meshsec, daemon: Daemon, path: Path) -> None:
+    moved = path.rename(path.with_name("other.sock"))
+    assert meshsec("status").exit_code == 1
+    assert meshsec("--socket", str(moved), "status").exit_code == 0
+
+
+@contextmanager
+def scripted(path: Path, answer: bytes) -> Iterator[None]:
+    """A server that takes one request, answers with these octets and closes."""
+
+    def serve() -> None:
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(65536)
+            connection.sendall(answer)
+
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield
+        thread.join(10)
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (b"", "meshsecd closed the connection"),
+        (b'{"id": 1, "result": {}', "meshsecd closed the connection"),
+        (b"hello\n", "meshsecd's answer is not JSON"),
+        (b"[]\n", "meshsecd's answer is no object"),
+        (b"{}\n", "meshsecd gave no result to 'plan'"),
+        (b'{"id": 7, "result": {}}\n', "meshsecd gave no result to 'plan'"),
+        (b'{"id": 1, "error": "broken"}\n', "broken"),
+        (b'{"id": 1, "error": {"code": "busy", "message": "there are 64 clients"}}\n', "there are 64 clients"),
+    ],
+)
+def test_answers_that_are_none(answer: bytes, message: str, meshsec: Meshsec, path: Path) -> None:
+    with scripted(path, answer):
+        result = meshsec("plan")
+    assert result.exit_code == 1
+    assert message in result.stderr
+
+
+def test_an_answer_without_end_is_cut_off(meshsec: Meshsec, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "_LINE_LIMIT", 1000)
+    with scripted(path, b"x" * 2000):
+        assert "the answer is too long" in meshsec("plan").stderr
+
+
+def test_a_daemon_that_is_silent_is_not_waited_for(
+    meshsec: Meshsec, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "_TIMEOUT", 0.1)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+        result = meshsec("plan")
+    assert result.exit_code == 1
+    assert "meshsecd did not answer within" in result.stderr
+
+
+def test_without_meshsecd_the_reason_is_told(meshsec: Meshsec, path: Path) -> None:
+    result = meshsec("status")
+    assert result.exit_code == 1
+    assert f"meshsecd does not answer at {path}: No such file or directory; is it running?" in result.stderr

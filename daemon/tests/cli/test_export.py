@@ -1,0 +1,73 @@
+"""``export``: what the other programs make of it is in the scenarios; here, that each can read it."""
+
+import json
+import os
+import shutil
+import subprocess
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+Meshsec = Callable[..., Result]
+
+
+@pytest.fixture
+def own(meshsec: Meshsec) -> dict[str, Any]:
+    view: dict[str, Any] = json.loads(meshsec("key", "show", "--json").stdout)
+    return view
+
+
+def test_olsrv2d(meshsec: Meshsec, own: dict[str, Any]) -> None:
+    exported = tomllib.loads(meshsec("export", "olsrv2d").stdout)
+    assert exported == {
+        "originators": [own["locator"], "10.77.0.1"],
+        "tc": {},
+        "management": {"telnet": "127.0.0.1:2009", "socket": "/run/olsrv2d/changes.sock"},
+        "interface": [{"name": "mesh0", "hello_interval": 0.5}],
+        "attached": [{"prefix": "10.9.0.0/16", "distance": 2}],
+    }
+
+
+def test_with_esp_in_the_kernel_the_address_is_announced(meshsec: Meshsec, own: dict[str, Any], tmp_path: Path) -> None:
+    config = tmp_path / "a/meshsec.toml"
+    config.write_text(config.read_text().replace("libipsec", "kernel"))
+    assert tomllib.loads(meshsec("export", "olsrv2d").stdout)["originators"] == [own["address"], "10.77.0.1"]
+
+
+def test_olsrd2(meshsec: Meshsec, own: dict[str, Any]) -> None:
+    lines = meshsec("export", "olsrd2").stdout.splitlines()
+    at = lines.index("[olsrv2]")
+    assert lines[at + 1 : at + 4] == [
+        f"originator {own['locator']}/128",
+        "originator 10.77.0.1/32",
+        "originator default_reject",
+    ]
+    assert lines[lines.index("[interface=mesh0]") + 1] == "hello_interval 0.5"
+    assert lines[-3:] == ["[olsrv2_lan=attached0]", "prefix 10.9.0.0/16", "distance 2"]
+
+
+@pytest.mark.skipif(shutil.which("charon-systemd") is None, reason="strongSwan is not installed")
+def test_strongswan(meshsec: Meshsec, tmp_path: Path) -> None:
+    exported = meshsec("export", "strongswan").stdout
+    assert "kernel-libipsec" in exported
+    assert f"unix://{tmp_path}/a/run/charon.vici" in exported
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("nft") is None, reason="checking rules takes nft and root")
+def test_nftables(meshsec: Meshsec, boat: Meshsec) -> None:
+    """The rules of the trusted peer, which nft accepts."""
+    card = json.loads(boat("key", "show", "--json").stdout)
+    meshsec("peer", "add", "boat", card["card"])
+    exported = meshsec("export", "nftables").stdout
+    assert all(address in exported for address in (card["address"], card["locator"], card["ipv4"]))
+    command = ["unshare", "--net", "nft", "--check", "--file", "-"]
+    checked = subprocess.run(command, input=exported, text=True, capture_output=True, check=False)
+    assert checked.returncode == 0, checked.stderr
+
+
+def test_an_unknown_kind_is_wrong_usage(meshsec: Meshsec) -> None:
+    assert meshsec("export", "libreswan").exit_code == 2

@@ -1,0 +1,98 @@
+"""``init`` and ``key show``."""
+
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import jsonschema
+import pytest
+from click.testing import Result
+
+from meshsec.adapters import config_file
+from meshsec.core import card as cards
+
+MESHSEC = f"{sys.executable} -c 'from meshsec.cli import main; main()'"
+SCHEMAS = Path(__file__).parents[3] / "docs/schema"
+
+
+def shown(meshsec: Callable[..., Result]) -> dict[str, str]:
+    view: dict[str, str] = json.loads(meshsec("key", "show", "--json").stdout)
+    return view
+
+
+def test_a_second_init_keeps_everything(meshsec: Callable[..., Result], tmp_path: Path) -> None:
+    before = {path: path.read_bytes() for path in (tmp_path / "a").rglob("*") if path.is_file()}
+    assert len(before) == 3
+    result = meshsec("init")
+    assert result.exit_code == 0
+    assert result.stdout.count(": kept") == 2
+    assert {path: path.read_bytes() for path in (tmp_path / "a").rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a mount namespace takes root")
+def test_init_makes_a_node_of_nothing(tmp_path: Path) -> None:
+    """With the default paths, in a mount namespace where /etc and /var/lib are the test's own."""
+    shutil.copytree("/etc", tmp_path / "etc", symlinks=True)
+    (tmp_path / "lib").mkdir()
+    command = f"{MESHSEC} init --name boat --ipv4 10.77.0.2 --interface mesh0 --interface mesh1"
+    script = f"mount --bind {tmp_path}/etc /etc && mount --bind {tmp_path}/lib /var/lib && exec {command}"
+    done = subprocess.run(["unshare", "--mount", "sh", "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert stat.S_IMODE((tmp_path / "lib/meshsec/node.key").stat().st_mode) == 0o600
+    settings = config_file.load(tmp_path / "etc/meshsec/meshsec.toml")
+    assert (settings.node.name, str(settings.node.ipv4)) == ("boat", "10.77.0.2")
+    assert settings.routing.interfaces == ("mesh0", "mesh1")
+
+
+def test_init_refuses_options_that_an_existing_configuration_would_ignore(meshsec: Callable[..., Result]) -> None:
+    result = meshsec("init", "--name", "other")
+    assert result.exit_code == 1
+    assert "meshsec.toml exists; change name, ipv4 and interfaces there" in result.stderr
+
+
+def test_a_wrong_address_is_wrong_usage(meshsec: Callable[..., Result]) -> None:
+    result = meshsec("init", "--ipv4", "10.77.0")
+    assert result.exit_code == 2
+    assert "'10.77.0' is no IPv4 address" in result.stderr
+
+
+def test_the_card_says_what_the_node_is(meshsec: Callable[..., Result]) -> None:
+    view = shown(meshsec)
+    jsonschema.validate(view, json.loads((SCHEMAS / "meshsec-card-1.json").read_text()))
+    card = cards.parse(view["card"])
+    assert (view["name"], view["ipv4"]) == ("rescue-1", "10.77.0.1")
+    assert (view["address"], view["public_key"]) == (str(card.address), card.public_key.hex())
+
+
+def test_text_groups_and_qr_show_the_same_card(meshsec: Callable[..., Result]) -> None:
+    card = shown(meshsec)["card"]
+    assert f"card         {card}\n" in meshsec("key", "show").stdout
+    assert cards.grouped(card) in meshsec("key", "show", "--grouped").stdout
+    assert "▀" in meshsec("key", "show", "--qr").stdout
+
+
+def test_no_private_key_is_needed_to_show_the_card(meshsec: Callable[..., Result], tmp_path: Path) -> None:
+    before = shown(meshsec)
+    (tmp_path / "a/state/node.key").unlink()
+    assert shown(meshsec) == before
+
+
+def test_a_missing_key_says_what_makes_one(meshsec: Callable[..., Result], tmp_path: Path) -> None:
+    shutil.rmtree(tmp_path / "a/state")
+    result = meshsec("key", "show")
+    assert result.exit_code == 1
+    assert "`meshsec init` makes one" in result.stderr
+
+
+def test_a_bad_configuration_is_told_with_its_lines(meshsec: Callable[..., Result], tmp_path: Path) -> None:
+    config = tmp_path / "a/meshsec.toml"
+    config.write_text(config.read_text().replace("rescue-1", "Rescue 1").replace("10.77.0.1", "224.0.0.1"))
+    result = meshsec("key", "show")
+    assert result.exit_code == 1
+    assert f"{config}:2: node.name: 'Rescue 1' is not allowed" in result.stderr
+    assert f"{config}:3: node.ipv4: '224.0.0.1' is not allowed" in result.stderr

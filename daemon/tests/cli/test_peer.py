@@ -1,0 +1,119 @@
+"""``peer`` without meshsecd: the files are changed directly."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import jsonschema
+import pytest
+from click.testing import Result
+
+from meshsec.core import card as cards
+
+Meshsec = Callable[..., Result]
+SCHEMAS = Path(__file__).parents[3] / "docs/schema"
+
+
+@pytest.fixture
+def card(boat: Meshsec) -> str:
+    text: str = json.loads(boat("key", "show", "--json").stdout)["card"]
+    return text
+
+
+@pytest.fixture
+def peers(tmp_path: Path) -> Path:
+    return tmp_path / "a/peers"
+
+
+def test_a_card_is_taken_in_whatever_form_it_comes(meshsec: Meshsec, card: str, tmp_path: Path, peers: Path) -> None:
+    file = tmp_path / "boat.txt"
+    file.write_text(card.upper() + "\n")
+    forms: dict[str, tuple[list[str], str | None]] = {
+        "line": ([card], None),
+        "groups": (cards.grouped(card).split(), None),
+        "quoted": ([cards.grouped(card)], None),
+        "file": ([f"@{file}"], None),
+        "standard input": (["-"], f" {card[:40]}\n{card[40:]}\n"),
+    }
+    for form, (arguments, text) in forms.items():
+        result = meshsec("peer", "add", "boat", *arguments, input=text)
+        assert result.exit_code == 0, f"{form}: {result.stderr}"
+        assert (peers / "boat.card").read_text() == f"{card}\n", form
+        assert meshsec("peer", "remove", "boat").exit_code == 0
+
+
+def test_without_meshsecd_it_says_so(meshsec: Meshsec, card: str) -> None:
+    assert "meshsecd is not running: the file is changed directly" in meshsec("peer", "add", "boat", card).stderr
+
+
+def test_a_typing_error_is_located_and_nothing_is_written(meshsec: Meshsec, card: str, peers: Path) -> None:
+    wrong = card[:50] + ("q" if card[50] != "q" else "p") + card[51:]
+    result = meshsec("peer", "add", "boat", wrong)
+    assert result.exit_code == 1
+    assert "character 51 (group 13, " in result.stderr
+    assert f"likely {card[50]!r}" in result.stderr
+    assert not list(peers.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["add", "Boat", "CARD"], "the name is 'Boat'; allowed: 1 to 32 characters"),
+        (["add", "boat", "@missing"], "missing: No such file or directory"),
+        (["add", "me", "OWN"], "'me' is not added: its public key is this node's own"),
+        (["remove", "ship"], "there is no peer 'ship'; known: none"),
+        (["show", "ship"], "there is no peer 'ship'; known: none"),
+        (["verify", "ship"], "there is no peer 'ship'; known: none"),
+    ],
+)
+def test_refusals(arguments: list[str], message: str, meshsec: Meshsec, card: str) -> None:
+    own = json.loads(meshsec("key", "show", "--json").stdout)["card"]
+    given = [{"CARD": card, "OWN": own}.get(argument, argument) for argument in arguments]
+    result = meshsec("peer", *given)
+    assert result.exit_code == 1
+    assert message in result.stderr
+
+
+def test_list_and_show(meshsec: Meshsec, card: str) -> None:
+    assert "No peers." in meshsec("peer", "list").stdout
+    meshsec("peer", "add", "my-boat", card)
+    view = json.loads(meshsec("peer", "list", "--json").stdout)
+    jsonschema.validate(view, json.loads((SCHEMAS / "meshsec-peers-1.json").read_text()))
+    (peer,) = view["peers"]
+    assert (peer["peer"], peer["name"], peer["card"]) == ("my-boat", "boat", card)
+    shown = json.loads(meshsec("peer", "show", "my-boat", "--json").stdout)
+    jsonschema.validate(shown, json.loads((SCHEMAS / "meshsec-card-1.json").read_text()))
+    assert shown["card"] == card
+    table = meshsec("peer", "list").stdout
+    assert all(text in table for text in ("my-boat", peer["address"], "10.77.0.2", " ".join(peer["words"])))
+    assert peer["locator"] in meshsec("peer", "show", "my-boat").stdout
+
+
+def test_a_corrupt_card_is_told_and_hides_no_other(meshsec: Meshsec, card: str, peers: Path) -> None:
+    meshsec("peer", "add", "boat", card)
+    (peers / "ship.card").write_text(card[:-1])
+    result = meshsec("peer", "list")
+    assert result.exit_code == 1
+    assert "boat" in result.stdout
+    assert f"refused: {peers}/ship.card: character {len(card)} is missing at the end" in result.stderr
+    assert json.loads(meshsec("peer", "list", "--json").stdout)["problems"][0]["file"] == f"{peers}/ship.card"
+    assert "is missing at the end" in meshsec("peer", "show", "ship").stderr
+
+
+def test_verify_by_voice(meshsec: Meshsec, boat: Meshsec, card: str) -> None:
+    """What the other operator reads from his own screen is what is compared here."""
+    meshsec("peer", "add", "boat", card)
+    heard = json.loads(boat("key", "show", "--json").stdout)["words"]
+    assert meshsec("peer", "verify", "boat").stdout.split() == heard
+    assert meshsec("peer", "verify", "boat", *heard).exit_code == 0
+    assert meshsec("peer", "verify", "boat", *(word[:4] for word in heard)).exit_code == 0
+    wrong = meshsec("peer", "verify", "boat", *(["zoo"] * 6))
+    assert wrong.exit_code == 1
+    assert "These are NOT the words of boat" in wrong.stderr
+    assert meshsec("peer", "verify", "boat", "zoo").exit_code == 1
+
+
+def test_input_without_end_is_cut_off(meshsec: Meshsec) -> None:
+    result = meshsec("peer", "add", "boat", "-", input="q" * 1_000_000)
+    assert result.exit_code == 1
+    assert "the text has 4096 characters; a card has at most 126" in result.stderr

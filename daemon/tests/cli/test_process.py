@@ -1,0 +1,117 @@
+"""``meshsec`` as a process: start-up, terminal, manual page and completions."""
+
+import os
+import pty
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+from meshsec.cli.docs import write
+
+Meshsec = Callable[..., Result]
+PROGRAM = [sys.executable, "-c", "from meshsec.cli import main; main(prog_name='meshsec')"]
+
+
+def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*PROGRAM, *arguments], capture_output=True, text=True, check=False, env={**os.environ, **environment}
+    )
+
+
+def test_the_environment_names_the_configuration(meshsec: Meshsec, tmp_path: Path) -> None:
+    done = run("key", "show", MESHSEC_CONFIG=str(tmp_path / "a/meshsec.toml"))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == meshsec("key", "show").stdout
+
+
+def test_failures_have_no_traceback(tmp_path: Path) -> None:
+    done = run("--config", str(tmp_path / "missing.toml"), "status")
+    assert done.returncode == 1
+    assert done.stderr == f"Error: {tmp_path}/missing.toml: No such file or directory\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["stats"], "No such command 'stats'. Perhaps 'status' is meant."),
+        (["peer", "add", "boat"], "Missing argument 'CARD...'"),
+        (["status", "--jsn"], "No such option"),
+    ],
+)
+def test_wrong_usage(arguments: list[str], message: str) -> None:
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert message in done.stderr
+
+
+def test_a_command_imports_what_it_needs_only() -> None:
+    """What makes a start slow: tables, cryptography, netlink, the event loop."""
+    program = "import sys; from meshsec.cli import main; main(['version'], standalone_mode=False); print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+    assert "click" in loaded
+    assert not {"rich", "cryptography", "pyroute2", "asyncio", "mnemonic", "segno", "vici"} & set(loaded)
+
+
+def on_terminal(*arguments: str, **environment: str) -> str:
+    """What a command prints on a terminal."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execve(sys.executable, [*PROGRAM, *arguments], {**os.environ, "TERM": "xterm", **environment})  # noqa: S606
+    output = b""
+    try:
+        while chunk := os.read(terminal, 4096):
+            output += chunk
+    except OSError:
+        pass  # the terminal's other end is closed (pty(7))
+    finally:
+        os.close(terminal)
+        os.waitpid(pid, 0)
+    return output.decode()
+
+
+def test_colour_only_on_a_terminal_and_not_against_the_will(meshsec: Meshsec, tmp_path: Path) -> None:
+    arguments = ["--config", str(tmp_path / "a/meshsec.toml"), "doctor"]
+    assert "\x1b[31m" in on_terminal(*arguments, NO_COLOR="")
+    assert "\x1b" not in on_terminal(*arguments, NO_COLOR="1")
+    assert "\x1b" not in run(*arguments).stdout
+
+
+def test_manual_pages_and_completions(tmp_path: Path) -> None:
+    written = {path.relative_to(tmp_path).as_posix(): path for path in write(tmp_path)}
+    assert sorted(written) == [
+        "completions/bash/meshsec",
+        "completions/fish/meshsec.fish",
+        "completions/zsh/_meshsec",
+        "man/meshsec.1",
+        "man/meshsecd.8",
+    ]
+    page = written["man/meshsec.1"].read_text()
+    for command in ("init", "key show", "peer verify", "status", "explain", "export", "watch"):
+        assert f".SS meshsec {command} " in page
+    subprocess.run(["bash", "-n", written["completions/bash/meshsec"]], check=True)
+
+
+@pytest.mark.skipif(shutil.which("groff") is None, reason="groff is not installed")
+def test_manual_pages_are_good_roff(tmp_path: Path) -> None:
+    for path in (path for path in write(tmp_path) if path.parent.name == "man"):
+        done = subprocess.run(["groff", "-man", "-Tutf8", "-ww", path], capture_output=True, text=True, check=True)
+        assert done.stderr == ""
+
+
+def test_completion_knows_commands_and_peers(meshsec: Meshsec, boat: Meshsec, tmp_path: Path) -> None:
+    peers = tmp_path / "a/peers"
+    (peers / "boat.card").touch()
+    (peers / "ship.card").touch()
+
+    def completed(words: str) -> list[str]:
+        environment = {"_MESHSEC_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+        return run(MESHSEC_CONFIG=str(tmp_path / "a/meshsec.toml"), **environment).stdout.split()
+
+    assert completed("meshsec ex") == ["plain,explain", "plain,export"]
+    assert completed("meshsec peer remove b") == ["plain,boat"]
+    assert completed("meshsec explain ") == ["plain,boat", "plain,ship"]
