@@ -233,13 +233,14 @@ class Node:
 
     def _routing_daemon(self) -> Daemon:
         if self.options.routing_daemon == "olsrd2":
-            argv = [programs.olsrd2(), f"--load={self._export('olsrd2')}"]
-        else:
-            argv = [programs.olsrv2d(), "--config", str(self._export("olsrv2d"))]
-        return self._daemon("router", argv)
+            return self._daemon("router", [programs.olsrd2(), f"--load={self._export('olsrd2')}"], notifies=False)
+        return self._daemon("router", [programs.olsrv2d(), "--config", str(self._export("olsrv2d"))])
 
-    def _daemon(self, name: str, argv: list[str], env: Mapping[str, str] | None = None) -> Daemon:
-        return Daemon(name, self.namespace, argv, logs=self.logs, sockets=self.run_directory, env=env)
+    def _daemon(
+        self, name: str, argv: list[str], env: Mapping[str, str] | None = None, notifies: bool = True
+    ) -> Daemon:
+        places = {"logs": self.logs, "sockets": self.run_directory}
+        return Daemon(name, self.namespace, argv, **places, env=env, notifies=notifies)
 
 
 _LOOKS = {
