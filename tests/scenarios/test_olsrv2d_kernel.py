@@ -1,0 +1,90 @@
+"""olsrv2d and the kernel's routing table: what is ours is kept right, what is not ours is left alone."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.lab import topology
+from tests.scenarios.olsrv2d_mesh import Mesh, Router, running
+
+CONVERGED = 15.0
+REPAIRED = 3.0
+"""Seconds: an audit comes within one second."""
+
+
+@pytest.fixture(name="mesh")
+def line_of_three() -> Iterator[Mesh]:
+    with running(topology.line(["a", "b", "c"])) as mesh:
+        mesh.wait_converged(CONVERGED)
+        yield mesh
+
+
+def _snapshot(router: Router) -> set[str]:
+    return {str(sorted(route.items(), key=str)) for route in router.kernel_routes()}
+
+
+def test_a_deleted_route_of_ours_comes_back(mesh: Mesh) -> None:
+    a, before = mesh["a"], _snapshot(mesh["a"])
+    for _ in range(3):
+        a.ip("-6", "route", "del", mesh["c"].ipv6, "proto", "100")
+        a.ip("-4", "route", "del", mesh["c"].ipv4, "proto", "100")
+        assert _snapshot(a) != before
+        a.wait_for("routes as before", lambda: _snapshot(a) == before, REPAIRED)
+    assert a.stream().snapshot["counters"]["routes_repaired"] >= 3
+
+
+def test_a_route_that_replaced_ours_is_replaced_again(mesh: Mesh) -> None:
+    a, before = mesh["a"], _snapshot(mesh["a"])
+    a.ip("-4", "route", "replace", mesh["c"].ipv4, "dev", "lo", "metric", "2")
+    a.ip("-6", "route", "replace", mesh["c"].ipv6, "dev", "lo", "metric", "2", "proto", "100")
+    assert _snapshot(a) != before
+    a.wait_for("routes as before", lambda: _snapshot(a) == before, REPAIRED)
+    assert not a.kernel_routes("exact", f"{mesh['c'].ipv4}/32", "proto", "boot")
+
+
+def test_foreign_routes_are_never_touched() -> None:
+    with Mesh(topology.line(["a", "b", "c"])) as mesh:
+        a, c = mesh["a"], mesh["c"]
+        foreign = [
+            ["-4", c.ipv4, "dev", "lo", "metric", "2", "proto", "static"],  # where ours should go
+            ["-4", mesh["b"].ipv4, "dev", "lo", "metric", "50", "proto", "static"],
+            ["-6", mesh["b"].ipv6, "dev", "lo", "metric", "50", "proto", "100"],  # our protocol, another metric
+            ["-4", "10.200.0.0/16", "dev", "lo", "table", "77", "metric", "2", "proto", "100"],  # another table
+        ]
+        for family, *route in foreign:
+            a.ip(family, "route", "add", *route)
+        mesh.start()
+        a.wait_for("IPv6 routes", lambda: {f"{c.ipv6}/128"} <= a.kernel_destinations(), CONVERGED)
+        stream = a.stream()
+        a.wait_for("the blocked route is told", lambda: f"{c.ipv4}/32" in a.stream().tables["route"], CONVERGED)
+        assert a.stream().tables["route"][f"{c.ipv4}/32"]["installed"] is False
+        a.ip("route", "del", c.ipv4, "proto", "static")
+        a.wait_for("the way is free", lambda: f"{c.ipv4}/32" in a.kernel_destinations(), REPAIRED)
+        stream.close()
+        assert a.daemon.stop() == 0
+        assert a.kernel_routes("proto", "static", "metric", "50")
+        assert len(a.kernel_routes("proto", "100")) == 1
+        assert a.kernel_routes("table", "77", "proto", "100")
+
+
+def test_sigterm_removes_our_routes(mesh: Mesh) -> None:
+    assert mesh["b"].daemon.stop() == 0
+    assert not mesh["b"].kernel_routes()
+    assert not mesh["b"].socket.exists()
+
+
+def test_after_kill_the_routes_stay_and_the_next_one_adopts_them(mesh: Mesh) -> None:
+    b, before = mesh["b"], _snapshot(mesh["b"])
+    b.daemon.kill()
+    assert _snapshot(b) == before
+    assert mesh["a"].reaches(mesh["c"])
+    stale = ["10.77.0.99", "via", "10.77.0.1", "dev", "mesh-a", "onlink", "metric", "2", "proto", "100"]
+    b.ip("route", "add", *stale)
+    with_stale = _snapshot(b)
+    b.start()
+    assert _snapshot(b) == with_stale
+    b.wait_for("only the stale route is removed", lambda: _snapshot(b) == before, CONVERGED)
+    stream = b.stream()
+    assert stream.routes.keys() == mesh.others("b")
+    assert stream.snapshot["counters"]["routes_repaired"] == 0
+    assert mesh["a"].reaches(mesh["c"])

@@ -1,0 +1,167 @@
+"""olsrv2d's configuration, its two management interfaces, and what it makes of garbage."""
+
+import json
+import random
+import signal
+import socket
+import time
+from pathlib import Path
+
+from tests.lab import namespaces, programs, topology
+from tests.lab.shell import run
+from tests.scenarios.olsrv2d_mesh import Mesh, running
+
+CONVERGED = 15.0
+RECORDINGS = programs.ROOT / "tests" / "vectors" / "olsrd2"
+SUBJECTS = [
+    ("/netjsoninfo route", "netjsoninfo-route"),
+    ("/netjsoninfo graph", "netjsoninfo-graph"),
+    ("/olsrv2info json originator", "olsrv2info-originator"),
+    ("/olsrv2info json local", "olsrv2info-local"),
+    ("/olsrv2info json node", "olsrv2info-node"),
+    ("/olsrv2info json edge", "olsrv2info-edge"),
+    ("/olsrv2info json route", "olsrv2info-route"),
+    ("/olsrv2info json attached_network", "olsrv2info-attached_network"),
+    ("/olsrv2info json lan", "olsrv2info-lan"),
+    ("/nhdpinfo json interface", "nhdpinfo-interface"),
+    ("/nhdpinfo json link", "nhdpinfo-link"),
+    ("/nhdpinfo json neighbor", "nhdpinfo-neighbor"),
+    ("/nhdpinfo json link_twohop", "nhdpinfo-link_twohop"),
+]
+
+
+def _shape(value: object) -> object:
+    """Types and keys of a document; a list is the set of the shapes in it."""
+    if isinstance(value, dict):
+        return tuple((key, _shape(item)) for key, item in value.items())
+    if isinstance(value, list):
+        return frozenset(_shape(item) for item in value)
+    return "number" if isinstance(value, int | float) and not isinstance(value, bool) else type(value).__name__
+
+
+def test_a_settled_router_answers_in_the_shape_of_olsrd2() -> None:
+    with running(topology.line(["a", "b", "c"])) as mesh:
+        mesh.wait_converged(CONVERGED)
+        for question, recording in SUBJECTS:
+            ours = json.loads(mesh["a"].ask(question))
+            theirs = json.loads((RECORDINGS / f"line-1-{recording}.json").read_text(encoding="utf-8"))
+            assert _shape(ours) == _shape(theirs), question
+
+
+def test_a_refused_configuration_is_told_with_its_line(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.toml"
+    bad.write_text('[tc]\ninterval = 5\nvalidity = 1\n[[interface]]\nname = "mesh0"\n', encoding="utf-8")
+    refused = run([programs.olsrv2d(), "--config", str(bad), "--check"], check=False)
+    assert refused.returncode == 2
+    assert f"{bad}:3: tc.validity = 1 is refused; allowed: 5 to 36000 seconds" in refused.stderr
+    bad.write_text('[[interface]]\nname = "mesh0"\n', encoding="utf-8")
+    assert run([programs.olsrv2d(), "--config", str(bad), "--check"]).returncode == 0
+
+
+def test_sighup_takes_up_and_gives_up_interfaces_and_networks() -> None:
+    with Mesh(topology.line(["a", "b"])) as mesh:
+        a, b = mesh["a"], mesh["b"]
+        a.configure(interfaces=[])
+        mesh.start()
+        assert a.stream().snapshot["links"] == []
+        a.configure('[[attached]]\nprefix = "10.99.0.0/16"\n')
+        a.daemon.send_signal(signal.SIGHUP)
+        b.wait_routes(a.destinations | {"10.99.0.0/16"}, CONVERGED)
+        a.configure()
+        a.daemon.send_signal(signal.SIGHUP)
+        b.wait_routes(a.destinations, CONVERGED)
+        a.configure(interfaces=[])
+        a.daemon.send_signal(signal.SIGHUP)
+        b.wait_routes(set(), CONVERGED)
+
+
+def test_a_bad_file_at_sighup_leaves_the_last_good_state_in_force() -> None:
+    with running(topology.line(["a", "b"])) as mesh:
+        a, b = mesh["a"], mesh["b"]
+        mesh.wait_converged(CONVERGED)
+        stream = a.stream()
+        a.configure("willingness = 99")
+        a.daemon.send_signal(signal.SIGHUP)
+        a.daemon.wait_ready()
+        assert "willingness = 99 is refused; allowed: 0 to 15" in a.daemon.tail()
+        assert a.kernel_destinations() == b.destinations
+        assert a.stream().hello["pid"] == stream.hello["pid"]
+
+
+def test_sighup_moves_the_routes_to_another_table() -> None:
+    with running(topology.line(["a", "b"])) as mesh:
+        a, b = mesh["a"], mesh["b"]
+        mesh.wait_converged(CONVERGED)
+        a.configure("route = { table = 1000, metric = 9 }")
+        a.daemon.send_signal(signal.SIGHUP)
+        a.daemon.wait_ready()
+        moved = a.kernel_routes("table", "1000")
+        assert {route["dst"] for route in moved} == {b.ipv4, b.ipv6}
+        assert {route["metric"] for route in moved} == {9}
+        assert not a.kernel_routes("table", "main", "proto", "100")
+
+
+def test_a_reader_that_does_not_read_is_disconnected_and_disturbs_nobody() -> None:
+    with running(topology.line(["a", "b"])) as mesh:
+        a = mesh["a"]
+        mesh.wait_converged(CONVERGED)
+        with socket.socket(socket.AF_UNIX) as lazy:
+            lazy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            lazy.connect(str(a.socket))
+            attentive = a.stream()
+            deadline = time.monotonic() + 60
+            while a.stream().snapshot["counters"]["readers_dropped"] == 0:
+                assert time.monotonic() < deadline
+                _flap(mesh)
+            assert attentive.drain()
+        a.wait_routes(mesh.others("a"), CONVERGED)
+
+
+def _flap(mesh: Mesh) -> None:
+    """Many changes: hundreds of networks come and go."""
+    networks = "".join(f'[[attached]]\nprefix = "10.{n}.0.0/16"\n' for n in range(100, 250))
+    for settings in (networks, ""):
+        mesh["b"].configure(settings)
+        mesh["b"].daemon.send_signal(signal.SIGHUP)
+        expected = mesh.others("a") | ({f"10.{n}.0.0/16" for n in range(100, 250)} if settings else set())
+        mesh["a"].wait_routes(expected, CONVERGED)
+
+
+def test_malformed_packets_by_the_thousand_disturb_nothing() -> None:
+    with running(topology.line(["a", "b", "c"])) as mesh:
+        mesh.wait_converged(CONVERGED)
+        b = mesh["b"]
+        before = b.daemon.pid
+        assert _spray(mesh, 5000) == 5000
+        b.wait_for(
+            "the malformed packets are counted",
+            lambda: b.stream().snapshot["counters"]["malformed"] > 100,
+            CONVERGED,
+        )
+        assert b.daemon.pid == before
+        assert mesh["a"].kernel_destinations() == mesh.others("a")
+        assert mesh["a"].reaches(mesh["c"])
+
+
+def _spray(mesh: Mesh, count: int) -> int:
+    """Random octets, and random changes of a plausible packet, from ``a`` to ``b``; how many were sent."""
+    generator = random.Random(7)
+    plausible = bytes.fromhex("0840e10083005a0a4d00010015001001580110017207100177058002")
+    opened = namespaces.within(mesh["a"].namespace, lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+    with opened as sender:
+        sender.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"mesh-b")
+        for number in range(count):
+            packet = bytearray(plausible if number % 2 else generator.randbytes(generator.randrange(1, 1200)))
+            for _ in range(3):
+                packet[generator.randrange(len(packet))] = generator.randrange(256)
+            sender.sendto(bytes(packet), (mesh["b"].ipv4, 269))
+    return count
+
+
+def test_a_taken_text_port_is_named_and_fatal() -> None:
+    with Mesh(topology.line(["a", "b"])) as mesh:
+        a = mesh["a"]
+        with namespaces.within(a.namespace, lambda: socket.create_server(("127.0.0.1", 2009))):
+            refused = a.run(programs.olsrv2d(), "--config", str(a.config), check=False)
+        assert refused.returncode == 1
+        assert "management.telnet 127.0.0.1:2009" in refused.stderr
