@@ -1,0 +1,82 @@
+"""What is wanted of a peer on both grounds."""
+
+from dataclasses import replace
+from ipaddress import IPv4Network, IPv6Address, IPv6Network
+
+import pytest
+
+from core.world import card, peer
+from meshsec.core.desired import CHILD, CHILD_IPV4, Wish, connection_spec, desired, endpoint, host, initiates
+from meshsec.core.model import Card, EspGround, Peer
+from meshsec.core.policy import DEFAULT
+
+
+def test_in_user_space_one_tunnel_carries_both_families_between_locators() -> None:
+    spec = connection_spec(card(1), peer(3), EspGround.LIBIPSEC, DEFAULT)
+    assert (spec.local_address, spec.remote_address) == (IPv6Address("fd00::1"), IPv6Address("fd00::3"))
+    assert (spec.local_id, spec.remote_id) == (IPv6Address("fc00::1"), IPv6Address("fc00::3"))
+    assert (spec.local_public_key, spec.remote_public_key) == (card(1).public_key, card(3).public_key)
+    assert spec.encapsulate
+    (child,) = spec.children
+    assert (child.name, child.mode, child.esp_proposals) == (CHILD, "tunnel", DEFAULT.esp_proposals)
+    assert child.local_ts == (IPv6Network("fc00::1/128"), IPv4Network("10.0.0.1/32"))
+    assert child.remote_ts == (IPv6Network("fc00::3/128"), IPv4Network("10.0.0.3/32"))
+
+
+def test_in_the_kernel_the_address_pair_is_in_transport_mode_and_ipv4_in_a_tunnel() -> None:
+    spec = connection_spec(card(1), peer(3), EspGround.KERNEL, DEFAULT)
+    assert (spec.local_address, spec.remote_address) == (IPv6Address("fc00::1"), IPv6Address("fc00::3"))
+    assert not spec.encapsulate
+    mesh, mesh4 = spec.children
+    assert (mesh.name, mesh.mode) == (CHILD, "transport")
+    assert (mesh.local_ts, mesh.remote_ts) == ((IPv6Network("fc00::1/128"),), (IPv6Network("fc00::3/128"),))
+    assert (mesh4.name, mesh4.mode) == (CHILD_IPV4, "tunnel")
+    assert (mesh4.local_ts, mesh4.remote_ts) == ((IPv4Network("10.0.0.1/32"),), (IPv4Network("10.0.0.3/32"),))
+
+
+@pytest.mark.parametrize("ground", EspGround)
+@pytest.mark.parametrize(("own", "other"), [(True, False), (False, True), (False, False)])
+def test_ipv4_is_protected_only_when_both_ends_have_it(ground: EspGround, own: bool, other: bool) -> None:
+    spec = connection_spec(card(1, ipv4=own), Peer("n3", card(3, ipv4=other)), ground, DEFAULT)
+    (child,) = spec.children
+    assert [network.version for network in (*child.local_ts, *child.remote_ts)] == [6, 6]
+
+
+def test_both_ends_want_the_same_child_sas() -> None:
+    for ground in EspGround:
+        here = connection_spec(card(1), peer(3), ground, DEFAULT)
+        there = connection_spec(card(3), peer(1), ground, DEFAULT)
+        assert [(child.name, child.mode, child.local_ts, child.remote_ts) for child in here.children] == [
+            (child.name, child.mode, child.remote_ts, child.local_ts) for child in there.children
+        ]
+
+
+def test_exactly_one_end_initiates() -> None:
+    assert initiates(card(1), card(3))
+    assert not initiates(card(3), card(1))
+
+
+def test_a_channel_is_wanted_when_the_end_point_of_the_ground_is_routed() -> None:
+    for ground in EspGround:
+        routes = {host(endpoint(card(3), ground))}
+        wanted = desired(card(1), ground, DEFAULT, [peer(2), peer(3)], routes)
+        assert wanted.peers["n3"].wish is Wish.OPEN
+        assert wanted.peers["n2"].wish is Wish.CLOSE
+        assert wanted.peers["n3"].initiator
+
+
+def test_a_default_route_makes_no_channel_wanted() -> None:
+    wanted = desired(card(1), EspGround.KERNEL, DEFAULT, [peer(3)], {IPv6Network("::/0")})
+    assert wanted.peers["n3"].wish is Wish.CLOSE
+
+
+def test_rules_stand_for_every_trusted_peer_with_and_without_route() -> None:
+    cards: list[Card] = [card(2), card(3), card(4, ipv4=False)]
+    peers = [Peer(known.name, known) for known in cards]
+    policy = replace(DEFAULT, mesh_prefixes=(IPv6Network("fc00::/7"), IPv4Network("10.0.0.0/8")))
+    rules = desired(card(1), EspGround.KERNEL, policy, peers, ()).rules
+    assert rules.protected == {address for known in cards for address in (known.address, known.ipv4) if address}
+    assert rules.locators == {known.locator for known in cards}
+    assert rules.mesh_prefixes == policy.mesh_prefixes
+    assert rules.unknown_nodes is policy.unknown_nodes
+    assert rules.ground is EspGround.KERNEL

@@ -1,0 +1,737 @@
+"""The engine's decisions over time, one claim for each test."""
+
+from dataclasses import replace
+from ipaddress import IPv4Address
+
+import pytest
+
+from core.world import GROUND, Driver, World, card, ike_sa, peer, route, stranger
+from meshsec.core.desired import connection_spec
+from meshsec.core.engine import (
+    Action,
+    ActionDone,
+    ApplyRules,
+    IkeDaemonDown,
+    IkeDaemonUp,
+    Initiate,
+    LoadConnection,
+    LoadKey,
+    NegotiationTimed,
+    PeerRemoved,
+    PeerSet,
+    RouterDown,
+    RouteRemoved,
+    RouteSet,
+    RoutesReset,
+    RulesObserved,
+    SasObserved,
+    Terminate,
+    UnloadConnection,
+)
+from meshsec.core.model import Observed, Peer, RulesSpec
+from meshsec.core.policy import DEFAULT, RemovedPeers
+from meshsec.core.routes import MAX_STRANGERS
+
+NODE = 3
+LOWER, HIGHER = 1, 5
+"""Peers that initiate to this node, and that this node initiates to."""
+CALM = replace(DEFAULT, initiator_jitter=0.0, backoff_jitter=0.0)
+"""Without randomness, where a test names times."""
+
+
+def driver(*numbers: int, **changes: object) -> Driver:
+    made = Driver(NODE, replace(CALM, **changes))  # type: ignore[arg-type]
+    made.ready(*numbers)
+    return made
+
+
+def attempts(actions: list[Action]) -> list[str]:
+    return [action.peer for action in actions if isinstance(action, Initiate)]
+
+
+def protect(made: Driver, number: int, unique_id: str = "1") -> None:
+    """Let the peer have a route and an SA."""
+    actions = made.tell(RouteSet(route(number)))
+    sa = ike_sa(f"n{number}", unique_id, initiator=number > NODE, established_at=made.now)
+    made.tell(SasObserved(f"n{number}", (sa,)), *(ActionDone(action) for action in actions))
+    assert made.state(number) == "protected"
+
+
+def initiate(made: Driver, number: int = HIGHER) -> Initiate:
+    """A route appears, and this node's attempt begins."""
+    (action,) = made.tell(RouteSet(route(number)))
+    assert isinstance(action, Initiate)
+    return action
+
+
+# --- the order of things ---
+
+
+def test_rules_stand_before_the_key_before_the_configuration_before_the_negotiation() -> None:
+    made = Driver(NODE, CALM)
+    start = made.tell(
+        IkeDaemonUp(Observed(), fresh=False),
+        PeerSet(peer(HIGHER)),
+        RoutesReset({route(HIGHER).destination: route(HIGHER)}),
+    )
+    seen = []
+    while start:
+        (action,) = start
+        seen.append(type(action))
+        start = made.succeed(action)
+    assert seen == [ApplyRules, LoadKey, LoadConnection, Initiate]
+
+
+def test_a_burst_of_peers_is_one_transaction_of_rules() -> None:
+    made = Driver(NODE, CALM)
+    (action,) = made.tell(*(PeerSet(peer(number)) for number in range(10, 40)))
+    assert isinstance(action, ApplyRules)
+    assert len(action.rules.locators) == 30
+
+
+def test_rules_are_applied_without_the_ike_daemon_and_without_any_peer() -> None:
+    (action,) = Driver(NODE).tell(RouterDown("no socket"))
+    assert isinstance(action, ApplyRules)
+
+
+def test_nothing_is_opened_for_a_new_peer_before_its_rules_stand() -> None:
+    made = driver(LOWER)
+    (rules,) = made.tell(PeerSet(peer(HIGHER)), RouteSet(route(HIGHER)))
+    assert isinstance(rules, ApplyRules)
+    assert made.advance(30.0) == []
+    (load,) = made.succeed(rules)
+    assert isinstance(load, LoadConnection)
+
+
+def test_rules_that_others_alter_are_restored() -> None:
+    made = driver(HIGHER)
+    (action,) = made.tell(RulesObserved(None))
+    assert action == ApplyRules(made.engine.wanted_rules())
+    assert made.succeed(action) == []
+
+
+def test_nothing_is_asked_twice_while_it_is_on_its_way() -> None:
+    made = Driver(NODE)
+    made.tell(PeerSet(peer(HIGHER)))
+    assert made.tell(RouteSet(route(HIGHER)), RulesObserved(None)) == []
+    assert made.advance(60.0) == []
+
+
+@pytest.mark.parametrize("kind", [ApplyRules, LoadKey, LoadConnection])
+def test_an_action_that_fails_is_tried_again_after_a_growing_delay(kind: type[Action]) -> None:
+    made = Driver(NODE, CALM)
+    actions = made.tell(PeerSet(peer(HIGHER)), RouteSet(route(HIGHER)), IkeDaemonUp(Observed(), fresh=False))
+    while not isinstance(actions[0], kind):
+        actions = made.succeed(*actions)
+    times = []
+    for _ in range(4):
+        assert made.tell(ActionDone(actions[0], "no space left")) == []
+        before = made.now
+        while not (actions := made.advance(0.25)):
+            pass
+        times.append(made.now - before)
+    assert times == [1.0, 2.0, 4.0, 8.0]
+
+
+def test_a_configuration_that_fails_is_shown_as_failed() -> None:
+    made = Driver(NODE, CALM)
+    actions = made.tell(PeerSet(peer(HIGHER)), RouteSet(route(HIGHER)), IkeDaemonUp(Observed(), fresh=False))
+    while not isinstance(actions[0], LoadConnection):
+        actions = made.succeed(*actions)
+    made.tell(ActionDone(actions[0], "invalid proposal"))
+    assert made.state(HIGHER) == "failed"
+    channel = made.engine.channel("n5")
+    assert channel is not None
+    assert "invalid proposal" in channel.reason
+
+
+# --- who initiates, and when ---
+
+
+def test_the_lower_fingerprint_initiates_at_once_and_the_other_end_does_not() -> None:
+    made = driver(LOWER, HIGHER)
+    assert attempts(made.tell(RouteSet(route(HIGHER)), RouteSet(route(LOWER)))) == ["n5"]
+    assert made.advance(CALM.takeover_delay - 0.001) == []
+
+
+def test_the_initiator_waits_within_its_jitter() -> None:
+    waits = set()
+    made = driver(*range(10, 40), initiator_jitter=0.05)
+    for number in range(10, 40):
+        assert made.tell(RouteSet(route(number))) == []
+        channel = made.engine.channel(f"n{number}")
+        assert channel is not None
+        waits.add(channel.due)
+    assert 0 < min(waits) < max(waits) <= 0.05
+    assert len(waits) == 30
+
+
+def test_the_other_end_takes_over_when_the_initiator_does_nothing() -> None:
+    made = driver(LOWER)
+    made.tell(RouteSet(route(LOWER)))
+    assert made.advance(CALM.takeover_delay - 0.01) == []
+    assert attempts(made.advance(0.01)) == ["n1"]
+
+
+def test_the_other_end_takes_over_sooner_when_its_own_ike_daemon_is_fresh() -> None:
+    made = driver(LOWER)
+    protect(made, LOWER)
+    made.tell(IkeDaemonDown("connection closed"))
+    actions = made.tell(IkeDaemonUp(Observed(), fresh=True))
+    while actions:
+        actions = made.succeed(*actions)
+    assert attempts(made.advance(CALM.takeover_delay_fresh - 0.01)) == []
+    assert attempts(made.advance(0.01)) == ["n1"]
+
+
+def test_a_negotiation_of_the_peer_is_waited_for_but_not_for_ever() -> None:
+    made = driver(LOWER)
+    made.tell(RouteSet(route(LOWER)))
+    half_open = ike_sa("n1", state="CONNECTING", initiator=False, children=())
+    made.tell(SasObserved("n1", (half_open,)))
+    assert made.state(LOWER) == "negotiating"
+    assert made.advance(CALM.initiate_timeout - 0.01) == []
+    for _ in range(5):
+        made.tell(SasObserved("n1", (half_open,)))
+    assert attempts(made.advance(0.01 + CALM.takeover_delay)) == ["n1"]
+
+
+def test_a_half_open_ike_sa_does_not_keep_the_initiator_from_its_turn() -> None:
+    made = driver(HIGHER)
+    half_open = ike_sa("n5", state="CONNECTING", initiator=False, children=())
+    assert attempts(made.tell(RouteSet(route(HIGHER)), SasObserved("n5", (half_open,)))) == ["n5"]
+
+
+def test_a_negotiation_of_the_peer_that_ends_without_sa_gives_the_turn_back() -> None:
+    made = driver(LOWER)
+    half_open = ike_sa("n1", state="CONNECTING", initiator=False, children=())
+    made.tell(RouteSet(route(LOWER)), SasObserved("n1", (half_open,)))
+    made.tell(SasObserved("n1", ()))
+    assert made.state(LOWER) == "waiting"
+    assert attempts(made.advance(CALM.takeover_delay)) == ["n1"]
+
+
+def test_the_peers_sa_ends_the_wait_without_an_attempt_of_our_own() -> None:
+    made = driver(LOWER)
+    protect(made, LOWER)
+    assert made.advance(3600.0) == []
+    channel = made.engine.channel("n1")
+    assert channel is not None
+    assert channel.attempts == 0
+
+
+# --- attempts ---
+
+
+def test_the_success_of_an_attempt_counts_only_with_the_sa() -> None:
+    made = driver(HIGHER)
+    made.succeed(initiate(made))
+    assert made.state(HIGHER) == "negotiating"
+    made.advance(CALM.backoff_first)
+    assert made.state(HIGHER) == "failed"
+    channel = made.engine.channel("n5")
+    assert channel is not None
+    assert channel.last_failure is not None
+    assert channel.last_failure.diagnosis.fault == "node"
+    assert attempts(made.advance(CALM.backoff_first)) == ["n5"]
+
+
+@pytest.mark.parametrize("sa_first", [True, False])
+def test_success_and_sa_may_come_in_either_order(sa_first: bool) -> None:
+    made = driver(HIGHER)
+    action = initiate(made)
+    seen = SasObserved("n5", (ike_sa("n5", established_at=made.now),))
+    done = ActionDone(action)
+    assert made.tell(*((seen, done) if sa_first else (done, seen))) == []
+    assert made.state(HIGHER) == "protected"
+    assert made.advance(3600.0) == []
+
+
+def test_a_failed_attempt_is_tried_again_with_growing_delays_up_to_the_maximum() -> None:
+    made = driver(HIGHER)
+    action: Action = initiate(made)
+    delays = []
+    for _ in range(8):
+        made.tell(ActionDone(action, "AUTHENTICATION_FAILED"))
+        assert made.state(HIGHER) == "failed"
+        before = made.now
+        while not (actions := made.advance(0.5)):
+            pass
+        (action,) = actions
+        delays.append(made.now - before)
+    assert delays == [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]
+
+
+def test_the_delay_after_failures_outlives_a_flapping_route() -> None:
+    made = driver(HIGHER)
+    made.tell(ActionDone(initiate(made), "timeout"))
+    for _ in range(100):
+        made.tell(RouteRemoved(route(HIGHER).destination), RouteSet(route(HIGHER)))
+    assert made.advance(CALM.backoff_first - 0.01) == []
+    assert attempts(made.advance(0.01)) == ["n5"]
+
+
+def test_a_route_that_flaps_during_an_attempt_starts_no_second_one() -> None:
+    made = driver(HIGHER)
+    action = initiate(made)
+    for _ in range(100):
+        assert made.tell(RouteRemoved(route(HIGHER).destination)) == []
+        assert made.state(HIGHER) == "no-route"
+        assert made.tell(RouteSet(route(HIGHER))) == []
+        assert made.state(HIGHER) == "negotiating"
+    made.tell(SasObserved("n5", (ike_sa("n5"),)), ActionDone(action))
+    assert made.state(HIGHER) == "protected"
+
+
+def test_an_answer_that_nobody_waits_for_is_ignored() -> None:
+    made = driver(HIGHER)
+    action = initiate(made)
+    made.tell(IkeDaemonDown("connection closed"))
+    assert made.state(HIGHER) == "waiting"
+    made.tell(ActionDone(action, "timeout"))
+    channel = made.engine.channel("n5")
+    assert channel is not None
+    assert channel.last_failure is None
+
+
+def test_a_failure_after_the_peers_own_success_is_no_failure() -> None:
+    made = driver(HIGHER)
+    action = initiate(made)
+    made.tell(SasObserved("n5", (ike_sa("n5", initiator=False),)), ActionDone(action, "timeout"))
+    assert made.state(HIGHER) == "protected"
+    channel = made.engine.channel("n5")
+    assert channel is not None
+    assert channel.last_failure is None
+
+
+# --- limits ---
+
+
+def test_no_more_attempts_at_once_than_the_cap_and_each_end_makes_room_for_one() -> None:
+    made = driver(*range(10, 30), concurrency=4)
+    running = made.tell(*(RouteSet(route(number)) for number in range(10, 30)))
+    assert attempts(running) == ["n10", "n11", "n12", "n13"]
+    assert made.advance(5.0) == []
+    order = attempts(running)
+    while running:
+        action = running.pop(0)
+        assert isinstance(action, Initiate)
+        started = made.tell(SasObserved(action.peer, (ike_sa(action.peer),)), ActionDone(action))
+        assert len(started) <= 1
+        running += started
+        order += attempts(started)
+        assert len(running) <= 4
+    assert order == [f"n{number}" for number in range(10, 30)]
+
+
+def test_attempts_in_all_keep_to_the_rate_after_the_burst() -> None:
+    made = driver(*range(10, 60), concurrency=64, initiate_rate=2.0, initiate_burst=5)
+    assert len(attempts(made.tell(*(RouteSet(route(number)) for number in range(10, 60))))) == 5
+    assert len(attempts(made.advance(10.0))) == 20
+    assert len(attempts(made.advance(10.0))) == 20
+    assert len(attempts(made.advance(100.0))) == 5
+
+
+def test_a_peer_that_needs_no_attempt_any_more_leaves_the_queue() -> None:
+    made = driver(10, 11, 12, concurrency=1)
+    (first,) = made.tell(*(RouteSet(route(number)) for number in (10, 11, 12)))
+    made.tell(RouteRemoved(route(11).destination))
+    assert not made.engine.queued("n11")
+    assert attempts(made.tell(ActionDone(first, "timeout"))) == ["n12"]
+
+
+def test_routes_to_strangers_cost_nothing_but_a_bounded_table() -> None:
+    made = driver(HIGHER)
+    for number in range(100_000):
+        made.engine.handle(made.now, RouteSet(stranger(number)))
+    assert made.engine.poll_actions() == []
+    assert made.engine.poll_timeout() is None
+    assert len(list(made.engine.routes)) == MAX_STRANGERS
+    assert made.engine.routes.truncated
+    assert attempts(made.tell(RouteSet(route(HIGHER)))) == ["n5"]
+
+
+def test_a_table_full_of_strangers_empties_with_the_next_snapshot() -> None:
+    made = driver(HIGHER)
+    for number in range(MAX_STRANGERS + 1):
+        made.engine.handle(made.now, RouteSet(stranger(number)))
+    made.tell(RoutesReset({stranger(1).destination: stranger(1)}))
+    assert list(made.engine.routes) == [stranger(1)]
+    assert not made.engine.routes.truncated
+    made.tell(RouteRemoved(stranger(1).destination))
+    assert list(made.engine.routes) == []
+
+
+def test_an_sa_that_does_not_last_is_damped() -> None:
+    """Each end closing the other's SA at once must not become a storm."""
+    made = driver(HIGHER)
+    made_attempts = 0
+    actions = made.tell(RouteSet(route(HIGHER)))
+    while made.now < 120.0:
+        for action in actions:
+            assert isinstance(action, Initiate)
+            made_attempts += 1
+            made.tell(ActionDone(action), SasObserved("n5", (ike_sa("n5", str(made_attempts)),)))
+            made.tell(SasObserved("n5", (), "closed by the peer"))
+        actions = made.advance(0.5)
+    assert made_attempts <= 9
+
+
+def test_an_sa_that_lasted_is_replaced_at_once() -> None:
+    made = driver(HIGHER)
+    protect(made, HIGHER)
+    made.advance(60.0)
+    made.engine.handle(made.now, SasObserved("n5", (), "closed by the peer"))
+    channel = made.engine.channel("n5")
+    assert channel is not None
+    assert channel.reason == "the SA is gone: closed by the peer"
+    assert attempts(made.engine.poll_actions()) == ["n5"]
+
+
+# --- routes come and go ---
+
+
+def test_a_route_change_renegotiates_nothing() -> None:
+    made = driver(HIGHER)
+    protect(made, HIGHER)
+    for hops in (3, 4, 2):
+        assert made.tell(RouteSet(route(HIGHER, hops))) == []
+    channel = made.engine.channel("n5")
+    assert channel is not None
+    assert channel.route == route(HIGHER, 2)
+    assert made.state(HIGHER) == "protected"
+    assert made.advance(3600.0) == []
+
+
+def test_a_peer_that_is_back_within_the_hold_time_has_its_old_sa() -> None:
+    made = driver(HIGHER)
+    protect(made, HIGHER)
+    made.tell(RouteRemoved(route(HIGHER).destination))
+    assert made.state(HIGHER) == "held"
+    assert made.advance(CALM.hold_time - 1) == []
+    assert made.tell(RouteSet(route(HIGHER))) == []
+    assert made.state(HIGHER) == "protected"
+    assert made.advance(3600.0) == []
+
+
+def test_an_sa_without_route_is_closed_after_the_hold_time() -> None:
+    made = driver(HIGHER)
+    protect(made, HIGHER, "7")
+    made.tell(RouteRemoved(route(HIGHER).destination))
+    assert made.advance(CALM.hold_time - 0.01) == []
+    (action,) = made.advance(0.02)
+    assert isinstance(action, Terminate)
+    assert action.unique_id == "7"
+    assert made.state(HIGHER) == "no-route"
+    assert made.succeed(action) == []
+    assert made.advance(3600.0) == []
+
+
+def test_a_route_that_returns_while_the_sa_is_being_closed_gets_a_new_one() -> None:
+    made = driver(HIGHER)
+    protect(made, HIGHER)
+    made.tell(RouteRemoved(route(HIGHER).destination))
+    (closing,) = made.advance(CALM.hold_time)
+    made.tell(RouteSet(route(HIGHER)))
+    actions = made.succeed(closing) + made.advance(CALM.backoff_first)
+    assert attempts(actions) == ["n5"]
+
+
+def test_without_the_routing_daemon_what_was_known_stays_in_force() -> None:
+    made = driver(LOWER, HIGHER)
+    protect(made, HIGHER)
+    protect(made, LOWER)
+    made.tell(RouteRemoved(route(LOWER).destination), RouterDown("killed"))
+    assert made.advance(10 * CALM.hold_time) == []
+    assert (made.state(HIGHER), made.state(LOWER)) == ("protected", "held")
+    assert made.tell(RoutesReset({route(HIGHER).destination: route(HIGHER, 3)})) == []
+    assert made.state(HIGHER) == "protected"
+    (action,) = made.advance(0.0)
+    assert isinstance(action, Terminate)
+    assert action.peer == "n1"
+
+
+def test_a_snapshot_without_a_peers_route_is_a_loss_of_it() -> None:
+    made = driver(HIGHER)
+    protect(made, HIGHER)
+    made.tell(RouterDown("killed"), RoutesReset({}))
+    assert made.state(HIGHER) == "held"
+
+
+def test_a_peer_that_is_added_after_its_route_is_seen_to_have_one() -> None:
+    made = driver()
+    made.tell(RouteSet(route(HIGHER)))
+    actions = made.tell(PeerSet(peer(HIGHER)))
+    while not isinstance(actions[0], Initiate):
+        actions = made.succeed(*actions)
+    assert attempts(actions) == ["n5"]
+
+
+# --- the IKE daemon comes and goes ---
+
+
+def test_what_stands_is_adopted_without_renegotiation_after_a_restart_of_meshsecd() -> None:
+    made = Driver(NODE, CALM)
+    made.now = 1000.0
+    standing = Observed({"n5": (ike_sa("n5", established_at=10.0),)}, {"n5": None}, key_loaded=True)
+    rules = rules_for_higher()
+    actions = made.tell(
+        PeerSet(peer(HIGHER)),
+        RulesObserved(rules),
+        RoutesReset({route(HIGHER).destination: route(HIGHER)}),
+        IkeDaemonUp(standing, fresh=False),
+    )
+    assert actions == [LoadConnection(connection_spec(card(NODE), peer(HIGHER), GROUND, CALM))]
+    assert made.state(HIGHER) == "protected"
+    assert made.succeed(*actions) == []
+    assert made.advance(3600.0) == []
+    channel = made.engine.channel("n5")
+    assert channel is not None
+    assert channel.route_to_protected is None
+
+
+def rules_for_higher() -> RulesSpec:
+    made = Driver(NODE, CALM)
+    made.tell(PeerSet(peer(HIGHER)))
+    return made.engine.wanted_rules()
+
+
+def test_sas_that_are_seen_before_the_cards_are_adopted_too() -> None:
+    made = Driver(NODE, CALM)
+    standing = Observed({"n5": (ike_sa("n5"),)}, {"n5": None}, key_loaded=True)
+    actions = made.tell(IkeDaemonUp(standing, fresh=False), PeerSet(peer(HIGHER)), RouteSet(route(HIGHER)))
+    while actions:
+        assert not any(isinstance(action, Terminate | UnloadConnection | Initiate) for action in actions)
+        actions = made.succeed(*actions)
+    assert made.state(HIGHER) == "protected"
+
+
+def test_a_fresh_ike_daemon_is_told_everything_again_and_sas_come_back() -> None:
+    made = driver(HIGHER)
+    protect(made, HIGHER)
+    made.tell(IkeDaemonDown("connection closed"))
+    assert made.state(HIGHER) == "waiting"
+    assert made.advance(60.0) == []
+    kinds, actions = [], made.tell(IkeDaemonUp(Observed(), fresh=True))
+    while actions:
+        kinds += [type(action) for action in actions]
+        actions = made.succeed(*actions) + made.advance(0.0)
+    assert kinds == [LoadKey, LoadConnection, Initiate]
+
+
+def test_a_fresh_ike_daemon_may_come_without_notice_of_the_old_ones_end() -> None:
+    made = driver(HIGHER)
+    protect(made, HIGHER)
+    made.advance(60.0)
+    assert LoadKey() in made.tell(IkeDaemonUp(Observed(), fresh=True))
+    assert made.state(HIGHER) == "waiting"
+
+
+def test_a_fresh_ike_daemon_ends_the_delays_after_failures() -> None:
+    made = driver(HIGHER)
+    action: Action = initiate(made)
+    for _ in range(8):
+        made.tell(ActionDone(action, "timeout"))
+        action = (made.advance(60.0))[-1]
+    made.tell(ActionDone(action, "timeout"))
+    actions = made.tell(IkeDaemonUp(Observed(), fresh=True))
+    while actions and not attempts(actions):
+        actions = made.succeed(*actions) + made.advance(0.0)
+    assert attempts(actions) == ["n5"]
+
+
+def test_an_ike_daemon_that_was_only_slow_keeps_its_sas() -> None:
+    made = driver(HIGHER)
+    protect(made, HIGHER)
+    made.tell(IkeDaemonDown("timeout"))
+    spec = connection_spec(card(NODE), peer(HIGHER), GROUND, CALM)
+    back = Observed({"n5": (ike_sa("n5"),)}, {"n5": spec}, key_loaded=True)
+    assert made.tell(IkeDaemonUp(back, fresh=False)) == []
+    assert made.state(HIGHER) == "protected"
+
+
+def test_a_held_sa_is_lost_with_the_ike_daemon() -> None:
+    made = driver(HIGHER)
+    protect(made, HIGHER)
+    made.tell(RouteRemoved(route(HIGHER).destination), IkeDaemonDown("connection closed"))
+    assert made.state(HIGHER) == "no-route"
+    assert made.advance(2 * CALM.hold_time) == []
+
+
+# --- trust ---
+
+
+def test_a_removed_peer_loses_its_sas_at_once_and_is_forgotten() -> None:
+    made = driver(HIGHER)
+    protect(made, HIGHER, "7")
+    unload, terminate = made.tell(PeerRemoved("n5"))
+    assert unload == UnloadConnection("n5")
+    assert isinstance(terminate, Terminate)
+    assert terminate.unique_id == "7"
+    assert made.succeed(unload, terminate) == []
+    assert made.engine.channel("n5") is None
+    assert made.engine.plan(made.now) == []
+    assert made.tell(RouteSet(route(HIGHER))) == []
+
+
+def test_the_drop_rule_of_a_removed_peer_stands_or_goes_as_the_policy_says() -> None:
+    for removed_peers, stands in ((RemovedPeers.DROP, True), (RemovedPeers.OPEN, False)):
+        made = driver(LOWER, HIGHER, removed_peers=removed_peers)
+        rules = [action for action in made.tell(PeerRemoved("n5")) if isinstance(action, ApplyRules)]
+        assert bool(rules) is not stands
+        wanted = made.engine.wanted_rules()
+        assert (card(HIGHER).address in wanted.protected) is stands
+        assert (card(HIGHER).locator in wanted.locators) is stands
+        assert card(LOWER).address in wanted.protected
+
+
+@pytest.mark.parametrize(("removed_peers", "stands"), [(RemovedPeers.DROP, True), (RemovedPeers.OPEN, False)])
+def test_so_it_does_across_a_restart_of_meshsecd(removed_peers: RemovedPeers, stands: bool) -> None:
+    before = driver(LOWER, HIGHER).engine.wanted_rules()
+    made = Driver(NODE, replace(CALM, removed_peers=removed_peers))
+    actions = made.tell(PeerSet(peer(LOWER)), RulesObserved(before))
+    assert (actions == []) is stands
+    assert (card(HIGHER).address in made.engine.wanted_rules().protected) is stands
+
+
+def test_rules_that_others_put_in_are_not_taken_for_those_of_removed_peers() -> None:
+    made = driver(LOWER)
+    (action,) = made.tell(RulesObserved(driver(LOWER, HIGHER).engine.wanted_rules()))
+    assert isinstance(action, ApplyRules)
+    assert card(HIGHER).address not in action.rules.protected
+
+
+def test_a_changed_card_closes_what_stands_and_negotiates_anew() -> None:
+    made = driver(HIGHER)
+    protect(made, HIGHER, "7")
+    changed = replace(card(HIGHER), ipv4=IPv4Address("10.9.9.9"))
+    actions = made.tell(PeerSet(Peer("n5", changed)))
+    assert {type(action) for action in actions} == {ApplyRules, Terminate}
+    assert made.state(HIGHER) == "waiting"
+    while not attempts(actions):
+        actions = made.succeed(*actions) + made.advance(CALM.backoff_first)
+    assert attempts(actions) == ["n5"]
+
+
+def test_an_attempt_by_the_old_card_yields_no_sa_for_the_new_one() -> None:
+    made = driver(HIGHER)
+    action = initiate(made)
+    (load,) = made.tell(PeerSet(Peer("n5", replace(card(HIGHER), ipv4=None))))
+    assert isinstance(load, LoadConnection)
+    made.succeed(load)
+    made.tell(SasObserved("n5", (ike_sa("n5", "7"),)))
+    assert made.state(HIGHER) != "protected"
+    actions = made.tell(ActionDone(action)) + made.advance(0.0)
+    assert attempts(actions) == ["n5"]
+
+
+def test_an_sa_that_another_identity_authenticated_protects_nothing() -> None:
+    made = driver(HIGHER)
+    made.tell(RouteSet(route(HIGHER)))
+    actions = made.tell(SasObserved("n5", (ike_sa("n5", "7", remote_id=card(LOWER).address),)))
+    assert made.state(HIGHER) != "protected"
+    assert [action.unique_id for action in actions if isinstance(action, Terminate)] == ["7"]
+
+
+def test_the_same_card_again_changes_nothing() -> None:
+    made = driver(HIGHER)
+    protect(made, HIGHER)
+    assert made.tell(PeerSet(peer(HIGHER)), PeerRemoved("nobody")) == []
+    assert made.state(HIGHER) == "protected"
+
+
+def test_sas_and_configurations_of_strangers_are_closed() -> None:
+    made = Driver(NODE, CALM)
+    observed = Observed({"x": (ike_sa("x", "7"),)}, {"x": None}, key_loaded=True)
+    actions = made.tell(IkeDaemonUp(observed, fresh=False), SasObserved("y", (ike_sa("y", "8"),)), SasObserved("z", ()))
+    assert UnloadConnection("x") in actions
+    assert {action.unique_id for action in actions if isinstance(action, Terminate)} == {"7", "8"}
+    assert list(made.engine.channels()) == []
+
+
+def test_a_peer_that_returns_while_it_is_being_removed_is_configured_afresh() -> None:
+    made = driver(HIGHER)
+    protect(made, HIGHER, "7")
+    leaving = made.tell(PeerRemoved("n5"))
+    assert made.tell(PeerSet(peer(HIGHER))) == []
+    assert made.advance(0.0) == []
+    actions = made.succeed(*leaving)
+    assert LoadConnection(connection_spec(card(NODE), peer(HIGHER), GROUND, CALM)) in actions
+
+
+def test_an_sa_that_will_not_close_is_closed_again() -> None:
+    made = driver(HIGHER)
+    protect(made, HIGHER, "7")
+    made.succeed(UnloadConnection("n5"))
+    unload, terminate = made.tell(PeerRemoved("n5"))
+    made.succeed(unload)
+    assert made.tell(ActionDone(terminate, "busy")) == []
+    assert made.advance(CALM.backoff_first) == [terminate]
+    made.tell(ActionDone(terminate, "busy"))
+    made.tell(SasObserved("n5", ()))
+    assert made.advance(3600.0) == []
+
+
+# --- duplicates ---
+
+
+def test_one_of_two_ike_sas_is_closed_and_the_channel_stays_protected() -> None:
+    made = driver(HIGHER)
+    protect(made, HIGHER, "7")
+    second = ike_sa("n5", "8", initiator=False)
+    (action,) = made.tell(SasObserved("n5", (ike_sa("n5", "7"), second)))
+    assert isinstance(action, Terminate)
+    assert action.unique_id == "8"
+    assert made.state(HIGHER) == "protected"
+    made.tell(ActionDone(action))
+    assert made.engine.plan(made.now) == []
+
+
+# --- stamps ---
+
+
+def test_the_time_from_route_to_protected_is_taken_from_the_routers_decision() -> None:
+    made = driver(HIGHER)
+    made.now = 100.0
+    (action,) = made.tell(RouteSet(replace(route(HIGHER), decided_at=99.98)))
+    made.now = 100.03
+    made.tell(SasObserved("n5", (ike_sa("n5", established_at=100.03),)), ActionDone(action))
+    made.tell(NegotiationTimed("n5", 0.004, 0.005), NegotiationTimed("nobody"))
+    channel = made.engine.channel("n5")
+    assert channel is not None
+    assert channel.route_to_protected == pytest.approx(0.05)
+    assert (channel.route_at, channel.initiate_at, channel.protected_at) == (99.98, 100.0, 100.03)
+    assert channel.phases is not None
+    assert (channel.phases.ike_sa_init, channel.phases.ike_auth, channel.phases.child) == (0.004, 0.005, None)
+
+
+def test_the_plan_changes_nothing_and_says_what_each_action_waits_for() -> None:
+    made = Driver(NODE, CALM)
+    made.engine.handle(0.0, PeerSet(peer(HIGHER)))
+    made.engine.handle(0.0, RouteSet(route(HIGHER)))
+    first, second = made.engine.plan(0.0), made.engine.plan(0.0)
+    assert first == second
+    assert [type(planned.action) for planned in first] == [ApplyRules, LoadKey, LoadConnection, Initiate]
+    assert "waits for the IKE daemon (not contacted yet)" in first[-1].why
+    (rules,) = made.engine.poll_actions()
+    assert made.engine.plan(0.0)[0].why.endswith("in progress")
+    made.tell(ActionDone(rules, "no permission"))
+    assert made.engine.plan(0.0)[0].at == CALM.backoff_first
+
+
+def test_thirty_nodes_that_start_at_once_have_one_ike_sa_per_pair() -> None:
+    numbers = range(1, 31)
+    world = World(*numbers)
+    for station in world.stations.values():
+        station.ike_starts()
+        for other in numbers:
+            if other != station.number:
+                station.trust(other)
+                station.route(other, exists=True)
+    world.rest(60.0)
+    for one in numbers:
+        for other in range(one + 1, 31):
+            here, there = world.pairs(one, other)
+            assert len(here) == 1
+            assert here == there
+    assert sum(station.initiated for station in world.stations.values()) < 1.2 * 30 * 29 / 2

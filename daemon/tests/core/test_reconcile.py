@@ -1,0 +1,208 @@
+"""Reconciling: from any observed state to the desired one, in a safe order, and then nothing more."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.strategies import NODE, PEERS, observations, spec
+from core.world import GROUND, card, ike_sa, peer
+from meshsec.core.actions import (
+    Action,
+    ApplyRules,
+    Initiate,
+    LoadConnection,
+    LoadKey,
+    Terminate,
+    UnloadConnection,
+)
+from meshsec.core.desired import Desired, DesiredPeer, Wish, desired, endpoint, host
+from meshsec.core.model import ConnectionSpec, EspGround, IkeSa, Observed
+from meshsec.core.policy import DEFAULT
+from meshsec.core.reconcile import CHILD_LIVE, LIVE, ObservedPeer, keeper, reconcile, reconcile_peer
+
+ROUTED = PEERS[:2]
+TIMEOUT = 10.0
+
+
+def wanted() -> Desired:
+    routes = {host(endpoint(card(number), GROUND)) for number in ROUTED}
+    return desired(card(NODE), GROUND, DEFAULT, [peer(number) for number in PEERS], routes)
+
+
+class FakeDaemon:
+    """Applies actions one at a time and refuses what comes out of order."""
+
+    def __init__(self, observed: Observed) -> None:
+        self.now = observed
+        self.made = 0
+
+    def apply(self, action: Action) -> None:
+        match action:
+            case ApplyRules(rules):
+                self.now = replace(self.now, rules=rules)
+            case LoadKey():
+                assert self.now.rules is not None, "the key before the rules"
+                self.now = replace(self.now, key_loaded=True)
+            case LoadConnection(connection):
+                assert self.now.key_loaded, "a configuration before the key"
+                assert connection.remote_id in (self.now.rules or wanted().rules).protected, "before its rules"
+                self.now = replace(self.now, connections={**self.now.connections, connection.name: connection})
+            case UnloadConnection(name):
+                self.now = replace(self.now, connections=without(self.now.connections, name))
+            case Initiate(name, children):
+                self._initiate(name, children)
+            case Terminate(unique_id, name):
+                sas = self.now.ike_sas[name]
+                assert unique_id in {sa.unique_id for sa in sas}, "an IKE_SA that is not there is closed"
+                self._put(name, tuple(sa for sa in sas if sa.unique_id != unique_id))
+
+    def _initiate(self, name: str, children: tuple[str, ...]) -> None:
+        assert self.now.connections.get(name) == spec(int(name[1:])), "a negotiation without configuration"
+        assert children, "a negotiation of nothing"
+        self.made += 1
+        new = ike_sa(name, f"new{self.made}", children=children, remote_id=card(int(name[1:])).address)
+        self._put(name, (*self.now.ike_sas.get(name, ()), new))
+
+    def _put(self, name: str, sas: tuple[IkeSa, ...]) -> None:
+        self.now = replace(self.now, ike_sas={**self.now.ike_sas, name: sas})
+
+    def time_passes(self) -> None:
+        """States that do not last come to their end."""
+        ends = {
+            "REKEYING": "ESTABLISHED",
+            "REKEYED": "",
+            "DELETING": "",
+            "PASSIVE": "",
+            "CREATED": "",
+            "CONNECTING": "",
+        }
+        for name, sas in self.now.ike_sas.items():
+            aged = (replace(sa, state=ends.get(sa.state, sa.state)) for sa in sas)
+            self._put(name, tuple(sa for sa in aged if sa.state))
+
+
+def without(mapping: Mapping[str, ConnectionSpec | None], name: str) -> dict[str, ConnectionSpec | None]:
+    assert name in mapping, f"{name} is unloaded and was not loaded"
+    return {key: value for key, value in mapping.items() if key != name}
+
+
+def assert_as_desired(observed: Observed) -> None:
+    assert observed.rules == wanted().rules
+    assert observed.key_loaded
+    assert observed.connections == {f"n{number}": spec(number) for number in PEERS}
+    for name, sas in observed.ike_sas.items():
+        assert bool(sas) == (name in {f"n{number}" for number in ROUTED}), name
+        for sa in sas:
+            assert sa.state in LIVE
+            assert "mesh" in {child.name for child in sa.children if child.state in CHILD_LIVE}
+            assert sa.remote_id in {None, card(int(name[1:])).address}
+    assert all(len(sas) <= 1 for sas in observed.ike_sas.values())
+
+
+@given(observed=observations(), failures=st.lists(st.booleans(), max_size=30), seed=st.integers())
+def test_the_plan_leads_from_any_state_to_the_desired_one_and_then_is_empty(
+    observed: Observed, failures: list[bool], seed: int
+) -> None:
+    daemon, shuffle = FakeDaemon(observed), Random(seed)
+    for _ in range(40):
+        actions = reconcile(wanted(), daemon.now, TIMEOUT)
+        if not actions and not any(sa.state not in LIVE for sas in daemon.now.ike_sas.values() for sa in sas):
+            break
+        for action in actions:
+            if failures and failures.pop():
+                break
+            daemon.apply(action)
+        if shuffle.random() < 0.5:
+            daemon.time_passes()
+    daemon.time_passes()
+    for action in reconcile(wanted(), daemon.now, TIMEOUT):
+        daemon.apply(action)
+    assert reconcile(wanted(), daemon.now, TIMEOUT) == []
+    assert_as_desired(daemon.now)
+
+
+@given(observed=observations())
+def test_the_order_is_rules_key_and_then_each_peer(observed: Observed) -> None:
+    kinds = [type(action) for action in reconcile(wanted(), observed, TIMEOUT)]
+    common = [kind for kind in kinds if kind in {ApplyRules, LoadKey}]
+    assert kinds[: len(common)] == common == sorted(common, key=[ApplyRules, LoadKey].index)
+
+
+@given(observed=observations())
+def test_what_is_not_trusted_is_closed_whatever_its_state(observed: Observed) -> None:
+    actions = reconcile(wanted(), observed, TIMEOUT)
+    for name in ("n8", "n9"):
+        doomed = {sa.unique_id for sa in observed.ike_sas.get(name, ()) if sa.state != "DELETING"}
+        assert {
+            action.unique_id for action in actions if isinstance(action, Terminate) and action.peer == name
+        } == doomed
+        assert (UnloadConnection(name) in actions) == (name in observed.connections)
+
+
+def open_peer(*, initiator: bool = True) -> DesiredPeer:
+    return DesiredPeer(spec(4), Wish.OPEN, initiator)
+
+
+def test_nothing_is_negotiated_for_a_peer_without_route_and_what_stands_is_kept_while_held() -> None:
+    held = replace(open_peer(), wish=Wish.KEEP)
+    loaded = ObservedPeer(loaded=True, connection=spec(4))
+    assert reconcile_peer("n4", held, loaded, TIMEOUT) == []
+    assert reconcile_peer("n4", held, replace(loaded, ike_sas=(ike_sa("n4"),)), TIMEOUT) == []
+
+
+def test_an_sa_of_a_wrong_identity_or_a_revoked_card_is_closed_and_replaced() -> None:
+    wrong = ike_sa("n4", "7", remote_id=card(5).address)
+    for observed in (
+        ObservedPeer(loaded=True, connection=spec(4), ike_sas=(wrong,)),
+        ObservedPeer(loaded=True, connection=spec(4), ike_sas=(ike_sa("n4", "7"),), revoked=frozenset({"7"})),
+    ):
+        terminate, initiate = reconcile_peer("n4", open_peer(), observed, TIMEOUT)
+        assert isinstance(terminate, Terminate)
+        assert terminate.unique_id == "7"
+        assert initiate == Initiate("n4", ("mesh",), TIMEOUT)
+
+
+def test_missing_child_sas_alone_are_negotiated() -> None:
+    both = replace(wanted_on_kernel(), wish=Wish.OPEN)
+    observed = ObservedPeer(loaded=True, connection=both.connection, ike_sas=(ike_sa("n4"),))
+    assert reconcile_peer("n4", both, observed, TIMEOUT) == [Initiate("n4", ("mesh4",), TIMEOUT)]
+
+
+def wanted_on_kernel() -> DesiredPeer:
+    return desired(card(NODE), EspGround.KERNEL, DEFAULT, [peer(4)], ()).peers["n4"]
+
+
+@pytest.mark.parametrize("initiator", [True, False])
+def test_both_ends_keep_the_duplicate_that_the_initiating_end_began(initiator: bool) -> None:
+    """``sa.initiator`` and ``desired.initiator`` are seen from one end; at the other both are inverted."""
+    sas = tuple(ike_sa("n4", str(i), initiator=i in {2, 3}, spi=f"{9 - i}") for i in range(5))
+    here = ObservedPeer(ike_sas=sas)
+    there = ObservedPeer(ike_sas=tuple(replace(sa, initiator=not sa.initiator) for sa in reversed(sas)))
+    kept = keeper(open_peer(initiator=initiator), here)
+    also = keeper(open_peer(initiator=not initiator), there)
+    assert kept is not None
+    assert also is not None
+    assert kept.unique_id == also.unique_id == ("3" if initiator else "4")
+
+
+def test_a_complete_ike_sa_is_kept_before_an_incomplete_one() -> None:
+    observed = ObservedPeer(ike_sas=(ike_sa("n4", "1", children=()), ike_sa("n4", "2", initiator=False)))
+    kept = keeper(open_peer(), observed)
+    assert kept is not None
+    assert kept.unique_id == "2"
+
+
+@pytest.mark.parametrize("state", ["REKEYING", "REKEYED"])
+def test_rekeying_makes_no_duplicates(state: str) -> None:
+    sas = (ike_sa("n4", "1", state=state), ike_sa("n4", "2"))
+    observed = ObservedPeer(loaded=True, connection=spec(4), ike_sas=sas)
+    assert reconcile_peer("n4", open_peer(), observed, TIMEOUT) == []
+
+
+def test_a_configuration_with_unknown_contents_is_loaded_again_and_the_sa_is_kept() -> None:
+    observed = ObservedPeer(loaded=True, connection=None, ike_sas=(ike_sa("n4"),))
+    assert reconcile_peer("n4", open_peer(), observed, TIMEOUT) == [LoadConnection(spec(4))]
