@@ -97,6 +97,7 @@ bench-%: setup build ## one benchmark: `make bench-NAME` runs rt/bench_NAME.py
 
 docs: setup ## man pages and shell completions from the commands' own help
 	$(BIN)/python -m meshsec.cli.docs build
+	go-md2man -in docs/man/olsrv2d.8.md -out build/man/olsrv2d.8
 
 install: build docs ## install below $(DESTDIR)$(PREFIX)
 	PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' tools/install
