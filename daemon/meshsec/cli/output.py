@@ -3,15 +3,13 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import click
 
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+
+_UNBOUNDED = 1000
+"""Columns."""
 
 
 def print_json(value: object) -> None:
@@ -19,25 +17,25 @@ def print_json(value: object) -> None:
     click.echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
-def console() -> "Console":
-    """Where tables go. Off a terminal nothing is cut to a width, so that scripts see all of it."""
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """A table without frames. A cell is text, None for nothing, or a rich text.
+
+    On a terminal long cells are folded; off one nothing is cut to a width, so that scripts see all of it.
+    """
     from rich.console import Console  # noqa: PLC0415 - 0.1 s that only tables need
-
-    made = Console(highlight=False, emoji=False, markup=False, soft_wrap=False)
-    if not made.is_terminal:
-        made.width = 400
-    return made
-
-
-def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> "Table":
-    """A table without frames. A cell is text, None for nothing, or a rich text."""
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
-    made = Table(*columns, box=None, pad_edge=False, header_style="bold")
+    console = Console(highlight=False, emoji=False, markup=False)
+    if not console.is_terminal:
+        console.width = _UNBOUNDED
+    table = Table(*columns, box=None, pad_edge=False, header_style="bold")
     for row in rows:
-        made.add_row(*(cell if isinstance(cell, Text) else Text("-" if cell is None else str(cell)) for cell in row))
-    return made
+        table.add_row(*(cell if isinstance(cell, Text) else Text("-" if cell is None else str(cell)) for cell in row))
+    with console.capture() as captured:
+        console.print(table)
+    for line in captured.get().splitlines():
+        click.echo(line.rstrip())
 
 
 def facts(pairs: Mapping[str, object]) -> None:

@@ -11,7 +11,7 @@ from meshsec.adapters import trust_store
 from meshsec.cli import cards as shown
 from meshsec.cli.app import FAILED, App, peer_names
 from meshsec.cli.client import Client, DaemonAbsentError
-from meshsec.cli.output import console, facts, json_option, print_json, table
+from meshsec.cli.output import facts, json_option, print_json, print_table
 from meshsec.core import card as cards
 from meshsec.core import words
 from meshsec.core.model import Peer
@@ -146,4 +146,4 @@ def _print_peers(peers: Sequence[Peer]) -> None:
         click.echo("No peers. `meshsec peer add NAME CARD` trusts one.")
         return
     rows = ((peer.name, peer.card.address, peer.card.ipv4, shown.spoken(peer.card)) for peer in peers)
-    console().print(table(("PEER", "ADDRESS", "IPV4", "WORDS"), rows))
+    print_table(("PEER", "ADDRESS", "IPV4", "WORDS"), rows)

@@ -1,14 +1,14 @@
 """``status``, ``topology``, ``plan`` and ``explain``: what meshsecd knows and why (docs/schema)."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from meshsec.cli.app import DEGRADED, App, peer_names
 from meshsec.cli.client import Client
-from meshsec.cli.output import console, duration, json_option, octets, print_json, table
+from meshsec.cli.output import duration, json_option, octets, print_json, print_table
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -54,9 +54,12 @@ def topology(app: App, as_json: bool) -> None:
     if as_json:
         print_json(view)
         return
-    for title, printed in (("Neighbours", _neighbours(view)), ("Routes", _routes(view)), ("Links", _edges(view))):
-        click.secho(title, bold=True)
-        console().print(printed)
+    click.secho("Neighbours", bold=True)
+    print_table(("ORIGINATOR", "LINK", "METRIC IN", "METRIC OUT", "OUR MPR", "WE ARE ITS MPR"), _neighbours(view))
+    click.secho("\nRoutes", bold=True)
+    print_table(("DESTINATION", "PEER", "HOPS", "NEXT HOP", "INTERFACE", "METRIC"), _routes(view))
+    click.secho("\nLinks", bold=True)
+    print_table(("FROM", "TO", "METRIC"), ((edge["source"], edge["target"], edge["metric"]) for edge in view["edges"]))
     if view["routes_truncated"]:
         click.echo("There are more routes than are kept.")
 
@@ -79,7 +82,7 @@ def plan(app: App, as_json: bool) -> None:
             (_when(action["in"]), action["action"], action["peer"], action["detail"], action["why"])
             for action in view["actions"]
         )
-        console().print(table(("WHEN", "ACTION", "PEER", "DETAIL", "WHY"), rows))
+        print_table(("WHEN", "ACTION", "PEER", "DETAIL", "WHY"), rows)
 
 
 @click.command
@@ -127,29 +130,18 @@ def _print_peers(peers: list[Mapping[str, Any]]) -> None:
     if not peers:
         click.echo("No peers. `meshsec peer add NAME CARD` trusts one.")
         return
-    columns = (
-        "PEER",
-        "STATE",
-        "HOPS",
-        "VIA",
-        "PLANE",
-        "SA AGE",
-        "SET-UP",
-        "READY IN",
-        "IN",
-        "OUT",
-        "ADDRESS",
-        "REASON",
-    )
-    console().print(table(columns, map(_peer_row, peers)))
+    columns = ("PEER", "ADDRESS", "STATE", "HOPS", "VIA", "PLANE", "SA AGE", "SET-UP", "READY IN", "IN", "OUT")
+    print_table(columns, map(_peer_row, peers))
+    for peer in peers:
+        if peer["state"] != "protected":
+            click.echo(f"{peer['name']} is {peer['state']}: {_reason(peer)}")
 
 
 def _peer_row(peer: Mapping[str, Any]) -> tuple[object, ...]:
     via = f"{peer['next_hop']}%{peer['interface']}" if peer["next_hop"] else None
-    failure = peer["last_failure"]
-    reason = failure["meaning"] if failure and peer["state"] in _UNPROTECTED else peer["reason"]
     return (
         peer["name"],
+        peer["address"],
         _state(peer["state"]),
         peer["hops"],
         via,
@@ -159,9 +151,14 @@ def _peer_row(peer: Mapping[str, Any]) -> tuple[object, ...]:
         _milliseconds(peer["route_to_protected_ms"]),
         octets(peer["bytes_in"]),
         octets(peer["bytes_out"]),
-        peer["address"],
-        reason,
     )
+
+
+def _reason(peer: Mapping[str, Any]) -> str:
+    failure = peer["last_failure"]
+    if failure is None or peer["state"] not in _UNPROTECTED:
+        return str(peer["reason"])
+    return f"{peer['reason']}; the last failure means: {failure['meaning']}"
 
 
 def _state(state: str) -> "Text":
@@ -184,9 +181,9 @@ def _when(seconds: float | None) -> str:
     return "now" if seconds is None or seconds <= 0 else f"in {duration(seconds)}"
 
 
-def _neighbours(view: Mapping[str, Any]) -> Any:
-    rows = (
-        (
+def _neighbours(view: Mapping[str, Any]) -> Iterator[tuple[object, ...]]:
+    for neighbour in view["neighbours"]:
+        yield (
             neighbour["originator"],
             "symmetric" if neighbour["symmetric"] else "heard",
             neighbour["metric_in"],
@@ -194,18 +191,8 @@ def _neighbours(view: Mapping[str, Any]) -> Any:
             "yes" if neighbour["is_mpr"] else None,
             "yes" if neighbour["selected_us"] else None,
         )
-        for neighbour in view["neighbours"]
-    )
-    return table(("ORIGINATOR", "LINK", "METRIC IN", "METRIC OUT", "OUR MPR", "WE ARE ITS MPR"), rows)
 
 
-def _routes(view: Mapping[str, Any]) -> Any:
-    rows = (
-        (route["destination"], route["peer"], route["hops"], route["next_hop"], route["interface"], route["metric"])
-        for route in view["routes"]
-    )
-    return table(("DESTINATION", "PEER", "HOPS", "NEXT HOP", "INTERFACE", "METRIC"), rows)
-
-
-def _edges(view: Mapping[str, Any]) -> Any:
-    return table(("FROM", "TO", "METRIC"), ((edge["source"], edge["target"], edge["metric"]) for edge in view["edges"]))
+def _routes(view: Mapping[str, Any]) -> Iterator[tuple[object, ...]]:
+    for route in view["routes"]:
+        yield tuple(route[key] for key in ("destination", "peer", "hops", "next_hop", "interface", "metric"))
