@@ -137,7 +137,7 @@ class Olsrv2d:
                     await self._follow(reader, on_event)
                 finally:
                     writer.close()
-            except (OSError, EOFError, TimeoutError, ValueError, StreamError) as error:
+            except (OSError, EOFError, TimeoutError, asyncio.LimitOverrunError, ValueError, StreamError) as error:
                 self._clear()
                 on_event(RouterDown(f"olsrv2d at {self._path}: {_describe(error)}"))
             await asyncio.sleep(pause)

@@ -1,0 +1,338 @@
+"""The wall against a real kernel: packets are sent, nft's own counters and the other end say what became of them."""
+
+import asyncio
+import json
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+
+import pytest
+from pyroute2 import netns
+
+from meshsec.adapters import netlink
+from meshsec.adapters.nftables import BLOCK_PRIORITY, TABLE, Nftables, RulesError, render
+from meshsec.core.model import EspGround, RulesSpec, UnknownNodes
+
+from .conftest import ip, needs_root
+
+pytestmark = needs_root
+
+OWN, PEER, STRANGER = (IPv6Address(f"fc00::{suffix}") for suffix in ("a", "b", "5"))
+OWN_LOCATOR, LOCATOR = IPv6Address("fd00::a"), IPv6Address("fd00::b")
+OWN4, PEER4, STRANGER4 = IPv4Address("10.77.0.1"), IPv4Address("10.77.0.2"), IPv4Address("10.77.0.9")
+OUTSIDE = IPv6Address("2001:db8::b")
+
+SPEC = RulesSpec(
+    ground=EspGround.LIBIPSEC,
+    protected=frozenset({PEER, PEER4}),
+    locators=frozenset({LOCATOR}),
+    mesh_prefixes=(IPv6Network("fc00::/7"), IPv4Network("10.77.0.0/16")),
+    unknown_nodes=UnknownNodes.DROP,
+)
+
+
+@dataclass
+class Wire:
+    """This namespace and one neighbour that has every other address."""
+
+    other: str
+    rules: Nftables
+
+    def apply(self, spec: RulesSpec) -> None:
+        asyncio.run(self.rules.apply(spec))
+
+    def counters(self) -> dict[str, int]:
+        return {name: count for name, count in asyncio.run(self.rules.counters()).items() if count}
+
+    def arrives(self, source: object, target: object, port: int = 9, *, source_port: int = 0) -> bool:
+        """Send one datagram to the neighbour; whether it was heard there."""
+        with listening(self.other, target, port) as heard:
+            sendto(source, target, port, source_port)
+            return received(heard)
+
+    def comes_in(self, source: object, target: object, port: int = 9, *, source_port: int = 0) -> bool:
+        """The neighbour sends one datagram; whether it was heard here."""
+        with listening(None, target, port) as heard:
+            within(self.other, lambda: sendto(source, target, port, source_port))
+            return received(heard)
+
+
+def within(namespace: str | None, action: Callable[[], socket.socket | None]) -> socket.socket | None:
+    if namespace:
+        netns.pushns(namespace)
+    try:
+        return action()
+    finally:
+        if namespace:
+            netns.popns()
+
+
+def listening(namespace: str | None, address: object, port: int) -> socket.socket:
+    def open_it() -> socket.socket:
+        opened = socket.socket(family(address), socket.SOCK_DGRAM)
+        opened.bind((str(address), port))
+        opened.settimeout(0.3)
+        return opened
+
+    opened = within(namespace, open_it)
+    assert opened
+    return opened
+
+
+def family(address: object) -> socket.AddressFamily:
+    return socket.AF_INET if isinstance(address, IPv4Address) else socket.AF_INET6
+
+
+def sendto(source: object, target: object, port: int, source_port: int) -> None:
+    with socket.socket(family(target), socket.SOCK_DGRAM) as sender:
+        sender.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sender.bind((str(source), source_port))
+        try:
+            sender.sendto(b"user data", (str(target), port))
+        except PermissionError:  # what the output hook drops is told to the sender
+            return
+
+
+def received(heard: socket.socket) -> bool:
+    try:
+        return heard.recv(64) == b"user data"
+    except TimeoutError:
+        return False
+
+
+@pytest.fixture
+def wire(new_namespace: Callable[[], str], inside: str) -> Wire:
+    other = new_namespace()
+    ip("link", "add", "mesh0", "type", "veth", "peer", "name", "mesh0", "netns", other)
+    for space, number, own, rest in (
+        (inside, 1, (OWN, OWN_LOCATOR, OWN4), (PEER, STRANGER, LOCATOR, OUTSIDE)),
+        (other, 2, (PEER, STRANGER, LOCATOR, OUTSIDE, PEER4, STRANGER4), (OWN, OWN_LOCATOR)),
+    ):
+        ip("-n", space, "link", "set", "mesh0", "up")
+        ip("-n", space, "addr", "add", f"fe80::{number}/64", "dev", "mesh0", "nodad")
+        for address in own:
+            nodad = ["nodad"] if address.version == 6 else []
+            ip("-n", space, "addr", "add", f"{address}/{address.max_prefixlen}", "dev", "lo", *nodad)
+        for address in rest:
+            ip("-n", space, "route", "add", f"{address}/128", "via", f"fe80::{3 - number}", "dev", "mesh0")
+        ip("-n", space, "route", "add", "10.77.0.0/16", "dev", "mesh0")
+    return Wire(other, Nftables())
+
+
+def test_without_rules_everything_passes(wire: Wire) -> None:
+    assert wire.arrives(OWN, PEER)
+    assert wire.comes_in(PEER, OWN)
+    assert wire.arrives(OWN4, PEER4)
+
+
+def test_user_data_to_a_peer_does_not_leave_in_the_clear(wire: Wire) -> None:
+    wire.apply(SPEC)
+    assert not wire.arrives(OWN, PEER)
+    assert not wire.arrives(OWN4, PEER4)
+    assert wire.counters() == {"clear_out": 2}
+
+
+def test_what_claims_to_come_from_a_peer_is_not_taken_in_the_clear(wire: Wire) -> None:
+    wire.apply(SPEC)
+    assert not wire.comes_in(PEER, OWN)
+    assert not wire.comes_in(PEER4, OWN4)
+    assert wire.counters() == {"clear_in": 2}
+
+
+def test_locators_carry_ike_and_nothing_else(wire: Wire) -> None:
+    wire.apply(SPEC)
+    for port in (500, 4500):
+        assert wire.arrives(OWN_LOCATOR, LOCATOR, port, source_port=port)
+        assert wire.comes_in(LOCATOR, OWN_LOCATOR, port, source_port=port)
+    assert wire.counters() == {}
+    assert not wire.arrives(OWN_LOCATOR, LOCATOR, 4500, source_port=40000)
+    assert not wire.arrives(OWN_LOCATOR, LOCATOR)
+    assert not wire.comes_in(LOCATOR, OWN_LOCATOR)
+    assert wire.counters() == {"clear_out": 2, "clear_in": 1}
+
+
+def test_only_charons_device_carries_user_data(wire: Wire) -> None:
+    wire.apply(SPEC)
+    ip("link", "set", "mesh0", "down")
+    ip("link", "set", "mesh0", "name", "ipsec0")
+    ip("link", "set", "ipsec0", "up")
+    ip("addr", "add", "fe80::1/64", "dev", "ipsec0", "nodad", check=False)
+    ip("route", "add", f"{PEER}/128", "via", "fe80::2", "dev", "ipsec0")
+    assert wire.arrives(OWN, PEER)
+    assert wire.comes_in(PEER, OWN)
+    assert wire.counters() == {}
+
+
+def test_unknown_mesh_nodes_get_no_user_data_but_may_ask_for_an_sa(wire: Wire) -> None:
+    wire.apply(SPEC)
+    assert not wire.arrives(OWN, STRANGER)
+    assert not wire.comes_in(STRANGER, OWN)
+    assert not wire.comes_in(STRANGER4, OWN4)
+    assert wire.counters() == {"unknown_out": 1, "unknown_in": 2}
+    assert wire.comes_in(STRANGER, OWN, 500, source_port=500)
+
+
+def test_unknown_nodes_are_reachable_when_the_policy_says_so(wire: Wire) -> None:
+    wire.apply(replace(SPEC, unknown_nodes=UnknownNodes.ALLOW))
+    assert wire.arrives(OWN, STRANGER)
+    assert wire.comes_in(STRANGER, OWN)
+    assert not wire.arrives(OWN, PEER)
+
+
+def test_addresses_outside_the_mesh_are_none_of_our_business(wire: Wire) -> None:
+    wire.apply(SPEC)
+    ip("addr", "add", "2001:db8::a/128", "dev", "lo", "nodad")
+    ip("-n", wire.other, "route", "add", "2001:db8::a/128", "via", "fe80::1", "dev", "mesh0")
+    assert wire.arrives("2001:db8::a", OUTSIDE)
+    assert wire.comes_in(OUTSIDE, IPv6Address("2001:db8::a"))
+
+
+def test_nobody_else_speaks_with_our_own_address(wire: Wire) -> None:
+    wire.apply(replace(SPEC, unknown_nodes=UnknownNodes.ALLOW))
+    ip("-n", wire.other, "addr", "add", f"{OWN_LOCATOR}/128", "dev", "lo", "nodad")
+    ip("-n", wire.other, "route", "del", f"{OWN_LOCATOR}/128")
+    assert not wire.comes_in(OWN_LOCATOR, OWN)
+    assert wire.counters() == {"spoofed": 1}
+
+
+def test_routers_hear_each_other_by_their_mesh_addresses(wire: Wire) -> None:
+    wire.apply(SPEC)
+    group = IPv4Address("224.0.0.109")
+    ip("addr", "add", f"{OWN4}/32", "dev", "mesh0")
+    with listening(None, group, 269) as heard:
+        heard.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, member(group))
+        within(wire.other, lambda: multicast(PEER4, group, 269))
+        assert received(heard)
+
+
+def member(group: IPv4Address) -> bytes:
+    """struct ip_mreqn: the group, no address, the interface."""
+    return group.packed + bytes(4) + socket.if_nametoindex("mesh0").to_bytes(4, sys.byteorder)
+
+
+def multicast(source: IPv4Address, group: IPv4Address, port: int) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        sender.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, member(group))
+        sender.bind((str(source), port))
+        sender.sendto(b"user data", (str(group), port))
+
+
+def test_the_own_node_reaches_itself(wire: Wire) -> None:
+    wire.apply(SPEC)
+    with listening(None, OWN, 9) as heard:
+        sendto(OWN, OWN, 9, 0)
+        assert received(heard)
+
+
+def test_a_relay_forwards_what_is_not_its_own(wire: Wire, new_namespace: Callable[[], str], inside: str) -> None:
+    wire.apply(SPEC)
+    third = new_namespace()
+    ip("link", "add", "mesh1", "type", "veth", "peer", "name", "mesh1", "netns", third)
+    ip("link", "set", "mesh1", "up")
+    ip("addr", "add", "fe80::1/64", "dev", "mesh1", "nodad")
+    ip("-n", third, "link", "set", "mesh1", "up")
+    ip("-n", third, "addr", "add", "fe80::3/64", "dev", "mesh1", "nodad")
+    ip("-n", third, "addr", "add", "fc00::c/128", "dev", "lo", "nodad")
+    ip("-n", third, "route", "add", f"{PEER}/128", "via", "fe80::1", "dev", "mesh1")
+    ip("-n", wire.other, "route", "add", "fc00::c/128", "via", "fe80::1", "dev", "mesh0")
+    ip("route", "add", "fc00::c/128", "via", "fe80::3", "dev", "mesh1")
+    subprocess.run(["sysctl", "-qw", "net.ipv6.conf.all.forwarding=1"], check=True)
+    with listening(wire.other, PEER, 9) as heard:
+        within(third, lambda: sendto("fc00::c", PEER, 9, 0))
+        assert received(heard)
+
+
+def test_the_kernel_ground_passes_ike_and_esp_only(wire: Wire) -> None:
+    wire.apply(replace(SPEC, ground=EspGround.KERNEL))
+    assert not wire.arrives(OWN, PEER)
+    assert not wire.comes_in(PEER, OWN)
+    assert not wire.arrives(OWN4, PEER4)
+    text = render(replace(SPEC, ground=EspGround.KERNEL))
+    assert "rt ipsec exists accept" in text
+    assert "meta ipsec exists accept" in text
+    assert "ipsec0" not in text
+
+
+def test_the_kernel_ground_has_a_second_wall_of_xfrm_policies(wire: Wire) -> None:
+    wire.apply(replace(SPEC, ground=EspGround.KERNEL))
+    asyncio.run(flush_nft())
+    assert not wire.arrives(OWN, PEER), "nft is gone, XFRM still blocks"
+    assert not wire.comes_in(PEER, OWN)
+    assert f"priority {BLOCK_PRIORITY}" in ip("xfrm", "policy", "list")
+    wire.apply(SPEC)
+    assert not ip("xfrm", "policy", "list"), "policies of another ground would block charon's device"
+
+
+async def flush_nft() -> None:
+    process = await asyncio.create_subprocess_exec("nft", "flush", "ruleset")
+    assert await process.wait() == 0
+
+
+def test_the_rules_outlive_the_program_and_are_replaced_without_a_gap(wire: Wire) -> None:
+    wire.apply(SPEC)
+    successor = Nftables()
+    assert asyncio.run(successor.standing()) is None, "what another has applied is not known to be right"
+    assert not wire.arrives(OWN, PEER)
+    assert render(SPEC).startswith(f"add table inet {TABLE}\ndelete table inet {TABLE}\n"), "one transaction"
+    asyncio.run(successor.apply(SPEC))
+    assert asyncio.run(successor.standing()) == SPEC
+
+
+@pytest.mark.parametrize(
+    "alteration",
+    [
+        ["flush", "ruleset"],
+        ["delete", "table", "inet", TABLE],
+        ["flush", "chain", "inet", TABLE, "output"],
+        ["insert", "rule", "inet", TABLE, "output", "accept"],
+        ["delete", "element", "inet", TABLE, "protected6", "{ fc00::b }"],
+        ["add", "element", "inet", TABLE, "protected6", "{ fc00::77 }"],
+        ["add", "chain", "inet", TABLE, "more"],
+    ],
+    ids=" ".join,
+)
+def test_an_alteration_by_others_is_told_at_once_and_recognised(wire: Wire, alteration: list[str]) -> None:
+    async def scenario() -> None:
+        changed = asyncio.Event()
+        await wire.rules.apply(SPEC)
+        assert await wire.rules.standing() == SPEC
+        with netlink.ruleset_changes(changed.set):
+            process = await asyncio.create_subprocess_exec("nft", *alteration)
+            assert await process.wait() == 0
+            async with asyncio.timeout(2):
+                await changed.wait()
+        assert await wire.rules.standing() is None
+
+    asyncio.run(scenario())
+
+
+def test_counting_is_no_alteration(wire: Wire) -> None:
+    wire.apply(SPEC)
+    wire.arrives(OWN, PEER)
+    assert asyncio.run(wire.rules.standing()) == SPEC
+
+
+def test_a_refused_transaction_changes_nothing(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
+    wire.apply(SPEC)
+    monkeypatch.setattr("meshsec.adapters.nftables.render", lambda spec: f"{render(spec)}nonsense\n")
+    with pytest.raises(RulesError, match="nonsense"):
+        wire.apply(replace(SPEC, protected=frozenset()))
+    assert asyncio.run(wire.rules.standing()) == SPEC
+    assert not wire.arrives(OWN, PEER)
+
+
+def test_without_nft_the_error_says_so(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")
+    with pytest.raises(RulesError, match="nft: No such file or directory"):
+        wire.apply(SPEC)
+
+
+def test_a_thousand_peers_are_one_transaction(wire: Wire) -> None:
+    peers = frozenset(PEER + number for number in range(1000))
+    wire.apply(replace(SPEC, protected=peers))
+    listing = subprocess.run(["nft", "-j", "list", "set", "inet", TABLE, "protected6"], check=True, capture_output=True)
+    (found,) = (entry["set"] for entry in json.loads(listing.stdout)["nftables"] if "set" in entry)
+    assert {IPv6Address(text) for text in found["elem"]} == peers

@@ -1,0 +1,268 @@
+"""The change stream's client against a scripted daemon on a real socket, in the form of olsrv2d's own lines."""
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine
+from ipaddress import IPv6Network, ip_address
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+
+from meshsec.adapters import olsrv2d as module
+from meshsec.adapters.olsrv2d import Olsrv2d, RouterEvent
+from meshsec.core.events import RouterDown, RouteRemoved, RouteSet, RoutesReset
+
+FAR = IPv6Network("fd00::c/128")
+HELLO: dict[str, Any] = {
+    "type": "hello",
+    "schema": 1,
+    "software": "olsrv2d",
+    "version": "0.1.0",
+    "originators": ["fd00::a", "10.77.0.1"],
+    "pid": 7,
+}
+ROUTE: dict[str, Any] = {
+    "destination": "fd00::b/128",
+    "next_hop": "fe80::2",
+    "interface": "mesh0",
+    "source": "fd00::a",
+    "metric": 4096,
+    "hops": 1,
+    "originator": "fd00::b",
+    "next_originator": "fd00::b",
+    "last_originator": "fd00::a",
+    "installed": True,
+}
+NEIGHBOUR: dict[str, Any] = {
+    "originator": "fd00::b",
+    "symmetric": True,
+    "mpr_of_us": False,
+    "our_mpr": True,
+    "metric_in": 4096,
+    "metric_out": None,
+    "addresses": ["fe80::2"],
+}
+SNAPSHOT: dict[str, Any] = {
+    "type": "snapshot",
+    "seq": 3,
+    "time_us": 1_000_000,
+    "neighbours": [NEIGHBOUR, {**NEIGHBOUR, "originator": None}],
+    "links": [{"interface": "mesh0", "address": "fe80::2", "status": "symmetric", "originator": "fd00::b"}],
+    "nodes": [{"originator": "fd00::b", "ansn": 12}],
+    "edges": [{"from": "fd00::b", "to": "fd00::a", "metric": 4096}],
+    "attached": [],
+    "routes": [ROUTE, {**ROUTE, "destination": "fd00::d/128", "installed": False}],
+    "counters": {"packets_received": 1},
+}
+
+
+def change(kind: str, op: str, **fields: object) -> dict[str, Any]:
+    return {"type": "change", "seq": 4, "time_us": 2_500_000, "object": kind, "op": op, **fields}
+
+
+class Daemon:
+    """A UNIX socket that says what the script says, to each client from its beginning."""
+
+    def __init__(self, path: Path, *lines: Any) -> None:
+        self.path = path
+        self.lines = lines
+        self._server: asyncio.Server | None = None
+        self._writers: list[asyncio.StreamWriter] = []
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_unix_server(self._serve, self.path)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._server
+        self._server.close()
+        self.hang_up()
+        self.path.unlink(missing_ok=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.append(writer)
+        self._write(writer, self.lines)
+        await reader.read()
+
+    def say(self, *lines: Any) -> None:
+        for writer in self._writers:
+            self._write(writer, lines)
+
+    def _write(self, writer: asyncio.StreamWriter, lines: tuple[Any, ...]) -> None:
+        for line in lines:
+            writer.write(line if isinstance(line, bytes) else json.dumps(line).encode() + b"\n")
+
+    def hang_up(self) -> None:
+        for writer in self._writers:
+            writer.close()
+        self._writers.clear()
+
+
+class Listener:
+    """Runs the client and keeps its events."""
+
+    def __init__(self, path: Path) -> None:
+        self.client = Olsrv2d(path)
+        self.events: asyncio.Queue[RouterEvent] = asyncio.Queue()
+        self.task = asyncio.create_task(self.client.run(self.events.put_nowait))
+
+    async def next(self) -> RouterEvent:
+        async with asyncio.timeout(5):
+            return await self.events.get()
+
+
+def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def ended() -> None:
+        await scenario()
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            task.cancel()
+        await asyncio.sleep(0)
+
+    asyncio.run(ended())
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "changes.sock"
+
+
+def test_the_snapshot_gives_the_routes_that_the_kernel_has(path: Path) -> None:
+    async def scenario() -> None:
+        async with Daemon(path, HELLO, SNAPSHOT):
+            event = await Listener(path).next()
+            assert isinstance(event, RoutesReset)
+            (route,) = event.routes.values()
+            assert route.destination == IPv6Network("fd00::b/128")
+            assert (route.next_hop, route.interface, route.hops) == (ip_address("fe80::2"), "mesh0", 1)
+            assert (route.originator, route.last_hop) == (ip_address("fd00::b"), ip_address("fd00::a"))
+            assert route.decided_at is None
+
+    run(scenario)
+
+
+def test_changes_of_routes_become_events_with_the_time_of_the_decision(path: Path) -> None:
+    async def scenario() -> None:
+        async with Daemon(path, HELLO, SNAPSHOT) as daemon:
+            listener = Listener(path)
+            await listener.next()
+            daemon.say(change("route", "set", **{**ROUTE, "destination": str(FAR), "hops": 2}))
+            found = await listener.next()
+            assert isinstance(found, RouteSet)
+            assert (found.route.destination, found.route.hops, found.route.decided_at) == (FAR, 2, 2.5)
+            daemon.say(change("route", "del", destination=str(FAR)))
+            assert await listener.next() == RouteRemoved(FAR)
+
+    run(scenario)
+
+
+def test_a_route_that_the_kernel_refused_is_no_route(path: Path) -> None:
+    async def scenario() -> None:
+        async with Daemon(path, HELLO, SNAPSHOT) as daemon:
+            listener = Listener(path)
+            await listener.next()
+            daemon.say(change("route", "set", **{**ROUTE, "destination": str(FAR), "installed": False}))
+            assert await listener.next() == RouteRemoved(FAR)
+
+    run(scenario)
+
+
+def test_the_picture_follows_the_changes(path: Path) -> None:
+    async def scenario() -> None:
+        async with Daemon(path, HELLO, SNAPSHOT) as daemon:
+            listener = Listener(path)
+            await listener.next()
+            before = listener.client.topology
+            assert before.software == "olsrv2d 0.1.0"
+            assert before.originators == (ip_address("fd00::a"), ip_address("10.77.0.1"))
+            assert [(one.originator, one.is_mpr, one.selected_us) for one in before.neighbours] == [
+                (ip_address("fd00::b"), True, False)
+            ]
+            assert (len(before.nodes), len(before.edges)) == (1, 1)
+            daemon.say(
+                change("neighbour", "del", **NEIGHBOUR),
+                change("node", "set", originator="fd00::c", ansn=1),
+                change("edge", "del", **{"from": "fd00::b", "to": "fd00::a", "metric": 4096}),
+                change("link", "set", interface="mesh0", address="fe80::2", status="lost", originator=None),
+                change("attached", "set", prefix="::/0", originator="fd00::b", distance=1, metric=1),
+                {"type": "event", "time_us": 1, "name": "duplicate_originator", "address": "fd00::b"},
+                change("route", "del", destination=str(FAR)),
+            )
+            await listener.next()
+            after = listener.client.topology
+            assert after.neighbours == ()
+            assert after.nodes == (ip_address("fd00::b"), ip_address("fd00::c"))
+            assert after.edges == ()
+            assert after.warnings == ("duplicate_originator",)
+
+    run(scenario)
+
+
+def test_a_daemon_that_goes_and_comes_back_is_an_outage_and_a_snapshot(path: Path) -> None:
+    async def scenario() -> None:
+        async with Daemon(path, HELLO, SNAPSHOT):
+            listener = Listener(path)
+            await listener.next()
+        down = await listener.next()
+        assert isinstance(down, RouterDown)
+        assert "closed the connection" in down.reason
+        assert listener.client.topology.software == ""
+        async with Daemon(path, HELLO, SNAPSHOT):
+            while isinstance(event := await listener.next(), RouterDown):
+                assert str(path) in event.reason
+            assert isinstance(event, RoutesReset)
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("lines", "reason"),
+    [
+        ([{**HELLO, "schema": 2}], "speaks schema 2; 1 is needed"),
+        ([SNAPSHOT], "no hello"),
+        ([HELLO, HELLO], "no snapshot"),
+        ([HELLO, {**SNAPSHOT, "routes": [{"next_hop": "fe80::2"}]}], "destination"),
+        ([HELLO, {**SNAPSHOT, "routes": [{**ROUTE, "destination": "fd00::b/64"}]}], "host bits"),
+        ([HELLO, {**SNAPSHOT, "routes": [{**ROUTE, "hops": "two"}]}], "hops"),
+        ([b"not json\n"], "malformed"),
+        ([b"\xff\xff\n"], ""),
+        ([b"[1]\n"], "object"),
+        ([b"x" * 5000], "more than 4096 octets"),
+    ],
+    ids=["schema", "no hello", "no snapshot", "missing", "prefix", "type", "json", "utf-8", "array", "long"],
+)
+def test_a_stream_that_breaks_its_schema_is_an_outage_with_the_reason(
+    path: Path, monkeypatch: pytest.MonkeyPatch, lines: list[Any], reason: str
+) -> None:
+    monkeypatch.setattr(module, "MAX_LINE", 4096)
+
+    async def scenario() -> None:
+        async with Daemon(path, *lines):
+            event = await Listener(path).next()
+            assert isinstance(event, RouterDown)
+            assert reason in event.reason
+
+    run(scenario)
+
+
+def test_a_daemon_that_says_nothing_is_an_outage(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "HELLO_TIMEOUT", 0.05)
+
+    async def scenario() -> None:
+        async with Daemon(path, HELLO):
+            event = await Listener(path).next()
+            assert isinstance(event, RouterDown)
+            assert "no snapshot in time" in event.reason
+
+    run(scenario)
+
+
+def test_unknown_fields_and_objects_of_later_versions_are_passed_over(path: Path) -> None:
+    async def scenario() -> None:
+        async with Daemon(path, {**HELLO, "more": 1}, {**SNAPSHOT, "stations": []}) as daemon:
+            listener = Listener(path)
+            await listener.next()
+            daemon.say(change("station", "set", mac="x"), change("route", "set", **{**ROUTE, "colour": "red"}))
+            assert isinstance(await listener.next(), RouteSet)
+
+    run(scenario)
