@@ -103,9 +103,9 @@ class Channel:
             return Wish.OPEN
         return Wish.KEEP if self.hold_until is not None and not self.hold_over else Wish.CLOSE
 
-    def observed(self) -> ObservedPeer:
-        """What the IKE daemon has of the peer."""
-        return ObservedPeer(self.loaded, self.loaded_connection, self.ike_sas, self.revoked)
+    def observed(self, *, attempting: bool = True) -> ObservedPeer:
+        """What the IKE daemon has of the peer. ``attempting``: an attempt of this node's is in progress."""
+        return ObservedPeer(self.loaded, self.loaded_connection, self.ike_sas, self.revoked, attempting)
 
     def ike_sa(self) -> IkeSa | None:
         """The IKE_SA that counts."""

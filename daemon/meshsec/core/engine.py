@@ -28,7 +28,7 @@ from meshsec.core.actions import (
 )
 from meshsec.core.channel import Channel, Failure, Phases
 from meshsec.core.desired import addresses, connection_spec, endpoint, host, initiates, rules_spec
-from meshsec.core.diagnosis import diagnose
+from meshsec.core.diagnosis import Fault, diagnose
 from meshsec.core.errands import QUEUE, Errands, Kind, Subject, subject_of
 from meshsec.core.events import (
     ActionDone,
@@ -436,12 +436,24 @@ class Engine:
 
     def _attempt_failed(self, channel: Channel, reason: str) -> None:
         if channel.complete():
+            self._doubt(channel, reason)
             return
         channel.unconfirmed = False
         channel.backoff = channel.backoff.failed(self._now, self.policy, self._random())
         channel.due = channel.backoff.due
         self._note_failure(channel, reason)
         channel.fire(self._now, Trigger.ATTEMPT_FAILED, reason)
+
+    def _doubt(self, channel: Channel, reason: str) -> None:
+        """Give up an SA of the peer's that came while an attempt of ours stayed without answer.
+
+        The attempt may have reached the peer: then its INITIAL_CONTACT made the peer drop that SA, and the two ends
+        would hold different ones for ever, as neither can see the other's.
+        """
+        sa = channel.ike_sa()
+        if sa is not None and not sa.initiator and diagnose(reason, "").fault is Fault.PATH:
+            channel.revoked |= {sa.unique_id}
+            self._note_failure(channel, reason)
 
     def _note_failure(self, channel: Channel, reason: str) -> None:
         address = endpoint(channel.card, self.ground) if channel.card is not None else channel.name
@@ -568,7 +580,9 @@ class Engine:
         return actions
 
     def _lacking(self, channel: Channel) -> list[Action]:
-        return reconcile_peer(channel.name, channel.desired(), channel.observed(), timeout=self.policy.initiate_timeout)
+        attempting = self._initiations.active(channel.name) or channel.unconfirmed
+        observed = channel.observed(attempting=attempting)
+        return reconcile_peer(channel.name, channel.desired(), observed, self.policy.initiate_timeout)
 
     def _settle_peer(self, channel: Channel) -> None:
         attempt = False

@@ -38,6 +38,8 @@ class ObservedPeer:
     ike_sas: tuple[IkeSa, ...] = ()
     revoked: frozenset[str] = frozenset()
     """Unique ids of IKE_SAs that rest on a card that was taken back."""
+    attempting: bool = True
+    """An attempt of this node's may be in progress."""
 
 
 def reconcile(desired: Desired, observed: Observed, timeout: float) -> list[Action]:
@@ -65,11 +67,7 @@ def reconcile_peer(name: str, desired: DesiredPeer | None, observed: ObservedPee
     """What is to be done for one peer; ``desired`` is None when it is not trusted."""
     if desired is None:
         return _close_stranger(name, observed)
-    actions: list[Action] = [
-        Terminate(sa.unique_id, name, "it does not rest on the peer's card")
-        for sa in observed.ike_sas
-        if _distrusted(sa, desired, observed) and sa.state not in LEAVING
-    ]
+    actions = _close_unwanted(name, desired, observed)
     if observed.connection != desired.connection:
         actions.append(LoadConnection(desired.connection))
     if desired.wish is Wish.CLOSE:
@@ -87,7 +85,8 @@ def live(desired: DesiredPeer, observed: ObservedPeer) -> list[IkeSa]:
 
 def _distrusted(sa: IkeSa, desired: DesiredPeer, observed: ObservedPeer) -> bool:
     """Another key than that on the card authenticated it, or what stands was agreed on by a card taken back."""
-    return sa.unique_id in observed.revoked or sa.remote_id not in {None, desired.connection.remote_id}
+    foreign = sa.state in LIVE and sa.remote_id not in {None, desired.connection.remote_id}
+    return foreign or sa.unique_id in observed.revoked
 
 
 def keeper(desired: DesiredPeer, observed: ObservedPeer) -> IkeSa | None:
@@ -119,6 +118,17 @@ def _close_stranger(name: str, observed: ObservedPeer) -> list[Action]:
     return unload + [
         Terminate(sa.unique_id, name, "the peer is not trusted") for sa in observed.ike_sas if sa.state not in LEAVING
     ]
+
+
+def _close_unwanted(name: str, desired: DesiredPeer, observed: ObservedPeer) -> list[Action]:
+    actions: list[Action] = []
+    for sa in observed.ike_sas:
+        if _distrusted(sa, desired, observed) and sa.state not in LEAVING:
+            actions.append(Terminate(sa.unique_id, name, "it does not rest on the peer's card"))
+        elif sa.state in CONNECTING and sa.initiator and not observed.attempting:
+            # Its late success would make the peer drop what was negotiated since (RFC 7296, section 2.4).
+            actions.append(Terminate(sa.unique_id, name, "nobody waits for this attempt any more"))
+    return actions
 
 
 def _close_duplicates(name: str, desired: DesiredPeer, observed: ObservedPeer) -> list[Action]:

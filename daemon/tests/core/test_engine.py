@@ -294,14 +294,25 @@ def test_an_answer_that_nobody_waits_for_is_ignored() -> None:
     assert channel.last_failure is None
 
 
-def test_a_failure_after_the_peers_own_success_is_no_failure() -> None:
+def test_a_refusal_after_the_peers_own_success_is_no_failure() -> None:
     made = driver(HIGHER)
     action = initiate(made)
-    made.tell(SasObserved("n5", (ike_sa("n5", initiator=False),)), ActionDone(action, "timeout"))
+    made.tell(SasObserved("n5", (ike_sa("n5", initiator=False),)), ActionDone(action, "NO_PROPOSAL_CHOSEN"))
     assert made.state(HIGHER) == "protected"
     channel = made.engine.channel("n5")
     assert channel is not None
     assert channel.last_failure is None
+
+
+def test_an_sa_of_the_peers_is_doubted_when_our_own_attempt_meanwhile_stayed_without_answer() -> None:
+    """Our request may have reached the peer and made it drop that SA (INITIAL_CONTACT)."""
+    made = driver(HIGHER)
+    action = initiate(made)
+    standing = ike_sa("n5", "7", initiator=False)
+    (closing,) = made.tell(SasObserved("n5", (standing,)), ActionDone(action, "timeout: no answer"))
+    assert isinstance(closing, Terminate)
+    assert closing.unique_id == "7"
+    assert attempts(made.succeed(closing) + made.advance(CALM.backoff_first)) == ["n5"]
 
 
 # --- limits ---

@@ -282,6 +282,7 @@ class Station:
             self.send(sa.peer, Delete(sa.spi_initiator))
             aborted = self.attempts.pop(sa.spi_initiator, None) if sa.initiator else None
             if aborted is not None:
+                self.world.recall(sa.spi_initiator)
                 self.tell(ActionDone(aborted.action, "closed by this node"))
         self.tell(ActionDone(action, "" if doomed else "no such IKE_SA"))
 
@@ -343,6 +344,7 @@ class Station:
         for spi, attempt in list(self.attempts.items()):
             if attempt.limit <= self.world.now:
                 del self.attempts[spi]
+                self.world.recall(spi)
                 self.sas = [sa for sa in self.sas if sa.spi_initiator != spi]
                 self.tell(ActionDone(attempt.action, "timeout"))
 
@@ -431,6 +433,10 @@ class World:
         if not isinstance(self.mail[index][2], Delete):
             self.mail.pop(index)
 
+    def recall(self, spi: str) -> None:
+        """A request that was given up is not on the way any more: networks do not keep packets for seconds."""
+        self.mail = [entry for entry in self.mail if not (isinstance(entry[2], Request) and entry[2].spi == spi)]
+
     def rest(self, seconds: float = 300.0, *, until: Callable[[], bool] | None = None) -> None:
         """No more loss: everything is carried out and delivered, and time passes, until nothing happens any more."""
         end = self.now + seconds
@@ -444,8 +450,8 @@ class World:
                 return
             self.now = max(self.now, min(times))
             for station in self.stations.values():
-                station.retransmit()
                 station.give_up()
+                station.retransmit()
                 station.engine.handle_timeout(self.now)
 
     def _times(self, station: Station) -> list[float]:
