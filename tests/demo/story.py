@@ -101,11 +101,12 @@ class Demo:
             self._captures[relay.name] = stack.enter_context(relay.capture("demo"))
 
     def _start(self) -> None:
-        self.screen.step("starting the routers")
-        self.lab.start("router")
         for kind in ("charon", "meshsecd"):
             self.screen.step(f"starting {kind}")
             self.lab.start(kind, nodes=self.members)
+        self.screen.step("starting the routers")
+        self.spare.assign_addresses()
+        self.lab.start("router")
 
     def _await_mesh(self) -> None:
         self.screen.step("routes appear, and each one brings its SA")
@@ -127,21 +128,24 @@ class Demo:
 
     def _change_relay(self) -> None:
         first, last, third = self.first, self.last, self.members[2]
-        change = self.report.relay_change = RelayChange(before=self.relay.name)
         spis = _spis(first, last)
-        self.screen.step(f"the spare relay comes into range; {self.relay.name} is about to leave")
+        self.screen.step("the spare relay comes into range")
         self._spare_in_range(True)
-        self.spare.wait_route(first)
-        self.spare.wait_route(third)
+        for neighbour in (first, third):
+            self.spare.wait_route(neighbour)
         with traffic.Flow((first.namespace, first.address), (last.namespace, last.address), FLOW_INTERVAL) as flow:
             _arrivals(flow)
-            self.screen.step(f"{first.name} loses sight of {self.relay.name}")
-            self.lab.link(first.name, self.relay.name).down()
-            change.after = first.wait_for("the other relay", lambda: self._next_hop(first, last, self.relay), 15)
+            before = self._next_hop(first, last)
+            self.screen.step(f"{first.name} loses its link to {before}, which was its relay to {last.name}")
+            self.lab.end_of(first.name, before).down()
+            after = first.wait_for("the other relay", lambda: self._other_hop(first, last, before), 15)
             _arrivals(flow)
-        change.sent, change.lost = flow.result.sent + flow.result.refused, flow.result.lost
-        change.longest_gap_ms = round(flow.result.longest_gap * 1000, 1)
-        change.same_spis = spis == _spis(first, last)
+        result = flow.result
+        gap_ms = round(result.longest_gap * 1000, 1)
+        same_spis = spis == _spis(first, last)
+        self.report.relay_change = RelayChange(
+            before, after, result.sent + result.refused, result.lost, gap_ms, same_spis
+        )
 
     def _judge(self) -> None:
         report = self.report
@@ -188,9 +192,7 @@ class Demo:
             entries = self._statuses.get(node.name, {}).get("peers", [])
             routed = [entry for entry in entries if entry.get("hops")]
             hops = ", ".join(f"{entry['name']} by {entry['interface'].removeprefix('mesh-')}" for entry in routed)
-            rows.append(
-                [node.name, node.address or "-", ", ".join(entry["name"] for entry in routed) or "-", hops or "-"]
-            )
+            rows.append([node.name, node.address or "-", hops or "-"])
         return rows
 
     def _sa_rows(self) -> list[list[str]]:
@@ -203,11 +205,15 @@ class Demo:
                 rows.append([f"{sa.initiator} → {sa.responder}", sa.state, str(sa.hops or "-"), *shown])
         return rows
 
-    def _next_hop(self, node: Node, target: Node, left: Node) -> str:
-        """The neighbour that a node's route to a target leads to, once it is not the one that left."""
-        interface = node.routes().get(target.locator) or node.routes().get(target.address, "")
-        neighbour = interface.removeprefix("mesh-")
-        return "" if neighbour == left.name else neighbour
+    def _next_hop(self, node: Node, target: Node) -> str:
+        """The neighbour that a node's route to a target leads to; empty without one."""
+        routes = node.routes()
+        return (routes.get(target.locator) or routes.get(target.address, "")).removeprefix("mesh-")
+
+    def _other_hop(self, node: Node, target: Node, left: str) -> str:
+        """The same, once it is not the neighbour that was left."""
+        hop = self._next_hop(node, target)
+        return "" if hop == left else hop
 
 
 def _spis(first: Node, last: Node) -> frozenset[str]:

@@ -1,5 +1,6 @@
 """Captures what crosses a node's mesh interfaces, classifies it as it comes and keeps it as pcap files."""
 
+import errno
 import os
 import selectors
 import socket
@@ -105,7 +106,9 @@ class Capture:
         while True:
             try:
                 frame, ancillary, _, _ = source.recvmsg(65536, 64)
-            except BlockingIOError:
+            except OSError as error:
+                if error.errno not in (errno.EAGAIN, errno.ENETDOWN):  # a link that is down comes up again
+                    raise
                 return
             at = _timestamp(ancillary)
             files.write(name, at, frame)

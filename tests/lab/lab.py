@@ -16,8 +16,8 @@ from tests.lab.node import Node, Options
 from tests.lab.topology import Pair
 
 BUILD = programs.ROOT / "build"
-KINDS = ("router", "charon", "meshsecd")
-"""Daemons of a node, in the order of starting."""
+KINDS = ("charon", "meshsecd", "router")
+"""Daemons of a node, in the order of starting: nobody is announced before it is ready."""
 Report = Callable[[str], None]
 
 
@@ -87,7 +87,7 @@ class Lab:
         return self
 
     def start(self, *kinds: str, nodes: Iterable[Node] | None = None) -> Self:
-        """Start daemons (``router``, ``charon``, ``meshsecd``; by default all); return when they are ready."""
+        """Start daemons (``charon``, ``meshsecd``, ``router``; by default all); return when they are ready."""
         chosen = list(nodes or self.nodes.values())
         for position, kind in enumerate(KINDS):
             if kinds and kind not in kinds:

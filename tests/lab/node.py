@@ -88,10 +88,16 @@ class Node:
         self.meshsec("init")
         self._read_card()
         self._daemons = {
-            "router": self._routing_daemon(),
             "charon": self._daemon("charon", [programs.charon()], {"STRONGSWAN_CONF": str(self._export("strongswan"))}),
             "meshsecd": self._daemon("meshsecd", [programs.meshsecd(), "--config", str(self.config)]),
+            "router": self._routing_daemon(),
         }
+
+    def assign_addresses(self) -> None:
+        """What meshsecd does; for a node that only relays and runs none."""
+        for address in (self.address, self.locator, self.ipv4):
+            if address:
+                self.run("ip", "address", "add", address, "dev", "lo")
 
     def trust(self, peer: "Node", card: str | None = None) -> None:
         """Add a peer by its card, as a person would."""

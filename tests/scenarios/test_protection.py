@@ -38,7 +38,7 @@ def test_user_data_sent_before_there_is_an_sa_is_dropped_and_not_leaked() -> Non
         lab.set_up().trust_all()
         a, c = lab["a"], lab["c"]
         with captured(lab, "early") as captures:
-            lab.start("router", "meshsecd")
+            lab.start("meshsecd", "router")
             a.wait_route(c)
             a.wait_for("IPv4 route to c", lambda: a.routes().get(c.ipv4), 10)
             for address in (c.address, c.locator, c.ipv4):
@@ -53,7 +53,7 @@ def test_user_data_sent_before_there_is_an_sa_is_dropped_and_not_leaked() -> Non
 def test_without_the_rules_the_capture_sees_what_they_hold_back() -> None:
     """The negative case of this module: same nodes, same route, same data; only the rules and the SAs are missing."""
     with Lab("open", line(names(3)), Options(ipv4=True)) as lab:
-        lab.set_up().trust_all().start("router", "meshsecd")
+        lab.set_up().trust_all().start("meshsecd", "router")
         a, c = lab["a"], lab["c"]
         a.wait_for("IPv4 route to c", lambda: a.routes().get(c.ipv4), 15)
         with lab["b"].capture("open") as seen:
@@ -87,8 +87,9 @@ def test_a_forged_packet_in_the_clear_is_not_delivered() -> None:
         a, stranger, c = lab["a"], lab["b"], lab["c"]
         lab.set_up()
         c.trust(a)
-        lab.start("router", nodes=[stranger, c]).start("meshsecd", nodes=[c])
-        stranger.run("ip", "address", "add", f"{a.ipv4}/32", "dev", "lo")
+        stranger.assign_addresses()
+        stranger.run("ip", "address", "add", a.ipv4, "dev", "lo")
+        lab.start("meshsecd", nodes=[c]).start("router", nodes=[stranger, c])
         stranger.wait_for("IPv4 route to c", lambda: stranger.routes().get(c.ipv4), 15)
         with c.capture("forged") as seen, traffic.udp_socket(c.namespace, c.ipv4, traffic.PORT) as inside:
             inside.settimeout(0.5)

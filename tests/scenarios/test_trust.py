@@ -51,7 +51,8 @@ def impostors() -> Iterator[Lab]:
         a.install_card(c)
         c.install_card(a)
         _dress_up(m, c)
-        lab.start("router", nodes=[a, b, m]).start("charon", nodes=[a, m]).start("meshsecd", nodes=[a])
+        b.assign_addresses()
+        lab.start("charon", nodes=[a, m]).start("meshsecd", nodes=[a]).start("router", nodes=[a, b, m])
         a.wait_route(c)
         yield lab
 
