@@ -12,6 +12,7 @@ from vici.exception import CommandException
 from vici.session import Session
 
 from tests.lab import namespaces
+from tests.lab.patience import patient
 
 _RTMGRP_IPV4_ROUTE, _RTMGRP_IPV6_ROUTE = 0x40, 0x400  # linux/rtnetlink.h
 _VICI_TIMEOUT = 10.0
@@ -176,7 +177,7 @@ def _child(child: Mapping[str, Any]) -> ChildState:
 def ask(path: Path, method: str, params: Mapping[str, object] | None = None, seconds: float = 10.0) -> dict[str, Any]:
     """One question to meshsecd's control socket; raises ConnectionError and FileNotFoundError when it is not there."""
     with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(seconds)
+        connection.settimeout(patient(seconds))
         connection.connect(str(path))
         request = {"id": 1, "method": method, "params": dict(params or {})}
         connection.sendall(json.dumps(request).encode() + b"\n")

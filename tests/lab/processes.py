@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from tests.lab.patience import patient
+
 _CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -72,7 +74,7 @@ class Daemon:
         if not self._notifies:
             return
         assert self._notify is not None
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + patient(seconds)
         ended = os.pidfd_open(self.pid)
         try:
             with selectors.DefaultSelector() as selector:
@@ -128,7 +130,7 @@ class Daemon:
         with suppress(ProcessLookupError):
             process.send_signal(number)
         try:
-            status = process.wait(seconds)
+            status = process.wait(patient(seconds))
         except subprocess.TimeoutExpired:
             process.kill()
             status = process.wait()

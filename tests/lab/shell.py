@@ -3,6 +3,8 @@
 import subprocess
 from collections.abc import Mapping, Sequence
 
+from tests.lab.patience import patient
+
 
 class CommandError(Exception):
     """A program ended with another status than 0."""
@@ -23,7 +25,9 @@ def run(
     check: bool = True,
 ) -> subprocess.CompletedProcess[str]:
     """Run ``argv`` for at most ``timeout`` seconds; raises CommandError when ``check`` and the status is not 0."""
-    result = subprocess.run(argv, input=stdin, env=env, timeout=timeout, text=True, capture_output=True, check=False)
+    result = subprocess.run(
+        argv, input=stdin, env=env, timeout=patient(timeout), text=True, capture_output=True, check=False
+    )
     if check and result.returncode:
         raise CommandError(result)
     return result

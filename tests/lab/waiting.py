@@ -5,6 +5,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
+from tests.lab.patience import patient
+
 T = TypeVar("T")
 
 
@@ -30,6 +32,7 @@ def wait_until(
     last: Callable[[], object] | None = None,
 ) -> T:
     """The first true value of ``condition``; raises NotInTimeError after ``seconds``, with what ``last`` shows then."""
+    seconds = patient(seconds)
     deadline = time.monotonic() + seconds
     with selectors.DefaultSelector() as selector:
         for source in sources:
