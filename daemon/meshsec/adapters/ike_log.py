@@ -17,7 +17,7 @@ _UNNAMED = "(unnamed)"
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """A peer's CHILD_SA stands; the seconds that each phase took here."""
+    """A peer's CHILD_SA stands; the seconds that each phase took here, None where the log came too late to tell."""
 
     peer: str
     ike_sa_init: float | None = None
@@ -122,9 +122,9 @@ class IkeLog:
         """The first CHILD_SA comes with IKE_AUTH; what CREATE_CHILD_SA takes counts only for the first set-up."""
         first, init, auth, child = negotiation.setup, negotiation.init_at, negotiation.auth_at, negotiation.child_at
         if first is None and init is not None and auth is not None:
-            negotiation.setup = Setup(negotiation.peer, ike_sa_init=auth - init, ike_auth=now - auth)
+            negotiation.setup = Setup(negotiation.peer, _span(init, auth), _span(auth, now))
         elif first is not None and first.child is None and child is not None:
-            negotiation.setup = Setup(negotiation.peer, first.ike_sa_init, first.ike_auth, now - child)
+            negotiation.setup = Setup(negotiation.peer, first.ike_sa_init, first.ike_auth, _span(child, now))
         return negotiation.setup if negotiation.setup is not first else None
 
     def _failed(self, negotiation: _Negotiation, text: str) -> Failure | None:
@@ -140,3 +140,8 @@ class IkeLog:
         if negotiation.peer:
             self._failures[negotiation.peer] = reason
         return Failure(negotiation.peer, found.get("address") or negotiation.address, reason)
+
+
+def _span(begin: float, end: float) -> float | None:
+    """Lines that arrived together tell nothing about the time between them."""
+    return end - begin if end > begin else None

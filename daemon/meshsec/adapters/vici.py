@@ -40,6 +40,9 @@ RECONNECT_MAX = 0.5
 EVENTS = ("ike-updown", "child-updown", "ike-rekey", "child-rekey", "ike-update", "log", "alert")
 """What we listen to; a charon before 6.0.3 has no ``alert``."""
 
+_BUFFERED = 0.00005
+"""Seconds: a frame that took less to receive had been waiting for us, so it came no later than the one before."""
+
 _SPKI_ED25519 = bytes.fromhex("302a300506032b6570032100")
 """SubjectPublicKeyInfo before the 32 octets of an Ed25519 key (RFC 8410, section 4)."""
 
@@ -88,6 +91,8 @@ class SaChanged:
 class LogLine:
     """One line of charon's log."""
 
+    at: float
+    """Monotonic seconds of its arrival; lines that arrived together, after a delay, have the same."""
     group: str
     ike_name: str
     """The connection, empty when charon does not know it yet."""
@@ -182,7 +187,7 @@ class Vici:
                 async with self._event_connection() as connection:
                     on_up(await self.facts())
                     pause = RECONNECT_FIRST
-                    await _pump(connection, on_event)
+                    await self._pump(connection, on_event)
             except (ViciError, *_FAILURES) as error:
                 on_down(f"{self._path}: {_describe(error)}")
             self._drop_idle()
@@ -201,6 +206,17 @@ class Vici:
             yield connection
         finally:
             connection.close()
+
+    async def _pump(self, connection: _Connection, on_event: Callable[[IkeEvent], None]) -> None:
+        arrived = self._clock()
+        while True:
+            asked = self._clock()
+            packet = await connection.receive()
+            if self._clock() - asked > _BUFFERED:
+                arrived = self._clock()
+            if packet.response_type == Packet.EVENT:
+                for event in _events(packet.event_type.decode(), Message.deserialize(packet.payload), arrived):
+                    on_event(event)
 
     def close(self) -> None:
         """Close the pooled connections."""
@@ -298,17 +314,10 @@ class Vici:
             self._idle.pop().close()
 
 
-async def _pump(connection: _Connection, on_event: Callable[[IkeEvent], None]) -> None:
-    while True:
-        packet = await connection.receive()
-        if packet.response_type == Packet.EVENT:
-            for event in _events(packet.event_type.decode(), Message.deserialize(packet.payload)):
-                on_event(event)
-
-
-def _events(kind: str, message: Mapping[str, Any]) -> list[IkeEvent]:
+def _events(kind: str, message: Mapping[str, Any], arrived: float) -> list[IkeEvent]:
     if kind == "log":
         line = LogLine(
+            at=arrived,
             group=_text(message, "group", ""),
             ike_name=_text(message, "ikesa-name", ""),
             unique_id=_text(message, "ikesa-uniqueid", ""),

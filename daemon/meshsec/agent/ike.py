@@ -128,8 +128,8 @@ class IkeSide:
 
     def _on_event(self, event: IkeEvent) -> None:
         match event:
-            case LogLine(_, ike_name, unique_id, text):
-                self._on_told(self._ike_log.feed(self._loop.time(), ike_name, unique_id, text))
+            case LogLine(at, _, ike_name, unique_id, text):
+                self._on_told(self._ike_log.feed(at, ike_name, unique_id, text))
             case Alert(kind, peer):
                 _log.warning("charon: %s%s", kind, f" ({peer})" if peer else "")
             case _:

@@ -52,6 +52,11 @@ def test_repetitions_and_cookies_count_from_the_first_request() -> None:
     assert setup.ike_sa_init == pytest.approx(0.504)
 
 
+def test_lines_that_arrive_together_tell_no_time() -> None:
+    (setup,) = told([(0.01, name, text) for _, name, text in INITIATOR])
+    assert setup == Setup("charlie", None, None, None)
+
+
 def test_a_further_child_sa_counts_once_and_a_rekeying_not_at_all() -> None:
     second = [
         (0.020, "charlie", "generating CREATE_CHILD_SA request 2 [ SA No TSi TSr ]"),

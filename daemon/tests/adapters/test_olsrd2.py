@@ -58,7 +58,12 @@ class Telnet:
             await self._news.wait()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        command = (await reader.readline()).decode().strip()
+        try:
+            await self._answer((await reader.readline()).decode().strip(), reader, writer)
+        finally:
+            writer.close()
+
+    async def _answer(self, command: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.asked.append(command)
         self._news.set()
         if self.silent:
@@ -67,7 +72,6 @@ class Telnet:
         for start in range(0, len(answer), 700):
             writer.write(answer[start : start + 700])
             await asyncio.sleep(0)
-        writer.close()
 
 
 class Listener:
@@ -90,8 +94,11 @@ class Listener:
 def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
     async def ended() -> None:
         await scenario()
-        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+        rest = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in rest:
             task.cancel()
+        await asyncio.gather(*rest, return_exceptions=True)
+        await asyncio.sleep(0.01)  # closed transports let go of their sockets
 
     asyncio.run(ended())
 

@@ -115,9 +115,11 @@ class Listener:
 def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
     async def ended() -> None:
         await scenario()
-        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+        rest = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in rest:
             task.cancel()
-        await asyncio.sleep(0)
+        await asyncio.gather(*rest, return_exceptions=True)
+        await asyncio.sleep(0.01)  # closed transports let go of their sockets
 
     asyncio.run(ended())
 

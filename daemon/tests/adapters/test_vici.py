@@ -52,7 +52,7 @@ class Watcher:
     def _event(self, event: IkeEvent) -> None:
         self.events.append(event)
         if isinstance(event, LogLine):
-            self.log.feed(time.monotonic(), event.ike_name, event.unique_id, event.text)
+            self.log.feed(event.at, event.ike_name, event.unique_id, event.text)
         self._news.set()
 
     async def until(self, so: Callable[["Watcher"], Any]) -> None:
