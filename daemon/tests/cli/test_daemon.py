@@ -58,8 +58,10 @@ class Daemon:
                 )
             case "watch" | "peer_remove":
                 return {}
+            case _ if params["name"] == "boat":
+                return {}
             case _:
-                raise ControlError("refused", f"{method} is refused here")
+                raise ControlError("refused", f"{params['name']} is refused here")
 
 
 @pytest.fixture
@@ -197,14 +199,26 @@ def test_watch_for_people(meshsec: Meshsec, daemon: Daemon) -> None:
     assert line.split()[1:] == ["n2", "held", "the", "route", "went", "away"]
 
 
-def test_meshsecd_changes_the_trust_store_when_it_runs(meshsec: Meshsec, boat: Meshsec, daemon: Daemon) -> None:
+def test_meshsecd_changes_the_trust_store_when_it_runs(
+    meshsec: Meshsec, boat: Meshsec, daemon: Daemon, path: Path
+) -> None:
     card = json.loads(boat("key", "show", "--json").stdout)["card"]
     result = meshsec("peer", "add", "boat", card.upper())
     assert daemon.asked == [("peer_add", {"name": "boat", "card": card})]
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert "peer_add is refused here" in result.stderr
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert not list((path.parents[1] / "peers").iterdir()), "the file is the daemon's business"
     result = meshsec("peer", "remove", "boat")
     assert (result.exit_code, result.stdout) == (0, "boat is trusted no longer\n")
+
+
+def test_what_meshsecd_refuses_is_not_done_behind_its_back(
+    meshsec: Meshsec, boat: Meshsec, daemon: Daemon, path: Path
+) -> None:
+    card = json.loads(boat("key", "show", "--json").stdout)["card"]
+    result = meshsec("peer", "add", "ship", card)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "ship is refused here" in result.stderr
+    assert not list((path.parents[1] / "peers").iterdir())
 
 
 def test_another_socket_can_be_named(meshsec: Meshsec, daemon: Daemon, path: Path) -> None:
