@@ -136,7 +136,7 @@ impl HelloInfo {
 pub(crate) fn willingness_tlv(config: &Config) -> Tlv {
     let [flooding, routing] = [config.flooding_willingness, config.routing_willingness]
         .map(|value| value.min(willingness::ALWAYS));
-    Tlv::new(message_tlv::MPR_WILLING, 0, [flooding << 4 | routing])
+    Tlv::new(message_tlv::MPR_WILLING, 0, [(flooding << 4) | routing])
 }
 
 /// Adds LINK_METRIC and MPR to a neighbour's address in a HELLO (RFC 7181, section 15.2).
