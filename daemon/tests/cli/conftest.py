@@ -1,5 +1,6 @@
 """A node's files, and the command line run on them."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -30,11 +31,8 @@ run = "run"
 Meshsec = Callable[..., Result]
 
 
-def node(directory: Path, name: str, ipv4: str) -> Meshsec:
-    """A node that is set up in ``directory``; the answer runs ``meshsec`` on it."""
-    config = directory / "meshsec.toml"
-    config.parent.mkdir()
-    config.write_text(CONFIG.format(name=name, ipv4=ipv4))
+def command_line(config: Path) -> Meshsec:
+    """Runs ``meshsec`` on a node."""
 
     def run(*arguments: str, input: str | None = None) -> Result:  # noqa: A002 - as click names it
         result = CliRunner().invoke(main, ["--config", str(config), *arguments], input=input)
@@ -42,17 +40,28 @@ def node(directory: Path, name: str, ipv4: str) -> Meshsec:
             raise result.exception
         return result
 
-    assert run("init").exit_code == 0
     return run
 
 
+@pytest.fixture(scope="session")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two nodes that are set up: ``a`` (rescue-1) and ``boat``. Tests work on copies."""
+    directory = tmp_path_factory.mktemp("nodes")
+    for path, name, ipv4 in (("a", "rescue-1", "10.77.0.1"), ("boat", "boat", "10.77.0.2")):
+        config = directory / path / "meshsec.toml"
+        config.parent.mkdir()
+        config.write_text(CONFIG.format(name=name, ipv4=ipv4))
+        assert command_line(config)("init").exit_code == 0
+    return directory
+
+
 @pytest.fixture
-def meshsec(tmp_path: Path) -> Meshsec:
+def meshsec(nodes: Path, tmp_path: Path) -> Meshsec:
     """The node ``rescue-1``; its files are in ``tmp_path / "a"``."""
-    return node(tmp_path / "a", "rescue-1", "10.77.0.1")
+    return command_line(Path(shutil.copytree(nodes / "a", tmp_path / "a"), "meshsec.toml"))
 
 
 @pytest.fixture
-def boat(tmp_path: Path) -> Meshsec:
+def boat(nodes: Path, tmp_path: Path) -> Meshsec:
     """Another node, to be trusted."""
-    return node(tmp_path / "boat", "boat", "10.77.0.2")
+    return command_line(Path(shutil.copytree(nodes / "boat", tmp_path / "boat"), "meshsec.toml"))

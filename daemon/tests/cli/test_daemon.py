@@ -56,12 +56,10 @@ class Daemon:
                 return doctor.view(
                     [Check("rules", self.level, "they stand", "" if self.level is Level.OK else "reload")]
                 )
-            case "watch" | "peer_remove":
-                return {}
-            case _ if params["name"] == "boat":
-                return {}
-            case _:
+            case "peer_add" if params["name"] != "boat":
                 raise ControlError("refused", f"{params['name']} is refused here")
+            case _:
+                return {}
 
 
 @pytest.fixture
