@@ -12,27 +12,32 @@ class Notifier:
     """Tells the service manager how the daemon does."""
 
     def __init__(self) -> None:
-        self._notifier: Any = SystemdNotifier()  # type: ignore[no-untyped-call]
+        self._notifier: Any = SystemdNotifier() if "NOTIFY_SOCKET" in os.environ else None  # type: ignore[no-untyped-call]
 
     def ready(self) -> None:
         """The daemon serves."""
-        self._notifier.notify("READY=1")
+        self._tell("READY=1")
 
     def reloading(self) -> None:
         """The configuration is being read again; ``ready`` ends it."""
-        self._notifier.notify("RELOADING=1")
+        self._tell("RELOADING=1")
 
     def stopping(self) -> None:
         """The daemon ends."""
-        self._notifier.notify("STOPPING=1")
-
-    def status(self, text: str) -> None:
-        """One line for ``systemctl status``."""
-        self._notifier.notify(f"STATUS={text}")
+        self._tell("STOPPING=1")
 
     def alive(self) -> None:
         """Feed the watchdog: call it only after a proof of life."""
-        self._notifier.notify("WATCHDOG=1")
+        self._tell("WATCHDOG=1")
+
+    def close(self) -> None:
+        """Let go of the socket."""
+        if self._notifier:
+            self._notifier.socket.close()
+
+    def _tell(self, state: str) -> None:
+        if self._notifier:
+            self._notifier.notify(state)
 
 
 def watchdog_interval() -> float | None:

@@ -80,6 +80,7 @@ class Agent:
                 _log.info("ready")
         finally:
             self._notifier.stopping()
+            self._notifier.close()
             self.driver.close()
             await self._control.close()
 

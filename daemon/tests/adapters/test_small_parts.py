@@ -1,0 +1,124 @@
+"""sd_notify, the ESP probe and strongswan.conf."""
+
+import asyncio
+import os
+import re
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from meshsec.adapters import esp_probe, strongswan_conf
+from meshsec.adapters.notify import Notifier, watchdog_interval
+from meshsec.adapters.strongswan_conf import PluginMissingError, plugins_for, render
+from meshsec.core.model import EspGround
+
+from .conftest import CHARON, ip, needs_root, wait_for
+
+
+def test_the_service_manager_hears_how_the_daemon_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(1)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        notifier = Notifier()
+        notifier.ready()
+        notifier.alive()
+        notifier.stopping()
+        assert [manager.recv(64) for _ in range(3)] == [b"READY=1", b"WATCHDOG=1", b"STOPPING=1"]
+        notifier.close()
+
+
+def test_without_a_service_manager_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
+    Notifier().ready()
+
+
+@pytest.mark.parametrize(
+    ("usec", "pid", "interval"),
+    [
+        ("30000000", str(os.getpid()), 15.0),
+        ("30000000", "1", None),
+        ("", "", None),
+        ("soon", "", None),
+        ("0", "", None),
+    ],
+)
+def test_the_watchdog_is_fed_twice_as_often_as_it_asks(
+    monkeypatch: pytest.MonkeyPatch, usec: str, pid: str, interval: float | None
+) -> None:
+    monkeypatch.setenv("WATCHDOG_USEC", usec)
+    monkeypatch.setenv("WATCHDOG_PID", pid or str(os.getpid()))
+    assert watchdog_interval() == interval
+
+
+@needs_root
+def test_the_probe_finds_a_ground_says_why_and_leaves_nothing_behind(inside: str) -> None:
+    found = asyncio.run(esp_probe.probe())
+    accepted = "accepts" in found.reason
+    assert accepted == (found.ground is EspGround.KERNEL)
+    assert ip("xfrm", "state", "list", check=False) == ""
+
+
+@needs_root
+def test_a_kernel_that_accepts_the_state_is_the_kernel_ground(
+    inside: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "ip"
+    program.write_text('#!/bin/sh\necho "$@" >> "$0.log"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert asyncio.run(esp_probe.probe()).ground is EspGround.KERNEL
+    added, deleted = (tmp_path / "ip.log").read_text().splitlines()
+    assert " add " in added
+    assert " delete " in deleted
+    assert re.findall("spi \\S+", added) == re.findall("spi \\S+", deleted)
+
+
+def test_without_ip_and_without_a_tun_device_both_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")
+    monkeypatch.setattr(esp_probe, "TUN_DEVICE", Path("/nonexistent/tun"))
+    found = asyncio.run(esp_probe.probe())
+    assert found.ground is EspGround.LIBIPSEC
+    assert "ip: No such file or directory" in found.reason
+    assert found.tun_problem == "/nonexistent/tun: No such file or directory"
+
+
+def test_a_plugin_that_is_not_installed_is_named_with_its_package() -> None:
+    plugins = set(plugins_for(EspGround.LIBIPSEC)) - {"kernel-libipsec"}
+    with pytest.raises(PluginMissingError, match=r"lacks kernel-libipsec; .*libcharon-extra-plugins"):
+        render(EspGround.LIBIPSEC, Path("/run/x"), plugins=plugins)
+    assert "kernel-libipsec" not in render(EspGround.KERNEL, Path("/run/x"), plugins=plugins)
+
+
+def test_each_ground_has_its_routes(tmp_path: Path) -> None:
+    plugins = plugins_for(EspGround.LIBIPSEC)
+    kernel = render(EspGround.KERNEL, tmp_path / "vici", plugins=plugins)
+    libipsec = render(EspGround.LIBIPSEC, tmp_path / "vici", plugins=plugins)
+    assert "install_routes = no" in kernel
+    assert "routing_table = 0" in kernel
+    assert "install_routes = yes" in libipsec
+    assert libipsec.index("kernel-libipsec") < libipsec.index("kernel-netlink")
+    assert kernel.count("{") == kernel.count("}")
+
+
+@needs_root
+@pytest.mark.parametrize("ground", list(EspGround))
+def test_charon_takes_the_configuration_without_complaint(inside: str, tmp_path: Path, ground: EspGround) -> None:
+    """Every plugin of the list loads; the options are those of the installed version as far as it checks them."""
+    log = tmp_path / "log"
+    plugins = strongswan_conf.installed_plugins()
+    (tmp_path / "conf").write_text(render(ground, tmp_path / "vici", log, plugins=plugins))
+    charon = subprocess.Popen(
+        [CHARON], env=dict(os.environ, STRONGSWAN_CONF=str(tmp_path / "conf")), stdout=subprocess.DEVNULL
+    )
+    try:
+        wait_for((tmp_path / "vici").exists, "charon to listen")
+        wait_for(lambda: "loaded plugins" in log.read_text(), "charon to list its plugins")
+    finally:
+        charon.kill()
+        charon.wait()
+    (loaded,) = re.findall("loaded plugins: (.*)", log.read_text())
+    assert loaded.split() == ["charon-systemd", *plugins_for(ground)]
+    assert not re.search("failed|unknown|error", log.read_text())

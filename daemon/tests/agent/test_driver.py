@@ -1,0 +1,154 @@
+"""The driver: bursts are decided on once, each action is answered once, timers fire, faults of ours are not hidden."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from meshsec.agent.driver import Driver, describe
+from meshsec.core.actions import Action, LoadKey, UnloadConnection
+from meshsec.core.events import ActionDone, Event, RouterDown
+
+
+class Script:
+    """Stands for the engine: gives the actions that the test queued and keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.actions: list[Action] = []
+        self.due: float | None = None
+        self.polls = 0
+        self.timeouts: list[float] = []
+
+    def handle(self, _now: float, event: Event) -> None:
+        self.events.append(event)
+
+    def handle_timeout(self, now: float) -> None:
+        self.timeouts.append(now)
+        self.due = None
+
+    def poll_timeout(self) -> float | None:
+        return self.due
+
+    def poll_actions(self) -> list[Action]:
+        self.polls += 1
+        actions, self.actions = self.actions, []
+        return actions
+
+
+CarryOut = Callable[[Action], Coroutine[Any, Any, str]]
+Scenario = Callable[[Driver, Script], Coroutine[Any, Any, None]]
+
+
+async def succeed(_action: Action) -> str:
+    return ""
+
+
+def drive(scenario: Scenario, carry_out: CarryOut = succeed) -> Script:
+    script = Script()
+
+    async def run() -> None:
+        async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
+            engine: Any = script
+            driver = Driver(engine, carry_out, lambda: None, tasks.create_task)
+            await scenario(driver, script)
+            driver.close()
+
+    asyncio.run(run())
+    return script
+
+
+async def rounds() -> None:
+    """Let the loop go round a few times."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+def test_a_burst_of_events_is_decided_on_once() -> None:
+    async def scenario(driver: Driver, script: Script) -> None:
+        for number in range(100):
+            driver.post(RouterDown(str(number)))
+        assert len(script.events) == 100, "the engine hears at once"
+        assert script.polls == 0
+        await rounds()
+        assert script.polls == 1
+
+    drive(scenario)
+
+
+def test_each_action_is_carried_out_and_answered_with_its_reason() -> None:
+    async def fail(_action: Action) -> str:
+        return "no charon"
+
+    async def scenario(driver: Driver, script: Script) -> None:
+        script.actions = [LoadKey(), UnloadConnection("boat")]
+        driver.post(RouterDown("go"))
+        await rounds()
+
+    for carry_out, reason in ((succeed, ""), (fail, "no charon")):
+        script = drive(scenario, carry_out)
+        answers = [event for event in script.events if isinstance(event, ActionDone)]
+        assert answers == [ActionDone(LoadKey(), reason), ActionDone(UnloadConnection("boat"), reason)]
+
+
+def test_a_slow_action_holds_up_no_other() -> None:
+    release = asyncio.Event()
+
+    async def slow_key(action: Action) -> str:
+        if isinstance(action, LoadKey):
+            await release.wait()
+        return ""
+
+    async def scenario(driver: Driver, script: Script) -> None:
+        script.actions = [LoadKey(), UnloadConnection("boat")]
+        driver.post(RouterDown("go"))
+        await rounds()
+        assert script.events[1:] == [ActionDone(UnloadConnection("boat"))]
+        release.set()
+        await rounds()
+        assert ActionDone(LoadKey()) in script.events
+
+    drive(scenario, slow_key)
+
+
+def test_the_engines_timer_fires_when_it_is_due_and_not_before() -> None:
+    async def scenario(driver: Driver, script: Script) -> None:
+        due = script.due = driver.now + 0.05
+        driver.post(RouterDown("go"))
+        await rounds()
+        assert script.timeouts == []
+        await asyncio.sleep(0.1)
+        (fired,) = script.timeouts
+        assert due <= fired < due + 0.05
+
+    drive(scenario)
+
+
+def test_a_fault_of_ours_ends_the_daemon() -> None:
+    async def broken(_action: Action) -> str:
+        raise RuntimeError("a fault")
+
+    async def scenario(driver: Driver, script: Script) -> None:
+        script.actions = [LoadKey()]
+        driver.post(RouterDown("go"))
+        await asyncio.sleep(1)
+
+    with pytest.raises(ExceptionGroup) as raised:
+        drive(scenario, broken)
+    assert raised.group_contains(RuntimeError, match="a fault")
+
+
+def test_nothing_is_started_after_the_end() -> None:
+    async def scenario(driver: Driver, script: Script) -> None:
+        driver.close()
+        script.actions = [LoadKey()]
+        driver.post(RouterDown("go"))
+        await rounds()
+        assert script.polls == 0
+
+    drive(scenario)
+
+
+def test_actions_are_named_in_the_log() -> None:
+    assert describe(UnloadConnection("boat")) == "unload connection boat"

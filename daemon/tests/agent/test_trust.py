@@ -1,0 +1,95 @@
+"""The trust store's events: what changed on disk and no more, and the last good state when it cannot be read."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from meshsec.adapters import trust_store
+from meshsec.agent.trust import Trust
+from meshsec.core import card as cards
+from meshsec.core.events import Event, PeerRemoved, PeerSet
+from meshsec.core.model import Peer
+
+VECTORS: list[dict[str, Any]] = json.loads(
+    (Path(__file__).parents[3] / "tests/vectors/cards/valid.json").read_text(encoding="utf-8")
+)
+OWN, BOAT, SHIP = (cards.parse(VECTORS[index]["card"]) for index in (1, 4, 2))
+
+
+class Store:
+    """A trust store on disk and the events that its reloads cause."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.events: list[Event] = []
+        self.trust = Trust(directory, OWN, self.events.append)
+
+    def reload(self) -> tuple[list[Event], tuple[str, ...]]:
+        self.events.clear()
+        problems = asyncio.run(self.trust.reload())
+        return list(self.events), problems
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    trust_store.add(tmp_path / "peers", "boat", BOAT, OWN)
+    trust_store.add(tmp_path / "peers", "ship", SHIP, OWN)
+    return Store(tmp_path / "peers")
+
+
+def test_what_is_there_is_told_once(store: Store) -> None:
+    events, problems = store.reload()
+    assert sorted(map(str, events)) == sorted(map(str, [PeerSet(Peer("boat", BOAT)), PeerSet(Peer("ship", SHIP))]))
+    assert problems == ()
+    assert store.reload() == ([], ())
+
+
+def test_a_file_that_is_gone_takes_the_trust_with_it(store: Store) -> None:
+    store.reload()
+    (store.directory / "boat.card").unlink()
+    assert store.reload() == ([PeerRemoved("boat")], ())
+
+
+def test_a_card_that_cannot_be_read_any_more_stays_in_force_and_is_told(store: Store) -> None:
+    store.reload()
+    (store.directory / "boat.card").write_text("nonsense\n")
+    events, (problem,) = store.reload()
+    assert events == []
+    assert "boat.card" in problem
+    assert problem.endswith("the last good card stays in force")
+    trust_store.remove(store.directory, "boat")
+    assert store.reload() == ([PeerRemoved("boat")], ())
+
+
+def test_a_card_that_never_could_be_read_is_nobodys(store: Store) -> None:
+    (store.directory / "boat.card").write_text("nonsense\n")
+    events, (problem,) = store.reload()
+    assert events == [PeerSet(Peer("ship", SHIP))]
+    assert "stays in force" not in problem
+
+
+def test_a_directory_that_cannot_be_read_changes_nothing(store: Store) -> None:
+    store.reload()
+    store.directory.rename(store.directory.parent / "moved")
+    store.directory.write_text("a file in its place")
+    events, (problem,) = store.reload()
+    assert events == []
+    assert "peers" in problem
+    assert set(store.trust.peers) == {"boat", "ship"}
+
+
+def test_adding_and_removing_take_effect_at_once(tmp_path: Path) -> None:
+    store = Store(tmp_path / "peers")
+    asyncio.run(store.trust.add("boat", BOAT))
+    asyncio.run(store.trust.remove("boat"))
+    assert store.events == [PeerSet(Peer("boat", BOAT)), PeerRemoved("boat")]
+
+
+def test_a_refused_card_changes_nothing(store: Store) -> None:
+    store.reload()
+    with pytest.raises(trust_store.TrustStoreError):
+        asyncio.run(store.trust.add("other", BOAT))
+    assert store.reload() == ([], ())

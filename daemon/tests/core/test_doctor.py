@@ -1,0 +1,91 @@
+"""Doctor's judgement: each fault gives its check a level and a way to mend it, and leaves the others alone."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from meshsec.core.doctor import Check, Facts, Level, examine, view
+from meshsec.core.model import EspGround
+
+SCHEMA = json.loads((Path(__file__).parents[3] / "docs/schema/meshsec-doctor-1.json").read_text(encoding="utf-8"))
+
+SOUND = Facts(
+    ground=EspGround.LIBIPSEC,
+    ground_reason="the kernel refuses",
+    tun_problem="",
+    ike_version="5.9.8",
+    ike_problem="",
+    plugins_missing=[],
+    router_software="olsrv2d 0.1.0",
+    router_problem="",
+    router_warnings=[],
+    routes_missing=[],
+    rules_stand=True,
+    dropped={"clear_out": 0, "clear_in": 7},
+    addresses_missing=[],
+    address_problem="",
+    key_problem="",
+    forwarding={"net.ipv6.conf.all.forwarding": True},
+    mtus={"mesh0": 1500},
+    trust_problems=[],
+    config_problem="",
+    strangers=[],
+)
+
+
+def test_a_sound_node_is_all_ok_and_says_what_it_is() -> None:
+    checks = {check.name: check for check in examine(SOUND)}
+    assert {check.level for check in checks.values()} == {Level.OK}
+    assert {check.mend for check in checks.values()} == {""}
+    assert "5.9.8" in checks["IKE daemon"].found
+    assert "in user space" in checks["ESP"].found
+    assert checks["fail-closed rules"].found == "they stand; dropped so far: clear_in 7"
+    assert view(examine(SOUND))["verdict"] == "ok"
+
+
+@pytest.mark.parametrize(
+    ("fault", "name", "level", "found"),
+    [
+        ({"config_problem": "meshsec.toml:3: nonsense"}, "configuration", Level.WARN, "meshsec.toml:3"),
+        ({"key_problem": "node.key: mode 0644"}, "node key", Level.FAIL, "0644"),
+        ({"trust_problems": ["boat.card: bad", "ship.card: bad"]}, "trust store", Level.WARN, "boat.card: bad; ship"),
+        ({"tun_problem": "/dev/net/tun: No such file"}, "ESP", Level.FAIL, "/dev/net/tun"),
+        ({"ike_problem": "refused"}, "IKE daemon", Level.FAIL, "refused"),
+        ({"plugins_missing": ["openssl"]}, "IKE plugins", Level.FAIL, "without openssl"),
+        ({"router_problem": "gone"}, "routing daemon", Level.FAIL, "gone"),
+        ({"router_warnings": ["duplicate_originator"]}, "routing daemon", Level.WARN, "duplicate_originator"),
+        ({"routes_missing": ["fd00::b/128"]}, "kernel routes", Level.FAIL, "lacks 1 of"),
+        ({"rules_stand": False}, "fail-closed rules", Level.FAIL, "inet meshsec"),
+        ({"addresses_missing": ["fc00::a"]}, "own addresses", Level.FAIL, "fc00::a"),
+        ({"address_problem": "no permission"}, "own addresses", Level.FAIL, "no permission"),
+        ({"forwarding": {"net.ipv4.ip_forward": False}}, "forwarding", Level.WARN, "net.ipv4.ip_forward"),
+        ({"mtus": {"mesh0": 1400}}, "interface mesh0", Level.WARN, "MTU 1400"),
+        ({"mtus": {"mesh0": None}}, "interface mesh0", Level.WARN, "does not exist"),
+        ({"strangers": ["fd00::5: no card (3 times)"]}, "strangers", Level.WARN, "fd00::5"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
+)
+def test_each_fault_is_found_by_its_check_alone(fault: dict[str, Any], name: str, level: Level, found: str) -> None:
+    checks = examine(replace(SOUND, **fault))
+    (wrong,) = (check for check in checks if check.level is not Level.OK)
+    assert (wrong.name, wrong.level) == (name, level)
+    assert found in wrong.found
+    assert wrong.mend
+    shown = view(checks)
+    assert shown["verdict"] == str(level)
+    jsonschema.validate(shown, SCHEMA)
+
+
+def test_the_kernel_ground_needs_neither_tun_nor_room_for_udp() -> None:
+    kernel = replace(SOUND, ground=EspGround.KERNEL, tun_problem="none", mtus={"mesh0": 1280})
+    assert view(examine(kernel))["verdict"] == "ok"
+
+
+def test_the_verdict_is_the_worst_level() -> None:
+    levels = (Level.WARN, Level.FAIL, Level.OK)
+    assert view(Check("x", level, "found") for level in levels)["verdict"] == "fail"
+    assert view([])["verdict"] == "ok"
