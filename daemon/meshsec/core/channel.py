@@ -1,6 +1,7 @@
 """The record of one peer's channel: what is known and what happened. The engine writes it, the views read it."""
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from meshsec.core.desired import DesiredPeer, Wish
 from meshsec.core.diagnosis import Diagnosis
@@ -26,6 +27,15 @@ class Phases:
     ike_sa_init: float | None
     ike_auth: float | None
     child: float | None
+
+
+class Standing(NamedTuple):
+    """What stands of a channel."""
+
+    live: bool
+    """An IKE_SA, with or without all of its CHILD_SAs."""
+    complete: bool
+    """An IKE_SA with all CHILD_SAs that are wanted."""
 
 
 @dataclass(slots=True)
@@ -112,15 +122,13 @@ class Channel:
         wanted = self.desired()
         return keeper(wanted, self.observed()) if wanted else None
 
-    def live(self) -> bool:
-        """An IKE_SA stands, with or without all of its CHILD_SAs."""
-        wanted = self.desired()
-        return wanted is not None and bool(live(wanted, self.observed()))
-
-    def complete(self) -> bool:
-        """The IKE_SA stands with all CHILD_SAs that are wanted."""
-        wanted = self.desired()
-        return wanted is not None and not missing(wanted, self.observed())
+    def standing(self) -> Standing:
+        """How much of what is wanted stands."""
+        wanted = self.desired() if self.ike_sas else None
+        if wanted is None:
+            return Standing(live=False, complete=False)
+        observed = self.observed()
+        return Standing(bool(live(wanted, observed)), not missing(wanted, observed))
 
     def connecting(self) -> bool:
         """The IKE daemon is negotiating an IKE_SA with the peer."""

@@ -130,4 +130,7 @@ def _ipv4_selectors(node: Card, peer: Card) -> tuple[tuple[Network, ...], tuple[
 
 def host(address: Address) -> Network:
     """The network of one address."""
-    return IPv4Network(address) if isinstance(address, IPv4Address) else IPv6Network(address)
+    # By number, because the constructors take an address apart as text, which is ten times slower.
+    if isinstance(address, IPv4Address):
+        return IPv4Network((int(address), 32))
+    return IPv6Network((int(address), 128))

@@ -403,7 +403,8 @@ class Engine:
         match action:
             case ApplyRules(rules):
                 self.rules, self._rules_seen = rules, True
-                self._unblock()
+                if self.key_loaded:
+                    self._unblock()
             case LoadKey():
                 self.key_loaded = True
                 self._unblock()
@@ -435,7 +436,7 @@ class Engine:
             channel.patience_until = self._now + self.policy.backoff_first
 
     def _attempt_failed(self, channel: Channel, reason: str) -> None:
-        if channel.complete():
+        if channel.standing().complete:
             self._doubt(channel, reason)
             return
         channel.unconfirmed = False
@@ -476,17 +477,18 @@ class Engine:
     def _refresh(self, channel: Channel, reason: str = "") -> None:
         """Bring the life cycle in line with what is known, and let the peer be settled."""
         self._mark(channel.name)
-        self._time_hold(channel)
-        stands = channel.complete() and not channel.hold_over
+        live, complete = channel.standing()
+        self._time_hold(channel, live=live)
+        stands = complete and not channel.hold_over
         if stands and channel.state not in _STANDING:
             self._sa_up(channel)
         elif not stands and channel.state in _STANDING:
             self._sa_lost(channel, reason)
         if channel.card is not None:
-            self._follow_negotiation(channel)
+            self._follow_negotiation(channel, incomplete=live and not complete)
 
-    def _time_hold(self, channel: Channel) -> None:
-        if channel.route is not None or not channel.live():
+    def _time_hold(self, channel: Channel, *, live: bool) -> None:
+        if channel.route is not None or not live:
             channel.hold_until, channel.hold_over = None, False
         elif channel.hold_until is None:
             channel.hold_until = self._now + self.policy.hold_time
@@ -513,7 +515,7 @@ class Engine:
         if channel.state is State.WAITING:
             self._await_turn(channel, self._now)
 
-    def _follow_negotiation(self, channel: Channel) -> None:
+    def _follow_negotiation(self, channel: Channel, *, incomplete: bool) -> None:
         """The peer's negotiation is waited for, but only once and for a time: half-open IKE_SAs can be forged.
 
         The initiator does not wait for an IKE_SA that is not authenticated yet.
@@ -522,7 +524,7 @@ class Engine:
             channel.fire(self._now, Trigger.NEGOTIATION_STARTED, "by this node")
             return
         connecting = channel.connecting() and not channel.initiator
-        busy = connecting or (channel.live() and not channel.complete())
+        busy = connecting or incomplete
         if busy and channel.patience_until is None:
             patience = self.policy.initiate_timeout if connecting else self.policy.takeover_delay
             if channel.fire(self._now, Trigger.NEGOTIATION_STARTED, "by the peer"):

@@ -85,8 +85,9 @@ def live(desired: DesiredPeer, observed: ObservedPeer) -> list[IkeSa]:
 
 def _distrusted(sa: IkeSa, desired: DesiredPeer, observed: ObservedPeer) -> bool:
     """Another key than that on the card authenticated it, or what stands was agreed on by a card taken back."""
-    foreign = sa.state in LIVE and sa.remote_id not in {None, desired.connection.remote_id}
-    return foreign or sa.unique_id in observed.revoked
+    if sa.unique_id in observed.revoked:
+        return True
+    return sa.state in LIVE and sa.remote_id is not None and sa.remote_id != desired.connection.remote_id
 
 
 def keeper(desired: DesiredPeer, observed: ObservedPeer) -> IkeSa | None:
@@ -99,7 +100,8 @@ def keeper(desired: DesiredPeer, observed: ObservedPeer) -> IkeSa | None:
         incomplete = bool(_absent(desired, sa))
         return incomplete, sa.initiator is not desired.initiator, sa.spi_initiator, sa.spi_responder
 
-    return min(live(desired, observed), key=order, default=None)
+    standing = live(desired, observed)
+    return min(standing, key=order) if len(standing) > 1 else next(iter(standing), None)
 
 
 def missing(desired: DesiredPeer, observed: ObservedPeer) -> tuple[str, ...]:
@@ -108,7 +110,7 @@ def missing(desired: DesiredPeer, observed: ObservedPeer) -> tuple[str, ...]:
 
 
 def _absent(desired: DesiredPeer, sa: IkeSa | None) -> tuple[str, ...]:
-    standing = {child.name for child in sa.children if child.state in CHILD_LIVE} if sa else frozenset()
+    standing = [child.name for child in sa.children if child.state in CHILD_LIVE] if sa else []
     return tuple(child.name for child in desired.connection.children if child.name not in standing)
 
 

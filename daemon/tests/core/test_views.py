@@ -1,0 +1,289 @@
+"""What is shown: valid against the published schemas, and true."""
+
+import json
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from core.strategies import PEERS, observations
+from core.test_engine import CALM, HIGHER, LOWER, NODE, driver, initiate, protect
+from core.world import Driver, card, ike_sa, peer, route, stranger
+from meshsec.core import views
+from meshsec.core.diagnosis import Fault, diagnose
+from meshsec.core.engine import (
+    ActionDone,
+    Event,
+    IkeDaemonDown,
+    IkeDaemonUp,
+    NegotiationTimed,
+    PeerRemoved,
+    PeerSet,
+    RouterDown,
+    RouteRemoved,
+    RouteSet,
+    RoutesReset,
+    RulesObserved,
+    SasObserved,
+)
+from meshsec.core.model import Edge, EspGround, Neighbour, Observed
+
+SCHEMAS = Path(__file__).parents[3] / "docs" / "schema"
+NEIGHBOURS = (Neighbour(card(2).locator, True, 256, 512, True, False), Neighbour(card(4).locator, False))
+EDGES = (Edge(card(2).locator, card(4).locator, 256),)
+
+
+@cache
+def schema(name: str) -> Any:
+    loaded = json.loads((SCHEMAS / f"meshsec-{name}-1.json").read_text())
+    jsonschema.Draft202012Validator.check_schema(loaded)
+    return jsonschema.Draft202012Validator(loaded)
+
+
+def checked(name: str, view: dict[str, Any]) -> dict[str, Any]:
+    """The view as a reader of the control socket gets it."""
+    read: dict[str, Any] = json.loads(json.dumps(view, allow_nan=False))
+    schema(name).validate(read)
+    return read
+
+
+def all_views(made: Driver) -> None:
+    checked("status", views.status(made.engine, made.now, ["peers/x.card: position 7"]))
+    checked("topology", views.topology(made.engine, NEIGHBOURS, EDGES))
+    checked("plan", views.plan(made.engine, made.now))
+    for channel in made.engine.channels():
+        checked("explain", views.explain(made.engine, made.now, channel.name))
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(observed=observations(), data=st.data())
+def test_every_view_of_every_state_is_valid_and_changes_nothing(observed: Observed, data: st.DataObject) -> None:
+    made = Driver(NODE, CALM)
+    number = st.sampled_from(PEERS)
+    events: list[Event] = [
+        PeerSet(peer(data.draw(number))),
+        RulesObserved(observed.rules),
+        RoutesReset({route(n).destination: route(n) for n in data.draw(st.sets(number))}),
+        IkeDaemonUp(observed, fresh=False),
+        RouteSet(stranger(1)),
+        NegotiationTimed(f"n{data.draw(number)}", 0.004, 0.005, data.draw(st.none() | st.just(0.1))),
+        RouteRemoved(route(data.draw(number)).destination),
+        PeerRemoved(f"n{data.draw(number)}"),
+        RouterDown("killed"),
+        IkeDaemonDown("killed"),
+    ]
+    for event in data.draw(st.permutations(events)):
+        actions = made.tell(event)
+        for action in actions:
+            made.tell(ActionDone(action, data.draw(st.sampled_from(["", "AUTHENTICATION_FAILED", "timeout"]))))
+        made.advance(data.draw(st.sampled_from([0.0, 0.3, 70.0, 4000.0])))
+        before = made.engine.plan(made.now)
+        all_views(made)
+        assert made.engine.plan(made.now) == before
+
+
+def only_peer(made: Driver) -> dict[str, Any]:
+    (entry,) = checked("status", views.status(made.engine, made.now))["peers"]
+    return dict(entry)
+
+
+def explained(made: Driver, number: int = HIGHER) -> str:
+    return "\n".join(checked("explain", views.explain(made.engine, made.now, f"n{number}"))["sentences"])
+
+
+def test_status_of_a_protected_peer_has_every_figure() -> None:
+    made = driver(HIGHER)
+    made.now = 10.0
+    action = initiate(made)
+    made.now = 10.25
+    sa = ike_sa("n5", established_at=10.25)
+    child = replace(sa.children[0], bytes_in=1, bytes_out=2, packets_in=3, packets_out=4)
+    made.tell(SasObserved("n5", (replace(sa, children=(child,)),)), ActionDone(action))
+    made.tell(NegotiationTimed("n5", 0.004, 0.0055))
+    made.now = 12.25
+    assert only_peer(made) == {
+        "name": "n5",
+        "address": "fc00::5",
+        "ipv4": "10.0.0.5",
+        "hops": 2,
+        "next_hop": "fe80::1",
+        "interface": "mesh0",
+        "state": "protected",
+        "reason": "the SA is established: initiated by this node",
+        "since": 2.0,
+        "initiator": True,
+        "attempts": 1,
+        "last_failure": None,
+        "setup_ms": {"ike_sa_init": 4.0, "ike_auth": 5.5, "child": None},
+        "route_to_protected_ms": 250.0,
+        "late": True,
+        "data_plane": "ipsec",
+        "sa_age": 2.0,
+        "ike_spis": {"initiator": "i1", "responder": "r1"},
+        "spis": [{"child": "mesh", "in": "c1", "out": "c2", "encryption": "AES_GCM_16-256"}],
+        "bytes_in": 1,
+        "bytes_out": 2,
+        "packets_in": 3,
+        "packets_out": 4,
+    }
+
+
+def test_status_of_the_node_tells_what_is_down_and_whether_the_rules_stand() -> None:
+    made = driver(HIGHER)
+    made.tell(RouterDown("no socket"), IkeDaemonDown("no vici"))
+    status = checked("status", views.status(made.engine, made.now, ["a card is corrupt"]))
+    assert status["node"]["address"] == str(card(NODE).address)
+    assert status["esp_ground"] == "libipsec"
+    assert status["routing_daemon"] == {"up": False, "reason": "no socket"}
+    assert status["ike_daemon"] == {"up": False, "reason": "no vici"}
+    assert status["problems"] == ["a card is corrupt"]
+    assert status["rules_stand"]
+    made.tell(RulesObserved(None))
+    assert not checked("status", views.status(made.engine, made.now))["rules_stand"]
+
+
+def test_a_peer_without_sa_carries_no_data() -> None:
+    entry = only_peer(driver(HIGHER))
+    assert (entry["state"], entry["data_plane"], entry["hops"], entry["sa_age"]) == ("no-route", None, None, None)
+
+
+def test_status_gives_the_last_failure_with_meaning_and_fault() -> None:
+    made = driver(HIGHER)
+    made.tell(ActionDone(initiate(made), "received AUTHENTICATION_FAILED error notify"))
+    made.now += 3.0
+    assert only_peer(made)["last_failure"] == {
+        "reason": "received AUTHENTICATION_FAILED error notify",
+        "meaning": "the peer does not trust this node's key, or its key is not the one on its card",
+        "fault": "peer",
+        "ago": 3.0,
+    }
+
+
+def test_topology_marks_the_routes_to_peers() -> None:
+    made = driver(HIGHER)
+    made.tell(RouteSet(route(HIGHER)), RouteSet(stranger(1)))
+    view = checked("topology", views.topology(made.engine, NEIGHBOURS, EDGES))
+    assert {entry["destination"]: entry["peer"] for entry in view["routes"]} == {
+        "fd00::5/128": "n5",
+        str(stranger(1).destination): None,
+    }
+    assert [entry["symmetric"] for entry in view["neighbours"]] == [True, False]
+    assert view["edges"] == [{"source": "fd00::2", "target": "fd00::4", "metric": 256}]
+
+
+def test_the_plan_names_each_action_with_peer_and_reason() -> None:
+    made = driver(HIGHER, LOWER)
+    protect(made, HIGHER, "7")
+    made.engine.handle(made.now, RouteSet(route(LOWER)))
+    made.engine.handle(made.now, PeerRemoved("n5"))
+    made.engine.handle(made.now, RulesObserved(None))
+    actions = checked("plan", views.plan(made.engine, made.now))["actions"]
+    assert [(action["action"], action["peer"]) for action in actions] == [
+        ("apply-rules", None),
+        ("unload-connection", "n5"),
+        ("terminate", "n5"),
+        ("initiate", "n1"),
+    ]
+    assert actions[2]["detail"] == "IKE_SA 7"
+    assert actions[2]["why"] == "the peer is not trusted"
+    made.tell(RulesObserved(made.engine.wanted_rules()))
+    (turn,) = [action for action in views.plan(made.engine, made.now)["actions"] if action["peer"] == "n1"]
+    assert turn["in"] == pytest.approx(CALM.takeover_delay)
+
+
+def test_the_plan_of_a_start_has_key_and_configuration() -> None:
+    made = Driver(NODE, CALM)
+    made.engine.handle(0.0, PeerSet(peer(HIGHER)))
+    actions = checked("plan", views.plan(made.engine, 0.0))["actions"]
+    assert [action["action"] for action in actions] == ["apply-rules", "load-key", "load-connection"]
+
+
+def test_explain_tells_the_chain_from_trust_to_what_comes_next() -> None:
+    made = driver(HIGHER)
+    text = explained(made)
+    assert "n5 is trusted: its card gives the address fc00::5" in text
+    assert "There is no route to fd00::5" in text
+    assert "This node initiates, because its fingerprint is the lower" in text
+    assert "There is no IKE_SA" in text
+    assert "The fail-closed rules stand: user data to the peer leaves only encrypted, by ipsec0" in text
+    assert text.endswith("Next: a negotiation when a route to the peer appears.")
+
+
+def test_explain_tells_of_failed_attempts_and_when_the_next_comes() -> None:
+    made = driver(HIGHER)
+    made.tell(ActionDone(initiate(made), "timeout: no answer"))
+    made.tell(*(ActionDone(action, "timeout: no answer") for action in made.advance(1.0)))
+    text = explained(made)
+    assert "This node has initiated 2 times, last 0 ms ago" in text
+    assert "It means: no answer from fd00::5" in text
+    assert "The channel has been failed for 0 ms: the attempt failed: timeout: no answer" in text
+    assert "Next in 2.0 s: initiate" in text
+
+
+def test_explain_tells_who_else_initiates_and_when_we_take_over() -> None:
+    made = driver(LOWER)
+    made.tell(RouteSet(route(LOWER, 1)))
+    text = explained(made, LOWER)
+    assert "There is a route to fd00::1: 1 hop, next hop fe80::1 on mesh0" in text
+    assert "this node takes over when nothing stands after 2.0 s" in text
+    assert "Next in 2.0 s: initiate" in text
+
+
+def test_explain_tells_of_the_sa_and_that_nothing_is_left_to_do() -> None:
+    made = driver(LOWER)
+    protect(made, LOWER)
+    made.advance(3725.0)
+    text = explained(made, LOWER)
+    assert "An IKE_SA initiated by the peer stands, 1 h 2 min old; CHILD_SAs: mesh (TUNNEL, INSTALLED)" in text
+    assert "The channel has been protected for 1 h 2 min: the SA is established: initiated by the peer" in text
+    assert text.endswith("Nothing is left to do.")
+
+
+def test_explain_tells_until_when_an_sa_is_held() -> None:
+    made = driver(HIGHER)
+    protect(made, HIGHER)
+    made.tell(RouteRemoved(route(HIGHER).destination))
+    made.now += 100.0
+    assert explained(made).endswith("Next: the SA is closed in 3 min 20 s unless a route appears.")
+    made.tell(RouterDown("killed"))
+    text = explained(made)
+    assert "The routing daemon is away (killed): what was known stays in force." in text
+    assert text.endswith("Next: the SA is kept until the routing daemon is back.")
+
+
+def test_explain_tells_that_rules_come_first() -> None:
+    made = Driver(NODE, CALM, ground=EspGround.KERNEL)
+    made.tell(PeerSet(peer(HIGHER)))
+    assert "The fail-closed rules for the peer do not stand yet" in explained(made)
+    made.tell(RulesObserved(made.engine.wanted_rules()))
+    assert "leaves only encrypted, in the kernel" in explained(made)
+
+
+def test_explain_of_a_stranger_says_so() -> None:
+    with pytest.raises(LookupError, match="n9 is not a peer: there is no card"):
+        views.explain(driver().engine, 0.0, "n9")
+
+
+@pytest.mark.parametrize(
+    ("reason", "fault", "meaning"),
+    [
+        ("received AUTHENTICATION_FAILED notify error", Fault.PEER, "does not trust this node's key"),
+        ("received NO_PROPOSAL_CHOSEN notify", Fault.BOTH, "has no card of it"),
+        ("INVALID_KE_PAYLOAD", Fault.BOTH, "key exchange"),
+        ("received TS_UNACCEPTABLE notify", Fault.BOTH, "old card"),
+        ("INVALID_SYNTAX", Fault.PEER, "could not read"),
+        ("timeout: no answer within 10 s", Fault.PATH, "no answer from fd00::5"),
+        ("Network is unreachable", Fault.PATH, "no answer from fd00::5"),
+        ("the IKE daemon reported success and shows no SA", Fault.NODE, "this node's IKE daemon"),
+        ("something new", Fault.UNKNOWN, "something new"),
+    ],
+)
+def test_a_failure_is_told_with_its_meaning_and_whose_fault_it_is(reason: str, fault: Fault, meaning: str) -> None:
+    told = diagnose(reason, card(HIGHER).locator)
+    assert told.fault is fault
+    assert meaning in told.meaning
