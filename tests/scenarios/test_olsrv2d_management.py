@@ -63,7 +63,7 @@ def test_sighup_takes_up_and_gives_up_interfaces_and_networks() -> None:
         a, b = mesh["a"], mesh["b"]
         a.configure(interfaces=[])
         mesh.start()
-        assert a.stream().snapshot["links"] == []
+        assert a.told().snapshot["links"] == []
         a.configure('[[attached]]\nprefix = "10.99.0.0/16"\n')
         a.daemon.send_signal(signal.SIGHUP)
         b.wait_routes(a.destinations | {"10.99.0.0/16"}, CONVERGED)
@@ -79,13 +79,13 @@ def test_a_bad_file_at_sighup_leaves_the_last_good_state_in_force() -> None:
     with running(topology.line(["a", "b"])) as mesh:
         a, b = mesh["a"], mesh["b"]
         mesh.wait_converged(CONVERGED)
-        stream = a.stream()
+        pid = a.told().hello["pid"]
         a.configure("willingness = 99")
         a.daemon.send_signal(signal.SIGHUP)
         a.daemon.wait_ready()
         assert "willingness = 99 is refused; allowed: 0 to 15" in a.daemon.tail()
         assert a.kernel_destinations() == b.destinations
-        assert a.stream().hello["pid"] == stream.hello["pid"]
+        assert a.told().hello["pid"] == pid
 
 
 def test_sighup_moves_the_routes_to_another_table() -> None:
@@ -108,12 +108,10 @@ def test_a_reader_that_does_not_read_is_disconnected_and_disturbs_nobody() -> No
         with socket.socket(socket.AF_UNIX) as lazy:
             lazy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             lazy.connect(str(a.socket))
-            attentive = a.stream()
             deadline = time.monotonic() + 60
-            while a.stream().snapshot["counters"]["readers_dropped"] == 0:
+            while a.counter("readers_dropped") == 0:
                 assert time.monotonic() < deadline
                 _flap(mesh)
-            assert attentive.drain()
         a.wait_routes(mesh.others("a"), CONVERGED)
 
 
@@ -135,7 +133,7 @@ def test_malformed_packets_by_the_thousand_disturb_nothing() -> None:
         assert _spray(mesh, 5000) == 5000
         b.wait_for(
             "the malformed packets are counted",
-            lambda: b.stream().snapshot["counters"]["malformed"] > 100,
+            lambda: b.counter("malformed") > 100,
             CONVERGED,
         )
         assert b.daemon.pid == before

@@ -38,7 +38,7 @@ def test_ipv6_alone_suffices() -> None:
             router.ip("address", "del", f"{router.ipv4}/32", "dev", "lo")
         mesh.start()
         mesh["a"].wait_routes({"fd77::2/128", "fd77::3/128"}, CONVERGED)
-        assert mesh["a"].stream().hello["originators"] == ["fd77::1"]
+        assert mesh["a"].told().hello["originators"] == ["fd77::1"]
 
 
 def test_a_link_local_address_under_duplicate_address_detection_is_awaited() -> None:
@@ -63,8 +63,7 @@ def test_attached_networks_and_default_routes_are_announced_and_routed() -> None
         told = json.loads(mesh["a"].ask("/olsrv2info json attached_network"))["attached_network"]
         assert {row["attached_net"] for row in told} == attached
         assert {row["node"] for row in told} == {mesh["c"].ipv4, mesh["c"].ipv6}
-        stream = mesh["a"].stream()
-        assert stream.routes["::/0"]["originator"] == mesh["c"].ipv6
+        assert mesh["a"].told().routes["::/0"]["originator"] == mesh["c"].ipv6
         lans = json.loads(mesh["c"].ask("/olsrv2info json lan"))["lan"]
         assert {row["lan"] for row in lans} == attached
         assert not mesh["c"].kernel_destinations() & attached
@@ -76,4 +75,4 @@ def test_a_line_of_ten_is_routed_end_to_end() -> None:
     with running(topology.line(names)) as mesh:
         mesh.wait_converged(40)
         assert mesh["a"].reaches(mesh["j"])
-        assert mesh["a"].stream().routes[f"{mesh['j'].ipv6}/128"]["hops"] == 9
+        assert mesh["a"].told().routes[f"{mesh['j'].ipv6}/128"]["hops"] == 9

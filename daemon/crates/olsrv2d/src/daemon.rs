@@ -7,7 +7,6 @@ use std::path::{Path as FilePath, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use olsrv2::{Event, Family, InterfaceId, RouteView, Router, Time};
-use sd_notify::NotifyState;
 use serde_json::{json, Map};
 
 use crate::config::{Config, Management};
@@ -20,6 +19,7 @@ use crate::manet::Manet;
 use crate::mesh;
 use crate::netlink::{Monitor, Notice, Path, Received, Requests};
 use crate::reactor::{Reactor, Token};
+use crate::service::ServiceManager;
 use crate::signals::Signals;
 
 /// Packets and notices taken from one socket in a turn, so that a burst does not starve the timers.
@@ -47,7 +47,7 @@ pub struct Daemon {
     changes: Option<Changes>,
     send_errors: u64,
     sockets_due: Option<Time>,
-    watchdog: Option<Duration>,
+    service: ServiceManager,
     watchdog_due: Option<Time>,
     packet: Vec<u8>,
 }
@@ -93,8 +93,7 @@ impl Daemon {
             changes,
             send_errors: 0,
             sockets_due: None,
-            // Half of what the service manager allows, as sd_watchdog_enabled(3) recommends.
-            watchdog: sd_notify::watchdog_enabled().map(|period| period / 2),
+            service: ServiceManager::from_environment(),
             watchdog_due: None,
             packet: vec![0; PACKET_MAX],
         })
@@ -109,12 +108,12 @@ impl Daemon {
         let start = now();
         self.synchronise_interfaces(start);
         self.settle(start);
-        self.watchdog_due = self.watchdog.map(|period| start + period);
-        notify(&[NotifyState::Ready]);
+        self.watchdog_due = self.service.watchdog.map(|period| start + period);
+        self.service.ready();
         while !self.signals.end() {
             self.turn()?;
         }
-        notify(&[NotifyState::Stopping]);
+        self.service.stopping();
         self.fib.clear(&mut self.requests, now());
         log::info!("ended");
         Ok(())
@@ -375,14 +374,12 @@ impl Daemon {
 
     fn reload(&mut self, now: Time) {
         log::info!("reading {} again", self.path.display());
-        if let Ok(time) = NotifyState::monotonic_usec_now() {
-            notify(&[NotifyState::Reloading, time]);
-        }
+        self.service.reloading(now);
         match Config::load(&self.path) {
             Ok(config) => self.apply(now, config),
             Err(error) => log::error!("{error}; the configuration in force stays"),
         }
-        notify(&[NotifyState::Ready]);
+        self.service.ready();
     }
 
     /// Puts a configuration in force, or leaves everything as it is.
@@ -501,8 +498,8 @@ impl Daemon {
 
     fn feed_watchdog(&mut self, now: Time) {
         if self.watchdog_due.is_some_and(|due| due <= now) {
-            notify(&[NotifyState::Watchdog]);
-            self.watchdog_due = self.watchdog.map(|period| now + period);
+            self.service.alive();
+            self.watchdog_due = self.service.watchdog.map(|period| now + period);
         }
     }
 
@@ -613,11 +610,4 @@ fn random_seed() -> u64 {
 
 fn named(what: &str, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{what}: {error}"))
-}
-
-/// Tells the service manager, where there is one.
-fn notify(state: &[NotifyState]) {
-    if let Err(error) = sd_notify::notify(state) {
-        log::debug!("service manager: {error}");
-    }
 }

@@ -12,6 +12,7 @@ mod manet;
 mod mesh;
 mod netlink;
 mod reactor;
+mod service;
 mod signals;
 
 use std::path::PathBuf;
