@@ -22,6 +22,8 @@ pub struct Pace {
 pub struct MessageTimer {
     next: Time,
     last: Option<Time>,
+    /// A message is wanted at this time even if others go out before it.
+    planned: Option<Time>,
 }
 
 impl MessageTimer {
@@ -30,6 +32,7 @@ impl MessageTimer {
         Self {
             next: now + jitter(pace.triggered_jitter, rng),
             last: None,
+            planned: None,
         }
     }
 
@@ -38,13 +41,16 @@ impl MessageTimer {
         self.next
     }
 
-    /// Asks for a message after `delay` or as soon after it as the minimum interval allows.
-    pub fn trigger(&mut self, now: Time, delay: Duration, pace: &Pace, rng: &mut fastrand::Rng) {
-        let wanted = now + delay + jitter(pace.triggered_jitter, rng);
-        let allowed = self
-            .last
-            .map_or(Time::ZERO, |last| last + pace.min_interval);
-        self.next = self.next.min(wanted.max(allowed));
+    /// Asks for a message as soon as jitter and the minimum interval allow.
+    pub fn trigger(&mut self, now: Time, pace: &Pace, rng: &mut fastrand::Rng) {
+        self.bring_forward(now + jitter(pace.triggered_jitter, rng), pace);
+    }
+
+    /// Asks for a message at `at`; one that goes out before does not do. Of
+    /// several such times the last one counts.
+    pub fn plan(&mut self, at: Time, pace: &Pace) {
+        self.planned = self.planned.max(Some(at));
+        self.bring_forward(at, pace);
     }
 
     /// Records that a message went out.
@@ -56,6 +62,17 @@ impl MessageTimer {
     /// Waits for the next interval although no message went out.
     pub fn skip(&mut self, now: Time, pace: &Pace, rng: &mut fastrand::Rng) {
         self.next = now + (pace.interval - jitter(pace.periodic_jitter.min(pace.interval), rng));
+        self.planned = self.planned.filter(|at| *at > now);
+        if let Some(at) = self.planned {
+            self.bring_forward(at, pace);
+        }
+    }
+
+    fn bring_forward(&mut self, wanted: Time, pace: &Pace) {
+        let allowed = self
+            .last
+            .map_or(Time::ZERO, |last| last + pace.min_interval);
+        self.next = self.next.min(wanted.max(allowed));
     }
 }
 
@@ -102,12 +119,7 @@ mod tests {
         let mut rng = fastrand::Rng::with_seed(2);
         let now = Time::from_secs(10);
         let mut timer = sent_at(now, &mut rng);
-        timer.trigger(
-            now + Duration::from_millis(5),
-            Duration::ZERO,
-            &PACE,
-            &mut rng,
-        );
+        timer.trigger(now + Duration::from_millis(5), &PACE, &mut rng);
         assert_eq!(timer.next(), now + PACE.min_interval);
     }
 
@@ -117,17 +129,30 @@ mod tests {
         let now = Time::from_secs(10);
         let mut timer = sent_at(now, &mut rng);
         let later = now + Duration::from_secs(1);
-        timer.trigger(later, Duration::ZERO, &PACE, &mut rng);
+        timer.trigger(later, &PACE, &mut rng);
         assert!(timer.next() >= later && timer.next() <= later + PACE.triggered_jitter);
     }
 
     #[test]
-    fn a_trigger_never_delays_a_message() {
+    fn a_plan_never_delays_a_message() {
         let mut rng = fastrand::Rng::with_seed(4);
         let now = Time::from_secs(10);
         let mut timer = sent_at(now, &mut rng);
         let next = timer.next();
-        timer.trigger(now, Duration::from_secs(60), &PACE, &mut rng);
+        timer.plan(now + Duration::from_secs(60), &PACE);
         assert_eq!(timer.next(), next);
+    }
+
+    #[test]
+    fn a_plan_outlives_messages_that_go_out_before() {
+        let mut rng = fastrand::Rng::with_seed(5);
+        let now = Time::from_secs(10);
+        let mut timer = sent_at(now, &mut rng);
+        let planned = now + Duration::from_millis(700);
+        timer.plan(planned, &PACE);
+        timer.sent(now + Duration::from_millis(100), &PACE, &mut rng);
+        assert_eq!(timer.next(), planned);
+        timer.sent(planned, &PACE, &mut rng);
+        assert!(timer.next() >= planned + PACE.interval - PACE.periodic_jitter);
     }
 }

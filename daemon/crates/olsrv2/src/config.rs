@@ -23,6 +23,9 @@ pub struct Config {
     /// The incoming metric of every link for which
     /// [`Router::set_link_metric`](crate::Router::set_link_metric) has set no other.
     pub link_metric: Metric,
+    /// Whether TCs advertise all symmetric neighbours, as RFC 7181, section 9.1, permits, or routing
+    /// MPR selectors alone. With all of them a router that loses a link knows a way around it at once.
+    pub advertise_all: bool,
     /// Intervals, validity times and jitter.
     pub timing: Timing,
     /// Bounds against spoofed topology.
@@ -109,6 +112,7 @@ impl Default for Config {
             flooding_willingness: iana::willingness::DEFAULT,
             routing_willingness: iana::willingness::DEFAULT,
             link_metric: Self::DEFAULT_LINK_METRIC,
+            advertise_all: true,
             timing: Timing::default(),
             limits: Limits::default(),
             packet_size: 1280 - 48,

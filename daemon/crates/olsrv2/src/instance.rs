@@ -100,10 +100,9 @@ impl Instance {
         self.dirty = true;
         let hello_pace = hello_pace(ctx.config);
         for timer in self.hello_timers.values_mut() {
-            timer.trigger(ctx.now, Duration::ZERO, &hello_pace, ctx.rng);
+            timer.trigger(ctx.now, &hello_pace, ctx.rng);
         }
-        self.tc_timer
-            .trigger(ctx.now, Duration::ZERO, &tc_pace(ctx.config), ctx.rng);
+        self.trigger_tc(ctx);
     }
 
     /// Sets the addresses of an interface, of both families. Without an IPv4
@@ -186,7 +185,7 @@ impl Instance {
             });
         }
         if matches!(judgement, OwnMessage::Duplicate | OwnMessage::Predecessor) {
-            self.trigger_tc(ctx, Duration::ZERO);
+            self.trigger_tc(ctx);
         }
     }
 
@@ -391,13 +390,12 @@ impl Instance {
         }
         if flooding_gain {
             // The HELLO that names the new MPR must arrive before the TC that it is to forward.
-            self.trigger_tc(
-                ctx,
-                ctx.config.timing.hello_min_interval + ctx.config.timing.triggered_jitter,
-            );
+            let timing = &ctx.config.timing;
+            let at = ctx.now + timing.hello_min_interval + 2 * timing.triggered_jitter;
+            self.tc_timer.plan(at, &tc_pace(ctx.config));
         }
         if self.content(ctx.config) != self.advertised {
-            self.trigger_tc(ctx, Duration::ZERO);
+            self.trigger_tc(ctx);
         }
         self.publish(ctx);
         self.routing.request(ctx.now);
@@ -406,13 +404,13 @@ impl Instance {
     fn trigger_hellos(&mut self, ctx: &mut Context) {
         let pace = hello_pace(ctx.config);
         for timer in self.hello_timers.values_mut() {
-            timer.trigger(ctx.now, Duration::ZERO, &pace, ctx.rng);
+            timer.trigger(ctx.now, &pace, ctx.rng);
         }
     }
 
-    fn trigger_tc(&mut self, ctx: &mut Context, delay: Duration) {
+    fn trigger_tc(&mut self, ctx: &mut Context) {
         self.tc_timer
-            .trigger(ctx.now, delay, &tc_pace(ctx.config), ctx.rng);
+            .trigger(ctx.now, &tc_pace(ctx.config), ctx.rng);
     }
 
     /// Selects flooding MPRs on each interface and routing MPRs. Says whether a
@@ -515,12 +513,13 @@ impl Instance {
         two_hops
     }
 
-    /// What a TC has to advertise: routing MPR selectors and attached networks (RFC 7181, sections 9.1 and 16.1).
+    /// What a TC has to advertise: neighbours and attached networks (RFC 7181, sections 9.1 and 16.1).
     fn content(&self, config: &Config) -> Content {
         let mut content = Content::default();
+        let advertised = |neighbour: &OlsrNeighbour| config.advertise_all || neighbour.ext.selector;
         for (id, neighbour) in self
             .symmetric_neighbours()
-            .filter(|(_, neighbour)| neighbour.ext.selector)
+            .filter(|(_, neighbour)| advertised(neighbour))
         {
             if let Some(metric) = neighbour_metrics(&self.nhdp, id, config.link_metric).metric_out {
                 let addresses = neighbour.addresses.iter().chain(&neighbour.ext.originator);
@@ -640,11 +639,10 @@ impl Instance {
         let allowed = self
             .newcomer_tc
             .map_or(Time::ZERO, |last| last + NEWCOMER_INTERVAL);
-        let at = wanted.max(allowed);
-        if self.newcomer_tc.is_none_or(|last| last <= ctx.now) {
-            self.newcomer_tc = Some(at);
-            self.trigger_tc(ctx, at - ctx.now);
-        }
+        let pending = self.newcomer_tc.filter(|last| *last > ctx.now);
+        let at = pending.map_or(wanted.max(allowed), |pending| pending.max(wanted));
+        self.newcomer_tc = Some(at);
+        self.tc_timer.plan(at, &tc_pace(ctx.config));
     }
 
     fn first_hops(&self) -> Vec<FirstHop> {

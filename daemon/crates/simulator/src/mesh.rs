@@ -1,0 +1,428 @@
+//! Routers, the media between them and the clock.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::rc::Rc;
+use std::time::Duration;
+
+use olsrv2::{Config, Counters, Event, Family, InterfaceEvent, InterfaceId, Router, Time};
+
+/// The interface of a node that is its radio.
+pub const RADIO: InterfaceId = InterfaceId(1);
+
+/// A node; nodes count from 0.
+pub type NodeId = usize;
+
+/// An interface of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Port {
+    /// The node.
+    pub node: NodeId,
+    /// Its interface.
+    pub interface: InterfaceId,
+}
+
+/// How packets travel.
+#[derive(Clone, Debug)]
+pub struct Radio {
+    /// The probability from 0 to 1 that a receiver misses a packet.
+    pub loss: f64,
+    /// The shortest time that a packet travels.
+    pub min_delay: Duration,
+    /// The longest time that a packet travels.
+    pub max_delay: Duration,
+}
+
+/// The routers of a network in virtual time.
+#[derive(Debug)]
+pub struct Mesh {
+    now: Time,
+    config: Config,
+    families: Vec<Family>,
+    /// How packets travel from now on.
+    pub radio: Radio,
+    rng: fastrand::Rng,
+    nodes: Vec<Node>,
+    queue: BinaryHeap<Reverse<Entry>>,
+    entries: u64,
+    last_route_change: Time,
+}
+
+#[derive(Debug)]
+struct Node {
+    router: Option<Router>,
+    interfaces: BTreeSet<InterfaceId>,
+    /// Who hears what this node sends.
+    listeners: BTreeSet<(InterfaceId, Port)>,
+    duplicate_originators: usize,
+}
+
+/// What happens at a time; of two at the same time, the one entered first happens first.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Entry {
+    at: Time,
+    order: u64,
+    happening: Happening,
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Happening {
+    Timer(NodeId),
+    Arrival {
+        port: Port,
+        source: IpAddr,
+        bytes: Rc<[u8]>,
+    },
+}
+
+impl Default for Radio {
+    fn default() -> Self {
+        Self {
+            loss: 0.0,
+            min_delay: Duration::from_micros(500),
+            max_delay: Duration::from_millis(2),
+        }
+    }
+}
+
+impl Mesh {
+    /// An empty network. `config` is that of every node, originators aside.
+    pub fn new(seed: u64, config: Config, families: &[Family]) -> Self {
+        Self {
+            now: Time::ZERO,
+            config,
+            families: families.to_vec(),
+            radio: Radio::default(),
+            rng: fastrand::Rng::with_seed(seed),
+            nodes: Vec::new(),
+            queue: BinaryHeap::new(),
+            entries: 0,
+            last_route_change: Time::ZERO,
+        }
+    }
+
+    /// Adds nodes with running routers that hear nobody.
+    pub fn add_nodes(&mut self, count: usize) {
+        for _ in 0..count {
+            self.nodes.push(Node {
+                router: None,
+                interfaces: BTreeSet::from([RADIO]),
+                listeners: BTreeSet::new(),
+                duplicate_originators: 0,
+            });
+            self.start(self.nodes.len() - 1);
+        }
+    }
+
+    /// Starts, or starts again, the router of a node.
+    pub fn start(&mut self, node: NodeId) {
+        let mut config = self.config.clone();
+        config.originator_v4 = self.families.contains(&Family::V4).then(|| v4(node));
+        config.originator_v6 = self.families.contains(&Family::V6).then(|| v6(node));
+        self.start_with(node, config);
+    }
+
+    /// Starts the router of a node with a configuration of its own.
+    pub fn start_with(&mut self, node: NodeId, config: Config) {
+        let seed = self.rng.u64(..);
+        self.nodes[node].router = Some(Router::new(config, self.now, seed));
+        for interface in self.nodes[node].interfaces.clone() {
+            self.interface_up(Port { node, interface });
+        }
+        self.last_route_change = self.now;
+    }
+
+    /// Stops the router of a node without a word to the others.
+    pub fn stop(&mut self, node: NodeId) {
+        self.nodes[node].router = None;
+    }
+
+    /// Lets two radios hear each other.
+    pub fn connect(&mut self, a: NodeId, b: NodeId) {
+        self.connect_ports(
+            Port {
+                node: a,
+                interface: RADIO,
+            },
+            Port {
+                node: b,
+                interface: RADIO,
+            },
+        );
+    }
+
+    /// Lets two interfaces hear each other; what is new comes up.
+    pub fn connect_ports(&mut self, a: Port, b: Port) {
+        for (from, to) in [(a, b), (b, a)] {
+            if self.nodes[from.node].interfaces.insert(from.interface) {
+                self.interface_up(from);
+            }
+            self.connect_one_way(from, to);
+        }
+    }
+
+    /// Lets `to` hear `from`.
+    pub fn connect_one_way(&mut self, from: Port, to: Port) {
+        self.nodes[from.node].listeners.insert((from.interface, to));
+    }
+
+    /// Cuts whatever connects two nodes, unnoticed by their interfaces.
+    pub fn cut(&mut self, a: NodeId, b: NodeId) {
+        for (from, to) in [(a, b), (b, a)] {
+            self.nodes[from]
+                .listeners
+                .retain(|(_, port)| port.node != to);
+        }
+    }
+
+    /// Makes exactly these pairs of radios hear each other.
+    pub fn set_radio_pairs(&mut self, pairs: &[(NodeId, NodeId)]) {
+        self.nodes
+            .iter_mut()
+            .for_each(|node| node.listeners.clear());
+        pairs.iter().for_each(|(a, b)| self.connect(*a, *b));
+    }
+
+    /// Takes an interface up.
+    pub fn interface_up(&mut self, port: Port) {
+        let addresses = vec![link_local(port)];
+        self.tell(
+            port.node,
+            InterfaceEvent::Up {
+                interface: port.interface,
+                addresses,
+            },
+        );
+    }
+
+    /// Takes an interface down; its router notices at once.
+    pub fn interface_down(&mut self, port: Port) {
+        self.tell(
+            port.node,
+            InterfaceEvent::Down {
+                interface: port.interface,
+            },
+        );
+    }
+
+    /// Tells the router of a node of an interface event.
+    pub fn tell(&mut self, node: NodeId, event: InterfaceEvent) {
+        let now = self.now;
+        self.act(node, |router| router.handle_interface(now, event));
+    }
+
+    /// Gives a node a packet that no router has sent.
+    pub fn inject(&mut self, port: Port, source: IpAddr, bytes: &[u8]) {
+        let now = self.now;
+        self.act(port.node, |router| {
+            router.handle_packet(now, port.interface, source, bytes)
+        });
+    }
+
+    /// Lets a node's router do something and takes what comes of it.
+    pub fn act(&mut self, node: NodeId, action: impl FnOnce(&mut Router)) {
+        if let Some(router) = &mut self.nodes[node].router {
+            action(router);
+            self.collect(node);
+        }
+    }
+
+    /// Lets `duration` pass.
+    pub fn run_for(&mut self, duration: Duration) {
+        let end = self.now + duration;
+        while self
+            .queue
+            .peek()
+            .is_some_and(|Reverse(entry)| entry.at <= end)
+        {
+            let Some(Reverse(entry)) = self.queue.pop() else {
+                break;
+            };
+            self.now = entry.at;
+            self.happen(entry.happening);
+        }
+        self.now = end;
+    }
+
+    /// Runs until every router has the right routes, at most until `limit`
+    /// has passed. Gives the time from now to the last change of a route.
+    pub fn run_until_converged(&mut self, limit: Duration, step: Duration) -> Option<Duration> {
+        let start = self.now;
+        let mut checked = None;
+        while self.now < start + limit {
+            self.run_for(step);
+            if checked != Some(self.last_route_change) {
+                checked = Some(self.last_route_change);
+                if crate::truth::check(self).is_ok() {
+                    return Some(self.last_route_change.saturating_sub(start));
+                }
+            }
+        }
+        None
+    }
+
+    /// The virtual time since the start.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// How many nodes there are.
+    pub fn node_count(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// The address families in use.
+    pub fn families(&self) -> &[Family] {
+        &self.families
+    }
+
+    /// The router of a node, if it runs.
+    pub fn router(&self, node: NodeId) -> Option<&Router> {
+        self.nodes[node].router.as_ref()
+    }
+
+    /// How often a node said that another router uses its originator.
+    pub fn duplicate_originators(&self, node: NodeId) -> usize {
+        self.nodes[node].duplicate_originators
+    }
+
+    /// The counters of all routers together.
+    pub fn counters(&self) -> Vec<Counters> {
+        self.nodes
+            .iter()
+            .filter_map(|node| Some(node.router.as_ref()?.counters()))
+            .collect()
+    }
+
+    /// The originator that a node has by its number.
+    pub fn originator(&self, node: NodeId, family: Family) -> IpAddr {
+        match family {
+            Family::V4 => v4(node).into(),
+            Family::V6 => v6(node).into(),
+        }
+    }
+
+    /// The nodes that hear a node and are heard by it, both routers running.
+    pub fn symmetric_neighbours(&self, node: NodeId) -> BTreeSet<NodeId> {
+        let heard_back = |other: NodeId| {
+            self.nodes[other]
+                .listeners
+                .iter()
+                .any(|(_, port)| port.node == node)
+        };
+        let running = |node: NodeId| self.nodes[node].router.is_some();
+        let others = self.nodes[node].listeners.iter().map(|(_, port)| port.node);
+        others
+            .filter(|other| running(node) && running(*other) && heard_back(*other))
+            .collect()
+    }
+
+    fn happen(&mut self, happening: Happening) {
+        let now = self.now;
+        match happening {
+            Happening::Timer(node) => {
+                let due = self
+                    .router(node)
+                    .and_then(Router::poll_timeout)
+                    .is_some_and(|due| due <= now);
+                if due {
+                    self.act(node, |router| router.handle_timeout(now));
+                }
+            }
+            Happening::Arrival {
+                port,
+                source,
+                bytes,
+            } => self.inject(port, source, &bytes),
+        }
+    }
+
+    /// Carries off what a router sends and sets its timer.
+    fn collect(&mut self, node: NodeId) {
+        let Some(router) = &mut self.nodes[node].router else {
+            return;
+        };
+        let mut duplicates = 0;
+        let mut routes_changed = false;
+        while let Some(event) = router.poll_event() {
+            duplicates += usize::from(matches!(event, Event::DuplicateOriginator { .. }));
+            routes_changed |= matches!(event, Event::RouteSet(_) | Event::RouteRemoved(_));
+        }
+        let transmits: Vec<_> = std::iter::from_fn(|| router.poll_transmit()).collect();
+        let timeout = router.poll_timeout();
+        self.nodes[node].duplicate_originators += duplicates;
+        if routes_changed {
+            self.last_route_change = self.now;
+        }
+        for transmit in transmits {
+            self.carry(
+                Port {
+                    node,
+                    interface: transmit.interface,
+                },
+                transmit.family,
+                transmit.bytes.into(),
+            );
+        }
+        if let Some(at) = timeout {
+            self.enter(at.max(self.now), Happening::Timer(node));
+        }
+    }
+
+    fn carry(&mut self, from: Port, family: Family, bytes: Rc<[u8]>) {
+        let source = match family {
+            Family::V4 => v4(from.node).into(),
+            Family::V6 => link_local(from),
+        };
+        let listeners = self.nodes[from.node].listeners.iter();
+        let ports: Vec<Port> = listeners
+            .filter(|(own, _)| *own == from.interface)
+            .map(|(_, port)| *port)
+            .collect();
+        for port in ports {
+            if self.rng.f64() >= self.radio.loss {
+                let delay = self.delay();
+                self.enter(
+                    self.now + delay,
+                    Happening::Arrival {
+                        port,
+                        source,
+                        bytes: bytes.clone(),
+                    },
+                );
+            }
+        }
+    }
+
+    fn delay(&mut self) -> Duration {
+        let [min, max] =
+            [self.radio.min_delay, self.radio.max_delay].map(|delay| delay.as_nanos() as u64);
+        Duration::from_nanos(self.rng.u64(min..=max.max(min)))
+    }
+
+    fn enter(&mut self, at: Time, happening: Happening) {
+        self.entries += 1;
+        self.queue.push(Reverse(Entry {
+            at,
+            order: self.entries,
+            happening,
+        }));
+    }
+}
+
+fn v4(node: NodeId) -> Ipv4Addr {
+    Ipv4Addr::from_bits(0x0a00_0001 + node as u32)
+}
+
+fn v6(node: NodeId) -> Ipv6Addr {
+    Ipv6Addr::from_bits((0xfd << 120) + 1 + node as u128)
+}
+
+/// The link-local address of an interface.
+fn link_local(port: Port) -> IpAddr {
+    Ipv6Addr::from_bits(
+        (0xfe80 << 112) + ((port.node as u128 + 1) << 16) + u128::from(port.interface.0),
+    )
+    .into()
+}
