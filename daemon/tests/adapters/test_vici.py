@@ -23,8 +23,15 @@ Pair = tuple[IkeNode, IkeNode]
 
 def run(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
     async def bounded() -> T:
-        async with asyncio.timeout(30):
-            return await work()
+        try:
+            async with asyncio.timeout(30):
+                return await work()
+        finally:
+            rest = asyncio.all_tasks() - {asyncio.current_task()}
+            for task in rest:
+                task.cancel()
+            await asyncio.gather(*rest, return_exceptions=True)
+            await asyncio.sleep(0.01)  # closed transports let go of their sockets
 
     return asyncio.run(bounded())
 
@@ -258,11 +265,10 @@ def test_a_configuration_that_charon_refuses_is_told(ike_pair: Pair) -> None:
     run(scenario)
 
 
-async def _hold(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    try:
-        await asyncio.sleep(60)
-    finally:
-        writer.close()
+async def _hold(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Says nothing until the other side has gone."""
+    await reader.read()
+    writer.close()
 
 
 def _saying(octets: bytes) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]:
