@@ -62,7 +62,7 @@ def create(path: Path, name: str, interfaces: tuple[str, ...], ipv4: IPv4Address
 def _initial(name: str, interfaces: tuple[str, ...], ipv4: IPv4Address | None) -> str:
     quoted = ", ".join(f'"{interface}"' for interface in interfaces)
     address = f'ipv4 = "{ipv4}"\n' if ipv4 else ""
-    return f'# meshsec.toml(5)\n\n[node]\nname = "{name}"\n{address}\n[routing]\ninterfaces = [{quoted}]\n'
+    return f'# Every key is described in docs/meshsec.toml.md.\n\n[node]\nname = "{name}"\n{address}\n[routing]\ninterfaces = [{quoted}]\n'
 
 
 def _read(path: Path) -> str:

@@ -31,7 +31,7 @@ _GROUPS_NFTABLES = 1 << 6
 """NFNLGRP_NFTABLES (7)."""
 
 
-class NetlinkError(Exception):
+class NetlinkError(OSError):
     """The kernel refused; the text names what was asked for and the reason."""
 
 
@@ -98,8 +98,14 @@ def ruleset_changes(on_change: Callable[[], None]) -> AbstractContextManager[Non
 
 @asynccontextmanager
 async def _route_socket() -> AsyncIterator[Any]:
-    async with AsyncIPRoute() as ipr:  # type: ignore[no-untyped-call]
-        yield ipr
+    """Whatever pyroute2 raises becomes ``NetlinkError``: it has errors of its own beside OSError."""
+    try:
+        async with AsyncIPRoute() as ipr:  # type: ignore[no-untyped-call]
+            yield ipr
+    except NetlinkError:
+        raise
+    except Exception as error:
+        raise NetlinkError(f"rtnetlink: {error}") from error
 
 
 async def routes(protocol: int | None = None) -> tuple[KernelRoute, ...]:
@@ -179,6 +185,6 @@ async def _add(ipr: Any, index: int, name: str, address: Address) -> None:
         options = {"flags": _IFA_F_NOPREFIXROUTE}
     try:
         await ipr.addr("add", index=index, address=str(address), prefixlen=address.max_prefixlen, **options)
-    except Exception as error:  # pyroute2 raises errors of its own and plain OSError
+    except Exception as error:
         if getattr(error, "code", None) != errno.EEXIST:
             raise NetlinkError(f"address {address} on {name}: {error}") from error

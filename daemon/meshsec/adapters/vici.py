@@ -46,6 +46,9 @@ _BUFFERED = 0.00005
 _SPKI_ED25519 = bytes.fromhex("302a300506032b6570032100")
 """SubjectPublicKeyInfo before the 32 octets of an Ed25519 key (RFC 8410, section 4)."""
 
+_UNNAMED = "(unnamed)"
+"""charon's name of an IKE_SA whose peer it does not know yet: nobody can say anything about it."""
+
 _FAILURES = (OSError, EOFError, TimeoutError, DeserializationException, UnicodeDecodeError, struct.error, ValueError)
 
 
@@ -173,6 +176,7 @@ class Vici:
         self._clock = clock
         self._idle: list[_Connection] = []
         self._slots = asyncio.Semaphore(MAX_COMMANDS)
+        self._events: _Connection | None = None
 
     async def run(
         self,
@@ -203,8 +207,10 @@ class Vici:
                 for event in EVENTS:
                     with contextlib.suppress(CommandError):
                         await connection.register(event)
+            self._events = connection
             yield connection
         finally:
+            self._events = None
             connection.close()
 
     async def _pump(self, connection: _Connection, on_event: Callable[[IkeEvent], None]) -> None:
@@ -217,6 +223,11 @@ class Vici:
             if packet.response_type == Packet.EVENT:
                 for event in _events(packet.event_type.decode(), Message.deserialize(packet.payload), arrived):
                     on_event(event)
+
+    def reconnect(self) -> None:
+        """Begin anew: charon did not answer a command, so what it tells by events is not to be relied on either."""
+        if self._events:
+            self._events.close()
 
     def close(self) -> None:
         """Close the pooled connections."""
@@ -261,7 +272,7 @@ class Vici:
         _, events, _ = await self._command("list-sas", {"ike": peer} if peer else {}, stream="list-sa")
         found: dict[str, list[IkeSa]] = {}
         for event in events:
-            for name, section in event.items():
+            for name, section in _named(event):
                 found.setdefault(name, []).append(_ike_sa(name, section, self._clock()))
         return {name: tuple(sas) for name, sas in found.items()}
 
@@ -324,11 +335,16 @@ def _events(kind: str, message: Mapping[str, Any], arrived: float) -> list[IkeEv
             text=_text(message, "msg", ""),
         )
         return [line]
-    peers = [name for name, value in message.items() if isinstance(value, Mapping)]
+    peers = [name for name, _ in _named(message)]
     if kind == "alert":
         return [Alert(_text(message, "alert", "unknown"), peer) for peer in peers or [""]]
     up = _text(message, "up", "no") == "yes"
     return [SaChanged(peer, kind, up) for peer in peers]
+
+
+def _named(message: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    """The SAs of a message by the name of their connection."""
+    return [(name, value) for name, value in message.items() if isinstance(value, Mapping) and name != _UNNAMED]
 
 
 def _connection_message(spec: ConnectionSpec) -> dict[str, Any]:

@@ -58,6 +58,8 @@ class IkeSide:
         self._is_key_loaded = False
         self._dirty: dict[str, str] = {}
         self._is_reading = False
+        self._order = asyncio.Lock()
+        """Held from a question about SAs until its answer is posted, so that no older answer follows a newer one."""
         self._known: dict[str, tuple[IkeSa, ...]] = {}
         self.facts: DaemonFacts | None = None
         """What charon told last; None while it does not answer."""
@@ -89,6 +91,7 @@ class IkeSide:
             facts = await self._vici.facts()
         except ViciError as error:
             self._on_down(str(error))
+            self._vici.reconnect()
             return False
         if facts.identity == self._identity:
             self.facts = facts
@@ -100,13 +103,20 @@ class IkeSide:
         self._spawn(self._learn(facts))
 
     async def _learn(self, facts: DaemonFacts) -> None:
-        """Find out what this charon already has; one that has no connection was configured by nobody before."""
-        try:
-            names = await self._vici.connections()
-            sas = await self._vici.ike_sas()
-        except ViciError as error:
-            _log.warning("charon went away while it was asked: %s", error)
-            return
+        """Find out what this charon already has."""
+        async with self._order:
+            try:
+                names = await self._vici.connections()
+                sas = await self._vici.ike_sas()
+            except ViciError as error:
+                _log.warning("charon went away while it was asked: %s", error)
+                return
+            self._meet(facts, names, sas)
+        if self._dirty:
+            self._read_soon()
+
+    def _meet(self, facts: DaemonFacts, names: tuple[str, ...], sas: dict[str, tuple[IkeSa, ...]]) -> None:
+        """Conclude whether it is the charon from before; one that has no connection was configured by nobody."""
         is_same = facts.identity == self._identity
         fresh = not is_same and (self._identity is not None or not names)
         self._is_key_loaded = self._is_key_loaded and is_same
@@ -116,8 +126,6 @@ class IkeSide:
         _log.info("charon %s answers, pid %d%s", facts.version, facts.identity.pid, ", fresh" if fresh else "")
         observed = Observed(ike_sas=sas, connections=dict.fromkeys(names), key_loaded=self._is_key_loaded)
         self._post(IkeDaemonUp(observed, fresh))
-        if self._dirty:
-            self._read_soon()
 
     def _on_down(self, reason: str) -> None:
         was_up, is_new = self.facts is not None, self.down_reason != reason
@@ -174,22 +182,24 @@ class IkeSide:
         self._is_reading = False
 
     async def _read_back(self, peer: str, reason: str = "") -> tuple[IkeSa, ...]:
-        sas = (await self._vici.ike_sas(peer)).get(peer, ())
-        self._known.pop(peer, None)
-        if sas:
-            self._known[peer] = sas
-        self._post(SasObserved(peer, sas, reason))
+        async with self._order:
+            sas = (await self._vici.ike_sas(peer)).get(peer, ())
+            self._known.pop(peer, None)
+            if sas:
+                self._known[peer] = sas
+            self._post(SasObserved(peer, sas, reason))
         return sas
 
     async def read_all(self) -> None:
         """Read back all SAs, with their counters. Raises ``ViciError``."""
-        sas = await self._vici.ike_sas()
-        gone = self._known.keys() - sas.keys()
-        self._known = sas
-        for peer, own in sas.items():
-            self._post(SasObserved(peer, own))
-        for peer in gone:
-            self._post(SasObserved(peer, ()))
+        async with self._order:
+            sas = await self._vici.ike_sas()
+            gone = self._known.keys() - sas.keys()
+            self._known = sas
+            for peer, own in sas.items():
+                self._post(SasObserved(peer, own))
+            for peer in gone:
+                self._post(SasObserved(peer, ()))
 
     async def carry_out(self, action: Action) -> str:
         """Do what the engine wants of charon; the reason when it failed."""

@@ -83,7 +83,10 @@ class Requests:
             raise ControlError("unknown_peer", str(error.args[0])) from error
 
     async def _doctor(self, _params: Params) -> Mapping[str, Any]:
-        return doctor.view(doctor.examine(await facts.collect(self._agent)))
+        try:
+            return doctor.view(doctor.examine(await facts.collect(self._agent)))
+        except OSError as error:
+            raise ControlError("failed", f"this node cannot be examined: {error}") from error
 
     async def _watch(self, _params: Params) -> Mapping[str, Any]:
         return {}
