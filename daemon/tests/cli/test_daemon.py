@@ -168,7 +168,7 @@ def test_a_refusal_is_told_in_its_words(meshsec: Meshsec, daemon: Daemon) -> Non
 def test_doctor(level: Level, code: int, meshsec: Meshsec, daemon: Daemon) -> None:
     daemon.level = level
     result = meshsec("doctor", "--json")
-    assert (result.exit_code, json.loads(result.stdout)["verdict"]) == (code, level)
+    assert (result.exit_code, validated(result, "meshsec-doctor-1")["verdict"]) == (code, level)
     text = meshsec("doctor").stdout
     assert f"{level:<4}  rules: they stand" in text
     assert ("mend: reload" in text) is (level is not Level.OK)
@@ -187,7 +187,7 @@ def test_doctor_without_meshsecd_examines_the_files(meshsec: Meshsec, tmp_path: 
 def test_watch_prints_what_happens_until_meshsecd_ends(meshsec: Meshsec, daemon: Daemon) -> None:
     result = meshsec("watch", "--json")
     expected = {"kind": "channel", "peer": "n2", "state": "held", "reason": "the route went away"}
-    assert [json.loads(line) for line in result.stdout.splitlines()] == [expected]
+    assert validated(result, "meshsec-watch-1") == expected
     assert result.exit_code == 1
     assert "meshsecd closed the connection" in result.stderr
 
