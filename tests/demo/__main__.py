@@ -46,8 +46,7 @@ def _tell(demo: Demo, console: Console, svg: Path | None) -> bool:
     try:
         report = demo.run()
     except AssertionError as error:
-        demo.lab.save_artifacts("demo")
-        console.print(f"[red]failed:[/red] {error}\nlogs and captures: {BUILD / 'artifacts' / 'demo'}")
+        console.print(f"[red]failed:[/red] {error}\nlogs and captures: {demo.lab.save_artifacts()}")
         demo.report.broken_off = str(error)
         report = demo.report
     REPORT.parent.mkdir(parents=True, exist_ok=True)

@@ -1,5 +1,7 @@
 """The lab itself: nodes, links and daemons for the time of a ``with`` block."""
 
+import os
+import re
 import shutil
 import signal
 import threading
@@ -59,6 +61,8 @@ class Lab:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if isinstance(error, Exception):
+            self.save_artifacts()
         if not self._kept:
             self._end()
 
@@ -121,9 +125,10 @@ class Lab:
         self._kept = True
         self._instance.keep()
 
-    def save_artifacts(self, test: str) -> Path:
-        """Keep what explains a failure; the directory."""
-        kept = BUILD / "artifacts" / test
+    def save_artifacts(self) -> Path:
+        """Keep what explains a failure, below the name of the test that runs; the directory."""
+        test = os.environ.get("PYTEST_CURRENT_TEST", "").partition(" ")[0].rpartition("/")[2]
+        kept = BUILD / "artifacts" / re.sub(r"[^\w.-]+", "_", test) / self.label
         shutil.rmtree(kept, ignore_errors=True)
         for node in self.nodes.values():
             (kept / node.name).mkdir(parents=True)

@@ -1,6 +1,5 @@
 """Labs for the scenarios. A failing test leaves captures, logs, SAs, rules and routes in build/artifacts/TEST."""
 
-import re
 from collections.abc import Generator, Iterator
 
 import pytest
@@ -18,9 +17,7 @@ def pytest_runtest_makereport(
     """Keep what explains a failure while the daemons still run."""
     report = yield
     if report.failed and call.excinfo is not None:
-        test = re.sub(r"[^\w.-]+", "_", item.nodeid.partition("scenarios/")[2])
-        for lab in Lab.running:
-            report.sections.append(("artifacts", str(lab.save_artifacts(f"{test}/{lab.label}"))))
+        report.sections.extend(("artifacts", str(lab.save_artifacts())) for lab in Lab.running)
     return report
 
 
