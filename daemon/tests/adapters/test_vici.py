@@ -267,8 +267,10 @@ def test_a_configuration_that_charon_refuses_is_told(ike_pair: Pair) -> None:
 
 async def _hold(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Says nothing until the other side has gone."""
-    await reader.read()
-    writer.close()
+    try:
+        await reader.read()
+    finally:
+        writer.close()
 
 
 def _saying(octets: bytes) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]:
