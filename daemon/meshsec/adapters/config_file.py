@@ -60,9 +60,10 @@ def create(path: Path, name: str, interfaces: tuple[str, ...], ipv4: IPv4Address
 
 
 def _initial(name: str, interfaces: tuple[str, ...], ipv4: IPv4Address | None) -> str:
+    node = ["[node]", f'name = "{name}"', *([f'ipv4 = "{ipv4}"'] if ipv4 else [])]
     quoted = ", ".join(f'"{interface}"' for interface in interfaces)
-    address = f'ipv4 = "{ipv4}"\n' if ipv4 else ""
-    return f'# Every key is described in docs/meshsec.toml.md.\n\n[node]\nname = "{name}"\n{address}\n[routing]\ninterfaces = [{quoted}]\n'
+    comment = "# Every key is described in docs/meshsec.toml.md."
+    return "\n".join([comment, "", *node, "", "[routing]", f"interfaces = [{quoted}]", ""])
 
 
 def _read(path: Path) -> str:
