@@ -9,7 +9,8 @@ from pathlib import Path
 
 from meshsec import files
 from meshsec.core.policy import Policy, PolicyError, decode_policy
-from meshsec.core.settings import Problem, Settings, SettingsError, decode
+from meshsec.core.settings import Settings, SettingsError, decode
+from meshsec.core.tables import Problem
 
 DEFAULT_PATH = Path("/etc/meshsec/meshsec.toml")
 

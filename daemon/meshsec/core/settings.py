@@ -3,17 +3,14 @@
 import posixpath
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from enum import StrEnum
 from ipaddress import IPv4Address, ip_network
-from typing import TypeVar
 
+from meshsec.core import tables
 from meshsec.core.identity import IPV4_RULE, NAME_RULE, IdentityError, checked_ipv4, checked_name
 from meshsec.core.model import Network
 from meshsec.core.policy import Policy, PolicyError, decode_policy
-
-T = TypeVar("T")
-Choice = TypeVar("Choice", bound=StrEnum)
+from meshsec.core.tables import Problem, RefusedError, Table
 
 INTERVAL_SECONDS = (0.05, 3600.0)
 """What RFC 5497 can express and a mesh can use."""
@@ -128,71 +125,12 @@ class Settings:
     profile: str = "default"
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """What is wrong at one place: ``path`` leads through tables and arrays to the key."""
-
-    path: tuple[str | int, ...]
-    message: str
-
-    def __str__(self) -> str:
-        return f"{'.'.join(map(str, self.path))}: {self.message}" if self.path else self.message
-
-
 class SettingsError(ValueError):
     """Content that is refused: all of its problems."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         super().__init__("; ".join(map(str, problems)))
         self.problems = tuple(problems)
-
-
-class _RefusedError(ValueError):
-    """Raised by a reader: its text says what is allowed; ``where`` leads into the value."""
-
-    def __init__(self, allowed: str, *where: str | int) -> None:
-        super().__init__(allowed)
-        self.where = where
-
-
-@dataclass(slots=True)
-class _Table:
-    """One table being read: takes known keys, notes problems, refuses what is left."""
-
-    path: tuple[str | int, ...]
-    values: Mapping[str, object]
-    problems: list[Problem]
-    known: list[str] = field(default_factory=list)
-
-    def take(self, key: str, read: Callable[[object], T], default: T, *, required: bool = False) -> T:
-        self.known.append(key)
-        if key not in self.values:
-            if required:
-                self.problems.append(Problem((*self.path, key), f"is missing; allowed: {_allowed(read)}"))
-            return default
-        found = self.values[key]
-        try:
-            return read(found)
-        except _RefusedError as refused:
-            for step in refused.where:
-                found = found[step]  # type: ignore[index]
-            self.refuse(found, refused, key, *refused.where)
-            return default
-
-    def refuse(self, found: object, allowed: Exception, *where: str | int) -> None:
-        self.problems.append(Problem((*self.path, *where), f"{_shown(found)} is not allowed; allowed: {allowed}"))
-
-    def table(self, key: str) -> "_Table":
-        """The table of that name; what is missing in one that is no table is not told as well."""
-        path, values = (*self.path, key), self.take(key, _read_table, None)
-        return _Table(path, values or {}, self.problems if values is not None or key not in self.values else [])
-
-    def refuse_the_rest(self) -> None:
-        for key in sorted(set(self.values) - set(self.known)):
-            near = get_close_matches(key, self.known, n=1)
-            hint = f"; perhaps {near[0]!r} is meant" if near else ""
-            message = f"is not a known key{hint}; allowed here: {', '.join(self.known)}"
-            self.problems.append(Problem((*self.path, key), message))
 
 
 def decode(table: Mapping[str, object], base: str, profile: Callable[[str], Policy]) -> Settings:
@@ -202,7 +140,7 @@ def decode(table: Mapping[str, object], base: str, profile: Callable[[str], Poli
     ValueError with what is allowed.
     """
     problems: list[Problem] = []
-    root = _Table((), table, problems)
+    root = Table((), table, problems)
     node = _node(root.table("node"))
     routing = _routing(root.table("routing"), base)
     paths = _paths(root.table("paths"), base)
@@ -214,7 +152,7 @@ def decode(table: Mapping[str, object], base: str, profile: Callable[[str], Poli
     return Settings(node, routing, ike, paths, policy, name)
 
 
-def _node(table: _Table) -> NodeSettings:
+def _node(table: Table) -> NodeSettings:
     node = NodeSettings(
         name=table.take("name", _read_name, "", required=True),
         ipv4=table.take("ipv4", _read_ipv4, None),
@@ -223,11 +161,11 @@ def _node(table: _Table) -> NodeSettings:
     return node
 
 
-def _routing(table: _Table, base: str) -> RoutingSettings:
+def _routing(table: Table, base: str) -> RoutingSettings:
     default = RoutingSettings()
     routing = RoutingSettings(
-        daemon=table.take("daemon", _choice(RoutingDaemon), default.daemon),
-        socket=table.take("socket", _path(base, _SOCKET_PATH_MAX), default.socket),
+        daemon=table.take("daemon", tables.choice(RoutingDaemon), default.daemon),
+        socket=table.take("socket", tables.path(base, _SOCKET_PATH_MAX), default.socket),
         telnet=table.take("telnet", _read_endpoint, default.telnet),
         interfaces=table.take("interfaces", _read_interfaces, (), required=True),
         hello=_timing(table, "hello"),
@@ -238,48 +176,48 @@ def _routing(table: _Table, base: str) -> RoutingSettings:
     return routing
 
 
-def _timing(table: _Table, name: str) -> Timing:
-    interval = table.take(f"{name}_interval", _seconds(*INTERVAL_SECONDS), None)
+def _timing(table: Table, name: str) -> Timing:
+    interval = table.take(f"{name}_interval", tables.seconds(*INTERVAL_SECONDS), None)
     shortest = interval or INTERVAL_SECONDS[0]
-    return Timing(interval, table.take(f"{name}_validity", _seconds(shortest, VALIDITY_SECONDS_MAX), None))
+    return Timing(interval, table.take(f"{name}_validity", tables.seconds(shortest, VALIDITY_SECONDS_MAX), None))
 
 
-def _attached(routing: _Table) -> tuple[AttachedNetwork, ...]:
+def _attached(routing: Table) -> tuple[AttachedNetwork, ...]:
     entries: Sequence[Mapping[str, object]] = routing.take("attached", _read_tables, [])
     networks: dict[Network, AttachedNetwork] = {}
     for index, entry in enumerate(entries):
-        table = _Table((*routing.path, "attached", index), entry, routing.problems)
+        table = Table((*routing.path, "attached", index), entry, routing.problems)
         prefix = table.take("prefix", _new_prefix(networks), None, required=True)
-        distance = table.take("distance", _integer(1, 255), 1)
+        distance = table.take("distance", tables.integer(1, 255), 1)
         if prefix is not None:
             networks[prefix] = AttachedNetwork(prefix, distance)
         table.refuse_the_rest()
     return tuple(networks.values())
 
 
-def _ike(table: _Table, base: str, run: str) -> IkeSettings:
+def _ike(table: Table, base: str, run: str) -> IkeSettings:
     vici = posixpath.join(run, "charon.vici")
     ike = IkeSettings(
-        vici=table.take("vici", _path(base, _SOCKET_PATH_MAX), vici),
-        esp=table.take("esp", _choice(EspChoice), EspChoice.AUTO),
+        vici=table.take("vici", tables.path(base, _SOCKET_PATH_MAX), vici),
+        esp=table.take("esp", tables.choice(EspChoice), EspChoice.AUTO),
     )
     table.refuse_the_rest()
     return ike
 
 
-def _paths(table: _Table, base: str) -> Paths:
+def _paths(table: Table, base: str) -> Paths:
     room = _SOCKET_PATH_MAX - len("/control.sock")
     paths = Paths(
-        peers=table.take("peers", _path(base, _PATH_MAX), Paths().peers),
-        state=table.take("state", _path(base, _PATH_MAX), Paths().state),
-        run=table.take("run", _path(base, room), Paths().run),
+        peers=table.take("peers", tables.path(base, _PATH_MAX), Paths().peers),
+        state=table.take("state", tables.path(base, _PATH_MAX), Paths().state),
+        run=table.take("run", tables.path(base, room), Paths().run),
     )
     table.refuse_the_rest()
     return paths
 
 
-def _policy(table: _Table, profile: Callable[[str], Policy]) -> tuple[str, Policy]:
-    name = table.take("profile", _read_text, "default")
+def _policy(table: Table, profile: Callable[[str], Policy]) -> tuple[str, Policy]:
+    name = table.take("profile", tables.text, "default")
     base = Policy()
     try:
         base = profile(name)
@@ -295,38 +233,11 @@ def _policy(table: _Table, profile: Callable[[str], Policy]) -> tuple[str, Polic
         return name, base
 
 
-def _shown(value: object) -> str:
-    """The value as a person would write it, bounded."""
-    text = str(value).lower() if isinstance(value, bool) else repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
-
-
-def _allowed(read: Callable[[object], object]) -> str:
-    """What a reader allows."""
-    try:
-        read(None)
-    except _RefusedError as refused:
-        return str(refused)
-    return "nothing"
-
-
-def _read_text(value: object) -> str:
-    if not isinstance(value, str) or not value:
-        raise _RefusedError("a text in quotes, not empty")
-    return value
-
-
-def _read_table(value: object) -> Mapping[str, object]:
-    if not isinstance(value, Mapping):
-        raise _RefusedError("a table")
-    return value
-
-
 def _read_tables(value: object) -> Sequence[Mapping[str, object]]:
     if not isinstance(value, list) or not all(isinstance(entry, Mapping) for entry in value):
-        raise _RefusedError("a list of tables, such as [{ prefix = '10.1.0.0/16', distance = 1 }]")
+        raise RefusedError("a list of tables, such as [{ prefix = '10.1.0.0/16', distance = 1 }]")
     if len(value) > ATTACHED_MAX:
-        raise _RefusedError(f"at most {ATTACHED_MAX} entries", ATTACHED_MAX)
+        raise RefusedError(f"at most {ATTACHED_MAX} entries", ATTACHED_MAX)
     return value
 
 
@@ -334,26 +245,26 @@ def _read_name(value: object) -> str:
     try:
         return checked_name(value if isinstance(value, str) else "")
     except IdentityError:
-        raise _RefusedError(NAME_RULE) from None
+        raise RefusedError(NAME_RULE) from None
 
 
 def _read_ipv4(value: object) -> IPv4Address:
     try:
-        return checked_ipv4(IPv4Address(_read_text(value)))
+        return checked_ipv4(IPv4Address(tables.text(value)))
     except IdentityError:
-        raise _RefusedError(IPV4_RULE) from None
+        raise RefusedError(IPV4_RULE) from None
     except ValueError:
-        raise _RefusedError("an IPv4 address such as 10.77.0.1") from None
+        raise RefusedError("an IPv4 address such as 10.77.0.1") from None
 
 
 def _read_interfaces(value: object) -> tuple[str, ...]:
     if not isinstance(value, list) or not 1 <= len(value) <= INTERFACES_MAX:
-        raise _RefusedError(f"a list of 1 to {INTERFACES_MAX} interface names, such as ['mesh0']")
+        raise RefusedError(f"a list of 1 to {INTERFACES_MAX} interface names, such as ['mesh0']")
     for index, name in enumerate(value):
         if not _is_interface_name(name):
-            raise _RefusedError(f"1 to {_INTERFACE_NAME_MAX} octets without space, '/' and ':', not 'lo'", index)
+            raise RefusedError(f"1 to {_INTERFACE_NAME_MAX} octets without space, '/' and ':', not 'lo'", index)
         if name in value[:index]:
-            raise _RefusedError("each interface once", index)
+            raise RefusedError("each interface once", index)
     return tuple(value)
 
 
@@ -367,9 +278,9 @@ def _is_interface_name(name: object) -> bool:
 
 
 def _read_endpoint(value: object) -> Endpoint:
-    host, _, port = _read_text(value).rpartition(":")
+    host, _, port = tables.text(value).rpartition(":")
     if host not in ("127.0.0.1", "[::1]", "localhost") or not _is_port(port):
-        raise _RefusedError("a port of this machine, such as '127.0.0.1:2009' or '[::1]:2009'")
+        raise RefusedError("a port of this machine, such as '127.0.0.1:2009' or '[::1]:2009'")
     return Endpoint(host.strip("[]"), int(port))
 
 
@@ -380,51 +291,11 @@ def _is_port(text: str) -> bool:
 def _new_prefix(taken: Iterable[Network]) -> Callable[[object], Network | None]:
     def read(value: object) -> Network:
         try:
-            prefix = ip_network(_read_text(value))
+            prefix = ip_network(tables.text(value))
         except ValueError:
-            raise _RefusedError("ADDRESS/LENGTH with zeros behind LENGTH, such as '10.1.0.0/16' or '::/0'") from None
+            raise RefusedError("ADDRESS/LENGTH with zeros behind LENGTH, such as '10.1.0.0/16' or '::/0'") from None
         if prefix in taken:
-            raise _RefusedError("each prefix once")
+            raise RefusedError("each prefix once")
         return prefix
-
-    return read
-
-
-def _choice(choices: type[Choice]) -> Callable[[object], Choice]:
-    def read(value: object) -> Choice:
-        for choice in choices:
-            if choice == value:
-                return choice
-        raise _RefusedError(", ".join(choices))
-
-    return read
-
-
-def _path(base: str, longest: int) -> Callable[[object], str]:
-    """Reads a path, relative to ``base``, of at most ``longest`` octets in all."""
-
-    def read(value: object) -> str:
-        path = posixpath.normpath(posixpath.join(base, _read_text(value)))
-        if "\0" in path or len(path.encode()) > longest:
-            raise _RefusedError(f"a path of at most {longest} octets, with its directory, and without NUL")
-        return path
-
-    return read
-
-
-def _seconds(low: float, high: float) -> Callable[[object], float | None]:
-    def read(value: object) -> float:
-        if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-            raise _RefusedError(f"{low:g} to {high:g} seconds")
-        return float(value)
-
-    return read
-
-
-def _integer(low: int, high: int) -> Callable[[object], int]:
-    def read(value: object) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            raise _RefusedError(f"a whole number, {low} to {high}")
-        return value
 
     return read
