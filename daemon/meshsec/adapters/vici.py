@@ -282,7 +282,7 @@ class Vici:
         Raises ``CommandError`` when the negotiation failed or did not end within ``seconds``.
         """
         message = {"ike": peer, "child": child, "timeout": round(seconds * 1000), "loglevel": -1}
-        await self._command("initiate", message, within=seconds + COMMAND_TIMEOUT)
+        await self._command("initiate", message, more=seconds)
 
     async def terminate(self, unique_id: str) -> None:
         """Close one IKE_SA with its CHILD_SAs, tell the peer, but do not wait for it. Gone already is fine."""
@@ -294,10 +294,11 @@ class Vici:
                 raise
 
     async def _command(
-        self, command: str, message: Mapping[str, Any], stream: str = "", within: float = COMMAND_TIMEOUT
+        self, command: str, message: Mapping[str, Any], stream: str = "", more: float = 0.0
     ) -> tuple[dict[str, Any], list[Any], int]:
+        """``more``: seconds that the command itself may take, beside ``COMMAND_TIMEOUT``."""
         async with self._slots:
-            answer, events, pid = await self._exchange(command, message, stream, within)
+            answer, events, pid = await self._exchange(command, message, stream, COMMAND_TIMEOUT + more)
         if _text(answer, "success", "yes") != "yes":
             raise CommandError(_text(answer, "errmsg", "no reason given"))
         return answer, events, pid

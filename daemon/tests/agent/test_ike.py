@@ -1,0 +1,320 @@
+"""The IKE side of the agent against a scripted charon: what no real one can be made to do at will."""
+
+import asyncio
+import struct
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+from vici import protocol
+
+from meshsec.adapters import vici
+from meshsec.agent import ike
+from meshsec.agent.ike import IkeSide
+from meshsec.core.actions import Initiate, LoadKey
+from meshsec.core.events import Event, IkeDaemonDown, IkeDaemonUp, NegotiationTimed, SasObserved
+
+Packet: Any = protocol.Packet
+Message: Any = protocol.Message
+
+
+def ike_sa(unique_id: str, state: str = "ESTABLISHED", initiator: str = "yes") -> dict[str, Any]:
+    return {
+        "uniqueid": unique_id,
+        "state": state,
+        "initiator": initiator,
+        "initiator-spi": "1" * 16,
+        "responder-spi": "2" * 16,
+        "established": "3",
+        "child-sas": {},
+    }
+
+
+class Charon:
+    """Speaks VICI as its script says."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.since = "Nov 20 14:47:09 2026"
+        self.connections: list[str] = []
+        self.sas: list[dict[str, Any]] = []
+        self.refusal = ""
+        self.hung = False
+        self.asked: list[str] = []
+        self.listeners: list[asyncio.StreamWriter] = []
+        self._server: asyncio.Server | None = None
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_unix_server(self._serve, self.path)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._server
+        self._server.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while True:
+                (length,) = struct.unpack("!I", await reader.readexactly(4))
+                await self._handle(await reader.readexactly(length), writer)
+        except asyncio.IncompleteReadError:
+            pass
+        finally:
+            writer.close()
+
+    async def _handle(self, frame: bytes, writer: asyncio.StreamWriter) -> None:
+        kind, name = frame[0], frame[2 : 2 + frame[1]].decode()
+        if self.hung:
+            return
+        if kind in (Packet.EVENT_REGISTER, Packet.EVENT_UNREGISTER):
+            if name == "log":
+                self.listeners.append(writer)
+            self._send(writer, bytes([Packet.EVENT_CONFIRM]))
+            return
+        self.asked.append(name)
+        for event, message in self._stream(name):
+            self._send_event(writer, event, message)
+        self._send(writer, bytes([Packet.CMD_RESPONSE]) + Message.serialize(self._answer(name)))
+
+    def _stream(self, command: str) -> list[tuple[str, dict[str, Any]]]:
+        if command == "list-sas":
+            return [("list-sa", entry) for entry in self.sas]
+        if command == "list-conns":
+            return [("list-conn", {name: {}}) for name in self.connections]
+        return []
+
+    def _answer(self, command: str) -> dict[str, Any]:
+        if command == "version":
+            return {"version": "5.9.8"}
+        if command == "stats":
+            total = str(len(self.sas))
+            return {"uptime": {"since": self.since}, "plugins": ["vici"], "ikesas": {"total": total, "half-open": "0"}}
+        if self.refusal and command == "initiate":
+            return {"success": "no", "errmsg": self.refusal}
+        return {"success": "yes"}
+
+    def tell(self, event: str, message: dict[str, Any]) -> None:
+        for writer in self.listeners:
+            if not writer.is_closing():
+                self._send_event(writer, event, message)
+
+    def log(self, name: str, unique_id: str, text: str) -> None:
+        self.tell("log", {"group": "IKE", "ikesa-name": name, "ikesa-uniqueid": unique_id, "msg": text})
+
+    def _send_event(self, writer: asyncio.StreamWriter, event: str, message: dict[str, Any]) -> None:
+        self._send(writer, bytes([Packet.EVENT, len(event)]) + event.encode() + Message.serialize(message))
+
+    def _send(self, writer: asyncio.StreamWriter, frame: bytes) -> None:
+        writer.write(struct.pack("!I", len(frame)) + frame)
+
+
+class Side:
+    """The IKE side with the events that it posts."""
+
+    def __init__(self, path: Path) -> None:
+        self.events: list[Event] = []
+        self._news = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        self.tasks: list[asyncio.Task[None]] = []
+        self.side = IkeSide(path, lambda: b"key", self._post, lambda work: self.tasks.append(loop.create_task(work)))
+        self.proofs = 0
+        self.tasks.append(loop.create_task(self.side.run()))
+
+    def watch_health(self) -> None:
+        self.tasks.append(asyncio.get_running_loop().create_task(self.side.watch_health(self._prove)))
+
+    def _prove(self) -> None:
+        self.proofs += 1
+
+    def _post(self, event: Event) -> None:
+        self.events.append(event)
+        self._news.set()
+
+    async def next(self, kind: type[Event]) -> Any:
+        """The next event of a kind; what came before it is dropped."""
+        async with asyncio.timeout(5):
+            while True:
+                while self.events:
+                    event = self.events.pop(0)
+                    if isinstance(event, kind):
+                        return event
+                self._news.clear()
+                await self._news.wait()
+
+
+Scenario = Callable[[Charon, Side], Coroutine[Any, Any, None]]
+
+
+@pytest.fixture
+def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Scenario], None]:
+    monkeypatch.setattr(vici, "COMMAND_TIMEOUT", 0.2)
+    monkeypatch.setattr(vici, "RECONNECT_MAX", 0.05)
+    monkeypatch.setattr(ike, "HEALTH_INTERVAL", 0.05)
+    monkeypatch.setattr(ike, "LOG_GRACE", 0.02)
+
+    def played(scenario: Scenario) -> None:
+        async def run() -> None:
+            async with Charon(tmp_path / "vici") as charon:
+                side = Side(charon.path)
+                try:
+                    await scenario(charon, side)
+                finally:
+                    rest = asyncio.all_tasks() - {asyncio.current_task()}
+                    for task in rest:
+                        task.cancel()
+                    await asyncio.gather(*rest, return_exceptions=True)
+                    await asyncio.sleep(0.01)
+
+        asyncio.run(run())
+
+    return played
+
+
+def test_a_charon_that_nobody_configured_is_fresh(play: Callable[[Scenario], None]) -> None:
+    async def scenario(_: Charon, side: Side) -> None:
+        up: IkeDaemonUp = await side.next(IkeDaemonUp)
+        assert up.fresh
+        assert not up.observed.key_loaded
+
+    play(scenario)
+
+
+def test_a_charon_with_connections_was_there_before_us_and_keeps_its_sas(play: Callable[[Scenario], None]) -> None:
+    async def scenario(charon: Charon, side: Side) -> None:
+        charon.connections, charon.sas = ["boat"], [{"boat": ike_sa("1")}]
+        up: IkeDaemonUp = await side.next(IkeDaemonUp)
+        assert not up.fresh
+        assert up.observed.connections == {"boat": None}
+        assert [sa.unique_id for sa in up.observed.ike_sas["boat"]] == ["1"]
+
+    play(scenario)
+
+
+def test_the_key_counts_as_loaded_only_in_the_charon_that_got_it(play: Callable[[Scenario], None]) -> None:
+    async def scenario(charon: Charon, side: Side) -> None:
+        await side.next(IkeDaemonUp)
+        assert await side.side.carry_out(LoadKey()) == ""
+        charon.connections = ["boat"]
+        for since, is_loaded in (("", True), ("Nov 20 15:00:00 2026", False)):
+            charon.since = since or charon.since
+            charon.listeners[-1].close()
+            up: IkeDaemonUp = await side.next(IkeDaemonUp)
+            assert (up.observed.key_loaded, up.fresh) == (is_loaded, not is_loaded)
+
+    play(scenario)
+
+
+def test_sas_without_a_peer_yet_concern_nobody(play: Callable[[Scenario], None]) -> None:
+    async def scenario(charon: Charon, side: Side) -> None:
+        charon.sas = [{"(unnamed)": ike_sa("7", "CONNECTING", "no")}, {"boat": ike_sa("1")}]
+        up: IkeDaemonUp = await side.next(IkeDaemonUp)
+        assert set(up.observed.ike_sas) == {"boat"}
+        charon.tell("ike-update", {"(unnamed)": ike_sa("7", "CONNECTING", "no")})
+        charon.tell("child-updown", {"up": "yes", "boat": ike_sa("1")})
+        observed: SasObserved = await side.next(SasObserved)
+        assert observed.peer == "boat"
+        await side.side.read_all()
+        assert {event.peer for event in side.events if isinstance(event, SasObserved)} == {"boat"}
+
+    play(scenario)
+
+
+def test_a_burst_of_events_about_one_peer_is_read_back_once(play: Callable[[Scenario], None]) -> None:
+    async def scenario(charon: Charon, side: Side) -> None:
+        await side.next(IkeDaemonUp)
+        charon.sas = [{"boat": ike_sa("1")}]
+        before = charon.asked.count("list-sas")
+        for _ in range(20):
+            charon.tell("child-updown", {"up": "yes", "boat": ike_sa("1")})
+        observed: SasObserved = await side.next(SasObserved)
+        assert observed.ike_sas[0].unique_id == "1"
+        await asyncio.sleep(0.05)
+        assert charon.asked.count("list-sas") - before <= 2
+
+    play(scenario)
+
+
+def test_phases_and_refusals_come_from_the_log(play: Callable[[Scenario], None]) -> None:
+    async def scenario(charon: Charon, side: Side) -> None:
+        await side.next(IkeDaemonUp)
+        for text in ("generating IKE_SA_INIT request 0 [ ]", "parsed IKE_SA_INIT response 0 [ ]"):
+            charon.log("boat", "1", text)
+            await asyncio.sleep(0.01)
+        charon.log("boat", "1", "CHILD_SA mesh{1} established with SPIs 1_i 2_o and TS a === b")
+        timed: NegotiationTimed = await side.next(NegotiationTimed)
+        assert timed.peer == "boat"
+        assert timed.ike_sa_init is not None
+        assert timed.ike_sa_init >= 0.005
+        for number in range(3):
+            charon.log(
+                "(unnamed)", f"{number}9", "no IKE config found for fd00::a...fd00::5, sending NO_PROPOSAL_CHOSEN"
+            )
+        charon.log("boat", "2", "generating IKE_AUTH response 1 [ N(AUTH_FAILED) ]")
+        observed: SasObserved = await side.next(SasObserved)
+        assert (observed.peer, observed.reason) == ("boat", "the peer's key is not the one on its card")
+        (stranger,) = side.side.strangers.values()
+        assert (stranger.address, stranger.times) == ("fd00::5", 3)
+
+    play(scenario)
+
+
+def test_a_failed_attempt_tells_what_the_log_told_even_when_it_comes_late(play: Callable[[Scenario], None]) -> None:
+    async def scenario(charon: Charon, side: Side) -> None:
+        await side.next(IkeDaemonUp)
+        charon.refusal = "establishing CHILD_SA 'mesh' failed"
+        attempt = asyncio.create_task(side.side.carry_out(Initiate("boat", ("mesh",), 1.0)))
+        while "initiate" not in charon.asked:  # noqa: ASYNC110  (the script has no event for it)
+            await asyncio.sleep(0.001)
+        charon.log("boat", "1", "received AUTHENTICATION_FAILED notify error")
+        assert await attempt == "AUTHENTICATION_FAILED: told by the peer"
+        assert await side.side.carry_out(Initiate("boat", ("mesh",), 1.0)) == charon.refusal
+
+    play(scenario)
+
+
+def test_an_attempt_without_answer_is_given_up_in_charon_too(play: Callable[[Scenario], None]) -> None:
+    async def scenario(charon: Charon, side: Side) -> None:
+        await side.next(IkeDaemonUp)
+        charon.refusal = "CHILD_SA 'mesh' not established after 1000ms"
+        charon.sas = [{"boat": ike_sa("1", "CONNECTING")}]
+        assert await side.side.carry_out(Initiate("boat", ("mesh",), 1.0)) == "timeout: no answer within 1 s"
+        assert "terminate" in charon.asked
+
+    play(scenario)
+
+
+def test_a_hung_charon_is_down_without_proof_of_life_and_met_anew_when_it_answers(
+    play: Callable[[Scenario], None],
+) -> None:
+    async def scenario(charon: Charon, side: Side) -> None:
+        await side.next(IkeDaemonUp)
+        side.watch_health()
+        await asyncio.sleep(0.1)
+        assert side.proofs > 0
+        charon.hung = True
+        down: IkeDaemonDown = await side.next(IkeDaemonDown)
+        assert "does not answer in time" in down.reason
+        await asyncio.sleep(0.3)
+        proofs = side.proofs
+        await asyncio.sleep(0.2)
+        assert side.proofs == proofs, "a charon that takes connections and says nothing proves nothing"
+        charon.hung = False
+        up: IkeDaemonUp = await side.next(IkeDaemonUp)
+        assert not up.fresh or not charon.connections
+
+    play(scenario)
+
+
+def test_sas_that_came_without_an_event_are_found_by_their_number(play: Callable[[Scenario], None]) -> None:
+    async def scenario(charon: Charon, side: Side) -> None:
+        await side.next(IkeDaemonUp)
+        charon.sas = [{"boat": ike_sa("1")}]
+        side.watch_health()
+        observed: SasObserved = await side.next(SasObserved)
+        assert observed.peer == "boat"
+        charon.sas = []
+        observed = await side.next(SasObserved)
+        assert observed == SasObserved("boat", ())
+
+    play(scenario)
