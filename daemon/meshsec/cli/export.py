@@ -9,7 +9,7 @@ from meshsec.adapters import esp_probe, nftables, strongswan_conf, trust_store
 from meshsec.cli.app import App
 from meshsec.core import router_conf
 from meshsec.core.desired import addresses, rules_spec
-from meshsec.core.model import EspGround
+from meshsec.core.model import EspGround, UnknownNodes
 from meshsec.core.settings import EspChoice
 
 
@@ -42,7 +42,10 @@ def _ground(app: App) -> EspGround:
     choice = app.settings.ike.esp
     if choice is not EspChoice.AUTO:
         return EspGround(choice)
-    return asyncio.run(esp_probe.probe()).ground
+    found = asyncio.run(esp_probe.probe())
+    if "not permitted" in found.reason:
+        raise click.ClickException('with [ike] esp = "auto" the kernel is asked, which takes root')
+    return found.ground
 
 
 def _strongswan(app: App, ground: EspGround) -> str:
@@ -54,6 +57,10 @@ def _nftables(app: App, ground: EspGround) -> str:
     peers, problems = trust_store.load(app.peers_directory, app.card)
     for problem in problems:
         click.echo(f"refused: {problem}", err=True)
+    if problems and app.settings.policy.unknown_nodes is UnknownNodes.ALLOW:
+        raise click.ClickException(
+            "the peers of refused cards would be unknown nodes, to which user data may go in clear"
+        )
     cards = [peer.card for peer in peers.values()]
     protected = (address for card in cards for address in addresses(card))
     rules = rules_spec(protected, (card.locator for card in cards), ground, app.settings.policy)

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -67,6 +68,30 @@ def test_nftables(meshsec: Meshsec, boat: Meshsec) -> None:
     command = ["unshare", "--net", "nft", "--check", "--file", "-"]
     checked = subprocess.run(command, input=exported, text=True, capture_output=True, check=False)
     assert checked.returncode == 0, checked.stderr
+
+
+def test_a_refused_card_opens_nothing(meshsec: Meshsec, tmp_path: Path) -> None:
+    """Where unknown nodes are dropped, so is the peer behind a card that cannot be read; else there are no rules."""
+    (tmp_path / "a/peers/boat.card").write_text("garbage")
+    dropping = meshsec("export", "nftables")
+    assert dropping.exit_code == 0
+    assert "boat.card: the text begins with 'garbage'" in dropping.stderr
+    with (tmp_path / "a/meshsec.toml").open("a") as config:
+        config.write('[policy]\nunknown_nodes = "allow"\n')
+    allowing = meshsec("export", "nftables")
+    assert (allowing.exit_code, allowing.stdout) == (1, "")
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("setpriv") is None, reason="giving privileges up takes root")
+def test_without_privileges_the_kernel_is_not_misjudged(meshsec: Meshsec, tmp_path: Path) -> None:
+    config = tmp_path / "a/meshsec.toml"
+    config.write_text(config.read_text().replace("libipsec", "auto"))
+    program = "from meshsec.cli import main; main()"
+    unprivileged = ["setpriv", "--bounding-set=-all", sys.executable, "-c", program]
+    arguments = ["--config", str(config), "export", "olsrv2d"]
+    done = subprocess.run([*unprivileged, *arguments], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "the kernel is asked, which takes root" in done.stderr
 
 
 def test_an_unknown_kind_is_wrong_usage(meshsec: Meshsec) -> None:
