@@ -14,6 +14,8 @@ use olsrv2::{Attached, Metric, Prefix};
 use serde::Deserialize;
 use toml::Spanned;
 
+use crate::probation::Probation;
+
 /// IFNAMSIZ - 1: the longest name of a Linux interface, in octets.
 const INTERFACE_NAME_MAX: usize = 15;
 /// More MANET interfaces than any router has; bounds sockets and HELLO size.
@@ -40,7 +42,7 @@ pub struct Config {
     pub hello: Timing,
     /// TC_INTERVAL and T_HOLD_TIME (RFC 7181, section 5.4.3).
     pub tc: Timing,
-    /// Link metric of every link until a measured one is set (RFC 7181, section 6).
+    /// Link metric of every proven link (RFC 7181, section 6).
     pub metric: Metric,
     /// WILL_FLOODING and WILL_ROUTING, 0 (never) to 15 (always) (RFC 7181, section 5.4.8).
     pub willingness: u8,
@@ -133,7 +135,7 @@ impl Config {
             attached: self.attached.clone(),
             flooding_willingness: self.willingness,
             routing_willingness: self.willingness,
-            link_metric: self.metric,
+            link_metric: Probation::metric(self.metric),
             timing: olsrv2::Timing {
                 hello_interval: self.hello.interval,
                 hello_validity: self.hello.validity,

@@ -18,6 +18,7 @@ use crate::management::telnet::Telnet;
 use crate::manet::Manet;
 use crate::mesh;
 use crate::netlink::{Monitor, Notice, Path, Received, Requests};
+use crate::probation::Probation;
 use crate::reactor::{Reactor, Token};
 use crate::service::ServiceManager;
 use crate::signals::Signals;
@@ -42,6 +43,7 @@ pub struct Daemon {
     links: Links,
     manet: Manet,
     router: Router,
+    probation: Probation,
     fib: Fib,
     telnet: Option<Telnet>,
     changes: Option<Changes>,
@@ -88,6 +90,7 @@ impl Daemon {
             links,
             manet: Manet::default(),
             router,
+            probation: Probation::default(),
             fib,
             telnet,
             changes,
@@ -142,6 +145,7 @@ impl Daemon {
     fn next_due(&self) -> Option<Time> {
         [
             self.router.poll_timeout(),
+            self.probation.poll_timeout(),
             self.fib.poll_timeout(),
             self.sockets_due,
             self.watchdog_due,
@@ -173,6 +177,10 @@ impl Daemon {
     fn settle(&mut self, now: Time) {
         if self.router.poll_timeout().is_some_and(|due| due <= now) {
             self.router.handle_timeout(now);
+        }
+        for (interface, address) in self.probation.handle_timeout(now) {
+            let metric = Some(self.config.metric);
+            self.router.set_link_metric(now, interface, address, metric);
         }
         self.drain(now);
         for destination in self.fib.handle_timeout(&mut self.requests, now) {
@@ -225,8 +233,14 @@ impl Daemon {
             }
             Event::NeighbourSet(view) => self.tell(now, &Object::Neighbour(view), true),
             Event::NeighbourRemoved(view) => self.tell(now, &Object::Neighbour(view), false),
-            Event::LinkSet(view) => self.tell(now, &Object::Link(view), true),
-            Event::LinkRemoved(view) => self.tell(now, &Object::Link(view), false),
+            Event::LinkSet(view) => {
+                self.probation.observe(now, view, self.config.metric);
+                self.tell(now, &Object::Link(view), true);
+            }
+            Event::LinkRemoved(view) => {
+                self.probation.forget(view);
+                self.tell(now, &Object::Link(view), false);
+            }
             Event::NodeSet(view) => self.tell(now, &Object::Node(view), true),
             Event::NodeRemoved(view) => self.tell(now, &Object::Node(view), false),
             Event::EdgeSet(view) => self.tell(now, &Object::Edge(view), true),
@@ -398,11 +412,23 @@ impl Daemon {
             self.config
                 .router(&self.originators, self.first_sequence_number),
         );
+        if old.metric != self.config.metric {
+            self.restart_probation(now);
+        }
         self.drain(now);
         if let Some(changes) = &mut self.changes {
             changes.restart();
         }
         self.synchronise_interfaces(now);
+    }
+
+    /// All links begin anew with another metric.
+    fn restart_probation(&mut self, now: Time) {
+        self.probation = Probation::default();
+        for link in self.router.links() {
+            self.router
+                .set_link_metric(now, link.interface, link.address, None);
+        }
     }
 
     /// Opens what is new before it closes what is old.

@@ -11,6 +11,7 @@ mod management;
 mod manet;
 mod mesh;
 mod netlink;
+mod probation;
 mod reactor;
 mod service;
 mod signals;

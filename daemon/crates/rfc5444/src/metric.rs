@@ -3,6 +3,9 @@
 //! The low 8 bits are the mantissa a and the high 4 bits the exponent b of
 //! (257 + a) * 2^b - 256.
 
+/// The code of the largest metric.
+const CODE_MAX: u16 = 0xfff;
+
 /// A link metric: 1 to 16776960.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Metric(u32);
@@ -25,6 +28,11 @@ impl Metric {
     /// The value, 1 to 16776960.
     pub const fn get(self) -> u32 {
         self.0
+    }
+
+    /// The smallest metric with a code of its own that is larger, or the largest metric.
+    pub fn next_larger(self) -> Self {
+        decompress((compress(self) + 1).min(CODE_MAX))
     }
 }
 
@@ -79,6 +87,19 @@ mod tests {
                 "code {code:#x}"
             );
         }
+    }
+
+    #[test]
+    fn next_larger() {
+        let next = |value| Metric(value).next_larger().get();
+        assert_eq!(
+            (next(1), next(256), next(257), next(258)),
+            (2, 258, 260, 260)
+        );
+        assert_eq!(
+            (next(16_776_959), next(16_776_960)),
+            (16_776_960, 16_776_960)
+        );
     }
 
     #[test]
