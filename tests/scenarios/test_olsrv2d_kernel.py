@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.lab import topology
-from tests.scenarios.olsrv2d_mesh import Mesh, Router, running
+from tests.lab.routers import Mesh, Router, running
 
 CONVERGED = 15.0
 REPAIRED = 3.0

@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 
 from tests.lab import namespaces, programs, topology
+from tests.lab.routers import Mesh, running
 from tests.lab.shell import run
-from tests.scenarios.olsrv2d_mesh import Mesh, running
 
 CONVERGED = 15.0
 RECORDINGS = programs.ROOT / "tests" / "vectors" / "olsrd2"

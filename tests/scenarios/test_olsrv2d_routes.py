@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.lab import topology
-from tests.scenarios.olsrv2d_mesh import Mesh, running
+from tests.lab.routers import Mesh, running
 
 CONVERGED = 15.0
 """Seconds; generous, since only the result is asserted: `make bench-convergence` measures the time."""

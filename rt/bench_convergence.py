@@ -1,0 +1,159 @@
+"""How long routers need to find the routes, and to find others when a link goes; olsrv2d and olsrd2 alternately.
+
+A time ends when the kernel of each node concerned has the routes of both families. Routers run with default timers.
+"""
+
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from statistics import median
+
+from rt.results import QUICK, Cell, Result
+from tests.lab import topology
+from tests.lab.observers import RouteEvents
+from tests.lab.processes import Daemon
+from tests.lab.routers import Mesh, Router
+from tests.lab.waiting import wait_until
+
+ROUNDS = 1 if QUICK else 5
+IDLE_SECONDS = 5.0 if QUICK else 60.0
+PATIENCE = 60.0
+"""Seconds; twice what the slowest of them needs."""
+Samples = dict[tuple[str, str, str], list[float]]
+
+
+def main() -> None:
+    """Measure, write, print."""
+    peer = shutil.which("olsrd2")
+    daemons = ["olsrv2d", "olsrd2"] if peer else ["olsrv2d"]
+    samples: Samples = {}
+    for round_ in range(ROUNDS):
+        for daemon in daemons if round_ % 2 == 0 else daemons[::-1]:
+            for name, value in _measure(daemon, peer):
+                samples.setdefault((*name, daemon), []).append(value)
+    result = Result("convergence", {"rounds": ROUNDS, "idle_s": IDLE_SECONDS, "timers": "default"})
+    for (what, unit, daemon), values in samples.items():
+        result.cells.append(Cell({"what": what, "daemon": daemon}, unit, values))
+    result.ratios = _ratios(samples)
+    result.peers = {"olsrd2": _version(peer) if peer else "not on PATH"}
+    path = result.write()
+    print("\n".join([*result.lines(), str(path)]))
+
+
+def _measure(daemon: str, peer: str | None) -> Iterator[tuple[tuple[str, str], float]]:
+    """Each figure of one round, with what it is and its unit."""
+    for count in (3, 10):
+        with _mesh(topology.line(topology.names(count)), daemon, peer) as mesh:
+            yield (f"line of {count}, start to all routes", "s"), _cold_start(mesh)
+            if count == 3:
+                yield from _idle(mesh)
+    ring = topology.ring(topology.names(4))
+    with _mesh(ring, daemon, peer) as mesh:
+        yield ("ring of 4, start to all routes", "s"), _cold_start(mesh)
+        near, far = _detour(mesh, mesh.end("a", "b").down)
+        yield ("ring of 4, link down, that end", "s"), near
+        yield ("ring of 4, link down, the other end (carrier lost)", "s"), far
+    with _mesh(ring, daemon, peer) as mesh:
+        _cold_start(mesh)
+        yield ("ring of 4, silent cut, both ends", "s"), max(_detour(mesh, mesh.links[frozenset("ab")].cut))
+
+
+@contextmanager
+def _mesh(pairs: Sequence[topology.Pair], daemon: str, peer: str | None) -> Iterator[Mesh]:
+    """A mesh of the routers that are measured, not started."""
+    with Mesh(pairs) as mesh:
+        if daemon == "olsrd2" and peer:
+            for router in mesh.routers.values():
+                router.daemon = _olsrd2(router, peer)
+        yield mesh
+
+
+def _olsrd2(router: Router, program: str) -> Daemon:
+    config = router.directory / "olsrd2.conf"
+    interfaces = "".join(f"[interface={name}]\n" for name in ["lo", *router.interfaces])
+    config.write_text(f"[global]\n fork no\n lockfile -\n{interfaces}", encoding="utf-8")
+    argv = [program, "--load", str(config)]
+    return Daemon(f"olsrd2-{router.name}", router.namespace, argv, logs=router.directory, sockets=router.directory)
+
+
+def _cold_start(mesh: Mesh) -> float:
+    def start() -> None:
+        for router in mesh.routers.values():
+            router.daemon.start()
+
+    complete = {router: _complete(router, mesh.others(router.name)) for router in mesh.routers.values()}
+    return max(_await_all("all routes", complete, start).values())
+
+
+def _complete(router: Router, destinations: set[str]) -> Callable[[], bool]:
+    return lambda: destinations <= router.kernel_destinations()
+
+
+def _detour(mesh: Mesh, fault: Callable[[], None]) -> tuple[float, float]:
+    """From the fault of link a - b until ``a`` and until ``b`` uses the long way."""
+    conditions = {mesh["a"]: _uses(mesh, "a", "b", "mesh-d"), mesh["b"]: _uses(mesh, "b", "a", "mesh-c")}
+    taken = _await_all("the long way", conditions, fault)
+    return taken[mesh["a"]], taken[mesh["b"]]
+
+
+def _uses(mesh: Mesh, router: str, to: str, interface: str) -> Callable[[], bool]:
+    """Whether a router sends to another over an interface, in both families."""
+    addresses = {mesh[to].ipv4, mesh[to].ipv6}
+
+    def holds() -> bool:
+        used = {route["dst"]: route["dev"] for route in mesh[router].kernel_routes() if route["dst"] in addresses}
+        return used == dict.fromkeys(addresses, interface)
+
+    return holds
+
+
+def _await_all(
+    what: str, conditions: Mapping[Router, Callable[[], bool]], cause: Callable[[], None]
+) -> dict[Router, float]:
+    """Seconds from ``cause`` until each router's condition held first; looked at when its kernel's routes change."""
+    taken: dict[Router, float] = {}
+    with ExitStack() as stack:
+        events = {router: stack.enter_context(closing(RouteEvents(router.namespace))) for router in conditions}
+        start = time.monotonic()
+        cause()
+
+        def look() -> bool:
+            for router in conditions.keys() - taken.keys():
+                seen = time.monotonic()
+                if conditions[router]():
+                    taken[router] = seen - start
+            return taken.keys() == conditions.keys()
+
+        wait_until(what, look, list(events.values()), PATIENCE)
+    return taken
+
+
+def _idle(mesh: Mesh) -> Iterator[tuple[tuple[str, str], float]]:
+    """What the relay costs at rest."""
+    daemon = mesh["b"].daemon
+    before = daemon.cpu_seconds()
+    time.sleep(IDLE_SECONDS)
+    yield ("idle CPU", "% of a core"), (daemon.cpu_seconds() - before) / IDLE_SECONDS * 100
+    yield ("resident memory", "MiB"), daemon.resident_bytes() / 2**20
+
+
+def _ratios(samples: Samples) -> list[Mapping[str, object]]:
+    """olsrd2's figure divided by olsrv2d's of the same round."""
+    ratios: list[Mapping[str, object]] = []
+    for (what, unit, daemon), ours in samples.items():
+        theirs = samples.get((what, unit, "olsrd2"), [])
+        if daemon == "olsrv2d" and len(theirs) == len(ours) and all(ours):
+            each = [other / own for own, other in zip(ours, theirs, strict=True)]
+            ratios.append({"key": {"what": what}, "median": median(each), "min": min(each), "max": max(each)})
+    return ratios
+
+
+def _version(program: str) -> str:
+    shown = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)
+    return next(iter((shown.stdout + shown.stderr).strip().splitlines()), "unknown").strip()
+
+
+if __name__ == "__main__":
+    main()
