@@ -58,6 +58,8 @@ pub(crate) struct Instance {
     newcomer_tc: Option<Time>,
     routing: Paused,
     nhdp_expiry: Option<Time>,
+    /// `nhdp_expiry` must be calculated again; a TC leaves it as it is.
+    nhdp_touched: bool,
     /// Metrics, willingness, selectors or the configuration have changed.
     dirty: bool,
     link_views: BTreeMap<LinkId, LinkView>,
@@ -80,6 +82,7 @@ impl Instance {
             newcomer_tc: None,
             routing: Paused::default(),
             nhdp_expiry: None,
+            nhdp_touched: true,
             dirty: true,
             link_views: BTreeMap::new(),
             neighbour_views: BTreeMap::new(),
@@ -147,6 +150,7 @@ impl Instance {
         hello: &Hello,
         info: &HelloInfo,
     ) {
+        self.nhdp_touched = true;
         match self.nhdp.process(ctx.now, interface, source, hello) {
             Ok(link) => {
                 ctx.counters.hellos_received += 1;
@@ -246,7 +250,7 @@ impl Instance {
     pub(crate) fn handle_timeout(&mut self, ctx: &mut Context) {
         if self.nhdp_expiry.is_some_and(|expiry| expiry <= ctx.now) {
             self.nhdp.expire(ctx.now);
-            self.nhdp_expiry = self.nhdp.next_expiry(ctx.now);
+            self.nhdp_touched = true;
         }
         self.topology.expire(ctx.now);
     }
@@ -257,7 +261,9 @@ impl Instance {
         if changes.links || changes.two_hops || core::mem::take(&mut self.dirty) {
             self.settle_neighbourhood(ctx, changes.links);
         }
-        self.nhdp_expiry = self.nhdp.next_expiry(ctx.now);
+        if core::mem::take(&mut self.nhdp_touched) || changes.links {
+            self.nhdp_expiry = self.nhdp.next_expiry(ctx.now);
+        }
         ctx.counters.over_limit += self.nhdp.take_over_limit() + self.topology.take_over_limit();
         ctx.events.extend(self.topology.take_events());
         if self.topology.take_changed() {
