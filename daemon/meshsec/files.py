@@ -1,7 +1,6 @@
 """Small files as a whole: bounded reads, and writes after which a reader finds the old content or the new."""
 
 import os
-import tempfile
 from pathlib import Path
 
 
@@ -46,8 +45,8 @@ def remove(path: Path) -> None:
 
 
 def _write(path: Path, content: bytes, mode: int, replace: bool) -> None:
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    temporary = Path(name)
+    temporary = path.with_name(f".{path.name}.{os.urandom(8).hex()}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as file:
             os.fchmod(file.fileno(), mode)
