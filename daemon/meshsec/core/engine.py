@@ -182,21 +182,13 @@ class Engine:
         channel = self._channels.get(name)
         return channel if channel is not None and channel.card is not None else None
 
-    def queued(self, name: str) -> bool:
-        """Whether the peer's negotiation only waits for a place among the concurrent ones."""
-        return self._initiations.queued(name)
-
-    def initiating(self, name: str) -> bool:
-        """Whether an attempt of this node's is in progress."""
-        return self._initiations.active(name)
-
     def wanted_rules(self) -> RulesSpec:
         """The fail-closed rules that ought to stand."""
         if self._wanted_rules is None:
             self._wanted_rules = rules_spec(self._protected, self._locators, self.ground, self.policy)
         return self._wanted_rules
 
-    def obstacle(self, action: Action) -> str | None:
+    def _obstacle(self, action: Action) -> str | None:
         """What must come before ``action``; None when nothing stands in its way."""
         if isinstance(action, ApplyRules):
             return None
@@ -600,13 +592,13 @@ class Engine:
         self._arm(channel)
 
     def _may_attempt(self, channel: Channel, action: Initiate) -> bool:
-        if self.obstacle(action) is not None:
+        if self._obstacle(action) is not None:
             self._blocked.add(channel.name)
             return False
         return channel.state is State.WAITING and channel.due <= self._now
 
     def _issue(self, action: Action) -> None:
-        if self.obstacle(action) is None:
+        if self._obstacle(action) is None:
             self._errands.send(self._now, action)
         else:
             self._blocked.add(subject_of(action).peer)
@@ -653,9 +645,11 @@ class Engine:
         why = self._why(action)
         if self._errands.in_progress(subject):
             return Planned(action, f"{why}; in progress")
-        obstacle = self.obstacle(action)
+        obstacle = self._obstacle(action)
         if obstacle is not None:
             return Planned(action, f"{why}; waits for {obstacle}")
+        if isinstance(action, Initiate) and self._initiations.queued(action.peer):
+            return Planned(action, f"{why}; waits for its place among the concurrent negotiations")
         at = self._due(action)
         return Planned(action, why, at if at > now else None)
 

@@ -191,9 +191,11 @@ def test_a_negotiation_of_the_peer_is_waited_for_but_not_for_ever() -> None:
     made.tell(SasObserved("n1", (half_open,)))
     assert made.state(LOWER) == "negotiating"
     assert made.advance(CALM.initiate_timeout - 0.01) == []
+    made.advance(0.01)
+    assert made.state(LOWER) == "waiting"
     for _ in range(5):
         made.tell(SasObserved("n1", (half_open,)))
-    assert attempts(made.advance(0.01 + CALM.takeover_delay)) == ["n1"]
+    assert attempts(made.advance(CALM.takeover_delay)) == ["n1"]
 
 
 def test_a_half_open_ike_sa_does_not_keep_the_initiator_from_its_turn() -> None:
@@ -346,8 +348,8 @@ def test_attempts_in_all_keep_to_the_rate_after_the_burst() -> None:
 def test_a_peer_that_needs_no_attempt_any_more_leaves_the_queue() -> None:
     made = driver(10, 11, 12, concurrency=1)
     (first,) = made.tell(*(RouteSet(route(number)) for number in (10, 11, 12)))
+    assert ["its place" in planned.why for planned in made.engine.plan(made.now)] == [False, True, True]
     made.tell(RouteRemoved(route(11).destination))
-    assert not made.engine.queued("n11")
     assert attempts(made.tell(ActionDone(first, "timeout"))) == ["n12"]
 
 
@@ -462,6 +464,16 @@ def test_without_the_routing_daemon_what_was_known_stays_in_force() -> None:
     assert action.peer == "n1"
 
 
+def test_a_hold_time_that_runs_when_the_routing_daemon_goes_does_not_end_without_it() -> None:
+    made = driver(HIGHER)
+    protect(made, HIGHER)
+    made.tell(RouteRemoved(route(HIGHER).destination))
+    made.advance(CALM.hold_time / 2)
+    made.tell(RouterDown("killed"))
+    assert made.advance(CALM.hold_time) == []
+    assert made.state(HIGHER) == "held"
+
+
 def test_a_snapshot_without_a_peers_route_is_a_loss_of_it() -> None:
     made = driver(HIGHER)
     protect(made, HIGHER)
@@ -505,6 +517,28 @@ def rules_for_higher() -> RulesSpec:
     made = Driver(NODE, CALM)
     made.tell(PeerSet(peer(HIGHER)))
     return made.engine.wanted_rules()
+
+
+def test_an_attempt_that_was_running_when_meshsecd_was_killed_is_closed_and_made_anew() -> None:
+    """Its late success would make the peer drop what was negotiated since."""
+    made = Driver(NODE, CALM)
+    half_open = ike_sa("n5", "7", state="CONNECTING", children=())
+    observed = Observed({"n5": (half_open,)}, {"n5": None}, key_loaded=True)
+    actions = made.tell(
+        PeerSet(peer(HIGHER)),
+        RulesObserved(rules_for_higher()),
+        RoutesReset({route(HIGHER).destination: route(HIGHER)}),
+        IkeDaemonUp(observed, fresh=False),
+    )
+    assert [action.unique_id for action in actions if isinstance(action, Terminate)] == ["7"]
+    assert attempts(made.succeed(*actions) + made.advance(0.0)) == ["n5"]
+    assert made.tell(SasObserved("n5", (replace(half_open, unique_id="8"),))) == []
+
+
+def test_an_attempt_that_succeeded_is_not_closed_because_of_an_older_view_of_it() -> None:
+    made = driver(HIGHER)
+    action = initiate(made)
+    assert made.tell(SasObserved("n5", (ike_sa("n5", state="CONNECTING", children=()),)), ActionDone(action)) == []
 
 
 def test_sas_that_are_seen_before_the_cards_are_adopted_too() -> None:
