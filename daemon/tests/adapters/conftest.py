@@ -1,12 +1,10 @@
 """Real outside systems for the adapters' tests: network namespaces of their own, and a charon in each."""
 
 import contextlib
-import itertools
 import os
 import shutil
 import subprocess
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from ipaddress import IPv6Address, IPv6Network
@@ -14,47 +12,15 @@ from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from pyroute2 import netns
 
 from meshsec.adapters import strongswan_conf
 from meshsec.adapters.key_store import NodeKey
 from meshsec.core import identity
 from meshsec.core.model import Card, ChildSpec, ConnectionSpec, EspGround
+from namespaces import inside, ip, new_namespace, wait_for
 
-_serial = itertools.count()
-
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
 CHARON = shutil.which("charon-systemd") or "/usr/sbin/charon-systemd"
-
-
-def ip(*arguments: str, check: bool = True) -> str:
-    return subprocess.run(["ip", *arguments], check=check, capture_output=True, text=True).stdout
-
-
-@pytest.fixture
-def new_namespace() -> Iterator[Callable[[], str]]:
-    """Makes network namespaces with an up loopback device; they are gone afterwards."""
-    made: list[str] = []
-
-    def make() -> str:
-        name = f"p2-{os.getpid()}-{next(_serial)}"
-        ip("netns", "add", name)
-        made.append(name)
-        ip("-n", name, "link", "set", "lo", "up")
-        return name
-
-    yield make
-    for name in made:
-        ip("netns", "delete", name, check=False)
-
-
-@pytest.fixture
-def inside(new_namespace: Callable[[], str]) -> Iterator[str]:
-    """The test itself runs in a namespace of its own."""
-    name = new_namespace()
-    netns.pushns(name)
-    yield name
-    netns.popns()
+__all__ = ["inside", "new_namespace"]
 
 
 @dataclass
@@ -131,15 +97,6 @@ class IkeNode:
             "child_rekey_time": 3600,
         }
         return ConnectionSpec(**(values | changes))  # type: ignore[arg-type]
-
-
-def wait_for(ready: Callable[[], bool], what: str, seconds: float = 10.0) -> None:
-    """Look every few milliseconds until it is so."""
-    end = time.monotonic() + seconds
-    while not ready():
-        if time.monotonic() > end:
-            pytest.fail(f"waited {seconds:g} s in vain for {what}")
-        time.sleep(0.005)
 
 
 def new_key() -> NodeKey:

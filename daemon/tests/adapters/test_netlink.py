@@ -8,8 +8,7 @@ import pytest
 
 from meshsec.adapters import netlink
 from meshsec.adapters.netlink import KernelRoute, NetlinkError
-
-from .conftest import ip, needs_root
+from namespaces import ip, needs_root
 
 pytestmark = needs_root
 

@@ -15,8 +15,7 @@ from pyroute2 import netns
 from meshsec.adapters import netlink
 from meshsec.adapters.nftables import BLOCK_PRIORITY, TABLE, Nftables, RulesError, render
 from meshsec.core.model import EspGround, RulesSpec, UnknownNodes
-
-from .conftest import ip, needs_root
+from namespaces import ip, needs_root
 
 pytestmark = needs_root
 

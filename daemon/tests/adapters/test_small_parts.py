@@ -13,8 +13,9 @@ from meshsec.adapters import esp_probe, strongswan_conf
 from meshsec.adapters.notify import Notifier, watchdog_interval
 from meshsec.adapters.strongswan_conf import PluginMissingError, plugins_for, render
 from meshsec.core.model import EspGround
+from namespaces import ip, needs_root, wait_for
 
-from .conftest import CHARON, ip, needs_root, wait_for
+from .conftest import CHARON
 
 
 def test_the_service_manager_hears_how_the_daemon_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,8 +14,9 @@ import pytest
 from meshsec.adapters import vici as module
 from meshsec.adapters.ike_log import IkeLog
 from meshsec.adapters.vici import CommandError, DaemonFacts, IkeEvent, LogLine, SaChanged, Vici, ViciError
+from namespaces import needs_root
 
-from .conftest import IkeNode, needs_root, new_key
+from .conftest import IkeNode, new_key
 
 T = TypeVar("T")
 Pair = tuple[IkeNode, IkeNode]

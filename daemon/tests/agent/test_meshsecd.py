@@ -1,0 +1,217 @@
+"""meshsecd as a process, in a network namespace of its own, without any other daemon."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from meshsec.adapters import trust_store
+from meshsec.core import card as cards
+from namespaces import ip, needs_root, wait_for
+
+pytestmark = needs_root
+
+VECTORS: list[dict[str, Any]] = json.loads(
+    (Path(__file__).parents[3] / "tests/vectors/cards/valid.json").read_text(encoding="utf-8")
+)
+BOAT = cards.parse(VECTORS[4]["card"])
+PROGRAMS = Path(sys.executable).parent
+CONFIG = """\
+[node]
+name = "rescue-1"
+[routing]
+interfaces = ["mesh0"]
+socket = "changes.sock"
+[paths]
+peers = "peers"
+state = "state"
+run = "run"
+"""
+
+
+class Node:
+    """A set-up node and at most one meshsecd."""
+
+    def __init__(self, directory: Path, namespace: str) -> None:
+        self.directory = directory
+        self.namespace = namespace
+        self.config = directory / "meshsec.toml"
+        self.config.write_text(CONFIG)
+        self.log = directory / "log"
+        self.process: subprocess.Popen[bytes] | None = None
+        subprocess.run([PROGRAMS / "meshsec", "--config", self.config, "init"], check=True, capture_output=True)
+
+    def argv(self, *options: str) -> list[str]:
+        return [
+            "ip",
+            "netns",
+            "exec",
+            self.namespace,
+            str(PROGRAMS / "meshsecd"),
+            "--config",
+            str(self.config),
+            *options,
+        ]
+
+    def start(self) -> None:
+        """Start in the foreground; return when the service manager would call it started."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager, self.log.open("ab") as log:
+            address = self.directory / "notify"
+            address.unlink(missing_ok=True)
+            manager.bind(str(address))
+            manager.settimeout(20)
+            environment = dict(os.environ, NOTIFY_SOCKET=str(address))
+            self.process = subprocess.Popen(self.argv(), env=environment, stderr=log, stdout=log)
+            assert manager.recv(64) == b"READY=1"
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
+        assert self.process
+        self.process.send_signal(number)
+        code = self.process.wait(10)
+        self.process = None
+        return code
+
+    def ask(self, method: str, **params: object) -> dict[str, Any]:
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(10)
+            client.connect(str(self.directory / "run/control.sock"))
+            client.sendall(json.dumps({"id": 1, "method": method, "params": params}).encode() + b"\n")
+            with client.makefile("rb") as lines:
+                answer: dict[str, Any] = json.loads(lines.readline())
+                return answer
+
+    def rules(self) -> str:
+        return ip("netns", "exec", self.namespace, "nft", "list", "ruleset")
+
+
+@pytest.fixture
+def node(tmp_path: Path, inside: str) -> Iterator[Node]:
+    node = Node(tmp_path, inside)
+    trust_store.add(tmp_path / "peers", "boat", BOAT, cards.parse(VECTORS[1]["card"]))
+    yield node
+    if node.process:
+        node.process.kill()
+        node.process.wait()
+
+
+def test_when_it_is_ready_rules_and_addresses_stand(node: Node) -> None:
+    node.start()
+    assert str(BOAT.address) in node.rules()
+    status = node.ask("status")["result"]
+    assert status["rules_stand"]
+    assert [peer["name"] for peer in status["peers"]] == ["boat"]
+    assert not status["ike_daemon"]["up"]
+    assert status["node"]["address"] in ip("-n", node.namespace, "-6", "addr", "show", "dev", "lo")
+
+
+def test_its_end_leaves_the_rules_in_place(node: Node) -> None:
+    node.start()
+    assert node.stop() == 0
+    assert str(BOAT.address) in node.rules()
+    assert not (node.directory / "run/control.sock").exists()
+    assert "SAs and rules stay in place" in node.log.read_text()
+
+
+def test_killed_and_started_again_it_serves_at_the_same_socket(node: Node) -> None:
+    node.start()
+    node.stop(signal.SIGKILL)
+    assert str(BOAT.address) in node.rules()
+    node.start()
+    assert node.ask("ping")["result"]["version"]
+
+
+def test_a_second_one_is_refused(node: Node) -> None:
+    node.start()
+    second = subprocess.run(node.argv(), check=False, capture_output=True, text=True)
+    assert second.returncode == 1
+    assert "another meshsecd runs" in second.stderr
+    assert node.ask("ping")["result"], "the first is not disturbed"
+
+
+@pytest.mark.parametrize(
+    ("spoil", "told"),
+    [
+        (lambda node: node.config.write_text("[node]\nname = 7\n"), "meshsec.toml:2"),
+        (lambda node: (node.directory / "state/node.key").chmod(0o644), "node.key"),
+        (lambda node: (node.directory / "state/node.key").unlink(), "node.key"),
+    ],
+    ids=["configuration", "key for all to read", "no key"],
+)
+def test_it_does_not_start_with_what_it_cannot_trust(node: Node, spoil: Any, told: str) -> None:
+    spoil(node)
+    ended = subprocess.run(node.argv(), check=False, capture_output=True, text=True)
+    assert ended.returncode == 1
+    assert told in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_hangup_reads_the_trust_store_again_and_keeps_the_last_good_state(node: Node) -> None:
+    node.start()
+    (node.directory / "peers/boat.card").write_text("nonsense\n")
+    assert node.process
+    node.process.send_signal(signal.SIGHUP)
+    wait_for(lambda: "stays in force" in node.log.read_text(), "the bad card to be told")
+    status = node.ask("status")["result"]
+    assert [peer["name"] for peer in status["peers"]] == ["boat"]
+    assert "boat.card" in status["problems"][0]
+    levels = {check["name"]: check["level"] for check in node.ask("doctor")["result"]["checks"]}
+    assert levels["trust store"] == "warn"
+
+
+def test_another_configuration_is_checked_and_told_but_not_taken(node: Node) -> None:
+    node.start()
+    node.config.write_text(CONFIG.replace("mesh0", "mesh1"))
+    (problem,) = node.ask("reload")["result"]["problems"]
+    assert "restart meshsecd" in problem
+    node.config.write_text("nonsense")
+    (problem,) = node.ask("reload")["result"]["problems"]
+    assert "meshsec.toml:1" in problem
+    node.config.write_text(CONFIG)
+    assert node.ask("reload")["result"]["problems"] == []
+
+
+def test_peers_come_and_go_by_the_control_socket(node: Node) -> None:
+    node.start()
+    ship = VECTORS[2]
+    assert node.ask("peer_add", name="ship", card=ship["card"])["result"]["name"] == "ship"
+    address = str(cards.parse(ship["card"]).address)
+    wait_for(lambda: address in node.rules(), "the new peer's rules")
+    assert node.ask("peer_add", name="again", card=ship["card"])["error"]["code"] == "refused"
+    assert node.ask("peer_add", name="bad", card="nonsense")["error"]["code"] == "refused"
+    assert node.ask("peer_add", name="bad")["error"]["code"] == "bad_params"
+    assert node.ask("peer_remove", name="ship")["result"]
+    assert node.ask("explain", peer="ship")["error"]["code"] == "unknown_peer"
+    assert node.ask("nonsense")["error"]["code"] == "unknown_method"
+
+
+def test_rules_that_another_program_removed_are_set_again(node: Node) -> None:
+    node.start()
+    ip("netns", "exec", node.namespace, "nft", "flush", "ruleset")
+    wait_for(lambda: str(BOAT.address) in node.rules(), "the rules to come back", 2)
+
+
+def test_detached_it_writes_its_pid_and_its_log(node: Node) -> None:
+    pidfile, log = node.directory / "pid", node.directory / "detached.log"
+    subprocess.run(node.argv("--detach", "--pidfile", str(pidfile), "--log-file", str(log)), check=True, timeout=30)
+    wait_for(lambda: log.exists() and "ready" in log.read_text(), "the detached daemon to be ready")
+    pid = int(pidfile.read_text())
+    try:
+        assert node.ask("ping")["result"]
+        assert os.getsid(pid) != os.getsid(0)
+    finally:
+        os.kill(pid, signal.SIGTERM)
+    wait_for(lambda: not pidfile.exists(), "the daemon to end")
+
+
+def test_no_secret_is_logged(node: Node) -> None:
+    node.start()
+    node.stop()
+    secret = (node.directory / "state/node.key").read_text().splitlines()[1]
+    assert secret[16:40] not in node.log.read_text()

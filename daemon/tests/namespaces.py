@@ -1,0 +1,53 @@
+"""Network namespaces for tests, and waiting for what comes about outside."""
+
+import itertools
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from pyroute2 import netns
+
+_serial = itertools.count()
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
+
+
+def ip(*arguments: str, check: bool = True) -> str:
+    return subprocess.run(["ip", *arguments], check=check, capture_output=True, text=True).stdout
+
+
+@pytest.fixture
+def new_namespace() -> Iterator[Callable[[], str]]:
+    """Makes network namespaces with an up loopback device; they are gone afterwards."""
+    made: list[str] = []
+
+    def make() -> str:
+        name = f"p2-{os.getpid()}-{next(_serial)}"
+        ip("netns", "add", name)
+        made.append(name)
+        ip("-n", name, "link", "set", "lo", "up")
+        return name
+
+    yield make
+    for name in made:
+        ip("netns", "delete", name, check=False)
+
+
+@pytest.fixture
+def inside(new_namespace: Callable[[], str]) -> Iterator[str]:
+    """The test itself runs in a namespace of its own."""
+    name = new_namespace()
+    netns.pushns(name)
+    yield name
+    netns.popns()
+
+
+def wait_for(ready: Callable[[], bool], what: str, seconds: float = 10.0) -> None:
+    """Look every few milliseconds until it is so."""
+    end = time.monotonic() + seconds
+    while not ready():
+        if time.monotonic() > end:
+            pytest.fail(f"waited {seconds:g} s in vain for {what}")
+        time.sleep(0.005)
