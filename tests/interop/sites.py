@@ -14,6 +14,7 @@ from tests.lab.instance import Instance
 from tests.lab.links import End, Link
 from tests.lab.observers import RouteEvents
 from tests.lab.processes import Daemon
+from tests.lab.routers import TELNET, ChangeStream
 from tests.lab.shell import run
 from tests.lab.waiting import wait_until
 
@@ -114,11 +115,8 @@ class Site:
 
     def counters(self) -> dict[str, int]:
         """What an olsrv2d has counted since its start."""
-        with socket.socket(socket.AF_UNIX) as stream:
-            stream.connect(str(self.run_directory / "changes.sock"))
-            lines = stream.makefile(encoding="utf-8")
-            snapshot = next(message for line in lines if (message := json.loads(line))["type"] == "snapshot")
-        counters: dict[str, int] = snapshot["counters"]
+        with ChangeStream(self.run_directory / "changes.sock") as stream:
+            counters: dict[str, int] = stream.snapshot["counters"]
         return counters
 
     def ping(self, address: str, source: str) -> None:
@@ -200,6 +198,6 @@ def _join(left: Site, right: Site) -> None:
 
 
 def _one_shot(command: str) -> str:
-    with socket.create_connection(("127.0.0.1", 2009), timeout=5) as connection:
+    with socket.create_connection(TELNET, timeout=5) as connection:
         connection.sendall(f"/{command}\n".encode())
         return b"".join(iter(lambda: connection.recv(1 << 16), b"")).decode()

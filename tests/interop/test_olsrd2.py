@@ -84,6 +84,18 @@ def test_olsrv2d_finds_nothing_malformed_in_what_olsrd2_sends(line: list[Site]) 
             assert (counters["malformed"], counters["invalid"]) == (0, 0), counters
 
 
+def test_a_middle_that_comes_back_is_found_again(line: list[Site]) -> None:
+    a, b, c = line
+    b.router.stop()
+    for site, other in ((a, c), (c, a)):
+        wait_no_routes(site, {*b.originators, *other.originators, *other.attached}, 2 * HELLO_VALIDITY + 4)
+    b.start()
+    for site, other in permutations(line, 2):
+        wait_routes(site, other)
+    a.ping(c.hosts[0], a.originators[0])
+    a.ping(c.hosts[1], a.originators[1])
+
+
 def test_routes_go_with_a_killed_router_and_come_back_with_it(line: list[Site]) -> None:
     a, b, c = line
     lost = {*c.originators, *c.attached}
