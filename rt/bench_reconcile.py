@@ -51,14 +51,10 @@ def main() -> None:
 
 def _cold(size: int) -> list[Cell]:
     peers = [_peer(number) for number in range(1, size + 1)]
-    standing = _standing(peers)
+    nothing, standing = _inputs(peers, Observed()), _inputs(peers, _standing(peers))
     return [
-        _cell("cold: nothing stands", size, [_timed(partial(_start, peers, Observed())) for _ in range(COLD_ROUNDS)]),
-        _cell(
-            "cold: everything stands",
-            size,
-            [_timed(partial(_start, peers, standing)) for _ in range(COLD_ROUNDS)],
-        ),
+        _cell("cold: nothing stands", size, [_timed(partial(_start, nothing)) for _ in range(COLD_ROUNDS)]),
+        _cell("cold: everything stands", size, [_timed(partial(_start, standing)) for _ in range(COLD_ROUNDS)]),
         _cell("reconcile from cold, pure", size, [_timed(partial(_pure, peers)) for _ in range(COLD_ROUNDS)]),
     ]
 
@@ -66,7 +62,7 @@ def _cold(size: int) -> list[Cell]:
 def _changes(size: int) -> list[Cell]:
     """One event among ``size`` protected peers. The peer is drawn anew each time."""
     peers = [_peer(number) for number in range(1, size + 1)]
-    running = _start(peers, _standing(peers))
+    running = _start(_inputs(peers, _standing(peers)))
     running.finish()
     random = Random(size)
     samples: dict[str, list[float]] = {}
@@ -128,12 +124,16 @@ class _Running:
         self.engine.handle_timeout(self.now)
 
 
-def _start(peers: list[Peer], observed: Observed) -> _Running:
-    """From an empty engine until everything is asked for but negotiations: rules, key, configurations."""
-    running = _Running()
+def _inputs(peers: list[Peer], observed: Observed) -> list[Event]:
     routes = {route.destination: route for route in map(_route, peers)}
     cards = [PeerSet(peer) for peer in peers]
-    running.tell(*cards, RulesObserved(observed.rules), RoutesReset(routes), IkeDaemonUp(observed, fresh=False))
+    return [*cards, RulesObserved(observed.rules), RoutesReset(routes), IkeDaemonUp(observed, fresh=False)]
+
+
+def _start(inputs: list[Event]) -> _Running:
+    """From an empty engine until everything is asked for but negotiations: rules, key, configurations."""
+    running = _Running()
+    running.tell(*inputs)
     while not any(isinstance(action, LoadConnection) for action in running.asked):
         done, running.asked = running.asked, []
         running.tell(*(ActionDone(action) for action in done))

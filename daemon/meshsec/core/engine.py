@@ -119,6 +119,8 @@ class Engine:
         self._protected: set[Address] = set()
         self._locators: set[IPv6Address] = set()
         self._wanted_rules: RulesSpec | None = None
+        self._compared: bool | None = None
+        """Whether the rules stand; None when that is to be found out, which takes time with many peers."""
         self._rules_seen = False
         self._dirty: dict[str, None] = {}
         self._blocked: set[str] = set()
@@ -188,6 +190,12 @@ class Engine:
             self._wanted_rules = rules_spec(self._protected, self._locators, self.ground, self.policy)
         return self._wanted_rules
 
+    def rules_stand(self) -> bool:
+        """Whether the fail-closed rules stand as they ought to."""
+        if self._compared is None:
+            self._compared = self.rules == self.wanted_rules()
+        return self._compared
+
     def _obstacle(self, action: Action) -> str | None:
         """What must come before ``action``; None when nothing stands in its way."""
         if isinstance(action, ApplyRules):
@@ -239,7 +247,7 @@ class Engine:
         channel.destination = host(endpoint(card, self.ground))
         self._protected.update(addresses(card))
         self._locators.add(card.locator)
-        self._wanted_rules = None
+        self._wanted_rules = self._compared = None
         self._apply_route(channel, self.routes.watch(channel.destination, channel.name), self._now)
 
     def _peer_removed(self, event: PeerRemoved) -> None:
@@ -255,7 +263,7 @@ class Engine:
         if self.policy.removed_peers is RemovedPeers.OPEN:
             self._protected.difference_update(addresses(card))
             self._locators.discard(card.locator)
-        self._wanted_rules = None
+        self._wanted_rules = self._compared = None
         channel.route = None
         channel.fire(self._now, Trigger.ROUTE_LOST, why)
         channel.card = channel.connection = None
@@ -366,11 +374,11 @@ class Engine:
 
     def _rules_observed(self, event: RulesObserved) -> None:
         """What stands at the start holds the addresses of peers removed earlier: they stay as the policy says."""
-        self.rules = event.rules
+        self.rules, self._compared = event.rules, None
         if event.rules is not None and not self._rules_seen and self.policy.removed_peers is RemovedPeers.DROP:
             self._protected |= event.rules.protected
             self._locators |= event.rules.locators
-            self._wanted_rules = None
+            self._wanted_rules = self._compared = None
         self._rules_seen = True
 
     # --- ends of actions ---
@@ -394,7 +402,7 @@ class Engine:
     def _took_effect(self, action: Action, channel: Channel | None) -> None:
         match action:
             case ApplyRules(rules):
-                self.rules, self._rules_seen = rules, True
+                self.rules, self._compared, self._rules_seen = rules, None, True
                 if self.key_loaded:
                     self._unblock()
             case LoadKey():
@@ -567,7 +575,7 @@ class Engine:
 
     def _common_actions(self) -> list[Action]:
         actions: list[Action] = []
-        if self.rules != self.wanted_rules():
+        if not self.rules_stand():
             actions.append(ApplyRules(self.wanted_rules()))
         if not self.key_loaded:
             actions.append(LoadKey())

@@ -26,7 +26,7 @@ def status(engine: Engine, now: float, problems: Iterable[str] = ()) -> View:
         "esp_ground": str(engine.ground),
         "ike_daemon": _daemon(engine.ike_down),
         "routing_daemon": _daemon(engine.router_down),
-        "rules_stand": engine.rules == engine.wanted_rules(),
+        "rules_stand": engine.rules_stand(),
         "problems": list(problems),
         "peers": [_peer(engine, channel, now) for channel in engine.channels()],
     }
