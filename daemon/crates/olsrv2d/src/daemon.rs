@@ -27,8 +27,8 @@ use crate::signals::Signals;
 const BURST: usize = 64;
 /// The largest UDP payload, in octets.
 const PACKET_MAX: usize = 65_535;
-/// Pause before a socket that could not be opened is tried again.
-const SOCKET_RETRY: Duration = Duration::from_secs(1);
+/// Pause before what the kernel has refused is tried again.
+const RETRY: Duration = Duration::from_secs(1);
 
 /// The running router.
 pub struct Daemon {
@@ -49,6 +49,7 @@ pub struct Daemon {
     changes: Option<Changes>,
     send_errors: u64,
     sockets_due: Option<Time>,
+    reread_due: Option<Time>,
     service: ServiceManager,
     watchdog_due: Option<Time>,
     packet: Vec<u8>,
@@ -96,6 +97,7 @@ impl Daemon {
             changes,
             send_errors: 0,
             sockets_due: None,
+            reread_due: None,
             service: ServiceManager::from_environment(),
             watchdog_due: None,
             packet: vec![0; PACKET_MAX],
@@ -134,6 +136,10 @@ impl Daemon {
             self.reload(now());
         }
         let now = now();
+        if self.reread_due.is_some_and(|due| due <= now) {
+            self.reread_links(now);
+            self.follow_links(now);
+        }
         if self.sockets_due.is_some_and(|due| due <= now) {
             self.synchronise_interfaces(now);
         }
@@ -148,6 +154,7 @@ impl Daemon {
             self.probation.poll_timeout(),
             self.fib.poll_timeout(),
             self.sockets_due,
+            self.reread_due,
             self.watchdog_due,
         ]
         .into_iter()
@@ -183,14 +190,13 @@ impl Daemon {
             self.router.set_link_metric(now, interface, address, metric);
         }
         self.drain(now);
-        for destination in self.fib.handle_timeout(&mut self.requests, now) {
-            let route = self
-                .router
-                .routes()
-                .into_iter()
-                .find(|route| route.destination == destination);
-            if let Some(route) = route {
-                let installed = self.fib.is_installed(&destination);
+        let changed = self.fib.handle_timeout(&mut self.requests, now);
+        if changed.is_empty() {
+            return;
+        }
+        for route in self.router.routes() {
+            if changed.contains(&route.destination) {
+                let installed = self.fib.is_installed(&route.destination);
                 self.tell(now, &Object::Route(&route, installed), true);
             }
         }
@@ -315,8 +321,8 @@ impl Daemon {
                 }
                 Received::Overrun => {
                     log::info!("netlink: notices were lost: reading everything again");
-                    self.links = Links::new(self.requests.links()?, self.requests.addresses()?);
                     self.fib.suspect(now);
+                    self.reread_links(now);
                     changed = true;
                 }
             }
@@ -325,6 +331,21 @@ impl Daemon {
             self.follow_links(now);
         }
         Ok(())
+    }
+
+    /// Reads links and addresses anew; tries again later when the kernel's tables change meanwhile.
+    fn reread_links(&mut self, now: Time) {
+        let links = self.requests.links();
+        match links.and_then(|links| Ok(Links::new(links, self.requests.addresses()?))) {
+            Ok(links) => {
+                self.links = links;
+                self.reread_due = None;
+            }
+            Err(error) => {
+                log::error!("links cannot be listed: {error}");
+                self.reread_due = Some(now + RETRY);
+            }
+        }
     }
 
     /// Takes in a notice; says whether the links changed.
@@ -371,7 +392,7 @@ impl Daemon {
             originator,
             &self.reactor,
         );
-        self.sockets_due = result.incomplete.then_some(now + SOCKET_RETRY);
+        self.sockets_due = result.incomplete.then_some(now + RETRY);
         for event in result.events {
             log::info!("{}", describe(&event, &self.manet));
             self.router.handle_interface(now, event);

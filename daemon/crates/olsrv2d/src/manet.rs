@@ -11,6 +11,9 @@ use crate::management::state::Interface;
 use crate::mesh;
 use crate::reactor::{Reactor, Token};
 
+/// Names of interfaces that have gone are kept up to this number: events may still mention them.
+const NAMES_MAX: usize = 256;
+
 /// The MANET interfaces that are up.
 #[derive(Default)]
 pub struct Manet {
@@ -63,6 +66,10 @@ impl Manet {
             }
             stays
         });
+        if self.names.len() > NAMES_MAX {
+            self.names
+                .retain(|index, _| self.interfaces.contains_key(index));
+        }
         for (index, (name, usable)) in usable {
             self.names.insert(index, name.clone());
             result.events.extend(self.update(usable.clone()));

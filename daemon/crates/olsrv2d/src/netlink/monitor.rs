@@ -132,3 +132,28 @@ fn split(octets: &[u8]) -> Option<(&[u8], &[u8])> {
     let tail = octets.get(length.next_multiple_of(4)..).unwrap_or_default();
     Some((message, tail))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A NLMSG_DONE with sequence number 7.
+    const DONE: [u8; 20] = [20, 0, 0, 0, 3, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+
+    #[test]
+    fn a_datagram_gives_its_messages_and_a_cut_one_those_that_are_whole() {
+        let two = [DONE, DONE].concat();
+        assert_eq!(messages(&two).len(), 2);
+        for length in 0..two.len() {
+            assert_eq!(messages(&two[..length]).len(), length / DONE.len());
+        }
+    }
+
+    #[test]
+    fn a_message_that_cannot_be_decoded_is_passed_over() {
+        let unknown = [
+            20, 0, 0, 0, 0xff, 0xff, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+        ];
+        assert_eq!(messages(&[unknown, DONE].concat()).len(), 1);
+    }
+}

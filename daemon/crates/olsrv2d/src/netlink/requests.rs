@@ -264,3 +264,72 @@ fn encode(route: &Route) -> RouteMessage {
     }
     message
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::netlink::Path;
+
+    #[test]
+    fn the_kernel_lists_its_loopback() {
+        let mut requests = Requests::open().unwrap();
+        let links = requests.links().unwrap();
+        let loopback = links.iter().find(|link| link.name == "lo").unwrap();
+        for address in requests.addresses().unwrap() {
+            assert!(links.iter().any(|link| link.index == address.interface));
+        }
+        assert_eq!(loopback.mac, Some([0; 6]));
+    }
+
+    #[test]
+    fn a_refusal_comes_back_as_the_kernels_error() {
+        let mut requests = Requests::open().unwrap();
+        let absent = Route {
+            destination: "203.0.113.7/32".parse().unwrap(),
+            table: 4_000_000_000,
+            protocol: 100,
+            metric: 2,
+            path: Path {
+                next_hop: None,
+                interface: 1,
+                source: None,
+            },
+        };
+        let error = requests.delete_route(&absent).unwrap_err();
+        // Without privileges EPERM comes first.
+        let allowed = [rustix::io::Errno::SRCH, rustix::io::Errno::PERM];
+        assert!(
+            allowed
+                .map(|errno| Some(errno.raw_os_error()))
+                .contains(&error.raw_os_error()),
+            "{error}"
+        );
+        assert!(requests.links().is_ok());
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let route = Route {
+            destination: "fd77::3/128".parse().unwrap(),
+            table: 1000,
+            protocol: 100,
+            metric: 2,
+            path: Path {
+                next_hop: "fe80::1".parse().ok(),
+                interface: 7,
+                source: "fd77::1".parse().ok(),
+            },
+        };
+        assert_eq!(decode::routes(&encode(&route)), [route]);
+        let default = Route {
+            destination: "0.0.0.0/0".parse().unwrap(),
+            path: Path {
+                next_hop: "10.0.0.1".parse().ok(),
+                source: None,
+                ..route.path
+            },
+            ..route
+        };
+        assert_eq!(decode::routes(&encode(&default)), [default]);
+    }
+}
