@@ -25,7 +25,7 @@ MESH_SECONDS = 60.0
 PINGS = 5
 STREAM_OCTETS = 10_000_000
 STREAM_ROUNDS = 3
-_CHANNEL_COLUMNS = ["pair", "state", "hops", "IKE_SA_INIT ms", "IKE_AUTH ms", "route to protected ms"]
+_CHANNEL_COLUMNS = ["pair", "state", "hops", "INIT ms", "AUTH ms", "ready in ms"]
 FLOW_INTERVAL = 0.01
 """Seconds between datagrams: what the gap of a relay change is measured with."""
 
@@ -68,10 +68,10 @@ class Demo:
             table("Nodes", ["node", "address", "routes"], self._node_rows()),
             table(
                 "Channels",
-                ["pair", "state", "hops", "IKE_SA_INIT ms", "IKE_AUTH ms", "route to protected ms"],
+                ["pair", "state", "hops", "INIT ms", "AUTH ms", "ready in ms"],
                 self._sa_rows(),
             ),
-            table("Packets on the links of the relays", ["relay", *Kind], relays),
+            table("Packets on the relays' links", ["relay", *Kind], relays),
         )
 
     def summary(self) -> RenderableType:

@@ -16,7 +16,7 @@ from tests.lab import namespaces
 
 RUN = Path("/run/meshsec-lab")
 """Short, because the path of a UNIX socket ends after 107 octets."""
-_LOCK, _KEPT = "lock", "kept"
+_LOCK, _KEPT, _FILES = "lock", "kept", "files"
 _SERIALS = count()
 
 
@@ -35,6 +35,13 @@ class Instance:
     def namespace(self, node: str) -> str:
         """The name of a node's namespace."""
         return f"{namespaces.PREFIX}{self.name}-{node}"
+
+    def own_directory(self, base: Path, label: str) -> Path:
+        """A directory below ``base`` that is removed with the instance."""
+        made = base / f"{label}-{self.name}"
+        made.mkdir(parents=True)
+        (self.run / _FILES).symlink_to(made)
+        return made
 
     def keep(self) -> None:
         """Leave everything running when this process ends, until ``end_kept``."""
@@ -95,4 +102,6 @@ def _alive(name: str) -> bool:
 def _remove(name: str) -> None:
     for namespace in namespaces.existing(f"{namespaces.PREFIX}{name}-"):
         namespaces.destroy(namespace)
+    if (files := RUN / name / _FILES).is_symlink():
+        shutil.rmtree(files.readlink(), ignore_errors=True)
     shutil.rmtree(RUN / name, ignore_errors=True)

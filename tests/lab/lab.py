@@ -45,7 +45,7 @@ class Lab:
         if missing := ground.probe().missing():
             raise programs.ProgramMissingError(f"the lab needs {', '.join(missing)}")
         self._instance = Instance()
-        self.directory = BUILD / "lab" / f"{self.label}-{self._instance.name}"
+        self._directory = self._instance.own_directory(BUILD / "lab", self.label)
         self._catch_signals()
         self.running.append(self)
         try:
@@ -141,7 +141,7 @@ class Lab:
     def _add_node(self, name: str) -> None:
         namespace = self._instance.namespace(name)
         namespaces.create(namespace)
-        self.nodes[name] = Node(name, len(self.nodes) + 1, namespace, self.directory / name, self._instance.run / name)
+        self.nodes[name] = Node(name, len(self.nodes) + 1, namespace, self._directory / name, self._instance.run / name)
 
     def _add_link(self, first: str, second: str) -> None:
         for name, other in ((first, second), (second, first)):
@@ -166,7 +166,6 @@ class Lab:
                 for daemon in node.daemons:
                     daemon.kill()
             self._instance.end()
-            shutil.rmtree(self.directory, ignore_errors=True)
             self.running.remove(self)
         for number, handler in self._handlers.items():
             signal.signal(number, handler)

@@ -2,6 +2,7 @@
 
 import struct
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -151,8 +152,9 @@ def test_an_interface_down_takes_the_carrier_from_the_other_end(bare: Lab) -> No
     give_address(bare["a"])
 
 
-def test_a_dead_lab_is_swept_away_and_a_living_one_is_not() -> None:
+def test_a_dead_lab_is_swept_away_and_a_living_one_is_not(tmp_path: Path) -> None:
     living, dead = Instance(), Instance()
+    files = [instance.own_directory(tmp_path, "lab") for instance in (living, dead)]
     for instance in (living, dead):
         namespaces.create(instance.namespace("a"))
     dead.abandon()
@@ -161,6 +163,7 @@ def test_a_dead_lab_is_swept_away_and_a_living_one_is_not() -> None:
         assert namespaces.existing(living.namespace("a"))
         assert not namespaces.existing(dead.namespace("a"))
         assert not dead.run.exists()
+        assert [directory.exists() for directory in files] == [True, False]
     finally:
         for instance in (third, living):
             instance.end()
@@ -181,9 +184,9 @@ def test_an_error_inside_a_lab_leaves_nothing_behind() -> None:
     assert not any(namespaces.existing(name) for name in inside)
 
 
-def test_a_closed_capture_counts_nothing_more(bare: Lab) -> None:
+def test_a_closed_capture_counts_nothing_more(bare: Lab, tmp_path: Path) -> None:
     a, b = bare["a"], bare["b"]
-    seen = Capture(b.namespace, b.interfaces, bare.directory / "closed").start()
+    seen = Capture(b.namespace, b.interfaces, tmp_path).start()
     seen.stop()
     before = seen.counts.total()
     traffic.send((a.namespace, a.address), b.address)
