@@ -18,7 +18,7 @@ from tests.lab.routers import Mesh, Router
 from tests.lab.waiting import wait_until
 
 ROUNDS = 1 if QUICK else 5
-IDLE_SECONDS = 5.0 if QUICK else 60.0
+IDLE_SECONDS = 3.0 if QUICK else 60.0
 PATIENCE = 60.0
 """Seconds; twice what the slowest of them needs."""
 Samples = dict[tuple[str, str, str], list[float]]
@@ -34,7 +34,7 @@ def main() -> None:
             for name, value in _measure(daemon, peer):
                 samples.setdefault((*name, daemon), []).append(value)
     result = Result("convergence", {"rounds": ROUNDS, "idle_s": IDLE_SECONDS, "timers": "default"})
-    for (what, unit, daemon), values in samples.items():
+    for (what, unit, daemon), values in sorted(samples.items()):
         result.cells.append(Cell({"what": what, "daemon": daemon}, unit, values))
     result.ratios = _ratios(samples)
     result.peers = {"olsrd2": _version(peer) if peer else "not on PATH"}
