@@ -133,4 +133,4 @@ async def _esp(settings: Settings) -> EspProbe:
     found = await esp_probe.probe()
     if settings.ike.esp is EspChoice.AUTO:
         return found
-    return EspProbe(EspGround(settings.ike.esp), "as [ike] esp in the configuration says", found.tun_problem)
+    return found.forced(EspGround(settings.ike.esp))

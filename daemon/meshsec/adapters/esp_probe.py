@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from secrets import randbelow
 
@@ -19,12 +19,23 @@ _TIMEOUT = 10.0
 
 @dataclass(frozen=True, slots=True)
 class EspProbe:
-    """Where ESP can run here, and why."""
+    """Where ESP runs here, and why."""
 
     ground: EspGround
     reason: str
+    kernel_problem: str = ""
+    """Why the kernel cannot do ESP; empty when it can."""
     tun_problem: str = ""
     """Why no TUN device can be made, which ESP in user space needs; empty when it can."""
+
+    @property
+    def problem(self) -> str:
+        """Why ESP cannot run on the ground that was chosen; empty when it can."""
+        return self.kernel_problem if self.ground is EspGround.KERNEL else self.tun_problem
+
+    def forced(self, ground: EspGround) -> "EspProbe":
+        """The same findings, but the configuration has decided."""
+        return replace(self, ground=ground, reason="[ike] esp in the configuration says so")
 
 
 async def probe() -> EspProbe:
@@ -33,9 +44,10 @@ async def probe() -> EspProbe:
     algorithm = ["aead", "rfc4106(gcm(aes))", "0x" + "00" * 36, "128"]
     refusal = await _xfrm_state("add", *selector, "mode", "transport", *algorithm)
     if refusal:
-        return EspProbe(EspGround.LIBIPSEC, f"the kernel refuses an ESP state with AES-GCM: {refusal}", _tun_problem())
+        problem = f"the kernel refuses an ESP state with AES-GCM: {refusal}"
+        return EspProbe(EspGround.LIBIPSEC, problem, problem, _tun_problem())
     await _xfrm_state("delete", *selector)
-    return EspProbe(EspGround.KERNEL, "the kernel accepts an ESP state with AES-GCM", _tun_problem())
+    return EspProbe(EspGround.KERNEL, "the kernel accepts an ESP state with AES-GCM", "", _tun_problem())
 
 
 async def _xfrm_state(*arguments: str) -> str:

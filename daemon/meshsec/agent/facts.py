@@ -26,7 +26,7 @@ async def collect(agent: "Agent") -> Facts:
     return Facts(
         ground=esp.ground,
         ground_reason=esp.reason,
-        tun_problem=esp.tun_problem,
+        ground_problem=esp.problem,
         ike_version=ike.version if ike else "",
         ike_problem="" if ike else agent.ike.down_reason,
         plugins_missing=[name for name in needed if name not in ike.plugins] if ike else [],

@@ -37,7 +37,8 @@ class Facts:
 
     ground: EspGround
     ground_reason: str
-    tun_problem: str
+    ground_problem: str
+    """Why ESP cannot run there."""
     ike_version: str
     """Empty while the IKE daemon does not answer."""
     ike_problem: str
@@ -102,11 +103,15 @@ def _trust(facts: Facts) -> list[Check]:
     return _one("trust store", "; ".join(facts.trust_problems), "every card is good", mend, Level.WARN)
 
 
+_ESP_MEND = {
+    EspGround.KERNEL: "load esp4, esp6 and an AES-GCM module, or set [ike] esp to 'libipsec' or 'auto'",
+    EspGround.LIBIPSEC: "modprobe tun; in a container pass /dev/net/tun in",
+}
+
+
 def _esp(facts: Facts) -> list[Check]:
-    if facts.ground is EspGround.LIBIPSEC and facts.tun_problem:
-        return [Check("ESP", Level.FAIL, facts.tun_problem, "modprobe tun; in a container pass /dev/net/tun in")]
     where = "in the kernel" if facts.ground is EspGround.KERNEL else "in user space, by kernel-libipsec"
-    return [Check("ESP", Level.OK, f"{where}: {facts.ground_reason}")]
+    return _one("ESP", facts.ground_problem, f"{where}: {facts.ground_reason}", _ESP_MEND[facts.ground])
 
 
 def _ike(facts: Facts) -> list[Check]:

@@ -83,7 +83,8 @@ def test_without_ip_and_without_a_tun_device_both_are_told(monkeypatch: pytest.M
     found = asyncio.run(esp_probe.probe())
     assert found.ground is EspGround.LIBIPSEC
     assert "ip: No such file or directory" in found.reason
-    assert found.tun_problem == "/nonexistent/tun: No such file or directory"
+    assert found.problem == "/nonexistent/tun: No such file or directory"
+    assert "ip: No such file" in found.forced(EspGround.KERNEL).problem
 
 
 def test_a_plugin_that_is_not_installed_is_named_with_its_package() -> None:

@@ -16,7 +16,7 @@ SCHEMA = json.loads((Path(__file__).parents[3] / "docs/schema/meshsec-doctor-1.j
 SOUND = Facts(
     ground=EspGround.LIBIPSEC,
     ground_reason="the kernel refuses",
-    tun_problem="",
+    ground_problem="",
     ike_version="5.9.8",
     ike_problem="",
     plugins_missing=[],
@@ -53,7 +53,7 @@ def test_a_sound_node_is_all_ok_and_says_what_it_is() -> None:
         ({"config_problem": "meshsec.toml:3: nonsense"}, "configuration", Level.WARN, "meshsec.toml:3"),
         ({"key_problem": "node.key: mode 0644"}, "node key", Level.FAIL, "0644"),
         ({"trust_problems": ["boat.card: bad", "ship.card: bad"]}, "trust store", Level.WARN, "boat.card: bad; ship"),
-        ({"tun_problem": "/dev/net/tun: No such file"}, "ESP", Level.FAIL, "/dev/net/tun"),
+        ({"ground_problem": "/dev/net/tun: No such file"}, "ESP", Level.FAIL, "/dev/net/tun"),
         ({"ike_problem": "refused"}, "IKE daemon", Level.FAIL, "refused"),
         ({"plugins_missing": ["openssl"]}, "IKE plugins", Level.FAIL, "without openssl"),
         ({"router_problem": "gone"}, "routing daemon", Level.FAIL, "gone"),
@@ -80,8 +80,8 @@ def test_each_fault_is_found_by_its_check_alone(fault: dict[str, Any], name: str
     jsonschema.validate(shown, SCHEMA)
 
 
-def test_the_kernel_ground_needs_neither_tun_nor_room_for_udp() -> None:
-    kernel = replace(SOUND, ground=EspGround.KERNEL, tun_problem="none", mtus={"mesh0": 1280})
+def test_the_kernel_ground_needs_no_room_for_udp() -> None:
+    kernel = replace(SOUND, ground=EspGround.KERNEL, mtus={"mesh0": 1280})
     assert view(examine(kernel))["verdict"] == "ok"
 
 
