@@ -24,7 +24,7 @@ def new_namespace() -> Iterator[Callable[[], str]]:
     made: list[str] = []
 
     def make() -> str:
-        name = f"p2-{os.getpid()}-{next(_serial)}"
+        name = f"mst{os.getpid()}-{next(_serial)}"
         ip("netns", "add", name)
         made.append(name)
         ip("-n", name, "link", "set", "lo", "up")

@@ -109,7 +109,7 @@ def ike_pair(new_namespace: Callable[[], str]) -> Iterator[tuple[IkeNode, IkeNod
     with contextlib.ExitStack() as stack:
         nodes = []
         for name in ("alpha", "charlie"):
-            directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="p2-")))
+            directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="meshsec-")))
             key = new_key()
             nodes.append(IkeNode(name, new_namespace(), directory, key, identity.make_card(name, key.public_key)))
         _connect(*nodes)

@@ -206,6 +206,23 @@ def test_an_initiate_in_progress_blocks_no_other_command(ike_pair: Pair) -> None
 
 
 @needs_root
+def test_an_sa_is_closed_at_once_although_the_peer_is_silent(ike_pair: Pair) -> None:
+    async def scenario() -> None:
+        alpha, charlie = ike_pair
+        async with watching(alpha, charlie) as (a, c):
+            await introduce(alpha, charlie, a.vici)
+            await introduce(charlie, alpha, c.vici)
+            await a.vici.initiate("charlie", "mesh", 5)
+            charlie.stop()
+            (sa,) = (await a.vici.ike_sas())["charlie"]
+            async with asyncio.timeout(1):
+                await a.vici.terminate(sa.unique_id)
+            assert await a.vici.ike_sas() == {}
+
+    run(scenario)
+
+
+@needs_root
 def test_a_killed_charon_is_noticed_and_its_successor_is_another(ike_pair: Pair) -> None:
     async def scenario() -> None:
         alpha, charlie = ike_pair

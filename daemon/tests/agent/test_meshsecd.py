@@ -197,6 +197,16 @@ def test_rules_that_another_program_removed_are_set_again(node: Node) -> None:
     wait_for(lambda: str(BOAT.address) in node.rules(), "the rules to come back", 2)
 
 
+def test_an_address_that_was_taken_away_comes_back_and_a_late_interface_gets_its_own(node: Node) -> None:
+    node.config.write_text(CONFIG.replace("[routing]", 'ipv4 = "10.77.0.1"\n[routing]'))
+    node.start()
+    address = node.ask("status")["result"]["node"]["address"]
+    ip("-n", node.namespace, "addr", "del", f"{address}/128", "dev", "lo")
+    wait_for(lambda: address in ip("-n", node.namespace, "-6", "addr", "show", "dev", "lo"), "the address", 3)
+    ip("-n", node.namespace, "link", "add", "mesh0", "type", "veth", "peer", "name", "other")
+    wait_for(lambda: "10.77.0.1" in ip("-n", node.namespace, "addr", "show", "dev", "mesh0"), "the interface's", 3)
+
+
 def test_detached_it_writes_its_pid_and_its_log(node: Node) -> None:
     pidfile, log = node.directory / "pid", node.directory / "detached.log"
     subprocess.run(node.argv("--detach", "--pidfile", str(pidfile), "--log-file", str(log)), check=True, timeout=30)
