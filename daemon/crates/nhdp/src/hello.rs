@@ -1,4 +1,4 @@
-//! A HELLO message as a checked value (RFC 6130, sections 12.1 and 4.4).
+//! A HELLO message as a checked value (RFC 6130, sections 10.1 and 12.1).
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;

@@ -90,7 +90,7 @@ impl<E: Extension> Neighbourhood<E> {
         self.own_addresses_changed(now, old);
     }
 
-    /// Removes an interface with its links (RFC 6130, section 9.3).
+    /// Removes an interface with its links (RFC 6130, section 9.2).
     pub fn remove_interface(&mut self, now: Time, interface: InterfaceId) {
         let Some(old) = self.interfaces.remove(&interface) else {
             return;
@@ -112,7 +112,7 @@ impl<E: Extension> Neighbourhood<E> {
     }
 
     /// Ends the links to the neighbour interface with this address, because
-    /// the link layer says so (RFC 6130, appendix B). Says whether there was one.
+    /// the link layer says so. Says whether there was one.
     pub fn neighbour_lost(&mut self, now: Time, interface: InterfaceId, address: IpAddr) -> bool {
         let Some(id) = self.find_link(interface, address) else {
             return false;

@@ -32,7 +32,7 @@ pub enum InterfaceEvent {
         /// The interface.
         interface: InterfaceId,
     },
-    /// The link layer knows that a neighbour is out of reach (RFC 6130, appendix B).
+    /// The link layer knows that a neighbour is out of reach.
     NeighbourLost {
         /// The interface.
         interface: InterfaceId,

@@ -132,14 +132,14 @@ impl HelloInfo {
     }
 }
 
-/// Writes the message TLV that tells the willingness of this router (RFC 7181, section 13.2.1).
+/// Writes the message TLV that tells the willingness of this router (RFC 7181, section 13.3.1).
 pub(crate) fn willingness_tlv(config: &Config) -> Tlv {
     let [flooding, routing] = [config.flooding_willingness, config.routing_willingness]
         .map(|value| value.min(willingness::ALWAYS));
     Tlv::new(message_tlv::MPR_WILLING, 0, [(flooding << 4) | routing])
 }
 
-/// Adds LINK_METRIC and MPR to a neighbour's address in a HELLO (RFC 7181, section 15.2).
+/// Adds LINK_METRIC and MPR to a neighbour's address in a HELLO (RFC 7181, section 15.1).
 pub(crate) fn decorate(
     nhdp: &Neighbours,
     default: Metric,
@@ -181,7 +181,7 @@ pub(crate) fn decorate(
     }
 }
 
-/// LINK_METRIC TLVs; kinds with the same value share one (RFC 7181, section 13.3.1).
+/// LINK_METRIC TLVs; kinds with the same value share one (RFC 7181, section 13.3.2).
 pub(crate) fn metric_tlvs(metrics: &[(u16, Option<Metric>)]) -> Vec<Tlv> {
     let mut words: Vec<u16> = vec![];
     for (kind, code) in metrics

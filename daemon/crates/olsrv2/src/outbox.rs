@@ -1,5 +1,5 @@
 //! Messages that wait for a packet: forwarded ones wait for their jitter and
-//! then travel together with what else is due (RFC 5148, section 5.4).
+//! then travel together with what else is due (RFC 5148, section 5.3).
 
 use alloc::vec::Vec;
 

@@ -17,7 +17,7 @@ const RESTART_GRACE: Duration = Duration::from_secs(6);
 /// routers with one originator do not drive each other.
 const REACTION_INTERVAL: Duration = Duration::from_secs(5);
 
-/// ANSN and message sequence number of one originator (RFC 7181, section 5.6).
+/// ANSN and message sequence number of one originator (RFC 7181, section 21).
 #[derive(Debug)]
 pub(crate) struct OwnNumbers {
     ansn: u16,

@@ -33,6 +33,8 @@ pub struct Router {
     rng: fastrand::Rng,
     /// At most one for each family, IPv4 first.
     instances: Vec<Instance>,
+    /// The originator set: O_time by O_orig_addr (RFC 7181, section 7.1).
+    old_originators: BTreeMap<IpAddr, Time>,
     interfaces: BTreeMap<InterfaceId, Interface>,
     duplicates: DuplicateSet,
     limiter: RateLimiter,
@@ -60,6 +62,7 @@ impl Router {
             config,
             rng: fastrand::Rng::with_seed(seed),
             instances: Vec::new(),
+            old_originators: BTreeMap::new(),
             interfaces: BTreeMap::new(),
             duplicates: DuplicateSet::default(),
             limiter: RateLimiter::default(),
@@ -299,7 +302,9 @@ impl Router {
             };
             self.instances.push(instance);
         }
+        let expires = now + self.config.timing.duplicate_hold_time;
         for instance in old {
+            self.old_originators.insert(instance.originator, expires);
             instance.retire(&mut self.events);
         }
     }
@@ -453,6 +458,10 @@ impl Router {
         {
             return self.handle_own(now, interface, source, originator, seq, raw);
         }
+        self.old_originators.retain(|_, expires| *expires > now);
+        if self.old_originators.contains_key(&originator) {
+            return;
+        }
         let key = MessageKey {
             originator,
             seq,
@@ -512,7 +521,7 @@ impl Router {
         }
     }
 
-    /// Whether a message is to be forwarded now; the sets record the answer (RFC 7181, section 14.4).
+    /// Whether a message is to be forwarded now; the sets record the answer (RFC 7181, section 14.3).
     ///
     /// The link is that of the IP source, which in a dual-stack packet may be of another family than the message.
     fn may_forward(

@@ -1,4 +1,4 @@
-//! The routing set: shortest paths by metric (RFC 7181, section 17.3 and appendix C).
+//! The routing set: shortest paths by metric (RFC 7181, section 19 and appendix C).
 //!
 //! Vertices are addresses: this router, its symmetric neighbours and remote
 //! routers by originator, and the addresses of 2-hop neighbours. Edges are the

@@ -1,4 +1,4 @@
-//! TC messages as checked values (RFC 7181, sections 13.2.2, 13.3 and 16).
+//! TC messages as checked values (RFC 7181, sections 13.3 and 16).
 
 use alloc::collections::BTreeMap;
 use alloc::vec;
@@ -14,7 +14,7 @@ use rfc5444::{AddressEntry, EncodeError, Message, Metric, Prefix, Tlv};
 
 use crate::hello::read_metric;
 
-/// TC_HOP_LIMIT (RFC 7181, section 5.3.4): the whole network.
+/// TC_HOP_LIMIT (RFC 7181, section 5.4.7): the whole network.
 const TC_HOP_LIMIT: u8 = 255;
 
 /// The most octets that an advertised address adds to a TC: address and prefix

@@ -1,4 +1,4 @@
-//! The topology information base (RFC 7181, section 10) and what TCs do to it (section 16.3.3).
+//! The topology information base (RFC 7181, section 10) and what TCs do to it (section 16.3).
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;

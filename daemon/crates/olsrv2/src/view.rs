@@ -152,7 +152,7 @@ pub struct AttachedView {
     pub expires: Time,
 }
 
-/// A routing tuple (RFC 7181, section 4.6 and appendix C).
+/// A routing tuple (RFC 7181, section 10.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RouteView {
     /// R_dest_addr.
