@@ -1,6 +1,7 @@
 """What a person, a disk or another node gets wrong is refused with a clear word, and the last good state holds."""
 
 import re
+import shutil
 import signal
 
 from tests.lab.lab import Lab
@@ -92,6 +93,21 @@ def test_a_card_with_an_ipv4_address_that_a_peer_has_is_refused(mesh: Lab) -> No
     assert result.returncode == 1
     assert c.ipv4 in result.stderr, result.stderr
     assert not (a.peers / "twin.card").exists()
+
+
+def test_a_node_whose_address_is_announced_by_another_one_too_says_so() -> None:
+    """The disk of a was cloned: d has its key, and so its address."""
+    with Lab("clone", line(names(4))) as lab:
+        a, d = lab["a"], lab["d"]
+        lab.set_up()
+        shutil.copytree(a.var, d.var, dirs_exist_ok=True)
+        d.set_up(lab.options)
+        assert d.address == a.address
+        lab.start(nodes=[lab[name] for name in "abc"])
+        a.wait_route(lab["c"])
+        assert not _doctor_says(a, "originator")
+        lab.start(nodes=[d])
+        a.wait_for("doctor names the clash", lambda: _doctor_says(a, "originator"), 20)
 
 
 def test_a_full_disk_while_a_card_is_written_keeps_what_was_there() -> None:

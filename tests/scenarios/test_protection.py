@@ -50,6 +50,24 @@ def test_user_data_sent_before_there_is_an_sa_is_dropped_and_not_leaked() -> Non
         assert_nothing_clear(captures)
 
 
+def test_the_rules_hold_before_any_daemon_of_ours_runs() -> None:
+    """As at boot: the firewall's unit loads them from the cards before there is a network."""
+    with Lab("boot", line(names(3)), Options(ipv4=True)) as lab:
+        a, c = lab["a"], lab["c"]
+        lab.set_up().trust_all()
+        for node in lab.nodes.values():
+            node.assign_addresses()
+        a.run("nft", "-f", "-", stdin=a.meshsec("export", "nftables").stdout)
+        lab.start("router")
+        for target, port in ((c.locator, 7000), (c.ipv4, 7000), (c.ipv4, 500), (c.locator, 53)):
+            a.wait_for(f"route to {target}", lambda address=target: a.routes().get(address), 15)  # type: ignore[misc]
+            with captured(lab, "boot") as captures:
+                assert traffic.send((a.namespace, "::" if ":" in target else a.ipv4), target, port=port) == 0
+            assert_nothing_clear(captures)
+        a.run("nft", "flush", "ruleset")
+        assert traffic.send((a.namespace, a.ipv4), c.ipv4) == 5, "without the rules nothing else holds it back"
+
+
 def test_without_the_rules_the_capture_sees_what_they_hold_back() -> None:
     """The negative case of this module: same nodes, same route, same data; only the rules and the SAs are missing."""
     with Lab("open", line(names(3)), Options(ipv4=True)) as lab:
@@ -101,3 +119,19 @@ def test_a_forged_packet_in_the_clear_is_not_delivered() -> None:
             c.run("nft", "flush", "ruleset")
             traffic.send((stranger.namespace, a.ipv4), c.ipv4)
             assert inside.recv(100).startswith(MARK), "without the rules it would have been delivered"
+
+
+def test_lossy_links_delay_the_sa_and_leak_nothing() -> None:
+    with Lab("lossy", line(names(3)), Options(ipv4=True)) as lab:
+        lab.set_up().trust_all()
+        a, c = lab["a"], lab["c"]
+        for link in lab.links.values():
+            link.lose(15)
+        with captured(lab, "lossy") as captures:
+            lab.start()
+            a.wait_protected(c, 60)
+            c.wait_protected(a, 60)
+            with flow(a, c) as running:
+                wait_arrivals(running, 50, 30)
+        assert running.result.lost > 0, "the links were not lossy"
+        assert_nothing_clear(captures)
