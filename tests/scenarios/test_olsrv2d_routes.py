@@ -1,11 +1,13 @@
 """olsrv2d finds the routes: lines, both families, attached networks."""
 
 import json
+from typing import Any
 
 import pytest
 
 from tests.lab import topology
-from tests.lab.routers import Mesh, running
+from tests.lab.routers import ChangeStream, Mesh, running
+from tests.lab.waiting import wait_until
 
 CONVERGED = 15.0
 """Seconds; generous, since only the result is asserted: `make bench-convergence` measures the time."""
@@ -67,6 +69,25 @@ def test_attached_networks_and_default_routes_are_announced_and_routed() -> None
         lans = json.loads(mesh["c"].ask("/olsrv2info json lan"))["lan"]
         assert {row["lan"] for row in lans} == attached
         assert not mesh["c"].kernel_destinations() & attached
+
+
+def test_another_router_with_our_originator_is_told() -> None:
+    with Mesh(topology.line(["a", "b", "c", "d"])) as mesh:
+        a, d = mesh["a"], mesh["d"]
+        d.configure(f'originators = ["{a.ipv6}"]')
+        d.ip("address", "add", f"{a.ipv6}/128", "dev", "lo")
+        a.start()
+        with a.stream() as stream:
+            for router in (mesh["b"], mesh["c"], d):
+                router.start()
+            wait_until("the conflict is told", lambda: _conflicts(stream), [stream], CONVERGED)
+            event = _conflicts(stream)[0]
+        assert (event["originator"], event["interface"]) == (a.ipv6, "mesh-b")
+        assert event["source"].startswith("fe80::")
+
+
+def _conflicts(stream: ChangeStream) -> list[dict[str, Any]]:
+    return [line for line in stream.lines if line["type"] == "event" and line["name"] == "duplicate_originator"]
 
 
 @pytest.mark.slow
