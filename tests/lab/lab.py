@@ -158,7 +158,7 @@ class Lab:
         if threading.current_thread() is not threading.main_thread():
             return
         for number in (signal.SIGTERM, signal.SIGHUP):
-            self._handlers[number] = signal.signal(number, _exit)
+            self._handlers[number] = signal.signal(number, _interrupt)
 
     def _end(self) -> None:
         with _Uninterrupted():
@@ -185,5 +185,6 @@ class _Uninterrupted:
         signal.pthread_sigmask(signal.SIG_SETMASK, self._before)
 
 
-def _exit(number: int, _: FrameType | None) -> None:
-    raise SystemExit(128 + number)
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    """As SIGINT does: a test runner stops at it, and does not take it for one failure among others."""
+    raise KeyboardInterrupt
