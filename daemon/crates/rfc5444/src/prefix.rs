@@ -69,7 +69,7 @@ impl Prefix {
             addr,
             len: self.len,
         };
-        addr.is_ipv4() == self.addr.is_ipv4() && self.canonical() == other.canonical()
+        self.canonical() == other.canonical()
     }
 }
 

@@ -57,7 +57,7 @@ fn tlvs(tlvs: &[&[(u8, u8, &str)]]) -> Vec<u8> {
 
 #[test]
 fn address_blocks_take_the_shortest_head_and_tail() {
-    let cases: [(&[&str], &str); 16] = [
+    let cases: [(&[&str], &str); 17] = [
         (&["1.2.3.4"], "01 00 01020304"),
         (&["1.2.3.4", "5.6.7.8"], "02 00 01020304 05060708"),
         (
@@ -81,6 +81,8 @@ fn address_blocks_take_the_shortest_head_and_tail() {
         (&["10.0.0.0/8"], "01 30 03 0a 08"),
         // A zero tail of one octet saves nothing in a single address.
         (&["10.1.1.0/24"], "01 10 0a010100 18"),
+        // Equally short: the zero tail.
+        (&["1.2.3.0", "4.5.3.0"], "02 20 01 010203 040503"),
         // The nonzero octet before the zero would lengthen the tail, but it must be spelt out once.
         (
             &["1.2.3.0", "4.5.3.0", "6.7.3.0"],

@@ -66,6 +66,19 @@ fn the_limit_counts_addresses_tlvs_and_value_octets() {
 }
 
 #[test]
+fn the_last_entry_that_is_allowed() {
+    // 21 octets may decode to 672 entries: 168 addresses with 3 TLVs each.
+    let with_addresses = |count: u8| {
+        let mut block = block(&[5, 0].repeat(3));
+        block[0] = count;
+        message(&block)
+    };
+    assert_eq!(with_addresses(168).len() * MAX_EXPANSION, 672);
+    assert!(Message::decode(&with_addresses(168)).is_ok());
+    assert_eq!(expansion(&with_addresses(169)).value, 672);
+}
+
+#[test]
 fn many_messages_together_stay_below_the_limit_of_a_packet() {
     let dense = message(&dense_block(&[5, 0].repeat(7)));
     assert!(Message::decode(&dense).is_ok());
