@@ -367,21 +367,27 @@ impl Daemon {
 
     /// Draws the conclusions from changed links or a changed configuration.
     fn follow_links(&mut self, now: Time) {
+        if originators(&self.config, &self.links) != self.originators {
+            self.reconfigure(now);
+        }
+        self.synchronise_interfaces(now);
+    }
+
+    /// Tells the router its configuration and originators; readers whose first line named others start anew.
+    fn reconfigure(&mut self, now: Time) {
         let originators = originators(&self.config, &self.links);
-        if originators != self.originators {
-            self.originators = originators;
+        let before = std::mem::replace(&mut self.originators, originators);
+        let config = self
+            .config
+            .router(&self.originators, self.first_sequence_number);
+        self.router.reconfigure(now, config);
+        self.drain(now);
+        if self.originators != before {
             self.log_originators();
-            self.router.reconfigure(
-                now,
-                self.config
-                    .router(&self.originators, self.first_sequence_number),
-            );
-            self.drain(now);
             if let Some(changes) = &mut self.changes {
                 changes.restart();
             }
         }
-        self.synchronise_interfaces(now);
     }
 
     fn synchronise_interfaces(&mut self, now: Time) {
@@ -427,18 +433,10 @@ impl Daemon {
         if old.route != self.config.route {
             self.move_routes(now);
         }
-        self.originators = originators(&self.config, &self.links);
-        self.router.reconfigure(
-            now,
-            self.config
-                .router(&self.originators, self.first_sequence_number),
-        );
+        self.reconfigure(now);
         if old.metric != self.config.metric {
             self.restart_probation(now);
-        }
-        self.drain(now);
-        if let Some(changes) = &mut self.changes {
-            changes.restart();
+            self.drain(now);
         }
         self.synchronise_interfaces(now);
     }
