@@ -1,5 +1,6 @@
 """The lab's own detectors see what they are there for; without this, "no packet in the clear" would prove nothing."""
 
+import shutil
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 from tests.lab import namespaces, traffic
 from tests.lab.capture import Capture
 from tests.lab.instance import Instance
-from tests.lab.lab import Lab
+from tests.lab.lab import BUILD, Lab
 from tests.lab.node import Node
 from tests.lab.packets import MARK, Classifier, Kind
 from tests.lab.topology import full, grid, line, names, ring, star
@@ -170,7 +171,8 @@ def test_a_dead_lab_is_swept_away_and_a_living_one_is_not(tmp_path: Path) -> Non
     assert not namespaces.existing(living.namespace(""))
 
 
-def test_an_error_inside_a_lab_leaves_nothing_behind() -> None:
+def test_an_error_inside_a_lab_leaves_its_traces_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTEST_CURRENT_TEST", "tests/scenarios/test_x.py::test_that_fails[1] (call)")
     inside: list[str] = []
 
     def fail_inside() -> None:
@@ -180,6 +182,10 @@ def test_an_error_inside_a_lab_leaves_nothing_behind() -> None:
 
     with pytest.raises(ZeroDivisionError):
         fail_inside()
+    kept = BUILD / "artifacts" / "test_x.py_test_that_fails_1_"
+    assert "chain" not in (kept / "broken" / "a" / "rules.txt").read_text(encoding="utf-8")
+    assert "mesh-b" in (kept / "broken" / "a" / "addresses.txt").read_text(encoding="utf-8")
+    shutil.rmtree(kept)
     assert len(inside) == 2
     assert not any(namespaces.existing(name) for name in inside)
 
