@@ -432,3 +432,23 @@ fn a_hello_announces_all_own_addresses_once() {
         [(address_tlv::LOCAL_IF, local_if::OTHER_IF)]
     );
 }
+
+#[test]
+fn unspecified_values_are_passed_over() {
+    let read = hello(vec![
+        entry(9, address_tlv::LOCAL_IF, local_if::UNSPECIFIED),
+        entry(20, address_tlv::LINK_STATUS, link_status::UNSPECIFIED),
+        entry(21, address_tlv::OTHER_NEIGHB, other_neighb::UNSPECIFIED),
+        entry(22, address_tlv::LINK_STATUS, 3),
+    ]);
+    assert!(read.this_interface.is_empty());
+    assert_eq!(read.other_interfaces, [address(9)]);
+    assert!(read.neighbours.is_empty());
+}
+
+#[test]
+fn a_prefix_is_no_interface_address() {
+    let mut prefix = this_if(8);
+    prefix.prefix = "10.0.0.0/24".parse().unwrap();
+    assert_eq!(hello(vec![prefix, this_if(9)]).this_interface, [address(9)]);
+}

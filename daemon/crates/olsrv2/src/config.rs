@@ -122,8 +122,8 @@ impl Default for Config {
 }
 
 impl Config {
-    /// What olsrd2's directional airtime metric gives a lossless link of
-    /// unknown bit rate, so that links of both weigh the same in a mixed mesh.
+    /// What olsrd2's directional airtime metric (2^31 over the bit rate) gives a lossless link of
+    /// 1 kbit/s, its assumption where the rate is unknown: links of both then weigh about the same.
     pub const DEFAULT_LINK_METRIC: Metric = match Metric::new(2_105_088) {
         Some(metric) => metric,
         None => Metric::MAX,

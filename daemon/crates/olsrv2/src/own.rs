@@ -73,7 +73,7 @@ impl OwnNumbers {
     pub(crate) fn may_react(&mut self, now: Time) -> bool {
         let allowed = self
             .reacted
-            .is_none_or(|reacted| now - reacted >= REACTION_INTERVAL);
+            .is_none_or(|reacted| now.saturating_sub(reacted) >= REACTION_INTERVAL);
         if allowed {
             self.reacted = Some(now);
         }
@@ -94,7 +94,7 @@ impl OwnNumbers {
         if let Some(ansn) = ansn.filter(|ansn| !newer(self.ansn, *ansn)) {
             self.ansn = ansn.wrapping_add(1);
         }
-        if now - self.started < RESTART_GRACE {
+        if now.saturating_sub(self.started) < RESTART_GRACE {
             OwnMessage::Predecessor
         } else {
             OwnMessage::Duplicate

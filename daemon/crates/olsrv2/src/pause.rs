@@ -29,7 +29,9 @@ impl Paused {
         if self.due.is_none_or(|due| due > now) {
             return false;
         }
-        let quiet = self.last.is_none_or(|last| now - last >= 2 * max);
+        let quiet = self
+            .last
+            .is_none_or(|last| now.saturating_sub(last) >= 2 * max);
         self.pause = if quiet {
             min
         } else {

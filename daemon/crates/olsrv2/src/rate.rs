@@ -41,7 +41,7 @@ impl RateLimiter {
     fn key(&mut self, now: Time, source: IpAddr) -> IpAddr {
         if self.sources.len() >= MAX_SOURCES && !self.sources.contains_key(&source) {
             self.sources
-                .retain(|_, budget| now - budget.filled < SECOND);
+                .retain(|_, budget| now.saturating_sub(budget.filled) < SECOND);
         }
         if self.sources.len() >= MAX_SOURCES && !self.sources.contains_key(&source) {
             return Ipv4Addr::UNSPECIFIED.into();
@@ -52,7 +52,7 @@ impl RateLimiter {
 
 impl Budget {
     fn take(&mut self, now: Time, per_second: u64) -> bool {
-        let elapsed = (now - self.filled).min(SECOND);
+        let elapsed = now.saturating_sub(self.filled).min(SECOND);
         let refill = (elapsed.as_nanos() * u128::from(per_second) / SECOND.as_nanos()) as u64;
         if refill > 0 {
             self.left = (self.left + refill).min(per_second);

@@ -153,9 +153,9 @@ impl Topology {
         if !newer(node.ansn, tc.ansn) {
             return false;
         }
-        let again = node
-            .suspect
-            .is_some_and(|(seq, at)| newer(tc.seq, seq) && now - at >= RESTART_EVIDENCE);
+        let again = node.suspect.is_some_and(|(seq, at)| {
+            newer(tc.seq, seq) && now.saturating_sub(at) >= RESTART_EVIDENCE
+        });
         if newer(tc.seq, node.seq) || again {
             node.seq = tc.seq;
             self.remove_where(tc.originator, |_, _| true);
