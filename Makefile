@@ -62,6 +62,7 @@ lint-rust: setup $(STAMPS)/deny
 	cargo fmt --all $(CARGO_ARGUMENTS) --check
 	cargo clippy $(CARGO_ARGUMENTS) --workspace --all-targets --locked -- -D warnings
 	tools/check-no-std
+	cargo fetch $(CARGO_ARGUMENTS) --locked
 	cargo deny $(CARGO_ARGUMENTS) --offline check bans licenses sources
 
 unit: unit-python unit-rust ## unit tests of both languages

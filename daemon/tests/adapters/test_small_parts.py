@@ -123,4 +123,6 @@ def test_charon_takes_the_configuration_without_complaint(inside: str, tmp_path:
         charon.wait()
     (loaded,) = re.findall("loaded plugins: (.*)", log.read_text())
     assert loaded.split() == ["charon-systemd", *plugins_for(ground)]
-    assert not re.search("failed|unknown|error", log.read_text())
+    # strongSwan 6 says of this machine's kernel what it lacks; that is no complaint about the configuration.
+    said = [line for line in log.read_text().splitlines() if "[KNL]" not in line]
+    assert not [line for line in said if re.search("failed|unknown|error", line)]
