@@ -13,8 +13,8 @@ TUN_DEVICE = Path("/dev/net/tun")
 _DISCARD = ("100::1", "100::2")
 """Addresses of the discard prefix (RFC 6666): a state between them can carry nobody's traffic."""
 
-_TIMEOUT = 10.0
-"""Seconds; the first use loads kernel modules."""
+_TIMEOUT = 60.0
+"""Seconds; the first use loads kernel modules and tests their algorithms, which a slow machine takes long for."""
 
 
 @dataclass(frozen=True, slots=True)

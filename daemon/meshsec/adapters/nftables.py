@@ -25,8 +25,8 @@ TUN_DEVICE = "ipsec0"
 BLOCK_PRIORITY = 4_000_000_000
 """XFRM prefers the lower number; charon's own policies stay below 400000."""
 
-_TIMEOUT = 10.0
-"""Seconds for one run of nft or ip."""
+_TIMEOUT = 60.0
+"""Seconds for one run of nft or ip; the first use loads kernel modules, which a slow machine takes long for."""
 
 _IKE = "udp sport { 500, 4500 } udp dport { 500, 4500 }"
 _ICMPV6_ERRORS = "icmpv6 type { destination-unreachable, packet-too-big, time-exceeded, parameter-problem }"
