@@ -59,7 +59,7 @@ fn selectors_alone_suffice_for_shortest_routes() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 12, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 8, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn any_network_finds_all_routes(
@@ -292,4 +292,26 @@ fn two_routers_with_one_originator_are_noticed() {
         mesh.duplicate_originators(0) <= 6,
         "at most one notice in 5 s"
     );
+}
+
+#[test]
+fn the_check_finds_missing_outdated_and_long_routes() {
+    let mut mesh = line(1, Config::default(), 4);
+    assert!(matches!(
+        truth::check(&mesh),
+        Err(truth::Wrong::Missing { .. })
+    ));
+    mesh.run_for(seconds(5));
+    assert_eq!(truth::check(&mesh), Ok(()));
+    mesh.connect(0, 3);
+    assert!(matches!(
+        truth::check(&mesh),
+        Err(truth::Wrong::NotShortest { .. })
+    ));
+    mesh.cut(0, 3);
+    mesh.cut(2, 3);
+    assert!(matches!(
+        truth::check(&mesh),
+        Err(truth::Wrong::Unreachable { .. })
+    ));
 }
