@@ -12,6 +12,7 @@ from tests.lab.lab import Lab
 from tests.lab.node import Node, Options
 from tests.lab.packets import Kind
 from tests.lab.topology import line, names, star
+from tests.lab.waiting import wait_until
 from tests.scenarios.expectations import assert_nothing_clear, captured, flow, wait_arrivals
 
 
@@ -72,12 +73,13 @@ def _dress_up(impostor: Node, victim: Node) -> None:
 def test_an_untrusted_node_that_announces_a_peers_address_gets_nothing(impostors: Lab) -> None:
     a, c = impostors["a"], impostors["c"]
     with captured(impostors, "announced") as captures:
+        asked = captures["m"]
+        wait_until("the impostor is asked for its key", lambda: asked.counts[Kind.IKE] > 0, [asked], 30)
         entry = a.wait_state(c, "failed", 40)
         for source, target in (("::", c.address), ("::", c.locator), (a.ipv4, c.ipv4)):
             traffic.send((a.namespace, source), target)
     assert entry["reason"]
     assert not any(sa.installed for sa in a.charon.sas())
-    assert captures["m"].counts[Kind.IKE] > 0, "the impostor was asked for its key"
     assert_nothing_clear(captures)
 
 
