@@ -42,6 +42,7 @@ async def collect(agent: "Agent") -> Facts:
         forwarding={name: _is_on(path) for name, path in _SYSCTLS.items() if path.exists()},
         mtus={name: _mtu(name) for name in agent.start.settings.routing.interfaces},
         trust_problems=agent.trust.problems,
+        closed_by_doubt=agent.driver.engine.closed_by_doubt,
         config_problem=agent.config_problem,
         strangers=_strangers(agent),
     )

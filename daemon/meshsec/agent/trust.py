@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from meshsec.adapters import trust_store
-from meshsec.core.events import Event, PeerRemoved, PeerSet
+from meshsec.core.events import Event, PeerRemoved, PeerSet, TrustStoreRead
 from meshsec.core.model import Card, Peer
 
 _log = logging.getLogger(__name__)
@@ -48,6 +48,8 @@ class Trust:
         for problem in problems:
             if problem not in self.problems:
                 _log.warning("trust store: %s", problem)
+        if problems != self.problems:
+            self._post(TrustStoreRead(problems))
         self.problems = problems
 
     def _apply(self, peers: dict[str, Peer]) -> None:

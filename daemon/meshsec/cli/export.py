@@ -9,7 +9,7 @@ from meshsec.adapters import esp_probe, nftables, strongswan_conf, trust_store
 from meshsec.cli.app import App
 from meshsec.core import router_conf
 from meshsec.core.desired import addresses, rules_spec
-from meshsec.core.model import EspGround, UnknownNodes
+from meshsec.core.model import EspGround
 from meshsec.core.settings import EspChoice
 
 
@@ -57,11 +57,8 @@ def _nftables(app: App, ground: EspGround) -> str:
     peers, problems = trust_store.load(app.peers_directory, app.card)
     for problem in problems:
         click.echo(f"refused: {problem}", err=True)
-    if problems and app.settings.policy.unknown_nodes is UnknownNodes.ALLOW:
-        raise click.ClickException(
-            "the peers of refused cards would be unknown nodes, to which user data may go in clear"
-        )
     cards = [peer.card for peer in peers.values()]
     protected = (address for card in cards for address in addresses(card))
-    rules = rules_spec(protected, (card.locator for card in cards), ground, app.settings.policy)
+    locators = (card.locator for card in cards)
+    rules = rules_spec(protected, locators, ground, app.settings.policy, doubtful=bool(problems))
     return nftables.render(rules)

@@ -5,7 +5,17 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
-from meshsec.core.model import Address, Card, ChildSpec, ConnectionSpec, EspGround, Network, Peer, RulesSpec
+from meshsec.core.model import (
+    Address,
+    Card,
+    ChildSpec,
+    ConnectionSpec,
+    EspGround,
+    Network,
+    Peer,
+    RulesSpec,
+    UnknownNodes,
+)
 from meshsec.core.policy import Policy
 
 CHILD = "mesh"
@@ -82,15 +92,24 @@ def initiates(node: Card, peer: Card) -> bool:
 
 
 def rules_spec(
-    protected: Iterable[Address], locators: Iterable[IPv6Address], ground: EspGround, policy: Policy
+    protected: Iterable[Address],
+    locators: Iterable[IPv6Address],
+    ground: EspGround,
+    policy: Policy,
+    *,
+    doubtful: bool = False,
 ) -> RulesSpec:
-    """The fail-closed rules for these addresses. They depend on trust alone: no route and no SA opens or drops one."""
+    """The fail-closed rules for these addresses. They depend on trust alone: no route and no SA opens or drops one.
+
+    ``doubtful``: there are cards that cannot be read. A peer's address may then look like an unknown node's, so these
+    are closed whatever the policy says.
+    """
     return RulesSpec(
         ground=ground,
         protected=frozenset(protected),
         locators=frozenset(locators),
         mesh_prefixes=policy.mesh_prefixes,
-        unknown_nodes=policy.unknown_nodes,
+        unknown_nodes=UnknownNodes.DROP if doubtful else policy.unknown_nodes,
     )
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from meshsec.core.model import EspGround
+from meshsec.core.sentences import CLOSED_BY_DOUBT
 
 SCHEMA = "meshsec-doctor-1"
 
@@ -59,6 +60,8 @@ class Facts:
     mtus: Mapping[str, int | None]
     """By mesh interface; None when it does not exist."""
     trust_problems: Sequence[str]
+    closed_by_doubt: bool
+    """Unknown nodes are closed because of them."""
     config_problem: str
     strangers: Sequence[str]
     """Nodes without a card that asked for an SA, with the reason and how often."""
@@ -100,7 +103,8 @@ def _key(facts: Facts) -> list[Check]:
 
 def _trust(facts: Facts) -> list[Check]:
     mend = "ask the peer for its card again: `meshsec peer remove NAME`, `meshsec peer add NAME CARD`"
-    return _one("trust store", "; ".join(facts.trust_problems), "every card is good", mend, Level.WARN)
+    closed = (CLOSED_BY_DOUBT,) if facts.closed_by_doubt else ()
+    return _one("trust store", "; ".join((*facts.trust_problems, *closed)), "every card is good", mend, Level.WARN)
 
 
 _ESP_MEND = {

@@ -44,11 +44,12 @@ from meshsec.core.events import (
     RoutesReset,
     RulesObserved,
     SasObserved,
+    TrustStoreRead,
 )
 from meshsec.core.initiations import Initiations
 from meshsec.core.lifecycle import State, Trigger
 from meshsec.core.limits import Backoff
-from meshsec.core.model import Address, Card, EspGround, IkeSa, Route, RulesSpec
+from meshsec.core.model import Address, Card, EspGround, IkeSa, Route, RulesSpec, UnknownNodes
 from meshsec.core.policy import Policy, RemovedPeers
 from meshsec.core.reconcile import missing, reconcile_peer
 from meshsec.core.routes import RouteTable
@@ -79,6 +80,7 @@ __all__ = [
     "RulesObserved",
     "SasObserved",
     "Terminate",
+    "TrustStoreRead",
     "UnloadConnection",
 ]
 
@@ -111,6 +113,8 @@ class Engine:
         self.router_down: str | None = "not contacted yet"
         """Why the routing daemon does not answer; None when it does."""
         self.key_loaded = False
+        self.trust_problems: tuple[str, ...] = ()
+        """What is wrong with the trust store."""
         self.rules: RulesSpec | None = None
         """The fail-closed rules that stand."""
         self._random = random
@@ -130,6 +134,7 @@ class Engine:
         self._handlers: Mapping[type[Event], Callable[[Any], None]] = {
             PeerSet: self._peer_set,
             PeerRemoved: self._peer_removed,
+            TrustStoreRead: self._trust_store_read,
             RoutesReset: self._routes_reset,
             RouteSet: self._route_set,
             RouteRemoved: self._route_removed,
@@ -187,8 +192,16 @@ class Engine:
     def wanted_rules(self) -> RulesSpec:
         """The fail-closed rules that ought to stand."""
         if self._wanted_rules is None:
-            self._wanted_rules = rules_spec(self._protected, self._locators, self.ground, self.policy)
+            doubtful = bool(self.trust_problems)
+            self._wanted_rules = rules_spec(
+                self._protected, self._locators, self.ground, self.policy, doubtful=doubtful
+            )
         return self._wanted_rules
+
+    @property
+    def closed_by_doubt(self) -> bool:
+        """Unknown nodes are closed although the policy allows them: one of them may be a peer whose card is refused."""
+        return bool(self.trust_problems) and self.policy.unknown_nodes is UnknownNodes.ALLOW
 
     def rules_stand(self) -> bool:
         """Whether the fail-closed rules stand as they ought to."""
@@ -254,6 +267,10 @@ class Engine:
         channel = self._channels.get(event.name)
         if channel is not None:
             self._disown(channel, "it is not trusted any more")
+
+    def _trust_store_read(self, event: TrustStoreRead) -> None:
+        self.trust_problems = event.problems
+        self._wanted_rules = self._compared = None
 
     def _disown(self, channel: Channel, why: str) -> None:
         card = channel.card

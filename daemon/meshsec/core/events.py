@@ -22,6 +22,13 @@ class PeerRemoved:
 
 
 @dataclass(frozen=True, slots=True)
+class TrustStoreRead:
+    """What is wrong with the trust store changed; without problems its peers are all there are."""
+
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class RoutesReset:
     """A snapshot of all routes: at the (re)connection to the routing daemon."""
 
@@ -103,6 +110,7 @@ class NegotiationTimed:
 Event = (
     PeerSet
     | PeerRemoved
+    | TrustStoreRead
     | RoutesReset
     | RouteSet
     | RouteRemoved

@@ -7,6 +7,9 @@ from meshsec.core.engine import Engine
 from meshsec.core.lifecycle import State
 from meshsec.core.model import Card, EspGround
 
+CLOSED_BY_DOUBT = "unknown nodes are closed, although the policy allows them, until every card is good"
+"""What follows from a refused card where the policy is open: its peer must not pass for an unknown node."""
+
 
 def sentences(engine: Engine, channel: Channel, card: Card, now: float) -> list[str]:
     """The chain from trust to what comes next. ``card`` is that of the channel's peer."""
@@ -17,6 +20,7 @@ def sentences(engine: Engine, channel: Channel, card: Card, now: float) -> list[
         *_explain_attempts(channel, now),
         _explain_sa(channel, now),
         _explain_rules(engine, channel),
+        *_explain_doubt(engine),
         f"The channel has been {channel.state} for {_span(now - channel.since)}: {channel.reason}.",
         _explain_next(engine, channel, now),
     ]
@@ -75,6 +79,10 @@ def _explain_rules(engine: Engine, channel: Channel) -> str:
         where = "in the kernel" if engine.ground is EspGround.KERNEL else "by ipsec0"
         return f"The fail-closed rules stand: user data to the peer leaves only encrypted, {where}."
     return "The fail-closed rules for the peer do not stand yet: nothing is negotiated before."
+
+
+def _explain_doubt(engine: Engine) -> list[str]:
+    return [f"The trust store has a card that is refused: {CLOSED_BY_DOUBT}."] if engine.closed_by_doubt else []
 
 
 def _explain_next(engine: Engine, channel: Channel, now: float) -> str:

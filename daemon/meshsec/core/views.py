@@ -11,7 +11,7 @@ from meshsec.core.channel import Channel
 from meshsec.core.engine import Engine, Planned
 from meshsec.core.lifecycle import State
 from meshsec.core.model import Card, DataPlane, Edge, IkeSa, Neighbour, Route
-from meshsec.core.sentences import sentences
+from meshsec.core.sentences import CLOSED_BY_DOUBT, sentences
 
 View = dict[str, Any]
 
@@ -27,7 +27,7 @@ def status(engine: Engine, now: float, problems: Iterable[str] = ()) -> View:
         "ike_daemon": _daemon(engine.ike_down),
         "routing_daemon": _daemon(engine.router_down),
         "rules_stand": engine.rules_stand(),
-        "problems": list(problems),
+        "problems": [*problems, *([CLOSED_BY_DOUBT] if engine.closed_by_doubt else [])],
         "peers": [_peer(engine, channel, now) for channel in engine.channels()],
     }
 
@@ -56,7 +56,8 @@ def explain(engine: Engine, now: float, name: str) -> View:
     """Why the channel of peer ``name`` is as it is, in plain sentences. Raises ``LookupError`` for an unknown peer."""
     channel = engine.channel(name)
     if channel is None or channel.card is None:
-        raise LookupError(f"{name} is not a peer: there is no card of that name in the trust store")
+        refused = f" (refused: {'; '.join(engine.trust_problems)})" if engine.trust_problems else ""
+        raise LookupError(f"{name} is not a peer: there is no card of that name in the trust store{refused}")
     return {
         "schema": "meshsec-explain-1",
         "peer": name,

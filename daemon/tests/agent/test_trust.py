@@ -10,7 +10,7 @@ import pytest
 from meshsec.adapters import trust_store
 from meshsec.agent.trust import Trust
 from meshsec.core import card as cards
-from meshsec.core.events import Event, PeerRemoved, PeerSet
+from meshsec.core.events import Event, PeerRemoved, PeerSet, TrustStoreRead
 from meshsec.core.model import Peer
 
 VECTORS: list[dict[str, Any]] = json.loads(
@@ -57,17 +57,18 @@ def test_a_card_that_cannot_be_read_any_more_stays_in_force_and_is_told(store: S
     store.reload()
     (store.directory / "boat.card").write_text("nonsense\n")
     events, (problem,) = store.reload()
-    assert events == []
+    assert events == [TrustStoreRead((problem,))]
     assert "boat.card" in problem
     assert problem.endswith("the last good card stays in force")
+    assert store.reload() == ([], (problem,))
     trust_store.remove(store.directory, "boat")
-    assert store.reload() == ([PeerRemoved("boat")], ())
+    assert store.reload() == ([TrustStoreRead(()), PeerRemoved("boat")], ())
 
 
 def test_a_card_that_never_could_be_read_is_nobodys(store: Store) -> None:
     (store.directory / "boat.card").write_text("nonsense\n")
     events, (problem,) = store.reload()
-    assert events == [PeerSet(Peer("ship", SHIP))]
+    assert events == [TrustStoreRead((problem,)), PeerSet(Peer("ship", SHIP))]
     assert "stays in force" not in problem
 
 
@@ -76,7 +77,7 @@ def test_a_directory_that_cannot_be_read_changes_nothing(store: Store) -> None:
     store.directory.rename(store.directory.parent / "moved")
     store.directory.write_text("a file in its place")
     events, (problem,) = store.reload()
-    assert events == []
+    assert events == [TrustStoreRead((problem,))]
     assert "peers" in problem
     assert set(store.trust.peers) == {"boat", "ship"}
 

@@ -32,6 +32,7 @@ SOUND = Facts(
     forwarding={"net.ipv6.conf.all.forwarding": True},
     mtus={"mesh0": 1500},
     trust_problems=[],
+    closed_by_doubt=False,
     config_problem="",
     strangers=[],
 )
@@ -53,6 +54,7 @@ def test_a_sound_node_is_all_ok_and_says_what_it_is() -> None:
         ({"config_problem": "meshsec.toml:3: nonsense"}, "configuration", Level.WARN, "meshsec.toml:3"),
         ({"key_problem": "node.key: mode 0644"}, "node key", Level.FAIL, "0644"),
         ({"trust_problems": ["boat.card: bad", "ship.card: bad"]}, "trust store", Level.WARN, "boat.card: bad; ship"),
+        ({"trust_problems": ["boat.card: bad"], "closed_by_doubt": True}, "trust store", Level.WARN, "are closed"),
         ({"ground_problem": "/dev/net/tun: No such file"}, "ESP", Level.FAIL, "/dev/net/tun"),
         ({"ike_problem": "refused"}, "IKE daemon", Level.FAIL, "refused"),
         ({"plugins_missing": ["openssl"]}, "IKE plugins", Level.FAIL, "without openssl"),

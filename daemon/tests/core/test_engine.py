@@ -26,9 +26,10 @@ from meshsec.core.engine import (
     RulesObserved,
     SasObserved,
     Terminate,
+    TrustStoreRead,
     UnloadConnection,
 )
-from meshsec.core.model import Observed, Peer, RulesSpec
+from meshsec.core.model import Observed, Peer, RulesSpec, UnknownNodes
 from meshsec.core.policy import DEFAULT, RemovedPeers
 from meshsec.core.routes import MAX_STRANGERS
 
@@ -644,6 +645,29 @@ def test_rules_that_others_put_in_are_not_taken_for_those_of_removed_peers() -> 
     (action,) = made.tell(RulesObserved(driver(LOWER, HIGHER).engine.wanted_rules()))
     assert isinstance(action, ApplyRules)
     assert card(HIGHER).address not in action.rules.protected
+
+
+def test_while_a_card_is_refused_unknown_nodes_are_closed_even_where_the_policy_allows_them() -> None:
+    """The peer behind that card must not pass for an unknown node, to which data may go in the clear."""
+    made = driver(HIGHER, unknown_nodes=UnknownNodes.ALLOW)
+    assert made.engine.rules is not None
+    assert made.engine.rules.unknown_nodes is UnknownNodes.ALLOW
+    (closing,) = made.tell(TrustStoreRead(("boat.card: corrupt",)))
+    assert isinstance(closing, ApplyRules)
+    assert closing.rules.unknown_nodes is UnknownNodes.DROP
+    assert closing.rules.protected == made.engine.rules.protected
+    assert made.succeed(closing) == []
+    opening = made.tell(TrustStoreRead(()), PeerSet(peer(LOWER)))
+    assert isinstance(opening[0], ApplyRules)
+    assert opening[0].rules.unknown_nodes is UnknownNodes.ALLOW
+    assert card(LOWER).address in opening[0].rules.protected, "the peer's rules come with the opening, not after it"
+
+
+def test_a_refused_card_at_the_start_leaves_no_moment_of_openness() -> None:
+    made = Driver(NODE, replace(CALM, unknown_nodes=UnknownNodes.ALLOW))
+    (first,) = made.tell(TrustStoreRead(("boat.card: corrupt",)), PeerSet(peer(HIGHER)))
+    assert isinstance(first, ApplyRules)
+    assert first.rules.unknown_nodes is UnknownNodes.DROP
 
 
 def test_a_changed_card_closes_what_stands_and_negotiates_anew() -> None:

@@ -30,8 +30,9 @@ from meshsec.core.engine import (
     RoutesReset,
     RulesObserved,
     SasObserved,
+    TrustStoreRead,
 )
-from meshsec.core.model import Edge, EspGround, Neighbour, Observed
+from meshsec.core.model import Edge, EspGround, Neighbour, Observed, UnknownNodes
 
 SCHEMAS = Path(__file__).parents[3] / "docs" / "schema"
 NEIGHBOURS = (Neighbour(card(2).locator, True, 256, 512, True, False), Neighbour(card(4).locator, False))
@@ -287,3 +288,20 @@ def test_a_failure_is_told_with_its_meaning_and_whose_fault_it_is(reason: str, f
     told = diagnose(reason, card(HIGHER).locator)
     assert told.fault is fault
     assert meaning in told.meaning
+
+
+def test_status_and_explain_say_that_a_refused_card_closes_unknown_nodes() -> None:
+    made = driver(HIGHER, unknown_nodes=UnknownNodes.ALLOW)
+    assert views.status(made.engine, made.now)["problems"] == []
+    made.tell(TrustStoreRead(("boat.card: corrupt",)))
+    (problem,) = views.status(made.engine, made.now)["problems"]
+    assert "unknown nodes are closed" in problem
+    assert any(problem in sentence for sentence in views.explain(made.engine, made.now, "n5")["sentences"])
+    with pytest.raises(LookupError, match=r"boat is not a peer.*boat\.card: corrupt"):
+        views.explain(made.engine, made.now, "boat")
+
+
+def test_where_unknown_nodes_are_closed_anyway_a_refused_card_changes_nothing_for_them() -> None:
+    made = driver(HIGHER)
+    assert made.tell(TrustStoreRead(("boat.card: corrupt",))) == []
+    assert views.status(made.engine, made.now)["problems"] == []
