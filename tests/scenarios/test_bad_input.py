@@ -144,5 +144,5 @@ def _give_small_disk(node: Node) -> None:
 
 
 def _inside(node: Node, *argv: str) -> str:
-    """Run a program where meshsecd is: in its mount namespace."""
-    return run(["nsenter", "-t", str(node.agent.pid), "-m", *argv], check=False).stdout
+    """Run a program where meshsecd is: in its mount namespace, and below its root, which is another one in a chroot."""
+    return run(["nsenter", "-t", str(node.agent.pid), "-m", "-r", *argv], check=False).stdout
