@@ -24,6 +24,22 @@ def read(path: Path, limit: int) -> str:
         raise FileError(f"{path}:{line}: octet {content[error.start]:#04x} is not UTF-8") from error
 
 
+def exists(path: Path) -> bool:
+    """Whether there is such a file. Raises FileError when it is not allowed to know."""
+    try:
+        return path.exists()
+    except OSError as error:
+        raise FileError(f"{path}: {error.strerror}") from error
+
+
+def make_directory(path: Path) -> None:
+    """Make a directory that all may read, with those above it; one that exists is left alone. Raises FileError."""
+    try:
+        path.mkdir(mode=0o755, parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileError(f"{path}: {error.strerror}") from error
+
+
 def write(path: Path, content: bytes, mode: int, *, replace: bool = True) -> None:
     """Write a file atomically and durably with exactly ``mode``. Raises FileError and leaves what was there.
 

@@ -56,9 +56,9 @@ def create(path: Path) -> NodeKey:
     """Make the node's key and write it. Raises KeyStoreError, also when there is one already."""
     seed = identity.generate(lambda: os.urandom(identity.KEY_LENGTH))
     key = NodeKey(Ed25519PrivateKey.from_private_bytes(seed))
-    if path.exists():
-        raise KeyStoreError(f"{path}: there is a key already; it is never overwritten")
     try:
+        if files.exists(path):
+            raise KeyStoreError(f"{path}: there is a key already; it is never overwritten")
         files.write(path, key.pkcs8_pem(), _MODE, replace=False)
         files.write(path.with_suffix(_PUBLIC_SUFFIX), key.public_pem(), _PUBLIC_MODE)
     except files.FileError as error:
@@ -82,9 +82,9 @@ def load(path: Path) -> NodeKey:
 def load_public(path: Path) -> bytes:
     """The public key that belongs to the private key in ``path``, 32 octets, read without it. Raises KeyStoreError."""
     public = path.with_suffix(_PUBLIC_SUFFIX)
-    if not public.exists():
-        return load(path).public_key
     try:
+        if not files.exists(public):
+            return load(path).public_key
         key = load_pem_public_key(files.read(public, _LIMIT).encode())
     except files.FileError as error:
         raise KeyStoreError(str(error)) from error

@@ -177,6 +177,8 @@ class Vici:
         self._idle: list[_Connection] = []
         self._slots = asyncio.Semaphore(MAX_COMMANDS)
         self._events: _Connection | None = None
+        self.is_gone = False
+        """The kernel said at the last attempt that nobody listens: charon does not run, it does not hang either."""
 
     async def run(
         self,
@@ -193,6 +195,7 @@ class Vici:
                     pause = RECONNECT_FIRST
                     await self._pump(connection, on_event)
             except (ViciError, *_FAILURES) as error:
+                self.is_gone = isinstance(error, FileNotFoundError | ConnectionRefusedError)
                 on_down(f"{self._path}: {_describe(error)}")
             self._drop_idle()
             await asyncio.sleep(pause)

@@ -86,7 +86,7 @@ class IkeSide:
 
     async def _is_sound(self) -> bool:
         if self.facts is None:
-            return not self.down_reason.endswith("in time")
+            return self._vici.is_gone
         try:
             facts = await self._vici.facts()
         except ViciError as error:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from meshsec import files
 from meshsec.adapters import config_file, key_store
 from meshsec.cli.app import App
 from meshsec.cli.cards import described
@@ -30,14 +31,14 @@ def init(app: App, name: str | None, ipv4: IPv4Address | None, interfaces: tuple
 
     The directory for the cards of trusted peers is made too. What exists is kept: a second run prints the card again.
     """
-    if app.config.exists():
+    if files.exists(app.config):
         _keep(app.config, given=bool(name or ipv4 or interfaces))
     else:
-        app.config.parent.mkdir(parents=True, exist_ok=True)
+        files.make_directory(app.config.parent)
         config_file.create(app.config, name or _host_name(), interfaces or ("mesh0",), ipv4)
         click.echo(f"{app.config}: written")
     _make_key(Path(app.settings.paths.key))
-    app.peers_directory.mkdir(parents=True, exist_ok=True)
+    files.make_directory(app.peers_directory)
     facts(described(app.card, grouped=False))
     click.echo("\nGive the card to those who shall trust this node; trust theirs by `meshsec peer add NAME CARD`.")
 
@@ -49,11 +50,11 @@ def _keep(config: Path, *, given: bool) -> None:
 
 
 def _make_key(path: Path) -> None:
-    if path.exists():
+    if files.exists(path):
         key_store.load(path)
         click.echo(f"{path}: kept")
         return
-    path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    files.make_directory(path.parent)
     key_store.create(path)
     click.echo(f"{path}: made; keep it on this node alone")
 

@@ -1,6 +1,7 @@
 """The IKE side of the agent against a scripted charon: what no real one can be made to do at will."""
 
 import asyncio
+import socket
 import struct
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -304,6 +305,34 @@ def test_a_hung_charon_is_down_without_proof_of_life_and_met_anew_when_it_answer
         assert not up.fresh or not charon.connections
 
     play(scenario)
+
+
+@pytest.mark.parametrize(("holds_its_socket", "proves"), [(True, False), (False, True)])
+def test_a_charon_that_stands_still_proves_nothing_and_one_that_is_gone_leaves_us_sound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, holds_its_socket: bool, proves: bool
+) -> None:
+    """A stopped process accepts nothing: once the kernel's queue is full, connections fail in ways of their own."""
+    monkeypatch.setattr(vici, "COMMAND_TIMEOUT", 0.05)
+    monkeypatch.setattr(vici, "RECONNECT_MAX", 0.05)
+    monkeypatch.setattr(ike, "HEALTH_INTERVAL", 0.02)
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(tmp_path / "vici"))
+    listener.listen(0)
+    if not holds_its_socket:
+        listener.close()
+
+    async def scenario() -> None:
+        side = Side(tmp_path / "vici")
+        await side.next(IkeDaemonDown)
+        side.watch_health()
+        await asyncio.sleep(0.5)
+        assert bool(side.proofs) is proves
+        for task in side.tasks:
+            task.cancel()
+        await asyncio.gather(*side.tasks, return_exceptions=True)
+
+    asyncio.run(scenario())
+    listener.close()
 
 
 def test_sas_that_came_without_an_event_are_found_by_their_number(play: Callable[[Scenario], None]) -> None:

@@ -96,3 +96,20 @@ def test_a_bad_configuration_is_told_with_its_lines(meshsec: Callable[..., Resul
     assert result.exit_code == 1
     assert f"{config}:2: node.name: 'Rescue 1' is not allowed" in result.stderr
     assert f"{config}:3: node.ipv4: '224.0.0.1' is not allowed" in result.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("setpriv") is None, reason="giving privileges up takes root")
+@pytest.mark.parametrize("arguments", [["key", "show"], ["peer", "list"], ["init"]])
+def test_a_directory_that_may_not_be_entered_is_named(tmp_path: Path, nodes: Path, arguments: list[str]) -> None:
+    """Without capabilities even root may not enter a directory that another user keeps to himself."""
+    node = Path(shutil.copytree(nodes / "a", tmp_path / "a"))
+    (node / "state").chmod(0o700)
+    os.chown(node / "state", 65534, 65534)
+    program = "from meshsec.cli import main; main()"
+    command = ["setpriv", "--bounding-set=-all", sys.executable, "-c", program]
+    done = subprocess.run(
+        [*command, "--config", str(node / "meshsec.toml"), *arguments], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"Error: {node}/state/node")
+    assert done.stderr.endswith("Permission denied\n")
