@@ -8,7 +8,7 @@ from meshsec.core.diagnosis import Diagnosis
 from meshsec.core.lifecycle import State, Trigger, transition
 from meshsec.core.limits import Backoff
 from meshsec.core.model import Card, ConnectionSpec, IkeSa, Network, Route
-from meshsec.core.reconcile import CONNECTING, ObservedPeer, keeper, live, missing
+from meshsec.core.reconcile import CONNECTING, LEAVING, ObservedPeer, keeper, live, missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +133,10 @@ class Channel:
     def connecting(self) -> bool:
         """The IKE daemon is negotiating an IKE_SA with the peer."""
         return any(sa.state in CONNECTING for sa in self.ike_sas)
+
+    def revoked_stands(self) -> bool:
+        """An SA that rests on a card taken back is not closed yet: the IKE daemon would build on it."""
+        return any(sa.unique_id in self.revoked and sa.state not in LEAVING for sa in self.ike_sas)
 
     def configured(self) -> bool:
         """The IKE daemon has the configuration that is wanted."""

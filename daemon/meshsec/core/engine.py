@@ -229,6 +229,8 @@ class Engine:
             return "this node's key in the IKE daemon"
         if isinstance(action, Initiate) and not self._configured(channel):
             return "the peer's configuration in the IKE daemon"
+        if isinstance(action, Initiate) and channel.revoked_stands():
+            return "the end of an SA that is not to be relied on"
         return None
 
     def _configured(self, channel: Channel) -> bool:
@@ -378,6 +380,7 @@ class Engine:
         for gone in {sa.unique_id for sa in channel.ike_sas} - present:
             self._errands.settled(Subject(Kind.TERMINATE, channel.name, gone))
         channel.ike_sas = ike_sas
+        channel.unconfirmed = channel.unconfirmed and channel.state not in _STANDING
         channel.revoked &= present
         self._revoke(channel)
         self._refresh(channel, reason)
@@ -448,8 +451,9 @@ class Engine:
             self._revoke(channel)
         elif reason:
             self._attempt_failed(channel, reason)
-        elif channel.state is State.NEGOTIATING:
-            channel.unconfirmed = True
+        else:
+            channel.unconfirmed = channel.state is State.NEGOTIATING or channel.connecting()
+        if channel.unconfirmed and channel.state is State.NEGOTIATING:
             channel.patience_until = self._now + self.policy.backoff_first
 
     def _attempt_failed(self, channel: Channel, reason: str) -> None:
@@ -521,10 +525,10 @@ class Engine:
             channel.route_to_protected = None if adopted else self._now - channel.wanted_at
 
     def _sa_lost(self, channel: Channel, reason: str) -> None:
-        """Damping: an SA that stood for less than the delay before it counts as one more failure."""
+        """Damping: an SA that stood for less than the delay before it did not last."""
         stood = self._now - (channel.protected_at or 0.0)
         if stood < max(channel.backoff.delay, self.policy.backoff_first):
-            channel.backoff = channel.backoff.failed(self._now, self.policy, self._random())
+            channel.backoff = channel.backoff.lost(self._now, self.policy, self._random())
         else:
             channel.backoff = Backoff()
         channel.patience_until = None

@@ -44,12 +44,20 @@ class Backoff:
     """Seconds that the last failure imposed."""
     due: float = 0.0
     """When the next attempt may be made (monotonic seconds)."""
+    is_spared: bool = False
+    """One SA that did not last was forgiven."""
 
     def failed(self, now: float, policy: Policy, random: float) -> "Backoff":
         """After one more failure. ``random`` in [0, 1) spreads the next attempts of many peers."""
         grown = self.delay_without_jitter(policy)
         delay = grown * (1 + policy.backoff_jitter * random)
-        return Backoff(self.failures + 1, delay, now + delay)
+        return replace(self, failures=self.failures + 1, delay=delay, due=now + delay)
+
+    def lost(self, now: float, policy: Policy, random: float) -> "Backoff":
+        """After an SA that did not last. The first is forgiven: a restarted IKE daemon takes its newest SA along."""
+        if self.is_spared:
+            return self.failed(now, policy, random)
+        return replace(self, delay=0.0, due=now, is_spared=True)
 
     def delay_without_jitter(self, policy: Policy) -> float:
         """What the next failure will impose, before jitter: grows by the factor up to the maximum."""

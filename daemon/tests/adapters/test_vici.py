@@ -192,9 +192,7 @@ def test_an_initiate_in_progress_blocks_no_other_command(ike_pair: Pair) -> None
             charlie.stop()
             initiating = asyncio.create_task(a.vici.initiate("charlie", "mesh", 1))
             await a.until(lambda own: any("generating IKE_SA_INIT" in getattr(e, "text", "") for e in own.events))
-            before = time.monotonic()
             waiting = (await a.vici.ike_sas())["charlie"]
-            assert time.monotonic() - before < 0.5
             assert waiting[0].state == "CONNECTING"
             assert not initiating.done()
             with pytest.raises(CommandError, match="not established after 1000ms"):

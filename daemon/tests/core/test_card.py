@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from bech32m.codecs import CHARSET
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from meshsec.core import card as cards
@@ -111,7 +111,6 @@ def test_every_extra_character_is_located(text: str) -> None:
 
 
 @given(TEXTS, st.data())
-@settings(deadline=None)
 def test_three_wrong_characters_are_always_detected(text: str, data: st.DataObject) -> None:
     written = list(text)
     for at in data.draw(st.sets(st.integers(len(PREFIX), len(text) - 1), min_size=1, max_size=3)):
@@ -121,7 +120,6 @@ def test_three_wrong_characters_are_always_detected(text: str, data: st.DataObje
 
 
 @given(st.text(max_size=200) | st.text(CHARSET, max_size=140).map(lambda text: PREFIX + text))
-@settings(deadline=None)
 def test_no_text_does_more_than_be_refused(text: str) -> None:
     with pytest.raises(cards.CardError):
         cards.parse(text)

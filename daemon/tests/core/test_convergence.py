@@ -123,7 +123,7 @@ class Solo:
         assert not self.running
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, suppress_health_check=list(HealthCheck))
 @given(
     observed=observations(),
     routed=st.sets(st.sampled_from(PEERS)),

@@ -315,7 +315,8 @@ def test_an_sa_of_the_peers_is_doubted_when_our_own_attempt_meanwhile_stayed_wit
     (closing,) = made.tell(SasObserved("n5", (standing,)), ActionDone(action, "timeout: no answer"))
     assert isinstance(closing, Terminate)
     assert closing.unique_id == "7"
-    assert attempts(made.succeed(closing) + made.advance(CALM.backoff_first)) == ["n5"]
+    assert made.advance(CALM.backoff_first) == [], "the IKE daemon would build on the SA that is being closed"
+    assert attempts(made.succeed(closing)) == ["n5"]
 
 
 # --- limits ---
@@ -389,6 +390,18 @@ def test_an_sa_that_does_not_last_is_damped() -> None:
             made.tell(SasObserved("n5", (), "closed by the peer"))
         actions = made.advance(0.5)
     assert made_attempts <= 9
+
+
+def test_only_the_first_sa_that_does_not_last_is_replaced_at_once() -> None:
+    made = driver(HIGHER)
+    protect(made, HIGHER)
+    made.advance(0.3)
+    again = made.tell(SasObserved("n5", (), "closed by the peer")) + made.advance(0.2)
+    assert attempts(again) == ["n5"]
+    made.tell(*(ActionDone(action) for action in again), SasObserved("n5", (ike_sa("n5", "2"),)))
+    made.advance(0.3)
+    assert made.tell(SasObserved("n5", (), "closed by the peer")) + made.advance(0.9) == []
+    assert attempts(made.advance(0.2)) == ["n5"]
 
 
 def test_an_sa_that_lasted_is_replaced_at_once() -> None:
@@ -688,10 +701,11 @@ def test_an_attempt_by_the_old_card_yields_no_sa_for_the_new_one() -> None:
     (load,) = made.tell(PeerSet(Peer("n5", replace(card(HIGHER), ipv4=None))))
     assert isinstance(load, LoadConnection)
     made.succeed(load)
-    made.tell(SasObserved("n5", (ike_sa("n5", "7"),)))
+    (closing,) = made.tell(SasObserved("n5", (ike_sa("n5", "7"),)))
+    assert isinstance(closing, Terminate)
     assert made.state(HIGHER) != "protected"
-    actions = made.tell(ActionDone(action)) + made.advance(0.0)
-    assert attempts(actions) == ["n5"]
+    assert made.tell(ActionDone(action)) == []
+    assert attempts(made.succeed(closing)) == ["n5"]
 
 
 def test_an_sa_that_another_identity_authenticated_protects_nothing() -> None:

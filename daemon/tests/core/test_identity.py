@@ -25,7 +25,7 @@ def test_address_is_the_one_that_cjdns_derives(key: dict[str, str]) -> None:
 
 
 @given(SEEDS)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_both_ways_to_the_x25519_key_agree(seed: bytes) -> None:
     """The map of the public key, and base point multiplication of the private key's X25519 form."""
     private = X25519PrivateKey.from_private_bytes(identity.x25519_private(seed))
@@ -60,7 +60,7 @@ def test_a_key_of_another_length_is_refused(length: int) -> None:
 
 
 @given(SEEDS, st.integers(1, 255))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_octets_that_are_no_key_are_told(seed: bytes, change: int) -> None:
     key = bytes([identity.public_key_of(seed)[0] ^ change, *identity.public_key_of(seed)[1:]])
     with suppress(identity.IdentityError):

@@ -1,6 +1,6 @@
 """Token bucket, backoff and timers."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from meshsec.core.limits import Backoff, TokenBucket
@@ -25,7 +25,6 @@ def test_bucket_keeps_no_more_than_its_burst() -> None:
     assert bucket.take(1000.0) is None
 
 
-@settings(deadline=None)
 @given(
     rate=st.floats(0.1, 1000),
     burst=st.integers(1, 1000),

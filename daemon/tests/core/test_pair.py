@@ -1,10 +1,13 @@
 """Engines against each other, over a network that loses and reorders, with IKE daemons and agents that restart."""
 
+from collections.abc import Callable
+
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
-from core.world import World
+from core.world import Station, World
 
 A, C = 1, 3
 
@@ -26,6 +29,30 @@ def assert_one_ike_sa(world: World, one: int, other: int) -> None:
         channel = world.stations[end].engine.channel(f"n{far}")
         assert channel is not None
         assert channel.state == "protected"
+
+
+def stands_alike(world: World) -> bool:
+    here, there = world.pairs(A, C)
+    return len(here) == 1 and here == there
+
+
+@pytest.mark.parametrize("ending", [Station.ike_stops, Station.ike_ends])
+@pytest.mark.parametrize("end", [A, C])
+@pytest.mark.parametrize("stood", [0.05, 0.3, 1.0, 1.5])
+def test_an_ike_daemon_that_dies_again_soon_after_set_up_has_its_sa_back_within_a_second(
+    ending: Callable[[Station], None], end: int, stood: float
+) -> None:
+    world = World(A, C)
+    both(world)
+    for _ in range(2):
+        world.rest(until=lambda: stands_alike(world))
+        world.rest(stood)
+        ending(world.stations[end])
+        world.rest(0.2)
+        world.stations[end].ike_starts()
+        returned = world.now
+        world.rest(until=lambda: stands_alike(world))
+        assert world.now - returned < 1.0
 
 
 class Pair(RuleBasedStateMachine):

@@ -5,7 +5,7 @@ from dataclasses import replace
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from core.strategies import NODE, PEERS, observations, spec
@@ -103,7 +103,6 @@ def assert_as_desired(observed: Observed) -> None:
     assert all(len(sas) <= 1 for sas in observed.ike_sas.values())
 
 
-@settings(deadline=None)
 @given(observed=observations(), failures=st.lists(st.booleans(), max_size=30), seed=st.integers())
 def test_the_plan_leads_from_any_state_to_the_desired_one_and_then_is_empty(
     observed: Observed, failures: list[bool], seed: int
@@ -126,7 +125,6 @@ def test_the_plan_leads_from_any_state_to_the_desired_one_and_then_is_empty(
     assert_as_desired(daemon.now)
 
 
-@settings(deadline=None)
 @given(observed=observations())
 def test_the_order_is_rules_key_and_then_each_peer(observed: Observed) -> None:
     kinds = [type(action) for action in reconcile(wanted(), observed, TIMEOUT)]
@@ -134,7 +132,6 @@ def test_the_order_is_rules_key_and_then_each_peer(observed: Observed) -> None:
     assert kinds[: len(common)] == common == sorted(common, key=[ApplyRules, LoadKey].index)
 
 
-@settings(deadline=None)
 @given(observed=observations())
 def test_what_is_not_trusted_is_closed_whatever_its_state(observed: Observed) -> None:
     actions = reconcile(wanted(), observed, TIMEOUT)

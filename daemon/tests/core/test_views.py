@@ -61,7 +61,7 @@ def all_views(made: Driver) -> None:
         checked("explain", views.explain(made.engine, made.now, channel.name))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(observed=observations(), data=st.data())
 def test_every_view_of_every_state_is_valid_and_changes_nothing(observed: Observed, data: st.DataObject) -> None:
     made = Driver(NODE, CALM)

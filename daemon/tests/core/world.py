@@ -367,6 +367,12 @@ class Station:
     def route(self, other: int, *, exists: bool) -> None:
         self.tell(RouteSet(route(other)) if exists else RouteRemoved(route(other).destination))
 
+    def ike_ends(self) -> None:
+        """The IKE daemon is told to end, and closes its SAs first."""
+        for sa in self.sas:
+            self.send(sa.peer, Delete(sa.spi_initiator))
+        self.ike_stops()
+
     def ike_stops(self) -> None:
         """The IKE daemon dies: nothing of it is left, and nobody is told."""
         self.up, self.key = False, False

@@ -1,4 +1,4 @@
-//! HELLO generation (RFC 6130, sections 10 and 11).
+//! HELLO generation (RFC 6130, sections 10.1 and 11.1).
 
 use alloc::collections::BTreeMap;
 use alloc::vec;
@@ -87,7 +87,6 @@ impl<E: Extension> Neighbourhood<E> {
                 statements.entry(*address).or_default().link = Some(*id);
             }
         }
-        statements.retain(|address, _| !self.is_local(*address));
         statements
     }
 

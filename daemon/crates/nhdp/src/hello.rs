@@ -1,6 +1,6 @@
 //! A HELLO message as a checked value (RFC 6130, sections 10.1 and 12.1).
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::fmt;
 use core::net::IpAddr;
@@ -83,14 +83,28 @@ impl HelloNeighbour {
 }
 
 impl Hello {
+    /// Takes every LINK_STATUS of these addresses for LOST.
+    ///
+    /// A protocol on top does so with the addresses of the receiving interface
+    /// when it cannot use the link; NHDP then ends its symmetry.
+    pub fn refuse_link(&mut self, addresses: &BTreeSet<IpAddr>) {
+        let refused = self
+            .neighbours
+            .iter_mut()
+            .filter(|neighbour| neighbour.link.is_some() && addresses.contains(&neighbour.address));
+        refused.for_each(|neighbour| neighbour.link = Some(LinkStatus::Lost));
+    }
+
     /// Reads a message of type HELLO.
     ///
     /// Addresses with a prefix length shorter than the address are passed
-    /// over, and so are unknown values of LINK_STATUS and OTHER_NEIGHB (RFC 7188).
+    /// over, and so are unknown values of LOCAL_IF, LINK_STATUS and
+    /// OTHER_NEIGHB (RFC 7188, section 4.3.1).
     ///
     /// # Errors
     ///
-    /// The reason for which RFC 6130, section 12.1, calls the message invalid.
+    /// The reason for which RFC 6130, section 12.1, as changed by RFC 7188,
+    /// section 4.1, calls the message invalid.
     pub fn read(message: &Message) -> Result<Self, HelloError> {
         let family = read_header(message)?;
         let statements = read_addresses(&message.addresses)?;
@@ -190,19 +204,24 @@ fn read_addresses(entries: &[AddressEntry]) -> Result<BTreeMap<IpAddr, Statement
 
 impl Statement {
     fn read(&mut self, tlv: &Tlv) -> Result<(), ()> {
-        let [value] = tlv.value[..] else {
-            return Ok(());
-        };
+        // Excess octets are ignored and absent ones are 0 (RFC 7188, section 4.2).
+        let value = tlv.value.first().copied().unwrap_or(0);
         match tlv.typ {
-            address_tlv::LOCAL_IF => {
-                agree(&mut self.this_interface, Some(value == local_if::THIS_IF))
-            }
+            address_tlv::LOCAL_IF => agree(&mut self.this_interface, read_local_if(value)),
             address_tlv::LINK_STATUS => agree(&mut self.link, read_link_status(value)),
             address_tlv::OTHER_NEIGHB => {
                 agree(&mut self.other_symmetric, read_other_neighbour(value))
             }
             _ => Ok(()),
         }
+    }
+}
+
+fn read_local_if(value: u8) -> Option<bool> {
+    match value {
+        local_if::THIS_IF => Some(true),
+        local_if::OTHER_IF => Some(false),
+        _ => None,
     }
 }
 

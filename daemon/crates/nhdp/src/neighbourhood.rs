@@ -21,13 +21,17 @@ pub struct Params {
 }
 
 /// What has changed since [`Neighbourhood::take_changes`] was last called.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// A link tuple appeared, went, or has another status or other addresses:
-    /// what a HELLO would say is different.
+    /// A link or neighbour tuple appeared, went, or has another status or other addresses.
     pub links: bool,
     /// A 2-hop tuple appeared or went.
     pub two_hops: bool,
+    /// A symmetric neighbour appeared, went or has other addresses, or this
+    /// router has: a HELLO should tell it on all interfaces (RFC 6130, section 13).
+    pub neighbours: bool,
+    /// Interfaces with a link whose status a HELLO should tell (RFC 6130, section 13).
+    pub statuses: BTreeSet<InterfaceId>,
 }
 
 /// Local, interface and neighbour information bases.
@@ -68,9 +72,17 @@ impl<E: Extension> Neighbourhood<E> {
         }
     }
 
-    /// Changes the parameters; tuples keep the times they have.
+    /// Changes the parameters. The times that depend on L_HOLD_TIME and
+    /// N_HOLD_TIME move with them (RFC 6130, section 5.5).
     pub fn set_params(&mut self, params: Params) {
-        self.params = params;
+        let old = core::mem::replace(&mut self.params, params).hold_time;
+        let moved = |expires: Time| (expires + params.hold_time).saturating_sub(old);
+        for link in self.links.values_mut().filter(|link| !link.pending) {
+            link.expires = moved(link.expires);
+        }
+        self.lost
+            .values_mut()
+            .for_each(|expires| *expires = moved(*expires));
     }
 
     /// Adds an interface or changes its addresses (RFC 6130, section 9). No address at all removes it.
@@ -125,6 +137,14 @@ impl<E: Extension> Neighbourhood<E> {
         true
     }
 
+    /// Removes a neighbour tuple with its link tuples.
+    pub fn remove_neighbour(&mut self, now: Time, id: NeighbourId) {
+        let links = self.links.iter().filter(|(_, link)| link.neighbour == id);
+        for link in links.map(|(link, _)| *link).collect::<Vec<_>>() {
+            self.remove_link(now, link);
+        }
+    }
+
     /// Takes the judgement of a link quality process (RFC 6130, section 14.3):
     /// a link in use that becomes unusable is LOST, one not yet in use is PENDING.
     pub fn set_link_usable(&mut self, now: Time, id: LinkId, usable: bool) {
@@ -173,6 +193,12 @@ impl<E: Extension> Neighbourhood<E> {
             .map(|(id, addresses)| (*id, addresses))
     }
 
+    /// The addresses of a local interface; none if it is not in the local interface set.
+    pub fn interface_addresses(&self, interface: InterfaceId) -> &BTreeSet<IpAddr> {
+        const NONE: &BTreeSet<IpAddr> = &BTreeSet::new();
+        self.interfaces.get(&interface).unwrap_or(NONE)
+    }
+
     /// Whether an address is one of this router's.
     pub fn is_local(&self, address: IpAddr) -> bool {
         self.other_addresses.contains(&address)
@@ -180,6 +206,11 @@ impl<E: Extension> Neighbourhood<E> {
                 .interfaces
                 .values()
                 .any(|addresses| addresses.contains(&address))
+    }
+
+    /// Whether an address is one of this router's or was until I_HOLD_TIME ago.
+    pub fn is_own(&self, address: IpAddr) -> bool {
+        self.is_local(address) || self.removed.contains_key(&address)
     }
 
     /// The link tuples.
@@ -252,6 +283,7 @@ impl<E: Extension> Neighbourhood<E> {
             return;
         }
         self.changes.links = true;
+        self.changes.statuses.insert(link.interface);
         if new == LinkStatus::Lost {
             link.expires = now + self.params.hold_time;
         }
@@ -277,6 +309,7 @@ impl<E: Extension> Neighbourhood<E> {
         };
         let was_symmetric = core::mem::replace(&mut neighbour.symmetric, symmetric);
         let addresses: Vec<IpAddr> = neighbour.addresses.iter().copied().collect();
+        self.changes.neighbours |= was_symmetric != symmetric;
         if symmetric {
             self.lost.retain(|address, _| !addresses.contains(address));
         } else if was_symmetric {
@@ -302,6 +335,9 @@ impl<E: Extension> Neighbourhood<E> {
             return;
         };
         self.changes.links = true;
+        if link.status >= LinkStatus::Heard {
+            self.changes.statuses.insert(link.interface);
+        }
         self.changes.two_hops |= !link.two_hops.is_empty();
         self.two_hop_count -= link.two_hops.len();
         self.settle_neighbour(now, link.neighbour);
@@ -319,13 +355,46 @@ impl<E: Extension> Neighbourhood<E> {
     }
 
     /// Keeps addresses that this router no longer has in the removed
-    /// interface address set, and forgets those it has again (RFC 6130, section 9).
+    /// interface address set, and forgets what is known of those it has now (RFC 6130, section 9).
     fn own_addresses_changed(&mut self, now: Time, old: BTreeSet<IpAddr>) {
         self.changes.links = true;
+        self.changes.neighbours = true;
+        self.forget_own_addresses(now);
         let expires = now + self.params.hold_time;
         let mut removed = core::mem::take(&mut self.removed);
         removed.extend(old.into_iter().map(|address| (address, expires)));
         removed.retain(|address, _| !self.is_local(*address));
         self.removed = removed;
+    }
+
+    /// Removes every record of another router's use of an address that is now
+    /// this router's (RFC 6130, section 9.3).
+    fn forget_own_addresses(&mut self, now: Time) {
+        let own = |neighbour: &Neighbour<E>| {
+            let mut addresses = neighbour.addresses.iter();
+            addresses.any(|address| self.is_local(*address))
+        };
+        let users = self.neighbours.iter().filter(|(_, tuple)| own(tuple));
+        let users: Vec<NeighbourId> = users.map(|(id, _)| *id).collect();
+        self.neighbours.retain(|id, _| !users.contains(id));
+        for id in users {
+            self.remove_neighbour(now, id);
+        }
+        let mut lost = core::mem::take(&mut self.lost);
+        lost.retain(|address, _| !self.is_local(*address));
+        self.lost = lost;
+        self.forget_own_two_hops();
+    }
+
+    fn forget_own_two_hops(&mut self) {
+        let mut links = core::mem::take(&mut self.links);
+        for link in links.values_mut() {
+            let before = link.two_hops.len();
+            link.two_hops.retain(|address, _| !self.is_local(*address));
+            let gone = before - link.two_hops.len();
+            self.two_hop_count -= gone;
+            self.changes.two_hops |= gone > 0;
+        }
+        self.links = links;
     }
 }

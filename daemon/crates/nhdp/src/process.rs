@@ -3,6 +3,7 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::net::IpAddr;
+use core::time::Duration;
 
 use crate::hello::{Hello, HelloNeighbour};
 use crate::neighbourhood::Neighbourhood;
@@ -14,7 +15,8 @@ use crate::types::{InterfaceId, LinkStatus, Time};
 pub enum Rejected {
     /// The receiving interface is not in the local interface set.
     UnknownInterface,
-    /// The sender calls an address of this router its own (RFC 6130, section 12.1).
+    /// The sender calls an address its own that is, or was until recently,
+    /// one of this router's (RFC 6130, section 12.1).
     OwnAddress(IpAddr),
     /// The link set is full.
     TooManyLinks,
@@ -34,8 +36,8 @@ impl<E: Extension> Neighbourhood<E> {
         source: IpAddr,
         hello: &Hello,
     ) -> Result<LinkId, Rejected> {
-        self.check(interface, source, hello)?;
         let (sending, addresses) = address_lists(source, hello);
+        self.check(interface, &sending, &addresses)?;
         let neighbour = self.update_neighbour(now, addresses);
         let id = self.update_link(now, interface, neighbour, source, sending);
         self.refresh_link(now, id, hello);
@@ -48,23 +50,18 @@ impl<E: Extension> Neighbourhood<E> {
     fn check(
         &mut self,
         interface: InterfaceId,
-        source: IpAddr,
-        hello: &Hello,
+        sending: &BTreeSet<IpAddr>,
+        addresses: &BTreeSet<IpAddr>,
     ) -> Result<(), Rejected> {
         if !self.interfaces.contains_key(&interface) {
             return Err(Rejected::UnknownInterface);
         }
-        if let Some(own) = hello
-            .local_addresses()
-            .find(|address| self.is_local(*address))
-        {
-            return Err(Rejected::OwnAddress(own));
+        if let Some(own) = addresses.iter().find(|address| self.is_own(**address)) {
+            return Err(Rejected::OwnAddress(*own));
         }
-        let known = self.find_link(interface, source).is_some()
-            || hello
-                .this_interface
-                .iter()
-                .any(|address| self.find_link(interface, *address).is_some());
+        let known = sending
+            .iter()
+            .any(|address| self.find_link(interface, *address).is_some());
         if !known && self.links.len() >= self.params.max_links {
             self.over_limit += 1;
             return Err(Rejected::TooManyLinks);
@@ -80,13 +77,15 @@ impl<E: Extension> Neighbourhood<E> {
             .filter(|(_, neighbour)| !neighbour.addresses.is_disjoint(&addresses))
             .map(|(id, _)| *id)
             .collect();
+        for id in &matches {
+            self.set_addresses(now, *id, &addresses);
+        }
         let Some((id, others)) = matches.split_first() else {
             return self.add_neighbour(addresses);
         };
         for other in others {
             self.merge_neighbour(*id, *other);
         }
-        self.set_addresses(now, *id, addresses);
         *id
     }
 
@@ -114,29 +113,24 @@ impl<E: Extension> Neighbourhood<E> {
             link.neighbour = into;
         }
         if let Some(neighbour) = self.neighbours.get_mut(&into) {
-            neighbour.addresses.extend(old.addresses);
             neighbour.symmetric |= old.symmetric;
         }
         self.changes.links = true;
     }
 
     /// Sets N_neighbor_addr_list; what is no longer in it leaves the links and, if it was symmetric, is lost.
-    fn set_addresses(&mut self, now: Time, id: NeighbourId, addresses: BTreeSet<IpAddr>) {
+    fn set_addresses(&mut self, now: Time, id: NeighbourId, addresses: &BTreeSet<IpAddr>) {
         let Some(neighbour) = self.neighbours.get_mut(&id) else {
             return;
         };
-        if neighbour.addresses == addresses {
+        if neighbour.addresses == *addresses {
             return;
         }
-        let removed: Vec<IpAddr> = neighbour
-            .addresses
-            .difference(&addresses)
-            .copied()
-            .collect();
-        let was_symmetric = neighbour.symmetric;
-        neighbour.addresses = addresses;
+        let removed: Vec<IpAddr> = neighbour.addresses.difference(addresses).copied().collect();
+        neighbour.addresses.clone_from(addresses);
         self.changes.links = true;
-        if was_symmetric {
+        if neighbour.symmetric {
+            self.changes.neighbours = true;
             self.lose(now, removed.iter().copied());
         }
         self.remove_link_addresses(now, id, &removed);
@@ -241,7 +235,9 @@ impl<E: Extension> Neighbourhood<E> {
         id
     }
 
-    /// Sets L_SYM_time, L_HEARD_time and L_time (RFC 6130, section 12.5).
+    /// Sets L_SYM_time, L_HEARD_time and L_time (RFC 6130, section 12.5). A
+    /// link that is LOST because of its quality is kept while its HELLOs go on,
+    /// because the tuple holds that judgement.
     fn refresh_link(&mut self, now: Time, id: LinkId, hello: &Hello) {
         let hold_time = self.params.hold_time;
         let Some(link) = self.links.get_mut(&id) else {
@@ -257,7 +253,12 @@ impl<E: Extension> Neighbourhood<E> {
             Some(LinkStatus::Pending) | None => {}
         }
         link.heard_until = link.symmetric_until.max(now + hello.validity);
-        link.expires = link.expires.max(link.heard_until + hold_time);
+        let advertised_for = if link.pending {
+            Duration::ZERO
+        } else {
+            hold_time
+        };
+        link.expires = link.expires.max(link.heard_until + advertised_for);
         link.hello_validity = hello.validity;
         link.hello_interval = hello.interval;
     }
@@ -268,9 +269,7 @@ impl<E: Extension> Neighbourhood<E> {
             return;
         }
         for neighbour in &hello.neighbours {
-            let own =
-                self.is_local(neighbour.address) || self.removed.contains_key(&neighbour.address);
-            if neighbour.is_symmetric() && !own {
+            if neighbour.is_symmetric() && !self.is_own(neighbour.address) {
                 self.set_two_hop(id, neighbour.address, now + hello.validity);
             } else {
                 self.remove_two_hop(id, neighbour.address);

@@ -9,19 +9,32 @@ use crate::types::Time;
 pub struct Pace {
     /// The longest time between two messages.
     pub interval: Duration,
-    /// The shortest time between two messages.
+    /// The shortest time between two messages, before jitter.
     pub min_interval: Duration,
-    /// MAXJITTER of periodic messages: how much earlier than `interval` they may go (RFC 5148, section 5.1).
+    /// MAXJITTER of periodic messages: how much shorter than `interval` and
+    /// `min_interval` the time between two may be (RFC 5148, sections 5.1 and 5.2).
     pub periodic_jitter: Duration,
     /// MAXJITTER of triggered messages (RFC 5148, section 5.2).
     pub triggered_jitter: Duration,
+}
+
+impl Pace {
+    /// How many messages the shortest interval between two periodic ones has room for, at least 1.
+    pub fn messages_per_interval(&self) -> usize {
+        let shortest = self.interval.saturating_sub(self.periodic_jitter);
+        let share = self.min_interval.as_nanos().max(1);
+        usize::try_from(shortest.as_nanos() / share)
+            .unwrap_or(usize::MAX)
+            .max(1)
+    }
 }
 
 /// The time of the next message.
 #[derive(Clone, Debug)]
 pub struct MessageTimer {
     next: Time,
-    last: Option<Time>,
+    /// No message goes out before this.
+    allowed: Time,
     /// A message is wanted at this time even if others go out before it.
     planned: Option<Time>,
 }
@@ -31,7 +44,7 @@ impl MessageTimer {
     pub fn start(now: Time, pace: &Pace, rng: &mut fastrand::Rng) -> Self {
         Self {
             next: now + jitter(pace.triggered_jitter, rng),
-            last: None,
+            allowed: now,
             planned: None,
         }
     }
@@ -43,19 +56,20 @@ impl MessageTimer {
 
     /// Asks for a message as soon as jitter and the minimum interval allow.
     pub fn trigger(&mut self, now: Time, pace: &Pace, rng: &mut fastrand::Rng) {
-        self.bring_forward(now + jitter(pace.triggered_jitter, rng), pace);
+        self.bring_forward(now + jitter(pace.triggered_jitter, rng));
     }
 
     /// Asks for a message at `at`; one that goes out before does not do. Of
     /// several such times the last one counts.
-    pub fn plan(&mut self, at: Time, pace: &Pace) {
+    pub fn plan(&mut self, at: Time) {
         self.planned = self.planned.max(Some(at));
-        self.bring_forward(at, pace);
+        self.bring_forward(at);
     }
 
     /// Records that a message went out.
     pub fn sent(&mut self, now: Time, pace: &Pace, rng: &mut fastrand::Rng) {
-        self.last = Some(now);
+        let reduced = jitter(pace.periodic_jitter.min(pace.min_interval), rng);
+        self.allowed = now + (pace.min_interval - reduced);
         self.skip(now, pace, rng);
     }
 
@@ -64,15 +78,12 @@ impl MessageTimer {
         self.next = now + (pace.interval - jitter(pace.periodic_jitter.min(pace.interval), rng));
         self.planned = self.planned.filter(|at| *at > now);
         if let Some(at) = self.planned {
-            self.bring_forward(at, pace);
+            self.bring_forward(at);
         }
     }
 
-    fn bring_forward(&mut self, wanted: Time, pace: &Pace) {
-        let allowed = self
-            .last
-            .map_or(Time::ZERO, |last| last + pace.min_interval);
-        self.next = self.next.min(wanted.max(allowed));
+    fn bring_forward(&mut self, wanted: Time) {
+        self.next = self.next.min(wanted.max(self.allowed));
     }
 }
 
@@ -89,7 +100,7 @@ mod tests {
     const PACE: Pace = Pace {
         interval: Duration::from_secs(2),
         min_interval: Duration::from_millis(200),
-        periodic_jitter: Duration::from_millis(500),
+        periodic_jitter: Duration::from_millis(100),
         triggered_jitter: Duration::from_millis(30),
     };
 
@@ -110,8 +121,8 @@ mod tests {
         assert!(delays
             .iter()
             .all(|d| *d >= PACE.interval - PACE.periodic_jitter));
-        assert!(delays.iter().max().unwrap().as_millis() > 1950);
-        assert!(delays.iter().min().unwrap().as_millis() < 1550);
+        assert!(delays.iter().max().unwrap().as_millis() > 1995);
+        assert!(delays.iter().min().unwrap().as_millis() < 1905);
     }
 
     #[test]
@@ -120,7 +131,23 @@ mod tests {
         let now = Time::from_secs(10);
         let mut timer = sent_at(now, &mut rng);
         timer.trigger(now + Duration::from_millis(5), &PACE, &mut rng);
-        assert_eq!(timer.next(), now + PACE.min_interval);
+        assert!(timer.next() >= now + PACE.min_interval - PACE.periodic_jitter);
+        assert!(timer.next() <= now + PACE.min_interval);
+    }
+
+    #[test]
+    fn the_minimum_interval_is_jittered() {
+        let mut rng = fastrand::Rng::with_seed(6);
+        let now = Time::from_secs(10);
+        let waits: alloc::collections::BTreeSet<_> = (0..100)
+            .map(|_| {
+                let mut timer = sent_at(now, &mut rng);
+                timer.trigger(now, &PACE, &mut rng);
+                timer.next()
+            })
+            .collect();
+        let spread = *waits.last().unwrap() - *waits.first().unwrap();
+        assert!(spread > PACE.periodic_jitter / 2, "{spread:?}");
     }
 
     #[test]
@@ -139,7 +166,7 @@ mod tests {
         let now = Time::from_secs(10);
         let mut timer = sent_at(now, &mut rng);
         let next = timer.next();
-        timer.plan(now + Duration::from_secs(60), &PACE);
+        timer.plan(now + Duration::from_secs(60));
         assert_eq!(timer.next(), next);
     }
 
@@ -149,7 +176,7 @@ mod tests {
         let now = Time::from_secs(10);
         let mut timer = sent_at(now, &mut rng);
         let planned = now + Duration::from_millis(700);
-        timer.plan(planned, &PACE);
+        timer.plan(planned);
         timer.sent(now + Duration::from_millis(100), &PACE, &mut rng);
         assert_eq!(timer.next(), planned);
         timer.sent(planned, &PACE, &mut rng);

@@ -23,14 +23,16 @@ pub struct Config {
     /// The incoming metric of every link for which
     /// [`Router::set_link_metric`](crate::Router::set_link_metric) has set no other.
     pub link_metric: Metric,
-    /// Whether TCs advertise all symmetric neighbours, as RFC 7181, section 9.1, permits, or routing
+    /// Whether TCs advertise all symmetric neighbours, as RFC 7181, section 17.3, permits, or routing
     /// MPR selectors alone. With all of them a router that loses a link knows a way around it at once.
+    /// A router that is never willing to route, or whose neighbours do not fit into one packet,
+    /// advertises its selectors alone in any case.
     pub advertise_all: bool,
     /// Intervals, validity times and jitter.
     pub timing: Timing,
     /// Bounds against spoofed topology.
     pub limits: Limits,
-    /// The longest RFC 5444 packet in octets, at least 256.
+    /// The longest RFC 5444 packet in octets, at least 256. One message that exceeds it travels alone.
     pub packet_size: usize,
     /// The first ANSN and message sequence number; `None` takes a random one.
     ///
@@ -51,26 +53,28 @@ pub struct Attached {
     pub metric: Metric,
 }
 
-/// Intervals, validity times and jitter (RFC 6130 and RFC 7181, section 5).
+/// Intervals, validity times and jitter (RFC 6130, sections 5.3 and 5.4; RFC 7181, sections 5.3 and 5.4).
 ///
 /// Times travel as RFC 5497 codes, rounded up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// HELLO_INTERVAL and REFRESH_INTERVAL.
+    /// HELLO_INTERVAL and REFRESH_INTERVAL, unless
+    /// [`Router::set_hello_timing`](crate::Router::set_hello_timing) has set others for an interface.
     pub hello_interval: Duration,
-    /// H_HOLD_TIME, L_HOLD_TIME and N_HOLD_TIME.
+    /// H_HOLD_TIME likewise; L_HOLD_TIME, N_HOLD_TIME and I_HOLD_TIME.
     pub hello_validity: Duration,
     /// HELLO_MIN_INTERVAL.
     pub hello_min_interval: Duration,
     /// TC_INTERVAL.
     pub tc_interval: Duration,
-    /// T_HOLD_TIME and A_HOLD_TIME.
+    /// T_HOLD_TIME and A_HOLD_TIME (RFC 7181, section 5.4.4).
     pub tc_validity: Duration,
     /// TC_MIN_INTERVAL.
     pub tc_min_interval: Duration,
-    /// RX_HOLD_TIME, P_HOLD_TIME and F_HOLD_TIME.
+    /// RX_HOLD_TIME, P_HOLD_TIME, F_HOLD_TIME and O_HOLD_TIME.
     pub duplicate_hold_time: Duration,
-    /// HP_MAXJITTER and TP_MAXJITTER as a fraction of their interval: one `n`-th, at least 2.
+    /// HP_MAXJITTER and TP_MAXJITTER as a fraction of their interval: one
+    /// `n`-th, at least 2, and never more than half of the minimum interval (RFC 5148, section 5.4).
     pub periodic_jitter_divisor: u32,
     /// HT_MAXJITTER and TT_MAXJITTER.
     pub triggered_jitter: Duration,
@@ -81,6 +85,15 @@ pub struct Timing {
     pub route_min_interval: Duration,
     /// The longest pause between two calculations of the routing set.
     pub route_max_interval: Duration,
+}
+
+/// HELLO_INTERVAL and H_HOLD_TIME, which are interface parameters (RFC 6130, sections 5.3.1 and 5.3.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HelloTiming {
+    /// HELLO_INTERVAL and REFRESH_INTERVAL.
+    pub interval: Duration,
+    /// H_HOLD_TIME, at least `interval`.
+    pub validity: Duration,
 }
 
 /// Bounds on what the network can make a router store or do. What exceeds
@@ -128,6 +141,14 @@ impl Config {
         Some(metric) => metric,
         None => Metric::MAX,
     };
+
+    /// How HELLOs are timed where nothing else was set for an interface.
+    pub(crate) fn hello_timing(&self) -> HelloTiming {
+        HelloTiming {
+            interval: self.timing.hello_interval,
+            validity: self.timing.hello_validity,
+        }
+    }
 
     /// The originator of a family.
     pub fn originator(&self, family: Family) -> Option<IpAddr> {

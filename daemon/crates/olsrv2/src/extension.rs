@@ -28,7 +28,7 @@ pub(crate) struct LinkExt {
     pub metric_out: Option<Metric>,
     /// L_mpr_selector.
     pub selector: bool,
-    /// Whether this router selected the neighbour as flooding MPR on this interface.
+    /// N_flooding_mpr of the neighbour while the link is symmetric.
     pub flooding_mpr: bool,
     /// The neighbour's hardware address, from olsrd2's private TLV.
     pub mac: Option<[u8; 6]>,
@@ -43,7 +43,7 @@ pub(crate) struct TwoHopExt {
     pub metric_out: Option<Metric>,
 }
 
-/// A neighbour tuple's part (RFC 7181, section 9.1).
+/// A neighbour tuple's part (RFC 7181, section 9).
 #[derive(Debug, Default)]
 pub(crate) struct NeighbourExt {
     /// N_orig_addr.
@@ -72,7 +72,7 @@ pub(crate) fn link_metric_in(link: &OlsrLink, default: Metric) -> Metric {
     link.ext.measured.unwrap_or(default)
 }
 
-/// N_in_metric and N_out_metric (RFC 7181, section 9.1).
+/// N_in_metric and N_out_metric (RFC 7181, section 9).
 pub(crate) fn neighbour_metrics(
     nhdp: &Neighbours,
     id: NeighbourId,

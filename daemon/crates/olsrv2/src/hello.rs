@@ -1,17 +1,17 @@
 //! What OLSRv2 reads from and writes into HELLO messages (RFC 7181, section 15).
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr};
 
-use nhdp::{InterfaceId, LinkId, LinkStatus, NeighbourId};
+use nhdp::{Hello, LinkId, LinkStatus, NeighbourId, Time};
 use rfc5444::iana::{address_tlv, link_metric, message_tlv, mpr, willingness};
 use rfc5444::metric::{compress, decompress};
 use rfc5444::{AddressEntry, Message, Metric, Tlv};
 
 use crate::config::Config;
-use crate::extension::{link_metric_in, neighbour_metrics, Neighbours};
+use crate::extension::{link_metric_in, neighbour_metrics, Neighbours, OlsrLink};
 
 /// olsrd2's private message TLV with the IPv4 originator of the sender of an IPv6 HELLO.
 const IPV4_ORIGINATOR_TLV: u8 = 226;
@@ -21,100 +21,160 @@ const MAC_TLV: u8 = 227;
 /// The OLSRv2 part of a HELLO.
 #[derive(Debug)]
 pub(crate) struct HelloInfo {
-    originator: Option<IpAddr>,
+    /// The message originator, if it is well defined.
+    pub originator: Option<IpAddr>,
     other_originator: Option<IpAddr>,
     mac: Option<[u8; 6]>,
-    will_flooding: u8,
-    will_routing: u8,
+    /// WILL_FLOODING and WILL_ROUTING; `None` comes from a router without OLSRv2.
+    willingness: Option<(u8, u8)>,
     addresses: BTreeMap<IpAddr, AddressInfo>,
 }
 
 /// What a HELLO says of one address.
 #[derive(Debug, Default)]
 struct AddressInfo {
+    link: Option<LinkStatus>,
     in_link: Option<Metric>,
     in_neighbour: Option<Metric>,
     out_neighbour: Option<Metric>,
     mpr: u8,
 }
 
+/// Why OLSRv2 discards a HELLO that NHDP would process (RFC 7181, section 15.3.1). All are the sender's fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HelloFault {
+    /// More than one MPR_WILLING.
+    Willingness,
+    /// The sender's originator is a neighbour of it.
+    OriginatorIsNeighbour(IpAddr),
+    /// An address with two link metrics of one kind and direction.
+    Metrics(IpAddr),
+    /// An MPR without a symmetric link.
+    Mpr(IpAddr),
+}
+
 impl HelloInfo {
-    pub(crate) fn read(message: &Message) -> Self {
-        let (will_flooding, will_routing) = read_willingness(message);
-        Self {
-            originator: message.originator,
+    /// Reads what OLSRv2 added to a HELLO that came from `source`.
+    ///
+    /// # Errors
+    ///
+    /// See [`HelloFault`].
+    pub(crate) fn read(
+        message: &Message,
+        hello: &Hello,
+        source: IpAddr,
+    ) -> Result<Self, HelloFault> {
+        let info = Self {
+            originator: read_originator(hello, source),
             other_originator: read_ipv4_originator(message),
             mac: message
                 .tlv(MAC_TLV, 0)
                 .and_then(|tlv| tlv.value[..].try_into().ok()),
-            will_flooding,
-            will_routing,
-            addresses: read_addresses(message),
+            willingness: read_willingness(message)?,
+            addresses: read_addresses(message, hello)?,
+        };
+        for neighbour in &hello.neighbours {
+            if info.originator == Some(neighbour.address) {
+                return Err(HelloFault::OriginatorIsNeighbour(neighbour.address));
+            }
         }
+        Ok(info)
+    }
+
+    /// The incoming link metric that the sender gives to the interface with
+    /// these addresses: L_out_metric of the link (RFC 7181, section 15.3.2.1).
+    ///
+    /// # Errors
+    ///
+    /// Two addresses of the interface with different metrics (RFC 7181, section 15.3.1).
+    pub(crate) fn metric_out(&self, own: &BTreeSet<IpAddr>) -> Result<Option<Metric>, HelloFault> {
+        let mut metric = None;
+        for address in own {
+            let info = self.addresses.get(address);
+            let heard = info.filter(|info| info.link >= Some(LinkStatus::Heard));
+            set_once(&mut metric, heard.and_then(|info| info.in_link))
+                .map_err(|()| HelloFault::Metrics(*address))?;
+        }
+        Ok(metric.filter(|_| self.is_usable()))
     }
 
     /// Updates the tuples that the HELLO concerns (RFC 7181, section 15.3.2).
     /// Says whether anything changed on which MPRs, TCs or routes depend.
-    pub(crate) fn apply(&self, nhdp: &mut Neighbours, id: LinkId) -> bool {
-        let Some((interface, neighbour)) =
-            nhdp.link(id).map(|link| (link.interface, link.neighbour))
-        else {
+    pub(crate) fn apply(
+        &self,
+        now: Time,
+        nhdp: &mut Neighbours,
+        id: LinkId,
+        metric_out: Option<Metric>,
+    ) -> bool {
+        let Some(neighbour) = nhdp.link(id).map(|link| link.neighbour) else {
             return false;
         };
-        let mut changed = self.apply_to_neighbour(nhdp, neighbour);
-        changed |= self.apply_to_link(nhdp, id, interface);
+        if !self.is_usable() {
+            return false;
+        }
+        self.remove_others(now, nhdp, neighbour);
+        let mut changed = self.apply_to_link(nhdp, id, metric_out);
+        changed |= self.apply_to_neighbour(nhdp, neighbour);
         changed |= self.apply_to_two_hops(nhdp, id);
         changed
     }
 
-    fn apply_to_neighbour(&self, nhdp: &mut Neighbours, id: NeighbourId) -> bool {
-        let own = self
-            .addresses
-            .iter()
-            .filter(|(address, _)| nhdp.is_local(**address));
-        let named = own
-            .map(|(_, info)| info.mpr & mpr::ROUTING != 0)
-            .reduce(|a, b| a | b);
-        self.take_originator_from_others(nhdp, id);
-        let Some(neighbour) = nhdp.neighbour_mut(id) else {
-            return false;
-        };
-        let ext = &mut neighbour.ext;
-        let selector = named.unwrap_or(ext.selector);
-        let changed = replace(&mut ext.originator, self.originator)
-            | replace(&mut ext.other_originator, self.other_originator)
-            | replace(&mut ext.will_flooding, self.will_flooding)
-            | replace(&mut ext.will_routing, self.will_routing);
-        changed | replace(&mut ext.selector, selector)
+    /// Whether the HELLO comes from an OLSRv2 router with a well-defined originator.
+    fn is_usable(&self) -> bool {
+        self.originator.is_some() && self.willingness.is_some()
     }
 
     /// An originator belongs to the neighbour that used it last.
-    fn take_originator_from_others(&self, nhdp: &mut Neighbours, id: NeighbourId) {
-        let same = nhdp.neighbours_mut().filter(|(other, neighbour)| {
-            *other != id && self.originator.is_some() && neighbour.ext.originator == self.originator
+    fn remove_others(&self, now: Time, nhdp: &mut Neighbours, id: NeighbourId) {
+        let same = nhdp.neighbours().filter(|(other, neighbour)| {
+            *other != id && neighbour.ext.originator == self.originator
         });
-        same.for_each(|(_, neighbour)| neighbour.ext.originator = None);
+        for other in same.map(|(other, _)| other).collect::<Vec<_>>() {
+            nhdp.remove_neighbour(now, other);
+        }
     }
 
-    fn apply_to_link(&self, nhdp: &mut Neighbours, id: LinkId, interface: InterfaceId) -> bool {
-        let own: Vec<&AddressInfo> = nhdp
-            .interfaces()
-            .filter(|(own, _)| *own == interface)
-            .flat_map(|(_, addresses)| addresses)
-            .filter_map(|address| self.addresses.get(address))
-            .collect();
+    fn apply_to_link(&self, nhdp: &mut Neighbours, id: LinkId, metric_out: Option<Metric>) -> bool {
+        let selector = self.selects(nhdp, mpr::FLOODING);
         let Some(link) = nhdp.link_mut(id) else {
             return false;
         };
         let mut changed = replace(&mut link.ext.mac, self.mac);
-        if !own.is_empty() {
-            let metric = own.iter().find_map(|info| info.in_link);
-            let selector =
-                link.is_symmetric() && own.iter().any(|info| info.mpr & mpr::FLOODING != 0);
-            changed |= replace(&mut link.ext.metric_out, metric);
+        if link.is_symmetric() {
+            let metric_out = metric_out.or(link.ext.metric_out);
+            let selector = selector.unwrap_or(link.ext.selector);
+            changed |= replace(&mut link.ext.metric_out, metric_out);
             changed |= replace(&mut link.ext.selector, selector);
         }
         changed
+    }
+
+    fn apply_to_neighbour(&self, nhdp: &mut Neighbours, id: NeighbourId) -> bool {
+        let selector = self.selects(nhdp, mpr::ROUTING);
+        let Some(neighbour) = nhdp.neighbour_mut(id) else {
+            return false;
+        };
+        let ext = &mut neighbour.ext;
+        let selector = selector.unwrap_or(ext.selector);
+        let (will_flooding, will_routing) = self.willingness.unwrap_or_default();
+        let changed = replace(&mut ext.originator, self.originator)
+            | replace(&mut ext.other_originator, self.other_originator)
+            | replace(&mut ext.will_flooding, will_flooding)
+            | replace(&mut ext.will_routing, will_routing);
+        changed | replace(&mut ext.selector, selector)
+    }
+
+    /// Whether the sender selected this router for an MPR role, if the HELLO
+    /// tells (RFC 7181, section 15.3.2.3).
+    fn selects(&self, nhdp: &Neighbours, role: u8) -> Option<bool> {
+        let own = nhdp.interfaces().flat_map(|(_, addresses)| addresses);
+        let symmetric = own
+            .filter_map(|address| self.addresses.get(address))
+            .filter(|info| info.link == Some(LinkStatus::Symmetric));
+        symmetric
+            .map(|info| info.mpr & role != 0)
+            .reduce(|a, b| a | b)
     }
 
     fn apply_to_two_hops(&self, nhdp: &mut Neighbours, id: LinkId) -> bool {
@@ -158,27 +218,26 @@ pub(crate) fn decorate(
         }
         if link.is_symmetric() {
             metrics.push((link_metric::OUTGOING_LINK, link.ext.metric_out));
-            roles |= if link.ext.flooding_mpr {
-                mpr::FLOODING
-            } else {
-                0
-            };
+            roles = mpr_roles(nhdp, link);
         }
     }
-    if let Some((id, neighbour)) = neighbour.and_then(|id| Some((id, nhdp.neighbour(id)?))) {
+    if let Some(id) = neighbour {
         let of_neighbour = neighbour_metrics(nhdp, id, default);
         metrics.push((link_metric::INCOMING_NEIGHBOR, of_neighbour.metric_in));
         metrics.push((link_metric::OUTGOING_NEIGHBOR, of_neighbour.metric_out));
-        roles |= if neighbour.ext.routing_mpr {
-            mpr::ROUTING
-        } else {
-            0
-        };
     }
     entry.tlvs.extend(metric_tlvs(&metrics));
     if roles != 0 {
         entry.tlvs.push(Tlv::new(address_tlv::MPR, 0, [roles]));
     }
+}
+
+/// The roles for which this router selected the neighbour of a symmetric link.
+fn mpr_roles(nhdp: &Neighbours, link: &OlsrLink) -> u8 {
+    let neighbour = nhdp.neighbour(link.neighbour);
+    let routing = neighbour.is_some_and(|neighbour| neighbour.ext.routing_mpr);
+    let role = |selected, role| if selected { role } else { 0 };
+    role(link.ext.flooding_mpr, mpr::FLOODING) | role(routing, mpr::ROUTING)
 }
 
 /// LINK_METRIC TLVs; kinds with the same value share one (RFC 7181, section 13.3.2).
@@ -202,24 +261,42 @@ pub(crate) fn metric_tlvs(metrics: &[(u16, Option<Metric>)]) -> Vec<Tlv> {
         .collect()
 }
 
-/// The metric of a kind among the LINK_METRIC TLVs of an address.
-pub(crate) fn read_metric(entry: &AddressEntry, kind: u16) -> Option<Metric> {
-    let words = entry
-        .tlvs_of(address_tlv::LINK_METRIC, 0)
-        .filter_map(|tlv| Some(u16::from_be_bytes(tlv.value[..].try_into().ok()?)));
-    words
-        .filter(|word| word & kind != 0)
-        .map(|word| decompress(word & link_metric::CODE))
-        .next()
+/// Sets `metric` to the one of a kind among the LINK_METRIC TLVs of an
+/// address; an error when there are different ones, or another one already.
+pub(crate) fn read_metric(
+    metric: &mut Option<Metric>,
+    entry: &AddressEntry,
+    kind: u16,
+) -> Result<(), ()> {
+    for tlv in entry.tlvs_of(address_tlv::LINK_METRIC, 0) {
+        let word = u16::from_be_bytes([octet(&tlv.value, 0), octet(&tlv.value, 1)]);
+        if word & kind != 0 {
+            set_once(metric, Some(decompress(word & link_metric::CODE)))?;
+        }
+    }
+    Ok(())
 }
 
-fn read_willingness(message: &Message) -> (u8, u8) {
-    match message
-        .tlv(message_tlv::MPR_WILLING, 0)
-        .map(|tlv| &tlv.value[..])
-    {
-        Some([value, ..]) => (value >> 4, value & 0x0f),
-        _ => (willingness::DEFAULT, willingness::DEFAULT),
+/// An octet of a TLV value; an absent one is 0 (RFC 7188, section 4.2).
+pub(crate) fn octet(value: &[u8], index: usize) -> u8 {
+    value.get(index).copied().unwrap_or(0)
+}
+
+fn read_originator(hello: &Hello, source: IpAddr) -> Option<IpAddr> {
+    let mut local = hello.local_addresses();
+    hello.originator.or(match (local.next(), local.next()) {
+        (None, _) => Some(source),
+        (only, None) => only,
+        _ => None,
+    })
+}
+
+fn read_willingness(message: &Message) -> Result<Option<(u8, u8)>, HelloFault> {
+    let is_willingness = |tlv: &&Tlv| tlv.is(message_tlv::MPR_WILLING, 0);
+    let mut tlvs = message.tlvs.iter().filter(is_willingness);
+    match (tlvs.next().map(|tlv| octet(&tlv.value, 0)), tlvs.next()) {
+        (_, Some(_)) => Err(HelloFault::Willingness),
+        (value, None) => Ok(value.map(|value| (value >> 4, value & 0x0f))),
     }
 }
 
@@ -230,29 +307,54 @@ fn read_ipv4_originator(message: &Message) -> Option<IpAddr> {
     Some(Ipv4Addr::from(octets).into())
 }
 
-fn read_addresses(message: &Message) -> BTreeMap<IpAddr, AddressInfo> {
+fn read_addresses(
+    message: &Message,
+    hello: &Hello,
+) -> Result<BTreeMap<IpAddr, AddressInfo>, HelloFault> {
     let mut addresses: BTreeMap<IpAddr, AddressInfo> = BTreeMap::new();
-    for entry in message
-        .addresses
-        .iter()
-        .filter(|entry| entry.prefix.is_host())
-    {
-        let info = addresses.entry(entry.prefix.addr).or_default();
-        info.in_link = info
-            .in_link
-            .or(read_metric(entry, link_metric::INCOMING_LINK));
-        info.in_neighbour = info
-            .in_neighbour
-            .or(read_metric(entry, link_metric::INCOMING_NEIGHBOR));
-        info.out_neighbour = info
-            .out_neighbour
-            .or(read_metric(entry, link_metric::OUTGOING_NEIGHBOR));
-        info.mpr |= entry
-            .tlv(address_tlv::MPR, 0)
-            .and_then(|tlv| tlv.value.first())
-            .unwrap_or(&0);
+    for neighbour in &hello.neighbours {
+        addresses.entry(neighbour.address).or_default().link = neighbour.link;
     }
-    addresses
+    let hosts = message.addresses.iter();
+    for entry in hosts.filter(|entry| entry.prefix.is_host()) {
+        let address = entry.prefix.addr;
+        let info = addresses.entry(address).or_default();
+        info.read(entry)
+            .map_err(|()| HelloFault::Metrics(address))?;
+        if info.mpr != 0 && info.link != Some(LinkStatus::Symmetric) {
+            return Err(HelloFault::Mpr(address));
+        }
+    }
+    Ok(addresses)
+}
+
+impl AddressInfo {
+    fn read(&mut self, entry: &AddressEntry) -> Result<(), ()> {
+        read_metric(&mut self.in_link, entry, link_metric::INCOMING_LINK)?;
+        read_metric(
+            &mut self.in_neighbour,
+            entry,
+            link_metric::INCOMING_NEIGHBOR,
+        )?;
+        read_metric(
+            &mut self.out_neighbour,
+            entry,
+            link_metric::OUTGOING_NEIGHBOR,
+        )?;
+        let roles = entry.tlvs_of(address_tlv::MPR, 0);
+        self.mpr |= roles.fold(0, |roles, tlv| roles | octet(&tlv.value, 0));
+        Ok(())
+    }
+}
+
+/// Sets an empty slot; an error when it holds another value.
+fn set_once<T: PartialEq + Copy>(slot: &mut Option<T>, value: Option<T>) -> Result<(), ()> {
+    let contradicts = value.is_some() && slot.is_some() && *slot != value;
+    *slot = slot.or(value);
+    if contradicts {
+        return Err(());
+    }
+    Ok(())
 }
 
 /// Sets `slot` and says whether that changed it.

@@ -7,13 +7,14 @@ use core::net::IpAddr;
 use core::time::Duration;
 
 use nhdp::{
-    jitter, Family, Hello, InterfaceId, LinkId, MessageTimer, NeighbourId, Pace, Params, Rejected,
-    Time,
+    jitter, Changes, Family, Hello, InterfaceId, LinkId, MessageTimer, NeighbourId, Pace, Params,
+    Piece, Refresh, Rejected, Time,
 };
+use rfc5444::iana::willingness;
 use rfc5444::{Message, Metric, Prefix};
 
 use crate::address::is_routable;
-use crate::config::Config;
+use crate::config::{Config, HelloTiming};
 use crate::event::{Counters, Event};
 use crate::extension::{neighbour_metrics, symmetric_links, Neighbours, OlsrNeighbour};
 use crate::hello::{decorate, willingness_tlv, HelloInfo};
@@ -25,10 +26,6 @@ use crate::tc::{AttachedNetwork, Content, NeighbourAddress, Tc};
 use crate::topology::{Outcome, Topology};
 use crate::view::{LinkView, NeighbourView};
 
-/// How many empty TCs follow the last one with content: as many as T_HOLD_TIME
-/// spans with the usual ratio (RFC 7181, section 16.1).
-const EMPTY_TCS: u8 = 3;
-
 /// The shortest time between two TCs that only serve newcomers.
 const NEWCOMER_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -36,9 +33,27 @@ const NEWCOMER_INTERVAL: Duration = Duration::from_secs(1);
 pub(crate) struct Context<'a> {
     pub now: Time,
     pub config: &'a Config,
+    /// Where HELLOs are timed otherwise than the configuration says.
+    pub hello_timings: &'a BTreeMap<InterfaceId, HelloTiming>,
     pub rng: &'a mut fastrand::Rng,
     pub counters: &'a mut Counters,
     pub events: &'a mut VecDeque<Event>,
+}
+
+/// The HELLOs of an interface.
+#[derive(Debug)]
+struct HelloSchedule {
+    timer: MessageTimer,
+    refresh: Refresh,
+}
+
+/// What a selection of MPRs changed.
+#[derive(Debug, Default)]
+struct MprChanges {
+    /// A flooding MPR was added.
+    flooding_gain: bool,
+    /// The interfaces whose HELLOs tell something else now.
+    interfaces: BTreeSet<InterfaceId>,
 }
 
 /// A family of a router.
@@ -50,11 +65,12 @@ pub(crate) struct Instance {
     pub topology: Topology,
     pub routes: RoutingSet,
     own: OwnNumbers,
-    hello_timers: BTreeMap<InterfaceId, MessageTimer>,
+    hellos: BTreeMap<InterfaceId, HelloSchedule>,
     tc_timer: MessageTimer,
     /// What the last TC advertised.
     advertised: Content,
-    empty_tcs_left: u8,
+    /// Until when TCs go out although there is nothing to advertise (A_HOLD_TIME).
+    empty_tcs_until: Time,
     newcomer_tc: Option<Time>,
     routing: Paused,
     nhdp_expiry: Option<Time>,
@@ -62,6 +78,8 @@ pub(crate) struct Instance {
     nhdp_touched: bool,
     /// Metrics, willingness, selectors or the configuration have changed.
     dirty: bool,
+    /// An incoming metric has changed, which all HELLOs tell.
+    metrics_changed: bool,
     link_views: BTreeMap<LinkId, LinkView>,
     neighbour_views: BTreeMap<NeighbourId, NeighbourView>,
 }
@@ -75,15 +93,16 @@ impl Instance {
             topology: Topology::default(),
             routes: RoutingSet::new(),
             own: first_numbers(ctx),
-            hello_timers: BTreeMap::new(),
+            hellos: BTreeMap::new(),
             tc_timer: MessageTimer::start(ctx.now, &tc_pace(ctx.config), ctx.rng),
             advertised: Content::default(),
-            empty_tcs_left: 0,
+            empty_tcs_until: Time::ZERO,
             newcomer_tc: None,
             routing: Paused::default(),
             nhdp_expiry: None,
             nhdp_touched: true,
             dirty: true,
+            metrics_changed: false,
             link_views: BTreeMap::new(),
             neighbour_views: BTreeMap::new(),
         };
@@ -101,11 +120,14 @@ impl Instance {
     pub(crate) fn reconfigure(&mut self, ctx: &mut Context) {
         self.nhdp.set_params(params(ctx.config));
         self.dirty = true;
-        let hello_pace = hello_pace(ctx.config);
-        for timer in self.hello_timers.values_mut() {
-            timer.trigger(ctx.now, &hello_pace, ctx.rng);
-        }
+        self.trigger_hellos(ctx, |_| true);
         self.trigger_tc(ctx);
+    }
+
+    /// Takes note of another timing of an interface's HELLOs: the next one
+    /// goes out at once and so within the old interval (RFC 6130, section 5.5).
+    pub(crate) fn hello_timing_changed(&mut self, ctx: &mut Context, interface: InterfaceId) {
+        self.trigger_hellos(ctx, |other| other == interface);
     }
 
     /// Sets the addresses of an interface, of both families. Without an IPv4
@@ -128,17 +150,21 @@ impl Instance {
             return self.remove_interface(ctx, interface);
         }
         self.nhdp.set_interface(ctx.now, interface, own);
-        let timer = || MessageTimer::start(ctx.now, &hello_pace(ctx.config), ctx.rng);
-        self.hello_timers.entry(interface).or_insert_with(timer);
+        let pace = ctx.hello_pace(interface);
+        let schedule = || HelloSchedule {
+            timer: MessageTimer::start(ctx.now, &pace, ctx.rng),
+            refresh: Refresh::default(),
+        };
+        self.hellos.entry(interface).or_insert_with(schedule);
     }
 
     pub(crate) fn remove_interface(&mut self, ctx: &mut Context, interface: InterfaceId) {
         self.nhdp.remove_interface(ctx.now, interface);
-        self.hello_timers.remove(&interface);
+        self.hellos.remove(&interface);
     }
 
     pub(crate) fn interfaces(&self) -> impl Iterator<Item = InterfaceId> + '_ {
-        self.hello_timers.keys().copied()
+        self.hellos.keys().copied()
     }
 
     /// Processes a HELLO (RFC 6130, section 12; RFC 7181, section 15.3).
@@ -147,18 +173,40 @@ impl Instance {
         ctx: &mut Context,
         interface: InterfaceId,
         source: IpAddr,
-        hello: &Hello,
+        mut hello: Hello,
         info: &HelloInfo,
     ) {
+        let mut claimed = hello.local_addresses().chain(info.originator);
+        if claimed.any(|address| self.owns(ctx.config, address)) {
+            return self.own_address_used(ctx, interface, source, info.originator);
+        }
+        let own = self.nhdp.interface_addresses(interface);
+        let Ok(metric_out) = info.metric_out(own) else {
+            ctx.counters.invalid += 1;
+            return;
+        };
+        if metric_out.is_none() {
+            // A link without L_out_metric must not be symmetric (RFC 7181, section 17.2).
+            hello.refuse_link(own);
+        }
         self.nhdp_touched = true;
-        match self.nhdp.process(ctx.now, interface, source, hello) {
+        match self.nhdp.process(ctx.now, interface, source, &hello) {
             Ok(link) => {
                 ctx.counters.hellos_received += 1;
-                self.dirty |= info.apply(&mut self.nhdp, link);
+                self.dirty |= info.apply(ctx.now, &mut self.nhdp, link, metric_out);
             }
-            Err(Rejected::OwnAddress(_)) => self.own_address_used(ctx, interface, source, hello),
+            Err(Rejected::OwnAddress(_)) => ctx.counters.invalid += 1,
             Err(Rejected::UnknownInterface | Rejected::TooManyLinks) => {}
         }
+    }
+
+    /// Whether an address is partially owned by this router, former originators aside (RFC 7181, section 12.2).
+    pub(crate) fn owns(&self, config: &Config, address: IpAddr) -> bool {
+        let host = Prefix::host(address);
+        let mut attached = config.attached.iter();
+        address == self.originator
+            || self.nhdp.is_own(address)
+            || attached.any(|network| network.prefix.canonical() == host)
     }
 
     /// Processes a TC (RFC 7181, section 16.3).
@@ -214,7 +262,9 @@ impl Instance {
         let Some(link) = found.and_then(|id| self.nhdp.link_mut(id)) else {
             return false;
         };
-        self.dirty |= link.ext.measured != metric;
+        let changed = link.ext.measured != metric;
+        self.dirty |= changed;
+        self.metrics_changed |= changed;
         link.ext.measured = metric;
         true
     }
@@ -235,8 +285,8 @@ impl Instance {
 
     /// When [`Instance::handle_timeout`] has something to do next.
     pub(crate) fn next_timeout(&self) -> Option<Time> {
-        let hellos = self.hello_timers.values().map(MessageTimer::next);
-        let tc = (!self.hello_timers.is_empty()).then(|| self.tc_timer.next());
+        let hellos = self.hellos.values().map(|schedule| schedule.timer.next());
+        let tc = (!self.hellos.is_empty()).then(|| self.tc_timer.next());
         let rest = [
             tc,
             self.nhdp_expiry,
@@ -259,7 +309,7 @@ impl Instance {
     pub(crate) fn settle(&mut self, ctx: &mut Context) {
         let changes = self.nhdp.take_changes();
         if changes.links || changes.two_hops || core::mem::take(&mut self.dirty) {
-            self.settle_neighbourhood(ctx, changes.links);
+            self.settle_neighbourhood(ctx, &changes);
         }
         if core::mem::take(&mut self.nhdp_touched) || changes.links {
             self.nhdp_expiry = self.nhdp.next_expiry(ctx.now);
@@ -279,51 +329,61 @@ impl Instance {
         }
     }
 
-    /// The HELLO that is due on an interface.
+    /// The HELLO that is due on an interface, encoded.
     pub(crate) fn due_hello(
         &mut self,
         ctx: &mut Context,
         interface: InterfaceId,
-    ) -> Option<Message> {
-        let timer = self
-            .hello_timers
-            .get_mut(&interface)
-            .filter(|timer| timer.next() <= ctx.now)?;
-        timer.sent(ctx.now, &hello_pace(ctx.config), ctx.rng);
-        let (timing, metric) = (&ctx.config.timing, ctx.config.link_metric);
-        let nhdp = &self.nhdp;
+    ) -> Option<Vec<u8>> {
+        let schedule = self.hellos.get(&interface)?;
+        if schedule.timer.next() > ctx.now {
+            return None;
+        }
+        let hello = self.hello(ctx, interface);
+        let schedule = self.hellos.get_mut(&interface)?;
+        let pace = ctx.hello_pace(interface);
+        schedule.timer.sent(ctx.now, &pace, ctx.rng);
+        let (limit, max_pieces) = (message_limit(ctx.config), pace.messages_per_interval());
+        let piece = schedule.refresh.encode(ctx.now, hello, limit, max_pieces)?;
+        let Piece { octets, pieces } = piece;
+        if pieces > 1 {
+            let share = (pace.interval - pace.periodic_jitter) / (pieces as u32);
+            schedule.timer.plan(ctx.now + share);
+        }
+        ctx.counters.hellos_sent += 1;
+        Some(octets)
+    }
+
+    fn hello(&self, ctx: &Context, interface: InterfaceId) -> Message {
+        let HelloTiming { interval, validity } = ctx.hello_timing(interface);
+        let (nhdp, metric) = (&self.nhdp, ctx.config.link_metric);
         let mut hello = nhdp.hello(
             interface,
             self.family,
-            timing.hello_interval,
-            timing.hello_validity,
-            |link, neighbour, entry| {
-                decorate(nhdp, metric, link, neighbour, entry);
-            },
+            interval,
+            validity,
+            |link, neighbour, entry| decorate(nhdp, metric, link, neighbour, entry),
         );
         hello.originator = Some(self.originator);
         hello.tlvs.push(willingness_tlv(ctx.config));
-        ctx.counters.hellos_sent += 1;
-        Some(hello)
+        hello
     }
 
-    /// The TC messages that are due (RFC 7181, section 16.1); none when there is nothing to advertise.
+    /// The TC messages that are due (RFC 7181, section 16.2); none when there is nothing to advertise.
     pub(crate) fn due_tc(&mut self, ctx: &mut Context) -> Vec<Vec<u8>> {
-        if self.tc_timer.next() > ctx.now || self.hello_timers.is_empty() {
+        if self.tc_timer.next() > ctx.now || self.hellos.is_empty() {
             return Vec::new();
         }
         let content = self.content(ctx.config);
         if content != self.advertised {
             self.own.raise_ansn();
-            self.empty_tcs_left = EMPTY_TCS;
             self.advertised = content;
         }
-        if self.advertised.is_empty() && self.empty_tcs_left == 0 {
+        if !self.advertised.is_empty() {
+            self.empty_tcs_until = ctx.now + ctx.config.timing.tc_validity;
+        } else if ctx.now >= self.empty_tcs_until {
             self.tc_timer.skip(ctx.now, &tc_pace(ctx.config), ctx.rng);
             return Vec::new();
-        }
-        if self.advertised.is_empty() {
-            self.empty_tcs_left -= 1;
         }
         self.tc_timer.sent(ctx.now, &tc_pace(ctx.config), ctx.rng);
         ctx.counters.tcs_sent += 1;
@@ -375,10 +435,10 @@ impl Instance {
         ctx: &mut Context,
         interface: InterfaceId,
         source: IpAddr,
-        hello: &Hello,
+        originator: Option<IpAddr>,
     ) {
         ctx.counters.invalid += 1;
-        let foreign = hello.originator == Some(self.originator) && !self.nhdp.is_local(source);
+        let foreign = originator == Some(self.originator) && !self.nhdp.is_local(source);
         if foreign && self.own.may_react(ctx.now) {
             let originator = self.originator;
             ctx.events.push_back(Event::DuplicateOriginator {
@@ -389,16 +449,17 @@ impl Instance {
         }
     }
 
-    fn settle_neighbourhood(&mut self, ctx: &mut Context, links_changed: bool) {
-        let (flooding_gain, mprs_changed) = self.select_mprs(ctx.config.link_metric);
-        if links_changed || mprs_changed {
-            self.trigger_hellos(ctx);
-        }
-        if flooding_gain {
+    fn settle_neighbourhood(&mut self, ctx: &mut Context, changes: &Changes) {
+        let mprs = self.select_mprs(ctx.config.link_metric);
+        let all = changes.neighbours | core::mem::take(&mut self.metrics_changed);
+        self.trigger_hellos(ctx, |interface| {
+            all || changes.statuses.contains(&interface) || mprs.interfaces.contains(&interface)
+        });
+        if mprs.flooding_gain {
             // The HELLO that names the new MPR must arrive before the TC that it is to forward.
             let timing = &ctx.config.timing;
             let at = ctx.now + timing.hello_min_interval + 2 * timing.triggered_jitter;
-            self.tc_timer.plan(at, &tc_pace(ctx.config));
+            self.tc_timer.plan(at);
         }
         if self.content(ctx.config) != self.advertised {
             self.trigger_tc(ctx);
@@ -407,10 +468,13 @@ impl Instance {
         self.routing.request(ctx.now);
     }
 
-    fn trigger_hellos(&mut self, ctx: &mut Context) {
-        let pace = hello_pace(ctx.config);
-        for timer in self.hello_timers.values_mut() {
-            timer.trigger(ctx.now, &pace, ctx.rng);
+    /// Triggers HELLOs on those interfaces to which the change matters (RFC 6130, section 13).
+    fn trigger_hellos(&mut self, ctx: &mut Context, matters: impl Fn(InterfaceId) -> bool) {
+        for (interface, schedule) in &mut self.hellos {
+            if matters(*interface) {
+                let pace = ctx.hello_pace(*interface);
+                schedule.timer.trigger(ctx.now, &pace, ctx.rng);
+            }
         }
     }
 
@@ -419,65 +483,76 @@ impl Instance {
             .trigger(ctx.now, &tc_pace(ctx.config), ctx.rng);
     }
 
-    /// Selects flooding MPRs on each interface and routing MPRs. Says whether a
-    /// flooding MPR was added and whether anything changed.
-    fn select_mprs(&mut self, metric: Metric) -> (bool, bool) {
-        let flooding: BTreeMap<InterfaceId, BTreeSet<NeighbourId>> = self
-            .interfaces()
-            .map(|interface| (interface, self.flooding_mprs(interface)))
-            .collect();
+    /// Selects flooding and routing MPRs and ends the selector state of what
+    /// is not symmetric (RFC 7181, sections 17.2, 17.3 and 18).
+    fn select_mprs(&mut self, metric: Metric) -> MprChanges {
+        let interfaces: Vec<InterfaceId> = self.interfaces().collect();
+        let flooding = interfaces
+            .iter()
+            .flat_map(|interface| self.flooding_mprs(*interface));
+        let flooding: BTreeSet<NeighbourId> = flooding.collect();
         let routing = self.routing_mprs(metric);
-        let (mut gained, mut changed) = (false, false);
+        let mut changed: BTreeSet<NeighbourId> = BTreeSet::new();
+        for (id, neighbour) in self.nhdp.neighbours_mut() {
+            let is_mpr = routing.contains(&id);
+            if core::mem::replace(&mut neighbour.ext.routing_mpr, is_mpr) != is_mpr {
+                changed.insert(id);
+            }
+            neighbour.ext.selector &= neighbour.symmetric;
+        }
+        self.record_flooding_mprs(&flooding, &changed)
+    }
+
+    /// Sets N_flooding_mpr, which holds for all links of a neighbour; `changed` are new or former routing MPRs.
+    fn record_flooding_mprs(
+        &mut self,
+        mprs: &BTreeSet<NeighbourId>,
+        changed: &BTreeSet<NeighbourId>,
+    ) -> MprChanges {
+        let mut changes = MprChanges::default();
         for id in self.nhdp.links().map(|(id, _)| id).collect::<Vec<_>>() {
             let Some(link) = self.nhdp.link_mut(id) else {
                 continue;
             };
-            let mprs = flooding.get(&link.interface);
-            let is_mpr =
-                link.is_symmetric() && mprs.is_some_and(|mprs| mprs.contains(&link.neighbour));
-            gained |= is_mpr && !link.ext.flooding_mpr;
-            changed |= is_mpr != link.ext.flooding_mpr;
-            link.ext.flooding_mpr = is_mpr;
+            let is_mpr = link.is_symmetric() && mprs.contains(&link.neighbour);
+            link.ext.selector &= link.is_symmetric();
+            let was_mpr = core::mem::replace(&mut link.ext.flooding_mpr, is_mpr);
+            changes.flooding_gain |= is_mpr && !was_mpr;
+            let told = link.is_symmetric() && changed.contains(&link.neighbour);
+            if told || is_mpr != was_mpr {
+                changes.interfaces.insert(link.interface);
+            }
         }
-        for (id, neighbour) in self.nhdp.neighbours_mut() {
-            let is_mpr = routing.contains(&id);
-            changed |= is_mpr != neighbour.ext.routing_mpr;
-            neighbour.ext.routing_mpr = is_mpr;
-        }
-        (gained, changed)
+        changes
     }
 
     /// The flooding MPRs of an interface, by outgoing metrics (RFC 7181, section 18.4).
     fn flooding_mprs(&self, interface: InterfaceId) -> BTreeSet<NeighbourId> {
         let mut graph = NeighbourGraph::new();
-        let links = || self.nhdp.links().map(|(_, link)| link);
-        let usable = || links().filter(|link| link.interface == interface && link.is_symmetric());
-        for (link, metric) in usable().filter_map(|link| Some((link, link.ext.metric_out?.get()))) {
-            if let Some(neighbour) = self
-                .nhdp
-                .neighbour(link.neighbour)
-                .filter(|n| n.ext.originator.is_some())
-            {
-                graph.add_neighbour(link.neighbour, neighbour.ext.will_flooding, metric);
-                neighbour
-                    .addresses
-                    .iter()
-                    .for_each(|address| graph.add_direct(*address, metric));
+        let usable = || {
+            let links = self.nhdp.links();
+            links.filter(|(_, link)| link.interface == interface && link.is_symmetric())
+        };
+        let known = usable().filter_map(|(id, link)| Some((id, link, link.ext.metric_out?.get())));
+        for (id, link, metric) in known {
+            if let Some(neighbour) = self.nhdp.neighbour(link.neighbour) {
+                graph.add_neighbour(id, neighbour.ext.will_flooding, metric);
+                let addresses = neighbour.addresses.iter();
+                addresses.for_each(|address| graph.add_direct(*address, metric));
             }
         }
-        for link in usable() {
-            let known = link
-                .two_hops
-                .iter()
-                .filter_map(|(address, n2)| Some((address, n2.ext.metric_out?)));
-            known.for_each(|(address, metric)| {
-                graph.add_two_hop(link.neighbour, *address, metric.get())
-            });
+        for (id, link) in usable() {
+            let two_hops = link.two_hops.iter();
+            let known = two_hops.filter_map(|(address, n2)| Some((address, n2.ext.metric_out?)));
+            known.for_each(|(address, metric)| graph.add_two_hop(id, *address, metric.get()));
         }
-        graph.select()
+        let mprs = graph.select().into_iter();
+        mprs.filter_map(|id| Some(self.nhdp.link(id)?.neighbour))
+            .collect()
     }
 
-    /// The routing MPRs, by incoming metrics (RFC 7181, section 18.5).
+    /// The routing MPRs, by incoming metrics (RFC 7181, section 18.5, except that d2 is
+    /// N2_in_metric, which makes a tuple an allowed one there; N2_out_metric is the other direction).
     fn routing_mprs(&self, default: Metric) -> BTreeSet<NeighbourId> {
         let mut graph = NeighbourGraph::new();
         for (id, neighbour) in self.symmetric_neighbours() {
@@ -519,10 +594,22 @@ impl Instance {
         two_hops
     }
 
-    /// What a TC has to advertise: neighbours and attached networks (RFC 7181, sections 9.1 and 16.1).
+    /// What a TC has to advertise (RFC 7181, sections 16.1 and 17.3): all
+    /// neighbours if that is wanted and fits into a packet, or selectors alone.
     fn content(&self, config: &Config) -> Content {
+        // Who advertises its neighbours is asked to forward to them.
+        let willing = config.routing_willingness != willingness::NEVER;
+        if config.advertise_all && willing {
+            let content = self.content_of(config, |_| true);
+            if content.fits(self.originator, message_limit(config)) {
+                return content;
+            }
+        }
+        self.content_of(config, |neighbour| neighbour.ext.selector)
+    }
+
+    fn content_of(&self, config: &Config, advertised: impl Fn(&OlsrNeighbour) -> bool) -> Content {
         let mut content = Content::default();
-        let advertised = |neighbour: &OlsrNeighbour| config.advertise_all || neighbour.ext.selector;
         for (id, neighbour) in self
             .symmetric_neighbours()
             .filter(|(_, neighbour)| advertised(neighbour))
@@ -561,11 +648,12 @@ impl Instance {
         let times = [config.timing.tc_interval, config.timing.tc_validity];
         let ansn = self.own.ansn();
         let own = &mut self.own;
-        let limit = config.packet_size.saturating_sub(PACKET_OVERHEAD);
-        let messages = self
-            .advertised
-            .encode(self.originator, ansn, times, limit, || own.next_seq());
-        // A TC fails to encode only when a message exceeds 64 KiB, and each is cut to a packet's size.
+        let messages =
+            self.advertised
+                .encode(self.originator, ansn, times, message_limit(config), || {
+                    own.next_seq()
+                });
+        // A TC fails to encode only when it exceeds 64 KiB, and those are cut to a packet's size.
         messages.unwrap_or_default()
     }
 
@@ -648,7 +736,7 @@ impl Instance {
         let pending = self.newcomer_tc.filter(|last| *last > ctx.now);
         let at = pending.map_or(wanted.max(allowed), |pending| pending.max(wanted));
         self.newcomer_tc = Some(at);
-        self.tc_timer.plan(at, &tc_pace(ctx.config));
+        self.tc_timer.plan(at);
     }
 
     fn first_hops(&self) -> Vec<FirstHop> {
@@ -681,22 +769,43 @@ fn params(config: &Config) -> Params {
     }
 }
 
-fn hello_pace(config: &Config) -> Pace {
-    let timing = &config.timing;
-    Pace {
-        interval: timing.hello_interval,
-        min_interval: timing.hello_min_interval,
-        periodic_jitter: timing.hello_interval / timing.periodic_jitter_divisor.max(2),
-        triggered_jitter: timing.triggered_jitter,
+/// The most octets of a message that shares a packet with others.
+fn message_limit(config: &Config) -> usize {
+    config.packet_size.saturating_sub(PACKET_OVERHEAD)
+}
+
+impl Context<'_> {
+    fn hello_timing(&self, interface: InterfaceId) -> HelloTiming {
+        let own = self.hello_timings.get(&interface).copied();
+        own.unwrap_or_else(|| self.config.hello_timing())
+    }
+
+    fn hello_pace(&self, interface: InterfaceId) -> Pace {
+        let interval = self.hello_timing(interface).interval;
+        pace(self.config, interval, self.config.timing.hello_min_interval)
     }
 }
 
 fn tc_pace(config: &Config) -> Pace {
+    pace(
+        config,
+        config.timing.tc_interval,
+        config.timing.tc_min_interval,
+    )
+}
+
+fn pace(config: &Config, interval: Duration, min_interval: Duration) -> Pace {
     let timing = &config.timing;
+    let share = interval / timing.periodic_jitter_divisor.max(2);
+    let periodic_jitter = if min_interval.is_zero() {
+        share
+    } else {
+        share.min(min_interval / 2)
+    };
     Pace {
-        interval: timing.tc_interval,
-        min_interval: timing.tc_min_interval,
-        periodic_jitter: timing.tc_interval / timing.periodic_jitter_divisor.max(2),
+        interval,
+        min_interval,
+        periodic_jitter,
         triggered_jitter: timing.triggered_jitter,
     }
 }

@@ -26,7 +26,7 @@ mod tc;
 mod topology;
 mod view;
 
-pub use config::{Attached, Config, Limits, Timing};
+pub use config::{Attached, Config, HelloTiming, Limits, Timing};
 pub use event::{Counters, Event, InterfaceEvent, Transmit};
 pub use nhdp::{Family, InterfaceId, LinkStatus, Time};
 pub use rfc5444::{Metric, Prefix};

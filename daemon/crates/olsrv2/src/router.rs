@@ -7,7 +7,7 @@ use core::net::IpAddr;
 use nhdp::{jitter, Family, Hello, InterfaceId, Time};
 use rfc5444::{forward_copy, iana, MessageHeader, Metric, PacketView, RawMessage};
 
-use crate::config::Config;
+use crate::config::{Config, HelloTiming};
 use crate::duplicate::{DuplicateSet, MessageKey};
 use crate::event::{Counters, Event, InterfaceEvent, Transmit};
 use crate::hello::HelloInfo;
@@ -36,6 +36,8 @@ pub struct Router {
     /// The originator set: O_time by O_orig_addr (RFC 7181, section 7.1).
     old_originators: BTreeMap<IpAddr, Time>,
     interfaces: BTreeMap<InterfaceId, Interface>,
+    /// Where HELLOs are timed otherwise than the configuration says.
+    hello_timings: BTreeMap<InterfaceId, HelloTiming>,
     duplicates: DuplicateSet,
     limiter: RateLimiter,
     counters: Counters,
@@ -64,6 +66,7 @@ impl Router {
             instances: Vec::new(),
             old_originators: BTreeMap::new(),
             interfaces: BTreeMap::new(),
+            hello_timings: BTreeMap::new(),
             duplicates: DuplicateSet::default(),
             limiter: RateLimiter::default(),
             counters: Counters::default(),
@@ -123,6 +126,26 @@ impl Router {
         instances
             .iter_mut()
             .for_each(|instance| instance.reconfigure(&mut ctx));
+        self.settle(now);
+    }
+
+    /// Sets HELLO_INTERVAL and H_HOLD_TIME of an interface, up or not (RFC
+    /// 6130, section 5.3); `None` goes back to the configured ones.
+    pub fn set_hello_timing(
+        &mut self,
+        now: Time,
+        interface: InterfaceId,
+        timing: Option<HelloTiming>,
+    ) {
+        self.advance(now);
+        match timing {
+            Some(timing) => self.hello_timings.insert(interface, timing),
+            None => self.hello_timings.remove(&interface),
+        };
+        let (instances, mut ctx) = self.parts(now);
+        for instance in instances {
+            instance.hello_timing_changed(&mut ctx, interface);
+        }
         self.settle(now);
     }
 
@@ -281,6 +304,7 @@ impl Router {
         let ctx = Context {
             now,
             config: &self.config,
+            hello_timings: &self.hello_timings,
             rng: &mut self.rng,
             counters: &mut self.counters,
             events: &mut self.events,
@@ -302,6 +326,7 @@ impl Router {
             };
             self.instances.push(instance);
         }
+        self.old_originators.retain(|_, expires| *expires > now);
         let expires = now + self.config.timing.duplicate_hold_time;
         for instance in old {
             self.old_originators.insert(instance.originator, expires);
@@ -386,6 +411,8 @@ impl Router {
             self.counters.malformed += 1;
             return;
         };
+        // One jitter for all messages of a packet keeps them together (RFC 5148, section 5.3).
+        let due = now + jitter(self.config.timing.forward_jitter, &mut self.rng);
         for message in packet.messages() {
             match message {
                 Err(_) => self.counters.malformed += 1,
@@ -399,7 +426,7 @@ impl Router {
                 Ok(message) if message.header.typ == iana::message::HELLO => {
                     self.handle_hello(now, interface, source, &message);
                 }
-                Ok(message) => self.handle_flooded(now, interface, source, &message),
+                Ok(message) => self.handle_flooded(now, interface, source, &message, due),
             }
         }
     }
@@ -423,23 +450,37 @@ impl Router {
             self.counters.invalid += 1;
             return;
         };
-        let info = HelloInfo::read(&message);
+        let Ok(info) = HelloInfo::read(&message, &hello, source) else {
+            self.counters.invalid += 1;
+            return;
+        };
+        let mut claimed = hello.local_addresses().chain(info.originator);
+        if claimed.any(|address| self.is_former_originator(now, address)) {
+            self.counters.invalid += 1;
+            return;
+        }
         let (instances, mut ctx) = self.parts(now);
         if let Some(instance) = instances
             .iter_mut()
             .find(|instance| instance.family == hello.family)
         {
-            instance.process_hello(&mut ctx, interface, source, &hello, &info);
+            instance.process_hello(&mut ctx, interface, source, hello, &info);
         }
     }
 
-    /// Handles a message that may travel on (RFC 7181, section 14).
+    fn is_former_originator(&self, now: Time, address: IpAddr) -> bool {
+        let expires = self.old_originators.get(&address);
+        expires.is_some_and(|expires| *expires > now)
+    }
+
+    /// Handles a message that may travel on at `due` (RFC 7181, section 14).
     fn handle_flooded(
         &mut self,
         now: Time,
         interface: InterfaceId,
         source: IpAddr,
         raw: &RawMessage,
+        due: Time,
     ) {
         let MessageHeader {
             typ,
@@ -458,8 +499,12 @@ impl Router {
         {
             return self.handle_own(now, interface, source, originator, seq, raw);
         }
-        self.old_originators.retain(|_, expires| *expires > now);
-        if self.old_originators.contains_key(&originator) {
+        if self.is_former_originator(now, originator) {
+            return;
+        }
+        let mut instances = self.instances.iter();
+        if instances.any(|instance| instance.owns(&self.config, originator)) {
+            self.counters.invalid += 1;
             return;
         }
         let key = MessageKey {
@@ -477,8 +522,11 @@ impl Router {
         } else if typ == iana::message::TC {
             self.handle_tc(now, raw);
         }
-        if self.may_forward(now, interface, source, key) {
-            self.forward(now, raw);
+        // Only what may travel on counts as received or forwarded (RFC 7181, section 14.1).
+        if let Some(copy) = forward_copy(raw.octets) {
+            if self.may_forward(now, interface, source, key) {
+                self.forward(now, raw, copy, due);
+            }
         }
     }
 
@@ -492,7 +540,7 @@ impl Router {
         raw: &RawMessage,
     ) {
         let tc = Some(raw).filter(|raw| raw.header.typ == iana::message::TC);
-        let ansn = tc.and_then(|raw| Some(Tc::read(&raw.decode().ok()?).ok()?.ansn));
+        let ansn = tc.and_then(|raw| Some(Tc::read(&raw.decode().ok()?).ok()??.ansn));
         let (instances, mut ctx) = self.parts(now);
         if let Some(instance) = instances
             .iter_mut()
@@ -507,9 +555,13 @@ impl Router {
             self.counters.malformed += 1;
             return;
         };
-        let Ok(tc) = Tc::read(&message) else {
-            self.counters.invalid += 1;
-            return;
+        let tc = match Tc::read(&message) {
+            Ok(Some(tc)) => tc,
+            Ok(None) => return,
+            Err(_) => {
+                self.counters.invalid += 1;
+                return;
+            }
         };
         let (instances, mut ctx) = self.parts(now);
         let family = Family::of(tc.originator);
@@ -560,17 +612,13 @@ impl Router {
         forward
     }
 
-    /// Queues a message on all interfaces of its family, with jitter (RFC 5148, section 5.3).
-    fn forward(&mut self, now: Time, raw: &RawMessage) {
-        let Some(copy) = forward_copy(raw.octets) else {
-            return;
-        };
+    /// Queues a copy of a message on all interfaces of its family.
+    fn forward(&mut self, now: Time, raw: &RawMessage, copy: Vec<u8>, due: Time) {
         let family = if raw.header.addr_len == Family::V4.address_length() {
             Family::V4
         } else {
             Family::V6
         };
-        let due = now + jitter(self.config.timing.forward_jitter, &mut self.rng);
         for id in self.interfaces_of(family) {
             self.counters.forwarded += 1;
             self.push(id, family, copy.clone(), now, due);
@@ -597,10 +645,7 @@ impl Router {
             );
             for id in &interfaces {
                 let (instances, mut ctx) = self.parts(now);
-                // Only a message beyond 64 KiB fails to encode; the limits keep HELLOs far below that.
-                let hello = instances[index]
-                    .due_hello(&mut ctx, *id)
-                    .and_then(|hello| hello.encode().ok());
+                let hello = instances[index].due_hello(&mut ctx, *id);
                 hello
                     .into_iter()
                     .for_each(|hello| self.push(*id, family, hello, now, now));

@@ -1,6 +1,6 @@
 //! TC messages as checked values (RFC 7181, sections 13.3 and 16).
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
@@ -12,7 +12,8 @@ use rfc5444::metric::compress;
 use rfc5444::time::{encode_time, time_at_distance};
 use rfc5444::{AddressEntry, EncodeError, Message, Metric, Prefix, Tlv};
 
-use crate::hello::read_metric;
+use crate::address::is_routable;
+use crate::hello::{octet, read_metric};
 
 /// TC_HOP_LIMIT (RFC 7181, section 5.4.7): the whole network.
 const TC_HOP_LIMIT: u8 = 255;
@@ -20,6 +21,9 @@ const TC_HOP_LIMIT: u8 = 255;
 /// The most octets that an advertised address adds to a TC: address and prefix
 /// length, and its two TLVs with header and value, not shared with any other.
 const MAX_ENTRY_SIZE: usize = 17 + 6 + 5;
+
+/// The most octets of a TC: with IPv6, UDP and packet headers it fits into one IP datagram.
+pub(crate) const MAX_TC_SIZE: usize = 65_400;
 
 /// The most octets of a TC without addresses: message header, message TLVs, address block header.
 const MAX_HEADER_SIZE: usize = 22 + 18 + 20;
@@ -33,6 +37,10 @@ pub(crate) struct Tc {
     pub complete: bool,
     pub validity: Duration,
     pub content: Content,
+    /// Neighbours without a metric: no longer advertised.
+    pub lost_neighbours: BTreeSet<IpAddr>,
+    /// Attached networks without a metric: no longer advertised.
+    pub lost_networks: BTreeSet<Prefix>,
 }
 
 /// What a TC advertises.
@@ -64,12 +72,20 @@ pub(crate) struct AttachedNetwork {
 /// Why a TC is invalid (RFC 7181, section 16.3.1). All are the sender's fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TcError {
-    /// Originator, hop limit, hop count or sequence number is missing.
+    /// Originator or sequence number is missing, or the hop count on which times depend.
     Header,
     /// VALIDITY_TIME missing, repeated or of a malformed value.
     ValidityTime,
-    /// CONT_SEQ_NUM missing, repeated or of a malformed value.
+    /// INTERVAL_TIME repeated.
+    IntervalTime,
+    /// CONT_SEQ_NUM repeated, of a malformed value, or missing although something is advertised.
     ContSeqNum,
+    /// An originator that is a network.
+    OriginatorPrefix(Prefix),
+    /// A routable address that is not routable.
+    NotRoutable(Prefix),
+    /// The message's originator as advertised.
+    OwnOriginator(Prefix),
     /// An address with two values of one TLV.
     Contradiction(Prefix),
     /// An address that is a neighbour's and an attached network.
@@ -77,31 +93,128 @@ pub(crate) enum TcError {
 }
 
 impl Tc {
-    /// Reads a message of type TC. Addresses without an outgoing neighbour
-    /// metric are passed over.
-    pub(crate) fn read(message: &Message) -> Result<Self, TcError> {
-        let (Some(originator), Some(_), Some(hops), Some(seq)) = (
-            message.originator,
-            message.hop_limit,
-            message.hop_count,
-            message.seq,
-        ) else {
+    /// Reads a message of type TC; `None` when it advertises nothing, not even
+    /// that there is nothing: it has no CONT_SEQ_NUM.
+    ///
+    /// # Errors
+    ///
+    /// The reason for which RFC 7181, section 16.3.1, calls the message invalid.
+    pub(crate) fn read(message: &Message) -> Result<Option<Self>, TcError> {
+        let (Some(originator), Some(seq)) = (message.originator, message.seq) else {
             return Err(TcError::Header);
         };
-        let (ansn, complete) = read_ansn(message)?;
+        let validity = read_validity(message)?;
+        let advertised = read_entries(message, originator)?;
+        let Some((ansn, complete)) = read_ansn(message)? else {
+            return if advertised.is_empty() {
+                Ok(None)
+            } else {
+                Err(TcError::ContSeqNum)
+            };
+        };
         let mut tc = Self {
             originator,
             seq,
             ansn,
             complete,
-            validity: read_validity(message, hops.saturating_add(1))?,
+            validity,
             content: Content::default(),
+            lost_neighbours: BTreeSet::new(),
+            lost_networks: BTreeSet::new(),
         };
-        for entry in &message.addresses {
-            tc.content.read(entry)?;
+        for (prefix, advertised) in advertised {
+            tc.add(prefix, advertised);
         }
-        Ok(tc)
+        Ok(Some(tc))
     }
+
+    fn add(&mut self, prefix: Prefix, advertised: Advertised) {
+        match (advertised.distance, advertised.metric) {
+            (Some(distance), Some(metric)) => {
+                let network = AttachedNetwork { distance, metric };
+                self.content.attached.insert(prefix, network);
+            }
+            (Some(_), None) => {
+                self.lost_networks.insert(prefix);
+            }
+            (None, metric) => self.add_neighbour(prefix, advertised.addr_type, metric),
+        }
+    }
+
+    fn add_neighbour(&mut self, prefix: Prefix, addr_type: u8, metric: Option<Metric>) {
+        let neighbour = metric.map(|metric| NeighbourAddress {
+            originator: addr_type & nbr_addr_type::ORIGINATOR != 0,
+            routable: addr_type & nbr_addr_type::ROUTABLE != 0,
+            metric,
+        });
+        // A neighbour that is a network is no destination of which a router is known.
+        if !prefix.is_host() || addr_type & nbr_addr_type::ROUTABLE_ORIG == 0 {
+            return;
+        }
+        match neighbour {
+            Some(neighbour) => drop(self.content.neighbours.insert(prefix.addr, neighbour)),
+            None => drop(self.lost_neighbours.insert(prefix.addr)),
+        }
+    }
+}
+
+/// What the TLVs of one address say, wherever in the message they stand.
+#[derive(Clone, Copy, Debug, Default)]
+struct Advertised {
+    is_neighbour: bool,
+    addr_type: u8,
+    distance: Option<u8>,
+    metric: Option<Metric>,
+}
+
+impl Advertised {
+    fn read(&mut self, entry: &AddressEntry) -> Result<(), TcError> {
+        for tlv in entry.tlvs_of(address_tlv::NBR_ADDR_TYPE, 0) {
+            self.is_neighbour = true;
+            self.addr_type |= octet(&tlv.value, 0);
+        }
+        for tlv in entry.tlvs_of(address_tlv::GATEWAY, 0) {
+            let distance = octet(&tlv.value, 0);
+            if self.distance.replace(distance).unwrap_or(distance) != distance {
+                return Err(TcError::Contradiction(entry.prefix));
+            }
+        }
+        read_metric(&mut self.metric, entry, link_metric::OUTGOING_NEIGHBOR)
+            .map_err(|()| TcError::Contradiction(entry.prefix))
+    }
+
+    fn check(&self, prefix: Prefix, originator: IpAddr) -> Result<(), TcError> {
+        if self.is_neighbour && self.distance.is_some() {
+            return Err(TcError::NeighbourAndAttached(prefix));
+        }
+        if prefix == Prefix::host(originator) {
+            return Err(TcError::OwnOriginator(prefix));
+        }
+        if self.addr_type & nbr_addr_type::ORIGINATOR != 0 && !prefix.is_host() {
+            return Err(TcError::OriginatorPrefix(prefix));
+        }
+        if self.addr_type & nbr_addr_type::ROUTABLE != 0 && !is_routable(prefix.addr) {
+            return Err(TcError::NotRoutable(prefix));
+        }
+        Ok(())
+    }
+}
+
+/// The advertised addresses and networks, checked.
+fn read_entries(
+    message: &Message,
+    originator: IpAddr,
+) -> Result<BTreeMap<Prefix, Advertised>, TcError> {
+    let mut entries: BTreeMap<Prefix, Advertised> = BTreeMap::new();
+    for entry in &message.addresses {
+        let prefix = entry.prefix.canonical();
+        entries.entry(prefix).or_default().read(entry)?;
+    }
+    entries.retain(|_, entry| entry.is_neighbour || entry.distance.is_some());
+    for (prefix, entry) in &entries {
+        entry.check(*prefix, originator)?;
+    }
+    Ok(entries)
 }
 
 impl Content {
@@ -109,9 +222,19 @@ impl Content {
         self.neighbours.is_empty() && self.attached.is_empty()
     }
 
+    /// Whether one TC of `limit` octets carries the content.
+    pub(crate) fn fits(&self, originator: IpAddr, limit: usize) -> bool {
+        let count = self.neighbours.len() + self.attached.len();
+        count * MAX_ENTRY_SIZE + MAX_HEADER_SIZE <= limit || {
+            let tc = self.complete_tc(originator, 0, 0, [Duration::ZERO; 2]);
+            tc.encode().is_ok_and(|octets| octets.len() <= limit)
+        }
+    }
+
     /// The messages that carry the content, header included, with a sequence
-    /// number of its own for each: one complete TC, or incomplete ones when
-    /// that exceeds `limit` octets (RFC 7181, section 16.1).
+    /// number of its own for each: one complete TC, because nothing else can
+    /// report what is no longer advertised (RFC 7181, section 16.2), or
+    /// incomplete ones of `limit` octets when it exceeds [`MAX_TC_SIZE`].
     pub(crate) fn encode(
         &self,
         originator: IpAddr,
@@ -120,15 +243,10 @@ impl Content {
         limit: usize,
         mut next_seq: impl FnMut() -> u16,
     ) -> Result<Vec<Vec<u8>>, EncodeError> {
-        let mut tc = Message::new(message::TC, originator);
-        tc.hop_limit = Some(TC_HOP_LIMIT);
-        tc.hop_count = Some(0);
-        tc.seq = Some(next_seq());
-        tc.tlvs = header_tlvs(ansn, cont_seq_num::COMPLETE, interval, validity);
-        tc.addresses = self.entries();
+        let mut tc = self.complete_tc(originator, ansn, next_seq(), [interval, validity]);
         let whole = tc.encode();
-        if tc.addresses.len() < 2 || whole.as_ref().is_ok_and(|whole| whole.len() <= limit) {
-            return Ok(vec![whole?]);
+        if let Some(whole) = whole.ok().filter(|whole| whole.len() <= MAX_TC_SIZE) {
+            return Ok(vec![whole]);
         }
         tc.tlvs = header_tlvs(ansn, cont_seq_num::INCOMPLETE, interval, validity);
         let size = tc.addresses.len() * MAX_ENTRY_SIZE;
@@ -141,6 +259,22 @@ impl Content {
             tc.seq = Some(next_seq());
         }
         Ok(messages)
+    }
+
+    fn complete_tc(
+        &self,
+        originator: IpAddr,
+        ansn: u16,
+        seq: u16,
+        [interval, validity]: [Duration; 2],
+    ) -> Message {
+        let mut tc = Message::new(message::TC, originator);
+        tc.hop_limit = Some(TC_HOP_LIMIT);
+        tc.hop_count = Some(0);
+        tc.seq = Some(seq);
+        tc.tlvs = header_tlvs(ansn, cont_seq_num::COMPLETE, interval, validity);
+        tc.addresses = self.entries();
+        tc
     }
 
     fn entries(&self) -> Vec<AddressEntry> {
@@ -162,45 +296,6 @@ impl Content {
             ],
         });
         neighbours.chain(attached).collect()
-    }
-
-    fn read(&mut self, entry: &AddressEntry) -> Result<(), TcError> {
-        let prefix = entry.prefix.canonical();
-        let addr_type = single(entry, address_tlv::NBR_ADDR_TYPE)?;
-        let gateway = single(entry, address_tlv::GATEWAY)?;
-        let metric = read_metric(entry, link_metric::OUTGOING_NEIGHBOR);
-        match (addr_type, gateway, metric) {
-            (Some(_), Some(_), _) => Err(TcError::NeighbourAndAttached(prefix)),
-            (Some(addr_type), None, Some(metric)) if prefix.is_host() => {
-                self.read_neighbour(prefix, addr_type, metric)
-            }
-            (None, Some(distance), Some(metric)) => {
-                self.attached
-                    .insert(prefix, AttachedNetwork { distance, metric });
-                Ok(())
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn read_neighbour(
-        &mut self,
-        prefix: Prefix,
-        addr_type: u8,
-        metric: Metric,
-    ) -> Result<(), TcError> {
-        let neighbour = NeighbourAddress {
-            originator: addr_type & nbr_addr_type::ORIGINATOR != 0,
-            routable: addr_type & nbr_addr_type::ROUTABLE != 0,
-            metric,
-        };
-        if !neighbour.originator && !neighbour.routable {
-            return Ok(());
-        }
-        match self.neighbours.insert(prefix.addr, neighbour) {
-            Some(old) if old != neighbour => Err(TcError::Contradiction(prefix)),
-            _ => Ok(()),
-        }
     }
 }
 
@@ -233,49 +328,53 @@ fn metric_tlv(metric: Metric) -> Tlv {
     Tlv::new(address_tlv::LINK_METRIC, 0, word.to_be_bytes())
 }
 
-fn read_ansn(message: &Message) -> Result<(u16, bool), TcError> {
+/// The ANSN and whether the message is complete, if it has a CONT_SEQ_NUM.
+fn read_ansn(message: &Message) -> Result<Option<(u16, bool)>, TcError> {
     let mut tlvs = message.tlvs.iter().filter(|tlv| {
         tlv.typ == message_tlv::CONT_SEQ_NUM
             && [cont_seq_num::COMPLETE, cont_seq_num::INCOMPLETE].contains(&tlv.ext)
     });
-    let (Some(tlv), None) = (tlvs.next(), tlvs.next()) else {
-        return Err(TcError::ContSeqNum);
-    };
-    let value = tlv.value[..].try_into().map_err(|_| TcError::ContSeqNum)?;
-    Ok((u16::from_be_bytes(value), tlv.ext == cont_seq_num::COMPLETE))
+    let (first, second) = (tlvs.next(), tlvs.next());
+    match first.map(|tlv| (&tlv.value[..], tlv.ext)) {
+        None => Ok(None),
+        // Excess octets are ignored, missing ones an error (RFC 7188, section 4.2).
+        Some(([high, low, ..], ext)) if second.is_none() => Ok(Some((
+            u16::from_be_bytes([*high, *low]),
+            ext == cont_seq_num::COMPLETE,
+        ))),
+        Some(_) => Err(TcError::ContSeqNum),
+    }
 }
 
-fn read_validity(message: &Message, hops: u8) -> Result<Duration, TcError> {
-    let mut tlvs = message
-        .tlvs
-        .iter()
-        .filter(|tlv| tlv.is(message_tlv::VALIDITY_TIME, 0));
-    match (tlvs.next(), tlvs.next()) {
+fn read_validity(message: &Message) -> Result<Duration, TcError> {
+    let times = |typ| message.tlvs.iter().filter(move |tlv| tlv.is(typ, 0));
+    if times(message_tlv::INTERVAL_TIME).count() > 1 {
+        return Err(TcError::IntervalTime);
+    }
+    let mut both = times(message_tlv::INTERVAL_TIME).chain(times(message_tlv::VALIDITY_TIME));
+    if message.hop_count.is_none() && both.any(|tlv| tlv.value.len() > 1) {
+        return Err(TcError::Header);
+    }
+    let hops = message.hop_count.unwrap_or(0).saturating_add(1);
+    let mut validity = times(message_tlv::VALIDITY_TIME);
+    match (validity.next(), validity.next()) {
         (Some(tlv), None) => time_at_distance(&tlv.value, hops).ok_or(TcError::ValidityTime),
         _ => Err(TcError::ValidityTime),
     }
 }
 
-/// The one-octet value of a TLV of an address; two different ones contradict each other.
-fn single(entry: &AddressEntry, typ: u8) -> Result<Option<u8>, TcError> {
-    let mut values = entry
-        .tlvs_of(typ, 0)
-        .filter_map(|tlv| tlv.value.first().copied());
-    let first = values.next();
-    if values.any(|value| Some(value) != first) {
-        return Err(TcError::Contradiction(entry.prefix));
-    }
-    Ok(first)
-}
-
 impl fmt::Display for TcError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Header => {
-                f.write_str("originator, hop limit, hop count or sequence number missing")
-            }
+            Self::Header => f.write_str("originator, sequence number or hop count missing"),
             Self::ValidityTime => f.write_str("not exactly one VALIDITY_TIME with a valid value"),
+            Self::IntervalTime => f.write_str("INTERVAL_TIME repeated"),
             Self::ContSeqNum => f.write_str("not exactly one CONT_SEQ_NUM of two octets"),
+            Self::OriginatorPrefix(prefix) => {
+                write!(f, "{prefix} is an originator and not a single address")
+            }
+            Self::NotRoutable(prefix) => write!(f, "{prefix} is not routable"),
+            Self::OwnOriginator(prefix) => write!(f, "{prefix} is the message's own originator"),
             Self::Contradiction(prefix) => write!(f, "two values of one TLV for {prefix}"),
             Self::NeighbourAndAttached(prefix) => {
                 write!(f, "{prefix} is both a neighbour and an attached network")
@@ -318,7 +417,8 @@ mod tests {
             seq = seq.wrapping_add(1);
             seq
         });
-        let read = |octets: Vec<u8>| Tc::read(&Message::decode(&octets).unwrap()).unwrap();
+        let read = |octets: Vec<u8>| Tc::read(&Message::decode(&octets).unwrap());
+        let read = |octets| read(octets).unwrap().unwrap();
         messages.unwrap().into_iter().map(read).collect()
     }
 

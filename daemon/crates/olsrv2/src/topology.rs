@@ -78,6 +78,7 @@ impl Topology {
         let expires = now + tc.validity;
         self.expiry = Some(self.expiry.map_or(expires, |expiry| expiry.min(expires)));
         self.refresh_node(tc, expires);
+        self.remove_lost(now, tc);
         self.add_content(tc, expires, limits);
         if tc.complete {
             self.remove_where(tc.originator, |ansn, _| ansn != tc.ansn);
@@ -180,6 +181,24 @@ impl Topology {
         if known != Some(tc.ansn) {
             self.events.push(Event::NodeSet(node.view(tc.originator)));
         }
+    }
+
+    /// Removes what is advertised without a metric (RFC 7181, sections 16.3.3.2 to 16.3.3.4).
+    fn remove_lost(&mut self, now: Time, tc: &Tc) {
+        if tc.lost_neighbours.is_empty() && tc.lost_networks.is_empty() {
+            return;
+        }
+        if let Some(node) = self.nodes.get_mut(&tc.originator) {
+            for address in &tc.lost_neighbours {
+                let tuple = node.neighbours.get_mut(address);
+                tuple.into_iter().for_each(|tuple| tuple.expires = now);
+            }
+            for prefix in &tc.lost_networks {
+                let tuple = node.attached.get_mut(prefix);
+                tuple.into_iter().for_each(|tuple| tuple.expires = now);
+            }
+        }
+        self.remove_where(tc.originator, |_, expires| expires <= now);
     }
 
     fn add_content(&mut self, tc: &Tc, expires: Time, limits: &Limits) {

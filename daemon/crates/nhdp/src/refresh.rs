@@ -1,0 +1,200 @@
+//! HELLOs that do not fit into one packet (RFC 6130, sections 5.3.1 and 11.1).
+//!
+//! Each HELLO then carries all local addresses and as many neighbour addresses
+//! as fit; those told least recently go first, and what is new or has changed
+//! before them. Sending as many HELLOs in each REFRESH_INTERVAL as all the
+//! addresses need keeps every one of them fresh.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use rfc5444::iana::address_tlv;
+use rfc5444::{AddressEntry, Message, Tlv};
+
+use crate::types::Time;
+
+/// What the HELLOs of an interface told last of each neighbour address, kept
+/// while one HELLO does not hold them all.
+#[derive(Debug, Default)]
+pub struct Refresh {
+    told: BTreeMap<IpAddr, (Vec<Tlv>, Time)>,
+}
+
+/// A HELLO as it is sent.
+#[derive(Debug)]
+pub struct Piece {
+    /// The encoded message.
+    pub octets: Vec<u8>,
+    /// How many HELLOs of this size tell all neighbour addresses.
+    pub pieces: usize,
+}
+
+impl Refresh {
+    /// Encodes a complete HELLO in at most `limit` octets, without some of the
+    /// neighbour addresses if need be. It takes more octets when otherwise all
+    /// neighbour addresses would not fit into `max_pieces` HELLOs.
+    ///
+    /// `None` when even the local addresses do not fit into an RFC 5444 message.
+    pub fn encode(
+        &mut self,
+        now: Time,
+        mut hello: Message,
+        limit: usize,
+        max_pieces: usize,
+    ) -> Option<Piece> {
+        let whole = hello.encode().ok();
+        if let Some(octets) = whole.filter(|octets| octets.len() <= limit) {
+            self.told.clear();
+            return Some(Piece { octets, pieces: 1 });
+        }
+        let mut neighbours = hello.addresses.split_off(count_local(&hello));
+        neighbours.sort_by_key(|entry| self.told_at(entry));
+        let least = neighbours.len().div_ceil(max_pieces.max(1));
+        let (octets, count) = fit(&mut hello, &neighbours, limit, least)?;
+        self.record(now, &neighbours, count);
+        let pieces = neighbours.len().div_ceil(count.max(1));
+        Some(Piece { octets, pieces })
+    }
+
+    /// When an address was last told with these TLVs.
+    fn told_at(&self, entry: &AddressEntry) -> Option<Time> {
+        let (tlvs, at) = self.told.get(&entry.prefix.addr)?;
+        (*tlvs == entry.tlvs).then_some(*at)
+    }
+
+    fn record(&mut self, now: Time, neighbours: &[AddressEntry], told: usize) {
+        let mut old = core::mem::take(&mut self.told);
+        let rest = neighbours[told..].iter().map(|entry| entry.prefix.addr);
+        self.told = rest
+            .filter_map(|address| old.remove_entry(&address))
+            .collect();
+        let new = neighbours[..told].iter();
+        self.told
+            .extend(new.map(|entry| (entry.prefix.addr, (entry.tlvs.clone(), now))));
+    }
+}
+
+fn count_local(hello: &Message) -> usize {
+    let is_local = |entry: &&AddressEntry| entry.tlv(address_tlv::LOCAL_IF, 0).is_some();
+    hello.addresses.iter().take_while(is_local).count()
+}
+
+/// The encoded HELLO with the first so many neighbour addresses, and how many
+/// those are: as many as `limit` octets hold but not fewer than `least`,
+/// unless an RFC 5444 message does not hold those.
+fn fit(
+    hello: &mut Message,
+    neighbours: &[AddressEntry],
+    limit: usize,
+    least: usize,
+) -> Option<(Vec<u8>, usize)> {
+    let local = hello.addresses.len();
+    let mut count = neighbours.len();
+    loop {
+        hello.addresses.truncate(local);
+        hello.addresses.extend_from_slice(&neighbours[..count]);
+        // Neighbouring addresses share their head.
+        hello.addresses[local..].sort_by_key(|entry| entry.prefix);
+        let encoded = hello.encode();
+        count = match encoded {
+            Ok(octets) if octets.len() <= limit || count <= least => return Some((octets, count)),
+            Ok(octets) => (count * limit / octets.len()).clamp(least, count - 1),
+            Err(_) if count == 0 => return None,
+            Err(_) => count / 2,
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::collections::BTreeSet;
+    use alloc::vec;
+    use rfc5444::iana::{link_status, local_if, message};
+    use rfc5444::Prefix;
+
+    const LIMIT: usize = 500;
+
+    fn entry(n: u32, typ: u8, value: u8) -> AddressEntry {
+        let address = IpAddr::from((0x0a00_0000 + n * 0x0001_0305).to_be_bytes());
+        AddressEntry {
+            prefix: Prefix::host(address),
+            tlvs: vec![Tlv::new(typ, 0, [value])],
+        }
+    }
+
+    fn hello(neighbours: u32) -> Message {
+        let mut hello = Message::without_originator(message::HELLO, 4);
+        hello.addresses = vec![entry(0, address_tlv::LOCAL_IF, local_if::THIS_IF)];
+        let heard = |n| entry(n, address_tlv::LINK_STATUS, link_status::HEARD);
+        hello.addresses.extend((1..=neighbours).map(heard));
+        hello
+    }
+
+    fn told(piece: &Piece) -> BTreeSet<IpAddr> {
+        let message = Message::decode(&piece.octets).unwrap();
+        let local = message.addresses.iter().filter(|entry| {
+            let tlv = entry.tlv(address_tlv::LOCAL_IF, 0);
+            tlv.is_some()
+        });
+        assert_eq!(local.count(), 1, "every HELLO tells the own addresses");
+        message.addresses.iter().map(|e| e.prefix.addr).collect()
+    }
+
+    #[test]
+    fn a_hello_that_fits_is_whole() {
+        let piece = Refresh::default().encode(Time::ZERO, hello(20), LIMIT, 4);
+        let piece = piece.unwrap();
+        assert_eq!((told(&piece).len(), piece.pieces), (21, 1));
+    }
+
+    #[test]
+    fn as_many_pieces_as_announced_tell_all_addresses() {
+        let mut refresh = Refresh::default();
+        let piece = |refresh: &mut Refresh, second| {
+            let now = Time::from_secs(second);
+            refresh.encode(now, hello(300), LIMIT, 100).unwrap()
+        };
+        for round in 0..3 {
+            let first = piece(&mut refresh, 100 * round);
+            let mut all = told(&first);
+            assert!(first.pieces > 2 && first.octets.len() <= LIMIT);
+            for second in 1..first.pieces as u64 {
+                let next = piece(&mut refresh, 100 * round + second);
+                assert!(next.octets.len() <= LIMIT);
+                all.extend(told(&next));
+            }
+            assert_eq!(all.len(), 301, "round {round}");
+        }
+    }
+
+    #[test]
+    fn what_has_changed_goes_first() {
+        let mut refresh = Refresh::default();
+        let first = refresh.encode(Time::ZERO, hello(300), LIMIT, 100).unwrap();
+        let mut changed = hello(300);
+        let address = changed.addresses[1].prefix.addr;
+        assert!(told(&first).contains(&address));
+        changed.addresses[1].tlvs[0].value = [link_status::LOST].into();
+        for second in 1..first.pieces as u64 - 1 {
+            let now = Time::from_secs(second);
+            let next = refresh.encode(now, changed.clone(), LIMIT, 100).unwrap();
+            assert_eq!(told(&next).contains(&address), second == 1);
+        }
+    }
+
+    #[test]
+    fn too_many_addresses_for_the_interval_make_longer_hellos() {
+        let piece = Refresh::default().encode(Time::ZERO, hello(300), LIMIT, 2);
+        let piece = piece.unwrap();
+        assert_eq!((told(&piece).len(), piece.pieces), (151, 2));
+        assert!(piece.octets.len() > LIMIT);
+    }
+
+    #[test]
+    fn no_neighbourhood_is_too_large_to_be_told() {
+        let piece = Refresh::default().encode(Time::ZERO, hello(16_384), LIMIT, 1);
+        assert!(piece.unwrap().octets.len() <= usize::from(u16::MAX));
+    }
+}
