@@ -79,17 +79,30 @@ class Result:
             "peers": dict(self.peers),
         }
 
+    def _by_unit(self) -> dict[str, list[Cell]]:
+        """Each unit has an axis of its own."""
+        panels: dict[str, list[Cell]] = {}
+        for cell in self.cells:
+            panels.setdefault(cell.unit, []).append(cell)
+        return panels
+
     def _plot(self) -> None:
         import matplotlib  # noqa: PLC0415 - heavy, and only needed at the very end
 
         matplotlib.use("Agg")
         from matplotlib import pyplot  # noqa: PLC0415
 
-        figure, axes = pyplot.subplots(figsize=(9, 1 + 0.5 * len(self.cells)), layout="constrained")
-        axes.boxplot([list(cell.samples) for cell in self.cells], orientation="horizontal")
-        axes.set_yticks(range(1, len(self.cells) + 1), [_label(cell) for cell in self.cells])
-        axes.set_xlabel(", ".join(dict.fromkeys(cell.unit for cell in self.cells)))
-        axes.set_title(self.name)
+        panels = self._by_unit()
+        heights = [1 + len(cells) for cells in panels.values()]
+        figure, rows = pyplot.subplots(
+            len(panels), figsize=(9, 1 + 0.5 * sum(heights)), height_ratios=heights, layout="constrained", squeeze=False
+        )
+        for (unit, cells), axes in zip(panels.items(), rows[:, 0], strict=True):
+            axes.boxplot([list(cell.samples) for cell in cells], orientation="horizontal")
+            axes.set_yticks(range(1, len(cells) + 1), [_label(cell) for cell in cells])
+            axes.set_xlim(left=0)
+            axes.set_xlabel(unit)
+        figure.suptitle(self.name)
         for kind in ("svg", "png"):
             figure.savefig(DIRECTORY / f"{self.name}.{kind}")
         pyplot.close(figure)
