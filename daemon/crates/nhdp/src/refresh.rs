@@ -114,7 +114,7 @@ mod tests {
     use rfc5444::iana::{link_status, local_if, message};
     use rfc5444::Prefix;
 
-    const LIMIT: usize = 500;
+    const LIMIT: usize = 200;
 
     fn entry(n: u32, typ: u8, value: u8) -> AddressEntry {
         let address = IpAddr::from((0x0a00_0000 + n * 0x0001_0305).to_be_bytes());

@@ -436,14 +436,165 @@ fn a_hello_announces_all_own_addresses_once() {
 #[test]
 fn unspecified_values_are_passed_over() {
     let read = hello(vec![
+        entry(8, address_tlv::LOCAL_IF, 2),
         entry(9, address_tlv::LOCAL_IF, local_if::UNSPECIFIED),
         entry(20, address_tlv::LINK_STATUS, link_status::UNSPECIFIED),
         entry(21, address_tlv::OTHER_NEIGHB, other_neighb::UNSPECIFIED),
         entry(22, address_tlv::LINK_STATUS, 3),
     ]);
-    assert!(read.this_interface.is_empty());
-    assert_eq!(read.other_interfaces, [address(9)]);
+    assert_eq!(read.local_addresses().count(), 0);
     assert!(read.neighbours.is_empty());
+}
+
+#[test]
+fn excess_octets_are_ignored_and_absent_ones_are_0() {
+    let with = |n, typ, value: &[u8]| AddressEntry {
+        prefix: Prefix::host(address(n)),
+        tlvs: vec![Tlv::new(typ, 0, value)],
+    };
+    let read = hello(vec![
+        with(9, address_tlv::LOCAL_IF, &[]),
+        with(8, address_tlv::LOCAL_IF, &[local_if::OTHER_IF, 7]),
+        with(20, address_tlv::LINK_STATUS, &[link_status::HEARD, 1, 2]),
+        with(21, address_tlv::LINK_STATUS, &[]),
+        with(22, address_tlv::OTHER_NEIGHB, &[other_neighb::SYMMETRIC, 9]),
+    ]);
+    assert_eq!(read.this_interface, [address(9)]);
+    assert_eq!(read.other_interfaces, [address(8)]);
+    let said: Vec<_> = read
+        .neighbours
+        .iter()
+        .map(|neighbour| (neighbour.link, neighbour.other_symmetric))
+        .collect();
+    let expected = [
+        (Some(LinkStatus::Heard), None),
+        (Some(LinkStatus::Lost), None),
+        (None, Some(true)),
+    ];
+    assert_eq!(said, expected);
+}
+
+#[test]
+fn a_hello_with_an_address_that_was_ours_until_recently_is_refused() {
+    let mut nhdp = neighbourhood();
+    nhdp.set_interface(START, OTHER, BTreeSet::from([address(3)]));
+    let claim = hello(vec![this_if(9), other_if(2)]);
+    let refused = nhdp.process(START, MESH, address(9), &claim);
+    assert_eq!(refused, Err(Rejected::OwnAddress(address(2))));
+    nhdp.expire(START + HOLD);
+    assert!(nhdp.process(START + HOLD, MESH, address(9), &claim).is_ok());
+}
+
+#[test]
+fn a_hello_from_an_own_address_is_refused() {
+    let mut nhdp = neighbourhood();
+    let refused = nhdp.process(START, MESH, address(2), &hello(vec![]));
+    assert_eq!(refused, Err(Rejected::OwnAddress(address(2))));
+}
+
+#[test]
+fn an_address_that_becomes_ours_is_nobody_elses() {
+    let mut nhdp = neighbourhood();
+    receive(&mut nhdp, START, vec![this_if(9), other_if(8), heard(1)]);
+    nhdp.process(
+        START,
+        MESH,
+        address(7),
+        &hello(vec![this_if(7), heard(1), symmetric(8)]),
+    )
+    .unwrap();
+    assert_eq!((nhdp.links().count(), nhdp.neighbours().count()), (2, 2));
+    nhdp.set_interface(START, OTHER, BTreeSet::from([address(2), address(8)]));
+    assert_eq!(only_link(&nhdp).addresses, BTreeSet::from([address(7)]));
+    assert!(only_link(&nhdp).two_hops.is_empty());
+    assert_eq!(nhdp.neighbours().count(), 1);
+    assert_eq!(
+        nhdp.lost_neighbours().count(),
+        0,
+        "section 9.3 makes no lost neighbour"
+    );
+}
+
+#[test]
+fn an_address_that_was_lost_and_becomes_ours_is_lost_no_more() {
+    let mut nhdp = neighbourhood();
+    receive(&mut nhdp, START, vec![this_if(9), other_if(8), heard(1)]);
+    receive(&mut nhdp, START, vec![this_if(9), heard(1)]);
+    nhdp.set_other_addresses(START, BTreeSet::from([address(8)]));
+    assert_eq!(nhdp.lost_neighbours().count(), 0);
+    assert_eq!(
+        announced(&nhdp, 8),
+        [(address_tlv::LOCAL_IF, local_if::OTHER_IF)]
+    );
+}
+
+#[test]
+fn only_what_was_symmetric_is_lost_when_neighbours_merge() {
+    let mut nhdp = neighbourhood();
+    receive(&mut nhdp, START, vec![this_if(9), other_if(19), heard(1)]);
+    nhdp.process(
+        START,
+        OTHER,
+        address(8),
+        &hello(vec![this_if(8), other_if(18)]),
+    )
+    .unwrap();
+    receive(&mut nhdp, START, vec![this_if(9), other_if(8), heard(1)]);
+    assert_eq!(nhdp.neighbours().count(), 1);
+    assert_eq!(nhdp.lost_neighbours().collect::<Vec<_>>(), [address(19)]);
+}
+
+#[test]
+fn a_pending_link_goes_when_it_is_heard_no_more() {
+    let mut nhdp = neighbourhood();
+    receive(&mut nhdp, START, vec![]);
+    nhdp.neighbour_lost(START, MESH, address(9));
+    let id = nhdp.find_link(MESH, address(9)).unwrap();
+    nhdp.set_link_usable(START, id, false);
+    assert_eq!(status(&nhdp), LinkStatus::Pending);
+    let later = START + HOLD;
+    receive(&mut nhdp, later, vec![]);
+    nhdp.expire(later + VALIDITY);
+    assert_eq!(nhdp.links().count(), 0, "it was never advertised");
+}
+
+#[test]
+fn hold_times_move_with_their_parameter() {
+    let mut nhdp = neighbourhood();
+    receive(&mut nhdp, START, vec![this_if(9), heard(1)]);
+    nhdp.neighbour_lost(START, MESH, address(9));
+    nhdp.set_params(Params {
+        hold_time: 2 * HOLD,
+        max_links: 8,
+        max_two_hops: 8,
+    });
+    assert_eq!(only_link(&nhdp).expires, START + 2 * HOLD);
+    nhdp.expire(START + HOLD);
+    assert_eq!(nhdp.lost_neighbours().count(), 1);
+    nhdp.expire(START + 2 * HOLD);
+    assert_eq!(
+        (nhdp.lost_neighbours().count(), nhdp.links().count()),
+        (0, 0)
+    );
+}
+
+#[test]
+fn a_heard_link_matters_to_its_interface_and_a_symmetric_one_to_all() {
+    let mut nhdp = neighbourhood();
+    receive(&mut nhdp, START, vec![this_if(9)]);
+    let changes = nhdp.take_changes();
+    assert_eq!(
+        (changes.neighbours, changes.statuses),
+        (false, BTreeSet::from([MESH]))
+    );
+    receive(&mut nhdp, START, vec![this_if(9), heard(1)]);
+    assert!(nhdp.take_changes().neighbours);
+    nhdp.expire(START + VALIDITY);
+    nhdp.take_changes();
+    nhdp.expire(START + VALIDITY + HOLD);
+    let changes = nhdp.take_changes();
+    assert!(changes.links, "the lost link is gone");
+    assert_eq!((changes.neighbours, changes.statuses.len()), (false, 0));
 }
 
 #[test]

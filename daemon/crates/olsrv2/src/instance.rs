@@ -176,8 +176,11 @@ impl Instance {
         mut hello: Hello,
         info: &HelloInfo,
     ) {
-        let mut claimed = hello.local_addresses().chain(info.originator);
-        if claimed.any(|address| self.owns(ctx.config, address)) {
+        if hello
+            .local_addresses()
+            .chain(info.originator)
+            .any(|address| self.owns(ctx.config, address))
+        {
             return self.own_address_used(ctx, interface, source, info.originator);
         }
         let own = self.nhdp.interface_addresses(interface);
@@ -751,10 +754,18 @@ impl Instance {
                 interface: link.interface,
                 next_hop: link.source,
                 addresses: neighbour.addresses.iter().copied().collect(),
-                two_hops: self.two_hops(id, |n2| n2.metric_out).into_iter().collect(),
+                two_hops: self.routed_two_hops(id, neighbour),
             })
         });
         hops.collect()
+    }
+
+    /// The 2-hop addresses to which a neighbour is willing to route (RFC 7181, section 19.1).
+    fn routed_two_hops(&self, id: NeighbourId, neighbour: &OlsrNeighbour) -> Vec<(IpAddr, Metric)> {
+        if neighbour.ext.will_routing == willingness::NEVER {
+            return Vec::new();
+        }
+        self.two_hops(id, |n2| n2.metric_out).into_iter().collect()
     }
 }
 

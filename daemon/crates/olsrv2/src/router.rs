@@ -454,8 +454,11 @@ impl Router {
             self.counters.invalid += 1;
             return;
         };
-        let mut claimed = hello.local_addresses().chain(info.originator);
-        if claimed.any(|address| self.is_former_originator(now, address)) {
+        if hello
+            .local_addresses()
+            .chain(info.originator)
+            .any(|address| self.is_former_originator(now, address))
+        {
             self.counters.invalid += 1;
             return;
         }

@@ -1,4 +1,4 @@
-//! The routing set: shortest paths by metric (RFC 7181, section 19 and appendix C).
+//! The routing set: shortest paths by metric (RFC 7181, section 19).
 //!
 //! Vertices are addresses: this router, its symmetric neighbours and remote
 //! routers by originator, and the addresses of 2-hop neighbours. Edges are the
@@ -16,7 +16,7 @@ use nhdp::InterfaceId;
 use rfc5444::{Metric, Prefix};
 
 use crate::address::{is_destination, is_routable};
-use crate::topology::Topology;
+use crate::topology::{Node, Topology};
 use crate::view::RouteView;
 
 pub(crate) type RoutingSet = BTreeMap<Prefix, RouteView>;
@@ -58,6 +58,17 @@ struct Path {
 struct Graph {
     vertices: Vec<IpAddr>,
     edges: Vec<Vec<(usize, u32)>>,
+    /// Which vertices are known originators; the others are addresses of 2-hop neighbours.
+    originators: Vec<bool>,
+}
+
+/// An edge of the graph.
+struct Edge {
+    from: IpAddr,
+    to: IpAddr,
+    metric: Metric,
+    /// Whether `to` is known to be an originator; `from` always is.
+    to_originator: bool,
 }
 
 /// The routes to everything in the network for which `is_local` is false.
@@ -68,10 +79,13 @@ pub(crate) fn calculate(network: &Network, is_local: impl Fn(Prefix) -> bool) ->
         network,
         graph: &graph,
         set: RoutingSet::new(),
+        stage: RoutingSet::new(),
     };
-    routes.add_vertices(&paths);
+    routes.add_vertices(&paths, true);
     routes.add_neighbour_addresses(&paths);
-    routes.add_advertised(&paths);
+    routes.add_routable_addresses(&paths);
+    routes.add_attached_networks(&paths);
+    routes.add_vertices(&paths, false);
     let mut set = routes.set;
     set.retain(|destination, _| !is_local(*destination));
     set
@@ -79,22 +93,23 @@ pub(crate) fn calculate(network: &Network, is_local: impl Fn(Prefix) -> bool) ->
 
 impl Graph {
     fn new(network: &Network) -> Self {
-        let edges: Vec<(IpAddr, IpAddr, Metric)> = edges(network).collect();
-        let mut vertices: Vec<IpAddr> = edges
-            .iter()
-            .flat_map(|(from, to, _)| [*from, *to])
-            .collect();
+        let edges: Vec<Edge> = edges(network).collect();
+        let ends = edges.iter().flat_map(|edge| [edge.from, edge.to]);
+        let mut vertices: Vec<IpAddr> = ends.collect();
         vertices.push(network.originator);
         vertices.extend(network.topology.nodes().map(|(originator, _)| originator));
         vertices.sort_unstable();
         vertices.dedup();
         let mut graph = Self {
             edges: vec![Vec::new(); vertices.len()],
+            originators: vec![false; vertices.len()],
             vertices,
         };
-        for (from, to, metric) in edges {
-            if let (Some(from), Some(to)) = (graph.index(from), graph.index(to)) {
-                graph.edges[from].push((to, metric.get()));
+        for edge in edges {
+            if let (Some(from), Some(to)) = (graph.index(edge.from), graph.index(edge.to)) {
+                graph.edges[from].push((to, edge.metric.get()));
+                graph.originators[from] = true;
+                graph.originators[to] |= edge.to_originator;
             }
         }
         graph
@@ -140,24 +155,33 @@ impl Graph {
     }
 }
 
-/// All edges but the own ones: what neighbours report and what TCs advertise.
-fn edges<'a>(network: &'a Network) -> impl Iterator<Item = (IpAddr, IpAddr, Metric)> + 'a {
+/// The own links, what neighbours report and what TCs advertise.
+fn edges<'a>(network: &'a Network<'a>) -> impl Iterator<Item = Edge> + 'a {
+    let own = network.neighbours.iter().map(|neighbour| Edge {
+        from: network.originator,
+        to: neighbour.originator,
+        metric: neighbour.metric,
+        to_originator: true,
+    });
     let reported = network.neighbours.iter().flat_map(|neighbour| {
-        neighbour
-            .two_hops
-            .iter()
-            .map(move |(address, metric)| (neighbour.originator, *address, *metric))
+        let two_hops = neighbour.two_hops.iter();
+        two_hops.map(move |(address, metric)| Edge {
+            from: neighbour.originator,
+            to: *address,
+            metric: *metric,
+            to_originator: false,
+        })
     });
     let advertised = network.topology.nodes().flat_map(|(from, node)| {
-        let routers = node
-            .neighbours()
-            .filter(|(_, neighbour)| neighbour.originator);
-        routers.map(move |(to, neighbour)| (from, to, neighbour.metric))
+        let routers = node.neighbours();
+        let routers = routers.filter(|(_, neighbour)| neighbour.originator);
+        routers.map(move |(to, neighbour)| Edge {
+            from,
+            to,
+            metric: neighbour.metric,
+            to_originator: true,
+        })
     });
-    let own = network
-        .neighbours
-        .iter()
-        .map(|neighbour| (network.originator, neighbour.originator, neighbour.metric));
     own.chain(reported).chain(advertised)
 }
 
@@ -174,20 +198,26 @@ fn improve(
     }
 }
 
+/// The routing set as it grows, stage by stage: no stage replaces a route of
+/// an earlier one (RFC 7181, section 19.2).
 struct Routes<'a> {
     network: &'a Network<'a>,
     graph: &'a Graph,
     set: RoutingSet,
+    stage: RoutingSet,
 }
 
-impl Routes<'_> {
-    /// Originators and the addresses of 2-hop neighbours (appendices C.2, C.3 and C.6).
-    fn add_vertices(&mut self, paths: &[Option<Path>]) {
-        for (address, path) in self.graph.vertices.iter().zip(paths) {
-            if let Some(path) = path.filter(|_| is_routable(*address)) {
+impl<'a> Routes<'a> {
+    /// Originators (appendices C.2 and C.3), or the other addresses of 2-hop neighbours (appendix C.7).
+    fn add_vertices(&mut self, paths: &[Option<Path>], originators: bool) {
+        let vertices = self.graph.vertices.iter().zip(&self.graph.originators);
+        for ((address, originator), path) in vertices.zip(paths) {
+            let wanted = *originator == originators && is_routable(*address);
+            if let Some(path) = path.filter(|_| wanted) {
                 self.offer(Prefix::host(*address), *address, path);
             }
         }
+        self.finish_stage();
     }
 
     /// The addresses of neighbours (appendix C.4).
@@ -205,39 +235,55 @@ impl Routes<'_> {
                 self.offer(Prefix::host(*address), neighbour.originator, path);
             }
         }
+        self.finish_stage();
     }
 
-    /// Routable addresses and attached networks (appendices C.5 and C.7).
-    fn add_advertised(&mut self, paths: &[Option<Path>]) {
-        for (originator, node) in self.network.topology.nodes() {
-            let Some(vertex) = self.graph.index(originator) else {
-                continue;
-            };
-            let Some(path) = paths[vertex] else { continue };
-            let addresses = node
-                .neighbours()
-                .filter(|(address, neighbour)| neighbour.routable && is_routable(*address));
-            for (address, neighbour) in addresses {
+    /// Routable addresses (appendix C.5).
+    fn add_routable_addresses(&mut self, paths: &[Option<Path>]) {
+        for (vertex, path, _, node) in self.reached(paths) {
+            let addresses = node.neighbours();
+            for (address, neighbour) in addresses.filter(|(_, neighbour)| neighbour.routable) {
                 let path = Path {
                     last: vertex,
                     ..beyond(path, neighbour.metric, 1)
                 };
                 self.offer(Prefix::host(address), address, path);
             }
-            for (prefix, network) in node.attached() {
-                self.offer(
-                    prefix,
-                    originator,
-                    beyond(path, network.metric, network.distance),
-                );
-            }
         }
+        self.finish_stage();
     }
 
-    /// Enters a route unless there is one as good.
+    /// Attached networks (appendix C.6).
+    fn add_attached_networks(&mut self, paths: &[Option<Path>]) {
+        for (_, path, originator, node) in self.reached(paths) {
+            for (prefix, network) in node.attached() {
+                let path = beyond(path, network.metric, network.distance);
+                self.offer(prefix, originator, path);
+            }
+        }
+        self.finish_stage();
+    }
+
+    /// The advertising routers to which there is a path: vertex, path, originator and what it advertises.
+    fn reached(&self, paths: &[Option<Path>]) -> Vec<(usize, Path, IpAddr, &'a Node)> {
+        let nodes = self.network.topology.nodes();
+        let reached = nodes.filter_map(|(originator, node)| {
+            let vertex = self.graph.index(originator)?;
+            Some((vertex, paths[vertex]?, originator, node))
+        });
+        reached.collect()
+    }
+
+    fn finish_stage(&mut self) {
+        self.set.append(&mut self.stage);
+    }
+
+    /// Enters a route unless there is one from an earlier stage, or one as good.
     fn offer(&mut self, destination: Prefix, originator: IpAddr, path: Path) {
         let better = |old: &RouteView| (path.metric, path.hops) < (old.metric, old.hops);
-        if !is_destination(destination) || !self.set.get(&destination).is_none_or(better) {
+        let worse =
+            self.set.contains_key(&destination) || !self.stage.get(&destination).is_none_or(better);
+        if worse || !is_destination(destination) {
             return;
         }
         let first = &self.network.neighbours[path.first];
@@ -252,7 +298,7 @@ impl Routes<'_> {
             next_originator: first.originator,
             last_originator: self.graph.vertices[path.last],
         };
-        self.set.insert(destination, route);
+        self.stage.insert(destination, route);
     }
 }
 

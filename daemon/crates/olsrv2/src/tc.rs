@@ -435,16 +435,59 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_travels_in_incomplete_tcs() {
+    fn a_tc_stays_complete_beyond_the_size_of_a_packet() {
         let content = content(200);
-        let tcs = round_trip(&content, 300);
-        assert!(tcs.len() > 2);
-        assert!(tcs.iter().all(|tc| !tc.complete && tc.ansn == 65535));
-        let total: usize = tcs
+        assert!(!content.fits([10, 0, 0, 1].into(), 300));
+        let [tc] = &round_trip(&content, 300)[..] else {
+            panic!("more than one message")
+        };
+        assert!(tc.complete);
+        assert!(tc.content.neighbours.keys().eq(content.neighbours.keys()));
+    }
+
+    #[test]
+    fn a_limit_is_kept_to_the_octet() {
+        let content = content(20);
+        let originator = [10, 0, 0, 1].into();
+        let times = [Duration::from_secs(5); 2];
+        let size = content.encode(originator, 1, times, 0, || 1).unwrap()[0].len();
+        assert!(content.fits(originator, size));
+        assert!(!content.fits(originator, size - 1));
+    }
+
+    #[test]
+    fn what_exceeds_a_message_travels_in_incomplete_tcs() {
+        let neighbours = (0..6000u128).map(|n| {
+            let address = n.wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
+            let neighbour = NeighbourAddress {
+                originator: true,
+                routable: false,
+                metric: Metric::MIN,
+            };
+            (
+                IpAddr::from((address >> 8 | 0xfd << 120).to_be_bytes()),
+                neighbour,
+            )
+        });
+        let content = Content {
+            neighbours: neighbours.collect(),
+            attached: BTreeMap::new(),
+        };
+        let times = [Duration::from_secs(5); 2];
+        let messages = content
+            .encode(IpAddr::from([0xfd; 16]), 7, times, 1200, || 1)
+            .unwrap();
+        assert!(messages.iter().all(|message| message.len() <= 1200));
+        let read = |octets: &Vec<u8>| Tc::read(&Message::decode(octets).unwrap());
+        let mut all = BTreeMap::new();
+        for tc in messages
             .iter()
-            .map(|tc| tc.content.neighbours.len() + tc.content.attached.len())
-            .sum();
-        assert_eq!(total, 201);
+            .map(|message| read(message).unwrap().unwrap())
+        {
+            assert!(!tc.complete && tc.ansn == 7);
+            all.extend(tc.content.neighbours);
+        }
+        assert_eq!(all, content.neighbours);
     }
 
     #[test]
@@ -460,7 +503,17 @@ mod tests {
             Tc::read(&message).unwrap_err()
         };
         assert_eq!(with(&|m| m.seq = None), TcError::Header);
-        assert_eq!(with(&|m| m.hop_count = None), TcError::Header);
+        assert_eq!(with(&|m| m.originator = None), TcError::Header);
+        let by_distance = |m: &mut Message| {
+            m.hop_count = None;
+            m.tlvs[0].value = [0x72, 3, 0x92].into();
+        };
+        assert_eq!(with(&by_distance), TcError::Header);
+        assert_eq!(
+            with(&|m| m.tlvs.push(m.tlvs[1].clone())),
+            TcError::IntervalTime
+        );
+        assert_eq!(with(&|m| m.tlvs[2].value.truncate(1)), TcError::ContSeqNum);
         assert_eq!(
             with(&|m| m.tlvs.retain(|t| t.typ != message_tlv::VALIDITY_TIME)),
             TcError::ValidityTime
@@ -480,6 +533,78 @@ mod tests {
                 .push(Tlv::new(address_tlv::GATEWAY, 0, [0]))
         };
         assert_eq!(with(&both), TcError::NeighbourAndAttached(prefix));
+        let metrics = |m: &mut Message| m.addresses[0].tlvs.push(metric_tlv(Metric::MAX));
+        assert_eq!(with(&metrics), TcError::Contradiction(prefix));
+        let distances = |m: &mut Message| {
+            let distance = |n: u8| Tlv::new(address_tlv::GATEWAY, 0, [n]);
+            m.addresses[2].tlvs.extend([distance(4)]);
+        };
+        let network = valid.addresses[2].prefix;
+        assert_eq!(with(&distances), TcError::Contradiction(network));
+        let renamed = |prefix: &'static str| {
+            let prefix: Prefix = prefix.parse().unwrap();
+            // The second neighbour is announced as routable, the first is not.
+            (prefix, move |m: &mut Message| {
+                m.addresses[1].prefix = prefix
+            })
+        };
+        let (own, change) = renamed("10.0.0.1/32");
+        assert_eq!(with(&change), TcError::OwnOriginator(own));
+        let (local, change) = renamed("169.254.0.1/32");
+        assert_eq!(with(&change), TcError::NotRoutable(local));
+        let (network, change) = renamed("10.9.0.0/16");
+        assert_eq!(with(&change), TcError::OriginatorPrefix(network));
+    }
+
+    fn read_changed(change: impl Fn(&mut Message)) -> Option<Tc> {
+        let times = [Duration::from_secs(5); 2];
+        let octets = content(2).encode([10, 0, 0, 1].into(), 1, times, 1200, || 1);
+        let mut message = Message::decode(&octets.unwrap()[0]).unwrap();
+        change(&mut message);
+        Tc::read(&message).unwrap()
+    }
+
+    #[test]
+    fn hop_limit_and_count_may_be_missing() {
+        let tc = read_changed(|m| (m.hop_limit, m.hop_count) = (None, None));
+        assert_eq!(tc.unwrap().validity, Duration::from_secs(5));
+    }
+
+    #[test]
+    fn a_tc_without_content_needs_no_ansn() {
+        let without = |m: &mut Message| {
+            m.tlvs.retain(|tlv| tlv.typ != message_tlv::CONT_SEQ_NUM);
+            m.addresses.clear();
+        };
+        assert!(read_changed(without).is_none());
+    }
+
+    #[test]
+    fn what_has_no_metric_is_lost() {
+        let is_metric = |tlv: &Tlv| tlv.typ == address_tlv::LINK_METRIC;
+        let without = |m: &mut Message| {
+            let entries = m.addresses.iter_mut();
+            entries.for_each(|entry| entry.tlvs.retain(|tlv| !is_metric(tlv)));
+        };
+        let tc = read_changed(without).unwrap();
+        assert!(tc.content.is_empty());
+        assert_eq!((tc.lost_neighbours.len(), tc.lost_networks.len()), (2, 1));
+    }
+
+    #[test]
+    fn two_copies_of_an_address_say_it_together() {
+        let tc = read_changed(|m| {
+            let mut copy = m.addresses[0].clone();
+            copy.tlvs = vec![Tlv::new(
+                address_tlv::NBR_ADDR_TYPE,
+                0,
+                [nbr_addr_type::ROUTABLE],
+            )];
+            m.addresses.push(copy);
+        });
+        let neighbours = tc.unwrap().content.neighbours;
+        let first = neighbours.values().next().unwrap();
+        assert!(first.originator && first.routable);
     }
 
     #[test]

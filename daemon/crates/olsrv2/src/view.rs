@@ -57,7 +57,7 @@ pub struct LinkView {
     pub expires: Time,
 }
 
-/// A neighbour tuple (RFC 6130, section 8.1; RFC 7181, section 9.1).
+/// A neighbour tuple (RFC 6130, section 8.1; RFC 7181, section 9).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NeighbourView {
     /// The address family.

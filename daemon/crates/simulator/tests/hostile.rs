@@ -135,7 +135,7 @@ fn one_source_cannot_take_all_the_time() {
         &mut router,
         Time::from_secs(1),
         originator(2),
-        &tc(2, 1, 1, 2..4),
+        &tc(2, 1, 1, 3..5),
     );
     assert_eq!(router.counters().rate_limited, 150);
     assert_eq!(router.nodes().len(), 2);
