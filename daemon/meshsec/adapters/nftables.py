@@ -144,22 +144,26 @@ def _prefixes(networks: Iterable[Network], kind: type[IPv4Network] | type[IPv6Ne
     return sorted(str(network) for network in networks if isinstance(network, kind))
 
 
-def render_block_policies(protected: Iterable[Address]) -> list[str]:
+def render_block_policies(spec: RulesSpec) -> list[str]:
     """Lines for ``ip -batch``: XFRM policies that block what charon's policies, which win over them, do not take.
 
-    Inbound IPv4 is left to nftables: OLSR's multicast comes from the peers' own IPv4 addresses.
+    Outbound only from this node's own addresses, because the kernel asks outbound policies about forwarded packets too,
+    and a relay forwards those of its peers. Inbound IPv4 is left to nftables: OLSR's multicast comes from the peers'
+    own IPv4 addresses. None where ESP is not the kernel's: they would block charon's TUN device.
     """
-    lines = []
-    for address in sorted(protected, key=lambda address: (address.version, int(address))):
-        selectors = [("out", f"src {_everything(address)} dst {address}/{address.max_prefixlen}")]
-        if address.version == 6:
-            selectors.append(("in", f"src {address}/128 dst ::/0"))
-        lines += [f"{selector} dir {direction}" for direction, selector in selectors]
-    return lines
+    if spec.ground is not EspGround.KERNEL:
+        return []
+    pairs = itertools.product(_ordered(spec.own), _ordered(spec.protected))
+    out = [f"src {_host(own)} dst {_host(peer)} dir out" for own, peer in pairs if own.version == peer.version]
+    return out + [f"src {_host(peer)} dst ::/0 dir in" for peer in _sorted6(spec.protected)]
 
 
-def _everything(address: Address) -> str:
-    return "0.0.0.0/0" if address.version == 4 else "::/0"
+def _ordered(addresses: Iterable[Address]) -> list[Address]:
+    return [*_sorted4(addresses), *_sorted6(addresses)]
+
+
+def _host(address: Address) -> str:
+    return f"{address}/{address.max_prefixlen}"
 
 
 class Nftables:
@@ -186,8 +190,7 @@ class Nftables:
             blocked = await _block_policies(spec.ground)
         except RulesError:
             return None
-        wanted = set(render_block_policies(spec.protected)) if spec.ground is EspGround.KERNEL else set()
-        return spec if stands and blocked == wanted else None
+        return spec if stands and blocked == set(render_block_policies(spec)) else None
 
     async def counters(self) -> dict[str, int]:
         """Packets by counter since the rules were applied last."""
@@ -198,7 +201,7 @@ class Nftables:
         }
 
     async def _apply_block_policies(self, spec: RulesSpec) -> None:
-        wanted = set(render_block_policies(spec.protected)) if spec.ground is EspGround.KERNEL else set()
+        wanted = set(render_block_policies(spec))
         standing = await _block_policies(spec.ground)
         lines = [f"xfrm policy update {line} action block priority {BLOCK_PRIORITY}" for line in sorted(wanted)]
         lines += [f"xfrm policy delete {line}" for line in sorted(standing - wanted)]

@@ -8,7 +8,7 @@ import click
 from meshsec.adapters import esp_probe, nftables, strongswan_conf, trust_store
 from meshsec.cli.app import App
 from meshsec.core import router_conf
-from meshsec.core.desired import addresses, rules_spec
+from meshsec.core.desired import addresses, in_doubt, rules_spec
 from meshsec.core.model import EspGround
 from meshsec.core.settings import EspChoice
 
@@ -60,5 +60,5 @@ def _nftables(app: App, ground: EspGround) -> str:
     cards = [peer.card for peer in peers.values()]
     protected = (address for card in cards for address in addresses(card))
     locators = (card.locator for card in cards)
-    rules = rules_spec(protected, locators, ground, app.settings.policy, doubtful=bool(problems))
-    return nftables.render(rules)
+    rules = rules_spec(app.card, protected, locators, ground, app.settings.policy)
+    return nftables.render(in_doubt(rules) if problems else rules)

@@ -1,7 +1,7 @@
 """What ought to be: ``desired = f(topology, trust, policy)``."""
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
@@ -60,6 +60,7 @@ def desired(
     trusted = list(peers)
     return Desired(
         rules=rules_spec(
+            node,
             (address for peer in trusted for address in addresses(peer.card)),
             (peer.card.locator for peer in trusted),
             ground,
@@ -92,25 +93,26 @@ def initiates(node: Card, peer: Card) -> bool:
 
 
 def rules_spec(
+    node: Card,
     protected: Iterable[Address],
     locators: Iterable[IPv6Address],
     ground: EspGround,
     policy: Policy,
-    *,
-    doubtful: bool = False,
 ) -> RulesSpec:
-    """The fail-closed rules for these addresses. They depend on trust alone: no route and no SA opens or drops one.
-
-    ``doubtful``: there are cards that cannot be read. A peer's address may then look like an unknown node's, so these
-    are closed whatever the policy says.
-    """
+    """The fail-closed rules for these addresses. They depend on trust alone: no route and no SA opens or drops one."""
     return RulesSpec(
         ground=ground,
+        own=frozenset(addresses(node)),
         protected=frozenset(protected),
         locators=frozenset(locators),
         mesh_prefixes=policy.mesh_prefixes,
-        unknown_nodes=UnknownNodes.DROP if doubtful else policy.unknown_nodes,
+        unknown_nodes=policy.unknown_nodes,
     )
+
+
+def in_doubt(rules: RulesSpec) -> RulesSpec:
+    """The same while there are cards that cannot be read: a peer's address may then look like an unknown node's."""
+    return replace(rules, unknown_nodes=UnknownNodes.DROP)
 
 
 def connection_spec(node: Card, peer: Peer, ground: EspGround, policy: Policy) -> ConnectionSpec:

@@ -27,7 +27,7 @@ from meshsec.core.actions import (
     UnloadConnection,
 )
 from meshsec.core.channel import Channel, Failure, Phases
-from meshsec.core.desired import addresses, connection_spec, endpoint, host, initiates, rules_spec
+from meshsec.core.desired import addresses, connection_spec, endpoint, host, in_doubt, initiates, rules_spec
 from meshsec.core.diagnosis import Fault, diagnose
 from meshsec.core.errands import QUEUE, Errands, Kind, Subject, subject_of
 from meshsec.core.events import (
@@ -192,10 +192,8 @@ class Engine:
     def wanted_rules(self) -> RulesSpec:
         """The fail-closed rules that ought to stand."""
         if self._wanted_rules is None:
-            doubtful = bool(self.trust_problems)
-            self._wanted_rules = rules_spec(
-                self._protected, self._locators, self.ground, self.policy, doubtful=doubtful
-            )
+            rules = rules_spec(self.node, self._protected, self._locators, self.ground, self.policy)
+            self._wanted_rules = in_doubt(rules) if self.trust_problems else rules
         return self._wanted_rules
 
     @property

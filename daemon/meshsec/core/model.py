@@ -166,6 +166,8 @@ class RulesSpec:
     """The fail-closed rules: complete, so that one transaction replaces what stood before."""
 
     ground: EspGround
+    own: frozenset[Address]
+    """This node's addresses that applications use: a relay must tell its own user data from what it forwards."""
     protected: frozenset[Address]
     """Addresses of peers that user data may reach only through IPsec."""
     locators: frozenset[IPv6Address]

@@ -26,6 +26,7 @@ OUTSIDE = IPv6Address("2001:db8::b")
 
 SPEC = RulesSpec(
     ground=EspGround.LIBIPSEC,
+    own=frozenset({OWN, OWN4}),
     protected=frozenset({PEER, PEER4}),
     locators=frozenset({LOCATOR}),
     mesh_prefixes=(IPv6Network("fc00::/7"), IPv4Network("10.77.0.0/16")),
@@ -226,8 +227,12 @@ def test_the_own_node_reaches_itself(wire: Wire) -> None:
         assert received(heard)
 
 
-def test_a_relay_forwards_what_is_not_its_own(wire: Wire, new_namespace: Callable[[], str], inside: str) -> None:
-    wire.apply(SPEC)
+@pytest.mark.parametrize("ground", EspGround)
+def test_a_relay_forwards_what_is_not_its_own(
+    wire: Wire, new_namespace: Callable[[], str], inside: str, ground: EspGround
+) -> None:
+    """Also between two of its peers, on the kernel ground past its own XFRM policies."""
+    wire.apply(replace(SPEC, ground=ground, protected=SPEC.protected | {IPv6Address("fc00::c")}))
     third = new_namespace()
     ip("link", "add", "mesh1", "type", "veth", "peer", "name", "mesh1", "netns", third)
     ip("link", "set", "mesh1", "up")

@@ -39,7 +39,9 @@ def rules(draw: st.DrawFn) -> RulesSpec | None:
     numbers = draw(st.none() | st.sets(st.sampled_from(PEERS + STRANGERS)))
     if numbers is None:
         return None
-    return rules_spec((card(n).address for n in numbers), (card(n).locator for n in numbers), GROUND, DEFAULT)
+    return rules_spec(
+        card(NODE), (card(n).address for n in numbers), (card(n).locator for n in numbers), GROUND, DEFAULT
+    )
 
 
 @st.composite
