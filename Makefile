@@ -6,7 +6,6 @@ SHELL := /bin/bash
 
 PREFIX ?= /usr/local
 DESTDIR ?=
-NODES ?= 3
 KEEP ?=
 SECONDS_PER_FUZZ_TARGET ?= 60
 
@@ -18,7 +17,7 @@ CARGO_ARGUMENTS := --manifest-path daemon/Cargo.toml
 STAMPS := build/stamps
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),daemon/target)
 
-.PHONY: help setup build check lint lint-python lint-rust unit unit-python unit-rust test scenarios demo fuzz bench \
+.PHONY: help setup build check lint lint-python lint-rust unit unit-python unit-rust test scenarios scale demo fuzz bench \
 	advisories docs install clean lock
 
 help: ## list the targets
@@ -78,11 +77,16 @@ test: check scenarios ## everything: check, then scenarios and interoperation on
 scenarios: setup build ## claims proved on the wire, in network namespaces (root)
 	$(BIN)/pytest tests/scenarios tests/interop
 
+scale: NODES ?= 30
+scale: setup build ## many nodes started at once: all pairs protected, one IKE_SA each (root; NODES=n)
+	NODES=$(NODES) $(BIN)/pytest tests/scenarios/test_scale.py
+
 advisories: $(STAMPS)/deny ## known vulnerabilities of the Rust dependencies (fetches the advisory database)
 	cargo deny $(CARGO_ARGUMENTS) check advisories
 
 # --- the job itself ---
 
+demo: NODES ?= 3
 demo: setup build ## three nodes in a line protect themselves (root; NODES=n, KEEP=1 leaves it running)
 	$(BIN)/python -m tests.demo --nodes $(NODES) $(if $(KEEP),--keep)
 
