@@ -8,6 +8,9 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 KEEP ?=
 SECONDS_PER_FUZZ_TARGET ?= 60
+CONFIG ?=
+JSON ?=
+ARCH ?= $(shell dpkg --print-architecture)
 
 # Where `cargo install` puts cargo-deny.
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
@@ -18,7 +21,7 @@ STAMPS := build/stamps
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),daemon/target)
 
 .PHONY: help setup build check lint lint-python lint-rust unit unit-python unit-rust test scenarios scale demo fuzz bench \
-	advisories docs install clean lock
+	advisories docs install clean lock kernel-check kernel-config kernel
 
 help: ## list the targets
 	@sed -nE 's/^([a-z%-]+):[^#]*## (.*)/  make \1|\2/p' Makefile | column -t -s'|'
@@ -67,7 +70,7 @@ lint-rust: setup $(STAMPS)/deny
 unit: unit-python unit-rust ## unit tests of both languages
 
 unit-python: setup
-	$(BIN)/pytest daemon/tests
+	$(BIN)/pytest daemon/tests kernel-config/tests
 
 unit-rust: setup
 	cargo test $(CARGO_ARGUMENTS) --workspace --locked --quiet
@@ -97,6 +100,17 @@ bench: $(patsubst rt/bench_%.py,bench-%,$(wildcard rt/bench_*.py)) ## all benchm
 
 bench-%: setup build ## one benchmark: `make bench-NAME` runs rt/bench_NAME.py
 	$(BIN)/python -m rt.bench_$*
+
+# --- the kernel ---
+
+kernel-check: setup ## what a kernel lacks, what is risky and why (CONFIG=path, else the running kernel; JSON=1)
+	@PYTHONPATH=kernel-config $(BIN)/python -m kernelconfig check $(if $(JSON),--json) $(if $(CONFIG),'$(CONFIG)')
+
+kernel-config: setup ## merge our fragments onto Debian's RT configuration (ARCH=amd64|arm64; root where tools lack)
+	@kernel-config/build config $(ARCH)
+
+kernel: setup ## build that PREEMPT_RT kernel as .deb (ARCH=amd64|arm64; hours)
+	@kernel-config/build kernel $(ARCH)
 
 # --- for users and packagers ---
 
