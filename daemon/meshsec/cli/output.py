@@ -20,9 +20,11 @@ def print_json(value: object) -> None:
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """A table without frames. A cell is text, None for nothing, or a rich text.
 
-    On a terminal long cells are folded; off one nothing is cut to a width, so that scripts see all of it.
+    Nothing is ever cut. Off a terminal a table is as wide as it needs to be, so that scripts see all of it; one that a
+    terminal is too narrow for becomes a block of lines for each row.
     """
     from rich.console import Console  # noqa: PLC0415 - 0.1 s that only tables need
+    from rich.measure import Measurement  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
@@ -30,10 +32,16 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
     if not console.is_terminal:
         console.width = _UNBOUNDED
     table = Table(*columns, box=None, pad_edge=False, header_style="bold")
+    blocks = Table("", "", box=None, pad_edge=False, show_header=False)
     for row in rows:
-        table.add_row(*(cell if isinstance(cell, Text) else Text("-" if cell is None else str(cell)) for cell in row))
+        cells = [cell if isinstance(cell, Text) else Text("-" if cell is None else str(cell)) for cell in row]
+        table.add_row(*cells)
+        for column, cell in zip(columns, cells, strict=True):
+            blocks.add_row(Text(column, "bold"), cell)
+        blocks.add_row()
+    needed = Measurement.get(console, console.options.update(max_width=_UNBOUNDED), table).minimum
     with console.capture() as captured:
-        console.print(table)
+        console.print(table if needed <= console.width else blocks)
     for line in captured.get().splitlines():
         click.echo(line.rstrip())
 

@@ -1,5 +1,6 @@
 """``meshsec`` as a process: start-up, terminal, manual page and completions."""
 
+import json
 import os
 import pty
 import shutil
@@ -79,6 +80,18 @@ def test_colour_only_on_a_terminal_and_not_against_the_will(meshsec: Meshsec, tm
     assert "\x1b[31m" in on_terminal(*arguments, NO_COLOR="")
     assert "\x1b" not in on_terminal(*arguments, NO_COLOR="1")
     assert "\x1b" not in run(*arguments).stdout
+
+
+def test_a_terminal_that_is_too_narrow_cuts_nothing(meshsec: Meshsec, boat: Meshsec, tmp_path: Path) -> None:
+    shown = json.loads(boat("key", "show", "--json").stdout)
+    assert meshsec("peer", "add", "boat", shown["card"]).exit_code == 0
+    address = shown["address"]
+    arguments = ["--config", str(tmp_path / "a/meshsec.toml"), "peer", "list"]
+    narrow, wide = (on_terminal(*arguments, NO_COLOR="1", COLUMNS=columns) for columns in ("50", "100"))
+    assert address in narrow
+    assert address in wide
+    assert len(narrow.splitlines()) > len(wide.splitlines()) == 2
+    assert max(map(len, narrow.splitlines())) <= 50
 
 
 def test_manual_pages_and_completions(tmp_path: Path) -> None:
