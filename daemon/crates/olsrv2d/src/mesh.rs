@@ -4,15 +4,10 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 use olsrv2::Family;
+use rfc5444::iana::{LL_MANET_ROUTERS_V4, LL_MANET_ROUTERS_V6, MANET_PORT};
 use rustix::net::sockopt;
 use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Socket, Type};
 
-/// The MANET port (RFC 5498, section 6.1).
-const MANET_PORT: u16 = 269;
-/// LL-MANET-Routers (RFC 5498, section 6.2).
-const LL_MANET_ROUTERS_V4: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 109);
-/// LL-MANET-Routers (RFC 5498, section 6.3).
-const LL_MANET_ROUTERS_V6: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 0x6d);
 /// Class selector 6, network control (RFC 4594, section 3.2), as an octet of the IP header.
 const NETWORK_CONTROL: u32 = 0xc0;
 /// Packets never leave the link.
