@@ -47,6 +47,8 @@ def render(spec: RulesSpec) -> str:
         _set("protected6", "ipv6_addr", _sorted6(spec.protected)),
         _set("protected4", "ipv4_addr", _sorted4(spec.protected)),
         _set("locators", "ipv6_addr", sorted(spec.locators)),
+        _set("barred6", "ipv6_addr", _sorted6(spec.barred)),
+        _set("barred4", "ipv4_addr", _sorted4(spec.barred)),
         _set("mesh6", "ipv6_addr", _prefixes(spec.mesh_prefixes, IPv6Network), interval=True),
         _set("mesh4", "ipv4_addr", _prefixes(spec.mesh_prefixes, IPv4Network), interval=True),
     ]
@@ -55,13 +57,15 @@ def render(spec: RulesSpec) -> str:
     return f"add table inet {TABLE}\ndelete table inet {TABLE}\ntable inet {TABLE} {{\n{body}\n}}\n"
 
 
-_COUNTERS = [f"  counter {name} {{ }}" for name in ("clear_out", "clear_in", "unknown_out", "unknown_in", "spoofed")]
+_COUNTER_NAMES = ("clear_out", "clear_in", "unknown_out", "unknown_in", "barred_out", "barred_in", "spoofed")
+_COUNTERS = [f"  counter {name} {{ }}" for name in _COUNTER_NAMES]
 
 
 def _output(spec: RulesSpec) -> list[str]:
     protected = _IPSEC_OUT[spec.ground]
     rules = [
         'oifname "lo" accept',
+        *_barred(spec.ground, "daddr", "barred_out"),
         *protected,
         f"ip6 daddr @locators {_IKE} accept",
         f"ip6 daddr @locators {_ICMPV6_ERRORS} accept",
@@ -75,6 +79,7 @@ def _input(spec: RulesSpec) -> list[str]:
         'iifname "lo" accept',
         'ip6 saddr @mesh6 fib saddr type local counter name "spoofed" drop',
         'ip saddr @mesh4 fib saddr type local counter name "spoofed" drop',
+        *_barred(spec.ground, "saddr", "barred_in"),
         *_IPSEC_IN[spec.ground],
         f"ip6 saddr @locators {_IKE} accept",
         f"ip6 saddr @locators {_ICMPV6_ERRORS} accept",
@@ -102,6 +107,16 @@ _IPSEC_IN = {
         f"ip6 saddr @protected6 {_ICMPV6_ERRORS} accept",
     ],
 }
+
+
+def _barred(ground: EspGround, direction: str, counter: str) -> list[str]:
+    """Before what passes inside IPsec. On the kernel ground IKE, which has to close the SAs, uses the same address."""
+    ike = [f"ip6 {direction} @barred6 {_IKE} accept"] if ground is EspGround.KERNEL else []
+    return [
+        *ike,
+        f'ip6 {direction} @barred6 counter name "{counter}" drop',
+        f'ip {direction} @barred4 counter name "{counter}" drop',
+    ]
 
 
 def _drop(direction: str, counter: str) -> list[str]:
@@ -253,6 +268,8 @@ def _verify(spec: RulesSpec, listing: list[dict[str, Any]]) -> None:
         "protected6": {str(address) for address in _sorted6(spec.protected)},
         "protected4": {str(address) for address in _sorted4(spec.protected)},
         "locators": {str(address) for address in spec.locators},
+        "barred6": {str(address) for address in _sorted6(spec.barred)},
+        "barred4": {str(address) for address in _sorted4(spec.barred)},
     }
     listed = (entry["set"] for entry in listing if "set" in entry)
     sets = {found["name"]: set(found.get("elem", [])) for found in listed if found["name"] in meant}

@@ -287,9 +287,13 @@ class Vici:
         message = {"ike": peer, "child": child, "timeout": round(seconds * 1000), "loglevel": -1}
         await self._command("initiate", message, more=seconds)
 
-    async def terminate(self, unique_id: str) -> None:
-        """Close one IKE_SA with its CHILD_SAs, tell the peer, but do not wait for it. Gone already is fine."""
-        message = {"ike-id": unique_id, "force": "yes", "timeout": 0, "loglevel": -1}
+    async def terminate(self, unique_id: str, *, patient: bool = False) -> None:
+        """Close one IKE_SA with its CHILD_SAs and tell the peer; returns at once. Gone already is fine.
+
+        ``patient``: charon repeats the DELETE as any request, and the SAs stand until the peer has confirmed it or
+        charon gives up (strongswan_conf). Else they are gone at once and the DELETE is sent once.
+        """
+        message = {"ike-id": unique_id, "force": _yes(not patient), "timeout": -1 if patient else 0, "loglevel": -1}
         try:
             await self._command("terminate", message)
         except CommandError as error:

@@ -219,8 +219,8 @@ class IkeSide:
                 return self._vici.unload_connection(name)
             case Initiate(peer, children, timeout):
                 return self._initiate(peer, children, timeout)
-            case Terminate(unique_id, peer):
-                return self._terminate(unique_id, peer)
+            case Terminate(unique_id, peer, _, patient):
+                return self._terminate(unique_id, peer, patient)
         raise ValueError(f"not for charon: {action}")
 
     async def _load_key(self) -> None:
@@ -249,6 +249,6 @@ class IkeSide:
             await self._read_back(peer)
         return bool(waiting)
 
-    async def _terminate(self, unique_id: str, peer: str) -> None:
-        await self._vici.terminate(unique_id)
+    async def _terminate(self, unique_id: str, peer: str, patient: bool) -> None:
+        await self._vici.terminate(unique_id, patient=patient)
         await self._read_back(peer)

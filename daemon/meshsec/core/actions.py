@@ -49,6 +49,9 @@ class Terminate:
     unique_id: str
     peer: str
     reason: str
+    patient: bool = False
+    """The DELETE is repeated until the peer confirms it, and the SA stands as long. Else the SA is gone at once, and
+    the peer may not hear of it."""
 
 
 Action = ApplyRules | LoadKey | LoadConnection | UnloadConnection | Initiate | Terminate

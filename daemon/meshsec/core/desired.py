@@ -99,7 +99,7 @@ def rules_spec(
     ground: EspGround,
     policy: Policy,
 ) -> RulesSpec:
-    """The fail-closed rules for these addresses. They depend on trust alone: no route and no SA opens or drops one."""
+    """The fail-closed rules for these addresses. They depend on trust alone: no route and no SA opens one."""
     return RulesSpec(
         ground=ground,
         own=frozenset(addresses(node)),

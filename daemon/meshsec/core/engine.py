@@ -14,7 +14,7 @@ Strangers' routes touch no peer and cost one dictionary entry, up to a limit (ro
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from meshsec.core.actions import (
@@ -51,7 +51,7 @@ from meshsec.core.lifecycle import State, Trigger
 from meshsec.core.limits import Backoff
 from meshsec.core.model import Address, Card, EspGround, IkeSa, Route, RulesSpec, UnknownNodes
 from meshsec.core.policy import Policy, RemovedPeers
-from meshsec.core.reconcile import missing, reconcile_peer
+from meshsec.core.reconcile import LEAVING, missing, reconcile_peer
 from meshsec.core.routes import RouteTable
 from meshsec.core.timers import Timers
 
@@ -122,6 +122,8 @@ class Engine:
         self._channels: dict[str, Channel] = {}
         self._protected: set[Address] = set()
         self._locators: set[IPv6Address] = set()
+        self._removed: dict[str, frozenset[Address]] = {}
+        """Addresses of peers that were removed and whose SAs are still being closed."""
         self._wanted_rules: RulesSpec | None = None
         self._compared: bool | None = None
         """Whether the rules stand; None when that is to be found out, which takes time with many peers."""
@@ -193,8 +195,27 @@ class Engine:
         """The fail-closed rules that ought to stand."""
         if self._wanted_rules is None:
             rules = rules_spec(self.node, self._protected, self._locators, self.ground, self.policy)
+            rules = replace(rules, barred=self._barred())
             self._wanted_rules = in_doubt(rules) if self.trust_problems else rules
         return self._wanted_rules
+
+    def _barred(self) -> frozenset[Address]:
+        """Without what a card in force speaks for: a peer may have got another name."""
+        if not self._removed:
+            return frozenset()
+        trusted = {
+            address for channel in self._channels.values() if channel.card for address in addresses(channel.card)
+        }
+        return frozenset[Address]().union(*self._removed.values()) - trusted
+
+    def _bar(self, channel: Channel) -> None:
+        """User data with a peer that is removed ends at once, although its SAs end when the peer has confirmed it."""
+        if channel.card is not None and channel.ike_sas:
+            self._removed[channel.name] = frozenset(addresses(channel.card))
+
+    def _unbar(self, channel: Channel) -> None:
+        if self._removed.pop(channel.name, None) is not None:
+            self._wanted_rules = self._compared = None
 
     @property
     def closed_by_doubt(self) -> bool:
@@ -253,6 +274,7 @@ class Engine:
         if channel.card == card:
             return
         self._disown(channel, "its card changed")
+        self._unbar(channel)
         channel.card = card
         channel.connection = connection_spec(self.node, event.peer, self.ground, self.policy)
         channel.initiator = initiates(self.node, card)
@@ -266,6 +288,7 @@ class Engine:
     def _peer_removed(self, event: PeerRemoved) -> None:
         channel = self._channels.get(event.name)
         if channel is not None:
+            self._bar(channel)
             self._disown(channel, "it is not trusted any more")
 
     def _trust_store_read(self, event: TrustStoreRead) -> None:
@@ -359,6 +382,7 @@ class Engine:
         self._forget_attempts()
         for channel in self._channels.values():
             channel.loaded, channel.loaded_connection, channel.ike_sas = False, None, ()
+            self._unbar(channel)
             channel.patience_until, channel.unconfirmed = None, False
             if channel.fire(self._now, Trigger.IKE_DAEMON_LOST, event.reason) and channel.state is State.WAITING:
                 self._await_turn(channel, self._now)
@@ -378,6 +402,8 @@ class Engine:
         for gone in {sa.unique_id for sa in channel.ike_sas} - present:
             self._errands.settled(Subject(Kind.TERMINATE, channel.name, gone))
         channel.ike_sas = ike_sas
+        if not ike_sas:
+            self._unbar(channel)
         channel.unconfirmed = channel.unconfirmed and channel.state not in _STANDING
         channel.revoked &= present
         self._revoke(channel)
@@ -432,7 +458,7 @@ class Engine:
             case UnloadConnection() if channel is not None:
                 channel.loaded, channel.loaded_connection = False, None
             case Terminate(unique_id, _, reason) if channel is not None:
-                left = tuple(sa for sa in channel.ike_sas if sa.unique_id != unique_id)
+                left = tuple(sa for sa in channel.ike_sas if sa.unique_id != unique_id or sa.state in LEAVING)
                 self._take_sas(channel, left, reason)
 
     def _failed(self, subject: Subject, channel: Channel | None, reason: str) -> None:

@@ -175,6 +175,8 @@ class RulesSpec:
     mesh_prefixes: tuple[Network, ...]
     """What counts as a mesh address (fc00::/7 and the configured IPv4 mesh prefix)."""
     unknown_nodes: UnknownNodes
+    barred: frozenset[Address] = frozenset()
+    """Addresses of nodes that were peers until now: closed inside IPsec too, while their SAs are being closed."""
 
 
 @dataclass(frozen=True, slots=True)

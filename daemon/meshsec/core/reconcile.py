@@ -118,7 +118,9 @@ def _close_stranger(name: str, observed: ObservedPeer) -> list[Action]:
     """The configuration goes first, so that the peer cannot come back while its SAs are closed."""
     unload: list[Action] = [UnloadConnection(name)] if observed.loaded else []
     return unload + [
-        Terminate(sa.unique_id, name, "the peer is not trusted") for sa in observed.ike_sas if sa.state not in LEAVING
+        Terminate(sa.unique_id, name, "the peer is not trusted", patient=True)
+        for sa in observed.ike_sas
+        if sa.state not in LEAVING
     ]
 
 
@@ -138,7 +140,7 @@ def _close_duplicates(name: str, desired: DesiredPeer, observed: ObservedPeer) -
         return []
     kept = keeper(desired, observed)
     return [
-        Terminate(sa.unique_id, name, "a duplicate of another IKE_SA")
+        Terminate(sa.unique_id, name, "a duplicate of another IKE_SA", patient=True)
         for sa in live(desired, observed)
         if sa is not kept
     ]

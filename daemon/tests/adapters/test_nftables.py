@@ -154,6 +154,27 @@ def test_locators_carry_ike_and_nothing_else(wire: Wire) -> None:
     assert wire.counters() == {"clear_out": 2, "clear_in": 1}
 
 
+def test_on_the_kernel_ground_a_removed_peer_is_left_ike_alone() -> None:
+    text = render(replace(SPEC, ground=EspGround.KERNEL, barred=frozenset({PEER})))
+    assert text.index("@barred6 udp sport") < text.index("@barred6 counter") < text.index("ipsec exists accept")
+
+
+def test_a_peer_that_was_removed_is_closed_inside_ipsec_too(wire: Wire) -> None:
+    wire.apply(SPEC)
+    ip("link", "set", "mesh0", "down")
+    ip("link", "set", "mesh0", "name", "ipsec0")
+    ip("link", "set", "ipsec0", "up")
+    ip("addr", "add", "fe80::1/64", "dev", "ipsec0", "nodad", check=False)
+    for address in (PEER, STRANGER):
+        ip("route", "add", f"{address}/128", "via", "fe80::2", "dev", "ipsec0")
+    assert wire.arrives(OWN, PEER)
+    wire.apply(replace(SPEC, barred=frozenset({PEER})))
+    assert not wire.arrives(OWN, PEER)
+    assert not wire.comes_in(PEER, OWN)
+    assert wire.arrives(OWN, STRANGER)
+    assert wire.counters() == {"barred_out": 1, "barred_in": 1}
+
+
 def test_only_charons_device_carries_user_data(wire: Wire) -> None:
     wire.apply(SPEC)
     ip("link", "set", "mesh0", "down")

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import struct
+import subprocess
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
@@ -216,6 +217,41 @@ def test_an_sa_is_closed_at_once_although_the_peer_is_silent(ike_pair: Pair) -> 
             async with asyncio.timeout(1):
                 await a.vici.terminate(sa.unique_id)
             assert await a.vici.ike_sas() == {}
+
+    run(scenario)
+
+
+LOSS = "table inet loss { chain in { type filter hook input priority 0; udp dport 4500 drop; }; }"
+
+
+def nft(node: IkeNode, text: str) -> None:
+    subprocess.run(["ip", "netns", "exec", node.namespace, "nft", "-f", "-"], input=text, text=True, check=True)
+
+
+@needs_root
+@pytest.mark.parametrize("patient", [True, False])
+def test_a_delete_that_is_lost_is_repeated_when_the_sa_is_closed_with_patience(ike_pair: Pair, patient: bool) -> None:
+    """The other way is that of an SA which must be gone at once: its only DELETE is lost, and the peer keeps it."""
+
+    async def scenario() -> None:
+        alpha, charlie = ike_pair
+        async with watching(alpha, charlie) as (a, c):
+            await introduce(alpha, charlie, a.vici)
+            await introduce(charlie, alpha, c.vici)
+            await a.vici.initiate("charlie", "mesh", 5)
+            (sa,) = (await a.vici.ike_sas())["charlie"]
+            nft(charlie, LOSS)
+            await a.vici.terminate(sa.unique_id, patient=patient)
+            left = (await a.vici.ike_sas()).get("charlie", ())
+            assert [sa.state for sa in left] == (["DELETING"] if patient else [])
+            nft(charlie, "delete table inet loss")
+            if patient:
+                await c.until(lambda own: SaChanged("alpha", "ike-updown", up=False) in own.events)
+                await a.until(lambda own: SaChanged("charlie", "ike-updown", up=False) in own.events)
+            else:
+                await asyncio.sleep(1.0)
+            assert await a.vici.ike_sas() == {}
+            assert bool(await c.vici.ike_sas()) is not patient
 
     run(scenario)
 

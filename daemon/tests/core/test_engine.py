@@ -621,16 +621,39 @@ def test_a_held_sa_is_lost_with_the_ike_daemon() -> None:
 
 
 def test_a_removed_peer_loses_its_sas_at_once_and_is_forgotten() -> None:
+    """Its user data is barred until the peer has confirmed the end of the SA, which a lossy link may delay."""
     made = driver(HIGHER)
     protect(made, HIGHER, "7")
-    unload, terminate = made.tell(PeerRemoved("n5"))
+    bar, unload, terminate = made.tell(PeerRemoved("n5"))
+    assert isinstance(bar, ApplyRules)
+    assert bar.rules.barred == {card(HIGHER).address, card(HIGHER).ipv4}
     assert unload == UnloadConnection("n5")
     assert isinstance(terminate, Terminate)
-    assert terminate.unique_id == "7"
-    assert made.succeed(unload, terminate) == []
+    assert (terminate.unique_id, terminate.patient) == ("7", True)
+    closing = ike_sa("n5", "7", state="DELETING")
+    assert made.tell(SasObserved("n5", (closing,)), *(ActionDone(action) for action in (bar, unload, terminate))) == []
+    assert made.engine.wanted_rules().barred == bar.rules.barred
+    (lift,) = made.tell(SasObserved("n5", ()))
+    assert isinstance(lift, ApplyRules)
+    assert lift.rules.barred == frozenset()
+    assert made.succeed(lift) == []
     assert made.engine.channel("n5") is None
     assert made.engine.plan(made.now) == []
     assert made.tell(RouteSet(route(HIGHER))) == []
+
+
+def test_a_removed_peer_that_comes_again_under_another_name_is_not_barred() -> None:
+    made = driver(HIGHER)
+    protect(made, HIGHER, "7")
+    made.tell(PeerRemoved("n5"), PeerSet(Peer("boat", card(HIGHER))))
+    assert made.engine.wanted_rules().barred == frozenset()
+
+
+def test_nothing_is_barred_longer_than_an_ike_daemon_has_the_sa() -> None:
+    made = driver(HIGHER)
+    protect(made, HIGHER, "7")
+    made.tell(PeerRemoved("n5"), IkeDaemonDown("killed"))
+    assert made.engine.wanted_rules().barred == frozenset()
 
 
 def test_the_drop_rule_of_a_removed_peer_stands_or_goes_as_the_policy_says() -> None:
@@ -746,7 +769,7 @@ def test_an_sa_that_will_not_close_is_closed_again() -> None:
     made = driver(HIGHER)
     protect(made, HIGHER, "7")
     made.succeed(UnloadConnection("n5"))
-    unload, terminate = made.tell(PeerRemoved("n5"))
+    _, unload, terminate = made.tell(PeerRemoved("n5"))
     made.succeed(unload)
     assert made.tell(ActionDone(terminate, "busy")) == []
     assert made.advance(CALM.backoff_first) == [terminate]
