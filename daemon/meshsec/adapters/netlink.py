@@ -165,6 +165,12 @@ async def assigned(name: str = _LOOPBACK) -> frozenset[Address]:
         return frozenset((await _addresses(ipr)).get(name, set()))
 
 
+async def mtus() -> dict[str, int]:
+    """The MTU of every interface."""
+    async with _route_socket() as ipr:
+        return {link.get("ifname"): link.get("mtu") async for link in await ipr.link("dump")}
+
+
 def _has_ipv4(addresses: Iterable[Address]) -> bool:
     return any(address.version == 4 for address in addresses)
 

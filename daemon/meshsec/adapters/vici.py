@@ -13,6 +13,7 @@ import struct
 from base64 import b64encode
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
+from ipaddress import IPv6Address
 from pathlib import Path
 from typing import Any
 
@@ -410,7 +411,16 @@ def _ike_sa(name: str, section: Mapping[str, Any], now: float) -> IkeSa:
         spi_responder=_text(section, "responder-spi"),
         established_at=now - int(established) if established else None,
         children=tuple(_child_sa(child, now) for child in children.values()),
+        remote_id=_identity(_text(section, "remote-id", "")),
     )
+
+
+def _identity(text: str) -> IPv6Address | None:
+    """None for an identity that no node has; ``%any`` stands for one that is not known yet."""
+    try:
+        return IPv6Address(text)
+    except ValueError:
+        return None
 
 
 def _child_sa(section: Mapping[str, Any], now: float) -> ChildSa:

@@ -16,12 +16,12 @@ _SYSCTLS = {
     "net.ipv6.conf.all.forwarding": Path("/proc/sys/net/ipv6/conf/all/forwarding"),
     "net.ipv4.ip_forward": Path("/proc/sys/net/ipv4/ip_forward"),
 }
-_INTERFACES = Path("/sys/class/net")
 
 
 async def collect(agent: "Agent") -> Facts:
     """Look at everything once; nothing is changed."""
     esp, ike, topology = agent.start.esp, agent.ike.facts, agent.routing.topology
+    mtus = await netlink.mtus()
     needed = strongswan_conf.plugins_for(esp.ground)
     return Facts(
         ground=esp.ground,
@@ -40,7 +40,7 @@ async def collect(agent: "Agent") -> Facts:
         address_problem=agent.ground.address_problem,
         key_problem=await asyncio.to_thread(_key_problem, Path(agent.start.settings.paths.key)),
         forwarding={name: _is_on(path) for name, path in _SYSCTLS.items() if path.exists()},
-        mtus={name: _mtu(name) for name in agent.start.settings.routing.interfaces},
+        mtus={name: mtus.get(name) for name in agent.start.settings.routing.interfaces},
         trust_problems=agent.trust.problems,
         closed_by_doubt=agent.driver.engine.closed_by_doubt,
         config_problem=agent.config_problem,
@@ -76,10 +76,3 @@ def _key_problem(path: Path) -> str:
 
 def _is_on(path: Path) -> bool:
     return path.read_text().strip() not in ("0", "")
-
-
-def _mtu(name: str) -> int | None:
-    try:
-        return int((_INTERFACES / name / "mtu").read_text())
-    except (OSError, ValueError):
-        return None

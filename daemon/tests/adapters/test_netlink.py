@@ -126,3 +126,9 @@ def test_a_flood_of_changes_is_told_in_heaps_and_a_later_one_still_is(mesh0: str
         return in_the_flood
 
     assert 0 < asyncio.run(scenario()) < 20_000
+
+
+def test_the_mtus_are_those_of_this_namespace(mesh0: str) -> None:
+    """/sys shows the interfaces of the namespace that it was mounted in, in a container often another one."""
+    ip("link", "set", mesh0, "mtu", "1440")
+    assert {"mesh0": 1440, "mesh1": 1500}.items() <= asyncio.run(netlink.mtus()).items()

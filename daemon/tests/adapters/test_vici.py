@@ -102,6 +102,7 @@ def test_two_charons_set_up_an_sa_with_raw_keys_and_report_it(ike_pair: Pair) ->
             ours = (await a.vici.ike_sas("charlie"))["charlie"]
             theirs = (await c.vici.ike_sas())["alpha"]
             assert [sa.initiator for sa in ours + theirs] == [True, False]
+            assert (ours[0].remote_id, theirs[0].remote_id) == (charlie.card.address, alpha.card.address)
             assert ours[0].spi_initiator == theirs[0].spi_initiator
             assert (ours[0].children[0].spi_in, ours[0].children[0].spi_out) == (
                 theirs[0].children[0].spi_out,
