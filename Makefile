@@ -106,10 +106,10 @@ bench-%: setup build ## one benchmark: `make bench-NAME` runs rt/bench_NAME.py
 kernel-check: setup ## what a kernel lacks, what is risky and why (CONFIG=path, else the running kernel; JSON=1)
 	@PYTHONPATH=kernel-config $(BIN)/python -m kernelconfig check $(if $(JSON),--json) $(if $(CONFIG),'$(CONFIG)')
 
-kernel-config: setup ## merge our fragments onto Debian's RT configuration (ARCH=amd64|arm64; root where tools lack)
+kernel-config: setup ## merge our fragments onto Debian's RT configuration (ARCH=amd64 or arm64)
 	@kernel-config/build config $(ARCH)
 
-kernel: setup ## build that PREEMPT_RT kernel as .deb (ARCH=amd64|arm64; hours)
+kernel: setup ## build that PREEMPT_RT kernel as .deb (ARCH=amd64 or arm64; hours)
 	@kernel-config/build kernel $(ARCH)
 
 # --- for users and packagers ---

@@ -76,7 +76,7 @@ def _cause(symbol: str, value: str, definitions: Iterable[Entry], configuration:
         return f"selected by {', '.join(names)}"
     if value != "n" and (conditions := unmet(symbol, definitions, configuration)):
         return f"unmet: {'; '.join(conditions)}"
-    return "its own conditions are met: another line changes it, or a condition elsewhere (`make menuconfig`, search: /)"
+    return "its own conditions are met: another line or a condition elsewhere changes it (`make menuconfig`, search: /)"
 
 
 if __name__ == "__main__":

@@ -22,7 +22,6 @@ FEATURES = {
     "fallback-esp": "ESP in user space and the overlay",
     "kernel-esp": "ESP in the kernel, in transport mode",
     "lab": "vehicles simulated in a guest or in namespaces",
-    "leak-test": "proof that nothing leaks",
     "mesh-radio": "802.11s interfaces",
     "node-address": "the fc.. address",
     "random": "good keys at the first boot",

@@ -52,18 +52,19 @@ def _fields(finding: Finding) -> dict[str, str]:
 
 
 def _table(verdict: Verdict) -> Table:
+    """Two columns, so that the reasons have room on a terminal of 80 columns."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("severity", "symbol", "wanted", "found", "feature", "why"):
-        table.add_column(name, no_wrap=name != "why", overflow="fold")
+    table.add_column("symbol, severity, wanted and found", no_wrap=True)
+    table.add_column("feature: why")
     for finding in verdict.findings:
-        table.add_row(*_row(finding))
+        table.add_row(_state(finding), Text(f"{finding.want.feature}: {finding.want.reason}"))
     return table
 
 
-def _row(finding: Finding) -> list[Text]:
+def _state(finding: Finding) -> Text:
     want = finding.want
-    severity = Text(want.severity, style=_STYLES[want.severity])
-    return [severity, *map(Text, (want.symbol, want.value, finding.found, want.feature, want.reason))]
+    values = f" wanted {want.value}, found {finding.found}"
+    return Text.assemble(want.symbol, "\n  ", (want.severity, _STYLES[want.severity]), values)
 
 
 def _summary(verdict: Verdict) -> Text:

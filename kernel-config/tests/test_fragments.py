@@ -69,3 +69,9 @@ def test_our_fragments_have_the_form_and_every_feature_is_used() -> None:
 
 def test_nothing_of_the_lab_is_required_of_a_vehicle() -> None:
     assert {want.severity for want in files.read_fragments() if want.feature == "lab"} == {Severity.RECOMMENDED}
+
+
+def test_each_reason_stands_alone() -> None:
+    reasons = [want.reason for want in files.read_fragments()]
+    assert not [reason for reason in reasons if reason.startswith("the same")]
+    assert all(reason.endswith(".") for reason in reasons)
