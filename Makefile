@@ -58,7 +58,7 @@ lint-python: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/lint-imports --no-logo
+	PYTHONPATH=kernel-config $(BIN)/lint-imports --no-logo
 
 lint-rust: setup $(STAMPS)/deny
 	cargo fmt --all $(CARGO_ARGUMENTS) --check
