@@ -807,6 +807,8 @@ fn tc_pace(config: &Config) -> Pace {
 
 fn pace(config: &Config, interval: Duration, min_interval: Duration) -> Pace {
     let timing = &config.timing;
+    // RFC 6130, section 5.3.1, and RFC 7181, section 5.4.3: the minimum is not the longer one.
+    let min_interval = min_interval.min(interval);
     let share = interval / timing.periodic_jitter_divisor.max(2);
     let periodic_jitter = if min_interval.is_zero() {
         share

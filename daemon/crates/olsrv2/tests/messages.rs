@@ -501,6 +501,70 @@ fn hellos_that_do_not_fit_share_the_addresses_of_each_interval() {
     assert_eq!(told.len(), 2 * 120 + 3);
 }
 
+/// A HELLO whose sender has the symmetric neighbour fd00::20, with these willingnesses.
+fn hello_with_2_hop(willingness: u8) -> Message {
+    let mut hello = hello(0);
+    hello.tlvs[1].value = [willingness].into();
+    let both = metric(link_metric::INCOMING_NEIGHBOR | link_metric::OUTGOING_NEIGHBOR);
+    hello.addresses.push(entry(
+        "fd00::20",
+        &[
+            (address_tlv::LINK_STATUS, &[link_status::SYMMETRIC]),
+            (address_tlv::LINK_METRIC, &both),
+        ],
+    ));
+    hello
+}
+
+#[test]
+fn no_route_leads_through_an_unwilling_neighbour() {
+    let routed = |willingness| {
+        let mut router = router(config());
+        receive(&mut router, START, hello_with_2_hop(willingness));
+        sent(&mut router, START + seconds(1), message::HELLO);
+        let to = Prefix::host(address("fd00::20"));
+        router.routes().iter().any(|route| route.destination == to)
+    };
+    assert!(routed(0x77));
+    assert!(!routed(0x70));
+}
+
+#[test]
+fn an_mpr_is_named_on_a_symmetric_link_alone() {
+    let mut router = router(config());
+    receive(&mut router, START, hello_with_2_hop(0x77));
+    let hellos = sent(&mut router, START + seconds(1), message::HELLO);
+    let roles = |wanted| {
+        let mut on = hellos.iter().rev();
+        let (_, _, hello) = on.find(|(interface, _, _)| *interface == wanted).unwrap();
+        let mut entries = hello.addresses.iter();
+        let entry = entries.find(|entry| entry.prefix.addr == address("fe80::9"));
+        let tlv = entry.unwrap().tlv(address_tlv::MPR, 0);
+        tlv.map(|tlv| tlv.value.clone())
+    };
+    assert_eq!(roles(MESH), Some(vec![mpr::FLOOD_ROUTE]));
+    assert_eq!(roles(WIRE), None);
+}
+
+#[test]
+fn periodic_messages_keep_their_interval_but_for_jitter() {
+    for (interval, min_interval, jitter) in [(2000, 200, 100), (2000, 1600, 500), (48, 200, 12)] {
+        let [interval, min_interval, jitter] =
+            [interval, min_interval, jitter].map(Duration::from_millis);
+        let mut config = config();
+        config.timing.hello_interval = interval;
+        config.timing.hello_min_interval = min_interval;
+        let mut router = router(config);
+        let hellos = sent(&mut router, START + 100 * interval, message::HELLO);
+        let on_mesh = hellos.iter().filter(|(interface, _, _)| *interface == MESH);
+        // The interfaces that come up bring the first ones forward.
+        let times: Vec<Time> = on_mesh.skip(2).map(|(_, time, _)| *time).collect();
+        let gaps = || times.windows(2).map(|pair| pair[1] - pair[0]);
+        assert!(gaps().all(|gap| gap <= interval && gap >= interval - jitter));
+        assert!(gaps().max().unwrap() - gaps().min().unwrap() > jitter / 2);
+    }
+}
+
 #[test]
 fn who_has_too_many_neighbours_for_a_packet_advertises_selectors_alone() {
     let advertised = |count, changes: Config| {

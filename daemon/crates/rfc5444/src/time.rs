@@ -3,7 +3,7 @@
 //! The low 3 bits are the mantissa a and the high 5 bits the exponent b of
 //! (1 + a/8) * 2^b * C (RFC 5497, section 5), with C = 1/1024 s (RFC 7181,
 //! section 5.6.3). Zero and infinite times are not used (RFC 6130, section
-//! 12.1; RFC 7181, section 16.1).
+//! 10.1; RFC 7181, section 16.1).
 
 use core::time::Duration;
 
