@@ -51,6 +51,13 @@ def test_each_required_symbol_alone_makes_the_difference(want: Want, tmp_path: P
     assert _symbols(json.loads(result.stdout), "required") == [f"CONFIG_{want.symbol}"]
 
 
+def test_the_gravest_findings_come_first() -> None:
+    report = json.loads(_run("check", "--json", VECTORS / "config-6.12.117+deb13-cloud-amd64.gz").stdout)
+    ranks = [("required", "risky", "recommended").index(finding["severity"]) for finding in report["findings"]]
+    assert ranks == sorted(ranks)
+    assert set(ranks) == {0, 1, 2}
+
+
 def test_the_table_says_what_a_cloud_kernel_cannot_give() -> None:
     result = _run("check", VECTORS / "config-6.12.117+deb13-cloud-amd64.gz")
     assert "failed: this kernel cannot give: 802.11s interfaces; SAs on time" in result.stdout

@@ -12,7 +12,7 @@ menu "Radio"
 if WIRELESS # comment
 config MESH
 	tristate "mesh"
-	depends on MAC && (PCI || USB) && \\
+	depends on MAC && (PCI || USB && !SLOW) && \\
 		!OLD
 	depends on $(cc-option,-mfoo)
 	select CRYPTO if BAR
@@ -46,7 +46,7 @@ def test_all_conditions_are_met() -> None:
         ({"WIRELESS": "y", "MAC": "m", "USB": "m"}, ["NET"]),
         ({"NET": "y", "MAC": "m", "USB": "m"}, ["WIRELESS"]),
         ({"NET": "y", "WIRELESS": "y", "USB": "m"}, ["MAC"]),
-        ({"NET": "y", "WIRELESS": "y", "MAC": "m"}, ["(PCI || USB)"]),
+        ({"NET": "y", "WIRELESS": "y", "MAC": "m"}, ["(PCI || USB && !SLOW)"]),
         ({"NET": "y", "WIRELESS": "y", "MAC": "m", "PCI": "y", "OLD": "y"}, ["!OLD"]),
     ],
 )
