@@ -547,6 +547,33 @@ fn an_mpr_is_named_on_a_symmetric_link_alone() {
 }
 
 #[test]
+fn a_flooding_mpr_of_one_interface_is_named_on_all() {
+    let mut router = router(config());
+    let local = |text, value| entry(text, &[(address_tlv::LOCAL_IF, &[value])]);
+    let mut on_mesh = hello_with_2_hop(0x77);
+    on_mesh.addresses.push(local("fe80::a", local_if::OTHER_IF));
+    receive(&mut router, START, on_mesh);
+    let mut on_wire = hello(0);
+    on_wire.addresses[0] = local("fe80::a", local_if::THIS_IF);
+    on_wire.addresses[2].prefix = Prefix::host(address("fe80::2"));
+    on_wire.addresses.push(local("fe80::9", local_if::OTHER_IF));
+    let packet = Packet {
+        messages: vec![on_wire],
+        ..Packet::default()
+    };
+    router.handle_packet(START, WIRE, address("fe80::a"), &packet.encode().unwrap());
+    let hellos = sent(&mut router, START + seconds(1), message::HELLO);
+    let mut on_wire = hellos.iter().rev();
+    let (_, _, hello) = on_wire
+        .find(|(interface, _, _)| *interface == WIRE)
+        .unwrap();
+    let mut entries = hello.addresses.iter();
+    let entry = entries.find(|entry| entry.prefix.addr == address("fe80::a"));
+    let roles = &entry.unwrap().tlv(address_tlv::MPR, 0).unwrap().value;
+    assert_eq!(roles[..], [mpr::FLOOD_ROUTE]);
+}
+
+#[test]
 fn periodic_messages_keep_their_interval_but_for_jitter() {
     for (interval, min_interval, jitter) in [(2000, 200, 100), (2000, 1600, 500), (48, 200, 12)] {
         let [interval, min_interval, jitter] =
