@@ -3,23 +3,22 @@
 A time ends when the kernel of each node concerned has the routes of both families. Routers run with default timers.
 """
 
-import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 from statistics import median
 
 from rt.results import QUICK, Cell, Result
 from tests.lab import topology
+from tests.lab.ground import find
 from tests.lab.observers import RouteEvents
-from tests.lab.processes import Daemon
-from tests.lab.routers import Mesh, Router
+from tests.lab.routers import Mesh, Olsrd2, Router
+from tests.lab.topology import Pair
 from tests.lab.waiting import wait_until
 
 ROUNDS = 1 if QUICK else 5
-IDLE_SECONDS = 60.0
-"""The clock of CPU time ticks every 10 ms: a short look shows nothing, so QUICK leaves it out."""
+IDLE_SECONDS = 10.0 if QUICK else 60.0
 PATIENCE = 60.0
 """Seconds; twice what the slowest of them needs."""
 Samples = dict[tuple[str, str, str], list[float]]
@@ -27,13 +26,13 @@ Samples = dict[tuple[str, str, str], list[float]]
 
 def main() -> None:
     """Measure, write, print."""
-    peer = shutil.which("olsrd2")
-    daemons = ["olsrv2d", "olsrd2"] if peer else ["olsrv2d"]
+    peer = find("olsrd2")
+    makes = [Router, Olsrd2] if peer else [Router]
     samples: Samples = {}
     for round_ in range(ROUNDS):
-        for daemon in daemons if round_ % 2 == 0 else daemons[::-1]:
-            for name, value in _measure(daemon, peer):
-                samples.setdefault((*name, daemon), []).append(value)
+        for make in makes if round_ % 2 == 0 else makes[::-1]:
+            for name, value in _measure(make):
+                samples.setdefault((*name, make.make), []).append(value)
     result = Result("convergence", {"rounds": ROUNDS, "idle_s": IDLE_SECONDS, "timers": "default"})
     for (what, unit, daemon), values in sorted(samples.items()):
         result.cells.append(Cell({"what": what, "daemon": daemon}, unit, values))
@@ -43,40 +42,26 @@ def main() -> None:
     print("\n".join([*result.lines(), str(path)]))
 
 
-def _measure(daemon: str, peer: str | None) -> Iterator[tuple[tuple[str, str], float]]:
+def _measure(make: type[Router]) -> Iterator[tuple[tuple[str, str], float]]:
     """Each figure of one round, with what it is and its unit."""
     for count in (3, 10):
-        with _mesh(topology.line(topology.names(count)), daemon, peer) as mesh:
+        with _mesh(topology.line(topology.names(count)), make) as mesh:
             yield (f"line of {count}, start to all routes", "s"), _cold_start(mesh)
-            if count == 3:
-                yield from _idle(mesh)
+            yield from _idle(mesh, f"line of {count}")
     ring = topology.ring(topology.names(4))
-    with _mesh(ring, daemon, peer) as mesh:
+    with _mesh(ring, make) as mesh:
         yield ("ring of 4, start to all routes", "s"), _cold_start(mesh)
         near, far = _detour(mesh, mesh.end("a", "b").down)
         yield ("ring of 4, link down, that end", "s"), near
         yield ("ring of 4, link down, the other end (carrier lost)", "s"), far
-    with _mesh(ring, daemon, peer) as mesh:
+    with _mesh(ring, make) as mesh:
         _cold_start(mesh)
         yield ("ring of 4, silent cut, both ends", "s"), max(_detour(mesh, mesh.links[frozenset("ab")].cut))
 
 
-@contextmanager
-def _mesh(pairs: Sequence[topology.Pair], daemon: str, peer: str | None) -> Iterator[Mesh]:
+def _mesh(pairs: Sequence[Pair], make: type[Router]) -> Mesh:
     """A mesh of the routers that are measured, not started."""
-    with Mesh(pairs) as mesh:
-        if daemon == "olsrd2" and peer:
-            for router in mesh.routers.values():
-                router.daemon = _olsrd2(router, peer)
-        yield mesh
-
-
-def _olsrd2(router: Router, program: str) -> Daemon:
-    config = router.directory / "olsrd2.conf"
-    interfaces = "".join(f"[interface={name}]\n" for name in ["lo", *router.interfaces])
-    config.write_text(f"[global]\n fork no\n lockfile -\n{interfaces}", encoding="utf-8")
-    argv = [program, "--load", str(config)]
-    return Daemon(f"olsrd2-{router.name}", router.namespace, argv, logs=router.directory, sockets=router.directory)
+    return Mesh(pairs, makes={name: make for pair in pairs for name in pair})
 
 
 def _cold_start(mesh: Mesh) -> float:
@@ -131,14 +116,13 @@ def _await_all(
     return taken
 
 
-def _idle(mesh: Mesh) -> Iterator[tuple[tuple[str, str], float]]:
-    """What the relay costs at rest."""
-    daemon = mesh["b"].daemon
-    yield ("resident memory", "MiB"), daemon.resident_bytes() / 2**20
-    if not QUICK:
-        before = daemon.cpu_seconds()
-        time.sleep(IDLE_SECONDS)
-        yield ("idle CPU", "% of a core"), (daemon.cpu_seconds() - before) / IDLE_SECONDS * 100
+def _idle(mesh: Mesh, shape: str) -> Iterator[tuple[tuple[str, str], float]]:
+    """What the relay in the middle costs at rest."""
+    daemon = list(mesh.routers.values())[len(mesh.routers) // 2].daemon
+    yield (f"{shape}, resident memory", "MiB"), daemon.resident_bytes() / 2**20
+    before = daemon.cpu_seconds()
+    time.sleep(IDLE_SECONDS)
+    yield (f"{shape}, idle CPU", "% of a core"), (daemon.cpu_seconds() - before) / IDLE_SECONDS * 100
 
 
 def _ratios(samples: Samples) -> list[Mapping[str, object]]:

@@ -5,35 +5,36 @@ from itertools import permutations
 
 import pytest
 
-from tests.interop.sites import HELLO_VALIDITY, OLSRD2, OLSRV2D, Site, mesh
+from tests.interop import sites
+from tests.interop.sites import DEFAULTS, HELLO_VALIDITY, Site
 from tests.lab import ground
+from tests.lab.routers import Olsrd2, Router
 
 pytestmark = [
-    pytest.mark.skipif(not ground.find(OLSRD2), reason="olsrd2 is not on PATH"),
+    pytest.mark.skipif(not ground.find("olsrd2"), reason="olsrd2 is not on PATH"),
     pytest.mark.skipif(not ground.probe().root, reason="network namespaces need root"),
 ]
 
-LINES = [(OLSRV2D, OLSRD2, OLSRV2D), (OLSRD2, OLSRV2D, OLSRD2)]
+LINES = {"olsrv2d-olsrd2-olsrv2d": (Router, Olsrd2, Router), "olsrd2-olsrv2d-olsrd2": (Olsrd2, Router, Olsrd2)}
 
 
-@pytest.fixture(scope="module", params=LINES, ids="-".join)
-def line(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Site]]:
+@pytest.fixture(scope="module", params=LINES.values(), ids=list(LINES))
+def line(request: pytest.FixtureRequest) -> Iterator[list[Site]]:
     """The line, converged: everybody has routes to everybody's originators and attached networks."""
-    with mesh(request.param, tmp_path_factory.mktemp("line")) as sites:
-        for site, other in permutations(sites, 2):
+    with sites.line(request.param) as made:
+        for site, other in permutations(made, 2):
             wait_routes(site, other)
-        yield sites
+        yield made
 
 
 def wait_routes(site: Site, other: Site) -> None:
     """Await routes to the originators and attached networks of another site."""
-    wanted = {*other.originators, *other.attached}
-    site.wait_for(f"routes to {sorted(wanted)}", lambda: wanted <= site.routes().keys(), 30)
+    site.router.wait_reachable(other.destinations, 30)
 
 
 def wait_no_routes(site: Site, lost: set[str], seconds: float) -> None:
     """Await that none of these routes is left."""
-    site.wait_for(f"no routes to {sorted(lost)}", lambda: not lost & site.routes().keys(), seconds)
+    site.router.wait_for(f"no routes to {sorted(lost)}", lambda: not lost & site.router.kernel_destinations(), seconds)
 
 
 def test_every_originator_answers_in_both_families(line: list[Site]) -> None:
@@ -51,9 +52,9 @@ def test_attached_networks_are_reached_each_way(line: list[Site]) -> None:
 def test_the_gateway_is_everybodys_default_route(line: list[Site]) -> None:
     a, b, c = line
     for near, far in zip(b.attached, c.attached, strict=False):
-        assert a.routes()[far] == a.routes()[near], "the way to C begins like the way to B"
-    assert {"0.0.0.0/0", "::/0"} <= a.routes().keys() & b.routes().keys()
-    assert not {"0.0.0.0/0", "::/0"} & c.routes().keys()
+        assert a.router.next_hops()[far] == a.router.next_hops()[near], "the way to C begins like the way to B"
+    assert a.router.kernel_destinations() & b.router.kernel_destinations() >= DEFAULTS
+    assert not DEFAULTS & c.router.kernel_destinations()
 
 
 def test_the_ends_select_the_middle_as_mpr_and_it_knows(line: list[Site]) -> None:
@@ -68,7 +69,7 @@ def test_the_ends_select_the_middle_as_mpr_and_it_knows(line: list[Site]) -> Non
 
 def wait_chosen(site: Site, other: Site, table: str, column: str) -> None:
     """Await that a column of ``nhdpinfo`` is true for another site."""
-    site.wait_for(f"{column} of {other.name}", lambda: chosen(site, other, table, column), 10)
+    site.router.wait_for(f"{column} of {other.router.name}", lambda: chosen(site, other, table, column), 10)
 
 
 def chosen(site: Site, other: Site, table: str, column: str) -> bool:
@@ -79,17 +80,17 @@ def chosen(site: Site, other: Site, table: str, column: str) -> bool:
 
 def test_olsrv2d_finds_nothing_malformed_in_what_olsrd2_sends(line: list[Site]) -> None:
     for site in line:
-        if site.make == OLSRV2D:
-            counters = site.counters()
-            assert (counters["malformed"], counters["invalid"]) == (0, 0), counters
+        if site.router.make == "olsrv2d":
+            counted = [site.router.counter(name) for name in ("malformed", "invalid")]
+            assert counted == [0, 0], site.router.name
 
 
 def test_a_middle_that_comes_back_is_found_again(line: list[Site]) -> None:
     a, b, c = line
-    b.router.stop()
+    b.router.daemon.stop()
     for site, other in ((a, c), (c, a)):
-        wait_no_routes(site, {*b.originators, *other.originators, *other.attached}, 2 * HELLO_VALIDITY + 4)
-    b.start()
+        wait_no_routes(site, b.router.destinations | other.destinations, 2 * HELLO_VALIDITY + 4)
+    b.router.start()
     for site, other in permutations(line, 2):
         wait_routes(site, other)
     a.ping(c.hosts[0], a.originators[0])
@@ -98,11 +99,11 @@ def test_a_middle_that_comes_back_is_found_again(line: list[Site]) -> None:
 
 def test_routes_go_with_a_killed_router_and_come_back_with_it(line: list[Site]) -> None:
     a, b, c = line
-    lost = {*c.originators, *c.attached}
-    c.router.kill()
+    c.router.daemon.kill()
     for site in (a, b):
-        wait_no_routes(site, lost, 2 * HELLO_VALIDITY + 4)
-        assert {*a.originators, *b.originators} - {*site.originators} <= site.routes().keys()
-    c.start()
+        wait_no_routes(site, c.destinations, 2 * HELLO_VALIDITY + 4)
+    for site, other in ((a, b), (b, a)):
+        assert other.router.destinations <= site.router.kernel_destinations()
+    c.router.start()
     for site, other in permutations(line, 2):
         wait_routes(site, other)

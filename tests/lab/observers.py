@@ -15,6 +15,7 @@ from tests.lab import namespaces
 from tests.lab.patience import patient
 
 _RTMGRP_IPV4_ROUTE, _RTMGRP_IPV6_ROUTE = 0x40, 0x400  # linux/rtnetlink.h
+_ETH_P_ALL = 0x0003  # linux/if_ether.h
 _VICI_TIMEOUT = 10.0
 
 
@@ -42,6 +43,30 @@ class RouteEvents:
 
     def close(self) -> None:
         """End the subscription."""
+        self._socket.close()
+
+
+class PacketEvents:
+    """Readable when a packet passes any interface of a namespace."""
+
+    def __init__(self, namespace: str) -> None:
+        self._socket = namespaces.within(namespace, self._open)
+
+    @staticmethod
+    def _open() -> socket.socket:
+        return socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(_ETH_P_ALL))
+
+    def fileno(self) -> int:
+        """For select."""
+        return self._socket.fileno()
+
+    def drain(self) -> bool:
+        """Take one packet."""
+        self._socket.recv(1)
+        return True
+
+    def close(self) -> None:
+        """Stop listening."""
         self._socket.close()
 
 

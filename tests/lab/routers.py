@@ -1,4 +1,4 @@
-"""olsrv2d alone in network namespaces: routers whose addresses are on ``lo``, joined by veth pairs."""
+"""Routers alone in network namespaces, of either make: their addresses are on ``lo``, veth pairs join them."""
 
 import json
 import socket
@@ -15,7 +15,7 @@ import jsonschema
 from tests.lab import namespaces, programs
 from tests.lab.instance import Instance
 from tests.lab.links import End, Link
-from tests.lab.observers import RouteEvents
+from tests.lab.observers import PacketEvents, RouteEvents
 from tests.lab.processes import Daemon
 from tests.lab.shell import run
 from tests.lab.topology import Pair
@@ -101,15 +101,18 @@ class ChangeStream:
 
 
 class Router:
-    """One node. ``settings`` are lines of TOML that stand before the interfaces."""
+    """One node with olsrv2d."""
+
+    make = "olsrv2d"
 
     def __init__(self, name: str, number: int, namespace: str, directory: Path) -> None:
         self.name = name
+        self.number = number
         self.namespace = namespace
         self.directory = directory
         self.ipv4, self.ipv6 = f"10.77.0.{number}", f"fd77::{number:x}"
         self.interfaces: list[str] = []
-        self.config = directory / "olsrv2d.toml"
+        self.config = directory / f"{self.make}.conf"
         self.socket = directory / "changes.sock"
         self.daemon = self._daemon()
 
@@ -118,17 +121,13 @@ class Router:
         """Its addresses as others route to them."""
         return {f"{self.ipv4}/32", f"{self.ipv6}/128"}
 
-    def configure(self, settings: str = "", interfaces: Iterable[str] | None = None) -> None:
-        """Write the configuration."""
+    def configure(self, settings: str = "", interfaces: Iterable[str] | None = None, each: str = "") -> None:
+        """Write the configuration: ``settings`` stand before the interfaces, ``each`` in the section of every one."""
         names = self.interfaces if interfaces is None else interfaces
-        tables = "".join(f'[[interface]]\nname = "{name}"\n' for name in names)
-        self.config.write_text(
-            f'management.socket = "{self.socket}"\n{settings}\n{tables}',
-            encoding="utf-8",
-        )
+        self.config.write_text(self._configuration(settings, names, each), encoding="utf-8")
 
     def start(self) -> None:
-        """Start it; ready when this returns."""
+        """Start it; ready when this returns, if it is of those that say so."""
         self.daemon.start()
         self.daemon.wait_ready()
 
@@ -141,7 +140,7 @@ class Router:
         return run(["ip", "netns", "exec", self.namespace, *argv], check=check)
 
     def kernel_routes(self, *selector: str) -> list[dict[str, Any]]:
-        """Unicast routes of both families; without a selector those of olsrv2d's protocol."""
+        """Unicast routes of both families; without a selector those of the router's protocol."""
         found: list[dict[str, Any]] = []
         for family in ("-4", "-6"):
             # A table that was never used does not exist: its family has no routes.
@@ -149,9 +148,14 @@ class Router:
             found += json.loads(shown.stdout or "[]") if shown.returncode == 0 else []
         return found
 
+    def next_hops(self) -> dict[str, str]:
+        """Where the router's routes in the kernel lead, by destination, always with a length."""
+        gateways = ((route["dst"], route.get("gateway", "")) for route in self.kernel_routes())
+        return {_with_length(destination, gateway): gateway for destination, gateway in gateways}
+
     def kernel_destinations(self) -> set[str]:
-        """Destinations of olsrv2d's routes in the kernel, always with a length."""
-        return {_with_length(route["dst"], route.get("gateway", "")) for route in self.kernel_routes()}
+        """Destinations of the router's routes in the kernel, always with a length."""
+        return set(self.next_hops())
 
     def stream(self) -> ChangeStream:
         """A new subscription."""
@@ -181,8 +185,9 @@ class Router:
 
     def wait_for(self, what: str, condition: Callable[[], T | None], seconds: float) -> T:
         """Await a condition on the kernel's routes or on the daemon's word; looked at again when either changes."""
-        with closing(RouteEvents(self.namespace)) as events, self.stream() as stream:
-            return wait_until(f"{self.name}: {what}", condition, [events, stream], seconds, last=self.kernel_routes)
+        who = f"{self.name} ({self.make})"
+        with closing(RouteEvents(self.namespace)) as routes, closing(self._word()) as word:
+            return wait_until(f"{who}: {what}", condition, [routes, word], seconds, last=self.kernel_routes)
 
     def wait_routes(self, destinations: set[str], seconds: float) -> None:
         """Await exactly these destinations in the kernel."""
@@ -194,17 +199,50 @@ class Router:
             f"routes to {sorted(destinations)} at least", lambda: destinations <= self.kernel_destinations(), seconds
         )
 
+    def _word(self) -> ChangeStream | PacketEvents:
+        """Readable when the daemon may have something new to tell."""
+        return self.stream()
+
+    def _configuration(self, settings: str, interfaces: Iterable[str], each: str) -> str:
+        tables = "".join(f'[[interface]]\nname = "{name}"\n{each}\n' for name in interfaces)
+        return f'management.socket = "{self.socket}"\n{settings}\n{tables}'
+
     def _daemon(self) -> Daemon:
         argv = [programs.olsrv2d(), "--config", str(self.config), "--log-level", "debug"]
         return Daemon(f"olsrv2d-{self.name}", self.namespace, argv, logs=self.directory, sockets=self.directory)
 
 
+class Olsrd2(Router):
+    """One node with olsrd2, which has no change stream and does not say when it is ready."""
+
+    make = "olsrd2"
+
+    def _word(self) -> PacketEvents:
+        return PacketEvents(self.namespace)
+
+    def _configuration(self, settings: str, interfaces: Iterable[str], each: str) -> str:
+        sections = "".join(f"[interface={name}]\n{each}\n" for name in interfaces)
+        return f"[global]\n lockfile -\n fork no\n[log]\n stderr true\n{settings}\n[interface=lo]\n{sections}"
+
+    def _daemon(self) -> Daemon:
+        argv = [programs.olsrd2(), f"--load={self.config}"]
+        name, own = f"olsrd2-{self.name}", self.directory
+        return Daemon(name, self.namespace, argv, logs=own, sockets=own, notifies=False)
+
+
 class Mesh:
     """Routers and their links. Leaving the block ends everything."""
 
-    def __init__(self, pairs: Sequence[Pair], settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        pairs: Sequence[Pair],
+        settings: Mapping[str, str] | None = None,
+        makes: Mapping[str, type[Router]] | None = None,
+    ) -> None:
+        """``settings`` and ``makes`` by node; without a make it is olsrv2d."""
         self._pairs = pairs
         self._settings = settings or {}
+        self._makes = makes or {}
         self.routers: dict[str, Router] = {}
         self.links: dict[frozenset[str], Link] = {}
 
@@ -260,7 +298,7 @@ class Mesh:
         namespaces.create(namespace)
         directory = self._instance.run / name
         directory.mkdir()
-        router = Router(name, len(self.routers) + 1, namespace, directory)
+        router = self._makes.get(name, Router)(name, len(self.routers) + 1, namespace, directory)
         router.ip("address", "add", f"{router.ipv4}/32", "dev", "lo")
         router.ip("address", "add", f"{router.ipv6}/128", "dev", "lo")
         self.routers[name] = router
