@@ -137,11 +137,14 @@ impl Router {
         interface: InterfaceId,
         timing: Option<HelloTiming>,
     ) {
-        self.advance(now);
-        match timing {
+        let old = match timing {
             Some(timing) => self.hello_timings.insert(interface, timing),
             None => self.hello_timings.remove(&interface),
         };
+        if old == timing {
+            return;
+        }
+        self.advance(now);
         let (instances, mut ctx) = self.parts(now);
         for instance in instances {
             instance.hello_timing_changed(&mut ctx, interface);

@@ -1,7 +1,7 @@
 //! The configuration file: TOML to checked values, or an error that names
 //! file, line, key, bad value and what is allowed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs;
 use std::io;
@@ -38,7 +38,9 @@ pub struct Config {
     pub originators: Vec<IpAddr>,
     /// The MANET interfaces, by name; names may not exist yet.
     pub interfaces: Vec<String>,
-    /// HELLO_INTERVAL and H_HOLD_TIME of every interface (RFC 6130, section 5.3).
+    /// HELLO_INTERVAL and H_HOLD_TIME of each interface (RFC 6130, section 5.3), by name.
+    pub hellos: BTreeMap<String, Timing>,
+    /// The longest of them.
     pub hello: Timing,
     /// TC_INTERVAL and T_HOLD_TIME (RFC 7181, section 5.4.3).
     pub tc: Timing,
@@ -257,10 +259,12 @@ struct RawManagement {
 impl RawConfig {
     fn check(&self) -> Result<Config, Fault> {
         let defaults = olsrv2::Timing::default();
+        let hellos = hellos(&self.interface, defaults.hello_interval)?;
         Ok(Config {
             originators: originators(&self.originators)?,
             interfaces: interfaces(&self.interface)?,
-            hello: hello(&self.interface, defaults.hello_interval)?,
+            hello: longest(hellos.values(), defaults.hello_interval),
+            hellos,
             tc: timing(
                 ["tc.interval", "tc.validity"],
                 self.tc.interval.as_ref(),
@@ -373,29 +377,25 @@ fn is_interface_name(name: &str) -> bool {
         && !name.contains(|c: char| c == '/' || c == ':' || c.is_whitespace() || c.is_control())
 }
 
-/// The HELLO timing, which all interfaces share.
-fn hello(raw: &[RawInterface], default: Duration) -> Result<Timing, Fault> {
-    let Some((first, others)) = raw.split_first() else {
-        return timing(["", ""], None, None, default);
+/// The HELLO timing of each interface, by name.
+fn hellos(raw: &[RawInterface], default: Duration) -> Result<BTreeMap<String, Timing>, Fault> {
+    let own = |interface: &RawInterface| {
+        let name = interface.name.as_ref().clone();
+        Ok((name, interface.hello(default)?))
     };
-    let shared = first.hello(default)?;
-    for other in others {
-        let own = other.hello(default)?;
-        if own != shared {
-            let shown = format!(
-                "{:?} with hello_interval {:?} and hello_validity {:?}",
-                other.name.as_ref(),
-                own.interval,
-                own.validity
-            );
-            let allowed = format!(
-                "{:?} and {:?}, as on the first interface",
-                shared.interval, shared.validity
-            );
-            return Err(Fault::value("interface.name", &other.name, shown, allowed));
-        }
-    }
-    Ok(shared)
+    raw.iter().map(own).collect()
+}
+
+/// The longest interval and the longest validity time; the default ones where there are none.
+fn longest<'a>(timings: impl Iterator<Item = &'a Timing>, default: Duration) -> Timing {
+    let longer = |a: Timing, b: Timing| Timing {
+        interval: a.interval.max(b.interval),
+        validity: a.validity.max(b.validity),
+    };
+    timings.copied().reduce(longer).unwrap_or(Timing {
+        interval: default,
+        validity: default * VALIDITY_INTERVALS,
+    })
 }
 
 fn timing(
@@ -670,13 +670,17 @@ mod tests {
     }
 
     #[test]
-    fn interfaces_share_their_hello_timing() {
+    fn each_interface_has_its_hello_timing() {
         let text = "[[interface]]\nname = \"a\"\nhello_interval = 1\n[[interface]]\nname = \"b\"\n";
-        let (line, message) = refusal(text);
-        assert_eq!(line, Some(5));
-        assert!(message.contains("allowed: 1s and 3s"), "{message}");
-        let config = Config::parse(&format!("{text}hello_interval = 1.0\n")).unwrap();
-        assert_eq!(config.hello.validity, Duration::from_secs(3));
+        let config = Config::parse(text).unwrap();
+        let timing = |seconds| Timing {
+            interval: Duration::from_secs(seconds),
+            validity: Duration::from_secs(3 * seconds),
+        };
+        let expected = [("a", timing(1)), ("b", timing(2))];
+        let hellos = config.hellos.iter();
+        assert!(hellos.map(|(name, own)| (name.as_str(), *own)).eq(expected));
+        assert_eq!(config.hello, timing(2), "the longest");
     }
 
     #[test]

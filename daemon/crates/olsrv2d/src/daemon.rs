@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path as FilePath, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use olsrv2::{Event, Family, InterfaceId, RouteView, Router, Time};
+use olsrv2::{Event, Family, HelloTiming, InterfaceId, RouteView, Router, Time};
 use serde_json::{json, Map};
 
 use crate::config::{Config, Management};
@@ -399,10 +399,23 @@ impl Daemon {
             &self.reactor,
         );
         self.sockets_due = result.incomplete.then_some(now + RETRY);
+        self.time_hellos(now);
         for event in result.events {
             log::info!("{}", describe(&event, &self.manet));
             self.router.handle_interface(now, event);
             self.drain(now);
+        }
+    }
+
+    /// Tells the router how each interface times its HELLOs.
+    fn time_hellos(&mut self, now: Time) {
+        for (index, name) in self.manet.names() {
+            let timing = self.config.hellos.get(name).map(|timing| HelloTiming {
+                interval: timing.interval,
+                validity: timing.validity,
+            });
+            self.router
+                .set_hello_timing(now, InterfaceId(*index), timing);
         }
     }
 
