@@ -18,6 +18,8 @@ from tests.lab.topology import Pair
 from tests.lab.waiting import wait_until
 
 ROUNDS = 1 if QUICK else 5
+REST_SECONDS = 15.0
+"""Before the look at idle CPU: the triggered messages of the start are over, however soon the routes were there."""
 IDLE_SECONDS = 10.0 if QUICK else 60.0
 PATIENCE = 60.0
 """Seconds; twice what the slowest of them needs."""
@@ -33,7 +35,7 @@ def main() -> None:
         for make in makes if round_ % 2 == 0 else makes[::-1]:
             for name, value in _measure(make):
                 samples.setdefault((*name, make.make), []).append(value)
-    result = Result("convergence", {"rounds": ROUNDS, "idle_s": IDLE_SECONDS, "timers": "default"})
+    result = Result("convergence", {"rounds": ROUNDS, "rest_s": REST_SECONDS, "idle_s": IDLE_SECONDS, "timers": "default"})
     for (what, unit, daemon), values in sorted(samples.items()):
         result.cells.append(Cell({"what": what, "daemon": daemon}, unit, values))
     result.ratios = _ratios(samples)
@@ -120,6 +122,7 @@ def _idle(mesh: Mesh, shape: str) -> Iterator[tuple[tuple[str, str], float]]:
     """What the relay in the middle costs at rest."""
     daemon = list(mesh.routers.values())[len(mesh.routers) // 2].daemon
     yield (f"{shape}, resident memory", "MiB"), daemon.resident_bytes() / 2**20
+    time.sleep(REST_SECONDS)
     before = daemon.cpu_seconds()
     time.sleep(IDLE_SECONDS)
     yield (f"{shape}, idle CPU", "% of a core"), (daemon.cpu_seconds() - before) / IDLE_SECONDS * 100
