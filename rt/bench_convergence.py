@@ -35,7 +35,9 @@ def main() -> None:
         for make in makes if round_ % 2 == 0 else makes[::-1]:
             for name, value in _measure(make):
                 samples.setdefault((*name, make.make), []).append(value)
-    result = Result("convergence", {"rounds": ROUNDS, "rest_s": REST_SECONDS, "idle_s": IDLE_SECONDS, "timers": "default"})
+    result = Result(
+        "convergence", {"rounds": ROUNDS, "rest_s": REST_SECONDS, "idle_s": IDLE_SECONDS, "timers": "default"}
+    )
     for (what, unit, daemon), values in sorted(samples.items()):
         result.cells.append(Cell({"what": what, "daemon": daemon}, unit, values))
     result.ratios = _ratios(samples)
