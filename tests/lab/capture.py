@@ -27,6 +27,8 @@ class Capture:
     """What passes one or more interfaces of a namespace, from ``start`` to ``stop``.
 
     ``counts`` and ``first`` grow while it runs; ``clear`` keeps the beginning of the first packets in the clear.
+    ``sent`` are those of ``counts`` that the node itself put on a link. A kernel that has decapsulated a packet of a
+    tunnel shows it as if it had come in on the link: what went over a link is known from its sender alone.
     """
 
     _CLEAR_KEPT = 16
@@ -36,6 +38,7 @@ class Capture:
         self.interfaces = tuple(interfaces)
         self.directory = directory
         self.counts: Counter[Kind] = Counter()
+        self.sent: Counter[Kind] = Counter()
         self.first: dict[Kind, float] = {}
         """Time of the first packet of a kind (seconds on the realtime clock, from the kernel)."""
         self.clear: list[str] = []
@@ -105,14 +108,16 @@ class Capture:
     def _take(self, source: socket.socket, classifier: Classifier, name: str, files: "_PcapFiles") -> None:
         while True:
             try:
-                frame, ancillary, _, _ = source.recvmsg(65536, 64)
+                frame, ancillary, _, address = source.recvmsg(65536, 64)
             except OSError as error:
                 if error.errno not in (errno.EAGAIN, errno.ENETDOWN):  # a link that is down comes up again
                     raise
                 return
             at = _timestamp(ancillary)
             files.write(name, at, frame)
-            self._count(classifier.frame(frame[:SNAPLEN]), at, name, frame)
+            kind = classifier.frame(frame[:SNAPLEN])
+            self.sent[kind] += address[2] == socket.PACKET_OUTGOING
+            self._count(kind, at, name, frame)
 
     def _count(self, kind: Kind, at: float, name: str, frame: bytes) -> None:
         self.counts[kind] += 1

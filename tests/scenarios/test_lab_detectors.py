@@ -101,10 +101,11 @@ def give_address(node: Node) -> None:
 
 def test_a_capture_sees_user_data_in_the_clear(bare: Lab) -> None:
     a, b = bare["a"], bare["b"]
-    with b.capture("clear") as seen:
+    with a.capture("sent") as sending, b.capture("clear") as seen:
         traffic.send((a.namespace, a.address), b.address, count=5)
         wait_until("a clear packet", lambda: seen.counts[Kind.CLEAR] >= 1, [seen], 5)
     assert seen.counts[Kind.CLEAR] >= 5  # the errors that b sends back quote the data, which is just as clear
+    assert sending.sent[Kind.CLEAR] >= 5, "what a node puts on a link counts as sent"
     assert seen.lost == 0
     pcap = (seen.directory / "mesh-a.pcap").read_bytes()
     assert pcap.count(MARK) >= 5
