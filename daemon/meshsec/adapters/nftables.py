@@ -4,8 +4,8 @@ Theory of operation. The table ``inet meshsec`` hooks into output and input, not
 packets of strangers, and those of its own peers among them. User data to or from a peer passes only inside IPsec: on
 the kernel ground a packet that has a transformation (``rt ipsec``, ``meta ipsec``), on the libipsec ground one that
 takes charon's TUN device. IKE, ESP and the ICMPv6 errors of path MTU discovery pass in the clear. The rules need no
-daemon to stay in force, and without a daemon there is neither transformation nor TUN device: all is dropped. A peer that
-was removed is barred, which closes IPsec too, for as long as its SAs take to end.
+daemon to stay in force, and without a daemon there is neither transformation nor TUN device: all is dropped. A peer
+that was removed is barred, which closes IPsec too, for as long as its SAs take to end.
 
 On the kernel ground XFRM block policies below charon's own are a second wall.
 """

@@ -225,3 +225,22 @@ def test_no_secret_is_logged(node: Node) -> None:
     node.stop()
     secret = (node.directory / "state/node.key").read_text().splitlines()[1]
     assert secret[16:40] not in node.log.read_text()
+
+
+def test_a_card_that_cannot_be_read_at_the_start_opens_nothing_to_its_peer(node: Node) -> None:
+    """Where the policy lets unknown nodes be reached in the clear, a peer behind a damaged card must not be one."""
+    node.config.write_text(CONFIG + '[policy]\nunknown_nodes = "allow"\n')
+    card = node.directory / "peers/boat.card"
+    good = card.read_text()
+    node.start()
+    assert 'unknown_out" drop' not in node.rules()
+    node.stop(signal.SIGKILL)
+    card.write_text("damaged\n")
+    node.start()
+    assert 'unknown_out" drop' in node.rules()
+    assert "unknown nodes are closed" in str(node.ask("status")["result"]["problems"])
+    assert "unknown nodes are closed" in str(node.ask("doctor")["result"]["checks"])
+    card.write_text(good)
+    node.ask("reload")
+    wait_for(lambda: 'unknown_out" drop' not in node.rules(), "unknown nodes to be open again")
+    assert str(BOAT.address) in node.rules()

@@ -1,0 +1,81 @@
+"""What the units run by a shell, run by a shell: their own text, with the paths of a test."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+UNITS = Path(__file__).parents[2] / "systemd"
+
+
+def script(unit: str, setting: str, directory: Path) -> str:
+    """The shell text of a setting, as systemd hands it on, with the absolute paths below ``directory``."""
+    text = (UNITS / unit).read_text().replace("\\\n", " ")
+    found = re.search(rf"^{setting}=/bin/sh -ec '(.*)'$", text, re.MULTILINE)
+    assert found
+    moved = re.sub(r"(?<![\w.])/(run|etc|usr)/", rf"{directory}/\1/", found[1])
+    return moved.replace("$$", "$").replace("%%", "%").replace("\\\\", "\\")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A tree with a configuration, and programs that say what they were asked."""
+    for name in ("run/meshsec", "etc/meshsec", "usr/bin"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "etc/meshsec/meshsec.toml").touch()
+    program(tmp_path, "meshsec", "echo made >> $ROOT/made; echo text of $2")
+    program(tmp_path, "nft", "cat $([ $2 = - ] || echo $2) >> $ROOT/loaded")
+    closed = tmp_path / "usr/share/meshsec/nftables/closed.nft"
+    closed.parent.mkdir(parents=True)
+    closed.write_text("closed\n")
+    return tmp_path
+
+
+def program(root: Path, name: str, text: str) -> None:
+    path = root / "usr/bin" / name
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+
+
+def run(root: Path, text: str) -> int:
+    environment = {"PATH": f"{root}/usr/bin:{os.environ['PATH']}", "ROOT": str(root)}
+    return subprocess.run(["/bin/sh", "-ec", text], env=environment, check=False).returncode
+
+
+def made(root: Path) -> int:
+    return len((root / "made").read_text().splitlines())
+
+
+def test_charons_configuration_is_made_at_the_first_start_and_when_something_changed(root: Path) -> None:
+    text = script("meshsec-ike.service", "ExecStartPre", root)
+    for _ in range(2):
+        assert run(root, text) == 0
+        assert made(root) == 1
+    configuration = root / "run/meshsec/strongswan.conf"
+    assert configuration.read_text() == "text of strongswan\n"
+    assert configuration.stat().st_mode & 0o077 == 0
+    os.utime(configuration, (1, 1))
+    assert run(root, text) == 0
+    assert made(root) == 2
+
+
+def test_a_configuration_that_cannot_be_made_leaves_the_one_before(root: Path) -> None:
+    text = script("meshsec-ike.service", "ExecStartPre", root)
+    configuration = root / "run/meshsec/strongswan.conf"
+    configuration.write_text("before\n")
+    os.utime(configuration, (1, 1))
+    program(root, "meshsec", "exit 1")
+    assert run(root, text) != 0
+    assert configuration.read_text() == "before\n"
+
+
+def test_the_rules_are_loaded_whole_or_everything_is_closed(root: Path) -> None:
+    text = script("meshsec-firewall.service", "ExecStart", root)
+    assert run(root, text) == 0
+    assert (root / "loaded").read_text() == "text of nftables\n"
+    (root / "loaded").unlink()
+    program(root, "meshsec", "echo half; exit 1")
+    assert run(root, text) == 0
+    assert (root / "loaded").read_text() == "closed\n"
