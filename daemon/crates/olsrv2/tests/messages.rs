@@ -358,9 +358,11 @@ fn a_routing_mpr_that_is_only_heard_elsewhere_stays_a_selector() {
     let is_selector = |router: &Router| router.neighbours()[0].is_routing_selector;
     assert!(is_selector(&router));
     let mut partial = hello(0);
-    partial.addresses.pop();
+    change_own_entry(&mut partial, |tlvs| {
+        tlvs[0].value = [link_status::HEARD].into()
+    });
     receive(&mut router, START, partial);
-    assert!(is_selector(&router), "this HELLO does not name us");
+    assert!(is_selector(&router), "this HELLO does not tell");
     receive(&mut router, START, hello(0));
     assert!(!is_selector(&router));
 }
@@ -376,8 +378,13 @@ fn a_selector_that_is_lost_and_comes_back_has_to_say_so_again() {
             address: address("fe80::9"),
         },
     );
-    let neighbour = router.neighbours()[0].clone();
-    assert!(!neighbour.is_routing_selector);
+    let mut back = hello(0);
+    change_own_entry(&mut back, |tlvs| {
+        tlvs[0].value = [link_status::HEARD].into()
+    });
+    receive(&mut router, START, back);
+    assert!(is_symmetric(&router));
+    assert!(!router.neighbours()[0].is_routing_selector);
     assert!(!router.links()[0].is_flooding_selector);
 }
 
