@@ -163,23 +163,18 @@ def _prefixes(networks: Iterable[Network], kind: type[IPv4Network] | type[IPv6Ne
 def render_block_policies(spec: RulesSpec) -> list[str]:
     """Lines for ``ip -batch``: XFRM policies that block what charon's policies, which win over them, do not take.
 
-    Outbound only from this node's own addresses, because the kernel asks outbound policies about forwarded packets too,
-    and a relay forwards those of its peers. Inbound IPv4 is left to nftables: OLSR's multicast comes from the peers'
-    own IPv4 addresses. None where ESP is not the kernel's: they would block charon's TUN device.
+    Outbound only from this node's own address, because the kernel asks outbound policies about forwarded packets too,
+    and a relay forwards those of its peers. Its prefix is one bit short, because the kernel keeps one policy for each
+    selector whatever the priority, so that the same selector would replace charon's; the address beside is nobody's.
+    IPv4 is left to nftables: there the address beside may be a neighbour's, and OLSR's multicast comes from the peers'
+    own addresses. None where ESP is not the kernel's: they would block charon's TUN device.
     """
     if spec.ground is not EspGround.KERNEL:
         return []
-    pairs = itertools.product(_ordered(spec.own), _ordered(spec.protected))
-    out = [f"src {_host(own)} dst {_host(peer)} dir out" for own, peer in pairs if own.version == peer.version]
-    return out + [f"src {_host(peer)} dst ::/0 dir in" for peer in _sorted6(spec.protected)]
-
-
-def _ordered(addresses: Iterable[Address]) -> list[Address]:
-    return [*_sorted4(addresses), *_sorted6(addresses)]
-
-
-def _host(address: Address) -> str:
-    return f"{address}/{address.max_prefixlen}"
+    own = [IPv6Network((address, 127), strict=False) for address in _sorted6(spec.own)]
+    peers = _sorted6(spec.protected)
+    out = [f"src {network} dst {peer}/128 dir out" for network, peer in itertools.product(own, peers)]
+    return out + [f"src {peer}/128 dst ::/0 dir in" for peer in peers]
 
 
 class Nftables:

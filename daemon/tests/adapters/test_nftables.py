@@ -291,6 +291,21 @@ def test_the_kernel_ground_has_a_second_wall_of_xfrm_policies(wire: Wire) -> Non
     assert not ip("xfrm", "policy", "list"), "policies of another ground would block charon's device"
 
 
+def test_the_xfrm_policies_do_not_replace_charons(wire: Wire) -> None:
+    """The kernel keeps one policy for each selector: ours must differ from those of an SA between the two addresses."""
+    kernel = replace(SPEC, ground=EspGround.KERNEL)
+    wire.apply(kernel)
+    for source, target, direction in ((OWN, PEER, "out"), (PEER, OWN, "in"), (OWN4, PEER4, "out"), (PEER4, OWN4, "in")):
+        prefix = source.max_prefixlen
+        selector = ["src", f"{source}/{prefix}", "dst", f"{target}/{prefix}", "dir", direction]
+        template = ["tmpl", "src", str(OWN), "dst", str(PEER), "proto", "esp", "mode", "tunnel"]
+        ip("xfrm", "policy", "update", *selector, "priority", "1000", *template)
+    before = ip("xfrm", "policy", "list")
+    assert asyncio.run(wire.rules.standing()) == kernel, "charon's policies left ours alone"
+    wire.apply(kernel)
+    assert ip("xfrm", "policy", "list").count("priority 1000") == before.count("priority 1000") == 4
+
+
 async def flush_nft() -> None:
     process = await asyncio.create_subprocess_exec("nft", "flush", "ruleset")
     assert await process.wait() == 0
