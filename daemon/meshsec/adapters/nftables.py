@@ -14,7 +14,7 @@ import asyncio
 import itertools
 import json
 from collections.abc import Iterable, Sequence
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Any
 
 from meshsec.core.model import Address, EspGround, Network, RulesSpec, UnknownNodes
@@ -191,6 +191,22 @@ class Nftables:
         _verify(spec, listing)
         self._applied = (spec, _fingerprint(listing))
 
+    async def found(self, ground: EspGround) -> RulesSpec | None:
+        """What a predecessor left, as far as its sets tell: whose addresses are closed. None when there is nothing."""
+        try:
+            sets = _sets(await _listing())
+        except RulesError:
+            return None
+        protected = sets.get("protected6", set()) | sets.get("protected4", set())
+        return RulesSpec(
+            ground=ground,
+            own=frozenset(),
+            protected=frozenset(map(ip_address, protected)),
+            locators=frozenset(map(IPv6Address, sets.get("locators", set()))),
+            mesh_prefixes=(),
+            unknown_nodes=UnknownNodes.DROP,
+        )
+
     async def standing(self) -> RulesSpec | None:
         """The rules that stand, when they are those that were applied last; None when gone, altered or foreign."""
         if self._applied is None:
@@ -267,11 +283,16 @@ def _verify(spec: RulesSpec, listing: list[dict[str, Any]]) -> None:
         "barred6": {str(address) for address in _sorted6(spec.barred)},
         "barred4": {str(address) for address in _sorted4(spec.barred)},
     }
-    listed = (entry["set"] for entry in listing if "set" in entry)
-    sets = {found["name"]: set(found.get("elem", [])) for found in listed if found["name"] in meant}
+    sets = {name: elements for name, elements in _sets(listing).items() if name in meant}
     hooks = {entry["chain"].get("hook") for entry in listing if "chain" in entry}
     if sets != meant or hooks != {"output", "input"}:
         raise RulesError(f"the table inet {TABLE} does not read back as it was written")
+
+
+def _sets(listing: list[dict[str, Any]]) -> dict[str, set[str]]:
+    """Sets of single addresses; those of prefixes are left out."""
+    listed = (entry["set"] for entry in listing if "set" in entry)
+    return {found["name"]: set(found.get("elem", [])) for found in listed if "interval" not in found.get("flags", [])}
 
 
 async def _run(*command: str, text: str = "") -> str:

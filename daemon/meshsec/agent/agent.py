@@ -69,7 +69,10 @@ class Agent:
             async with asyncio.TaskGroup() as tasks:
                 self._tasks = tasks
                 await self.ground.assign_addresses()
+                found = await self.ground.predecessors_rules()
                 await self.trust.reload()
+                for event in found:  # in the same turn as the peers: the first rules hold both
+                    self.driver.post(event)
                 tasks.create_task(self.ground.watch_addresses())
                 tasks.create_task(self.ground.watch_rules())
                 tasks.create_task(self.routing.run())

@@ -49,6 +49,10 @@ class Ground:
         ipv4 = (self._card.ipv4,) if self._card.ipv4 else ()
         return (self._card.address, *locator, *ipv4)
 
+    async def predecessors_rules(self) -> tuple[Event, ...]:
+        """What to tell at the start: whose addresses a predecessor closed. Its rules themselves are set anew."""
+        return RulesObserved(await self._rules.found(self._esp)), RulesObserved(None)
+
     async def apply_rules(self, action: ApplyRules) -> str:
         """Replace the rules; the reason when it failed, and then those before stand."""
         async with self._applying:

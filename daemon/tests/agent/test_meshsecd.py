@@ -244,3 +244,13 @@ def test_a_card_that_cannot_be_read_at_the_start_opens_nothing_to_its_peer(node:
     node.ask("reload")
     wait_for(lambda: 'unknown_out" drop' not in node.rules(), "unknown nodes to be open again")
     assert str(BOAT.address) in node.rules()
+
+
+@pytest.mark.parametrize(("policy", "closed"), [("drop", True), ("open", False)])
+def test_a_peer_removed_before_a_restart_stays_closed_as_the_policy_says(node: Node, policy: str, closed: bool) -> None:
+    node.config.write_text(CONFIG + f'[policy]\nunknown_nodes = "allow"\nremoved_peers = "{policy}"\n')
+    node.start()
+    node.ask("peer_remove", name="boat")
+    node.stop(signal.SIGKILL)
+    node.start()
+    assert (str(BOAT.address) in node.rules()) is closed
