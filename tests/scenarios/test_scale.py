@@ -1,12 +1,13 @@
 """Many trusted nodes started at once: a full mesh of SAs, and exactly one IKE_SA for each pair.
 
-There are 30, or as many as the machine's free memory bears; NODES=n (or `make scale NODES=n`) says otherwise.
+There are 30, or as many as the machine's memory bears; NODES=n (or `make scale NODES=n`) says otherwise.
 """
 
 import json
 import os
 import time
 
+import psutil
 import pytest
 
 from tests.lab.lab import BUILD, Lab
@@ -17,12 +18,7 @@ MIB_PER_NODE = 100
 """charon, meshsecd and olsrv2d take 70."""
 
 
-def _bearable() -> int:
-    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20
-    return min(30, free // MIB_PER_NODE)
-
-
-NODES = int(os.environ.get("NODES") or _bearable())
+NODES = int(os.environ.get("NODES") or min(30, psutil.virtual_memory().available // (MIB_PER_NODE << 20)))
 SECONDS_PER_PAIR = 2.0
 """A bound for two busy cores; what it really took is in build/scale.json."""
 
