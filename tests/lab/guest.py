@@ -6,12 +6,13 @@ that answers may still hang in its first instruction on a nested host, and so 10
 """
 
 import platform
+import shlex
 import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.lab.shell import run
+from tests.lab.shell import CommandError, run
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 CACHE = REPOSITORY / "build" / "guest"
@@ -67,11 +68,20 @@ def obstacle() -> str | None:
 
 def prepare() -> Kernel:
     """Fetch and unpack the kernel and make its initramfs; cached by the kernel's release."""
+    try:
+        kernel = _kernel()
+    except CommandError:  # the package lists are missing, or older than the archive
+        run(["apt-get", "-q", "update"], timeout=600)
+        kernel = _kernel()
+    _make_initramfs(kernel)
+    return kernel
+
+
+def _kernel() -> Kernel:
     package = _kernel_package()
     kernel = Kernel(package.removeprefix("linux-image-"), CACHE / package)
     if not kernel.image.exists():
         _unpack(package, kernel.tree)
-    _make_initramfs(kernel)
     return kernel
 
 
@@ -86,18 +96,16 @@ def run_in_guest(command: str, results: Path, *, seconds: float, memory_mib: int
 
 
 def _kernel_package() -> str:
-    depends = run(["apt-cache", "depends", _KERNEL_PACKAGE]).stdout
-    names = [line.split()[-1] for line in depends.splitlines() if "Depends: linux-image-" in line]
-    if not names:
-        raise RuntimeError(f"{_KERNEL_PACKAGE}: not among this system's package sources: {depends!r}")
-    return names[0]
+    """The package that Debian's meta package stands for now; raises CommandError when it is not known."""
+    depends = run(["apt-cache", "--no-all-versions", "show", _KERNEL_PACKAGE]).stdout
+    return next(word for word in depends.split() if word.startswith("linux-image-") and word != _KERNEL_PACKAGE)
 
 
 def _unpack(package: str, tree: Path) -> None:
     fresh = tree.with_suffix(".new")
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir(parents=True)
-    subprocess.run(["apt-get", "-q", "download", package], cwd=fresh, check=True, capture_output=True, timeout=600)
+    run(["sh", "-c", f"cd {shlex.quote(str(fresh))} && apt-get -q download {package}"], timeout=600)
     (archive,) = fresh.glob("*.deb")
     run(["dpkg-deb", "--extract", str(archive), str(fresh)], timeout=300)
     archive.unlink()
