@@ -5,6 +5,7 @@ same programs, so that a scenario is written once and runs on either ground. It 
 that answers may still hang in its first instruction on a nested host, and so 10 to 50 times slower than the host.
 """
 
+import lzma
 import platform
 import shlex
 import shutil
@@ -109,6 +110,8 @@ def _unpack(package: str, tree: Path) -> None:
     (archive,) = fresh.glob("*.deb")
     run(["dpkg-deb", "--extract", str(archive), str(fresh)], timeout=300)
     archive.unlink()
+    if not (fresh / "lib").exists():  # Debian 13 packages below /usr
+        (fresh / "lib").symlink_to("usr/lib")
     (release,) = (path.name for path in (fresh / "lib" / "modules").iterdir())
     run(["depmod", "-b", str(fresh), release], timeout=300)
     shutil.rmtree(tree, ignore_errors=True)
@@ -124,7 +127,7 @@ def _make_initramfs(kernel: Kernel) -> None:
     shutil.copy2(Path(__file__).parent / "guest" / "init", root / "init")
     (root / "init").chmod(0o755)
     for number, module in enumerate(_module_files(kernel)):
-        shutil.copy2(module, root / "modules" / f"{number:03}-{module.name}")
+        (root / "modules" / f"{number:03}.ko").write_bytes(_uncompressed(module))
     names = "\n".join(str(path.relative_to(root)) for path in sorted(root.rglob("*")))
     with kernel.initramfs.open("wb") as archive:
         subprocess.run(
@@ -135,6 +138,12 @@ def _make_initramfs(kernel: Kernel) -> None:
             check=True,
             timeout=60,
         )
+
+
+def _uncompressed(module: Path) -> bytes:
+    """Debian 13 compresses modules, which busybox cannot load."""
+    content = module.read_bytes()
+    return lzma.decompress(content) if module.suffix == ".xz" else content
 
 
 def _module_files(kernel: Kernel) -> list[Path]:
