@@ -1,24 +1,19 @@
 """Many trusted nodes started at once: a full mesh of SAs, and exactly one IKE_SA for each pair.
 
-There are 30, or as many as the machine's memory bears; NODES=n (or `make scale NODES=n`) says otherwise.
+Ten by default; `make scale` takes 30, NODES=n any number.
 """
 
 import json
 import os
 import time
 
-import psutil
 import pytest
 
 from tests.lab.lab import BUILD, Lab
-from tests.lab.node import Options
+from tests.lab.node import Node, Options
 from tests.lab.topology import grid, names
 
-MIB_PER_NODE = 100
-"""charon, meshsecd and olsrv2d take 70."""
-
-
-NODES = int(os.environ.get("NODES") or min(30, psutil.virtual_memory().available // (MIB_PER_NODE << 20)))
+NODES = int(os.environ.get("NODES") or "10")
 SECONDS_PER_PAIR = 2.0
 """A bound for two busy cores; what it really took is in build/scale.json."""
 
@@ -33,6 +28,8 @@ def test_all_pairs_get_exactly_one_ike_sa_when_all_nodes_start_at_once() -> None
         started = time.monotonic()
         lab.wait_full_mesh(30 + pairs * SECONDS_PER_PAIR)
         meshed = time.monotonic()
+        for node in lab.nodes.values():
+            _wait_without_duplicates(node)
         seen = {(node.name, sa.peer): sa for node in lab.nodes.values() for sa in node.charon.sas()}
         total = sum(len(node.charon.sas()) for node in lab.nodes.values())
         report = {
@@ -48,6 +45,11 @@ def test_all_pairs_get_exactly_one_ike_sa_when_all_nodes_start_at_once() -> None
     for (name, peer), sa in seen.items():
         assert sa.spis == seen[peer, name].spis, f"{name} and {peer} hold different IKE_SAs"
         assert len(sa.installed) == len(seen[peer, name].installed) >= 1
+
+
+def _wait_without_duplicates(node: Node) -> None:
+    """Ends that started at once may hold two IKE_SAs for a moment; one of them is closed."""
+    node.wait_for("one IKE_SA for each peer", lambda: len(node.charon.sas()) == NODES - 1, 20)
 
 
 def _resident(lab: Lab) -> dict[str, float]:
