@@ -22,6 +22,7 @@ _KERNEL_PACKAGE = "linux-image-rt-amd64"
 _ROOT_MODULES = ("9p", "9pnet_virtio", "virtio_pci", "overlay")
 _PROGRAMS = ("qemu-system-x86_64", "apt-get", "dpkg-deb", "modprobe", "depmod", "cpio")
 _BUSYBOX = Path("/bin/busybox")
+_MEMORY_MIB = 3072
 
 
 @dataclass(frozen=True)
@@ -86,13 +87,13 @@ def _kernel() -> Kernel:
     return kernel
 
 
-def run_in_guest(command: str, results: Path, *, seconds: float, memory_mib: int = 3072) -> Outcome:
+def run_in_guest(command: str, results: Path, *, seconds: float) -> Outcome:
     """Boot the guest, run the shell ``command`` in the tree and power off. ``results`` is /results inside, writable."""
     kernel = prepare()
     results.mkdir(parents=True, exist_ok=True)
     (results / "command").write_text(command, encoding="utf-8")
     (results / "status").unlink(missing_ok=True)
-    console = _boot(_qemu(kernel, results, memory_mib), seconds)
+    console = _boot(_qemu(kernel, results), seconds)
     return Outcome(_status(results / "status"), _text(results / "output"), console)
 
 
@@ -155,11 +156,11 @@ def _module_files(kernel: Kernel) -> list[Path]:
     return list(files)
 
 
-def _qemu(kernel: Kernel, results: Path, memory_mib: int) -> list[str]:
+def _qemu(kernel: Kernel, results: Path) -> list[str]:
     share = "security_model=none,multidevs=remap"
     arguments = f"console=ttyS0 quiet panic=-1 mitigations=off REPOSITORY={REPOSITORY} MODULES={kernel.modules}"
     return [
-        *("qemu-system-x86_64", "-M", "q35,accel=tcg", "-cpu", "max", "-smp", "2", "-m", str(memory_mib)),
+        *("qemu-system-x86_64", "-M", "q35,accel=tcg", "-cpu", "max", "-smp", "2", "-m", str(_MEMORY_MIB)),
         *("-nographic", "-no-reboot", "-nic", "none", "-kernel", str(kernel.image), "-initrd", str(kernel.initramfs)),
         *("-append", arguments),
         *("-virtfs", f"local,path=/,mount_tag=root,readonly=on,{share}"),
