@@ -1,0 +1,6 @@
+"""The kernel's scheduler: classes of threads, control groups, and what the host forbids (``scheduler.Scheduler``)."""
+
+from meshsec.adapters.scheduler.host import look
+from meshsec.adapters.scheduler.scheduler import Scheduler
+
+__all__ = ["Scheduler", "look"]

@@ -1,0 +1,215 @@
+"""Control groups (v1 and v2) and autogroups: they rank above nice values, so they must say the same.
+
+A nice value compares a thread with those of its own group only. Where a service has a group of its own, the group's
+weight is set along with it; where it has an autogroup (sched(7)), the nice value of that. A group that others share
+is left alone.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from meshsec.core.scheduling import WEIGHT_MAX, SchedulingClass
+from meshsec.core.scheduling_doctor import GroupFacts
+
+_PROC = Path("/proc")
+_SHARES_PER_WEIGHT = 1024 / 100
+"""v1 counts 1024 where v2 counts 100."""
+_STEP = 1.25
+"""What one nice level changes of a thread's part (sched(7))."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A hierarchy of control groups."""
+
+    point: Path
+    root: str
+    """Which group stands there (cgroup_namespaces(7))."""
+    controllers: frozenset[str]
+    """Of v1; empty for v2, where files tell."""
+    unified: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A file that shall say something else."""
+
+    path: Path
+    text: str
+
+
+def weight_of(nice: int) -> int:
+    """The group weight that counts as much as a nice value among threads, 1 to 10000."""
+    return max(1, min(WEIGHT_MAX, round(100 * _STEP**-nice)))
+
+
+@dataclass(frozen=True)
+class Membership:
+    """The groups of one process."""
+
+    pid: int
+    mounts: Sequence[Mount]
+
+    @cached_property
+    def cpu(self) -> Path | None:
+        """The directory of its group of the controller cpu; None when it is in the root group."""
+        return self._group("cpu", ("cpu.weight", "cpu.shares"))
+
+    @cached_property
+    def cpuset(self) -> Path | None:
+        """The same of the controller cpuset."""
+        return self._group("cpuset", ("cpuset.cpus",))
+
+    def owns(self, group: Path) -> bool:
+        """Whether nobody but the process and its children are in a group."""
+        try:
+            members = {int(line) for line in (group / "cgroup.procs").read_text(encoding="ascii").split()}
+        except (OSError, ValueError):
+            return False
+        return bool(members) and all(member == self.pid or _parent(member) == self.pid for member in members)
+
+    def changes(self, wanted: SchedulingClass, weight: int | None) -> tuple[list[Change], str]:
+        """What has to be written so that the class counts beside other groups, and why that cannot be."""
+        if self.cpu is None:
+            return self._autogroup(wanted)
+        if wanted.is_realtime and weight is None:
+            return [], ""
+        if not self.owns(self.cpu):
+            return [], f"it shares the control group {self.cpu} with others, so its nice value counts inside only"
+        return [self._weight(self.cpu, weight_of(wanted.nice) if weight is None else weight)], ""
+
+    def cpuset_change(self, cpus: Sequence[int]) -> Change | None:
+        """The processors of its own group; None when it has none."""
+        if self.cpuset is None or not self.owns(self.cpuset):
+            return None
+        return Change(self.cpuset / "cpuset.cpus", ",".join(map(str, cpus)))
+
+    def facts(self) -> GroupFacts:
+        """What doctor judges."""
+        if self.cpu is None:
+            return GroupFacts("/", own=False)
+        own = self.owns(self.cpu)
+        shared = "" if own else f"it shares the control group {self.cpu} with others: nice values count inside only"
+        return GroupFacts(str(self.cpu), own, _forbids_realtime(self.cpu), shared or _read_only(self.cpu))
+
+    def _weight(self, group: Path, weight: int) -> Change:
+        if (group / "cpu.weight").exists():
+            return Change(group / "cpu.weight", str(weight))
+        return Change(group / "cpu.shares", str(max(2, round(weight * _SHARES_PER_WEIGHT))))
+
+    def _autogroup(self, wanted: SchedulingClass) -> tuple[list[Change], str]:
+        """A session's threads are a group of their own where the kernel makes autogroups."""
+        path = _PROC / str(self.pid) / "autogroup"
+        if wanted.is_realtime or not _autogroups() or not path.exists():
+            return [], ""
+        if _session(self.pid) != self.pid:
+            return (
+                [],
+                "it shares its session with others, whose autogroup ranks above its nice value: start it by setsid",
+            )
+        return [Change(path, str(wanted.nice))], ""
+
+    def _group(self, controller: str, files: Sequence[str]) -> Path | None:
+        """The nearest group with one of the files: below it the controller is off."""
+        for mount, path in self._paths(controller):
+            group = mount.point / path
+            while group != mount.point:
+                if any((group / name).exists() for name in files):
+                    return group
+                group = group.parent
+        return None
+
+    def _paths(self, controller: str) -> Iterator[tuple[Mount, str]]:
+        try:
+            lines = (_PROC / str(self.pid) / "cgroup").read_text(encoding="utf-8").splitlines()
+        except OSError:
+            return
+        listed: Mapping[str, str] = {names: path for _, names, path in (line.split(":", 2) for line in lines)}
+        for mount in self.mounts:
+            for names, path in listed.items():
+                fits = (
+                    not names if mount.unified else controller in names.split(",") and controller in mount.controllers
+                )
+                inside = _below(path, mount.root) if fits else None
+                if inside is not None:
+                    yield mount, inside
+
+
+def membership(pid: int) -> Membership:
+    """The groups of a process."""
+    return Membership(pid, mounts())
+
+
+def mounts() -> list[Mount]:
+    """The hierarchies that are mounted here (proc(5), mountinfo)."""
+    found = []
+    for line in (_PROC / "self/mountinfo").read_text(encoding="utf-8").splitlines():
+        left, _, right = line.partition(" - ")
+        kind, _, options = right.split(" ", 2)
+        root, point = left.split()[3:5]
+        if kind in ("cgroup", "cgroup2"):
+            found.append(Mount(Path(point), root, frozenset(options.split(",")), kind == "cgroup2"))
+    return found
+
+
+def stands(path: Path) -> str:
+    """What a file of a group says, as it can be written back. Raises OSError."""
+    text = path.read_text(encoding="ascii").strip()
+    return text.rpartition("nice ")[2] if path.name == "autogroup" else text
+
+
+def _below(path: str, root: str) -> str | None:
+    """``path`` as seen from ``root``; None when it is outside."""
+    if "/.." in path:
+        return None
+    if root == "/":
+        return path.lstrip("/")
+    return path[len(root) :].lstrip("/") if path == root or path.startswith(f"{root}/") else None
+
+
+def _forbids_realtime(group: Path) -> bool:
+    """RT_GROUP_SCHED: a group without a budget of its own has no real-time thread."""
+    try:
+        return int((group / "cpu.rt_runtime_us").read_text(encoding="ascii")) == 0
+    except (OSError, ValueError):
+        return False
+
+
+def _read_only(group: Path) -> str:
+    """Why its weight cannot be set; empty when it can."""
+    path = next((group / name for name in ("cpu.weight", "cpu.shares") if (group / name).exists()), None)
+    if path is None:
+        return ""
+    try:
+        with path.open("r+"):
+            return ""
+    except OSError as error:
+        return f"{path}: {error.strerror}, so its nice value counts inside its control group only"
+
+
+def _autogroups() -> bool:
+    try:
+        return Path("/proc/sys/kernel/sched_autogroup_enabled").read_text(encoding="ascii").strip() == "1"
+    except OSError:
+        return False
+
+
+def _stat(pid: int) -> list[str]:
+    text = (_PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
+    return text[text.rindex(")") + 2 :].split()
+
+
+def _parent(pid: int) -> int | None:
+    try:
+        return int(_stat(pid)[1])
+    except OSError:
+        return None
+
+
+def _session(pid: int) -> int | None:
+    try:
+        return int(_stat(pid)[3])
+    except OSError:
+        return None

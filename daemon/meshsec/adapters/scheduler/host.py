@@ -1,0 +1,111 @@
+"""What this host allows and forbids: throttling, capabilities, limits, control groups, containers."""
+
+import os
+import resource
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from meshsec.adapters.scheduler import threads
+from meshsec.core.scheduling import Limits, SchedulingClass, SchedulingPolicy
+from meshsec.core.scheduling_doctor import HostFacts
+
+_KERNEL = Path("/proc/sys/kernel")
+_CAP_SYS_NICE = 23
+_KTHREADD = 2
+_CONTAINER_SIGNS = (Path("/run/systemd/container"), Path("/run/.containerenv"), Path("/.dockerenv"))
+_ALL_USERS = 2**32 - 1
+"""Users that the first user namespace has."""
+
+
+def limits() -> Limits:
+    """What bounds real-time classes here."""
+    return Limits(throttled(), lowest_interrupt_priority())
+
+
+def throttled() -> bool:
+    """Whether the kernel keeps a part of each period for threads that are not real-time (sched(7))."""
+    runtime, period = _number(_KERNEL / "sched_rt_runtime_us"), _number(_KERNEL / "sched_rt_period_us")
+    return runtime is not None and period is not None and 0 <= runtime < period
+
+
+def lowest_interrupt_priority() -> int | None:
+    """Of all threaded interrupts; None when none is to be seen."""
+    found = (threads.thread(tid) for tid in kernel_threads("irq/"))
+    priorities = []
+    for thread in filter(None, found):
+        with suppress(threads.ThreadGoneError, threads.ThreadRefusedError):
+            priorities.append(threads.read(thread).priority)
+    return min((priority for priority in priorities if priority), default=None)
+
+
+def kernel_threads(*beginnings: str) -> Iterator[int]:
+    """The numbers of the kernel's own threads whose names begin so."""
+    for entry in os.scandir("/proc"):
+        if not entry.name.isdecimal():
+            continue
+        with suppress(OSError, ValueError):
+            text = Path(entry.path, "stat").read_text(encoding="utf-8", errors="replace")
+            name = text[text.index("(") + 1 : text.rindex(")")]
+            parent = int(text[text.rindex(")") + 2 :].split()[1])
+            if parent == _KTHREADD and name.startswith(beginnings):
+                yield int(entry.name)
+
+
+def look() -> HostFacts:
+    """Look at everything once; nothing is changed but the class of a thread of our own, for a moment."""
+    return HostFacts(
+        limits=limits(),
+        capable=_is_capable(),
+        rtprio_limit=resource.getrlimit(resource.RLIMIT_RTPRIO)[0],
+        nice_limit=resource.getrlimit(resource.RLIMIT_NICE)[0],
+        realtime_refused=_try(SchedulingClass(SchedulingPolicy.RR, priority=1)),
+        nice_refused=_try(SchedulingClass(nice=-1)),
+        container=container(),
+        rr_slice_ms=_number(_KERNEL / "sched_rr_timeslice_ms"),
+        autogroup=_number(_KERNEL / "sched_autogroup_enabled") == 1,
+        kernel_threads_visible=any(True for _ in kernel_threads("ksoftirqd/")),
+    )
+
+
+def container() -> str:
+    """The signs that this is a container; empty when there is none."""
+    signs = [str(path) for path in _CONTAINER_SIGNS if path.exists()]
+    with suppress(OSError, ValueError, IndexError):
+        if int(Path("/proc/self/uid_map").read_text(encoding="ascii").split()[2]) < _ALL_USERS:
+            signs.append("a user namespace")
+    return ", ".join(signs)
+
+
+def _is_capable() -> bool:
+    """Whether CAP_SYS_NICE is effective (capabilities(7))."""
+    status = Path("/proc/self/status").read_text(encoding="utf-8", errors="replace")
+    effective = next(line for line in status.splitlines() if line.startswith("CapEff:"))
+    return bool(int(effective.split()[1], 16) >> _CAP_SYS_NICE & 1)
+
+
+def _try(wanted: SchedulingClass) -> str:
+    """Why the kernel refuses a class to a thread of ours; empty when it gives it."""
+    refused: list[str] = []
+
+    def attempt() -> None:
+        own = threads.thread(threading.get_native_id())
+        try:
+            if own:
+                before = threads.read(own)
+                threads.write(own, threads.Attributes.of(wanted, before))
+        except (threads.ThreadRefusedError, threads.ThreadGoneError) as error:
+            refused.append(str(error))
+
+    worker = threading.Thread(target=attempt)
+    worker.start()
+    worker.join()
+    return refused[0] if refused else ""
+
+
+def _number(path: Path) -> int | None:
+    try:
+        return int(path.read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return None

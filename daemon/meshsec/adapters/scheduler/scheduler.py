@@ -1,0 +1,336 @@
+"""Gives the threads of services their class and keeps it so, and puts back exactly what was there before.
+
+Everything that is changed is in the journal first, as it was. Threads come and go: ``rescan`` gives new ones the class
+of their service. No privilege passes to what a thread starts (reset-on-fork), so a new thread begins without any.
+"""
+
+import logging
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from meshsec.adapters.scheduler import groups, host, interrupts, journal, threads
+from meshsec.adapters.scheduler.journal import JournalError, Original, Record, Value
+from meshsec.adapters.scheduler.threads import Attributes, Thread, ThreadGoneError, ThreadRefusedError
+from meshsec.core.scheduling import (
+    BEST_WITHOUT_REALTIME,
+    KERNEL_THREADS,
+    SERVICES,
+    Applied,
+    Limits,
+    Placement,
+    SchedulingClass,
+    within,
+)
+
+_log = logging.getLogger(__name__)
+
+_PASSES = 5
+"""How often threads are listed again because new ones appeared meanwhile; the next rescan finds what is left."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """What shall be, for one service."""
+
+    service: str
+    pid: int
+    """0 for the kernel's threads."""
+    placement: Placement
+    find: Callable[[], set[Thread]]
+    only_raise: bool = False
+    """The kernel's own threads are never lowered."""
+
+
+@dataclass(slots=True)
+class _Outcome:
+    """What became of it, thread by thread."""
+
+    done: set[Thread] = field(default_factory=set)
+    problems: list[str] = field(default_factory=list)
+
+
+class Scheduler:
+    """The only one that changes classes. Not for two at the same time with one journal."""
+
+    def __init__(self, path: Path) -> None:
+        """``path`` is the journal. What a crashed predecessor changed is known from it: ``restore`` puts it back."""
+        self._path = path
+        self._record = Record()
+        self._wishes: dict[str, _Wish] = {}
+        self._limits = host.limits()
+        try:
+            self._record = journal.load(path)
+        except JournalError as error:
+            _log.warning("%s; classes that a predecessor set stay as they are", error)
+
+    @property
+    def is_restored(self) -> bool:
+        """Whether nothing is left to be put back."""
+        return not self._record
+
+    @property
+    def limits(self) -> Limits:
+        """What bounds real-time classes here, as of the last ``rescan``."""
+        return self._limits
+
+    def apply(self, service: str, pid: int, wanted: SchedulingClass) -> Applied:
+        """Give all threads of a process the class, or the best that this host allows.
+
+        It stays so, for threads that come later too, when ``rescan`` is called. Raises ValueError for a service or a
+        process that must be left alone, JournalError when what was there cannot be written down: nothing is changed.
+        """
+        return self.place(service, pid, Placement(wanted))
+
+    def place(self, service: str, pid: int, placement: Placement) -> Applied:
+        """The same with a weight and with processors."""
+        if service not in SERVICES:
+            raise ValueError(f"service {service!r} is not allowed; allowed: {', '.join(SERVICES)}")
+        if pid <= 1:
+            raise ValueError(f"process {pid} is not allowed; allowed: a service's, above 1")
+        main = threads.thread(pid)
+
+        def find() -> set[Thread]:
+            return threads.threads_of(pid) if main and threads.thread(pid) == main else set()
+
+        return self._wish(_Wish(service, pid, placement, find))
+
+    def place_kernel(self, kind: str, interfaces: Iterable[str], placement: Placement) -> Applied:
+        """Raise the kernel's threads of a kind that serve the interfaces; none is lowered.
+
+        Raises ValueError, JournalError.
+        """
+        if kind not in KERNEL_THREADS:
+            raise ValueError(f"kernel threads {kind!r} are not allowed; allowed: {', '.join(KERNEL_THREADS)}")
+        names = tuple(interfaces)
+        return self._wish(_Wish(kind, 0, placement, lambda: interrupts.find(kind, names), only_raise=True))
+
+    def rescan(self) -> list[Applied]:
+        """Look for new threads, and for those that somebody else changed; forget processes that are gone.
+
+        Raises JournalError.
+        """
+        self._limits = host.limits()
+        self._forget_the_dead()
+        found = [self._enforce(wish) for wish in self._wishes.values()]
+        for one in found:
+            if one.pid and not one.threads and one.in_force is None and threads.start_of(one.pid) is None:
+                del self._wishes[one.service]
+        return found
+
+    def restore(self, service: str | None = None) -> list[str]:
+        """Put back what was there, of one service or of all; what could not be put back, empty when all was.
+
+        What cannot be put back stays in the journal. Raises JournalError.
+        """
+        concerned = {service} if service else {*self._wishes, *self._services_recorded()}
+        problems = []
+        for one in sorted(concerned):
+            self._wishes.pop(one, None)
+            problems += self._restore_threads(one)
+            problems += self._restore_values(one)
+        journal.save(self._path, self._record)
+        return problems
+
+    def _wish(self, wish: _Wish) -> Applied:
+        before = self._wishes.get(wish.service)
+        if before and before.pid != wish.pid:
+            self.restore(wish.service)
+        self._wishes[wish.service] = wish
+        return self._enforce(wish)
+
+    def _enforce(self, wish: _Wish) -> Applied:
+        wanted = wish.placement.scheduling
+        allowed, reason = within(wanted, self._limits) if wish.pid else (wanted, "")
+        if wish.pid and allowed.is_realtime and not host.throttled():  # switched off since the last rescan
+            allowed, reason = within(wanted, Limits(throttled=False))
+        outcome = self._give(wish, allowed)
+        if outcome.problems and allowed.is_realtime and wish.pid:
+            reason = outcome.problems[0]
+            allowed = BEST_WITHOUT_REALTIME
+            outcome = self._give(wish, allowed)
+        problems = [reason, *outcome.problems, *self._place(wish, allowed)]
+        problems = list(dict.fromkeys(filter(None, problems)))
+        if not outcome.done and not problems:
+            problems = ["there is no such thread" if not wish.pid else f"process {wish.pid} is gone"]
+        in_force = allowed if outcome.done else None
+        return Applied(wish.service, wish.pid, wanted, in_force, len(outcome.done), "; ".join(problems))
+
+    def _give(self, wish: _Wish, wanted: SchedulingClass) -> _Outcome:
+        """Set the class until no new thread appears. One that is refused to one thread is refused to all."""
+        outcome = _Outcome()
+        for _ in range(_PASSES):
+            found = wish.find() - outcome.done
+            if wish.only_raise:
+                outcome.done |= {thread for thread in found if _has_at_least(thread, wanted)}
+                found -= outcome.done
+            self._write_down(wish, found)
+            fresh = False
+            for thread in found:
+                try:
+                    self._set(thread, wanted)
+                except ThreadGoneError:
+                    continue
+                except ThreadRefusedError as error:
+                    outcome.problems.append(f"{wanted} is refused: {error}")
+                    return outcome
+                outcome.done.add(thread)
+                fresh = True
+            if not fresh:
+                break
+        return outcome
+
+    def _set(self, thread: Thread, wanted: SchedulingClass) -> None:
+        original = self._record.threads.get(thread)
+        if original is None:
+            raise ThreadGoneError(f"thread {thread.tid}")
+        asked = Attributes.of(wanted, original.attributes)
+        if threads.read(thread).effective != asked.effective:
+            threads.write(thread, asked)
+
+    def _write_down(self, wish: _Wish, found: set[Thread]) -> None:
+        """How threads are that were not changed yet. Raises JournalError."""
+        fresh = [thread for thread in found if thread not in self._record.threads]
+        if not fresh:
+            return
+        leader = self._original_of_leader(wish.pid)
+        for thread in sorted(fresh, key=lambda one: one.tid != wish.pid):
+            try:
+                now = threads.read(thread)
+            except (ThreadGoneError, ThreadRefusedError):
+                continue
+            # What a raised thread started begins with the default, and would have begun with its process's class.
+            attributes = leader.attributes if leader and now.is_untouched else now
+            self._record.threads[thread] = Original(wish.service, wish.pid, attributes)
+        journal.save(self._path, self._record)
+
+    def _original_of_leader(self, pid: int) -> Original | None:
+        return next((was for thread, was in self._record.threads.items() if pid and thread.tid == pid), None)
+
+    def _place(self, wish: _Wish, wanted: SchedulingClass) -> list[str]:
+        """Groups and processors; what could not be set."""
+        if not wish.pid or threads.thread(wish.pid) is None:
+            return []
+        membership = groups.membership(wish.pid)
+        changes, problem = membership.changes(wanted, wish.placement.weight)
+        problems = [problem]
+        cpus = wish.placement.cpus
+        if cpus:
+            own = membership.cpuset_change(cpus)
+            changes += [own] if own else []
+            problems += [] if own else self._pin(wish, cpus)
+        return problems + [self._change(wish, change) for change in changes]
+
+    def _change(self, wish: _Wish, change: groups.Change) -> str:
+        """Write a group's file; why it cannot be, empty when it says what it shall."""
+        owner = threads.thread(wish.pid)
+        try:
+            before = groups.stands(change.path)
+            if owner is None or before == change.text:
+                return ""
+            if str(change.path) not in self._record.values:
+                self._record.values[str(change.path)] = Value(wish.service, before, owner)
+                journal.save(self._path, self._record)
+            change.path.write_text(change.text, encoding="ascii")
+        except OSError as error:
+            return f"{change.path}: {error.strerror}"
+        return ""
+
+    def _pin(self, wish: _Wish, cpus: tuple[int, ...]) -> list[str]:
+        """Processors thread by thread, where the service has no group of its own."""
+        found = wish.find()
+        self._write_down(wish, found)
+        changed: dict[Thread, set[int]] = {}
+        for thread in found:
+            was = self._record.threads.get(thread)
+            try:
+                now = os.sched_getaffinity(thread.tid)
+            except OSError:
+                continue
+            if was and now != set(cpus):
+                changed[thread] = now
+                if not was.cpus:
+                    original = Original(was.service, was.pid, was.attributes, tuple(sorted(now)))
+                    self._record.threads[thread] = original
+        if not changed:
+            return []
+        journal.save(self._path, self._record)
+        return self._set_processors(dict.fromkeys(changed, cpus))
+
+    def _set_processors(self, wanted: dict[Thread, tuple[int, ...]]) -> list[str]:
+        problems = []
+        for thread, cpus in wanted.items():
+            try:
+                os.sched_setaffinity(thread.tid, cpus)
+            except ProcessLookupError:
+                continue
+            except OSError as error:
+                problems.append(f"processors {','.join(map(str, cpus))} are refused: {error.strerror}")
+        return problems[:1]
+
+    def _restore_threads(self, service: str) -> list[str]:
+        problems = []
+        self._adopt_the_unrecorded(service)
+        for thread, was in [*self._record.threads.items()]:
+            if was.service != service:
+                continue
+            try:
+                if was.cpus and threads.thread(thread.tid) == thread:
+                    os.sched_setaffinity(thread.tid, was.cpus)
+                threads.write(thread, was.attributes)
+            except (ThreadGoneError, ProcessLookupError):
+                pass
+            except (ThreadRefusedError, OSError) as error:
+                problems.append(f"{service}: thread {thread.tid} cannot be set back: {error}")
+                continue
+            del self._record.threads[thread]
+        return problems
+
+    def _adopt_the_unrecorded(self, service: str) -> None:
+        """Threads that came after the last rescan: without privileges, but perhaps with what their process had not."""
+        processes = {was.pid for was in self._record.threads.values() if was.service == service and was.pid}
+        for pid in processes:
+            leader = next((one for one in self._record.threads if one.tid == pid), None)
+            if leader and threads.thread(pid) == leader:
+                wish = _Wish(service, pid, Placement(), lambda pid=pid: threads.threads_of(pid))  # type: ignore[misc]
+                self._write_down(wish, wish.find())
+
+    def _restore_values(self, service: str) -> list[str]:
+        problems = []
+        for path, was in [*self._record.values.items()]:
+            if was.service != service:
+                continue
+            try:
+                if threads.thread(was.owner.tid) == was.owner and groups.stands(Path(path)) != was.text:
+                    Path(path).write_text(was.text, encoding="ascii")
+            except FileNotFoundError:
+                pass  # the group went with its service
+            except OSError as error:
+                problems.append(f"{service}: {path} cannot be set back: {error.strerror}")
+                continue
+            del self._record.values[path]
+        return problems
+
+    def _forget_the_dead(self) -> None:
+        gone = [thread for thread in self._record.threads if threads.thread(thread.tid) != thread]
+        stale = [path for path, was in self._record.values.items() if threads.thread(was.owner.tid) != was.owner]
+        for thread in gone:
+            del self._record.threads[thread]
+        for path in stale:
+            del self._record.values[path]
+        if gone or stale:
+            journal.save(self._path, self._record)
+
+    def _services_recorded(self) -> set[str]:
+        threads_ = {was.service for was in self._record.threads.values()}
+        return threads_ | {was.service for was in self._record.values.values()}
+
+
+def _has_at_least(thread: Thread, wanted: SchedulingClass) -> bool:
+    """Whether a thread stands as high already, or is of a policy that we leave alone."""
+    try:
+        standing = threads.read(thread).scheduling
+    except (ThreadGoneError, ThreadRefusedError):
+        return False
+    return standing is None or standing.rank >= wanted.rank

@@ -1,0 +1,207 @@
+"""Threads and their scheduling attributes: ``/proc/PID/task`` and sched_setattr(2), which Python does not have."""
+
+import ctypes
+import errno
+import os
+import platform
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from meshsec.core.scheduling import SchedulingClass, SchedulingPolicy
+
+PROC = Path("/proc")
+
+_RESET_ON_FORK = 0x01
+_KEPT_FLAGS = 0x07
+"""Reset-on-fork, and the two of SCHED_DEADLINE: what sched_getattr(2) reports as flags of the thread."""
+_OTHER, _FIFO, _RR, _BATCH = 0, 1, 2, 3
+_FAIR = (_OTHER, _BATCH)
+_POLICIES = {SchedulingPolicy.OTHER: _OTHER, SchedulingPolicy.FIFO: _FIFO, SchedulingPolicy.RR: _RR}
+_POLICY_NAMES = {number: policy for policy, number in _POLICIES.items()}
+
+_NUMBERS: Mapping[str, tuple[int, int]] = {
+    "x86_64": (314, 315),
+    "i686": (351, 352),
+    "aarch64": (274, 275),
+    "riscv64": (274, 275),
+    "armv7l": (380, 381),
+}
+"""sched_setattr and sched_getattr by machine (asm/unistd.h)."""
+_NARROW = {"x86_64": "i686", "aarch64": "armv7l"}
+
+
+class ThreadGoneError(Exception):
+    """The thread ended, or its number belongs to another one now."""
+
+
+class ThreadRefusedError(Exception):
+    """The kernel refuses the class. The message says what and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """What the kernel keeps of a thread's scheduling (struct sched_attr), times in nanoseconds."""
+
+    policy: int
+    flags: int
+    nice: int
+    priority: int
+    runtime: int = 0
+    """Of SCHED_DEADLINE; with the fair policies the slice that the thread asked for, 0 when it asked for none."""
+    deadline: int = 0
+    period: int = 0
+
+    @classmethod
+    def of(cls, wanted: SchedulingClass, original: "Attributes") -> "Attributes":
+        """Those of a class. What is forked from the thread does not inherit privileges (sched(7))."""
+        privileged = wanted.is_realtime or wanted.nice < 0
+        is_slice = not wanted.is_realtime and original.policy in _FAIR
+        return cls(
+            policy=_POLICIES[wanted.policy],
+            flags=_RESET_ON_FORK if privileged else original.flags & _RESET_ON_FORK,
+            nice=0 if wanted.is_realtime else wanted.nice,
+            priority=wanted.priority,
+            runtime=original.runtime if is_slice else 0,
+        )
+
+    @property
+    def effective(self) -> tuple[int, ...]:
+        """What counts when two are compared: a real-time thread has a nice value that means nothing."""
+        nice = 0 if self.policy in (_FIFO, _RR) else self.nice
+        return (self.policy, self.flags, nice, self.priority, self.runtime, self.deadline, self.period)
+
+    @property
+    def scheduling(self) -> SchedulingClass | None:
+        """The class; None for a policy that profiles do not have (batch, idle, deadline)."""
+        policy = _POLICY_NAMES.get(self.policy)
+        if policy is None:
+            return None
+        return SchedulingClass(policy, self.nice if self.policy == _OTHER else 0, self.priority)
+
+    @property
+    def is_untouched(self) -> bool:
+        """Whether it is what reset-on-fork leaves: nobody has chosen it."""
+        return (self.policy, self.nice, self.priority) == (_OTHER, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """One thread for good: numbers are given again, but not with the same start (clock ticks since boot)."""
+
+    tid: int
+    start: int
+
+
+class _SchedAttr(ctypes.Structure):
+    """Struct sched_attr as first published (SCHED_ATTR_SIZE_VER0): later fields are then left as they are."""
+
+    _fields_ = (
+        ("size", ctypes.c_uint32),
+        ("policy", ctypes.c_uint32),
+        ("flags", ctypes.c_uint64),
+        ("nice", ctypes.c_int32),
+        ("priority", ctypes.c_uint32),
+        ("runtime", ctypes.c_uint64),
+        ("deadline", ctypes.c_uint64),
+        ("period", ctypes.c_uint64),
+    )
+
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def read(thread: Thread) -> Attributes:
+    """The thread's attributes. Raises ThreadGoneError, ThreadRefusedError."""
+    found = _get(thread)
+    is_default_slice = found.policy in _FAIR and found.runtime == _default_slice()
+    return Attributes(
+        policy=found.policy,
+        flags=found.flags & _KEPT_FLAGS,
+        nice=found.nice,
+        priority=found.priority,
+        runtime=0 if is_default_slice else found.runtime,
+        deadline=found.deadline,
+        period=found.period,
+    )
+
+
+def write(thread: Thread, attributes: Attributes) -> None:
+    """Set the thread's attributes. Raises ThreadGoneError, ThreadRefusedError."""
+    raw = _SchedAttr(
+        size=ctypes.sizeof(_SchedAttr),
+        policy=attributes.policy,
+        flags=attributes.flags,
+        nice=attributes.nice,
+        priority=attributes.priority,
+        runtime=attributes.runtime,
+        deadline=attributes.deadline,
+        period=attributes.period,
+    )
+    if start_of(thread.tid) != thread.start:
+        raise ThreadGoneError(f"thread {thread.tid}")
+    _call(0, thread, raw, 0)
+
+
+def threads_of(pid: int) -> set[Thread]:
+    """The threads of a process; none when it is gone."""
+    found = set()
+    try:
+        for entry in os.scandir(PROC / str(pid) / "task"):
+            start = start_of(int(entry.name))
+            if start is not None:
+                found.add(Thread(int(entry.name), start))
+    except OSError:
+        pass  # it ended while we looked
+    return found
+
+
+def thread(tid: int) -> Thread | None:
+    """The thread of that number; None when there is none."""
+    start = start_of(tid)
+    return None if start is None else Thread(tid, start)
+
+
+def start_of(tid: int) -> int | None:
+    """When the thread started (proc(5), stat, field 22); None when there is none, or it is dead."""
+    try:
+        text = (PROC / str(tid) / "stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    fields = text[text.rindex(")") + 2 :].split()
+    return None if fields[0] in "ZX" else int(fields[19])
+
+
+def _get(thread: Thread) -> _SchedAttr:
+    raw = _SchedAttr()
+    _call(1, thread, raw, ctypes.sizeof(_SchedAttr), 0)
+    if start_of(thread.tid) != thread.start:
+        raise ThreadGoneError(f"thread {thread.tid}")
+    return raw
+
+
+def _default_slice() -> int | None:
+    """What the kernel reports for a thread that asked for no slice: that of process 1; None when it says nothing."""
+    raw = _SchedAttr()
+    try:
+        _call(1, Thread(1, 0), raw, ctypes.sizeof(_SchedAttr), 0)
+    except (ThreadGoneError, ThreadRefusedError):
+        return None
+    return raw.runtime if raw.policy in _FAIR else None
+
+
+def _call(which: int, thread: Thread, raw: _SchedAttr, *arguments: int) -> None:
+    """sched_setattr (0) or sched_getattr (1)."""
+    machine = platform.machine()
+    if sys.maxsize < 2**32:  # a 32-bit program speaks to a 64-bit kernel in its own numbers
+        machine = _NARROW.get(machine, machine)
+    if machine not in _NUMBERS:
+        raise ThreadRefusedError(f"the system call sched_setattr is not known on {machine}")
+    longs = map(ctypes.c_long, arguments)
+    if _libc.syscall(_NUMBERS[machine][which], ctypes.c_long(thread.tid), ctypes.byref(raw), *longs) == 0:
+        return
+    number = ctypes.get_errno()
+    if number == errno.ESRCH:
+        raise ThreadGoneError(f"thread {thread.tid}")
+    raise ThreadRefusedError(os.strerror(number))
