@@ -22,7 +22,7 @@ CARGO_ARGUMENTS := --manifest-path daemon/Cargo.toml
 STAMPS := build/stamps
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),daemon/target)
 
-.PHONY: help setup build check lint lint-python lint-rust unit unit-python unit-rust test scenarios scale demo fuzz bench \
+.PHONY: help setup build check lint lint-python lint-rust unit unit-python unit-rust test scenarios lab-guest scale demo fuzz bench \
 	advisories docs install clean lock kernel-check kernel-config kernel
 
 help: ## list the targets
@@ -81,6 +81,9 @@ test: check scenarios ## everything: check, then scenarios and interoperation on
 
 scenarios: setup build ## claims proved on the wire, in network namespaces (root); a failed one gets a second try, and is named
 	$(BIN)/pytest --reruns $(RERUNS) tests/scenarios tests/interop
+
+lab-guest: setup ## a Debian 13 root with RT and ordinary kernel for the scenarios' guest, into build/guest (root)
+	$(BIN)/python -m tests.lab.guest_root
 
 scale: NODES ?= 30
 scale: setup build ## many nodes started at once: all pairs protected, one IKE_SA each (root; NODES=n)

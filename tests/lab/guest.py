@@ -1,51 +1,33 @@
-"""The guest ground: a QEMU guest with Debian's own PREEMPT_RT kernel, whose root is this machine's, read-only.
+"""The guest ground: a QEMU guest with a Debian 13 root, Debian's RT or ordinary kernel, and this tree.
 
-The kernel here may lack ESP; Debian's has it. The guest boots straight into one command, run on the same tree with the
-same programs, so that a scenario is written once and runs on either ground. It is emulated (TCG), because a /dev/kvm
-that answers may still hang in its first instruction on a nested host, and so 10 to 50 times slower than the host.
+The kernel here may lack ESP, 802.11s and PREEMPT_RT; Debian's has them. The guest boots straight into one command, so
+that a scenario is written once and runs on either ground. It sees its own root and the tree read-only, with memory on
+top, and one folder for results; this machine's root is no part of it. It is emulated (TCG), because a /dev/kvm that
+answers may still hang in its first instruction on a nested host, and so 10 to 50 times slower than the host.
 """
 
-import lzma
+import os
 import platform
-import shlex
 import shutil
 import subprocess
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.lab.shell import CommandError, run
+from tests.lab import guest_kernel, guest_root
+from tests.lab.guest_kernel import Kernel
+from tests.lab.guest_root import CACHE, REPOSITORY, Built
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-CACHE = REPOSITORY / "build" / "guest"
-SLOWNESS = 15
-_KERNEL_PACKAGE = "linux-image-rt-amd64"
-_ROOT_MODULES = ("9p", "9pnet_virtio", "virtio_pci", "overlay")
-_PROGRAMS = ("qemu-system-x86_64", "apt-get", "dpkg-deb", "modprobe", "depmod", "cpio")
-_BUSYBOX = Path("/bin/busybox")
+KERNEL_VARIABLE = "MESHSEC_LAB_KERNEL"
+"""The directory of an unpacked kernel package that is booted in place of Debian's RT kernel."""
+_PROGRAMS = ("qemu-system-x86_64", "setpriv", *guest_root.PROGRAMS, *guest_kernel.PROGRAMS)
 _MEMORY_MIB = 3072
-
-
-@dataclass(frozen=True)
-class Kernel:
-    """An unpacked Debian kernel with the initramfs that finds the host's root."""
-
-    release: str
-    tree: Path
-
-    @property
-    def image(self) -> Path:
-        """What QEMU boots."""
-        return self.tree / "boot" / f"vmlinuz-{self.release}"
-
-    @property
-    def modules(self) -> Path:
-        """What the guest binds to /lib/modules."""
-        return self.tree / "lib" / "modules" / self.release
-
-    @property
-    def initramfs(self) -> Path:
-        """Made by ``prepare``."""
-        return self.tree / "initramfs.cpio"
+_SANDBOX = "on,obsolete=deny,elevateprivileges=deny,spawn=deny"
+_DETERMINISTIC = (
+    *("-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off"),
+    *("-rtc", "base=2026-01-01T00:00:00,clock=vm"),
+)
 
 
 @dataclass(frozen=True)
@@ -61,111 +43,68 @@ class Outcome:
 def obstacle() -> str | None:
     """Why this machine cannot run the guest, or None."""
     if platform.machine() != "x86_64":
-        return f"the guest shares this machine's root and needs x86_64, this is {platform.machine()}"
-    missing = [program for program in _PROGRAMS if shutil.which(program) is None]
-    if not _BUSYBOX.exists():
-        missing.append(str(_BUSYBOX))
+        return f"the guest is for x86_64, this is {platform.machine()}"
+    if os.geteuid() != 0:
+        return "the guest's root is built and shared by root"
+    missing = [program for program in dict.fromkeys(_PROGRAMS) if shutil.which(program) is None]
+    if not guest_kernel.BUSYBOX.exists():
+        missing.append(str(guest_kernel.BUSYBOX))
     return f"not installed: {' '.join(missing)}" if missing else None
 
 
-def prepare() -> Kernel:
-    """Fetch and unpack the kernel and make its initramfs; cached by the kernel's release."""
-    try:
-        kernel = _kernel()
-    except CommandError:  # the package lists are missing, or older than the archive
-        run(["apt-get", "-q", "update"], timeout=600)
-        kernel = _kernel()
-    _make_initramfs(kernel)
-    return kernel
+def prepare() -> Built:
+    """Build the root and fetch the kernels; at once when that was done. Progress goes to standard error."""
+    return guest_root.built(lambda text: print(f"guest: {text}", file=sys.stderr, flush=True))
 
 
-def _kernel() -> Kernel:
-    package = _kernel_package()
-    kernel = Kernel(package.removeprefix("linux-image-"), CACHE / package)
-    if not kernel.image.exists():
-        _unpack(package, kernel.tree)
-    return kernel
+def run_in_guest(
+    command: str,
+    results: Path,
+    *,
+    seconds: float,
+    kernel: str = "rt",
+    arguments: Sequence[str] = (),
+    deterministic: bool = False,
+    cpus: int = 2,
+) -> Outcome:
+    """Boot the guest, run the shell ``command`` in the tree and power off.
 
-
-def run_in_guest(command: str, results: Path, *, seconds: float) -> Outcome:
-    """Boot the guest, run the shell ``command`` in the tree and power off. ``results`` is /results inside, writable."""
-    kernel = prepare()
+    ``results`` is /results inside, writable; the command's output and the kernel's log are left there.
+    ``seconds`` bounds the whole, by this machine's clock. ``kernel`` is ``rt`` or ``generic``, ``arguments`` are more
+    of the kernel's. ``deterministic`` lets time follow the executed instructions, on one CPU: intervals repeat from
+    run to run, and count instructions rather than hardware latency.
+    """
+    root = prepare()
     results.mkdir(parents=True, exist_ok=True)
     (results / "command").write_text(command, encoding="utf-8")
     (results / "status").unlink(missing_ok=True)
-    console = _boot(_qemu(kernel, results), seconds)
+    with root.in_use():
+        machine = _machine(root, chosen(root, kernel), results)
+        timing = [*_DETERMINISTIC, "-smp", "1"] if deterministic else ["-accel", "tcg", "-smp", str(cpus)]
+        argv = [*machine, *timing, "-append", _arguments([*arguments, "nokaslr"] if deterministic else arguments)]
+        console = _boot(argv, seconds)
+    (results / "console").write_text(console, encoding="utf-8")
     return Outcome(_status(results / "status"), _text(results / "output"), console)
 
 
-def _kernel_package() -> str:
-    """The package that Debian's meta package stands for now; raises CommandError when it is not known."""
-    depends = run(["apt-cache", "--no-all-versions", "show", _KERNEL_PACKAGE]).stdout
-    return next(word for word in depends.split() if word.startswith("linux-image-") and word != _KERNEL_PACKAGE)
+def chosen(root: Built, kind: str) -> Kernel:
+    """The kernel of a kind, or the one that stands for ``rt`` by the environment; raises KernelTreeError."""
+    own = os.environ.get(KERNEL_VARIABLE)
+    return Kernel.of_tree(Path(own)) if own and kind == "rt" else root.kernel(kind)
 
 
-def _unpack(package: str, tree: Path) -> None:
-    fresh = tree.with_suffix(".new")
-    shutil.rmtree(fresh, ignore_errors=True)
-    fresh.mkdir(parents=True)
-    run(["sh", "-c", f"cd {shlex.quote(str(fresh))} && apt-get -q download {package}"], timeout=600)
-    (archive,) = fresh.glob("*.deb")
-    run(["dpkg-deb", "--extract", str(archive), str(fresh)], timeout=300)
-    archive.unlink()
-    if not (fresh / "lib").exists():  # Debian 13 packages below /usr
-        (fresh / "lib").symlink_to("usr/lib")
-    (release,) = (path.name for path in (fresh / "lib" / "modules").iterdir())
-    run(["depmod", "-b", str(fresh), release], timeout=300)
-    shutil.rmtree(tree, ignore_errors=True)
-    fresh.rename(tree)
+def _machine(root: Built, kernel: Kernel, results: Path) -> list[str]:
+    shares = {"root": root.root, "repository": REPOSITORY, "modules": kernel.modules}
+    argv = ["setpriv", "--pdeathsig", "KILL", "qemu-system-x86_64", "-sandbox", _SANDBOX, "-M", "q35", "-cpu", "max"]
+    argv += ["-m", str(_MEMORY_MIB), "-nographic", "-no-reboot", "-nic", "none"]
+    argv += ["-kernel", str(kernel.image), "-initrd", str(kernel.initramfs(CACHE))]
+    for tag, path in shares.items():
+        argv += ["-virtfs", f"local,path={path},mount_tag={tag},security_model=none,multidevs=remap,readonly=on"]
+    return [*argv, "-virtfs", f"local,path={results},mount_tag=results,security_model=none,multidevs=remap"]
 
 
-def _make_initramfs(kernel: Kernel) -> None:
-    root = kernel.tree / "initramfs"
-    shutil.rmtree(root, ignore_errors=True)
-    for name in ("bin", "modules", "proc", "dev", "lower", "upper", "root"):
-        (root / name).mkdir(parents=True)
-    shutil.copy2(_BUSYBOX, root / "bin" / "busybox")
-    shutil.copy2(Path(__file__).parent / "guest" / "init", root / "init")
-    (root / "init").chmod(0o755)
-    for number, module in enumerate(_module_files(kernel)):
-        (root / "modules" / f"{number:03}.ko").write_bytes(_uncompressed(module))
-    names = "\n".join(str(path.relative_to(root)) for path in sorted(root.rglob("*")))
-    with kernel.initramfs.open("wb") as archive:
-        subprocess.run(
-            ["cpio", "--quiet", "-o", "-H", "newc"],
-            cwd=root,
-            input=names.encode(),
-            stdout=archive,
-            check=True,
-            timeout=60,
-        )
-
-
-def _uncompressed(module: Path) -> bytes:
-    """Debian 13 compresses modules, which busybox cannot load."""
-    content = module.read_bytes()
-    return lzma.decompress(content) if module.suffix == ".xz" else content
-
-
-def _module_files(kernel: Kernel) -> list[Path]:
-    """Each module once, what it depends on first."""
-    files: dict[Path, None] = {}
-    for name in _ROOT_MODULES:
-        shown = run(["modprobe", "-d", str(kernel.tree), "-S", kernel.release, "--show-depends", name]).stdout
-        files.update((Path(line.split()[1]), None) for line in shown.splitlines() if line.startswith("insmod"))
-    return list(files)
-
-
-def _qemu(kernel: Kernel, results: Path) -> list[str]:
-    share = "security_model=none,multidevs=remap"
-    arguments = f"console=ttyS0 quiet panic=-1 mitigations=off REPOSITORY={REPOSITORY} MODULES={kernel.modules}"
-    return [
-        *("qemu-system-x86_64", "-M", "q35,accel=tcg", "-cpu", "max", "-smp", "2", "-m", str(_MEMORY_MIB)),
-        *("-nographic", "-no-reboot", "-nic", "none", "-kernel", str(kernel.image), "-initrd", str(kernel.initramfs)),
-        *("-append", arguments),
-        *("-virtfs", f"local,path=/,mount_tag=root,readonly=on,{share}"),
-        *("-virtfs", f"local,path={results},mount_tag=results,{share}"),
-    ]
+def _arguments(further: Sequence[str]) -> str:
+    return " ".join(("console=ttyS0", "quiet", "panic=-1", "mitigations=off", f"REPOSITORY={REPOSITORY}", *further))
 
 
 def _boot(argv: list[str], seconds: float) -> str:
