@@ -110,6 +110,8 @@ charon-systemd {{
   close_ike_on_child_failure = yes
   # Both ends may start at once; meshsecd decides which SA stays.
   reuse_ikesa = yes
+  # The end that initiates chooses among what both allow: it is the one that measures how long a set-up takes.
+  prefer_configured_proposals = no
 
   # Radio loses packets, and a first answer goes nowhere when the peer learns its route back some milliseconds after us:
   # repeat after 0.05 s, half of the deadline of a set-up (the default is 4 s), then 0.1, 0.2, 0.4, 0.8, 1.6, 3, 3, 3 s;

@@ -412,7 +412,13 @@ def _ike_sa(name: str, section: Mapping[str, Any], now: float) -> IkeSa:
         established_at=now - int(established) if established else None,
         children=tuple(_child_sa(child, now) for child in children.values()),
         remote_id=_identity(_text(section, "remote-id", "")),
+        encryption=_encryption(section),
+        key_exchange=_text(section, "dh-group", ""),
     )
+
+
+def _encryption(section: Mapping[str, Any]) -> str:
+    return "-".join(filter(None, (_text(section, key, "") for key in ("encr-alg", "encr-keysize"))))
 
 
 def _identity(text: str) -> IPv6Address | None:
@@ -430,7 +436,7 @@ def _child_sa(section: Mapping[str, Any], now: float) -> ChildSa:
         mode=_text(section, "mode").lower(),
         spi_in=_text(section, "spi-in", ""),
         spi_out=_text(section, "spi-out", ""),
-        encryption="-".join(filter(None, (_text(section, key, "") for key in ("encr-alg", "encr-keysize")))),
+        encryption=_encryption(section),
         installed_at=now - _number(section, "install-time"),
         bytes_in=_number(section, "bytes-in"),
         bytes_out=_number(section, "bytes-out"),

@@ -122,6 +122,8 @@ def _print_node(view: Mapping[str, Any]) -> None:
     for title, daemon in (("IKE daemon", view["ike_daemon"]), ("Routing daemon", view["routing_daemon"])):
         if not daemon["up"]:
             click.secho(f"{title} is away: {daemon['reason']}", fg="red")
+    if view["suites"]:
+        click.echo(f"Suite: {view['suites']['chosen']} ({view['suites']['why']})")
     for problem in view["problems"]:
         click.secho(f"Problem: {problem}", fg="red")
 

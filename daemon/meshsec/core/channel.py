@@ -78,6 +78,8 @@ class Channel:
     phases: Phases | None = None
     attempts: int = 0
     """Of ours, since the peer is known."""
+    measured: int = 0
+    """The last of them whose time is known to the choice of a suite."""
     last_failure: Failure | None = None
 
     due: float = 0.0

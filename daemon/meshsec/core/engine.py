@@ -49,10 +49,11 @@ from meshsec.core.events import (
 from meshsec.core.initiations import Initiations
 from meshsec.core.lifecycle import State, Trigger
 from meshsec.core.limits import Backoff
-from meshsec.core.model import Address, Card, EspGround, IkeSa, Route, RulesSpec, UnknownNodes
+from meshsec.core.model import Address, Card, EspGround, IkeSa, Peer, Route, RulesSpec, UnknownNodes
 from meshsec.core.policy import Policy, RemovedPeers
 from meshsec.core.reconcile import LEAVING, missing, reconcile_peer
 from meshsec.core.routes import RouteTable
+from meshsec.core.suite_choice import SuiteChoice
 from meshsec.core.timers import Timers
 
 if TYPE_CHECKING:
@@ -107,6 +108,8 @@ class Engine:
         self.node = node
         self.ground = ground
         self.policy = policy
+        self.suites = SuiteChoice(policy)
+        """Which suite is proposed first, and why; to be read only."""
         self.routes = RouteTable()
         self.ike_down: str | None = "not contacted yet"
         """Why the IKE daemon does not answer; None when it does."""
@@ -276,7 +279,7 @@ class Engine:
         self._disown(channel, "its card changed")
         self._unbar(channel)
         channel.card = card
-        channel.connection = connection_spec(self.node, event.peer, self.ground, self.policy)
+        channel.connection = connection_spec(self.node, event.peer, self.ground, self.suites.policy())
         channel.initiator = initiates(self.node, card)
         channel.backoff = Backoff()
         channel.destination = host(endpoint(card, self.ground))
@@ -543,10 +546,25 @@ class Engine:
         by = "this node" if sa is not None and sa.initiator else "the peer"
         channel.fire(self._now, Trigger.SA_UP, f"initiated by {by}")
         channel.protected_at = self._now
+        if sa is not None and sa.initiator:
+            self._measure(channel, sa)
         channel.patience_until, channel.unconfirmed, channel.fresh = None, False, False
         if channel.wanted_at is not None:
             adopted = sa is not None and sa.established_at is not None and sa.established_at < channel.wanted_at
             channel.route_to_protected = None if adopted else self._now - channel.wanted_at
+
+    def _measure(self, channel: Channel, sa: IkeSa) -> None:
+        """The initiator alone sees all of a set-up: what the peer took and what the network took is in its time."""
+        if channel.initiate_at is None or channel.measured == channel.attempts:
+            return
+        channel.measured = channel.attempts
+        if self.suites.measured(self._now, sa, self._now - channel.initiate_at):
+            policy = self.suites.policy()
+            for other in self._channels.values():
+                if other.card is not None:
+                    peer = Peer(other.name, other.card)
+                    other.connection = connection_spec(self.node, peer, self.ground, policy)
+                    self._mark(other.name)
 
     def _sa_lost(self, channel: Channel, reason: str) -> None:
         """Damping: an SA that stood for less than the delay before it did not last."""

@@ -127,6 +127,9 @@ class IkeSa:
     children: tuple[ChildSa, ...] = ()
     remote_id: IPv6Address | None = None
     """The identity that the peer authenticated; None while it has not. It binds the SA to a key (docs/card.md)."""
+    encryption: str = ""
+    key_exchange: str = ""
+    """What was negotiated for IKE itself, in IANA's names with the key size in bits; empty while it has not been."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,9 @@ from enum import StrEnum
 from ipaddress import IPv6Network, ip_network
 from typing import Any
 
+from meshsec.core import suites
 from meshsec.core.model import Network, UnknownNodes
+from meshsec.core.suites import Suite
 
 
 class RemovedPeers(StrEnum):
@@ -35,12 +37,17 @@ class Policy:
     """In strongSwan's names, best first (RFC 8247)."""
     esp_proposals: tuple[str, ...] = ("aes256gcm16-x25519", "chacha20poly1305-x25519", "aes128gcm16-x25519")
     """In strongSwan's names, best first (RFC 8221)."""
+    suites: tuple[Suite, ...] = ()
+    """Ranked, the strongest first and none below the floor: what is not here cannot be chosen (suite_choice.py). Their
+    proposals then are ``ike_proposals`` and ``esp_proposals``. Empty: nothing is chosen."""
+    floor: str = ""
+    """Name of the last suite that was kept; empty: the last of the list."""
     ike_rekey_time: int = 14400
     child_rekey_time: int = 3600
     hold_time: float = 300.0
     """How long the SA of a peer without a route is kept: partitions heal."""
-    deadline: float = 0.1
-    """From route to protected; longer is reported as late."""
+    deadline_ms: float = 100.0
+    """Milliseconds from route to protected; longer is reported as late, and makes a faster suite be chosen."""
     initiate_timeout: float = 10.0
     """After which an attempt counts as failed."""
     concurrency: int = 4
@@ -64,6 +71,16 @@ class Policy:
     removed_peers: RemovedPeers = RemovedPeers.DROP
     mesh_prefixes: tuple[Network, ...] = (IPv6Network("fc00::/7"),)
     """What counts as a mesh address; the IPv4 mesh prefix is added here by the configuration."""
+
+    def preferring(self, suite: Suite | None) -> "Policy":
+        """The same with the proposals of one of its suites first."""
+        if suite is None:
+            return self
+        return replace(
+            self,
+            ike_proposals=tuple(dict.fromkeys((suite.ike, *self.ike_proposals))),
+            esp_proposals=tuple(dict.fromkeys((suite.esp, *self.esp_proposals))),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +106,15 @@ class PolicyError(ValueError):
 DEFAULT = Policy()
 
 
+class _RefusalError(ValueError):
+    """A part of a value that is not allowed, where naming the whole would hide it."""
+
+    def __init__(self, value: object, allowed: str) -> None:
+        super().__init__()
+        self.value = value
+        self.allowed = allowed
+
+
 def decode_policy(table: Mapping[str, object], base: Policy = DEFAULT) -> Policy:
     """``base`` with the fields of ``table`` (a profile, or the overrides of one) in place of its own.
 
@@ -102,13 +128,41 @@ def decode_policy(table: Mapping[str, object], base: Policy = DEFAULT) -> Policy
             continue
         try:
             decoded[name] = _FIELDS[name].decode(value)
+        except _RefusalError as refusal:
+            problems.append(FieldProblem(name, refusal.value, refusal.allowed))
         except ValueError:
             problems.append(FieldProblem(name, value, _FIELDS[name].allowed))
     policy = replace(base, **decoded)
     problems += _order_problems(policy, decoded.keys())
+    problems += _suite_problems(policy, decoded)
     if problems:
         raise PolicyError(tuple(problems))
-    return policy
+    return _with_suites(policy) if policy.suites else policy
+
+
+def _suite_problems(policy: Policy, given: Mapping[str, Any]) -> list[FieldProblem]:
+    problems = []
+    names = [suite.name for suite in policy.suites]
+    if policy.floor and policy.floor not in names:
+        problems.append(FieldProblem("floor", policy.floor, f"the name of a suite of the profile: {', '.join(names)}"))
+    if policy.suites:
+        allowed = "nothing, because the profile's suites say what is proposed"
+        mixed = [name for name in ("ike_proposals", "esp_proposals") if name in given]
+        problems += [FieldProblem(name, given[name], allowed) for name in mixed]
+    return problems
+
+
+def _with_suites(policy: Policy) -> Policy:
+    """What is below the floor goes here, once: nothing that comes later has it to propose or to choose."""
+    names = [suite.name for suite in policy.suites]
+    kept = policy.suites[: names.index(policy.floor) + 1] if policy.floor else policy.suites
+    return replace(
+        policy,
+        suites=kept,
+        floor=kept[-1].name,
+        ike_proposals=tuple(dict.fromkeys(suite.ike for suite in kept)),
+        esp_proposals=tuple(dict.fromkeys(suite.esp for suite in kept)),
+    )
 
 
 def _order_problems(policy: Policy, given: Collection[str]) -> list[FieldProblem]:
@@ -169,6 +223,31 @@ def _proposals(value: object) -> tuple[str, ...]:
     return tuple(proposals)
 
 
+def _suites(value: object) -> tuple[Suite, ...]:
+    if not isinstance(value, list | tuple):
+        raise ValueError  # noqa: TRY004  # the caller names what is allowed
+    found = tuple(_suite(entry) for entry in value)
+    for index, suite in enumerate(found):
+        if any(suite.name == other.name or suite.algorithms == other.algorithms for other in found[:index]):
+            raise _RefusalError(value[index], suites.ALLOWED)
+    return found
+
+
+def _suite(entry: object) -> Suite:
+    if not isinstance(entry, Mapping) or entry.keys() != {"name", "ike", "esp"}:
+        raise _RefusalError(entry, suites.ALLOWED)
+    try:
+        return suites.decode(entry["name"], entry["ike"], entry["esp"], _PROPOSAL)
+    except ValueError:
+        raise _RefusalError(entry, suites.ALLOWED) from None
+
+
+def _name(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError  # noqa: TRY004  # the caller names what is allowed
+    return value
+
+
 SHORTEST_PREFIX = {4: 8, 6: 7}
 """By IP version. A shorter mesh prefix would put other networks than a mesh under the drop rules."""
 
@@ -185,10 +264,12 @@ _PROPOSALS = _Field("a list of different proposals in strongSwan's names, as aes
 _FIELDS: Mapping[str, _Field] = {
     "ike_proposals": _PROPOSALS,
     "esp_proposals": _PROPOSALS,
+    "suites": _Field(suites.ALLOWED, _suites),
+    "floor": _Field("the name of a suite of the profile, or nothing", _name),
     "ike_rekey_time": _integer(600, 86400, "seconds"),
     "child_rekey_time": _integer(300, 86400, "seconds"),
     "hold_time": _number(0, 86400, "seconds"),
-    "deadline": _number(0.001, 60, "seconds"),
+    "deadline_ms": _number(1, 60000, "milliseconds"),
     "initiate_timeout": _number(1, 120, "seconds"),
     "concurrency": _integer(1, 64, "negotiations"),
     "initiate_rate": _number(0.1, 1000, "attempts per second"),

@@ -17,6 +17,7 @@ def sentences(engine: Engine, channel: Channel, card: Card, now: float) -> list[
         _explain_trust(channel, card),
         _explain_route(engine, channel, card),
         _explain_turn(engine, channel),
+        *_explain_suite(engine),
         *_explain_attempts(channel, now),
         _explain_sa(channel, now),
         _explain_rules(engine, channel),
@@ -49,6 +50,15 @@ def _explain_turn(engine: Engine, channel: Channel) -> str:
         "The peer initiates, because its fingerprint is the lower of the two; "
         f"this node takes over when nothing stands after {_span(delay)}."
     )
+
+
+def _explain_suite(engine: Engine) -> list[str]:
+    chosen = engine.suites.chosen
+    if chosen is None:
+        return []
+    return [
+        f"This node proposes the suite {chosen.name} first, never one below {engine.policy.floor}: {engine.suites.why}."
+    ]
 
 
 def _explain_attempts(channel: Channel, now: float) -> list[str]:

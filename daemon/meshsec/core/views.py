@@ -28,6 +28,7 @@ def status(engine: Engine, now: float, problems: Iterable[str] = ()) -> View:
         "routing_daemon": _daemon(engine.router_down),
         "rules_stand": engine.rules_stand(),
         "problems": [*problems, *([CLOSED_BY_DOUBT] if engine.closed_by_doubt else [])],
+        "suites": _suites(engine, now),
         "peers": [_peer(engine, channel, now) for channel in engine.channels()],
     }
 
@@ -81,9 +82,30 @@ def _daemon(down: str | None) -> View:
     return {"up": down is None, "reason": down}
 
 
+def _suites(engine: Engine, now: float) -> View | None:
+    chosen = engine.suites.chosen
+    if chosen is None:
+        return None
+    return {
+        "chosen": chosen.name,
+        "why": engine.suites.why,
+        "deadline_ms": engine.policy.deadline_ms,
+        "floor": engine.policy.floor,
+        "measured": [
+            {
+                "name": measure.suite.name,
+                "samples": measure.samples,
+                "recent_ms": _milliseconds(measure.recent),
+                "expected_ms": _milliseconds(measure.expected),
+            }
+            for measure in engine.suites.measures(now)
+        ],
+    }
+
+
 def _peer(engine: Engine, channel: Channel, now: float) -> View:
     card, route, sa = channel.card, channel.route, channel.ike_sa()
-    late = channel.route_to_protected is not None and channel.route_to_protected > engine.policy.deadline
+    late = channel.route_to_protected is not None and channel.route_to_protected * 1000 > engine.policy.deadline_ms
     return {
         "name": channel.name,
         "address": _text(card.address if card else None),
@@ -132,6 +154,7 @@ def _sa(sa: IkeSa | None, now: float) -> View:
     children = sa.children if sa else ()
     return {
         "sa_age": now - sa.established_at if sa and sa.established_at is not None else None,
+        "ike_algorithms": [sa.encryption, sa.key_exchange] if sa and sa.encryption else None,
         "ike_spis": {"initiator": sa.spi_initiator, "responder": sa.spi_responder} if sa else None,
         "spis": [
             {"child": child.name, "in": child.spi_in, "out": child.spi_out, "encryption": child.encryption}

@@ -109,5 +109,58 @@ def test_what_is_refused_names_field_value_and_what_is_allowed(name: str, value:
 
 def test_all_problems_are_told_at_once() -> None:
     with pytest.raises(PolicyError) as caught:
-        decode_policy({"hold_time": "long", "deadline": 0.2, "concurrency": 0, "colour": "red"})
+        decode_policy({"hold_time": "long", "deadline_ms": 200, "concurrency": 0, "colour": "red"})
     assert [problem.field for problem in caught.value.problems] == ["hold_time", "concurrency", "colour"]
+
+
+STRONG = {"name": "strong", "ike": "aes256gcm16-prfsha384-modp4096", "esp": "aes256gcm16-modp4096"}
+MIDDLE = {"name": "middle", "ike": "aes256gcm16-prfsha256-x25519", "esp": "aes256gcm16-x25519"}
+WEAK = {"name": "weak", "ike": "aes128gcm16-prfsha256-x25519", "esp": "aes128gcm16-x25519"}
+
+
+def test_the_shipped_profile_with_a_deadline_is_accepted_and_valid() -> None:
+    table = tomllib.loads((POLICIES / "deadline.toml").read_text())
+    assert valid(table)
+    policy = decode_policy(table)
+    assert [suite.name for suite in policy.suites] == [suite["name"] for suite in table["suites"]]
+
+
+def test_what_is_below_the_floor_is_nowhere_in_the_policy() -> None:
+    policy = decode_policy({"suites": [STRONG, MIDDLE, WEAK], "floor": "middle"})
+    assert [suite.name for suite in policy.suites] == ["strong", "middle"]
+    assert policy.ike_proposals == (STRONG["ike"], MIDDLE["ike"])
+    assert policy.esp_proposals == (STRONG["esp"], MIDDLE["esp"])
+    assert "aes128" not in repr(policy)
+
+
+def test_a_floor_cannot_be_lowered_by_an_override() -> None:
+    base = decode_policy({"suites": [STRONG, MIDDLE, WEAK], "floor": "middle"})
+    with pytest.raises(PolicyError, match="floor: 'weak' is not allowed; allowed: the name of a suite of the profile"):
+        decode_policy({"floor": "weak"}, base)
+    raised = decode_policy({"floor": "strong"}, base)
+    assert raised.ike_proposals == (STRONG["ike"],)
+
+
+@pytest.mark.parametrize(
+    "suites",
+    [
+        "strong",
+        ["strong"],
+        [{"name": "strong"}],
+        [{**STRONG, "rank": 1}],
+        [{**STRONG, "name": "Strong suite"}],
+        [{**STRONG, "ike": "aes256gcm16-prfsha384-unheard"}],
+        [{**STRONG, "ike": "x25519-modp4096"}],
+        [{**STRONG, "esp": 5}],
+        [STRONG, STRONG],
+        [STRONG, {**STRONG, "name": "same-algorithms"}],
+    ],
+)
+def test_suites_that_are_refused(suites: object) -> None:
+    with pytest.raises(PolicyError, match=r"suites: .* is not allowed; allowed: a list of tables"):
+        decode_policy({"suites": suites})
+
+
+def test_suites_and_lists_of_proposals_exclude_each_other() -> None:
+    with pytest.raises(PolicyError, match=r"ike_proposals: .* allowed: nothing, because the profile's suites"):
+        decode_policy({"suites": [STRONG], "ike_proposals": [WEAK["ike"]]})

@@ -104,7 +104,8 @@ def test_status_of_a_protected_peer_has_every_figure() -> None:
     made.now = 10.25
     sa = ike_sa("n5", established_at=10.25)
     child = replace(sa.children[0], bytes_in=1, bytes_out=2, packets_in=3, packets_out=4)
-    made.tell(SasObserved("n5", (replace(sa, children=(child,)),)), ActionDone(action))
+    sa = replace(sa, children=(child,), encryption="AES_GCM_16-256", key_exchange="CURVE_25519")
+    made.tell(SasObserved("n5", (sa,)), ActionDone(action))
     made.tell(NegotiationTimed("n5", 0.004, 0.0055))
     made.now = 12.25
     assert only_peer(made) == {
@@ -125,6 +126,7 @@ def test_status_of_a_protected_peer_has_every_figure() -> None:
         "late": True,
         "data_plane": "ipsec",
         "sa_age": 2.0,
+        "ike_algorithms": ["AES_GCM_16-256", "CURVE_25519"],
         "ike_spis": {"initiator": "i1", "responder": "r1"},
         "spis": [{"child": "mesh", "in": "c1", "out": "c2", "encryption": "AES_GCM_16-256"}],
         "bytes_in": 1,

@@ -1,0 +1,173 @@
+"""The choice of a suite by the deadline: it gives way to load, comes back, does not swing, and never goes below."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.world import Driver, ike_sa, peer, route
+from meshsec.core import views
+from meshsec.core.engine import (
+    Action,
+    ActionDone,
+    Event,
+    IkeDaemonUp,
+    Initiate,
+    LoadConnection,
+    PeerSet,
+    RoutesReset,
+    SasObserved,
+)
+from meshsec.core.model import IkeSa, Observed
+from meshsec.core.policy import Policy, decode_policy
+from meshsec.core.suite_choice import MEMORY, SuiteChoice
+from meshsec.core.suites import Suite
+
+COST = {"strong": 0.040, "middle": 0.010, "weak": 0.005}
+"""Seconds that a set-up takes on a calm node."""
+IKE = {
+    "strong": "aes256gcm16-prfsha384-modp4096",
+    "middle": "aes256gcm16-prfsha384-ecp384",
+    "weak": "aes128-sha256-x25519",
+}
+POLICY = decode_policy(
+    {
+        "deadline_ms": 100,
+        "floor": "weak",
+        "suites": [{"name": name, "ike": ike, "esp": "aes256gcm16-x25519"} for name, ike in IKE.items()],
+    }
+)
+
+
+def sa_of(suite: Suite) -> IkeSa:
+    encryption, key_exchange = suite.algorithms
+    return replace(ike_sa("n5"), encryption=encryption, key_exchange=key_exchange)
+
+
+def run(choice: SuiteChoice, load: float, times: int, *, now: float = 0.0) -> list[str]:
+    """Set up so many SAs, a second apart, each ``load`` times slower than on a calm node; what was chosen for each."""
+    names = []
+    for number in range(times):
+        suite = choice.chosen
+        assert suite is not None
+        names.append(suite.name)
+        choice.measured(now + number, sa_of(suite), COST[suite.name] * load)
+    return names
+
+
+def chosen(choice: SuiteChoice) -> str:
+    assert choice.chosen is not None
+    return choice.chosen.name
+
+
+def test_without_suites_nothing_is_chosen() -> None:
+    choice = SuiteChoice(Policy())
+    assert choice.chosen is None
+    assert not choice.measured(1.0, ike_sa("n5"), 5.0)
+    assert choice.policy() == Policy()
+
+
+def test_a_calm_node_stays_with_the_strongest() -> None:
+    choice = SuiteChoice(POLICY)
+    assert set(run(choice, 1.0, 50)) == {"strong"}
+
+
+def test_load_makes_it_give_way_and_calm_brings_it_back() -> None:
+    choice = SuiteChoice(POLICY)
+    run(choice, 1.0, 3)
+    assert run(choice, 5.0, 6, now=10)[-1] == "middle"
+    assert "100 ms" in choice.why
+    run(choice, 1.0, 6, now=20)
+    assert chosen(choice) == "strong"
+
+
+def test_one_set_up_that_was_late_by_accident_changes_nothing() -> None:
+    choice = SuiteChoice(POLICY)
+    for start in range(0, 50, 5):
+        run(choice, 1.0, 4, now=start)
+        run(choice, 30.0, 1, now=start + 4)
+        assert chosen(choice) == "strong"
+
+
+def test_when_none_meets_the_deadline_it_is_the_fastest_and_the_floor_holds() -> None:
+    choice = SuiteChoice(POLICY)
+    run(choice, 1.0, 3)
+    run(choice, 1000.0, 20, now=10)
+    assert chosen(choice) == "weak"
+
+
+def test_under_steady_load_it_does_not_swing() -> None:
+    """Between 0.7 and 1 of the deadline a suite is kept when it is in use, and not taken up when it is not."""
+    for load in (1.5, 1.8, 2.2, 3.0, 9.0, 15.0):
+        choice = SuiteChoice(POLICY)
+        run(choice, 1.0, 5)
+        names = run(choice, load, 200, now=10)
+        assert sum(one != other for one, other in pairwise(names)) <= 2, load
+
+
+def test_a_stronger_suite_is_tried_again_when_what_is_known_of_it_is_old() -> None:
+    """It was measured under load alone, so what is known says that it never meets the deadline."""
+    choice = SuiteChoice(POLICY)
+    run(choice, 5.0, 3)
+    run(choice, 1.0, 5, now=10)
+    assert chosen(choice) == "middle"
+    run(choice, 1.0, 4, now=MEMORY + 20)
+    assert chosen(choice) == "strong"
+
+
+def test_a_suite_that_the_peer_chose_among_ours_is_no_sample_of_the_choice() -> None:
+    choice = SuiteChoice(POLICY)
+    for number in range(10):
+        assert not choice.measured(float(number), sa_of(POLICY.suites[-1]), 5.0)
+        assert not choice.measured(float(number), ike_sa("n5"), 5.0)
+    assert chosen(choice) == "strong"
+
+
+@given(st.lists(st.tuples(st.floats(0, 1000), st.sampled_from(POLICY.suites), st.floats(0, 100))))
+def test_all_that_may_be_used_stays_proposed_and_nothing_else_ever_is(
+    samples: list[tuple[float, Suite, float]],
+) -> None:
+    choice, now = SuiteChoice(POLICY), 0.0
+    for later, suite, seconds in samples:
+        now += later
+        choice.measured(now, sa_of(suite), seconds)
+        proposed = choice.policy().ike_proposals
+        assert choice.chosen is not None
+        assert proposed[0] == choice.chosen.ike
+        assert sorted(proposed) == sorted(IKE.values())
+
+
+def test_the_engine_measures_its_own_attempts_and_gives_all_peers_the_new_order() -> None:
+    made = Driver(1, POLICY)
+    routes = {peer_route.destination: peer_route for peer_route in (route(5), route(6))}
+    actions = made.tell(PeerSet(peer(5)), PeerSet(peer(6)), RoutesReset(routes), IkeDaemonUp(Observed(), fresh=False))
+    proposed: dict[str, str] = {}
+    for _ in range(200):
+        proposed |= {act.spec.name: act.spec.ike_proposals[0] for act in actions if isinstance(act, LoadConnection)}
+        made.now += 0.5  # every set-up is late
+        actions = made.tell(*(event for action in actions for event in outcome(made, action)))
+        actions += made.advance(1.0)
+        if not actions:
+            actions = made.tell(SasObserved("n5", ()), SasObserved("n6", ())) + made.advance(1.0)
+    assert proposed == {"n5": IKE["weak"], "n6": IKE["weak"]}
+    shown = views.status(made.engine, made.now)["suites"]
+    assert (shown["chosen"], shown["floor"], shown["deadline_ms"]) == ("weak", "weak", 100.0)
+    assert all(entry["samples"] > 0 for entry in shown["measured"])
+
+
+def outcome(made: Driver, action: Action) -> list[Event]:
+    """All succeeds."""
+    if isinstance(action, Initiate):
+        return [SasObserved(action.peer, (standing(made, action),)), ActionDone(action)]
+    return [ActionDone(action)]
+
+
+def standing(made: Driver, action: Initiate) -> IkeSa:
+    """The SA that a peer makes of the first proposal."""
+    channel = made.engine.channel(action.peer)
+    assert channel is not None
+    assert channel.loaded_connection is not None
+    ike = channel.loaded_connection.ike_proposals[0]
+    suite = next(suite for suite in POLICY.suites if suite.ike == ike)
+    return replace(sa_of(suite), peer=action.peer, unique_id=str(made.now), established_at=made.now)
