@@ -29,6 +29,10 @@ _GROUPS_ADDRESSES = 0x1 | 0x10 | 0x100
 """RTMGRP_LINK, RTMGRP_IPV4_IFADDR and RTMGRP_IPV6_IFADDR."""
 _GROUPS_NFTABLES = 1 << 6
 """NFNLGRP_NFTABLES (7)."""
+_GROUPS_LINKS = 0x1
+"""RTMGRP_LINK."""
+_IFF_UP = 0x1
+_IFF_LOWER_UP = 0x10000
 
 
 class NetlinkError(OSError):
@@ -45,6 +49,15 @@ class KernelRoute:
     protocol: int
     table: int
     metric: int
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One network interface."""
+
+    index: int
+    up: bool
+    carrier: bool
 
 
 Changes = Callable[[Callable[[], None]], AbstractContextManager[None]]
@@ -89,6 +102,11 @@ def route_changes(on_change: Callable[[], None]) -> AbstractContextManager[None]
 def address_changes(on_change: Callable[[], None]) -> AbstractContextManager[None]:
     """While entered: ``on_change`` at each change of an interface or address."""
     return _told(_NETLINK_ROUTE, _GROUPS_ADDRESSES, on_change)
+
+
+def link_changes(on_change: Callable[[], None]) -> AbstractContextManager[None]:
+    """While entered: ``on_change`` at each change of an interface."""
+    return _told(_NETLINK_ROUTE, _GROUPS_LINKS, on_change)
 
 
 def ruleset_changes(on_change: Callable[[], None]) -> AbstractContextManager[None]:
@@ -169,6 +187,21 @@ async def mtus() -> dict[str, int]:
     """The MTU of every interface."""
     async with _route_socket() as ipr:
         return {link.get("ifname"): link.get("mtu") async for link in await ipr.link("dump")}
+
+
+async def links() -> dict[str, Link]:
+    """Every interface by name."""
+    async with _route_socket() as ipr:
+        return {
+            link.get("ifname"): Link(link["index"], bool(link["flags"] & _IFF_UP), bool(link["flags"] & _IFF_LOWER_UP))
+            async for link in await ipr.link("dump")
+        }
+
+
+async def set_link(index: int, *, up: bool) -> None:
+    """Set an interface up or down. Raises ``NetlinkError``."""
+    async with _route_socket() as ipr:
+        await ipr.link("set", index=index, state="up" if up else "down")
 
 
 def _has_ipv4(addresses: Iterable[Address]) -> bool:

@@ -26,6 +26,10 @@ class Notifier:
         """The daemon ends."""
         self._tell("STOPPING=1")
 
+    def status(self, text: str) -> None:
+        """How it does, in a line for people."""
+        self._tell(f"STATUS={text}")
+
     def alive(self) -> None:
         """Feed the watchdog: call it only after a proof of life."""
         self._tell("WATCHDOG=1")

@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from ipaddress import IPv4Address, ip_network
 
-from meshsec.core import tables
+from meshsec.core import radio_settings, scheduling_settings, tables
 from meshsec.core.identity import IPV4_RULE, NAME_RULE, IdentityError, checked_ipv4, checked_name
 from meshsec.core.model import Network
 from meshsec.core.policy import Policy, PolicyError, decode_policy
+from meshsec.core.radio_settings import Radios
+from meshsec.core.scheduling_settings import Profiles, SchedulingSettings, only_stock
 from meshsec.core.tables import Problem, RefusedError, Table
 
 INTERVAL_SECONDS = (0.05, 3600.0)
@@ -120,9 +122,12 @@ class Settings:
     routing: RoutingSettings = RoutingSettings()
     ike: IkeSettings = IkeSettings()
     paths: Paths = Paths()
+    scheduling: SchedulingSettings = SchedulingSettings()
     policy: Policy = field(default_factory=Policy)
     """The profile with the overrides of ``[policy]``."""
     profile: str = "default"
+    radios: Radios | None = None
+    """``[radio]``, for the interfaces that meshsec-radio brings into the mesh."""
 
 
 class SettingsError(ValueError):
@@ -133,11 +138,13 @@ class SettingsError(ValueError):
         self.problems = tuple(problems)
 
 
-def decode(table: Mapping[str, object], base: str, profile: Callable[[str], Policy]) -> Settings:
+def decode(
+    table: Mapping[str, object], base: str, profile: Callable[[str], Policy], schedules: Profiles = only_stock
+) -> Settings:
     """The settings in a decoded TOML document. Raises SettingsError.
 
     ``base`` is the directory that relative paths start from. ``profile`` gives the policy profile of a name, or raises
-    ValueError with what is allowed.
+    ValueError with what is allowed; ``schedules`` does the same for scheduling profiles.
     """
     problems: list[Problem] = []
     root = Table((), table, problems)
@@ -145,11 +152,13 @@ def decode(table: Mapping[str, object], base: str, profile: Callable[[str], Poli
     routing = _routing(root.table("routing"), base)
     paths = _paths(root.table("paths"), base)
     ike = _ike(root.table("ike"), base, paths.run)
+    scheduling = scheduling_settings.read(root.table("scheduling"), schedules)
     name, policy = _policy(root.table("policy"), profile)
+    radios = radio_settings.read(root.table("radio"))
     root.refuse_the_rest()
     if problems:
         raise SettingsError(problems)
-    return Settings(node, routing, ike, paths, policy, name)
+    return Settings(node, routing, ike, paths, scheduling, policy, name, radios)
 
 
 def _node(table: Table) -> NodeSettings:

@@ -1,0 +1,41 @@
+"""Secrets that the service manager hands over (systemd.exec(5), CREDENTIALS)."""
+
+import os
+import stat
+from pathlib import Path
+
+from meshsec import files
+
+SAE_PASSWORD = "meshsec.sae-password"  # noqa: S105  (the name of the credential)
+PASSWORD_OCTETS = (8, 63)
+"""What every implementation takes."""
+
+_LIMIT = 4096
+
+
+class CredentialError(Exception):
+    """A secret that is missing or cannot be used; the text says how to mend it, and never what it is."""
+
+
+def sae_password() -> bytes:
+    """The password of the mesh. Raises CredentialError."""
+    directory = os.environ.get("CREDENTIALS_DIRECTORY", "")
+    path = Path(directory) / SAE_PASSWORD
+    if not directory or not path.is_file():
+        raise CredentialError(
+            f"there is no credential {SAE_PASSWORD}; mend: put the mesh's password into "
+            f"/etc/credstore/{SAE_PASSWORD} with mode 0600 (docs/radio.md)"
+        )
+    if path.stat().st_mode & stat.S_IRWXO:
+        raise CredentialError(f"{path} is open to everybody; mend: chmod o= {path}")
+    try:
+        password = files.read(path, _LIMIT).removesuffix("\n")
+    except files.FileError as error:
+        raise CredentialError(str(error)) from None
+    low, high = PASSWORD_OCTETS
+    length = len(password.encode())
+    if not low <= length <= high or not password.isprintable():
+        raise CredentialError(
+            f"{path}: {length} octets are not allowed; allowed: {low} to {high} octets of printable text, one line"
+        )
+    return password.encode()

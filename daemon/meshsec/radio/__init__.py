@@ -1,0 +1,88 @@
+"""``meshsec-radio``: arguments, logging and signals around the keeper of one radio."""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from pathlib import Path
+
+import click
+
+from meshsec import files
+from meshsec.adapters import config_file
+from meshsec.core.radio_settings import RadioSettings
+from meshsec.core.settings import Settings
+from meshsec.radio.keeper import JoinError, Keeper
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path, dir_okay=False),
+    envvar="MESHSEC_CONFIG",
+    default=config_file.DEFAULT_PATH,
+    show_default=True,
+    help="The configuration file.",
+)
+@click.option("--check", is_flag=True, help="Only say what is in the way, or the steps that would be taken.")
+@click.argument("interface")
+@click.version_option(package_name="meshsec", prog_name="meshsec-radio", message="%(prog)s %(version)s")
+def main(config: Path, check: bool, interface: str) -> None:
+    """Bring the wireless INTERFACE into the mesh that [radio] of the configuration describes, and keep it there.
+
+    Runs in the foreground. SIGTERM leaves the mesh and makes the interface what it was before. The password of a mesh
+    with SAE is the credential meshsec.sae-password (systemd.exec(5)): a file of that name in $CREDENTIALS_DIRECTORY.
+    """
+    try:
+        settings = config_file.load(config)
+        wish = _wish(settings, config, interface)
+        if check:
+            sys.exit(_check(interface, wish))
+        _set_up_logging()
+        directory = Path(os.environ.get("RUNTIME_DIRECTORY") or settings.paths.run)
+        files.make_directory(directory)
+        asyncio.run(_serve(interface, wish, directory))
+    except (config_file.ConfigError, files.FileError, JoinError) as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _wish(settings: Settings, config: Path, interface: str) -> RadioSettings:
+    if settings.radios is None:
+        raise config_file.ConfigError(
+            [f"{config}:1: radio: is missing; allowed: a table with mesh_id, frequency and security"]
+        )
+    return settings.radios.of(interface)
+
+
+def _check(interface: str, wish: RadioSettings) -> int:
+    found, steps = asyncio.run(Keeper(interface, wish, Path()).examine())
+    for obstacle in found:
+        click.echo(f"{interface}: {obstacle}")
+    for number, step in enumerate(steps, start=1):
+        click.echo(f"{number}. {step}")
+    return 1 if found else 0
+
+
+async def _serve(interface: str, wish: RadioSettings, directory: Path) -> None:
+    serving = asyncio.ensure_future(Keeper(interface, wish, directory).run())
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    asked = asyncio.ensure_future(stop.wait())
+    await asyncio.wait({serving, asked}, return_when=asyncio.FIRST_COMPLETED)
+    # Once, however often we are asked: the way back must not be interrupted.
+    for task in (serving, asked):
+        task.cancel()
+    try:
+        await serving
+    except asyncio.CancelledError:
+        logging.getLogger(__name__).info("%s: left the mesh", interface)
+
+
+def _set_up_logging() -> None:
+    """Under systemd the journal adds the time itself."""
+    form = "%(message)s" if "JOURNAL_STREAM" in os.environ else "%(asctime)s %(levelname)s %(message)s"
+    logging.basicConfig(stream=sys.stderr, format=form, level=logging.WARNING)
+    logging.getLogger("meshsec").setLevel(logging.INFO)

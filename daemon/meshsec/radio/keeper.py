@@ -1,0 +1,267 @@
+"""Brings one radio into the mesh and keeps it there.
+
+Theory of operation: observe, plan (``core/radio.py``), carry out, read back. What fails is undone, so that nothing is
+half applied. While joined, every change of an interface or of a radio's switch, and every few seconds for its own sake,
+what stands is read again; when it is not as wished, everything is undone and joining begins anew. Before the first
+success an obstacle ends the program, so that the service manager tells it; afterwards it waits.
+"""
+
+import asyncio
+import errno
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from meshsec import files
+from meshsec.adapters import credential, netlink, nl80211, rfkill
+from meshsec.adapters.credential import CredentialError
+from meshsec.adapters.nl80211 import Nl80211, Nl80211Error
+from meshsec.adapters.notify import Notifier, watchdog_interval
+from meshsec.adapters.supplicant import Supplicant, SupplicantError
+from meshsec.core import radio
+from meshsec.core.radio import Interface, MeshParameters, Observed, Phy, Step
+from meshsec.core.radio_settings import RadioSettings, Security
+
+_STEP_SECONDS = 10.0
+_JOIN_SECONDS = 60.0
+"""For wpa_supplicant: it starts, makes the SAE elements and joins."""
+_COUNTRY_SECONDS = 5.0
+"""The kernel reads the rules from a file, in its own time."""
+_LOOK_SECONDS = 10.0
+"""Between two looks without an occasion."""
+_PAUSES = (1.0, 30.0)
+"""Seconds from one attempt to the next, doubled from the first value to the last."""
+
+_log = logging.getLogger(__name__)
+
+_FAILURES = (OSError, TimeoutError, SupplicantError, CredentialError, files.FileError)
+
+
+class JoinError(Exception):
+    """The radio is not in the mesh; the text says why and how to mend it."""
+
+
+class Keeper:
+    """One interface, from the first step to the last."""
+
+    def __init__(self, interface: str, wish: RadioSettings, directory: Path) -> None:
+        self._name = interface
+        self._wish = wish
+        self._changed = asyncio.Event()
+        self._supplicant = Supplicant(interface, directory, self._changed.set)
+        self._notifier = Notifier()
+        self._joined_once = False
+
+    async def run(self) -> None:
+        """Join, and stay; cancel it to leave. Raises JoinError when the first attempt fails."""
+        pause = _PAUSES[0]
+        with netlink.link_changes(self._changed.set), rfkill.changes(self._changed.set):
+            while True:
+                try:
+                    await self._membership()
+                    pause = _PAUSES[0]
+                except JoinError as error:
+                    if not self._joined_once:
+                        raise
+                    self._tell(logging.WARNING, f"not in the mesh: {error}")
+                await self._something(pause)
+                pause = min(2 * pause, _PAUSES[1])
+
+    async def examine(self) -> tuple[list[radio.Obstacle], tuple[Step, ...]]:
+        """What is in the way, or else the steps that ``run`` would take; changes nothing."""
+        async with nl80211.opened() as stack:
+            seen = await observe(stack, self._name)
+            if radio.wants_country(self._wish, seen):
+                seen = replace(seen, country=self._wish.country or seen.country)
+            found = radio.obstacles(self._wish, seen)
+            return found, () if found else radio.plan(self._wish, seen)
+
+    async def _membership(self) -> None:
+        """Once in and out; comes back when the membership was lost, with everything undone. Raises JoinError."""
+        try:
+            async with nl80211.opened() as stack:
+                before = await self._prepared(stack)
+                if stack is None:
+                    raise JoinError("there is no wireless stack")
+                done: list[Step] = []
+                try:
+                    await self._join(stack, before, done)
+                    lost = await self._watch(stack, before.phy)
+                    self._tell(logging.WARNING, f"lost the mesh: {lost}")
+                finally:
+                    await self._undo(stack, before, done)
+        except OSError as error:  # from looking: there is nothing to undo
+            raise JoinError(f"{self._name}: {error}{radio.hint(error.errno, Observed(self._name))}") from error
+
+    async def _prepared(self, stack: Nl80211 | None) -> Observed:
+        """What there is, under the wished rules. Raises JoinError when anything is in the way."""
+        seen = await observe(stack, self._name)
+        if stack is not None and radio.wants_country(self._wish, seen):
+            await self._ask_country(stack)
+            seen = await observe(stack, self._name)
+        if found := radio.obstacles(self._wish, seen):
+            raise JoinError("\n".join(f"{self._name}: {one}" for one in found))
+        return seen
+
+    async def _ask_country(self, stack: Nl80211) -> None:
+        """Ask the kernel and give it time; whether it took it is judged by what is seen afterwards."""
+        country = self._wish.country or ""
+        end = asyncio.get_running_loop().time() + _COUNTRY_SECONDS
+        await stack.request_country(country)
+        while asyncio.get_running_loop().time() < end:
+            seen = await observe(stack, self._name)
+            if seen.country == country:
+                return
+            await self._something(0.2)
+
+    async def _join(self, stack: Nl80211, before: Observed, done: list[Step]) -> None:
+        """Carry the plan out; ``done`` is what has to be undone, also after a failure. Raises JoinError."""
+        what = "plan"
+        try:
+            for step in radio.plan(self._wish, before):
+                what = str(step)
+                _log.info("%s: %s", self._name, what)
+                done.append(step)
+                await self._carry_out(stack, before, step)
+            what = "read back"
+            seen = await observe(stack, self._name)
+        except _FAILURES as error:
+            code = error.errno if isinstance(error, OSError) else None
+            text = "it took too long" if isinstance(error, TimeoutError) else str(error)
+            raise JoinError(f"{self._name}: {what}: {text}{radio.hint(code, before)}") from error
+        if amiss := radio.differences(self._wish, seen):
+            raise JoinError(f"{self._name}: joined, but {'; '.join(amiss)}{self._excuse()}")
+        for remark in radio.remarks(self._wish, seen):
+            _log.warning("%s: %s", self._name, remark)
+
+    def _excuse(self) -> str:
+        """wpa_supplicant chooses the channel's width itself."""
+        sae = self._wish.security is Security.SAE
+        return "; mend: another [radio] mode: wpa_supplicant decided otherwise" if sae else ""
+
+    async def _watch(self, stack: Nl80211, phy: Phy | None) -> str:
+        """Look until something is amiss; says what."""
+        wish = self._wish
+        self._joined_once = True
+        self._tell(logging.INFO, f"in the mesh {wish.mesh_id!r} on {wish.frequency} MHz {wish.mode}, {wish.security}")
+        self._notifier.ready()
+        while True:
+            self._notifier.alive()
+            await self._something(min(watchdog_interval() or _LOOK_SECONDS, _LOOK_SECONDS))
+            if ended := self._supplicant.ended:
+                return ended
+            if amiss := radio.differences(wish, await observe(stack, self._name, phy)):
+                return "; ".join(amiss)
+
+    async def _undo(self, stack: Nl80211, before: Observed, done: Sequence[Step]) -> None:
+        """Go back as far as it goes: each step is tried, whatever became of the others."""
+        for step in radio.undo(done, before):
+            try:
+                await self._carry_out(stack, before, step)
+            except _FAILURES as error:
+                gone = isinstance(error, OSError) and error.errno == errno.ENODEV
+                _log.log(logging.INFO if gone else logging.WARNING, "undo: %s: %s", step, error)
+
+    async def _carry_out(self, stack: Nl80211, before: Observed, step: Step) -> None:
+        if isinstance(step, radio.StartSupplicant):
+            await asyncio.wait_for(self._start_supplicant(stack, before.phy), _JOIN_SECONDS)
+        elif isinstance(step, radio.StopSupplicant):
+            await self._supplicant.stop()
+        else:
+            await asyncio.wait_for(self._change(stack, step), _STEP_SECONDS)
+
+    async def _change(self, stack: Nl80211, step: Step) -> None:
+        """One step that the kernel does at once."""
+        own, phy = await _interface(stack, self._name)
+        match step:
+            case radio.SetUp(up=up):
+                await netlink.set_link(own.index, up=up)
+            case radio.SetType(type=kind) if kind != own.type:
+                await stack.set_type(own.index, kind)
+            case radio.SetRtsThreshold(octets=octets):
+                await stack.set_rts_threshold(phy, octets)
+            case radio.SetTxPower(dbm=dbm):
+                await stack.set_tx_power(own.index, dbm)
+            case radio.Join():
+                await stack.join(own.index, step)
+            case radio.Leave():
+                await stack.leave(own.index)
+            case radio.SetMeshParameters(rssi_threshold=dbm):
+                await stack.set_mesh_parameters(own.index, MeshParameters(forwarding=False, rssi_threshold=dbm))
+            case radio.SetMcastRate(mbit=mbit):
+                await stack.set_mcast_rate(own.index, mbit)
+
+    async def _start_supplicant(self, stack: Nl80211, phy: Phy | None) -> None:
+        """Start it and wait until it has joined. Raises SupplicantError when it ends before that."""
+        await self._supplicant.start(self._wish, credential.sae_password())
+        while True:
+            if ended := self._supplicant.ended:
+                raise SupplicantError(
+                    f"{ended}; mend: it needs mesh support (CONFIG_MESH, CONFIG_SAE), as Debian's has"
+                )
+            seen = await observe(stack, self._name, phy)
+            if seen.mesh is not None:
+                return
+            await self._something(1.0)
+
+    async def _something(self, seconds: float) -> None:
+        """Wait for an occasion to look, at most so long."""
+        try:
+            await asyncio.wait_for(self._changed.wait(), seconds)
+        except TimeoutError:
+            return
+        self._changed.clear()
+
+    def _tell(self, level: int, text: str) -> None:
+        _log.log(level, "%s: %s", self._name, text)
+        self._notifier.status(text.splitlines()[0])
+
+
+async def observe(stack: Nl80211 | None, name: str, phy: Phy | None = None) -> Observed:
+    """What there is. What a radio can do is much to read: left out when ``phy`` is known. Raises OSError."""
+    links = await netlink.links()
+    if stack is None or name not in links:
+        return Observed(name, exists=name in links, wireless=stack is not None)
+    try:
+        return await _observe(stack, name, phy, links)
+    except Nl80211Error as error:
+        if error.errno == errno.ENODEV:  # it went while it was looked at
+            return Observed(name, wireless=True)
+        raise
+
+
+async def _observe(stack: Nl80211, name: str, phy: Phy | None, links: Mapping[str, netlink.Link]) -> Observed:
+    found = [(number, _with_link(one, links)) for number, one in await stack.interfaces()]
+    number, own = next((pair for pair in found if pair[1].name == name), (None, None))
+    if number is None or own is None:
+        return Observed(name, exists=True, wireless=True)
+    if phy is None or phy.index != number:
+        phy = next(one for one in await stack.phys() if one.index == number)
+    joined = own.type == radio.MESH_POINT and own.carrier
+    soft, hard = rfkill.blocked(phy.name)
+    return Observed(
+        name,
+        exists=True,
+        wireless=True,
+        interface=own,
+        phy=phy,
+        others=tuple(one for other, one in found if other == number and one.name != name and one.up),
+        soft_blocked=soft,
+        hard_blocked=hard,
+        country=await stack.country(phy),
+        mesh=await stack.mesh_parameters(own.index) if joined else None,
+    )
+
+
+def _with_link(one: Interface, links: Mapping[str, netlink.Link]) -> Interface:
+    link = links.get(one.name)
+    return replace(one, up=link.up, carrier=link.carrier) if link else one
+
+
+async def _interface(stack: Nl80211, name: str) -> tuple[Interface, int]:
+    """The interface as it is now, and the number of its radio. Raises Nl80211Error when it is gone."""
+    for phy, one in await stack.interfaces():
+        if one.name == name:
+            return one, phy
+    raise Nl80211Error(errno.ENODEV, f"{name} is gone")
