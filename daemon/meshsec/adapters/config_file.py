@@ -1,4 +1,4 @@
-"""``meshsec.toml`` and the policy profiles: read, decoded and checked; a refusal names file, line and field."""
+"""``meshsec.toml`` and its profiles: read, decoded and checked; a refusal names file, line and field."""
 
 import re
 import sys
@@ -9,6 +9,8 @@ from pathlib import Path
 
 from meshsec import files
 from meshsec.core.policy import Policy, PolicyError, decode_policy
+from meshsec.core.scheduling import STOCK, Profile, ProfileError, decode_profile
+from meshsec.core.scheduling_settings import DEFAULT_PROFILE
 from meshsec.core.settings import Settings, SettingsError, decode
 from meshsec.core.tables import Problem
 
@@ -17,14 +19,15 @@ DEFAULT_PATH = Path("/etc/meshsec/meshsec.toml")
 _LIMIT = 65536
 """Octets of a configuration file."""
 _MODE = 0o644
-_PROFILE_DIRECTORIES = (
-    Path("/etc/meshsec/policies"),
-    Path(sys.prefix, "share/meshsec/policies"),
-    Path("/usr/local/share/meshsec/policies"),
-    Path("/usr/share/meshsec/policies"),
-    Path(__file__).parents[3] / "policies",
+_INSTALLED = (
+    Path("/etc/meshsec"),
+    Path(sys.prefix, "share/meshsec"),
+    Path("/usr/local/share/meshsec"),
+    Path("/usr/share/meshsec"),
 )
-"""Where a profile is looked for, after ``policies/`` beside the configuration file; the last is the source tree."""
+_SOURCE = Path(__file__).parents[3]
+"""Where profiles are looked for, in ``policies/`` and ``scheduling/``: beside the configuration file, then in the
+directories of an installation, then in the source tree."""
 
 _BUILT_IN = "default"
 """The profile that needs no file: ``Policy`` itself."""
@@ -43,7 +46,9 @@ def load(path: Path) -> Settings:
     text = _read(path)
     base = path.absolute().parent
     try:
-        return decode(_parsed(path, text), str(base), lambda name: _profile(name, base / "policies"))
+        return decode(
+            _parsed(path, text), str(base), lambda name: _profile(name, base), lambda name: _schedule(name, base)
+        )
     except SettingsError as error:
         raise ConfigError(_located(path, text, error.problems)) from None
 
@@ -90,11 +95,9 @@ def _syntax(path: Path, text: str, message: str) -> str:
     return f"{path}:{number}: {message[: at.start()] if at else message}; found: {found[:80]}"
 
 
-def _profile(name: str, beside: Path) -> Policy:
-    """The profile of that name. Raises ValueError with the names that there are."""
-    found = {
-        path.stem: path for directory in reversed((beside, *_PROFILE_DIRECTORIES)) for path in directory.glob("*.toml")
-    }
+def _profile(name: str, base: Path) -> Policy:
+    """The policy profile of that name. Raises ValueError with the names that there are."""
+    found = _profiles(base, "policies", _SOURCE / "policies")
     path = found.get(name)
     if path is None and name == _BUILT_IN:
         return Policy()
@@ -106,6 +109,27 @@ def _profile(name: str, beside: Path) -> Policy:
     except PolicyError as error:
         problems = [Problem((p.field,), str(p).removeprefix(f"{p.field}: ")) for p in error.problems]
         raise ConfigError(_located(path, text, problems)) from None
+
+
+def _schedule(name: str, base: Path) -> Profile:
+    """The scheduling profile of that name. Raises ValueError with the names that there are."""
+    found = _profiles(base, "scheduling", _SOURCE / "rt/profiles")
+    path = found.get(name)
+    if path is None and name in (STOCK.name, DEFAULT_PROFILE):
+        return STOCK
+    if path is None:
+        raise ValueError(", ".join(sorted({STOCK.name, *found})))
+    text = _read(path)
+    try:
+        return decode_profile(name, _parsed(path, text))
+    except ProfileError as error:
+        raise ConfigError(_located(path, text, error.problems)) from None
+
+
+def _profiles(base: Path, kind: str, source: Path) -> Mapping[str, Path]:
+    """The files of profiles by name; of two with one name that counts which is nearer to the configuration file."""
+    directories = (base / kind, *(directory / kind for directory in _INSTALLED), source)
+    return {path.stem: path for directory in reversed(directories) for path in directory.glob("*.toml")}
 
 
 def _located(path: Path, text: str, problems: Iterable[Problem]) -> list[str]:

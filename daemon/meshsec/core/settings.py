@@ -122,7 +122,7 @@ class Settings:
     routing: RoutingSettings = RoutingSettings()
     ike: IkeSettings = IkeSettings()
     paths: Paths = Paths()
-    scheduling: SchedulingSettings = SchedulingSettings()
+    scheduling: SchedulingSettings = field(default_factory=SchedulingSettings)
     policy: Policy = field(default_factory=Policy)
     """The profile with the overrides of ``[policy]``."""
     profile: str = "default"

@@ -1,0 +1,64 @@
+"""``[scheduling]`` of ``meshsec.toml``: which profile gives the services their classes, and which streams count."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from meshsec.core import tables
+from meshsec.core.scheduling import STOCK, Profile
+from meshsec.core.tables import RefusedError, Table
+
+DEFAULT_PROFILE = "stock"
+"""What is in force when the file says nothing."""
+PROTECTED_MAX = 16
+_NAME_MAX = 255
+_UNIT = re.compile(r"[A-Za-z0-9:_.@\\-]+\.(?:service|scope|slice)")
+_GROUP = re.compile(r"(?:/[A-Za-z0-9:_.@\\-]+)+")
+
+Profiles = Callable[[str], Profile]
+"""Gives the scheduling profile of a name, or raises ValueError with what is allowed."""
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulingSettings:
+    """``[scheduling]``."""
+
+    profile: Profile = STOCK
+    protect: tuple[str, ...] = ()
+    """The streams whose frames count: systemd units, or control groups as absolute paths in their hierarchy."""
+
+
+def only_stock(name: str) -> Profile:
+    """The profiles where there are no files."""
+    if name != STOCK.name:
+        raise ValueError(STOCK.name)
+    return STOCK
+
+
+def read(table: Table, profiles: Profiles) -> SchedulingSettings:
+    """The settings in the table; problems are noted there."""
+    name = table.take("profile", tables.text, DEFAULT_PROFILE)
+    protect: tuple[str, ...] = table.take("protect", _read_protect, ())
+    table.refuse_the_rest()
+    try:
+        return SchedulingSettings(profiles(name), protect)
+    except ValueError as error:
+        table.refuse(name, error, "profile")
+        return SchedulingSettings(protect=protect)
+
+
+def _read_protect(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or len(value) > PROTECTED_MAX:
+        raise RefusedError(f"a list of at most {PROTECTED_MAX} units or control groups, such as ['encoder.service']")
+    for index, name in enumerate(value):
+        if not _is_unit_or_group(name):
+            raise RefusedError("a systemd unit such as 'encoder.service', or a control group such as '/video'", index)
+        if name in value[:index]:
+            raise RefusedError("each once", index)
+    return tuple(value)
+
+
+def _is_unit_or_group(name: object) -> bool:
+    if not isinstance(name, str) or len(name) > _NAME_MAX or ".." in name:
+        return False
+    return bool(_UNIT.fullmatch(name) or _GROUP.fullmatch(name))
