@@ -12,8 +12,9 @@ from rich.console import Console
 
 from kernelconfig import files, report
 from kernelconfig.dependencies import Entry, selectors, unmet
+from kernelconfig.fragments import Setting, union
 from kernelconfig.syntax import ConfigSyntaxError, Configuration, written
-from kernelconfig.verdict import Finding, judge
+from kernelconfig.verdict import judge
 
 _UNUSABLE = 2
 
@@ -52,21 +53,28 @@ def check(config: Path | None, *, as_json: bool) -> None:
 @main.command()
 @click.argument("config", type=click.Path(path_type=Path))
 @click.argument("source", type=click.Path(path_type=Path))
-def taken(config: Path, source: Path) -> None:
-    """Tell which symbols of the fragments did not take in CONFIG, made by `olddefconfig` in SOURCE, and why."""
+@click.argument("settings", type=click.Path(path_type=Path), nargs=-1)
+def taken(config: Path, source: Path, settings: tuple[Path, ...]) -> None:
+    """Tell which symbols of the fragments and of the files SETTINGS did not take in CONFIG, and why.
+
+    CONFIG was made by `olddefconfig` in SOURCE.
+    """
     configuration = files.read_configuration(config)
-    verdict = judge(files.read_fragments(), configuration)
-    definitions = files.read_definitions(source) if verdict.findings else []
-    for finding in verdict.findings:
-        click.echo(f"did not take: {_not_taken(finding, definitions, configuration)}", err=True)
-    click.echo(f"{config}: {verdict.checked - len(verdict.findings)} of {verdict.checked} symbols as wanted")
-    sys.exit(1 if verdict.findings else 0)
+    merged: list[tuple[Setting, ...]] = [files.read_fragments(), *map(files.read_settings, settings)]
+    wanted = union(merged)
+    lost = [setting for setting in wanted if not setting.is_met_by(configuration.value(setting.symbol))]
+    definitions = files.read_definitions(source) if lost else []
+    for setting in lost:
+        click.echo(f"did not take: {_not_taken(setting, definitions, configuration)}", err=True)
+    click.echo(f"{config}: {len(wanted) - len(lost)} of {len(wanted)} symbols as wanted")
+    sys.exit(1 if lost else 0)
 
 
-def _not_taken(finding: Finding, definitions: Iterable[Entry], configuration: Configuration) -> str:
-    want = finding.want
-    wanted = f"{want.fragment}:{want.line}: {written(want.symbol, want.value)} (it is {finding.found})"
-    return f"{wanted}: {_cause(want.symbol, want.value, definitions, configuration)}"
+def _not_taken(setting: Setting, definitions: Iterable[Entry], configuration: Configuration) -> str:
+    symbol, value = setting.symbol, setting.value
+    found = configuration.value(symbol)
+    wanted = f"{setting.fragment}:{setting.line}: {written(symbol, value)} (it is {found})"
+    return f"{wanted}: {_cause(symbol, value, definitions, configuration)}"
 
 
 def _cause(symbol: str, value: str, definitions: Iterable[Entry], configuration: Configuration) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kernelconfig import fragments, syntax
 from kernelconfig.dependencies import Entry, entries
-from kernelconfig.fragments import Want
+from kernelconfig.fragments import Setting, Want
 from kernelconfig.syntax import Configuration
 
 FRAGMENTS = Path(__file__).parent.parent / "fragments"
@@ -41,6 +41,11 @@ def read_fragments(directory: Path = FRAGMENTS) -> tuple[Want, ...]:
     if not paths:
         raise UnreadableError(f"{directory}: there are no fragments (*.config)")
     return fragments.union(fragments.parse(_text(path), path.name) for path in paths)
+
+
+def read_settings(path: Path) -> tuple[Setting, ...]:
+    """A file of free form that is merged too. Raises UnreadableError and ConfigSyntaxError."""
+    return fragments.parse_settings(_text(path), path.name)
 
 
 def read_definitions(source: Path) -> list[Entry]:

@@ -5,12 +5,15 @@ An entry is a comment in this form, directly followed by one assignment; an empt
     # required kernel-esp: charon hands SAs to the kernel through this;
     #   a reason may go on in lines that are indented by two more spaces.
     CONFIG_XFRM_USER=m
+
+How a kernel of our own is packaged and what is left out of it stands in files of free form: settings, no wants.
 """
 
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeVar
 
 from kernelconfig.syntax import ConfigSyntaxError, assignment, fault
 
@@ -51,22 +54,31 @@ _MORE = re.compile(r"#   (\S.*)")
 
 
 @dataclass(frozen=True)
-class Want:
-    """One entry of a fragment."""
+class Setting:
+    """One assignment of a file that is merged."""
 
     symbol: str
     """Without CONFIG_."""
     value: str
     """y, n, a number or a quoted text: exactly this. m: as a module or built in."""
-    severity: Severity
-    feature: str
-    reason: str
     fragment: str
     line: int
 
     def is_met_by(self, value: str) -> bool:
         """Whether a kernel with this value of the symbol has what is wanted."""
         return value in {"y", "m"} if self.value == "m" else value == self.value
+
+
+@dataclass(frozen=True)
+class Want(Setting):
+    """One entry of a fragment."""
+
+    severity: Severity
+    feature: str
+    reason: str
+
+
+AnySetting = TypeVar("AnySetting", bound=Setting)
 
 
 def parse(text: str, name: str) -> tuple[Want, ...]:
@@ -88,15 +100,26 @@ def parse(text: str, name: str) -> tuple[Want, ...]:
     return tuple(wants)
 
 
-def union(fragments: Iterable[tuple[Want, ...]]) -> tuple[Want, ...]:
+def parse_settings(text: str, name: str) -> tuple[Setting, ...]:
+    """The assignments of a file of free form, in its order. Raises ConfigSyntaxError."""
+    settings: list[Setting] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if found := assignment(line):
+            settings.append(Setting(*found, name, number))
+        elif line and not line.startswith("# "):
+            raise fault(name, number, line, "an assignment, a comment (#) or an empty line")
+    return tuple(settings)
+
+
+def union(fragments: Iterable[tuple[AnySetting, ...]]) -> tuple[AnySetting, ...]:
     """The entries of several fragments. A symbol that has two is an error: raises ConfigSyntaxError."""
-    wants: dict[str, Want] = {}
-    for want in (want for fragment in fragments for want in fragment):
-        first = wants.setdefault(want.symbol, want)
-        if first is not want:
+    entries: dict[str, AnySetting] = {}
+    for entry in (entry for fragment in fragments for entry in fragment):
+        first = entries.setdefault(entry.symbol, entry)
+        if first is not entry:
             where = f"{first.fragment}:{first.line}"
-            raise ConfigSyntaxError(f"{want.fragment}:{want.line}: CONFIG_{want.symbol} stands already at {where}")
-    return tuple(wants.values())
+            raise ConfigSyntaxError(f"{entry.fragment}:{entry.line}: CONFIG_{entry.symbol} stands already at {where}")
+    return tuple(entries.values())
 
 
 def _is_entry(comment: list[str]) -> bool:
@@ -111,4 +134,4 @@ def _want(found: tuple[str, str], comment: list[str], name: str, number: int, li
     if head[2] not in FEATURES:
         raise fault(name, number - len(comment), head[2], f"a feature: {', '.join(FEATURES)}")
     reason = " ".join([head[3], *(part[1] for part in more if part)])
-    return Want(*found, Severity(head[1]), head[2], reason, name, number)
+    return Want(*found, name, number, Severity(head[1]), head[2], reason)

@@ -144,3 +144,14 @@ def test_a_symbol_that_the_source_does_not_know_is_told(source: Path) -> None:
     config = source / ".config"
     config.write_text(_merged(PREEMPT_RT="n"), encoding="utf-8")
     assert "this kernel's source does not know the symbol" in _run("taken", config, source).stderr
+
+
+def test_a_file_of_settings_is_looked_at_too_and_clashes_with_no_fragment(source: Path) -> None:
+    config, settings = source / ".config", source / "own.config"
+    config.write_text(_merged(), encoding="utf-8")
+    settings.write_text("CONFIG_GRIP=y\n", encoding="utf-8")
+    assert "did not take: own.config:1: CONFIG_GRIP=y (it is n)" in _run("taken", config, source, settings).stderr
+    settings.write_text("# CONFIG_XFRM is not set\n", encoding="utf-8")
+    result = _run("taken", config, source, settings)
+    assert result.exit_code == 2
+    assert "own.config:1: CONFIG_XFRM stands already at ipsec.config:" in result.stderr

@@ -38,6 +38,16 @@ def test_what_is_not_an_entry_is_refused_with_its_line(text: str, message: str) 
     assert str(caught.value).startswith(message)
 
 
+def test_a_file_of_settings_has_comments_as_it_likes() -> None:
+    settings = fragments.parse_settings("# prose\n\n# CONFIG_A is not set\n# more\nCONFIG_B=m\n", "a.config")
+    assert [(each.symbol, each.value, each.fragment, each.line) for each in settings] == [
+        ("A", "n", "a.config", 3),
+        ("B", "m", "a.config", 5),
+    ]
+    with pytest.raises(ConfigSyntaxError, match=r"^a.config:2: 'B=m' is not allowed here; allowed is an assignment"):
+        fragments.parse_settings("CONFIG_A=y\nB=m\n", "a.config")
+
+
 def test_a_symbol_stands_once_in_all_fragments() -> None:
     twice = [fragments.parse(ENTRY, "a.config"), fragments.parse(ENTRY, "b.config")]
     with pytest.raises(ConfigSyntaxError, match=r"^b.config:3: CONFIG_XFRM_USER stands already at a.config:3$"):
