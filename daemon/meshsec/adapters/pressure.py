@@ -1,0 +1,116 @@
+"""How a process gets along with the load: its CPU clock, the run-queue delay of its threads, pressure (PSI).
+
+Everything is read from ``/proc`` and the control groups, without privilege and without asking the process. What a host
+does not tell is None: schedstat needs CONFIG_SCHED_INFO and a kernel that counts, PSI needs CONFIG_PSI and psi=1.
+"""
+
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+PROC = Path("/proc")
+SYSTEM_PRESSURE = PROC / "pressure/cpu"
+
+_CPUCLOCK_SCHED = 2
+"""The clock of clock_getcpuclockid(3): nanoseconds, where /proc counts ticks."""
+
+_NANOSECONDS, _MICROSECONDS = 1e-9, 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """What one thread has had of the processors so far (Documentation/scheduler/sched-stats.rst)."""
+
+    ran: float
+    """Seconds on a CPU."""
+    waited: float
+    """Seconds that it was runnable and waited for one; counted when it gets one."""
+    times: int
+    """How often it was put on one."""
+
+
+def cpu_seconds(pid: int) -> float | None:
+    """User and system time of a process, all its threads together, also those that ended; None when it is gone."""
+    try:
+        return time.clock_gettime((~pid << 3) | _CPUCLOCK_SCHED)
+    except OSError:
+        return None
+
+
+def processors(pid: int) -> int:
+    """On how many processors a process may run; those of this machine when it is gone."""
+    try:
+        return len(os.sched_getaffinity(pid))
+    except OSError:
+        return os.cpu_count() or 1
+
+
+def runs(pid: int, proc: Path = PROC) -> Mapping[int, Runs] | None:
+    """By thread. None when this kernel does not count, or the process is gone."""
+    found: dict[int, Runs] = {}
+    for directory in _tasks(pid, proc):
+        text = _text(directory / "schedstat")
+        fields = text.split()
+        if len(fields) == 3 and all(field.isdecimal() for field in fields):
+            ran, waited, times = map(int, fields)
+            found[int(directory.name)] = Runs(ran * _NANOSECONDS, waited * _NANOSECONDS, times)
+    return found if any(one.times for one in found.values()) else None
+
+
+def runnable(pid: int, proc: Path = PROC) -> frozenset[int]:
+    """The threads that have a CPU or wait for one at this moment (proc(5), state R)."""
+    return frozenset(int(one.name) for one in _tasks(pid, proc) if _state(_text(one / "stat")) == "R")
+
+
+def stalled_seconds(path: Path) -> float | None:
+    """For how long some task of a group waited for a CPU so far (PSI, some); None when nobody counts."""
+    for line in _text(path).splitlines():
+        kind, _, rest = line.partition(" ")
+        total = rest.rpartition("total=")[2]
+        if kind == "some" and total.isdecimal():
+            return int(total) * _MICROSECONDS
+    return None
+
+
+def pressure_file(pid: int, proc: Path = PROC) -> Path:
+    """Where the pressure on a process's own control group (v2) is told, else that on the system."""
+    for line in _text(proc / str(pid) / "cgroup").splitlines():
+        number, _, path = line.partition("::")
+        if number == "0" and path.strip("/"):
+            for mount in group_mounts(proc):
+                file = mount / path.lstrip("/") / "cpu.pressure"
+                if file.exists():
+                    return file
+    return SYSTEM_PRESSURE
+
+
+def group_mounts(proc: Path = PROC) -> list[Path]:
+    """Where the hierarchy of control groups v2 is mounted (proc(5), mountinfo)."""
+    found = []
+    for line in _text(proc / "self/mountinfo").splitlines():
+        left, _, right = line.partition(" - ")
+        if right.startswith("cgroup2 "):
+            found.append(Path(left.split()[4]))
+    return found
+
+
+def _tasks(pid: int, proc: Path) -> list[Path]:
+    try:
+        return [Path(entry.path) for entry in os.scandir(proc / str(pid) / "task")]
+    except OSError:
+        return []
+
+
+def _state(stat: str) -> str:
+    """The field behind the program's name, which may have any character in it."""
+    return stat[stat.rfind(")") + 2 :][:1]
+
+
+def _text(path: Path) -> str:
+    """Empty when it cannot be read: threads end, kernels differ."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

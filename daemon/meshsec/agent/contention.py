@@ -1,0 +1,74 @@
+"""Measures how the IKE daemon gets along with the load, from one look to the next."""
+
+from collections.abc import Mapping
+
+from meshsec.adapters import pressure
+from meshsec.adapters.pressure import Runs
+from meshsec.core.governor import Contention
+
+STARVED = 0.01
+"""Seconds between two looks from which a thread that was runnable at both, and never ran, counts as starving."""
+
+
+class ContentionWatch:
+    """One process's. A look costs about a millisecond, so it is taken when there is something to decide."""
+
+    def __init__(self, pid: int, now: float) -> None:
+        self.pid = pid
+        self.waited: float | None = None
+        """Seconds that its threads waited for a CPU so far, summed over them; None where the kernel does not count."""
+        self.source = ""
+        """What is measured, and what this host does not tell."""
+        self._pressure_file = pressure.pressure_file(pid)
+        self._at = now
+        self._runs: Mapping[int, Runs] | None = None
+        self._runnable: frozenset[int] = frozenset()
+        self._stalled: float | None = None
+        self._lost = 0.0
+        self.look(now)
+
+    def look(self, now: float, queued: int | None = None) -> Contention:
+        """What happened since the last look. ``queued``: jobs that the IKE daemon told of."""
+        span, before = now - self._at, self._runs
+        runs, stalled = pressure.runs(self.pid), pressure.stalled_seconds(self._pressure_file)
+        runnable = pressure.runnable(self.pid) if runs is not None else frozenset()
+        found = Contention(
+            delay=_delay(before, runs),
+            starving=None if runs is None else self._starving(span, before, runs, runnable),
+            pressure=_share(self._stalled, stalled, span),
+            queued=queued,
+        )
+        self._at, self._runs, self._runnable, self._stalled = now, runs, runnable, stalled
+        self._note(runs, before)
+        return found
+
+    def _starving(
+        self, span: float, before: Mapping[int, Runs] | None, runs: Mapping[int, Runs], runnable: frozenset[int]
+    ) -> int:
+        if span < STARVED or before is None:
+            return 0
+        return sum(1 for tid in runnable & self._runnable if tid in runs and before.get(tid) == runs[tid])
+
+    def _note(self, runs: Mapping[int, Runs] | None, before: Mapping[int, Runs] | None) -> None:
+        """The sum never goes back: what a thread waited that ended is kept."""
+        ended = (before or {}).keys() - (runs or {}).keys()
+        self._lost += sum(before[tid].waited for tid in ended) if before else 0.0
+        self.waited = None if runs is None else self._lost + sum(one.waited for one in runs.values())
+        delays = "the run-queue delay of charon's threads" if runs is not None else "no run-queue delay (no schedstat)"
+        stalls = f"pressure by {self._pressure_file}" if self._stalled is not None else "no pressure (no PSI)"
+        self.source = f"{delays}; {stalls}"
+
+
+def _delay(before: Mapping[int, Runs] | None, runs: Mapping[int, Runs] | None) -> float | None:
+    """The mean over all runs since."""
+    if before is None or runs is None:
+        return None
+    both = before.keys() & runs.keys()
+    times = sum(runs[tid].times - before[tid].times for tid in both)
+    return sum(runs[tid].waited - before[tid].waited for tid in both) / times if times > 0 else None
+
+
+def _share(before: float | None, after: float | None, span: float) -> float | None:
+    if before is None or after is None or span <= 0:
+        return None
+    return min(1.0, max(0.0, (after - before) / span))
