@@ -15,6 +15,7 @@ import click
 
 from meshsec.adapters import config_file, esp_probe, key_store
 from meshsec.adapters.esp_probe import EspProbe
+from meshsec.adapters.scheduler import JournalError, Scheduler
 from meshsec.agent.agent import Agent, Start
 from meshsec.core.identity import make_card
 from meshsec.core.model import Card, EspGround
@@ -41,8 +42,13 @@ class StartError(Exception):
 @click.option("--detach", is_flag=True, help="Run in the background, where no service manager does it.")
 @click.option("--pidfile", type=click.Path(path_type=Path, dir_okay=False), help="With --detach: where the PID goes.")
 @click.option("--log-file", type=click.Path(path_type=Path, dir_okay=False), help="With --detach: where the log goes.")
+@click.option(
+    "--restore-scheduling",
+    is_flag=True,
+    help="Put back the scheduling classes that a killed meshsecd left changed, and end.",
+)
 @click.version_option(package_name="meshsec", prog_name="meshsecd", message="%(prog)s %(version)s")
-def main(config: Path, detach: bool, pidfile: Path | None, log_file: Path | None) -> None:
+def main(config: Path, detach: bool, pidfile: Path | None, log_file: Path | None, restore_scheduling: bool) -> None:
     """Watch the topology of the mesh and keep an IPsec channel to every trusted peer in reach.
 
     Runs in the foreground. SIGHUP reads the trust store again; SIGTERM ends it and leaves SAs and rules in place.
@@ -50,7 +56,9 @@ def main(config: Path, detach: bool, pidfile: Path | None, log_file: Path | None
     try:
         settings = config_file.load(config)
         with _single_instance(Path(settings.paths.run)) as lock:
-            if detach:
+            if restore_scheduling:
+                _restore_scheduling(Path(settings.paths.scheduling_journal))
+            elif detach:
                 log = log_file or Path(settings.paths.state) / "meshsecd.log"
                 with _detached(lock, log.open("a", buffering=1), pidfile):
                     _serve(config.absolute(), settings)
@@ -103,6 +111,16 @@ def _set_up_logging(stream: TextIO) -> None:
     form = "%(message)s" if "JOURNAL_STREAM" in os.environ else "%(asctime)s %(levelname)s %(message)s"
     logging.basicConfig(stream=stream, format=form, level=logging.WARNING)
     logging.getLogger("meshsec").setLevel(logging.INFO)
+
+
+def _restore_scheduling(path: Path) -> None:
+    """What a predecessor changed and could not put back itself. Raises StartError with what cannot be put back."""
+    try:
+        problems = Scheduler(path).restore()
+    except JournalError as error:
+        raise StartError(str(error)) from error
+    if problems:
+        raise StartError("\n".join(problems))
 
 
 def _serve(config: Path, settings: Settings) -> None:

@@ -28,6 +28,8 @@ class Options:
     routing_daemon: str = "olsrv2d"
     ipv4: bool = False
     policy: Mapping[str, str | float] = field(default_factory=dict)
+    scheduling: str = "stock"
+    """The scheduling profile: many nodes share this machine's processors, so none is raised unless that is the point."""
 
 
 class Node:
@@ -219,6 +221,7 @@ class Node:
         ]
         lines += [f'socket = "{self.run_directory}/changes.sock"']
         lines += ["", "[paths]", 'peers = "peers"', 'state = "../var"', f'run = "{self.run_directory}"']
+        lines += ["", "[scheduling]", f'profile = "{options.scheduling}"']
         mesh_prefixes = ["fc00::/7", IPV4_MESH] if options.ipv4 else ["fc00::/7"]
         policy = {"mesh_prefixes": mesh_prefixes, **options.policy}
         lines += ["", "[policy]", *(f"{key} = {json.dumps(value)}" for key, value in policy.items())]

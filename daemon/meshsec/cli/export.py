@@ -5,18 +5,27 @@ from pathlib import Path
 
 import click
 
+from meshsec import files
 from meshsec.adapters import esp_probe, nftables, strongswan_conf, trust_store
 from meshsec.cli.app import App
-from meshsec.core import router_conf
+from meshsec.core import drop_ins, router_conf
 from meshsec.core.desired import addresses, in_doubt, rules_spec
 from meshsec.core.model import EspGround
 from meshsec.core.settings import EspChoice
 
+_MODE = 0o644
+_SYSTEMD = Path("/etc/systemd/system")
+
 
 @click.command
-@click.argument("kind", type=click.Choice(["olsrv2d", "olsrd2", "strongswan", "nftables"]))
+@click.argument("kind", type=click.Choice(["olsrv2d", "olsrd2", "strongswan", "nftables", "systemd"]))
+@click.option(
+    "--into",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    help="With systemd: write the files below this directory, such as /etc/systemd/system.",
+)
 @click.pass_obj
-def export(app: App, kind: str) -> None:
+def export(app: App, kind: str, into: Path | None) -> None:
     """Print a configuration for another program.
 
     \b
@@ -24,7 +33,13 @@ def export(app: App, kind: str) -> None:
     olsrd2      olsrd2.conf for olsr.org's router
     strongswan  strongswan.conf for charon
     nftables    the fail-closed rules, for `nft -f -`; as meshsecd sets them
+    systemd     drop-ins with the scheduling profile's classes for the units
     """
+    if kind == "systemd":
+        _systemd(app, into)
+        return
+    if into:
+        raise click.UsageError("--into is for systemd alone: there are several files")
     ground = _ground(app)
     match kind:
         case "olsrv2d":
@@ -36,6 +51,20 @@ def export(app: App, kind: str) -> None:
         case _:
             text = _nftables(app, ground)
     click.echo(text, nl=False)
+
+
+def _systemd(app: App, into: Path | None) -> None:
+    """Several files: below ``into``, else one after the other with their names."""
+    texts = drop_ins.drop_ins(app.settings.scheduling.profile)
+    for name, text in texts.items():
+        if into:
+            files.make_directory((into / name).parent)
+            files.write(into / name, text.encode(), _MODE)
+            click.echo(f"{into / name}: written")
+        else:
+            click.echo(f"# {_SYSTEMD}/{name}\n{text}")
+    if into:
+        click.echo("Then: systemctl daemon-reload. Services have their classes when they are started again.")
 
 
 def _ground(app: App) -> EspGround:

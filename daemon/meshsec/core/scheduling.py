@@ -22,6 +22,8 @@ PRIORITY_MAX = 49
 KERNEL_PRIORITY_MAX = 60
 WEIGHT_MAX = 10_000
 """Of ``cpu.weight`` (cgroup v2); 100 is what a group has by default."""
+_NICE_STEP = 1.25
+"""What one nice level changes of a thread's part (sched(7))."""
 LADDER_MAX = 8
 CPU_MAX = 8191
 """CONFIG_NR_CPUS of the largest kernels, less one."""
@@ -133,6 +135,11 @@ class Applied:
     """How many threads have it."""
     problem: str = ""
     """Why it is not what was wanted; empty when it is."""
+
+
+def weight_of(nice: int) -> int:
+    """The weight of a control group that counts as much as a nice value among threads, 1 to 10000 (100 at nice 0)."""
+    return max(1, min(WEIGHT_MAX, round(100 * _NICE_STEP**-nice)))
 
 
 def within(wanted: SchedulingClass, limits: Limits) -> tuple[SchedulingClass, str]:

@@ -113,6 +113,11 @@ class Paths:
         """Where meshsecd answers."""
         return posixpath.join(self.run, "control.sock")
 
+    @property
+    def scheduling_journal(self) -> str:
+        """What stood before scheduling classes were changed."""
+        return posixpath.join(self.run, "scheduling.json")
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:

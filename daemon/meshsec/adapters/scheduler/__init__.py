@@ -1,6 +1,7 @@
 """The kernel's scheduler: classes of threads, control groups, and what the host forbids (``scheduler.Scheduler``)."""
 
 from meshsec.adapters.scheduler.host import look
+from meshsec.adapters.scheduler.journal import JournalError
 from meshsec.adapters.scheduler.scheduler import Scheduler
 
-__all__ = ["Scheduler", "look"]
+__all__ = ["JournalError", "Scheduler", "look"]

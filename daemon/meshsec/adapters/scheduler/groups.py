@@ -10,14 +10,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from meshsec.core.scheduling import WEIGHT_MAX, SchedulingClass
+from meshsec.core.scheduling import SchedulingClass, weight_of
 from meshsec.core.scheduling_doctor import GroupFacts
 
 _PROC = Path("/proc")
 _SHARES_PER_WEIGHT = 1024 / 100
 """v1 counts 1024 where v2 counts 100."""
-_STEP = 1.25
-"""What one nice level changes of a thread's part (sched(7))."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +36,6 @@ class Change:
 
     path: Path
     text: str
-
-
-def weight_of(nice: int) -> int:
-    """The group weight that counts as much as a nice value among threads, 1 to 10000."""
-    return max(1, min(WEIGHT_MAX, round(100 * _STEP**-nice)))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,56 @@
+"""systemd drop-ins from a scheduling profile: the classes that services have from their start, and without meshsecd."""
+
+from collections.abc import Mapping
+
+from meshsec.core.scheduling import SERVICES, Placement, Profile, SchedulingPolicy, weight_of
+
+UNITS = {
+    "charon": "meshsec-ike.service",
+    "olsrv2d": "olsrv2d.service",
+    "meshsecd": "meshsecd.service",
+    "overlayd": "overlayd.service",
+}
+"""The unit of each service."""
+FILE = "50-meshsec-scheduling.conf"
+
+_REALTIME_SECONDS = 5
+"""What a real-time thread may compute without ever waiting: longer is a loop, which throttling alone leaves running."""
+
+
+def drop_ins(profile: Profile) -> Mapping[str, str]:
+    """Texts by path below ``/etc/systemd/system``. A service that the profile does not name has an empty one.
+
+    So that the drop-ins of another profile do not stay behind, every service has a file.
+    """
+    return {f"{UNITS[service]}.d/{FILE}": _text(profile, service) for service in SERVICES}
+
+
+def _text(profile: Profile, service: str) -> str:
+    placement = profile.placements.get(service)
+    header = [
+        "# Written by `meshsec export systemd`: changes made here are lost.",
+        f"# Scheduling profile {profile.name}: {profile.description}",
+    ]
+    settings = ["", "[Service]", *_settings(service, placement)] if placement else ["# It leaves this service alone."]
+    return "\n".join([*header, *settings, ""])
+
+
+def _settings(service: str, placement: Placement) -> list[str]:
+    wanted, weight = placement.scheduling, placement.weight
+    if wanted.policy is SchedulingPolicy.OTHER:
+        lines = [f"Nice={wanted.nice}"]
+        # Each service is a control group of its own, and weights rank above nice values.
+        weight = weight_of(wanted.nice) if weight is None else weight
+    else:
+        lines = [
+            f"CPUSchedulingPolicy={wanted.policy}",
+            f"CPUSchedulingPriority={wanted.priority}",
+            # charon's threads are its work, and it starts no programs; the others' children need no privilege.
+            f"CPUSchedulingResetOnFork={'no' if service == 'charon' else 'yes'}",
+            f"LimitRTTIME={_REALTIME_SECONDS}s",
+        ]
+    if weight is not None:
+        lines.append(f"CPUWeight={weight}")
+    if placement.cpus:
+        lines.append(f"CPUAffinity={' '.join(map(str, placement.cpus))}")
+    return lines
