@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 
 from tests.lab import ground, namespaces, programs
 from tests.lab.instance import Instance
-from tests.lab.links import End, Link
+from tests.lab.links import Cables, End, Link, Medium
 from tests.lab.node import Node, Options
 from tests.lab.topology import Pair
 
@@ -24,19 +24,26 @@ Report = Callable[[str], None]
 
 
 class Lab:
-    """Nodes as namespaces, links as veth pairs. Leaving the block ends everything, also on SIGINT and SIGTERM."""
+    """Nodes as namespaces, joined by a medium. Leaving the block ends everything, also on SIGINT and SIGTERM."""
 
     running: ClassVar[list["Lab"]] = []
     """Those whose block is entered: what a failing test keeps the traces of."""
 
     def __init__(
-        self, label: str, pairs: Sequence[Pair], options: Options | None = None, report: Report | None = None
+        self,
+        label: str,
+        pairs: Sequence[Pair],
+        options: Options | None = None,
+        report: Report | None = None,
+        medium: Medium | None = None,
     ) -> None:
+        """``medium``: what joins the nodes, by default veth pairs."""
         self.label = label
         self.options = options or Options()
         self.nodes: dict[str, Node] = {}
         self.links: dict[frozenset[str], Link] = {}
         self._pairs = pairs
+        self._medium = medium or Cables()
         self._report = report or (lambda _: None)
         self._kept = False
         self._handlers: dict[signal.Signals, Any] = {}
@@ -142,12 +149,10 @@ class Lab:
         namespace = self._instance.namespace(name)
         namespaces.create(namespace)
         self.nodes[name] = Node(name, len(self.nodes) + 1, namespace, self._directory / name, self._instance.run / name)
+        self._medium.equip(self.nodes[name])
 
     def _add_link(self, first: str, second: str) -> None:
-        for name, other in ((first, second), (second, first)):
-            self[name].interfaces.append(f"mesh-{other}")
-        ends = (End(self[first].namespace, f"mesh-{second}"), End(self[second].namespace, f"mesh-{first}"))
-        self.links[frozenset((first, second))] = Link.create(*ends)
+        self.links[frozenset((first, second))] = self._medium.join(self[first], self[second])
 
     @staticmethod
     def _each(work: Callable[[Node], object], nodes: Iterable[Node]) -> None:
@@ -165,6 +170,7 @@ class Lab:
             for node in self.nodes.values():
                 for daemon in node.daemons:
                     daemon.kill()
+            self._medium.end()
             self._instance.end()
             self.running.remove(self)
         for number, handler in self._handlers.items():

@@ -1,6 +1,7 @@
-"""Links between nodes: veth pairs, with the faults that radio links have."""
+"""Links between nodes, and what makes them: by default veth pairs, with the faults that radio links have."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from tests.lab.shell import run
 
@@ -77,3 +78,49 @@ class Link:
         """Undo ``cut`` and ``lose``."""
         for end in self.ends:
             end.unfilter()
+
+
+class Station(Protocol):
+    """What a medium needs to know of a node; it adds to ``interfaces``."""
+
+    @property
+    def name(self) -> str:
+        """Its name in the mesh."""
+
+    @property
+    def namespace(self) -> str:
+        """Its network namespace."""
+
+    @property
+    def interfaces(self) -> list[str]:
+        """Its mesh interfaces."""
+
+
+class Medium(Protocol):
+    """What carries the mesh: tells apart a lab on cables from one on radio, and nothing else does."""
+
+    def equip(self, station: Station) -> None:
+        """Give a new node the interfaces that it has alone."""
+
+    def join(self, first: Station, second: Station) -> Link:
+        """Make two nodes hear each other."""
+
+    def end(self) -> None:
+        """Take back what ``equip`` gave, before the namespaces go."""
+
+
+class Cables:
+    """A veth pair for each link, named ``mesh-`` and the neighbour."""
+
+    def equip(self, station: Station) -> None:
+        """A node has an interface for each link."""
+
+    def join(self, first: Station, second: Station) -> Link:
+        """Make the pair and bring it up."""
+        ends = (End(first.namespace, f"mesh-{second.name}"), End(second.namespace, f"mesh-{first.name}"))
+        for station, end in zip((first, second), ends, strict=True):
+            station.interfaces.append(end.interface)
+        return Link.create(*ends)
+
+    def end(self) -> None:
+        """The pairs go with their namespaces."""

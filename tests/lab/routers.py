@@ -14,7 +14,7 @@ import jsonschema
 
 from tests.lab import namespaces, programs
 from tests.lab.instance import Instance
-from tests.lab.links import End, Link
+from tests.lab.links import Cables, End, Link, Medium
 from tests.lab.observers import PacketEvents, RouteEvents
 from tests.lab.processes import Daemon
 from tests.lab.shell import run
@@ -238,9 +238,11 @@ class Mesh:
         pairs: Sequence[Pair],
         settings: Mapping[str, str] | None = None,
         makes: Mapping[str, type[Router]] | None = None,
+        medium: Medium | None = None,
     ) -> None:
-        """``settings`` and ``makes`` by node; without a make it is olsrv2d."""
+        """``settings`` and ``makes`` by node; without a make it is olsrv2d. ``medium``: by default veth pairs."""
         self._pairs = pairs
+        self._medium = medium or Cables()
         self._settings = settings or {}
         self._makes = makes or {}
         self.routers: dict[str, Router] = {}
@@ -302,16 +304,15 @@ class Mesh:
         router.ip("address", "add", f"{router.ipv4}/32", "dev", "lo")
         router.ip("address", "add", f"{router.ipv6}/128", "dev", "lo")
         self.routers[name] = router
+        self._medium.equip(router)
 
     def _add_link(self, first: str, second: str) -> None:
-        for name, other in ((first, second), (second, first)):
-            self[name].interfaces.append(f"mesh-{other}")
-        ends = (End(self[first].namespace, f"mesh-{second}"), End(self[second].namespace, f"mesh-{first}"))
-        self.links[frozenset((first, second))] = Link.create(*ends)
+        self.links[frozenset((first, second))] = self._medium.join(self[first], self[second])
 
     def _end(self) -> None:
         for router in self.routers.values():
             router.daemon.kill()
+        self._medium.end()
         self._instance.end()
 
 
