@@ -262,8 +262,11 @@ class Governor:
 
     # --- what the agent calls ---
 
-    def advance(self, now: float, cpu: float | None) -> None:
-        """Time passes. ``cpu``: the IKE daemon's CPU clock in seconds, all threads together; None when unreadable."""
+    def advance(self, now: float, cpu: float | None, contention: Contention | None = None) -> None:
+        """Time passes. ``cpu``: the IKE daemon's CPU clock in seconds, all threads together; None when unreadable.
+
+        ``contention``: what was measured at the same moment, where it was, so that it counts for what is due now.
+        """
         elapsed, self._now = max(0.0, now - self._now), max(now, self._now)
         used = elapsed * self._processors
         if cpu is not None and self._cpu is not None and cpu >= self._cpu:
@@ -272,6 +275,8 @@ class Governor:
         spent = used if self.level else 0.0
         self.spent += spent
         self._budget = self._budget.charged(self._now, spent)
+        if contention is not None:
+            self._measured(contention)
         self._settle()
 
     def handle(self, event: Event) -> None:
@@ -377,7 +382,7 @@ class Governor:
     def _was_late_by_cpu(self, event: NegotiationEnded) -> bool:
         """Without schedstats every late one is put down to the CPU if that may be contended: the budget bounds it."""
         if event.waited is not None:
-            return event.waited >= self.settings.deadline / 2
+            return event.waited > self.settings.cpu_limit
         return event.took is not None and event.took > self.settings.deadline and self.contended is not False
 
     def _measured(self, event: Contention) -> None:

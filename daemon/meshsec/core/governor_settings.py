@@ -17,6 +17,8 @@ class GovernorSettings:
 
     deadline: float = 0.1
     """A set-up shall take no longer; from the policy."""
+    cpu_part: float = 0.1
+    """Part of the deadline that waiting for a CPU may take: the rest is the network's, with its repetitions."""
     share: float = 0.1
     """CPU seconds above the base class that flow into the budget each second: the long-run share of one processor."""
     share_min: float = 0.02
@@ -38,23 +40,30 @@ class GovernorSettings:
     """Part of the time that tasks waited for a CPU (PSI, some) from which a processor counts as contended."""
 
     @property
+    def cpu_limit(self) -> float:
+        """Seconds that a set-up may lose to other work on this node."""
+        return self.deadline * self.cpu_part
+
+    @property
     def stall(self) -> float:
-        """A negotiation that takes this long gets the next level, so that the deadline can still be kept."""
-        return self.deadline / 4
+        """Seconds after which a negotiation gets the next level, and as many later the next: as much as it may lose,
+        and as much again for its own work. Four levels are tried before the deadline."""
+        return 2 * self.cpu_limit
 
     @property
     def delay_contended(self) -> float:
-        """The delay of an IKE thread at each run from which a set-up would lose a quarter of its deadline."""
-        return self.deadline / 4 / SETUP_RUNS
+        """Seconds that IKE threads may wait each time they run, so that a set-up loses no more than ``cpu_limit``."""
+        return self.cpu_limit / SETUP_RUNS
 
 
 DEFAULTS = GovernorSettings()
 
 
 def decode_governor(table: Table, base: GovernorSettings = DEFAULTS) -> GovernorSettings:
-    """``base`` with what ``table`` (``[governor]`` of a profile) says; problems are noted in the table."""
+    """``base`` with what ``table`` (``[scheduling.governor]``) says; problems are noted in the table."""
     decoded = replace(
         base,
+        cpu_part=table.take("cpu_part", _number(0.01, 0.5, "part of the deadline"), base.cpu_part),
         share=table.take("share", _number(0.01, 0.5, "CPU seconds a second"), base.share),
         share_min=table.take("share_min", _number(0.005, 0.5, "CPU seconds a second"), base.share_min),
         burst=table.take("burst", _number(0.02, 1.0, "CPU seconds"), base.burst),

@@ -103,7 +103,7 @@ def test_with_contention_a_negotiation_begins_with_the_first_level_and_a_stalled
     first, second = bench.governor.poll_decisions()
     assert (first.before, first.level, second.before, second.level) == (0, 1, 1, 2)
     assert "boat" in first.reason
-    assert "stalls after 25 ms" in second.reason
+    assert "stalls after 20 ms" in second.reason
 
 
 def test_where_nobody_can_tell_contention_is_taken_for_granted(bench: Bench) -> None:
