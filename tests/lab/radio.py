@@ -9,6 +9,7 @@ other machine it takes those that somebody has loaded.
 
 import fcntl
 import os
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -66,14 +67,20 @@ class Radio:
     interface: str
     bits: int = 0
 
+    def make(self) -> None:
+        """Make the mesh interface; it is in no mesh yet."""
+        self._all(
+            ["iw", "phy", self.phy, "interface", "add", self.interface, "type", "mp"],
+            ["ip", "link", "set", self.interface, "up"],
+        )
+
     def join(self, channel: Channel = FAST) -> None:
-        """Bring the interface up and join an open mesh."""
-        self._iw("interface", "add", self.interface, "type", "mp", of="phy")
-        run(["ip", "-n", self.namespace, "link", "set", self.interface, "up"])
-        self._iw("mesh", "join", *channel.joining())
-        self._iw("set", "mesh_param", "mesh_fwding", "0")
-        if channel.rate:
-            self._iw("set", "bitrates", "legacy-2.4", str(channel.rate))
+        """Join an open mesh."""
+        device = ["iw", "dev", self.interface]
+        rates = [[*device, "set", "bitrates", "legacy-2.4", str(channel.rate)]] if channel.rate else []
+        self._all(
+            [*device, "mesh", "join", *channel.joining()], [*device, "set", "mesh_param", "mesh_fwding", "0"], *rates
+        )
 
     def leave(self) -> None:
         """Leave the mesh in good order: neighbours are told."""
@@ -104,6 +111,11 @@ class Radio:
         self.hear(0)
         self._iw("del", check=False)
         self._iw("set", "netns", str(os.getpid()), of="phy", check=False)
+
+    def _all(self, *commands: list[str]) -> None:
+        """Run several programs in the namespace by one shell: entering it is what takes time."""
+        script = "\n".join(shlex.join(command) for command in commands)
+        run(["ip", "netns", "exec", self.namespace, "sh", "-e"], stdin=script)
 
     def _iw(self, *arguments: str, of: str = "dev", check: bool = True) -> str:
         name = self.interface if of == "dev" else self.phy
@@ -184,6 +196,7 @@ class Air:
         radio = _take(station.namespace, f"mesh{len(station.interfaces)}")
         self._taken.append(radio)
         radio.hear(0)
+        radio.make()
         radio.join(channel)
         station.interfaces.append(radio.interface)
         return radio
