@@ -45,7 +45,6 @@ class HostFacts:
     container: str
     """The signs that this is a container."""
     rr_slice_ms: int | None
-    autogroup: bool
     kernel_threads_visible: bool
     groups: Mapping[str, GroupFacts] = field(default_factory=dict)
     """By service that runs."""

@@ -81,11 +81,11 @@ class Membership:
 
     def facts(self) -> GroupFacts:
         """What doctor judges."""
+        _, problem = self.changes(SchedulingClass(), None)
         if self.cpu is None:
-            return GroupFacts("/", own=False)
-        own = self.owns(self.cpu)
-        shared = "" if own else f"it shares the control group {self.cpu} with others: nice values count inside only"
-        return GroupFacts(str(self.cpu), own, _forbids_realtime(self.cpu), shared or _read_only(self.cpu))
+            return GroupFacts("/", own=False, problem=problem)
+        forbids = _forbids_realtime(self.cpu)
+        return GroupFacts(str(self.cpu), self.owns(self.cpu), forbids, problem or _read_only(self.cpu))
 
     def _weight(self, group: Path, weight: int) -> Change:
         if (group / "cpu.weight").exists():

@@ -1,6 +1,5 @@
 """What this host allows and forbids: throttling, capabilities, limits, control groups, containers."""
 
-import os
 import resource
 import threading
 from collections.abc import Iterator
@@ -42,15 +41,15 @@ def lowest_interrupt_priority() -> int | None:
 
 def kernel_threads(*beginnings: str) -> Iterator[int]:
     """The numbers of the kernel's own threads whose names begin so."""
-    for entry in os.scandir("/proc"):
-        if not entry.name.isdecimal():
+    for directory in Path("/proc").iterdir():
+        if not directory.name.isdecimal():
             continue
         with suppress(OSError, ValueError):
-            text = Path(entry.path, "stat").read_text(encoding="utf-8", errors="replace")
+            text = (directory / "stat").read_text(encoding="utf-8", errors="replace")
             name = text[text.index("(") + 1 : text.rindex(")")]
             parent = int(text[text.rindex(")") + 2 :].split()[1])
             if parent == _KTHREADD and name.startswith(beginnings):
-                yield int(entry.name)
+                yield int(directory.name)
 
 
 def look() -> HostFacts:
@@ -64,7 +63,6 @@ def look() -> HostFacts:
         nice_refused=_try(SchedulingClass(nice=-1)),
         container=container(),
         rr_slice_ms=_number(_KERNEL / "sched_rr_timeslice_ms"),
-        autogroup=_number(_KERNEL / "sched_autogroup_enabled") == 1,
         kernel_threads_visible=any(True for _ in kernel_threads("ksoftirqd/")),
     )
 

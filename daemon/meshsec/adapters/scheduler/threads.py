@@ -16,8 +16,9 @@ PROC = Path("/proc")
 _RESET_ON_FORK = 0x01
 _KEPT_FLAGS = 0x07
 """Reset-on-fork, and the two of SCHED_DEADLINE: what sched_getattr(2) reports as flags of the thread."""
-_OTHER, _FIFO, _RR, _BATCH = 0, 1, 2, 3
+_OTHER, _FIFO, _RR, _BATCH, _IDLE = 0, 1, 2, 3, 5
 _FAIR = (_OTHER, _BATCH)
+"""Those whose nice value and slice sched_setattr(2) takes; all others keep the nice value that they had."""
 _POLICIES = {SchedulingPolicy.OTHER: _OTHER, SchedulingPolicy.FIFO: _FIFO, SchedulingPolicy.RR: _RR}
 _POLICY_NAMES = {number: policy for policy, number in _POLICIES.items()}
 
@@ -61,7 +62,7 @@ class Attributes:
         return cls(
             policy=_POLICIES[wanted.policy],
             flags=_RESET_ON_FORK if privileged else original.flags & _RESET_ON_FORK,
-            nice=0 if wanted.is_realtime else wanted.nice,
+            nice=original.nice if wanted.is_realtime else wanted.nice,
             priority=wanted.priority,
             runtime=original.runtime if is_slice else 0,
         )
@@ -115,11 +116,15 @@ _libc = ctypes.CDLL(None, use_errno=True)
 def read(thread: Thread) -> Attributes:
     """The thread's attributes. Raises ThreadGoneError, ThreadRefusedError."""
     found = _get(thread)
-    is_default_slice = found.policy in _FAIR and found.runtime == _default_slice()
+    try:
+        nice = os.getpriority(os.PRIO_PROCESS, thread.tid)
+    except OSError:
+        raise ThreadGoneError(f"thread {thread.tid}") from None
+    is_default_slice = found.policy in (*_FAIR, _IDLE) and found.runtime == _default_slice()
     return Attributes(
         policy=found.policy,
         flags=found.flags & _KEPT_FLAGS,
-        nice=found.nice,
+        nice=nice,
         priority=found.priority,
         runtime=0 if is_default_slice else found.runtime,
         deadline=found.deadline,
@@ -142,19 +147,22 @@ def write(thread: Thread, attributes: Attributes) -> None:
     if start_of(thread.tid) != thread.start:
         raise ThreadGoneError(f"thread {thread.tid}")
     _call(0, thread, raw, 0)
+    if attributes.policy not in _FAIR:
+        try:
+            os.setpriority(os.PRIO_PROCESS, thread.tid, attributes.nice)
+        except ProcessLookupError:
+            raise ThreadGoneError(f"thread {thread.tid}") from None
+        except OSError as error:
+            raise ThreadRefusedError(os.strerror(error.errno or 0)) from None
 
 
 def threads_of(pid: int) -> set[Thread]:
     """The threads of a process; none when it is gone."""
-    found = set()
     try:
-        for entry in os.scandir(PROC / str(pid) / "task"):
-            start = start_of(int(entry.name))
-            if start is not None:
-                found.add(Thread(int(entry.name), start))
+        listed = [int(entry.name) for entry in (PROC / str(pid) / "task").iterdir()]
     except OSError:
-        pass  # it ended while we looked
-    return found
+        return set()
+    return {found for found in map(thread, listed) if found}
 
 
 def thread(tid: int) -> Thread | None:

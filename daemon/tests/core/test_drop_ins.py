@@ -1,0 +1,53 @@
+"""Drop-ins say what the profile says, in systemd's words; systemd itself reads them in ``cli/test_export.py``."""
+
+import configparser
+
+import pytest
+
+from meshsec.core.drop_ins import UNITS, drop_ins
+from meshsec.core.scheduling import SERVICES, STOCK, Placement, Profile, SchedulingClass, SchedulingPolicy
+
+FIFO30 = SchedulingClass(SchedulingPolicy.FIFO, priority=30)
+
+
+def settings(text: str) -> dict[str, str]:
+    parser = configparser.ConfigParser(interpolation=None, strict=True)
+    parser.optionxform = str  # type: ignore[assignment,method-assign]
+    parser.read_string(text)
+    return dict(parser["Service"]) if parser.has_section("Service") else {}
+
+
+def of_charon(placement: Placement) -> dict[str, str]:
+    return settings(
+        drop_ins(Profile("mine", "d", {"charon": placement}))[f"{UNITS['charon']}.d/50-meshsec-scheduling.conf"]
+    )
+
+
+def test_a_nice_value_comes_with_its_weight() -> None:
+    assert of_charon(Placement(SchedulingClass(nice=-10))) == {"Nice": "-10", "CPUWeight": "931"}
+    assert of_charon(Placement(SchedulingClass(nice=10), weight=300)) == {"Nice": "10", "CPUWeight": "300"}
+
+
+@pytest.mark.parametrize(("service", "reset"), [("charon", "no"), ("olsrv2d", "yes"), ("meshsecd", "yes")])
+def test_a_real_time_class_comes_with_a_watchdog(service: str, reset: str) -> None:
+    profile = Profile("mine", "d", {service: Placement(FIFO30, cpus=(0, 2))})
+    (text,) = (text for path, text in drop_ins(profile).items() if path.startswith(f"{UNITS[service]}.d/"))
+    assert settings(text) == {
+        "CPUSchedulingPolicy": "fifo",
+        "CPUSchedulingPriority": "30",
+        "CPUSchedulingResetOnFork": reset,
+        "LimitRTTIME": "5s",
+        "CPUAffinity": "0 2",
+    }
+
+
+def test_every_service_has_a_file_so_that_nothing_of_another_profile_stays() -> None:
+    texts = drop_ins(STOCK)
+    assert len(texts) == len(SERVICES)
+    assert all(settings(text) == {} for text in texts.values())
+    assert all("profile stock" in text for text in texts.values())
+
+
+def test_kernel_threads_and_the_ladder_are_not_for_systemd() -> None:
+    profile = Profile("mine", "d", {"irq": Placement(FIFO30)}, ladder=(FIFO30,))
+    assert all(settings(text) == {} for text in drop_ins(profile).values())
