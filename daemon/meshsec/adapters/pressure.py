@@ -86,12 +86,30 @@ def pressure_file(pid: int, proc: Path = PROC) -> Path:
     return SYSTEM_PRESSURE
 
 
-def group_mounts(proc: Path = PROC) -> list[Path]:
-    """Where the hierarchy of control groups v2 is mounted (proc(5), mountinfo)."""
+def find_group(name: str, proc: Path = PROC) -> Path | None:
+    """The directory of a systemd unit's control group, or of one with an absolute path in its hierarchy (v2 or v1)."""
+    for mount in [*group_mounts(proc), *group_mounts(proc, "cgroup")]:
+        if name.startswith("/"):
+            found = [mount / name.lstrip("/")]
+        else:
+            found = [Path(path) for path, _, _ in os.walk(mount) if Path(path).name == name]
+        for group in found:
+            if (group / "cgroup.procs").exists():
+                return group
+    return None
+
+
+def members(group: Path) -> list[int]:
+    """The processes of a control group itself; none when it is gone."""
+    return [int(line) for line in _text(group / "cgroup.procs").split() if line.isdecimal()]
+
+
+def group_mounts(proc: Path = PROC, kind: str = "cgroup2") -> list[Path]:
+    """Where hierarchies of control groups are mounted, of v2 (``cgroup2``) or v1 (``cgroup``): proc(5), mountinfo."""
     found = []
     for line in _text(proc / "self/mountinfo").splitlines():
         left, _, right = line.partition(" - ")
-        if right.startswith("cgroup2 "):
+        if right.startswith(f"{kind} "):
             found.append(Path(left.split()[4]))
     return found
 

@@ -41,6 +41,9 @@ RECONNECT_MAX = 0.5
 EVENTS = ("ike-updown", "child-updown", "ike-rekey", "child-rekey", "ike-update", "log", "alert")
 """What we listen to; a charon before 6.0.3 has no ``alert``."""
 
+_PRIORITIES = ("critical", "high", "medium", "low")
+"""Of charon's jobs, each with a queue of its own."""
+
 _BUFFERED = 0.00005
 """Seconds: a frame that took less to receive had been waiting for us, so it came no later than the one before."""
 
@@ -80,6 +83,8 @@ class DaemonFacts:
     plugins: tuple[str, ...]
     ike_sas: int
     half_open: int
+    queued: int = 0
+    """Jobs of all priorities that no thread works on yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +253,7 @@ class Vici:
             plugins=_texts(stats, "plugins"),
             ike_sas=_number(sas, "total"),
             half_open=_number(sas, "half-open"),
+            queued=sum(_number(_section(stats, "queues"), level) for level in _PRIORITIES),
         )
 
     async def load_key(self, private_key: bytes) -> None:

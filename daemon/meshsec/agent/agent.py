@@ -10,7 +10,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Coroutine, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +23,11 @@ from meshsec.agent.ground import Ground
 from meshsec.agent.ike import IkeSide
 from meshsec.agent.requests import Requests
 from meshsec.agent.routing import Routing
+from meshsec.agent.scheduling import Scheduling
 from meshsec.agent.trust import Trust
 from meshsec.core.actions import Action, ApplyRules
 from meshsec.core.engine import Engine
+from meshsec.core.events import Event, IkeDaemonDown, IkeDaemonUp
 from meshsec.core.model import Card
 from meshsec.core.settings import Settings
 
@@ -50,22 +52,30 @@ class Agent:
         settings, card, ground = start.settings, start.card, start.esp.ground
         self.start = start
         engine = Engine(card, ground, settings.policy, random.random)
-        self.driver = Driver(engine, self._carry_out, self._tell_watchers, self._spawn)
+        self.driver = Driver(engine, self._carry_out, self._on_turn, self._spawn)
         self.trust = Trust(Path(settings.paths.peers), card, self.driver.post)
-        self.ike = IkeSide(Path(settings.ike.vici), self._read_key, self.driver.post, self._spawn)
+        self.ike = IkeSide(Path(settings.ike.vici), self._read_key, self._on_ike, self._spawn)
         self.routing = Routing(settings.routing, self.driver.post)
         self.ground = Ground(card, ground, settings.routing.interfaces, self.driver.post)
         self.config_problem = ""
         self._control = ControlServer(Path(settings.paths.control_socket), self._answer)
+        self.scheduling = self._make_scheduling(settings)
         self._requests = Requests(self)
         self._notifier = Notifier()
         self._tasks: asyncio.TaskGroup | None = None
         self._told: dict[str, tuple[str, str]] = {}
 
+    def _make_scheduling(self, settings: Settings) -> Scheduling:
+        governor = replace(settings.scheduling.governor, deadline=settings.policy.deadline_ms / 1000)
+        scheduling = replace(settings.scheduling, governor=governor)
+        journal, interfaces = Path(settings.paths.scheduling_journal), settings.routing.interfaces
+        return Scheduling(scheduling, journal, interfaces, self._control.publish, self._queued)
+
     async def run(self) -> None:
         """Serve until cancelled. Raises OSError when the control socket cannot be made."""
         await self._control.start()
         try:
+            self.scheduling.start()
             async with asyncio.TaskGroup() as tasks:
                 self._tasks = tasks
                 await self.ground.assign_addresses()
@@ -76,6 +86,7 @@ class Agent:
                 tasks.create_task(self.ground.watch_addresses())
                 tasks.create_task(self.ground.watch_rules())
                 tasks.create_task(self.routing.run())
+                tasks.create_task(self.scheduling.run())
                 tasks.create_task(self.ike.run())
                 tasks.create_task(self.ike.watch_health(self._feed_watchdog))
                 await self.ground.tried.wait()
@@ -85,6 +96,7 @@ class Agent:
             self._notifier.stopping()
             self._notifier.close()
             self.driver.close()
+            self.scheduling.close()
             await self._control.close()
 
     def reload_soon(self) -> None:
@@ -130,6 +142,21 @@ class Agent:
 
     async def _answer(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
         return await self._requests.answer(method, params)
+
+    def _on_ike(self, event: Event) -> None:
+        """charon's coming and going concerns scheduling first: what follows may ask for a negotiation."""
+        if isinstance(event, IkeDaemonUp) and self.ike.facts:
+            self.scheduling.charon_up(self.ike.facts.identity.pid)
+        elif isinstance(event, IkeDaemonDown):
+            self.scheduling.charon_gone()
+        self.driver.post(event)
+
+    def _queued(self) -> int | None:
+        return self.ike.facts.queued if self.ike.facts else None
+
+    def _on_turn(self) -> None:
+        self.scheduling.follow(self.driver.engine.channels())
+        self._tell_watchers()
 
     def _feed_watchdog(self) -> None:
         if watchdog_interval() is not None:

@@ -1,10 +1,14 @@
-"""Measures how the IKE daemon gets along with the load, from one look to the next."""
+"""Measures how the IKE daemon and the protected streams get along with the load, from one look to the next."""
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from meshsec.adapters import pressure
 from meshsec.adapters.pressure import Runs
 from meshsec.core.governor import Contention
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 STARVED = 0.01
 """Seconds between two looks from which a thread that was runnable at both, and never ran, counts as starving."""
@@ -57,6 +61,26 @@ class ContentionWatch:
         delays = "the run-queue delay of charon's threads" if runs is not None else "no run-queue delay (no schedstat)"
         stalls = f"pressure by {self._pressure_file}" if self._stalled is not None else "no pressure (no PSI)"
         self.source = f"{delays}; {stalls}"
+
+
+class StreamWatch:
+    """A protected stream that cannot report itself: how long its service's threads wait each time they run."""
+
+    def __init__(self, name: str) -> None:
+        """``name``: a systemd unit, or a control group as an absolute path in its hierarchy."""
+        self.name = name
+        self._group: Path | None = None
+        self._runs: Mapping[int, Runs] | None = None
+
+    def look(self) -> float | None:
+        """The mean delay in seconds since the last look; None when it did not run, or cannot be found."""
+        if self._group is None or not self._group.exists():
+            self._group = pressure.find_group(self.name)
+        before, self._runs = self._runs, None
+        if self._group is not None:
+            found = [pressure.runs(pid) for pid in pressure.members(self._group)]
+            self._runs = {tid: one for runs in found if runs for tid, one in runs.items()}
+        return _delay(before, self._runs)
 
 
 def _delay(before: Mapping[int, Runs] | None, runs: Mapping[int, Runs] | None) -> float | None:

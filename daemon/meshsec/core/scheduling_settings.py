@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from meshsec.core import tables
+from meshsec.core.governor_settings import DEFAULTS, GovernorSettings, decode_governor
 from meshsec.core.scheduling import STOCK, Profile
 from meshsec.core.tables import RefusedError, Table
 
@@ -26,6 +27,8 @@ class SchedulingSettings:
     profile: Profile = STOCK
     protect: tuple[str, ...] = ()
     """The streams whose frames count: systemd units, or control groups as absolute paths in their hierarchy."""
+    governor: GovernorSettings = DEFAULTS
+    """``[scheduling.governor]``; the deadline is the policy's."""
 
 
 def only_stock(name: str) -> Profile:
@@ -39,9 +42,10 @@ def read(table: Table, profiles: Profiles) -> SchedulingSettings:
     """The settings in the table; problems are noted there."""
     name = table.take("profile", tables.text, DEFAULT_PROFILE)
     protect: tuple[str, ...] = table.take("protect", _read_protect, ())
+    governor = decode_governor(table.table("governor"))
     table.refuse_the_rest()
     try:
-        return SchedulingSettings(profiles(name), protect)
+        return SchedulingSettings(profiles(name), protect, governor)
     except ValueError as error:
         table.refuse(name, error, "profile")
         return SchedulingSettings(protect=protect)
