@@ -7,9 +7,11 @@ import meshsec
 from meshsec.adapters import trust_store
 from meshsec.adapters.control import ControlError
 from meshsec.adapters.vici import ViciError
-from meshsec.agent import facts
+from meshsec.agent import facts, scheduling_facts
 from meshsec.core import card as cards
 from meshsec.core import doctor, views
+from meshsec.core.events import RenegotiationAsked
+from meshsec.core.lifecycle import State
 
 if TYPE_CHECKING:
     from meshsec.agent.agent import Agent
@@ -32,10 +34,13 @@ class Requests:
             "topology": self._topology,
             "plan": self._plan,
             "explain": self._explain,
+            "scheduling": self._scheduling,
+            "stream_report": self._stream_report,
             "doctor": self._doctor,
             "watch": self._watch,
             "peer_add": self._peer_add,
             "peer_remove": self._peer_remove,
+            "renegotiate": self._renegotiate,
             "reload": self._reload,
         }
 
@@ -84,9 +89,16 @@ class Requests:
 
     async def _doctor(self, _params: Params) -> Mapping[str, Any]:
         try:
-            return doctor.view(doctor.examine(await facts.collect(self._agent)))
+            checks = doctor.examine(await facts.collect(self._agent))
+            return doctor.view([*checks, *await scheduling_facts.checks(self._agent.scheduling)])
         except OSError as error:
             raise ControlError("failed", f"this node cannot be examined: {error}") from error
+
+    async def _scheduling(self, _params: Params) -> Mapping[str, Any]:
+        return scheduling_facts.view(self._agent)
+
+    async def _stream_report(self, params: Params) -> Mapping[str, Any]:
+        return scheduling_facts.report(self._agent, params)
 
     async def _watch(self, _params: Params) -> Mapping[str, Any]:
         return {}
@@ -107,6 +119,16 @@ class Requests:
         except trust_store.TrustStoreError as error:
             raise ControlError("refused", str(error)) from error
         return {"name": name}
+
+    async def _renegotiate(self, params: Params) -> Mapping[str, Any]:
+        name = _text(params, "peer")
+        channel = self._agent.driver.engine.channel(name)
+        if channel is None:
+            raise ControlError("unknown_peer", f"{name} is not a peer")
+        if channel.state is not State.PROTECTED:
+            raise ControlError("refused", f"{name} is {channel.state}: only a protected channel can be negotiated anew")
+        self._agent.driver.post(RenegotiationAsked(name))
+        return {"attempts": channel.attempts}
 
     async def _reload(self, _params: Params) -> Mapping[str, Any]:
         return {"problems": list(await self._agent.reload())}

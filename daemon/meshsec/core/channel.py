@@ -63,7 +63,7 @@ class Channel:
     """None too when it is loaded with contents unknown to us."""
     ike_sas: tuple[IkeSa, ...] = ()
     revoked: frozenset[str] = frozenset()
-    """Unique ids of IKE_SAs that an older card authenticated."""
+    """Unique ids of IKE_SAs that are not to be relied on: an older card authenticated them, or they are done anew."""
     disowned: bool = False
     """A card was taken back: what the IKE daemon has or is negotiating may rest on it."""
 
@@ -82,6 +82,8 @@ class Channel:
     """The last of them whose time is known to the choice of a suite."""
     last_failure: Failure | None = None
 
+    asked_anew: bool = False
+    """The operator wants what stands to be negotiated anew: neither a turn nor a delay is waited for."""
     due: float = 0.0
     """Our next attempt is not made before."""
     backoff: Backoff = field(default_factory=Backoff)

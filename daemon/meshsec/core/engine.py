@@ -38,6 +38,7 @@ from meshsec.core.events import (
     NegotiationTimed,
     PeerRemoved,
     PeerSet,
+    RenegotiationAsked,
     RouterDown,
     RouteRemoved,
     RouteSet,
@@ -74,6 +75,7 @@ __all__ = [
     "PeerRemoved",
     "PeerSet",
     "Planned",
+    "RenegotiationAsked",
     "RouteRemoved",
     "RouteSet",
     "RouterDown",
@@ -150,6 +152,7 @@ class Engine:
             ActionDone: self._action_done,
             RulesObserved: self._rules_observed,
             NegotiationTimed: self._negotiation_timed,
+            RenegotiationAsked: self._renegotiation_asked,
         }
 
     # --- what the agent calls ---
@@ -417,6 +420,14 @@ class Engine:
         if channel is not None:
             channel.phases = Phases(event.ike_sa_init, event.ike_auth, event.child)
 
+    def _renegotiation_asked(self, event: RenegotiationAsked) -> None:
+        """Only what stands can be done anew; user data waits behind the rules meanwhile."""
+        channel = self.channel(event.peer)
+        if channel is not None and channel.state is State.PROTECTED:
+            channel.revoked |= {sa.unique_id for sa in channel.ike_sas}
+            channel.asked_anew = True
+            self._refresh(channel, "it is negotiated anew, as the operator asked")
+
     # --- the rules ---
 
     def _rules_observed(self, event: RulesObserved) -> None:
@@ -577,6 +588,8 @@ class Engine:
         channel.fire(self._now, Trigger.SA_LOST, reason)
         if channel.state is State.WAITING:
             self._await_turn(channel, self._now)
+        if channel.asked_anew:
+            channel.asked_anew, channel.backoff, channel.due = False, Backoff(), self._now
 
     def _follow_negotiation(self, channel: Channel, *, incomplete: bool) -> None:
         """The peer's negotiation is waited for, but only once and for a time: half-open IKE_SAs can be forged.

@@ -107,6 +107,13 @@ class NegotiationTimed:
     """CREATE_CHILD_SA; None when the only CHILD_SA came with IKE_AUTH (RFC 7296, section 1.2)."""
 
 
+@dataclass(frozen=True, slots=True)
+class RenegotiationAsked:
+    """The operator wants a peer's SA to be negotiated anew, from the beginning."""
+
+    peer: str
+
+
 Event = (
     PeerSet
     | PeerRemoved
@@ -121,4 +128,5 @@ Event = (
     | ActionDone
     | RulesObserved
     | NegotiationTimed
+    | RenegotiationAsked
 )

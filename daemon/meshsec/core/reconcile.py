@@ -128,7 +128,7 @@ def _close_unwanted(name: str, desired: DesiredPeer, observed: ObservedPeer) -> 
     actions: list[Action] = []
     for sa in observed.ike_sas:
         if _distrusted(sa, desired, observed) and sa.state not in LEAVING:
-            actions.append(Terminate(sa.unique_id, name, "it does not rest on the peer's card"))
+            actions.append(Terminate(sa.unique_id, name, "it is not to be relied on any more"))
         elif sa.state in CONNECTING and sa.initiator and not observed.attempting:
             # Its late success would make the peer drop what was negotiated since (RFC 7296, section 2.4).
             actions.append(Terminate(sa.unique_id, name, "nobody waits for this attempt any more"))

@@ -19,6 +19,7 @@ from meshsec.core.engine import (
     NegotiationTimed,
     PeerRemoved,
     PeerSet,
+    RenegotiationAsked,
     RouterDown,
     RouteRemoved,
     RouteSet,
@@ -841,3 +842,25 @@ def test_thirty_nodes_that_start_at_once_have_one_ike_sa_per_pair() -> None:
             assert len(here) == 1
             assert here == there
     assert sum(station.initiated for station in world.stations.values()) < 1.2 * 30 * 29 / 2
+
+
+def test_what_is_negotiated_anew_on_demand_waits_for_no_turn_and_no_delay() -> None:
+    """This node is not the one that initiates, and the SA has stood for a moment only."""
+    made = Driver(9)
+    made.ready(5)
+    made.tell(RouteSet(route(5)), SasObserved("n5", (ike_sa("n5", "1", initiator=False),)))
+    assert made.state(5) == "protected"
+    actions = made.tell(RenegotiationAsked("n5"))
+    assert [type(action) for action in actions] == [Terminate], "the old one goes first"
+    assert made.state(5) == "waiting"
+    (action,) = made.succeed(*actions)
+    assert isinstance(action, Initiate)
+    made.tell(SasObserved("n5", (ike_sa("n5", "2"),)), ActionDone(action))
+    assert made.state(5) == "protected"
+
+
+def test_only_a_protected_channel_is_negotiated_anew() -> None:
+    made = Driver(1)
+    made.ready(5)
+    assert made.tell(RenegotiationAsked("n5"), RenegotiationAsked("nobody")) == []
+    assert made.state(5) == "no-route"

@@ -374,13 +374,15 @@ class Station:
         self.ike_stops()
 
     def ike_stops(self) -> None:
-        """The IKE daemon dies: nothing of it is left, and nobody is told."""
+        """The IKE daemon dies: nothing of it is left, and nobody is told. What was asked of it fails with it."""
         self.up, self.key = False, False
         self.connections, self.sas, self.unobserved = {}, [], {}
         lost, self.attempts = self.attempts, {}
         self.tell(IkeDaemonDown("connection closed"))
-        for attempt in lost.values():
-            self.tell(ActionDone(attempt.action, "connection closed"))
+        asked = [action for action in self.todo if not isinstance(action, ApplyRules)]
+        self.todo = [action for action in self.todo if isinstance(action, ApplyRules)]
+        for action in (*asked, *(attempt.action for attempt in lost.values())):
+            self.tell(ActionDone(action, "connection closed"))
 
     def ike_starts(self, *, fresh: bool = True) -> None:
         self.up = True
