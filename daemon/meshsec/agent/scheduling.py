@@ -66,7 +66,7 @@ class Scheduling:
         publish: Callable[[Mapping[str, object]], None],
         queued: Callable[[], int | None],
     ) -> None:
-        """``settings``: with the policy's deadline in those of the governor. ``journal``: where is kept what stood before.
+        """``settings``: with the policy's deadline in those of the governor. ``journal``: what stood is kept there.
 
         ``publish`` tells those who watch. ``queued`` gives the jobs that no thread of charon worked on when it was
         asked last.
@@ -148,6 +148,10 @@ class Scheduling:
         self.applied.pop(CHARON, None)
         if self.governor:
             self.tell(DaemonGone())
+
+    def refresh(self) -> None:
+        """Bring the governor's account up to this moment, for somebody who asks."""
+        self._advance(look=False)
 
     def follow(self, channels: Iterable[Channel]) -> None:
         """Compare the channels with what the governor was told, and tell it the difference."""
