@@ -1,0 +1,141 @@
+"""Answers the methods of the control socket (docs/architecture.md)."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import meshsec
+from meshsec.adapters import trust_store
+from meshsec.adapters.control import ControlError
+from meshsec.adapters.vici import ViciError
+from meshsec.agent import facts, scheduling_facts
+from meshsec.core import card as cards
+from meshsec.core import doctor, views
+from meshsec.core.events import RenegotiationAsked
+from meshsec.core.lifecycle import State
+
+if TYPE_CHECKING:
+    from meshsec.agent.agent import Agent
+
+COUNTERS_AGE = 0.5
+"""Seconds: the SAs' counters are read again when what is known is older."""
+
+Params = Mapping[str, Any]
+
+
+class Requests:
+    """One method for each method of the protocol."""
+
+    def __init__(self, agent: "Agent") -> None:
+        self._agent = agent
+        self._counted_at = float("-inf")
+        self._methods: Mapping[str, Callable[[Params], Awaitable[Mapping[str, Any]]]] = {
+            "ping": self._ping,
+            "status": self._status,
+            "topology": self._topology,
+            "plan": self._plan,
+            "explain": self._explain,
+            "scheduling": self._scheduling,
+            "stream_report": self._stream_report,
+            "doctor": self._doctor,
+            "watch": self._watch,
+            "peer_add": self._peer_add,
+            "peer_remove": self._peer_remove,
+            "renegotiate": self._renegotiate,
+            "reload": self._reload,
+        }
+
+    async def answer(self, method: str, params: Params) -> Mapping[str, Any]:
+        """The result. Raises ``ControlError``."""
+        handler = self._methods.get(method)
+        if handler is None:
+            raise ControlError("unknown_method", f"{method!r} is no method; known: {' '.join(self._methods)}")
+        return await handler(params)
+
+    @property
+    def _now(self) -> float:
+        return self._agent.driver.now
+
+    async def _ping(self, _params: Params) -> Mapping[str, Any]:
+        return {"version": meshsec.__version__}
+
+    async def _status(self, _params: Params) -> Mapping[str, Any]:
+        await self._count()
+        agent = self._agent
+        problems = [*agent.trust.problems, agent.config_problem, agent.ground.address_problem]
+        return views.status(agent.driver.engine, self._now, filter(None, problems))
+
+    async def _count(self) -> None:
+        """Counters change without any event."""
+        if self._agent.ike.facts is None or self._now - self._counted_at < COUNTERS_AGE:
+            return
+        self._counted_at = self._now
+        try:
+            await self._agent.ike.read_all()
+        except ViciError:
+            return  # the status then shows the last counters, and that the IKE daemon is away
+
+    async def _topology(self, _params: Params) -> Mapping[str, Any]:
+        topology = self._agent.routing.topology
+        return views.topology(self._agent.driver.engine, topology.neighbours, topology.edges)
+
+    async def _plan(self, _params: Params) -> Mapping[str, Any]:
+        return views.plan(self._agent.driver.engine, self._now)
+
+    async def _explain(self, params: Params) -> Mapping[str, Any]:
+        try:
+            return views.explain(self._agent.driver.engine, self._now, _text(params, "peer"))
+        except LookupError as error:
+            raise ControlError("unknown_peer", str(error.args[0])) from error
+
+    async def _doctor(self, _params: Params) -> Mapping[str, Any]:
+        try:
+            checks = doctor.examine(await facts.collect(self._agent))
+            return doctor.view([*checks, *await scheduling_facts.checks(self._agent.scheduling)])
+        except OSError as error:
+            raise ControlError("failed", f"this node cannot be examined: {error}") from error
+
+    async def _scheduling(self, _params: Params) -> Mapping[str, Any]:
+        return scheduling_facts.view(self._agent)
+
+    async def _stream_report(self, params: Params) -> Mapping[str, Any]:
+        return scheduling_facts.report(self._agent, params)
+
+    async def _watch(self, _params: Params) -> Mapping[str, Any]:
+        return {}
+
+    async def _peer_add(self, params: Params) -> Mapping[str, Any]:
+        name = _text(params, "name")
+        try:
+            card = cards.parse(_text(params, "card"))
+            await self._agent.trust.add(name, card)
+        except (cards.CardError, trust_store.TrustStoreError) as error:
+            raise ControlError("refused", str(error)) from error
+        return {"name": name, "address": str(card.address)}
+
+    async def _peer_remove(self, params: Params) -> Mapping[str, Any]:
+        name = _text(params, "name")
+        try:
+            await self._agent.trust.remove(name)
+        except trust_store.TrustStoreError as error:
+            raise ControlError("refused", str(error)) from error
+        return {"name": name}
+
+    async def _renegotiate(self, params: Params) -> Mapping[str, Any]:
+        name = _text(params, "peer")
+        channel = self._agent.driver.engine.channel(name)
+        if channel is None:
+            raise ControlError("unknown_peer", f"{name} is not a peer")
+        if channel.state is not State.PROTECTED:
+            raise ControlError("refused", f"{name} is {channel.state}: only a protected channel can be negotiated anew")
+        self._agent.driver.post(RenegotiationAsked(name))
+        return {"attempts": channel.attempts}
+
+    async def _reload(self, _params: Params) -> Mapping[str, Any]:
+        return {"problems": list(await self._agent.reload())}
+
+
+def _text(params: Params, name: str) -> str:
+    value = params.get(name)
+    if not isinstance(value, str) or not value:
+        raise ControlError("bad_params", f"{name}: {value!r} is not allowed; allowed: a text that is not empty")
+    return value
