@@ -12,6 +12,8 @@ SECONDS_PER_FUZZ_TARGET ?= 60
 RERUNS ?= 1
 CONFIG ?=
 JSON ?=
+KERNEL ?=
+FRESH ?=
 ARCH ?= $(shell dpkg --print-architecture)
 
 # Where `cargo install` puts cargo-deny.
@@ -23,7 +25,7 @@ STAMPS := build/stamps
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),daemon/target)
 
 .PHONY: help setup build check lint lint-python lint-rust unit unit-python unit-rust test scenarios lab-guest scale demo fuzz bench \
-	advisories docs install clean lock kernel-check kernel-config kernel
+	advisories docs install clean lock kernel-check kernel-config kernel image image-boot
 
 help: ## list the targets
 	@sed -nE 's/^([a-z%-]+):[^#]*## (.*)/  make \1|\2/p' Makefile | column -t -s'|'
@@ -116,6 +118,18 @@ kernel-config: setup ## merge our fragments onto Debian's RT configuration (ARCH
 
 kernel: setup ## build that PREEMPT_RT kernel as .deb (ARCH=amd64 or arm64; hours)
 	@kernel-config/build kernel $(ARCH)
+
+# --- the vehicle image ---
+
+$(STAMPS)/image: $(STAMPS)/system tools/setup
+	@tools/setup image
+	@touch $@
+
+image: build docs $(STAMPS)/image ## a disk image that boots into a node (root; KERNEL=path of a .deb, FRESH=1: newest Debian)
+	@PYTHONPATH=kernel-config $(BIN)/python -m image build $(if $(KERNEL),--kernel '$(KERNEL)') $(if $(FRESH),--fresh)
+
+image-boot: image ## boot two of that image in QEMU: ready, locked, an SA between them
+	$(BIN)/pytest tests/scenarios/test_image.py
 
 # --- for users and packagers ---
 

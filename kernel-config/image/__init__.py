@@ -1,0 +1,1 @@
+"""Builds the vehicle image: a bootable disk with Debian 13, a PREEMPT_RT kernel and meshsec (docs/vehicle-image.md)."""
