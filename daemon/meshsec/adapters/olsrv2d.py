@@ -4,6 +4,8 @@ First ``hello``, then ``snapshot``, then a ``change`` for each change that the k
 """
 
 import asyncio
+import socket
+import struct
 from collections.abc import Callable
 from ipaddress import ip_address, ip_network
 from pathlib import Path
@@ -105,12 +107,18 @@ class Olsrv2d:
         self._clear()
 
     def _clear(self) -> None:
+        self._pid = 0
         self._software = ""
         self._originators: tuple[Address, ...] = ()
         self._neighbours: dict[str, Neighbour] = {}
         self._nodes: dict[str, Address] = {}
         self._edges: dict[tuple[str, str], Edge] = {}
         self._warnings: dict[str, None] = {}
+
+    @property
+    def pid(self) -> int:
+        """olsrv2d's process; 0 while it is not connected, or where it cannot be seen from here."""
+        return self._pid
 
     @property
     def topology(self) -> Topology:
@@ -132,7 +140,7 @@ class Olsrv2d:
                 reader, writer = await asyncio.open_unix_connection(self._path, limit=MAX_LINE)
                 try:
                     async with asyncio.timeout(HELLO_TIMEOUT):
-                        await self._open(reader, on_event)
+                        await self._open(reader, _peer_of(writer), on_event)
                     pause = RECONNECT_FIRST
                     await self._follow(reader, on_event)
                 finally:
@@ -143,7 +151,7 @@ class Olsrv2d:
             await asyncio.sleep(pause)
             pause = min(pause * 2, RECONNECT_MAX)
 
-    async def _open(self, reader: asyncio.StreamReader, on_event: Callable[[RouterEvent], None]) -> None:
+    async def _open(self, reader: asyncio.StreamReader, pid: int, on_event: Callable[[RouterEvent], None]) -> None:
         hello = _line.decode(await reader.readuntil(b"\n"))
         if not isinstance(hello, _Hello):
             raise StreamError("its first line is no hello")
@@ -153,6 +161,7 @@ class Olsrv2d:
         if not isinstance(snapshot, _Snapshot):
             raise StreamError("its second line is no snapshot")
         self._clear()
+        self._pid = pid
         self._software = f"{hello.software} {hello.version}".strip()
         self._originators = tuple(map(ip_address, hello.originators))
         self._take_snapshot(snapshot)
@@ -262,3 +271,9 @@ def _describe(error: Any) -> str:
     if isinstance(error, asyncio.LimitOverrunError):
         return f"a line of more than {MAX_LINE} octets"
     return str(error) or type(error).__name__
+
+
+def _peer_of(writer: asyncio.StreamWriter) -> int:
+    """The process at the other end, by the kernel's word (unix(7), SO_PEERCRED) and not by its own."""
+    credentials = writer.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+    return int(struct.unpack("3i", credentials)[0])

@@ -27,7 +27,7 @@ from meshsec.agent.scheduling import Scheduling
 from meshsec.agent.trust import Trust
 from meshsec.core.actions import Action, ApplyRules
 from meshsec.core.engine import Engine
-from meshsec.core.events import Event, IkeDaemonDown, IkeDaemonUp
+from meshsec.core.events import Event, IkeDaemonDown, IkeDaemonUp, RoutesReset
 from meshsec.core.model import Card
 from meshsec.core.settings import Settings
 
@@ -55,7 +55,7 @@ class Agent:
         self.driver = Driver(engine, self._carry_out, self._on_turn, self._spawn)
         self.trust = Trust(Path(settings.paths.peers), card, self.driver.post)
         self.ike = IkeSide(Path(settings.ike.vici), self._read_key, self._on_ike, self._spawn)
-        self.routing = Routing(settings.routing, self.driver.post)
+        self.routing = Routing(settings.routing, self._on_router)
         self.ground = Ground(card, ground, settings.routing.interfaces, self.driver.post)
         self.config_problem = ""
         self._control = ControlServer(Path(settings.paths.control_socket), self._answer)
@@ -149,6 +149,11 @@ class Agent:
             self.scheduling.charon_up(self.ike.facts.identity.pid)
         elif isinstance(event, IkeDaemonDown):
             self.scheduling.charon_gone()
+        self.driver.post(event)
+
+    def _on_router(self, event: Event) -> None:
+        if isinstance(event, RoutesReset):
+            self.scheduling.router_up(self.routing.pid)
         self.driver.post(event)
 
     def _queued(self) -> int | None:

@@ -44,6 +44,11 @@ class Routing:
         """Empty while the routing daemon answers."""
 
     @property
+    def pid(self) -> int:
+        """olsrv2d's process; 0 while it does not answer, and for olsrd2, which is asked by TCP."""
+        return self._router.pid if isinstance(self._router, Olsrv2d) else 0
+
+    @property
     def topology(self) -> Topology:
         """What the routing daemon knows beside its routes."""
         return self._router.topology

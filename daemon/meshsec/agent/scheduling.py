@@ -39,7 +39,7 @@ from meshsec.core.scheduling_view import Known
 PACE = 5.0
 """Seconds between two looks at rest: new threads, what others changed, contention, the protected streams."""
 
-CHARON, OURSELVES = "charon", "meshsecd"
+CHARON, ROUTER, OURSELVES = "charon", "olsrv2d", "meshsecd"
 
 T = TypeVar("T")
 
@@ -140,6 +140,11 @@ class Scheduling:
         if self.governor:
             self._watch = ContentionWatch(pid, self._loop.time())
             self.tell(DaemonUp(pressure.processors(pid)))
+
+    def router_up(self, pid: int) -> None:
+        """The routing daemon answers. ``pid`` is 0 when its process is not known: olsrd2, or one in another container."""
+        if not self._is_stock and pid > 1:
+            self._place(ROUTER, pid)
 
     def charon_gone(self) -> None:
         """charon does not answer. One that hangs is not helped by privilege either."""

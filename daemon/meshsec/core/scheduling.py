@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from meshsec.core import tables
-from meshsec.core.governor_settings import GovernorSettings, decode_governor
 from meshsec.core.tables import Problem, RefusedError, Table
 
 SERVICES = ("charon", "olsrv2d", "meshsecd", "overlayd")
@@ -93,7 +92,6 @@ class Profile:
     """By service (``SERVICES``) or kind of kernel thread (``KERNEL_THREADS``)."""
     ladder: tuple[SchedulingClass, ...] = ()
     """The classes to which a governor may raise charon, each above the one before; empty: nothing is governed."""
-    governor: GovernorSettings = field(default_factory=GovernorSettings)
 
     @property
     def governed(self) -> bool:
@@ -173,14 +171,11 @@ def decode_profile(name: str, document: Mapping[str, object]) -> Profile:
     placements = {kind: _placement(root, kind) for kind in (*SERVICES, *KERNEL_THREADS) if kind in document}
     root.known += [kind for kind in (*SERVICES, *KERNEL_THREADS) if kind not in root.known]
     ladder = _ladder(root, placements)
-    governor = decode_governor(root.table("governor"))
-    if "governor" in document and not ladder:
-        problems.append(Problem(("governor",), "is of no use without a ladder; allowed: with [[ladder]]"))
     root.refuse_the_rest()
     _refuse_above_interrupts(root, placements, ladder)
     if problems:
         raise ProfileError(problems)
-    return Profile(name, description, placements, ladder, governor)
+    return Profile(name, description, placements, ladder)
 
 
 def _placement(root: Table, kind: str) -> Placement:

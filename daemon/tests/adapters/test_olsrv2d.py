@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from collections.abc import Callable, Coroutine
 from ipaddress import IPv6Network, ip_address
 from pathlib import Path
@@ -139,6 +140,20 @@ def test_the_snapshot_gives_the_routes_that_the_kernel_has(path: Path) -> None:
             assert (route.next_hop, route.interface, route.hops) == (ip_address("fe80::2"), "mesh0", 1)
             assert (route.originator, route.last_hop) == (ip_address("fd00::b"), ip_address("fd00::a"))
             assert route.decided_at is None
+
+    run(scenario)
+
+
+def test_whose_process_it_is_says_the_kernel(path: Path) -> None:
+    async def scenario() -> None:
+        async with Daemon(path, HELLO, SNAPSHOT) as daemon:
+            listener = Listener(path)
+            assert listener.client.pid == 0
+            await listener.next()
+            assert listener.client.pid == os.getpid() != HELLO["pid"]
+            daemon.hang_up()
+            assert isinstance(await listener.next(), RouterDown)
+            assert listener.client.pid == 0
 
     run(scenario)
 

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meshsec.core.governor_settings import GovernorSettings
 from meshsec.core.scheduling import (
     BEST_WITHOUT_REALTIME,
     PRIORITY_MAX,
@@ -149,14 +148,11 @@ def test_a_profile_with_everything() -> None:
         [[ladder]]
         policy = "fifo"
         priority = 49
-        [governor]
-        share = 0.2
     """
     profile = decode_profile("all", tomllib.loads(document))
     assert profile.placements["charon"] == Placement(SchedulingClass(nice=-3), 10000, (1, 3))
     assert profile.placements["irq"].scheduling == SchedulingClass(SchedulingPolicy.FIFO, priority=60)
     assert profile.ladder == (SchedulingClass(SchedulingPolicy.FIFO, priority=49),)
-    assert profile.governor == GovernorSettings(share=0.2)
 
 
 @pytest.mark.parametrize(
@@ -184,7 +180,6 @@ def test_a_profile_with_everything() -> None:
         ),
         ({"ladder": [{"nice": -2, "color": 1}]}, "ladder.0.color: is not a known key"),
         ({"ladder": [{}] * 9}, "ladder.8: {} is not allowed; allowed: at most 8 classes"),
-        ({"governor": {"share": 0.2}}, "governor: is of no use without a ladder"),
         (
             {"irq": {"policy": "fifo", "priority": 20}, "charon": {"policy": "rr", "priority": 20}},
             "charon: 'rr 20' is not allowed; allowed: a class below that of irq, fifo 20",

@@ -39,8 +39,13 @@ class _Wish:
     """0 for the kernel's threads."""
     placement: Placement
     find: Callable[[], set[Thread]]
-    only_raise: bool = False
-    """The kernel's own threads are never lowered."""
+    main: Thread | None = None
+    """The process itself, whose number may be another's one day; None for the kernel's threads (never lowered)."""
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether there is nothing left to be set."""
+        return bool(self.pid) and (self.main is None or threads.thread(self.pid) != self.main)
 
 
 @dataclass(slots=True)
@@ -94,7 +99,7 @@ class Scheduler:
         def find() -> set[Thread]:
             return threads.threads_of(pid) if main and threads.thread(pid) == main else set()
 
-        return self._wish(_Wish(service, pid, placement, find))
+        return self._wish(_Wish(service, pid, placement, find, main))
 
     def place_kernel(self, kind: str, interfaces: Iterable[str], placement: Placement) -> Applied:
         """Raise the kernel's threads of a kind that serve the interfaces; none is lowered.
@@ -104,7 +109,7 @@ class Scheduler:
         if kind not in KERNEL_THREADS:
             raise ValueError(f"kernel threads {kind!r} are not allowed; allowed: {', '.join(KERNEL_THREADS)}")
         names = tuple(interfaces)
-        return self._wish(_Wish(kind, 0, placement, lambda: interrupts.find(kind, names), only_raise=True))
+        return self._wish(_Wish(kind, 0, placement, lambda: interrupts.find(kind, names)))
 
     def rescan(self) -> list[Applied]:
         """Look for new threads, and for those that somebody else changed; forget processes that are gone.
@@ -114,9 +119,7 @@ class Scheduler:
         self._limits = host.limits()
         self._forget_the_dead()
         found = [self._enforce(wish) for wish in self._wishes.values()]
-        for one in found:
-            if one.pid and not one.threads and one.in_force is None and threads.start_of(one.pid) is None:
-                del self._wishes[one.service]
+        self._wishes = {service: wish for service, wish in self._wishes.items() if not wish.is_gone}
         return found
 
     def restore(self, service: str | None = None) -> list[str]:
@@ -162,7 +165,7 @@ class Scheduler:
         outcome = _Outcome()
         for _ in range(_PASSES):
             found = wish.find() - outcome.done
-            if wish.only_raise:
+            if not wish.pid:
                 outcome.done |= {thread for thread in found if _has_at_least(thread, wanted)}
                 found -= outcome.done
             self._write_down(wish, found)
@@ -210,7 +213,7 @@ class Scheduler:
 
     def _place(self, wish: _Wish, wanted: SchedulingClass) -> list[str]:
         """Groups and processors; what could not be set."""
-        if not wish.pid or threads.thread(wish.pid) is None:
+        if not wish.pid or wish.is_gone:
             return []
         membership = groups.membership(wish.pid)
         changes, problem = membership.changes(wanted, wish.placement.weight)
@@ -224,13 +227,12 @@ class Scheduler:
 
     def _change(self, wish: _Wish, change: groups.Change) -> str:
         """Write a group's file; why it cannot be, empty when it says what it shall."""
-        owner = threads.thread(wish.pid)
         try:
             before = groups.stands(change.path)
-            if owner is None or before == change.text:
+            if wish.main is None or before == change.text:
                 return ""
             if str(change.path) not in self._record.values:
-                self._record.values[str(change.path)] = Value(wish.service, before, owner)
+                self._record.values[str(change.path)] = Value(wish.service, before, wish.main)
                 journal.save(self._path, self._record)
             change.path.write_text(change.text, encoding="ascii")
         except OSError as error:
