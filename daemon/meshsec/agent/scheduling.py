@@ -142,7 +142,7 @@ class Scheduling:
             self.tell(DaemonUp(pressure.processors(pid)))
 
     def router_up(self, pid: int) -> None:
-        """The routing daemon answers. ``pid`` is 0 when its process is not known: olsrd2, or one in another container."""
+        """The routing daemon answers. ``pid`` is 0 when its process is not known, as that of olsrd2."""
         if not self._is_stock and pid > 1:
             self._place(ROUTER, pid)
 
