@@ -49,6 +49,9 @@ class Result:
     cells: list[Cell] = field(default_factory=list)
     ratios: list[Mapping[str, object]] = field(default_factory=list)
     peers: Mapping[str, str] = field(default_factory=dict)
+    logarithmic: bool = False
+    """Plot on a logarithmic scale, with whiskers from the least to the largest sample: for figures whose extremes count
+    and are far apart. All samples are positive then."""
 
     def write(self) -> Path:
         """Write NAME.json, NAME.svg and NAME.png; the path of the first."""
@@ -98,9 +101,13 @@ class Result:
             len(panels), figsize=(9, 1 + 0.5 * sum(heights)), height_ratios=heights, layout="constrained", squeeze=False
         )
         for (unit, cells), axes in zip(panels.items(), rows[:, 0], strict=True):
-            axes.boxplot([list(cell.samples) for cell in cells], orientation="horizontal")
+            whiskers = (0, 100) if self.logarithmic else 1.5
+            axes.boxplot([list(cell.samples) for cell in cells], orientation="horizontal", whis=whiskers)
             axes.set_yticks(range(1, len(cells) + 1), [_label(cell) for cell in cells])
-            axes.set_xlim(left=0)
+            if self.logarithmic:
+                axes.set_xscale("log")
+            else:
+                axes.set_xlim(left=0)
             axes.set_xlabel(unit)
         figure.suptitle(self.name)
         for kind in ("svg", "png"):
