@@ -63,10 +63,10 @@ def make_uki(root: Path, boot: Path, release: str, target: Path, identity: Ident
         ".initrd": boot / f"initrd.img-{release}",
         ".linux": boot / f"vmlinuz-{release}",
     }
-    run(["objcopy", *_placed(stub, sections), stub, target])
+    run(["objcopy", *placed(stub, sections), stub, target])
 
 
-def _placed(stub: Path, sections: dict[str, Path]) -> list[str]:
+def placed(stub: Path, sections: dict[str, Path]) -> list[str]:
     """objcopy's arguments that put each section behind the stub's own, one after the other."""
     page = 0x1000
     own = re.findall(r"^ +\d+ \.\S+ +([0-9a-f]+) +([0-9a-f]+)", run(["objdump", "-h", stub]), re.MULTILINE)
