@@ -8,6 +8,7 @@ import pytest
 
 from meshsec.adapters import config_file
 from meshsec.adapters.config_file import ConfigError
+from meshsec.core.scheduling import SchedulingClass
 
 VECTORS = Path(__file__).parents[3] / "tests/vectors/config"
 REFUSED = sorted((VECTORS / "refused").glob("*.toml"))
@@ -90,6 +91,27 @@ def test_a_bad_profile_is_named_with_its_line(tmp_path: Path) -> None:
     first, second = caught.value.lines
     assert first.startswith(f"{profile}:2: hold_time: -1 is not allowed; allowed: ")
     assert second.startswith(f"{profile}:3: concurrency: 0 is not allowed; allowed: ")
+
+
+def test_scheduling_profiles_are_found_in_the_source_tree_and_beside_the_file_first(tmp_path: Path) -> None:
+    path = tmp_path / "meshsec.toml"
+    path.write_text(MINIMAL + '[scheduling]\nprofile = "nice"\n')
+    assert config_file.load(path).scheduling.profile.class_of("charon") == SchedulingClass(nice=-15)
+    (tmp_path / "scheduling").mkdir()
+    (tmp_path / "scheduling/nice.toml").write_text('description = "mine"\n[charon]\nnice = -1\n')
+    assert config_file.load(path).scheduling.profile.class_of("charon") == SchedulingClass(nice=-1)
+
+
+def test_a_bad_scheduling_profile_is_named_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "scheduling").mkdir()
+    profile = tmp_path / "scheduling/mine.toml"
+    profile.write_text('description = "mine"\n[charon]\npolicy = "rr"\npriority = 50\n[[ladder]]\nnice = -30\n')
+    path = tmp_path / "meshsec.toml"
+    path.write_text(MINIMAL + '[scheduling]\nprofile = "mine"\n')
+    with pytest.raises(ConfigError) as caught:
+        config_file.load(path)
+    assert caught.value.lines[0] == f"{profile}:4: charon.priority: 50 is not allowed; allowed: a whole number, 1 to 49"
+    assert f"{profile}:6: ladder.0.nice: -30 is not allowed; allowed: a whole number, -20 to 19" in caught.value.lines
 
 
 def test_a_first_configuration_is_read_back(tmp_path: Path) -> None:

@@ -27,6 +27,8 @@ RR20 = SchedulingClass(SchedulingPolicy.RR, priority=20)
 FIFO5 = SchedulingClass(SchedulingPolicy.FIFO, priority=5)
 NICE5 = SchedulingClass(nice=5)
 NICE_10 = SchedulingClass(nice=-10)
+ORDINARY = SchedulingClass(nice=os.nice(0))
+"""What the tests, and so their processes, were started with."""
 
 BATCH, IDLE, DEADLINE, RR, RESET = 3, 5, 6, 2, 1
 
@@ -171,7 +173,7 @@ def test_a_thread_that_came_later_goes_back_to_what_its_process_had(path: Path) 
         scheduler.rescan()
         worker.start_thread()
         assert scheduler.restore() == []
-        assert worker.classes == {SchedulingClass(nice=7)}
+        assert worker.classes == {SchedulingClass(nice=min(19, ORDINARY.nice + 7))}
         assert len(worker.threads) == 3
     finally:
         worker.end()
@@ -269,11 +271,11 @@ def test_services_are_restored_one_by_one(worker: Worker, scheduler: Scheduler) 
         scheduler.apply("charon", worker.pid, RR20)
         scheduler.apply("olsrv2d", other.pid, NICE_10)
         assert scheduler.restore("charon") == []
-        assert worker.classes == {SchedulingClass()}
+        assert worker.classes == {ORDINARY}
         assert other.classes == {NICE_10}
         assert [one.service for one in scheduler.rescan()] == ["olsrv2d"]
         scheduler.restore()
-        assert other.classes == {SchedulingClass()}
+        assert other.classes == {ORDINARY}
     finally:
         other.end()
 
@@ -353,7 +355,7 @@ def test_without_the_capability_nothing_is_raised_and_it_is_said(worker: Worker,
     )
     assert done.stdout.startswith("False True True None ")
     assert "is refused: Operation not permitted" in done.stdout
-    assert worker.classes == {SchedulingClass()}
+    assert worker.classes == {ORDINARY}
 
 
 @pytest.fixture
@@ -488,7 +490,7 @@ def test_what_the_host_tells() -> None:
     )
     assert facts.capable == bool(capability & 1 << 23)
     assert facts.limits == Limits(host.throttled(), host.lowest_interrupt_priority())
-    assert threads.read(_own()).scheduling == SchedulingClass(nice=os.nice(0)), "to look changes nothing"
+    assert threads.read(_own()).scheduling == ORDINARY, "to look changes nothing"
 
 
 def _own() -> Thread:

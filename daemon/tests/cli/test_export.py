@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 from click.testing import Result
 
 Meshsec = Callable[..., Result]
+UNITS = Path(__file__).parents[2] / "systemd"
 
 
 @pytest.fixture
@@ -92,6 +94,66 @@ def test_without_privileges_the_kernel_is_not_misjudged(meshsec: Meshsec, tmp_pa
     done = subprocess.run([*unprivileged, *arguments], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (1, "")
     assert "the kernel is asked, which takes root" in done.stderr
+
+
+FIFO = '[scheduling]\nprofile = "fifo"\n'
+
+
+def test_systemd(meshsec: Meshsec, tmp_path: Path) -> None:
+    """One text for each unit, with the name of its file above it."""
+    with (tmp_path / "a/meshsec.toml").open("a") as config:
+        config.write(FIFO)
+    exported = meshsec("export", "systemd").stdout
+    assert exported.count("# /etc/systemd/system/") == 4
+    charon = exported.partition("meshsec-ike.service.d/50-meshsec-scheduling.conf\n")[2].partition("# /etc")[0]
+    assert "CPUSchedulingPolicy=rr\nCPUSchedulingPriority=20\n" in charon
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
+@pytest.mark.parametrize("profile", ["fifo", "nice", "governor", "paper-2007", "stock"])
+def test_systemd_understands_the_drop_ins(meshsec: Meshsec, tmp_path: Path, profile: str) -> None:
+    with (tmp_path / "a/meshsec.toml").open("a") as config:
+        config.write(FIFO.replace("fifo", profile))
+    units = tmp_path / "units"
+    units.mkdir()
+    unit = (UNITS / "meshsec-ike.service").read_text()
+    (units / "meshsec-ike.service").write_text(re.sub("(?m)^ExecStart=.*$", "ExecStart=/bin/true", unit))
+    done = meshsec("export", "systemd", "--into", str(units))
+    assert done.exit_code == 0
+    assert str(units / "meshsec-ike.service.d/50-meshsec-scheduling.conf") in done.stdout
+    assert complaints(units / "meshsec-ike.service") == ""
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
+def test_systemd_would_complain(meshsec: Meshsec, tmp_path: Path) -> None:
+    """The negative case of the one above."""
+    (tmp_path / "bad.service").write_text("[Service]\nExecStart=/bin/true\nCPUSchedulingPolicy=fast\n")
+    assert "fast" in complaints(tmp_path / "bad.service")
+
+
+def complaints(unit: Path) -> str:
+    """What systemd says of the settings of a unit and its drop-ins; other units are not there, which is no fault."""
+    command = ["systemd-analyze", "verify", "--man=no", str(unit)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return "\n".join(line for line in done.stderr.splitlines() if str(unit.parent) in line)
+
+
+def test_drop_ins_of_another_profile_do_not_stay_behind(meshsec: Meshsec, tmp_path: Path) -> None:
+    config = tmp_path / "a/meshsec.toml"
+    before = config.read_text()
+    config.write_text(before + FIFO)
+    assert meshsec("export", "systemd", "--into", str(tmp_path)).exit_code == 0
+    written = sorted(tmp_path.glob("*.service.d/*.conf"))
+    assert "CPUScheduling" in "".join(path.read_text() for path in written)
+    config.write_text(before + FIFO.replace("fifo", "stock"))
+    assert meshsec("export", "systemd", "--into", str(tmp_path)).exit_code == 0
+    assert sorted(tmp_path.glob("*.service.d/*.conf")) == written
+    assert "CPUScheduling" not in "".join(path.read_text() for path in written)
+
+
+def test_only_systemd_has_several_files(meshsec: Meshsec, tmp_path: Path) -> None:
+    assert meshsec("export", "olsrv2d", "--into", str(tmp_path)).exit_code == 2
+    assert meshsec("export", "systemd", "--into", str(tmp_path / "absent")).exit_code == 2
 
 
 def test_an_unknown_kind_is_wrong_usage(meshsec: Meshsec) -> None:

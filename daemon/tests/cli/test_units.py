@@ -13,7 +13,7 @@ UNITS = Path(__file__).parents[2] / "systemd"
 def script(unit: str, setting: str, directory: Path) -> str:
     """The shell text of a setting, as systemd hands it on, with the absolute paths below ``directory``."""
     text = (UNITS / unit).read_text().replace("\\\n", " ")
-    found = re.search(rf"^{setting}=/bin/sh -ec '(.*)'$", text, re.MULTILINE)
+    found = re.search(rf"^{setting}=-?/bin/sh -e?c '(.*)'$", text, re.MULTILINE)
     assert found
     moved = re.sub(r"(?<![\w.])/(run|etc|usr)/", rf"{directory}/\1/", found[1])
     return moved.replace("$$", "$").replace("%%", "%").replace("\\\\", "\\")
@@ -79,3 +79,13 @@ def test_the_rules_are_loaded_whole_or_everything_is_closed(root: Path) -> None:
     program(root, "meshsec", "echo half; exit 1")
     assert run(root, text) == 0
     assert (root / "loaded").read_text() == "closed\n"
+
+
+def test_what_a_killed_meshsecd_left_raised_is_put_back_and_nothing_else_is_started(root: Path) -> None:
+    text = script("meshsecd.service", "ExecStopPost", root)
+    program(root, "meshsecd", "echo $* >> $ROOT/restored")
+    assert run(root, text) == 0
+    assert not (root / "restored").exists(), "an orderly end has left no journal"
+    (root / "run/meshsec/scheduling.json").touch()
+    assert run(root, text) == 0
+    assert (root / "restored").read_text() == f"--config {root}/etc/meshsec/meshsec.toml --restore-scheduling\n"

@@ -122,3 +122,18 @@ def test_any_table_is_settings_or_a_list_of_problems(table: dict[str, Any]) -> N
         decoded(table)
     except SettingsError as error:
         assert error.problems  # noqa: PT017 - most tables are refused, some are not
+
+
+STREAMS = ("encoder.service", "video@2.scope", "user-1000.slice", "/video", "/a/b.service", "/" + "g" * 254)
+NO_STREAMS = ("", "encoder", "/", "/a/", "/a/../b", "a b.service", "/" + "g" * 255, 5)
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_streams_that_count(name: str) -> None:
+    assert decoded(with_value("scheduling", "protect", [name])).scheduling.protect == (name,)
+
+
+@pytest.mark.parametrize("value", ["x.service", ["/a", "/a"], [f"/{n}" for n in range(17)], *([n] for n in NO_STREAMS)])
+def test_streams_that_cannot_count(value: object) -> None:
+    with pytest.raises(SettingsError, match=r"scheduling\.protect.* is not allowed; allowed: "):
+        decoded(with_value("scheduling", "protect", value))

@@ -1,0 +1,115 @@
+"""The daemons have the classes that the profile gives them, follow it through deaths, and get back what they had."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from meshsec.adapters.scheduler import look, threads
+from meshsec.core.scheduling import SchedulingClass, SchedulingPolicy
+from tests.lab import programs
+from tests.lab.lab import Lab
+from tests.lab.node import Node, Options
+from tests.lab.processes import Daemon
+from tests.lab.topology import line, names
+
+CHARON = SchedulingClass(SchedulingPolicy.RR, priority=3)
+ROUTER = SchedulingClass(nice=-3)
+MESHSECD = SchedulingClass(nice=-2)
+ORDINARY = SchedulingClass(nice=os.nice(0))
+"""What the tests, and so the daemons, were started with."""
+PROFILE = """\
+description = "Low classes, for all daemons and none of the kernel's threads."
+[charon]
+policy = "rr"
+priority = 3
+[olsrv2d]
+nice = -3
+[meshsecd]
+nice = -2
+"""
+
+pytestmark = pytest.mark.skipif(bool(look().realtime_refused), reason="real-time classes are refused here")
+
+
+@pytest.fixture(scope="module")
+def pair() -> Iterator[Lab]:
+    """Two nodes; a has a profile of its own beside its configuration, b has none."""
+    with Lab("scheduling", line(names(2))) as lab:
+        profiles = lab["a"].etc / "scheduling"
+        profiles.mkdir(parents=True)
+        (profiles / "mine.toml").write_text(PROFILE)
+        lab.set_up({"a": Options(scheduling="mine")}).trust_all().start()
+        yield lab
+
+
+@pytest.fixture
+def a(pair: Lab) -> Node:
+    """Node a, whose channel with b is protected: its daemons have been seen by meshsecd."""
+    pair["a"].wait_protected(pair["b"], 60)
+    return pair["a"]
+
+
+def classes(daemon: Daemon) -> set[SchedulingClass | None]:
+    """Those of all threads of a daemon."""
+    return {threads.read(thread).scheduling for thread in threads.threads_of(daemon.pid)}
+
+
+def journal(node: Node) -> Path:
+    return node.run_directory / "scheduling.json"
+
+
+def test_every_thread_of_every_daemon_has_its_class(a: Node) -> None:
+    assert classes(a.ike) == {CHARON}
+    assert len(threads.threads_of(a.ike.pid)) > 10
+    assert classes(a.router) == {ROUTER}
+    assert MESHSECD in classes(a.agent)
+
+
+def test_without_a_profile_nothing_is_touched(a: Node, pair: Lab) -> None:
+    """The negative case: the same daemons, told to leave everything as it is."""
+    b = pair["b"]
+    b.wait_protected(a, 60)
+    assert [classes(daemon) for daemon in b.daemons] == [{ORDINARY}] * 3
+    assert not journal(b).exists()
+
+
+def test_a_daemon_that_comes_back_has_its_class_again(a: Node, pair: Lab) -> None:
+    a.ike.kill()
+    a.wait_for("charon is gone", lambda: a.peer_status(pair["b"]).get("state") != "protected", 20)
+    pair.start("charon", nodes=[a])
+    a.wait_protected(pair["b"], 60)
+    assert classes(a.ike) == {CHARON}
+
+
+def test_an_orderly_end_gives_back_what_was_there(a: Node, pair: Lab) -> None:
+    a.agent.stop()
+    try:
+        assert (classes(a.ike), classes(a.router)) == ({ORDINARY}, {ORDINARY})
+        assert not journal(a).exists()
+    finally:
+        pair.start("meshsecd", nodes=[a])
+
+
+def test_what_a_killed_one_left_raised_is_put_back(a: Node, pair: Lab) -> None:
+    a.agent.kill()
+    try:
+        assert (classes(a.ike), classes(a.router)) == ({CHARON}, {ROUTER}), "nobody could put it back"
+        a.run(programs.meshsecd(), "--config", str(a.config), "--restore-scheduling")
+        assert (classes(a.ike), classes(a.router)) == ({ORDINARY}, {ORDINARY})
+        assert not journal(a).exists()
+    finally:
+        pair.start("meshsecd", nodes=[a])
+
+
+def test_a_successor_knows_what_a_killed_one_found(a: Node, pair: Lab) -> None:
+    a.agent.kill()
+    pair.start("meshsecd", nodes=[a])
+    a.wait_protected(pair["b"], 60)
+    assert classes(a.ike) == {CHARON}
+    a.agent.stop()
+    try:
+        assert (classes(a.ike), classes(a.router)) == ({ORDINARY}, {ORDINARY})
+    finally:
+        pair.start("meshsecd", nodes=[a])
