@@ -53,6 +53,7 @@ class _Followed:
     state: State
     waited: float | None
     """What charon's threads had waited when it began."""
+    began: float
 
 
 class Scheduling:
@@ -171,7 +172,7 @@ class Scheduling:
             for name in gone:
                 self.governor.handle(self._ended(name, known.get(name)))
             for one in fresh:
-                self._followed[one.name] = _Followed(one.state, self._watch.waited)
+                self._followed[one.name] = _Followed(one.state, self._watch.waited, now)
                 self.governor.handle(NegotiationBegan(one.name))
             self._carry_out()
 
@@ -195,7 +196,7 @@ class Scheduling:
             return NegotiationEnded(name, protected=False)
         waited = None
         if followed.waited is not None and self._watch and self._watch.waited is not None:
-            waited = self._watch.waited - followed.waited
+            waited = min(self._watch.waited - followed.waited, self._loop.time() - followed.began)
         return NegotiationEnded(name, True, _own_time(channel), waited)
 
     def _advance(self, *, look: bool, queued: int | None = None) -> None:

@@ -86,15 +86,19 @@ def plan(app: App, as_json: bool) -> None:
 
 
 @click.command
-@click.argument("peer", shell_complete=peer_names)
+@click.argument("peer", shell_complete=peer_names, required=False)
+@click.option("--scheduling", is_flag=True, help="Explain the daemons' scheduling classes instead.")
 @json_option
 @click.pass_obj
-def explain(app: App, peer: str, as_json: bool) -> None:
+def explain(app: App, peer: str | None, scheduling: bool, as_json: bool) -> None:
     """Explain the state of PEER in sentences.
 
-    From trust and route over attempts and SA to what comes next.
+    From trust and route over attempts and SA to what comes next. With --scheduling: which class each daemon has, what
+    the governor measures, decided and why.
     """
-    view = _asked(app, "explain", {"peer": peer})
+    if scheduling == (peer is not None):
+        raise click.UsageError("either PEER or --scheduling")
+    view = _asked(app, "scheduling") if scheduling else _asked(app, "explain", {"peer": peer})
     if as_json:
         print_json(view)
         return

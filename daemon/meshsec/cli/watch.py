@@ -28,4 +28,5 @@ def watch(app: App, as_json: bool) -> None:
 def _line(event: Mapping[str, str]) -> str:
     time = datetime.now().astimezone().strftime("%H:%M:%S.%f")[:-3]
     state = event["state"] or event["kind"]
-    return f"{time}  {event['peer']:<16}  {click.style(f'{state:<11}', fg=STATE_COLOURS.get(state))}  {event['reason']}"
+    who = event["peer"] or event.get("service", "")
+    return f"{time}  {who:<16}  {click.style(f'{state:<11}', fg=STATE_COLOURS.get(state))}  {event['reason']}"

@@ -127,7 +127,8 @@ class NegotiationEnded:
     took: float | None = None
     """Seconds of the set-up as measured; None where nobody can tell when the peer began."""
     waited: float | None = None
-    """Seconds that IKE threads waited for a CPU since it began, summed over them; None where it cannot be measured."""
+    """Seconds that IKE threads waited for a CPU since it began, of all together, but no more than it lasted; None where
+    that cannot be measured."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -163,7 +163,8 @@ def _explain_level(profile: Profile, governor: Governor) -> str:
 
 def _explain_contention(known: Known, governor: Governor) -> str:
     source = f" Measured: {known.source}." if known.source else ""
-    return f"{contention_text(governor.contention, governor.contended).capitalize()}.{source}"
+    text = contention_text(governor.contention, governor.contended)
+    return f"{text[0].upper()}{text[1:]}.{source}"
 
 
 def _explain_floor(profile: Profile, governor: Governor) -> str:

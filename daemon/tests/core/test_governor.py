@@ -1,6 +1,6 @@
 """The governor: privilege comes with need, goes after it, and never exceeds its budget, whatever happens."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import given, settings
@@ -27,7 +27,7 @@ from meshsec.core.governor import (
 )
 from meshsec.core.governor_settings import GovernorSettings
 
-SETTINGS = GovernorSettings()
+SETTINGS = GovernorSettings(share=0.1, burst=0.25)
 TOP = 2
 QUIET = Contention(delay=0.0, starving=0)
 BUSY = Contention(delay=1.0, starving=0)
@@ -250,7 +250,7 @@ def test_a_spent_budget_ends_the_privilege_until_half_of_it_is_back(bench: Bench
 
 
 def test_a_negotiation_that_outlasts_an_empty_budget_is_privileged_again() -> None:
-    bench = Bench(Governor(GovernorSettings(attention=10.0), TOP))
+    bench = Bench(Governor(replace(SETTINGS, attention=10.0), TOP))
     bench.tell(BUSY, NegotiationBegan("boat"))
     bench.wait(0.3, used=0.3)
     assert bench.level == 0
