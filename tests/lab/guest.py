@@ -2,8 +2,9 @@
 
 The kernel here may lack ESP, 802.11s and PREEMPT_RT; Debian's has them. The guest boots straight into one command, so
 that a scenario is written once and runs on either ground. It sees its own root and the tree read-only, with memory on
-top, and one folder for results; this machine's root is no part of it. It is emulated (TCG), because a /dev/kvm that
-answers may still hang in its first instruction on a nested host, and so 10 to 50 times slower than the host.
+top, and one folder for results; this machine's root is no part of it. It is emulated (TCG) unless the environment says
+otherwise, because a /dev/kvm that answers may still hang in its first instruction on a nested host: 10 to 50 times
+slower than the host.
 """
 
 import os
@@ -21,6 +22,8 @@ from tests.lab.guest_root import CACHE, REPOSITORY, Built
 
 KERNEL_VARIABLE = "MESHSEC_LAB_KERNEL"
 """The directory of an unpacked kernel package that is booted in place of Debian's RT kernel."""
+ACCELERATOR_VARIABLE = "MESHSEC_LAB_ACCELERATOR"
+"""QEMU's accelerator; ``kvm`` where that is known to work."""
 _PROGRAMS = ("qemu-system-x86_64", "setpriv", *guest_root.PROGRAMS, *guest_kernel.PROGRAMS)
 _MEMORY_MIB = 3072
 _SANDBOX = "on,obsolete=deny,elevateprivileges=deny,spawn=deny"
@@ -80,7 +83,7 @@ def run_in_guest(
     (results / "status").unlink(missing_ok=True)
     with root.in_use():
         machine = _machine(root, chosen(root, kernel), results)
-        timing = [*_DETERMINISTIC, "-smp", "1"] if deterministic else ["-accel", "tcg", "-smp", str(cpus)]
+        timing = [*_DETERMINISTIC, "-smp", "1"] if deterministic else ["-accel", _accelerator(), "-smp", str(cpus)]
         argv = [*machine, *timing, "-append", _arguments([*arguments, "nokaslr"] if deterministic else arguments)]
         console = _boot(argv, seconds)
     (results / "console").write_text(console, encoding="utf-8")
@@ -101,6 +104,10 @@ def _machine(root: Built, kernel: Kernel, results: Path) -> list[str]:
     for tag, path in shares.items():
         argv += ["-virtfs", f"local,path={path},mount_tag={tag},security_model=none,multidevs=remap,readonly=on"]
     return [*argv, "-virtfs", f"local,path={results},mount_tag=results,security_model=none,multidevs=remap"]
+
+
+def _accelerator() -> str:
+    return os.environ.get(ACCELERATOR_VARIABLE, "tcg")
 
 
 def _arguments(further: Sequence[str]) -> str:

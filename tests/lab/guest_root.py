@@ -8,6 +8,7 @@ later one is interrupted, what was fetched is kept, and one process builds while
 import fcntl
 import hashlib
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -82,6 +83,9 @@ def key() -> str:
     for path in (_SCRIPT, *sorted(_LOCKS.glob("requirements-*.lock"))):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
+
+
+_KEY = re.compile(r"[0-9a-f]{16}")
 
 
 def _build(ready: Path, say: Callable[[str], None]) -> None:
@@ -188,7 +192,7 @@ def _run(fresh: Path, step: str, *arguments: str, stdin: str = "", env: dict[str
 def _remove_others(ready: Path) -> None:
     """What was built before, unless somebody uses it."""
     for other in CACHE.iterdir():
-        if other == ready or not (other / "lock").exists():
+        if other == ready or not _KEY.fullmatch(other.name):
             continue
         with (other / "lock").open("a", encoding="ascii") as lock:
             try:
