@@ -1,0 +1,50 @@
+"""A mesh with a password takes those who know it, and nobody else."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.lab import radio
+from tests.lab.radio_sae import PEERED, REFUSED, Supplicant
+from tests.lab.routers import Mesh
+from tests.lab.topology import full
+
+PASSWORD = "only the crew knows"  # noqa: S105  # a test's own
+PEERING = 40.0
+"""Seconds: wpa_supplicant repeats an exchange that fails a few times before it says so."""
+
+
+@pytest.fixture
+def crew() -> Iterator[tuple[Mesh, radio.Air]]:
+    """Three routers that hear each other, in no mesh yet."""
+    if obstacle := radio.obstacle():
+        pytest.skip(obstacle)
+    air = radio.Air()
+    with Mesh(full(["a", "b", "c"]), medium=air) as mesh:
+        for each in air.radios.values():
+            each.leave()
+        mesh.start()
+        yield mesh, air
+
+
+def test_who_knows_the_password_is_a_neighbour_and_who_does_not_is_none(
+    crew: tuple[Mesh, radio.Air], tmp_path: Path
+) -> None:
+    mesh, air = crew
+    a, b, c = (air.radios[name] for name in "abc")
+    with ExitStack() as stack:
+        first, _ = (stack.enter_context(Supplicant(each, PASSWORD, tmp_path)) for each in (a, b))
+        with Supplicant(c, "only the crew knew", tmp_path):
+            first.wait_told(PEERED, b, PEERING)
+            first.wait_told(REFUSED, c, PEERING)
+            mesh["a"].wait_reachable(mesh["b"].destinations, PEERING)
+            assert mesh["a"].reaches(mesh["b"])
+            assert a.peers() == {b.address}
+            assert a.stations()[b.address]["MFP"] == "yes", "management frames are not protected"
+            assert c.peers() == set()
+            assert mesh["c"].kernel_destinations() == set()
+        stack.enter_context(Supplicant(c, PASSWORD, tmp_path))
+        first.wait_told(PEERED, c, PEERING)
+        mesh["c"].wait_reachable(mesh.others("c"), PEERING)
