@@ -38,7 +38,8 @@ class _Wish:
     pid: int
     """0 for the kernel's threads."""
     placement: Placement
-    find: Callable[[], set[Thread]]
+    find: Callable[[Iterable[Thread]], set[Thread]]
+    """Gives the threads; takes those that were found a moment ago."""
     main: Thread | None = None
     """The process itself, whose number may be another's one day; None for the kernel's threads (never lowered)."""
 
@@ -63,6 +64,8 @@ class Scheduler:
         """``path`` is the journal. What a crashed predecessor changed is known from it: ``restore`` puts it back."""
         self._path = path
         self._record = Record()
+        self._unsaved = False
+        """The journal could not be written: it lacks what the record has, so nothing may be changed before it is."""
         self._wishes: dict[str, _Wish] = {}
         self._limits = host.limits()
         try:
@@ -96,8 +99,8 @@ class Scheduler:
             raise ValueError(f"process {pid} is not allowed; allowed: a service's, above 1")
         main = threads.thread(pid)
 
-        def find() -> set[Thread]:
-            return threads.threads_of(pid) if main and threads.thread(pid) == main else set()
+        def find(known: Iterable[Thread]) -> set[Thread]:
+            return threads.threads_of(pid, known) if main and threads.thread(pid) == main else set()
 
         return self._wish(_Wish(service, pid, placement, find, main))
 
@@ -109,7 +112,7 @@ class Scheduler:
         if kind not in KERNEL_THREADS:
             raise ValueError(f"kernel threads {kind!r} are not allowed; allowed: {', '.join(KERNEL_THREADS)}")
         names = tuple(interfaces)
-        return self._wish(_Wish(kind, 0, placement, lambda: interrupts.find(kind, names)))
+        return self._wish(_Wish(kind, 0, placement, lambda _: interrupts.find(kind, names)))
 
     def rescan(self) -> list[Applied]:
         """Look for new threads, and for those that somebody else changed; forget processes that are gone.
@@ -133,7 +136,7 @@ class Scheduler:
             self._wishes.pop(one, None)
             problems += self._restore_threads(one)
             problems += self._restore_values(one)
-        journal.save(self._path, self._record)
+        self._save()
         return problems
 
     def _wish(self, wish: _Wish) -> Applied:
@@ -164,7 +167,7 @@ class Scheduler:
         """Set the class until no new thread appears. One that is refused to one thread is refused to all."""
         outcome = _Outcome()
         for _ in range(_PASSES):
-            found = wish.find() - outcome.done
+            found = wish.find(outcome.done) - outcome.done
             if not wish.pid:
                 outcome.done |= {thread for thread in found if _has_at_least(thread, wanted)}
                 found -= outcome.done
@@ -195,7 +198,7 @@ class Scheduler:
     def _write_down(self, wish: _Wish, found: set[Thread]) -> None:
         """How threads are that were not changed yet. Raises JournalError."""
         fresh = [thread for thread in found if thread not in self._record.threads]
-        if not fresh:
+        if not fresh and not self._unsaved:
             return
         leader = self._original_of_leader(wish.pid)
         for thread in sorted(fresh, key=lambda one: one.tid != wish.pid):
@@ -206,7 +209,7 @@ class Scheduler:
             # What a raised thread started begins with the default, and would have begun with its process's class.
             attributes = leader.attributes if leader and now.is_untouched else now
             self._record.threads[thread] = Original(wish.service, wish.pid, attributes)
-        journal.save(self._path, self._record)
+        self._save()
 
     def _original_of_leader(self, pid: int) -> Original | None:
         return next((was for thread, was in self._record.threads.items() if pid and thread.tid == pid), None)
@@ -231,9 +234,9 @@ class Scheduler:
             before = groups.stands(change.path)
             if wish.main is None or before == change.text:
                 return ""
-            if str(change.path) not in self._record.values:
-                self._record.values[str(change.path)] = Value(wish.service, before, wish.main)
-                journal.save(self._path, self._record)
+            if self._unsaved or str(change.path) not in self._record.values:
+                self._record.values.setdefault(str(change.path), Value(wish.service, before, wish.main))
+                self._save()
             change.path.write_text(change.text, encoding="ascii")
         except OSError as error:
             return f"{change.path}: {error.strerror}"
@@ -241,7 +244,7 @@ class Scheduler:
 
     def _pin(self, wish: _Wish, cpus: tuple[int, ...]) -> list[str]:
         """Processors thread by thread, where the service has no group of its own."""
-        found = wish.find()
+        found = wish.find(())
         self._write_down(wish, found)
         changed: dict[Thread, set[int]] = {}
         for thread in found:
@@ -257,7 +260,7 @@ class Scheduler:
                     self._record.threads[thread] = original
         if not changed:
             return []
-        journal.save(self._path, self._record)
+        self._save()
         return self._set_processors(dict.fromkeys(changed, cpus))
 
     def _set_processors(self, wanted: dict[Thread, tuple[int, ...]]) -> list[str]:
@@ -278,9 +281,10 @@ class Scheduler:
             if was.service != service:
                 continue
             try:
-                if was.cpus and threads.thread(thread.tid) == thread:
-                    os.sched_setaffinity(thread.tid, was.cpus)
-                threads.write(thread, was.attributes)
+                if threads.thread(thread.tid) == thread:  # the number may be another's by now
+                    if was.cpus:
+                        os.sched_setaffinity(thread.tid, was.cpus)
+                    threads.write(thread, was.attributes)
             except (ThreadGoneError, ProcessLookupError):
                 pass
             except (ThreadRefusedError, OSError) as error:
@@ -295,8 +299,7 @@ class Scheduler:
         for pid in processes:
             leader = next((one for one in self._record.threads if one.tid == pid), None)
             if leader and threads.thread(pid) == leader:
-                wish = _Wish(service, pid, Placement(), lambda pid=pid: threads.threads_of(pid))  # type: ignore[misc]
-                self._write_down(wish, wish.find())
+                self._write_down(_Wish(service, pid, Placement(), lambda _: set()), threads.threads_of(pid))
 
     def _restore_values(self, service: str) -> list[str]:
         problems = []
@@ -314,6 +317,12 @@ class Scheduler:
             del self._record.values[path]
         return problems
 
+    def _save(self) -> None:
+        """Raises JournalError."""
+        self._unsaved = True
+        journal.save(self._path, self._record)
+        self._unsaved = False
+
     def _forget_the_dead(self) -> None:
         gone = [thread for thread in self._record.threads if threads.thread(thread.tid) != thread]
         stale = [path for path, was in self._record.values.items() if threads.thread(was.owner.tid) != was.owner]
@@ -322,7 +331,7 @@ class Scheduler:
         for path in stale:
             del self._record.values[path]
         if gone or stale:
-            journal.save(self._path, self._record)
+            self._save()
 
     def _services_recorded(self) -> set[str]:
         threads_ = {was.service for was in self._record.threads.values()}

@@ -1,0 +1,242 @@
+"""The governor with real threads: raised for negotiations, taken back after, put back at the end, and told."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from meshsec.adapters import scheduler
+from meshsec.adapters.scheduler import threads
+from meshsec.agent.scheduling import Scheduling
+from meshsec.core.channel import Channel
+from meshsec.core.governor import Contention, Mode, StreamReported
+from meshsec.core.governor_settings import GovernorSettings
+from meshsec.core.lifecycle import State
+from meshsec.core.scheduling import STOCK, Placement, Profile, SchedulingClass, SchedulingPolicy
+from meshsec.core.scheduling_settings import SchedulingSettings
+
+pytestmark = pytest.mark.skipif(
+    os.geteuid() != 0 or bool(scheduler.look().realtime_refused), reason="real-time classes are refused here"
+)
+
+ORDINARY = SchedulingClass(nice=os.nice(0))
+BASE = SchedulingClass(nice=3)
+NICE = SchedulingClass(nice=-3)
+REALTIME = SchedulingClass(SchedulingPolicy.RR, priority=2)
+PROFILE = Profile("test", "For tests.", {"charon": Placement(BASE)}, (NICE, REALTIME))
+PATIENT = GovernorSettings(attention=600.0, linger=0.05, burst=1.0)
+WORKER = """
+import threading
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+print(flush=True)
+open(0).read()
+"""
+
+
+@pytest.fixture
+def charon() -> Iterator[int]:
+    """A process with two threads that wait for ever."""
+    argv = [sys.executable, "-c", WORKER]
+    process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdout
+    process.stdout.readline()
+    yield process.pid
+    process.communicate()
+
+
+def classes(pid: int) -> set[SchedulingClass | None]:
+    return {threads.read(one).scheduling for one in threads.threads_of(pid)}
+
+
+class Bench:
+    """The side under test with what it publishes."""
+
+    def __init__(self, journal: Path, profile: Profile = PROFILE, settings: GovernorSettings = PATIENT) -> None:
+        self.told: list[dict[str, object]] = []
+        self.side = Scheduling(
+            SchedulingSettings(profile, (), settings), journal, (), lambda event: self.told.append({**event}), lambda: 0
+        )
+
+    def busy(self) -> None:
+        """The load shows: from here on the CPU counts as contended."""
+        assert self.side.governor
+        self.side.governor.handle(Contention(starving=1))
+
+    async def reach(self, what: Callable[[], bool]) -> None:
+        async with asyncio.timeout(20):
+            while not what():  # noqa: ASYNC110  (the kernel tells nobody)
+                await asyncio.sleep(0.005)
+
+
+def channel(state: State, name: str = "boat") -> Channel:
+    return Channel(name, 0.0, state)
+
+
+def run(scenario: Callable[[Bench], Awaitable[None]], journal: Path, **options: object) -> Bench:
+    async def scene() -> Bench:
+        bench = Bench(journal, **options)  # type: ignore[arg-type]
+        bench.side.start()
+        try:
+            await scenario(bench)
+        finally:
+            bench.side.close()
+        return bench
+
+    return asyncio.run(scene())
+
+
+def test_charon_is_raised_for_a_negotiation_taken_back_after_and_put_back_at_the_end(
+    charon: int, tmp_path: Path
+) -> None:
+    async def scenario(bench: Bench) -> None:
+        bench.side.charon_up(charon)
+        assert classes(charon) == {BASE}
+        bench.busy()
+        bench.side.follow([channel(State.NEGOTIATING)])
+        assert classes(charon) in ({NICE}, {REALTIME})
+        assert (tmp_path / "journal").exists()
+        bench.side.follow([channel(State.PROTECTED)])
+        await bench.reach(lambda: classes(charon) == {BASE})
+
+    bench = run(scenario, tmp_path / "journal")
+    assert classes(charon) == {ORDINARY}
+    assert not (tmp_path / "journal").exists()
+    assert bench.told[0]["state"] in (str(NICE), str(REALTIME))
+    assert bench.told[-1]["state"] == str(BASE)
+    assert all(event["kind"] == "scheduling" and event["reason"] for event in bench.told)
+
+
+def test_a_negotiation_that_stalls_under_load_gets_a_real_time_class(charon: int, tmp_path: Path) -> None:
+    async def scenario(bench: Bench) -> None:
+        governor = bench.side.governor
+        assert governor
+        bench.side.charon_up(charon)
+        bench.busy()
+        bench.side.follow([channel(State.NEGOTIATING)])
+        async with asyncio.timeout(20):
+            while classes(charon) != {REALTIME}:
+                governor.contended = True  # a process that only waits is not seen to starve
+                await asyncio.sleep(0.005)
+        assert governor.mode is Mode.NEGOTIATING
+
+    run(scenario, tmp_path / "journal")
+    assert classes(charon) == {ORDINARY}
+
+
+def test_an_expected_negotiation_counts_and_one_that_failed_does_not_until_its_delay_is_over(
+    charon: int, tmp_path: Path
+) -> None:
+    async def scenario(bench: Bench) -> None:
+        governor = bench.side.governor
+        assert governor
+        bench.side.charon_up(charon)
+        unreachable = channel(State.WAITING)
+        bench.side.follow([unreachable])
+        assert not governor.negotiating
+        expected = channel(State.WAITING, "ship")
+        expected.route = object()  # type: ignore[assignment]  # that there is one is all that counts
+        bench.side.follow([unreachable, expected])
+        assert list(governor.negotiating) == ["ship"]
+        expected.backoff = replace(expected.backoff, due=asyncio.get_running_loop().time() + 600)
+        bench.side.follow([unreachable, expected])
+        assert not governor.negotiating
+
+    run(scenario, tmp_path / "journal")
+
+
+def test_another_charon_begins_anew_and_none_is_none(charon: int, tmp_path: Path) -> None:
+    async def scenario(bench: Bench) -> None:
+        governor = bench.side.governor
+        assert governor
+        bench.side.charon_up(charon)
+        bench.busy()
+        bench.side.follow([channel(State.NEGOTIATING)])
+        bench.side.charon_gone()
+        assert governor.mode is Mode.ABSENT
+        assert "charon" not in bench.side.applied
+        bench.side.follow([channel(State.NEGOTIATING)])
+        assert not governor.negotiating
+        bench.side.charon_up(charon)
+        assert classes(charon) == {BASE}
+        bench.side.follow([channel(State.NEGOTIATING)])
+        assert list(governor.negotiating) == ["boat"]
+
+    run(scenario, tmp_path / "journal")
+
+
+def test_without_a_journal_nothing_is_changed_and_the_governor_knows(charon: int, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    async def scenario(bench: Bench) -> None:
+        governor = bench.side.governor
+        assert governor
+        bench.side.charon_up(charon)
+        bench.busy()
+        bench.side.follow([channel(State.NEGOTIATING)])
+        assert classes(charon) == {ORDINARY}
+        assert governor.level == 0
+        assert governor.ceiling == 0
+        assert "file" in governor.refusal
+        assert bench.side.known.problem
+
+    run(scenario, tmp_path / "file/journal")
+
+
+def test_a_crashed_predecessor_is_cleaned_up_after(charon: int, tmp_path: Path) -> None:
+    async def crash() -> None:
+        bench = Bench(tmp_path / "journal")
+        bench.side.charon_up(charon)
+        bench.busy()
+        bench.side.follow([channel(State.NEGOTIATING)])
+
+    async def nothing(_bench: Bench) -> None:
+        pass
+
+    asyncio.run(crash())
+    assert classes(charon) != {ORDINARY}
+    run(nothing, tmp_path / "journal", profile=STOCK)
+    assert classes(charon) == {ORDINARY}
+
+
+def test_stock_changes_nothing_and_looks_at_nothing(charon: int, tmp_path: Path) -> None:
+    async def scenario(bench: Bench) -> None:
+        bench.side.charon_up(charon)
+        bench.side.follow([channel(State.NEGOTIATING)])
+        bench.side.tell(StreamReported("video"))
+        async with asyncio.timeout(10):
+            await bench.side.run()
+
+    bench = run(scenario, tmp_path / "journal", profile=STOCK)
+    assert classes(charon) == {ORDINARY}
+    assert bench.side.governor is None
+    assert not bench.told
+
+
+def test_what_a_flood_spends_ends_the_privilege_in_the_real_loop(tmp_path: Path) -> None:
+    """charon's stand-in computes without end while a negotiation never ends: the budget takes the class back."""
+    spin = "import sys; print(flush=True)\nwhile True: pass"
+    busy = subprocess.Popen([sys.executable, "-c", spin], stdout=subprocess.PIPE)
+    try:
+        assert busy.stdout
+        busy.stdout.readline()
+
+        async def scenario(bench: Bench) -> None:
+            governor = bench.side.governor
+            assert governor
+            bench.side.charon_up(busy.pid)
+            bench.busy()
+            bench.side.follow([channel(State.NEGOTIATING)])
+            assert governor.level == 1
+            await bench.reach(lambda: governor.mode is Mode.SPENT)
+            assert classes(busy.pid) == {BASE}
+
+        profile = Profile("test", "For tests.", {"charon": Placement(BASE)}, (NICE,))
+        run(scenario, tmp_path / "journal", profile=profile, settings=replace(PATIENT, burst=0.02, share=0.01))
+    finally:
+        busy.kill()
+        busy.communicate()
