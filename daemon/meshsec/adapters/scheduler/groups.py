@@ -7,7 +7,7 @@ is left alone.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 from meshsec.core.scheduling import SchedulingClass, weight_of
@@ -135,8 +135,9 @@ def membership(pid: int) -> Membership:
     return Membership(pid, mounts())
 
 
-def mounts() -> list[Mount]:
-    """The hierarchies that are mounted here (proc(5), mountinfo)."""
+@cache
+def mounts() -> Sequence[Mount]:
+    """The hierarchies that are mounted here (proc(5), mountinfo): they stand before any service."""
     found = []
     for line in (_PROC / "self/mountinfo").read_text(encoding="utf-8").splitlines():
         left, _, right = line.partition(" - ")

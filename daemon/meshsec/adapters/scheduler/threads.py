@@ -5,13 +5,11 @@ import errno
 import os
 import platform
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from functools import cache
 
 from meshsec.core.scheduling import SchedulingClass, SchedulingPolicy
-
-PROC = Path("/proc")
 
 _RESET_ON_FORK = 0x01
 _KEPT_FLAGS = 0x07
@@ -114,7 +112,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def read(thread: Thread) -> Attributes:
-    """The thread's attributes. Raises ThreadGoneError, ThreadRefusedError."""
+    """The attributes of a thread that was just found. Raises ThreadGoneError, ThreadRefusedError."""
     found = _get(thread)
     try:
         nice = os.getpriority(os.PRIO_PROCESS, thread.tid)
@@ -133,7 +131,7 @@ def read(thread: Thread) -> Attributes:
 
 
 def write(thread: Thread, attributes: Attributes) -> None:
-    """Set the thread's attributes. Raises ThreadGoneError, ThreadRefusedError."""
+    """Set the attributes of a thread that was just found. Raises ThreadGoneError, ThreadRefusedError."""
     raw = _SchedAttr(
         size=ctypes.sizeof(_SchedAttr),
         policy=attributes.policy,
@@ -144,8 +142,6 @@ def write(thread: Thread, attributes: Attributes) -> None:
         deadline=attributes.deadline,
         period=attributes.period,
     )
-    if start_of(thread.tid) != thread.start:
-        raise ThreadGoneError(f"thread {thread.tid}")
     _call(0, thread, raw, 0)
     if attributes.policy not in _FAIR:
         try:
@@ -156,13 +152,15 @@ def write(thread: Thread, attributes: Attributes) -> None:
             raise ThreadRefusedError(os.strerror(error.errno or 0)) from None
 
 
-def threads_of(pid: int) -> set[Thread]:
-    """The threads of a process; none when it is gone."""
+def threads_of(pid: int, known: Iterable[Thread] = ()) -> set[Thread]:
+    """The threads of a process; none when it is gone. Those that are ``known``, just found, are not looked at again."""
     try:
-        listed = [int(entry.name) for entry in (PROC / str(pid) / "task").iterdir()]
+        listed = set(map(int, os.listdir(f"/proc/{pid}/task")))  # noqa: PTH208  (called in every raise)
     except OSError:
         return set()
-    return {found for found in map(thread, listed) if found}
+    standing = {one for one in known if one.tid in listed}
+    fresh = map(thread, listed - {one.tid for one in standing})
+    return standing | {found for found in fresh if found}
 
 
 def thread(tid: int) -> Thread | None:
@@ -174,23 +172,28 @@ def thread(tid: int) -> Thread | None:
 def start_of(tid: int) -> int | None:
     """When the thread started (proc(5), stat, field 22); None when there is none, or it is dead."""
     try:
-        text = (PROC / str(tid) / "stat").read_text(encoding="utf-8", errors="replace")
+        descriptor = os.open(f"/proc/{tid}/stat", os.O_RDONLY | os.O_CLOEXEC)  # called a hundred times in a raise
     except OSError:
         return None
-    fields = text[text.rindex(")") + 2 :].split()
-    return None if fields[0] in "ZX" else int(fields[19])
+    try:
+        text = os.read(descriptor, 4096)
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    fields = text[text.rindex(b")") + 2 :].split()
+    return None if fields[0] in b"ZX" else int(fields[19])
 
 
 def _get(thread: Thread) -> _SchedAttr:
     raw = _SchedAttr()
     _call(1, thread, raw, ctypes.sizeof(_SchedAttr), 0)
-    if start_of(thread.tid) != thread.start:
-        raise ThreadGoneError(f"thread {thread.tid}")
     return raw
 
 
+@cache
 def _default_slice() -> int | None:
-    """What the kernel reports for a thread that asked for no slice: that of process 1; None when it says nothing."""
+    """What the kernel reports for a thread that asked for no slice: process 1 has that; None when it says nothing."""
     raw = _SchedAttr()
     try:
         _call(1, Thread(1, 0), raw, ctypes.sizeof(_SchedAttr), 0)
