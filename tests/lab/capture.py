@@ -8,7 +8,7 @@ import struct
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -20,7 +20,8 @@ _ETH_P_ALL = 0x0003
 _SOL_PACKET, _PACKET_STATISTICS = 263, 6  # linux/if_packet.h
 _SO_TIMESTAMPNS = 35
 _RECEIVE_BUFFER = 64 << 20
-_PCAP_HEADER = struct.pack("=IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 65535, 1)  # nanoseconds, Ethernet
+_ARPHRD_IEEE80211_RADIOTAP = 803  # linux/if_arp.h
+_LINKTYPE_ETHERNET, _LINKTYPE_RADIOTAP = 1, 127
 
 
 class Capture:
@@ -93,7 +94,8 @@ class Capture:
             os.close(descriptor)
 
     def _read(self) -> None:
-        with _PcapFiles(self.directory, self.interfaces) as files:
+        link_types = [_LINKTYPE_RADIOTAP if _is_radio(s) else _LINKTYPE_ETHERNET for s in self._sockets]
+        with _PcapFiles(self.directory, dict(zip(self.interfaces, link_types, strict=True))) as files:
             readers = [(s, Classifier(), name) for s, name in zip(self._sockets, self.interfaces, strict=True)]
             with selectors.DefaultSelector() as selector:
                 selector.register(self._stop_read, selectors.EVENT_READ)
@@ -115,7 +117,7 @@ class Capture:
                 return
             at = _timestamp(ancillary)
             files.write(name, at, frame)
-            kind = classifier.frame(frame[:SNAPLEN])
+            kind = (classifier.air if _is_radio(source) else classifier.frame)(frame[:SNAPLEN])
             self.sent[kind] += address[2] == socket.PACKET_OUTGOING
             self._count(kind, at, name, frame)
 
@@ -131,12 +133,13 @@ class Capture:
 class _PcapFiles:
     """One pcap file for each interface, so that each has its own link type and direction."""
 
-    def __init__(self, directory: Path, interfaces: Sequence[str]) -> None:
-        self._files = {name: (directory / f"{name}.pcap").open("wb") for name in interfaces}
+    def __init__(self, directory: Path, link_types: Mapping[str, int]) -> None:
+        self._files = {name: (directory / f"{name}.pcap").open("wb") for name in link_types}
+        self._link_types = link_types
 
     def __enter__(self) -> Self:
-        for file in self._files.values():
-            file.write(_PCAP_HEADER)
+        for name, file in self._files.items():  # the magic number says that times are in nanoseconds
+            file.write(struct.pack("=IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 65535, self._link_types[name]))
         return self
 
     def __exit__(
@@ -158,6 +161,11 @@ def _open(interface: str) -> socket.socket:
     opened.setblocking(False)
     opened.bind((interface, _ETH_P_ALL))
     return opened
+
+
+def _is_radio(source: socket.socket) -> bool:
+    """Whether it listens on a monitor interface."""
+    return bool(source.getsockname()[3] == _ARPHRD_IEEE80211_RADIOTAP)
 
 
 def _timestamp(ancillary: list[tuple[int, int, bytes]]) -> float:

@@ -24,6 +24,13 @@ ICMPV6_ERRORS = frozenset({1, 2, 3, 4})
 ICMPV6_CONTROL = frozenset({130, 131, 132, 133, 134, 135, 136, 137, 143})
 """Multicast listener discovery (RFC 2710, RFC 9777) and neighbour discovery (RFC 4861)."""
 
+_TYPE, _DATA, _NO_DATA, _QOS = 0x000C, 0x0008, 0x0040, 0x0080
+_BOTH_DS, _PROTECTED, _ORDER = 0x0300, 0x4000, 0x8000
+_MESH_CONTROL = 0x0100
+"""IEEE 802.11-2020: the frame control field (9.2.4.1), and of the QoS control field (9.2.4.5) the bit of a mesh."""
+_SNAP = bytes.fromhex("aaaa03000000")
+"""LLC and SNAP of an ethertype (RFC 1042)."""
+
 
 class Kind(StrEnum):
     """What a packet on a mesh link is, as a relay sees it."""
@@ -52,6 +59,31 @@ class Classifier:
             return Kind.CONTROL if ethertype == ARP else self._packet(ethertype, frame[14:])
         except (IndexError, struct.error):
             return Kind.CLEAR
+
+    def air(self, frame: bytes) -> Kind:
+        """The kind of an IEEE 802.11 frame behind a radiotap header, as a monitor interface shows it."""
+        if MARK in frame:
+            return Kind.CLEAR
+        try:
+            (length,) = unpack_from("<H", frame, 2)
+            return self._radio(frame[length:])
+        except (IndexError, struct.error):
+            return Kind.CLEAR
+
+    def _radio(self, frame: bytes) -> Kind:
+        """IEEE 802.11-2020, section 9.2.3 and, for a mesh, 9.2.4.8.3; LLC and SNAP before the ethertype."""
+        (control,) = unpack_from("<H", frame)
+        if control & _TYPE != _DATA or control & _NO_DATA:
+            return Kind.CONTROL
+        at = 24 + 6 * (control & _BOTH_DS == _BOTH_DS)
+        if control & _QOS:
+            (qos,) = unpack_from("<H", frame, at)
+            at += 2 + 4 * bool(control & _ORDER)
+            at += 6 + 6 * (frame[at] & 3) if qos & _MESH_CONTROL else 0
+        if control & _PROTECTED or frame[at : at + 6] != _SNAP:
+            return Kind.CLEAR
+        (ethertype,) = unpack_from("!H", frame, at + 6)
+        return Kind.CONTROL if ethertype == ARP else self._packet(ethertype, frame[at + 8 :])
 
     def _packet(self, ethertype: int, packet: bytes) -> Kind:
         if ethertype == IPV4:

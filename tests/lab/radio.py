@@ -24,6 +24,7 @@ from tests.lab.topology import Pair
 
 GUEST_VARIABLE = "MESHSEC_LAB_GUEST"
 """Set where the machine is the lab's own."""
+MONITOR = "mon0"
 _MODULE = "mac80211_hwsim"
 _RADIOS = 8
 """As many as one lab of the scenarios takes, and some to spare for a test beside it."""
@@ -105,6 +106,14 @@ class Radio:
     def peers(self) -> set[str]:
         """The addresses of the stations that it has an established peering with."""
         return {address for address, known in self.stations().items() if known.get("mesh plink") == "ESTAB"}
+
+    def listen(self) -> str:
+        """A monitor interface, which shows every frame that the radio can hear; its name."""
+        self._all(
+            ["iw", "phy", self.phy, "interface", "add", MONITOR, "type", "monitor"],
+            ["ip", "link", "set", MONITOR, "up"],
+        )
+        return MONITOR
 
     def give_back(self) -> None:
         """Silence it and return it to the machine; what holds its namespace has gone, or goes now."""

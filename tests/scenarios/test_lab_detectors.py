@@ -66,6 +66,33 @@ def test_a_packet_is_told_for_what_it_is(frame: bytes, kind: Kind) -> None:
     assert Classifier().frame(frame) is kind
 
 
+RADIOTAP = bytes([0, 0, 12, 0]) + bytes(8)
+MESH_DATA = struct.pack("<H", 0x0388) + bytes(28) + struct.pack("<H", 0x0100) + bytes([0, 31]) + bytes(4)
+"""To a mesh peer: four addresses, QoS, mesh control."""
+GROUP_DATA = struct.pack("<H", 0x0288) + bytes(22) + struct.pack("<H", 0x0100) + bytes([1, 31]) + bytes(10)
+"""To all: three addresses, and the sender's own in the mesh control."""
+SNAP = bytes.fromhex("aaaa03000000")
+
+
+@pytest.mark.parametrize(
+    ("frame", "kind"),
+    [
+        pytest.param(MESH_DATA + SNAP + ipv6(50, SPI)[12:], Kind.ESP, id="esp"),
+        pytest.param(GROUP_DATA + SNAP + ipv6(17, udp(269, bytes(20)))[12:], Kind.OLSR, id="olsr"),
+        pytest.param(MESH_DATA + SNAP + b"\x08\x06" + bytes(28), Kind.CONTROL, id="arp"),
+        pytest.param(MESH_DATA + SNAP + ipv6(17, udp(7000, b"x"))[12:], Kind.CLEAR, id="udp"),
+        pytest.param(MESH_DATA + bytes(6) + ipv6(50, SPI)[12:], Kind.CLEAR, id="no SNAP header"),
+        pytest.param(MESH_DATA + SNAP + ipv6(50, SPI + MARK)[12:], Kind.CLEAR, id="marked data dressed as esp"),
+        pytest.param(struct.pack("<H", 0x0080) + bytes(30), Kind.CONTROL, id="beacon"),
+        pytest.param(struct.pack("<H", 0x00D4) + bytes(8), Kind.CONTROL, id="acknowledgement"),
+        pytest.param(struct.pack("<H", 0x00C8) + bytes(24), Kind.CONTROL, id="no data"),
+        pytest.param(MESH_DATA[:20], Kind.CLEAR, id="cut short"),
+    ],
+)
+def test_a_frame_on_the_air_is_told_for_what_it_is(frame: bytes, kind: Kind) -> None:
+    assert Classifier().air(RADIOTAP + frame) is kind
+
+
 def test_a_later_fragment_is_told_with_its_first() -> None:
     classifier = Classifier()
 
