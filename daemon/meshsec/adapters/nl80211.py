@@ -178,7 +178,7 @@ async def opened() -> AsyncIterator[Nl80211 | None]:
             socket.marshal.msg_map[socket.prid] = message
             yield Nl80211(socket)
     finally:
-        await socket.close()
+        socket.close()
 
 
 def decode_phys(messages: Iterable[Any]) -> tuple[Phy, ...]:

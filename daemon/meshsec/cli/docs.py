@@ -12,6 +12,7 @@ from click.shell_completion import get_completion_class
 from meshsec import __version__
 from meshsec.cli.app import main as cli
 from meshsec.daemon import main as daemon
+from meshsec.radio import main as radio
 
 _COMPLETIONS = {"bash": "meshsec", "zsh": "_meshsec", "fish": "meshsec.fish"}
 """File name for each shell, as its completion loader wants it."""
@@ -30,6 +31,7 @@ class Page:
 PAGES = (
     Page("meshsec", 1, "secure a mesh: trust peers by their cards", cli),
     Page("meshsecd", 8, "keeps an IPsec channel to every trusted peer in reach", daemon),
+    Page("meshsec-radio", 8, "brings a wireless interface into the mesh and keeps it there", radio),
 )
 
 
@@ -69,7 +71,7 @@ def manual(page: Page) -> str:
         ".SH FILES",
         *_files(),
         ".SH SEE ALSO",
-        "meshsec(1), meshsecd(8), olsrv2d(8), nft(8)",
+        "meshsec(1), meshsecd(8), meshsec-radio(8), olsrv2d(8), nft(8)",
     ]
     return "\n".join(lines) + "\n"
 

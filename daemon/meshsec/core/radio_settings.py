@@ -76,6 +76,8 @@ def read(table: Table) -> Radios | None:
         table.refuse(len(own.values), RefusedError(f"at most {INTERFACES_MAX} tables"), "interfaces")
     found = {}
     for name in list(own.values)[:INTERFACES_MAX]:
+        if not tables.is_interface_name(name):
+            own.refuse(name, RefusedError(tables.INTERFACE_RULE), name)
         one = own.table(name)
         found[name] = _settings(one, common)
         one.refuse_the_rest()

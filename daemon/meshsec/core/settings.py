@@ -20,8 +20,6 @@ VALIDITY_SECONDS_MAX = 36_000.0
 INTERFACES_MAX = 64
 ATTACHED_MAX = 256
 
-_INTERFACE_NAME_MAX = 15
-"""IFNAMSIZ - 1."""
 _SOCKET_PATH_MAX = 107
 """What fits sun_path."""
 _PATH_MAX = 4095
@@ -275,20 +273,11 @@ def _read_interfaces(value: object) -> tuple[str, ...]:
     if not isinstance(value, list) or not 1 <= len(value) <= INTERFACES_MAX:
         raise RefusedError(f"a list of 1 to {INTERFACES_MAX} interface names, such as ['mesh0']")
     for index, name in enumerate(value):
-        if not _is_interface_name(name):
-            raise RefusedError(f"1 to {_INTERFACE_NAME_MAX} octets without space, '/' and ':', not 'lo'", index)
+        if not tables.is_interface_name(name):
+            raise RefusedError(tables.INTERFACE_RULE, index)
         if name in value[:index]:
             raise RefusedError("each interface once", index)
     return tuple(value)
-
-
-def _is_interface_name(name: object) -> bool:
-    return (
-        isinstance(name, str)
-        and 1 <= len(name.encode()) <= _INTERFACE_NAME_MAX
-        and name not in (".", "..", "lo")
-        and not any(character.isspace() or character in "/:" or not character.isprintable() for character in name)
-    )
 
 
 def _read_endpoint(value: object) -> Endpoint:

@@ -14,6 +14,10 @@ from typing import TypeVar
 T = TypeVar("T")
 Choice = TypeVar("Choice", bound=StrEnum)
 
+_INTERFACE_NAME_MAX = 15
+"""IFNAMSIZ - 1."""
+INTERFACE_RULE = f"1 to {_INTERFACE_NAME_MAX} octets without space, '/' and ':', not 'lo'"
+
 _SHOWN_MAX = 80
 """Characters of a bad value that a message repeats."""
 
@@ -131,6 +135,16 @@ def integer(low: int, high: int) -> Callable[[object], int]:
         return value
 
     return read
+
+
+def is_interface_name(name: object) -> bool:
+    """Whether Linux takes it as the name of an interface that is not the loopback device."""
+    return (
+        isinstance(name, str)
+        and 1 <= len(name.encode()) <= _INTERFACE_NAME_MAX
+        and name not in (".", "..", "lo")
+        and not any(character.isspace() or character in "/:" or not character.isprintable() for character in name)
+    )
 
 
 def _read_table(value: object) -> Mapping[str, object]:

@@ -30,7 +30,7 @@ _COUNTRY_SECONDS = 5.0
 """The kernel reads the rules from a file, in its own time."""
 _LOOK_SECONDS = 10.0
 """Between two looks without an occasion."""
-_PAUSES = (1.0, 30.0)
+_PAUSES = (1.0, 10.0)
 """Seconds from one attempt to the next, doubled from the first value to the last."""
 
 _log = logging.getLogger(__name__)
@@ -102,6 +102,11 @@ class Keeper:
             seen = await observe(stack, self._name)
         if found := radio.obstacles(self._wish, seen):
             raise JoinError("\n".join(f"{self._name}: {one}" for one in found))
+        if self._wish.security is Security.SAE:
+            try:
+                credential.sae_password()
+            except CredentialError as error:
+                raise JoinError(f"{self._name}: {error}") from error
         return seen
 
     async def _ask_country(self, stack: Nl80211) -> None:

@@ -2,10 +2,13 @@
 
 import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+
+from meshsec.adapters import credential
 
 UNITS = Path(__file__).parents[2] / "systemd"
 
@@ -89,3 +92,36 @@ def test_what_a_killed_meshsecd_left_raised_is_put_back_and_nothing_else_is_star
     (root / "run/meshsec/scheduling.json").touch()
     assert run(root, text) == 0
     assert (root / "restored").read_text() == f"--config {root}/etc/meshsec/meshsec.toml --restore-scheduling\n"
+
+
+def setting(unit: str, name: str) -> list[str]:
+    """All values of a setting."""
+    return re.findall(rf"^{name}=(.*)$", (UNITS / unit).read_text(), re.MULTILINE)
+
+
+def test_the_radio_comes_after_the_drop_rules_and_before_the_router() -> None:
+    unit = "meshsec-radio@.service"
+    (after,), (before,) = setting(unit, "After"), setting(unit, "Before")
+    assert "meshsec-firewall.service" in after.split()
+    assert {"olsrv2d.service", "meshsecd.service"} <= set(before.split())
+
+
+def test_the_radio_gets_its_password_as_a_credential_and_may_do_nothing_but_its_work() -> None:
+    unit = "meshsec-radio@.service"
+    assert setting(unit, "LoadCredential") == [credential.SAE_PASSWORD]
+    assert setting(unit, "ExecStart") == ["/usr/bin/meshsec-radio --config /etc/meshsec/meshsec.toml %i"]
+    assert setting(unit, "RuntimeDirectoryMode") == ["0700"]
+    assert setting(unit, "DynamicUser") == setting(unit, "NoNewPrivileges") == ["yes"]
+    capabilities = {"CAP_NET_ADMIN CAP_NET_RAW"}
+    assert {*setting(unit, "AmbientCapabilities"), *setting(unit, "CapabilityBoundingSet")} == capabilities
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
+def test_systemd_understands_the_radios_unit() -> None:
+    """Programs are not installed here; any other complaint is about the unit."""
+    unit = UNITS / "meshsec-radio@.service"
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", str(unit)], capture_output=True, text=True, check=False
+    )
+    complaints = [line for line in done.stderr.splitlines() if "meshsec-radio@" in line]
+    assert [line for line in complaints if "is not executable" not in line] == []

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from meshsec.core.model import UnknownNodes
 from meshsec.core.policy import Policy
+from meshsec.core.radio_settings import Mode, RadioSettings, Security
 from meshsec.core.settings import AttachedNetwork, Endpoint, EspChoice, Settings, SettingsError, decode
 
 MINIMAL: dict[str, Any] = {"node": {"name": "a"}, "routing": {"interfaces": ["mesh0"]}}
@@ -106,13 +107,98 @@ def test_the_first_value_that_is_not(section: str, key: str, value: object) -> N
     assert "; allowed: " in str(problem)
 
 
+RADIO: dict[str, Any] = {"mesh_id": "rescue", "frequency": 2412, "security": "sae"}
+
+
+def with_radio(**changes: object) -> dict[str, Any]:
+    return {**MINIMAL, "radio": {**RADIO, **changes}}
+
+
+def test_without_radio_there_is_none_and_with_it_an_interface_may_differ() -> None:
+    assert decoded(MINIMAL).radios is None
+    radios = decoded(with_radio(country="de", interfaces={"mesh1": {"frequency": 5180, "mode": "VHT80"}})).radios
+    assert radios
+    assert radios.of("mesh0") == RadioSettings("rescue", 2412, Security.SAE, country="DE")
+    assert radios.of("mesh1") == RadioSettings("rescue", 5180, Security.SAE, mode=Mode.VHT80, country="DE")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("mesh_id", "é" * 16),
+        ("frequency", 5885),
+        ("mode", "HT40-"),
+        ("mcast_rate", 5.5),
+        ("tx_power", 0),
+        ("rssi_threshold", -100),
+        ("rts_threshold", 2347),
+    ],
+)
+def test_a_radio_value_that_is_allowed_reaches_its_field(key: str, value: object) -> None:
+    radios = decoded(with_radio(**{key: value})).radios
+    assert radios
+    assert getattr(radios.common, key) == value
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("mesh_id", ""),
+        ("mesh_id", "é" * 16 + "e"),
+        ("mesh_id", "a\n"),
+        ("frequency", 2411),
+        ("frequency", 5886),
+        ("security", "wep"),
+        ("mode", "HT40"),
+        ("country", "D1"),
+        ("country", "DEU"),
+        ("mcast_rate", 7),
+        ("mcast_rate", True),
+        ("mcast_rate", [6]),
+        ("tx_power", 37),
+        ("rssi_threshold", 0),
+        ("rts_threshold", 2348),
+        ("password", "in the clear"),
+        ("interfaces", {"mesh1": {"frequency": "2412"}}),
+        ("interfaces", {"mesh 1": {}}),
+        ("interfaces", {f"m{number}": {} for number in range(17)}),
+    ],
+)
+def test_a_radio_value_that_is_not_allowed_is_refused(key: str, value: object) -> None:
+    with pytest.raises(SettingsError) as caught:
+        decoded(with_radio(**{key: value}))
+    (problem,) = caught.value.problems
+    assert problem.path[:2] == ("radio", key)
+
+
+def test_what_a_radio_cannot_do_without_is_required_once() -> None:
+    with pytest.raises(SettingsError) as caught:
+        decoded({**MINIMAL, "radio": {"mode": "HT20", "interfaces": {"mesh0": {}}}})
+    assert [problem.path[-1] for problem in caught.value.problems] == ["mesh_id", "frequency", "security"]
+
+
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner, max_size=3),
     max_leaves=8,
 )
 KEYS = st.sampled_from(
-    ["node", "routing", "ike", "policy", "paths", "name", "interfaces", "attached", "prefix", "telnet", "esp", "run"]
+    [
+        "node",
+        "routing",
+        "ike",
+        "policy",
+        "paths",
+        "name",
+        "interfaces",
+        "attached",
+        "prefix",
+        "telnet",
+        "esp",
+        "run",
+        "radio",
+        "mcast_rate",
+    ]
 )
 
 

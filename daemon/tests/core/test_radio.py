@@ -1,0 +1,262 @@
+"""How a radio gets into the mesh: obstacles, the steps there and back, and what is amiss."""
+
+import errno
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from meshsec.core import radio
+from meshsec.core.radio import (
+    RTS_OFF,
+    Band,
+    Channel,
+    Interface,
+    Join,
+    Leave,
+    MeshParameters,
+    Observed,
+    Phy,
+    SetMcastRate,
+    SetMeshParameters,
+    SetRtsThreshold,
+    SetTxPower,
+    SetType,
+    SetUp,
+    Span,
+    StartSupplicant,
+    Step,
+    StopSupplicant,
+)
+from meshsec.core.radio_settings import Mode, RadioSettings, Security
+
+OPEN = RadioSettings("rescue", 2412, Security.OPEN)
+SAE = replace(OPEN, security=Security.SAE)
+RATES = (1.0, 6.0, 54.0)
+LOW = Band({mhz: Channel(mhz, power_max=20.0) for mhz in range(2412, 2463, 5)}, RATES, ht=0x107E)
+HIGH = Band({mhz: Channel(mhz, power_max=23.0) for mhz in range(5180, 5241, 20)}, RATES[1:], ht=0x107E, vht=True)
+PHY = Phy(0, "phy0", frozenset({"managed", "mesh point"}), mesh_auth=True, rts_threshold=RTS_OFF, bands=(LOW, HIGH))
+IDLE = Observed("mesh0", exists=True, wireless=True, interface=Interface(7, "mesh0", "managed"), phy=PHY)
+JOINED = replace(
+    IDLE,
+    interface=Interface(
+        7, "mesh0", "mesh point", up=True, carrier=True, frequency=2412, width=1, center=2412, tx_power=20.0
+    ),
+    mesh=MeshParameters(forwarding=False, rssi_threshold=0),
+)
+
+
+def with_phy(**changes: Any) -> Observed:
+    return replace(IDLE, phy=replace(PHY, **changes))
+
+
+def with_channel(frequency: int, **changes: Any) -> Observed:
+    bands = tuple(
+        replace(band, channels={**band.channels, frequency: replace(band.channels[frequency], **changes)})
+        if frequency in band.channels
+        else band
+        for band in PHY.bands
+    )
+    return with_phy(bands=bands)
+
+
+def own(seen: Observed, **changes: Any) -> Observed:
+    assert seen.interface
+    return replace(seen, interface=replace(seen.interface, **changes))
+
+
+def test_an_idle_interface_is_made_a_mesh_point_and_joins() -> None:
+    assert radio.obstacles(OPEN, IDLE) == []
+    assert radio.plan(OPEN, IDLE) == (
+        SetUp(up=False),
+        SetType("mesh point"),
+        SetUp(up=True),
+        Join(b"rescue", 2412, Mode.HT20, Span(1, 2412, (2412,))),
+        SetMeshParameters(0),
+    )
+
+
+def test_with_a_password_wpa_supplicant_joins_and_what_is_asked_for_is_set_before_anything_is_sent() -> None:
+    wish = replace(SAE, tx_power=10, rts_threshold=500, mcast_rate=6, rssi_threshold=-80)
+    assert radio.plan(wish, IDLE) == (
+        SetUp(up=False),
+        SetType("mesh point"),
+        SetRtsThreshold(500),
+        SetTxPower(10),
+        SetUp(up=True),
+        StartSupplicant(),
+        SetMeshParameters(-80),
+        SetMcastRate(6),
+    )
+
+
+def test_a_mesh_that_somebody_left_standing_is_left_first() -> None:
+    assert radio.plan(OPEN, JOINED)[0] == Leave()
+    assert radio.plan(OPEN, own(JOINED, carrier=False))[0] == SetUp(up=False)
+
+
+@pytest.mark.parametrize(
+    ("wish", "seen", "words"),
+    [
+        (OPEN, Observed("mesh0"), "no wireless stack"),
+        (OPEN, Observed("mesh0", wireless=True), "no interface mesh0"),
+        (OPEN, Observed("mesh0", exists=True, wireless=True), "mesh0 is not wireless"),
+        (OPEN, with_phy(modes=frozenset({"managed"})), "no mesh mode (it can: managed)"),
+        (SAE, with_phy(mesh_auth=False), "cannot do SAE"),
+        (OPEN, replace(IDLE, soft_blocked=True), "rfkill unblock wlan"),
+        (OPEN, replace(IDLE, hard_blocked=True), "switched off by hardware"),
+        (OPEN, own(IDLE, carrier=True), "in use as managed"),
+        (OPEN, own(IDLE, type="AP", carrier=True), "in use as AP"),
+        (replace(OPEN, country="DE"), IDLE, "stays in regulatory domain 00, not DE; mend: install wireless-regdb"),
+        (replace(OPEN, country="DE"), with_phy(self_managed=True), "keeps its own regulatory domain, 00, not DE"),
+        (replace(OPEN, frequency=2413), IDLE, "no channel at 2413 MHz; mend: [radio] frequency, one of: 2412, 2417"),
+        (OPEN, with_channel(2412, disabled=True), "2412 MHz is disabled"),
+        (OPEN, with_channel(2412, no_ir=True), "on 2412 MHz only listening is allowed"),
+        (OPEN, with_channel(2412, radar=True), "2412 MHz must make way for radar"),
+        (replace(OPEN, mode=Mode.HT40_PLUS), with_channel(2412, no_ht40_plus=True), "HT40+ around 2412 MHz"),
+        (
+            replace(OPEN, frequency=2462, mode=Mode.HT40_MINUS),
+            with_channel(2462, no_ht40_minus=True),
+            "HT40- around 2462 MHz",
+        ),
+        (replace(OPEN, frequency=5180, mode=Mode.VHT80), with_channel(5180, no_80mhz=True), "VHT80 around 5180 MHz"),
+        (replace(OPEN, frequency=5180, mode=Mode.VHT80), with_channel(5240, no_ir=True), "on 5240 MHz only listening"),
+        (replace(OPEN, frequency=5240, mode=Mode.HT40_PLUS), IDLE, "5260 MHz is disabled"),
+        (replace(OPEN, mode=Mode.VHT80), IDLE, "cannot do VHT80 on 2412 MHz; mend: [radio] mode, one of: NOHT, HT20"),
+        (
+            OPEN,
+            with_phy(bands=(replace(LOW, ht=None),)),
+            "cannot do HT20 on 2412 MHz; mend: [radio] mode, one of: NOHT",
+        ),
+        (
+            replace(OPEN, mode=Mode.HT40_PLUS),
+            with_phy(bands=(replace(LOW, ht=0x107C),)),
+            "cannot do HT40+ on 2412 MHz; mend: [radio] mode, one of: NOHT, HT20",
+        ),
+        (replace(OPEN, tx_power=21), IDLE, "21 dBm is too strong for 2412 MHz; mend: [radio] tx_power <= 20"),
+        (
+            replace(OPEN, frequency=5180, mcast_rate=1),
+            IDLE,
+            "no 1 Mbit/s on 5180 MHz; mend: [radio] mcast_rate, one of: 6",
+        ),
+    ],
+)
+def test_each_obstacle_is_named_with_its_mend_and_nothing_is_planned(
+    wish: RadioSettings, seen: Observed, words: str
+) -> None:
+    (found,) = radio.obstacles(wish, seen)
+    assert words in str(found)
+    assert found.mend
+    with pytest.raises(ValueError, match="obstacles"):
+        radio.plan(wish, seen)
+
+
+def test_all_obstacles_are_told_at_once() -> None:
+    seen = replace(own(IDLE, type="AP", carrier=True), soft_blocked=True)
+    assert len(radio.obstacles(replace(OPEN, frequency=2413, country="DE"), seen)) == 4
+
+
+def test_a_country_is_asked_for_only_where_that_can_help() -> None:
+    german = replace(OPEN, country="DE")
+    assert radio.wants_country(german, IDLE)
+    assert not radio.wants_country(german, replace(IDLE, country="DE"))
+    assert not radio.wants_country(german, with_phy(self_managed=True))
+    assert not radio.wants_country(OPEN, IDLE)
+
+
+@pytest.mark.parametrize(
+    ("frequency", "mode", "expected"),
+    [
+        (2412, Mode.NOHT, Span(0, 2412, (2412,))),
+        (2437, Mode.HT40_MINUS, Span(2, 2427, (2417, 2437))),
+        (2437, Mode.HT40_PLUS, Span(2, 2447, (2437, 2457))),
+        (5180, Mode.VHT80, Span(3, 5210, (5180, 5200, 5220, 5240))),
+        (5240, Mode.VHT80, Span(3, 5210, (5180, 5200, 5220, 5240))),
+        (5805, Mode.VHT80, Span(3, 5775, (5745, 5765, 5785, 5805))),
+        (5190, Mode.VHT80, None),
+        (5825, Mode.VHT80, None),
+    ],
+)
+def test_the_whole_channel_around_the_primary_one(frequency: int, mode: Mode, expected: Span | None) -> None:
+    assert radio.span(frequency, mode) == expected
+
+
+def test_the_way_back_ends_where_it_began() -> None:
+    wish = replace(OPEN, tx_power=10, rts_threshold=500)
+    before = own(IDLE, up=True)
+    assert radio.undo(radio.plan(wish, before), before) == (
+        Leave(),
+        SetUp(up=False),
+        SetTxPower(None),
+        SetRtsThreshold(RTS_OFF),
+        SetType("managed"),
+        SetUp(up=True),
+    )
+    assert radio.undo((StartSupplicant(),), before) == (StopSupplicant(),)
+
+
+def carried_out(steps: tuple[Step, ...], seen: Observed) -> Observed:
+    """A kernel of the simplest kind, which refuses what the real one refuses."""
+    for step in steps:
+        interface = seen.interface
+        assert interface
+        match step:
+            case SetUp(up=up):
+                seen = own(seen, up=up, carrier=False)
+            case SetType(type=kind):
+                assert not interface.up
+                seen = own(seen, type=kind)
+            case SetRtsThreshold(octets=octets):
+                assert seen.phy
+                seen = replace(seen, phy=replace(seen.phy, rts_threshold=octets))
+            case Join() | StartSupplicant():
+                assert interface.up
+                assert not interface.carrier
+                seen = own(seen, type="mesh point", carrier=True)
+            case Leave() | StopSupplicant():
+                seen = own(seen, carrier=False)
+    return seen
+
+
+@given(
+    st.sampled_from([OPEN, SAE, replace(OPEN, rts_threshold=0, tx_power=1, mcast_rate=6)]),
+    st.sampled_from([IDLE, own(IDLE, up=True), own(IDLE, type="IBSS"), own(JOINED, carrier=False)]),
+    st.integers(0, 9),
+)
+def test_wherever_it_stops_undoing_leads_back(wish: RadioSettings, before: Observed, stop: int) -> None:
+    done = radio.plan(wish, before)[:stop]
+    assert carried_out(radio.undo(done, before), carried_out(done, before)) == before
+
+
+def test_what_was_read_back_is_believed_and_nothing_else() -> None:
+    assert radio.differences(OPEN, JOINED) == []
+    for seen, words in (
+        (Observed("mesh0"), "mesh0 is gone"),
+        (own(JOINED, carrier=False), "mesh0 has left the mesh"),
+        (own(JOINED, carrier=False, up=False), "mesh0 was set down"),
+        (replace(own(JOINED, up=False, carrier=False), soft_blocked=True), "mesh0 was switched off by rfkill"),
+        (own(JOINED, type="managed"), "mesh0 was made managed by another program"),
+        (own(JOINED, frequency=2417), "frequency is 2417, not 2412"),
+        (own(JOINED, width=2), "channel width is 2, not 1"),
+        (own(JOINED, center=2422), "centre frequency is 2422, not 2412"),
+        (replace(JOINED, mesh=MeshParameters(forwarding=True, rssi_threshold=0)), "forwarding by 802.11s is True"),
+        (replace(JOINED, mesh=MeshParameters(forwarding=False, rssi_threshold=-70)), "RSSI threshold is -70, not 0"),
+    ):
+        (told,) = radio.differences(OPEN, seen)
+        assert words in told
+
+
+def test_a_driver_that_sends_otherwise_is_remarked_and_not_refused() -> None:
+    assert radio.remarks(replace(OPEN, tx_power=20, rts_threshold=None), JOINED) == []
+    told = radio.remarks(replace(OPEN, tx_power=10, rts_threshold=500), JOINED)
+    assert told == ["the driver sends with 20 dBm, not 10", "the RTS threshold is off, not 500"]
+
+
+def test_error_numbers_say_what_they_mean_here() -> None:
+    other = Interface(8, "wlan0", "AP", up=True)
+    assert "CAP_NET_ADMIN" in radio.hint(errno.EPERM, IDLE)
+    assert "wlan0 (AP)" in radio.hint(errno.EBUSY, replace(IDLE, others=(other,)))
+    assert "rfkill" in radio.hint(errno.ERFKILL, IDLE)
+    assert radio.hint(errno.EBUSY, IDLE) == radio.hint(None, IDLE) == ""
