@@ -344,9 +344,10 @@ def test_without_the_capability_nothing_is_raised_and_it_is_said(worker: Worker,
         from meshsec.adapters.scheduler import Scheduler, look
         from meshsec.core.scheduling import SchedulingClass, SchedulingPolicy
         facts = look()
-        applied = Scheduler(Path(sys.argv[1])).apply(
-            "charon", int(sys.argv[2]), SchedulingClass(SchedulingPolicy.RR, priority=20))
+        scheduler = Scheduler(Path(sys.argv[1]))
+        applied = scheduler.apply("charon", int(sys.argv[2]), SchedulingClass(SchedulingPolicy.RR, priority=20))
         print(facts.capable, bool(facts.realtime_refused), bool(facts.nice_refused), applied.in_force, applied.problem)
+        print("left:", scheduler.restore())
     """)
     bounds = ["setpriv", "--bounding-set=-sys_nice", "--inh-caps=-sys_nice"]
     command = [*bounds, sys.executable, "-c", program, str(path), str(worker.pid)]
@@ -356,6 +357,8 @@ def test_without_the_capability_nothing_is_raised_and_it_is_said(worker: Worker,
     assert done.stdout.startswith("False True True None ")
     assert "is refused: Operation not permitted" in done.stdout
     assert worker.classes == {ORDINARY}
+    assert done.stdout.endswith("left: []\n"), "what was not changed needs no permission to be put back"
+    assert not path.exists()
 
 
 @pytest.fixture
@@ -409,6 +412,38 @@ def test_a_group_without_a_real_time_budget(worker: Worker, scheduler: Scheduler
     assert applied.in_force == BEST_WITHOUT_REALTIME
     assert "rr 20 is refused" in applied.problem
     assert worker.classes == {BEST_WITHOUT_REALTIME}
+
+
+@pytest.fixture
+def cpuset(worker: Worker) -> Iterator[Path]:
+    """A control group (v1) of the worker's own for the controller cpuset."""
+    root = next((mount.point for mount in groups.mounts() if "cpuset" in mount.controllers), None)
+    if root is None or os.geteuid() != 0:
+        pytest.skip("there is no writable hierarchy v1 of the controller cpuset")
+    directory = root / f"meshsec-test-{os.getpid()}"
+    try:
+        directory.mkdir()
+    except OSError as error:
+        pytest.skip(f"{directory}: {error.strerror}")
+    try:
+        for name in ("cpuset.cpus", "cpuset.mems"):
+            (directory / name).write_text((root / name).read_text())
+        (directory / "cgroup.procs").write_text(str(worker.pid))
+        yield directory
+    finally:
+        (root / "cgroup.procs").write_text(str(worker.pid))
+        directory.rmdir()
+
+
+def test_a_cpuset_of_its_own_gets_the_processors(worker: Worker, scheduler: Scheduler, cpuset: Path) -> None:
+    processors = cpuset / "cpuset.cpus"
+    before = processors.read_text()
+    one = max(os.sched_getaffinity(worker.pid))
+    assert scheduler.place("charon", worker.pid, Placement(NICE5, cpus=(one,))).problem == ""
+    assert processors.read_text().strip() == str(one)
+    assert os.sched_getaffinity(worker.pid) == {one}
+    assert scheduler.restore() == []
+    assert processors.read_text() == before
 
 
 @pytest.mark.skipif(groups.membership(os.getpid()).cpu is not None, reason="the tests run in a control group")

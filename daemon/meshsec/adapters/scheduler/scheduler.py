@@ -284,7 +284,8 @@ class Scheduler:
                 if threads.thread(thread.tid) == thread:  # the number may be another's by now
                     if was.cpus:
                         os.sched_setaffinity(thread.tid, was.cpus)
-                    threads.write(thread, was.attributes)
+                    if threads.read(thread) != was.attributes:
+                        threads.write(thread, was.attributes)
             except (ThreadGoneError, ProcessLookupError):
                 pass
             except (ThreadRefusedError, OSError) as error:
