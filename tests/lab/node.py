@@ -27,9 +27,9 @@ class Options:
 
     routing_daemon: str = "olsrv2d"
     ipv4: bool = False
-    policy: Mapping[str, str | float] = field(default_factory=dict)
+    policy: Mapping[str, str | float | list[str]] = field(default_factory=dict)
     scheduling: str = "stock"
-    """The scheduling profile: many nodes share this machine's processors, so none is raised unless that is the point."""
+    """The scheduling profile: many nodes share this machine's processors, so none is raised unless that is tested."""
 
 
 class Node:
@@ -94,6 +94,12 @@ class Node:
             "meshsecd": self._daemon("meshsecd", [programs.meshsecd(), "--config", str(self.config)]),
             "router": self._routing_daemon(),
         }
+
+    def reconfigure(self, options: Options) -> None:
+        """Write meshsec.toml and charon's configuration anew; a daemon takes it up when it is started again."""
+        self.options = options
+        self.config.write_text(self._toml(), encoding="utf-8")
+        self._export("strongswan")
 
     def assign_addresses(self) -> None:
         """What meshsecd does; for a node that only relays and runs none."""

@@ -1,0 +1,48 @@
+"""Which processors nodes and their loads run on, so that they do not disturb one another."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from tests.lab.node import Node
+
+_AUTOGROUP = Path("/proc/sys/kernel/sched_autogroup_enabled")
+
+
+def busy_and_others() -> tuple[frozenset[int], frozenset[int]]:
+    """The core of the node that is loaded, and those of all others. Raises RuntimeError with fewer than two cores."""
+    usable = sorted(os.sched_getaffinity(0))
+    if len(usable) < 2:
+        raise RuntimeError("one processor is too few: the loaded node needs one of its own")
+    return frozenset(usable[-1:]), frozenset(usable[:-1])
+
+
+def pin(node: Node, cores: frozenset[int]) -> None:
+    """Keep all threads of a node's daemons on these processors; threads that they start later inherit it."""
+    for daemon in node.daemons:
+        for thread in Path(f"/proc/{daemon.pid}/task").iterdir():
+            with suppress(ProcessLookupError):
+                os.sched_setaffinity(int(thread.name), cores)
+
+
+@contextmanager
+def nice_counts() -> Iterator[bool]:
+    """While the context is open nice values count between sessions too, as they do between the services of a system.
+
+    With autogroups the kernel shares a processor between sessions first, and every daemon of the lab has its own.
+    Gives whether it is so.
+    """
+    before = _AUTOGROUP.read_text() if _AUTOGROUP.exists() else "0"
+    if before.strip() == "0":
+        yield True
+        return
+    try:
+        _AUTOGROUP.write_text("0")
+    except OSError:
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        _AUTOGROUP.write_text(before)

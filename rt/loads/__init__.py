@@ -1,0 +1,1 @@
+"""What keeps a node busy while it is measured."""

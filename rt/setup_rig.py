@@ -1,0 +1,252 @@
+"""The rig of bench-sa-setup: a line a - b - c in namespaces, cold set-ups between its ends, an encoder on one node.
+
+Each node's daemons stay on processors of their own: the loaded node on the last one, all others, with the benchmark, on
+the rest. Every sample closes the IKE_SA and negotiates it from the beginning, on the end that initiates. The encoder's
+stream goes over the mesh link beside the protected addresses, because user data between peers waits while there is no
+SA, and the stream is not what is set up.
+"""
+
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from types import TracebackType
+from typing import Self
+
+from rt import cores
+from rt.loads.encoder import FRAMES_PER_SECOND, Encoder, Place
+from rt.loads.rtp import RtpSink
+from rt.setup_times import SetupTimes, setups
+from tests.lab.lab import Lab
+from tests.lab.node import Node, Options
+from tests.lab.shell import run
+from tests.lab.topology import line, names
+
+STREAM_PORT = 5004
+SETTLE_FRAMES = 30
+"""Frames of the stream after which it runs."""
+SAMPLE_TIMEOUT = 60.0
+"""Seconds for one set-up: with stock repetitions one may need several of four seconds and more."""
+POLICY = {"backoff_first": 0.1, "initiate_timeout": 60, "takeover_delay": 60, "initiate_rate": 100}
+"""The benchmark measures set-ups, not the patience between them: the other end never takes over."""
+
+
+PolicyValue = str | float | list[str]
+
+
+@dataclass(frozen=True)
+class Load:
+    """An encoder: on which node, at which nice value, of which kind (``rt.loads.encoder.PRESETS``)."""
+
+    node: str
+    nice: int
+    kind: str = "saturating"
+
+
+@dataclass(frozen=True)
+class Circumstances:
+    """What a block of samples is taken under."""
+
+    profile: str = "stock"
+    load: Load | None = None
+    loss: int = 0
+    """Per cent of the packets on each of the two links, in each direction."""
+    stock_retransmission: bool = False
+    """strongSwan's own repetition (after 4 s) in place of ours."""
+    policy: Mapping[str, PolicyValue] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Frames:
+    """A stream over a span of time."""
+
+    seconds: float
+    arrived: int
+
+    @property
+    def missing_percent(self) -> float:
+        """Of those that a camera of 60 frames a second gave; not below 0."""
+        expected = self.seconds * FRAMES_PER_SECOND
+        return max(0.0, 100 * (1 - self.arrived / expected))
+
+
+@dataclass
+class Block:
+    """What one block gave. ``told`` are meshsecd's own phases in milliseconds, from charon's events over VICI."""
+
+    times: list[SetupTimes] = field(default_factory=list)
+    told: list[Mapping[str, float | None]] = field(default_factory=list)
+    frames: Frames | None = None
+
+
+class Rig:
+    """The line while the context is open."""
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self._lab = Lab("sa-setup", line(names(3)), Options(policy=POLICY))
+        self._now = Circumstances()
+        self.busy, self.others = cores.busy_and_others()
+        self.nice_counts = False
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            self.nice_counts = stack.enter_context(cores.nice_counts())
+            stack.enter_context(self._lab)
+            self._lab.set_up().trust_all().start()
+            for name in ("a", "b", "c"):
+                cores.pin(self._lab[name], self.others)
+            _add_stream_addresses(self._lab)
+            self._stack = stack.pop_all()
+        self.initiator, self.responder = self._ends()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.__exit__(kind, error, trace)
+
+    @property
+    def relay(self) -> Node:
+        """The node between the ends."""
+        return self._lab["b"]
+
+    def node(self, role: str) -> Node:
+        """``initiator``, ``relay`` or ``receiver``."""
+        return {"initiator": self.initiator, "relay": self.relay, "receiver": self.responder}[role]
+
+    def take(
+        self, circumstances: Circumstances, samples: int, *, interval: float = 0.0, within: float = float("inf")
+    ) -> Block:
+        """So many cold set-ups, at least ``interval`` seconds from one to the next; none begins after ``within``."""
+        self._arrange(circumstances)
+        with self._loaded(circumstances.load) as sink:
+            return self._measure(sink, samples, interval, within)
+
+    def watch(self, circumstances: Circumstances, seconds: float) -> Frames:
+        """The stream alone, without any negotiation."""
+        self._arrange(circumstances)
+        with self._loaded(circumstances.load) as sink:
+            assert sink is not None, "a stream that is watched needs a load"
+            begin = time.monotonic()
+            time.sleep(seconds)
+            return _frames(sink, begin)
+
+    def _measure(self, sink: RtpSink | None, samples: int, interval: float, within: float) -> Block:
+        block = Block()
+        begin = time.monotonic()
+        with self.initiator.capture("set-ups") as capture, _pings(self.initiator, self.responder):
+            for _ in range(samples):
+                started = time.monotonic()
+                if started - begin > within:
+                    break
+                block.told.append(self._set_up_anew())
+                time.sleep(max(0.0, started + interval - time.monotonic()))
+        block.frames = _frames(sink, begin) if sink else None
+        (file,) = capture.directory.glob("*.pcap")
+        block.times = setups(file.read_bytes())
+        return block
+
+    def _set_up_anew(self) -> Mapping[str, float | None]:
+        attempts = self.initiator.ask("renegotiate", peer=self.responder.name)["attempts"]
+
+        def stands() -> Mapping[str, float | None] | None:
+            status = self.initiator.peer_status(self.responder)
+            return status if status["state"] == "protected" and status["attempts"] > attempts else None
+
+        status = self.initiator.wait_for("a new SA", stands, SAMPLE_TIMEOUT)
+        self.responder.wait_state(self.initiator, "protected", SAMPLE_TIMEOUT)
+        return status["setup_ms"] or {}  # type: ignore[return-value]
+
+    def _ends(self) -> tuple[Node, Node]:
+        a, c = self._lab["a"], self._lab["c"]
+        entry = a.wait_state(c, "protected")
+        c.wait_state(a, "protected")
+        return (a, c) if entry["initiator"] else (c, a)
+
+    # --- circumstances ---
+
+    def _arrange(self, wanted: Circumstances) -> None:
+        """Restart what has to take up another configuration; let the loss be on both links."""
+        for link in self._lab.links.values():
+            link.mend()
+        loaded = self.node(wanted.load.node) if wanted.load else None
+        if self._configuration(wanted) != self._configuration(self._now):
+            self._reconfigure(wanted)
+        for node in self._lab.nodes.values():
+            cores.pin(node, self.busy if node is loaded else self.others)
+        self.initiator.wait_state(self.responder, "protected", SAMPLE_TIMEOUT)
+        self.responder.wait_state(self.initiator, "protected", SAMPLE_TIMEOUT)
+        if wanted.loss:
+            for link in self._lab.links.values():
+                link.lose(wanted.loss)
+        self._now = wanted
+
+    @staticmethod
+    def _configuration(circumstances: Circumstances) -> tuple[object, ...]:
+        return circumstances.profile, circumstances.stock_retransmission, dict(circumstances.policy)
+
+    def _reconfigure(self, wanted: Circumstances) -> None:
+        ends = (self.initiator, self.responder)
+        for node in ends:
+            options = replace(node.options, scheduling=wanted.profile, policy={**POLICY, **wanted.policy})
+            node.reconfigure(options)
+            if wanted.stock_retransmission:
+                _use_stock_retransmission(node)
+            node.agent.stop()
+            node.ike.stop()
+        self._lab.start("charon", "meshsecd", nodes=ends)
+
+    @contextmanager
+    def _loaded(self, load: Load | None) -> Iterator[RtpSink | None]:
+        if load is None:
+            yield None
+            return
+        source = self.node(load.node)
+        sink_node, address = _stream_target(self._lab, source)
+        place = Place(source.namespace, self.busy, load.nice)
+        target = (address, STREAM_PORT)
+        with RtpSink(sink_node.namespace, *target) as sink, Encoder(load.kind, place, target):
+            sink.wait_frames(SETTLE_FRAMES, 60)
+            yield sink
+
+
+def _frames(sink: RtpSink, begin: float) -> Frames:
+    end = time.monotonic()
+    return Frames(end - begin, sink.arrived.between(begin, end))
+
+
+@contextmanager
+def _pings(source: Node, target: Node) -> Iterator[None]:
+    """User data that waits for the SA: the first of it is the first ESP packet. One each 2 ms."""
+    argv = ["ip", "netns", "exec", source.namespace, "ping", "-q", "-i", "0.002", "-I", source.address, target.address]
+    process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _add_stream_addresses(lab: Lab) -> None:
+    """On each link two addresses outside the mesh's prefixes (RFC 5737), which the fail-closed rules leave alone."""
+    for number, (first, second) in enumerate((("a", "b"), ("b", "c"))):
+        for host, (node, other) in enumerate(((first, second), (second, first)), start=1):
+            address = f"192.0.2.{4 * number + host}/30"
+            run(["ip", "-n", lab[node].namespace, "address", "add", address, "dev", f"mesh-{other}"])
+
+
+def _stream_target(lab: Lab, source: Node) -> tuple[Node, str]:
+    """The neighbour that the stream of a node goes to."""
+    targets = {"a": ("b", "192.0.2.2"), "b": ("a", "192.0.2.1"), "c": ("b", "192.0.2.5")}
+    name, address = targets[source.name]
+    return lab[name], address
+
+
+def _use_stock_retransmission(node: Node) -> None:
+    """strongSwan's defaults: the first repetition after 4 s, then 1.8 times as long each (strongswan.conf(5))."""
+    path = node.etc / "strongswan.conf"
+    lines = path.read_text(encoding="utf-8").splitlines()
+    kept = [text for text in lines if not text.strip().startswith("retransmit_")]
+    path.write_text("\n".join(kept) + "\n", encoding="utf-8")

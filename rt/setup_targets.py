@@ -1,0 +1,88 @@
+"""What bench-sa-setup is to reach, and whether a result does: said plainly, as a figure, never as a test."""
+
+from collections.abc import Iterator, Mapping
+
+from rt.results import Cell, Result, percentile
+
+OVER_IDLE = 1.5
+"""The governor's p99 with the receiver loaded at nice -20, over its own idle median."""
+IDLE_BEYOND_PATH_MS = 4.0
+LOSS_P95_MS = 1000.0
+FRAMES_POINTS = 1.0
+
+
+def judged(result: Result) -> list[str]:
+    """One line for each target whose cells were measured."""
+    return [line for check in (_receiver, _relay, _idle, _loss, _frames) for line in check(result)]
+
+
+def _receiver(result: Result) -> Iterator[str]:
+    idle, loaded = _of(result, profile="governor", place="none"), _of(result, profile="governor", nice=-20)
+    if idle and loaded:
+        over = percentile(loaded, 99) / _middle(idle)
+        yield _line(f"governor, receiver loaded at nice -20: p99 {over:.2f} times its idle median", OVER_IDLE, over)
+    stock, stock_loaded = _of(result, profile="stock", place="none"), _of(result, profile="stock", nice=-20)
+    if stock and stock_loaded:
+        yield f"stock in the same place: median {_middle(stock_loaded) / _middle(stock):.1f} times its idle median"
+
+
+def _relay(result: Result) -> Iterator[str]:
+    for profile in ("stock", "governor"):
+        idle = _of(result, profile=profile, place="none")
+        loaded = _of(result, profile=profile, nice=-20, place="relay")
+        if idle and loaded:
+            yield (
+                f"{profile}, relay loaded at nice -20: median {_middle(loaded):.1f} ms, idle {_middle(idle):.1f} ms "
+                f"({min(idle):.1f} to {max(idle):.1f})"
+            )
+
+
+def _idle(result: Result) -> Iterator[str]:
+    for profile in ("stock", "governor"):
+        if idle := _of(result, profile=profile, place="none"):
+            middle = _middle(idle)
+            yield _line(
+                f"{profile}, no load: median {middle:.2f} ms, the path of two hops included",
+                IDLE_BEYOND_PATH_MS,
+                middle,
+            )
+
+
+def _loss(result: Result) -> Iterator[str]:
+    for retransmission in ("ours", "stock"):
+        found = _of(result, part="loss", loss=5, retransmission=retransmission)
+        if found:
+            late = percentile(found, 95)
+            yield _line(f"5 % loss, {retransmission} repetition: p95 {late:.0f} ms", LOSS_P95_MS, late)
+
+
+def _frames(result: Result) -> Iterator[str]:
+    for kind in ("keeping", "saturating"):
+        for profile in ("stock", "governor"):
+            about = {"part": "stream", "encoder": kind, "profile": profile, "what": "frames missing"}
+            calm, busy = _of(result, **about, rate=0), _of(result, **about, rate=5)
+            if calm and busy:
+                more = _middle(busy) - _middle(calm)
+                said = f"{profile}, {kind} encoder, 5 set-ups a second: {more:+.2f} points of frames missing"
+                yield _line(said, FRAMES_POINTS, more)
+
+
+def _of(result: Result, **wanted: object) -> list[float]:
+    """The sorted samples of the one cell that fits; of set-ups on the receiver unless something else is wanted."""
+    about = {"part": "priority", "place": "receiver", "what": "total", **wanted}
+    if about["part"] != "priority" and "place" not in wanted:
+        del about["place"]
+    found = [cell for cell in result.cells if _fits(cell, about)]
+    return sorted(found[0].samples) if found else []
+
+
+def _fits(cell: Cell, about: Mapping[str, object]) -> bool:
+    return all(cell.key.get(name) == value for name, value in about.items())
+
+
+def _middle(ordered: list[float]) -> float:
+    return percentile(ordered, 50)
+
+
+def _line(said: str, limit: float, value: float) -> str:
+    return f"{'reached' if value <= limit else 'MISSED'} (at most {limit:g}): {said}"

@@ -1,0 +1,35 @@
+"""The targets are judged on the cells that they are about, and on nothing that was not measured."""
+
+from rt.results import Cell, Result
+from rt.setup_targets import judged
+
+
+def result(*cells: Cell) -> Result:
+    return Result("sa-setup", {}, list(cells))
+
+
+def priority(profile: str, place: str, nice: int | None, *samples: float) -> Cell:
+    key = {"part": "priority", "profile": profile, "place": place, "nice": nice, "what": "total", "source": "capture"}
+    return Cell({name: value for name, value in key.items() if value is not None}, "ms", samples)
+
+
+def stream(rate: int, missing: float) -> Cell:
+    key = {"part": "stream", "profile": "governor", "encoder": "keeping", "what": "frames missing", "rate": rate}
+    return Cell(key, "% of frames", [missing])
+
+
+def test_nothing_is_said_of_what_was_not_measured() -> None:
+    assert judged(result()) == []
+
+
+def test_the_governor_is_judged_by_the_tail_over_its_own_idle_median() -> None:
+    idle, slow = priority("governor", "none", None, 5.0, 5.0), priority("governor", "receiver", -20, 5.0, 9.0)
+    first, *_ = judged(result(idle, slow))
+    assert first.startswith("MISSED (at most 1.5): governor, receiver loaded at nice -20: p99 1.79 times")
+    first, *_ = judged(result(idle, priority("governor", "receiver", -20, 5.0, 6.0)))
+    assert first.startswith("reached (at most 1.5)")
+
+
+def test_frames_are_compared_with_the_same_stream_without_set_ups() -> None:
+    assert judged(result(stream(0, 2.0), stream(5, 2.5)))[0].startswith("reached (at most 1)")
+    assert judged(result(stream(0, 2.0), stream(5, 3.5)))[0].startswith("MISSED (at most 1)")

@@ -1,0 +1,31 @@
+"""The rig of bench-sa-setup measures what it says: cold set-ups, timed twice, in the profile that was asked for."""
+
+from rt.setup_rig import Circumstances, Rig
+from tests.lab.node import Node
+
+
+def test_each_sample_is_a_cold_set_up_timed_by_the_capture_and_by_charons_events() -> None:
+    with Rig() as rig:
+        before = _spis(rig)
+        calm = rig.take(Circumstances(), 3)
+        assert len(calm.times) == len(calm.told) == 3
+        assert before != _spis(rig)
+        assert all(one.ike_sa_init + one.ike_auth <= one.total for one in calm.times)
+        assert any(phases.get("ike_auth") is not None for phases in calm.told)
+
+        ranked = rig.take(Circumstances("paper-2007"), 1)
+        assert len(ranked.times) == 1
+        assert _nice(rig.responder) == {10}
+        rig.take(Circumstances("stock"), 1)
+        assert _nice(rig.responder) == {0}
+
+
+def _spis(rig: Rig) -> tuple[str, str]:
+    (sa,) = [sa for sa in rig.initiator.sas_with(rig.responder) if sa.state == "ESTABLISHED"]
+    return sa.spis
+
+
+def _nice(node: Node) -> set[int]:
+    """Of charon's threads."""
+    shown = node.run("ps", "-L", "-o", "ni=", "-p", str(node.ike.pid)).stdout
+    return {int(value) for value in shown.split()}
