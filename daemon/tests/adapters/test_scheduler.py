@@ -446,15 +446,54 @@ def test_a_cpuset_of_its_own_gets_the_processors(worker: Worker, scheduler: Sche
     assert processors.read_text() == before
 
 
-@pytest.mark.skipif(groups.membership(os.getpid()).cpu is not None, reason="the tests run in a control group")
-def test_an_autogroup_follows_the_nice_value(worker: Worker, scheduler: Scheduler) -> None:
-    autogroup = Path(f"/proc/{worker.pid}/autogroup")
-    if not autogroup.exists() or Path("/proc/sys/kernel/sched_autogroup_enabled").read_text().strip() != "1":
+@pytest.fixture
+def autogroups() -> None:
+    """The kernel makes them, for processes that are in no control group."""
+    enabled = Path("/proc/sys/kernel/sched_autogroup_enabled")
+    if not enabled.exists() or enabled.read_text().strip() != "1":
         pytest.skip("this kernel makes no autogroups")
+    if groups.membership(os.getpid()).cpu is not None or os.geteuid() != 0:
+        pytest.skip("the tests run in a control group, or not as root")
+
+
+def autogroup(worker: Worker) -> str:
+    return groups.stands(Path(f"/proc/{worker.pid}/autogroup"))
+
+
+@pytest.mark.usefixtures("autogroups")
+def test_an_autogroup_follows_the_nice_value(worker: Worker, scheduler: Scheduler) -> None:
     assert scheduler.apply("charon", worker.pid, NICE_10).problem == ""
-    assert groups.stands(autogroup) == "-10"
+    assert autogroup(worker) == "-10"
     assert scheduler.restore() == []
-    assert groups.stands(autogroup) == "0"
+    assert autogroup(worker) == "0"
+
+
+@pytest.mark.usefixtures("autogroups")
+@pytest.mark.skipif(not shutil.which("setpriv"), reason="setpriv is not installed")
+def test_autogroups_follow_as_fast_as_the_kernel_takes_it(worker: Worker, path: Path) -> None:
+    """As meshsecd's unit is: with CAP_SYS_NICE, without CAP_SYS_ADMIN."""
+    program = textwrap.dedent("""
+        import sys
+        from pathlib import Path
+        from meshsec.adapters.scheduler import Scheduler
+        from meshsec.core.scheduling import SchedulingClass
+        scheduler, wanted = Scheduler(Path(sys.argv[1])), SchedulingClass(nice=-10)
+        for service, pid in zip(("charon", "olsrv2d"), map(int, sys.argv[2:])):
+            print(scheduler.apply(service, pid, wanted).problem)
+        while any("nice -10" not in Path(f"/proc/{pid}/autogroup").read_text() for pid in sys.argv[2:]):
+            scheduler.rescan()
+        print("left:", scheduler.restore())
+    """)
+    other = Worker()
+    try:
+        bounds = ["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin"]
+        command = [*bounds, sys.executable, "-c", program, str(path), str(worker.pid), str(other.pid)]
+        environment = {**os.environ, "PYTHONPATH": "daemon"}
+        done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, timeout=60)
+        assert done.stdout == "\n\nleft: []\n"
+        assert [autogroup(one) for one in (worker, other)] == ["0", "0"]
+    finally:
+        other.end()
 
 
 def test_hierarchies_of_either_version(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ weight is set along with it; where it has an autogroup (sched(7)), the nice valu
 is left alone.
 """
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -16,6 +17,10 @@ from meshsec.core.scheduling_doctor import GroupFacts
 _PROC = Path("/proc")
 _SHARES_PER_WEIGHT = 1024 / 100
 """v1 counts 1024 where v2 counts 100."""
+
+_TRIES = 30
+_TRY_AFTER = 0.03
+"""Seconds. Without CAP_SYS_ADMIN the kernel takes one change of an autogroup in 0.1 s, from all processes together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +157,18 @@ def stands(path: Path) -> str:
     """What a file of a group says, as it can be written back. Raises OSError."""
     text = path.read_text(encoding="ascii").strip()
     return text.rpartition("nice ")[2] if path.name == "autogroup" else text
+
+
+def write_back(path: Path, text: str) -> None:
+    """Write a file at the end, when there is no later. Raises OSError."""
+    for _ in range(_TRIES):
+        try:
+            path.write_text(text, encoding="ascii")
+        except BlockingIOError:
+            time.sleep(_TRY_AFTER)
+        else:
+            return
+    path.write_text(text, encoding="ascii")
 
 
 def _below(path: str, root: str) -> str | None:

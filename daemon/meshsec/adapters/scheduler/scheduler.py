@@ -238,6 +238,8 @@ class Scheduler:
                 self._record.values.setdefault(str(change.path), Value(wish.service, before, wish.main))
                 self._save()
             change.path.write_text(change.text, encoding="ascii")
+        except BlockingIOError:
+            return ""  # the kernel takes ten changes of autogroups in a second: the next rescan makes this one
         except OSError as error:
             return f"{change.path}: {error.strerror}"
         return ""
@@ -309,7 +311,7 @@ class Scheduler:
                 continue
             try:
                 if threads.thread(was.owner.tid) == was.owner and groups.stands(Path(path)) != was.text:
-                    Path(path).write_text(was.text, encoding="ascii")
+                    groups.write_back(Path(path), was.text)
             except FileNotFoundError:
                 pass  # the group went with its service
             except OSError as error:
