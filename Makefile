@@ -74,7 +74,7 @@ lint-rust: setup $(STAMPS)/deny
 unit: unit-python unit-rust ## unit tests of both languages
 
 unit-python: setup
-	$(BIN)/pytest daemon/tests kernel-config/tests
+	$(BIN)/pytest daemon/tests kernel-config/tests rt/tests
 
 unit-rust: setup
 	cargo test $(CARGO_ARGUMENTS) --workspace --locked --quiet
@@ -105,8 +105,15 @@ fuzz: setup ## feed the packet parsers with mutated input for a bounded time
 
 bench: $(patsubst rt/bench_%.py,bench-%,$(wildcard rt/bench_*.py)) ## all benchmarks (QUICK=1: few samples), into build/bench
 
-bench-%: setup build ## one benchmark: `make bench-NAME` runs rt/bench_NAME.py
+$(STAMPS)/bench: $(STAMPS)/system tools/setup
+	@tools/setup bench
+	@touch $@
+
+bench-%: setup build $(STAMPS)/bench ## one benchmark: `make bench-NAME` runs rt/bench_NAME.py
 	$(BIN)/python -m rt.bench_$*
+
+baseline: setup ## what changed in the figures of build/bench since rt/baselines (python -m rt.baseline keep NAME renews)
+	$(BIN)/python -m rt.baseline compare
 
 # --- the kernel ---
 
@@ -118,6 +125,14 @@ kernel-config: setup ## merge our fragments onto Debian's RT configuration (ARCH
 
 kernel: setup ## build that PREEMPT_RT kernel as .deb (ARCH=amd64 or arm64; hours)
 	@kernel-config/build kernel $(ARCH)
+
+kernel-boot: KERNEL ?= $(lastword $(sort $(wildcard build/kernel/amd64/linux-image-*-meshsec_*_amd64.deb)))
+kernel-boot: setup build ## boot a built kernel in the guest and prove the guest's claims on it (KERNEL=its .deb; root)
+	@test -f '$(KERNEL)' || { echo "kernel-boot: no kernel package '$(KERNEL)'; build one (make kernel) or name it: KERNEL=path" >&2; exit 2; }
+	@rm -rf build/kernel/boot
+	@dpkg-deb -x '$(KERNEL)' build/kernel/boot
+	MESHSEC_LAB_KERNEL=$(CURDIR)/build/kernel/boot $(BIN)/pytest tests/scenarios/test_own_kernel.py \
+		tests/scenarios/test_guest.py -k 'own_kernel or rt-claims'
 
 # --- the vehicle image ---
 
