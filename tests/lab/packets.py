@@ -12,6 +12,8 @@ SNAPLEN = 512
 """Octets of a frame that are looked at: the headers and the beginning of the payload, where the mark stands."""
 
 IPV4, IPV6, ARP = 0x0800, 0x86DD, 0x0806
+PROBE = 0x88B5
+"""IEEE 802's first local experimental ethertype: olsrv2d's probes of a radio link, which hold zeros only."""
 ICMP, IGMP, UDP, ESP, ICMPV6 = 1, 2, 17, 50, 58
 HOP_BY_HOP, FRAGMENT, DESTINATION = 0, 44, 60
 PORT_MANET, PORT_IKE, PORT_IKE_NAT = 269, 500, 4500
@@ -56,7 +58,7 @@ class Classifier:
             return Kind.CLEAR
         try:
             (ethertype,) = unpack_from("!H", frame, 12)
-            return Kind.CONTROL if ethertype == ARP else self._packet(ethertype, frame[14:])
+            return self._payload(ethertype, frame[14:])
         except (IndexError, struct.error):
             return Kind.CLEAR
 
@@ -83,7 +85,12 @@ class Classifier:
         if control & _PROTECTED or frame[at : at + 6] != _SNAP:
             return Kind.CLEAR
         (ethertype,) = unpack_from("!H", frame, at + 6)
-        return Kind.CONTROL if ethertype == ARP else self._packet(ethertype, frame[at + 8 :])
+        return self._payload(ethertype, frame[at + 8 :])
+
+    def _payload(self, ethertype: int, payload: bytes) -> Kind:
+        if ethertype == ARP or (ethertype == PROBE and not any(payload)):
+            return Kind.CONTROL
+        return self._packet(ethertype, payload)
 
     def _packet(self, ethertype: int, packet: bytes) -> Kind:
         if ethertype == IPV4:

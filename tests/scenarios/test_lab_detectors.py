@@ -59,7 +59,9 @@ SPI = b"\xc1\x23\x45\x67" + bytes(40)
         pytest.param(ipv6(17, udp(4500, SPI + MARK)), Kind.CLEAR, id="marked data dressed as esp"),
         pytest.param(ipv6(17, b""), Kind.CLEAR, id="cut short"),
         pytest.param(b"", Kind.CLEAR, id="empty"),
-        pytest.param(_ETHERNET + b"\x88\xb5" + bytes(20), Kind.CLEAR, id="unknown protocol"),
+        pytest.param(_ETHERNET + b"\x88\xb5" + bytes(20), Kind.CONTROL, id="probe of a radio link"),
+        pytest.param(_ETHERNET + b"\x88\xb5" + bytes(20) + b"x", Kind.CLEAR, id="a probe that says something"),
+        pytest.param(_ETHERNET + b"\x88\xb6" + bytes(20), Kind.CLEAR, id="unknown protocol"),
     ],
 )
 def test_a_packet_is_told_for_what_it_is(frame: bytes, kind: Kind) -> None:
