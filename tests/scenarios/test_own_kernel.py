@@ -1,0 +1,45 @@
+"""A kernel that `make kernel` built boots and is what its configuration promises; `make kernel-boot` runs this.
+
+The claims of the guest (test_guest.py) are proved on it by the same command.
+"""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.lab import guest
+from tests.lab.lab import BUILD
+
+SECONDS = 600.0
+_COMMAND = """\
+set -eu
+uname -r
+cat /sys/kernel/realtime
+cat /proc/version
+modprobe -a esp4 esp6 xfrm_user mac80211_hwsim nf_tables tun
+ls /proc/kcore 2>/dev/null || echo no kcore
+export PYTHONPATH=kernel-config
+.venv/bin/python -m kernelconfig check --json "$CONFIGURATION"
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(SECONDS + 60)
+def test_our_own_kernel_boots_fully_preemptible_with_everything_that_is_wanted() -> None:
+    tree = os.environ.get(guest.KERNEL_VARIABLE)
+    if tree is None:
+        pytest.skip("no kernel of our own is chosen: make kernel-boot KERNEL=its .deb")
+    if obstacle := guest.obstacle():
+        pytest.skip(obstacle)
+    (configuration,) = Path(tree).glob("boot/config-*")
+    results = BUILD / "artifacts" / "own-kernel"
+    outcome = guest.run_in_guest(f"CONFIGURATION={configuration}\n{_COMMAND}", results, seconds=SECONDS)
+    assert outcome.status == 0, f"{outcome.output}\n{outcome.console}"
+    release, realtime, version, kcore, *verdict = outcome.output.splitlines()
+    assert release == configuration.name.removeprefix("config-")
+    assert realtime == "1"
+    assert "PREEMPT_RT" in version
+    assert kcore == "no kcore"
+    assert json.loads("\n".join(verdict))["findings"] == []
