@@ -4,7 +4,7 @@ pyroute2 carries the messages; its description of nl80211 leaves some attributes
 """
 
 import errno
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -69,9 +69,9 @@ class Nl80211:
     def __init__(self, socket: Any) -> None:
         self._socket = socket
 
-    async def phys(self) -> tuple[Phy, ...]:
-        """All radios, with what the rules in force allow."""
-        return decode_phys(await self._dump("GET_WIPHY", {"SPLIT_WIPHY_DUMP": True}))
+    async def phy(self, index: int) -> Phy:
+        """One radio, with what the rules in force allow."""
+        return decode_phy(await self._dump("GET_WIPHY", {"WIPHY": index, "SPLIT_WIPHY_DUMP": True}))
 
     async def interfaces(self) -> tuple[tuple[int, Interface], ...]:
         """All wireless interfaces, each with the number of its radio; not yet with what rtnetlink knows."""
@@ -145,6 +145,12 @@ class Nl80211:
         rate = round(mbit * _RATES_PER_MBIT)
         await self._ask("SET_MCAST_RATE", {"IFINDEX": index, "MCAST_RATE": rate}, f"multicast with {mbit:g} Mbit/s")
 
+    async def signals(self, index: int) -> tuple[int, ...]:
+        """How strongly each neighbour is heard, in dBm."""
+        stations = await self._dump("GET_STATION", {"IFINDEX": index})
+        told = (one.get_nested("NL80211_ATTR_STA_INFO", "NL80211_STA_INFO_SIGNAL") for one in stations)
+        return tuple(signal for signal in told if signal is not None)
+
     async def _dump(self, command: str, attributes: Mapping[str, object]) -> list[Any]:
         return await self._request(command, attributes, NLM_F_REQUEST | NLM_F_DUMP, command)
 
@@ -166,6 +172,7 @@ class Nl80211:
 async def opened() -> AsyncIterator[Nl80211 | None]:
     """The wireless stack; None where the kernel has none. Raises Nl80211Error."""
     socket: Any = AsyncNL80211(ext_ack=True)  # type: ignore[no-untyped-call]
+    socket.module_err_level = "debug"  # a machine without wireless interfaces is none to complain about
     try:
         await socket.setup_endpoint()
         try:
@@ -181,12 +188,24 @@ async def opened() -> AsyncIterator[Nl80211 | None]:
         socket.close()
 
 
-def decode_phys(messages: Iterable[Any]) -> tuple[Phy, ...]:
-    """The radios in a split dump: each has many messages, and each band as well."""
-    found: dict[int, list[Any]] = {}
-    for one in messages:
-        found.setdefault(one.get_attr("NL80211_ATTR_WIPHY"), []).append(one)
-    return tuple(_phy(index, parts) for index, parts in found.items())
+def decode_phy(parts: Sequence[Any]) -> Phy:
+    """The radio in a split dump: it has many messages, and each of its bands as well. Raises Nl80211Error."""
+
+    def first(name: str, default: Any) -> Any:
+        values = (part.get_attr(f"NL80211_ATTR_{name}") for part in parts)
+        return next((value for value in values if value is not None), default)
+
+    if not parts:
+        raise Nl80211Error(errno.ENODEV, "the radio is gone")
+    return Phy(
+        index=first("WIPHY", 0),
+        name=first("WIPHY_NAME", ""),
+        modes=frozenset(map(_type_name, first("SUPPORTED_IFTYPES", ()))),
+        mesh_auth=first("SUPPORT_MESH_AUTH", default=False),
+        self_managed=first("WIPHY_SELF_MANAGED_REG", default=False),
+        rts_threshold=first("WIPHY_RTS_THRESHOLD", RTS_OFF),
+        bands=_decode_bands(parts),
+    )
 
 
 def decode_interface(one: Any) -> tuple[int, Interface]:
@@ -203,23 +222,7 @@ def decode_interface(one: Any) -> tuple[int, Interface]:
     )
 
 
-def _phy(index: int, parts: list[Any]) -> Phy:
-    def first(name: str, default: Any) -> Any:
-        values = (part.get_attr(f"NL80211_ATTR_{name}") for part in parts)
-        return next((value for value in values if value is not None), default)
-
-    return Phy(
-        index=index,
-        name=first("WIPHY_NAME", ""),
-        modes=frozenset(map(_type_name, first("SUPPORTED_IFTYPES", ()))),
-        mesh_auth=first("SUPPORT_MESH_AUTH", default=False),
-        self_managed=first("WIPHY_SELF_MANAGED_REG", default=False),
-        rts_threshold=first("WIPHY_RTS_THRESHOLD", RTS_OFF),
-        bands=_decode_bands(parts),
-    )
-
-
-def _decode_bands(parts: list[Any]) -> tuple[Band, ...]:
+def _decode_bands(parts: Sequence[Any]) -> tuple[Band, ...]:
     pieces: dict[str, list[Any]] = {}
     for part in parts:
         listed = part.get_attr("NL80211_ATTR_WIPHY_BANDS")
@@ -262,7 +265,7 @@ def _channel(one: Any) -> Channel:
 def _type_name(constant: str) -> str:
     """pyroute2's name of a type as iw(8) writes it."""
     name = constant.removeprefix("NL80211_IFTYPE_").lower()
-    return {"station": "managed", "adhoc": "IBSS", "ap": "AP"}.get(name, name.replace("_", " "))
+    return {"station": "managed", "adhoc": "IBSS", "ap": "AP", "ap_vlan": "AP/VLAN"}.get(name, name.replace("_", " "))
 
 
 _TYPES = {_type_name(name): number for number, name in IFTYPE_VALUES.items()}

@@ -1,16 +1,19 @@
 """Collects what doctor judges."""
 
 import asyncio
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from meshsec.adapters import key_store, netlink, strongswan_conf
-from meshsec.agent import routing
-from meshsec.core.doctor import Facts
+from meshsec.agent import radios, routing
+from meshsec.core.doctor import Facts, RadioFacts
 from meshsec.core.model import Address
 
 if TYPE_CHECKING:
     from meshsec.agent.agent import Agent
+
+_log = logging.getLogger(__name__)
 
 _SYSCTLS = {
     "net.ipv6.conf.all.forwarding": Path("/proc/sys/net/ipv6/conf/all/forwarding"),
@@ -45,7 +48,18 @@ async def collect(agent: "Agent") -> Facts:
         closed_by_doubt=agent.driver.engine.closed_by_doubt,
         config_problem=agent.config_problem,
         strangers=_strangers(agent),
+        radios=await _radios(agent),
     )
+
+
+async def _radios(agent: "Agent") -> list[RadioFacts]:
+    """Those that can be looked at: a wireless stack that does not answer hides nothing else."""
+    settings = agent.start.settings
+    try:
+        return await radios.facts(settings.routing.interfaces, settings.radios)
+    except OSError as error:
+        _log.warning("the radios could not be looked at: %s", error)
+        return []
 
 
 def _strangers(agent: "Agent") -> list[str]:

@@ -4,7 +4,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from meshsec.core import radio
 from meshsec.core.model import EspGround
+from meshsec.core.radio import Observed
+from meshsec.core.radio_settings import RadioSettings
 from meshsec.core.sentences import CLOSED_BY_DOUBT
 
 SCHEMA = "meshsec-doctor-1"
@@ -30,6 +33,17 @@ class Check:
     level: Level
     found: str
     mend: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RadioFacts:
+    """One wireless mesh interface."""
+
+    wish: RadioSettings | None
+    """None: something else than meshsec-radio brings it up."""
+    seen: Observed
+    signals: Sequence[int] = ()
+    """dBm, of each neighbour."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +79,7 @@ class Facts:
     config_problem: str
     strangers: Sequence[str]
     """Nodes without a card that asked for an SA, with the reason and how often."""
+    radios: Sequence[RadioFacts] = ()
 
 
 def examine(facts: Facts) -> list[Check]:
@@ -184,6 +199,16 @@ def _interfaces(facts: Facts) -> list[Check]:
     return checks
 
 
+def _radios(facts: Facts) -> list[Check]:
+    checks = []
+    for one in facts.radios:
+        name = one.seen.name
+        amiss = radio.differences(one.wish, one.seen) if one.wish else radio.blocked(one.seen)
+        mend = f"meshsec-radio --check {name}; systemctl status meshsec-radio@{name}" if one.wish else "rfkill list"
+        checks += _one(f"radio {name}", "; ".join(amiss), radio.summary(one.seen, one.signals), mend, Level.WARN)
+    return checks
+
+
 def _strangers(facts: Facts) -> list[Check]:
     mend = "if one of them should be a peer, add its card: `meshsec peer add NAME CARD`"
     return _one("strangers", "; ".join(facts.strangers), "nobody without a card asked for an SA", mend, Level.WARN)
@@ -201,5 +226,6 @@ _CHECKS: tuple[Callable[[Facts], list[Check]], ...] = (
     _addresses,
     _forwarding,
     _interfaces,
+    _radios,
     _strangers,
 )

@@ -6,7 +6,7 @@ were done. What came of it is observed again, and ``differences`` judges it: onl
 """
 
 import errno
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from meshsec.core.radio_settings import Mode, RadioSettings, Security
@@ -355,6 +355,22 @@ def remarks(wish: RadioSettings, seen: Observed) -> list[str]:
     if seen.phy and wish.rts_threshold is not None and seen.phy.rts_threshold != wish.rts_threshold:
         found.append(f"the RTS threshold is {_rts(seen.phy.rts_threshold)}, not {wish.rts_threshold}")
     return found
+
+
+def blocked(seen: Observed) -> list[str]:
+    """Which switches are off."""
+    return [one.found for one in _blocked(seen)]
+
+
+def summary(seen: Observed, signals: Sequence[int]) -> str:
+    """The radio in a line for people; ``signals`` are those of its neighbours, in dBm."""
+    own = seen.interface
+    parts = [own.type if own else "gone", f"{own.frequency} MHz" if own and own.frequency else "on no channel"]
+    parts.append(f"regulatory domain {seen.country}")
+    if seen.phy and MESH_POINT not in seen.phy.modes:
+        parts.append("the driver has no mesh mode")
+    heard = f", the weakest with {min(signals)} dBm" if signals else ""
+    return ", ".join([*parts, f"{len(signals)} neighbours{heard}"])
 
 
 def hint(code: int | None, seen: Observed) -> str:

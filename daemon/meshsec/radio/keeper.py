@@ -9,18 +9,19 @@ success an obstacle ends the program, so that the service manager tells it; afte
 import asyncio
 import errno
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from meshsec import files
 from meshsec.adapters import credential, netlink, nl80211, rfkill
 from meshsec.adapters.credential import CredentialError
-from meshsec.adapters.nl80211 import Nl80211, Nl80211Error
+from meshsec.adapters.nl80211 import Nl80211
 from meshsec.adapters.notify import Notifier, watchdog_interval
 from meshsec.adapters.supplicant import Supplicant, SupplicantError
+from meshsec.agent import radios
 from meshsec.core import radio
-from meshsec.core.radio import Interface, MeshParameters, Observed, Phy, Step
+from meshsec.core.radio import MeshParameters, Observed, Phy, Step
 from meshsec.core.radio_settings import RadioSettings, Security
 
 _STEP_SECONDS = 10.0
@@ -71,7 +72,7 @@ class Keeper:
     async def examine(self) -> tuple[list[radio.Obstacle], tuple[Step, ...]]:
         """What is in the way, or else the steps that ``run`` would take; changes nothing."""
         async with nl80211.opened() as stack:
-            seen = await observe(stack, self._name)
+            seen = await radios.observe(stack, self._name)
             if radio.wants_country(self._wish, seen):
                 seen = replace(seen, country=self._wish.country or seen.country)
             found = radio.obstacles(self._wish, seen)
@@ -96,10 +97,10 @@ class Keeper:
 
     async def _prepared(self, stack: Nl80211 | None) -> Observed:
         """What there is, under the wished rules. Raises JoinError when anything is in the way."""
-        seen = await observe(stack, self._name)
+        seen = await radios.observe(stack, self._name)
         if stack is not None and radio.wants_country(self._wish, seen):
             await self._ask_country(stack)
-            seen = await observe(stack, self._name)
+            seen = await radios.observe(stack, self._name)
         if found := radio.obstacles(self._wish, seen):
             raise JoinError("\n".join(f"{self._name}: {one}" for one in found))
         if self._wish.security is Security.SAE:
@@ -115,7 +116,7 @@ class Keeper:
         end = asyncio.get_running_loop().time() + _COUNTRY_SECONDS
         await stack.request_country(country)
         while asyncio.get_running_loop().time() < end:
-            seen = await observe(stack, self._name)
+            seen = await radios.observe(stack, self._name)
             if seen.country == country:
                 return
             await self._something(0.2)
@@ -130,7 +131,7 @@ class Keeper:
                 done.append(step)
                 await self._carry_out(stack, before, step)
             what = "read back"
-            seen = await observe(stack, self._name)
+            seen = await radios.observe(stack, self._name)
         except _FAILURES as error:
             code = error.errno if isinstance(error, OSError) else None
             text = "it took too long" if isinstance(error, TimeoutError) else str(error)
@@ -156,7 +157,7 @@ class Keeper:
             await self._something(min(watchdog_interval() or _LOOK_SECONDS, _LOOK_SECONDS))
             if ended := self._supplicant.ended:
                 return ended
-            if amiss := radio.differences(wish, await observe(stack, self._name, phy)):
+            if amiss := radio.differences(wish, await radios.observe(stack, self._name, phy)):
                 return "; ".join(amiss)
 
     async def _undo(self, stack: Nl80211, before: Observed, done: Sequence[Step]) -> None:
@@ -178,7 +179,7 @@ class Keeper:
 
     async def _change(self, stack: Nl80211, step: Step) -> None:
         """One step that the kernel does at once."""
-        own, phy = await _interface(stack, self._name)
+        own, phy = await radios.interface(stack, self._name)
         match step:
             case radio.SetUp(up=up):
                 await netlink.set_link(own.index, up=up)
@@ -205,7 +206,7 @@ class Keeper:
                 raise SupplicantError(
                     f"{ended}; mend: it needs mesh support (CONFIG_MESH, CONFIG_SAE), as Debian's has"
                 )
-            seen = await observe(stack, self._name, phy)
+            seen = await radios.observe(stack, self._name, phy)
             if seen.mesh is not None:
                 return
             await self._something(1.0)
@@ -221,52 +222,3 @@ class Keeper:
     def _tell(self, level: int, text: str) -> None:
         _log.log(level, "%s: %s", self._name, text)
         self._notifier.status(text.splitlines()[0])
-
-
-async def observe(stack: Nl80211 | None, name: str, phy: Phy | None = None) -> Observed:
-    """What there is. What a radio can do is much to read: left out when ``phy`` is known. Raises OSError."""
-    links = await netlink.links()
-    if stack is None or name not in links:
-        return Observed(name, exists=name in links, wireless=stack is not None)
-    try:
-        return await _observe(stack, name, phy, links)
-    except Nl80211Error as error:
-        if error.errno == errno.ENODEV:  # it went while it was looked at
-            return Observed(name, wireless=True)
-        raise
-
-
-async def _observe(stack: Nl80211, name: str, phy: Phy | None, links: Mapping[str, netlink.Link]) -> Observed:
-    found = [(number, _with_link(one, links)) for number, one in await stack.interfaces()]
-    number, own = next((pair for pair in found if pair[1].name == name), (None, None))
-    if number is None or own is None:
-        return Observed(name, exists=True, wireless=True)
-    if phy is None or phy.index != number:
-        phy = next(one for one in await stack.phys() if one.index == number)
-    joined = own.type == radio.MESH_POINT and own.carrier
-    soft, hard = rfkill.blocked(phy.name)
-    return Observed(
-        name,
-        exists=True,
-        wireless=True,
-        interface=own,
-        phy=phy,
-        others=tuple(one for other, one in found if other == number and one.name != name and one.up),
-        soft_blocked=soft,
-        hard_blocked=hard,
-        country=await stack.country(phy),
-        mesh=await stack.mesh_parameters(own.index) if joined else None,
-    )
-
-
-def _with_link(one: Interface, links: Mapping[str, netlink.Link]) -> Interface:
-    link = links.get(one.name)
-    return replace(one, up=link.up, carrier=link.carrier) if link else one
-
-
-async def _interface(stack: Nl80211, name: str) -> tuple[Interface, int]:
-    """The interface as it is now, and the number of its radio. Raises Nl80211Error when it is gone."""
-    for phy, one in await stack.interfaces():
-        if one.name == name:
-            return one, phy
-    raise Nl80211Error(errno.ENODEV, f"{name} is gone")

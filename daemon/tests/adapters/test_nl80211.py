@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from meshsec.adapters.nl80211 import decode_interface, decode_phys, message
+from meshsec.adapters.nl80211 import decode_interface, decode_phy, message
 from meshsec.core.radio import RTS_OFF, Band, Channel, Interface
 
 VECTORS = Path(__file__).parents[3] / "tests" / "vectors" / "wiphy"
@@ -25,7 +25,7 @@ def recorded(name: str) -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def bands() -> tuple[Band, ...]:
-    (phy,) = decode_phys(recorded("hwsim.bin"))
+    phy = decode_phy(list(recorded("hwsim.bin")))
     assert (phy.index, phy.name, phy.mesh_auth, phy.self_managed, phy.rts_threshold) == (
         0,
         "phy0",
@@ -33,7 +33,7 @@ def bands() -> tuple[Band, ...]:
         False,
         RTS_OFF,
     )
-    assert {"mesh point", "managed", "AP", "IBSS", "monitor"} <= phy.modes
+    assert {"mesh point", "managed", "AP", "AP/VLAN", "IBSS"} <= phy.modes
     assert phy.band(2412) is phy.bands[0]
     assert phy.band(2413) is None
     return phy.bands

@@ -8,8 +8,10 @@ from typing import Any
 import jsonschema
 import pytest
 
-from meshsec.core.doctor import Check, Facts, Level, examine, view
+from meshsec.core.doctor import Check, Facts, Level, RadioFacts, examine, view
 from meshsec.core.model import EspGround
+from meshsec.core.radio import Interface, MeshParameters, Observed
+from meshsec.core.radio_settings import RadioSettings, Security
 
 SCHEMA = json.loads((Path(__file__).parents[3] / "docs/schema/meshsec-doctor-1.json").read_text(encoding="utf-8"))
 
@@ -91,3 +93,27 @@ def test_the_verdict_is_the_worst_level() -> None:
     levels = (Level.WARN, Level.FAIL, Level.OK)
     assert view(Check("x", level, "found") for level in levels)["verdict"] == "fail"
     assert view([])["verdict"] == "ok"
+
+
+def test_a_radio_is_told_with_its_neighbours_or_with_what_is_amiss() -> None:
+    wish = RadioSettings("rescue", 2412, Security.OPEN)
+    joined = Interface(7, "mesh0", "mesh point", up=True, carrier=True, frequency=2412, width=1, center=2412)
+    mesh = MeshParameters(forwarding=False, rssi_threshold=0)
+    good = Observed("mesh0", exists=True, wireless=True, interface=joined, country="DE", mesh=mesh)
+    off = replace(good, interface=replace(joined, up=False, carrier=False), soft_blocked=True)
+
+    def judged(*arguments: Any) -> Check:
+        return next(
+            one for one in examine(replace(SOUND, radios=[RadioFacts(*arguments)])) if one.name == "radio mesh0"
+        )
+
+    fine = judged(wish, good, (-50, -61))
+    assert (fine.level, fine.found) == (
+        Level.OK,
+        "mesh point, 2412 MHz, regulatory domain DE, 2 neighbours, the weakest with -61 dBm",
+    )
+    amiss = judged(wish, off)
+    assert (amiss.level, amiss.found) == (Level.WARN, "mesh0 was switched off by rfkill")
+    assert amiss.mend.startswith("meshsec-radio --check mesh0")
+    assert judged(None, good).level is Level.OK
+    assert judged(None, off).found == "the radio is switched off by software"

@@ -1,0 +1,73 @@
+"""What there is of radios, put together from nl80211, rtnetlink and the switches."""
+
+import errno
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from meshsec.adapters import netlink, nl80211, rfkill
+from meshsec.adapters.nl80211 import Nl80211, Nl80211Error
+from meshsec.core import radio
+from meshsec.core.doctor import RadioFacts
+from meshsec.core.radio import Interface, Observed, Phy
+from meshsec.core.radio_settings import Radios
+
+
+async def facts(names: Iterable[str], radios: Radios | None) -> list[RadioFacts]:
+    """What doctor judges: those of the interfaces that are wireless. Raises OSError."""
+    found = []
+    async with nl80211.opened() as stack:
+        for name in names if stack else ():
+            seen = await observe(stack, name)
+            if stack and seen.interface:
+                wish = radios.of(name) if radios else None
+                found.append(RadioFacts(wish, seen, await stack.signals(seen.interface.index)))
+    return found
+
+
+async def observe(stack: Nl80211 | None, name: str, phy: Phy | None = None) -> Observed:
+    """What there is. What a radio can do is much to read: left out when ``phy`` is known. Raises OSError."""
+    links = await netlink.links()
+    if stack is None or name not in links:
+        return Observed(name, exists=name in links, wireless=stack is not None)
+    try:
+        return await _observe(stack, name, phy, links)
+    except Nl80211Error as error:
+        if error.errno == errno.ENODEV:  # it went while it was looked at
+            return Observed(name, wireless=True)
+        raise
+
+
+async def _observe(stack: Nl80211, name: str, phy: Phy | None, links: Mapping[str, netlink.Link]) -> Observed:
+    found = [(number, _with_link(one, links)) for number, one in await stack.interfaces()]
+    number, own = next((pair for pair in found if pair[1].name == name), (None, None))
+    if number is None or own is None:
+        return Observed(name, exists=True, wireless=True)
+    if phy is None or phy.index != number:
+        phy = await stack.phy(number)
+    joined = own.type == radio.MESH_POINT and own.carrier
+    soft, hard = rfkill.blocked(phy.name)
+    return Observed(
+        name,
+        exists=True,
+        wireless=True,
+        interface=own,
+        phy=phy,
+        others=tuple(one for other, one in found if other == number and one.name != name and one.up),
+        soft_blocked=soft,
+        hard_blocked=hard,
+        country=await stack.country(phy),
+        mesh=await stack.mesh_parameters(own.index) if joined else None,
+    )
+
+
+def _with_link(one: Interface, links: Mapping[str, netlink.Link]) -> Interface:
+    link = links.get(one.name)
+    return replace(one, up=link.up, carrier=link.carrier) if link else one
+
+
+async def interface(stack: Nl80211, name: str) -> tuple[Interface, int]:
+    """The interface as it is now, and the number of its radio. Raises Nl80211Error when it is gone."""
+    for phy, one in await stack.interfaces():
+        if one.name == name:
+            return one, phy
+    raise Nl80211Error(errno.ENODEV, f"{name} is gone")
