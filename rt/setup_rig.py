@@ -19,7 +19,7 @@ from rt.loads.encoder import FRAMES_PER_SECOND, Encoder, Place
 from rt.loads.rtp import RtpSink
 from rt.setup_times import SetupTimes, setups
 from tests.lab.lab import Lab
-from tests.lab.node import Node, Options
+from tests.lab.node import Node, Options, PolicyValue
 from tests.lab.shell import run
 from tests.lab.topology import line, names
 
@@ -30,9 +30,6 @@ SAMPLE_TIMEOUT = 60.0
 """Seconds for one set-up: with stock repetitions one may need several of four seconds and more."""
 POLICY = {"backoff_first": 0.1, "initiate_timeout": 60, "takeover_delay": 60, "initiate_rate": 100}
 """The benchmark measures set-ups, not the patience between them: the other end never takes over."""
-
-
-PolicyValue = str | float | list[str]
 
 
 @dataclass(frozen=True)

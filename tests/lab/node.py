@@ -21,13 +21,16 @@ T = TypeVar("T")
 IPV4_MESH = "10.77.0.0/16"
 
 
+PolicyValue = str | float | list[str] | list[dict[str, str]]
+
+
 @dataclass(frozen=True)
 class Options:
     """What scenarios vary."""
 
     routing_daemon: str = "olsrv2d"
     ipv4: bool = False
-    policy: Mapping[str, str | float | list[str]] = field(default_factory=dict)
+    policy: Mapping[str, PolicyValue] = field(default_factory=dict)
     scheduling: str = "stock"
     """The scheduling profile: many nodes share this machine's processors, so none is raised unless that is tested."""
 
@@ -230,7 +233,7 @@ class Node:
         lines += ["", "[scheduling]", f'profile = "{options.scheduling}"']
         mesh_prefixes = ["fc00::/7", IPV4_MESH] if options.ipv4 else ["fc00::/7"]
         policy = {"mesh_prefixes": mesh_prefixes, **options.policy}
-        lines += ["", "[policy]", *(f"{key} = {json.dumps(value)}" for key, value in policy.items())]
+        lines += ["", "[policy]", *(f"{key} = {_toml(value)}" for key, value in policy.items())]
         return "\n".join(lines) + "\n"
 
     def _read_card(self) -> None:
@@ -256,6 +259,14 @@ class Node:
     ) -> Daemon:
         places = {"logs": self.logs, "sockets": self.run_directory}
         return Daemon(name, self.namespace, argv, **places, env=env, notifies=notifies)
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{key} = {_toml(inner)}' for key, inner in value.items())} }}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml, value))}]"
+    return json.dumps(value)
 
 
 _LOOKS = {

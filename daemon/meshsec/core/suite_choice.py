@@ -1,82 +1,58 @@
 """Which suite this node proposes first: the strongest of the policy's that meets the deadline now.
 
-Theory of operation. Each set-up that this node initiated is a sample of its suite's time. A suite's *recent* time is
-the median of its newest samples, its *calm* time the shortest known. Recent over calm of the suite in use is how much
-the circumstances slow this node down now; what another suite would take now is its calm time, slowed down as much. The
-first sample of a suite was slowed down as the suite before it was. A suite that was not measured yet, or so long ago
-that it says nothing, is expected to meet the deadline: that is how it comes to be measured. A stronger suite must meet
-the deadline with room to spare, so that the choice does not swing. When none meets it, the one that takes least is
-chosen.
+Theory of operation. Each set-up that this node initiated is a sample of its suite's time. When the suite in use is
+late, in more than one set-up, the next weaker one takes its place. When it meets the deadline with room to spare, the
+next stronger one is given a trial, after a pause that doubles with each trial that fails and starts anew with one that
+does not. So a load that stays costs a few late set-ups in ever longer intervals, and one that goes is noticed soon.
 
 All suites of the policy stay proposed, the chosen one first, because the peer may not have it. What is below the
 policy's floor is not in ``Policy.suites`` and so cannot be chosen here.
 """
 
 from collections import deque
-from dataclasses import dataclass, field
-from statistics import median
+from dataclasses import dataclass
+from statistics import median_low
 
 from meshsec.core.model import IkeSa
 from meshsec.core.policy import Policy
 from meshsec.core.suites import Suite, negotiated
 
 NEWEST = 3
-"""Samples that the recent time is taken from: one that was late by accident changes nothing."""
+"""Samples whose (lower) median is a suite's time: one that was late by accident changes nothing."""
 ENOUGH = 2
-"""Samples of the suite in use, since it is, before it may be left."""
+"""Samples of the suite in use before it may be left."""
 ROOM = 0.7
-"""Part of the deadline that a stronger suite may be expected to take."""
-MEMORY = 600.0
-"""Seconds after which a sample says nothing any more: paths and load are others then."""
+"""Part of the deadline that the suite in use may take when a stronger one is tried."""
+PAUSE_FIRST, PAUSE_MAX = 10.0, 600.0
+"""Seconds from a change to the next trial: the first pause and the longest."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """What is known of one suite's time, in seconds."""
+    """What is known of one suite."""
 
     suite: Suite
     samples: int
     recent: float | None
-    expected: float | None
-    """What a set-up with it would take now; None: not known."""
-
-
-@dataclass(slots=True)
-class _Times:
-    """Samples of one suite: when and how long, in seconds."""
-
-    newest: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=NEWEST))
-    shortest: tuple[float, float] | None = None
-    count: int = 0
-
-    def add(self, now: float, seconds: float, slowdown: float) -> None:
-        self.newest.append((now, seconds))
-        self.count += 1
-        calm = self.calm(now)
-        if calm is None or seconds <= calm:
-            self.shortest = (now, seconds / slowdown if calm is None else seconds)
-
-    def recent(self, now: float) -> float | None:
-        known = [seconds for at, seconds in self.newest if now - at <= MEMORY]
-        return median(known) if known else None
-
-    def calm(self, now: float) -> float | None:
-        return self.shortest[1] if self.shortest is not None and now - self.shortest[0] <= MEMORY else None
+    """Seconds that a set-up took when it was in use last; None: it was not."""
 
 
 class SuiteChoice:
     """The choice and what it rests on. Without suites in the policy there is none."""
 
     def __init__(self, policy: Policy) -> None:
-        self.why = "the strongest of the policy; nothing was measured yet"
+        self.why = "the strongest of the policy; nothing was late yet"
         """Of the choice, in words."""
         self._policy = policy
         self._deadline = policy.deadline_ms / 1000
-        self._times = {suite: _Times() for suite in policy.suites}
+        self._counts = dict.fromkeys(policy.suites, 0)
+        self._recent: dict[Suite, float] = {}
         self._chosen = 0
-        self._slowdown = 1.0
-        """How much longer than at its best the suite in use takes now."""
-        self._since_chosen = 0
+        self._newest: deque[float] = deque(maxlen=NEWEST)
+        """Seconds, of the suite in use since it is."""
+        self._on_trial = False
+        self._pause = PAUSE_FIRST
+        self._trial_at = 0.0
 
     @property
     def chosen(self) -> Suite | None:
@@ -92,50 +68,35 @@ class SuiteChoice:
         suite = negotiated(self._policy.suites, sa)
         if suite is None:
             return False
-        times = self._times[suite]
-        times.add(now, seconds, self._slowdown)
+        self._counts[suite] += 1
         if suite != self.chosen:
             return False
-        recent, calm = times.recent(now), times.calm(now)
-        self._slowdown = recent / calm if recent and calm else 1.0
-        self._since_chosen += 1
-        return self._since_chosen >= ENOUGH and self._choose(now)
+        self._newest.append(seconds)
+        recent = self._recent[suite] = median_low(self._newest)
+        return len(self._newest) >= ENOUGH and self._choose(now, suite, recent)
 
-    def measures(self, now: float) -> list[Measure]:
+    def measures(self) -> list[Measure]:
         """What is known of each suite, the strongest first."""
-        return [
-            Measure(suite, times.count, times.recent(now), self._expected(now, suite))
-            for suite, times in self._times.items()
-        ]
+        return [Measure(suite, count, self._recent.get(suite)) for suite, count in self._counts.items()]
 
-    def _choose(self, now: float) -> bool:
-        expected = [self._expected(now, suite) for suite in self._policy.suites]
-        meeting = (index for index, seconds in enumerate(expected) if self._meets(index, seconds))
-        fastest = min(range(len(expected)), key=lambda index: (expected[index] or 0.0, index))
-        return self._take(next(meeting, fastest), expected)
+    def _choose(self, now: float, suite: Suite, recent: float) -> bool:
+        took = f"{suite.name} takes {recent * 1000:.1f} ms now, the deadline is {self._policy.deadline_ms:g} ms"
+        if recent > self._deadline:
+            if self._on_trial:
+                self._pause = min(2 * self._pause, PAUSE_MAX)
+            return self._move(now, 1, took)
+        if len(self._newest) == NEWEST and self._on_trial:
+            self._on_trial, self._pause = False, PAUSE_FIRST
+        if recent <= ROOM * self._deadline and now >= self._trial_at:
+            return self._move(now, -1, f"{took}: there is room for a stronger suite")
+        return False
 
-    def _meets(self, index: int, seconds: float | None) -> bool:
-        limit = self._deadline * (ROOM if index < self._chosen else 1.0)
-        return seconds is None or seconds <= limit
-
-    def _take(self, index: int, expected: list[float | None]) -> bool:
-        if index == self._chosen:
+    def _move(self, now: float, step: int, why: str) -> bool:
+        index = self._chosen + step
+        if not 0 <= index < len(self._policy.suites):
             return False
-        before, after = self._policy.suites[self._chosen], self._policy.suites[index]
-        self.why = (
-            f"instead of {before.name}, which takes {_ms(expected[self._chosen])} now: {after.name} is expected to "
-            f"take {_ms(expected[index])}, the deadline is {self._policy.deadline_ms:g} ms"
-        )
-        self._chosen, self._since_chosen = index, 0
+        self._chosen, self.why = index, why
+        self._on_trial = step < 0
+        self._newest.clear()
+        self._trial_at = now + self._pause
         return True
-
-    def _expected(self, now: float, suite: Suite) -> float | None:
-        times = self._times[suite]
-        if suite == self.chosen:
-            return times.recent(now)
-        calm = times.calm(now)
-        return None if calm is None else calm * self._slowdown
-
-
-def _ms(seconds: float | None) -> str:
-    return "an unknown time" if seconds is None else f"{seconds * 1000:.1f} ms"

@@ -28,7 +28,7 @@ def status(engine: Engine, now: float, problems: Iterable[str] = ()) -> View:
         "routing_daemon": _daemon(engine.router_down),
         "rules_stand": engine.rules_stand(),
         "problems": [*problems, *([CLOSED_BY_DOUBT] if engine.closed_by_doubt else [])],
-        "suites": _suites(engine, now),
+        "suites": _suites(engine),
         "peers": [_peer(engine, channel, now) for channel in engine.channels()],
     }
 
@@ -82,7 +82,7 @@ def _daemon(down: str | None) -> View:
     return {"up": down is None, "reason": down}
 
 
-def _suites(engine: Engine, now: float) -> View | None:
+def _suites(engine: Engine) -> View | None:
     chosen = engine.suites.chosen
     if chosen is None:
         return None
@@ -96,9 +96,8 @@ def _suites(engine: Engine, now: float) -> View | None:
                 "name": measure.suite.name,
                 "samples": measure.samples,
                 "recent_ms": _milliseconds(measure.recent),
-                "expected_ms": _milliseconds(measure.expected),
             }
-            for measure in engine.suites.measures(now)
+            for measure in engine.suites.measures()
         ],
     }
 

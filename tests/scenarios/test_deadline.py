@@ -1,0 +1,93 @@
+"""Deadlines as policy: under load the choice of the suite changes, without it it changes back, and a floor holds."""
+
+import os
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.lab import load
+from tests.lab.lab import Lab
+from tests.lab.node import Node, Options, PolicyValue
+from tests.lab.topology import line, names
+
+STRONG = {"name": "strong", "ike": "aes256gcm16-prfsha256-modp2048", "esp": "aes256gcm16-modp2048"}
+WEAK = {"name": "weak", "ike": "aes256gcm16-prfsha256-x25519", "esp": "aes256gcm16-x25519"}
+BELOW = {"name": "below", "ike": "aes128gcm16-prfsha256-ecp256", "esp": "aes128gcm16-ecp256"}
+SUITES = [STRONG, WEAK, BELOW]
+EAGER = {"backoff_first": 0.1, "initiate_rate": 100}
+"""Set-ups follow one another here."""
+DEADLINE_MS = 250
+"""Between what the strong suite takes here (some tens of milliseconds) and what the load makes of it (up to 900)."""
+PATIENCE = 120.0
+
+pytestmark = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="the load needs a processor of its own")
+
+
+@pytest.fixture
+def pair() -> Iterator[Lab]:
+    policy: dict[str, PolicyValue] = {**EAGER, "deadline_ms": DEADLINE_MS, "suites": SUITES, "floor": "weak"}
+    with Lab("deadline", line(names(2)), Options(policy=policy)) as lab:
+        yield lab.set_up().trust_all().start()
+
+
+def test_under_load_the_faster_suite_is_chosen_and_without_it_the_stronger_one_again(pair: Lab) -> None:
+    initiator, responder = _ends(pair)
+    core = max(os.sched_getaffinity(0))
+    assert _negotiated(initiator, responder) == "MODP_2048"
+    _renew_until_chosen(initiator, responder, "strong")
+    for node in (initiator, responder):
+        load.pin(node.ike, {core})
+    with load.occupied(core):
+        _renew_until_chosen(initiator, responder, "weak")
+        assert "the deadline is 250 ms" in initiator.ask("status")["suites"]["why"]
+        _renew(initiator, responder)
+        assert _negotiated(initiator, responder) == "CURVE_25519"
+    _renew_until_chosen(initiator, responder, "strong")
+    _renew(initiator, responder)
+    assert _negotiated(initiator, responder) == "MODP_2048"
+
+
+def test_a_peer_that_has_only_what_is_below_the_floor_gets_no_sa() -> None:
+    with Lab("floor", line(names(2)), Options(policy={**EAGER, "suites": SUITES, "floor": "weak"})) as lab:
+        lab.set_up({"b": Options(policy={**EAGER, "suites": [BELOW]})}).trust_all().start()
+        a, b = lab["a"], lab["b"]
+        for node, peer in ((a, b), (b, a)):
+            node.wait_for(f"a refusal by {peer.name}", lambda n=node, p=peer: _refused(n, p), 60)  # type: ignore[misc]
+            assert not [sa for sa in node.sas_with(peer) if sa.state == "ESTABLISHED"]
+
+
+def _refused(node: Node, peer: Node) -> bool:
+    failure = node.peer_status(peer).get("last_failure")
+    return failure is not None and "NO_PROPOSAL_CHOSEN" in failure["reason"]
+
+
+def _ends(lab: Lab) -> tuple[Node, Node]:
+    a, b = lab["a"], lab["b"]
+    a_initiates = a.wait_state(b, "protected")["initiator"]
+    b.wait_state(a, "protected")
+    return (a, b) if a_initiates else (b, a)
+
+
+def _renew_until_chosen(node: Node, peer: Node, suite: str) -> None:
+    """Set-ups are what a choice is made on."""
+    end = time.monotonic() + PATIENCE
+    while node.ask("status")["suites"]["chosen"] != suite:
+        assert time.monotonic() < end, node.ask("status")["suites"]
+        _renew(node, peer)
+
+
+def _renew(node: Node, peer: Node) -> None:
+    attempts = node.ask("renegotiate", peer=peer.name)["attempts"]
+
+    def stands() -> bool:
+        status = node.peer_status(peer)
+        return bool(status["state"] == "protected" and status["attempts"] > attempts)
+
+    node.wait_for("a new SA", stands, 60)
+    peer.wait_state(node, "protected", 60)
+
+
+def _negotiated(node: Node, peer: Node) -> str:
+    """The key exchange method of the IKE_SA."""
+    return str(node.peer_status(peer)["ike_algorithms"][1])
