@@ -26,6 +26,9 @@ _MBM = 100
 class Nl80211Error(OSError):
     """The kernel refused; the text names what was asked for and the reason. ``errno`` is the kernel's."""
 
+    def __str__(self) -> str:
+        return str(self.strerror)
+
 
 class _mesh_config(nla):  # noqa: N801  (pyroute2 finds it by the name in the map)
     """nl80211_meshconf_params, as far as it is used."""
@@ -273,4 +276,5 @@ _TYPES = {_type_name(name): number for number, name in IFTYPE_VALUES.items()}
 
 def _error(what: str, error: Exception) -> Nl80211Error:
     code = getattr(error, "code", None) or getattr(error, "errno", None) or errno.EIO
-    return Nl80211Error(code, f"{what}: {error}")
+    reason = error.args[-1] if error.args else error
+    return Nl80211Error(code, f"{what}: {reason}")

@@ -1,0 +1,131 @@
+"""What meshsec-radio is made of beside the kernel: its credential, wpa_supplicant and its own command line."""
+
+import asyncio
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from meshsec.adapters import rfkill
+from meshsec.adapters.credential import SAE_PASSWORD, CredentialError, sae_password
+from meshsec.adapters.supplicant import Supplicant, configuration
+from meshsec.core.radio_settings import Mode, RadioSettings, Security
+from meshsec.radio import main
+
+WISH = RadioSettings('res"cue', 2437, Security.SAE, mode=Mode.HT20, rssi_threshold=-80)
+
+
+@pytest.fixture
+def put(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes, int], None]:
+    """Hands a credential over, as the service manager does."""
+    monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(tmp_path))
+
+    def hand_over(content: bytes, mode: int) -> None:
+        path = tmp_path / SAE_PASSWORD
+        path.write_bytes(content)
+        path.chmod(mode)
+
+    return hand_over
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [(b"12345678", b"12345678"), (b"12345678\n", b"12345678"), (b"\xc3\xa9" * 31 + b"e", b"\xc3\xa9" * 31 + b"e")],
+)
+def test_a_password_is_taken_without_its_end_of_line(
+    put: Callable[[bytes, int], None], content: bytes, expected: bytes
+) -> None:
+    put(content, 0o400)
+    assert sae_password() == expected
+
+
+@pytest.mark.parametrize(
+    ("content", "mode", "words"),
+    [
+        (b"1234567", 0o400, "7 octets are not allowed"),
+        (b"1" * 64, 0o400, "64 octets are not allowed"),
+        (b"1234\n56789", 0o400, "one line"),
+        (b"12345678\xff", 0o400, "not UTF-8"),
+        (b"12345678", 0o404, "open to everybody"),
+        (b"secret12" * 600, 0o400, "longer than"),
+    ],
+)
+def test_a_password_that_cannot_be_used_is_refused_and_not_told(
+    put: Callable[[bytes, int], None], content: bytes, mode: int, words: str
+) -> None:
+    put(content, mode)
+    with pytest.raises(CredentialError, match=words) as caught:
+        sae_password()
+    assert content.decode(errors="replace")[:7] not in str(caught.value)
+
+
+@pytest.mark.parametrize("directory", ["", "/nonexistent"])
+def test_a_missing_password_is_told_with_its_place(monkeypatch: pytest.MonkeyPatch, directory: str) -> None:
+    monkeypatch.setenv("CREDENTIALS_DIRECTORY", directory)
+    with pytest.raises(CredentialError, match=f"/etc/credstore/{SAE_PASSWORD}"):
+        sae_password()
+
+
+def test_wpa_supplicants_configuration_needs_no_quoting() -> None:
+    password = b'pass"word\\'
+    text = configuration(WISH, password)
+    assert f"ssid={WISH.mesh_id.encode().hex()}\n" in text
+    assert f"sae_password={password.hex()}\n" in text
+    for line in (
+        "mode=5",
+        "frequency=2437",
+        "key_mgmt=SAE",
+        "ieee80211w=2",
+        "mesh_rssi_threshold=-80",
+        "disable_vht=1",
+    ):
+        assert f"\t{line}\n" in text
+    assert "mesh_fwding=0\n" in text
+
+
+@pytest.mark.skipif(shutil.which("wpa_supplicant") is None, reason="wpa_supplicant is not installed")
+def test_a_wpa_supplicant_that_ends_leaves_its_last_words_and_no_configuration(tmp_path: Path) -> None:
+    async def run() -> tuple[str | None, int]:
+        ended = asyncio.Event()
+        supplicant = Supplicant("nosuch0", tmp_path, ended.set)
+        assert supplicant.ended is None
+        await supplicant.start(WISH, b"only the crew knows")
+        mode = (tmp_path / "nosuch0.conf").stat().st_mode & 0o777
+        await asyncio.wait_for(ended.wait(), 60)
+        words = supplicant.ended
+        await supplicant.stop()
+        await supplicant.stop()
+        return words, mode
+
+    words, mode = asyncio.run(run())
+    assert mode == 0o600
+    assert words is not None
+    assert "ended with status" in words
+    assert "nosuch0" in words
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_radio_without_a_switch_is_not_switched_off() -> None:
+    assert rfkill.blocked("nosuchphy") == (False, False)
+
+
+def checked(tmp_path: Path, radio: str) -> tuple[int, str]:
+    path = tmp_path / "meshsec.toml"
+    path.write_text(f"[node]\nname = 'a'\n[routing]\ninterfaces = ['nosuch0']\n{radio}", encoding="utf-8")
+    result = CliRunner().invoke(main, ["--config", str(path), "--check", "nosuch0"])
+    return result.exit_code, result.output
+
+
+def test_the_command_says_what_is_in_the_way(tmp_path: Path) -> None:
+    code, output = checked(tmp_path, "[radio]\nmesh_id = 'a'\nfrequency = 2412\nsecurity = 'open'\n")
+    assert code == 1
+    assert "nosuch0: " in output
+    assert "; mend: " in output
+
+
+def test_without_a_radio_in_the_configuration_there_is_nothing_to_do(tmp_path: Path) -> None:
+    code, output = checked(tmp_path, "")
+    assert code == 1
+    assert f"{tmp_path}/meshsec.toml:1: radio: is missing; allowed: a table with mesh_id" in output
