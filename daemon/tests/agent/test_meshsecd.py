@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -13,6 +14,8 @@ from typing import Any
 import pytest
 
 from meshsec.adapters import trust_store
+from meshsec.adapters.control import ControlError
+from meshsec.agent import scheduling_facts
 from meshsec.core import card as cards
 from namespaces import ip, needs_root, wait_for
 
@@ -254,3 +257,38 @@ def test_a_peer_removed_before_a_restart_stays_closed_as_the_policy_says(node: N
     node.stop(signal.SIGKILL)
     node.start()
     assert (str(BOAT.address) in node.rules()) is closed
+
+
+def test_scheduling_is_explained_and_streams_report_by_the_control_socket(node: Node) -> None:
+    (node.directory / "scheduling").mkdir()
+    (node.directory / "scheduling/mine.toml").write_text('description = "Ours."\n[[ladder]]\nnice = -1\n')
+    node.config.write_text(f'{CONFIG}[scheduling]\nprofile = "mine"\n[scheduling.governor]\nshare = 0.3\n')
+    node.start()
+    view = node.ask("scheduling")["result"]
+    assert view["profile"] == "mine"
+    assert view["governor"]["mode"] == "absent"
+    assert view["governor"]["deadline_ms"] == 100
+    answer = node.ask("stream_report", stream="video", frames=60, dropped=3, delay_ms=12.5)
+    assert answer["result"] == {"share": 0.3}
+    reported = node.ask("scheduling")["result"]["governor"]["streams"]
+    assert reported == [{"stream": "video", "report": "lost 5.0% of its frames, 12 ms late"}]
+    names = {check["name"] for check in node.ask("doctor")["result"]["checks"]}
+    assert "scheduling" in names
+
+
+@pytest.mark.parametrize(
+    ("params", "told"),
+    [
+        ({}, "stream: None is not allowed"),
+        ({"stream": "x" * 65}, "allowed: 1 to 64 printable characters"),
+        ({"stream": "a\nb"}, "allowed: 1 to 64 printable characters"),
+        ({"stream": "a", "frames": -1}, "frames: -1 is not allowed"),
+        ({"stream": "a", "frames": 1, "dropped": 2}, "dropped: 2 is not allowed; allowed: a whole number from 0 to 1"),
+        ({"stream": "a", "frames": True}, "frames: True is not allowed"),
+        ({"stream": "a", "delay_ms": 60_001}, "delay_ms: 60001 is not allowed"),
+    ],
+)
+def test_a_stream_report_that_makes_no_sense_is_refused(params: dict[str, object], told: str) -> None:
+    with pytest.raises(ControlError, match=re.escape(told)) as refused:
+        scheduling_facts.report(object(), params)  # type: ignore[arg-type]  # refused before anything is looked at
+    assert refused.value.code == "bad_params"

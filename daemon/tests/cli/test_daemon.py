@@ -16,10 +16,11 @@ from click.testing import Result
 from core.world import Driver, ike_sa, route
 from meshsec.adapters.control import ControlError, ControlServer
 from meshsec.cli import client
-from meshsec.core import doctor, views
+from meshsec.core import doctor, scheduling_view, views
 from meshsec.core.doctor import Check, Level
 from meshsec.core.events import RouterDown, RoutesReset, SasObserved
 from meshsec.core.model import Neighbour
+from meshsec.core.scheduling_view import Known
 
 Meshsec = Callable[..., Result]
 SCHEMAS = Path(__file__).parents[3] / "docs/schema"
@@ -37,7 +38,9 @@ class Daemon:
         self.driver.tell(RoutesReset({reached.destination: reached}), SasObserved("n2", (ike_sa("n2"),)))
         assert self.driver.state(2) == "protected"
 
-    async def answer(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def answer(  # noqa: PLR0911  (a case for each method)
+        self, method: str, params: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
         self.asked.append((method, params))
         engine, now = self.driver.engine, self.driver.now
         match method:
@@ -52,6 +55,8 @@ class Daemon:
                     return views.explain(engine, now, params["peer"])
                 except LookupError as error:
                     raise ControlError("unknown_peer", str(error)) from error
+            case "scheduling":
+                return scheduling_view.view(Known(), None, now)
             case "doctor":
                 return doctor.view(
                     [Check("rules", self.level, "they stand", "" if self.level is Level.OK else "reload")]
@@ -150,6 +155,19 @@ def test_plan(meshsec: Meshsec, daemon: Daemon) -> None:
     text = meshsec("plan").stdout
     assert planned["peer"] == "n2"
     assert all(part in text for part in (planned["action"], planned["why"]))
+
+
+def test_explain_scheduling(meshsec: Meshsec, daemon: Daemon) -> None:
+    view = validated(meshsec("explain", "--scheduling", "--json"), "meshsec-scheduling-1")
+    assert meshsec("explain", "--scheduling").stdout.splitlines() == view["sentences"]
+    assert daemon.asked[-1] == ("scheduling", {})
+
+
+@pytest.mark.parametrize("arguments", [(), ("n2", "--scheduling")])
+def test_explain_wants_a_peer_or_scheduling(meshsec: Meshsec, daemon: Daemon, arguments: tuple[str, ...]) -> None:
+    result = meshsec("explain", *arguments)
+    assert result.exit_code == 2
+    assert "either PEER or --scheduling" in result.stderr
 
 
 def test_explain(meshsec: Meshsec, daemon: Daemon) -> None:
