@@ -29,6 +29,7 @@ COMMANDS = {
     "explain": "views:explain",
     "doctor": "doctor:doctor",
     "watch": "watch:watch",
+    "bench": "bench:bench",
     "export": "export:export",
     "version": "version:version",
 }

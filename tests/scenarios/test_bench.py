@@ -1,0 +1,32 @@
+"""``meshsec bench`` on running nodes."""
+
+import json
+from pathlib import Path
+
+import jsonschema
+
+from tests.lab.lab import Lab
+
+SCHEMA = Path(__file__).parents[2] / "docs/schema/meshsec-bench-1.json"
+
+
+def test_sa_setup_negotiates_anew_and_tells_the_times(mesh: Lab) -> None:
+    a, c = mesh["a"], mesh["c"]
+    initiator, other = (a, c) if a.peer_status(c)["initiator"] else (c, a)
+    (before,) = [sa.spis for sa in initiator.sas_with(other)]
+    shown = initiator.meshsec("bench", "sa-setup", other.name, "--count", "3", "--interval", "1.2", "--yes", "--json")
+    view = json.loads(shown.stdout)
+    jsonschema.validate(view, json.loads(SCHEMA.read_text()))
+    assert (view["peer"], view["hops"], view["initiator"]) == (other.name, 2, True)
+    (ready,) = [cell for cell in view["cells"] if cell["key"]["what"] == "ready"]
+    assert ready["n"] == 3
+    assert 0 < ready["median"] <= ready["p95"] <= ready["max"]
+    mesh.wait_full_mesh()
+    (after,) = [sa.spis for sa in initiator.sas_with(other)]
+    assert after != before
+
+
+def test_sa_setup_is_refused_where_nothing_stands(mesh: Lab) -> None:
+    refused = mesh["a"].meshsec("bench", "sa-setup", "nobody", "--yes", check=False)
+    assert refused.returncode == 1
+    assert "nobody is not a peer" in refused.stderr
