@@ -199,6 +199,11 @@ pub(crate) fn willingness_tlv(config: &Config) -> Tlv {
     Tlv::new(message_tlv::MPR_WILLING, 0, [(flooding << 4) | routing])
 }
 
+/// Writes olsrd2's private message TLV that tells the hardware address of the sending interface.
+pub(crate) fn mac_tlv(mac: [u8; 6]) -> Tlv {
+    Tlv::new(MAC_TLV, 0, mac)
+}
+
 /// Adds LINK_METRIC and MPR to a neighbour's address in a HELLO (RFC 7181, section 15.1).
 pub(crate) fn decorate(
     nhdp: &Neighbours,

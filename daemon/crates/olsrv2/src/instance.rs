@@ -17,7 +17,7 @@ use crate::address::is_routable;
 use crate::config::{Config, HelloTiming};
 use crate::event::{Counters, Event};
 use crate::extension::{neighbour_metrics, symmetric_links, Neighbours, OlsrNeighbour};
-use crate::hello::{decorate, willingness_tlv, HelloInfo};
+use crate::hello::{decorate, mac_tlv, willingness_tlv, HelloInfo};
 use crate::mpr::NeighbourGraph;
 use crate::own::{OwnMessage, OwnNumbers};
 use crate::pause::Paused;
@@ -35,6 +35,8 @@ pub(crate) struct Context<'a> {
     pub config: &'a Config,
     /// Where HELLOs are timed otherwise than the configuration says.
     pub hello_timings: &'a BTreeMap<InterfaceId, HelloTiming>,
+    /// The hardware addresses that HELLOs tell.
+    pub hardware_addresses: &'a BTreeMap<InterfaceId, [u8; 6]>,
     pub rng: &'a mut fastrand::Rng,
     pub counters: &'a mut Counters,
     pub events: &'a mut VecDeque<Event>,
@@ -369,6 +371,8 @@ impl Instance {
         );
         hello.originator = Some(self.originator);
         hello.tlvs.push(willingness_tlv(ctx.config));
+        let mac = ctx.hardware_addresses.get(&interface);
+        hello.tlvs.extend(mac.map(|mac| mac_tlv(*mac)));
         hello
     }
 

@@ -8,6 +8,7 @@
 extern crate alloc;
 
 mod address;
+mod airtime;
 mod config;
 mod duplicate;
 mod event;
@@ -26,6 +27,7 @@ mod tc;
 mod topology;
 mod view;
 
+pub use airtime::{Airtime, Measurement, ACCESS, BAND, MAXIMUM_LOSS, PAUSE, SMOOTHING};
 pub use config::{Attached, Config, HelloTiming, Limits, Timing};
 pub use event::{Counters, Event, InterfaceEvent, Transmit};
 pub use nhdp::{Family, InterfaceId, LinkStatus, Time};

@@ -38,6 +38,8 @@ pub struct Router {
     interfaces: BTreeMap<InterfaceId, Interface>,
     /// Where HELLOs are timed otherwise than the configuration says.
     hello_timings: BTreeMap<InterfaceId, HelloTiming>,
+    /// The hardware addresses that HELLOs tell.
+    hardware_addresses: BTreeMap<InterfaceId, [u8; 6]>,
     duplicates: DuplicateSet,
     limiter: RateLimiter,
     counters: Counters,
@@ -67,6 +69,7 @@ impl Router {
             old_originators: BTreeMap::new(),
             interfaces: BTreeMap::new(),
             hello_timings: BTreeMap::new(),
+            hardware_addresses: BTreeMap::new(),
             duplicates: DuplicateSet::default(),
             limiter: RateLimiter::default(),
             counters: Counters::default(),
@@ -150,6 +153,15 @@ impl Router {
             instance.hello_timing_changed(&mut ctx, interface);
         }
         self.settle(now);
+    }
+
+    /// Sets the hardware address that the HELLOs on an interface tell from the next one on, so that neighbours can
+    /// tell which station of their link layer this router is; `None`: they tell none.
+    pub fn set_hardware_address(&mut self, interface: InterfaceId, mac: Option<[u8; 6]>) {
+        match mac {
+            Some(mac) => self.hardware_addresses.insert(interface, mac),
+            None => self.hardware_addresses.remove(&interface),
+        };
     }
 
     /// Sets the incoming metric of the link to the neighbour that sends from
@@ -308,6 +320,7 @@ impl Router {
             now,
             config: &self.config,
             hello_timings: &self.hello_timings,
+            hardware_addresses: &self.hardware_addresses,
             rng: &mut self.rng,
             counters: &mut self.counters,
             events: &mut self.events,
