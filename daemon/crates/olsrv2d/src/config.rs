@@ -44,8 +44,10 @@ pub struct Config {
     pub hello: Timing,
     /// TC_INTERVAL and T_HOLD_TIME (RFC 7181, section 5.4.3).
     pub tc: Timing,
-    /// Link metric of every proven link (RFC 7181, section 6).
+    /// Link metric of every proven link that has no other (RFC 7181, section 6).
     pub metric: Metric,
+    /// How the links of each interface are weighed, by name.
+    pub weights: BTreeMap<String, Weight>,
     /// WILL_FLOODING and WILL_ROUTING, 0 (never) to 15 (always) (RFC 7181, section 5.4.8).
     pub willingness: u8,
     /// Where and how routes are put into the kernel.
@@ -63,6 +65,17 @@ pub struct Timing {
     pub interval: Duration,
     /// Validity time told in the message.
     pub validity: Duration,
+}
+
+/// What the metric of an interface's links is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Weight {
+    /// As measured where the interface is wireless and its driver measures; else as [`Weight::Hop`].
+    Auto,
+    /// That of the whole router: paths are compared by their hops.
+    Hop,
+    /// This one.
+    Constant(Metric),
 }
 
 /// Attributes of every kernel route of ours; together they tell ours from foreign ones.
@@ -223,6 +236,14 @@ struct RawInterface {
     name: Spanned<String>,
     hello_interval: Option<Spanned<f64>>,
     hello_validity: Option<Spanned<f64>>,
+    metric: Option<Spanned<RawWeight>>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "\"auto\", \"hop\" or a number")]
+enum RawWeight {
+    Number(i64),
+    Word(String),
 }
 
 #[derive(Default, Deserialize)]
@@ -276,6 +297,7 @@ impl RawConfig {
                 self.metric.as_ref(),
                 olsrv2::Config::DEFAULT_LINK_METRIC,
             )?,
+            weights: weights(&self.interface)?,
             willingness: integer("willingness", self.willingness.as_ref(), 0..=15, 7)? as u8,
             route: self.route.check()?,
             attached: attached(&self.attached)?,
@@ -285,6 +307,29 @@ impl RawConfig {
 }
 
 impl RawInterface {
+    fn weight(&self) -> Result<Weight, Fault> {
+        let Some(raw) = &self.metric else {
+            return Ok(Weight::Auto);
+        };
+        let range = Metric::MIN.get()..=Metric::MAX.get();
+        let allowed = format!("\"auto\", \"hop\", {} to {}", range.start(), range.end());
+        match raw.as_ref() {
+            RawWeight::Word(word) if word == "auto" => Ok(Weight::Auto),
+            RawWeight::Word(word) if word == "hop" => Ok(Weight::Hop),
+            RawWeight::Word(word) => Err(Fault::value(
+                "interface.metric",
+                raw,
+                format!("{word:?}"),
+                allowed,
+            )),
+            RawWeight::Number(number) => u32::try_from(*number)
+                .ok()
+                .and_then(Metric::new)
+                .map(Weight::Constant)
+                .ok_or_else(|| Fault::value("interface.metric", raw, number, allowed)),
+        }
+    }
+
     fn hello(&self, default: Duration) -> Result<Timing, Fault> {
         let keys = ["interface.hello_interval", "interface.hello_validity"];
         timing(
@@ -294,6 +339,12 @@ impl RawInterface {
             default,
         )
     }
+}
+
+fn weights(raw: &[RawInterface]) -> Result<BTreeMap<String, Weight>, Fault> {
+    raw.iter()
+        .map(|interface| Ok((interface.name.as_ref().clone(), interface.weight()?)))
+        .collect()
 }
 
 impl RawRoute {
@@ -616,6 +667,16 @@ mod tests {
                 "interface.name = \"lo\" is refused",
             ),
             (
+                "[[interface]]\nname = \"a\"\nmetric = \"dat\"",
+                3,
+                "interface.metric = \"dat\" is refused; allowed: \"auto\", \"hop\", 1 to 16776960",
+            ),
+            (
+                "[[interface]]\nname = \"a\"\nmetric = 0",
+                3,
+                "interface.metric = 0 is refused; allowed: \"auto\", \"hop\", 1 to 16776960",
+            ),
+            (
                 "[[attached]]\nprefix = \"10.1.1.1/16\"",
                 2,
                 "attached.prefix = \"10.1.1.1/16\" is refused",
@@ -681,6 +742,21 @@ mod tests {
         let hellos = config.hellos.iter();
         assert!(hellos.map(|(name, own)| (name.as_str(), *own)).eq(expected));
         assert_eq!(config.hello, timing(2), "the longest");
+    }
+
+    #[test]
+    fn each_interface_has_its_weight() {
+        let text = |metric| format!("[[interface]]\nname = \"a\"\n{metric}");
+        let metric = Metric::new(500).unwrap();
+        for (given, expected) in [
+            ("", Weight::Auto),
+            ("metric = \"auto\"", Weight::Auto),
+            ("metric = \"hop\"", Weight::Hop),
+            ("metric = 500", Weight::Constant(metric)),
+        ] {
+            let config = Config::parse(&text(given)).unwrap();
+            assert_eq!(config.weights["a"], expected);
+        }
     }
 
     #[test]

@@ -1,15 +1,19 @@
 //! The event loop: what comes from the kernel and the mesh goes to the
 //! router, what the router decides goes to the mesh, the kernel and the readers.
 
+use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path as FilePath, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use olsrv2::{Event, Family, HelloTiming, InterfaceId, RouteView, Router, Time};
+use olsrv2::{
+    Event, Family, HelloTiming, InterfaceEvent, InterfaceId, LinkStatus, LinkView, Metric,
+    RouteView, Router, Time,
+};
 use serde_json::{json, Map};
 
-use crate::config::{Config, Management};
+use crate::config::{Config, Management, Weight};
 use crate::fib::Fib;
 use crate::links::Links;
 use crate::management::changes::{self, Changes, DaemonCounters, Object};
@@ -18,6 +22,7 @@ use crate::management::telnet::Telnet;
 use crate::manet::Manet;
 use crate::mesh;
 use crate::netlink::{Monitor, Notice, Path, Received, Requests};
+use crate::nl80211::{self, Change, Mac, News, Radio};
 use crate::probation::Probation;
 use crate::reactor::{Reactor, Token};
 use crate::service::ServiceManager;
@@ -44,6 +49,8 @@ pub struct Daemon {
     manet: Manet,
     router: Router,
     probation: Probation,
+    /// `None` after it has failed in a way that does not heal.
+    radio: Option<Radio>,
     fib: Fib,
     telnet: Option<Telnet>,
     changes: Option<Changes>,
@@ -79,6 +86,7 @@ impl Daemon {
         let changes = open_changes(&config.management, &reactor)?;
         reactor.add(&signals, Token::Signal)?;
         reactor.add(&monitor, Token::Monitor)?;
+        let radio = Radio::start(self::now, &reactor).map_err(|error| named("nl80211", &error))?;
         Ok(Self {
             path: path.to_owned(),
             config,
@@ -92,6 +100,7 @@ impl Daemon {
             manet: Manet::default(),
             router,
             probation: Probation::default(),
+            radio: Some(radio),
             fib,
             telnet,
             changes,
@@ -152,6 +161,7 @@ impl Daemon {
         [
             self.router.poll_timeout(),
             self.probation.poll_timeout(),
+            self.radio.as_ref().and_then(Radio::poll_timeout),
             self.fib.poll_timeout(),
             self.sockets_due,
             self.reread_due,
@@ -166,6 +176,8 @@ impl Daemon {
         match token {
             Token::Signal => self.signals.drain(),
             Token::Monitor => self.take_notices(now)?,
+            Token::Stations => self.take_station_notices(now),
+            Token::Survey => self.take_survey(now),
             Token::MeshV4(index) => self.take_packets(Family::V4, index, now),
             Token::MeshV6(index) => self.take_packets(Family::V6, index, now),
             Token::TelnetListener => self.accept_telnet(),
@@ -184,6 +196,9 @@ impl Daemon {
     fn settle(&mut self, now: Time) {
         if self.router.poll_timeout().is_some_and(|due| due <= now) {
             self.router.handle_timeout(now);
+        }
+        if let Some(radio) = &mut self.radio {
+            radio.handle_timeout(now);
         }
         for (interface, address) in self.probation.handle_timeout(now) {
             let metric = Some(self.config.metric);
@@ -240,7 +255,7 @@ impl Daemon {
             Event::NeighbourSet(view) => self.tell(now, &Object::Neighbour(view), true),
             Event::NeighbourRemoved(view) => self.tell(now, &Object::Neighbour(view), false),
             Event::LinkSet(view) => {
-                self.probation.observe(now, view, self.config.metric);
+                self.weigh(now, view);
                 self.tell(now, &Object::Link(view), true);
             }
             Event::LinkRemoved(view) => {
@@ -306,6 +321,101 @@ impl Daemon {
                     log::debug!("{}: {error}", name(self.manet.names(), InterfaceId(index)))
                 }
             }
+        }
+    }
+
+    /// Gives a link that was added or has changed the metric that it should have.
+    fn weigh(&mut self, now: Time, link: &LinkView) {
+        let metric = match self.weight(link.interface) {
+            Weight::Auto => self.measured(link),
+            Weight::Hop => None,
+            Weight::Constant(metric) => Some(metric),
+        };
+        match metric {
+            None => self.probation.observe(now, link, self.config.metric),
+            Some(metric) => {
+                self.probation.forget(link);
+                // One that is lost shows no metric, and is weighed when it is heard.
+                if link.metric_in.is_some_and(|known| known != metric) {
+                    self.router
+                        .set_link_metric(now, link.interface, link.address, Some(metric));
+                }
+            }
+        }
+    }
+
+    fn weight(&self, interface: InterfaceId) -> Weight {
+        let name = self.manet.names().get(&interface.0);
+        let weight = name.and_then(|name| self.config.weights.get(name));
+        weight.copied().unwrap_or(Weight::Hop)
+    }
+
+    /// The metric that the link layer has measured.
+    fn measured(&self, link: &LinkView) -> Option<Metric> {
+        let radio = self.radio.as_ref()?;
+        radio.metric(link.interface.0, nl80211::mac_of(link)?)
+    }
+
+    fn take_station_notices(&mut self, now: Time) {
+        if let Some(radio) = &mut self.radio {
+            let changes = radio.take_notices(now);
+            self.follow_stations(now, &changes);
+        }
+    }
+
+    fn take_survey(&mut self, now: Time) {
+        let Some(radio) = &mut self.radio else { return };
+        match radio.take_report(now, &self.reactor) {
+            Ok(changes) => {
+                self.tell_hardware_addresses();
+                self.follow_stations(now, &changes);
+            }
+            Err(error) => {
+                log::error!("nl80211: {error}; the link layer is followed no more");
+                self.radio = None;
+            }
+        }
+    }
+
+    fn follow_stations(&mut self, now: Time, changes: &[Change]) {
+        for change in changes {
+            let interface = InterfaceId(change.interface);
+            let mut links = self.router.links();
+            links.retain(|link| {
+                link.interface == interface && nl80211::mac_of(link) == Some(change.mac)
+            });
+            for link in links {
+                match &change.news {
+                    News::Lost(reason) => self.lose(now, &link, reason),
+                    News::Metric(_) => self.weigh(now, &link),
+                    News::Back => {}
+                }
+            }
+            self.drain(now);
+        }
+    }
+
+    /// Ends a link whose station is out of reach; the neighbour's next HELLO begins a new one.
+    fn lose(&mut self, now: Time, link: &LinkView, reason: &str) {
+        if link.status < LinkStatus::Heard {
+            return;
+        }
+        let interface = link.interface;
+        let event = InterfaceEvent::NeighbourLost {
+            interface,
+            address: link.address,
+        };
+        log::info!("{}: {reason}", describe(&event, &self.manet));
+        self.router.handle_interface(now, event);
+    }
+
+    /// Has HELLOs on wireless interfaces tell the hardware address, by which neighbours know our station.
+    fn tell_hardware_addresses(&mut self) {
+        let Some(radio) = &self.radio else { return };
+        let wireless: BTreeMap<u32, Mac> = radio.wireless().collect();
+        for index in self.manet.names().keys() {
+            let mac = wireless.get(index).copied();
+            self.router.set_hardware_address(InterfaceId(*index), mac);
         }
     }
 
@@ -400,10 +510,20 @@ impl Daemon {
         );
         self.sockets_due = result.incomplete.then_some(now + RETRY);
         self.time_hellos(now);
+        self.watch_stations(now);
         for event in result.events {
             log::info!("{}", describe(&event, &self.manet));
             self.router.handle_interface(now, event);
             self.drain(now);
+        }
+    }
+
+    /// Follows the stations of all interfaces that are up.
+    fn watch_stations(&mut self, now: Time) {
+        let interfaces = self.manet.interfaces().into_iter();
+        let wanted = interfaces.filter_map(|interface| Some((interface.index, interface.mac?)));
+        if let Some(radio) = &mut self.radio {
+            radio.watch(now, &wanted.collect());
         }
     }
 
@@ -447,7 +567,7 @@ impl Daemon {
             self.move_routes(now);
         }
         self.reconfigure(now);
-        if old.metric != self.config.metric {
+        if (old.metric, &old.weights) != (self.config.metric, &self.config.weights) {
             self.restart_probation(now);
             self.drain(now);
         }
@@ -517,6 +637,7 @@ impl Daemon {
             telnet,
             reactor,
             router,
+            radio,
             fib,
             config,
             manet,
@@ -524,7 +645,7 @@ impl Daemon {
         } = self;
         if let Some(telnet) = telnet {
             telnet.serve(number, reactor, || {
-                State::observe(now, router, fib, config, manet.interfaces(), manet.names())
+                State::observe(now, router, radio.as_ref(), fib, config, manet)
             });
         }
     }
@@ -536,6 +657,7 @@ impl Daemon {
             changes,
             reactor,
             router,
+            radio,
             fib,
             config,
             manet,
@@ -547,7 +669,7 @@ impl Daemon {
             send_errors: self.send_errors,
         };
         if let Some(changes) = changes {
-            let state = State::observe(now, router, fib, config, manet.interfaces(), manet.names());
+            let state = State::observe(now, router, radio.as_ref(), fib, config, manet);
             if let Err(error) = changes.accept(reactor, &state, counted) {
                 log::warn!("a reader of the change stream is refused: {error}");
             }

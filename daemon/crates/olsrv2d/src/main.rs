@@ -1,5 +1,6 @@
 //! OLSRv2 router for Linux: sockets, netlink, timers and management around
-//! the sans-IO protocol of the `olsrv2` crate. One thread, one loop.
+//! the sans-IO protocol of the `olsrv2` crate. One loop; a second thread asks the drivers of
+//! wireless interfaces, which may keep it waiting.
 #![forbid(unsafe_code)]
 
 mod config;
@@ -11,6 +12,7 @@ mod management;
 mod manet;
 mod mesh;
 mod netlink;
+mod nl80211;
 mod probation;
 mod reactor;
 mod service;

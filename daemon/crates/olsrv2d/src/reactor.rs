@@ -30,6 +30,10 @@ pub enum Token {
     Telnet(u32),
     /// A reader of the change stream.
     Changes(u32),
+    /// The kernel tells of wireless stations.
+    Stations,
+    /// Drivers have told of their stations.
+    Survey,
 }
 
 impl Token {
@@ -43,6 +47,8 @@ impl Token {
             Self::MeshV6(index) => (5, index),
             Self::Telnet(number) => (6, number),
             Self::Changes(number) => (7, number),
+            Self::Stations => (8, 0),
+            Self::Survey => (9, 0),
         };
         (kind << 32) | u64::from(number)
     }
@@ -58,6 +64,8 @@ impl Token {
             5 => Self::MeshV6(number),
             6 => Self::Telnet(number),
             7 => Self::Changes(number),
+            8 => Self::Stations,
+            9 => Self::Survey,
             _ => return None,
         })
     }
@@ -156,6 +164,8 @@ mod tests {
             Token::MeshV4(7),
             Token::MeshV6(u32::MAX),
             Token::Changes(9),
+            Token::Stations,
+            Token::Survey,
         ];
         for token in tokens {
             assert_eq!(Token::decode(token.encode()), Some(token));

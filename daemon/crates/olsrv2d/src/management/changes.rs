@@ -352,6 +352,8 @@ fn link(view: &LinkView, names: &Names) -> Value {
         "address": view.address,
         "status": view.status.to_string(),
         "originator": view.originator,
+        "metric_in": view.metric_in.map(olsrv2::Metric::get),
+        "metric_out": view.metric_out.map(olsrv2::Metric::get),
     })
 }
 

@@ -1,12 +1,13 @@
 //! Tables in olsrd2's form: the keys, types and order that an orchestrator of olsrd2 reads.
 
 use std::net::IpAddr;
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 use olsrv2::{Family, LinkView, Metric, Prefix, RouteView};
 use serde_json::{json, Value};
 
-use super::state::State;
+use super::state::{State, StationView};
 
 /// Name of the metric; every link has the configured constant until it is measured.
 pub const METRIC_NAME: &str = "constant_metric";
@@ -87,6 +88,51 @@ pub fn nhdpinfo(state: &State, subject: &str) -> Option<Table> {
         _ => return None,
     };
     Some(Table { name, rows })
+}
+
+/// The table `subject` of `layer2info`.
+pub fn layer2info(state: &State, subject: &str) -> Option<Table> {
+    (subject == "neighbor").then(|| Table {
+        name: "neighbor",
+        rows: state
+            .stations
+            .iter()
+            .map(|view| station_row(state, view))
+            .collect(),
+    })
+}
+
+/// A station of the link layer; what its driver does not tell is a dash.
+fn station_row(state: &State, view: &StationView) -> Row {
+    let StationView { station, .. } = view;
+    let rate = |bits: Option<NonZeroU64>| number_or_dash(bits.map(NonZeroU64::get));
+    let count = |count: Option<u32>| number_or_dash(count.map(u64::from));
+    vec![
+        ("if", json!(state.name(view.interface))),
+        ("neighbor_mac", json!(mac(Some(station.mac)))),
+        ("reachable", text_bool(view.reachable)),
+        (
+            "mesh_peer",
+            station.established.map_or(json!("-"), text_bool),
+        ),
+        ("inactive_ms", count(station.inactive_ms)),
+        (
+            "signal_dbm",
+            station
+                .signal_dbm
+                .map_or(json!("-"), |signal| json!(signal)),
+        ),
+        ("tx_bitrate", rate(station.tx_bit_rate)),
+        ("expected_throughput", rate(station.expected_throughput)),
+        ("tx_packets", count(station.tx_packets)),
+        ("tx_retries", count(station.tx_retries)),
+        ("tx_failed", count(station.tx_failed)),
+        ("airtime_metric", count(station.airtime_metric)),
+        (
+            "metric_in",
+            number_or_dash(view.metric.map(|metric| metric.get().into())),
+        ),
+    ]
 }
 
 fn originators(state: &State) -> Vec<Row> {
@@ -379,6 +425,10 @@ fn any_source(prefix: Prefix) -> &'static str {
 
 fn or_dash(address: Option<IpAddr>) -> Value {
     address.map_or(json!("-"), |address| json!(address))
+}
+
+fn number_or_dash(number: Option<u64>) -> Value {
+    number.map_or(json!("-"), |number| json!(number))
 }
 
 fn text_bool(value: bool) -> Value {

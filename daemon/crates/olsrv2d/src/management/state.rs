@@ -5,12 +5,14 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use olsrv2::{
-    AttachedView, Counters, EdgeView, Family, InterfaceId, LinkView, NeighbourView, NodeView,
-    Prefix, RouteView, Router, Time, TwoHopView,
+    AttachedView, Counters, EdgeView, Family, InterfaceId, LinkView, Metric, NeighbourView,
+    NodeView, Prefix, RouteView, Router, Time, TwoHopView,
 };
 
 use crate::config::Config;
 use crate::fib::Fib;
+use crate::manet::Manet;
+use crate::nl80211::{Entry, Radio, Station};
 
 /// A MANET interface that is up.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +27,19 @@ pub struct Interface {
     pub source_v4: Option<IpAddr>,
     /// The address that IPv6 packets are sent from.
     pub source_v6: Option<IpAddr>,
+}
+
+/// A station of the link layer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StationView {
+    /// The interface.
+    pub interface: InterfaceId,
+    /// As the driver tells it.
+    pub station: Station,
+    /// Whether it can be reached as far as is known.
+    pub reachable: bool,
+    /// The metric of the link from it.
+    pub metric: Option<Metric>,
 }
 
 /// Everything at one moment.
@@ -56,19 +71,21 @@ pub struct State {
     pub routes: Vec<RouteView>,
     /// Destinations whose route the kernel has.
     pub installed: BTreeSet<Prefix>,
+    /// What the link layer knows.
+    pub stations: Vec<StationView>,
     /// What was counted.
     pub counters: Counters,
 }
 
 impl State {
-    /// Looks at a router and its kernel routes.
+    /// Looks at a router, its link layer and its kernel routes.
     pub fn observe(
         now: Time,
         router: &Router,
+        radio: Option<&Radio>,
         fib: &Fib,
         config: &Config,
-        interfaces: Vec<Interface>,
-        names: &BTreeMap<u32, String>,
+        manet: &Manet,
     ) -> Self {
         let routes = router.routes();
         let installed = routes
@@ -84,8 +101,8 @@ impl State {
                 .iter()
                 .map(|key| (*key, router.ansn(*key).unwrap_or(0)))
                 .collect(),
-            interfaces,
-            names: names.clone(),
+            interfaces: manet.interfaces(),
+            names: manet.names().clone(),
             links: router.links(),
             neighbours: router.neighbours(),
             two_hops: router.two_hops(),
@@ -94,6 +111,7 @@ impl State {
             attached: router.attached(),
             routes,
             installed,
+            stations: radio.map(stations).unwrap_or_default(),
             counters: router.counters(),
         }
     }
@@ -141,6 +159,16 @@ impl State {
     pub fn left(&self, end: Time) -> Duration {
         end.saturating_sub(self.now)
     }
+}
+
+fn stations(radio: &Radio) -> Vec<StationView> {
+    let view = |(interface, entry): (u32, &Entry)| StationView {
+        interface: InterfaceId(interface),
+        station: entry.station,
+        reachable: entry.is_there(),
+        metric: entry.metric(),
+    };
+    radio.stations().map(view).collect()
 }
 
 /// The name of an interface; after it has gone, the last one it had.

@@ -5,7 +5,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
 use super::netjson::netjsoninfo;
-use super::olsrd2::{nhdpinfo, olsrv2info, Table};
+use super::olsrd2::{layer2info, nhdpinfo, olsrv2info, Table};
 use super::session::{Session, Standing};
 use super::state::State;
 use crate::reactor::{Reactor, Token};
@@ -17,7 +17,8 @@ const LINE_MAX: usize = 1024;
 /// Answers that a session may leave unread, in octets: several graphs of a large mesh.
 const BACKLOG_MAX: usize = 8 << 20;
 const PROMPT: &str = "\n> ";
-const HELP: &str = "Available commands: netjsoninfo olsrv2info nhdpinfo version help quit\n";
+const HELP: &str =
+    "Available commands: netjsoninfo olsrv2info nhdpinfo layer2info version help quit\n";
 
 /// The listener with its sessions.
 pub struct Telnet {
@@ -181,6 +182,9 @@ fn answer(command: &str, state: &State) -> Answer {
             |subject| nhdpinfo(state, subject),
             "interface, link, link_twohop, neighbor",
         ),
+        ["layer2info", words @ ..] => {
+            tables(words, |subject| layer2info(state, subject), "neighbor")
+        }
         [unknown, ..] => format!("Error, unknown command '{unknown}'\n"),
     })
 }

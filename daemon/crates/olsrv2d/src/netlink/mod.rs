@@ -8,11 +8,11 @@ use std::net::IpAddr;
 
 use olsrv2::Prefix;
 
-pub use monitor::{Monitor, Received};
-pub use requests::{AddMode, Requests};
+pub use monitor::{messages, Monitor, Received};
+pub use requests::{error_of, AddMode, Requests};
 
 /// Largest netlink datagram that the kernel builds for a dump or a notice, in octets (NLMSG_GOODSIZE and more).
-const DATAGRAM_MAX: usize = 65_536;
+pub const DATAGRAM_MAX: usize = 65_536;
 
 /// A network interface as the kernel tells of it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,7 +3,9 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use netlink_packet_core::{NetlinkBuffer, NetlinkMessage, NetlinkPayload, NLM_F_REPLACE};
+use netlink_packet_core::{
+    NetlinkBuffer, NetlinkDeserializable, NetlinkMessage, NetlinkPayload, NLM_F_REPLACE,
+};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_sys::{protocols::NETLINK_ROUTE, Socket};
 
@@ -112,11 +114,11 @@ impl AsFd for Monitor {
 }
 
 /// The messages of a datagram; what cannot be decoded (a newer kernel's attribute) is passed over.
-pub fn messages(datagram: &[u8]) -> Vec<NetlinkMessage<RouteNetlinkMessage>> {
+pub fn messages<M: NetlinkDeserializable>(datagram: &[u8]) -> Vec<NetlinkMessage<M>> {
     let mut found = Vec::new();
     let mut rest = datagram;
     while let Some((message, tail)) = split(rest) {
-        match NetlinkMessage::<RouteNetlinkMessage>::deserialize(message) {
+        match NetlinkMessage::<M>::deserialize(message) {
             Ok(message) => found.push(message),
             Err(error) => log::debug!("netlink: message passed over: {error}"),
         }
@@ -143,9 +145,10 @@ mod tests {
     #[test]
     fn a_datagram_gives_its_messages_and_a_cut_one_those_that_are_whole() {
         let two = [DONE, DONE].concat();
-        assert_eq!(messages(&two).len(), 2);
+        assert_eq!(messages::<RouteNetlinkMessage>(&two).len(), 2);
         for length in 0..two.len() {
-            assert_eq!(messages(&two[..length]).len(), length / DONE.len());
+            let whole = messages::<RouteNetlinkMessage>(&two[..length]);
+            assert_eq!(whole.len(), length / DONE.len());
         }
     }
 
@@ -154,6 +157,7 @@ mod tests {
         let unknown = [
             20, 0, 0, 0, 0xff, 0xff, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
         ];
-        assert_eq!(messages(&[unknown, DONE].concat()).len(), 1);
+        let both = [unknown, DONE].concat();
+        assert_eq!(messages::<RouteNetlinkMessage>(&both).len(), 1);
     }
 }

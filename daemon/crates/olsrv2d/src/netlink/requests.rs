@@ -161,7 +161,7 @@ impl Requests {
         loop {
             for answer in self.receive(sequence)? {
                 if let NetlinkPayload::Error(error) = answer.payload {
-                    return result(error.raw_code());
+                    return error_of(error.raw_code());
                 }
             }
         }
@@ -192,7 +192,7 @@ impl Requests {
                 match answer.payload {
                     NetlinkPayload::InnerMessage(message) => found.push(message),
                     NetlinkPayload::Done(_) => return Ok(whole.then_some(found)),
-                    NetlinkPayload::Error(error) => result(error.raw_code())?,
+                    NetlinkPayload::Error(error) => error_of(error.raw_code())?,
                     _ => {}
                 }
             }
@@ -223,7 +223,7 @@ impl Requests {
 }
 
 /// The result that a netlink error code stands for: 0 is an acknowledgement.
-fn result(code: i32) -> io::Result<()> {
+pub fn error_of(code: i32) -> io::Result<()> {
     match code {
         0 => Ok(()),
         code => Err(io::Error::from_raw_os_error(code.saturating_neg())),

@@ -14,7 +14,8 @@ use serde_json::Value;
 
 use super::*;
 use crate::config::Config;
-use crate::management::state::Interface;
+use crate::management::state::{Interface, StationView};
+use crate::nl80211::Station;
 
 const NOW: Duration = Duration::from_secs(1000);
 
@@ -64,6 +65,7 @@ fn node_a() -> State {
         attached: Vec::new(),
         routes: Vec::new(),
         installed: BTreeSet::new(),
+        stations: Vec::new(),
         counters: Default::default(),
     };
     for [a, b, c, hop, other] in families {
@@ -291,6 +293,32 @@ fn attached_networks_are_graph_nodes_of_their_own() {
 }
 
 /// What a client that sends `input` and then nothing reads until the end.
+#[test]
+fn stations_are_told_with_what_their_driver_tells() {
+    let mut state = node_a();
+    assert_eq!(text("layer2info neighbor", &state), "");
+    state.stations.push(StationView {
+        interface: InterfaceId(62),
+        station: Station {
+            mac: [0x42, 0, 0, 0, 2, 0],
+            established: Some(true),
+            signal_dbm: Some(-30),
+            tx_failed: Some(7),
+            ..Station::default()
+        },
+        reachable: true,
+        metric: Metric::new(84),
+    });
+    let told: Value = serde_json::from_str(&text("layer2info json neighbor", &state)).unwrap();
+    let station = &told["neighbor"][0];
+    assert_eq!(station["if"], "e2");
+    assert_eq!(station["neighbor_mac"], "42:00:00:00:02:00");
+    assert_eq!(station["signal_dbm"], -30);
+    assert_eq!(station["tx_failed"], 7);
+    assert_eq!(station["tx_bitrate"], "-");
+    assert_eq!(station["metric_in"], 84);
+}
+
 fn conversation(input: &[u8]) -> String {
     let reactor = Reactor::new().unwrap();
     let mut telnet = Telnet::listen("127.0.0.1:0".parse().unwrap(), &reactor).unwrap();

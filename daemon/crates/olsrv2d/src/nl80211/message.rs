@@ -1,0 +1,513 @@
+//! Generic netlink messages of the controller and of nl80211 to typed values, and requests to octets.
+//!
+//! What the kernel sends is checked: an attribute that is cut, too short or unknown is passed over, and nothing panics.
+
+use std::convert::Infallible;
+use std::num::NonZeroU64;
+
+use netlink_packet_core::{
+    NetlinkDeserializable, NetlinkHeader, NetlinkSerializable, NlasIterator,
+};
+
+/// A hardware address.
+pub type Mac = [u8; 6];
+
+/// The family of the controller that knows all others (GENL_ID_CTRL).
+pub const CONTROLLER: u16 = 16;
+/// The octets of `struct genlmsghdr`: command, version, 16 reserved bits.
+const HEADER: usize = 4;
+/// The octets of `struct nlattr`.
+const ATTRIBUTE_HEADER: usize = 4;
+
+/// Commands and attributes of linux/genetlink.h.
+mod ctrl {
+    pub const CMD_GETFAMILY: u8 = 3;
+    pub const ATTR_FAMILY_ID: u16 = 1;
+    pub const ATTR_FAMILY_NAME: u16 = 2;
+    pub const ATTR_MCAST_GROUPS: u16 = 7;
+    pub const ATTR_MCAST_GRP_NAME: u16 = 1;
+    pub const ATTR_MCAST_GRP_ID: u16 = 2;
+}
+
+/// Commands and attributes of linux/nl80211.h.
+mod nl80211 {
+    pub const CMD_GET_STATION: u8 = 17;
+    pub const CMD_NEW_STATION: u8 = 19;
+    pub const CMD_DEL_STATION: u8 = 20;
+    pub const CMD_PROBE_MESH_LINK: u8 = 136;
+    pub const ATTR_IFINDEX: u16 = 3;
+    pub const ATTR_MAC: u16 = 6;
+    pub const ATTR_STA_INFO: u16 = 21;
+    pub const ATTR_FRAME: u16 = 51;
+    pub const STA_INFO_INACTIVE_TIME: u16 = 1;
+    pub const STA_INFO_PLINK_STATE: u16 = 6;
+    pub const STA_INFO_SIGNAL: u16 = 7;
+    pub const STA_INFO_TX_BITRATE: u16 = 8;
+    pub const STA_INFO_TX_PACKETS: u16 = 10;
+    pub const STA_INFO_TX_RETRIES: u16 = 11;
+    pub const STA_INFO_TX_FAILED: u16 = 12;
+    pub const STA_INFO_BSS_PARAM: u16 = 15;
+    pub const STA_INFO_EXPECTED_THROUGHPUT: u16 = 27;
+    pub const STA_INFO_AIRTIME_LINK_METRIC: u16 = 41;
+    pub const RATE_INFO_BITRATE: u16 = 1;
+    pub const RATE_INFO_BITRATE32: u16 = 5;
+    pub const STA_BSS_PARAM_BEACON_INTERVAL: u16 = 5;
+    pub const PLINK_ESTAB: u8 = 4;
+}
+
+/// A generic netlink message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// The number of the family.
+    pub family: u16,
+    /// The command.
+    pub command: u8,
+    /// The attributes as they came.
+    pub attributes: Vec<u8>,
+}
+
+/// The family nl80211 of this kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Family {
+    /// Its number.
+    pub id: u16,
+    /// The number of its multicast group "mlme", which tells of stations.
+    pub mlme: u32,
+}
+
+/// What the driver knows of a station. What it does not tell is `None`, and so is a rate of 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Station {
+    /// Its hardware address.
+    pub mac: Mac,
+    /// How long it has not been heard, in ms: neither a frame, a beacon of the own mesh, nor an acknowledgement.
+    pub inactive_ms: Option<u32>,
+    /// Whether the mesh peering is established; only 802.11s tells.
+    pub established: Option<bool>,
+    /// Signal in dBm.
+    pub signal_dbm: Option<i8>,
+    /// Rate of the last frame sent to it, in bit/s.
+    pub tx_bit_rate: Option<NonZeroU64>,
+    /// What rate control expects to get through to it, in bit/s; loss is taken into account.
+    pub expected_throughput: Option<NonZeroU64>,
+    /// Frames sent to it.
+    pub tx_packets: Option<u32>,
+    /// Repetitions of frames sent to it.
+    pub tx_retries: Option<u32>,
+    /// Frames that it never acknowledged.
+    pub tx_failed: Option<u32>,
+    /// Airtime link metric (IEEE 802.11-2020, section 14.9) in units of 10.24 us.
+    pub airtime_metric: Option<u32>,
+    /// Beacon interval of the own interface in time units of 1024 us.
+    pub beacon_interval_tu: Option<u16>,
+}
+
+/// What the kernel tells of its own accord.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// A station has come.
+    Come {
+        /// Interface index.
+        interface: u32,
+    },
+    /// A station has gone.
+    Gone {
+        /// Interface index.
+        interface: u32,
+        /// Its hardware address.
+        mac: Mac,
+    },
+}
+
+impl Message {
+    /// Asks the controller for all families.
+    pub fn families() -> Self {
+        Self::request(CONTROLLER, ctrl::CMD_GETFAMILY, &[])
+    }
+
+    /// Asks for all stations of an interface.
+    pub fn stations(family: u16, interface: u32) -> Self {
+        let interface = interface.to_ne_bytes();
+        Self::request(
+            family,
+            nl80211::CMD_GET_STATION,
+            &[(nl80211::ATTR_IFINDEX, &interface)],
+        )
+    }
+
+    /// Asks for an Ethernet frame to be sent straight to the mesh peer that is its destination.
+    pub fn probe(family: u16, interface: u32, mac: Mac, frame: &[u8]) -> Self {
+        let interface = interface.to_ne_bytes();
+        let attributes: [(u16, &[u8]); 3] = [
+            (nl80211::ATTR_IFINDEX, &interface),
+            (nl80211::ATTR_MAC, &mac),
+            (nl80211::ATTR_FRAME, frame),
+        ];
+        Self::request(family, nl80211::CMD_PROBE_MESH_LINK, &attributes)
+    }
+
+    fn request(family: u16, command: u8, attributes: &[(u16, &[u8])]) -> Self {
+        let mut octets = Vec::new();
+        for (kind, value) in attributes {
+            let length = (ATTRIBUTE_HEADER + value.len()) as u16;
+            octets.extend_from_slice(&length.to_ne_bytes());
+            octets.extend_from_slice(&kind.to_ne_bytes());
+            octets.extend_from_slice(value);
+            octets.resize(octets.len().next_multiple_of(4), 0);
+        }
+        Self {
+            family,
+            command,
+            attributes: octets,
+        }
+    }
+
+    /// The family nl80211, if this answer of the controller is about it.
+    pub fn nl80211(&self) -> Option<Family> {
+        let (mut id, mut named, mut mlme) = (None, false, None);
+        for (kind, value) in attributes(&self.attributes) {
+            match kind {
+                ctrl::ATTR_FAMILY_ID => id = u16_of(value),
+                ctrl::ATTR_FAMILY_NAME => named = text(value) == b"nl80211",
+                ctrl::ATTR_MCAST_GROUPS => {
+                    mlme = attributes(value).find_map(|(_, group)| group_id(group, b"mlme"));
+                }
+                _ => {}
+            }
+        }
+        Some(Family {
+            id: id.filter(|_| named)?,
+            mlme: mlme?,
+        })
+    }
+
+    /// The station that this answer of nl80211 describes.
+    pub fn station(&self) -> Option<Station> {
+        let mut mac = None;
+        let mut info: &[u8] = &[];
+        for (kind, value) in attributes(&self.attributes) {
+            match kind {
+                nl80211::ATTR_MAC => mac = value.try_into().ok(),
+                nl80211::ATTR_STA_INFO => info = value,
+                _ => {}
+            }
+        }
+        (self.command == nl80211::CMD_NEW_STATION).then_some(())?;
+        Some(Station::read(mac?, info))
+    }
+
+    /// What this message tells of its own accord; `None` when it is about something else.
+    pub fn notice(&self) -> Option<Notice> {
+        let (mut interface, mut mac) = (None, None);
+        for (kind, value) in attributes(&self.attributes) {
+            match kind {
+                nl80211::ATTR_IFINDEX => interface = u32_of(value),
+                nl80211::ATTR_MAC => mac = value.try_into().ok(),
+                _ => {}
+            }
+        }
+        let interface = interface?;
+        match self.command {
+            nl80211::CMD_NEW_STATION => Some(Notice::Come { interface }),
+            nl80211::CMD_DEL_STATION => Some(Notice::Gone {
+                interface,
+                mac: mac?,
+            }),
+            _ => None,
+        }
+    }
+}
+
+impl Station {
+    fn read(mac: Mac, info: &[u8]) -> Self {
+        let mut station = Self {
+            mac,
+            ..Self::default()
+        };
+        for (kind, value) in attributes(info) {
+            station.take(kind, value);
+        }
+        station
+    }
+
+    fn take(&mut self, kind: u16, value: &[u8]) {
+        match kind {
+            nl80211::STA_INFO_INACTIVE_TIME => self.inactive_ms = u32_of(value),
+            nl80211::STA_INFO_PLINK_STATE => {
+                self.established = value.first().map(|state| *state == nl80211::PLINK_ESTAB);
+            }
+            nl80211::STA_INFO_SIGNAL => {
+                self.signal_dbm = value.first().map(|octet| i8::from_ne_bytes([*octet]));
+            }
+            nl80211::STA_INFO_TX_BITRATE => self.tx_bit_rate = bit_rate(value),
+            nl80211::STA_INFO_EXPECTED_THROUGHPUT => {
+                self.expected_throughput = u32_of(value).and_then(|kilobits| bits(kilobits, 1000));
+            }
+            nl80211::STA_INFO_TX_PACKETS => self.tx_packets = u32_of(value),
+            nl80211::STA_INFO_TX_RETRIES => self.tx_retries = u32_of(value),
+            nl80211::STA_INFO_TX_FAILED => self.tx_failed = u32_of(value),
+            nl80211::STA_INFO_AIRTIME_LINK_METRIC => self.airtime_metric = u32_of(value),
+            nl80211::STA_INFO_BSS_PARAM => {
+                self.beacon_interval_tu = attributes(value)
+                    .find(|(kind, _)| *kind == nl80211::STA_BSS_PARAM_BEACON_INTERVAL)
+                    .and_then(|(_, value)| u16_of(value));
+            }
+            _ => {}
+        }
+    }
+}
+
+impl NetlinkDeserializable for Message {
+    type Error = Infallible;
+
+    /// A message shorter than its header has command 0, which no family knows.
+    fn deserialize(header: &NetlinkHeader, payload: &[u8]) -> Result<Self, Self::Error> {
+        Ok(Self {
+            family: header.message_type,
+            command: payload.first().copied().unwrap_or(0),
+            attributes: payload.get(HEADER..).unwrap_or_default().to_vec(),
+        })
+    }
+}
+
+impl NetlinkSerializable for Message {
+    fn message_type(&self) -> u16 {
+        self.family
+    }
+
+    fn buffer_len(&self) -> usize {
+        HEADER + self.attributes.len()
+    }
+
+    fn serialize(&self, buffer: &mut [u8]) {
+        let (header, attributes) = buffer.split_at_mut(HEADER);
+        header.copy_from_slice(&[self.command, 1, 0, 0]);
+        attributes.copy_from_slice(&self.attributes);
+    }
+}
+
+/// The attributes up to the first that is malformed.
+fn attributes(octets: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    NlasIterator::new(octets).map_while(|attribute| {
+        let attribute = attribute.ok()?;
+        let (kind, end) = (attribute.kind(), usize::from(attribute.length()));
+        Some((kind, attribute.into_inner().get(ATTRIBUTE_HEADER..end)?))
+    })
+}
+
+fn group_id(group: &[u8], wanted: &[u8]) -> Option<u32> {
+    let (mut id, mut named) = (None, false);
+    for (kind, value) in attributes(group) {
+        match kind {
+            ctrl::ATTR_MCAST_GRP_NAME => named = text(value) == wanted,
+            ctrl::ATTR_MCAST_GRP_ID => id = u32_of(value),
+            _ => {}
+        }
+    }
+    id.filter(|_| named)
+}
+
+/// The rate in `struct rate_info`, told in units of 100 kbit/s; the 32-bit form goes beyond 6.5 Gbit/s.
+fn bit_rate(info: &[u8]) -> Option<NonZeroU64> {
+    let (mut short, mut long) = (None, None);
+    for (kind, value) in attributes(info) {
+        match kind {
+            nl80211::RATE_INFO_BITRATE => short = u16_of(value).map(u32::from),
+            nl80211::RATE_INFO_BITRATE32 => long = u32_of(value),
+            _ => {}
+        }
+    }
+    bits(long.or(short)?, 100_000)
+}
+
+fn bits(number: u32, unit: u64) -> Option<NonZeroU64> {
+    NonZeroU64::new(u64::from(number) * unit)
+}
+
+/// A string without the zero octet at its end.
+fn text(value: &[u8]) -> &[u8] {
+    value.strip_suffix(b"\0").unwrap_or(value)
+}
+
+fn u16_of(value: &[u8]) -> Option<u16> {
+    Some(u16::from_ne_bytes(value.get(..2)?.try_into().ok()?))
+}
+
+fn u32_of(value: &[u8]) -> Option<u32> {
+    Some(u32::from_ne_bytes(value.get(..4)?.try_into().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use netlink_packet_core::{NetlinkMessage, NetlinkPayload};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::netlink::messages;
+
+    const NEAR: Mac = [0x42, 0, 0, 0, 0, 0];
+    const PEER: Mac = [0x42, 0, 0, 0, 2, 0];
+
+    /// The datagrams of a recording.
+    fn datagrams(name: &str) -> Vec<Vec<u8>> {
+        let path = format!(
+            "{}/../../../tests/vectors/nl80211/{name}.hex",
+            env!("CARGO_MANIFEST_DIR")
+        );
+        let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+        let octet = |pair: &[u8]| {
+            let digits = std::str::from_utf8(pair).unwrap();
+            u8::from_str_radix(digits, 16).unwrap()
+        };
+        let line = |line: &str| line.as_bytes().chunks(2).map(octet).collect();
+        text.lines().map(line).collect()
+    }
+
+    fn recorded(name: &str) -> Vec<Message> {
+        let inner = |message: NetlinkMessage<Message>| match message.payload {
+            NetlinkPayload::InnerMessage(inner) => Some(inner),
+            _ => None,
+        };
+        let datagrams = datagrams(name);
+        let all = datagrams
+            .iter()
+            .flat_map(|datagram| messages::<Message>(datagram));
+        all.filter_map(inner).collect()
+    }
+
+    fn stations(name: &str) -> Vec<Station> {
+        recorded(name).iter().filter_map(Message::station).collect()
+    }
+
+    #[test]
+    fn idle_peers_are_read_as_the_kernel_told_them() {
+        let [near, peer] = stations("stations-idle")[..] else {
+            panic!("two stations");
+        };
+        let expected = Station {
+            mac: NEAR,
+            inactive_ms: Some(80),
+            established: Some(true),
+            signal_dbm: Some(-30),
+            tx_bit_rate: NonZeroU64::new(13_000_000),
+            expected_throughput: None,
+            tx_packets: Some(3),
+            tx_retries: Some(0),
+            tx_failed: Some(0),
+            airtime_metric: Some(4819),
+            beacon_interval_tu: Some(100),
+        };
+        assert_eq!(near, expected);
+        assert_eq!((peer.mac, peer.inactive_ms), (PEER, Some(88)));
+    }
+
+    #[test]
+    fn rates_appear_with_traffic() {
+        let found = stations("stations-traffic");
+        let peer = found.iter().find(|station| station.mac == PEER).unwrap();
+        assert_eq!(peer.expected_throughput, NonZeroU64::new(36_468_000));
+        assert_eq!(peer.tx_bit_rate, NonZeroU64::new(78_000_000));
+        assert_eq!(peer.tx_packets, Some(134));
+    }
+
+    #[test]
+    fn a_new_station_is_noticed_and_its_loss_too() {
+        let [come] = &recorded("notice-new-station")[..] else {
+            panic!("one notice");
+        };
+        assert_eq!(come.notice(), Some(Notice::Come { interface: 2 }));
+        let gone = Message {
+            command: nl80211::CMD_DEL_STATION,
+            ..come.clone()
+        };
+        let expected = Notice::Gone {
+            interface: 2,
+            mac: PEER,
+        };
+        assert_eq!(gone.notice(), Some(expected));
+        let other = Message {
+            command: nl80211::CMD_GET_STATION,
+            ..come.clone()
+        };
+        assert_eq!(other.notice(), None);
+    }
+
+    #[test]
+    fn the_family_is_found_among_all() {
+        let group = |name: &[u8], id: u32| {
+            Message::request(0, 0, &[(1, name), (2, &id.to_ne_bytes())]).attributes
+        };
+        let groups = [group(b"config\0", 7), group(b"mlme\0", 12)];
+        let groups = Message::request(0, 0, &[(1, &groups[0]), (2, &groups[1])]).attributes;
+        let answer = |name: &[u8]| {
+            let id = 35_u16.to_ne_bytes();
+            Message::request(CONTROLLER, 1, &[(1, &id), (2, name), (7, &groups)]).nl80211()
+        };
+        assert_eq!(answer(b"nl80211\0"), Some(Family { id: 35, mlme: 12 }));
+        assert_eq!(answer(b"nl80211x\0"), None);
+    }
+
+    #[test]
+    fn a_rate_of_zero_is_no_rate() {
+        let rate = Message::request(0, 0, &[(nl80211::RATE_INFO_BITRATE32, &[0; 4])]).attributes;
+        let info = Message::request(
+            0,
+            0,
+            &[
+                (nl80211::STA_INFO_TX_BITRATE, &rate),
+                (nl80211::STA_INFO_EXPECTED_THROUGHPUT, &[0; 4]),
+                (nl80211::STA_INFO_TX_FAILED, &[1, 0]),
+            ],
+        );
+        let station = Station::read(PEER, &info.attributes);
+        let nothing = Station {
+            mac: PEER,
+            ..Station::default()
+        };
+        assert_eq!(station, nothing, "and a count that is cut is none");
+    }
+
+    #[test]
+    fn a_cut_recording_gives_no_more_than_the_whole() {
+        for datagram in datagrams("stations-traffic") {
+            for length in (0..datagram.len()).step_by(7) {
+                assert!(messages::<Message>(&datagram[..length]).len() <= 2);
+            }
+        }
+    }
+
+    fn read_all(message: &Message) {
+        let _ = (message.station(), message.notice(), message.nl80211());
+    }
+
+    proptest! {
+        #[test]
+        fn no_octets_make_it_panic(octets in prop::collection::vec(any::<u8>(), 0..400)) {
+            for message in messages::<Message>(&octets) {
+                if let NetlinkPayload::InnerMessage(message) = message.payload {
+                    read_all(&message);
+                }
+            }
+            let header = NetlinkHeader::default();
+            read_all(&Message::deserialize(&header, &octets).unwrap());
+        }
+
+        #[test]
+        fn nor_do_changed_recordings(
+            changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..20),
+        ) {
+            let mut datagram = datagrams("stations-traffic").remove(0);
+            for (index, octet) in changes {
+                let place = index.index(datagram.len());
+                datagram[place] = octet;
+            }
+            for message in messages::<Message>(&datagram) {
+                if let NetlinkPayload::InnerMessage(message) = message.payload {
+                    read_all(&message);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! Whether a station is still there, judged from how long it has been silent and whether it acknowledges.
+//!
+//! A mesh point that goes out of hearing sends no farewell, and the kernel keeps its station for half an hour
+//! (`mesh_plink_timeout`). What tells is the inactive time: beacons, frames and acknowledgements set it back to zero.
+//! A station is lost when it has been silent for [`PATIENCE`] and has not acknowledged [`FAILED_FRAMES`] frames
+//! meanwhile, user data or our probes, or when it has missed [`BEACONS_MISSED`] beacons. One look is not enough: a
+//! machine that stalls stops its own beacons and ours alike.
+//!
+//! A station that is heard again right after was not gone: each such mistake doubles the patience, up to 8 times,
+//! until it has been well for [`FORGIVEN_AFTER`].
+
+use std::time::Duration;
+
+use olsrv2::Time;
+
+/// Silence that makes a station suspect: about two beacons where they are frequent. It is probed at each look then.
+pub const SUSPICION: Duration = Duration::from_millis(200);
+/// Silence after which frames without acknowledgement prove the loss.
+pub const PATIENCE: Duration = Duration::from_millis(300);
+/// Frames in this time that were repeated to the end and never acknowledged.
+pub const FAILED_FRAMES: u32 = 3;
+/// Beacons missed in a row that prove the loss where nothing is transmitted.
+pub const BEACONS_MISSED: u32 = 4;
+/// Looks at a silent station before anything is concluded.
+pub const SILENT_LOOKS: u32 = 3;
+/// Whoever is heard again this soon was not gone.
+const MISTAKEN_WITHIN: Duration = Duration::from_millis(1500);
+/// So many mistakes double the patience; more do not.
+const MISTAKES_MAX: u32 = 3;
+/// Mistakes are forgotten when none was made for this time.
+pub const FORGIVEN_AFTER: Duration = Duration::from_secs(60);
+
+/// What a look at a station shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// How long it has been silent.
+    pub silent: Duration,
+    /// The count of frames to it that failed, which may wrap.
+    pub failed: u32,
+    /// How often it sends beacons that count; `None`: none do.
+    pub beacon_interval: Option<Duration>,
+}
+
+/// What a look changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Nothing.
+    Same,
+    /// The station is gone.
+    Lost,
+    /// A station that was gone is heard.
+    Back,
+}
+
+/// The watch over one station.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Vigil {
+    last: Option<Time>,
+    silent_looks: u32,
+    failed_when_heard: u32,
+    suspect: bool,
+    lost_since: Option<Time>,
+    mistakes: u32,
+    last_loss: Time,
+}
+
+impl Vigil {
+    /// Takes in a look made at `now`.
+    pub fn look(&mut self, now: Time, look: Look) -> Verdict {
+        let heard = self
+            .last
+            .replace(now)
+            .map_or(look.silent < PATIENCE, |last| {
+                look.silent < now.saturating_sub(last)
+            });
+        if heard {
+            self.silent_looks = 0;
+            self.failed_when_heard = look.failed;
+            self.suspect = false;
+            return self.heard(now);
+        }
+        self.silent_looks += 1;
+        self.suspect = look.silent >= SUSPICION;
+        if self.lost_since.is_some() || !self.proves_loss(look) {
+            return Verdict::Same;
+        }
+        self.lost_since = Some(now);
+        self.last_loss = now;
+        Verdict::Lost
+    }
+
+    /// Whether the station was found lost and has not been heard since.
+    pub fn is_lost(&self) -> bool {
+        self.lost_since.is_some()
+    }
+
+    /// Whether it has been silent for so long that it should be looked at more closely.
+    pub fn is_suspect(&self) -> bool {
+        self.suspect && !self.is_lost()
+    }
+
+    fn heard(&mut self, now: Time) -> Verdict {
+        let Some(since) = self.lost_since.take() else {
+            if now > self.last_loss + FORGIVEN_AFTER {
+                self.mistakes = 0;
+            }
+            return Verdict::Same;
+        };
+        if now <= since + MISTAKEN_WITHIN {
+            self.mistakes = (self.mistakes + 1).min(MISTAKES_MAX);
+        }
+        Verdict::Back
+    }
+
+    fn proves_loss(&self, look: Look) -> bool {
+        let patient = |time: Duration| look.silent >= time * (1 << self.mistakes);
+        let failed = look.failed.wrapping_sub(self.failed_when_heard);
+        let missed = look
+            .beacon_interval
+            .is_some_and(|interval| patient((interval * BEACONS_MISSED).max(PATIENCE)));
+        self.silent_looks >= SILENT_LOOKS
+            && (missed || patient(PATIENCE) && failed >= FAILED_FRAMES)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const FREQUENT: Option<Duration> = Some(Duration::from_micros(102_400));
+    const RARE: Option<Duration> = Some(Duration::from_micros(1_024_000));
+    const STEP: Duration = Duration::from_millis(50);
+
+    /// Looks every 50 ms at a station that falls silent; gives the silence after which it is found lost.
+    fn silence_until_lost(
+        vigil: &mut Vigil,
+        beacon_interval: Option<Duration>,
+        failed_in_a_look: u32,
+        start: Time,
+    ) -> Option<Duration> {
+        let (mut silent, mut failed) = (Duration::ZERO, 7);
+        for look in 0..200 {
+            let now = start + look * STEP;
+            let seen = Look {
+                silent,
+                failed,
+                beacon_interval,
+            };
+            if vigil.look(now, seen) == Verdict::Lost {
+                return Some(silent);
+            }
+            silent += STEP;
+            failed += failed_in_a_look;
+        }
+        None
+    }
+
+    fn heard(failed: u32) -> Look {
+        Look {
+            silent: Duration::ZERO,
+            failed,
+            beacon_interval: RARE,
+        }
+    }
+
+    #[test]
+    fn who_does_not_acknowledge_is_lost_after_the_patience() {
+        for interval in [None, FREQUENT, RARE] {
+            let silence = silence_until_lost(&mut Vigil::default(), interval, 1, Time::ZERO);
+            assert_eq!(silence, Some(PATIENCE), "{interval:?}");
+        }
+    }
+
+    #[test]
+    fn who_sends_no_beacons_is_lost_without_any_transmission() {
+        let silence = |interval| silence_until_lost(&mut Vigil::default(), interval, 0, Time::ZERO);
+        assert_eq!(silence(FREQUENT), Some(Duration::from_millis(450)));
+        assert_eq!(silence(RARE), Some(Duration::from_millis(4100)));
+        assert_eq!(silence(None), None, "nothing proves that it is gone");
+    }
+
+    #[test]
+    fn a_stall_of_the_machine_is_no_loss() {
+        let mut vigil = Vigil::default();
+        vigil.look(Time::ZERO, heard(0));
+        // Two seconds later nothing was heard, and then everybody is.
+        let stalled = Look {
+            silent: Duration::from_secs(2),
+            failed: 9,
+            beacon_interval: FREQUENT,
+        };
+        assert_eq!(vigil.look(Time::from_secs(2), stalled), Verdict::Same);
+        assert!(vigil.is_suspect());
+        assert_eq!(vigil.look(Time::from_millis(2050), heard(9)), Verdict::Same);
+        assert!(!vigil.is_suspect());
+    }
+
+    #[test]
+    fn failures_of_a_station_that_is_heard_are_no_loss() {
+        let mut vigil = Vigil::default();
+        for look in 0..100 {
+            assert_eq!(vigil.look(look * STEP, heard(10 * look)), Verdict::Same);
+        }
+    }
+
+    #[test]
+    fn who_returns_is_back_once_and_can_be_lost_again() {
+        let mut vigil = Vigil::default();
+        let mut start = Time::ZERO;
+        for _ in 0..3 {
+            assert_eq!(
+                silence_until_lost(&mut vigil, FREQUENT, 1, start),
+                Some(PATIENCE)
+            );
+            assert!(vigil.is_lost());
+            start += 10 * MISTAKEN_WITHIN;
+            assert_eq!(vigil.look(start, heard(0)), Verdict::Back);
+            assert_eq!(vigil.look(start + STEP, heard(0)), Verdict::Same);
+            start += 2 * STEP;
+        }
+    }
+
+    #[test]
+    fn each_mistake_doubles_the_patience_until_it_is_forgiven() {
+        let mut vigil = Vigil::default();
+        let mut start = Time::ZERO;
+        for factor in [1, 2, 4, 8, 8] {
+            let silence = silence_until_lost(&mut vigil, FREQUENT, 1, start);
+            assert_eq!(silence, Some(factor * PATIENCE));
+            start += factor * PATIENCE + STEP;
+            assert_eq!(vigil.look(start, heard(0)), Verdict::Back);
+            start += STEP;
+        }
+        start += FORGIVEN_AFTER;
+        vigil.look(start, heard(0));
+        vigil.look(start + STEP, heard(0));
+        let silence = silence_until_lost(&mut vigil, FREQUENT, 1, start + 2 * STEP);
+        assert_eq!(silence, Some(PATIENCE));
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_seen_verdicts_alternate_and_losses_are_rare(
+            looks in prop::collection::vec((0..3000_u64, any::<u32>(), 1..400_u64), 1..300),
+        ) {
+            let (mut vigil, mut now) = (Vigil::default(), Time::ZERO);
+            let mut losses = Vec::new();
+            for (silent, failed, pause) in looks {
+                now += Duration::from_millis(pause);
+                let look = Look {
+                    silent: Duration::from_millis(silent),
+                    failed,
+                    beacon_interval: FREQUENT,
+                };
+                let was_lost = vigil.is_lost();
+                match vigil.look(now, look) {
+                    Verdict::Lost => { prop_assert!(!was_lost); losses.push(now); }
+                    Verdict::Back => prop_assert!(was_lost),
+                    Verdict::Same => prop_assert_eq!(was_lost, vigil.is_lost()),
+                }
+                prop_assert!(!(vigil.is_lost() && vigil.is_suspect()));
+            }
+        }
+    }
+}
