@@ -105,7 +105,7 @@ def test_manual_pages_and_completions(tmp_path: Path) -> None:
         "man/meshsecd.8",
     ]
     page = written["man/meshsec.1"].read_text()
-    for command in ("init", "key show", "peer verify", "status", "explain", "export", "watch", "bench sa-setup"):
+    for command in ("init", "key show", "peer verify", "status", "explain", "export", "watch", "bench sa\\-setup"):
         assert f".SS meshsec {command} " in page
     subprocess.run(["bash", "-n", written["completions/bash/meshsec"]], check=True)
 
