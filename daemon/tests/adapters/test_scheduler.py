@@ -542,10 +542,13 @@ def test_kernel_threads_are_never_lowered(scheduler: Scheduler) -> None:
     if not found or look().nice_refused:
         pytest.skip("the kernel's threads cannot be seen or set from here")
     before = {thread: threads.read(thread) for thread in found}
-    applied = scheduler.place_kernel("ksoftirqd", [], Placement(SchedulingClass(nice=19)))
-    assert applied.threads == len(found)
-    assert {thread: threads.read(thread) for thread in found} == before
-    assert scheduler.is_restored
+    try:
+        applied = scheduler.place_kernel("ksoftirqd", [], Placement(SchedulingClass(nice=19)))
+        assert applied.threads == len(found)
+        assert {thread: threads.read(thread) for thread in found} == before
+        assert scheduler.is_restored
+    finally:
+        assert scheduler.restore() == []
 
 
 def test_interrupts_of_interfaces() -> None:
