@@ -12,7 +12,7 @@ from meshsec import files
 from meshsec.core.radio_settings import Mode, RadioSettings
 
 _PROGRAM = "wpa_supplicant"
-_STOP_SECONDS = 3.0
+_STOP_SECONDS = 10.0
 """Until one that does not end is killed."""
 _LINES_KEPT = 4
 _RESTRICTIONS = {
@@ -87,7 +87,7 @@ class Supplicant:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
         )
-        self._reading = asyncio.create_task(self._read())
+        self._reading = asyncio.create_task(self._read(self._process))
 
     async def stop(self) -> None:
         """End it and remove its configuration; nothing when it does not run."""
@@ -98,20 +98,20 @@ class Supplicant:
             try:
                 await asyncio.wait_for(process.wait(), _STOP_SECONDS)
             except TimeoutError:
-                process.kill()
+                with suppress(ProcessLookupError):
+                    process.kill()
                 await process.wait()
         if self._reading is not None:
             await self._reading
             self._reading = None
         self._configuration.unlink(missing_ok=True)
 
-    async def _read(self) -> None:
+    async def _read(self, process: asyncio.subprocess.Process) -> None:
         """Its log becomes ours."""
-        if self._process is None or self._process.stdout is None:
-            return
-        async for line in self._process.stdout:
-            text = line.decode(errors="replace").strip()
-            self._last.append(text)
-            _log.info("wpa_supplicant: %s", text)
-        await self._process.wait()
+        if process.stdout is not None:
+            async for line in process.stdout:
+                text = line.decode(errors="replace").strip()
+                self._last.append(text)
+                _log.info("wpa_supplicant: %s", text)
+        await process.wait()
         self._on_end()

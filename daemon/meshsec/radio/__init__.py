@@ -56,7 +56,10 @@ def _wish(settings: Settings, config: Path, interface: str) -> RadioSettings:
 
 
 def _check(interface: str, wish: RadioSettings) -> int:
-    found, steps = asyncio.run(Keeper(interface, wish, Path()).examine())
+    try:
+        found, steps = asyncio.run(Keeper(interface, wish, Path()).examine())
+    except OSError as error:
+        raise JoinError(f"{interface}: {error}") from error
     for obstacle in found:
         click.echo(f"{interface}: {obstacle}")
     for number, step in enumerate(steps, start=1):

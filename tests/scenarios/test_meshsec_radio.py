@@ -1,0 +1,370 @@
+"""meshsec-radio brings a mesh point up from meshsec.toml, keeps it in the mesh, and leaves as it came.
+
+The radios are of mac80211_hwsim, plugged in and out by the test, in the guest's own network namespace.
+"""
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import pytest
+from click.testing import CliRunner, Result
+
+from meshsec.adapters import config_file
+from meshsec.radio import main
+from meshsec.radio.keeper import JoinError, Keeper
+from tests.lab import hwsim
+from tests.lab import radio as lab_radio
+from tests.lab.shell import run
+from tests.lab.waiting import wait_until
+
+PASSWORD = "only the crew knows"  # noqa: S105  # a test's own
+SECONDS = 40.0
+OPEN = {"mesh_id": "rescue net", "frequency": 2412, "security": "open", "rssi_threshold": -90, "mcast_rate": 6}
+SAE = {**OPEN, "security": "sae"}
+
+
+@pytest.fixture(autouse=True)
+def guest() -> None:
+    if not os.environ.get(lab_radio.GUEST_VARIABLE):
+        pytest.skip("makes radios in the machine's own namespace: for the guest only (test_guest.py)")
+    if obstacle := lab_radio.obstacle():
+        pytest.skip(obstacle)
+
+
+@dataclass
+class Program:
+    """One meshsec-radio, which tells how it does as it tells the service manager."""
+
+    interface: str
+    directory: Path
+    radio: dict[str, object]
+    password: str = ""
+    statuses: list[str] = field(default_factory=list)
+
+    def __enter__(self) -> Self:
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        path = self.directory / "notify"
+        self._socket.bind(str(path))
+        credentials = self.directory / "credentials"
+        credentials.mkdir(mode=0o700)
+        if self.password:
+            (credentials / "meshsec.sae-password").write_text(f"{self.password}\n", encoding="utf-8")
+            (credentials / "meshsec.sae-password").chmod(0o400)
+        environment = {
+            **os.environ,
+            "NOTIFY_SOCKET": str(path),
+            "RUNTIME_DIRECTORY": str(self.directory),
+            "CREDENTIALS_DIRECTORY": str(credentials),
+        }
+        program = [sys.executable, "-c", "from meshsec.radio import main; main()"]
+        self.log = self.directory / "log"
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [*program, "--config", str(configuration(self.directory, self.radio)), self.interface],
+                stderr=log,
+                env=environment,
+            )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        self._socket.close()
+        print(f"--- {self.interface}\n{self.log.read_text()}")  # shown when the test fails
+
+    def fileno(self) -> int:
+        """Readable when it has told something."""
+        return self._socket.fileno()
+
+    def drain(self) -> bool:
+        """Take one datagram."""
+        told = self._socket.recv(4096).decode()
+        self.statuses += [line for line in told.splitlines() if line.startswith(("STATUS=", "READY="))]
+        return True
+
+    def wait_told(self, text: str, seconds: float = SECONDS) -> None:
+        """Await a status with this text that was not awaited before."""
+        wait_until(
+            f"{self.interface}: {text}",
+            lambda: any(text in status for status in self.statuses),
+            [self],
+            seconds,
+            last=self.log.read_text,
+        )
+        while text not in self.statuses.pop(0):
+            pass
+
+    def wait_ready(self) -> None:
+        self.wait_told("READY=1")
+
+    def stop(self) -> int:
+        self.process.terminate()
+        return self.process.wait(timeout=120)
+
+
+class Ticks:
+    """Something that comes twice a second, to look again: of some changes the kernel tells nobody."""
+
+    def __enter__(self) -> Self:
+        argv = ["ping", "-n", "-i", "0.5", "127.0.0.1"]
+        self._process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        assert self._process.stdout
+        self._output = self._process.stdout
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._output.close()
+
+    def fileno(self) -> int:
+        return self._output.fileno()
+
+    def drain(self) -> bool:
+        return bool(os.read(self._output.fileno(), 1 << 16))
+
+    def wait_peered(self, interface: str, *wanted: str) -> None:
+        """Await an established peering, with this in what the kernel tells of the station."""
+        wait_until(
+            f"a peer of {interface}",
+            lambda: all(text in stations(interface) for text in ("mesh plink: ESTAB", *wanted)),
+            [self],
+            SECONDS,
+            last=lambda: stations(interface),
+        )
+
+
+def stations(interface: str) -> str:
+    return " ".join(run(["iw", "dev", interface, "station", "dump"], check=False).stdout.split())
+
+
+def kind(interface: str) -> str:
+    info = run(["iw", "dev", interface, "info"]).stdout
+    return next(line.strip() for line in info.splitlines() if line.strip().startswith("type"))
+
+
+def parameter(interface: str, name: str) -> str:
+    return run(["iw", "dev", interface, "get", "mesh_param", name]).stdout.strip()
+
+
+def is_up(interface: str) -> bool:
+    return bool(int(Path("/sys/class/net", interface, "flags").read_text(), 16) & 1)
+
+
+def has_carrier(interface: str) -> bool:
+    return Path("/sys/class/net", interface, "carrier").read_text() == "1\n"
+
+
+def block(phy: str, *, blocked: bool) -> None:
+    """Turn the radio's switch, as `rfkill block` does."""
+    switches = Path("/sys/class/rfkill").glob("rfkill*")
+    (own,) = (switch for switch in switches if (switch / "name").read_text().strip() == phy)
+    (own / "soft").write_text("1" if blocked else "0")
+
+
+def configuration(directory: Path, radio: dict[str, object]) -> Path:
+    path = directory / "meshsec.toml"
+    keys = "\n".join(f"{key} = {value!r}" for key, value in radio.items())
+    path.write_text(f"[node]\nname = 'a'\n[routing]\ninterfaces = ['mesh7']\n[radio]\n{keys}\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def started(tmp_path: Path) -> Iterator[Callable[..., Program]]:
+    """Starts meshsec-radio on an interface."""
+    with ExitStack() as stack:
+
+        def start(interface: str, radio: dict[str, object], password: str = "") -> Program:
+            directory = tmp_path / f"{interface}-{len(list(tmp_path.iterdir()))}"
+            directory.mkdir(mode=0o700)
+            return stack.enter_context(Program(interface, directory, radio, password))
+
+        yield start
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[str, str]]:
+    """Two radios that hear each other; their interfaces."""
+    with hwsim.radio("msr7", "mesh7") as first, hwsim.radio("msr8", "mesh8") as second:
+        yield first, second
+
+
+def test_an_open_mesh_is_joined_joined_again_and_left(pair: tuple[str, str], started: Callable[..., Program]) -> None:
+    first, second = pair
+    with Ticks() as ticks:
+        one, other = started(first, OPEN), started(second, OPEN)
+        one.wait_ready()
+        other.wait_ready()
+        ticks.wait_peered(first)
+        assert parameter(first, "mesh_fwding") == "0"
+        assert parameter(first, "mesh_rssi_threshold") == "-90 dBm"
+
+        block("msr7", blocked=True)
+        one.wait_told("switched off by rfkill")
+        block("msr7", blocked=False)
+        one.wait_told("in the mesh 'rescue net'")
+        ticks.wait_peered(first)
+
+        run(["iw", "dev", first, "mesh", "leave"])
+        one.wait_told("has left the mesh")
+        one.wait_told("in the mesh 'rescue net'")
+
+        hwsim.unplug("msr7")
+        one.wait_told("is gone")
+        hwsim.plug_in("msr7", first)
+        one.wait_told("in the mesh 'rescue net'")
+        ticks.wait_peered(first)
+
+        assert one.stop() == 0
+        assert (kind(first), is_up(first)) == ("type managed", False)
+
+
+def test_a_mesh_with_a_password_is_joined_by_wpa_supplicant_which_never_outlives_us(
+    pair: tuple[str, str], started: Callable[..., Program]
+) -> None:
+    first, second = pair
+    with Ticks() as ticks:
+        one, other = started(first, SAE, PASSWORD), started(second, SAE, PASSWORD)
+        one.wait_ready()
+        other.wait_ready()
+        ticks.wait_peered(first, "MFP: yes")
+        secret = one.directory / f"{first}.conf"
+        assert secret.stat().st_mode & 0o777 == 0o600
+        told = "".join(arguments(one) + arguments(other)) + one.log.read_text()
+        assert PASSWORD not in told
+        assert PASSWORD.encode().hex() not in told
+        assert parameter(first, "mesh_fwding") == "0"
+
+        (child,) = children(one)
+        os.kill(child, signal.SIGKILL)
+        one.wait_told("lost the mesh")
+        one.wait_told("in the mesh 'rescue net'")
+        ticks.wait_peered(first, "MFP: yes")
+
+        (orphan,) = (os.pidfd_open(child) for child in children(other))
+        other.process.kill()
+        wait_gone(orphan)
+
+        assert one.stop() == 0
+        assert not secret.exists()
+        assert (kind(first), is_up(first)) == ("type managed", False)
+
+
+def children(program: Program) -> Sequence[int]:
+    pid = program.process.pid
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def arguments(program: Program) -> list[str]:
+    return [Path(f"/proc/{pid}/cmdline").read_text() for pid in (program.process.pid, *children(program))]
+
+
+@dataclass
+class Ending:
+    """Readable when a process has ended (pidfd_open(2))."""
+
+    descriptor: int
+    ended: bool = False
+
+    def fileno(self) -> int:
+        return self.descriptor
+
+    def drain(self) -> bool:
+        self.ended = True
+        return False
+
+
+def wait_gone(descriptor: int) -> None:
+    ending = Ending(descriptor)
+    try:
+        wait_until("the end of a process", lambda: ending.ended, [ending], SECONDS)
+    finally:
+        os.close(descriptor)
+
+
+def test_what_cannot_be_is_refused_with_its_mend_and_nothing_is_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with hwsim.radio("msr7", "mesh7") as own, hwsim.radio("msr9", "mesh9", hwsim.STATION | hwsim.AP) as dull:
+
+        def checked(interface: str, **changes: object) -> Result:
+            return CliRunner().invoke(
+                main, ["--config", str(configuration(tmp_path, {**OPEN, **changes})), "--check", interface]
+            )
+
+        fine = checked(own)
+        assert fine.exit_code == 0, fine.output
+        assert "join the open mesh 'rescue net' on 2412 MHz HT20" in fine.output
+        block("msr7", blocked=True)
+        blocked = checked(own)
+        block("msr7", blocked=False)
+        run(["iw", "dev", own, "set", "type", "ibss"])
+        run(["ip", "link", "set", own, "up"])
+        with Ticks() as ticks:
+            # Channel and cell are given, so that the kernel does not look for others first.
+            run(["iw", "dev", own, "ibss", "join", "other", "2437", "HT20", "fixed-freq", "02:00:00:00:00:77"])
+            wait_until("an ad-hoc cell", lambda: has_carrier(own), [ticks], SECONDS)
+        busy = checked(own)
+        run(["ip", "link", "set", own, "down"])
+        run(["iw", "dev", own, "set", "type", "managed"])
+        for result, words in (
+            (checked(own, frequency=5180), "the regulatory domain forbids it: on 5180 MHz only listening"),
+            (checked(own, frequency=2417, mode="VHT80"), "cannot do VHT80 on 2417 MHz"),
+            (checked(own, tx_power=30), "30 dBm is too strong"),
+            (checked("mesh99"), "there is no interface mesh99"),
+            (checked("lo"), "lo is not wireless"),
+            (checked(dull), "has no mesh mode (it can: AP, AP/VLAN, managed"),
+            (blocked, "rfkill unblock wlan"),
+            (busy, f"{own} is in use as IBSS"),
+        ):
+            assert (result.exit_code, words in result.output, "mend: " in result.output) == (1, True, True), (
+                words,
+                result.output,
+            )
+        monkeypatch.delenv("CREDENTIALS_DIRECTORY", raising=False)
+        for changes, words in (
+            ({"country": "ZZ"}, "the kernel stays in regulatory domain 00, not ZZ"),
+            ({"security": "sae"}, "there is no credential meshsec.sae-password"),
+        ):
+            settings = config_file.load(configuration(tmp_path, {**OPEN, **changes}))
+            assert settings.radios
+            with pytest.raises(JoinError, match=words):
+                asyncio.run(Keeper(own, settings.radios.common, tmp_path).run())
+            assert (kind(own), is_up(own)) == ("type managed", False)
+
+
+@pytest.fixture
+def world_domain() -> Iterator[None]:
+    """What a country allowed is forbidden again afterwards."""
+    yield
+    run(["iw", "reg", "set", "00"])
+
+
+def test_a_country_opens_a_channel_that_the_world_domain_forbids(
+    pair: tuple[str, str], started: Callable[..., Program], world_domain: None
+) -> None:
+    if not any(Path("/lib/firmware").glob("regulatory.db*")):
+        pytest.skip("wireless-regdb is not installed")
+    first, second = pair
+    wide = {**OPEN, "country": "DE", "frequency": 5180, "mode": "VHT80", "tx_power": 12}
+    with Ticks() as ticks:
+        one, other = started(first, wide), started(second, wide)
+        one.wait_ready()
+        other.wait_ready()
+        ticks.wait_peered(first)
+    info = run(["iw", "dev", first, "info"]).stdout
+    assert "channel 36 (5180 MHz), width: 80 MHz, center1: 5210 MHz" in info
+    assert "txpower 12.00 dBm" in info
