@@ -24,8 +24,8 @@ class GovernorSettings:
     share_min: float = 0.02
     """What a stream that complains leaves of ``share``: fewer would end protection on time altogether."""
     burst: float = 0.5
-    """CPU seconds that may be spent above the base class after a pause: some ten set-ups with all that charon does for
-    them, ESP in user space and the log included (measured: 15 to 50 ms on a busy machine)."""
+    """CPU seconds that may be spent above the base class after a pause: a set-up takes charon 7 to 10 ms with
+    all that belongs to it; ESP in user space, which the IKE daemon does too, is charged as well."""
     linger: float = 0.5
     """How long a privilege is kept after the last negotiation: set-ups come in groups."""
     attention: float = 1.0
