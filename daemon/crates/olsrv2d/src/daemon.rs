@@ -51,6 +51,8 @@ pub struct Daemon {
     probation: Probation,
     /// `None` after it has failed in a way that does not heal.
     radio: Option<Radio>,
+    /// That measured links stand beside others that are not comparable was logged.
+    warned_of_scale: bool,
     fib: Fib,
     telnet: Option<Telnet>,
     changes: Option<Changes>,
@@ -101,6 +103,7 @@ impl Daemon {
             router,
             probation: Probation::default(),
             radio: Some(radio),
+            warned_of_scale: false,
             fib,
             telnet,
             changes,
@@ -368,6 +371,7 @@ impl Daemon {
         match radio.take_report(now, &self.reactor) {
             Ok(changes) => {
                 self.tell_hardware_addresses();
+                self.warn_of_scale();
                 self.follow_stations(now, &changes);
             }
             Err(error) => {
@@ -407,6 +411,23 @@ impl Daemon {
         };
         log::info!("{}: {reason}", describe(&event, &self.manet));
         self.router.handle_interface(now, event);
+    }
+
+    /// Says once that a constant metric beside measured ones is a choice that somebody should make.
+    fn warn_of_scale(&mut self) {
+        let Some(radio) = &self.radio else { return };
+        if self.warned_of_scale || radio.wireless().next().is_none() {
+            return;
+        }
+        let mut others = radio.others().map(InterfaceId);
+        if let Some(other) = others.find(|index| self.weight(*index) == Weight::Auto) {
+            log::warn!(
+                "{} is not wireless and weighs {}, far more than measured links: give it a metric",
+                name(self.manet.names(), other),
+                self.config.metric.get()
+            );
+            self.warned_of_scale = true;
+        }
     }
 
     /// Has HELLOs on wireless interfaces tell the hardware address, by which neighbours know our station.

@@ -63,7 +63,8 @@ pub fn mac_of(link: &LinkView) -> Option<Mac> {
 #[derive(Clone, Copy, Debug)]
 struct Interface {
     mac: Mac,
-    wireless: bool,
+    /// `None` until it was looked at.
+    wireless: Option<bool>,
     due: Time,
 }
 
@@ -102,7 +103,7 @@ impl Radio {
         for (index, mac) in wanted {
             interfaces.entry(*index).or_insert(Interface {
                 mac: *mac,
-                wireless: false,
+                wireless: None,
                 due: now,
             });
         }
@@ -141,6 +142,10 @@ impl Radio {
             probes: probes.collect(),
             interfaces,
         };
+        for known in self.interfaces.values_mut().filter(|it| it.due <= now) {
+            // Unless the report says something better of it.
+            known.due = now + RETRY;
+        }
         if self.worker.order(order) {
             self.ordered = Some(now);
             self.warned = false;
@@ -157,13 +162,8 @@ impl Radio {
         };
         self.ordered = None;
         self.follow_family(&report, reactor);
-        if report.family.is_none() {
-            let pause = if report.failed {
-                RETRY
-            } else {
-                RARE_LOOK_INTERVAL
-            };
-            self.postpone(now + pause);
+        if report.family.is_none() && !report.failed {
+            self.postpone(now + RARE_LOOK_INTERVAL);
         }
         let surveys = report.surveys.into_iter();
         Ok(surveys
@@ -205,8 +205,16 @@ impl Radio {
 
     /// The own hardware address on each interface that is wireless.
     pub fn wireless(&self) -> impl Iterator<Item = (u32, Mac)> + '_ {
-        let wireless = self.interfaces.iter().filter(|(_, known)| known.wireless);
+        let known = self.interfaces.iter();
+        let wireless = known.filter(|(_, known)| known.wireless == Some(true));
         wireless.map(|(index, known)| (*index, known.mac))
+    }
+
+    /// The interfaces that are known not to be wireless.
+    pub fn others(&self) -> impl Iterator<Item = u32> + '_ {
+        let known = self.interfaces.iter();
+        let others = known.filter(|(_, known)| known.wireless == Some(false));
+        others.map(|(index, _)| *index)
     }
 
     /// All stations, with the interface.
@@ -234,7 +242,7 @@ impl Radio {
             // It went down while the worker looked.
             return Vec::new();
         };
-        known.wireless = survey.stations.is_some();
+        known.wireless = Some(survey.stations.is_some());
         let Some(stations) = survey.stations else {
             known.due = now + RARE_LOOK_INTERVAL;
             self.stations.remove_interface(survey.interface);

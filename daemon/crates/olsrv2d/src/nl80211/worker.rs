@@ -17,6 +17,17 @@ const PROBE_ETHERTYPE: [u8; 2] = [0x88, 0xb5];
 /// Octets of a probe, its Ethernet header included: short, yet rate control learns from it what data frames would.
 const PROBE_OCTETS: usize = 214;
 
+/// Answers about an interface that is not wireless, has gone or has no stations in its mode.
+const NOT_WIRELESS: [Errno; 4] = [Errno::NODEV, Errno::INVAL, Errno::OPNOTSUPP, Errno::NETDOWN];
+/// Answers about the socket or the family: no answer in time, something was lost, the module has gone.
+const BROKEN: [Errno; 5] = [
+    Errno::AGAIN,
+    Errno::INTR,
+    Errno::NOBUFS,
+    Errno::NOMEM,
+    Errno::NOENT,
+];
+
 /// What to do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Order {
@@ -161,8 +172,12 @@ fn try_carry_out(
     for interface in &order.interfaces {
         let stations = match requests.stations(*interface) {
             Ok(stations) => Some(stations),
-            Err(error) if is_about_interface(&error) => None,
-            Err(error) => return Err(error),
+            Err(error) if is_one_of(&error, &NOT_WIRELESS) => None,
+            Err(error) if is_one_of(&error, &BROKEN) => return Err(error),
+            Err(error) => {
+                log::debug!("nl80211: interface {interface} cannot be looked at now: {error}");
+                continue;
+            }
         };
         report.surveys.push(Survey {
             interface: *interface,
@@ -173,12 +188,9 @@ fn try_carry_out(
     Ok(report)
 }
 
-/// An interface that is not wireless, has gone or has no stations in its mode.
-fn is_about_interface(error: &io::Error) -> bool {
-    let known = [Errno::NODEV, Errno::INVAL, Errno::OPNOTSUPP, Errno::NETDOWN];
-    known
-        .map(|errno| Some(errno.raw_os_error()))
-        .contains(&error.raw_os_error())
+fn is_one_of(error: &io::Error, known: &[Errno]) -> bool {
+    let mut known = known.iter().map(|errno| Some(errno.raw_os_error()));
+    known.any(|code| code == error.raw_os_error())
 }
 
 fn probe(own: Mac, peer: Mac) -> Vec<u8> {
