@@ -5,7 +5,9 @@ the profile: nice, then a real-time class). A negotiation with a trusted peer, r
 the peer appeared, is the only thing that raises the level. It begins with the level that was needed lately (the floor),
 or with the first one when the IKE threads are seen to wait for a CPU; if it stalls while they wait, it gets the next.
 After the last negotiation the level is kept for a moment (LINGERING), since set-ups come in groups, and then taken
-back. What a negotiation showed at its end moves the floor: up when the CPU was what made it late, down with time.
+back. What a negotiation showed at its end moves the floor: up when the CPU was what made it late, down with time. As
+long as there is a floor and the contention goes on, the level is not taken below it: a peer may begin the next
+negotiation unannounced, and nobody would be there to raise anything before it is too late.
 
 The budget makes it safe. Every CPU second that the IKE daemon spends above level 0 is charged; when nothing is left,
 the level is 0 (SPENT) until half of it has flowed in again. So whatever is asked of the IKE daemon, and by whomever,
@@ -314,7 +316,7 @@ class Governor:
         if self.mode is Mode.SPENT:
             times.append(max(self._now + TICK_MIN, self._budget.ready_at(self._enough())))
         if self.mode is Mode.LINGERING:
-            times.append(self._linger_until)
+            times.append(self._floor_until if self._on_guard() else self._linger_until)
         times += [self._due(one) for one in self._negotiations.values()]
         return min(times, default=None)
 
@@ -438,7 +440,7 @@ class Governor:
         if self.mode is Mode.NEGOTIATING and not self._negotiations:
             self._linger_until = self._now + self.settings.linger
             self._fire(Trigger.QUIET, "the last negotiation ended")
-        if self.mode is Mode.LINGERING and self._now >= self._linger_until:
+        if self.mode is Mode.LINGERING and self._now >= self._linger_until and not self._on_guard():
             self._fire(Trigger.LINGER_OVER, "no negotiation runs or is expected any more")
         if self.mode is Mode.REST and self._negotiations:
             peer = next(iter(self._negotiations))
@@ -449,6 +451,12 @@ class Governor:
         while self._floor and self._now >= self._floor_until:
             self._floor -= 1
             self._floor_until += self.settings.relax
+            if self.mode is Mode.LINGERING and self.level > self.floor > 0:
+                self._go_to(self.floor, "more was not needed for a while")
+
+    def _on_guard(self) -> bool:
+        """The level that was needed lately is kept for what a peer may begin."""
+        return self.floor > 0 and self.level > 0 and self.contended is not False
 
     def _lapse(self) -> None:
         for peer in [name for name, one in self._negotiations.items() if one.lapses_at <= self._now]:

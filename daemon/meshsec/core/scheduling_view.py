@@ -151,7 +151,7 @@ _MODES = {
     Mode.ABSENT: "there is no charon to govern",
     Mode.REST: "no negotiation runs or is expected",
     Mode.NEGOTIATING: "a negotiation runs or is expected",
-    Mode.LINGERING: "the last negotiation ended a moment ago, and another may follow",
+    Mode.LINGERING: "the last negotiation ended, and another may follow",
     Mode.SPENT: "the budget is used up, so there is no privilege until half of it has recovered",
 }
 

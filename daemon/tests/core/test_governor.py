@@ -171,6 +171,42 @@ def test_what_a_late_set_up_lacked_the_next_one_begins_with_and_time_forgets_it(
     assert bench.governor.floor == 0
 
 
+def test_what_was_needed_lately_is_kept_while_the_load_goes_on_for_a_peer_that_begins_unannounced(
+    bench: Bench,
+) -> None:
+    bench.tell(BUSY, NegotiationBegan("boat"))
+    bench.tell(NegotiationEnded("boat", protected=True, took=0.4, waited=0.3))
+    assert (bench.governor.floor, bench.level) == (TOP, 1), "without a negotiation nothing is raised"
+    bench.tell(NegotiationBegan("boat"))
+    bench.tell(NegotiationEnded("boat", protected=True, took=0.01, waited=0.0))
+    assert bench.level == TOP
+    bench.wait(SETTINGS.relax * 0.9)
+    assert (bench.governor.mode, bench.level) == (Mode.LINGERING, TOP)
+    bench.wait(SETTINGS.relax * 0.2)
+    assert bench.level == 1
+    bench.wait(SETTINGS.relax)
+    assert (bench.governor.mode, bench.level) == (Mode.REST, 0)
+
+
+def test_what_was_needed_lately_goes_with_the_load(bench: Bench) -> None:
+    bench.tell(BUSY, NegotiationBegan("boat"))
+    bench.tell(NegotiationEnded("boat", protected=True, took=0.4, waited=0.3))
+    bench.wait(SETTINGS.linger + 1)
+    assert bench.level == 1
+    bench.tell(QUIET)
+    assert (bench.governor.mode, bench.level) == (Mode.REST, 0)
+
+
+def test_a_flood_while_a_level_is_kept_spends_the_budget_and_that_is_the_end_of_it(bench: Bench) -> None:
+    bench.tell(BUSY, NegotiationBegan("boat"))
+    bench.tell(NegotiationEnded("boat", protected=True, took=0.4, waited=0.3))
+    bench.wait(1, used=1.0)
+    assert (bench.governor.mode, bench.level) == (Mode.SPENT, 0)
+    bench.wait(20)
+    assert (bench.governor.mode, bench.level) == (Mode.REST, 0)
+    assert bench.governor.spent < SETTINGS.burst + SETTINGS.share + 0.05
+
+
 @pytest.mark.parametrize(
     ("took", "waited", "contention"),
     [(3.0, 0.01, BUSY), (3.0, None, QUIET), (0.05, None, BUSY), (None, None, BUSY)],
@@ -427,6 +463,7 @@ def test_every_privilege_is_taken_back_when_nothing_asks_for_it_any_more(
         plant.tell(event)
         plant.run(pause, 0.1)
     plant.run(SETTINGS.attention + SETTINGS.linger + SETTINGS.burst / SETTINGS.share_min + 1, 0.0)
+    plant.run(SETTINGS.relax * TOP, 0.0)
     assert plant.governor.level == 0
     assert plant.governor.mode in {Mode.REST, Mode.ABSENT}
 
