@@ -20,6 +20,8 @@ RT = (
     "test_restarts.py::test_all_daemons_of_a_node_killed_at_once_come_back_to_protection",
     "test_partition.py::test_a_peer_that_returns_within_the_hold_time_finds_its_sa",
     "test_live_commands.py::test_status_tells_route_channel_and_set_up_time_of_each_peer",
+    "test_radio_routing.py",
+    "test_radio_sae.py",
 )
 """On the kernel that a vehicle runs. Those of one file that share a lab stand together: its set-up takes a minute."""
 
