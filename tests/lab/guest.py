@@ -1,8 +1,8 @@
 """The guest ground: a QEMU guest with a Debian 13 root, Debian's RT or ordinary kernel, and this tree.
 
 The kernel here may lack ESP, 802.11s and PREEMPT_RT; Debian's has them. The guest boots straight into one command, so
-that a scenario is written once and runs on either ground. It sees its own root and the tree read-only, with memory on
-top, and one folder for results; this machine's root is no part of it. It is emulated (TCG) unless the environment says
+that a scenario is written once and runs on either ground. It has a copy of the tree, and its own root, whose changes
+are thrown away; one folder for results is this machine's. It is emulated (TCG) unless the environment says
 otherwise, because a /dev/kvm that answers may still hang in its first instruction on a nested host: 10 to 50 times
 slower than the host.
 """
@@ -12,7 +12,9 @@ import platform
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +28,8 @@ ACCELERATOR_VARIABLE = "MESHSEC_LAB_ACCELERATOR"
 """QEMU's accelerator; ``kvm`` where that is known to work."""
 _PROGRAMS = ("qemu-system-x86_64", "setpriv", *guest_root.PROGRAMS, *guest_kernel.PROGRAMS)
 _MEMORY_MIB = 3072
+_KERNEL_ARGUMENTS = ("console=ttyS0", "quiet", "panic=-1", "mitigations=off", "tsc=reliable", "nowatchdog")
+_LEFT_OUT = {".git", ".venv", "target", "__pycache__", ".hypothesis"}
 _SANDBOX = "on,obsolete=deny,elevateprivileges=deny,spawn=deny"
 _DETERMINISTIC = (
     *("-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off"),
@@ -81,8 +85,11 @@ def run_in_guest(
     results.mkdir(parents=True, exist_ok=True)
     (results / "command").write_text(command, encoding="utf-8")
     (results / "status").unlink(missing_ok=True)
-    with root.in_use():
-        machine = _machine(root, chosen(root, kernel), results)
+    with root.in_use(), tempfile.TemporaryDirectory(dir=CACHE) as directory:
+        booted, initrd = chosen(root, kernel), Path(directory) / "initrd"
+        shutil.copy(booted.initramfs(CACHE), initrd)
+        _append_tree(initrd)
+        machine = _machine(root, booted, initrd, results)
         timing = [*_DETERMINISTIC, "-smp", "1"] if deterministic else ["-accel", _accelerator(), "-smp", str(cpus)]
         argv = [*machine, *timing, "-append", _arguments([*arguments, "nokaslr"] if deterministic else arguments)]
         console = _boot(argv, seconds)
@@ -96,14 +103,35 @@ def chosen(root: Built, kind: str) -> Kernel:
     return Kernel.of_tree(Path(own)) if own and kind == "rt" else root.kernel(kind)
 
 
-def _machine(root: Built, kernel: Kernel, results: Path) -> list[str]:
-    shares = {"root": root.root, "repository": REPOSITORY, "modules": kernel.modules}
+def _machine(root: Built, kernel: Kernel, initrd: Path, results: Path) -> list[str]:
     argv = ["setpriv", "--pdeathsig", "KILL", "qemu-system-x86_64", "-sandbox", _SANDBOX, "-M", "q35", "-cpu", "max"]
     argv += ["-m", str(_MEMORY_MIB), "-nographic", "-no-reboot", "-nic", "none"]
-    argv += ["-kernel", str(kernel.image), "-initrd", str(kernel.initramfs(CACHE))]
-    for tag, path in shares.items():
-        argv += ["-virtfs", f"local,path={path},mount_tag={tag},security_model=none,multidevs=remap,readonly=on"]
-    return [*argv, "-virtfs", f"local,path={results},mount_tag=results,security_model=none,multidevs=remap"]
+    argv += ["-kernel", str(kernel.image), "-initrd", str(initrd)]
+    argv += ["-drive", f"file={root.image},if=virtio,format=raw,snapshot=on"]
+    share = "security_model=none,multidevs=remap"
+    argv += ["-virtfs", f"local,path={kernel.modules},mount_tag=modules,{share},readonly=on"]
+    return [*argv, "-virtfs", f"local,path={results},mount_tag=results,{share}"]
+
+
+def _append_tree(archive: Path) -> None:
+    """Append this tree to an initramfs, as /tree: without what is built, cached or history, but with the programs."""
+    with tempfile.TemporaryDirectory(dir=CACHE) as directory:
+        copy = Path(directory) / "tree"
+        shutil.copytree(REPOSITORY, copy, symlinks=True, ignore=_left_out, copy_function=_copy)
+        names = ["tree", *(os.fspath(path.relative_to(directory)) for path in sorted(copy.rglob("*")))]
+        with archive.open("ab") as file:
+            argv = ["cpio", "--quiet", "-o", "-H", "newc"]
+            subprocess.run(argv, cwd=directory, input="\n".join(names).encode(), stdout=file, check=True, timeout=60)
+
+
+def _left_out(directory: str, names: list[str]) -> set[str]:
+    left_out = {name for name in names if name in _LEFT_OUT or name.endswith("_cache")}
+    return left_out | (set(names) - {"bin"} if Path(directory) == REPOSITORY / "build" else set())
+
+
+def _copy(source: str, target: str) -> None:
+    with suppress(FileNotFoundError):  # an editor's or a linter's file that has gone meanwhile
+        shutil.copy2(source, target)
 
 
 def _accelerator() -> str:
@@ -111,7 +139,7 @@ def _accelerator() -> str:
 
 
 def _arguments(further: Sequence[str]) -> str:
-    return " ".join(("console=ttyS0", "quiet", "panic=-1", "mitigations=off", f"REPOSITORY={REPOSITORY}", *further))
+    return " ".join((*_KERNEL_ARGUMENTS, f"REPOSITORY={REPOSITORY}", *further))
 
 
 def _boot(argv: list[str], seconds: float) -> str:

@@ -16,7 +16,7 @@ KINDS = ("rt", "generic")
 PROGRAMS = ("modprobe", "depmod", "dpkg-deb", "cpio")
 BUSYBOX = Path("/bin/busybox")
 _INIT = Path(__file__).parent / "guest" / "init"
-_ROOT_MODULES = ("9p", "9pnet_virtio", "virtio_pci", "overlay")
+_ROOT_MODULES = ("9p", "9pnet_virtio", "virtio_pci", "virtio_blk", "ext4")
 
 
 class KernelTreeError(Exception):
@@ -96,7 +96,7 @@ def index(modules: Path, release: str) -> None:
 
 def _pack(directory: Path, modules: list[Path]) -> Path:
     root = directory / "root"
-    for name in ("bin", "modules", "proc", "dev", "lower", "upper", "root"):
+    for name in ("bin", "modules", "proc", "dev", "root"):
         (root / name).mkdir(parents=True)
     shutil.copy2(BUSYBOX, root / "bin" / "busybox")
     shutil.copy2(_INIT, root / "init")

@@ -32,12 +32,15 @@ PACKAGES = (
     *("chrony", "rt-tests"),
     *("python3", "python3-venv"),
 )
-PROGRAMS = ("mmdebstrap", "unshare", "chroot", "apt-get", "dpkg-deb", "depmod")
-_FORM = "2"
+PROGRAMS = ("mmdebstrap", "unshare", "chroot", "apt-get", "dpkg-deb", "depmod", "mke2fs")
+_FORM = "3"
 """Another one when this file builds something else from the same."""
 _SCRIPT = Path(__file__).parent / "guest" / "build"
 _LOCKS = REPOSITORY / "daemon"
 _BUILD_SECONDS = 3600
+_SPARE_MIB = 2048
+"""For what a command in the guest writes; the file is sparse, and what is written is thrown away."""
+_INODES = 200_000
 _APT_SETTINGS = ("Acquire::http", "Acquire::ftp", "Acquire::Check-", "Acquire::Retries", "Acquire::ForceIPv")
 """What of this machine's apt configuration concerns the way to the archive."""
 
@@ -51,7 +54,7 @@ class Built:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.root = directory / "root"
+        self.image = directory / "root.ext4"
 
     def kernel(self, kind: str) -> Kernel:
         """One of KINDS: ``rt`` or ``generic``."""
@@ -91,7 +94,7 @@ _KEY = re.compile(r"[0-9a-f]{16}")
 def _build(ready: Path, say: Callable[[str], None]) -> None:
     fresh = CACHE / f"{ready.name}.part"
     fresh.mkdir(exist_ok=True)
-    steps = {"base": _base, "python": _python, "commands": _commands, "kernels": _kernels}
+    steps = {"base": _base, "python": _python, "commands": _commands, "kernels": _kernels, "image": _image}
     for number, (name, step) in enumerate(steps.items(), 1):
         done = fresh / f"{name}.done"
         if not done.exists():
@@ -109,6 +112,7 @@ def _base(fresh: Path) -> None:
     settings = _output(["apt-config", "dump"]).splitlines()
     with (fresh / "apt.conf").open("w", encoding="utf-8") as file:
         (fresh / "apt.conf").chmod(0o600)  # a proxy's password may stand there
+        file.write('Acquire::Retries "5";\n')
         file.writelines(f"{line}\n" for line in settings if line.startswith(_APT_SETTINGS))
     try:
         _run(fresh, "base", SUITE, ",".join(PACKAGES), stdin=_sources())
@@ -154,6 +158,16 @@ def _kernels(fresh: Path) -> None:
         unpack(package, fresh / "kernels" / kind)
 
 
+def _image(fresh: Path) -> None:
+    """the root as a file system, because each look at a file over 9p costs an emulated guest milliseconds"""
+    root, image = fresh / "root", fresh / "root.ext4"
+    mebibytes = int(_output(["du", "-sm", str(root)]).split()[0])
+    image.unlink(missing_ok=True)
+    options = ["-q", "-t", "ext4", "-O", "^has_journal", "-m", "0", "-N", str(_INODES)]
+    _output(["mke2fs", *options, "-d", str(root), str(image), f"{mebibytes + _SPARE_MIB}M"])
+    shutil.rmtree(root)
+
+
 def _sources() -> str:
     """This machine's sources of Debian, for the suite; empty where it has none, and mmdebstrap takes Debian's own."""
     listing = _output(["apt-get", "indextargets", "--format", "$(LABEL) $(REPO_URI)", "Created-By: Packages"])
@@ -175,12 +189,22 @@ def _pip_settings() -> Iterator[tuple[str, str]]:
 
 
 def _output(argv: list[str]) -> str:
-    return subprocess.run(argv, check=True, stdout=subprocess.PIPE, text=True, timeout=60).stdout
+    return subprocess.run(argv, check=True, stdout=subprocess.PIPE, text=True, timeout=600).stdout
 
 
 def _run(fresh: Path, step: str, *arguments: str, stdin: str = "", env: dict[str, str] | None = None) -> None:
-    namespaces = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
-    argv = [*namespaces, str(_SCRIPT), str(fresh), step, *arguments]
+    contained = [
+        "setpriv",
+        "--pdeathsig",
+        "KILL",
+        "unshare",
+        "--mount",
+        "--pid",
+        "--fork",
+        "--kill-child",
+        "--mount-proc",
+    ]
+    argv = [*contained, str(_SCRIPT), str(fresh), step, *arguments]
     environment = {**os.environ, **(env or {})}
     done = subprocess.run(
         argv, cwd=CACHE, input=stdin, env=environment, stdout=sys.stderr, text=True, timeout=_BUILD_SECONDS, check=False
