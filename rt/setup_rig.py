@@ -21,6 +21,7 @@ from rt.setup_times import SetupTimes, setups
 from tests.lab.lab import Lab
 from tests.lab.node import Node, Options, PolicyValue
 from tests.lab.shell import run
+from tests.lab.slices import short_slices
 from tests.lab.topology import line, names
 
 STREAM_PORT = 5004
@@ -90,6 +91,7 @@ class Rig:
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             self.nice_counts = stack.enter_context(cores.nice_counts())
+            stack.enter_context(short_slices())
             stack.enter_context(self._lab)
             self._lab.set_up().trust_all().start()
             for name in ("a", "b", "c"):

@@ -12,7 +12,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,6 +22,7 @@ from meshsec.core.scheduling import SchedulingClass, SchedulingPolicy
 from tests.lab.lab import Lab
 from tests.lab.node import Node
 from tests.lab.patience import patient
+from tests.lab.slices import short_slices
 from tests.lab.topology import line, names
 
 SETUPS = 7
@@ -55,19 +55,13 @@ pytestmark = [
 ]
 
 
-SLICE = Path("/proc/sys/kernel/sched_rr_timeslice_ms")
-
-
 @pytest.fixture
-def short_slices() -> Iterator[None]:
-    """As our sysctl.d sets it on a node. With the kernel's 100 ms a thread of charon that polls holds up all others."""
-    before = SLICE.read_text(encoding="ascii")
-    try:
-        SLICE.write_text("5", encoding="ascii")
-    except OSError as error:
-        pytest.skip(f"round robin keeps its long slices: {error}")
-    yield
-    SLICE.write_text(before, encoding="ascii")
+def short() -> Iterator[None]:
+    """Slices of round robin as on a node."""
+    with short_slices() as refused:
+        if refused:
+            pytest.skip(refused)
+        yield
 
 
 @contextmanager
@@ -140,7 +134,7 @@ def govern(lab: Lab, node: Node) -> None:
     lab.start("meshsecd", nodes=[node])
 
 
-@pytest.mark.usefixtures("short_slices")
+@pytest.mark.usefixtures("short")
 @pytest.mark.timeout(300)
 def test_the_governor_spares_charon_the_load_that_stock_yields_to_and_takes_the_class_back() -> None:
     cpu = max(os.sched_getaffinity(0))
