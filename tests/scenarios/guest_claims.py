@@ -22,6 +22,7 @@ RT = (
     "test_live_commands.py::test_status_tells_route_channel_and_set_up_time_of_each_peer",
     "test_radio_routing.py",
     "test_radio_sae.py",
+    "test_meshsec_radio.py",
 )
 """On the kernel that a vehicle runs. Those of one file that share a lab stand together: its set-up takes a minute."""
 
