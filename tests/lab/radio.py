@@ -111,6 +111,7 @@ class Radio:
         """A monitor interface, which shows every frame that the radio can hear; its name."""
         self._all(
             ["iw", "phy", self.phy, "interface", "add", MONITOR, "type", "monitor"],
+            ["sysctl", "-q", "-w", f"net.ipv6.conf.{MONITOR}.disable_ipv6=1"],  # or the kernel itself speaks there
             ["ip", "link", "set", MONITOR, "up"],
         )
         return MONITOR
