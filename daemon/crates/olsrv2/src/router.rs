@@ -165,7 +165,7 @@ impl Router {
     }
 
     /// Sets the incoming metric of the link to the neighbour that sends from
-    /// `address`, as measured (the place of RFC 7779); `None` goes back to the
+    /// `address`, as measured (see [`Airtime`](crate::Airtime)); `None` goes back to the
     /// configured one. Says whether there is such a link.
     pub fn set_link_metric(
         &mut self,

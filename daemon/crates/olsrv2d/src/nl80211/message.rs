@@ -413,40 +413,36 @@ mod tests {
     }
 
     #[test]
-    fn a_new_station_is_noticed_and_its_loss_too() {
-        let [come] = &recorded("notice-new-station")[..] else {
-            panic!("one notice");
+    fn a_peer_that_has_left_keeps_its_station_without_peering() {
+        let [peer] = stations("stations-left")[..] else {
+            panic!("one station");
         };
-        assert_eq!(come.notice(), Some(Notice::Come { interface: 2 }));
-        let gone = Message {
-            command: nl80211::CMD_DEL_STATION,
-            ..come.clone()
+        assert_eq!(peer.established, Some(false));
+        assert_eq!((peer.inactive_ms, peer.tx_failed), (Some(5144), Some(1)));
+    }
+
+    #[test]
+    fn stations_that_come_and_go_are_noticed() {
+        let notices = |name| -> Vec<Notice> {
+            let recorded = recorded(name);
+            recorded.iter().filter_map(Message::notice).collect()
         };
-        let expected = Notice::Gone {
-            interface: 2,
-            mac: PEER,
+        let come = Notice::Come { interface: 2 };
+        assert_eq!(notices("notice-new-station"), [come]);
+        let gone = Notice::Gone {
+            interface: 3,
+            mac: [0x42, 0, 0, 0, 1, 0],
         };
-        assert_eq!(gone.notice(), Some(expected));
-        let other = Message {
-            command: nl80211::CMD_GET_STATION,
-            ..come.clone()
-        };
-        assert_eq!(other.notice(), None);
+        assert_eq!(notices("notice-del-station"), [gone]);
+        assert_eq!(notices("families"), [], "not about stations");
     }
 
     #[test]
     fn the_family_is_found_among_all() {
-        let group = |name: &[u8], id: u32| {
-            Message::request(0, 0, &[(1, name), (2, &id.to_ne_bytes())]).attributes
-        };
-        let groups = [group(b"config\0", 7), group(b"mlme\0", 12)];
-        let groups = Message::request(0, 0, &[(1, &groups[0]), (2, &groups[1])]).attributes;
-        let answer = |name: &[u8]| {
-            let id = 35_u16.to_ne_bytes();
-            Message::request(CONTROLLER, 1, &[(1, &id), (2, name), (7, &groups)]).nl80211()
-        };
-        assert_eq!(answer(b"nl80211\0"), Some(Family { id: 35, mlme: 12 }));
-        assert_eq!(answer(b"nl80211x\0"), None);
+        let families = recorded("families");
+        assert!(families.len() > 5, "only {}", families.len());
+        let found: Vec<Family> = families.iter().filter_map(Message::nl80211).collect();
+        assert_eq!(found, [Family { id: 35, mlme: 22 }]);
     }
 
     #[test]
