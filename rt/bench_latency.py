@@ -115,15 +115,12 @@ def histogram(report: Mapping[str, Any]) -> list[int]:
 
 def _result(measured: Mapping[Kernel, Measured]) -> Result:
     releases = {kernel.name: each.release for kernel, each in measured.items()}
-    params = {"loops": LOOPS, "interval_us": 1000, "priority": 95, "cpus": 1, "kernels": releases}
+    octets = {kernel.name: each.octets for kernel, each in measured.items()}
+    params = {"loops": LOOPS, "interval_us": 1000, "priority": 95, "cpus": 1, "kernels": releases, "octets": octets}
     result = Result("latency", {**params, "time": "1 ns for each instruction"}, logarithmic=True)
     for load in LOADS:
         for kernel, each in measured.items():
             result.cells.append(Cell({"load": load, "kernel": kernel.name}, "us", each.latencies[load]))
-    for load in ("tcp", "esp"):
-        for kernel, each in measured.items():
-            rate = each.octets[load] * 8 / len(each.latencies[load]) / 1000
-            result.cells.append(Cell({"load": load, "kernel": kernel.name}, "Mbit/s", [rate]))
     result.ratios += _ratios(measured)
     return result
 
@@ -146,13 +143,12 @@ def _show(result: Result) -> None:
     for heading in ("median", "p99", "max us"):
         table.add_column(heading, justify="right")
     for cell in result.cells:
-        if cell.unit == "us":
-            figures = cell.as_dict()
-            shown = (f"{figures[name]:.0f}" for name in ("median", "p99", "max"))
-            table.add_row(*map(str, cell.key.values()), *shown)
+        figures = cell.as_dict()
+        shown = (f"{figures[name]:.0f}" for name in ("median", "p99", "max"))
+        table.add_row(*map(str, cell.key.values()), *shown)
     console = Console()
     console.print(table)
-    console.print(difference([cell for cell in result.cells if cell.unit == "us"]), highlight=False, soft_wrap=True)
+    console.print(difference(result.cells), highlight=False, soft_wrap=True)
 
 
 def difference(cells: Sequence[Cell]) -> str:
