@@ -24,7 +24,7 @@ CARGO_ARGUMENTS := --manifest-path daemon/Cargo.toml
 STAMPS := build/stamps
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),daemon/target)
 
-.PHONY: help setup build check lint lint-python lint-rust unit unit-python unit-rust test scenarios lab-guest scale demo fuzz bench \
+.PHONY: help setup build check lint lint-python lint-rust unit unit-python unit-rust test scenarios lab-guest guest scale demo fuzz bench \
 	advisories docs install clean lock kernel-check kernel-config kernel image image-boot
 
 help: ## list the targets
@@ -87,6 +87,9 @@ scenarios: setup build ## claims proved on the wire, in network namespaces (root
 lab-guest: setup ## a Debian 13 root with RT and ordinary kernel for the scenarios' guest, into build/guest (root)
 	$(BIN)/python -m tests.lab.guest_root
 
+guest: setup build ## claims that need ESP, radios or PREEMPT_RT, in a guest with Debian's RT and ordinary kernel (root; long)
+	$(BIN)/pytest tests/guest
+
 scale: NODES ?= 30
 scale: setup build ## many nodes started at once: all pairs protected, one IKE_SA each (root; NODES=n)
 	NODES=$(NODES) $(BIN)/pytest tests/scenarios/test_scale.py
@@ -132,7 +135,7 @@ kernel-boot: setup build ## boot a built kernel in the guest and prove the guest
 	@rm -rf build/kernel/boot
 	@dpkg-deb -x '$(KERNEL)' build/kernel/boot
 	MESHSEC_LAB_KERNEL=$(CURDIR)/build/kernel/boot $(BIN)/pytest tests/scenarios/test_own_kernel.py \
-		tests/scenarios/test_guest.py -k 'own_kernel or rt-claims'
+		tests/guest -k 'own_kernel or rt-claims'
 
 # --- the vehicle image ---
 

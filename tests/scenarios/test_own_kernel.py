@@ -1,6 +1,6 @@
 """A kernel that `make kernel` built boots and is what its configuration promises; `make kernel-boot` runs this.
 
-The claims of the guest (test_guest.py) are proved on it by the same command.
+The claims of the guest (tests/guest) are proved on it by the same command.
 """
 
 import json
