@@ -1,6 +1,6 @@
 """Which scenarios run in the guest too: those that depend on what Debian's kernels have and this one may lack.
 
-Each kernel is booted once for all of its claims (test_guest.py). An entry is a file, or one test of a file.
+Each kernel is booted once for all of its claims (`make guest`). An entry is a file, or one test of a file.
 """
 
 BOTH = (

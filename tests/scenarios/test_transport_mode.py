@@ -24,7 +24,7 @@ SUITES = {
 def esp_is_the_kernels() -> None:
     """On the other ground the same nodes use tunnel mode."""
     if ground.probe().esp != "kernel":
-        pytest.skip("this kernel has no ESP; test_guest.py runs this on kernels that have it")
+        pytest.skip("this kernel has no ESP; `make guest` runs this on kernels that have it")
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,75 @@
+"""The guest ground: claims that this kernel may not be able to show run in a guest, one boot for each Debian kernel.
+
+There ESP is the kernel's in transport mode, XFRM policies are the second wall, radios are mac80211's, and the RT kernel
+is fully preemptible. What a failed claim left (captures, logs of the daemons, SAs) stands with the guest's dmesg and
+console in build/artifacts/guest-KERNEL.
+"""
+
+import shutil
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from tests.lab import guest
+from tests.lab.lab import BUILD
+from tests.lab.patience import VARIABLE
+from tests.scenarios import guest_claims
+
+PATIENCE = 6
+SECONDS = 1500.0
+REPORT = "report.xml"
+_OPTIONS = f"-v -p no:hypothesispytest --reruns 1 --timeout={SECONDS:g} --durations=0 --junitxml=/results/{REPORT}"
+"""Without what no claim needs, because each import costs a second there."""
+
+
+@pytest.fixture(scope="module")
+def ground_is_built() -> None:
+    """The root and the kernels; building them the first time takes some minutes."""
+    if obstacle := guest.obstacle():
+        pytest.skip(obstacle)
+    guest.prepare()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(SECONDS + 60, func_only=True)
+@pytest.mark.flaky(reruns=0)  # a claim that fails gets its second try inside
+@pytest.mark.parametrize(("kernel", "claims"), [("rt", guest_claims.RT), ("generic", guest_claims.GENERIC)])
+def test_the_same_claims_hold_on_debians_kernels(
+    kernel: str, claims: tuple[str, ...], ground_is_built: None, subtests: pytest.Subtests
+) -> None:
+    results = BUILD / "artifacts" / f"guest-{kernel}"
+    shutil.rmtree(results, ignore_errors=True)
+    outcome = guest.run_in_guest(_command(kernel, claims), results, seconds=SECONDS, kernel=kernel)
+    cases = _cases(results / REPORT)
+    for name, trouble in cases.items():
+        with subtests.test(msg=name):
+            assert not trouble, trouble
+    assert cases, f"nothing ran:\n{outcome.output}\n{outcome.console}"
+    assert outcome.status == 0, f"{outcome.output}\n{outcome.console}"
+
+
+def _command(kernel: str, claims: tuple[str, ...]) -> str:
+    """What fails inside leaves its traces in /results at once: they survive a guest that hangs."""
+    chosen = " ".join(f"tests/scenarios/{claim}" for claim in claims)
+    realtime = {"rt": "1", "generic": "0"}[kernel]
+    return f"""\
+test "$(cat /sys/kernel/realtime 2>/dev/null || echo 0)" = {realtime} || {{ echo "not the kernel {kernel}"; exit 1; }}
+mkdir -p build/artifacts
+mount --bind /results build/artifacts
+export {VARIABLE}={PATIENCE}
+exec .venv/bin/pytest {_OPTIONS} {chosen}
+"""
+
+
+def _cases(report: Path) -> dict[str, str]:
+    """Each claim that ran, with what was wrong; a skipped one proves nothing, and is wrong too."""
+    if not report.exists():
+        return {}
+    found: dict[str, str] = {}
+    for case in ET.parse(report).getroot().iter("testcase"):  # noqa: S314  # written by our own pytest
+        troubles = [part for kind in ("failure", "error", "skipped") for part in case.iter(kind)]
+        told = "\n".join(f"{trouble.get('message', '')}\n{trouble.text or ''}" for trouble in troubles)
+        name = f"{case.get('classname', '').rpartition('.')[2]}::{case.get('name')}"
+        found[name] = told
+    return found
