@@ -89,14 +89,14 @@ class IkeSide:
             return self._vici.is_gone
         try:
             facts = await self._vici.facts()
+            if facts.identity == self._identity:
+                self.facts = facts
+                if facts.ike_sas != sum(map(len, self._known.values())):
+                    await self.read_all()
         except ViciError as error:
             self._on_down(str(error))
             self._vici.reconnect()
             return False
-        if facts.identity == self._identity:
-            self.facts = facts
-            if facts.ike_sas != sum(map(len, self._known.values())):
-                await self.read_all()
         return True
 
     def _on_up(self, facts: DaemonFacts) -> None:
