@@ -22,7 +22,8 @@ RT = (
     "test_live_commands.py::test_status_tells_route_channel_and_set_up_time_of_each_peer",
     "test_radio_routing.py",
     "test_radio_sae.py",
-    "test_meshsec_radio.py",
+    "test_meshsec_radio.py::test_a_mesh_with_a_password_is_joined_by_wpa_supplicant_which_never_outlives_us",
+    "test_meshsec_radio.py::test_what_cannot_be_is_refused_with_its_mend_and_nothing_is_changed",
 )
 """On the kernel that a vehicle runs. Those of one file that share a lab stand together: its set-up takes a minute."""
 
