@@ -36,7 +36,7 @@ SAE = {**OPEN, "security": "sae"}
 @pytest.fixture(autouse=True)
 def guest() -> None:
     if not os.environ.get(lab_radio.GUEST_VARIABLE):
-        pytest.skip("makes radios in the machine's own namespace: for the guest only (test_guest.py)")
+        pytest.skip("makes radios in the machine's own namespace: for the guest only (`make guest`)")
     if obstacle := lab_radio.obstacle():
         pytest.skip(obstacle)
 

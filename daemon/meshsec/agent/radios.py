@@ -44,7 +44,10 @@ async def _observe(stack: Nl80211, name: str, phy: Phy | None, links: Mapping[st
         return Observed(name, exists=True, wireless=True)
     if phy is None or phy.index != number:
         phy = await stack.phy(number)
-    joined = own.type == radio.MESH_POINT and own.carrier
+    mesh = None
+    if own.type == radio.MESH_POINT and own.carrier:
+        mesh = await stack.mesh_parameters(own.index)
+        own = _with_link(own, await netlink.links())  # of a mesh that was left meanwhile they are the defaults
     soft, hard = rfkill.blocked(phy.name)
     return Observed(
         name,
@@ -56,7 +59,7 @@ async def _observe(stack: Nl80211, name: str, phy: Phy | None, links: Mapping[st
         soft_blocked=soft,
         hard_blocked=hard,
         country=await stack.country(phy),
-        mesh=await stack.mesh_parameters(own.index) if joined else None,
+        mesh=mesh if own.carrier else None,
     )
 
 
