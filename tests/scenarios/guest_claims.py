@@ -20,6 +20,7 @@ RT = (
     "test_restarts.py::test_all_daemons_of_a_node_killed_at_once_come_back_to_protection",
     "test_partition.py::test_a_peer_that_returns_within_the_hold_time_finds_its_sa",
     "test_live_commands.py::test_status_tells_route_channel_and_set_up_time_of_each_peer",
+    "test_radio.py",
     "test_radio_routing.py",
     "test_radio_sae.py",
     "test_meshsec_radio.py::test_a_mesh_with_a_password_is_joined_by_wpa_supplicant_which_never_outlives_us",
