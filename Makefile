@@ -82,13 +82,13 @@ unit-rust: setup
 test: check scenarios ## everything: check, then scenarios and interoperation on the wire (root)
 
 scenarios: setup build ## claims proved on the wire, in network namespaces (root); a failed one gets a second try, and is named
-	$(BIN)/pytest --reruns $(RERUNS) tests/scenarios tests/interop
+	$(BIN)/pytest --reruns $(RERUNS) tests/scenarios tests/interop tests/guest
 
 lab-guest: setup ## a Debian 13 root with RT and ordinary kernel for the scenarios' guest, into build/guest (root)
 	$(BIN)/python -m tests.lab.guest_root
 
 guest: setup build ## claims that need ESP, radios or PREEMPT_RT, in a guest with Debian's RT and ordinary kernel (root; long)
-	$(BIN)/pytest tests/guest
+	MESHSEC_GUEST_ALL=1 $(BIN)/pytest tests/guest
 
 scale: NODES ?= 30
 scale: setup build ## many nodes started at once: all pairs protected, one IKE_SA each (root; NODES=n)
@@ -135,7 +135,7 @@ kernel-boot: setup build ## boot a built kernel in the guest and prove the guest
 	@rm -rf build/kernel/boot
 	@dpkg-deb -x '$(KERNEL)' build/kernel/boot
 	MESHSEC_LAB_KERNEL=$(CURDIR)/build/kernel/boot $(BIN)/pytest tests/scenarios/test_own_kernel.py \
-		tests/guest -k 'own_kernel or rt-claims'
+		tests/guest -k 'own_kernel or rt'
 
 # --- the vehicle image ---
 
