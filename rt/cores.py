@@ -2,9 +2,10 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
+from tests.lab import load
 from tests.lab.node import Node
 
 _AUTOGROUP = Path("/proc/sys/kernel/sched_autogroup_enabled")
@@ -19,11 +20,9 @@ def busy_and_others() -> tuple[frozenset[int], frozenset[int]]:
 
 
 def pin(node: Node, cores: frozenset[int]) -> None:
-    """Keep all threads of a node's daemons on these processors; threads that they start later inherit it."""
+    """Keep all daemons of a node on these processors."""
     for daemon in node.daemons:
-        for thread in Path(f"/proc/{daemon.pid}/task").iterdir():
-            with suppress(ProcessLookupError):
-                os.sched_setaffinity(int(thread.name), cores)
+        load.pin(daemon, cores)
 
 
 @contextmanager
