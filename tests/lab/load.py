@@ -3,7 +3,8 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Set
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -44,7 +45,7 @@ def occupied(core: int) -> Iterator[None]:
         process.communicate()
 
 
-def pin(daemon: Daemon, cores: Set[int]) -> None:
+def pin(daemon: Daemon, cores: AbstractSet[int]) -> None:
     """Keep all threads of a daemon on these processors; threads that it starts later inherit it."""
     for thread in Path(f"/proc/{daemon.pid}/task").iterdir():
         with suppress(ProcessLookupError):
