@@ -17,8 +17,9 @@ from tests.lab.programs import ROOT
 
 
 def start(*arguments: str) -> subprocess.Popen[str]:
+    """As from a terminal: a test run that a shell put into the background has SIGINT ignored, and hands that on."""
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.demo", *arguments],
+        ["env", "--default-signal=INT", sys.executable, "-m", "tests.demo", *arguments],
         cwd=ROOT,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
