@@ -72,12 +72,13 @@ def run_in_guest(
     kernel: str = "rt",
     arguments: Sequence[str] = (),
     deterministic: bool = False,
-    cpus: int = 2,
+    cpus: int = 1,
 ) -> Outcome:
     """Boot the guest, run the shell ``command`` in the tree and power off.
 
     ``results`` is /results inside, writable; the command's output and the kernel's log are left there.
-    ``seconds`` bounds the whole, by this machine's clock. ``kernel`` is ``rt`` or ``generic``, ``arguments`` are more
+    One CPU, because the kernel patches its own code while captures come and go, and an emulated second CPU may run into
+    a breakpoint of that after it is gone ("Oops: int3"). ``seconds`` bounds the whole, by this machine's clock. ``kernel`` is ``rt`` or ``generic``, ``arguments`` are more
     of the kernel's. ``deterministic`` lets time follow the executed instructions, on one CPU: intervals repeat from
     run to run, and count instructions rather than hardware latency.
     """
