@@ -47,6 +47,10 @@ class Outcome:
     console: str
 
 
+class GuestDiedError(Exception):
+    """The guest did not get to the end of its command; its console says why, if anything does."""
+
+
 def obstacle() -> str | None:
     """Why this machine cannot run the guest, or None."""
     if platform.machine() != "x86_64":
@@ -77,10 +81,11 @@ def run_in_guest(
     """Boot the guest, run the shell ``command`` in the tree and power off.
 
     ``results`` is /results inside, writable; the command's output and the kernel's log are left there.
-    One CPU, because the kernel patches its own code while captures come and go, and an emulated second CPU may run into
-    a breakpoint of that after it is gone ("Oops: int3"). ``seconds`` bounds the whole, by this machine's clock. ``kernel`` is ``rt`` or ``generic``, ``arguments`` are more
-    of the kernel's. ``deterministic`` lets time follow the executed instructions, on one CPU: intervals repeat from
-    run to run, and count instructions rather than hardware latency.
+    ``seconds`` bounds the whole, by this machine's clock. ``kernel`` is ``rt`` or ``generic``, ``arguments`` are more
+    of the kernel's. ``deterministic`` lets time follow the executed instructions: intervals repeat from run to run, and
+    count instructions rather than hardware latency. One CPU unless told otherwise, because the kernel patches its own
+    code while captures come and go, and an emulated second CPU may run into a breakpoint of that after it is gone
+    ("Oops: int3").
     """
     root = prepare()
     results.mkdir(parents=True, exist_ok=True)
