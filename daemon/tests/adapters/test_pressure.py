@@ -88,7 +88,7 @@ def test_a_process_that_sleeps_does_not_starve() -> None:
         wait_for(lambda: pressure.runs(sleeper.pid) is not None, "the first run")
         watch = ContentionWatch(sleeper.pid, 0.0)
         looks = itertools.count(1.0)
-        wait_for(lambda: watch.look(next(looks)).delay is None, "sleep: no run since the last look")
+        wait_for(lambda: (seen := watch.look(next(looks))).delay is None and not seen.starving, "sleep is asleep")
         found = watch.look(next(looks), queued=2)
         assert (found.starving, found.queued) == (0, 2)
         sleeper.kill()
