@@ -24,8 +24,8 @@ CARGO_ARGUMENTS := --manifest-path daemon/Cargo.toml
 STAMPS := build/stamps
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),daemon/target)
 
-.PHONY: help setup build check lint lint-python lint-rust unit unit-python unit-rust test scenarios lab-guest guest scale demo fuzz bench \
-	advisories docs install clean lock kernel-check kernel-config kernel image image-boot
+.PHONY: help setup build check lint lint-python lint-rust unit unit-python unit-rust test kernel-merge licences scenarios lab-guest guest \
+	scale demo fuzz bench advisories docs install clean lock kernel-check kernel-config kernel image image-boot
 
 help: ## list the targets
 	@sed -nE 's/^([a-z%-]+):[^#]*## (.*)/  make \1|\2/p' Makefile | column -t -s'|'
@@ -54,9 +54,9 @@ build: $(STAMPS)/system ## compile olsrv2d (release) into build/bin
 
 # --- proofs ---
 
-check: lint unit ## linters, types, import contracts, licences and unit tests of both languages
+check: lint unit ## the fast part: linters, types, import contracts and unit tests of both languages
 
-lint: lint-python lint-rust ## ruff, mypy --strict, import contracts, rustfmt, clippy, no_std proof, cargo deny
+lint: lint-python lint-rust ## ruff, mypy --strict, import contracts, rustfmt, clippy, no_std proof
 
 lint-python: setup
 	$(BIN)/ruff check .
@@ -64,22 +64,27 @@ lint-python: setup
 	$(BIN)/mypy
 	PYTHONPATH=kernel-config $(BIN)/lint-imports --no-logo
 
-lint-rust: setup $(STAMPS)/deny
+lint-rust: setup
 	cargo fmt --all $(CARGO_ARGUMENTS) --check
 	cargo clippy $(CARGO_ARGUMENTS) --workspace --all-targets --locked -- -D warnings
 	tools/check-no-std
-	cargo fetch $(CARGO_ARGUMENTS) --locked
-	cargo deny $(CARGO_ARGUMENTS) --offline check bans licenses sources
 
 unit: unit-python unit-rust ## unit tests of both languages
 
 unit-python: setup
-	$(BIN)/pytest daemon/tests kernel-config/tests rt/tests
+	$(BIN)/pytest -m 'not slow' daemon/tests kernel-config/tests rt/tests
 
 unit-rust: setup
 	cargo test $(CARGO_ARGUMENTS) --workspace --locked --quiet
 
-test: check scenarios ## everything: check, then scenarios and interoperation on the wire (root)
+test: check licences kernel-merge scenarios ## everything: check, licences, kernel-merge, scenarios (root)
+
+licences: $(STAMPS)/deny ## what the Rust build may be made of: licences, sources, no wildcards
+	cargo fetch $(CARGO_ARGUMENTS) --locked
+	cargo deny $(CARGO_ARGUMENTS) --offline check bans licenses sources
+
+kernel-merge: setup ## every symbol of our fragments takes in Debian's RT kernel, for amd64 and arm64 (fetches its source)
+	$(BIN)/pytest -m slow kernel-config/tests
 
 scenarios: setup build ## claims proved on the wire, in network namespaces (root); a failed one gets a second try, and is named
 	$(BIN)/pytest --reruns $(RERUNS) tests/scenarios tests/interop tests/guest
