@@ -58,6 +58,19 @@ def test_a_refused_configuration_is_told_with_its_line(tmp_path: Path) -> None:
     assert run([programs.olsrv2d(), "--config", str(bad), "--check"]).returncode == 0
 
 
+def test_what_meshsec_exports_is_taken_whole(tmp_path: Path) -> None:
+    """With every key that reaches the router, at the ends of their ranges."""
+    given = programs.ROOT / "tests" / "vectors" / "config" / "accepted" / "weights.toml"
+    own = tmp_path / "meshsec.toml"
+    paths = 'peers = "peers"\nstate = "state"\nrun = "run"\n'
+    own.write_text(f'{given.read_text(encoding="utf-8")}\n[ike]\nesp = "libipsec"\n[paths]\n{paths}', encoding="utf-8")
+    run([programs.meshsec(), "--config", str(own), "init"])
+    exported = tmp_path / "olsrv2d.toml"
+    exported.write_text(run([programs.meshsec(), "--config", str(own), "export", "olsrv2d"]).stdout, encoding="utf-8")
+    assert "metric = 16776960" in exported.read_text(encoding="utf-8")
+    assert run([programs.olsrv2d(), "--config", str(exported), "--check"]).returncode == 0
+
+
 def test_sighup_takes_up_and_gives_up_interfaces_and_networks() -> None:
     with Mesh(topology.line(["a", "b"])) as mesh:
         a, b = mesh["a"], mesh["b"]

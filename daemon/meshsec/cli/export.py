@@ -45,12 +45,18 @@ def export(app: App, kind: str, into: Path | None) -> None:
         case "olsrv2d":
             text = router_conf.olsrv2d(app.settings, app.card, ground)
         case "olsrd2":
+            _refuse_weights(app)
             text = router_conf.olsrd2(app.settings, app.card, ground)
         case "strongswan":
             text = _strongswan(app, ground)
         case _:
             text = _nftables(app, ground)
     click.echo(text, nl=False)
+
+
+def _refuse_weights(app: App) -> None:
+    if told := [".".join(map(str, where)) for where, _ in app.settings.routing.weights()]:
+        raise click.ClickException(f"olsrd2 has no key for routing.{', routing.'.join(told)}: take them out")
 
 
 def _systemd(app: App, into: Path | None) -> None:

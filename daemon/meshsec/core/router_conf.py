@@ -3,8 +3,9 @@
 import json
 from collections.abc import Iterator
 
+from meshsec.core.link_settings import LinkSettings, Timing, Weighing
 from meshsec.core.model import Address, Card, EspGround
-from meshsec.core.settings import AttachedNetwork, Settings, Timing
+from meshsec.core.settings import AttachedNetwork, RoutingSettings, Settings
 
 _WRITTEN = "# Written by `meshsec export {}`: changes made here are lost."
 
@@ -22,6 +23,7 @@ def olsrv2d(settings: Settings, card: Card, ground: EspGround) -> str:
     lines = [
         _WRITTEN.format("olsrv2d"),
         f"originators = [{', '.join(_quoted(str(address)) for address in originators(card, ground))}]",
+        *_toml(metric=routing.metric, willingness=routing.willingness),
         *_section("[tc]", _toml_timing(routing.tc)),
         *_section(
             "[management]",
@@ -29,9 +31,12 @@ def olsrv2d(settings: Settings, card: Card, ground: EspGround) -> str:
         ),
     ]
     for interface in routing.interfaces:
-        lines += ["", "[[interface]]", f"name = {_quoted(interface)}", *_toml_timing(routing.hello, "hello_")]
+        own = _links(routing, interface)
+        lines += _section("[[interface]]", [f"name = {_quoted(interface)}", *_toml_timing(own.hello, "hello_")])
+        lines += _toml(metric=own.metric)
     for network in routing.attached:
-        lines += ["", "[[attached]]", f"prefix = {_quoted(str(network.prefix))}", f"distance = {network.distance}"]
+        lines += _section("[[attached]]", [f"prefix = {_quoted(str(network.prefix))}"])
+        lines += _toml(distance=network.distance, metric=network.metric)
     return "\n".join(lines) + "\n"
 
 
@@ -51,14 +56,25 @@ def olsrd2(settings: Settings, card: Card, ground: EspGround) -> str:
         *_section("[interface=lo]", []),
     ]
     for interface in routing.interfaces:
-        lines += _section(f"[interface={interface}]", list(_olsrd2_timing(routing.hello, "hello_")))
+        hello = _links(routing, interface).hello
+        lines += _section(f"[interface={interface}]", _olsrd2_timing(hello, "hello_"))
     for index, network in enumerate(routing.attached):
         lines += _section(f"[olsrv2_lan=attached{index}]", _lan(network))
     return "\n".join(lines) + "\n"
 
 
+def _links(routing: RoutingSettings, interface: str) -> LinkSettings:
+    return routing.links.get(interface, LinkSettings(routing.hello))
+
+
 def _section(header: str, lines: list[str]) -> list[str]:
     return ["", header, *lines]
+
+
+def _toml(**values: int | Weighing | None) -> list[str]:
+    """The keys that were given."""
+    shown = {key: _quoted(value) if isinstance(value, Weighing) else value for key, value in values.items()}
+    return [f"{key} = {value}" for key, value in shown.items() if value is not None]
 
 
 def _toml_timing(timing: Timing, prefix: str = "") -> list[str]:

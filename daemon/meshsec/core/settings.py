@@ -1,24 +1,23 @@
 """The typed content of ``meshsec.toml`` (docs/meshsec.toml.md): decoded once, with all of its problems at once."""
 
 import posixpath
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from ipaddress import IPv4Address, ip_network
 
-from meshsec.core import radio_settings, scheduling_settings, tables
+from meshsec.core import link_settings, radio_settings, scheduling_settings, tables
 from meshsec.core.identity import IPV4_RULE, NAME_RULE, IdentityError, checked_ipv4, checked_name
+from meshsec.core.link_settings import LinkSettings, Timing, read_timing
 from meshsec.core.model import Network
 from meshsec.core.policy import Policy, PolicyError, decode_policy
 from meshsec.core.radio_settings import Radios
 from meshsec.core.scheduling_settings import Profiles, SchedulingSettings, only_stock
 from meshsec.core.tables import Problem, RefusedError, Table
 
-INTERVAL_SECONDS = (0.05, 3600.0)
-"""What RFC 5497 can express and a mesh can use."""
-VALIDITY_SECONDS_MAX = 36_000.0
 INTERFACES_MAX = 64
 ATTACHED_MAX = 256
+WILLINGNESS = (0, 15)
 
 _SOCKET_PATH_MAX = 107
 """What fits sun_path."""
@@ -54,14 +53,8 @@ class AttachedNetwork:
 
     prefix: Network
     distance: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """An interval and a validity time in seconds (RFC 6130, section 5; RFC 7181, section 5.4); None: the router's."""
-
-    interval: float | None = None
-    validity: float | None = None
+    metric: int | None = None
+    """None: the router's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +73,27 @@ class RoutingSettings:
     socket: str = "/run/olsrv2d/changes.sock"
     telnet: Endpoint = Endpoint()
     interfaces: tuple[str, ...] = ()
-    hello: Timing = Timing()
-    tc: Timing = Timing()
+    hello: Timing = field(default_factory=Timing)
+    tc: Timing = field(default_factory=Timing)
+    metric: int | None = None
+    """Of links that have no other; None: the router's."""
+    willingness: int | None = None
+    """To be an MPR (RFC 7181, section 5.4.8); None: the router's."""
+    links: Mapping[str, LinkSettings] = field(default_factory=dict)
+    """Where an interface differs, by its name."""
     attached: tuple[AttachedNetwork, ...] = ()
+
+    def weights(self) -> Iterator[tuple[tuple[str | int, ...], int | str]]:
+        """What only olsrv2d is told: where it stands below ``[routing]``, and what."""
+        told: list[tuple[tuple[str | int, ...], int | str | None]] = [
+            (("metric",), self.metric),
+            (("willingness",), self.willingness),
+            *((("attached", index, "metric"), one.metric) for index, one in enumerate(self.attached)),
+            *((("interface", name, "metric"), one.metric) for name, one in self.links.items()),
+        ]
+        for where, found in told:
+            if found is not None:
+                yield where, str(found) if isinstance(found, str) else found
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,18 +191,18 @@ def _routing(table: Table, base: str) -> RoutingSettings:
         socket=table.take("socket", tables.path(base, _SOCKET_PATH_MAX), default.socket),
         telnet=table.take("telnet", _read_endpoint, default.telnet),
         interfaces=table.take("interfaces", _read_interfaces, (), required=True),
-        hello=_timing(table, "hello"),
-        tc=_timing(table, "tc"),
+        hello=read_timing(table, "hello"),
+        tc=read_timing(table, "tc"),
+        metric=table.take("metric", link_settings.read_metric, None),
+        willingness=table.take("willingness", tables.integer(*WILLINGNESS), None),
         attached=_attached(table),
     )
+    routing = replace(routing, links=link_settings.read_links(table, routing.interfaces, routing.hello))
+    if routing.daemon is RoutingDaemon.OLSRD2:
+        for where, found in routing.weights():
+            table.refuse(found, RefusedError("with daemon = 'olsrv2d' only"), *where)
     table.refuse_the_rest()
     return routing
-
-
-def _timing(table: Table, name: str) -> Timing:
-    interval = table.take(f"{name}_interval", tables.seconds(*INTERVAL_SECONDS), None)
-    shortest = interval or INTERVAL_SECONDS[0]
-    return Timing(interval, table.take(f"{name}_validity", tables.seconds(shortest, VALIDITY_SECONDS_MAX), None))
 
 
 def _attached(routing: Table) -> tuple[AttachedNetwork, ...]:
@@ -201,8 +212,9 @@ def _attached(routing: Table) -> tuple[AttachedNetwork, ...]:
         table = Table((*routing.path, "attached", index), entry, routing.problems)
         prefix = table.take("prefix", _new_prefix(networks), None, required=True)
         distance = table.take("distance", tables.integer(1, 255), 1)
+        metric = table.take("metric", link_settings.read_metric, None)
         if prefix is not None:
-            networks[prefix] = AttachedNetwork(prefix, distance)
+            networks[prefix] = AttachedNetwork(prefix, distance, metric)
         table.refuse_the_rest()
     return tuple(networks.values())
 

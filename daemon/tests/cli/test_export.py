@@ -41,6 +41,39 @@ def test_with_esp_in_the_kernel_the_address_is_announced(meshsec: Meshsec, own: 
     assert tomllib.loads(meshsec("export", "olsrv2d").stdout)["originators"] == [own["address"], "10.77.0.1"]
 
 
+def test_what_the_links_weigh_reaches_olsrv2d_and_is_not_kept_from_olsrd2(meshsec: Meshsec, tmp_path: Path) -> None:
+    config = tmp_path / "a/meshsec.toml"
+    routing = """\
+interfaces = ["mesh0", "eth0", "mesh1"]
+hello_validity = 7.0
+metric = 5000
+willingness = 3
+attached = [{ prefix = "10.9.0.0/16", metric = 9 }]
+[routing.interface.eth0]
+metric = 26
+hello_interval = 1.0
+[routing.interface.mesh1]
+metric = "hop"
+[ike]
+"""
+    before, _, after = config.read_text().partition("[routing]")
+    config.write_text(f"{before}[routing]\n{routing}{after.partition('[ike]')[2]}")
+    exported = tomllib.loads(meshsec("export", "olsrv2d").stdout)
+    assert (exported["metric"], exported["willingness"]) == (5000, 3)
+    assert exported["interface"] == [
+        {"name": "mesh0", "hello_validity": 7.0},
+        {"name": "eth0", "hello_interval": 1.0, "metric": 26},
+        {"name": "mesh1", "hello_validity": 7.0, "metric": "hop"},
+    ]
+    assert exported["attached"] == [{"prefix": "10.9.0.0/16", "distance": 1, "metric": 9}]
+    refused = meshsec("export", "olsrd2")
+    assert refused.exit_code == 1
+    assert (
+        "routing.metric, routing.willingness, routing.attached.0.metric, routing.interface.eth0.metric"
+        in refused.output
+    )
+
+
 def test_olsrd2(meshsec: Meshsec, own: dict[str, Any]) -> None:
     lines = meshsec("export", "olsrd2").stdout.splitlines()
     at = lines.index("[olsrv2]")
