@@ -1,0 +1,136 @@
+//! How this switch writes directors: the encoding scheme v3x5x8.
+//!
+//! | form | bits | suffix | value v is interface |
+//! |---|---|---|---|
+//! | short | 4 | `1` | v, but 0 is interface 1 and 1 is interface 0 |
+//! | middle | 7 | `10` | v + 1, but 0 is interface 0 |
+//! | long | 10 | `00` | v + 1, but 0 is interface 0 |
+//!
+//! The own router, interface 1, is written in the short form only, as 0001.
+
+use crate::label::MAX_LABEL_BITS;
+use crate::{Interface, Label};
+
+/// The forms of a director, shortest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Form {
+    /// 4 bits: interfaces 0 to 7.
+    Short,
+    /// 7 bits: interfaces 0 to 32 without the router.
+    Middle,
+    /// 10 bits: every interface but the router.
+    Long,
+}
+
+impl Form {
+    /// The form of the first director of a label.
+    #[must_use]
+    pub const fn of_label(label: Label) -> Self {
+        match label.0 & 3 {
+            1 | 3 => Self::Short,
+            2 => Self::Middle,
+            _ => Self::Long,
+        }
+    }
+
+    /// The shortest form that can express an interface.
+    #[must_use]
+    pub const fn of_interface(interface: Interface) -> Self {
+        match interface.number() {
+            0..8 => Self::Short,
+            8..33 => Self::Middle,
+            _ => Self::Long,
+        }
+    }
+
+    /// The length of a director in this form, suffix included.
+    #[must_use]
+    pub const fn bits(self) -> u32 {
+        match self {
+            Self::Short => 4,
+            Self::Middle => 7,
+            Self::Long => 10,
+        }
+    }
+
+    /// Its index in the serialised scheme, the `ei` of DHT messages.
+    #[must_use]
+    pub const fn index(self) -> u8 {
+        self as u8
+    }
+}
+
+/// The interface that the first director of a label names.
+#[must_use]
+pub const fn decompress(label: Label) -> Interface {
+    let number = match Form::of_label(label) {
+        Form::Short => match label.0 >> 1 & 7 {
+            0 => 1,
+            1 => 0,
+            number => number,
+        },
+        Form::Middle => skip_router(label.0 >> 2 & 31),
+        Form::Long => skip_router(label.0 >> 2 & 255),
+    };
+    Interface::from_director(number as u16)
+}
+
+const fn skip_router(value: u64) -> u64 {
+    value + (value > 0) as u64
+}
+
+/// The director for an interface in a form; `None` when the form is too short for it.
+///
+/// The router's is 0001 in every form: in the longer ones, zeros fill it up.
+#[must_use]
+pub const fn compress(interface: Interface, form: Form) -> Option<u64> {
+    if (form as u8) < Form::of_interface(interface) as u8 {
+        return None;
+    }
+    let number = interface.number() as u64;
+    Some(match (form, number) {
+        (_, 1) => 1,
+        (Form::Short, 0) => 3,
+        (Form::Short, number) => number << 1 | 1,
+        (Form::Middle, number) => number.saturating_sub(1) << 2 | 2,
+        (Form::Long, number) => number.saturating_sub(1) << 2,
+    })
+}
+
+/// The shortest label that leads to the neighbour behind an interface.
+///
+/// ```
+/// use switch::{peer_label, Interface, Label};
+///
+/// assert_eq!(peer_label(Interface::new(0).unwrap()), Label(0x13));
+/// assert_eq!(peer_label(Interface::ROUTER), Label(0x11));
+/// ```
+#[must_use]
+pub const fn peer_label(interface: Interface) -> Label {
+    let form = Form::of_interface(interface);
+    match compress(interface, form) {
+        Some(director) => Label(director | 1 << form.bits()),
+        None => Label(0),
+    }
+}
+
+/// The way `target` of this node's as it has to be told to somebody who comes in by `asker`,
+/// the first hop of this node's way back to him.
+///
+/// A frame that comes from an interface with a long director must leave with one
+/// at least as long, or there is no room for its way back. `None` when the
+/// label becomes too long by that.
+#[must_use]
+pub const fn label_for(target: Label, asker: Label) -> Option<Label> {
+    let (from, to) = (Form::of_label(asker), Form::of_label(target));
+    if target.0 <= Label::SELF.0 || from as u8 <= to as u8 {
+        return Some(target);
+    }
+    let rest = Label(target.0 >> to.bits());
+    match compress(decompress(target), from) {
+        Some(director) if rest.bits() + from.bits() <= MAX_LABEL_BITS => {
+            Some(Label(rest.0 << from.bits() | director))
+        }
+        _ => None,
+    }
+}
