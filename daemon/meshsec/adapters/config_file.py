@@ -10,7 +10,6 @@ from pathlib import Path
 from meshsec import files
 from meshsec.core.policy import Policy, PolicyError, decode_policy
 from meshsec.core.scheduling import STOCK, Profile, ProfileError, decode_profile
-from meshsec.core.scheduling_settings import DEFAULT_PROFILE
 from meshsec.core.settings import Settings, SettingsError, decode
 from meshsec.core.tables import Problem
 
@@ -115,7 +114,7 @@ def _schedule(name: str, base: Path) -> Profile:
     """The scheduling profile of that name. Raises ValueError with the names that there are."""
     found = _profiles(base, "scheduling", _SOURCE / "rt/profiles")
     path = found.get(name)
-    if path is None and name in (STOCK.name, DEFAULT_PROFILE):
+    if path is None and name == STOCK.name:
         return STOCK
     if path is None:
         raise ValueError(", ".join(sorted({STOCK.name, *found})))

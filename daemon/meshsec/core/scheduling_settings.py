@@ -9,8 +9,8 @@ from meshsec.core.governor_settings import DEFAULTS, GovernorSettings, decode_go
 from meshsec.core.scheduling import STOCK, Profile
 from meshsec.core.tables import RefusedError, Table
 
-DEFAULT_PROFILE = "stock"
-"""What is in force when the file says nothing."""
+DEFAULT_PROFILE = "governor"
+"""What is in force when the file says nothing; where its file is not installed, ``stock`` is."""
 PROTECTED_MAX = 16
 _NAME_MAX = 255
 _UNIT = re.compile(r"[A-Za-z0-9:_.@\\-]+\.(?:service|scope|slice)")
@@ -40,15 +40,16 @@ def only_stock(name: str) -> Profile:
 
 def read(table: Table, profiles: Profiles) -> SchedulingSettings:
     """The settings in the table; problems are noted there."""
-    name = table.take("profile", tables.text, DEFAULT_PROFILE)
+    name = table.take("profile", tables.text, None)
     protect: tuple[str, ...] = table.take("protect", _read_protect, ())
     governor = decode_governor(table.table("governor"))
     table.refuse_the_rest()
     try:
-        return SchedulingSettings(profiles(name), protect, governor)
+        return SchedulingSettings(profiles(name or DEFAULT_PROFILE), protect, governor)
     except ValueError as error:
-        table.refuse(name, error, "profile")
-        return SchedulingSettings(protect=protect)
+        if name is not None:
+            table.refuse(name, error, "profile")
+        return SchedulingSettings(protect=protect, governor=governor)
 
 
 def _read_protect(value: object) -> tuple[str, ...]:

@@ -102,6 +102,13 @@ def test_scheduling_profiles_are_found_in_the_source_tree_and_beside_the_file_fi
     assert config_file.load(path).scheduling.profile.class_of("charon") == SchedulingClass(nice=-1)
 
 
+def test_the_governor_is_in_force_when_the_file_says_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "meshsec.toml"
+    path.write_text(MINIMAL)
+    assert config_file.load(path).scheduling.profile.name == "governor"
+    assert config_file.load(path).scheduling.profile.governed
+
+
 def test_a_bad_scheduling_profile_is_named_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "scheduling").mkdir()
     profile = tmp_path / "scheduling/mine.toml"

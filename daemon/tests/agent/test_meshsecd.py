@@ -36,6 +36,8 @@ socket = "changes.sock"
 peers = "peers"
 state = "state"
 run = "run"
+[scheduling]
+profile = "stock"
 """
 
 
@@ -262,7 +264,7 @@ def test_a_peer_removed_before_a_restart_stays_closed_as_the_policy_says(node: N
 def test_scheduling_is_explained_and_streams_report_by_the_control_socket(node: Node) -> None:
     (node.directory / "scheduling").mkdir()
     (node.directory / "scheduling/mine.toml").write_text('description = "Ours."\n[[ladder]]\nnice = -1\n')
-    node.config.write_text(f'{CONFIG}[scheduling]\nprofile = "mine"\n[scheduling.governor]\nshare = 0.3\n')
+    node.config.write_text(CONFIG.replace("stock", "mine") + "[scheduling.governor]\nshare = 0.3\n")
     node.start()
     view = node.ask("scheduling")["result"]
     assert view["profile"] == "mine"

@@ -210,6 +210,13 @@ def test_any_table_is_settings_or_a_list_of_problems(table: dict[str, Any]) -> N
         assert error.problems  # noqa: PT017 - most tables are refused, some are not
 
 
+def test_without_the_files_of_profiles_nothing_is_scheduled_unless_one_was_asked_for() -> None:
+    assert decoded(MINIMAL).scheduling.profile.name == "stock"
+    assert decoded(with_value("scheduling", "protect", ["/a"])).scheduling.protect == ("/a",)
+    with pytest.raises(SettingsError, match=r"scheduling\.profile: 'governor' is not allowed; allowed: stock"):
+        decoded(with_value("scheduling", "profile", "governor"))
+
+
 STREAMS = ("encoder.service", "video@2.scope", "user-1000.slice", "/video", "/a/b.service", "/" + "g" * 254)
 NO_STREAMS = ("", "encoder", "/", "/a/", "/a/../b", "a b.service", "/" + "g" * 255, 5)
 
