@@ -39,6 +39,23 @@
 
 extern crate alloc;
 
+mod auth;
+mod error;
+mod header;
 mod keys;
+mod local;
+mod sealed;
+mod session;
+mod window;
 
+pub use auth::{Credential, DuplicateUser, UserId, Users};
+pub use error::{Refused, SealError};
 pub use keys::{Address, KeyError, PrivateKey, PublicKey, KEY_LENGTH};
+pub use local::Local;
+pub use session::{Event, Opened, Session, Stage};
+pub use window::Received;
+
+/// Octets that a frame may need before its content.
+pub const HEAD_ROOM: usize = header::HANDSHAKE_OVERHEAD;
+/// Octets that a frame may need after its content.
+pub const TAIL_ROOM: usize = sealed::TAG;

@@ -1,0 +1,191 @@
+//! Passwords: what we show to a peer, and whom we let in.
+
+use alloc::vec::Vec;
+use core::fmt;
+
+use blake2::Blake2s256;
+use hmac::{Mac, SimpleHmac};
+use sha2::{Digest, Sha256};
+use zeroize::Zeroizing;
+
+use crate::{Address, KEY_LENGTH};
+
+/// A secret of 32 octets, overwritten when it is dropped.
+pub(crate) type Secret = Zeroizing<[u8; KEY_LENGTH]>;
+
+/// How a password is named on the wire: the kind and seven octets of a hash.
+pub(crate) type Lookup = [u8; 8];
+
+/// No authentication.
+pub(crate) const KIND_NONE: u8 = 0;
+/// A password, named by its hash.
+const KIND_PASSWORD: u8 = 1;
+/// A password, named by the hash of a login.
+const KIND_LOGIN: u8 = 2;
+/// A login and its password in the Noise link handshake.
+const KIND_NOISE: u8 = 3;
+
+/// What we show to a peer that requires authentication. Never formatted.
+#[derive(Clone)]
+pub struct Credential {
+    pub(crate) lookup: Lookup,
+    pub(crate) secret: Secret,
+    pub(crate) noise: Preshared,
+}
+
+/// The preshared key of a Noise handshake and how it is named.
+#[derive(Clone)]
+pub(crate) struct Preshared {
+    pub(crate) lookup: Lookup,
+    pub(crate) key: Secret,
+}
+
+/// Those who may connect to us.
+#[derive(Clone, Default)]
+pub struct Users {
+    users: Vec<User>,
+    added: u32,
+}
+
+/// Names a user for as long as its [`Users`] exist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct UserId(u32);
+
+/// A user that cannot be added: another one has this login or this password.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DuplicateUser(pub UserId);
+
+#[derive(Clone)]
+pub(crate) struct User {
+    pub(crate) id: UserId,
+    pub(crate) secret: Secret,
+    pub(crate) noise: Preshared,
+    pub(crate) only: Option<Address>,
+    by_password: Lookup,
+    by_login: Option<Lookup>,
+}
+
+impl Credential {
+    /// A password that is named by its own hash (authentication type 1).
+    pub fn password(password: &[u8]) -> Self {
+        let (secret, lookup) = password_secret(password);
+        let noise = Preshared::new(b"", password);
+        Self {
+            lookup,
+            secret,
+            noise,
+        }
+    }
+
+    /// A password that is named by a login (authentication type 2), which tells nothing of the password.
+    pub fn login(login: &[u8], password: &[u8]) -> Self {
+        let (secret, _) = password_secret(password);
+        let noise = Preshared::new(login, password);
+        Self {
+            lookup: login_lookup(login),
+            secret,
+            noise,
+        }
+    }
+}
+
+impl Preshared {
+    /// Both are derived by HMAC-BLAKE2s, so that the name tells nothing of the key.
+    fn new(login: &[u8], password: &[u8]) -> Self {
+        let base = mac(password, &[login, &[KIND_NOISE]]);
+        let name = mac(&*base, &[&[1]]);
+        Self {
+            lookup: lookup(KIND_NOISE, &name[..]),
+            key: mac(&*base, &[&[0]]),
+        }
+    }
+}
+
+impl Users {
+    /// Lets everybody in who knows `password`, named by it or by `login`; with `only`, if the key has that address.
+    ///
+    /// # Errors
+    ///
+    /// [`DuplicateUser`] when a handshake could mean two users.
+    pub fn add(
+        &mut self,
+        login: Option<&[u8]>,
+        password: &[u8],
+        only: Option<Address>,
+    ) -> Result<UserId, DuplicateUser> {
+        let (secret, by_password) = password_secret(password);
+        let noise = Preshared::new(login.unwrap_or_default(), password);
+        let by_login = login.map(login_lookup);
+        let same = |user: &&User| {
+            user.by_password == by_password || by_login.is_some() && user.by_login == by_login
+        };
+        if let Some(user) = self.users.iter().find(same) {
+            return Err(DuplicateUser(user.id));
+        }
+        self.added += 1;
+        let id = UserId(self.added);
+        self.users.push(User {
+            id,
+            secret,
+            noise,
+            only,
+            by_password,
+            by_login,
+        });
+        Ok(id)
+    }
+
+    /// Lets a user in no more; says whether there was one. Sessions that stand go on.
+    pub fn remove(&mut self, id: UserId) -> bool {
+        let before = self.users.len();
+        self.users.retain(|user| user.id != id);
+        self.users.len() < before
+    }
+
+    /// The user that a handshake means.
+    pub(crate) fn find(&self, lookup: &Lookup) -> Option<&User> {
+        let is_it = |user: &&User| match lookup[0] {
+            KIND_PASSWORD => user.by_password == *lookup,
+            KIND_LOGIN => user.by_login.as_ref() == Some(lookup),
+            KIND_NOISE => user.noise.lookup == *lookup,
+            _ => false,
+        };
+        self.users.iter().find(is_it)
+    }
+}
+
+fn password_secret(password: &[u8]) -> (Secret, Lookup) {
+    let secret = Zeroizing::new(Sha256::digest(password).into());
+    let lookup = lookup(KIND_PASSWORD, &Sha256::digest(*secret));
+    (secret, lookup)
+}
+
+fn login_lookup(login: &[u8]) -> Lookup {
+    lookup(KIND_LOGIN, &Sha256::digest(login))
+}
+
+/// The kind, and octets 1 to 7 of a hash.
+fn lookup(kind: u8, hash: &[u8]) -> Lookup {
+    let mut lookup = [kind; 8];
+    lookup[1..].copy_from_slice(&hash[1..8]);
+    lookup
+}
+
+/// HMAC-BLAKE2s (RFC 2104, RFC 7693) of `parts`.
+pub(crate) fn mac(key: &[u8], parts: &[&[u8]]) -> Secret {
+    let mut state = SimpleHmac::<Blake2s256>::new_from_slice(key).expect("a key of any length");
+    parts.iter().for_each(|part| state.update(part));
+    Zeroizing::new(state.finalize().into_bytes().into())
+}
+
+impl fmt::Display for DuplicateUser {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "user {} has the same login or the same password",
+            self.0 .0
+        )
+    }
+}
+
+impl core::error::Error for DuplicateUser {}

@@ -1,0 +1,161 @@
+//! XSalsa20-Poly1305 (crypto_secretbox of NaCl) in place, and the secrets that it is used with.
+
+use core::ops::Range;
+
+use crypto_secretbox::aead::{AeadInPlace, KeyInit};
+use crypto_secretbox::XSalsa20Poly1305;
+use salsa20::cipher::consts::U10;
+use salsa20::hsalsa;
+use sha2::{Digest, Sha256};
+use zeroize::{Zeroize, Zeroizing};
+
+use crate::auth::Secret;
+use crate::window::Window;
+use crate::{Received, Refused, SealError};
+
+/// Octets of a tag.
+pub(crate) const TAG: usize = 16;
+/// Octets that a data frame has more than its content: nonce and tag.
+pub(crate) const DATA_OVERHEAD: usize = 4 + TAG;
+/// The lowest nonce of a data frame; lower ones are handshakes.
+pub(crate) const FIRST_DATA_NONCE: u32 = 4;
+/// From here on keys must be renewed.
+const NONCE_LIMIT: u32 = 0xffff_fff0;
+
+/// The key of a handshake frame: an X25519 secret alone, or with a password.
+pub(crate) fn handshake_secret(agreed: &Secret, password: Option<&Secret>) -> Secret {
+    match password {
+        None => run_secret(agreed),
+        Some(password) => {
+            let state = Sha256::new()
+                .chain_update(**agreed)
+                .chain_update(**password);
+            Zeroizing::new(state.finalize().into())
+        }
+    }
+}
+
+/// The key of crypto_box: HSalsa20 of an X25519 secret and zeros (Bernstein, Cryptography in NaCl, section 8).
+fn run_secret(agreed: &Secret) -> Secret {
+    let mut key = hsalsa::<U10>((&**agreed).into(), &Default::default());
+    let secret = Zeroizing::new(key.into());
+    key.as_mut_slice().zeroize();
+    secret
+}
+
+/// Seals what follows the first [`TAG`] octets of `space`, which take the tag.
+pub(crate) fn seal(secret: &Secret, nonce: &[u8; 24], space: &mut [u8]) {
+    seal_with(&XSalsa20Poly1305::new((&**secret).into()), nonce, space);
+}
+
+/// Opens in place what [`seal`] made; a wrong tag leaves `space` as it was.
+pub(crate) fn open(secret: &Secret, nonce: &[u8; 24], space: &mut [u8]) -> Result<(), Refused> {
+    open_with(&XSalsa20Poly1305::new((&**secret).into()), nonce, space)
+}
+
+fn seal_with(cipher: &XSalsa20Poly1305, nonce: &[u8; 24], space: &mut [u8]) {
+    let (tag, content) = space.split_at_mut(TAG);
+    let sealed = cipher.encrypt_in_place_detached(nonce.into(), &[], content);
+    tag.copy_from_slice(&sealed.expect("a frame is shorter than 2^70 octets"));
+}
+
+fn open_with(cipher: &XSalsa20Poly1305, nonce: &[u8; 24], space: &mut [u8]) -> Result<(), Refused> {
+    let (tag, content) = space.split_at_mut(TAG);
+    let opened = cipher.decrypt_in_place_detached(nonce.into(), &[], content, (&*tag).into());
+    opened.map_err(|_| Refused::Forged)
+}
+
+/// The keys of a session in both directions, their nonces and the replay window.
+pub(crate) struct Run {
+    cipher: XSalsa20Poly1305,
+    /// Whether we began the handshake: it decides on the form of the nonces.
+    initiator: bool,
+    next_nonce: u32,
+    window: Window,
+}
+
+impl Run {
+    /// The keys that two temporary keys agree on; the first frame has `next_nonce`.
+    pub(crate) fn new(agreed: &Secret, initiator: bool, next_nonce: u32) -> Self {
+        let cipher = XSalsa20Poly1305::new((&*run_secret(agreed)).into());
+        Self {
+            cipher,
+            initiator,
+            next_nonce,
+            window: Window::default(),
+        }
+    }
+
+    pub(crate) fn next_nonce(&self) -> u32 {
+        self.next_nonce
+    }
+
+    pub(crate) fn received(&self) -> Received {
+        self.window.received()
+    }
+
+    /// Whether the nonces are used up.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.next_nonce >= NONCE_LIMIT
+    }
+
+    /// Leaves out nonces, as nodes do when a session is established.
+    pub(crate) fn skip(&mut self, nonces: u32) {
+        self.next_nonce = self.next_nonce.saturating_add(nonces);
+    }
+
+    /// Seals `content`, a part of `space`, into a data frame; returns where the frame is.
+    pub(crate) fn seal(
+        &mut self,
+        space: &mut [u8],
+        content: Range<usize>,
+    ) -> Result<Range<usize>, SealError> {
+        if self.is_exhausted() {
+            return Err(SealError::NoKeys);
+        }
+        if content.is_empty() {
+            return Err(SealError::Empty);
+        }
+        let start = frame_start(space, &content, DATA_OVERHEAD)?;
+        let frame = &mut space[start..content.end];
+        frame[..4].copy_from_slice(&self.next_nonce.to_be_bytes());
+        seal_with(
+            &self.cipher,
+            &nonce(self.next_nonce, self.initiator),
+            &mut frame[4..],
+        );
+        self.next_nonce += 1;
+        Ok(start..content.end)
+    }
+
+    /// Opens a data frame in place; its content follows the first [`DATA_OVERHEAD`] octets.
+    pub(crate) fn open(&mut self, number: u32, frame: &mut [u8]) -> Result<(), Refused> {
+        self.window.check(number)?;
+        open_with(
+            &self.cipher,
+            &nonce(number, !self.initiator),
+            &mut frame[4..],
+        )?;
+        self.window.accept(number);
+        Ok(())
+    }
+}
+
+/// Where a frame begins that has `overhead` octets before its content.
+pub(crate) fn frame_start(
+    space: &[u8],
+    content: &Range<usize>,
+    overhead: usize,
+) -> Result<usize, SealError> {
+    let fits = content.start <= content.end && content.end <= space.len();
+    let start = content.start.checked_sub(overhead).filter(|_| fits);
+    start.ok_or(SealError::Room(overhead, 0))
+}
+
+/// The nonce of a data frame: the counter in the first four octets, or, from the initiator, in the second four.
+fn nonce(counter: u32, from_initiator: bool) -> [u8; 24] {
+    let mut nonce = [0; 24];
+    let start = if from_initiator { 4 } else { 0 };
+    nonce[start..start + 4].copy_from_slice(&counter.to_le_bytes());
+    nonce
+}
