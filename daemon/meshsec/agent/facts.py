@@ -49,6 +49,7 @@ async def collect(agent: "Agent") -> Facts:
         config_problem=agent.config_problem,
         strangers=_strangers(agent),
         radios=await _radios(agent),
+        unweighed=agent.start.settings.routing.unweighed,
     )
 
 

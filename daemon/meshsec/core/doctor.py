@@ -80,6 +80,8 @@ class Facts:
     strangers: Sequence[str]
     """Nodes without a card that asked for an SA, with the reason and how often."""
     radios: Sequence[RadioFacts] = ()
+    unweighed: Sequence[str] = ()
+    """Mesh interfaces that have no metric by configuration."""
 
 
 def examine(facts: Facts) -> list[Check]:
@@ -206,7 +208,19 @@ def _radios(facts: Facts) -> list[Check]:
         amiss = radio.differences(one.wish, one.seen) if one.wish else radio.blocked(one.seen)
         mend = f"meshsec-radio --check {name}; systemctl status meshsec-radio@{name}" if one.wish else "rfkill list"
         checks += _one(f"radio {name}", "; ".join(amiss), radio.summary(one.seen, one.signals), mend, Level.WARN)
-    return checks
+    return checks + _cables_beside_radios(facts)
+
+
+def _cables_beside_radios(facts: Facts) -> list[Check]:
+    """A link that nobody measures weighs more than the slowest radio's (docs/olsrv2d.md)."""
+    if not (wireless := {one.seen.name for one in facts.radios}):
+        return []
+    found = "is no radio, and without a metric of its own the last resort beside one"
+    return [
+        Check(f"interface {name}", Level.WARN, found, f"[routing.interface.{name}] metric = 26, for Ethernet")
+        for name in facts.unweighed
+        if name not in wireless and facts.mtus.get(name) is not None
+    ]
 
 
 def _strangers(facts: Facts) -> list[Check]:

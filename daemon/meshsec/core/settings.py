@@ -83,6 +83,13 @@ class RoutingSettings:
     """Where an interface differs, by its name."""
     attached: tuple[AttachedNetwork, ...] = ()
 
+    @property
+    def unweighed(self) -> tuple[str, ...]:
+        """Interfaces that are left to olsrv2d's own metric: as measured on radio, and very much elsewhere."""
+        if self.daemon is not RoutingDaemon.OLSRV2D or self.metric is not None:
+            return ()
+        return tuple(name for name in self.interfaces if self.links.get(name, LinkSettings()).metric is None)
+
     def weights(self) -> Iterator[tuple[tuple[str | int, ...], int | str]]:
         """What only olsrv2d is told: where it stands below ``[routing]``, and what."""
         told: list[tuple[tuple[str | int, ...], int | str | None]] = [

@@ -117,3 +117,17 @@ def test_a_radio_is_told_with_its_neighbours_or_with_what_is_amiss() -> None:
     assert amiss.mend.startswith("meshsec-radio --check mesh0")
     assert judged(None, good).level is Level.OK
     assert judged(None, off).found == "the radio is switched off by software"
+
+
+def test_a_cable_beside_a_radio_wants_a_metric() -> None:
+    seen = Observed("wlan0", exists=True, wireless=True, interface=Interface(7, "wlan0", "managed"))
+    mixed = replace(SOUND, radios=[RadioFacts(None, seen)], mtus={"wlan0": 1500, "eth0": 1500, "gone0": None})
+
+    def told(facts: Facts) -> list[str]:
+        return [check.mend for check in examine(facts) if "last resort" in check.found]
+
+    assert told(replace(mixed, unweighed=["wlan0", "eth0", "gone0"])) == [
+        "[routing.interface.eth0] metric = 26, for Ethernet"
+    ]
+    assert not told(replace(mixed, unweighed=["wlan0"]))
+    assert not told(replace(SOUND, mtus={"eth0": 1500}, unweighed=["eth0"]))

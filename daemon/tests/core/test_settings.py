@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from meshsec.core.link_settings import LinkSettings, Timing
 from meshsec.core.model import UnknownNodes
 from meshsec.core.policy import Policy
 from meshsec.core.radio_settings import Mode, RadioSettings, Security
@@ -230,3 +231,18 @@ def test_streams_that_count(name: str) -> None:
 def test_streams_that_cannot_count(value: object) -> None:
     with pytest.raises(SettingsError, match=r"scheduling\.protect.* is not allowed; allowed: "):
         decoded(with_value("scheduling", "protect", value))
+
+
+def test_what_is_left_to_the_routers_metric() -> None:
+    routing = {"interfaces": ["mesh0", "eth0"], "interface": {"eth0": {"metric": 26}, "mesh0": {"hello_interval": 1.0}}}
+    assert decoded({**MINIMAL, "routing": routing}).routing.unweighed == ("mesh0",)
+    assert decoded(MINIMAL).routing.unweighed == ("mesh0",)
+    assert decoded(with_value("routing", "metric", 5)).routing.unweighed == ()
+    assert decoded(with_value("routing", "daemon", "olsrd2")).routing.unweighed == ()
+
+
+def test_an_interface_takes_what_it_does_not_say_from_all() -> None:
+    common = {"interfaces": ["m0", "m1", "m2"], "hello_interval": 2.0, "hello_validity": 9.0}
+    own = {"m0": {"hello_interval": 10.0}, "m1": {"hello_validity": 2.0}}
+    links = decoded({**MINIMAL, "routing": {**common, "interface": own}}).routing.links
+    assert links == {"m0": LinkSettings(Timing(10.0)), "m1": LinkSettings(Timing(2.0, 2.0))}
