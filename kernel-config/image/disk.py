@@ -3,6 +3,7 @@
 No loop device and no mount: each partition is made as a file and copied to its place.
 """
 
+import lzma
 import os
 import re
 import uuid
@@ -23,9 +24,13 @@ COMMAND_LINE = (
     *("ro", "rootfstype=erofs", "console=tty0", "console=ttyS0,115200", "loglevel=4", "systemd.show_status=yes"),
     # No CPU identity, no password prompt and no shell of systemd's or the initramfs's own making.
     *("panic=10", "systemd.machine_id=firmware", "systemd.ssh_auto=no", "systemd.firstboot=no"),
-    # Memory that was never written does not leak; modules must be signed; nothing reads the kernel's memory.
-    *("init_on_alloc=1", "slab_nomerge", "randomize_kstack_offset=on", "vsyscall=none", "lockdown=integrity"),
+    # Memory that was never written does not leak; no addresses to guess, no old doors.
+    *("init_on_alloc=1", "slab_nomerge", "randomize_kstack_offset=on", "vsyscall=none"),
 )
+_LOCKED = "lockdown=integrity"
+"""Modules must be signed, and nothing writes the kernel's memory."""
+_SIGNATURE = b"~Module signature appended~\n"
+"""How a signed module ends (Documentation/admin-guide/module-signing.rst)."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +57,7 @@ def make_uki(root: Path, boot: Path, release: str, target: Path, identity: Ident
     """The kernel, its initramfs and its command line as the one program that UEFI starts."""
     stub = root / "usr/lib/systemd/boot/efi/linuxx64.efi.stub"
     command_line = target.with_suffix(".cmdline")
-    words = (f"root=PARTUUID={identity.uuid('root')}", *COMMAND_LINE)
+    words = (f"root=PARTUUID={identity.uuid('root')}", *COMMAND_LINE, *lockdown(root, release))
     command_line.write_text(" ".join(words), encoding="ascii")
     name = target.with_suffix(".uname")
     name.write_text(release, encoding="ascii")
@@ -64,6 +69,22 @@ def make_uki(root: Path, boot: Path, release: str, target: Path, identity: Ident
         ".linux": boot / f"vmlinuz-{release}",
     }
     run(["objcopy", *placed(stub, sections), stub, target])
+
+
+def lockdown(root: Path, release: str) -> tuple[str, ...]:
+    """The words that lock the kernel, which then loads signed modules only: none for a kernel whose modules are not.
+
+    Raises StepError when the kernel has no module for the root's file system.
+    """
+    module = root / "usr/lib/modules" / release / "kernel/fs/erofs/erofs.ko"
+    packed = module.with_suffix(".ko.xz")
+    if packed.exists():
+        content = lzma.decompress(packed.read_bytes())
+    elif module.exists():
+        content = module.read_bytes()
+    else:
+        raise StepError(f"{module}, or .ko.xz: missing; the root's file system needs it (CONFIG_EROFS_FS=m)")
+    return (_LOCKED,) if content.endswith(_SIGNATURE) else ()
 
 
 def placed(stub: Path, sections: dict[str, Path]) -> list[str]:
@@ -129,9 +150,11 @@ def _copy_sparse(source: Path, disk: Path, offset: int) -> None:
 
 _README = """\
 What this node shall know, one file each (docs/vehicle-image.md):
+meshsec.config         its configuration (meshsec.toml), at the first boot
 meshsec.name           its name, at the first boot
 meshsec.interface      its mesh interfaces, at the first boot
 meshsec.ipv4           its IPv4 mesh address, at the first boot
 meshsec.peers          whom it trusts, a line each: NAME CARD
+meshsec.sae-password   the password of its mesh, where [radio] says security = "sae"
 meshsec.root-password  the hash of a password that root may log in with
 """

@@ -1,6 +1,7 @@
 """The disk of the vehicle image, put together from small parts by the real tools."""
 
 import json
+import lzma
 import shutil
 import subprocess
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from image import disk
+from image.shell import StepError
 
 TOOLS = ("mkfs.erofs", "mkfs.vfat", "mcopy", "mmd", "mtype", "objcopy", "objdump", "sfdisk")
 pytestmark = pytest.mark.skipif(
@@ -74,6 +76,26 @@ def test_sections_follow_the_stubs_own_without_overlap(tmp_path: Path, monkeypat
     sizes = [len(content) for content in contents.values()]
     assert all(address % 0x1000 == 0 for address in addresses)
     assert all(a + size <= b for a, size, b in zip(addresses, sizes, addresses[1:], strict=False))
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [(b"\x7fELF", ()), (b"\x7fELF~Module signature appended~\n", ("lockdown=integrity",))],
+    ids=["unsigned", "signed"],
+)
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_kernel_is_locked_that_can_load_its_modules_then(
+    tmp_path: Path, content: bytes, words: tuple[str, ...], packed: bool
+) -> None:
+    folder = tmp_path / "usr/lib/modules/6.12/kernel/fs/erofs"
+    folder.mkdir(parents=True)
+    (folder / ("erofs.ko.xz" if packed else "erofs.ko")).write_bytes(lzma.compress(content) if packed else content)
+    assert disk.lockdown(tmp_path, "6.12") == words
+
+
+def test_a_kernel_that_cannot_read_the_root_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(StepError, match="CONFIG_EROFS_FS"):
+        disk.lockdown(tmp_path, "6.12")
 
 
 def _said(*argv: str) -> str:
