@@ -17,6 +17,7 @@ _CPUCLOCK_SCHED = 2
 """The clock of clock_getcpuclockid(3): nanoseconds, where /proc counts ticks."""
 
 _NANOSECONDS, _MICROSECONDS = 1e-9, 1e-6
+_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +40,22 @@ def cpu_seconds(pid: int) -> float | None:
         return None
 
 
-def processors(pid: int) -> int:
-    """On how many processors a process may run; those of this machine when it is gone."""
+def processors(pid: int) -> frozenset[int]:
+    """On which processors a process may run; those that we may use when it is gone."""
     try:
-        return len(os.sched_getaffinity(pid))
+        return frozenset(os.sched_getaffinity(pid))
     except OSError:
-        return os.cpu_count() or 1
+        return frozenset(os.sched_getaffinity(0))
+
+
+def idle_seconds(proc: Path = PROC) -> Mapping[int, float]:
+    """For how long each processor had nothing to do since the start (proc(5), stat), in steps of a tick."""
+    found = {}
+    for line in _text(proc / "stat").splitlines():
+        name, *fields = line.split()
+        if name.startswith("cpu") and name[3:].isdecimal() and len(fields) >= 5:
+            found[int(name[3:])] = (int(fields[3]) + int(fields[4])) / _TICKS
+    return found
 
 
 def runs(pid: int, proc: Path = PROC) -> Mapping[int, Runs] | None:

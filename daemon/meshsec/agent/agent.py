@@ -23,7 +23,7 @@ from meshsec.agent.ground import Ground
 from meshsec.agent.ike import IkeSide
 from meshsec.agent.requests import Requests
 from meshsec.agent.routing import Routing
-from meshsec.agent.scheduling import Scheduling
+from meshsec.agent.scheduling import CharonSide, Scheduling
 from meshsec.agent.trust import Trust
 from meshsec.core.actions import Action, ApplyRules
 from meshsec.core.engine import Engine
@@ -69,7 +69,8 @@ class Agent:
         governor = replace(settings.scheduling.governor, deadline=settings.policy.deadline_ms / 1000)
         scheduling = replace(settings.scheduling, governor=governor)
         journal, interfaces = Path(settings.paths.scheduling_journal), settings.routing.interfaces
-        return Scheduling(scheduling, journal, interfaces, self._control.publish, self._queued)
+        charon = CharonSide(self._queued, self.ike.look_soon)
+        return Scheduling(scheduling, journal, interfaces, self._control.publish, charon)
 
     async def run(self) -> None:
         """Serve until cancelled. Raises OSError when the control socket cannot be made."""

@@ -63,6 +63,30 @@ class ContentionWatch:
         self.source = f"{delays}; {stalls}"
 
 
+class CrowdWatch:
+    """How busy others keep the processors that a process may use. A look costs some ten microseconds."""
+
+    def __init__(self, pid: int, now: float) -> None:
+        self.pid = pid
+        self._at = now
+        self._idle: Mapping[int, float] = {}
+        self._used: float | None = None
+        self.look(now)
+
+    def look(self, now: float) -> float | None:
+        """Part of the time since the last look that the least busy one worked for others, 0 to 1; None when untold."""
+        span, idle_before, used_before = now - self._at, self._idle, self._used
+        self._at, self._used = now, pressure.cpu_seconds(self.pid)
+        self._idle = pressure.idle_seconds()
+        usable = pressure.processors(self.pid) & self._idle.keys() & idle_before.keys()
+        if span <= 0 or not usable:
+            return None
+        least = min(1 - (self._idle[number] - idle_before[number]) / span for number in usable)
+        if self._used is not None and used_before is not None:
+            least -= (self._used - used_before) / span
+        return min(1.0, max(0.0, least))
+
+
 class StreamWatch:
     """A protected stream that cannot report itself: how long its service's threads wait each time they run."""
 

@@ -62,6 +62,7 @@ class IkeSide:
         """Held from a question about SAs until its answer is posted, so that no older answer follows a newer one."""
         self._known: dict[str, tuple[IkeSa, ...]] = {}
         self.facts: DaemonFacts | None = None
+        self._is_looking = False
         """What charon told last; None while it does not answer."""
         self.down_reason = "not reached yet"
         self.strangers: OrderedDict[str, Stranger] = OrderedDict()
@@ -83,6 +84,18 @@ class IkeSide:
             if await self._is_sound():
                 on_proof()
             await asyncio.sleep(HEALTH_INTERVAL)
+
+    def look_soon(self) -> None:
+        """Ask charon how it is, unless an answer is owed: a little work for its threads."""
+        if self.facts is not None and not self._is_looking:
+            self._is_looking = True
+            self._spawn(self._look())
+
+    async def _look(self) -> None:
+        try:
+            await self._is_sound()
+        finally:
+            self._is_looking = False
 
     async def _is_sound(self) -> bool:
         if self.facts is None:

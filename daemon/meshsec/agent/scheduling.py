@@ -19,9 +19,10 @@ from typing import TypeVar
 from meshsec.adapters import pressure
 from meshsec.adapters.scheduler import Scheduler
 from meshsec.adapters.scheduler.journal import JournalError
-from meshsec.agent.contention import ContentionWatch, StreamWatch
+from meshsec.agent.contention import ContentionWatch, CrowdWatch, StreamWatch
 from meshsec.core.channel import Channel
 from meshsec.core.governor import (
+    Crowding,
     DaemonGone,
     DaemonUp,
     Event,
@@ -38,6 +39,9 @@ from meshsec.core.scheduling_view import Known
 
 PACE = 5.0
 """Seconds between two looks at rest: new threads, what others changed, contention, the protected streams."""
+
+CROWD_LOOKS = 5
+"""How often in that time is looked whether others keep charon's processors busy."""
 
 CHARON, ROUTER, OURSELVES = "charon", "olsrv2d", "meshsecd"
 
@@ -56,6 +60,16 @@ class _Followed:
     began: float
 
 
+@dataclass(frozen=True, slots=True)
+class CharonSide:
+    """What charon is asked for."""
+
+    queued: Callable[[], int | None]
+    """The jobs that no thread of it worked on when it was asked last."""
+    stir: Callable[[], None]
+    """Gives its threads a little work, on which it shows how long they wait for a CPU."""
+
+
 class Scheduling:
     """The scheduling side of the agent; with the profile ``stock`` it does nothing."""
 
@@ -65,12 +79,11 @@ class Scheduling:
         journal: Path,
         interfaces: Sequence[str],
         publish: Callable[[Mapping[str, object]], None],
-        queued: Callable[[], int | None],
+        charon: CharonSide,
     ) -> None:
         """``settings``: with the policy's deadline in those of the governor. ``journal``: what stood is kept there.
 
-        ``publish`` tells those who watch. ``queued`` gives the jobs that no thread of charon worked on when it was
-        asked last.
+        ``publish`` tells those who watch.
         """
         self.profile = settings.profile
         self.governor = Governor(settings.governor, len(self.profile.ladder)) if self.profile.governed else None
@@ -82,9 +95,10 @@ class Scheduling:
         self._scheduler = Scheduler(journal)
         self._interfaces = interfaces
         self._publish = publish
-        self._queued = queued
+        self._charon = charon
         self._pid = 0
         self._watch: ContentionWatch | None = None
+        self._crowd: CrowdWatch | None = None
         self._streams = {name: StreamWatch(name) for name in settings.protect}
         self._followed: dict[str, _Followed] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -119,11 +133,14 @@ class Scheduling:
     async def run(self) -> None:
         """Look at everything now and then; returns at once when there is nothing to look at."""
         while not self._is_stock:
-            await asyncio.sleep(PACE)
+            for _ in range(CROWD_LOOKS):
+                await asyncio.sleep(PACE / CROWD_LOOKS)
+                if self._crowd:
+                    self.tell(Crowding(self._crowd.look(self._loop.time())))
             for applied in self._guarded(self._scheduler.rescan) or ():
                 self._note(applied)
             if self.governor:
-                self._advance(look=True, queued=self._queued())
+                self._advance(look=True, queued=self._charon.queued())
                 for name, watch in self._streams.items():
                     delay = watch.look()
                     if delay is not None:
@@ -140,7 +157,8 @@ class Scheduling:
         self._followed.clear()
         if self.governor:
             self._watch = ContentionWatch(pid, self._loop.time())
-            self.tell(DaemonUp(pressure.processors(pid)))
+            self._crowd = CrowdWatch(pid, self._loop.time())
+            self.tell(DaemonUp(len(pressure.processors(pid))))
 
     def router_up(self, pid: int) -> None:
         """The routing daemon answers. ``pid`` is 0 when its process is not known, as that of olsrd2."""
@@ -149,7 +167,7 @@ class Scheduling:
 
     def charon_gone(self) -> None:
         """charon does not answer. One that hangs is not helped by privilege either."""
-        self._pid, self._watch = 0, None
+        self._pid, self._watch, self._crowd = 0, None, None
         self._followed.clear()
         self.applied.pop(CHARON, None)
         if self.governor:
@@ -209,7 +227,11 @@ class Scheduling:
 
     def _on_timer(self) -> None:
         self._timer = None
-        self._advance(look=bool(self.governor and self.governor.negotiating))
+        if not self.governor:
+            return
+        self._advance(look=bool(self.governor.negotiating) or self.governor.probing)
+        if self.governor.probing:
+            self._charon.stir()
 
     def _carry_out(self) -> None:
         """Decisions until there are none: a refusal makes the governor decide anew, with one level less."""

@@ -5,9 +5,11 @@ the profile: nice, then a real-time class). A negotiation with a trusted peer, r
 the peer appeared, is the only thing that raises the level. It begins with the level that was needed lately (the floor),
 or with the first one when the IKE threads are seen to wait for a CPU; if it stalls while they wait, it gets the next.
 After the last negotiation the level is kept for a moment (LINGERING), since set-ups come in groups, and then taken
-back. What a negotiation showed at its end moves the floor: up when the CPU was what made it late, down with time. As
-long as there is a floor and the contention goes on, the level is not taken below it: a peer may begin the next
-negotiation unannounced, and nobody would be there to raise anything before it is too late.
+back. What a negotiation showed at its end moves the floor: up when the CPU was what made it late, down with time.
+
+A peer may begin unannounced, and nobody would be there to raise anything before it is too late. So while others keep
+the processors of the IKE daemon busy a level stands (GUARDING): the first one, or the floor, and the next whenever its
+threads are seen to wait all the same. An IKE daemon that has nothing to do takes nothing from anybody with it.
 
 The budget makes it safe. Every CPU second that the IKE daemon spends above level 0 is charged; when nothing is left,
 the level is 0 (SPENT) until half of it has flowed in again. So whatever is asked of the IKE daemon, and by whomever,
@@ -45,6 +47,9 @@ QUEUED_MAX = 4
 TICK_MIN = 0.01
 """Seconds between two looks at the CPU clock at least: a look costs some microseconds."""
 
+PROBE = 0.25
+"""Seconds between two looks while it is not known whether the level that stands is enough."""
+
 _RECOVERY = 1.1
 """By what a healthy report of a stream lets the share grow again."""
 
@@ -62,6 +67,8 @@ class Mode(StrEnum):
     """A negotiation runs or is expected."""
     LINGERING = "lingering"
     """The last negotiation ended a moment ago."""
+    GUARDING = "guarding"
+    """Others keep the processors busy: a level stands for what a peer may begin."""
     SPENT = "spent"
     """The budget is used up: no privilege until it has recovered."""
 
@@ -74,13 +81,19 @@ class Trigger(StrEnum):
     DEMAND = "demand"
     QUIET = "quiet"
     LINGER_OVER = "linger-over"
+    CROWDED = "crowded"
+    CALM = "calm"
     BUDGET_SPENT = "budget-spent"
     BUDGET_BACK = "budget-back"
 
 
 TABLE: Mapping[Mode, Mapping[Trigger, Mode]] = {
     Mode.ABSENT: {Trigger.DAEMON_UP: Mode.REST},
-    Mode.REST: {Trigger.DEMAND: Mode.NEGOTIATING, Trigger.DAEMON_GONE: Mode.ABSENT},
+    Mode.REST: {
+        Trigger.DEMAND: Mode.NEGOTIATING,
+        Trigger.CROWDED: Mode.GUARDING,
+        Trigger.DAEMON_GONE: Mode.ABSENT,
+    },
     Mode.NEGOTIATING: {
         Trigger.QUIET: Mode.LINGERING,
         Trigger.BUDGET_SPENT: Mode.SPENT,
@@ -89,6 +102,13 @@ TABLE: Mapping[Mode, Mapping[Trigger, Mode]] = {
     Mode.LINGERING: {
         Trigger.DEMAND: Mode.NEGOTIATING,
         Trigger.LINGER_OVER: Mode.REST,
+        Trigger.CROWDED: Mode.GUARDING,
+        Trigger.BUDGET_SPENT: Mode.SPENT,
+        Trigger.DAEMON_GONE: Mode.ABSENT,
+    },
+    Mode.GUARDING: {
+        Trigger.DEMAND: Mode.NEGOTIATING,
+        Trigger.CALM: Mode.REST,
         Trigger.BUDGET_SPENT: Mode.SPENT,
         Trigger.DAEMON_GONE: Mode.ABSENT,
     },
@@ -96,7 +116,7 @@ TABLE: Mapping[Mode, Mapping[Trigger, Mode]] = {
 }
 """The catch-all: any other trigger leaves the mode as it is."""
 
-PRIVILEGED = frozenset({Mode.NEGOTIATING, Mode.LINGERING})
+PRIVILEGED = frozenset({Mode.NEGOTIATING, Mode.LINGERING, Mode.GUARDING})
 """Where the level may be above 0."""
 
 
@@ -150,6 +170,14 @@ class Contention:
 
 
 @dataclass(frozen=True, slots=True)
+class Crowding:
+    """How busy others keep the processors of the IKE daemon. It can be told while the IKE daemon has nothing to do."""
+
+    busy: float | None
+    """Part of the time since the last look that the least busy one of them worked for others, 0 to 1; None: untold."""
+
+
+@dataclass(frozen=True, slots=True)
 class StreamReported:
     """How a protected stream fares since its last report."""
 
@@ -168,7 +196,9 @@ class LevelRefused:
     reason: str
 
 
-Event = DaemonUp | DaemonGone | NegotiationBegan | NegotiationEnded | Contention | StreamReported | LevelRefused
+Event = (
+    DaemonUp | DaemonGone | NegotiationBegan | NegotiationEnded | Contention | Crowding | StreamReported | LevelRefused
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,6 +282,9 @@ class Governor:
         self.contention = Contention()
         self.contended: bool | None = None
         """Whether the IKE threads wait for a CPU; None where it cannot be told."""
+        self.busy: float | None = None
+        self.crowded: bool | None = None
+        """Whether others keep the processors busy; None where it cannot be told."""
         self._budget = Budget(settings.share, settings.burst, settings.burst, 0.0)
         self._now = 0.0
         self._cpu: float | None = None
@@ -261,6 +294,8 @@ class Governor:
         self._negotiations: dict[str, _Negotiation] = {}
         self._streams: dict[str, _Stream] = {}
         self._linger_until = 0.0
+        self._probe_at: float | None = None
+        """When to look whether the level that stands is enough; None while that is known."""
         self._decisions: list[Decision] = []
 
     # --- what the agent calls ---
@@ -297,6 +332,8 @@ class Governor:
                 self._ended(event)
             case Contention():
                 self._measured(event)
+            case Crowding(busy):
+                self._crowding(busy)
             case StreamReported():
                 self._stream_reported(event)
             case LevelRefused():
@@ -316,7 +353,11 @@ class Governor:
         if self.mode is Mode.SPENT:
             times.append(max(self._now + TICK_MIN, self._budget.ready_at(self._enough())))
         if self.mode is Mode.LINGERING:
-            times.append(self._floor_until if self._on_guard() else self._linger_until)
+            times.append(self._linger_until)
+        if self.mode is Mode.GUARDING and self.crowded is None:
+            times.append(self._floor_until)
+        if self.mode is Mode.GUARDING and self._probe_at is not None:
+            times.append(self._probe_at)
         times += [self._due(one) for one in self._negotiations.values()]
         return min(times, default=None)
 
@@ -338,6 +379,11 @@ class Governor:
         return tuple(self._negotiations)
 
     @property
+    def probing(self) -> bool:
+        """Whether it is asked how the IKE threads fare with the level that stands: they should be given some work."""
+        return self.mode is Mode.GUARDING and self._probe_at is not None
+
+    @property
     def streams(self) -> Mapping[str, str]:
         """What each protected stream reported last, in words."""
         return {name: stream.text for name, stream in self._streams.items()}
@@ -349,6 +395,7 @@ class Governor:
         self._fire(Trigger.DAEMON_GONE, "the IKE daemon is another one")
         self._processors = max(1, event.processors)
         self.contention, self.contended = Contention(), None
+        self.busy, self.crowded = None, None
         self.ceiling, self.refusal = self.top, ""
         self._fire(Trigger.DAEMON_UP, "no negotiation runs or is expected")
 
@@ -392,10 +439,32 @@ class Governor:
         """With hysteresis: what is contended is so until it is half as bad. Where nothing was told, nothing changes."""
         self.contention = event
         ratio = self._ratio(event)
-        if event.starving or (event.queued or 0) >= QUEUED_MAX or (ratio is not None and ratio >= 1):
+        waits = bool(event.starving) or (event.queued or 0) >= QUEUED_MAX or (ratio is not None and ratio >= 1)
+        if waits:
             self.contended = True
         elif ratio is not None and (ratio <= 0.5 or self.contended is None):
             self.contended = False
+        if self.mode is Mode.GUARDING and (waits or ratio is not None):
+            self._judge_guard(waits=waits)
+
+    def _judge_guard(self, *, waits: bool) -> None:
+        """A level that stands and is not enough makes the next one stand, without waiting for a set-up to be late."""
+        if not waits or self.level >= self.ceiling or not self.crowded:
+            self._probe_at = None
+            return
+        self._floor = self.level + 1
+        self._floor_until = self._now + self.settings.relax
+        self.floor_reason = f"with level {self.level} {self._contention_text()}"
+
+    def _crowding(self, busy: float | None) -> None:
+        """With hysteresis, as contention."""
+        self.busy = busy
+        if busy is None:
+            self.crowded = None
+        elif busy >= self.settings.busy_limit:
+            self.crowded = True
+        elif busy <= self.settings.busy_limit / 2 or self.crowded is None:
+            self.crowded = False
 
     def _ratio(self, event: Contention) -> float | None:
         """How bad it is as part of what is tolerated. PSI tells of others' tasks too: it counts for want of better."""
@@ -440,23 +509,52 @@ class Governor:
         if self.mode is Mode.NEGOTIATING and not self._negotiations:
             self._linger_until = self._now + self.settings.linger
             self._fire(Trigger.QUIET, "the last negotiation ended")
-        if self.mode is Mode.LINGERING and self._now >= self._linger_until and not self._on_guard():
-            self._fire(Trigger.LINGER_OVER, "no negotiation runs or is expected any more")
+        if self.mode is Mode.LINGERING and self._now >= self._linger_until:
+            if self._must_guard():
+                self._fire(Trigger.CROWDED, self._crowd_text())
+            else:
+                self._fire(Trigger.LINGER_OVER, "no negotiation runs or is expected any more")
         if self.mode is Mode.REST and self._negotiations:
             peer = next(iter(self._negotiations))
             self._fire(Trigger.DEMAND, f"a negotiation with {peer}")
             self._raise_to(*self._start_level(), peer)
+        self._guard()
+
+    def _guard(self) -> None:
+        """Let the level stand that a peer's unannounced negotiation needs, no longer than it may need it."""
+        if self.mode is Mode.REST and self.crowded and self._must_guard() and self._budget.left > _NOTHING:
+            self._fire(Trigger.CROWDED, self._crowd_text())
+        if self.mode is not Mode.GUARDING:
+            self._probe_at = None
+        elif not self._must_guard():
+            self._fire(Trigger.CALM, "its processors have room again")
+        elif self.level != self._standing():
+            why = f"it was needed lately: {self.floor_reason}" if self.floor else self._crowd_text()
+            self._go_to(self._standing(), why)
+            self._probe_at = self._now + PROBE
+        elif self._probe_at is not None and self._probe_at <= self._now:
+            self._probe_at = self._now + PROBE
 
     def _relax(self) -> None:
+        """What was needed is forgotten with time, but not while the load goes on that it was needed for."""
+        if self.crowded:
+            self._floor_until = max(self._floor_until, self._now + self.settings.relax)
         while self._floor and self._now >= self._floor_until:
             self._floor -= 1
             self._floor_until += self.settings.relax
-            if self.mode is Mode.LINGERING and self.level > self.floor > 0:
-                self._go_to(self.floor, "more was not needed for a while")
 
-    def _on_guard(self) -> bool:
-        """The level that was needed lately is kept for what a peer may begin."""
-        return self.floor > 0 and self.level > 0 and self.contended is not False
+    def _must_guard(self) -> bool:
+        """Where nobody tells how busy the processors are, what was needed lately is kept while the threads wait."""
+        if self.crowded is None:
+            return self.floor > 0 and self.level > 0 and self.contended is not False
+        return self.crowded and self.ceiling > 0
+
+    def _standing(self) -> int:
+        return min(self.level, self.floor) if self.crowded is None else min(max(self.floor, 1), self.ceiling)
+
+    def _crowd_text(self) -> str:
+        busy = "" if self.busy is None else f" {self.busy:.0%} of the time"
+        return f"others keep its processors busy{busy}, and a peer may begin unannounced"
 
     def _lapse(self) -> None:
         for peer in [name for name, one in self._negotiations.items() if one.lapses_at <= self._now]:

@@ -39,6 +39,8 @@ class GovernorSettings:
     """Seconds that a protected stream's frames may be late, by its own report, before the governor spends less."""
     pressure_limit: float = 0.5
     """Part of the time that tasks waited for a CPU (PSI, some) from which a processor counts as contended."""
+    busy_limit: float = 0.3
+    """Part of the time that others keep even the least busy of its processors busy, from which a level stands."""
 
     @property
     def cpu_limit(self) -> float:
@@ -74,6 +76,7 @@ def decode_governor(table: Table, base: GovernorSettings = DEFAULTS) -> Governor
         loss_limit=table.take("loss_limit", _number(0.0, 1.0, "part of the frames"), base.loss_limit),
         delay_limit=table.take("delay_limit", _number(0.001, 10.0, "seconds"), base.delay_limit),
         pressure_limit=table.take("pressure_limit", _number(0.05, 1.0, "part of the time"), base.pressure_limit),
+        busy_limit=table.take("busy_limit", _number(0.05, 1.0, "part of the time"), base.busy_limit),
     )
     table.refuse_the_rest()
     if decoded.share_min > decoded.share:

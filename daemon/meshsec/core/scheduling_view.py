@@ -94,6 +94,8 @@ def _governor(known: Known, governor: Governor, now: float) -> View:
         "negotiating": list(governor.negotiating),
         "deadline_ms": _milliseconds(governor.settings.deadline),
         "contended": governor.contended,
+        "busy": governor.busy,
+        "crowded": governor.crowded,
         "measures": known.source,
         "delay_ms": _milliseconds(measured.delay),
         "starving": measured.starving,
@@ -152,6 +154,7 @@ _MODES = {
     Mode.REST: "no negotiation runs or is expected",
     Mode.NEGOTIATING: "a negotiation runs or is expected",
     Mode.LINGERING: "the last negotiation ended, and another may follow",
+    Mode.GUARDING: "others keep its processors busy, and a peer may begin unannounced",
     Mode.SPENT: "the budget is used up, so there is no privilege until half of it has recovered",
 }
 

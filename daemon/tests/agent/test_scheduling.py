@@ -12,7 +12,7 @@ import pytest
 
 from meshsec.adapters import scheduler
 from meshsec.adapters.scheduler import threads
-from meshsec.agent.scheduling import Scheduling
+from meshsec.agent.scheduling import CharonSide, Scheduling
 from meshsec.core.channel import Channel
 from meshsec.core.governor import Contention, Mode, StreamReported
 from meshsec.core.governor_settings import GovernorSettings
@@ -58,9 +58,9 @@ class Bench:
 
     def __init__(self, journal: Path, profile: Profile = PROFILE, settings: GovernorSettings = PATIENT) -> None:
         self.told: list[dict[str, object]] = []
-        self.side = Scheduling(
-            SchedulingSettings(profile, (), settings), journal, (), lambda event: self.told.append({**event}), lambda: 0
-        )
+        charon = CharonSide(lambda: 0, lambda: None)
+        known = SchedulingSettings(profile, (), settings)
+        self.side = Scheduling(known, journal, (), lambda event: self.told.append({**event}), charon)
 
     def busy(self) -> None:
         """The load shows: from here on the CPU counts as contended."""

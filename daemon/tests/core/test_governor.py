@@ -10,10 +10,12 @@ from meshsec.core.governor import (
     HISTORY,
     NEGOTIATIONS_MAX,
     PRIVILEGED,
+    PROBE,
     STREAMS_MAX,
     TABLE,
     TICK_MIN,
     Contention,
+    Crowding,
     DaemonGone,
     DaemonUp,
     Event,
@@ -181,7 +183,7 @@ def test_what_was_needed_lately_is_kept_while_the_load_goes_on_for_a_peer_that_b
     bench.tell(NegotiationEnded("boat", protected=True, took=0.01, waited=0.0))
     assert bench.level == TOP
     bench.wait(SETTINGS.relax * 0.9)
-    assert (bench.governor.mode, bench.level) == (Mode.LINGERING, TOP)
+    assert (bench.governor.mode, bench.level) == (Mode.GUARDING, TOP)
     bench.wait(SETTINGS.relax * 0.2)
     assert bench.level == 1
     bench.wait(SETTINGS.relax)
@@ -205,6 +207,72 @@ def test_a_flood_while_a_level_is_kept_spends_the_budget_and_that_is_the_end_of_
     bench.wait(20)
     assert (bench.governor.mode, bench.level) == (Mode.REST, 0)
     assert bench.governor.spent < SETTINGS.burst + SETTINGS.share + 0.05
+
+
+def test_while_others_keep_the_processors_busy_a_level_stands_and_goes_with_them(bench: Bench) -> None:
+    bench.tell(Crowding(0.9))
+    assert (bench.governor.mode, bench.level) == (Mode.GUARDING, 1)
+    bench.wait(600)
+    assert bench.level == 1, "an IKE daemon that does nothing spends nothing"
+    bench.tell(Crowding(0.2))
+    assert bench.level == 1, "with hysteresis"
+    bench.tell(Crowding(0.1))
+    assert (bench.governor.mode, bench.level) == (Mode.REST, 0)
+    raised, taken = bench.governor.poll_decisions()
+    assert "others keep its processors busy 90% of the time" in raised.reason
+    assert "room again" in taken.reason
+
+
+def test_a_level_that_stands_and_is_not_enough_makes_the_next_one_stand_before_a_set_up_is_late(bench: Bench) -> None:
+    bench.tell(Crowding(0.9))
+    bench.wait(PROBE * 2)
+    assert bench.governor.probing is True, "without a measurement it is not known"
+    bench.tell(BUSY)
+    assert bench.level == 2
+    assert "with level 1 the CPU is contended" in bench.governor.reason
+    bench.tell(QUIET)
+    assert bench.governor.probing is False
+    bench.wait(SETTINGS.relax * 3)
+    assert bench.level == 2, "it is needed as long as the load goes on"
+    bench.tell(NegotiationBegan("boat"))
+    assert (bench.governor.mode, bench.level) == (Mode.NEGOTIATING, 2)
+    bench.tell(NegotiationEnded("boat", protected=True, took=0.01, waited=0.0))
+    bench.wait(SETTINGS.linger * 2)
+    assert (bench.governor.mode, bench.level) == (Mode.GUARDING, 2)
+    bench.tell(Crowding(0.0))
+    bench.wait(SETTINGS.relax * 3)
+    bench.tell(Crowding(0.9))
+    assert bench.level == 1, "forgotten with time, once the load is gone"
+
+
+def test_a_level_that_is_enough_stays(bench: Bench) -> None:
+    bench.tell(Crowding(0.9), QUIET)
+    assert not bench.governor.probing
+    assert bench.level == 1
+    bench.tell(BUSY)
+    assert bench.level == 2, "a load may become worse"
+    bench.tell(BUSY)
+    assert bench.level == TOP, "there is no more to be had"
+    assert not bench.governor.probing
+
+
+def test_a_host_that_gives_nothing_is_not_asked_again_and_again(bench: Bench) -> None:
+    bench.tell(Crowding(0.9), LevelRefused(1, "no CAP_SYS_NICE"))
+    assert (bench.governor.mode, bench.level) == (Mode.REST, 0)
+    bench.tell(Crowding(0.9), BUSY)
+    bench.wait(10)
+    assert len(bench.governor.poll_decisions()) == 2
+
+
+def test_a_flood_while_a_level_stands_gets_the_budget_and_no_more() -> None:
+    """Somebody else's load makes the level stand; the flood then keeps the IKE daemon busy without end."""
+    plant = Plant(SETTINGS, 1, 0.005)
+    for _ in range(120):
+        plant.tell(Crowding(0.9))
+        plant.tell(BUSY)
+        plant.run(1.0, busy=1.0)
+    assert plant.privileged / plant.now < SETTINGS.share + SETTINGS.burst / plant.now + 0.02
+    assert plant.governor.spent == pytest.approx(plant.privileged)
 
 
 @pytest.mark.parametrize(
@@ -362,6 +430,7 @@ EVENTS = st.one_of(
         st.none() | st.floats(0, 1),
         st.none() | st.integers(0, 9),
     ),
+    st.builds(Crowding, st.none() | st.floats(0, 1)),
     st.builds(StreamReported, st.sampled_from(["x", "y"]), st.none() | st.floats(0, 1), st.none() | SECONDS),
     st.builds(LevelRefused, st.integers(1, TOP), st.just("refused")),
 )
@@ -462,6 +531,7 @@ def test_every_privilege_is_taken_back_when_nothing_asks_for_it_any_more(
     for event, pause in zip(events, pauses, strict=False):
         plant.tell(event)
         plant.run(pause, 0.1)
+    plant.tell(Crowding(0.0))
     plant.run(SETTINGS.attention + SETTINGS.linger + SETTINGS.burst / SETTINGS.share_min + 1, 0.0)
     plant.run(SETTINGS.relax * TOP, 0.0)
     assert plant.governor.level == 0
