@@ -66,6 +66,9 @@ class Bench:
     def level(self) -> int:
         return self.governor.level
 
+    def is_probing(self) -> bool:
+        return self.governor.probing
+
 
 @pytest.fixture
 def bench() -> Bench:
@@ -226,12 +229,12 @@ def test_while_others_keep_the_processors_busy_a_level_stands_and_goes_with_them
 def test_a_level_that_stands_and_is_not_enough_makes_the_next_one_stand_before_a_set_up_is_late(bench: Bench) -> None:
     bench.tell(Crowding(0.9))
     bench.wait(PROBE * 2)
-    assert bench.governor.probing is True, "without a measurement it is not known"
+    assert bench.is_probing(), "without a measurement it is not known"
     bench.tell(BUSY)
     assert bench.level == 2
     assert "with level 1 the CPU is contended" in bench.governor.reason
     bench.tell(QUIET)
-    assert bench.governor.probing is False
+    assert not bench.is_probing()
     bench.wait(SETTINGS.relax * 3)
     assert bench.level == 2, "it is needed as long as the load goes on"
     bench.tell(NegotiationBegan("boat"))
@@ -247,13 +250,13 @@ def test_a_level_that_stands_and_is_not_enough_makes_the_next_one_stand_before_a
 
 def test_a_level_that_is_enough_stays(bench: Bench) -> None:
     bench.tell(Crowding(0.9), QUIET)
-    assert not bench.governor.probing
+    assert not bench.is_probing()
     assert bench.level == 1
     bench.tell(BUSY)
     assert bench.level == 2, "a load may become worse"
     bench.tell(BUSY)
     assert bench.level == TOP, "there is no more to be had"
-    assert not bench.governor.probing
+    assert not bench.is_probing()
 
 
 def test_a_host_that_gives_nothing_is_not_asked_again_and_again(bench: Bench) -> None:
