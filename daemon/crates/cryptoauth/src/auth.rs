@@ -147,10 +147,14 @@ impl Users {
         let is_it = |user: &&User| match lookup[0] {
             KIND_PASSWORD => user.by_password == *lookup,
             KIND_LOGIN => user.by_login.as_ref() == Some(lookup),
-            KIND_NOISE => user.noise.lookup == *lookup,
             _ => false,
         };
         self.users.iter().find(is_it)
+    }
+
+    /// The user that a Noise handshake means.
+    pub(crate) fn find_noise(&self, lookup: &Lookup) -> Option<&User> {
+        self.users.iter().find(|user| user.noise.lookup == *lookup)
     }
 }
 

@@ -44,6 +44,7 @@ mod error;
 mod header;
 mod keys;
 mod local;
+pub mod noise;
 mod sealed;
 mod session;
 mod window;

@@ -1,0 +1,315 @@
+//! A session of the Noise link handshake.
+
+use core::ops::Range;
+use core::time::Duration;
+
+use rand_core::CryptoRng;
+
+use super::additional::Additional;
+use super::cookie::{mac1_of, Cookie};
+use super::handshake::{Initiation, Request, Saying};
+use super::message::{addressee, index, Addressee, Timestamp, BODY, CONTROL, COOKIE, REPLY_LENGTH};
+use super::transport::Transport;
+use crate::{Credential, Event, Local, Opened, PublicKey, Received, Refused, SealError};
+
+/// Who began makes new keys when these are so old.
+const REKEY_AFTER: Duration = Duration::from_secs(120);
+/// Keys so old are not used.
+const REJECT_AFTER: Duration = Duration::from_secs(180);
+/// Between two attempts.
+const REKEY_TIMEOUT: Duration = Duration::from_secs(5);
+/// A peer that sends something hears from us within this time.
+const KEEPALIVE: Duration = Duration::from_secs(10);
+/// Indices have 32 bits, of which the lowest 8 count a link's handshakes.
+const INDEX_BITS: u32 = 24;
+
+/// What a link needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Due {
+    /// New keys: [`Link::initiate`], if this node begins handshakes.
+    Handshake,
+    /// A frame, if only an empty one.
+    Keepalive,
+}
+
+/// Keys and since when.
+struct Keys {
+    transport: Transport,
+    born: Duration,
+    initiator: bool,
+}
+
+/// A session with one peer.
+pub struct Link {
+    peer: PublicKey,
+    credential: Option<Credential>,
+    version: u32,
+    /// The upper 24 bits of our indices.
+    index: u32,
+    handshakes: u8,
+    /// The latest timestamp of the peer.
+    latest: Option<Timestamp>,
+    initiation: Option<(Initiation, [u8; 16])>,
+    attempted: Option<Duration>,
+    cookie: Option<Cookie>,
+    /// Made by a REPLY of ours; the peer's first data confirms them.
+    next: Option<Keys>,
+    current: Option<Keys>,
+    /// For what was on its way when the keys changed.
+    previous: Option<Keys>,
+    /// The first frame that came after our last one, and the first of ours after the last that came.
+    unanswered: Option<Duration>,
+    unheard: Option<Duration>,
+}
+
+impl Link {
+    /// A link with `peer` in which nothing was said yet.
+    ///
+    /// `index`, of which 24 bits count, is how the peer names the link: unique in the node, and not 0 nor 0xffffff, so that no
+    /// index looks like a handshake of CryptoAuth or a control message. `version` is what we declare; `credential` is shown
+    /// when we begin.
+    pub fn new(peer: PublicKey, credential: Option<Credential>, index: u32, version: u32) -> Self {
+        Self {
+            peer,
+            credential,
+            version,
+            index: index & ((1 << INDEX_BITS) - 1),
+            handshakes: 0,
+            latest: None,
+            initiation: None,
+            attempted: None,
+            cookie: None,
+            next: None,
+            current: None,
+            previous: None,
+            unanswered: None,
+            unheard: None,
+        }
+    }
+
+    /// The peer's permanent key.
+    pub fn peer(&self) -> &PublicKey {
+        &self.peer
+    }
+
+    /// Whether data can be sealed.
+    pub fn is_established(&self, now: Duration) -> bool {
+        self.current
+            .as_ref()
+            .is_some_and(|keys| keys.is_usable(now))
+    }
+
+    /// What came in over the current keys.
+    pub fn received(&self) -> Received {
+        self.current
+            .as_ref()
+            .map(|keys| keys.transport.received())
+            .unwrap_or_default()
+    }
+
+    /// What the link needs now.
+    pub fn due(&self, now: Duration) -> Option<Due> {
+        let since = |time: Option<Duration>| time.map(|time| now.saturating_sub(time));
+        let silent =
+            since(self.unheard).is_some_and(|silence| silence >= KEEPALIVE + REKEY_TIMEOUT);
+        let old =
+            |keys: &Keys| !keys.is_usable(now) || keys.initiator && keys.age(now) >= REKEY_AFTER;
+        let wanted = silent || self.current.as_ref().is_none_or(old);
+        if wanted && since(self.attempted).is_none_or(|passed| passed >= REKEY_TIMEOUT) {
+            return Some(Due::Handshake);
+        }
+        let owed = since(self.unanswered).is_some_and(|owed| owed >= KEEPALIVE);
+        (owed && self.is_established(now)).then_some(Due::Keepalive)
+    }
+
+    /// Writes an INIT, of at most [`MESSAGE_ROOM`](super::MESSAGE_ROOM) octets; returns its length. `timestamp` must be
+    /// later than that of all INITs of this node to this peer, also of those before a restart. `rng` gives 32 octets.
+    ///
+    /// # Errors
+    ///
+    /// [`SealError::Room`]; [`SealError::NoKeys`] when the peer's key is of small order.
+    pub fn initiate<R: CryptoRng + ?Sized>(
+        &mut self,
+        local: &Local,
+        now: Duration,
+        rng: &mut R,
+        timestamp: Timestamp,
+        out: &mut [u8],
+    ) -> Result<usize, SealError> {
+        let additional = Additional {
+            version: Some(self.version),
+            preshared: self
+                .credential
+                .as_ref()
+                .map(|credential| credential.noise.lookup),
+            previous: self
+                .current
+                .as_ref()
+                .map(|keys| keys.transport.peer_index >> 8),
+        };
+        let cookie = self.cookie.as_ref().filter(|cookie| cookie.is_good(now));
+        let saying = Saying {
+            index: self.next_index(),
+            timestamp,
+            additional,
+            cookie,
+        };
+        let (length, initiation) = Initiation::new(local, &self.peer, rng, &saying, out)?;
+        self.handshakes = self.handshakes.wrapping_add(1);
+        self.attempted = Some(now);
+        self.initiation = Some((initiation, mac1_of(&out[..length])));
+        Ok(length)
+    }
+
+    /// Writes the REPLY to an INIT of the peer; returns its length. `rng` gives 32 octets; three scalar multiplications.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused::WrongKey`]; [`Refused::OldTimestamp`] for one that came before; [`Refused::Length`] when `out` is shorter than
+    /// [`MESSAGE_ROOM`](super::MESSAGE_ROOM); [`Refused::WeakKey`].
+    pub fn answer<R: CryptoRng + ?Sized>(
+        &mut self,
+        request: Request,
+        now: Duration,
+        rng: &mut R,
+        out: &mut [u8],
+    ) -> Result<usize, Refused> {
+        if *request.peer() != self.peer {
+            return Err(Refused::WrongKey(*request.peer()));
+        }
+        let timestamp = request.timestamp;
+        if self.latest.is_some_and(|latest| timestamp <= latest) {
+            return Err(Refused::OldTimestamp);
+        }
+        let length = out.len();
+        let frame = out
+            .first_chunk_mut::<REPLY_LENGTH>()
+            .ok_or(Refused::Length(length))?;
+        let transport = request.reply(rng, self.next_index(), frame)?;
+        self.handshakes = self.handshakes.wrapping_add(1);
+        self.latest = Some(timestamp);
+        self.next = Some(Keys {
+            transport,
+            born: now,
+            initiator: false,
+        });
+        Ok(REPLY_LENGTH)
+    }
+
+    /// Seals `content`, a part of `space` with 8 octets before it and 16 after it; returns where the frame is. Empty
+    /// content is a sign of life.
+    ///
+    /// # Errors
+    ///
+    /// [`SealError::NoKeys`] without keys that are young enough, [`SealError::Room`].
+    pub fn seal(
+        &mut self,
+        now: Duration,
+        space: &mut [u8],
+        content: Range<usize>,
+    ) -> Result<Range<usize>, SealError> {
+        let keys = self
+            .current
+            .as_mut()
+            .filter(|keys| keys.is_usable(now))
+            .ok_or(SealError::NoKeys)?;
+        let is_data = !content.is_empty();
+        let frame = keys.transport.seal(space, content)?;
+        self.unanswered = None;
+        if is_data {
+            self.unheard.get_or_insert(now);
+        }
+        Ok(frame)
+    }
+
+    /// Opens a frame from the peer, other than an INIT, in place. [`Event::Key`]: there are new keys, send something at once;
+    /// [`Event::Hello`]: a cookie came, begin again.
+    ///
+    /// # Errors
+    ///
+    /// Whatever is wrong with it; the link is then as it was.
+    pub fn open(
+        &mut self,
+        local: &Local,
+        now: Duration,
+        frame: &mut [u8],
+    ) -> Result<Opened, Refused> {
+        match addressee(frame)? {
+            Addressee::Node => return Err(Refused::StrayKey),
+            Addressee::Link(index) if index != self.index => return Err(Refused::NoSession(index)),
+            Addressee::Link(_) => {}
+        }
+        let none = frame.len()..frame.len();
+        if frame[..BODY] != CONTROL {
+            return self.open_data(now, frame);
+        }
+        if index(frame, BODY) == COOKIE {
+            let (_, mac1) = self.initiation.as_ref().ok_or(Refused::StrayKey)?;
+            self.cookie = Some(Cookie::open(&self.peer, mac1, now, frame)?);
+            self.attempted = None;
+            return Ok(Opened {
+                content: none,
+                event: Event::Hello,
+            });
+        }
+        let (initiation, _) = self.initiation.as_ref().ok_or(Refused::StrayKey)?;
+        let preshared = self.credential.as_ref().map(|credential| &credential.noise);
+        let transport = initiation.finish(local, preshared, frame)?;
+        self.initiation = None;
+        self.use_keys(Keys {
+            transport,
+            born: now,
+            initiator: true,
+        });
+        self.unanswered = Some(now);
+        Ok(Opened {
+            content: none,
+            event: Event::Key,
+        })
+    }
+
+    fn open_data(&mut self, now: Duration, frame: &mut [u8]) -> Result<Opened, Refused> {
+        let wanted = index(frame, 0);
+        let is_it =
+            |keys: &&mut Keys| keys.transport.own_index == wanted && keys.age(now) < REJECT_AFTER;
+        let slots = [&mut self.current, &mut self.next, &mut self.previous];
+        let keys = slots
+            .into_iter()
+            .find_map(|slot| slot.as_mut().filter(is_it));
+        let content = keys
+            .ok_or(Refused::NoSession(wanted))?
+            .transport
+            .open(frame)?;
+        let mut event = Event::Data;
+        if let Some(keys) = self.next.take_if(|keys| keys.transport.own_index == wanted) {
+            self.use_keys(keys);
+            event = Event::Established;
+        }
+        self.unheard = None;
+        if !content.is_empty() {
+            self.unanswered.get_or_insert(now);
+        }
+        Ok(Opened { content, event })
+    }
+
+    fn use_keys(&mut self, keys: Keys) {
+        self.previous = self.current.replace(keys);
+        self.next = None;
+        self.unheard = None;
+    }
+
+    /// The index of the next handshake; what the link's keys have is not used again before 256 handshakes.
+    fn next_index(&self) -> u32 {
+        self.index << 8 | u32::from(self.handshakes.wrapping_add(1))
+    }
+}
+
+impl Keys {
+    fn age(&self, now: Duration) -> Duration {
+        now.saturating_sub(self.born)
+    }
+
+    fn is_usable(&self, now: Duration) -> bool {
+        self.age(now) < REJECT_AFTER && !self.transport.is_exhausted()
+    }
+}
