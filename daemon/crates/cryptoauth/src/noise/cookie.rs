@@ -56,18 +56,10 @@ impl Cookie {
 }
 
 /// What a busy responder asks of initiators: that they prove their address. Its secret changes every two minutes.
+#[derive(Default)]
 pub struct Cookies {
     secret: Secret,
     changed: Option<Duration>,
-}
-
-impl Default for Cookies {
-    fn default() -> Self {
-        Self {
-            secret: Secret::default(),
-            changed: None,
-        }
-    }
 }
 
 impl Cookies {

@@ -8,7 +8,9 @@ use rand_core::CryptoRng;
 use super::additional::Additional;
 use super::cookie::{mac1_of, Cookie};
 use super::handshake::{Initiation, Request, Saying};
-use super::message::{addressee, index, Addressee, Timestamp, BODY, CONTROL, COOKIE, REPLY_LENGTH};
+use super::message::{
+    addressee, index, Addressee, Timestamp, BODY, CONTROL, COOKIE, FIRST_INDEX, REPLY_LENGTH,
+};
 use super::transport::Transport;
 use crate::{Credential, Event, Local, Opened, PublicKey, Received, Refused, SealError};
 
@@ -244,7 +246,13 @@ impl Link {
             return self.open_data(now, frame);
         }
         if index(frame, BODY) == COOKIE {
-            let (_, mac1) = self.initiation.as_ref().ok_or(Refused::StrayKey)?;
+            let is_it =
+                |(initiation, _): &&(Initiation, _)| initiation.index == index(frame, FIRST_INDEX);
+            let (_, mac1) = self
+                .initiation
+                .as_ref()
+                .filter(is_it)
+                .ok_or(Refused::StrayKey)?;
             self.cookie = Some(Cookie::open(&self.peer, mac1, now, frame)?);
             self.attempted = None;
             return Ok(Opened {
@@ -292,9 +300,11 @@ impl Link {
         Ok(Opened { content, event })
     }
 
+    /// Sends under `keys` from now on. When INITs have crossed, each end sends under the keys of its own, and the other's, which
+    /// a REPLY made, must still open: they come before those that were in use.
     fn use_keys(&mut self, keys: Keys) {
-        self.previous = self.current.replace(keys);
-        self.next = None;
+        let replaced = self.current.replace(keys);
+        self.previous = self.next.take().or(replaced);
         self.unheard = None;
     }
 
