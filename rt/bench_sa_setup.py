@@ -50,6 +50,8 @@ class Key:
     suite: str = ""
     encoder: str = ""
     rate: int | None = None
+    apart: str = ""
+    """Without a load: the node that has a processor to itself, as if it were the loaded one."""
 
     def of(self, **more: object) -> dict[str, object]:
         """For the result."""
@@ -69,8 +71,8 @@ class Taken:
 def cells(profiles: tuple[str, ...], nice: tuple[int, ...]) -> Iterator[tuple[Key, Circumstances]]:
     """Those whose set-ups are timed, ordered so that daemons are restarted seldom."""
     for profile in profiles:
-        yield Key("priority", profile), Circumstances(profile)
         for place in ("receiver", "relay"):
+            yield Key("priority", profile, apart=place), Circumstances(profile, apart=place)
             for value in nice:
                 load = Load(place, value)
                 yield Key("priority", profile, place, value, encoder=load.kind), Circumstances(profile, load)
@@ -175,6 +177,13 @@ def _cells(key: Key, taken: Taken) -> Iterator[Cell]:
     for phase, samples in phases.items():
         if samples:
             yield Cell(key.of(what=phase, source="capture"), "ms", [1000 * sample for sample in samples])
+    path = 2 * _round_trip(taken)
+    if key.place == "none" and times and path:
+        beyond = [1000 * (one.total - path) for one in times]
+        yield Cell(key.of(what="total beyond two round trips", source="capture"), "ms", beyond)
+        yield Cell(key.of(what="round trip", source="ping"), "ms", [500 * path])
+    if overdue := sum(block.overdue for block in taken.blocks):
+        yield Cell(key.of(what="given up"), "set-ups", [overdue])
     told = [phases for block in taken.blocks for phases in block.told]
     for phase in ("ike_sa_init", "ike_auth"):
         known = [value for phases in told if (value := phases.get(phase)) is not None]
@@ -184,10 +193,16 @@ def _cells(key: Key, taken: Taken) -> Iterator[Cell]:
         yield Cell(key.of(what="frames missing"), "% of frames", taken.missing)
 
 
+def _round_trip(taken: Taken) -> float:
+    """Seconds, the median; 0 when there was no answer."""
+    found = [trip for block in taken.blocks for trip in block.round_trips]
+    return median(found) if found else 0.0
+
+
 def _ratios(taken: Mapping[Key, Taken]) -> Iterator[dict[str, object]]:
     """Each loaded cell over the unloaded one of its profile, round by round."""
     for key, what in taken.items():
-        calm = taken.get(Key("priority", key.profile))
+        calm = taken.get(Key("priority", key.profile, apart=key.place))
         if key.part != "priority" or key.place == "none" or calm is None:
             continue
         pairs = zip(map(_median, what.blocks), map(_median, calm.blocks), strict=True)

@@ -1,11 +1,13 @@
 """The rig of bench-sa-setup: a line a - b - c in namespaces, cold set-ups between its ends, an encoder on one node.
 
-Each node's daemons stay on processors of their own: the loaded node on the last one, all others, with the benchmark, on
-the rest. Every sample closes the IKE_SA and negotiates it from the beginning, on the end that initiates. The encoder's
-stream goes over the mesh link beside the protected addresses, because user data between peers waits while there is no
-SA, and the stream is not what is set up.
+Each node's daemons stay on processors of their own: the loaded node, or the one that stands in its place when there is
+no load, on the last one, all others, with the benchmark, on the rest. So load is all that differs. Every sample closes
+the IKE_SA and negotiates it from the beginning, on the end that initiates. The encoder's stream goes over the mesh link
+beside the protected addresses, because user data between peers waits while there is no SA, and the stream is not what
+is set up.
 """
 
+import re
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
@@ -23,12 +25,23 @@ from tests.lab.node import Node, Options, PolicyValue
 from tests.lab.shell import run
 from tests.lab.slices import short_slices
 from tests.lab.topology import line, names
+from tests.lab.waiting import NotInTimeError
 
 STREAM_PORT = 5004
 SETTLE_FRAMES = 30
 """Frames of the stream after which it runs."""
-SAMPLE_TIMEOUT = 60.0
+SETTLE_SECONDS = 4.0
+"""For which a load runs before anything is timed beside it: what a load does, not what its first moments do."""
+SAMPLE_TIMEOUT = 30.0
 """Seconds for one set-up: with stock repetitions one may need several of four seconds and more."""
+ARRANGE_TIMEOUT = 60.0
+BLOCK_SECONDS = 60.0
+"""After which a block takes no further sample, however many were planned."""
+PING_SIZE = 300
+"""Octets, of the order of an IKE_SA_INIT and an IKE_AUTH message."""
+PINGS = 20
+_ENDS = {"a": "192.0.2.1", "c": "192.0.2.6"}
+"""The addresses of the ends beside the mesh."""
 POLICY = {"backoff_first": 0.1, "initiate_timeout": 60, "takeover_delay": 60, "initiate_rate": 100}
 """The benchmark measures set-ups, not the patience between them: the other end never takes over."""
 
@@ -48,6 +61,8 @@ class Circumstances:
 
     profile: str = "stock"
     load: Load | None = None
+    apart: str = "receiver"
+    """The node that has a processor to itself; with a load that of the load."""
     loss: int = 0
     """Per cent of the packets on each of the two links, in each direction."""
     stock_retransmission: bool = False
@@ -75,6 +90,10 @@ class Block:
 
     times: list[SetupTimes] = field(default_factory=list)
     told: list[Mapping[str, float | None]] = field(default_factory=list)
+    overdue: int = 0
+    """Set-ups that were given up."""
+    round_trips: list[float] = field(default_factory=list)
+    """Seconds of pings between the ends that are as large as IKE's messages, while nothing is negotiated."""
     frames: Frames | None = None
 
 
@@ -116,12 +135,15 @@ class Rig:
         return {"initiator": self.initiator, "relay": self.relay, "receiver": self.responder}[role]
 
     def take(
-        self, circumstances: Circumstances, samples: int, *, interval: float = 0.0, within: float = float("inf")
+        self, circumstances: Circumstances, samples: int, *, interval: float = 0.0, within: float = BLOCK_SECONDS
     ) -> Block:
         """So many cold set-ups, at least ``interval`` seconds from one to the next; none begins after ``within``."""
         self._arrange(circumstances)
+        round_trips = [] if circumstances.loss else _round_trips(self.initiator, self.responder)
         with self._loaded(circumstances.load) as sink:
-            return self._measure(sink, samples, interval, within)
+            block = self._measure(sink, samples, interval, within)
+        block.round_trips = round_trips
+        return block
 
     def watch(self, circumstances: Circumstances, seconds: float) -> Frames:
         """The stream alone, without any negotiation."""
@@ -140,7 +162,10 @@ class Rig:
                 started = time.monotonic()
                 if started - begin > within:
                     break
-                block.told.append(self._set_up_anew())
+                try:
+                    block.told.append(self._set_up_anew())
+                except (NotInTimeError, LookupError):
+                    block.overdue += 1
                 time.sleep(max(0.0, started + interval - time.monotonic()))
         block.frames = _frames(sink, begin) if sink else None
         (file,) = capture.directory.glob("*.pcap")
@@ -170,13 +195,13 @@ class Rig:
         """Restart what has to take up another configuration; let the loss be on both links."""
         for link in self._lab.links.values():
             link.mend()
-        loaded = self.node(wanted.load.node) if wanted.load else None
+        apart = self.node(wanted.load.node if wanted.load else wanted.apart)
         if self._configuration(wanted) != self._configuration(self._now):
             self._reconfigure(wanted)
         for node in self._lab.nodes.values():
-            cores.pin(node, self.busy if node is loaded else self.others)
-        self.initiator.wait_state(self.responder, "protected", SAMPLE_TIMEOUT)
-        self.responder.wait_state(self.initiator, "protected", SAMPLE_TIMEOUT)
+            cores.pin(node, self.busy if node is apart else self.others)
+        self.initiator.wait_state(self.responder, "protected", ARRANGE_TIMEOUT)
+        self.responder.wait_state(self.initiator, "protected", ARRANGE_TIMEOUT)
         if wanted.loss:
             for link in self._lab.links.values():
                 link.lose(wanted.loss)
@@ -187,15 +212,18 @@ class Rig:
         return circumstances.profile, circumstances.stock_retransmission, dict(circumstances.policy)
 
     def _reconfigure(self, wanted: Circumstances) -> None:
+        """The relay's SAs stay: only its meshsecd starts anew, which sets the classes."""
         ends = (self.initiator, self.responder)
-        for node in ends:
+        for node in self._lab.nodes.values():
             options = replace(node.options, scheduling=wanted.profile, policy={**POLICY, **wanted.policy})
             node.reconfigure(options)
             if wanted.stock_retransmission:
                 _use_stock_retransmission(node)
             node.agent.stop()
+        for node in ends:
             node.ike.stop()
         self._lab.start("charon", "meshsecd", nodes=ends)
+        self._lab.start("meshsecd", nodes=[self.relay])
 
     @contextmanager
     def _loaded(self, load: Load | None) -> Iterator[RtpSink | None]:
@@ -208,6 +236,7 @@ class Rig:
         target = (address, STREAM_PORT)
         with RtpSink(sink_node.namespace, *target) as sink, Encoder(load.kind, place, target):
             sink.wait_frames(SETTLE_FRAMES, 60)
+            time.sleep(SETTLE_SECONDS)
             yield sink
 
 
@@ -228,12 +257,22 @@ def _pings(source: Node, target: Node) -> Iterator[None]:
         process.wait()
 
 
+def _round_trips(source: Node, target: Node) -> list[float]:
+    """The path of IKE without IKE, by the addresses beside the mesh."""
+    argv = ["ping", "-c", str(PINGS), "-i", "0.01", "-s", str(PING_SIZE), _ENDS[target.name]]
+    found = source.run(*argv)
+    return [float(time) / 1000 for time in re.findall(r" time=([0-9.]+) ms", found.stdout)]
+
+
 def _add_stream_addresses(lab: Lab) -> None:
     """On each link two addresses outside the mesh's prefixes (RFC 5737), which the fail-closed rules leave alone."""
     for number, (first, second) in enumerate((("a", "b"), ("b", "c"))):
         for host, (node, other) in enumerate(((first, second), (second, first)), start=1):
             address = f"192.0.2.{4 * number + host}/30"
             run(["ip", "-n", lab[node].namespace, "address", "add", address, "dev", f"mesh-{other}"])
+    lab["b"].run("sysctl", "-q", "-w", "net.ipv4.ip_forward=1")
+    for node, gateway in (("a", "192.0.2.2"), ("c", "192.0.2.5")):
+        lab[node].run("ip", "route", "add", "192.0.2.0/24", "via", gateway)
 
 
 def _stream_target(lab: Lab, source: Node) -> tuple[Node, str]:

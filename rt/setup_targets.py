@@ -9,26 +9,31 @@ OVER_IDLE = 1.5
 IDLE_BEYOND_PATH_MS = 4.0
 LOSS_P95_MS = 1000.0
 FRAMES_POINTS = 1.0
+JUDGED_ENCODER = "keeping"
+"""One that keeps up with its camera. The other takes all of a core and loses frames alone: whatever else runs on that
+core is missing in its frames, so what it loses is the set-ups' CPU time, not what scheduling did to it."""
+_CALM: Mapping[str, object] = {"place": "none", "apart": "receiver"}
+"""No load, and the receiver where it is when it is loaded."""
 
 
 def judged(result: Result) -> list[str]:
     """One line for each target whose cells were measured."""
-    return [line for check in (_receiver, _relay, _idle, _loss, _frames) for line in check(result)]
+    return [line for check in (_receiver, _relay, _idle, _loss, _frames, _given_up) for line in check(result)]
 
 
 def _receiver(result: Result) -> Iterator[str]:
-    idle, loaded = _of(result, profile="governor", place="none"), _of(result, profile="governor", nice=-20)
+    idle, loaded = _of(result, profile="governor", **_CALM), _of(result, profile="governor", nice=-20)
     if idle and loaded:
         over = percentile(loaded, 99) / _middle(idle)
         yield _line(f"governor, receiver loaded at nice -20: p99 {over:.2f} times its idle median", OVER_IDLE, over)
-    stock, stock_loaded = _of(result, profile="stock", place="none"), _of(result, profile="stock", nice=-20)
+    stock, stock_loaded = _of(result, profile="stock", **_CALM), _of(result, profile="stock", nice=-20)
     if stock and stock_loaded:
         yield f"stock in the same place: median {_middle(stock_loaded) / _middle(stock):.1f} times its idle median"
 
 
 def _relay(result: Result) -> Iterator[str]:
     for profile in ("stock", "governor"):
-        idle = _of(result, profile=profile, place="none")
+        idle = _of(result, profile=profile, place="none", apart="relay")
         loaded = _of(result, profile=profile, nice=-20, place="relay")
         if idle and loaded:
             yield (
@@ -39,13 +44,10 @@ def _relay(result: Result) -> Iterator[str]:
 
 def _idle(result: Result) -> Iterator[str]:
     for profile in ("stock", "governor"):
-        if idle := _of(result, profile=profile, place="none"):
+        if idle := _of(result, profile=profile, **_CALM, what="total beyond two round trips"):
             middle = _middle(idle)
-            yield _line(
-                f"{profile}, no load: median {middle:.2f} ms, the path of two hops included",
-                IDLE_BEYOND_PATH_MS,
-                middle,
-            )
+            said = f"{profile}, no load: median {middle:.2f} ms beyond the two round trips of the path"
+            yield _line(said, IDLE_BEYOND_PATH_MS, middle)
 
 
 def _loss(result: Result) -> Iterator[str]:
@@ -64,7 +66,15 @@ def _frames(result: Result) -> Iterator[str]:
             if calm and busy:
                 more = _middle(busy) - _middle(calm)
                 said = f"{profile}, {kind} encoder, 5 set-ups a second: {more:+.2f} points of frames missing"
-                yield _line(said, FRAMES_POINTS, more)
+                yield _line(said, FRAMES_POINTS, more) if kind == JUDGED_ENCODER else said
+
+
+def _given_up(result: Result) -> Iterator[str]:
+    """They are in no other figure."""
+    for cell in result.cells:
+        if cell.key.get("what") == "given up":
+            about = ", ".join(str(cell.key[name]) for name in ("profile", "place", "nice") if name in cell.key)
+            yield f"{about}: {cell.samples[0]:.0f} set-ups were given up, and are in no other figure"
 
 
 def _of(result: Result, **wanted: object) -> list[float]:

@@ -10,6 +10,7 @@ def result(*cells: Cell) -> Result:
 
 def priority(profile: str, place: str, nice: int | None, *samples: float) -> Cell:
     key = {"part": "priority", "profile": profile, "place": place, "nice": nice, "what": "total", "source": "capture"}
+    key["apart"] = "receiver" if place == "none" else None
     return Cell({name: value for name, value in key.items() if value is not None}, "ms", samples)
 
 
@@ -33,3 +34,24 @@ def test_the_governor_is_judged_by_the_tail_over_its_own_idle_median() -> None:
 def test_frames_are_compared_with_the_same_stream_without_set_ups() -> None:
     assert judged(result(stream(0, 2.0), stream(5, 2.5)))[0].startswith("reached (at most 1)")
     assert judged(result(stream(0, 2.0), stream(5, 3.5)))[0].startswith("MISSED (at most 1)")
+
+
+def test_only_an_encoder_that_keeps_its_frames_is_judged_and_the_other_is_told() -> None:
+    cells = [Cell({**stream(rate, 0).key, "encoder": "saturating"}, "% of frames", [70.0 + rate]) for rate in (0, 5)]
+    assert judged(result(*cells)) == [
+        "governor, saturating encoder, 5 set-ups a second: +5.00 points of frames missing"
+    ]
+
+
+def test_the_path_is_taken_off_the_idle_set_up() -> None:
+    key = {**priority("stock", "none", None).key, "what": "total beyond two round trips"}
+    assert judged(result(Cell(key, "ms", [3.0, 3.5, 9.0])))[0].startswith(
+        "reached (at most 4): stock, no load: median 3.5"
+    )
+    assert judged(result(Cell({**key, "apart": "relay"}, "ms", [3.0]))) == []
+
+
+def test_what_was_given_up_is_said() -> None:
+    key = {**priority("paper-2007", "receiver", -20).key, "what": "given up"}
+    (line,) = judged(result(Cell(key, "set-ups", [4])))
+    assert line == "paper-2007, receiver, -20: 4 set-ups were given up, and are in no other figure"
