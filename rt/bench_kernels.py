@@ -1,0 +1,179 @@
+"""Set-up time by kernel: cold IKE set-ups on Debian's RT kernel and on its ordinary one with each model of preemption.
+
+As bench-sa-setup has it, in a guest whose time follows the executed instructions (``rt.kernels_rig``): a line of three
+nodes, charon with the kernel's ESP, no load and a receiver that is loaded at nice -20, profiles stock and governor.
+cyclictest runs beside it. A nanosecond is one instruction, so that the figures compare kernels and profiles whatever
+else this machine does; they are no times of hardware.
+"""
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from rt import kernels_figure
+from rt.bench_latency import KERNELS, RT, Kernel, MeasurementError, histogram
+from rt.kernels_rig import LOADS, PROFILES
+from rt.results import DIRECTORY, QUICK, Cell, Result
+from rt.setup_times import SetupTimes
+from tests.lab import guest, patience
+
+SAMPLES = 5 if QUICK else 20
+"""Set-ups for each kernel, profile and load."""
+SECONDS = 3600.0
+"""By this machine's clock, for one kernel; some minutes on a quiet core."""
+PATIENCE = 3
+"""The guest's time leaps forward while nothing runs: deadlines that are to prove life need more of it."""
+LEAST_PACKETS = 250
+"""For each second of a load, in each direction, or it was none; the encoder sends 360, its neighbour 2000."""
+_COMMAND = f"""\
+mkdir -p build/artifacts
+mount --bind /results build/artifacts
+export {patience.VARIABLE}={PATIENCE}
+exec .venv/bin/python -m rt.kernels_rig {SAMPLES}
+"""
+"""What a rig that failed leaves stands with the results."""
+PHASES: Mapping[str, Callable[[SetupTimes], float]] = {
+    "total": lambda times: times.total,
+    "ike_sa_init": lambda times: times.ike_sa_init,
+    "ike_auth": lambda times: times.ike_auth,
+}
+Circumstances = tuple[str, str]
+"""A profile and a load."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """What was measured of one kernel under one profile and load."""
+
+    set_ups: Sequence[SetupTimes]
+    wake_ups: Sequence[int]
+    """Each one's lateness in microseconds."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What one kernel did."""
+
+    release: str
+    blocks: Mapping[Circumstances, Block]
+
+
+def main() -> int:
+    """Measure, write, draw, print."""
+    if obstacle := guest.obstacle():
+        print(f"kernels: {obstacle}", file=sys.stderr)
+        return 2
+    guest.prepare()
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:  # each emulated guest takes one core
+        measured = dict(zip(KERNELS, pool.map(_measure, KERNELS), strict=True))
+    result = _result(measured)
+    path = result.write()
+    kernels_figure.draw(result)
+    _show(result)
+    print(path)
+    return 0
+
+
+def _measure(kernel: Kernel) -> Measured:
+    """Boot it once, for all profiles and loads."""
+    print(f"kernels: {kernel.name}: {SAMPLES} set-ups for each profile and load", file=sys.stderr, flush=True)
+    folder = DIRECTORY / "kernels" / kernel.name
+    shutil.rmtree(folder, ignore_errors=True)
+    outcome = guest.run_in_guest(
+        _COMMAND, folder, seconds=SECONDS, kernel=kernel.kind, arguments=kernel.arguments, deterministic=True
+    )
+    if outcome.status != 0:
+        raise MeasurementError(f"{kernel.name}: status {outcome.status}: {outcome.output}{outcome.console}")
+    print(f"kernels: {kernel.name}: measured", file=sys.stderr, flush=True)
+    return read(folder, SAMPLES)
+
+
+def read(folder: Path, samples: int) -> Measured:
+    """What the guest left; raises MeasurementError when a set-up is lacking, or a load was none."""
+    blocks = {each: _block(folder / f"{'-'.join(each)}.json", samples) for each in product(PROFILES, LOADS)}
+    return Measured((folder / "release").read_text(encoding="ascii"), blocks)
+
+
+def _block(path: Path, samples: int) -> Block:
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    set_ups = [SetupTimes(**each) for each in found["set_ups"]]
+    if len(set_ups) != samples:
+        raise MeasurementError(f"{path}: {len(set_ups)} set-ups in the capture, expected {samples}")
+    seconds = set_ups[-1].begin + set_ups[-1].total - set_ups[0].begin
+    for what, packets in found["stream"].items():
+        if what in _COUNTED and packets < LEAST_PACKETS * seconds:
+            raise MeasurementError(f"{path}: {what} {packets} packets in {seconds:.1f} s are no load")
+    return Block(set_ups, histogram(found["cyclictest"]))
+
+
+_COUNTED = ("encoder_sent", "encoder_received")
+
+
+def _result(measured: Mapping[Kernel, Measured]) -> Result:
+    releases = {kernel.name: each.release for kernel, each in measured.items()}
+    params = {"samples": SAMPLES, "cpus": 1, "esp": "kernel", "nice": -20, "kernels": releases}
+    result = Result("kernels", {**params, "time": "1 ns for each instruction"}, logarithmic=True)
+    for (profile, load), (kernel, each) in product(product(PROFILES, LOADS), measured.items()):
+        key = {"profile": profile, "load": load, "kernel": kernel.name}
+        block = each.blocks[profile, load]
+        for phase, figure in PHASES.items():
+            result.cells.append(Cell({"what": phase, **key}, "ms", [1000 * figure(times) for times in block.set_ups]))
+        result.cells.append(Cell({"what": "cyclictest", **key}, "us", block.wake_ups))
+    result.ratios += [*_by_kernel(measured), *_by_load(measured)]
+    return result
+
+
+def _by_kernel(measured: Mapping[Kernel, Measured]) -> Iterator[Mapping[str, object]]:
+    """By how much a set-up takes longer with an ordinary kernel than with the RT kernel."""
+    for (profile, load), kernel in product(product(PROFILES, LOADS), measured):
+        if kernel is not RT:
+            ratio = _median(measured[kernel], profile, load) / _median(measured[RT], profile, load)
+            key = {"profile": profile, "load": load, "kernel": kernel.name, "to": RT.name}
+            yield {"key": key, "median": ratio, "min": ratio, "max": ratio}
+
+
+def _by_load(measured: Mapping[Kernel, Measured]) -> Iterator[Mapping[str, object]]:
+    """By how much a load makes a set-up longer."""
+    for profile, (kernel, each) in product(PROFILES, measured.items()):
+        ratio = _median(each, profile, "loaded") / _median(each, profile, "none")
+        key = {"profile": profile, "load": "loaded", "kernel": kernel.name, "to": "none"}
+        yield {"key": key, "median": ratio, "min": ratio, "max": ratio}
+
+
+def _median(measured: Measured, profile: str, load: str) -> float:
+    return median(times.total for times in measured.blocks[profile, load].set_ups)
+
+
+def _show(result: Result) -> None:
+    """The table: set-ups in milliseconds, and the latest wake-up in microseconds."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("load", "profile", "kernel"):
+        table.add_column(heading)
+    for heading in ("median", "p95", "max ms", "cyclictest max us"):
+        table.add_column(heading, justify="right")
+    latest = {_place(cell): max(cell.samples) for cell in result.cells if cell.key["what"] == "cyclictest"}
+    for cell in result.cells:
+        if cell.key["what"] == "total":
+            figures = cell.as_dict()
+            shown = (f"{figures[name]:.1f}" for name in ("median", "p95", "max"))
+            table.add_row(*_place(cell), *shown, f"{latest[_place(cell)]:.0f}")
+    Console().print(table)
+
+
+def _place(cell: Cell) -> tuple[str, str, str]:
+    return str(cell.key["load"]), str(cell.key["profile"]), str(cell.key["kernel"])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
