@@ -26,16 +26,26 @@ def drop_ins(profile: Profile) -> Mapping[str, str]:
 
 
 def _text(profile: Profile, service: str) -> str:
-    placement = profile.placements.get(service)
     header = [
         "# Written by `meshsec export systemd`: changes made here are lost.",
         f"# Scheduling profile {profile.name}: {profile.description}",
     ]
-    settings = ["", "[Service]", *_settings(service, placement)] if placement else ["# It leaves this service alone."]
-    return "\n".join([*header, *settings, ""])
+    settings = _settings(profile, service)
+    body = ["", "[Service]", *settings] if settings else ["# It leaves this service alone."]
+    return "\n".join([*header, *body, ""])
 
 
-def _settings(service: str, placement: Placement) -> list[str]:
+def _settings(profile: Profile, service: str) -> list[str]:
+    placement = profile.placements.get(service)
+    lines = _class(service, placement) if placement else []
+    if _may_be_realtime(profile, service):
+        lines.append(f"LimitRTTIME={_REALTIME_SECONDS}s")
+    if placement and placement.cpus:
+        lines.append(f"CPUAffinity={' '.join(map(str, placement.cpus))}")
+    return lines
+
+
+def _class(service: str, placement: Placement) -> list[str]:
     wanted, weight = placement.scheduling, placement.weight
     if wanted.policy is SchedulingPolicy.OTHER:
         lines = [f"Nice={wanted.nice}"]
@@ -47,10 +57,12 @@ def _settings(service: str, placement: Placement) -> list[str]:
             f"CPUSchedulingPriority={wanted.priority}",
             # charon's threads are its work, and it starts no programs; the others' children need no privilege.
             f"CPUSchedulingResetOnFork={'no' if service == 'charon' else 'yes'}",
-            f"LimitRTTIME={_REALTIME_SECONDS}s",
         ]
-    if weight is not None:
-        lines.append(f"CPUWeight={weight}")
-    if placement.cpus:
-        lines.append(f"CPUAffinity={' '.join(map(str, placement.cpus))}")
-    return lines
+    return lines if weight is None else [*lines, f"CPUWeight={weight}"]
+
+
+def _may_be_realtime(profile: Profile, service: str) -> bool:
+    """From its start, or because a governor raises it: the watchdog is there when meshsecd is not."""
+    given = profile.class_of(service)
+    steps = profile.ladder if service == "charon" else ()
+    return any(one.is_realtime for one in (*([given] if given else []), *steps))

@@ -120,6 +120,10 @@ class Limits:
     """The lowest priority of a threaded interrupt; None when there is none to be seen."""
 
 
+NO_SUCH_THREAD = "there is no such thread"
+"""Of a kind of kernel thread that this host has none of, such as interrupts that are not threaded: no fault."""
+
+
 @dataclass(frozen=True, slots=True)
 class Applied:
     """What became of a wish."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from meshsec.core.doctor import Check, Level
-from meshsec.core.scheduling import SERVICES, Applied, Limits, Profile, within
+from meshsec.core.scheduling import NO_SUCH_THREAD, SERVICES, Applied, Limits, Profile, within
 
 NAME = "scheduling"
 """The name of these checks."""
@@ -53,7 +53,7 @@ class HostFacts:
 def examine(facts: HostFacts, profile: Profile, applied: Iterable[Applied] = ()) -> list[Check]:
     """All findings; one that all is well when there is none."""
     found = [check for judge in _JUDGES for check in judge(facts, profile)]
-    found += [_unapplied(one) for one in applied if one.problem]
+    found += [_unapplied(one) for one in applied if one.problem not in ("", NO_SUCH_THREAD)]
     if found:
         return found
     return [Check(NAME, Level.OK, f"profile {profile.name}: this host gives what it asks for")]
@@ -96,7 +96,7 @@ def _throttling(facts: HostFacts, profile: Profile) -> list[Check]:
         return []
     mend = "sysctl -w kernel.sched_rt_runtime_us=950000; a tuned profile such as realtime switches it off"
     found = "real-time throttling is off: a thread that spins would take the node, so services get nice values only"
-    return [_warn(found, mend)]
+    return [_warn(found, _outside(facts) + mend)]
 
 
 def _interrupts(facts: HostFacts, profile: Profile) -> list[Check]:
@@ -112,7 +112,13 @@ def _round_robin(facts: HostFacts, profile: Profile) -> list[Check]:
     if not profile.realtime or facts.rr_slice_ms is None or facts.rr_slice_ms <= RR_SLICE_MS_MAX:
         return []
     found = f"round robin has slices of {facts.rr_slice_ms} ms: one busy thread of charon delays the others"
-    return [_warn(found, "install the sysctl.d file of meshsec, or: sysctl -w kernel.sched_rr_timeslice_ms=5")]
+    mend = "install the sysctl.d file of meshsec, or: sysctl -w kernel.sched_rr_timeslice_ms=5"
+    return [_warn(found, _outside(facts) + mend)]
+
+
+def _outside(facts: HostFacts) -> str:
+    """The kernel's own settings are everybody's: a container cannot change them."""
+    return f"outside of this container ({facts.container}): " if facts.container else ""
 
 
 def _groups(facts: HostFacts, profile: Profile) -> list[Check]:

@@ -49,5 +49,14 @@ def test_every_service_has_a_file_so_that_nothing_of_another_profile_stays() -> 
 
 
 def test_kernel_threads_and_the_ladder_are_not_for_systemd() -> None:
-    profile = Profile("mine", "d", {"irq": Placement(FIFO30)}, ladder=(FIFO30,))
+    profile = Profile("mine", "d", {"irq": Placement(FIFO30)}, ladder=(SchedulingClass(nice=-10),))
     assert all(settings(text) == {} for text in drop_ins(profile).values())
+
+
+def test_who_may_be_raised_to_a_real_time_class_has_the_watchdog_from_the_start() -> None:
+    """It then bounds what a killed meshsecd left raised."""
+    profile = Profile("mine", "d", {"charon": Placement(SchedulingClass(nice=-5), weight=100)}, ladder=(FIFO30,))
+    found = {path: settings(text) for path, text in drop_ins(profile).items() if settings(text)}
+    assert list(found.values()) == [{"Nice": "-5", "CPUWeight": "100", "LimitRTTIME": "5s"}]
+    alone = Profile("mine", "d", {}, ladder=(FIFO30,))
+    assert [settings(text) for text in drop_ins(alone).values() if settings(text)] == [{"LimitRTTIME": "5s"}]

@@ -6,7 +6,15 @@ from typing import Any
 import pytest
 
 from meshsec.core.doctor import Level
-from meshsec.core.scheduling import Applied, Limits, Placement, Profile, SchedulingClass, SchedulingPolicy
+from meshsec.core.scheduling import (
+    NO_SUCH_THREAD,
+    Applied,
+    Limits,
+    Placement,
+    Profile,
+    SchedulingClass,
+    SchedulingPolicy,
+)
 from meshsec.core.scheduling_doctor import GroupFacts, HostFacts, examine
 
 RR20 = SchedulingClass(SchedulingPolicy.RR, priority=20)
@@ -47,6 +55,7 @@ def test_a_sound_host_is_one_line() -> None:
         ({"limits": Limits(throttled=False)}, "throttling is off", "sched_rt_runtime_us=950000"),
         ({"limits": Limits(interrupt_priority=15)}, "charon: rr 20 would stand above", "they have 15"),
         ({"rr_slice_ms": 100}, "slices of 100 ms", "sched_rr_timeslice_ms=5"),
+        ({"rr_slice_ms": 100, "container": "lxc"}, "slices of 100 ms", "outside of this container (lxc): "),
         ({"groups": NO_BUDGET}, "RT_GROUP_SCHED", "/sys/fs/cgroup/ike/cpu.rt_runtime_us"),
         ({"groups": READ_ONLY}, "charon: cpu.weight: Read-only", "export systemd"),
     ],
@@ -85,6 +94,12 @@ def test_negative_nice_values_may_be_refused_too() -> None:
 def test_kernel_threads_that_cannot_be_seen() -> None:
     (check,) = examine(replace(SOUND, kernel_threads_visible=False), REALTIME)
     assert "ksoftirqd stay as they are" in check.found
+
+
+def test_kernel_threads_that_there_are_none_of_are_no_fault() -> None:
+    none = Applied("irq", 0, SchedulingClass(SchedulingPolicy.FIFO, priority=50), None, 0, NO_SUCH_THREAD)
+    (check,) = examine(SOUND, REALTIME, [none])
+    assert check.level is Level.OK
 
 
 def test_what_could_not_be_applied_is_told() -> None:

@@ -16,6 +16,7 @@ from meshsec.adapters.scheduler.threads import Attributes, Thread, ThreadGoneErr
 from meshsec.core.scheduling import (
     BEST_WITHOUT_REALTIME,
     KERNEL_THREADS,
+    NO_SUCH_THREAD,
     SERVICES,
     Applied,
     Limits,
@@ -159,7 +160,7 @@ class Scheduler:
         problems = [reason, *outcome.problems, *self._place(wish, allowed)]
         problems = list(dict.fromkeys(filter(None, problems)))
         if not outcome.done and not problems:
-            problems = ["there is no such thread" if not wish.pid else f"process {wish.pid} is gone"]
+            problems = [NO_SUCH_THREAD if not wish.pid else f"process {wish.pid} is gone"]
         in_force = allowed if outcome.done else None
         return Applied(wish.service, wish.pid, wanted, in_force, len(outcome.done), "; ".join(problems))
 
