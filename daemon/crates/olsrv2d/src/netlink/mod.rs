@@ -1,18 +1,18 @@
-//! rtnetlink: typed values at the edge, a socket for requests and one for notices.
+//! rtnetlink: typed values at the edge, a socket for requests and one for notices; and such sockets for any family.
 
+pub mod datagram;
 mod decode;
 mod monitor;
 mod requests;
+mod socket;
 
 use std::net::IpAddr;
 
 use olsrv2::Prefix;
 
-pub use monitor::{messages, Monitor, Received};
-pub use requests::{error_of, AddMode, Requests};
-
-/// Largest netlink datagram that the kernel builds for a dump or a notice, in octets (NLMSG_GOODSIZE and more).
-pub const DATAGRAM_MAX: usize = 65_536;
+pub use monitor::{Monitor, Received};
+pub use requests::{AddMode, Requests};
+pub use socket::{error_of, Asker, Listener};
 
 /// A network interface as the kernel tells of it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,11 +5,10 @@
 
 use std::io;
 use std::net::IpAddr;
-use std::time::Duration;
 
 use netlink_packet_core::{
-    NetlinkHeader, NetlinkMessage, NetlinkPayload, NLM_F_ACK, NLM_F_APPEND, NLM_F_CREATE,
-    NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST,
+    NetlinkPayload, NLM_F_ACK, NLM_F_APPEND, NLM_F_CREATE, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_EXCL,
+    NLM_F_REPLACE,
 };
 use netlink_packet_route::address::AddressMessage;
 use netlink_packet_route::link::LinkMessage;
@@ -19,13 +18,11 @@ use netlink_packet_route::route::{
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::{protocols::NETLINK_ROUTE, Socket};
 
-use super::{decode, Address, Link, Route, DATAGRAM_MAX};
+use super::{decode, error_of, Address, Asker, Link, Route};
 use crate::config::RouteSettings;
 
 /// Attempts at a dump that concurrent changes interrupt (NLM_F_DUMP_INTR).
 const DUMP_ATTEMPTS: usize = 4;
-/// A kernel that does not answer within this time never will.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What to do about routes of the same destination, table and metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,10 +47,7 @@ impl AddMode {
 
 /// A netlink socket for requests.
 pub struct Requests {
-    socket: Socket,
-    port: u32,
-    sequence: u32,
-    buffer: Vec<u8>,
+    asker: Asker,
 }
 
 impl Requests {
@@ -62,24 +56,19 @@ impl Requests {
     /// # Errors
     /// The kernel refuses the socket.
     pub fn open() -> io::Result<Self> {
-        let mut socket = Socket::new(NETLINK_ROUTE)?;
-        let port = socket.bind_auto()?.port_number();
-        socket2::SockRef::from(&socket).set_read_timeout(Some(ANSWER_TIMEOUT))?;
+        let socket = Socket::new(NETLINK_ROUTE)?;
         // Kernels before 4.20 lack it and dump everything; the caller's filter then does the work.
         if let Err(error) = socket.set_netlink_get_strict_chk(true) {
             log::debug!("netlink: no filtered dumps: {error}");
         }
         Ok(Self {
-            socket,
-            port,
-            sequence: 0,
-            buffer: Vec::with_capacity(DATAGRAM_MAX),
+            asker: Asker::over(socket)?,
         })
     }
 
     /// The port number under which the kernel reports our own changes.
     pub fn port(&self) -> u32 {
-        self.port
+        self.asker.port()
     }
 
     /// All links.
@@ -157,9 +146,9 @@ impl Requests {
     }
 
     fn execute(&mut self, message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
-        let sequence = self.send(message, NLM_F_REQUEST | NLM_F_ACK | flags)?;
+        let sequence = self.asker.send(message, NLM_F_ACK | flags)?;
         loop {
-            for answer in self.receive(sequence)? {
+            for answer in self.asker.receive::<RouteNetlinkMessage>(sequence)? {
                 if let NetlinkPayload::Error(error) = answer.payload {
                     return error_of(error.raw_code());
                 }
@@ -184,10 +173,10 @@ impl Requests {
         &mut self,
         message: RouteNetlinkMessage,
     ) -> io::Result<Option<Vec<RouteNetlinkMessage>>> {
-        let sequence = self.send(message, NLM_F_REQUEST | NLM_F_DUMP)?;
+        let sequence = self.asker.send(message, NLM_F_DUMP)?;
         let (mut found, mut whole) = (Vec::new(), true);
         loop {
-            for answer in self.receive(sequence)? {
+            for answer in self.asker.receive(sequence)? {
                 whole &= answer.header.flags & NLM_F_DUMP_INTR == 0;
                 match answer.payload {
                     NetlinkPayload::InnerMessage(message) => found.push(message),
@@ -197,36 +186,6 @@ impl Requests {
                 }
             }
         }
-    }
-
-    fn send(&mut self, message: RouteNetlinkMessage, flags: u16) -> io::Result<u32> {
-        self.sequence = self.sequence.wrapping_add(1);
-        let mut header = NetlinkHeader::default();
-        header.flags = flags;
-        header.sequence_number = self.sequence;
-        let mut message = NetlinkMessage::new(header, NetlinkPayload::InnerMessage(message));
-        message.finalize();
-        let mut octets = vec![0; message.buffer_len()];
-        message.serialize(&mut octets);
-        self.socket.send(&octets, 0)?;
-        Ok(self.sequence)
-    }
-
-    /// The messages of one datagram that answer request `sequence`.
-    fn receive(&mut self, sequence: u32) -> io::Result<Vec<NetlinkMessage<RouteNetlinkMessage>>> {
-        self.buffer.clear();
-        self.socket.recv(&mut self.buffer, 0)?;
-        let mut messages = super::monitor::messages(&self.buffer);
-        messages.retain(|message| message.header.sequence_number == sequence);
-        Ok(messages)
-    }
-}
-
-/// The result that a netlink error code stands for: 0 is an acknowledgement.
-pub fn error_of(code: i32) -> io::Result<()> {
-    match code {
-        0 => Ok(()),
-        code => Err(io::Error::from_raw_os_error(code.saturating_neg())),
     }
 }
 

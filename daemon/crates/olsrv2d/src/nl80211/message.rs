@@ -345,7 +345,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::netlink::messages;
+    use crate::netlink::datagram::messages;
 
     const NEAR: Mac = [0x42, 0, 0, 0, 0, 0];
     const PEER: Mac = [0x42, 0, 0, 0, 2, 0];
