@@ -77,7 +77,8 @@ impl Credential {
         }
     }
 
-    /// A password that is named by a login (authentication type 2), which tells nothing of the password.
+    /// A password that is named by a login (authentication type 2), which tells nothing of the
+    /// password.
     pub fn login(login: &[u8], password: &[u8]) -> Self {
         let (secret, _) = password_secret(password);
         let noise = Preshared::new(login, password);
@@ -102,7 +103,8 @@ impl Preshared {
 }
 
 impl Users {
-    /// Lets everybody in who knows `password`, named by it or by `login`; with `only`, if the key has that address.
+    /// Lets everybody in who knows `password`, named by it or by `login`; with `only`, if the key
+    /// has that address.
     ///
     /// # Errors
     ///

@@ -52,7 +52,8 @@ pub enum Refused {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SealError {
-    /// The buffer has too little room before or after the content; the octets needed before and after.
+    /// The buffer has too little room before or after the content; the octets needed before and
+    /// after.
     Room(usize, usize),
     /// Data without content.
     Empty,

@@ -27,7 +27,8 @@ pub struct PrivateKey(Zeroizing<[u8; KEY_LENGTH]>);
 
 /// An X25519 public key, any 32 octets: whether it is of use shows when a secret is agreed with it.
 ///
-/// Keys are ordered as octet strings; of two nodes whose HELLOs cross, the one with the lower key stays initiator.
+/// Keys are ordered as octet strings; of two nodes whose HELLOs cross, the one with the lower key
+/// stays initiator.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PublicKey([u8; KEY_LENGTH]);
 
@@ -41,7 +42,8 @@ pub struct Address([u8; 16]);
 pub enum KeyError {
     /// The octets encode no point of the curve Ed25519 (RFC 8032, section 5.1.3).
     NotOnCurve,
-    /// A point of small order, with which every node shares the same secret (RFC 7748, section 6.1).
+    /// A point of small order, with which every node shares the same secret (RFC 7748, section
+    /// 6.1).
     SmallOrder,
     /// The key's address is not in fc00::/8; the address.
     Address(Address),
@@ -59,7 +61,8 @@ impl PrivateKey {
         Self(Zeroizing::new(octets))
     }
 
-    /// The X25519 form of an Ed25519 private key: the clamped scalar of RFC 8032, section 5.1.5, steps 1 and 2.
+    /// The X25519 form of an Ed25519 private key: the clamped scalar of RFC 8032, section 5.1.5,
+    /// steps 1 and 2.
     pub fn from_ed25519_seed(seed: &[u8; KEY_LENGTH]) -> Self {
         let mut digest = Sha512::digest(seed);
         let mut scalar = Zeroizing::new([0; KEY_LENGTH]);
@@ -75,7 +78,8 @@ impl PrivateKey {
         PublicKey(MontgomeryPoint::mul_base_clamped(*self.0).to_bytes())
     }
 
-    /// The X25519 shared secret with `other`, or `None` for a point of small order (RFC 7748, section 6.1).
+    /// The X25519 shared secret with `other`, or `None` for a point of small order (RFC 7748,
+    /// section 6.1).
     pub(crate) fn agree(&self, other: &PublicKey) -> Option<Zeroizing<[u8; KEY_LENGTH]>> {
         let secret = Zeroizing::new(MontgomeryPoint(other.0).mul_clamped(*self.0).to_bytes());
         let bits = secret.iter().fold(0, |bits, octet| bits | octet);
@@ -93,7 +97,8 @@ impl PublicKey {
     ///
     /// # Errors
     ///
-    /// [`KeyError::NotOnCurve`] also for a coordinate that is not reduced, and [`KeyError::SmallOrder`].
+    /// [`KeyError::NotOnCurve`] also for a coordinate that is not reduced, and
+    /// [`KeyError::SmallOrder`].
     pub fn from_ed25519(octets: &[u8; KEY_LENGTH]) -> Result<Self, KeyError> {
         let point = CompressedEdwardsY(*octets)
             .decompress()

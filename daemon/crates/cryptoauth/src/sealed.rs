@@ -35,7 +35,8 @@ pub(crate) fn handshake_secret(agreed: &Secret, password: Option<&Secret>) -> Se
     }
 }
 
-/// The key of crypto_box: HSalsa20 of an X25519 secret and zeros (Bernstein, Cryptography in NaCl, section 8).
+/// The key of crypto_box: HSalsa20 of an X25519 secret and zeros (Bernstein, Cryptography in NaCl,
+/// section 8).
 fn run_secret(agreed: &Secret) -> Secret {
     let mut key = hsalsa::<U10>((&**agreed).into(), &Default::default());
     let secret = Zeroizing::new(key.into());
@@ -152,7 +153,8 @@ pub(crate) fn frame_start(
     start.ok_or(SealError::Room(overhead, 0))
 }
 
-/// The nonce of a data frame: the counter in the first four octets, or, from the initiator, in the second four.
+/// The nonce of a data frame: the counter in the first four octets, or, from the initiator, in the
+/// second four.
 fn nonce(counter: u32, from_initiator: bool) -> [u8; 24] {
     let mut nonce = [0; 24];
     let start = if from_initiator { 4 } else { 0 };

@@ -2,11 +2,10 @@
 //!
 //! # Theory of operation
 //!
-//! The node that has something to say and no keys sends it within a HELLO, and
-//! repeats the HELLO around everything that follows until a KEY comes back.
-//! The other answers with a KEY, in the same way. Then the initiator's first
-//! data tells the responder that the keys are agreed, and the responder's first
-//! data tells the initiator. Each such exchange of temporary keys is an
+//! The node that has something to say and no keys sends it within a HELLO, and repeats the HELLO
+//! around everything that follows until a KEY comes back. The other answers with a KEY, in the same
+//! way. Then the initiator's first data tells the responder that the keys are agreed, and the
+//! responder's first data tells the initiator. Each such exchange of temporary keys is an
 //! [`Exchange`].
 //!
 //! | stage | a new HELLO | HELLO repeated | KEY | KEY repeated | data opens |
@@ -18,14 +17,16 @@
 //! | ReceivedKey | answer aside | - | take | stay | establish |
 //! | Established | answer aside | - | refused | refused | stay |
 //!
-//! - *new* and *repeated* tell whether the temporary key is another than the one known; a HELLO, not marked as
-//!   repeated, whose key is known is a duplicate, and so is a KEY.
+//! - *-* and *stray*: refused, as a duplicate, without a session or as a key that answers nothing.
+//! - *new* and *repeated* tell whether the temporary key is another than the one known; a HELLO,
+//!   not marked as repeated, whose key is known is a duplicate, and so is a KEY.
 //! - *stand firm*: HELLOs have crossed, and the node with the lower permanent key stays initiator.
-//! - *aside*: the keys that stand are kept, and used, until the new ones are confirmed by data. A HELLO may be an old
-//!   one that somebody repeats; the peer's data then still opens. A peer that has begun anew needs one answer
-//!   ([`Session::answer_due`]), and with its first data it is back.
+//! - *aside*: the keys that stand are kept, and used, until the new ones are confirmed by data. A
+//!   HELLO may be an old one that somebody repeats; the peer's data then still opens. A peer that
+//!   has begun anew needs one answer ([`Session::answer_due`]), and with its first data it is back.
 //!
-//! The reference implementation forgets its keys there, so that whoever recorded a HELLO can end a session.
+//! The reference implementation forgets its keys there, so that whoever recorded a HELLO can end a
+//! session.
 
 use core::ops::Range;
 use core::time::Duration;
@@ -99,7 +100,8 @@ struct Exchange {
     /// Ours; forgotten as soon as it is no longer needed.
     own: Option<Temporary>,
     hers: Option<PublicKey>,
-    /// The X25519 secret under which the KEY travels: a permanent key of the responder, a temporary one of the initiator.
+    /// The X25519 secret under which the KEY travels: a permanent key of the responder, a temporary
+    /// one of the initiator.
     answer: Option<Secret>,
     /// From SentKey or ReceivedKey on.
     run: Option<Run>,
@@ -245,7 +247,8 @@ impl Session {
         self.answer_due = false;
     }
 
-    /// Begins a new handshake beside the keys that stand: for a peer that does not seem to have them any more.
+    /// Begins a new handshake beside the keys that stand: for a peer that does not seem to have
+    /// them any more.
     pub fn renew(&mut self, now: Duration) {
         self.set_aside();
         self.current = Exchange::new(now);
@@ -253,8 +256,8 @@ impl Session {
 
     /// Forgets what the peer was silent about for too long; says whether there was something.
     ///
-    /// Established keys live for 60 s without anything from the peer, a handshake that the peer took part in for 10 s. An
-    /// unanswered HELLO stays valid. Sealing calls this.
+    /// Established keys live for 60 s without anything from the peer, a handshake that the peer
+    /// took part in for 10 s. An unanswered HELLO stays valid. Sealing calls this.
     pub fn expire(&mut self, now: Duration) -> bool {
         let mut changed = false;
         if self
@@ -273,11 +276,13 @@ impl Session {
         changed
     }
 
-    /// Seals `content`, a part of `space`, into a frame for the peer; returns where in `space` it is.
+    /// Seals `content`, a part of `space`, into a frame for the peer; returns where in `space` it
+    /// is.
     ///
-    /// There must be [`HEAD_ROOM`](crate::HEAD_ROOM) octets before the content. Without confirmed keys the content travels
-    /// in a handshake. `rng` gives, as needed and in this order, 32 octets of temporary key, 9 octets that fill the
-    /// header's fields of authentication, 24 octets of nonce.
+    /// There must be [`HEAD_ROOM`](crate::HEAD_ROOM) octets before the content. Without confirmed
+    /// keys the content travels in a handshake. `rng` gives, as needed and in this order, 32 octets
+    /// of temporary key, 9 octets that fill the header's fields of authentication, 24 octets of
+    /// nonce.
     ///
     /// # Errors
     ///
@@ -341,8 +346,8 @@ impl Session {
         }
     }
 
-    /// The exchange whose keys seal data now. While a handshake goes on beside standing keys, its own frames go out when
-    /// the peer waits for them.
+    /// The exchange whose keys seal data now. While a handshake goes on beside standing keys, its
+    /// own frames go out when the peer waits for them.
     fn sending(&self) -> Option<&Exchange> {
         match self.current.stage {
             Stage::ReceivedKey | Stage::Established => Some(&self.current),
@@ -452,8 +457,8 @@ impl Session {
         result
     }
 
-    /// Opens data under the keys that stand beside a handshake. It may confirm them, but does not end the handshake: it may
-    /// have been on its way when the peer began anew.
+    /// Opens data under the keys that stand beside a handshake. It may confirm them, but does not
+    /// end the handshake: it may have been on its way when the peer began anew.
     fn open_standing(
         &mut self,
         nonce: u32,
@@ -615,8 +620,8 @@ impl Exchange {
         })
     }
 
-    /// The initiator's keys out of the peer's temporary key. A peer that answers twice makes new keys; the nonces go on, so
-    /// that going back to its first answer repeats none.
+    /// The initiator's keys out of the peer's temporary key. A peer that answers twice makes new
+    /// keys; the nonces go on, so that going back to its first answer repeats none.
     fn take(&mut self, hers: PublicKey) -> Result<(), Refused> {
         let own = self.own.as_ref().ok_or(Refused::StrayKey)?;
         let agreed = own.private.agree(&hers).ok_or(Refused::WeakKey)?;

@@ -10,7 +10,8 @@ const SIZE: u64 = u64::BITS as u64;
 pub struct Received {
     /// Frames that were accepted.
     pub accepted: u64,
-    /// Nonces up to the highest that did not arrive, or not yet. An initiator leaves three out when it is established.
+    /// Nonces up to the highest that did not arrive, or not yet. An initiator leaves three out when
+    /// it is established.
     pub lost: u64,
     /// Frames that were accepted before.
     pub duplicate: u64,

@@ -534,7 +534,8 @@ impl World {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
-    /// When frames arrive again, so does data, each once. A peer that has lost its keys is found out after 15 s of silence.
+    /// When frames arrive again, so does data, each once. A peer that has lost its keys is found
+    /// out after 15 s of silence.
     #[test]
     fn two_ends_always_come_to_hear_each_other(seed in any::<u64>(), acts in vec(act(), 0..60)) {
         let ends = pair(seed);

@@ -1,5 +1,5 @@
-//! Recorded CryptoAuth sessions, octet by octet: what each node said is what we say with the same keys and randomness,
-//! and what the other made of it is what we make of it.
+//! Recorded CryptoAuth sessions, octet by octet: what each node said is what we say with the same
+//! keys and randomness, and what the other made of it is what we make of it.
 
 #[path = "support/replay.rs"]
 mod replay;
@@ -90,7 +90,8 @@ fn link() -> Vec<Recorded> {
     let mut events = Vec::new();
     let mut carried = Vec::new();
     for Recorded { from, frame } in recorded("handshake_cryptoauth") {
-        // The content comes from the receiver; that the sender makes the same frame of it is then no tautology.
+        // The content comes from the receiver; that the sender makes the same frame of it is then
+        // no tautology.
         let (content, event) = nodes.get_mut(&from.other()).unwrap().hears(&frame, true);
         nodes.get_mut(&from).unwrap().says(&content, &frame);
         events.push(event);
@@ -124,7 +125,8 @@ fn a_link_with_login_and_password() {
     assert_eq!(carried, link_plaintexts("handshake_cryptoauth"));
 }
 
-/// The inner sessions of a recording: the HELLOs of a and b cross, and b, whose key is lower, stays initiator.
+/// The inner sessions of a recording: the HELLOs of a and b cross, and b, whose key is lower, stays
+/// initiator.
 fn inner(recording: &str, carried: Vec<Recorded>) {
     let mut nodes = nodes(recording, true);
     let mut on_the_way: Vec<Recorded> = Vec::new();

@@ -151,7 +151,8 @@ impl World {
         }
     }
 
-    /// Lets each side speak once a second, and whenever an answer is due, until data passes both ways.
+    /// Lets each side speak once a second, and whenever an answer is due, until data passes both
+    /// ways.
     fn seconds_until_both_hear(&mut self) -> u64 {
         self.on_the_way.clear();
         for second in 0.. {
@@ -189,8 +190,9 @@ fn auth() -> impl Strategy<Value = Auth> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Whatever was lost, repeated, reordered, damaged, reflected and restarted: when frames arrive again, so does data, each
-    /// once. Ten seconds are what a handshake may take that was led astray.
+    /// Whatever was lost, repeated, reordered, damaged, reflected and restarted: when frames arrive
+    /// again, so does data, each once. Ten seconds are what a handshake may take that was led
+    /// astray.
     #[test]
     fn two_ends_always_come_to_hear_each_other(
         seed in any::<u64>(),
@@ -235,7 +237,8 @@ fn establish(ends: &mut [End; 2]) -> [Vec<u8>; 4] {
     [hello, key, data, more]
 }
 
-/// The octets of a handshake frame that nothing protects: repeated or not, and fields that are not used.
+/// The octets of a handshake frame that nothing protects: repeated or not, and fields that are not
+/// used.
 fn is_unprotected(octet: usize, bit: usize, has_user: bool) -> bool {
     (octet, bit) == (3, 0) || (12..16).contains(&octet) || !has_user && (5..12).contains(&octet)
 }

@@ -1,7 +1,7 @@
 //! The additional data of an INIT: elements of a type, a length and a value.
 //!
-//! 0 padding, zeros; 1 how the preshared key is named; 2 the receiver's session that this continues; 3 the
-//! sender's protocol version. Others are skipped. Integers are little-endian.
+//! 0 padding, zeros; 1 how the preshared key is named; 2 the receiver's session that this
+//! continues; 3 the sender's protocol version. Others are skipped. Integers are little-endian.
 
 use crate::auth::Lookup;
 use crate::Refused;

@@ -55,7 +55,8 @@ impl Cookie {
     }
 }
 
-/// What a busy responder asks of initiators: that they prove their address. Its secret changes every two minutes.
+/// What a busy responder asks of initiators: that they prove their address. Its secret changes
+/// every two minutes.
 #[derive(Default)]
 pub struct Cookies {
     secret: Secret,
@@ -67,7 +68,8 @@ impl Cookies {
     ///
     /// # Errors
     ///
-    /// [`Refused::CookieRequired`]: send it one; [`Refused::Forged`] and others: do not even answer.
+    /// [`Refused::CookieRequired`]: send it one; [`Refused::Forged`] and others: do not even
+    /// answer.
     pub fn check(
         &self,
         local: &Local,

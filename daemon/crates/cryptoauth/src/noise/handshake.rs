@@ -1,4 +1,5 @@
-//! The Noise IKpsk2 handshake (The Noise Protocol Framework, revision 34, sections 5, 7.5 and 9) as WireGuard has it.
+//! The Noise IKpsk2 handshake (The Noise Protocol Framework, revision 34, sections 5, 7.5 and 9) as
+//! WireGuard has it.
 
 use blake2::{Blake2s256, Digest};
 use chacha20poly1305::aead::{AeadInPlace, KeyInit};
@@ -45,7 +46,8 @@ pub(super) struct Saying<'a> {
     pub(super) cookie: Option<&'a Cookie>,
 }
 
-/// An authentic INIT. Everybody may have sent it, or sent it again: compare its peer with whom you expect.
+/// An authentic INIT. Everybody may have sent it, or sent it again: compare its peer with whom you
+/// expect.
 pub struct Request {
     symmetric: Symmetric,
     ephemeral: PublicKey,
@@ -58,7 +60,8 @@ pub struct Request {
 }
 
 impl Request {
-    /// Opens an INIT. Two scalar multiplications, unless its length, its first MAC or its user is wrong.
+    /// Opens an INIT. Two scalar multiplications, unless its length, its first MAC or its user is
+    /// wrong.
     ///
     /// # Errors
     ///
@@ -103,7 +106,8 @@ impl Request {
         &self.peer
     }
 
-    /// The user as which the peer wants to connect; that it knows the password shows with its first data.
+    /// The user as which the peer wants to connect; that it knows the password shows with its first
+    /// data.
     pub fn user(&self) -> Option<UserId> {
         self.user
     }
@@ -113,7 +117,8 @@ impl Request {
         self.additional.version
     }
 
-    /// The index of the [`Link`](super::Link) that the peer claims to continue. A hint: compare the keys.
+    /// The index of the [`Link`](super::Link) that the peer claims to continue. A hint: compare the
+    /// keys.
     pub fn previous(&self) -> Option<u32> {
         self.additional.previous
     }

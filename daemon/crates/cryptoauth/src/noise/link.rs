@@ -59,7 +59,8 @@ pub struct Link {
     current: Option<Keys>,
     /// For what was on its way when the keys changed.
     previous: Option<Keys>,
-    /// The first frame that came after our last one, and the first of ours after the last that came.
+    /// The first frame that came after our last one, and the first of ours after the last that
+    /// came.
     unanswered: Option<Duration>,
     unheard: Option<Duration>,
 }
@@ -67,9 +68,9 @@ pub struct Link {
 impl Link {
     /// A link with `peer` in which nothing was said yet.
     ///
-    /// `index`, of which 24 bits count, is how the peer names the link: unique in the node, and not 0 nor 0xffffff, so that no
-    /// index looks like a handshake of CryptoAuth or a control message. `version` is what we declare; `credential` is shown
-    /// when we begin.
+    /// `index`, of which 24 bits count, is how the peer names the link: unique in the node, and not
+    /// 0 nor 0xffffff, so that no index looks like a handshake of CryptoAuth or a control message.
+    /// `version` is what we declare; `credential` is shown when we begin.
     pub fn new(peer: PublicKey, credential: Option<Credential>, index: u32, version: u32) -> Self {
         Self {
             peer,
@@ -124,8 +125,9 @@ impl Link {
         (owed && self.is_established(now)).then_some(Due::Keepalive)
     }
 
-    /// Writes an INIT, of at most [`MESSAGE_ROOM`](super::MESSAGE_ROOM) octets; returns its length. `timestamp` must be
-    /// later than that of all INITs of this node to this peer, also of those before a restart. `rng` gives 32 octets.
+    /// Writes an INIT, of at most [`MESSAGE_ROOM`](super::MESSAGE_ROOM) octets; returns its length.
+    /// `timestamp` must be later than that of all INITs of this node to this peer, also of those
+    /// before a restart. `rng` gives 32 octets.
     ///
     /// # Errors
     ///
@@ -163,12 +165,14 @@ impl Link {
         Ok(length)
     }
 
-    /// Writes the REPLY to an INIT of the peer; returns its length. `rng` gives 32 octets; three scalar multiplications.
+    /// Writes the REPLY to an INIT of the peer; returns its length. `rng` gives 32 octets; three
+    /// scalar multiplications.
     ///
     /// # Errors
     ///
-    /// [`Refused::WrongKey`]; [`Refused::OldTimestamp`] for one that came before; [`Refused::Length`] when `out` is shorter than
-    /// [`MESSAGE_ROOM`](super::MESSAGE_ROOM); [`Refused::WeakKey`].
+    /// [`Refused::WrongKey`]; [`Refused::OldTimestamp`] for one that came before;
+    /// [`Refused::Length`] when `out` is shorter than [`MESSAGE_ROOM`](super::MESSAGE_ROOM);
+    /// [`Refused::WeakKey`].
     pub fn answer<R: CryptoRng + ?Sized>(
         &mut self,
         request: Request,
@@ -198,8 +202,8 @@ impl Link {
         Ok(REPLY_LENGTH)
     }
 
-    /// Seals `content`, a part of `space` with 8 octets before it and 16 after it; returns where the frame is. Empty
-    /// content is a sign of life.
+    /// Seals `content`, a part of `space` with 8 octets before it and 16 after it; returns where
+    /// the frame is. Empty content is a sign of life.
     ///
     /// # Errors
     ///
@@ -224,8 +228,8 @@ impl Link {
         Ok(frame)
     }
 
-    /// Opens a frame from the peer, other than an INIT, in place. [`Event::Key`]: there are new keys, send something at once;
-    /// [`Event::Hello`]: a cookie came, begin again.
+    /// Opens a frame from the peer, other than an INIT, in place. [`Event::Key`]: there are new
+    /// keys, send something at once; [`Event::Hello`]: a cookie came, begin again.
     ///
     /// # Errors
     ///
@@ -300,15 +304,17 @@ impl Link {
         Ok(Opened { content, event })
     }
 
-    /// Sends under `keys` from now on. When INITs have crossed, each end sends under the keys of its own, and the other's, which
-    /// a REPLY made, must still open: they come before those that were in use.
+    /// Sends under `keys` from now on. When INITs have crossed, each end sends under the keys of
+    /// its own, and the other's, which a REPLY made, must still open: they come before those that
+    /// were in use.
     fn use_keys(&mut self, keys: Keys) {
         let replaced = self.current.replace(keys);
         self.previous = self.next.take().or(replaced);
         self.unheard = None;
     }
 
-    /// The index of the next handshake; what the link's keys have is not used again before 256 handshakes.
+    /// The index of the next handshake; what the link's keys have is not used again before 256
+    /// handshakes.
     fn next_index(&self) -> u32 {
         self.index << 8 | u32::from(self.handshakes.wrapping_add(1))
     }

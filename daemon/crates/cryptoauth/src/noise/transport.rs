@@ -46,7 +46,8 @@ impl Transport {
         self.window.received()
     }
 
-    /// Seals `content`, a part of `space`, into a data frame; returns where the frame is. Empty content is a sign of life.
+    /// Seals `content`, a part of `space`, into a data frame; returns where the frame is. Empty
+    /// content is a sign of life.
     pub(super) fn seal(
         &mut self,
         space: &mut [u8],

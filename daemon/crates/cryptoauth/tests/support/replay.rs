@@ -132,7 +132,8 @@ pub fn recorded(recording: &str) -> Vec<Recorded> {
     frames
 }
 
-/// The plaintexts of the link's frames in order, as somebody else decrypted them; `None` for handshakes of the link.
+/// The plaintexts of the link's frames in order, as somebody else decrypted them; `None` for
+/// handshakes of the link.
 pub fn link_plaintexts(recording: &str) -> Vec<Vec<u8>> {
     let text = vectors(&format!("{recording}.decoded.txt"));
     let lines = text
