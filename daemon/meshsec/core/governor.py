@@ -461,7 +461,7 @@ class Governor:
         self.busy = busy
         if busy is None:
             self.crowded = None
-        elif busy >= self.settings.busy_limit:
+        elif busy > self.settings.busy_limit:
             self.crowded = True
         elif busy <= self.settings.busy_limit / 2 or self.crowded is None:
             self.crowded = False

@@ -40,7 +40,7 @@ class GovernorSettings:
     pressure_limit: float = 0.5
     """Part of the time that tasks waited for a CPU (PSI, some) from which a processor counts as contended."""
     busy_limit: float = 0.3
-    """Part of the time that others keep even the least busy of its processors busy, from which a level stands."""
+    """Part of the time that others keep even the least busy of its processors busy, above which a level stands."""
 
     @property
     def cpu_limit(self) -> float:

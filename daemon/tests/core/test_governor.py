@@ -259,6 +259,12 @@ def test_a_level_that_is_enough_stays(bench: Bench) -> None:
     assert not bench.is_probing()
 
 
+def test_with_a_limit_of_all_time_no_level_ever_stands() -> None:
+    bench = Bench(Governor(replace(SETTINGS, busy_limit=1.0), TOP))
+    bench.tell(Crowding(1.0))
+    assert (bench.governor.mode, bench.level) == (Mode.REST, 0)
+
+
 def test_a_host_that_gives_nothing_is_not_asked_again_and_again(bench: Bench) -> None:
     bench.tell(Crowding(0.9), LevelRefused(1, "no CAP_SYS_NICE"))
     assert (bench.governor.mode, bench.level) == (Mode.REST, 0)
