@@ -52,6 +52,8 @@ class Node:
         self.locator = ""
         self.ipv4 = ""
         self.charon = Charon(run_directory / "charon.vici")
+        self.looks = dict(_LOOKS)
+        """Commands whose output explains a failure, by the name of its file."""
         self._daemons: dict[str, Daemon] = {}
 
     @property
@@ -213,7 +215,7 @@ class Node:
         """Names and texts of what explains a failure."""
         yield "status.json", json.dumps(self.ask("status"), indent=1)
         yield "sas.txt", "\n".join(map(str, self.charon.sas()))
-        for name, argv in _LOOKS.items():
+        for name, argv in self.looks.items():
             yield name, self.run(*argv, check=False).stdout
         for log in sorted(self.logs.glob("*.log")):
             yield log.name, log.read_text(encoding="utf-8", errors="replace")
@@ -257,8 +259,8 @@ class Node:
     def _daemon(
         self, name: str, argv: list[str], env: Mapping[str, str] | None = None, notifies: bool = True
     ) -> Daemon:
-        places = {"logs": self.logs, "sockets": self.run_directory}
-        return Daemon(name, self.namespace, argv, **places, env=env, notifies=notifies)
+        logs, sockets = self.logs, self.run_directory
+        return Daemon(name, self.namespace, argv, logs=logs, sockets=sockets, env=env, notifies=notifies)
 
 
 def _toml(value: object) -> str:

@@ -33,8 +33,11 @@ class Daemon:
         sockets: Path,
         env: Mapping[str, str] | None = None,
         notifies: bool = True,
+        enters: bool = True,
     ) -> None:
-        """``notifies``: whether it says when it is ready; one that does not counts as ready at once."""
+        """``enters``: whether it is started in the namespace, or sees to that itself.
+
+        ``notifies``: whether it says when it is ready; one that does not counts as ready at once."""
         self.name = name
         self.argv = list(argv)
         self.log = logs / f"{name}.log"
@@ -42,6 +45,7 @@ class Daemon:
         self._namespace = namespace
         self._env = dict(env or {})
         self._notifies = notifies
+        self._enters = enters
         self._process: subprocess.Popen[bytes] | None = None
         self._notify: socket.socket | None = None
 
@@ -62,7 +66,7 @@ class Daemon:
         self._listen()
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                ["ip", "netns", "exec", self._namespace, *self.argv],
+                [*(["ip", "netns", "exec", self._namespace] if self._enters else []), *self.argv],
                 env={**os.environ, **self._env, "NOTIFY_SOCKET": str(self._notify_path)},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -91,6 +95,12 @@ class Daemon:
             os.close(ended)
         raise NotReadyError(f"{self.name} of {self._namespace} is not ready after {seconds:g} s:\n{self.tail()}")
 
+    def stop_listening(self) -> None:
+        """What it says from now on is refused; one that says much would stand still when nobody reads it."""
+        if self._notify is not None:
+            self._notify.close()
+            self._notify = None
+
     def tail(self, lines: int = 20) -> str:
         """The end of the log."""
         return "\n".join(self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:])
@@ -117,8 +127,7 @@ class Daemon:
         return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
     def _listen(self) -> None:
-        if self._notify is not None:
-            self._notify.close()
+        self.stop_listening()
         self._notify_path.unlink(missing_ok=True)
         self._notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._notify.bind(str(self._notify_path))

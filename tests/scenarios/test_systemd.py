@@ -1,0 +1,222 @@
+"""A Debian 13 node with systemd as process 1: what the units, their drop-ins and their confinement come to there.
+
+The node is made by the README's quick start; the other one is an ordinary node of the lab.
+"""
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from meshsec.adapters.scheduler import look, threads
+from meshsec.core.scheduling import SchedulingClass, SchedulingPolicy, weight_of
+from tests.lab import nspawn
+from tests.lab.lab import Lab
+from tests.lab.node import Node, Options
+from tests.lab.nspawn import Machine
+from tests.lab.topology import line, names
+
+PROFILES = Path(__file__).parents[2] / "rt/profiles"
+UNITS = ("meshsec.target", "meshsec-firewall.service", "meshsec-ike.service", "meshsecd.service", "olsrv2d.service")
+DAEMONS = ("meshsec-ike.service", "olsrv2d.service", "meshsecd.service")
+CONFIG = "/etc/meshsec/meshsec.toml"
+OVERRIDE = "/run/systemd/system/meshsecd.service.d/99-override.conf"
+
+ORDINARY = SchedulingClass()
+CHARON = SchedulingClass(SchedulingPolicy.RR, priority=3)
+ROUTER = SchedulingClass(nice=-3)
+PROFILE = """\
+description = "Low classes, for all daemons and none of the kernel's threads."
+[charon]
+policy = "rr"
+priority = 3
+[olsrv2d]
+nice = -3
+[meshsecd]
+nice = -2
+"""
+needs_realtime = pytest.mark.skipif(bool(look().realtime_refused), reason="real-time classes are refused here")
+
+
+@pytest.fixture(scope="module")
+def pair() -> Iterator[tuple[Lab, Machine]]:
+    """Node a, booted, by the quick start; and b."""
+    if obstacle := nspawn.obstacle():
+        pytest.skip(obstacle)
+    with Lab("systemd", line(names(2))) as lab, Machine(lab["a"]) as machine:
+        quick_start(machine, lab["a"])
+        b = lab["b"]
+        b.set_up(Options())
+        b.install_card(lab["a"])
+        lab.start(nodes=[b])
+        machine.run("meshsec", "peer", "add", "b", b.card)
+        yield lab, machine
+
+
+def quick_start(machine: Machine, node: Node) -> None:
+    """README, on real nodes."""
+    (interface,) = node.interfaces
+    machine.run("meshsec", "init", "--name", node.name, "--interface", interface)
+    machine.run("systemd-sysusers")
+    machine.run("sysctl", "--system", check=False)  # what is not of its network is this machine's
+    machine.run("systemctl", "daemon-reload")
+    machine.run("systemctl", "disable", "--now", "strongswan")
+    machine.run("sh", "-c", "install -d /etc/olsrv2d && meshsec export olsrv2d >/etc/olsrv2d/olsrv2d.toml")
+    machine.run("systemctl", "enable", "--now", "meshsec.target")
+    shown = json.loads(machine.run("meshsec", "key", "show", "--json").stdout)
+    node.card, node.address, node.locator = shown["card"], shown["address"], shown["locator"]
+
+
+@pytest.fixture
+def machine(pair: tuple[Lab, Machine]) -> Machine:
+    """The booted node, with what the test before left."""
+    return pair[1]
+
+
+def choose(machine: Machine, profile: str, *, drop_ins: bool = False) -> None:
+    """A scheduling profile, with or without its drop-ins; daemons have it when they are started anew."""
+    kept = machine.run("sed", "/^\\[scheduling\\]/,$d", CONFIG).stdout
+    machine.write("/etc/meshsec/scheduling/mine.toml", PROFILE)
+    machine.write(CONFIG, f'{kept}[scheduling]\nprofile = "{profile}"\n')
+    machine.run("sh", "-c", f"rm -f {OVERRIDE} /etc/systemd/system/*.service.d/50-meshsec-scheduling.conf")
+    if drop_ins:
+        machine.run("meshsec", "export", "systemd", "--into", "/etc/systemd/system")
+
+
+def restart(machine: Machine, *units: str) -> None:
+    """Start anew, with the drop-ins that there are now."""
+    machine.run("systemctl", "daemon-reload")
+    machine.run("systemctl", "restart", *units)
+
+
+def classes(machine: Machine, unit: str) -> set[SchedulingClass | None]:
+    """Those of all threads of a service."""
+    return {threads.read(thread).scheduling for thread in threads.threads_of(machine.pid(unit))}
+
+
+def test_the_quick_start_ends_in_a_protected_channel(pair: tuple[Lab, Machine]) -> None:
+    lab, machine = pair
+    lab["a"].wait_protected(lab["b"], 120)
+    for unit in UNITS:
+        assert machine.show(unit, "ActiveState") == {"ActiveState": "active"}, unit
+    assert machine.run("systemctl", "list-units", "--failed", "--plain", "--no-legend").stdout == ""
+
+
+def test_systemd_accepts_the_units_with_the_drop_ins_of_every_profile(machine: Machine) -> None:
+    for profile in sorted(path.stem for path in PROFILES.glob("*.toml")):
+        choose(machine, profile, drop_ins=True)
+        done = machine.run("systemd-analyze", "verify", "--man=no", *UNITS, "meshsec-radio@mesh0.service", check=False)
+        assert (done.returncode, done.stdout + done.stderr) == (0, ""), profile
+
+
+@needs_realtime
+def test_drop_ins_give_the_classes_from_the_start_and_without_meshsecd(machine: Machine) -> None:
+    choose(machine, "mine", drop_ins=True)
+    machine.run("systemctl", "stop", "meshsecd")
+    restart(machine, "meshsec-ike", "olsrv2d")
+    properties = (
+        "CPUSchedulingPolicy",
+        "CPUSchedulingPriority",
+        "LimitRTTIME",
+        "Nice",
+        "CPUWeight",
+        "RestrictRealtime",
+    )
+    told = machine.show("meshsec-ike", *properties)
+    assert (told["CPUSchedulingPolicy"], told["CPUSchedulingPriority"]) == (str(os.SCHED_RR), "3")
+    assert told["LimitRTTIME"] == "5000000"
+    told = machine.show("olsrv2d", *properties)
+    assert (told["Nice"], told["CPUWeight"]) == ("-3", str(weight_of(-3)))
+    assert told["RestrictRealtime"] == "yes", "its confinement stays"
+    assert classes(machine, "meshsec-ike") == {CHARON}
+    assert classes(machine, "olsrv2d") == {ROUTER}
+
+
+def test_without_drop_ins_and_profile_nothing_is_raised(machine: Machine) -> None:
+    """The negative case: the same looks."""
+    choose(machine, "stock")
+    restart(machine, *DAEMONS)
+    assert machine.show("meshsec-ike", "CPUSchedulingPolicy", "LimitRTTIME") == {
+        "CPUSchedulingPolicy": str(os.SCHED_OTHER),
+        "LimitRTTIME": "infinity",
+    }
+    assert machine.show("olsrv2d", "Nice", "CPUWeight") == {"Nice": "0", "CPUWeight": "[not set]"}
+    assert [classes(machine, unit) for unit in DAEMONS] == [{ORDINARY}] * 3
+
+
+@needs_realtime
+def test_the_confined_meshsecd_raises_the_daemons_and_gives_back_when_it_stops(machine: Machine) -> None:
+    begin_with_classes(machine)
+    machine.run("systemctl", "stop", "meshsecd")
+    assert_given_back(machine)
+
+
+@needs_realtime
+def test_what_a_killed_meshsecd_had_raised_is_given_back_by_its_unit(machine: Machine) -> None:
+    begin_with_classes(machine)
+    kill_for_good(machine)
+    assert_given_back(machine)
+
+
+@needs_realtime
+def test_a_unit_that_gives_nothing_back_would_be_seen(machine: Machine) -> None:
+    """The negative case: without the unit's ExecStopPost= the classes stay."""
+    begin_with_classes(machine)
+    kill_for_good(machine, "ExecStopPost=\n")
+    assert classes(machine, "meshsec-ike") == {CHARON}
+    assert (machine.root / "run/meshsec/scheduling.json").exists()
+
+
+def begin_with_classes(machine: Machine) -> None:
+    """A meshsecd of the profile that has seen both daemons, which stood as systemd starts them."""
+    choose(machine, "mine")
+    machine.run("systemctl", "stop", "meshsecd")
+    restart(machine, *(unit for unit in DAEMONS[:2] if classes(machine, unit) != {ORDINARY}), "meshsecd")
+    node = machine.node
+
+    def seen() -> bool:
+        found = {one["service"]: one["in_force"] for one in node.ask("scheduling").get("services", [])}
+        return (found.get("charon"), found.get("olsrv2d")) == (str(CHARON), str(ROUTER))
+
+    node.wait_for("classes", seen, 60)
+    assert classes(machine, "meshsec-ike") == {CHARON}
+    assert classes(machine, "olsrv2d") == {ROUTER}
+
+
+def assert_given_back(machine: Machine) -> None:
+    """Nothing is left of what meshsecd did."""
+    assert classes(machine, "meshsec-ike") == {ORDINARY}
+    assert classes(machine, "olsrv2d") == {ORDINARY}
+    assert not (machine.root / "run/meshsec/scheduling.json").exists()
+
+
+def kill_for_good(machine: Machine, further: str = "") -> None:
+    """Kill meshsecd by SIGKILL; return when its unit has come to rest, without the restart that would follow."""
+    machine.write(OVERRIDE, f"[Service]\nRestart=no\n{further}")
+    machine.run("systemctl", "daemon-reload")
+    os.kill(machine.pid("meshsecd"), signal.SIGKILL)
+    machine.run("systemctl", "stop", "meshsecd")  # waits for what runs after the death
+    assert machine.show("meshsecd", "Result") == {"Result": "signal"}
+
+
+def test_doctor_says_what_a_container_keeps_from_it(machine: Machine) -> None:
+    choose(machine, "governor")
+    restart(machine, "meshsecd")
+    checks = json.loads(machine.run("meshsec", "doctor", "--json", check=False).stdout)["checks"]
+    told = [f"{one['found']}; {one['mend']}" for one in checks if one["name"] == "scheduling" and one["level"] != "ok"]
+    unseen = [text for text in told if "ksoftirqd" in text]
+    assert len(unseen) == 1, told
+    assert "the kernel's threads cannot be seen from here" in unseen[0]
+    assert "outside of the container" in unseen[0]
+    assert not [one for one in checks if one["level"] == "fail"]
+
+
+@pytest.mark.parametrize(("unit", "exposure"), [("meshsec-ike", 30), ("meshsecd", 30), ("olsrv2d", 17)])
+def test_the_units_are_as_confined_as_the_manual_says(machine: Machine, unit: str, exposure: int) -> None:
+    """docs/systemd.md, in tenths."""
+    machine.run("systemd-analyze", "security", f"--threshold={exposure}", "--no-pager", unit)
+    loose = machine.run("systemd-analyze", "security", "--threshold=5", "--no-pager", unit, check=False)
+    assert loose.returncode != 0, "the look does not tell"
