@@ -3,6 +3,7 @@
 mod support;
 
 use cryptoauth::{KeyError, PrivateKey, PublicKey};
+use proptest::prelude::*;
 use support::{hex, json_objects, vectors};
 
 #[test]
@@ -80,4 +81,20 @@ fn a_text_form_with_an_error_is_refused_where_it_is() {
         parse(&format!("{}ä{}", &text[..4], &text[6..])),
         Err(KeyError::TextDigit(4))
     );
+}
+
+proptest! {
+    #[test]
+    fn any_key_survives_its_text_form(octets in any::<[u8; 32]>()) {
+        let key = PublicKey::from_octets(octets);
+        prop_assert_eq!(key.to_string().parse(), Ok(key));
+    }
+
+    #[test]
+    fn any_text_is_survived(text in "[0-9a-zA-Z.é]{0,60}", digits in "[0-9b-z]{52}") {
+        let _ = text.parse::<PublicKey>();
+        if let Ok(key) = format!("{digits}.k").parse::<PublicKey>() {
+            prop_assert_eq!(key.to_string(), format!("{digits}.k"));
+        }
+    }
 }

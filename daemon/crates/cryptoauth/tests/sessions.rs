@@ -336,6 +336,29 @@ fn a_peer_that_restarted_is_back_with_one_answer() {
 }
 
 #[test]
+fn a_responder_that_forgets_answers_anew_and_no_nonce_comes_twice() {
+    let [mut first, mut second] = pair(12, true, Auth::Login);
+    let hello = first.seal(NOW, b"hello");
+    second.open(NOW, &hello).unwrap();
+    let old = second.seal(NOW, b"old key");
+    first.open(NOW, &old).unwrap();
+    assert_eq!(first.seal(NOW, b"lost")[..4], [0, 0, 0, 4]);
+    second.session.reset(NOW);
+    second.open(NOW, &hello).unwrap();
+    let new = second.seal(NOW, b"new key");
+    assert_eq!(first.open(NOW, &new).unwrap().1.event, Event::Key);
+    assert_eq!(first.open(NOW, &new), Err(Refused::Duplicate));
+    let repeated = second.seal(NOW, b"new key");
+    assert_eq!(repeated[..4], [0, 0, 0, 3]);
+    assert_eq!(first.open(NOW, &repeated).unwrap().1.event, Event::Key);
+    first.open(NOW, &old).expect("it answers the HELLO, too");
+    first.open(NOW, &new).unwrap();
+    let data = first.seal(NOW, b"data");
+    assert_eq!(data[..4], [0, 0, 0, 5]);
+    assert_eq!(second.open(NOW, &data).unwrap().1.event, Event::Established);
+}
+
+#[test]
 fn each_refusal_names_its_cause() {
     let mut ends = pair(6, true, Auth::Login);
     let strangers = pair(7, true, Auth::None);

@@ -106,7 +106,20 @@ fn fixed<const N: usize>(value: &[u8]) -> Result<[u8; N], Refused> {
 
 #[cfg(test)]
 mod tests {
+    extern crate std;
+
     use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn any_octets_are_survived(octets in vec(prop_oneof![0..5_u8, any::<u8>()], 0..64)) {
+            if let Ok(found) = Additional::decode(&octets) {
+                prop_assert_eq!(Additional::decode(found.encode().octets()), Ok(found));
+            }
+        }
+    }
 
     #[test]
     fn what_is_encoded_decodes() {
