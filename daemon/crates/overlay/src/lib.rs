@@ -3,6 +3,7 @@
 //!
 //! - [`bencode`] and [`Message`]: DHT messages.
 //! - [`Content`] and its functions: what inner sessions carry.
+//! - [`Sessions`]: end to end, over the labels that the finder finds.
 //! - [`Store`]: the nodes that are known, and several ways to each.
 //! - [`Finder`]: asks and answers, finds ways and keeps them.
 //!
@@ -10,7 +11,7 @@
 //!
 //! Nothing here panics, whatever the octets, and decoding allocates no more
 //! than [`bencode::MAX_VALUES`] values. What is kept is bounded by [`Limits`].
-//! Time is an argument and never runs backwards, randomness comes from a seed.
+//! Time is an argument and never runs backwards, randomness comes from the caller.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -20,6 +21,7 @@ pub mod bencode;
 mod finder;
 mod frame;
 mod message;
+mod sessions;
 mod store;
 
 /// Monotonic time since an arbitrary start.
@@ -32,5 +34,9 @@ pub use frame::{
 };
 pub use message::{
     Body, Contact, Message, MessageError, Query, Txid, MAX_NODES, MAX_TXID, NODES_PER_REPLY,
+};
+pub use sessions::{
+    Delivered, InnerError, InnerSealError, SessionLimits, Sessions, SESSION_HEAD_ROOM,
+    SESSION_TIMEOUT,
 };
 pub use store::{distance, Limits, Node, Store, Way, FORGET_AFTER};

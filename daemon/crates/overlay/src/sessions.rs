@@ -1,0 +1,480 @@
+//! Inner sessions: end to end between two nodes, whatever switches are between them.
+//!
+//! ```text
+//! set-up: switch header | handshake frame of cryptoauth, of which the content is
+//!                         u32 handle | data header | payload
+//! data:   switch header | u32 handle of the receiver | data frame of cryptoauth, of which the content is
+//!                         data header | payload
+//! ```
+//!
+//! A handle names a session at the node that gave it out. What a handshake
+//! carries can be sent again by anybody who saw it, so that only DHT
+//! messages travel in one: their questions and answers do no harm twice.
+//! User data waits for keys that the other end has confirmed.
+//!
+//! Everybody can begin sessions. Those that are not confirmed are few, and the
+//! oldest of them makes room for the next.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::fmt;
+use core::ops::Range;
+use core::time::Duration;
+
+use cryptoauth::{Event, Local, PublicKey, Refused, SealError, Session, HEAD_ROOM};
+use rand_core::CryptoRng;
+use switch::{Handle, Header, Label, Refusal};
+
+use crate::frame::{split_data, split_start, Content, FrameError, DATA_HEADER};
+use crate::Time;
+
+/// The octets that are needed before a payload: those of a handshake.
+pub const SESSION_HEAD_ROOM: usize = Header::LEN + HEAD_ROOM + Handle::LEN + DATA_HEADER;
+
+/// A session that was not used for so long is forgotten, as in other nodes.
+pub const SESSION_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// A session that nobody confirms is forgotten after so long.
+const SET_UP_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Where the permanent public key of the sender is in a handshake frame.
+const KEY_OFFSET: usize = 40;
+
+/// The lowest handle.
+const FIRST_HANDLE: u32 = 4;
+
+/// How many sessions there can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionLimits {
+    /// In all.
+    pub sessions: usize,
+    /// That the other end has not confirmed.
+    pub unconfirmed: usize,
+}
+
+impl Default for SessionLimits {
+    fn default() -> Self {
+        Self {
+            sessions: 4096,
+            unconfirmed: 256,
+        }
+    }
+}
+
+/// The sessions of a node.
+pub struct Sessions {
+    limits: SessionLimits,
+    sessions: BTreeMap<u32, Inner>,
+    handles: BTreeMap<PublicKey, u32>,
+}
+
+struct Inner {
+    session: Session,
+    /// What the other end wants to be written to.
+    theirs: Option<u32>,
+    /// The same, told in a HELLO beside keys that stand: it counts when that handshake is confirmed.
+    announced: Option<u32>,
+    used: Time,
+}
+
+/// What a frame carried.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delivered {
+    /// From whom.
+    pub key: PublicKey,
+    /// The way back to him.
+    pub path: Label,
+    /// What it is.
+    pub content: Content,
+    /// Where in the frame it stands.
+    pub payload: Range<usize>,
+    /// Whether the session is established with this frame.
+    pub established: bool,
+}
+
+/// Why a frame is refused: count by cause and drop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InnerError {
+    /// It ends inside the switch's header or the handle.
+    Switch(Refusal),
+    /// It is a control frame, which belongs to no session.
+    Control,
+    /// There is no session with that handle.
+    UnknownHandle(u32),
+    /// The sender's key is not a node's.
+    NoNode,
+    /// There is no room for one more session.
+    Full,
+    /// Cryptoauth refused it.
+    Refused(Refused),
+    /// What it carried is malformed.
+    Frame(FrameError),
+    /// Other content than a DHT message in a handshake.
+    Unprotected(Content),
+}
+
+/// Why something cannot be sealed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InnerSealError {
+    /// There is less room before the payload than [`SESSION_HEAD_ROOM`].
+    Room,
+    /// User data, and the session is not established: a DHT message has to go first.
+    NotEstablished,
+    /// The receiver's key is not a node's.
+    NoNode,
+    /// There is no room for one more session.
+    Full,
+    /// The receiver's key is of no use.
+    Key(Refused),
+    /// Cryptoauth could not seal it.
+    Seal(SealError),
+    /// The keys ended with this frame, which must not be sent; the next begins a handshake.
+    Ended,
+}
+
+impl Sessions {
+    /// No sessions yet.
+    #[must_use]
+    pub const fn new(limits: SessionLimits) -> Self {
+        Self {
+            limits,
+            sessions: BTreeMap::new(),
+            handles: BTreeMap::new(),
+        }
+    }
+
+    /// Opens, in place, a frame that the switch gave to this node's router.
+    ///
+    /// # Errors
+    ///
+    /// Any [`InnerError`]; the sessions are as they were, but for one of which the handshake carried something malformed.
+    pub fn open<R: CryptoRng + ?Sized>(
+        &mut self,
+        local: &Local,
+        now: Time,
+        rng: &mut R,
+        frame: &mut [u8],
+    ) -> Result<Delivered, InnerError> {
+        let (header, content) = Header::decode(frame).map_err(InnerError::Switch)?;
+        let path = header.label.reversed();
+        let (handle, _) = Handle::decode(content).map_err(InnerError::Switch)?;
+        match handle {
+            Handle::Control => Err(InnerError::Control),
+            Handle::Session(own) => self.open_data(local, now, own, path, frame),
+            Handle::Handshake(_) => self.open_handshake(local, now, rng, path, frame),
+        }
+    }
+
+    /// Seals a payload, a part of `space`, into a frame for the node `to` that begins its way at this node's switch;
+    /// returns where in `space` it is.
+    ///
+    /// Without a session one is begun. There must be [`SESSION_HEAD_ROOM`] octets before the payload.
+    ///
+    /// # Errors
+    ///
+    /// Any [`InnerSealError`].
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "what a sans-IO core is given, and a frame in place"
+    )]
+    pub fn seal<R: CryptoRng + ?Sized>(
+        &mut self,
+        local: &Local,
+        now: Time,
+        rng: &mut R,
+        to: (PublicKey, Label),
+        content: Content,
+        space: &mut [u8],
+        payload: Range<usize>,
+    ) -> Result<Range<usize>, InnerSealError> {
+        if payload.start < SESSION_HEAD_ROOM
+            || payload.end > space.len()
+            || payload.start > payload.end
+        {
+            return Err(InnerSealError::Room);
+        }
+        let (key, label) = to;
+        let own = self.handle_for(local, now, rng, key)?;
+        let inner = self.sessions.get_mut(&own).ok_or(InnerSealError::Full)?;
+        inner.session.expire(now);
+        let theirs = inner
+            .theirs
+            .filter(|_| inner.session.next_nonce().is_some());
+        if theirs.is_none() && content != Content::Dht {
+            return Err(InnerSealError::NotEstablished);
+        }
+        let start = prepend(space, payload.start, &content.header());
+        let start = if theirs.is_some() {
+            start
+        } else {
+            prepend(space, start, &own.to_be_bytes())
+        };
+        let sealed = inner
+            .session
+            .seal(local, now, rng, space, start..payload.end);
+        let sealed = sealed.map_err(InnerSealError::Seal)?;
+        let is_handshake = matches!(
+            Handle::decode(&space[sealed.clone()]),
+            Ok((Handle::Handshake(_), _))
+        );
+        if is_handshake != theirs.is_none() {
+            return Err(InnerSealError::Ended);
+        }
+        inner.used = now;
+        let start = theirs.map_or(sealed.start, |theirs| {
+            prepend(space, sealed.start, &theirs.to_be_bytes())
+        });
+        let start = prepend(space, start, &Header::new(label).encode());
+        Ok(start..sealed.end)
+    }
+
+    /// Whether user data can be sent to a node.
+    #[must_use]
+    pub fn is_ready(&self, key: &PublicKey) -> bool {
+        let inner = self.handles.get(key).and_then(|own| self.sessions.get(own));
+        inner.is_some_and(|inner| inner.theirs.is_some() && inner.session.next_nonce().is_some())
+    }
+
+    /// The nodes that wait for a handshake frame of this node: a DHT message has to go to each of them soon.
+    #[must_use]
+    pub fn answers_due(&self) -> Vec<PublicKey> {
+        let due = self
+            .sessions
+            .values()
+            .filter(|inner| inner.session.answer_due());
+        due.map(|inner| *inner.session.peer()).collect()
+    }
+
+    /// How many sessions there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// Whether there is no session.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.sessions.is_empty()
+    }
+
+    /// Forgets sessions that are not used, or not confirmed, for too long.
+    pub fn expire(&mut self, now: Time) {
+        self.sessions.retain(|_, inner| {
+            let patience = if inner.session.is_established() {
+                SESSION_TIMEOUT
+            } else {
+                SET_UP_TIMEOUT
+            };
+            now.saturating_sub(inner.used) < patience
+        });
+        self.handles
+            .retain(|_, own| self.sessions.contains_key(own));
+    }
+
+    fn open_data(
+        &mut self,
+        local: &Local,
+        now: Time,
+        own: u32,
+        path: Label,
+        frame: &mut [u8],
+    ) -> Result<Delivered, InnerError> {
+        let inner = self
+            .sessions
+            .get_mut(&own)
+            .ok_or(InnerError::UnknownHandle(own))?;
+        let start = Header::LEN + Handle::LEN;
+        let sealed = &mut frame[start..];
+        // A handshake does not come by a handle.
+        if let Ok((Handle::Handshake(nonce), _)) = Handle::decode(sealed) {
+            return Err(InnerError::Refused(Refused::NoSession(nonce)));
+        }
+        let opened = inner
+            .session
+            .open(local, now, sealed)
+            .map_err(InnerError::Refused)?;
+        inner.used = now;
+        let established = opened.event == Event::Established;
+        if let Some(announced) = inner.announced.take_if(|_| established) {
+            inner.theirs = Some(announced);
+        }
+        let plain = &sealed[opened.content.clone()];
+        let (content, payload) = split_data(plain).map_err(InnerError::Frame)?;
+        let end = start + opened.content.end;
+        let key = *inner.session.peer();
+        Ok(Delivered {
+            key,
+            path,
+            content,
+            payload: end - payload.len()..end,
+            established,
+        })
+    }
+
+    fn open_handshake<R: CryptoRng + ?Sized>(
+        &mut self,
+        local: &Local,
+        now: Time,
+        rng: &mut R,
+        path: Label,
+        frame: &mut [u8],
+    ) -> Result<Delivered, InnerError> {
+        let sealed = &mut frame[Header::LEN..];
+        let key = sealed.get(KEY_OFFSET..).and_then(<[u8]>::first_chunk);
+        let key = PublicKey::from_octets(*key.ok_or(InnerError::Switch(Refusal::Runt))?);
+        key.node_address().map_err(|_| InnerError::NoNode)?;
+        let known = self
+            .handles
+            .get(&key)
+            .copied()
+            .and_then(|own| self.sessions.get_mut(&own));
+        let (inner, opened) = match known {
+            Some(inner) => {
+                let opened = inner
+                    .session
+                    .open(local, now, sealed)
+                    .map_err(InnerError::Refused)?;
+                (inner, opened)
+            }
+            None => {
+                let answered =
+                    Session::answer(local, false, now, sealed).map_err(InnerError::Refused)?;
+                let own = self.insert(now, rng, answered.0).ok_or(InnerError::Full)?;
+                let inner = self.sessions.get_mut(&own).ok_or(InnerError::Full)?;
+                (inner, answered.1)
+            }
+        };
+        inner.used = now;
+        let plain = &sealed[opened.content.clone()];
+        let (theirs, content, payload) = split_start(plain).map_err(InnerError::Frame)?;
+        // A HELLO may be an old one that somebody repeats; a KEY answers what this node has just said.
+        if opened.event == Event::Hello && inner.session.is_established() {
+            inner.announced = Some(theirs);
+        } else {
+            inner.theirs = Some(theirs);
+        }
+        if content != Content::Dht {
+            return Err(InnerError::Unprotected(content));
+        }
+        let end = Header::LEN + opened.content.end;
+        Ok(Delivered {
+            key,
+            path,
+            content,
+            payload: end - payload.len()..end,
+            established: false,
+        })
+    }
+
+    /// The own handle of the session with a node, which is begun if there is none.
+    fn handle_for<R: CryptoRng + ?Sized>(
+        &mut self,
+        local: &Local,
+        now: Time,
+        rng: &mut R,
+        key: PublicKey,
+    ) -> Result<u32, InnerSealError> {
+        if let Some(own) = self.handles.get(&key) {
+            return Ok(*own);
+        }
+        key.node_address().map_err(|_| InnerSealError::NoNode)?;
+        let session = Session::new(local, key, None, false, now).map_err(InnerSealError::Key)?;
+        self.insert(now, rng, session).ok_or(InnerSealError::Full)
+    }
+
+    /// Adds a session under a handle that is free; `None` when all that are there are established and too many.
+    fn insert<R: CryptoRng + ?Sized>(
+        &mut self,
+        now: Time,
+        rng: &mut R,
+        session: Session,
+    ) -> Option<u32> {
+        self.make_room();
+        if self.sessions.len() >= self.limits.sessions {
+            return None;
+        }
+        let own = loop {
+            let handle = rng.next_u32();
+            if (FIRST_HANDLE..u32::MAX).contains(&handle) && !self.sessions.contains_key(&handle) {
+                break handle;
+            }
+        };
+        self.handles.insert(*session.peer(), own);
+        self.sessions.insert(
+            own,
+            Inner {
+                session,
+                theirs: None,
+                announced: None,
+                used: now,
+            },
+        );
+        Some(own)
+    }
+
+    /// Forgets the unconfirmed session that was not used for longest, when there are too many.
+    fn make_room(&mut self) {
+        let unconfirmed = || {
+            self.sessions
+                .iter()
+                .filter(|(_, inner)| !inner.session.is_established())
+        };
+        let full = self.sessions.len() >= self.limits.sessions;
+        if !full && unconfirmed().count() < self.limits.unconfirmed {
+            return;
+        }
+        let oldest = unconfirmed()
+            .min_by_key(|(_, inner)| inner.used)
+            .map(|(own, _)| *own);
+        if let Some(inner) = oldest.and_then(|own| self.sessions.remove(&own)) {
+            self.handles.remove(inner.session.peer());
+        }
+    }
+}
+
+/// Puts octets before `start`, and returns where they begin. There is room: it was checked for all that can come.
+fn prepend(space: &mut [u8], start: usize, octets: &[u8]) -> usize {
+    let begin = start - octets.len();
+    space[begin..start].copy_from_slice(octets);
+    begin
+}
+
+impl fmt::Display for InnerError {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Self::Switch(refusal) => write!(f, "inner frame: {refusal}"),
+            Self::Control => write!(f, "inner frame: a control frame"),
+            Self::UnknownHandle(handle) => {
+                write!(f, "inner frame: no session has the handle {handle}")
+            }
+            Self::NoNode => write!(f, "inner frame: the sender's key is not a node's"),
+            Self::Full => write!(f, "inner frame: no room for one more session"),
+            Self::Refused(refused) => write!(f, "inner frame: {refused}"),
+            Self::Frame(error) => write!(f, "inner frame: {error}"),
+            Self::Unprotected(content) => {
+                write!(
+                    f,
+                    "inner frame: content type {} in a handshake, allowed is 256",
+                    content.number()
+                )
+            }
+        }
+    }
+}
+
+impl fmt::Display for InnerSealError {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Self::Room => write!(f, "less than {SESSION_HEAD_ROOM} octets before the payload"),
+            Self::NotEstablished => write!(f, "user data, and the session is not established"),
+            Self::NoNode => write!(f, "the receiver's key is not a node's"),
+            Self::Full => write!(f, "no room for one more session"),
+            Self::Key(refused) => write!(f, "the receiver's key: {refused}"),
+            Self::Seal(error) => write!(f, "{error}"),
+            Self::Ended => write!(f, "the keys ended"),
+        }
+    }
+}
+
+impl core::error::Error for InnerError {}
+impl core::error::Error for InnerSealError {}
