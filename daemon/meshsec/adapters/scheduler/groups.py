@@ -161,14 +161,15 @@ def stands(path: Path) -> str:
 
 def write_back(path: Path, text: str) -> None:
     """Write a file at the end, when there is no later. Raises OSError."""
+    line = f"{text}\n"  # of an empty text nothing would be written at all: a cpuset that had none would keep ours
     for _ in range(_TRIES):
         try:
-            path.write_text(text, encoding="ascii")
+            path.write_text(line, encoding="ascii")
         except BlockingIOError:
             time.sleep(_TRY_AFTER)
         else:
             return
-    path.write_text(text, encoding="ascii")
+    path.write_text(line, encoding="ascii")
 
 
 def _below(path: str, root: str) -> str | None:

@@ -1,0 +1,126 @@
+"""Control groups v2 with the controllers cpu and cpuset, as systemd gives each service one: weight and processors.
+
+Machines that keep these controllers in v1 prove that version in daemon/tests/adapters; the guest has v2.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from meshsec.adapters.scheduler import Scheduler, groups, threads
+from meshsec.core.scheduling import Placement, SchedulingClass, SchedulingPolicy, weight_of
+
+NICE = SchedulingClass(nice=-10)
+RR3 = SchedulingClass(SchedulingPolicy.RR, priority=3)
+SERVICE = """
+import threading
+for _ in range(3):
+    threading.Thread(target=threading.Event().wait).start()
+print(flush=True)
+"""
+
+
+@pytest.fixture
+def service() -> Iterator[int]:
+    """A process with four threads, by its number."""
+    with started() as pid:
+        yield pid
+
+
+@contextmanager
+def started() -> Iterator[int]:
+    process = subprocess.Popen([sys.executable, "-c", SERVICE], stdout=subprocess.PIPE)
+    try:
+        assert process.stdout
+        process.stdout.readline()
+        yield process.pid
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def group(service: int) -> Iterator[Path]:
+    """A group of the service's own, as that of a unit."""
+    root = next((mount.point for mount in groups.mounts() if mount.unified), None)
+    if root is None:
+        pytest.skip("no hierarchy v2 is mounted")
+    if lacking := {"cpu", "cpuset"} - set((root / "cgroup.controllers").read_text(encoding="ascii").split()):
+        pytest.skip(f"the hierarchy v2 has no controller {', '.join(sorted(lacking))}")
+    with ExitStack() as stack:
+        for controller in ("cpu", "cpuset"):
+            stack.enter_context(enabled(root, controller))
+        directory = root / f"meshsec-test-{os.getpid()}"
+        directory.mkdir()
+        stack.callback(directory.rmdir)
+        stack.callback((root / "cgroup.procs").write_text, str(service))
+        (directory / "cgroup.procs").write_text(str(service))
+        yield directory
+
+
+@contextmanager
+def enabled(root: Path, controller: str) -> Iterator[None]:
+    """The controller is on below the root group."""
+    switch = root / "cgroup.subtree_control"
+    if controller in switch.read_text(encoding="ascii").split():
+        yield
+        return
+    switch.write_text(f"+{controller}")
+    try:
+        yield
+    finally:
+        switch.write_text(f"-{controller}")
+
+
+def test_weight_follows_the_nice_value_and_comes_back(service: int, group: Path, tmp_path: Path) -> None:
+    scheduler, weight = Scheduler(tmp_path / "journal"), group / "cpu.weight"
+    assert weight.read_text() == "100\n"
+    assert scheduler.apply("charon", service, NICE).problem == ""
+    assert weight.read_text() == f"{weight_of(-10)}\n"
+    assert scheduler.place("charon", service, Placement(NICE, weight=500)).problem == ""
+    assert weight.read_text() == "500\n"
+    assert scheduler.restore() == []
+    assert weight.read_text() == "100\n"
+
+
+def test_processors_are_those_of_the_group_and_come_back(service: int, group: Path, tmp_path: Path) -> None:
+    scheduler, processors = Scheduler(tmp_path / "journal"), group / "cpuset.cpus"
+    one = max(os.sched_getaffinity(service))
+    assert processors.read_text() == "\n", "it has those of its parent"
+    assert scheduler.place("charon", service, Placement(NICE, cpus=(one,))).problem == ""
+    assert (group / "cpuset.cpus.effective").read_text() == f"{one}\n"
+    assert {frozenset(os.sched_getaffinity(one.tid)) for one in threads.threads_of(service)} == {frozenset({one})}
+    assert scheduler.restore() == []
+    assert processors.read_text() == "\n"
+
+
+def test_what_a_killed_one_changed_is_put_back_by_a_successor(service: int, group: Path, tmp_path: Path) -> None:
+    one = max(os.sched_getaffinity(service))
+    Scheduler(tmp_path / "journal").place("charon", service, Placement(NICE, weight=500, cpus=(one,)))
+    assert ((group / "cpu.weight").read_text(), (group / "cpuset.cpus").read_text()) == ("500\n", f"{one}\n")
+    assert Scheduler(tmp_path / "journal").restore() == []
+    assert ((group / "cpu.weight").read_text(), (group / "cpuset.cpus").read_text()) == ("100\n", "\n")
+
+
+def test_a_group_that_others_share_is_left_alone(service: int, group: Path, tmp_path: Path) -> None:
+    """The negative case, by the same looks."""
+    with started() as other:
+        (group / "cgroup.procs").write_text(str(other))
+        applied = Scheduler(tmp_path / "journal").apply("charon", service, NICE)
+        assert f"it shares the control group {group} with others" in applied.problem
+        assert (group / "cpu.weight").read_text() == "100\n"
+
+
+def test_a_real_time_class_needs_no_budget_of_the_group(service: int, group: Path, tmp_path: Path) -> None:
+    facts = groups.membership(service).facts()
+    assert (facts.path, facts.own, facts.forbids_realtime, facts.problem) == (str(group), True, False, "")
+    scheduler = Scheduler(tmp_path / "journal")
+    applied = scheduler.apply("charon", service, RR3)
+    assert (applied.in_force, applied.problem) == (RR3, "")
+    assert (group / "cpu.weight").read_text() == "100\n"
+    assert scheduler.restore() == []
