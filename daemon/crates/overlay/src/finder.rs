@@ -56,8 +56,11 @@ const QUESTIONS: usize = 96;
 /// Questions that a search still asks for other ways when one is proved.
 const QUESTIONS_AFTER: usize = 8;
 
-/// How long a target is not searched again when a search did not find it.
+/// How long a target is not searched again when a search did not find it; each time twice as long.
 const PAUSE: Duration = Duration::from_secs(2);
+
+/// How long at most: so late may the healing of a distant partition be noticed, and so often is everybody asked.
+const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 
 /// How many nodes can be wanted at a time.
 const MAX_WANTED: usize = 1024;
@@ -125,6 +128,7 @@ struct Wanted {
     probes: u32,
     search: Option<Search>,
     search_at: Time,
+    pause: Duration,
     /// The way that was last told in an event.
     told: Option<Label>,
 }
@@ -188,8 +192,12 @@ impl Finder {
         if let Some(address) = self.store.tell(now, peer) {
             self.store.prove(now, address, peer.path, Duration::ZERO);
             self.peers.insert(peer.path, peer);
-            self.touch(address);
             self.ask(now, address, peer.path, Query::Peers(Label::SELF), None);
+            // Who was not found may be reached through it.
+            for wanted in self.wanted.values_mut() {
+                (wanted.search_at, wanted.pause) = (now, PAUSE);
+            }
+            self.touched.extend(self.wanted.keys());
             self.settle(now);
         }
     }
@@ -275,11 +283,15 @@ impl Finder {
             probes: 0,
             search: None,
             search_at: now,
+            pause: PAUSE,
             told: None,
         };
+        let is_new = !self.wanted.contains_key(&target);
         self.wanted.entry(target).or_insert_with(fresh).until = now + WANTED_FOR;
-        self.touch(target);
-        self.settle(now);
+        if is_new {
+            self.touch(target);
+            self.settle(now);
+        }
     }
 
     /// The best proved way to a node.
@@ -593,15 +605,14 @@ impl Finder {
     }
 
     fn advance_search(&mut self, now: Time, target: Address) {
-        let sound = self
-            .store
-            .get(target)
-            .is_some_and(|node| node.ways()[0].is_sound());
+        let node = self.store.get(target);
+        let sound = node.is_some_and(|node| node.ways()[0].is_sound());
+        let is_known = node.is_some();
         let Some(wanted) = self.wanted.get_mut(&target) else {
             return;
         };
         match &mut wanted.search {
-            None if sound || wanted.search_at > now => return,
+            None if sound || !is_known && wanted.search_at > now => return,
             None => {
                 wanted.search = Some(Search {
                     left: QUESTIONS,
@@ -621,8 +632,11 @@ impl Finder {
             .is_some_and(|search| search.pending == 0)
         {
             wanted.search = None;
-            wanted.search_at = now + PAUSE;
-            if !sound {
+            if sound {
+                (wanted.search_at, wanted.pause) = (now, PAUSE);
+            } else {
+                wanted.search_at = now + wanted.pause;
+                wanted.pause = LONGEST_PAUSE.min(wanted.pause * 2);
                 self.events.push_back(Event::NotFound(target));
             }
         }
