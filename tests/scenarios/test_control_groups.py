@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -46,21 +46,34 @@ def started() -> Iterator[int]:
 
 @pytest.fixture
 def group(service: int) -> Iterator[Path]:
-    """A group of the service's own, as that of a unit."""
+    """A group of the service's own, as that of a unit, with a weight."""
+    root = hierarchy("cpu")
+    directory = root / f"meshsec-test-{os.getpid()}"
+    with enabled(root, "cpu"):
+        directory.mkdir()
+        try:
+            (directory / "cgroup.procs").write_text(str(service))
+            yield directory
+        finally:
+            (root / "cgroup.procs").write_text(str(service))
+            directory.rmdir()
+
+
+@pytest.fixture
+def processors(group: Path) -> Iterator[Path]:
+    """The processors of that group."""
+    with enabled(hierarchy("cpuset"), "cpuset"):
+        yield group / "cpuset.cpus"
+
+
+def hierarchy(controller: str) -> Path:
+    """The root of v2, where it has the controller."""
     root = next((mount.point for mount in groups.mounts() if mount.unified), None)
     if root is None:
         pytest.skip("no hierarchy v2 is mounted")
-    if lacking := {"cpu", "cpuset"} - set((root / "cgroup.controllers").read_text(encoding="ascii").split()):
-        pytest.skip(f"the hierarchy v2 has no controller {', '.join(sorted(lacking))}")
-    with ExitStack() as stack:
-        for controller in ("cpu", "cpuset"):
-            stack.enter_context(enabled(root, controller))
-        directory = root / f"meshsec-test-{os.getpid()}"
-        directory.mkdir()
-        stack.callback(directory.rmdir)
-        stack.callback((root / "cgroup.procs").write_text, str(service))
-        (directory / "cgroup.procs").write_text(str(service))
-        yield directory
+    if controller not in (root / "cgroup.controllers").read_text(encoding="ascii").split():
+        pytest.skip(f"the hierarchy v2 has no controller {controller}")
+    return root
 
 
 @contextmanager
@@ -88,23 +101,22 @@ def test_weight_follows_the_nice_value_and_comes_back(service: int, group: Path,
     assert weight.read_text() == "100\n"
 
 
-def test_processors_are_those_of_the_group_and_come_back(service: int, group: Path, tmp_path: Path) -> None:
-    scheduler, processors = Scheduler(tmp_path / "journal"), group / "cpuset.cpus"
+def test_processors_are_those_of_the_group_and_come_back(service: int, processors: Path, tmp_path: Path) -> None:
+    scheduler = Scheduler(tmp_path / "journal")
     one = max(os.sched_getaffinity(service))
     assert processors.read_text() == "\n", "it has those of its parent"
     assert scheduler.place("charon", service, Placement(NICE, cpus=(one,))).problem == ""
-    assert (group / "cpuset.cpus.effective").read_text() == f"{one}\n"
-    assert {frozenset(os.sched_getaffinity(one.tid)) for one in threads.threads_of(service)} == {frozenset({one})}
+    assert processors.with_name("cpuset.cpus.effective").read_text() == f"{one}\n"
+    assert {frozenset(os.sched_getaffinity(each.tid)) for each in threads.threads_of(service)} == {frozenset({one})}
     assert scheduler.restore() == []
     assert processors.read_text() == "\n"
 
 
 def test_what_a_killed_one_changed_is_put_back_by_a_successor(service: int, group: Path, tmp_path: Path) -> None:
-    one = max(os.sched_getaffinity(service))
-    Scheduler(tmp_path / "journal").place("charon", service, Placement(NICE, weight=500, cpus=(one,)))
-    assert ((group / "cpu.weight").read_text(), (group / "cpuset.cpus").read_text()) == ("500\n", f"{one}\n")
+    Scheduler(tmp_path / "journal").place("charon", service, Placement(NICE, weight=500))
+    assert (group / "cpu.weight").read_text() == "500\n"
     assert Scheduler(tmp_path / "journal").restore() == []
-    assert ((group / "cpu.weight").read_text(), (group / "cpuset.cpus").read_text()) == ("100\n", "\n")
+    assert (group / "cpu.weight").read_text() == "100\n"
 
 
 def test_a_group_that_others_share_is_left_alone(service: int, group: Path, tmp_path: Path) -> None:
