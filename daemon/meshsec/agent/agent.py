@@ -69,7 +69,7 @@ class Agent:
         governor = replace(settings.scheduling.governor, deadline=settings.policy.deadline_ms / 1000)
         scheduling = replace(settings.scheduling, governor=governor)
         journal, interfaces = Path(settings.paths.scheduling_journal), settings.routing.interfaces
-        charon = CharonSide(self._queued, self.ike.look_soon)
+        charon = CharonSide(self._queued, self.ike.look_soon, self.ike.look)
         return Scheduling(scheduling, journal, interfaces, self._control.publish, charon)
 
     async def run(self) -> None:

@@ -14,6 +14,13 @@ STARVED = 0.01
 """Seconds between two looks from which a thread that was runnable at both, and never ran, counts as starving."""
 
 
+ASKED = 8
+"""How often charon is asked something so that its threads can be told apart."""
+
+_RUNS_EACH = 4
+"""How often the thread that waits for its sockets runs for each question at least."""
+
+
 class ContentionWatch:
     """One process's. A look costs about a millisecond, so it is taken when there is something to decide."""
 
@@ -61,6 +68,17 @@ class ContentionWatch:
         delays = "the run-queue delay of charon's threads" if runs is not None else "no run-queue delay (no schedstat)"
         stalls = f"pressure by {self._pressure_file}" if self._stalled is not None else "no pressure (no PSI)"
         self.source = f"{delays}; {stalls}"
+
+
+def poller(before: Mapping[int, Runs], after: Mapping[int, Runs]) -> int | None:
+    """The thread of charon that waits for its sockets, told by how often it ran while charon was asked ``ASKED`` times.
+
+    For each message it runs ten times and more, every other thread a few times. None when that is not to be seen.
+    """
+    runs = sorted(((after[tid].times - before[tid].times, tid) for tid in before.keys() & after.keys()), reverse=True)
+    if len(runs) < 2 or runs[0][0] < max(ASKED * _RUNS_EACH, 2 * runs[1][0]):
+        return None
+    return runs[0][1]
 
 
 class CrowdWatch:

@@ -87,11 +87,14 @@ class IkeSide:
 
     def look_soon(self) -> None:
         """Ask charon how it is, unless an answer is owed: a little work for its threads."""
-        if self.facts is not None and not self._is_looking:
-            self._is_looking = True
-            self._spawn(self._look())
+        if not self._is_looking:
+            self._spawn(self.look())
 
-    async def _look(self) -> None:
+    async def look(self) -> None:
+        """Ask charon how it is, if it answers at all."""
+        if self.facts is None:
+            return
+        self._is_looking = True
         try:
             await self._is_sound()
         finally:

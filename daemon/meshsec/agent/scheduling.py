@@ -10,7 +10,7 @@ comes too late. Whatever was changed is put back when meshsecd ends.
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import TypeVar
 from meshsec.adapters import pressure
 from meshsec.adapters.scheduler import Scheduler
 from meshsec.adapters.scheduler.journal import JournalError
-from meshsec.agent.contention import ContentionWatch, CrowdWatch, StreamWatch
+from meshsec.agent.contention import ASKED, ContentionWatch, CrowdWatch, StreamWatch, poller
 from meshsec.core.channel import Channel
 from meshsec.core.governor import (
     Crowding,
@@ -68,6 +68,8 @@ class CharonSide:
     """The jobs that no thread of it worked on when it was asked last."""
     stir: Callable[[], None]
     """Gives its threads a little work, on which it shows how long they wait for a CPU."""
+    ask: Callable[[], Awaitable[None]]
+    """The same, and waits until it is done."""
 
 
 class Scheduling:
@@ -99,6 +101,8 @@ class Scheduling:
         self._pid = 0
         self._watch: ContentionWatch | None = None
         self._crowd: CrowdWatch | None = None
+        self._poller: int | None = None
+        """charon's thread that waits for its sockets; None while it is not known."""
         self._streams = {name: StreamWatch(name) for name in settings.protect}
         self._followed: dict[str, _Followed] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -137,6 +141,8 @@ class Scheduling:
                 await asyncio.sleep(PACE / CROWD_LOOKS)
                 if self._crowd:
                     self.tell(Crowding(self._crowd.look(self._loop.time())))
+                if self._pid and self._poller is None and self.governor:
+                    await self._find_poller(self._pid)
             for applied in self._guarded(self._scheduler.rescan) or ():
                 self._note(applied)
             if self.governor:
@@ -146,13 +152,28 @@ class Scheduling:
                     if delay is not None:
                         self.tell(StreamReported(name, delay=delay))
 
+    async def _find_poller(self, pid: int) -> None:
+        """While another thread takes what came, charon's watcher of sockets asks without rest whether there is more.
+
+        With a real-time class it would keep the processor from that very thread for a whole slice.
+        """
+        before = pressure.runs(pid)
+        for _ in range(ASKED):
+            await self._charon.ask()
+        after = pressure.runs(pid)
+        if pid != self._pid or before is None or after is None:
+            return
+        self._poller = poller(before, after)
+        if self._poller is not None and self.governor and self.governor.level:
+            self._give(self.governor.level)
+
     # --- what the agent tells ---
 
     def charon_up(self, pid: int) -> None:
         """A charon answers. ``pid`` is 0 where its process cannot be seen from here."""
         if self._is_stock or pid == self._pid or pid <= 1:
             return
-        self._pid = pid
+        self._pid, self._poller = pid, None
         self._place(CHARON, pid)
         self._followed.clear()
         if self.governor:
@@ -268,7 +289,8 @@ class Scheduling:
         if not level:
             return self._place(CHARON, self._pid)
         cpus = self.profile.placements.get(CHARON, Placement()).cpus
-        raised = Placement(self.profile.ladder[level - 1], cpus=cpus)
+        behind = frozenset() if self._poller is None else frozenset({self._poller})
+        raised = Placement(self.profile.ladder[level - 1], cpus=cpus, behind=behind)
         return self._note(self._guarded(lambda: self._scheduler.place(CHARON, self._pid, raised)))
 
     def _class_text(self, level: int) -> str:

@@ -5,7 +5,7 @@ real-time class where the kernel does not keep a part of each period for all oth
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from meshsec.core import tables
@@ -63,6 +63,11 @@ class SchedulingClass:
         """The more, the earlier the thread runs."""
         return (True, self.priority) if self.is_realtime else (False, -self.nice)
 
+    @property
+    def one_behind(self) -> "SchedulingClass":
+        """The next lower real-time priority; the same where there is none."""
+        return replace(self, priority=self.priority - 1) if self.priority > 1 else self
+
     def __str__(self) -> str:
         return f"{self.policy} {self.priority}" if self.is_realtime else f"nice {self.nice}"
 
@@ -80,6 +85,8 @@ class Placement:
     """The part of its control group, 1 to 10000; None: that of the nice value, where the group is its own."""
     cpus: tuple[int, ...] = ()
     """The processors that it may use; empty: those that it has."""
+    behind: frozenset[int] = frozenset()
+    """The threads, by number, that get the next lower real-time priority: they wait for the others without sleeping."""
 
 
 @dataclass(frozen=True, slots=True)

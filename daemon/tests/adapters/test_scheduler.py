@@ -127,6 +127,23 @@ def test_every_thread_has_the_class_and_then_what_it_had(
 
 
 @needs_realtime
+def test_a_thread_behind_the_others_has_one_priority_less_and_goes_back_as_they_do(
+    worker: Worker, scheduler: Scheduler
+) -> None:
+    before = worker.attributes
+    last = max(worker.threads, key=lambda one: one.tid)
+    applied = scheduler.place("charon", worker.pid, Placement(RR20, behind=frozenset({last.tid})))
+    assert applied.in_force == RR20
+    given = {thread: attributes.scheduling for thread, attributes in worker.attributes.items()}
+    assert given.pop(last) == SchedulingClass(SchedulingPolicy.RR, priority=19)
+    assert set(given.values()) == {RR20}
+    scheduler.place("charon", worker.pid, Placement(NICE_10, behind=frozenset({last.tid})))
+    assert worker.classes == {NICE_10}, "nice values have no order that counts here"
+    scheduler.restore()
+    assert worker.attributes == before
+
+
+@needs_realtime
 def test_threads_of_every_policy_are_put_back_exactly(worker: Worker, scheduler: Scheduler) -> None:
     strange = [
         Attributes(BATCH, 0, 7, 0),

@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from meshsec.adapters import scheduler
+from meshsec.adapters.pressure import Runs
 from meshsec.adapters.scheduler import threads
+from meshsec.agent.contention import poller
 from meshsec.agent.scheduling import CharonSide, Scheduling
 from meshsec.core.channel import Channel
 from meshsec.core.governor import Contention, Mode, StreamReported
@@ -58,9 +60,12 @@ class Bench:
 
     def __init__(self, journal: Path, profile: Profile = PROFILE, settings: GovernorSettings = PATIENT) -> None:
         self.told: list[dict[str, object]] = []
-        charon = CharonSide(lambda: 0, lambda: None)
+        charon = CharonSide(lambda: 0, lambda: None, self.ask)
         known = SchedulingSettings(profile, (), settings)
         self.side = Scheduling(known, journal, (), lambda event: self.told.append({**event}), charon)
+
+    async def ask(self) -> None:
+        """What charon would have to do is done by nobody here."""
 
     def busy(self) -> None:
         """The load shows: from here on the CPU counts as contended."""
@@ -109,6 +114,19 @@ def test_charon_is_raised_for_a_negotiation_taken_back_after_and_put_back_at_the
     assert bench.told[0]["state"] in (str(NICE), str(REALTIME))
     assert bench.told[-1]["state"] == str(BASE)
     assert all(event["kind"] == "scheduling" and event["reason"] for event in bench.told)
+
+
+def runs(**times: int) -> dict[int, Runs]:
+    """By thread ``tNUMBER``: how often it ran."""
+    return {int(name[1:]): Runs(0.0, 0.0, count) for name, count in times.items()}
+
+
+def test_the_thread_that_waits_for_the_sockets_is_told_by_how_often_it_runs() -> None:
+    before = runs(t1=1000, t2=5, t3=0)
+    assert poller(before, runs(t1=1040, t2=250, t3=56, t9=900)) == 2
+    assert poller(before, runs(t1=1200, t2=250, t3=56)) is None, "two of them run often"
+    assert poller(before, runs(t1=1001, t2=20, t3=0)) is None, "it was not asked"
+    assert poller(before, {}) is None
 
 
 def test_a_negotiation_that_stalls_under_load_gets_a_real_time_class(charon: int, tmp_path: Path) -> None:

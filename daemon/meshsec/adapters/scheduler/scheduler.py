@@ -176,7 +176,7 @@ class Scheduler:
             fresh = False
             for thread in found:
                 try:
-                    self._set(thread, wanted)
+                    self._set(thread, wanted.one_behind if thread.tid in wish.placement.behind else wanted)
                 except ThreadGoneError:
                     continue
                 except ThreadRefusedError as error:
