@@ -47,9 +47,7 @@ def build(kernel: Path | None, *, fresh: bool) -> None:
 def _build(kernel: Path | None, *, fresh: bool) -> Path:
     begin = time.monotonic()
     base = OUT / f"base-{root.base_key(kernel)}"
-    if fresh:
-        shutil.rmtree(base, ignore_errors=True)
-    if not base.exists():
+    if fresh or not base.exists():
         with step(f"Debian ({root.SUITE}) with its packages, about a minute"):
             root.make_base(base, kernel)
     identity = disk.Identity(_key(base), _epoch())

@@ -74,17 +74,20 @@ def base_key(kernel: Path | None) -> str:
 
 
 def make_base(target: Path, kernel: Path | None) -> None:
-    """Bootstrap Debian into ``target``, which appears when it is complete."""
+    """Bootstrap Debian into ``target``, which appears when it is complete; one that is there stays until then."""
     fresh = target.with_suffix(".new")
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.parent.mkdir(parents=True, exist_ok=True)
     packages = PACKAGES if kernel else (*PACKAGES, KERNEL_PACKAGE)
     hooks = []
     if kernel:
+        # Its postinst, unlike Debian's, does not let itself be told that no initramfs is wanted yet.
+        hook = "$1/etc/kernel/postinst.d/initramfs-tools"
         hooks = [
+            f'--customize-hook=chmod a-x "{hook}"',
             f'--customize-hook=cp "{kernel.resolve()}" "$1/kernel.deb"',
             '--customize-hook=chroot "$1" dpkg -i /kernel.deb',
-            '--customize-hook=rm "$1/kernel.deb"',
+            f'--customize-hook=rm "$1/kernel.deb"; chmod a+x "{hook}"',
         ]
     run(
         [
@@ -94,6 +97,7 @@ def make_base(target: Path, kernel: Path | None) -> None:
         ],
         env={"INITRD": "No"},  # it is made once, of the finished root
     )
+    shutil.rmtree(target, ignore_errors=True)
     fresh.rename(target)
 
 
