@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from meshsec.adapters.scheduler import Scheduler, groups, threads
-from meshsec.core.scheduling import Placement, SchedulingClass, SchedulingPolicy, weight_of
+from meshsec.core.scheduling import BEST_WITHOUT_REALTIME, Placement, SchedulingClass, SchedulingPolicy, weight_of
 
 NICE = SchedulingClass(nice=-10)
 RR3 = SchedulingClass(SchedulingPolicy.RR, priority=3)
@@ -128,11 +128,19 @@ def test_a_group_that_others_share_is_left_alone(service: int, group: Path, tmp_
         assert (group / "cpu.weight").read_text() == "100\n"
 
 
-def test_a_real_time_class_needs_no_budget_of_the_group(service: int, group: Path, tmp_path: Path) -> None:
+def test_a_real_time_class_or_where_the_kernel_refuses_it_the_best_nice_value_with_its_weight(
+    service: int, group: Path, tmp_path: Path
+) -> None:
+    """RT_GROUP_SCHED (Debian has it off) refuses it to every group of v2, and there is no budget to be set."""
     facts = groups.membership(service).facts()
-    assert (facts.path, facts.own, facts.forbids_realtime, facts.problem) == (str(group), True, False, "")
+    assert (facts.path, facts.own, facts.problem) == (str(group), True, "")
     scheduler = Scheduler(tmp_path / "journal")
     applied = scheduler.apply("charon", service, RR3)
-    assert (applied.in_force, applied.problem) == (RR3, "")
-    assert (group / "cpu.weight").read_text() == "100\n"
+    weight = int((group / "cpu.weight").read_text())
+    if applied.in_force == RR3:
+        assert (applied.problem, weight) == ("", 100)
+    else:
+        assert (applied.in_force, weight) == (BEST_WITHOUT_REALTIME, weight_of(-20))
+        assert "rr 3 is refused" in applied.problem
     assert scheduler.restore() == []
+    assert (group / "cpu.weight").read_text() == "100\n"
