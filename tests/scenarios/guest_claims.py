@@ -17,6 +17,7 @@ RT = (
     "test_restarts.py::test_all_daemons_of_a_node_killed_at_once_come_back_to_protection",
     "test_radio.py",
     "test_radio_routing.py",
+    "test_meshsec_radio.py::test_a_radio_is_judged_by_the_rules_of_the_domain_that_is_told_of_it",
 )
 """On the kernel that a vehicle runs."""
 
@@ -29,6 +30,8 @@ MORE = (
     "test_partition.py::test_a_peer_that_returns_within_the_hold_time_finds_its_sa",
     "test_live_commands.py::test_status_tells_route_channel_and_set_up_time_of_each_peer",
     "test_radio_sae.py",
+    "test_meshsec_radio.py::test_an_open_mesh_is_joined_joined_again_and_left",
+    "test_meshsec_radio.py::test_a_country_opens_a_channel_that_the_world_domain_forbids",
     "test_meshsec_radio.py::test_a_mesh_with_a_password_is_joined_by_wpa_supplicant_which_never_outlives_us",
     "test_meshsec_radio.py::test_what_cannot_be_is_refused_with_its_mend_and_nothing_is_changed",
 )

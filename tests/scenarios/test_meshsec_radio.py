@@ -19,7 +19,9 @@ from typing import Self
 import pytest
 from click.testing import CliRunner, Result
 
-from meshsec.adapters import config_file
+from meshsec.adapters import config_file, nl80211
+from meshsec.agent import radios
+from meshsec.core.radio import Observed, Phy
 from meshsec.radio import main
 from meshsec.radio.keeper import JoinError, Keeper
 from tests.lab import hwsim
@@ -39,6 +41,21 @@ def guest() -> None:
         pytest.skip("makes radios in the machine's own namespace: for the guest only (`make guest`)")
     if obstacle := lab_radio.obstacle():
         pytest.skip(obstacle)
+
+
+@dataclass
+class Ending:
+    """Readable when a process has ended (pidfd_open(2))."""
+
+    descriptor: int
+    ended: bool = False
+
+    def fileno(self) -> int:
+        return self.descriptor
+
+    def drain(self) -> bool:
+        self.ended = True
+        return False
 
 
 @dataclass
@@ -74,6 +91,7 @@ class Program:
                 stderr=log,
                 env=environment,
             )
+        self._ending = Ending(os.pidfd_open(self.process.pid))
         return self
 
     def __exit__(
@@ -82,6 +100,7 @@ class Program:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
+        os.close(self._ending.descriptor)
         self._socket.close()
         print(f"--- {self.interface}\n{self.log.read_text()}")  # shown when the test fails
 
@@ -99,11 +118,12 @@ class Program:
         """Await a status with this text that was not awaited before."""
         wait_until(
             f"{self.interface}: {text}",
-            lambda: any(text in status for status in self.statuses),
-            [self],
+            lambda: self._ending.ended or any(text in status for status in self.statuses),
+            [self, self._ending],
             seconds,
             last=self.log.read_text,
         )
+        assert not self._ending.ended, f"{self.interface}: it has ended\n{self.log.read_text()}"
         while text not in self.statuses.pop(0):
             pass
 
@@ -272,21 +292,6 @@ def arguments(program: Program) -> list[str]:
     return [Path(f"/proc/{pid}/cmdline").read_text() for pid in (program.process.pid, *children(program))]
 
 
-@dataclass
-class Ending:
-    """Readable when a process has ended (pidfd_open(2))."""
-
-    descriptor: int
-    ended: bool = False
-
-    def fileno(self) -> int:
-        return self.descriptor
-
-    def drain(self) -> bool:
-        self.ended = True
-        return False
-
-
 def wait_gone(descriptor: int) -> None:
     ending = Ending(descriptor)
     try:
@@ -349,15 +354,42 @@ def test_what_cannot_be_is_refused_with_its_mend_and_nothing_is_changed(
 @pytest.fixture
 def world_domain() -> Iterator[None]:
     """What a country allowed is forbidden again afterwards."""
+    if not any(Path("/lib/firmware").glob("regulatory.db*")):
+        pytest.skip("wireless-regdb is not installed")
     yield
     run(["iw", "reg", "set", "00"])
+
+
+def test_a_radio_is_judged_by_the_rules_of_the_domain_that_is_told_of_it(world_domain: None) -> None:
+    """Another radio's program may ask for the country at any time, here when this radio's channels were just read."""
+
+    async def seen_while_changing(interface: str) -> Observed:
+        async with nl80211.opened() as stack:
+            assert stack
+            read = stack.phy
+
+            async def read_and_overtaken(index: int) -> Phy:
+                phy = await read(index)
+                await stack.request_country("DE")
+                async with asyncio.timeout(SECONDS):
+                    while await stack.country() != "DE":
+                        pass
+                return phy
+
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(stack, "phy", read_and_overtaken)
+                return await radios.observe(stack, interface)
+
+    with hwsim.radio("msr7", "mesh7") as own:
+        seen = asyncio.run(seen_while_changing(own))
+    band = seen.phy and seen.phy.band(5180)
+    assert band
+    assert (seen.country, band.channels[5180].no_ir) == ("DE", False)
 
 
 def test_a_country_opens_a_channel_that_the_world_domain_forbids(
     pair: tuple[str, str], started: Callable[..., Program], world_domain: None
 ) -> None:
-    if not any(Path("/lib/firmware").glob("regulatory.db*")):
-        pytest.skip("wireless-regdb is not installed")
     first, second = pair
     wide = {**OPEN, "country": "DE", "frequency": 5180, "mode": "VHT80", "tx_power": 12}
     with Ticks() as ticks:

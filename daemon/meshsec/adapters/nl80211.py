@@ -80,9 +80,9 @@ class Nl80211:
         """All wireless interfaces, each with the number of its radio; not yet with what rtnetlink knows."""
         return tuple(map(decode_interface, await self._dump("GET_INTERFACE", {})))
 
-    async def country(self, phy: Phy) -> str:
-        """The regulatory domain that rules this radio; 00: the one for the whole world."""
-        own = {"WIPHY": phy.index} if phy.self_managed else {}
+    async def country(self, phy: Phy | None = None) -> str:
+        """The regulatory domain that rules this radio, or those that have none of their own; 00: the whole world's."""
+        own = {"WIPHY": phy.index} if phy and phy.self_managed else {}
         found = await self._ask("GET_REG", own, "regulatory domain")
         return next((str(one.get_attr("NL80211_ATTR_REG_ALPHA2")) for one in found), "00")
 

@@ -11,6 +11,9 @@ from meshsec.core.doctor import RadioFacts
 from meshsec.core.radio import Interface, Observed, Phy
 from meshsec.core.radio_settings import Radios
 
+_READINGS = 5
+"""Of a radio whose rules change while it is read; more changes than that are somebody's mistake."""
+
 
 async def facts(names: Iterable[str], radios: Radios | None) -> list[RadioFacts]:
     """What doctor judges: those of the interfaces that are wireless. Raises OSError."""
@@ -43,7 +46,9 @@ async def _observe(stack: Nl80211, name: str, phy: Phy | None, links: Mapping[st
     if number is None or own is None:
         return Observed(name, exists=True, wireless=True)
     if phy is None or phy.index != number:
-        phy = await stack.phy(number)
+        phy, country = await _phy_under_its_rules(stack, number)
+    else:
+        country = await stack.country(phy)
     mesh = None
     if own.type == radio.MESH_POINT and own.carrier:
         mesh = await stack.mesh_parameters(own.index)
@@ -58,9 +63,23 @@ async def _observe(stack: Nl80211, name: str, phy: Phy | None, links: Mapping[st
         others=tuple(one for other, one in found if other == number and one.name != name and one.up),
         soft_blocked=soft,
         hard_blocked=hard,
-        country=await stack.country(phy),
+        country=country,
         mesh=mesh if own.carrier else None,
     )
+
+
+async def _phy_under_its_rules(stack: Nl80211, number: int) -> tuple[Phy, str]:
+    """A radio with the regulatory domain that its channels were read under.
+
+    The kernel changes the domain for all radios at once, some time after anybody has asked, and a radio is read in
+    many messages: one that was read meanwhile would have the channels of before under the domain of after.
+    """
+    before, phy, country = await stack.country(), await stack.phy(number), await stack.country()
+    for _ in range(_READINGS - 1):
+        if country == before:
+            break
+        before, phy, country = country, await stack.phy(number), await stack.country()
+    return phy, await stack.country(phy) if phy.self_managed else country
 
 
 def _with_link(one: Interface, links: Mapping[str, netlink.Link]) -> Interface:

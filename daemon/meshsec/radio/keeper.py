@@ -27,8 +27,8 @@ from meshsec.core.radio_settings import RadioSettings, Security
 _STEP_SECONDS = 10.0
 _JOIN_SECONDS = 60.0
 """For wpa_supplicant: it starts, makes the SAE elements and joins."""
-_COUNTRY_SECONDS = 5.0
-"""The kernel reads the rules from a file, in its own time."""
+_COUNTRY_SECONDS = 10.0
+"""The kernel reads the rules from a file and changes all radios, in its own time."""
 _LOOK_SECONDS = 10.0
 """Between two looks without an occasion."""
 _PAUSES = (1.0, 10.0)
@@ -115,10 +115,7 @@ class Keeper:
         country = self._wish.country or ""
         end = asyncio.get_running_loop().time() + _COUNTRY_SECONDS
         await stack.request_country(country)
-        while asyncio.get_running_loop().time() < end:
-            seen = await radios.observe(stack, self._name)
-            if seen.country == country:
-                return
+        while await stack.country() != country and asyncio.get_running_loop().time() < end:
             await self._something(0.2)
 
     async def _join(self, stack: Nl80211, before: Observed, done: list[Step]) -> None:
