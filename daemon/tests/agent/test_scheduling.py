@@ -16,7 +16,7 @@ from meshsec.adapters.scheduler import threads
 from meshsec.agent.contention import poller
 from meshsec.agent.scheduling import CharonSide, Scheduling
 from meshsec.core.channel import Channel
-from meshsec.core.governor import Contention, Mode, StreamReported
+from meshsec.core.governor import Contention, Crowding, Mode, StreamReported
 from meshsec.core.governor_settings import GovernorSettings
 from meshsec.core.lifecycle import State
 from meshsec.core.scheduling import STOCK, Placement, Profile, SchedulingClass, SchedulingPolicy
@@ -247,7 +247,7 @@ def test_what_a_flood_spends_ends_the_privilege_in_the_real_loop(tmp_path: Path)
             governor = bench.side.governor
             assert governor
             bench.side.charon_up(busy.pid)
-            bench.busy()
+            bench.side.tell(Crowding(1.0))  # whether the stand-in itself waits depends on what else runs here
             bench.side.follow([channel(State.NEGOTIATING)])
             assert governor.level == 1
             await bench.reach(lambda: governor.mode is Mode.SPENT)
