@@ -18,22 +18,21 @@
 //!
 //! # Contract
 //!
-//! No octets from the network make this crate panic. What is refused
-//! ([`Refused`]) leaves the session as it was; the content of a refused frame
-//! is undefined. Secrets are never formatted and are overwritten when they
-//! are dropped.
+//! No octets from the network make this crate panic. What is refused ([`Refused`]) leaves the
+//! session as it was; the content of a refused frame is undefined. Secrets are never formatted, and
+//! are overwritten when they are dropped; what hash functions keep inside while they work is not.
 //!
 //! # What a flood costs
 //!
-//! A frame that is too short, of an unknown user or of another key than the
-//! session's is refused without any curve arithmetic. Beyond that a forged
-//! HELLO costs one scalar multiplication when its sender has no [`Session`]
-//! and none when it has one; [`Session::answer`] makes a session only of what
-//! was authentic. Everybody can make a key pair and with it an authentic
-//! HELLO, and everybody who saw one can repeat it, so the caller must bound
-//! the number of sessions that are not [`Session::is_established`], and must
-//! limit by source address how often it calls [`Session::answer`]: about
-//! 0.1 ms each. A repeated old HELLO cannot end an established session.
+//! A frame that is too short, of an unknown user or of another key than the session's is refused
+//! without any curve arithmetic. Beyond that a forged HELLO costs one scalar multiplication when its
+//! sender has no [`Session`] and none when it has one; [`Session::answer`] makes a session only of
+//! what was authentic. Everybody can make a key pair and with it an authentic HELLO, and everybody
+//! who saw one can repeat it: that costs two multiplications where a session is made, one where it
+//! stands, and three for the answer. So the caller must bound the number of sessions that are not
+//! [`Session::is_established`], and limit by source address how often it calls [`Session::answer`],
+//! and how often it opens handshake frames of sessions. An old HELLO that is repeated cannot end an
+//! established session.
 #![no_std]
 #![forbid(unsafe_code)]
 
