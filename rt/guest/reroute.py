@@ -1,0 +1,91 @@
+"""Runs in the guest: how long until the routes avoid a relay that has vanished.
+
+    python -m rt.guest.reroute ROUNDS FILE
+
+Each round, for each way to vanish, FILE gets a line of JSON: ``vanish``; ``decided``, the seconds until olsrv2d at the
+sender decided on the other route, which the kernel then took; ``gap``, the seconds whose user data is lost, of which
+there is a datagram every 50 ms.
+"""
+
+import itertools
+import json
+import sys
+import time
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tests.lab import radio
+from tests.lab.roads import VANISHES, Roads, open_roads
+from tests.lab.routers import ChangeStream
+from tests.lab.traffic import FlowResult
+from tests.lab.waiting import wait_until
+from tests.scenarios.expectations import wait_arrivals
+
+PATIENCE = 30.0
+"""Seconds; far more than is measured."""
+BEFORE = 10
+AFTERWARDS = 50
+"""Datagrams, of 50 ms each: who is heard again within 1.5 s is believed to be slow to vanish the next time."""
+
+
+def main() -> None:
+    """Measure and write."""
+    rounds, path = int(sys.argv[1]), Path(sys.argv[2])
+    if obstacle := radio.obstacle():
+        sys.exit(obstacle)
+    with open_roads() as roads, path.open("w", encoding="ascii") as file:
+        for _, vanish in itertools.product(range(rounds), VANISHES):
+            while (times := measure(roads, vanish)) is None:
+                pass
+            decided, lost = times
+            file.write(json.dumps({"vanish": vanish, "decided": decided, "gap": lost}) + "\n")
+            file.flush()
+
+
+def measure(roads: Roads, vanish: str) -> tuple[float, float] | None:
+    """One relay vanishes and comes back; seconds until the other route stood, and of user data lost.
+
+    None when the route had just moved away from the relay of itself, as it may between two ways that are alike.
+    """
+    roads.heal()
+    with roads.flow() as running, roads.a.stream() as told:
+        wait_until("user data", lambda: len(running.result.arrivals) >= BEFORE, [running, told], PATIENCE)
+        relay = _by(told.tables["route"][_destination(roads)], roads)
+        begun = time.monotonic()
+        VANISHES[vanish](roads, relay)
+        decided = wait_until("word of the route", partial(_decided, told, roads, relay), [told], PATIENCE)
+        wait_arrivals(running, AFTERWARDS)
+    if vanish == "leaves":
+        roads.returns(relay)
+    return (decided - begun, gap(running.result, begun)) if decided > begun else None
+
+
+def _destination(roads: Roads) -> str:
+    return f"{roads.c.ipv6}/128"
+
+
+def _by(route: Mapping[str, Any], roads: Roads) -> str:
+    """The relay that a route leads to."""
+    return next(router.name for router in roads.mesh.routers.values() if router.ipv6 == route["next_originator"])
+
+
+def _decided(told: ChangeStream, roads: Roads, relay: str) -> float | None:
+    """When, on the monotonic clock, the route that the kernel has now was decided on, if it avoids the relay."""
+    route = told.routes.get(_destination(roads))
+    return route["time_us"] / 1e6 if route and _by(route, roads) != relay else None
+
+
+def gap(result: FlowResult, begun: float) -> float:
+    """The most datagrams that are missing in a row after a time, in seconds of sending them.
+
+    Not the time between arrivals: a sender that waits for this machine's disk sends nothing, while its clock runs on.
+    """
+    last = max(sequence for sequence, at in result.arrivals if at <= begun)
+    arrived = sorted({last, *(sequence for sequence, at in result.arrivals if at > begun)})
+    return max(b - a - 1 for a, b in itertools.pairwise(arrived)) * result.interval
+
+
+if __name__ == "__main__":
+    main()
