@@ -29,6 +29,16 @@ class End:
         """Take the statement away."""
         self.filter("")
 
+    def lose_from(self, address: str, percent: int) -> None:
+        """Lose this share of what a neighbour's hardware address sends, at random; 0: nothing any more."""
+        name = f"inet lab_{self.interface.replace('-', '_')}_{address.replace(':', '')}"
+        lines = [f"table {name} {{}}", f"delete table {name}"]
+        if percent:
+            rule = f'iifname "{self.interface}" ether saddr {address} numgen random mod 100 < {percent} drop'
+            chain = f"type filter hook prerouting priority -450; {rule};"
+            lines += [f"table {name} {{", f"chain receive {{ {chain} }}", "}"]
+        run(["ip", "netns", "exec", self.namespace, "nft", "-f", "-"], stdin="\n".join(lines) + "\n")
+
     def _table(self, statement: str) -> str:
         name = f"lab_{self.interface.replace('-', '_')}"
         fresh = f"table inet {name} {{}}\ndelete table inet {name}\n"

@@ -153,13 +153,18 @@ class RadioLink(Link):
         """As ``cut``."""
         self.cut()
 
-    def mend(self) -> None:
-        """As ``up``."""
-        self.up()
-
     def lose(self, percent: int) -> None:
-        """hwsim delivers everything or nothing."""
-        raise NotImplementedError(f"{percent} % loss on a radio link")
+        """Lose this share of the packets in each direction, at random, where they are received: after acknowledgement.
+
+        So it is no weak signal, which the sender's radio would see: rates, stations and their metric stay as they are.
+        """
+        for end, other in zip(self.ends, reversed(self.radios), strict=True):
+            end.lose_from(other.address, percent)
+
+    def mend(self) -> None:
+        """They hear each other, and lose nothing."""
+        self.lose(0)
+        self.up()
 
 
 @dataclass

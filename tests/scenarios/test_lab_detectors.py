@@ -1,5 +1,6 @@
 """The lab's own detectors see what they are there for; without this, "no packet in the clear" would prove nothing."""
 
+import json
 import shutil
 import struct
 from collections.abc import Iterator
@@ -174,6 +175,26 @@ def test_a_lossy_link_loses_about_its_share(bare: Lab) -> None:
         wait_until("500 arrivals", lambda: len(flow.result.arrivals) >= 500, [flow], 20)
     link.mend()
     assert 0.15 < flow.result.lost / (flow.result.sent + flow.result.refused) < 0.7
+
+
+def test_what_a_neighbour_sends_is_lost_by_its_share_and_what_others_send_is_not(bare: Lab) -> None:
+    """How a link on radio is lossy, whose interface has other neighbours too."""
+    a, b, link = bare["a"], bare["b"], bare.link("a", "b")
+    (shown,) = json.loads(a.run("ip", "-j", "link", "show", link.ends[0].interface).stdout)
+    receiver, sender, other = link.ends[1], shown["address"], "02:00:00:00:00:77"
+    receiver.lose_from(sender, 30)
+    assert 0.1 < _share_lost(a, b) < 0.7
+    receiver.lose_from(sender, 0)
+    receiver.lose_from(other, 30)
+    assert _share_lost(a, b) < 0.1
+    receiver.lose_from(other, 0)
+    assert "lab_" not in b.run("nft", "list", "tables").stdout
+
+
+def _share_lost(a: Node, b: Node) -> float:
+    with traffic.Flow((a.namespace, a.address), (b.namespace, b.address), interval=0.001) as flow:
+        wait_until("300 arrivals", lambda: len(flow.result.arrivals) >= 300, [flow], 20)
+    return flow.result.lost / (flow.result.sent + flow.result.refused)
 
 
 def test_an_interface_down_takes_the_carrier_from_the_other_end(bare: Lab) -> None:
