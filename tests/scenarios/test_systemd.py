@@ -38,6 +38,9 @@ nice = -3
 [meshsecd]
 nice = -2
 """
+pytestmark = pytest.mark.timeout(300, func_only=True)
+"""Not the set-up, which builds the guest's root when nobody has done that before: minutes."""
+
 needs_realtime = pytest.mark.skipif(bool(look().realtime_refused), reason="real-time classes are refused here")
 
 
