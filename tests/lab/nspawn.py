@@ -210,7 +210,7 @@ def _own_groups(name: str) -> Iterator[list[Path]]:
     hierarchies = _hierarchies()
     for parent, _ in hierarchies:
         for left in parent.glob(f"{PREFIX}*"):
-            if not (NETNS / left.name).exists():  # of a lab that was killed, and has been swept since
+            if not (NETNS / left.name).exists() and not _has_members(left):  # its lab was killed, and swept
                 _remove(left)
     groups = [parent / name for parent, _ in hierarchies]
     try:
@@ -236,6 +236,11 @@ def _kill(group: Path) -> None:
             if not waiting.poll(patient(_END_SECONDS) * 1000):
                 raise TimeoutError(f"{group}: its processes do not end")
             events.seek(0)
+
+
+def _has_members(group: Path) -> bool:
+    """Whether a process is in a group or below: of a lab in another mount namespace, whose network we do not see."""
+    return any(members.read_text(encoding="ascii") for members in group.rglob("cgroup.procs"))
 
 
 def _remove(group: Path) -> None:
