@@ -249,8 +249,8 @@ def test_what_a_flood_spends_ends_the_privilege_in_the_real_loop(tmp_path: Path)
             bench.side.charon_up(busy.pid)
             bench.side.tell(Crowding(1.0))  # whether the stand-in itself waits depends on what else runs here
             bench.side.follow([channel(State.NEGOTIATING)])
-            assert governor.level == 1
             await bench.reach(lambda: governor.mode is Mode.SPENT)
+            assert [one["state"] for one in bench.told] == [str(NICE), str(BASE)]
             assert classes(busy.pid) == {BASE}
 
         profile = Profile("test", "For tests.", {"charon": Placement(BASE)}, (NICE,))
