@@ -20,7 +20,7 @@ use crate::Time;
 pub struct Limits {
     /// Nodes in all, neighbours included.
     pub nodes: usize,
-    /// Ways to one node.
+    /// Ways to one node; one at least.
     pub ways: usize,
 }
 
@@ -304,7 +304,7 @@ impl Node {
             misses: 0,
         });
         self.sort();
-        self.ways.truncate(limit);
+        self.ways.truncate(limit.max(1));
     }
 
     /// The best way first. A sound one stays the best until another costs less than three quarters, because each

@@ -187,6 +187,19 @@ fn a_detour_over_the_node_itself_is_no_way() {
 }
 
 #[test]
+fn limits_of_zero_keep_one() {
+    let (mut store, mut keys, _) = store(Limits { nodes: 0, ways: 0 });
+    for path in [0x13, 0x15] {
+        let contact = keys.contact(path);
+        store.tell(NOW, contact);
+        assert_eq!(
+            (store.len(), labels(&store, contact.key.address())),
+            (1, vec![path])
+        );
+    }
+}
+
+#[test]
 fn what_is_not_heard_of_again_is_forgotten() {
     let (mut store, mut keys, _) = store(Limits::default());
     let (one, other) = (keys.contact(0x13), keys.contact(0x15));
