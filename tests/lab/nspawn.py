@@ -34,6 +34,7 @@ _ENVIRONMENT = {
 }
 _OPTIONS = (
     *("--quiet", "--register=no", "--keep-unit", "--boot", "--notify-ready=yes"),
+    "--link-journal=no",  # takes a machine ID of this machine, too
     *("--capability=CAP_NET_ADMIN", "--bind=/dev/net/tun"),
     "--console=pipe",  # nobody reads a terminal all the time, and a full one would stop the node
 )
