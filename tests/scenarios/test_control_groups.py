@@ -1,6 +1,6 @@
 """Control groups v2 with the controllers cpu and cpuset, as systemd gives each service one: weight and processors.
 
-Machines that keep these controllers in v1 prove that version in daemon/tests/adapters; the guest has v2.
+Machines that keep these controllers in v1 prove that version in daemon/tests/adapters.
 """
 
 import os
