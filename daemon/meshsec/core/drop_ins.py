@@ -51,6 +51,10 @@ def _class(service: str, placement: Placement) -> list[str]:
         lines = [f"Nice={wanted.nice}"]
         # Each service is a control group of its own, and weights rank above nice values.
         weight = weight_of(wanted.nice) if weight is None else weight
+    elif service == "meshsecd":
+        # It takes the class itself once it runs. Until then it reads programs for seconds on a slow machine, without a
+        # pause: in a real-time class from its start, the watchdog would end it before it has begun, again and again.
+        lines = []
     else:
         lines = [
             f"CPUSchedulingPolicy={wanted.policy}",

@@ -28,7 +28,7 @@ def test_a_nice_value_comes_with_its_weight() -> None:
     assert of_charon(Placement(SchedulingClass(nice=10), weight=300)) == {"Nice": "10", "CPUWeight": "300"}
 
 
-@pytest.mark.parametrize(("service", "reset"), [("charon", "no"), ("olsrv2d", "yes"), ("meshsecd", "yes")])
+@pytest.mark.parametrize(("service", "reset"), [("charon", "no"), ("olsrv2d", "yes")])
 def test_a_real_time_class_comes_with_a_watchdog(service: str, reset: str) -> None:
     profile = Profile("mine", "d", {service: Placement(FIFO30, cpus=(0, 2))})
     (text,) = (text for path, text in drop_ins(profile).items() if path.startswith(f"{UNITS[service]}.d/"))
@@ -39,6 +39,12 @@ def test_a_real_time_class_comes_with_a_watchdog(service: str, reset: str) -> No
         "LimitRTTIME": "5s",
         "CPUAffinity": "0 2",
     }
+
+
+def test_meshsecd_does_not_begin_in_the_real_time_class_that_it_takes_later() -> None:
+    profile = Profile("mine", "d", {"meshsecd": Placement(FIFO30, weight=200)})
+    found = [settings(text) for text in drop_ins(profile).values() if settings(text)]
+    assert found == [{"CPUWeight": "200", "LimitRTTIME": "5s"}]
 
 
 def test_every_service_has_a_file_so_that_nothing_of_another_profile_stays() -> None:
