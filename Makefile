@@ -134,11 +134,11 @@ kernel-config: setup ## merge our fragments onto Debian's RT configuration (ARCH
 kernel: setup ## build that PREEMPT_RT kernel as .deb (ARCH=amd64 or arm64; hours)
 	@kernel-config/build kernel $(ARCH)
 
-kernel-boot: KERNEL ?= $(lastword $(sort $(wildcard build/kernel/amd64/linux-image-*-meshsec_*_amd64.deb)))
+kernel-boot: BOOTED = $(or $(KERNEL),$(lastword $(sort $(wildcard build/kernel/amd64/linux-image-*-meshsec_*_amd64.deb))))
 kernel-boot: setup build ## boot a built kernel in the guest and prove the guest's claims on it (KERNEL=its .deb; root)
-	@test -f '$(KERNEL)' || { echo "kernel-boot: no kernel package '$(KERNEL)'; build one (make kernel) or name it: KERNEL=path" >&2; exit 2; }
+	@test -f '$(BOOTED)' || { echo "kernel-boot: no kernel package '$(BOOTED)'; build one (make kernel) or name it: KERNEL=path" >&2; exit 2; }
 	@rm -rf build/kernel/boot
-	@dpkg-deb -x '$(KERNEL)' build/kernel/boot
+	@dpkg-deb -x '$(BOOTED)' build/kernel/boot
 	MESHSEC_LAB_KERNEL=$(CURDIR)/build/kernel/boot $(BIN)/pytest tests/scenarios/test_own_kernel.py \
 		tests/guest -k 'own_kernel or rt'
 

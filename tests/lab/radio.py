@@ -1,7 +1,7 @@
 """Real 802.11s without hardware: mac80211_hwsim radios in the nodes' namespaces, and who hears whom, while they run.
 
 hwsim delivers a frame when sender and receiver have a bit in common: each link has one bit, which its two radios share
-while they hear each other. The kernel is asked for a mesh that does not forward (mesh_fwding 0): OLSRv2 routes.
+while they hear each other. 802.11s only reaches neighbours, OLSRv2 routes, as ``meshsec-radio`` sets it up.
 
 Radios stand before the network manager of whoever loads their module, so the lab does that in its guest only; on any
 other machine it takes those that somebody has loaded.
@@ -25,6 +25,8 @@ from tests.lab.topology import Pair
 GUEST_VARIABLE = "MESHSEC_LAB_GUEST"
 """Set where the machine is the lab's own."""
 MONITOR = "mon0"
+ONLY_NEIGHBOURS = {"mesh_fwding": "0", "mesh_nolearn": "1"}
+"""No forwarding, and no discovery of paths to a neighbour: one that goes wrong holds user data back for seconds."""
 _MODULE = "mac80211_hwsim"
 _RADIOS = 8
 """As many as one lab of the scenarios takes, and some to spare for a test beside it."""
@@ -80,7 +82,9 @@ class Radio:
         device = ["iw", "dev", self.interface]
         rates = [[*device, "set", "bitrates", "legacy-2.4", str(channel.rate)]] if channel.rate else []
         self._all(
-            [*device, "mesh", "join", *channel.joining()], [*device, "set", "mesh_param", "mesh_fwding", "0"], *rates
+            [*device, "mesh", "join", *channel.joining()],
+            *([*device, "set", "mesh_param", name, value] for name, value in ONLY_NEIGHBOURS.items()),
+            *rates,
         )
 
     def leave(self) -> None:

@@ -34,7 +34,11 @@ class _mesh_config(nla):  # noqa: N801  (pyroute2 finds it by the name in the ma
     """nl80211_meshconf_params, as far as it is used."""
 
     prefix: Any = "NL80211_MESHCONF_"
-    nla_map: Any = ((19, "NL80211_MESHCONF_FORWARDING", "uint8"), (20, "NL80211_MESHCONF_RSSI_THRESHOLD", "int32"))
+    nla_map: Any = (
+        (19, "NL80211_MESHCONF_FORWARDING", "uint8"),
+        (20, "NL80211_MESHCONF_RSSI_THRESHOLD", "int32"),
+        (30, "NL80211_MESHCONF_NOLEARN", "uint8"),
+    )
 
 
 class _bands(nla):  # noqa: N801
@@ -112,7 +116,7 @@ class Nl80211:
             channel["WIPHY_CHANNEL_TYPE"] = _CHANNEL_TYPES[wish.mode]
         else:
             channel |= {"CHANNEL_WIDTH": wish.span.width, "CENTER_FREQ1": wish.span.center}
-        config = {"attrs": [["NL80211_MESHCONF_FORWARDING", 0]]}
+        config = {"attrs": [["NL80211_MESHCONF_FORWARDING", 0], ["NL80211_MESHCONF_NOLEARN", 1]]}
         attributes = {"IFINDEX": index, "MESH_ID": wish.mesh_id, **channel, "MESH_CONFIG": config}
         await self._ask("JOIN_MESH", attributes, f"join on {wish.frequency} MHz {wish.mode}")
 
@@ -130,6 +134,7 @@ class Nl80211:
         config = found.get_attr("NL80211_ATTR_MESH_CONFIG")
         return MeshParameters(
             forwarding=bool(config.get_attr("NL80211_MESHCONF_FORWARDING")),
+            path_discovery=not config.get_attr("NL80211_MESHCONF_NOLEARN"),
             rssi_threshold=config.get_attr("NL80211_MESHCONF_RSSI_THRESHOLD") or 0,
         )
 
@@ -138,6 +143,7 @@ class Nl80211:
         config = {
             "attrs": [
                 ["NL80211_MESHCONF_FORWARDING", int(wanted.forwarding)],
+                ["NL80211_MESHCONF_NOLEARN", int(not wanted.path_discovery)],
                 ["NL80211_MESHCONF_RSSI_THRESHOLD", wanted.rssi_threshold],
             ]
         }

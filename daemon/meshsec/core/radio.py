@@ -109,6 +109,8 @@ class MeshParameters:
     """What the kernel says about a mesh point."""
 
     forwarding: bool
+    path_discovery: bool
+    """Even a neighbour is looked for (HWMP) before it is sent anything."""
     rssi_threshold: int
     """dBm; 0: none."""
 
@@ -230,7 +232,7 @@ class Leave:
 
 @dataclass(frozen=True, slots=True)
 class SetMeshParameters:
-    """Of the mesh that was joined: OLSRv2 routes, so 802.11s does not forward."""
+    """Of the mesh that was joined: OLSRv2 routes, so 802.11s neither forwards nor looks for ways to neighbours."""
 
     rssi_threshold: int
 
@@ -341,6 +343,7 @@ def differences(wish: RadioSettings, seen: Observed) -> list[str]:
         ("channel width", own.width, whole and whole.width),
         ("centre frequency", own.center, whole and whole.center),
         ("forwarding by 802.11s", seen.mesh.forwarding, False),
+        ("path discovery by 802.11s", seen.mesh.path_discovery, False),
         ("RSSI threshold", seen.mesh.rssi_threshold, wish.rssi_threshold or 0),
     )
     return [f"{name} is {found}, not {wanted}" for name, found, wanted in pairs if found != wanted]

@@ -191,7 +191,8 @@ class Keeper:
             case radio.Leave():
                 await stack.leave(own.index)
             case radio.SetMeshParameters(rssi_threshold=dbm):
-                await stack.set_mesh_parameters(own.index, MeshParameters(forwarding=False, rssi_threshold=dbm))
+                wanted = MeshParameters(forwarding=False, path_discovery=False, rssi_threshold=dbm)
+                await stack.set_mesh_parameters(own.index, wanted)
             case radio.SetMcastRate(mbit=mbit):
                 await stack.set_mcast_rate(own.index, mbit)
 

@@ -98,7 +98,7 @@ def test_the_verdict_is_the_worst_level() -> None:
 def test_a_radio_is_told_with_its_neighbours_or_with_what_is_amiss() -> None:
     wish = RadioSettings("rescue", 2412, Security.OPEN)
     joined = Interface(7, "mesh0", "mesh point", up=True, carrier=True, frequency=2412, width=1, center=2412)
-    mesh = MeshParameters(forwarding=False, rssi_threshold=0)
+    mesh = MeshParameters(forwarding=False, path_discovery=False, rssi_threshold=0)
     good = Observed("mesh0", exists=True, wireless=True, interface=joined, country="DE", mesh=mesh)
     off = replace(good, interface=replace(joined, up=False, carrier=False), soft_blocked=True)
 

@@ -39,12 +39,13 @@ LOW = Band({mhz: Channel(mhz, power_max=20.0) for mhz in range(2412, 2463, 5)}, 
 HIGH = Band({mhz: Channel(mhz, power_max=23.0) for mhz in range(5180, 5241, 20)}, RATES[1:], ht=0x107E, vht=True)
 PHY = Phy(0, "phy0", frozenset({"managed", "mesh point"}), mesh_auth=True, rts_threshold=RTS_OFF, bands=(LOW, HIGH))
 IDLE = Observed("mesh0", exists=True, wireless=True, interface=Interface(7, "mesh0", "managed"), phy=PHY)
+QUIET = MeshParameters(forwarding=False, path_discovery=False, rssi_threshold=0)
 JOINED = replace(
     IDLE,
     interface=Interface(
         7, "mesh0", "mesh point", up=True, carrier=True, frequency=2412, width=1, center=2412, tx_power=20.0
     ),
-    mesh=MeshParameters(forwarding=False, rssi_threshold=0),
+    mesh=QUIET,
 )
 
 
@@ -241,8 +242,9 @@ def test_what_was_read_back_is_believed_and_nothing_else() -> None:
         (own(JOINED, frequency=2417), "frequency is 2417, not 2412"),
         (own(JOINED, width=2), "channel width is 2, not 1"),
         (own(JOINED, center=2422), "centre frequency is 2422, not 2412"),
-        (replace(JOINED, mesh=MeshParameters(forwarding=True, rssi_threshold=0)), "forwarding by 802.11s is True"),
-        (replace(JOINED, mesh=MeshParameters(forwarding=False, rssi_threshold=-70)), "RSSI threshold is -70, not 0"),
+        (replace(JOINED, mesh=replace(QUIET, forwarding=True)), "forwarding by 802.11s is True, not False"),
+        (replace(JOINED, mesh=replace(QUIET, path_discovery=True)), "path discovery by 802.11s is True, not False"),
+        (replace(JOINED, mesh=replace(QUIET, rssi_threshold=-70)), "RSSI threshold is -70, not 0"),
     ):
         (told,) = radio.differences(OPEN, seen)
         assert words in told
