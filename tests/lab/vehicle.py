@@ -29,6 +29,10 @@ _SLOT = 0x10
 _FIRMWARE = Path("/usr/share/OVMF/OVMF_CODE_4M.fd")
 _VARIABLES = Path("/usr/share/OVMF/OVMF_VARS_4M.fd")
 _MEMORY_MIB = 1024
+_PATIENCE = "systemd.default_device_timeout_sec=900 systemd.default_timeout_start_sec=900"
+"""An emulated machine may wait for its own disk longer than a vehicle's would ever take."""
+RADIOS = "modules_load=mac80211_hwsim mac80211_hwsim.radios=2"
+"""What has the kernel simulate radios, wlan0 and wlan1, which hear each other."""
 _ESCAPES = re.compile(r"\x1b(?:\[[0-9;?=]*[A-Za-z]|[()][A-Z0-9]|[cM=>78])|\x1b\][^\x07]*\x07|\r")
 
 
@@ -141,10 +145,14 @@ class Vehicle:
         assert self._console is not None
         return self._console
 
-    def start(self, other: str, credentials: Mapping[str, str]) -> Self:
-        """Switch on, on a link with the vehicle ``other``; ``credentials`` come from the machine's firmware."""
+    def start(self, other: str, credentials: Mapping[str, str], kernel_words: str = "") -> Self:
+        """Switch on, on a link with the vehicle ``other``; ``credentials`` come from the machine's firmware.
+
+        ``kernel_words`` are added to the kernel's command line, as a hypervisor may (systemd-stub(7)).
+        """
         assert self._process is None
         argv = [*self._link.within(), *self._machine(), *self._interface(other), *self._firmware(credentials)]
+        argv += ["-smbios", f"type=11,value=io.systemd.stub.kernel-cmdline-extra={_PATIENCE} {kernel_words}"]
         self._process = subprocess.Popen(
             argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
         )
