@@ -52,6 +52,7 @@ mod nl80211 {
     pub const RATE_INFO_BITRATE: u16 = 1;
     pub const RATE_INFO_BITRATE32: u16 = 5;
     pub const STA_BSS_PARAM_BEACON_INTERVAL: u16 = 5;
+    pub const PLINK_LISTEN: u8 = 0;
     pub const PLINK_ESTAB: u8 = 4;
 }
 
@@ -84,6 +85,8 @@ pub struct Station {
     pub inactive_ms: Option<u32>,
     /// Whether the mesh peering is established; only 802.11s tells.
     pub established: Option<bool>,
+    /// Whether there is no mesh peering, and none is being made or ended; only 802.11s tells.
+    pub listening: bool,
     /// Signal in dBm.
     pub signal_dbm: Option<i8>,
     /// Rate of the last frame sent to it, in bit/s.
@@ -144,6 +147,16 @@ impl Message {
             (nl80211::ATTR_FRAME, frame),
         ];
         Self::request(family, nl80211::CMD_PROBE_MESH_LINK, &attributes)
+    }
+
+    /// Asks for a station to be forgotten.
+    pub fn removal(family: u16, interface: u32, mac: Mac) -> Self {
+        let interface = interface.to_ne_bytes();
+        let attributes: [(u16, &[u8]); 2] = [
+            (nl80211::ATTR_IFINDEX, &interface),
+            (nl80211::ATTR_MAC, &mac),
+        ];
+        Self::request(family, nl80211::CMD_DEL_STATION, &attributes)
     }
 
     fn request(family: u16, command: u8, attributes: &[(u16, &[u8])]) -> Self {
@@ -235,6 +248,7 @@ impl Station {
             nl80211::STA_INFO_INACTIVE_TIME => self.inactive_ms = u32_of(value),
             nl80211::STA_INFO_PLINK_STATE => {
                 self.established = value.first().map(|state| *state == nl80211::PLINK_ESTAB);
+                self.listening = value.first() == Some(&nl80211::PLINK_LISTEN);
             }
             nl80211::STA_INFO_SIGNAL => {
                 self.signal_dbm = value.first().map(|octet| i8::from_ne_bytes([*octet]));
@@ -390,6 +404,7 @@ mod tests {
             mac: NEAR,
             inactive_ms: Some(80),
             established: Some(true),
+            listening: false,
             signal_dbm: Some(-30),
             tx_bit_rate: NonZeroU64::new(13_000_000),
             expected_throughput: None,
@@ -418,6 +433,7 @@ mod tests {
             panic!("one station");
         };
         assert_eq!(peer.established, Some(false));
+        assert!(peer.listening);
         assert_eq!((peer.inactive_ms, peer.tx_failed), (Some(5144), Some(1)));
     }
 

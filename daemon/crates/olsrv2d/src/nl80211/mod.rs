@@ -140,6 +140,7 @@ impl Radio {
             .filter_map(|(index, peer)| Some((index, self.interfaces.get(&index)?.mac, peer)));
         let order = Order {
             probes: probes.collect(),
+            leftovers: self.stations.take_leftovers(),
             interfaces,
         };
         for known in self.interfaces.values_mut().filter(|it| it.due <= now) {

@@ -57,6 +57,15 @@ impl Requests {
         let request = Message::probe(self.family.id, interface, mac, frame);
         execute(&mut self.asker, request, NLM_F_ACK).map(drop)
     }
+
+    /// Has the kernel forget a station.
+    ///
+    /// # Errors
+    /// The kernel's refusal: the station has gone.
+    pub fn remove(&mut self, interface: u32, mac: Mac) -> io::Result<()> {
+        let request = Message::removal(self.family.id, interface, mac);
+        execute(&mut self.asker, request, NLM_F_ACK).map(drop)
+    }
 }
 
 fn execute(asker: &mut Asker, message: Message, flags: u16) -> io::Result<Vec<Message>> {

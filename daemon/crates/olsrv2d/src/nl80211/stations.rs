@@ -57,6 +57,8 @@ pub struct Entry {
     sent_at: Time,
     probed_at: Time,
     missed: u32,
+    /// Its peering was established, and what the kernel keeps of it may still be there.
+    peered: bool,
 }
 
 /// All stations by interface index and hardware address.
@@ -145,6 +147,22 @@ impl Stations {
         due.into_iter().map(probe).collect()
     }
 
+    /// Stations whose peering has ended, each once: the kernel should forget them.
+    ///
+    /// It keeps their state of block acknowledgement (IEEE 802.11-2020, section 10.25.6), by which it drops, up to 2048 of
+    /// them, the frames of one that comes again and counts anew.
+    pub fn take_leftovers(&mut self) -> Vec<(u32, Mac)> {
+        let ended = self
+            .entries
+            .iter_mut()
+            .filter(|(_, entry)| entry.peered && entry.station.listening);
+        let leftover = |(key, entry): (&(u32, Mac), &mut Entry)| {
+            entry.peered = false;
+            *key
+        };
+        ended.map(leftover).collect()
+    }
+
     fn of_mut(&mut self, interface: u32) -> impl Iterator<Item = (&(u32, Mac), &mut Entry)> {
         let range = (interface, [0; 6])..=(interface, [0xff; 6]);
         self.entries.range_mut(range)
@@ -161,6 +179,7 @@ impl Entry {
             sent_at: at,
             probed_at: Time::ZERO,
             missed: 0,
+            peered: false,
         }
     }
 
@@ -178,6 +197,7 @@ impl Entry {
         let was_there = self.is_there();
         let measurement = self.measure(at, new);
         let old = std::mem::replace(&mut self.station, *new);
+        self.peered |= new.established == Some(true);
         self.watch(at);
         if old.established != new.established {
             // A new peering begins with a new rate control.
@@ -408,6 +428,31 @@ mod tests {
         assert!(is_lost(&watch.look(Some(ended))));
         assert_eq!(watch.look(Some(ended)), [], "told once");
         assert_eq!(watch.look(Some(peer())), [News::Back]);
+    }
+
+    #[test]
+    fn a_station_whose_peering_has_ended_is_to_be_forgotten_once() {
+        let mut watch = Watch::new();
+        let listening = Station {
+            established: Some(false),
+            listening: true,
+            ..peer()
+        };
+        let closing = Station {
+            listening: false,
+            ..listening
+        };
+        let mut leftovers = |station| {
+            watch.look(Some(station));
+            watch.stations.take_leftovers()
+        };
+        assert_eq!(leftovers(listening), [], "it was no peer");
+        assert_eq!(leftovers(peer()), []);
+        assert_eq!(leftovers(closing), [], "its peering is being ended");
+        assert_eq!(leftovers(listening), [(MESH, PEER)]);
+        assert_eq!(leftovers(listening), []);
+        assert_eq!(leftovers(peer()), []);
+        assert_eq!(leftovers(listening), [(MESH, PEER)]);
     }
 
     #[test]

@@ -33,6 +33,8 @@ const BROKEN: [Errno; 5] = [
 pub struct Order {
     /// Mesh peers to send a frame to: interface, own hardware address on it, the peer.
     pub probes: Vec<(u32, Mac, Mac)>,
+    /// Stations that the kernel should forget: interface, hardware address.
+    pub leftovers: Vec<(u32, Mac)>,
     /// Interfaces whose stations are wanted.
     pub interfaces: Vec<u32>,
 }
@@ -165,6 +167,11 @@ fn try_carry_out(
             log::debug!("nl80211: no probe to {peer:02x?}: {error}");
         }
     }
+    for (interface, mac) in &order.leftovers {
+        if let Err(error) = requests.remove(*interface, *mac) {
+            log::debug!("nl80211: {mac:02x?} is not forgotten: {error}");
+        }
+    }
     let mut report = Report {
         family: Some(requests.family()),
         ..Report::default()
@@ -217,8 +224,8 @@ mod tests {
         assert_eq!(worker.report().unwrap(), None);
         for _ in 0..3 {
             assert!(worker.order(Order {
-                probes: Vec::new(),
                 interfaces: vec![1],
+                ..Order::default()
             }));
             let patience = Timespec {
                 tv_sec: 60,
