@@ -15,6 +15,7 @@ RT = (
     "test_boot.py",
     "test_protection.py::test_user_data_sent_before_there_is_an_sa_is_dropped_and_not_leaked",
     "test_restarts.py::test_all_daemons_of_a_node_killed_at_once_come_back_to_protection",
+    "test_control_groups.py",
     "test_radio.py",
     "test_radio_routing.py",
     "test_meshsec_radio.py::test_a_radio_is_judged_by_the_rules_of_the_domain_that_is_told_of_it",

@@ -109,7 +109,8 @@ def test_processors_are_those_of_the_group_and_come_back(service: int, processor
     assert processors.with_name("cpuset.cpus.effective").read_text() == f"{one}\n"
     assert {frozenset(os.sched_getaffinity(each.tid)) for each in threads.threads_of(service)} == {frozenset({one})}
     assert scheduler.restore() == []
-    assert processors.read_text() == "\n"
+    above = processors.parent.with_name("cpuset.cpus.effective").read_text()
+    assert processors.with_name("cpuset.cpus.effective").read_text() == above
 
 
 def test_what_a_killed_one_changed_is_put_back_by_a_successor(service: int, group: Path, tmp_path: Path) -> None:

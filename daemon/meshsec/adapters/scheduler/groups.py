@@ -161,7 +161,7 @@ def stands(path: Path) -> str:
 
 def write_back(path: Path, text: str) -> None:
     """Write a file at the end, when there is no later. Raises OSError."""
-    line = f"{text}\n"  # of an empty text nothing would be written at all: a cpuset that had none would keep ours
+    line = f"{text or _processors_above(path)}\n"
     for _ in range(_TRIES):
         try:
             path.write_text(line, encoding="ascii")
@@ -170,6 +170,11 @@ def write_back(path: Path, text: str) -> None:
         else:
             return
     path.write_text(line, encoding="ascii")
+
+
+def _processors_above(path: Path) -> str:
+    """What a cpuset (v2) without processors of its own has: while it has tasks it cannot become empty again."""
+    return (path.parent.parent / f"{path.name}.effective").read_text(encoding="ascii").strip()
 
 
 def _below(path: str, root: str) -> str | None:
