@@ -9,6 +9,7 @@ is set up.
 
 import re
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -16,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Self
 
-from rt import cores
+from rt import cores, kernels_load
 from rt.loads.encoder import FRAMES_PER_SECOND, Encoder, Place
 from rt.loads.rtp import RtpSink
 from rt.setup_times import SetupTimes, setups
@@ -157,7 +158,7 @@ class Rig:
     def _measure(self, sink: RtpSink | None, samples: int, interval: float, within: float) -> Block:
         block = Block()
         begin = time.monotonic()
-        with self.initiator.capture("set-ups") as capture, _pings(self.initiator, self.responder):
+        with self.initiator.capture("set-ups") as capture, _knocks(self.initiator, self.responder):
             for _ in range(samples):
                 started = time.monotonic()
                 if started - begin > within:
@@ -246,9 +247,10 @@ def _frames(sink: RtpSink, begin: float) -> Frames:
 
 
 @contextmanager
-def _pings(source: Node, target: Node) -> Iterator[None]:
-    """User data that waits for the SA: the first of it is the first ESP packet. One each 2 ms."""
-    argv = ["ip", "netns", "exec", source.namespace, "ping", "-q", "-i", "0.002", "-I", source.address, target.address]
+def _knocks(source: Node, target: Node) -> Iterator[None]:
+    """User data that waits for the SA: the first of it is the first ESP packet. ping would spin while none answers."""
+    argv = ["ip", "netns", "exec", source.namespace, sys.executable, "-S", kernels_load.__file__]
+    argv += ["knock", source.address, target.address]
     process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         yield
