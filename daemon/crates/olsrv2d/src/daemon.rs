@@ -7,6 +7,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path as FilePath, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use daemonkit::{named, now, ServiceManager, Signals};
 use olsrv2::{
     Event, Family, HelloTiming, InterfaceEvent, InterfaceId, LinkStatus, LinkView, Metric,
     RouteView, Router, Time,
@@ -16,7 +17,7 @@ use serde_json::{json, Map};
 use crate::config::{Config, Management, Weight};
 use crate::fib::Fib;
 use crate::links::Links;
-use crate::management::changes::{self, Changes, DaemonCounters, Object};
+use crate::management::changes::{Changes, DaemonCounters, Object};
 use crate::management::state::{name, State};
 use crate::management::telnet::Telnet;
 use crate::manet::Manet;
@@ -25,8 +26,6 @@ use crate::netlink::{Monitor, Notice, Path, Received, Requests};
 use crate::nl80211::{self, Change, Mac, News, Radio};
 use crate::probation::Probation;
 use crate::reactor::{Reactor, Token};
-use crate::service::ServiceManager;
-use crate::signals::Signals;
 
 /// Packets and notices taken from one socket in a turn, so that a burst does not starve the timers.
 const BURST: usize = 64;
@@ -88,7 +87,8 @@ impl Daemon {
         let changes = open_changes(&config.management, &reactor)?;
         reactor.add(&signals, Token::Signal)?;
         reactor.add(&monitor, Token::Monitor)?;
-        let radio = Radio::start(self::now, &reactor).map_err(|error| named("nl80211", &error))?;
+        let radio =
+            Radio::start(daemonkit::now, &reactor).map_err(|error| named("nl80211", &error))?;
         Ok(Self {
             path: path.to_owned(),
             config,
@@ -619,7 +619,7 @@ impl Daemon {
             .as_ref()
             .filter(|_| old.socket_group != new.socket_group)
         {
-            changes::admit(changes.path(), new.socket_group.as_deref())?;
+            changes.admit(new.socket_group.as_deref())?;
         }
         if let Some(telnet) = telnet {
             self.telnet = telnet;
@@ -786,12 +786,6 @@ fn describe(event: &olsrv2::InterfaceEvent, manet: &Manet) -> String {
     }
 }
 
-/// CLOCK_MONOTONIC.
-fn now() -> Time {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    Duration::try_from(time).unwrap_or_default()
-}
-
 /// Goes on beyond the numbers of a predecessor without stored state.
 fn wall_clock_sequence_number() -> u16 {
     let quarter_seconds = SystemTime::now()
@@ -807,8 +801,4 @@ fn random_seed() -> u64 {
     std::collections::hash_map::RandomState::new()
         .build_hasher()
         .finish()
-}
-
-fn named(what: &str, error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("{what}: {error}"))
 }

@@ -7,7 +7,6 @@ mod config;
 mod daemon;
 mod fib;
 mod links;
-mod logger;
 mod management;
 mod manet;
 mod mesh;
@@ -15,8 +14,6 @@ mod netlink;
 mod nl80211;
 mod probation;
 mod reactor;
-mod service;
-mod signals;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -47,7 +44,7 @@ struct Arguments {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    logger::install(arguments.log_level);
+    daemonkit::logger::install("olsrv2d", arguments.log_level);
     let config = match Config::load(&arguments.config) {
         Ok(config) => config,
         Err(error) => {

@@ -1,15 +1,9 @@
-//! Readiness of file descriptors, level-triggered: whoever reads only a part is told again.
+//! What the loop waits for.
 
-use std::io;
-use std::os::fd::{AsFd, OwnedFd};
-use std::time::Duration;
+use daemonkit::Code;
 
-use rustix::buffer::spare_capacity;
-use rustix::event::epoll::{self, EventData, EventFlags};
-use rustix::event::Timespec;
-
-/// Readiness taken in one turn; more waits for the next, after the timers.
-const READY_MAX: usize = 64;
+/// The loop's descriptors.
+pub type Reactor = daemonkit::Reactor<Token>;
 
 /// Whose descriptor is ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,7 +30,7 @@ pub enum Token {
     Survey,
 }
 
-impl Token {
+impl Code for Token {
     fn encode(self) -> u64 {
         let (kind, number) = match self {
             Self::Signal => (0, 0),
@@ -68,87 +62,6 @@ impl Token {
             9 => Self::Survey,
             _ => return None,
         })
-    }
-}
-
-/// An epoll instance. A descriptor leaves it when it is closed.
-pub struct Reactor {
-    epoll: OwnedFd,
-    ready: Vec<epoll::Event>,
-}
-
-impl Reactor {
-    /// An empty one.
-    ///
-    /// # Errors
-    /// The kernel refuses it.
-    pub fn new() -> io::Result<Self> {
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        Ok(Self {
-            epoll,
-            ready: Vec::with_capacity(READY_MAX),
-        })
-    }
-
-    /// Waits for a descriptor to become readable or to end.
-    ///
-    /// # Errors
-    /// The kernel's limits.
-    pub fn add(&self, source: impl AsFd, token: Token) -> io::Result<()> {
-        Ok(epoll::add(
-            &self.epoll,
-            source,
-            EventData::new_u64(token.encode()),
-            interest(false),
-        )?)
-    }
-
-    /// Waits for a known descriptor to become writable too, or no more.
-    ///
-    /// # Errors
-    /// The descriptor is not known.
-    pub fn want_write(&self, source: impl AsFd, token: Token, wanted: bool) -> io::Result<()> {
-        Ok(epoll::modify(
-            &self.epoll,
-            source,
-            EventData::new_u64(token.encode()),
-            interest(wanted),
-        )?)
-    }
-
-    /// What is ready, at most after `timeout`; `None` waits for ever.
-    ///
-    /// # Errors
-    /// The epoll instance is broken; a signal is none.
-    pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<Vec<Token>> {
-        let timeout = timeout.map(|timeout| {
-            Timespec::try_from(timeout).unwrap_or(Timespec {
-                tv_sec: 60,
-                tv_nsec: 0,
-            })
-        });
-        self.ready.clear();
-        match epoll::wait(
-            &self.epoll,
-            spare_capacity(&mut self.ready),
-            timeout.as_ref(),
-        ) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-        Ok(self
-            .ready
-            .iter()
-            .filter_map(|event| Token::decode(event.data.u64()))
-            .collect())
-    }
-}
-
-fn interest(write: bool) -> EventFlags {
-    if write {
-        EventFlags::IN | EventFlags::RDHUP | EventFlags::OUT
-    } else {
-        EventFlags::IN | EventFlags::RDHUP
     }
 }
 

@@ -3,18 +3,17 @@
 //! The form is `docs/schema/olsrv2d-changes-1.json`.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io;
-use std::os::unix::fs::{chown, DirBuilderExt, FileTypeExt, PermissionsExt};
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 
+use daemonkit::control_socket::ControlSocket;
+use daemonkit::session::{Session, Standing};
 use olsrv2::{
     AttachedView, Counters, EdgeView, LinkView, NeighbourView, NodeView, Prefix, RouteView, Time,
 };
 use serde_json::{json, Map, Value};
 
-use super::session::{Session, Standing};
 use super::state::{name, State};
 use crate::reactor::{Reactor, Token};
 
@@ -24,10 +23,6 @@ const SCHEMA: u32 = 1;
 const READERS_MAX: usize = 16;
 /// What a reader may leave unread beyond its snapshot, in octets, before it is disconnected.
 const BACKLOG_MAX: usize = 1 << 20;
-/// Owner and group may connect.
-const SOCKET_MODE: u32 = 0o660;
-/// The socket's directory: others may look, only the owner may put something there.
-const DIRECTORY_MODE: u32 = 0o755;
 
 type Names = BTreeMap<u32, String>;
 
@@ -62,8 +57,7 @@ pub struct DaemonCounters {
 
 /// The listener with its readers.
 pub struct Changes {
-    listener: UnixListener,
-    path: PathBuf,
+    listener: ControlSocket,
     readers: BTreeMap<u32, Reader>,
     next: u32,
     sequence: u64,
@@ -84,19 +78,10 @@ impl Changes {
     /// # Errors
     /// The path cannot be made, another process listens there, or the group is unknown.
     pub fn listen(path: &Path, group: Option<&str>, reactor: &Reactor) -> io::Result<Self> {
-        let directory = path.parent().unwrap_or(Path::new("/"));
-        fs::DirBuilder::new()
-            .recursive(true)
-            .mode(DIRECTORY_MODE)
-            .create(directory)?;
-        remove_stale(path)?;
-        let listener = bind_private(path)?;
-        admit(path, group)?;
-        listener.set_nonblocking(true)?;
+        let listener = ControlSocket::listen(path, group)?;
         reactor.add(&listener, Token::ChangesListener)?;
         Ok(Self {
             listener,
-            path: path.into(),
             readers: BTreeMap::new(),
             next: 0,
             sequence: 0,
@@ -104,9 +89,12 @@ impl Changes {
         })
     }
 
-    /// Where it listens.
-    pub fn path(&self) -> &Path {
-        &self.path
+    /// Lets another group connect.
+    ///
+    /// # Errors
+    /// The group is unknown.
+    pub fn admit(&self, group: Option<&str>) -> io::Result<()> {
+        self.listener.admit(group)
     }
 
     /// Disconnects all readers: what their first lines said holds no more.
@@ -124,8 +112,7 @@ impl Changes {
         state: &State,
         counted: DaemonCounters,
     ) -> io::Result<()> {
-        let (stream, _) = self.listener.accept()?;
-        stream.set_nonblocking(true)?;
+        let stream = self.listener.accept()?;
         if self.readers.len() >= READERS_MAX {
             self.dropped += 1;
             return Err(io::Error::new(
@@ -271,14 +258,6 @@ impl Changes {
     }
 }
 
-impl Drop for Changes {
-    fn drop(&mut self) {
-        if let Err(error) = fs::remove_file(&self.path) {
-            log::debug!("{}: {error}", self.path.display());
-        }
-    }
-}
-
 impl Object<'_> {
     fn fields(&self, names: &Names) -> Value {
         describe(self, names).1.into()
@@ -374,88 +353,4 @@ fn line(value: &Value) -> Vec<u8> {
 
 fn micros(time: Time) -> Value {
     (time.as_micros() as u64).into()
-}
-
-/// Removes the socket of a dead predecessor; a living one is left alone.
-fn remove_stale(path: &Path) -> io::Result<()> {
-    match fs::symlink_metadata(path) {
-        Ok(metadata) if !metadata.file_type().is_socket() => Err(io::Error::new(
-            io::ErrorKind::AlreadyExists,
-            "something other than a socket is there",
-        )),
-        Ok(_) if UnixStream::connect(path).is_ok() => Err(io::Error::new(
-            io::ErrorKind::AddrInUse,
-            "another process listens there",
-        )),
-        Ok(_) => fs::remove_file(path),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(error),
-    }
-}
-
-/// Binds with no rights for others from the first moment.
-fn bind_private(path: &Path) -> io::Result<UnixListener> {
-    let before = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o177));
-    let listener = UnixListener::bind(path);
-    rustix::process::umask(before);
-    listener
-}
-
-/// Lets the owner and a group connect; the process's own group when none is named.
-pub fn admit(path: &Path, group: Option<&str>) -> io::Result<()> {
-    let group = group.map_or(Ok(rustix::process::getegid().as_raw()), group_id)?;
-    chown(path, None, Some(group))?;
-    fs::set_permissions(path, fs::Permissions::from_mode(SOCKET_MODE))
-}
-
-/// The number of a group, from `/etc/group` (group(5)).
-fn group_id(group: &str) -> io::Result<u32> {
-    if let Ok(number) = group.parse() {
-        return Ok(number);
-    }
-    let groups = fs::read_to_string("/etc/group")?;
-    let number = groups.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        (fields.next() == Some(group))
-            .then(|| fields.nth(1).and_then(|number| number.parse().ok()))
-            .flatten()
-    });
-    number.ok_or_else(|| {
-        io::Error::new(
-            io::ErrorKind::NotFound,
-            format!("no group {group:?} in /etc/group"),
-        )
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_stale_socket_is_replaced_and_a_living_one_is_not() {
-        let directory = std::env::temp_dir().join(format!("olsrv2d-test-{}", std::process::id()));
-        let path = directory.join("run/changes.sock");
-        let reactor = Reactor::new().unwrap();
-        let first = Changes::listen(&path, None, &reactor).unwrap();
-        assert_eq!(
-            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
-            SOCKET_MODE
-        );
-        let refused = Changes::listen(&path, None, &reactor).err().unwrap();
-        assert_eq!(refused.kind(), io::ErrorKind::AddrInUse);
-        drop(first);
-        drop(UnixListener::bind(&path).unwrap());
-        assert!(Changes::listen(&path, None, &reactor).is_ok());
-        fs::write(&path, "").unwrap();
-        assert!(Changes::listen(&path, None, &reactor).is_err());
-        fs::remove_dir_all(directory).unwrap();
-    }
-
-    #[test]
-    fn an_unknown_group_is_refused() {
-        assert_eq!(group_id("root").unwrap(), 0);
-        assert_eq!(group_id("1234").unwrap(), 1234);
-        assert!(group_id("no such group").is_err());
-    }
 }

@@ -4,6 +4,5 @@
 pub mod changes;
 mod netjson;
 mod olsrd2;
-pub mod session;
 pub mod state;
 pub mod telnet;

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
+use daemonkit::session::{Session, Standing};
+
 use super::netjson::netjsoninfo;
 use super::olsrd2::{layer2info, nhdpinfo, olsrv2info, Table};
-use super::session::{Session, Standing};
 use super::state::State;
 use crate::reactor::{Reactor, Token};
 

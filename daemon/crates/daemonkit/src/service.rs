@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
-use olsrv2::Time;
+use crate::Time;
 
 /// The service manager, if there is one.
 pub struct ServiceManager {
@@ -30,7 +30,7 @@ impl ServiceManager {
         }
     }
 
-    /// The router works.
+    /// The daemon works.
     pub fn ready(&self) {
         self.say("READY=1");
     }
@@ -40,12 +40,12 @@ impl ServiceManager {
         self.say(&format!("RELOADING=1\nMONOTONIC_USEC={}", now.as_micros()));
     }
 
-    /// The router ends.
+    /// The daemon ends.
     pub fn stopping(&self) {
         self.say("STOPPING=1");
     }
 
-    /// The router still turns its loop.
+    /// The daemon still turns its loop.
     pub fn alive(&self) {
         self.say("WATCHDOG=1");
     }
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn a_service_manager_that_does_not_read_holds_nobody_up() {
-        let name = format!("olsrv2d-test-{}", std::process::id());
+        let name = format!("daemonkit-test-{}", std::process::id());
         let address = SocketAddr::from_abstract_name(&name).unwrap();
         let manager = UnixDatagram::bind_addr(&address).unwrap();
         let socket = connect(OsStr::new(&format!("@{name}"))).unwrap();

@@ -5,13 +5,14 @@ use std::io::{self, Write};
 use log::{Level, LevelFilter, Log, Metadata, Record};
 
 struct Stderr {
+    program: &'static str,
     journal: bool,
 }
 
-/// Installs the logger; lines below `level` are left out.
-pub fn install(level: LevelFilter) {
+/// Installs the logger of a program; lines below `level` are left out.
+pub fn install(program: &'static str, level: LevelFilter) {
     let journal = std::env::var_os("JOURNAL_STREAM").is_some();
-    if log::set_boxed_logger(Box::new(Stderr { journal })).is_ok() {
+    if log::set_boxed_logger(Box::new(Stderr { program, journal })).is_ok() {
         log::set_max_level(level);
     }
 }
@@ -29,7 +30,8 @@ impl Log for Stderr {
             format!("<{}>{}\n", priority(record.level()), record.args())
         } else {
             format!(
-                "olsrv2d: {}: {}\n",
+                "{}: {}: {}\n",
+                self.program,
                 record.level().as_str().to_lowercase(),
                 record.args()
             )
