@@ -3,14 +3,17 @@
 //! which others look into it.
 #![forbid(unsafe_code)]
 
+pub mod config;
 pub mod control_socket;
 pub mod logger;
 mod reactor;
+mod readers;
 mod service;
 pub mod session;
 mod signals;
 
 pub use reactor::{Code, Reactor};
+pub use readers::Readers;
 pub use service::ServiceManager;
 pub use signals::Signals;
 

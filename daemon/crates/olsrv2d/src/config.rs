@@ -2,28 +2,24 @@
 //! file, line, key, bad value and what is allowed.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-use std::fs;
-use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use daemonkit::config::{
+    is_interface_name, quoted, ConfigError, Fault, INTERFACE_NAME_MAX, SOCKET_PATH_MAX,
+};
 use olsrv2::{Attached, Metric, Prefix};
 use serde::Deserialize;
 use toml::Spanned;
 
 use crate::probation::Probation;
 
-/// IFNAMSIZ - 1: the longest name of a Linux interface, in octets.
-const INTERFACE_NAME_MAX: usize = 15;
 /// More MANET interfaces than any router has; bounds sockets and HELLO size.
 const INTERFACES_MAX: usize = 64;
 /// Attached networks of one router; keeps its TCs within a few packets.
 const ATTACHED_MAX: usize = 256;
-/// Longest path of a UNIX socket that fits `sun_path`, in octets.
-const SOCKET_PATH_MAX: usize = 107;
 /// Intervals that RFC 5497 can express and a mesh can use, in seconds.
 const INTERVAL_SECONDS: RangeInclusive<f64> = 0.05..=3600.0;
 /// Largest validity time: ten of the largest intervals, in seconds.
@@ -100,40 +96,13 @@ pub struct Management {
     pub socket_group: Option<String>,
 }
 
-/// Why a configuration was refused.
-#[derive(Debug)]
-pub struct ConfigError {
-    path: PathBuf,
-    line: Option<usize>,
-    message: String,
-}
-
-impl fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.path.display())?;
-        if let Some(line) = self.line {
-            write!(f, ":{line}")?;
-        }
-        write!(f, ": {}", self.message)
-    }
-}
-
-impl std::error::Error for ConfigError {}
-
 impl Config {
     /// Reads and checks a file.
     ///
     /// # Errors
     /// The file cannot be read, is not TOML, has an unknown key, or a value outside its range.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
-        let refuse = |line, message| ConfigError {
-            path: path.to_owned(),
-            line,
-            message,
-        };
-        let text =
-            fs::read_to_string(path).map_err(|error: io::Error| refuse(None, error.to_string()))?;
-        Self::parse(&text).map_err(|fault| refuse(fault.line(&text), fault.message))
+        daemonkit::config::load(path, Self::parse)
     }
 
     /// What the router is told; `originators` are the ones in force.
@@ -164,50 +133,8 @@ impl Config {
     }
 
     fn parse(text: &str) -> Result<Self, Fault> {
-        let raw: RawConfig = toml::from_str(text).map_err(|error| Fault::syntax(text, &error))?;
+        let raw: RawConfig = daemonkit::config::decode(text)?;
         raw.check()
-    }
-}
-
-/// A refusal with its place in the text.
-#[derive(Debug)]
-struct Fault {
-    offset: Option<usize>,
-    message: String,
-}
-
-impl Fault {
-    fn syntax(text: &str, error: &toml::de::Error) -> Self {
-        let span = error.span();
-        let found = span
-            .clone()
-            .and_then(|span| text.get(span))
-            .filter(|found| !found.is_empty() && !found.contains('\n'));
-        let message = match found {
-            Some(found) => format!("`{found}`: {}", error.message().replace('\n', "; ")),
-            None => error.message().replace('\n', "; "),
-        };
-        Self {
-            offset: span.map(|span| span.start),
-            message,
-        }
-    }
-
-    fn value<T>(
-        key: &str,
-        found: &Spanned<T>,
-        shown: impl fmt::Display,
-        allowed: impl fmt::Display,
-    ) -> Self {
-        Self {
-            offset: Some(found.span().start),
-            message: format!("{key} = {shown} is refused; allowed: {allowed}"),
-        }
-    }
-
-    fn line(&self, text: &str) -> Option<usize> {
-        let before = text.as_bytes().get(..self.offset?)?;
-        Some(1 + before.iter().filter(|&&octet| octet == b'\n').count())
     }
 }
 
@@ -421,13 +348,6 @@ fn interfaces(raw: &[RawInterface]) -> Result<Vec<String>, Fault> {
     Ok(names.into_iter().collect())
 }
 
-fn is_interface_name(name: &str) -> bool {
-    let fits = (1..=INTERFACE_NAME_MAX).contains(&name.len());
-    let special = matches!(name, "." | ".." | "lo");
-    fits && !special
-        && !name.contains(|c: char| c == '/' || c == ':' || c.is_whitespace() || c.is_control())
-}
-
 /// The HELLO timing of each interface, by name.
 fn hellos(raw: &[RawInterface], default: Duration) -> Result<BTreeMap<String, Timing>, Fault> {
     let own = |interface: &RawInterface| {
@@ -565,10 +485,6 @@ fn socket(raw: Option<&Spanned<String>>) -> Result<Option<PathBuf>, Fault> {
             Err(Fault::value("management.socket", raw, quoted(raw), allowed))
         }
     }
-}
-
-fn quoted(raw: &Spanned<String>) -> String {
-    format!("{:?}", raw.as_ref())
 }
 
 #[cfg(test)]

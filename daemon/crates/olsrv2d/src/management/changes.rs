@@ -4,11 +4,9 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use daemonkit::control_socket::ControlSocket;
-use daemonkit::session::{Session, Standing};
+use daemonkit::Readers;
 use olsrv2::{
     AttachedView, Counters, EdgeView, LinkView, NeighbourView, NodeView, Prefix, RouteView, Time,
 };
@@ -19,10 +17,6 @@ use crate::reactor::{Reactor, Token};
 
 /// The version of the form; it grows when a reader of the old one would misread the new one.
 const SCHEMA: u32 = 1;
-/// Readers at a time.
-const READERS_MAX: usize = 16;
-/// What a reader may leave unread beyond its snapshot, in octets, before it is disconnected.
-const BACKLOG_MAX: usize = 1 << 20;
 
 type Names = BTreeMap<u32, String>;
 
@@ -57,19 +51,8 @@ pub struct DaemonCounters {
 
 /// The listener with its readers.
 pub struct Changes {
-    listener: ControlSocket,
-    readers: BTreeMap<u32, Reader>,
-    next: u32,
+    readers: Readers<Token>,
     sequence: u64,
-    dropped: u64,
-}
-
-struct Reader {
-    session: Session<UnixStream>,
-    /// Octets that may be unread: the snapshot's and [`BACKLOG_MAX`].
-    allowed: usize,
-    /// Whether the reactor was told that there is something to send.
-    waits: bool,
 }
 
 impl Changes {
@@ -78,14 +61,9 @@ impl Changes {
     /// # Errors
     /// The path cannot be made, another process listens there, or the group is unknown.
     pub fn listen(path: &Path, group: Option<&str>, reactor: &Reactor) -> io::Result<Self> {
-        let listener = ControlSocket::listen(path, group)?;
-        reactor.add(&listener, Token::ChangesListener)?;
         Ok(Self {
-            listener,
-            readers: BTreeMap::new(),
-            next: 0,
+            readers: Readers::listen(path, group, reactor, Token::ChangesListener, Token::Changes)?,
             sequence: 0,
-            dropped: 0,
         })
     }
 
@@ -94,12 +72,12 @@ impl Changes {
     /// # Errors
     /// The group is unknown.
     pub fn admit(&self, group: Option<&str>) -> io::Result<()> {
-        self.listener.admit(group)
+        self.readers.admit(group)
     }
 
     /// Disconnects all readers: what their first lines said holds no more.
     pub fn restart(&mut self) {
-        self.readers.clear();
+        self.readers.restart();
     }
 
     /// Takes one waiting reader and gives it the snapshot.
@@ -112,43 +90,16 @@ impl Changes {
         state: &State,
         counted: DaemonCounters,
     ) -> io::Result<()> {
-        let stream = self.listener.accept()?;
-        if self.readers.len() >= READERS_MAX {
-            self.dropped += 1;
-            return Err(io::Error::new(
-                io::ErrorKind::QuotaExceeded,
-                format!("more than {READERS_MAX} readers"),
-            ));
-        }
-        self.next = self.next.wrapping_add(1);
-        reactor.add(&stream, Token::Changes(self.next))?;
-        let mut session = Session::new(stream);
-        session.push(&line(&hello(state)));
-        session.push(&line(&self.snapshot(state, counted)));
-        let allowed = session.backlog() + BACKLOG_MAX;
-        self.readers.insert(
-            self.next,
-            Reader {
-                session,
-                allowed,
-                waits: false,
-            },
-        );
-        self.flush(reactor, self.next);
-        Ok(())
+        let sequence = self.sequence;
+        self.readers.accept(reactor, |readers| {
+            let snapshot = snapshot(state, counted, sequence, readers.dropped());
+            [line(&hello(state)), line(&snapshot)].concat()
+        })
     }
 
     /// Serves a reader that is ready; what it says is thrown away.
     pub fn serve(&mut self, number: u32, reactor: &Reactor) {
-        let Some(reader) = self.readers.get_mut(&number) else {
-            return;
-        };
-        if !reader.session.receive() {
-            self.readers.remove(&number);
-            return;
-        }
-        reader.session.discard();
-        self.flush(reactor, number);
+        self.readers.serve(number, reactor);
     }
 
     /// Tells all readers of a change decided at `now`.
@@ -169,7 +120,7 @@ impl Changes {
         change.insert("object".into(), kind.into());
         change.insert("op".into(), if is_set { "set" } else { "del" }.into());
         change.extend(fields);
-        self.send(reactor, &Value::from(change));
+        self.readers.send(reactor, &line(&Value::from(change)));
     }
 
     /// Tells all readers of something that is no change of state.
@@ -179,83 +130,51 @@ impl Changes {
         event.insert("time_us".into(), micros(now));
         event.insert("name".into(), name.into());
         event.extend(fields);
-        self.send(reactor, &Value::from(event));
+        self.readers.send(reactor, &line(&Value::from(event)));
     }
+}
 
-    fn send(&mut self, reactor: &Reactor, value: &Value) {
-        let octets = line(value);
-        let numbers: Vec<u32> = self.readers.keys().copied().collect();
-        for number in numbers {
-            if let Some(reader) = self.readers.get_mut(&number) {
-                reader.session.push(&octets);
-            }
-            self.flush(reactor, number);
-        }
-    }
+fn snapshot(state: &State, counted: DaemonCounters, sequence: u64, readers_dropped: u64) -> Value {
+    let names = &state.names;
+    let route = |route: &RouteView| {
+        Object::Route(route, state.installed.contains(&route.destination)).fields(names)
+    };
+    json!({
+        "type": "snapshot",
+        "seq": sequence,
+        "time_us": micros(state.now),
+        "neighbours": state.neighbours.iter().map(|view| Object::Neighbour(view).fields(names)).collect::<Value>(),
+        "links": state.links.iter().map(|view| Object::Link(view).fields(names)).collect::<Value>(),
+        "nodes": state.nodes.iter().map(|view| Object::Node(view).fields(names)).collect::<Value>(),
+        "edges": state.edges.iter().map(|view| Object::Edge(view).fields(names)).collect::<Value>(),
+        "attached": state.attached.iter().map(|view| Object::Attached(view).fields(names)).collect::<Value>(),
+        "routes": state.routes.iter().map(route).collect::<Value>(),
+        "counters": counters(&state.counters, counted, readers_dropped),
+    })
+}
 
-    fn flush(&mut self, reactor: &Reactor, number: u32) {
-        let Some(reader) = self.readers.get_mut(&number) else {
-            return;
-        };
-        let standing = reader.session.flush();
-        let waits = standing == Standing::Writing;
-        let slow = reader.session.backlog() > reader.allowed;
-        let told = waits == reader.waits
-            || reactor
-                .want_write(&reader.session, Token::Changes(number), waits)
-                .is_ok();
-        reader.waits = waits;
-        if slow {
-            self.dropped += 1;
-            log::warn!("a reader of the change stream is too slow: disconnected");
-        }
-        if slow || standing == Standing::Ended || !told {
-            self.readers.remove(&number);
-        }
-    }
-
-    fn snapshot(&self, state: &State, counted: DaemonCounters) -> Value {
-        let names = &state.names;
-        let route = |route: &RouteView| {
-            Object::Route(route, state.installed.contains(&route.destination)).fields(names)
-        };
-        json!({
-            "type": "snapshot",
-            "seq": self.sequence,
-            "time_us": micros(state.now),
-            "neighbours": state.neighbours.iter().map(|view| Object::Neighbour(view).fields(names)).collect::<Value>(),
-            "links": state.links.iter().map(|view| Object::Link(view).fields(names)).collect::<Value>(),
-            "nodes": state.nodes.iter().map(|view| Object::Node(view).fields(names)).collect::<Value>(),
-            "edges": state.edges.iter().map(|view| Object::Edge(view).fields(names)).collect::<Value>(),
-            "attached": state.attached.iter().map(|view| Object::Attached(view).fields(names)).collect::<Value>(),
-            "routes": state.routes.iter().map(route).collect::<Value>(),
-            "counters": self.counters(&state.counters, counted),
-        })
-    }
-
-    fn counters(&self, router: &Counters, daemon: DaemonCounters) -> Value {
-        json!({
-            "packets_received": router.packets_received,
-            "packets_sent": router.packets_sent,
-            "octets_sent": router.octets_sent,
-            "hellos_received": router.hellos_received,
-            "hellos_sent": router.hellos_sent,
-            "tcs_received": router.tcs_received,
-            "tcs_sent": router.tcs_sent,
-            "forwarded": router.forwarded,
-            "malformed": router.malformed,
-            "invalid": router.invalid,
-            "duplicates": router.duplicates,
-            "stale": router.stale,
-            "rate_limited": router.rate_limited,
-            "over_limit": router.over_limit,
-            "route_calculations": router.route_calculations,
-            "routes_repaired": daemon.routes_repaired,
-            "routes_failed": daemon.routes_failed,
-            "send_errors": daemon.send_errors,
-            "readers_dropped": self.dropped,
-        })
-    }
+fn counters(router: &Counters, daemon: DaemonCounters, readers_dropped: u64) -> Value {
+    json!({
+        "packets_received": router.packets_received,
+        "packets_sent": router.packets_sent,
+        "octets_sent": router.octets_sent,
+        "hellos_received": router.hellos_received,
+        "hellos_sent": router.hellos_sent,
+        "tcs_received": router.tcs_received,
+        "tcs_sent": router.tcs_sent,
+        "forwarded": router.forwarded,
+        "malformed": router.malformed,
+        "invalid": router.invalid,
+        "duplicates": router.duplicates,
+        "stale": router.stale,
+        "rate_limited": router.rate_limited,
+        "over_limit": router.over_limit,
+        "route_calculations": router.route_calculations,
+        "routes_repaired": daemon.routes_repaired,
+        "routes_failed": daemon.routes_failed,
+        "send_errors": daemon.send_errors,
+        "readers_dropped": readers_dropped,
+    })
 }
 
 impl Object<'_> {

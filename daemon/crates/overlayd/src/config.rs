@@ -1,0 +1,733 @@
+//! The configuration file `overlayd.toml`: who this node is, whom it knows, and by what it reaches them.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::net::{Ipv6Addr, SocketAddr};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use cryptoauth::{Address, PublicKey};
+use daemonkit::config::{
+    is_interface_name, quoted, ConfigError, Fault, INTERFACE_NAME_MAX, SOCKET_PATH_MAX,
+};
+use overlay_node::{Admission, Beacons};
+use serde::Deserialize;
+use toml::Spanned;
+use zeroize::Zeroizing;
+
+/// IPv6 needs the least; no frame may become longer than a buffer of ours with what is put around a packet.
+const MTU: std::ops::RangeInclusive<i64> = 1280..=1400;
+/// As in cjdns: with everything around it such a packet is shorter than 1500 octets.
+const MTU_DEFAULT: u16 = 1304;
+/// Interfaces of one node: bounds its sockets and buffers.
+const INTERFACES_MAX: usize = 32;
+/// Neighbours that are configured: as many as a label can name.
+const PEERS_MAX: usize = 256;
+const KEY_DEFAULT: &str = "/var/lib/meshsec/node.key";
+const SOCKET_DEFAULT: &str = "/run/overlayd/control.sock";
+const TUN_DEFAULT: &str = "overlay0";
+/// As in cjdns.
+const BEACON_PORT_DEFAULT: u16 = 64512;
+
+/// A checked configuration.
+#[derive(Debug)]
+pub struct Config {
+    /// Where this node's key is.
+    pub key: KeyFile,
+    /// Whether to begin the Noise handshake with neighbours that know it.
+    pub noise: bool,
+    /// With whom user data is exchanged.
+    pub admission: Admission,
+    /// The device of this machine's packets.
+    pub tun: TunSettings,
+    /// The control socket.
+    pub control: Control,
+    /// The admin API of cjdns; `None`: none.
+    pub admin: Option<Admin>,
+    /// Those who may connect.
+    pub users: Vec<User>,
+    /// The interfaces to other nodes.
+    pub interfaces: Vec<Interface>,
+}
+
+/// A file with a private key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeyFile {
+    /// meshsec's own: Ed25519, PKCS#8 in PEM.
+    Ed25519(PathBuf),
+    /// One of cjdns: X25519, 64 hexadecimal digits.
+    X25519(PathBuf),
+}
+
+/// The device of this machine's packets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TunSettings {
+    /// Its name; `None`: there is none, the node only relays.
+    pub name: Option<String>,
+    /// Its MTU, in octets.
+    pub mtu: u16,
+}
+
+/// The control socket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Control {
+    /// Its path; `None`: none.
+    pub socket: Option<PathBuf>,
+    /// The group that may connect.
+    pub group: Option<String>,
+}
+
+/// The admin API.
+#[derive(Debug)]
+pub struct Admin {
+    /// Where it listens.
+    pub bind: SocketAddr,
+    /// What its users must know; `None`: they get only what needs no authentication.
+    pub password: Option<Secret>,
+}
+
+/// Somebody who may connect.
+#[derive(Debug)]
+pub struct User {
+    /// The name that he tells.
+    pub name: Option<String>,
+    /// What he must know.
+    pub password: Secret,
+    /// Whose key he must have.
+    pub only: Option<Address>,
+}
+
+/// An interface to other nodes.
+#[derive(Debug)]
+pub struct Interface {
+    /// What carries its frames.
+    pub medium: Medium,
+    /// What it has to do with beacons.
+    pub beacons: Beacons,
+    /// The neighbours that are configured.
+    pub peers: Vec<Peer>,
+}
+
+/// What carries the frames of an interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Medium {
+    /// UDP.
+    Udp {
+        /// The address of the socket.
+        bind: SocketAddr,
+        /// Where beacons come and go.
+        beacon_port: u16,
+        /// By which devices.
+        beacon_devices: Vec<String>,
+    },
+    /// Ethernet, by this device.
+    Ethernet(String),
+}
+
+/// A neighbour that is configured.
+#[derive(Debug)]
+pub struct Peer {
+    /// Its address.
+    pub address: PeerAddress,
+    /// Its key.
+    pub key: PublicKey,
+    /// What it wants to be shown, and the login with it.
+    pub password: Option<(Option<String>, Secret)>,
+    /// What people call it.
+    pub name: Option<String>,
+}
+
+/// The address of a neighbour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PeerAddress {
+    /// Of a UDP socket.
+    Udp(SocketAddr),
+    /// Of an Ethernet device.
+    Ethernet([u8; 6]),
+}
+
+/// A password: it is never formatted, and is overwritten when it is dropped.
+#[derive(Deserialize)]
+#[serde(from = "String")]
+pub struct Secret(Zeroizing<String>);
+
+impl Secret {
+    /// Its octets.
+    pub fn octets(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
+}
+
+impl From<String> for Secret {
+    fn from(text: String) -> Self {
+        Self(Zeroizing::new(text))
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a secret")
+    }
+}
+
+impl Config {
+    /// Reads and checks a file.
+    ///
+    /// # Errors
+    /// The file cannot be read, has passwords and others can read it, is not TOML, has an unknown key, or a value that
+    /// is not allowed.
+    pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        let config = daemonkit::config::load(path, Self::parse)?;
+        if config.has_secrets() {
+            refuse_readable(path).map_err(|message| ConfigError::of_file(path, message))?;
+        }
+        Ok(config)
+    }
+
+    fn parse(text: &str) -> Result<Self, Fault> {
+        daemonkit::config::decode::<RawConfig>(text)?.check()
+    }
+
+    fn has_secrets(&self) -> bool {
+        let admin = self
+            .admin
+            .as_ref()
+            .is_some_and(|admin| admin.password.is_some());
+        let mut peers = self
+            .interfaces
+            .iter()
+            .flat_map(|interface| &interface.peers);
+        admin || !self.users.is_empty() || peers.any(|peer| peer.password.is_some())
+    }
+}
+
+/// Refuses a file with secrets that others than its owner may read; `Err` says what is allowed.
+///
+/// What a service manager gives as a credential may be readable by a group of which only this process is.
+pub fn refuse_readable(path: &Path) -> Result<(), String> {
+    let mode = std::fs::metadata(path)
+        .map_err(|error| error.to_string())?
+        .mode()
+        & 0o777;
+    let credentials = std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
+    let is_credential = credentials.is_some_and(|directory| path.parent() == Some(&*directory));
+    let forbidden = if is_credential { 0o007 } else { 0o077 };
+    if mode & forbidden == 0 {
+        return Ok(());
+    }
+    Err(format!(
+        "it has mode {mode:04o}, so others may read its secrets; allowed: 0600 (chmod 600 {})",
+        path.display()
+    ))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawConfig {
+    key: Option<Spanned<String>>,
+    key_x25519: Option<Spanned<String>>,
+    #[serde(default)]
+    noise: bool,
+    permit: Option<Spanned<RawPermit>>,
+    #[serde(default)]
+    tun: RawTun,
+    #[serde(default)]
+    control: RawControl,
+    admin: Option<RawAdmin>,
+    #[serde(default)]
+    user: Vec<RawUser>,
+    #[serde(default)]
+    udp: Vec<RawUdp>,
+    #[serde(default)]
+    ethernet: Vec<RawEthernet>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "\"anybody\" or a list of addresses")]
+enum RawPermit {
+    Word(String),
+    Addresses(Vec<String>),
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawTun {
+    name: Option<Spanned<String>>,
+    mtu: Option<Spanned<i64>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawControl {
+    socket: Option<Spanned<String>>,
+    group: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawAdmin {
+    bind: Spanned<String>,
+    password: Option<Secret>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawUser {
+    name: Option<String>,
+    password: Secret,
+    address: Option<Spanned<String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawUdp {
+    bind: Spanned<String>,
+    beacon: Option<Spanned<String>>,
+    beacon_port: Option<Spanned<i64>>,
+    #[serde(default)]
+    beacon_devices: Vec<Spanned<String>>,
+    #[serde(default)]
+    peer: Vec<RawPeer>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawEthernet {
+    device: Spanned<String>,
+    beacon: Option<Spanned<String>>,
+    #[serde(default)]
+    peer: Vec<RawPeer>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawPeer {
+    address: Spanned<String>,
+    key: Spanned<String>,
+    password: Option<Secret>,
+    login: Option<String>,
+    name: Option<String>,
+}
+
+impl RawConfig {
+    fn check(self) -> Result<Config, Fault> {
+        let key = key_file(self.key.as_ref(), self.key_x25519.as_ref())?;
+        let mut interfaces = Vec::new();
+        for udp in self.udp {
+            interfaces.push(udp.check()?);
+        }
+        for ethernet in self.ethernet {
+            interfaces.push(ethernet.check()?);
+        }
+        if interfaces.len() > INTERFACES_MAX {
+            return Err(Fault::whole(format!(
+                "{} tables [[udp]] and [[ethernet]]; allowed: {INTERFACES_MAX}",
+                interfaces.len()
+            )));
+        }
+        let peers: usize = interfaces
+            .iter()
+            .map(|interface| interface.peers.len())
+            .sum();
+        if peers > PEERS_MAX {
+            return Err(Fault::whole(format!("{peers} peers; allowed: {PEERS_MAX}")));
+        }
+        Ok(Config {
+            key,
+            noise: self.noise,
+            admission: self.permit.as_ref().map_or_else(nobody, admission)?,
+            tun: self.tun.check()?,
+            control: self.control.check()?,
+            admin: self.admin.map(RawAdmin::check).transpose()?,
+            users: self
+                .user
+                .into_iter()
+                .map(RawUser::check)
+                .collect::<Result<_, _>>()?,
+            interfaces,
+        })
+    }
+}
+
+impl RawTun {
+    fn check(&self) -> Result<TunSettings, Fault> {
+        let mtu = match &self.mtu {
+            None => MTU_DEFAULT,
+            Some(mtu) if MTU.contains(mtu.as_ref()) => *mtu.as_ref() as u16,
+            Some(mtu) => {
+                let allowed = format!("{} to {} octets", MTU.start(), MTU.end());
+                return Err(Fault::value("tun.mtu", mtu, mtu.as_ref(), allowed));
+            }
+        };
+        let name = match self
+            .name
+            .as_ref()
+            .map(|name| (name, name.as_ref().as_str()))
+        {
+            None => Some(TUN_DEFAULT.to_owned()),
+            Some((_, "off")) => None,
+            Some((name, _)) => Some(device("tun.name", name)?),
+        };
+        Ok(TunSettings { name, mtu })
+    }
+}
+
+impl RawControl {
+    fn check(&self) -> Result<Control, Fault> {
+        let socket = match &self.socket {
+            None => Some(SOCKET_DEFAULT.into()),
+            Some(path) if path.as_ref() == "off" => None,
+            Some(path) if path.as_ref().len() <= SOCKET_PATH_MAX => {
+                Some(absolute("control.socket", path)?)
+            }
+            Some(path) => {
+                let allowed = format!("at most {SOCKET_PATH_MAX} octets");
+                return Err(Fault::value("control.socket", path, quoted(path), allowed));
+            }
+        };
+        Ok(Control {
+            socket,
+            group: self.group.clone(),
+        })
+    }
+}
+
+impl RawAdmin {
+    fn check(self) -> Result<Admin, Fault> {
+        let bind = socket_address("admin.bind", &self.bind)?;
+        if !bind.ip().is_loopback() {
+            // Requests are authenticated one by one and readable by everybody on the way.
+            let allowed =
+                "an address of the loopback interface and a port, such as 127.0.0.1:11234";
+            let shown = quoted(&self.bind);
+            return Err(Fault::value("admin.bind", &self.bind, shown, allowed));
+        }
+        Ok(Admin {
+            bind,
+            password: self.password,
+        })
+    }
+}
+
+impl RawUser {
+    fn check(self) -> Result<User, Fault> {
+        let only = self.address.as_ref().map(|text| {
+            address(text.as_ref())
+                .ok_or_else(|| Fault::value("user.address", text, quoted(text), NODE_ADDRESS))
+        });
+        Ok(User {
+            name: self.name,
+            password: self.password,
+            only: only.transpose()?,
+        })
+    }
+}
+
+impl RawUdp {
+    fn check(self) -> Result<Interface, Fault> {
+        let bind = socket_address("udp.bind", &self.bind)?;
+        let address = |text: &Spanned<String>| {
+            let address = socket_address("udp.peer.address", text)?;
+            if address.is_ipv4() == bind.is_ipv4() && address.port() != 0 {
+                return Ok(PeerAddress::Udp(address));
+            }
+            let allowed = "an address of the same family as udp.bind, and a port";
+            Err(Fault::value(
+                "udp.peer.address",
+                text,
+                quoted(text),
+                allowed,
+            ))
+        };
+        let beacon_port = match &self.beacon_port {
+            None => BEACON_PORT_DEFAULT,
+            Some(port) => u16::try_from(*port.as_ref())
+                .ok()
+                .filter(|&port| port > 0)
+                .ok_or_else(|| {
+                    Fault::value("udp.beacon_port", port, port.as_ref(), "1 to 65535")
+                })?,
+        };
+        let devices = self.beacon_devices.iter();
+        let devices = devices.map(|name| device("udp.beacon_devices", name));
+        Ok(Interface {
+            beacons: beacons("udp.beacon", self.beacon.as_ref())?,
+            peers: peers("udp.peer.key", self.peer, address)?,
+            medium: Medium::Udp {
+                bind,
+                beacon_port,
+                beacon_devices: devices.collect::<Result<_, _>>()?,
+            },
+        })
+    }
+}
+
+impl RawEthernet {
+    fn check(self) -> Result<Interface, Fault> {
+        let address = |text: &Spanned<String>| {
+            mac(text.as_ref())
+                .map(PeerAddress::Ethernet)
+                .ok_or_else(|| {
+                    let allowed = "an address of one device, such as 02:00:5e:10:00:01";
+                    Fault::value("ethernet.peer.address", text, quoted(text), allowed)
+                })
+        };
+        Ok(Interface {
+            medium: Medium::Ethernet(device("ethernet.device", &self.device)?),
+            beacons: beacons("ethernet.beacon", self.beacon.as_ref())?,
+            peers: peers("ethernet.peer.key", self.peer, address)?,
+        })
+    }
+}
+
+const NODE_ADDRESS: &str = "an IPv6 address in fc00::/8";
+
+fn key_file(
+    ed25519: Option<&Spanned<String>>,
+    x25519: Option<&Spanned<String>>,
+) -> Result<KeyFile, Fault> {
+    match (ed25519, x25519) {
+        (Some(_), Some(path)) => {
+            let allowed = "one of key and key_x25519";
+            Err(Fault::value("key_x25519", path, quoted(path), allowed))
+        }
+        (None, Some(path)) => Ok(KeyFile::X25519(absolute("key_x25519", path)?)),
+        (Some(path), None) => Ok(KeyFile::Ed25519(absolute("key", path)?)),
+        (None, None) => Ok(KeyFile::Ed25519(KEY_DEFAULT.into())),
+    }
+}
+
+/// Whoever says nothing exchanges user data with nobody.
+fn nobody() -> Result<Admission, Fault> {
+    Ok(Admission::Only(BTreeSet::new()))
+}
+
+fn admission(raw: &Spanned<RawPermit>) -> Result<Admission, Fault> {
+    let refuse = |shown: &String| {
+        let allowed = "\"anybody\", or a list of addresses in fc00::/8";
+        Fault::value("permit", raw, format!("{shown:?}"), allowed)
+    };
+    match raw.as_ref() {
+        RawPermit::Word(word) if word == "anybody" => Ok(Admission::Anybody),
+        RawPermit::Word(word) => Err(refuse(word)),
+        RawPermit::Addresses(texts) => {
+            let addresses = texts
+                .iter()
+                .map(|text| address(text).ok_or_else(|| refuse(text)));
+            Ok(Admission::Only(addresses.collect::<Result<_, _>>()?))
+        }
+    }
+}
+
+fn peers(
+    key_name: &str,
+    raw: Vec<RawPeer>,
+    address: impl Fn(&Spanned<String>) -> Result<PeerAddress, Fault>,
+) -> Result<Vec<Peer>, Fault> {
+    let check = |peer: RawPeer| {
+        let key = public_key(key_name, &peer.key)?;
+        let password = peer.password.map(|password| (peer.login, password));
+        Ok(Peer {
+            address: address(&peer.address)?,
+            key,
+            password,
+            name: peer.name,
+        })
+    };
+    raw.into_iter().map(check).collect()
+}
+
+fn public_key(name: &str, raw: &Spanned<String>) -> Result<PublicKey, Fault> {
+    let checked = raw.as_ref().parse::<PublicKey>();
+    checked
+        .and_then(|key| key.node_address().map(|_| key))
+        .map_err(|error| {
+            let allowed = format!("a public key, 52 characters and .k ({error})");
+            Fault::value(name, raw, quoted(raw), allowed)
+        })
+}
+
+fn beacons(name: &str, raw: Option<&Spanned<String>>) -> Result<Beacons, Fault> {
+    let Some(raw) = raw else {
+        return Ok(Beacons::Off);
+    };
+    match raw.as_ref().as_str() {
+        "off" => Ok(Beacons::Off),
+        "accept" => Ok(Beacons::Accept),
+        "send" => Ok(Beacons::Send),
+        _ => {
+            let allowed = "\"off\", \"accept\", \"send\"";
+            Err(Fault::value(name, raw, quoted(raw), allowed))
+        }
+    }
+}
+
+fn device(key: &str, raw: &Spanned<String>) -> Result<String, Fault> {
+    if is_interface_name(raw.as_ref()) {
+        return Ok(raw.as_ref().clone());
+    }
+    let allowed = format!(
+        "the name of a device, 1 to {INTERFACE_NAME_MAX} octets without space, slash or colon; not lo"
+    );
+    Err(Fault::value(key, raw, quoted(raw), allowed))
+}
+
+fn absolute(key: &str, raw: &Spanned<String>) -> Result<PathBuf, Fault> {
+    let path = PathBuf::from(raw.as_ref());
+    if path.is_absolute() {
+        return Ok(path);
+    }
+    Err(Fault::value(key, raw, quoted(raw), "an absolute path"))
+}
+
+fn socket_address(key: &str, raw: &Spanned<String>) -> Result<SocketAddr, Fault> {
+    raw.as_ref().parse().map_err(|_| {
+        let allowed = "an address and a port, such as 192.0.2.1:33808 or [2001:db8::1]:33808";
+        Fault::value(key, raw, quoted(raw), allowed)
+    })
+}
+
+fn address(text: &str) -> Option<Address> {
+    let octets = text.parse::<Ipv6Addr>().ok()?.octets();
+    (octets[0] == 0xfc).then_some(Address::from_octets(octets))
+}
+
+/// The address of one device: six octets in hexadecimal, joined by colons, not of a group.
+fn mac(text: &str) -> Option<[u8; 6]> {
+    let mut mac = [0; 6];
+    let mut parts = text.split(':');
+    for octet in &mut mac {
+        let part = parts.next().filter(|part| part.len() == 2)?;
+        *octet = u8::from_str_radix(part, 16).ok()?;
+    }
+    (parts.next().is_none() && mac[0] & 1 == 0 && !text.contains('+')).then_some(mac)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The text of a node's key.
+    fn key() -> String {
+        let keys = (0..=u8::MAX).flat_map(|first| (0..=u8::MAX).map(move |second| [first, second]));
+        let nodes = keys.map(|[first, second]| {
+            let mut octets = [first; 32];
+            octets[31] = second;
+            PublicKey::from_octets(octets)
+        });
+        let mut nodes = nodes.filter(|key| key.node_address().is_ok());
+        nodes.next().unwrap().to_string()
+    }
+
+    fn refusal(text: &str) -> (Option<usize>, String) {
+        let fault = Config::parse(text).expect_err(text);
+        (fault.line(text), fault.message)
+    }
+
+    #[test]
+    fn an_empty_file_gives_a_node_that_talks_to_nobody() {
+        let config = Config::parse("").unwrap();
+        assert_eq!(config.key, KeyFile::Ed25519(KEY_DEFAULT.into()));
+        assert_eq!(config.admission, Admission::Only(BTreeSet::new()));
+        assert_eq!(config.tun.name.as_deref(), Some(TUN_DEFAULT));
+        assert_eq!(config.tun.mtu, 1304);
+        assert!(config.interfaces.is_empty() && config.admin.is_none() && !config.has_secrets());
+    }
+
+    #[test]
+    fn a_refusal_names_line_key_value_and_what_is_allowed() {
+        let cases = [
+            ("\ntun.mtu = 1279", 2, "tun.mtu = 1279", "1280 to 1400"),
+            ("tun.name = \"a b\"", 1, "tun.name = \"a b\"", "15 octets"),
+            (
+                "key = \"node.key\"",
+                1,
+                "key = \"node.key\"",
+                "an absolute path",
+            ),
+            (
+                "key = \"/a\"\nkey_x25519 = \"/b\"",
+                2,
+                "key_x25519",
+                "one of",
+            ),
+            ("permit = \"all\"", 1, "\"all\"", "\"anybody\""),
+            ("permit = [\"fd00::1\"]", 1, "\"fd00::1\"", "fc00::/8"),
+            ("[admin]\nbind = \"0.0.0.0:1\"", 2, "admin.bind", "loopback"),
+            ("[[udp]]\nbind = \"1\"", 2, "udp.bind = \"1\"", "a port"),
+            (
+                "[[ethernet]]\ndevice = \"e\"\nbeacon = \"on\"",
+                3,
+                "\"on\"",
+                "\"send\"",
+            ),
+            (
+                "[[udp]]\nbind = \"0.0.0.0:0\"\nbeacon_port = 0",
+                3,
+                "beacon_port = 0",
+                "1 to 65535",
+            ),
+            (
+                "[[user]]\npassword = \"p\"\naddress = \"::1\"",
+                3,
+                "\"::1\"",
+                "fc00::/8",
+            ),
+            ("dscp = 1", 1, "dscp", "unknown field"),
+        ];
+        for (text, line, found, allowed) in cases {
+            let (at, message) = refusal(text);
+            assert_eq!(at, Some(line), "{text}: {message}");
+            assert!(
+                message.contains(found) && message.contains(allowed),
+                "{message}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_peer_needs_a_key_and_an_address_of_its_interface() {
+        let udp = |address: &str, key: &str| {
+            format!("[[udp]]\nbind = \"0.0.0.0:0\"\n[[udp.peer]]\naddress = \"{address}\"\nkey = \"{key}\"")
+        };
+        let key = key();
+        let config = Config::parse(&udp("1.2.3.4:5", &key)).unwrap();
+        assert_eq!(config.interfaces[0].peers[0].key.to_string(), key);
+        for (address, key, line, allowed) in [
+            ("[::1]:1", key.clone(), 4, "same family"),
+            ("1.2.3.4:0", key.clone(), 4, "and a port"),
+            (
+                "1.2.3.4:5",
+                key.replacen(|_| true, "a", 1),
+                5,
+                "character 1 is not",
+            ),
+            ("1.2.3.4:5", key[1..].to_owned(), 5, "53 characters"),
+        ] {
+            let (at, message) = refusal(&udp(address, &key));
+            assert_eq!(at, Some(line), "{message}");
+            assert!(message.contains(allowed), "{message}");
+        }
+    }
+
+    #[test]
+    fn addresses_of_devices() {
+        assert_eq!(mac("02:00:5e:10:00:fF"), Some([2, 0, 0x5e, 0x10, 0, 0xff]));
+        for wrong in [
+            "",
+            "02:00:5e:10:00",
+            "02:00:5e:10:00:01:02",
+            "01:00:5e:10:00:01",
+            "2:0:5:1:0:1",
+            "+2:00:5e:10:00:01",
+        ] {
+            assert_eq!(mac(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn secrets_are_not_shown() {
+        let config = Config::parse("[[user]]\npassword = \"geheim\"").unwrap();
+        assert!(config.has_secrets() && !format!("{config:?}").contains("geheim"));
+    }
+}

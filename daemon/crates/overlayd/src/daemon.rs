@@ -1,0 +1,445 @@
+//! The event loop: frames and packets go to the node, and what it makes of them goes on in batches.
+//!
+//! # Back pressure
+//!
+//! As long as an interface takes no more, nothing is read from the TUN device: this machine's programs wait. Frames of
+//! other nodes that have to pass there are dropped when too many wait, and counted.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use cryptoauth::{Credential, PrivateKey};
+use daemonkit::{named, now, ServiceManager, Signals, Time};
+use overlay_node::{
+    ConnectError, Connection, Destination, Event, InterfaceId, Limits, LinkAddress, Node, Timing,
+    Verdict,
+};
+use rand_core::{OsRng, TryRngCore, UnwrapErr};
+
+use crate::config::{Config, Interface, Peer, PeerAddress, User};
+use crate::control::{self, Control};
+use crate::io::buffers::{Buffer, Part, Pool};
+use crate::io::tun::Tun;
+use crate::io::Arrival;
+use crate::port::Port;
+use crate::tokens::{Reactor, Token};
+
+/// Buffers: those of the frames that may wait for each interface, and those in work.
+const BUFFERS_IN_WORK: u16 = 512;
+const BUFFERS_OF_PORT: u16 = 256;
+/// With fewer free buffers what waits is sent before anything else is taken.
+const RESERVE: usize = 128;
+/// Calls for one interface or device in a turn, so that none keeps the others waiting.
+const ROUNDS: usize = 4;
+/// The longest wait, so that a clock that was set back in a suspend is noticed.
+const WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// The running node.
+pub struct Daemon {
+    path: PathBuf,
+    reactor: Reactor,
+    signals: Signals,
+    service: ServiceManager,
+    watchdog_due: Option<Time>,
+    node: Node,
+    rng: UnwrapErr<OsRng>,
+    pool: Pool,
+    ports: Vec<Port>,
+    tun: Option<Tun>,
+    /// Whether the loop waits for packets of the TUN device.
+    reads_tun: bool,
+    control: Option<Control>,
+}
+
+impl Daemon {
+    /// Prepares everything that can fail: sockets, the TUN device, the control socket.
+    ///
+    /// # Errors
+    /// What cannot be had, named.
+    pub fn new(path: PathBuf, config: Config, key: PrivateKey) -> io::Result<Self> {
+        let now = now();
+        let mut rng = OsRng.unwrap_err();
+        let reactor = Reactor::new()?;
+        let signals = Signals::catch()?;
+        reactor.add(&signals, Token::Signal)?;
+        let mut node = Node::new(settings(&config, key, now), now, &mut rng)
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error.to_string()))?;
+        let ports = open_ports(&config.interfaces, &mut node, &mut rng, &reactor)?;
+        add_users(&mut node, &config.users)?;
+        connect(&mut node, &config.interfaces, &ports)?;
+        let tun = open_tun(&config, &node, &reactor)?;
+        let control = Control::listen(&config.control, &reactor)?;
+        let buffers = BUFFERS_IN_WORK + BUFFERS_OF_PORT * ports.len() as u16;
+        Ok(Self {
+            path,
+            reactor,
+            signals,
+            service: ServiceManager::from_environment(),
+            watchdog_due: None,
+            node,
+            rng,
+            pool: Pool::new(buffers),
+            ports,
+            reads_tun: tun.is_some(),
+            tun,
+            control,
+        })
+    }
+
+    /// Works until SIGTERM or SIGINT.
+    ///
+    /// # Errors
+    /// The loop or the TUN device breaks.
+    pub fn run(&mut self) -> io::Result<()> {
+        log::info!("address {}, key {}", self.node.address(), self.node.key());
+        self.drain(now());
+        self.flush();
+        self.watchdog_due = self.service.watchdog.map(|period| now() + period);
+        self.service.ready();
+        while !self.signals.end() {
+            self.turn()?;
+        }
+        self.service.stopping();
+        log::info!("ended");
+        Ok(())
+    }
+
+    fn turn(&mut self) -> io::Result<()> {
+        let due = self
+            .watchdog_due
+            .map_or(Time::MAX, |due| due)
+            .min(self.node.poll_timeout());
+        let wait = due.saturating_sub(now()).min(WAIT_MAX);
+        for token in self.reactor.wait(Some(wait))? {
+            self.serve(token)?;
+        }
+        if self.signals.take_reload() {
+            self.reload();
+        }
+        let now = now();
+        if self.node.poll_timeout() <= now {
+            self.node.handle_timeout(now);
+            self.drain(now);
+        }
+        self.flush();
+        self.follow_flow()?;
+        self.feed_watchdog(now);
+        Ok(())
+    }
+
+    fn serve(&mut self, token: Token) -> io::Result<()> {
+        match token {
+            Token::Signal => self.signals.drain(),
+            Token::Tun => self.take_packets()?,
+            Token::Port(number) => self.take_frames(number.into()),
+            Token::Beacon(number) => self.take_beacons(number.into()),
+            Token::Listener => self.accept_reader(),
+            Token::Reader(number) => self.serve_reader(number),
+        }
+        Ok(())
+    }
+
+    /// Packets of this machine.
+    fn take_packets(&mut self) -> io::Result<()> {
+        for _ in 0..ROUNDS {
+            // Taken out while the node and the pool are at work with what it holds.
+            let Some(mut tun) = self.tun.take() else {
+                return Ok(());
+            };
+            let more = self.take_piece(&mut tun);
+            self.tun = Some(tun);
+            self.flush_when_short();
+            if !more? || self.ports.iter().any(|port| port.is_blocked) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// One piece of the device; whether there was one.
+    fn take_piece(&mut self, tun: &mut Tun) -> io::Result<bool> {
+        let now = now();
+        let Some(mut packets) = tun.receive()? else {
+            return Ok(false);
+        };
+        while let Some(Part { buffer, range }) = packets.next(&mut self.pool) {
+            let octets = self.pool.octets_mut(buffer);
+            let verdict = self.node.send_packet(now, &mut self.rng, octets, range);
+            self.obey(buffer, verdict);
+            self.drain(now);
+        }
+        Ok(true)
+    }
+
+    /// Frames of other nodes.
+    fn take_frames(&mut self, number: usize) {
+        for _ in 0..ROUNDS {
+            let now = now();
+            match self.ports[number].receive() {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(error) => {
+                    log::warn!("{}: {error}", self.ports[number].name);
+                    break;
+                }
+            }
+            while let Some(arrival) = self.ports[number].next(&mut self.pool) {
+                self.take_frame(now, self.ports[number].id, arrival);
+                self.flush_when_short();
+            }
+        }
+    }
+
+    fn take_frame(&mut self, now: Time, interface: InterfaceId, arrival: Arrival) {
+        let Part { buffer, range } = arrival.frame;
+        let octets = self.pool.octets_mut(buffer);
+        if arrival.is_beacon {
+            let beacon = &octets[range];
+            self.node
+                .receive_beacon(now, interface, &arrival.from, beacon);
+            self.pool.give(buffer);
+        } else {
+            let (rng, from) = (&mut self.rng, &arrival.from);
+            let verdict = self.node.receive(now, rng, interface, from, octets, range);
+            self.obey(buffer, verdict);
+        }
+        self.drain(now);
+    }
+
+    fn take_beacons(&mut self, number: usize) {
+        let now = now();
+        for _ in 0..ROUNDS {
+            let port = &self.ports[number];
+            let Some((from, beacon)) = port.next_beacon() else {
+                break;
+            };
+            self.node.receive_beacon(now, port.id, &from, &beacon);
+            self.drain(now);
+        }
+    }
+
+    /// Does with a buffer what the node wants.
+    fn obey(&mut self, buffer: Buffer, verdict: Verdict) {
+        match verdict {
+            Verdict::Nothing => self.pool.give(buffer),
+            Verdict::Transmit {
+                interface,
+                to,
+                frame: range,
+            } => self.push(interface, Destination::Unicast(to), Part { buffer, range }),
+            Verdict::Deliver { packet: range } => self.deliver(Part { buffer, range }),
+        }
+    }
+
+    fn push(&mut self, interface: InterfaceId, to: Destination, frame: Part) {
+        match self.ports.get_mut(usize::from(interface.number())) {
+            Some(port) => port.push(to, frame, &mut self.pool),
+            None => self.pool.give(frame.buffer),
+        }
+    }
+
+    fn deliver(&mut self, packet: Part) {
+        match &mut self.tun {
+            Some(tun) => tun.push(packet),
+            None => self.pool.give(packet.buffer),
+        }
+    }
+
+    /// Takes what the node says by itself, and what it tells.
+    fn drain(&mut self, now: Time) {
+        while let Some(buffer) = self.pool.take() {
+            let octets = self.pool.octets_mut(buffer);
+            let Some(said) = self.node.poll_transmit(now, &mut self.rng, octets) else {
+                self.pool.give(buffer);
+                break;
+            };
+            let range = said.frame;
+            self.push(said.interface, said.to, Part { buffer, range });
+            self.flush_when_short();
+        }
+        while let Some(event) = self.node.poll_event() {
+            self.tell(now, &event);
+        }
+    }
+
+    fn tell(&mut self, now: Time, event: &Event) {
+        log::debug!("{event:?}");
+        if let Some(control) = &mut self.control {
+            control.tell(&self.reactor, now, event, &self.ports);
+        }
+    }
+
+    fn flush_when_short(&mut self) {
+        if self.pool.free() < RESERVE {
+            self.flush();
+        }
+    }
+
+    fn flush(&mut self) {
+        if let Some(tun) = &mut self.tun {
+            tun.flush(&mut self.pool);
+        }
+        for port in &mut self.ports {
+            port.flush(&mut self.pool);
+        }
+    }
+
+    /// Waits for those interfaces that take no more, and meanwhile not for packets of this machine.
+    fn follow_flow(&mut self) -> io::Result<()> {
+        let mut is_free = true;
+        for (number, port) in self.ports.iter_mut().enumerate() {
+            is_free &= !port.is_blocked;
+            if port.is_blocked != port.waits {
+                let token = Token::Port(number as u16);
+                self.reactor.want_write(&*port, token, port.is_blocked)?;
+                port.waits = port.is_blocked;
+            }
+        }
+        if let Some(tun) = self.tun.as_ref().filter(|_| is_free != self.reads_tun) {
+            self.reactor.want(tun, Token::Tun, is_free, false)?;
+            self.reads_tun = is_free;
+        }
+        Ok(())
+    }
+
+    fn accept_reader(&mut self) {
+        let status = self.status();
+        if let Some(control) = &mut self.control {
+            if let Err(error) = control.accept(&self.reactor, &status) {
+                log::warn!("control socket: {error}");
+            }
+        }
+    }
+
+    fn serve_reader(&mut self, number: u32) {
+        let Some(control) = &mut self.control else {
+            return;
+        };
+        if control.wants_status(number, &self.reactor) {
+            let status = self.status();
+            if let Some(control) = &mut self.control {
+                control.answer(number, &self.reactor, &status);
+            }
+        }
+    }
+
+    fn status(&self) -> serde_json::Value {
+        control::status(now(), &self.node, &self.ports, self.tun.as_ref())
+    }
+
+    /// Takes over with whom user data is exchanged; everything else needs a restart.
+    fn reload(&mut self) {
+        self.service.reloading(now());
+        match Config::load(&self.path) {
+            Ok(config) => {
+                self.node.admit(config.admission);
+                log::info!("read {} again: permit is in force", self.path.display());
+            }
+            Err(error) => log::error!("{error}; nothing was changed"),
+        }
+        self.service.ready();
+    }
+
+    fn feed_watchdog(&mut self, now: Time) {
+        if let (Some(period), Some(due)) = (self.service.watchdog, self.watchdog_due) {
+            if due <= now {
+                self.service.alive();
+                self.watchdog_due = Some(now + period);
+            }
+        }
+    }
+}
+
+/// What the node is told when it begins.
+fn settings(config: &Config, key: PrivateKey, now: Time) -> overlay_node::Config {
+    let unix = SystemTime::now().duration_since(UNIX_EPOCH);
+    overlay_node::Config {
+        key,
+        unix_at_zero: unix.unwrap_or_default().saturating_sub(now),
+        noise: config.noise,
+        admission: config.admission.clone(),
+        limits: Limits::default(),
+        timing: Timing::default(),
+    }
+}
+
+fn open_ports(
+    interfaces: &[Interface],
+    node: &mut Node,
+    rng: &mut UnwrapErr<OsRng>,
+    reactor: &Reactor,
+) -> io::Result<Vec<Port>> {
+    let mut ports = Vec::new();
+    for (number, interface) in (0..).zip(interfaces) {
+        let id = node.add_interface(now(), rng, interface.beacons);
+        let port = Port::open(id, interface)?;
+        reactor.add(&port, Token::Port(number))?;
+        for beacons in port.beacons() {
+            reactor.add(beacons, Token::Beacon(number))?;
+        }
+        ports.push(port);
+    }
+    Ok(ports)
+}
+
+fn add_users(node: &mut Node, users: &[User]) -> io::Result<()> {
+    for user in users {
+        let name = user.name.as_deref();
+        node.add_user(name.map(str::as_bytes), user.password.octets(), user.only)
+            .map_err(|error| invalid(&format!("user {:?}", name.unwrap_or_default()), error))?;
+    }
+    Ok(())
+}
+
+fn connect(node: &mut Node, interfaces: &[Interface], ports: &[Port]) -> io::Result<()> {
+    for (interface, port) in interfaces.iter().zip(ports) {
+        for peer in &interface.peers {
+            let connection = Connection {
+                interface: port.id,
+                to: match peer.address {
+                    PeerAddress::Udp(address) => LinkAddress::Udp(address),
+                    PeerAddress::Ethernet(mac) => LinkAddress::Ethernet(mac),
+                },
+                key: peer.key,
+                credential: credential(peer),
+            };
+            node.connect(now(), connection).map_err(|error| {
+                invalid(&format!("{}: peer {}", port.name, peer.key), reason(error))
+            })?;
+        }
+    }
+    Ok(())
+}
+
+fn reason(error: ConnectError) -> &'static str {
+    match error {
+        ConnectError::Interface => "there is no such interface",
+        ConnectError::Key => "this is the node's own key",
+        ConnectError::Address => "another peer has this address",
+        ConnectError::Full => "there are too many peers",
+    }
+}
+
+fn credential(peer: &Peer) -> Option<Credential> {
+    let (login, password) = peer.password.as_ref()?;
+    Some(match login {
+        Some(login) => Credential::login(login.as_bytes(), password.octets()),
+        None => Credential::password(password.octets()),
+    })
+}
+
+fn open_tun(config: &Config, node: &Node, reactor: &Reactor) -> io::Result<Option<Tun>> {
+    let Some(name) = &config.tun.name else {
+        return Ok(None);
+    };
+    let tun = Tun::open(name).map_err(|error| named(&format!("tun {name}"), &error))?;
+    tun.configure(node.address().into(), config.tun.mtu)
+        .map_err(|error| named(&format!("tun {name}"), &error))?;
+    reactor.add(&tun, Token::Tun)?;
+    Ok(Some(tun))
+}
+
+fn invalid(what: &str, error: impl std::fmt::Display) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, format!("{what}: {error}"))
+}

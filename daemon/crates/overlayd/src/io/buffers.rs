@@ -1,0 +1,101 @@
+//! A fixed pool of buffers with room around what they hold: nothing is allocated for a packet.
+
+use std::ops::Range;
+
+use overlay_node::{HEAD_ROOM, TAIL_ROOM};
+
+/// The longest frame or packet that a buffer takes beside the room, in octets: an Ethernet frame and what rebuilding
+/// headers adds.
+pub const CONTENT_MAX: usize = 1600;
+/// Octets of a buffer.
+const LENGTH: usize = HEAD_ROOM + CONTENT_MAX + TAIL_ROOM;
+
+/// A buffer that is taken; it goes back by [`Pool::give`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Buffer(u16);
+
+/// A part of a buffer that is taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The buffer.
+    pub buffer: Buffer,
+    /// Where in it.
+    pub range: Range<usize>,
+}
+
+/// Buffers of equal length.
+pub struct Pool {
+    octets: Vec<[u8; LENGTH]>,
+    free: Vec<Buffer>,
+}
+
+impl Pool {
+    /// `count` buffers.
+    pub fn new(count: u16) -> Self {
+        Self {
+            octets: vec![[0; LENGTH]; usize::from(count)],
+            free: (0..count).rev().map(Buffer).collect(),
+        }
+    }
+
+    /// How many are free.
+    pub fn free(&self) -> usize {
+        self.free.len()
+    }
+
+    /// Takes one; `None` when none is free.
+    pub fn take(&mut self) -> Option<Buffer> {
+        self.free.pop()
+    }
+
+    /// Takes one and copies `content` into it; `None` when none is free or the content is too long.
+    pub fn hold(&mut self, content: &[u8]) -> Option<Part> {
+        if content.len() > CONTENT_MAX {
+            return None;
+        }
+        let buffer = self.take()?;
+        let range = HEAD_ROOM..HEAD_ROOM + content.len();
+        self.octets_mut(buffer)[range.clone()].copy_from_slice(content);
+        Some(Part { buffer, range })
+    }
+
+    /// Gives one back.
+    pub fn give(&mut self, buffer: Buffer) {
+        self.free.push(buffer);
+    }
+
+    /// All octets of a buffer, room included.
+    pub fn octets_mut(&mut self, buffer: Buffer) -> &mut [u8] {
+        &mut self.octets[usize::from(buffer.0)]
+    }
+
+    /// The octets of a part.
+    pub fn part(&self, part: &Part) -> &[u8] {
+        &self.octets[usize::from(part.buffer.0)][part.range.clone()]
+    }
+
+    /// The octets of a part.
+    pub fn part_mut(&mut self, part: &Part) -> &mut [u8] {
+        &mut self.octets[usize::from(part.buffer.0)][part.range.clone()]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_given_back_is_taken_again_and_not_more() {
+        let mut pool = Pool::new(2);
+        let part = pool.hold(b"content").unwrap();
+        assert_eq!(pool.part(&part), b"content");
+        let other = pool.take().unwrap();
+        assert!(pool.take().is_none());
+        assert!(pool.hold(b"content").is_none());
+        pool.give(part.buffer);
+        assert!(pool.hold(&[0; CONTENT_MAX + 1]).is_none());
+        assert_eq!(pool.take(), Some(part.buffer));
+        pool.give(other);
+        assert_eq!(pool.free(), 1);
+    }
+}

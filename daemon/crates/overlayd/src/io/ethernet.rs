@@ -1,0 +1,194 @@
+//! Frames of ethertype 0xfc00: `u8 0 | u8 0 | u16 length, these six octets included | u16 fc00`, then the frame.
+//! What is sent to all is a beacon.
+
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use overlay_node::LinkAddress;
+use socket2::{Domain, Protocol, Socket, Type};
+
+use super::buffers::{Part, Pool, CONTENT_MAX};
+use super::outbox::{is_blocked, Flow, Outbox};
+use super::system::{self, Received, Train, BATCH};
+use super::udp::enlarge;
+use super::{Arrival, IoCounters};
+
+/// Octets before each frame.
+const HEADER: usize = 6;
+/// The ethertype, and what stands for it in the header.
+const ETHERTYPE: u16 = 0xfc00;
+/// The address of everybody.
+const BROADCAST: [u8; 6] = [0xff; 6];
+/// The longest frame with its header; what an Ethernet device takes with this room is never longer.
+const READ_MAX: usize = HEADER + CONTENT_MAX;
+
+/// A packet socket of a device with what it has received and what waits for it.
+pub struct Ethernet {
+    socket: Socket,
+    index: i32,
+    buffers: Vec<Box<[u8]>>,
+    received: Vec<Received>,
+    /// The frame to be read next.
+    next: usize,
+    outbox: Outbox<[u8; 6]>,
+    trains: Vec<Train>,
+    /// What was counted.
+    pub counters: IoCounters,
+}
+
+impl Ethernet {
+    /// Opens a socket for a device.
+    ///
+    /// # Errors
+    /// There is no such device, or EPERM without CAP_NET_RAW.
+    pub fn open(device: &str) -> io::Result<Self> {
+        // Of no protocol until it is bound, so that no frame of another device comes in.
+        let socket = Socket::new(Domain::PACKET, Type::DGRAM, Some(Protocol::from(0)))?;
+        socket.set_nonblocking(true)?;
+        let index = system::index_of(&socket, device)?;
+        socket.bind(&system::packet_address(index, ETHERTYPE, [0; 6]))?;
+        enlarge(&socket);
+        Ok(Self {
+            socket,
+            index,
+            buffers: (0..BATCH).map(|_| vec![0; READ_MAX].into()).collect(),
+            received: Vec::with_capacity(BATCH),
+            next: 0,
+            outbox: Outbox::default(),
+            trains: Vec::with_capacity(BATCH),
+            counters: IoCounters::default(),
+        })
+    }
+
+    /// Takes what waits from the kernel; false when nothing does. [`Ethernet::next`] then gives it, all of it before
+    /// the next call.
+    ///
+    /// # Errors
+    /// The socket's; ENETDOWN once when the device goes down.
+    pub fn receive(&mut self) -> io::Result<bool> {
+        self.next = 0;
+        match system::receive(&self.socket, &mut self.buffers, &mut self.received) {
+            Ok(()) => {
+                self.counters.calls_in += 1;
+                Ok(true)
+            }
+            Err(error) if is_blocked(&error) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The next frame of what was received, in a buffer of the pool; `None` when there is none, or no buffer.
+    pub fn next(&mut self, pool: &mut Pool) -> Option<Arrival> {
+        loop {
+            let received = self.received.get(self.next)?;
+            let sender = system::packet_sender(&received.from);
+            let frame = content(&self.buffers[self.next][..received.length]);
+            let (Some((mac, is_beacon)), Some(frame)) = (sender, frame) else {
+                self.counters.malformed += u64::from(sender.is_some());
+                self.next += 1;
+                continue;
+            };
+            let frame = pool.hold(frame)?;
+            self.next += 1;
+            self.counters.frames_in += 1;
+            return Some(Arrival {
+                from: LinkAddress::Ethernet(mac),
+                is_beacon,
+                frame,
+            });
+        }
+    }
+
+    /// Puts a frame behind those that wait; `None` is everybody.
+    pub fn push(&mut self, to: Option<[u8; 6]>, frame: Part, pool: &mut Pool) {
+        let to = to.unwrap_or(BROADCAST);
+        self.outbox.push(to, frame, pool, &mut self.counters);
+    }
+
+    /// Whether so many frames wait that they are worth a call.
+    pub fn is_full(&self) -> bool {
+        self.outbox.is_full()
+    }
+
+    /// Gives the kernel what waits.
+    pub fn flush(&mut self, pool: &mut Pool) -> Flow {
+        while !self.outbox.is_empty() {
+            let mut headers = [[0; HEADER]; BATCH];
+            for (header, (_, part)) in headers.iter_mut().zip(self.outbox.iter()) {
+                *header = header_of(part.range.len());
+            }
+            let mut slices = [IoSlice::new(&[]); 2 * BATCH];
+            self.trains.clear();
+            for (number, (to, part)) in self.outbox.iter().take(BATCH).enumerate() {
+                slices[2 * number] = IoSlice::new(&headers[number]);
+                slices[2 * number + 1] = IoSlice::new(pool.part(part));
+                self.trains.push(Train {
+                    to: system::packet_address(self.index, ETHERTYPE, *to),
+                    slices: 2 * number..2 * number + 2,
+                    segment: None,
+                });
+            }
+            let done = match system::send(&self.socket, &self.trains, &slices) {
+                Ok(sent) => {
+                    self.counters.calls_out += 1;
+                    self.counters.frames_out += sent as u64;
+                    sent
+                }
+                Err(error) if is_blocked(&error) => return Flow::Blocked,
+                Err(error) => {
+                    log::debug!("ethernet: a frame was refused: {error}");
+                    self.counters.refused += 1;
+                    1
+                }
+            };
+            self.outbox.done(done, pool);
+        }
+        Flow::Free
+    }
+}
+
+impl AsFd for Ethernet {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// The header before a frame of `length` octets, which is less than 64 KiB.
+fn header_of(length: usize) -> [u8; HEADER] {
+    let [high, low] = ((length + HEADER) as u16).to_be_bytes();
+    let [first, second] = ETHERTYPE.to_be_bytes();
+    [0, 0, high, low, first, second]
+}
+
+/// The frame without its header and without what fills up the shortest frames of Ethernet.
+fn content(octets: &[u8]) -> Option<&[u8]> {
+    let (header, rest) = octets.split_first_chunk::<HEADER>()?;
+    let length = usize::from(u16::from_be_bytes([header[2], header[3]])).checked_sub(HEADER)?;
+    let content = rest.get(..length)?;
+    (*header == header_of(length) && !content.is_empty()).then_some(content)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_is_cut_to_its_length() {
+        let mut octets = header_of(3).to_vec();
+        octets.extend_from_slice(b"abc filled up");
+        assert_eq!(octets[..HEADER], [0, 0, 0, 9, 0xfc, 0]);
+        assert_eq!(content(&octets), Some(&b"abc"[..]));
+    }
+
+    #[test]
+    fn what_is_no_frame_is_refused() {
+        let sound = [0, 0, 0, 7, 0xfc, 0, 1];
+        assert!(content(&sound).is_some());
+        assert!(content(&sound[..6]).is_none());
+        for (at, octet) in [(0, 1), (1, 1), (3, 5), (3, 6), (3, 8), (4, 0xfb), (5, 1)] {
+            let mut wrong = sound;
+            wrong[at] = octet;
+            assert!(content(&wrong).is_none(), "{wrong:?}");
+        }
+    }
+}

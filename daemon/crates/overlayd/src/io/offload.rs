@@ -1,0 +1,425 @@
+//! Segmentation in user space: a TUN device hands over TCP and UDP in pieces of up to 64 KiB, which are cut into
+//! packets, and takes such pieces, into which packets are joined again.
+//!
+//! What is cut and joined again is what it was. Only IPv6 is cut and joined; everything else passes as it is.
+//!
+//! # Contract
+//!
+//! Nothing here panics, whatever the octets: packets come from the other end of the overlay as well as from the kernel.
+
+use super::checksum::{fold, pseudo_header, sum};
+
+/// Octets of [`Offload`] before each packet of a TUN device (`struct virtio_net_hdr`).
+pub const OFFLOAD: usize = 10;
+/// The longest packet that a TUN device hands over or takes.
+pub const PIECE_MAX: usize = 65_535;
+/// Packets that are joined at most.
+pub const JOINED_MAX: usize = 60;
+
+const IPV6: usize = 40;
+const UDP: usize = 8;
+const TCP_MIN: usize = 20;
+const PROTOCOL_TCP: u8 = 6;
+const PROTOCOL_UDP: u8 = 17;
+/// Where in a TCP header its flags are (RFC 9293, section 3.1).
+const TCP_FLAGS: usize = 13;
+const FIN: u8 = 0x01;
+const PSH: u8 = 0x08;
+const ACK: u8 = 0x10;
+const CWR: u8 = 0x80;
+
+const NEEDS_CHECKSUM: u8 = 1;
+const NO_SEGMENTS: u8 = 0;
+const SEGMENTS_TCP6: u8 = 4;
+const SEGMENTS_UDP: u8 = 5;
+const SEGMENTS_ECN: u8 = 0x80;
+
+/// What is said beside a packet of a TUN device (linux/virtio_net.h), in the machine's byte order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Offload {
+    flags: u8,
+    segments: u8,
+    header: u16,
+    segment: u16,
+    checksum_start: u16,
+    checksum_offset: u16,
+}
+
+/// A piece that cannot be cut: a bug of the kernel, or a protocol that was not asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Uncuttable;
+
+/// A piece on its way to packets.
+pub struct Cutter<'a> {
+    piece: &'a [u8],
+    /// `None`: a packet that stays as it is.
+    segments: Option<Segments>,
+    /// Octets of content that were cut off, or of the whole packet.
+    done: usize,
+}
+
+#[derive(Clone, Copy)]
+struct Segments {
+    protocol: Protocol,
+    /// Where the header of TCP or UDP begins.
+    transport: usize,
+    /// Octets of all headers.
+    header: usize,
+    /// Octets of content in each packet but the last.
+    content: usize,
+}
+
+/// Packets of one flow on their way to a piece.
+pub struct Train {
+    protocol: Protocol,
+    header: usize,
+    /// Octets of content in each packet but the last.
+    content: usize,
+    /// Octets of the piece.
+    length: usize,
+    packets: usize,
+    /// The last packet was shorter or carried PSH: nothing follows.
+    ended: bool,
+    pushed: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Protocol {
+    Tcp,
+    Udp,
+}
+
+impl Offload {
+    /// Decodes it.
+    pub fn decode(octets: &[u8; OFFLOAD]) -> Self {
+        let word = |at: usize| u16::from_ne_bytes([octets[at], octets[at + 1]]);
+        Self {
+            flags: octets[0],
+            segments: octets[1],
+            header: word(2),
+            segment: word(4),
+            checksum_start: word(6),
+            checksum_offset: word(8),
+        }
+    }
+
+    /// Its octets.
+    pub fn encode(&self) -> [u8; OFFLOAD] {
+        let mut octets = [0; OFFLOAD];
+        octets[0] = self.flags;
+        octets[1] = self.segments;
+        let words = [
+            self.header,
+            self.segment,
+            self.checksum_start,
+            self.checksum_offset,
+        ];
+        for (place, word) in octets[2..].chunks_exact_mut(2).zip(words) {
+            place.copy_from_slice(&word.to_ne_bytes());
+        }
+        octets
+    }
+}
+
+impl<'a> Cutter<'a> {
+    /// Begins with a piece of a TUN device; a packet that stays whole gets its checksum if that is missing.
+    ///
+    /// # Errors
+    /// What is said beside it does not fit to it.
+    pub fn new(offload: &Offload, piece: &'a mut [u8]) -> Result<Self, Uncuttable> {
+        let transport = usize::from(offload.checksum_start);
+        let protocol = match offload.segments & !SEGMENTS_ECN {
+            NO_SEGMENTS => None,
+            SEGMENTS_TCP6 => Some(Protocol::Tcp),
+            SEGMENTS_UDP => Some(Protocol::Udp),
+            _ => return Err(Uncuttable),
+        };
+        let segments = match protocol {
+            Some(protocol) => Some(Segments::of(
+                protocol,
+                transport,
+                offload.segment.into(),
+                piece,
+            )?),
+            None if offload.flags & NEEDS_CHECKSUM != 0 => {
+                complete_checksum(piece, transport, offload.checksum_offset.into())?;
+                None
+            }
+            None => None,
+        };
+        Ok(Self {
+            piece,
+            segments,
+            done: 0,
+        })
+    }
+
+    /// Octets of the longest packet.
+    pub fn longest(&self) -> usize {
+        let whole = self.piece.len();
+        self.segments.map_or(whole, |segments| {
+            whole.min(segments.header + segments.content)
+        })
+    }
+
+    /// Writes the next packet to the beginning of `space`, which has room for [`Cutter::longest`]; its length, or
+    /// `None` after the last.
+    pub fn cut(&mut self, space: &mut [u8]) -> Option<usize> {
+        let header = self.segments.map_or(0, |segments| segments.header);
+        let left = self.piece.get(header + self.done..)?;
+        let limit = self
+            .segments
+            .map_or(left.len(), |segments| segments.content);
+        let length = left.len().min(limit);
+        if length == 0 {
+            return None;
+        }
+        let packet = space.get_mut(..header + length)?;
+        packet[..header].copy_from_slice(&self.piece[..header]);
+        packet[header..].copy_from_slice(&left[..length]);
+        if let Some(segments) = self.segments {
+            segments.write_headers(packet, self.done, length == left.len());
+        }
+        self.done += length;
+        Some(header + length)
+    }
+}
+
+impl Segments {
+    fn of(
+        protocol: Protocol,
+        transport: usize,
+        content: usize,
+        piece: &[u8],
+    ) -> Result<Self, Uncuttable> {
+        let header = transport
+            + protocol
+                .header_length(piece.get(transport..).unwrap_or_default())
+                .ok_or(Uncuttable)?;
+        if transport < IPV6 || piece[0] >> 4 != 6 || content == 0 || piece.len() <= header {
+            return Err(Uncuttable);
+        }
+        Ok(Self {
+            protocol,
+            transport,
+            header,
+            content,
+        })
+    }
+
+    /// Makes headers of the piece those of the packet whose content begins `done` octets after the piece's.
+    fn write_headers(&self, packet: &mut [u8], done: usize, last: bool) {
+        put(packet, 4, packet.len() - IPV6);
+        let length = packet.len() - self.transport;
+        let header = &mut packet[self.transport..];
+        match self.protocol {
+            Protocol::Tcp => {
+                let sequence = sequence_of(header).wrapping_add(done as u32);
+                header[4..8].copy_from_slice(&sequence.to_be_bytes());
+                let absent = if done == 0 { 0 } else { CWR } | if last { 0 } else { FIN | PSH };
+                header[TCP_FLAGS] &= !absent;
+            }
+            Protocol::Udp => put(header, 4, length),
+        }
+        let checksum = self.transport + self.protocol.checksum();
+        put(packet, checksum, 0);
+        let pseudo = pseudo_header(packet, length, self.protocol.number());
+        let value = !fold(sum(&packet[self.transport..], pseudo));
+        put(packet, checksum, self.protocol.checksum_value(value));
+    }
+}
+
+impl Train {
+    /// Begins with a packet; `None` for one that is joined with none.
+    pub fn begin(packet: &[u8]) -> Option<Self> {
+        let (protocol, header) = joinable(packet)?;
+        let pushed = protocol.pushes(packet);
+        Some(Self {
+            protocol,
+            header,
+            content: packet.len() - header,
+            length: packet.len(),
+            packets: 1,
+            ended: pushed,
+            pushed,
+        })
+    }
+
+    /// Whether `packet` follows; if so, it counts as joined to `first`, with which the train began.
+    pub fn takes(&mut self, first: &[u8], packet: &[u8]) -> bool {
+        let Some((protocol, header)) = joinable(packet).filter(|_| !self.ended) else {
+            return false;
+        };
+        let content = packet.len() - header;
+        let done = self.length - self.header;
+        let follows = (protocol, header) == (self.protocol, self.header)
+            && content <= self.content
+            && self.length + content <= PIECE_MAX
+            && self.packets < JOINED_MAX
+            && same_flow(protocol, &first[..header], &packet[..header], done)
+            && (self.packets > 1 || is_intact(protocol, first))
+            && is_intact(protocol, packet);
+        if follows {
+            self.pushed = protocol.pushes(packet);
+            self.ended = self.pushed || content < self.content;
+            self.length += content;
+            self.packets += 1;
+        }
+        follows
+    }
+
+    /// Whether it is of TCP.
+    pub fn is_tcp(&self) -> bool {
+        self.protocol == Protocol::Tcp
+    }
+
+    /// Octets of headers, which all packets after the first leave out.
+    pub fn header(&self) -> usize {
+        self.header
+    }
+
+    /// Makes the headers of `first` those of the piece, and says what stands beside it.
+    pub fn finish(&self, first: &mut [u8]) -> Offload {
+        if self.packets == 1 {
+            return Offload::default();
+        }
+        put(first, 4, self.length - IPV6);
+        let length = self.length - IPV6;
+        match self.protocol {
+            Protocol::Tcp if self.pushed => first[IPV6 + TCP_FLAGS] |= PSH,
+            Protocol::Tcp => {}
+            Protocol::Udp => put(first, IPV6 + 4, length),
+        }
+        let pseudo = fold(pseudo_header(first, length, self.protocol.number()));
+        put(first, IPV6 + self.protocol.checksum(), pseudo.into());
+        Offload {
+            flags: NEEDS_CHECKSUM,
+            segments: self.protocol.segments(),
+            header: self.header as u16,
+            segment: self.content as u16,
+            checksum_start: IPV6 as u16,
+            checksum_offset: self.protocol.checksum() as u16,
+        }
+    }
+}
+
+impl Protocol {
+    fn number(self) -> u8 {
+        match self {
+            Self::Tcp => PROTOCOL_TCP,
+            Self::Udp => PROTOCOL_UDP,
+        }
+    }
+
+    fn segments(self) -> u8 {
+        match self {
+            Self::Tcp => SEGMENTS_TCP6,
+            Self::Udp => SEGMENTS_UDP,
+        }
+    }
+
+    /// Where in the header the checksum is.
+    fn checksum(self) -> usize {
+        match self {
+            Self::Tcp => 16,
+            Self::Udp => 6,
+        }
+    }
+
+    /// RFC 8200, section 8.1: a zero would say that there is no checksum.
+    fn checksum_value(self, value: u16) -> usize {
+        match (self, value) {
+            (Self::Udp, 0) => 0xffff,
+            (_, value) => value.into(),
+        }
+    }
+
+    /// Octets of the header at the beginning of `octets`, when all of it is there.
+    fn header_length(self, octets: &[u8]) -> Option<usize> {
+        let length = match self {
+            Self::Tcp => usize::from(octets.get(12)? >> 4) * 4,
+            Self::Udp => UDP,
+        };
+        let least = if self == Self::Tcp { TCP_MIN } else { UDP };
+        (length >= least && length <= octets.len()).then_some(length)
+    }
+
+    fn pushes(self, packet: &[u8]) -> bool {
+        self == Self::Tcp && packet[IPV6 + TCP_FLAGS] & PSH != 0
+    }
+}
+
+/// The protocol of a packet that may be joined with others, and octets of all its headers.
+fn joinable(packet: &[u8]) -> Option<(Protocol, usize)> {
+    if packet.len() <= IPV6 || packet[0] >> 4 != 6 || word(packet, 4) != packet.len() - IPV6 {
+        return None;
+    }
+    let protocol = match packet[6] {
+        PROTOCOL_TCP => Protocol::Tcp,
+        PROTOCOL_UDP => Protocol::Udp,
+        _ => return None,
+    };
+    let transport = &packet[IPV6..];
+    let header = IPV6 + protocol.header_length(transport)?;
+    let plain = match protocol {
+        Protocol::Tcp => transport[TCP_FLAGS] & !PSH == ACK,
+        Protocol::Udp => word(transport, 4) == transport.len() && word(transport, 6) != 0,
+    };
+    (plain && packet.len() > header).then_some((protocol, header))
+}
+
+/// Whether the headers `second` follow those of `first` in their flow, `done` octets of content later.
+fn same_flow(protocol: Protocol, first: &[u8], second: &[u8], done: usize) -> bool {
+    let same = |from: usize, to: usize| first[from..to] == second[from..to];
+    let network = same(0, 4) && same(6, IPV6) && same(IPV6, IPV6 + 4);
+    match protocol {
+        Protocol::Udp => network,
+        Protocol::Tcp => {
+            // Acknowledgement number and data offset; window; urgent pointer and options.
+            network
+                && same(IPV6 + 8, IPV6 + TCP_FLAGS)
+                && same(IPV6 + 14, IPV6 + 16)
+                && same(IPV6 + 18, first.len())
+                && sequence_of(&first[IPV6..]).wrapping_add(done as u32)
+                    == sequence_of(&second[IPV6..])
+        }
+    }
+}
+
+/// Whether the checksum is right: the kernel does not look at it any more in a piece.
+fn is_intact(protocol: Protocol, packet: &[u8]) -> bool {
+    let pseudo = pseudo_header(packet, packet.len() - IPV6, protocol.number());
+    fold(sum(&packet[IPV6..], pseudo)) == 0xffff
+}
+
+/// Puts the checksum of everything from `start` on to `offset` after it, where the pseudo-header's sum stands.
+fn complete_checksum(packet: &mut [u8], start: usize, offset: usize) -> Result<(), Uncuttable> {
+    let summed = packet.get(start..).ok_or(Uncuttable)?;
+    let place = start + offset;
+    if place + 2 > packet.len() {
+        return Err(Uncuttable);
+    }
+    let value = match !fold(sum(summed, 0)) {
+        // Zero means that there is none in UDP, and is the same number elsewhere.
+        0 => 0xffff,
+        value => value,
+    };
+    put(packet, place, value.into());
+    Ok(())
+}
+
+fn sequence_of(header: &[u8]) -> u32 {
+    u32::from_be_bytes([header[4], header[5], header[6], header[7]])
+}
+
+fn word(octets: &[u8], at: usize) -> usize {
+    usize::from(u16::from_be_bytes([octets[at], octets[at + 1]]))
+}
+
+/// Writes the low 16 bits of `value`.
+fn put(octets: &mut [u8], at: usize, value: usize) {
+    octets[at..at + 2].copy_from_slice(&(value as u16).to_be_bytes());
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,345 @@
+//! System calls that no library offers: datagrams in batches with segmentation, the ioctls of a TUN device and of
+//! interfaces. All unsafe code of the crate is here; each function is safe to call with whatever values.
+
+use std::ffi::c_int;
+use std::io::{self, IoSlice};
+use std::mem;
+use std::ops::Range;
+use std::os::fd::{AsFd, AsRawFd};
+use std::ptr;
+
+use socket2::{SockAddr, SockAddrStorage};
+
+/// Datagrams that one call takes or sends.
+pub const BATCH: usize = 32;
+
+/// Kinds of frames that a packet socket tells of (linux/if_packet.h): to this machine, to all, to a group.
+const PACKET_HOST: u8 = 0;
+const PACKET_BROADCAST: u8 = 1;
+const PACKET_MULTICAST: u8 = 2;
+
+/// Room for one control message that carries an integer; `cmsghdr` needs the alignment.
+#[derive(Clone, Copy)]
+#[repr(C, align(8))]
+struct Control([u8; 32]);
+
+/// A datagram, or several of the same length and sender that the kernel has joined.
+pub struct Received {
+    /// Its sender.
+    pub from: SockAddr,
+    /// Octets in the buffer; what was longer than the buffer is not told of at all.
+    pub length: usize,
+    /// Length of each of the joined datagrams but the last, which may be shorter; `None`: there is one.
+    pub segment: Option<usize>,
+}
+
+/// Datagrams to one receiver, which the kernel takes as one and cuts.
+pub struct Train {
+    /// Who gets them.
+    pub to: SockAddr,
+    /// Which of the slices; each is a datagram.
+    pub slices: Range<usize>,
+    /// Length of each but the last; `None`: there is one.
+    pub segment: Option<u16>,
+}
+
+/// Takes waiting datagrams, one for each buffer, into `received`, in the order of `buffers`; a cut one has length 0.
+///
+/// # Errors
+/// The socket's; `WouldBlock` when none waits.
+pub fn receive(
+    socket: impl AsFd,
+    buffers: &mut [Box<[u8]>],
+    received: &mut Vec<Received>,
+) -> io::Result<()> {
+    received.clear();
+    let count = buffers.len().min(BATCH);
+    // SAFETY: these are plain C structures and arrays of them, for which zeroes are a value.
+    let (mut names, mut vectors, mut headers): (
+        [SockAddrStorage; BATCH],
+        [libc::iovec; BATCH],
+        [libc::mmsghdr; BATCH],
+    ) = unsafe { mem::zeroed() };
+    let mut controls = [Control([0; 32]); BATCH];
+    for (index, buffer) in buffers.iter_mut().take(count).enumerate() {
+        vectors[index] = libc::iovec {
+            iov_base: buffer.as_mut_ptr().cast(),
+            iov_len: buffer.len(),
+        };
+        let header = &mut headers[index].msg_hdr;
+        header.msg_name = ptr::addr_of_mut!(names[index]).cast();
+        header.msg_namelen = mem::size_of::<SockAddrStorage>() as _;
+        header.msg_iov = ptr::addr_of_mut!(vectors[index]);
+        header.msg_iovlen = 1;
+        header.msg_control = ptr::addr_of_mut!(controls[index]).cast();
+        header.msg_controllen = mem::size_of::<Control>() as _;
+    }
+    // SAFETY: the headers point to arrays above and to the buffers, which all live until the end of this function; the
+    // lengths are theirs.
+    let taken = unsafe {
+        libc::recvmmsg(
+            socket.as_fd().as_raw_fd(),
+            headers.as_mut_ptr(),
+            count as _,
+            libc::MSG_DONTWAIT as _,
+            ptr::null_mut(),
+        )
+    };
+    let taken = usize::try_from(taken).map_err(|_| io::Error::last_os_error())?;
+    for (name, header) in names.into_iter().zip(&headers).take(taken) {
+        let cut = header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0;
+        received.push(Received {
+            // SAFETY: the kernel has written an address of that length.
+            from: unsafe { SockAddr::new(name, header.msg_hdr.msg_namelen) },
+            length: if cut { 0 } else { header.msg_len as usize },
+            segment: segment_of(&header.msg_hdr),
+        });
+    }
+    Ok(())
+}
+
+/// What the kernel says of datagrams that it has joined.
+fn segment_of(header: &libc::msghdr) -> Option<usize> {
+    // SAFETY: the header is one that recvmmsg has filled, so its control messages are well-formed and lie within the
+    // control buffer, which is alive.
+    unsafe {
+        let mut control = libc::CMSG_FIRSTHDR(header);
+        while let Some(message) = control.as_ref() {
+            if (message.cmsg_level, message.cmsg_type) == (libc::SOL_UDP, libc::UDP_GRO) {
+                let value = ptr::read_unaligned(libc::CMSG_DATA(control).cast::<c_int>());
+                return usize::try_from(value).ok().filter(|&length| length > 0);
+            }
+            control = libc::CMSG_NXTHDR(header, control);
+        }
+    }
+    None
+}
+
+/// Sends trains; how many of them were taken, at least one.
+///
+/// # Errors
+/// The first train's; `WouldBlock` when the socket's buffer is full.
+pub fn send(socket: impl AsFd, trains: &[Train], slices: &[IoSlice<'_>]) -> io::Result<usize> {
+    let count = trains.len().min(BATCH);
+    // SAFETY: plain C structures, for which zeroes are a value.
+    let mut headers: [libc::mmsghdr; BATCH] = unsafe { mem::zeroed() };
+    let mut controls = [Control([0; 32]); BATCH];
+    for ((header, control), train) in headers.iter_mut().zip(&mut controls).zip(trains) {
+        let header = &mut header.msg_hdr;
+        let slices = &slices[train.slices.clone()];
+        header.msg_name = train.to.as_ptr().cast_mut().cast();
+        header.msg_namelen = train.to.len();
+        // An IoSlice is an iovec (its documentation promises it); the kernel only reads.
+        header.msg_iov = slices.as_ptr().cast_mut().cast();
+        header.msg_iovlen = slices.len() as _;
+        if let Some(segment) = train.segment {
+            put_segment(header, control, segment);
+        }
+    }
+    // SAFETY: the headers point to the arrays above, to the trains' addresses and to the slices, which all live until
+    // the end of this function.
+    let sent = unsafe {
+        libc::sendmmsg(
+            socket.as_fd().as_raw_fd(),
+            headers.as_mut_ptr(),
+            count as _,
+            (libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) as _,
+        )
+    };
+    usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+}
+
+fn put_segment(header: &mut libc::msghdr, control: &mut Control, segment: u16) {
+    header.msg_control = ptr::from_mut(control).cast();
+    // SAFETY: the control buffer is aligned for a `cmsghdr` and has room for one that carries a `u16`, which is what is
+    // written; its length is told before the first macro looks at it.
+    unsafe {
+        header.msg_controllen = libc::CMSG_SPACE(mem::size_of::<u16>() as _) as _;
+        let message = libc::CMSG_FIRSTHDR(header);
+        (*message).cmsg_level = libc::SOL_UDP;
+        (*message).cmsg_type = libc::UDP_SEGMENT;
+        (*message).cmsg_len = libc::CMSG_LEN(mem::size_of::<u16>() as _) as _;
+        ptr::write_unaligned(libc::CMSG_DATA(message).cast(), segment);
+    }
+}
+
+/// Sets an option of a socket that has an integer as its value.
+///
+/// # Errors
+/// The kernel does not know it, or refuses the value.
+pub fn set_option(socket: impl AsFd, level: c_int, name: c_int, value: c_int) -> io::Result<()> {
+    // SAFETY: the pointer and the length are those of an integer that lives.
+    let status = unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            level,
+            name,
+            ptr::addr_of!(value).cast(),
+            mem::size_of::<c_int>() as _,
+        )
+    };
+    checked(status)
+}
+
+/// Makes `/dev/net/tun` a queue of the TUN device of this name; a device of a free name for `name%d`. The name it has.
+///
+/// # Errors
+/// A name of more than 15 octets, EPERM without CAP_NET_ADMIN, EBUSY when another process has it.
+pub fn tun_attach(device: impl AsFd, name: &str, flags: c_int) -> io::Result<String> {
+    let mut request = named_request(name)?;
+    request.ifr_ifru.ifru_flags = flags as _;
+    // SAFETY: TUNSETIFF reads and writes an `ifreq`.
+    checked(unsafe {
+        libc::ioctl(
+            device.as_fd().as_raw_fd(),
+            libc::TUNSETIFF as _,
+            ptr::addr_of_mut!(request),
+        )
+    })?;
+    let name = request.ifr_name.iter().take_while(|&&octet| octet != 0);
+    Ok(name.map(|&octet| char::from(octet as u8)).collect())
+}
+
+/// What the kernel may leave to the reader of a TUN device: checksums, segmentation (TUN_F_*).
+///
+/// # Errors
+/// The kernel knows one of them not.
+pub fn tun_offload(device: impl AsFd, features: u32) -> io::Result<()> {
+    // SAFETY: TUNSETOFFLOAD takes its argument by value.
+    checked(unsafe {
+        libc::ioctl(
+            device.as_fd().as_raw_fd(),
+            libc::TUNSETOFFLOAD as _,
+            libc::c_ulong::from(features),
+        )
+    })
+}
+
+/// Gives an interface its MTU, in octets.
+///
+/// # Errors
+/// There is no such interface, or it cannot have that MTU.
+pub fn set_mtu(socket: impl AsFd, name: &str, mtu: u16) -> io::Result<()> {
+    let mut request = named_request(name)?;
+    request.ifr_ifru.ifru_mtu = c_int::from(mtu);
+    interface_ioctl(socket, libc::SIOCSIFMTU as _, &mut request)
+}
+
+/// Brings an interface up.
+///
+/// # Errors
+/// There is no such interface.
+pub fn set_up(socket: impl AsFd, name: &str) -> io::Result<()> {
+    let mut request = named_request(name)?;
+    interface_ioctl(&socket, libc::SIOCGIFFLAGS as _, &mut request)?;
+    // SAFETY: SIOCGIFFLAGS has written the flags; any octets are an integer.
+    unsafe { request.ifr_ifru.ifru_flags |= libc::IFF_UP as libc::c_short };
+    interface_ioctl(socket, libc::SIOCSIFFLAGS as _, &mut request)
+}
+
+/// The index of an interface.
+///
+/// # Errors
+/// There is no such interface.
+pub fn index_of(socket: impl AsFd, name: &str) -> io::Result<c_int> {
+    let mut request = named_request(name)?;
+    interface_ioctl(socket, libc::SIOCGIFINDEX as _, &mut request)?;
+    // SAFETY: SIOCGIFINDEX has written the index.
+    Ok(unsafe { request.ifr_ifru.ifru_ifindex })
+}
+
+/// Adds an IPv6 address with a prefix length to an interface; it is fine when it is there.
+///
+/// # Errors
+/// There is no such interface, or IPv6 is switched off for it.
+pub fn add_address(
+    socket: impl AsFd,
+    index: c_int,
+    address: [u8; 16],
+    prefix: u8,
+) -> io::Result<()> {
+    let request = libc::in6_ifreq {
+        ifr6_addr: libc::in6_addr { s6_addr: address },
+        ifr6_prefixlen: u32::from(prefix),
+        ifr6_ifindex: index,
+    };
+    // SAFETY: SIOCSIFADDR of an IPv6 socket reads an `in6_ifreq`.
+    let status = unsafe {
+        libc::ioctl(
+            socket.as_fd().as_raw_fd(),
+            libc::SIOCSIFADDR as _,
+            ptr::addr_of!(request),
+        )
+    };
+    match checked(status) {
+        Err(error) if error.raw_os_error() == Some(libc::EEXIST) => Ok(()),
+        result => result,
+    }
+}
+
+/// The address of a packet socket: who gets a frame of this type by this interface, or which frames it takes.
+pub fn packet_address(index: c_int, ethertype: u16, mac: [u8; 6]) -> SockAddr {
+    let mut storage = SockAddrStorage::zeroed();
+    // SAFETY: a `sockaddr_ll` fits into the storage, which is aligned for every address.
+    let address = unsafe { storage.view_as::<libc::sockaddr_ll>() };
+    address.sll_family = libc::AF_PACKET as _;
+    address.sll_protocol = ethertype.to_be();
+    address.sll_ifindex = index;
+    address.sll_halen = mac.len() as _;
+    address.sll_addr[..mac.len()].copy_from_slice(&mac);
+    // SAFETY: what was just written is an address of that length.
+    unsafe { SockAddr::new(storage, mem::size_of::<libc::sockaddr_ll>() as _) }
+}
+
+/// The sender of a frame, and whether it was sent to all or to a group; `None` for frames that are not to this machine.
+pub fn packet_sender(address: &SockAddr) -> Option<([u8; 6], bool)> {
+    if address.family() != libc::AF_PACKET as libc::sa_family_t {
+        return None;
+    }
+    let mut storage = address.clone().as_storage();
+    // SAFETY: it is an address of that family, and every part of it is an integer.
+    let address = unsafe { storage.view_as::<libc::sockaddr_ll>() };
+    let mac = *address.sll_addr.first_chunk()?;
+    match address.sll_pkttype {
+        PACKET_HOST => Some((mac, false)),
+        PACKET_BROADCAST | PACKET_MULTICAST => Some((mac, true)),
+        _ => None,
+    }
+}
+
+fn named_request(name: &str) -> io::Result<libc::ifreq> {
+    // SAFETY: a plain C structure, for which zeroes are a value.
+    let mut request: libc::ifreq = unsafe { mem::zeroed() };
+    // The last octet stays 0.
+    if name.is_empty() || name.len() >= request.ifr_name.len() || name.contains('\0') {
+        let message = format!("{name:?} is no name of an interface");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+    }
+    for (place, octet) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *place = octet as _;
+    }
+    Ok(request)
+}
+
+fn interface_ioctl(
+    socket: impl AsFd,
+    number: libc::c_ulong,
+    request: &mut libc::ifreq,
+) -> io::Result<()> {
+    // SAFETY: the requests that are used here read and write an `ifreq`.
+    checked(unsafe {
+        libc::ioctl(
+            socket.as_fd().as_raw_fd(),
+            number as _,
+            ptr::from_mut(request),
+        )
+    })
+}
+
+fn checked(status: c_int) -> io::Result<()> {
+    if status < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
+}
