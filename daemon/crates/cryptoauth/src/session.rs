@@ -228,6 +228,11 @@ impl Session {
             .map(Run::next_nonce)
     }
 
+    /// Whether [`Session::seal_data`] has keys.
+    pub fn has_keys(&self) -> bool {
+        self.current.can_seal() || self.standing.is_some()
+    }
+
     /// What came in over the keys in use.
     pub fn received(&self) -> Received {
         let exchange = self.sending().unwrap_or(&self.current);
@@ -252,6 +257,12 @@ impl Session {
     pub fn renew(&mut self, now: Duration) {
         self.set_aside();
         self.current = Exchange::new(now);
+    }
+
+    /// The same, showing `credential` from now on: for a peer that may want to be shown another one.
+    pub fn renew_with(&mut self, credential: Option<Credential>, now: Duration) {
+        self.credential = credential;
+        self.renew(now);
     }
 
     /// Forgets what the peer was silent about for too long; says whether there was something.
@@ -312,6 +323,29 @@ impl Session {
         self.seal_handshake(local, rng, kind, &secret, &mut space[start..content.end])?;
         self.answer_due = false;
         Ok(start..content.end)
+    }
+
+    /// Seals `content`, a part of `space`, under keys that the peer has, also while a handshake goes on beside them: for
+    /// data that must neither travel in a handshake nor wait for one.
+    ///
+    /// # Errors
+    ///
+    /// [`SealError::NoKeys`], [`SealError::Room`], [`SealError::Empty`].
+    pub fn seal_data(
+        &mut self,
+        now: Duration,
+        space: &mut [u8],
+        content: Range<usize>,
+    ) -> Result<Range<usize>, SealError> {
+        self.expire(now);
+        self.retire();
+        let exchange = if self.current.can_seal() {
+            Some(&mut self.current)
+        } else {
+            self.standing.as_mut()
+        };
+        let run = exchange.and_then(|exchange| exchange.run.as_mut());
+        run.ok_or(SealError::NoKeys)?.seal(space, content)
     }
 
     /// Opens a frame from the peer in place.
@@ -551,7 +585,7 @@ impl Session {
     fn set_aside(&mut self) {
         let spare = Exchange::new(self.current.heard);
         let current = core::mem::replace(&mut self.current, spare);
-        if current.stage >= Stage::ReceivedKey {
+        if current.can_seal() {
             self.standing = Some(current);
         }
     }
@@ -586,6 +620,11 @@ impl Exchange {
             Stage::Established => ESTABLISHED_PATIENCE,
         };
         now.saturating_sub(self.heard) >= patience
+    }
+
+    /// Whether the peer has the keys that it made.
+    fn can_seal(&self) -> bool {
+        self.stage >= Stage::ReceivedKey
     }
 
     fn is_exhausted(&self) -> bool {

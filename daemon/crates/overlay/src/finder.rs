@@ -92,6 +92,12 @@ pub enum Event {
     Lost(Address),
     /// A search found nothing.
     NotFound(Address),
+    /// A question got no answer in time, by that way: if there is a session with that node, it may have lost its keys.
+    Missed(Contact),
+    /// What [`Finder::ping`] asked was answered, so long after.
+    Answered(u64, Contact, Duration),
+    /// What [`Finder::ping`] asked got no answer.
+    Unanswered(u64),
 }
 
 /// What was dropped.
@@ -118,6 +124,8 @@ struct Pending {
     until: Time,
     /// The target of the search that asks.
     search: Option<Address>,
+    /// Whether the caller waits for the answer.
+    told: bool,
 }
 
 /// A node that is wanted.
@@ -262,7 +270,9 @@ impl Finder {
                 .map(|(txid, _)| *txid);
             match asked {
                 Some(txid) => self.miss(now, txid),
-                None => self.ask(now, address, label, Query::Ping, None),
+                None => {
+                    self.ask(now, address, label, Query::Ping, None);
+                }
             }
         }
         self.settle(now);
@@ -292,6 +302,34 @@ impl Finder {
             self.touch(target);
             self.settle(now);
         }
+    }
+
+    /// Nothing comes any more from a node that is written to: its best way is asked at once, unless it is being asked.
+    pub fn suspect(&mut self, now: Time, target: Address) {
+        let Some(way) = self.way(target) else {
+            return;
+        };
+        if !self.is_asked(target, way.path) {
+            self.ask(now, target, way.path, Query::Ping, None);
+        }
+    }
+
+    /// Asks a node by the way by which something came from it, unless it is being asked: it waits for a message, and its answer
+    /// proves the way.
+    pub fn ask_back(&mut self, now: Time, from: Contact) {
+        let address = self.store.tell(now, from);
+        if let Some(address) = address.filter(|address| !self.is_asked(*address, from.path)) {
+            self.ask(now, address, from.path, Query::Ping, None);
+        }
+    }
+
+    /// Asks a node that is known, by `label` or the best way, and tells in an event what came of it: the number in it.
+    /// `None` when nothing is known of the node, or too much is being asked.
+    pub fn ping(&mut self, now: Time, target: Address, label: Option<Label>) -> Option<u64> {
+        let best = self.store.get(target)?.ways()[0].label;
+        let txid = self.ask(now, target, label.unwrap_or(best), Query::Ping, None)?;
+        self.pending.get_mut(&txid)?.told = true;
+        Some(txid)
     }
 
     /// The best proved way to a node.
@@ -391,6 +429,11 @@ impl Finder {
         }
     }
 
+    fn is_asked(&self, address: Address, label: Label) -> bool {
+        let mut pending = self.pending.values();
+        pending.any(|pending| (pending.address, pending.label) == (address, label))
+    }
+
     fn ask(
         &mut self,
         now: Time,
@@ -398,14 +441,14 @@ impl Finder {
         label: Label,
         query: Query,
         search: Option<Address>,
-    ) {
+    ) -> Option<u64> {
         let Some(node) = self
             .store
             .get(address)
             .filter(|_| self.pending.len() < MAX_PENDING)
         else {
             self.counters.overflow += 1;
-            return;
+            return None;
         };
         let latency = node.way(label).and_then(|way| way.latency);
         let patience = latency
@@ -423,6 +466,7 @@ impl Finder {
                 sent: now,
                 until,
                 search,
+                told: false,
             },
         );
         if let Some(search) = self.search_of(search) {
@@ -430,6 +474,7 @@ impl Finder {
             search.left = search.left.saturating_sub(1);
         }
         self.send(to, Txid::new(&txid.to_be_bytes()), Body::Query(query));
+        Some(txid)
     }
 
     fn send(&mut self, to: Contact, txid: Option<Txid>, body: Body) {
@@ -470,9 +515,16 @@ impl Finder {
 
     /// The answer to a question did not come in time. A neighbour's way is the link layer's to judge.
     fn miss(&mut self, now: Time, txid: u64) {
-        let Some(Pending { address, label, .. }) = self.finish(txid) else {
+        let Some(pending) = self.finish(txid) else {
             return;
         };
+        let Pending { address, label, .. } = pending;
+        if pending.told {
+            self.events.push_back(Event::Unanswered(txid));
+        }
+        if let Some(node) = self.store.get(address) {
+            self.events.push_back(Event::Missed(node.by(label)));
+        }
         self.touch(address);
         if self.peers.contains_key(&label) {
             return;
@@ -495,19 +547,18 @@ impl Finder {
                 .get(number)
                 .is_some_and(|asked| asked.address == address)
         };
-        let Some(pending) = number
-            .filter(expected)
-            .and_then(|number| self.finish(number))
-        else {
+        let expected = number.filter(expected);
+        let finished = expected.and_then(|number| Some((number, self.finish(number)?)));
+        let Some((number, pending)) = finished else {
             self.counters.unexpected += 1;
             return;
         };
-        self.store.prove(
-            now,
-            address,
-            pending.label,
-            now.saturating_sub(pending.sent),
-        );
+        let latency = now.saturating_sub(pending.sent);
+        self.store.prove(now, address, pending.label, latency);
+        if pending.told {
+            self.events
+                .push_back(Event::Answered(number, from, latency));
+        }
         let others = contacts
             .iter()
             .filter(|contact| contact.path != Label::SELF && contact.key != self.own);

@@ -36,7 +36,7 @@ pub use message::{
     Body, Contact, Message, MessageError, Query, Txid, MAX_NODES, MAX_TXID, NODES_PER_REPLY,
 };
 pub use sessions::{
-    Delivered, InnerError, InnerSealError, SessionLimits, Sessions, SESSION_HEAD_ROOM,
-    SESSION_TIMEOUT,
+    Delivered, InnerError, InnerSealError, SessionLimits, SessionState, Sessions,
+    SESSION_HEAD_ROOM, SESSION_TIMEOUT,
 };
 pub use store::{distance, Limits, Node, Store, Way, FORGET_AFTER};

@@ -16,12 +16,13 @@
 //! oldest of them makes room for the next.
 
 use alloc::collections::BTreeMap;
-use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
 use core::time::Duration;
 
-use cryptoauth::{Event, Local, PublicKey, Refused, SealError, Session, HEAD_ROOM};
+use cryptoauth::{
+    Address, Event, Local, PublicKey, Received, Refused, SealError, Session, Stage, HEAD_ROOM,
+};
 use rand_core::CryptoRng;
 use switch::{Handle, Header, Label, Refusal};
 
@@ -70,11 +71,35 @@ pub struct Sessions {
 
 struct Inner {
     session: Session,
+    address: Address,
     /// What the other end wants to be written to.
     theirs: Option<u32>,
     /// The same, told in a HELLO beside keys that stand: it counts when that handshake is confirmed.
     announced: Option<u32>,
     used: Time,
+    /// When something authentic came.
+    heard: Time,
+}
+
+/// A session, as management sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionState {
+    /// The other end.
+    pub key: PublicKey,
+    /// Its address.
+    pub address: Address,
+    /// How far the latest handshake is.
+    pub stage: Stage,
+    /// Whether user data can be sent.
+    pub ready: bool,
+    /// How the other end names the session.
+    pub own_handle: u32,
+    /// How this node names it, when it was told.
+    pub their_handle: Option<u32>,
+    /// When it was used for the last time.
+    pub used: Time,
+    /// What came in over the keys in use.
+    pub received: Received,
 }
 
 /// What a frame carried.
@@ -82,6 +107,8 @@ struct Inner {
 pub struct Delivered {
     /// From whom.
     pub key: PublicKey,
+    /// His address.
+    pub address: Address,
     /// The way back to him.
     pub path: Label,
     /// What it is.
@@ -197,21 +224,26 @@ impl Sessions {
         let own = self.handle_for(local, now, rng, key)?;
         let inner = self.sessions.get_mut(&own).ok_or(InnerSealError::Full)?;
         inner.session.expire(now);
-        let theirs = inner
-            .theirs
-            .filter(|_| inner.session.next_nonce().is_some());
-        if theirs.is_none() && content != Content::Dht {
+        let is_user_data = content != Content::Dht;
+        if is_user_data && !inner.is_ready() {
             return Err(InnerSealError::NotEstablished);
         }
+        // User data goes under keys that stand even while a handshake, of which a DHT message is part, replaces them.
+        let theirs = inner
+            .theirs
+            .filter(|_| is_user_data || inner.session.next_nonce().is_some());
         let start = prepend(space, payload.start, &content.header());
         let start = if theirs.is_some() {
             start
         } else {
             prepend(space, start, &own.to_be_bytes())
         };
-        let sealed = inner
-            .session
-            .seal(local, now, rng, space, start..payload.end);
+        let sealed = if is_user_data {
+            inner.session.seal_data(now, space, start..payload.end)
+        } else {
+            let session = &mut inner.session;
+            session.seal(local, now, rng, space, start..payload.end)
+        };
         let sealed = sealed.map_err(InnerSealError::Seal)?;
         let is_handshake = matches!(
             Handle::decode(&space[sealed.clone()]),
@@ -231,18 +263,43 @@ impl Sessions {
     /// Whether user data can be sent to a node.
     #[must_use]
     pub fn is_ready(&self, key: &PublicKey) -> bool {
-        let inner = self.handles.get(key).and_then(|own| self.sessions.get(own));
-        inner.is_some_and(|inner| inner.theirs.is_some() && inner.session.next_nonce().is_some())
+        self.get(key).is_some_and(Inner::is_ready)
     }
 
-    /// The nodes that wait for a handshake frame of this node: a DHT message has to go to each of them soon.
+    /// Whether a node waits for a handshake frame of this node: a DHT message has to go to it soon.
     #[must_use]
-    pub fn answers_due(&self) -> Vec<PublicKey> {
-        let due = self
-            .sessions
-            .values()
-            .filter(|inner| inner.session.answer_due());
-        due.map(|inner| *inner.session.peer()).collect()
+    pub fn answer_due(&self, key: &PublicKey) -> bool {
+        self.get(key)
+            .is_some_and(|inner| inner.session.answer_due())
+    }
+
+    /// Begins a new handshake, with the next DHT message, with a node that does not seem to have its keys any more: when
+    /// nothing came from it for `silence`, and no handshake goes on already. The keys that stand are used for user data
+    /// until there are new ones. Says whether it does.
+    pub fn renew(&mut self, now: Time, key: &PublicKey, silence: Duration) -> bool {
+        let own = self.handles.get(key);
+        let Some(inner) = own.and_then(|own| self.sessions.get_mut(own)) else {
+            return false;
+        };
+        let wanted = inner.session.stage() >= Stage::ReceivedKey
+            && now.saturating_sub(inner.heard) >= silence;
+        if wanted {
+            inner.session.renew(now);
+        }
+        wanted
+    }
+
+    /// The node that named a session so; one of them, should there be several.
+    #[must_use]
+    pub fn by_their_handle(&self, handle: u32) -> Option<PublicKey> {
+        let mut sessions = self.sessions.values();
+        let inner = sessions.find(|inner| inner.theirs == Some(handle))?;
+        Some(*inner.session.peer())
+    }
+
+    /// All sessions, in the order of the own handles.
+    pub fn iter(&self) -> impl Iterator<Item = SessionState> + '_ {
+        self.sessions.iter().map(|(own, inner)| inner.state(*own))
     }
 
     /// How many sessions there are.
@@ -271,6 +328,10 @@ impl Sessions {
             .retain(|_, own| self.sessions.contains_key(own));
     }
 
+    fn get(&self, key: &PublicKey) -> Option<&Inner> {
+        self.sessions.get(self.handles.get(key)?)
+    }
+
     fn open_data(
         &mut self,
         local: &Local,
@@ -294,6 +355,7 @@ impl Sessions {
             .open(local, now, sealed)
             .map_err(InnerError::Refused)?;
         inner.used = now;
+        inner.heard = now;
         let established = opened.event == Event::Established;
         if let Some(announced) = inner.announced.take_if(|_| established) {
             inner.theirs = Some(announced);
@@ -304,6 +366,7 @@ impl Sessions {
         let key = *inner.session.peer();
         Ok(Delivered {
             key,
+            address: inner.address,
             path,
             content,
             payload: end - payload.len()..end,
@@ -322,12 +385,8 @@ impl Sessions {
         let sealed = &mut frame[Header::LEN..];
         let key = sealed.get(KEY_OFFSET..).and_then(<[u8]>::first_chunk);
         let key = PublicKey::from_octets(*key.ok_or(InnerError::Switch(Refusal::Runt))?);
-        key.node_address().map_err(|_| InnerError::NoNode)?;
-        let known = self
-            .handles
-            .get(&key)
-            .copied()
-            .and_then(|own| self.sessions.get_mut(&own));
+        let own = self.handles.get(&key);
+        let known = own.and_then(|own| self.sessions.get_mut(own));
         let (inner, opened) = match known {
             Some(inner) => {
                 let opened = inner
@@ -337,9 +396,11 @@ impl Sessions {
                 (inner, opened)
             }
             None => {
+                let address = key.node_address().map_err(|_| InnerError::NoNode)?;
                 let answered =
                     Session::answer(local, false, now, sealed).map_err(InnerError::Refused)?;
-                let own = self.insert(now, rng, answered.0).ok_or(InnerError::Full)?;
+                let own = self.insert(now, rng, answered.0, address);
+                let own = own.ok_or(InnerError::Full)?;
                 let inner = self.sessions.get_mut(&own).ok_or(InnerError::Full)?;
                 (inner, answered.1)
             }
@@ -352,6 +413,7 @@ impl Sessions {
             inner.announced = Some(theirs);
         } else {
             inner.theirs = Some(theirs);
+            inner.announced = None;
         }
         if content != Content::Dht {
             return Err(InnerError::Unprotected(content));
@@ -359,6 +421,7 @@ impl Sessions {
         let end = Header::LEN + opened.content.end;
         Ok(Delivered {
             key,
+            address: inner.address,
             path,
             content,
             payload: end - payload.len()..end,
@@ -377,9 +440,10 @@ impl Sessions {
         if let Some(own) = self.handles.get(&key) {
             return Ok(*own);
         }
-        key.node_address().map_err(|_| InnerSealError::NoNode)?;
+        let address = key.node_address().map_err(|_| InnerSealError::NoNode)?;
         let session = Session::new(local, key, None, false, now).map_err(InnerSealError::Key)?;
-        self.insert(now, rng, session).ok_or(InnerSealError::Full)
+        self.insert(now, rng, session, address)
+            .ok_or(InnerSealError::Full)
     }
 
     /// Adds a session under a handle that is free; `None` when all that are there are established and too many.
@@ -388,6 +452,7 @@ impl Sessions {
         now: Time,
         rng: &mut R,
         session: Session,
+        address: Address,
     ) -> Option<u32> {
         self.make_room();
         if self.sessions.len() >= self.limits.sessions {
@@ -404,9 +469,11 @@ impl Sessions {
             own,
             Inner {
                 session,
+                address,
                 theirs: None,
                 announced: None,
                 used: now,
+                heard: now,
             },
         );
         Some(own)
@@ -428,6 +495,25 @@ impl Sessions {
             .map(|(own, _)| *own);
         if let Some(inner) = oldest.and_then(|own| self.sessions.remove(&own)) {
             self.handles.remove(inner.session.peer());
+        }
+    }
+}
+
+impl Inner {
+    fn is_ready(&self) -> bool {
+        self.theirs.is_some() && self.session.has_keys()
+    }
+
+    fn state(&self, own_handle: u32) -> SessionState {
+        SessionState {
+            key: *self.session.peer(),
+            address: self.address,
+            stage: self.session.stage(),
+            ready: self.is_ready(),
+            own_handle,
+            their_handle: self.theirs,
+            used: self.used,
+            received: self.session.received(),
         }
     }
 }

@@ -43,7 +43,7 @@ fn twenty_switches_in_random_topologies_reach_each_other() {
         network.run(SECOND * 10);
         assert_eq!(without_way(&mut network), [], "seed {seed}");
         let lost = network.nodes.iter().flat_map(|node| &node.events);
-        let lost = lost.filter(|(_, event)| !matches!(event, Event::Way(_)));
+        let lost = lost.filter(|(_, event)| matches!(event, Event::Lost(_) | Event::NotFound(_)));
         assert_eq!(lost.count(), 0, "seed {seed}");
     }
 }

@@ -14,7 +14,7 @@ pub(crate) const PASSWORD: usize = 20;
 const VERSION: usize = 4;
 
 /// What a node tells to everybody on its interface.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Beacon {
     /// Its protocol version.
     pub version: u32,

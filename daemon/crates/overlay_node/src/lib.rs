@@ -34,7 +34,10 @@ mod config;
 mod counters;
 mod event;
 mod interface;
+mod limiter;
 mod node;
+mod peer;
+mod peers;
 mod view;
 
 pub use beacon::{Beacon, BEACON_LENGTH};
@@ -43,6 +46,7 @@ pub use counters::{Cause, Counters};
 pub use event::{Event, PingId, PingResult};
 pub use interface::{Beacons, Destination, InterfaceId, LinkAddress};
 pub use node::{ConnectError, Connection, Node, Transmission, Verdict};
+pub use overlay::SessionState;
 pub use view::{Link, PeerState, PeerView, SessionView};
 
 /// Monotonic time since an arbitrary start.

@@ -1,19 +1,43 @@
-//! The node: what a caller sees of it.
+//! The node: what a caller sees of it, and its management.
 
+mod clock;
+mod links;
+mod packets;
+mod speaking;
+mod switching;
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+use core::fmt;
 use core::ops::Range;
 
-use cryptoauth::{Address, Credential, DuplicateUser, Local, PublicKey, UserId};
-use overlay::Store;
+use cryptoauth::noise::Cookies;
+use cryptoauth::{Address, Credential, DuplicateUser, KeyError, Local, PublicKey, Session, UserId};
+use fastrand::Rng;
+use overlay::{Finder, SessionLimits, Sessions, Store};
 use rand_core::CryptoRng;
-use switch::Label;
+use switch::{Interfaces, Label, PROTOCOL_VERSION};
 
-use crate::beacon::Beacon;
-use crate::config::{Admission, Config};
-use crate::counters::Counters;
-use crate::event::{Event, PingId};
+use crate::beacon::{Beacon, LOGIN, PASSWORD};
+use crate::config::{Admission, Config, Limits, Timing};
+use crate::counters::{Cause, Counters};
+use crate::event::{Event, PingId, PingResult};
 use crate::interface::{Beacons, Destination, InterfaceId, LinkAddress};
+use crate::limiter::{Limiter, Sources};
+use crate::peer::{Endpoint, Origin, Peer};
+use crate::peers::Peers;
 use crate::view::{PeerView, SessionView};
 use crate::Time;
+
+use packets::{Flow, Waiting};
+use speaking::Outgoing;
+
+/// Things that wait for the caller at most, of each kind.
+const MAX_QUEUE: usize = 1024;
+/// Pings that were asked for and wait for their answers at most.
+const MAX_PINGS: usize = 256;
+/// The digits of a beacon's password.
+const DIGITS: &[u8; 32] = b"0123456789bcdfghjklmnpqrstuvwxyz";
 
 /// What is to be done with a part of the caller's buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,8 +102,53 @@ pub enum ConnectError {
 pub struct Node {
     local: Local,
     address: Address,
-    config: Config,
+    unix_at_zero: Time,
+    noise: bool,
+    admission: Admission,
+    limits: Limits,
+    timing: Timing,
+    /// What interfaces have to do with beacons, and when the next one is sent; `None` when an interface was removed.
+    interfaces: Vec<Option<(Beacons, Time)>>,
+    /// Our own; made with the first interface that sends it.
+    beacon: Option<Beacon>,
+    peers: Peers,
+    /// The interfaces of the switch behind which somebody is.
+    ports: Interfaces,
+    sessions: Sessions,
+    finder: Finder,
+    flows: BTreeMap<Address, Flow>,
+    waiting: BTreeMap<Address, Waiting>,
+    pings: BTreeMap<u64, Ping>,
+    queue: VecDeque<Outgoing>,
+    events: VecDeque<Event>,
     counters: Counters,
+    rates: Rates,
+    cookies: Cookies,
+    /// For what need not be secret for long.
+    random: Rng,
+    /// When there is something to do at the latest, without the finder.
+    wake: Time,
+    sweep_at: Time,
+}
+
+/// What others can cause, by rate.
+struct Rates {
+    sources: Sources,
+    link_handshakes: Limiter,
+    inner_handshakes: Limiter,
+    dht_messages: Limiter,
+    control_answers: Limiter,
+    errors: Limiter,
+}
+
+/// A ping that was asked for.
+#[derive(Clone, Copy)]
+struct Ping {
+    id: PingId,
+    /// By which label a switch was asked; a node's answer is named by the finder.
+    label: Option<Label>,
+    sent: Time,
+    until: Time,
 }
 
 impl Node {
@@ -87,20 +156,49 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// [`cryptoauth::KeyError::Address`], when the key's address is not a node's.
+    /// [`KeyError::Address`], when the key's address is not a node's.
     pub fn new<R: CryptoRng + ?Sized>(
         config: Config,
         now: Time,
         rng: &mut R,
-    ) -> Result<Self, cryptoauth::KeyError> {
-        let local = Local::new(config.key.clone());
+    ) -> Result<Self, KeyError> {
+        let local = Local::new(config.key);
         let address = local.public().node_address()?;
-        let _ = (now, rng);
+        let mut random = Rng::with_seed(rng.next_u64());
+        let limits = config.limits;
+        let nodes = overlay::Limits {
+            nodes: limits.nodes,
+            ..overlay::Limits::default()
+        };
+        let sessions = SessionLimits {
+            sessions: limits.sessions,
+            unconfirmed: limits.unconfirmed_sessions,
+        };
         Ok(Self {
+            finder: Finder::new(*local.public(), nodes, now, rng.next_u64()),
             local,
             address,
-            config,
+            unix_at_zero: config.unix_at_zero,
+            noise: config.noise,
+            admission: config.admission,
+            limits,
+            timing: config.timing,
+            interfaces: Vec::new(),
+            beacon: None,
+            peers: Peers::new(),
+            ports: Interfaces::new(),
+            sessions: Sessions::new(sessions),
+            flows: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            pings: BTreeMap::new(),
+            queue: VecDeque::new(),
+            events: VecDeque::new(),
             counters: Counters::default(),
+            rates: Rates::new(&mut random),
+            cookies: Cookies::default(),
+            random,
+            wake: now,
+            sweep_at: now,
         })
     }
 
@@ -116,75 +214,29 @@ impl Node {
         self.address
     }
 
-    /// Opens a datagram that came from `from`, a part of `buffer` with [`HEAD_ROOM`](crate::HEAD_ROOM) before and
-    /// [`TAIL_ROOM`](crate::TAIL_ROOM) after it.
-    ///
-    /// After it [`Node::poll_transmit`] may have something: always when it was no data, seldom when it was.
-    pub fn receive<R: CryptoRng + ?Sized>(
-        &mut self,
-        now: Time,
-        rng: &mut R,
-        interface: InterfaceId,
-        from: &LinkAddress,
-        buffer: &mut [u8],
-        frame: Range<usize>,
-    ) -> Verdict {
-        let _ = (now, rng, interface, from, buffer, frame);
-        Verdict::Nothing
-    }
-
-    /// Takes a beacon, without the framing that marked it as one.
-    pub fn receive_beacon(
-        &mut self,
-        now: Time,
-        interface: InterfaceId,
-        from: &LinkAddress,
-        beacon: &[u8],
-    ) {
-        let _ = (now, interface, from, Beacon::decode(beacon));
-    }
-
-    /// Seals an IPv6 packet of this machine, header included: a part of `buffer` with [`HEAD_ROOM`](crate::HEAD_ROOM)
-    /// before and [`TAIL_ROOM`](crate::TAIL_ROOM) after it.
-    ///
-    /// When there is no way or no session yet, the packet is copied and comes out of [`Node::poll_transmit`] as soon as it can.
-    pub fn send_packet<R: CryptoRng + ?Sized>(
-        &mut self,
-        now: Time,
-        rng: &mut R,
-        buffer: &mut [u8],
-        packet: Range<usize>,
-    ) -> Verdict {
-        let _ = (now, rng, buffer, packet);
-        Verdict::Nothing
-    }
-
-    /// Writes the next thing that the node says by itself into `out`; `None` when there is nothing. `out` has
-    /// [`TRANSMIT_ROOM`](crate::TRANSMIT_ROOM) octets, or more for longer packets that waited.
-    pub fn poll_transmit<R: CryptoRng + ?Sized>(
-        &mut self,
-        now: Time,
-        rng: &mut R,
-        out: &mut [u8],
-    ) -> Option<Transmission> {
-        let _ = (now, rng, out);
-        None
-    }
-
     /// The next change.
     pub fn poll_event(&mut self) -> Option<Event> {
-        None
+        self.events.pop_front()
     }
 
-    /// When [`Node::handle_timeout`] is to be called.
-    #[must_use]
-    pub fn poll_timeout(&self) -> Time {
-        Time::MAX
+    fn tell(&mut self, event: Event) {
+        if self.events.len() >= MAX_QUEUE {
+            self.events.pop_front();
+        }
+        self.events.push_back(event);
     }
 
-    /// Does what is due.
-    pub fn handle_timeout(&mut self, now: Time) {
-        let _ = now;
+    fn say(&mut self, outgoing: Outgoing) {
+        if self.queue.len() >= MAX_QUEUE {
+            self.counters.drop(Cause::QueueFull);
+            return;
+        }
+        self.queue.push_back(outgoing);
+    }
+
+    /// There is something to do at that time.
+    fn wake_at(&mut self, at: Time) {
+        self.wake = self.wake.min(at);
     }
 }
 
@@ -197,16 +249,27 @@ impl Node {
         rng: &mut R,
         beacons: Beacons,
     ) -> InterfaceId {
-        let _ = (now, rng, beacons);
-        InterfaceId(0)
+        let number = self.interfaces.iter().position(Option::is_none);
+        let number = number.unwrap_or(self.interfaces.len());
+        if number == self.interfaces.len() {
+            self.interfaces.push(None);
+        }
+        self.interfaces[number] = Some((Beacons::Off, now));
+        let id = InterfaceId(number as u16);
+        self.set_beacons(now, rng, id, beacons);
+        id
     }
 
     /// Removes an interface, and all neighbours that are reached by it.
     pub fn remove_interface(&mut self, now: Time, interface: InterfaceId) {
-        let _ = (now, interface);
+        if let Some(slot) = self.interfaces.get_mut(usize::from(interface.0)) {
+            *slot = None;
+        }
+        self.remove_peers(now, |peer| peer.endpoint.interface == interface);
     }
 
-    /// Changes what an interface has to do with beacons; `false` when there is none.
+    /// Changes what an interface has to do with beacons; `false` when there is no such interface. The first beacon is
+    /// sent at once.
     pub fn set_beacons<R: CryptoRng + ?Sized>(
         &mut self,
         now: Time,
@@ -214,15 +277,23 @@ impl Node {
         interface: InterfaceId,
         beacons: Beacons,
     ) -> bool {
-        let _ = (now, rng, interface, beacons);
-        false
+        let slot = self.interfaces.get_mut(usize::from(interface.0));
+        let Some(slot) = slot.and_then(Option::as_mut) else {
+            return false;
+        };
+        *slot = (beacons, now);
+        if beacons == Beacons::Send {
+            self.make_beacon(rng);
+            self.wake_at(now);
+        }
+        true
     }
 
     /// Lets everybody become a neighbour who knows `password`, with `only` if his key has that address.
     ///
     /// # Errors
     ///
-    /// [`DuplicateUser`]
+    /// [`DuplicateUser`], when another user has the login or the password.
     pub fn add_user(
         &mut self,
         login: Option<&[u8]>,
@@ -232,59 +303,111 @@ impl Node {
         self.local.users.add(login, password, only)
     }
 
-    /// Lets a user in no more, and disconnects who came in as him; says whether there was one.
+    /// Lets a user in no more, and parts from who came in as him; says whether there was one.
     pub fn remove_user(&mut self, now: Time, user: UserId) -> bool {
-        let _ = now;
+        self.remove_peers(now, |peer| peer.is_incoming() && peer.user == Some(user));
         self.local.users.remove(user)
     }
 
-    /// Makes a node a neighbour.
+    /// Makes a node a neighbour, whether it can be reached now or not.
     ///
     /// # Errors
     ///
     /// Any [`ConnectError`].
     pub fn connect(&mut self, now: Time, connection: Connection) -> Result<(), ConnectError> {
-        let _ = (now, connection);
+        let Connection {
+            interface,
+            to,
+            key,
+            credential,
+        } = connection;
+        let endpoint = Endpoint {
+            interface,
+            address: to,
+        };
+        self.interfaces
+            .get(usize::from(interface.0))
+            .ok_or(ConnectError::Interface)?;
+        let session = Session::new(&self.local, key, credential.clone(), false, now);
+        let session = session.map_err(|_| ConnectError::Key)?;
+        key.node_address().map_err(|_| ConnectError::Key)?;
+        let origin = Origin::Configured(endpoint, credential);
+        let same = self.peers.with_key(&key);
+        if let Some(peer) = same
+            .and_then(|number| self.peers.get_mut(number))
+            .filter(|peer| peer.up)
+        {
+            // Where it is configured, it is looked for when it is gone from where it is now.
+            peer.origin = origin;
+            return Ok(());
+        }
+        let there = self.peers.at(&endpoint);
+        let there = there.and_then(|number| self.peers.get(number));
+        if there.is_some_and(|peer| peer.key != key && (peer.is_configured() || peer.up)) {
+            return Err(ConnectError::Address);
+        }
+        self.remove_peers(now, |peer| peer.key == key || peer.endpoint == endpoint);
+        if !self.make_room() {
+            return Err(ConnectError::Full);
+        }
+        self.peers.insert(Peer::new(session, endpoint, origin, now));
+        self.wake_at(now);
         Ok(())
     }
 
     /// Parts from a neighbour, whoever began; says whether there was one. It can come again if it knows a password.
     pub fn disconnect(&mut self, now: Time, key: &PublicKey) -> bool {
-        let _ = (now, key);
-        false
+        self.remove_peers(now, |peer| peer.key == *key)
     }
 
     /// Exchanges user data with others from now on. Packets of those that are not permitted any more are dropped at once.
     pub fn admit(&mut self, admission: Admission) {
-        self.config.admission = admission;
+        self.admission = admission;
+        self.waiting
+            .retain(|address, _| self.admission.permits(*address));
     }
 
-    /// Asks whatever switch a label leads to, this node's own at [`Label::SELF`]; with `for_key` also for its key.
-    pub fn ping_switch(&mut self, now: Time, label: Label, for_key: bool) -> PingId {
-        let _ = (now, label, for_key);
-        PingId(0)
+    /// Asks whatever switch a label leads to, this node's own at [`Label::SELF`]; with `for_key` for its key. `None` when too
+    /// many pings wait for answers. It ends in an [`Event::Pinged`].
+    pub fn ping_switch(&mut self, now: Time, label: Label, for_key: bool) -> Option<PingId> {
+        let token = self.random.u64(..);
+        let id = self.add_ping(now, token, Some(label))?;
+        self.say_switch_ping(label, token, for_key);
+        Some(id)
     }
 
-    /// Asks a node, in its inner session, by the best way or by `label`; looks for a way when there is none.
-    pub fn ping_node(&mut self, now: Time, address: Address, label: Option<Label>) -> PingId {
-        let _ = (now, address, label);
-        PingId(0)
+    /// Asks a node of which a way is known, in its inner session, by `label` or the best way. `None` when nothing is known of
+    /// it, or too many pings wait. It ends in an [`Event::Pinged`].
+    pub fn ping_node(
+        &mut self,
+        now: Time,
+        address: Address,
+        label: Option<Label>,
+    ) -> Option<PingId> {
+        if self.pings.len() >= MAX_PINGS {
+            return None;
+        }
+        let token = self.finder.ping(now, address, label)?;
+        self.add_ping(now, token, None)
     }
 
     /// The neighbours, in no order.
-    pub fn peers(&self) -> impl Iterator<Item = PeerView> + '_ {
-        core::iter::empty()
+    pub fn peers(&self, now: Time) -> impl Iterator<Item = PeerView> + '_ {
+        self.peers.iter().map(move |(_, peer)| peer.view(now))
     }
 
     /// The inner sessions, in the order of this node's handles.
     pub fn sessions(&self) -> impl Iterator<Item = SessionView> + '_ {
-        core::iter::empty()
+        self.sessions.iter().map(|state| SessionView {
+            way: self.finder.way(state.address).map(|way| way.path),
+            state,
+        })
     }
 
-    /// The nodes of which ways are known.
+    /// The nodes of which ways are known, and the ways.
     #[must_use]
-    pub fn store(&self) -> &Store {
-        todo!("comes with the finder")
+    pub const fn store(&self) -> &Store {
+        self.finder.store()
     }
 
     /// What was dropped, and what passed.
@@ -292,4 +415,96 @@ impl Node {
     pub const fn counters(&self) -> &Counters {
         &self.counters
     }
+
+    fn add_ping(&mut self, now: Time, token: u64, label: Option<Label>) -> Option<PingId> {
+        if self.pings.len() >= MAX_PINGS {
+            return None;
+        }
+        let id = PingId(token);
+        let until = now + clock::PING_PATIENCE;
+        self.pings.insert(
+            token,
+            Ping {
+                id,
+                label,
+                sent: now,
+                until,
+            },
+        );
+        self.wake_at(until);
+        Some(id)
+    }
+
+    fn end_ping(&mut self, token: u64, result: PingResult) -> bool {
+        let ended = self.pings.remove(&token);
+        if let Some(ping) = ended {
+            self.tell(Event::Pinged {
+                id: ping.id,
+                result,
+            });
+        }
+        ended.is_some()
+    }
+
+    /// Makes the password of our beacons, and lets in who knows it.
+    fn make_beacon<R: CryptoRng + ?Sized>(&mut self, rng: &mut R) {
+        if self.beacon.is_some() {
+            return;
+        }
+        // 19 digits and a zero, as other nodes have it.
+        let mut password = [0; PASSWORD];
+        rng.fill_bytes(&mut password[..PASSWORD - 1]);
+        for octet in &mut password[..PASSWORD - 1] {
+            *octet = DIGITS[usize::from(*octet & 31)];
+        }
+        let key = *self.local.public();
+        // Only a user of that name could be in the way; then nobody comes in by beacons.
+        let _ = self.local.users.add(Some(LOGIN), &password, None);
+        self.beacon = Some(Beacon {
+            version: PROTOCOL_VERSION,
+            key,
+            password,
+        });
+    }
+
+    /// Forgets those neighbours; says whether there were any.
+    fn remove_peers(&mut self, now: Time, which: impl Fn(&Peer) -> bool) -> bool {
+        let numbers: Vec<_> = self
+            .peers
+            .iter()
+            .filter(|(_, peer)| which(peer))
+            .map(|(number, _)| number)
+            .collect();
+        for number in &numbers {
+            self.take_down(now, *number);
+            self.peers.remove(*number);
+        }
+        !numbers.is_empty()
+    }
 }
+
+impl Rates {
+    fn new(random: &mut Rng) -> Self {
+        Self {
+            sources: Sources::new(random),
+            link_handshakes: Limiter::default(),
+            inner_handshakes: Limiter::default(),
+            dht_messages: Limiter::default(),
+            control_answers: Limiter::default(),
+            errors: Limiter::default(),
+        }
+    }
+}
+
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(match self {
+            Self::Interface => "there is no such interface",
+            Self::Key => "the key is this node's own, or not a node's",
+            Self::Address => "another neighbour has this address",
+            Self::Full => "there is no room for one more neighbour",
+        })
+    }
+}
+
+impl core::error::Error for ConnectError {}

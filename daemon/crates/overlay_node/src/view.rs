@@ -2,7 +2,8 @@
 
 use core::time::Duration;
 
-use cryptoauth::{Address, PublicKey, Received, Stage, UserId};
+use cryptoauth::{Address, PublicKey, Received, UserId};
+use overlay::SessionState;
 use switch::Label;
 
 use crate::interface::{InterfaceId, LinkAddress};
@@ -85,22 +86,8 @@ pub struct PeerView {
 /// An inner session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionView {
-    /// The key of the other end.
-    pub key: PublicKey,
-    /// Its address.
-    pub address: Address,
-    /// How far the latest handshake is.
-    pub stage: Stage,
-    /// Whether user data can be sent.
-    pub ready: bool,
-    /// How the other end names the session when it writes.
-    pub own_handle: u32,
-    /// How this node names it when it writes, when that was told.
-    pub their_handle: Option<u32>,
-    /// The best way, when there is a proved one.
+    /// Ends, handles, state and counters.
+    pub state: SessionState,
+    /// The best way to the other end, when there is a proved one.
     pub way: Option<Label>,
-    /// When it was used for the last time.
-    pub used: Time,
-    /// What came in over the keys in use, and what was lost.
-    pub received: Received,
 }

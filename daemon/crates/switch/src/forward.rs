@@ -85,7 +85,16 @@ pub fn error_frame(
     frame: &[u8],
     out: &mut [u8; MAX_ERROR_FRAME],
 ) -> Option<usize> {
-    let code = refusal.code()?;
+    refused_frame(refusal.code()?, frame, out)
+}
+
+/// The same for any code: for a frame that was forwarded, but that its receiver could not take. It has to be forwarded
+/// from the router.
+pub fn refused_frame(
+    code: ErrorCode,
+    frame: &[u8],
+    out: &mut [u8; MAX_ERROR_FRAME],
+) -> Option<usize> {
     let (cause, content) = Header::decode(frame).ok()?;
     let (handle, rest) = content.split_first_chunk()?;
     if cause.suppress_errors {

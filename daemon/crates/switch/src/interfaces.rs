@@ -56,9 +56,16 @@ impl Interfaces {
         let free = (0..Interface::COUNT)
             .map(Interface)
             .find(|&interface| !self.contains(interface))?;
-        let (word, bit) = position(free);
-        self.used[word] |= bit;
+        self.insert(free);
         Some(free)
+    }
+
+    /// Takes a certain interface; says whether it was free.
+    pub fn insert(&mut self, interface: Interface) -> bool {
+        let (word, bit) = position(interface);
+        let was_free = self.used[word] & bit == 0;
+        self.used[word] |= bit;
+        was_free
     }
 
     /// Gives an interface back. The router's stays.

@@ -31,7 +31,7 @@ mod scheme;
 pub use control::{control_frame, Answerer, Control, LinkAddress, Snode, MAX_KEY_OPAQUE};
 pub use director::{compress, decompress, label_for, peer_label, Form};
 pub use error::{ControlError, ErrorCode, ParseLabelError, Refusal, SchemeError};
-pub use forward::{error_frame, forward, MAX_ERROR_FRAME};
+pub use forward::{error_frame, forward, refused_frame, MAX_ERROR_FRAME};
 pub use header::{Handle, Header};
 pub use interfaces::{Interface, Interfaces};
 pub use label::{Label, MAX_LABEL_BITS};

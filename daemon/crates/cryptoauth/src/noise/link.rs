@@ -95,6 +95,11 @@ impl Link {
         &self.peer
     }
 
+    /// How the peer names the link.
+    pub fn index(&self) -> u32 {
+        self.index
+    }
+
     /// Whether data can be sealed.
     pub fn is_established(&self, now: Duration) -> bool {
         self.current

@@ -1,0 +1,97 @@
+//! How often something may happen that others can cause.
+
+use core::time::Duration;
+
+use fastrand::Rng;
+
+use crate::interface::LinkAddress;
+use crate::Time;
+
+/// What was not used may be made up for within this time.
+const BURST: Duration = Duration::from_millis(500);
+
+/// One rate: the generic cell rate algorithm (ITU-T I.371, annex A).
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Limiter {
+    /// When the next would come, were they evenly spread.
+    next: Time,
+}
+
+/// A rate for each source, of which many share one: a table that cannot grow.
+pub(crate) struct Sources {
+    seed: u64,
+    limiters: [Limiter; Self::COUNT],
+}
+
+impl Limiter {
+    /// Whether it may happen now, `rate` times a second.
+    pub(crate) fn take(&mut self, now: Time, rate: u32) -> bool {
+        if rate == 0 || self.next > now + BURST {
+            return false;
+        }
+        self.next = self.next.max(now) + Duration::from_secs(1) / rate;
+        true
+    }
+
+    /// Whether more than half of what may happen at once has happened.
+    pub(crate) fn is_busy(&self, now: Time) -> bool {
+        self.next > now + BURST / 2
+    }
+}
+
+impl Sources {
+    const COUNT: usize = 256;
+
+    pub(crate) fn new(random: &mut Rng) -> Self {
+        Self {
+            seed: random.u64(..),
+            limiters: [Limiter::default(); Self::COUNT],
+        }
+    }
+
+    /// The rate of a source: of an IPv6 address its first half counts, because a host has all of the other.
+    pub(crate) fn of(&mut self, source: &LinkAddress) -> &mut Limiter {
+        let number = match source {
+            LinkAddress::Udp(address) => match address.ip() {
+                core::net::IpAddr::V4(ip) => u64::from(ip.to_bits()),
+                core::net::IpAddr::V6(ip) => (ip.to_bits() >> 64) as u64,
+            },
+            LinkAddress::Ethernet([a, b, c, d, e, f]) => {
+                u64::from_be_bytes([0, 0, *a, *b, *c, *d, *e, *f])
+            }
+        };
+        // Who knows neither the seed nor what is refused cannot aim at another's.
+        let mixed = (number ^ self.seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mixed =
+            (mixed ^ mixed >> 29 ^ self.seed.rotate_left(17)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        &mut self.limiters[(mixed >> 56) as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_than_the_rate_and_half_a_second_of_it_pass() {
+        let mut limiter = Limiter::default();
+        let passed = |limiter: &mut Limiter, from: u64, to: u64| {
+            let times = from..to;
+            times
+                .filter(|at| limiter.take(Duration::from_millis(*at), 100))
+                .count()
+        };
+        assert_eq!(passed(&mut limiter, 0, 1), 1);
+        let burst = (0..1000)
+            .filter(|_| limiter.take(Duration::from_millis(1), 100))
+            .count();
+        assert!((49..=51).contains(&burst), "{burst}");
+        assert!(limiter.is_busy(Duration::from_millis(1)));
+        let second = passed(&mut limiter, 1000, 2000);
+        assert!(
+            (140..=151).contains(&second),
+            "{second}: rested, then the rate"
+        );
+        assert!(!Limiter::default().take(Duration::ZERO, 0));
+    }
+}

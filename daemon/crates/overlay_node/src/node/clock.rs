@@ -1,0 +1,153 @@
+//! Time.
+
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use super::speaking::Outgoing;
+use super::Node;
+use crate::counters::Cause;
+use crate::event::PingResult;
+use crate::interface::{Beacons, InterfaceId};
+use crate::peer::{Due, Peer};
+use crate::Time;
+
+/// A ping that was asked for ends after so long.
+pub(super) const PING_PATIENCE: Duration = Duration::from_secs(5);
+/// A packet that waits for its session is dropped after so long.
+pub(super) const WAITING_PATIENCE: Duration = Duration::from_secs(5);
+/// A session whose other end may have lost it must have been silent for so long.
+pub(super) const LOST_SESSION_SILENCE: Duration = Duration::from_millis(200);
+/// So often what is old is looked for.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(5);
+
+impl Node {
+    /// When [`Node::handle_timeout`] is to be called.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Time {
+        let finder = self.finder.poll_timeout().unwrap_or(Time::MAX);
+        self.wake.min(self.sweep_at).min(finder)
+    }
+
+    /// Does what is due.
+    pub fn handle_timeout(&mut self, now: Time) {
+        if self.finder.poll_timeout().is_some_and(|at| at <= now) {
+            self.finder.handle_timeout(now);
+            self.draw_finder(now);
+        }
+        if self.sweep_at <= now {
+            self.sessions.expire(now);
+            self.sweep_at = now + SWEEP_INTERVAL;
+        }
+        if self.wake > now {
+            return;
+        }
+        self.wake = Time::MAX;
+        let flows = self.check_flows(now);
+        self.wake_at(flows);
+        self.draw_finder(now);
+        self.check_peers(now);
+        self.check_waiting(now);
+        self.check_pings(now);
+        self.check_beacons(now);
+    }
+
+    fn check_peers(&mut self, now: Time) {
+        let numbers: Vec<_> = self.peers.iter().map(|(number, _)| number).collect();
+        for number in numbers {
+            self.check_peer(now, number);
+            let next = self
+                .peers
+                .get(number)
+                .map(|peer| peer.wake_at(now, &self.timing));
+            self.wake_at(next.unwrap_or(Time::MAX));
+        }
+    }
+
+    fn check_peer(&mut self, now: Time, number: usize) {
+        let Some(peer) = self.peers.get(number) else {
+            return;
+        };
+        match peer.due(now, &self.timing) {
+            Due::Nothing => {}
+            Due::Ping => self.ping_peer(now, number),
+            Due::Death => {
+                self.take_down(now, number);
+                if self
+                    .peers
+                    .get(number)
+                    .is_some_and(|peer| peer.due(now, &self.timing) == Due::Ping)
+                {
+                    self.ping_peer(now, number);
+                }
+            }
+            Due::Oblivion => {
+                self.peers.remove(number);
+            }
+        }
+        let enabled = self.noise;
+        let needs_noise = |peer: &Peer| peer.noise_due(now, enabled);
+        if self.peers.get(number).is_some_and(needs_noise) {
+            self.initiate(number);
+        }
+    }
+
+    fn ping_peer(&mut self, now: Time, number: usize) {
+        let Some(ticket) = self.ticket(number) else {
+            return;
+        };
+        let timing = self.timing;
+        if let Some(peer) = self.peers.get_mut(number) {
+            if peer.note_ping(now, &timing) && self.noise {
+                self.initiate(number);
+            }
+        }
+        self.say(Outgoing::Ping(ticket));
+    }
+
+    fn initiate(&mut self, number: usize) {
+        if let Some(ticket) = self.ticket(number) {
+            self.say(Outgoing::Initiate(ticket));
+        }
+    }
+
+    fn check_waiting(&mut self, now: Time) {
+        let before = self.waiting.len();
+        self.waiting
+            .retain(|_, waiting| now.saturating_sub(waiting.since) < WAITING_PATIENCE);
+        (self.waiting.len()..before).for_each(|_| self.counters.drop(Cause::PacketExpired));
+        let next = self
+            .waiting
+            .values()
+            .map(|waiting| waiting.since + WAITING_PATIENCE)
+            .min();
+        self.wake_at(next.unwrap_or(Time::MAX));
+    }
+
+    fn check_pings(&mut self, now: Time) {
+        let over = |(token, ping): (&u64, &super::Ping)| (ping.until <= now).then_some(*token);
+        let over: Vec<_> = self.pings.iter().filter_map(over).collect();
+        for token in over {
+            self.end_ping(token, PingResult::TimedOut);
+        }
+        let next = self.pings.values().map(|ping| ping.until).min();
+        self.wake_at(next.unwrap_or(Time::MAX));
+    }
+
+    fn check_beacons(&mut self, now: Time) {
+        let interval = self.timing.beacon_interval;
+        for number in 0..self.interfaces.len() {
+            let Some((Beacons::Send, at)) = &mut self.interfaces[number] else {
+                continue;
+            };
+            let is_due = *at <= now;
+            if is_due {
+                *at = now + interval;
+            }
+            let next = *at;
+            self.wake_at(next);
+            if is_due {
+                self.say(Outgoing::Beacon(InterfaceId(number as u16)));
+            }
+        }
+    }
+}

@@ -1,0 +1,596 @@
+//! Frames of links: from whom they are, and whether he may be a neighbour.
+
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use cryptoauth::noise::{addressee, Addressee, Request, Timestamp, MESSAGE_ROOM};
+use cryptoauth::{Event as LinkEvent, Opened, PublicKey, Refused, Session};
+use rand_core::CryptoRng;
+use switch::{is_compatible, Control, PROTOCOL_VERSION};
+
+use super::speaking::Outgoing;
+use super::{Node, Verdict};
+use crate::beacon::Beacon;
+use crate::counters::Cause;
+use crate::event::Event;
+use crate::interface::{Beacons, InterfaceId, LinkAddress};
+use crate::peer::{is_handshake, Endpoint, Origin, Peer};
+use crate::Time;
+
+/// Octets of an address and a port, of which a cookie is made.
+const SOURCE_LENGTH: usize = 19;
+
+/// As many as a switch has interfaces, without the router's.
+const MAX_PEERS: usize = 256;
+
+/// A Noise INIT, REPLY or COOKIE begins so; no frame of CryptoAuth does.
+const NOISE_CONTROL: [u8; 4] = [0xff; 4];
+
+impl Node {
+    /// Opens a datagram that came from `from`, a part of `buffer` with [`HEAD_ROOM`](crate::HEAD_ROOM) before and
+    /// [`TAIL_ROOM`](crate::TAIL_ROOM) after it.
+    ///
+    /// After it [`Node::poll_transmit`] may have something: mostly when it was no data, seldom when it was.
+    pub fn receive<R: CryptoRng + ?Sized>(
+        &mut self,
+        now: Time,
+        rng: &mut R,
+        interface: InterfaceId,
+        from: &LinkAddress,
+        buffer: &mut [u8],
+        frame: Range<usize>,
+    ) -> Verdict {
+        let endpoint = Endpoint {
+            interface,
+            address: *from,
+        };
+        let Some(octets) = buffer.get_mut(frame.clone()) else {
+            self.counters.drop(Cause::Room);
+            return Verdict::Nothing;
+        };
+        match self.open(now, rng, endpoint, octets) {
+            Ok((number, content)) => {
+                let content = frame.start + content.start..frame.start + content.end;
+                let verdict = self.pass(now, rng, number, buffer, content);
+                self.owe(number);
+                verdict
+            }
+            Err(Some(cause)) => {
+                self.counters.drop(cause);
+                Verdict::Nothing
+            }
+            Err(None) => Verdict::Nothing,
+        }
+    }
+
+    /// Takes a beacon, without the framing that marked it as one.
+    pub fn receive_beacon(
+        &mut self,
+        now: Time,
+        interface: InterfaceId,
+        from: &LinkAddress,
+        beacon: &[u8],
+    ) {
+        let endpoint = Endpoint {
+            interface,
+            address: *from,
+        };
+        let beacon = Beacon::decode(beacon).filter(|beacon| is_compatible(beacon.version));
+        match beacon.filter(|_| self.beacons_of(interface) != Beacons::Off) {
+            Some(beacon) if beacon.key == *self.local.public() => {}
+            Some(beacon) => self.meet(now, endpoint, &beacon),
+            None => self.counters.drop(Cause::Beacon),
+        }
+    }
+
+    pub(super) fn beacons_of(&self, interface: InterfaceId) -> Beacons {
+        let slot = self.interfaces.get(usize::from(interface.number()));
+        slot.copied()
+            .flatten()
+            .map_or(Beacons::Off, |(beacons, _)| beacons)
+    }
+
+    /// Begins or keeps the acquaintance of who sent a beacon. A neighbour that is reached elsewhere stays there.
+    fn meet(&mut self, now: Time, endpoint: Endpoint, beacon: &Beacon) {
+        if let Some(number) = self.peers.with_key(&beacon.key) {
+            let Some(peer) = self.peers.get_mut(number) else {
+                return;
+            };
+            if peer.is_configured() {
+                return;
+            }
+            if peer.endpoint != endpoint {
+                if !peer.is_stale(now) || self.peers.at(&endpoint).is_some() {
+                    return;
+                }
+                self.peers.relocate(number, endpoint);
+            }
+            if let Some(peer) = self.peers.get_mut(number) {
+                peer.note_beacon(now, *beacon);
+            }
+            return self.wake_at(now);
+        }
+        let is_taken = |peer: &Peer| peer.up || peer.is_configured();
+        let there = self.peers.at(&endpoint);
+        if there
+            .and_then(|number| self.peers.get(number))
+            .is_some_and(is_taken)
+        {
+            return self.counters.drop(Cause::LinkFull);
+        }
+        if let Some(number) = there {
+            self.peers.remove(number);
+        }
+        let credential = Some(beacon.credential());
+        let session = Session::new(&self.local, beacon.key, credential, false, now);
+        let (Ok(session), Ok(_)) = (session, beacon.key.node_address()) else {
+            return self.counters.drop(Cause::Beacon);
+        };
+        if !self.make_room() {
+            return self.counters.drop(Cause::LinkFull);
+        }
+        let mut peer = Peer::new(session, endpoint, Origin::Beacon(now), now);
+        peer.beaconed = Some(*beacon);
+        self.peers.insert(peer);
+        self.wake_at(now);
+    }
+
+    /// Opens a frame in place: whose it is, and where its content. No cause is counted for what was handled.
+    fn open<R: CryptoRng + ?Sized>(
+        &mut self,
+        now: Time,
+        rng: &mut R,
+        endpoint: Endpoint,
+        frame: &mut [u8],
+    ) -> Result<(usize, Range<usize>), Option<Cause>> {
+        if frame.starts_with(&NOISE_CONTROL) {
+            return self.open_noise(now, rng, endpoint, frame);
+        }
+        let Some(number) = self.peers.at(&endpoint) else {
+            return self.open_strange(now, endpoint, frame);
+        };
+        if self.is_noise(number, frame) {
+            return self.open_noise(now, rng, endpoint, frame);
+        }
+        let peer = self
+            .peers
+            .get_mut(number)
+            .ok_or(Some(Cause::LinkStranger))?;
+        match peer.open(&self.local, now, frame) {
+            None => Err(Some(Cause::LinkFlood)),
+            Some(Ok(opened)) => self.take(now, number, opened),
+            // Somebody else is there now.
+            Some(Err(Refused::WrongKey(_))) if !peer.up && !peer.is_configured() => {
+                self.open_strange(now, endpoint, frame)
+            }
+            Some(Err(refused)) => Err(Some(cause_of(refused))),
+        }
+    }
+
+    /// The consequences of a frame that was opened.
+    fn take(
+        &mut self,
+        now: Time,
+        number: usize,
+        opened: Opened,
+    ) -> Result<(usize, Range<usize>), Option<Cause>> {
+        if opened.event == LinkEvent::Data {
+            return Ok((number, opened.content));
+        }
+        let number = match opened.event {
+            LinkEvent::Hello => number,
+            _ => self.merge(now, number).ok_or(Some(Cause::LinkFull))?,
+        };
+        if let Some(peer) = self.peers.get_mut(number) {
+            peer.owed = true;
+        }
+        self.settle_peer(now, number);
+        Ok((number, opened.content))
+    }
+
+    /// A frame from where there is no neighbour: he may become one, or be one that has moved.
+    fn open_strange(
+        &mut self,
+        now: Time,
+        endpoint: Endpoint,
+        frame: &mut [u8],
+    ) -> Result<(usize, Range<usize>), Option<Cause>> {
+        if !is_handshake(frame) {
+            return self.open_moved(now, endpoint, frame);
+        }
+        self.admit_handshake(now, endpoint)?;
+        let answered = Session::answer(&self.local, true, now, frame);
+        let (session, opened) = answered.map_err(|refused| Some(cause_of(refused)))?;
+        let number = self.insert_stranger(now, endpoint, session)?;
+        self.take(now, number, opened)
+    }
+
+    /// Whether a handshake of a stranger is worth the arithmetic.
+    fn admit_handshake(&mut self, now: Time, endpoint: Endpoint) -> Result<(), Option<Cause>> {
+        let slot = self
+            .interfaces
+            .get(usize::from(endpoint.interface.number()));
+        if slot.copied().flatten().is_none() {
+            return Err(Some(Cause::LinkStranger));
+        }
+        let of_source = self.rates.sources.of(&endpoint.address);
+        let passes = of_source.take(now, self.limits.link_handshakes_by_source)
+            && self
+                .rates
+                .link_handshakes
+                .take(now, self.limits.link_handshakes);
+        passes.then_some(()).ok_or(Some(Cause::LinkFlood))
+    }
+
+    fn insert_stranger(
+        &mut self,
+        now: Time,
+        endpoint: Endpoint,
+        session: Session,
+    ) -> Result<usize, Option<Cause>> {
+        let is_node = session.peer().node_address().is_ok();
+        is_node.then_some(()).ok_or(Some(Cause::LinkHandshake))?;
+        if let Some(number) = self.peers.at(&endpoint) {
+            self.peers.remove(number);
+        }
+        if !self.make_room() {
+            return Err(Some(Cause::LinkFull));
+        }
+        let number = self
+            .peers
+            .insert(Peer::new(session, endpoint, Origin::Incoming, now));
+        self.wake_at(now + crate::peer::SET_UP_PATIENCE);
+        Ok(number)
+    }
+
+    /// Makes room for one more neighbour: of those that came by themselves and are not confirmed the oldest goes when there are
+    /// too many, and when there are too many in all one that is gone. `false` when there is none.
+    pub(super) fn make_room(&mut self) -> bool {
+        let unconfirmed = || self.peers.iter().filter(|(_, peer)| peer.is_unconfirmed());
+        let is_full = self.peers.len() >= self.limits.peers.min(MAX_PEERS);
+        if !is_full && unconfirmed().count() < self.limits.unconfirmed_peers {
+            return true;
+        }
+        let unconfirmed = unconfirmed();
+        let oldest = unconfirmed.min_by_key(|(_, peer)| peer.heard);
+        let gone = self
+            .peers
+            .iter()
+            .filter(|(_, peer)| !peer.up && !peer.is_configured());
+        let oldest = oldest.or_else(|| gone.min_by_key(|(_, peer)| peer.heard));
+        let number = oldest.map(|(number, _)| number);
+        number
+            .and_then(|number| self.peers.remove(number))
+            .is_some()
+    }
+
+    /// A neighbour has shown that it holds its key. When it is known from another place, one of both remains: its number.
+    fn merge(&mut self, now: Time, number: usize) -> Option<usize> {
+        let newcomer = self.peers.get(number)?;
+        let same = |(other, peer): &(usize, &Peer)| *other != number && peer.key == newcomer.key;
+        let Some((other, known)) = self.peers.iter().find(same) else {
+            return Some(number);
+        };
+        // Both ends must decide alike: between two that live, the one that the lower key began remains.
+        let we_are_lower = *self.local.public() < newcomer.key;
+        let ours_remains = known.is_incoming() != we_are_lower;
+        if known.is_lively() && known.is_incoming() != newcomer.is_incoming() && ours_remains {
+            self.peers.remove(number);
+            return Some(other);
+        }
+        let endpoint = newcomer.endpoint;
+        let (was_up, latency) = (known.up, known.version);
+        self.peers.hand_over(other, number);
+        let known = self.peers.remove(other)?;
+        let peer = self.peers.get_mut(number)?;
+        peer.up = was_up;
+        peer.version = peer.version.or(latency);
+        if known.is_configured() {
+            peer.origin = known.origin;
+        }
+        let key = peer.key;
+        let Endpoint { interface, address } = endpoint;
+        self.tell(Event::PeerMoved {
+            key,
+            interface,
+            address,
+        });
+        self.wake_at(now);
+        Some(number)
+    }
+
+    /// A neighbour that waits for something and was not answered hears a PING.
+    fn owe(&mut self, number: usize) {
+        let owed = self.peers.get(number).is_some_and(|peer| peer.owed);
+        if let Some(ticket) = self.ticket(number).filter(|_| owed) {
+            self.say(Outgoing::Answer(ticket));
+        }
+    }
+
+    /// A neighbour, for later: its number may be another's then.
+    pub(super) fn ticket(&self, number: usize) -> Option<(usize, PublicKey)> {
+        Some((number, self.peers.get(number)?.key))
+    }
+}
+
+/// Noise.
+impl Node {
+    /// Whether a frame names the Noise link of that neighbour.
+    fn is_noise(&self, number: usize, frame: &[u8]) -> bool {
+        let index = self.peers.get(number).and_then(Peer::noise_index);
+        index.is_some_and(|index| addressee(frame) == Ok(Addressee::Link(index)))
+    }
+
+    fn open_noise<R: CryptoRng + ?Sized>(
+        &mut self,
+        now: Time,
+        rng: &mut R,
+        endpoint: Endpoint,
+        frame: &mut [u8],
+    ) -> Result<(usize, Range<usize>), Option<Cause>> {
+        match addressee(frame).map_err(|refused| Some(cause_of(refused)))? {
+            Addressee::Node => self.answer_noise(now, rng, endpoint, frame),
+            Addressee::Link(index) => self.open_link(now, endpoint, index, frame),
+        }
+    }
+
+    /// A frame of CryptoAuth from nowhere is refused; one of Noise may be of a neighbour that has moved.
+    fn open_moved(
+        &mut self,
+        now: Time,
+        endpoint: Endpoint,
+        frame: &mut [u8],
+    ) -> Result<(usize, Range<usize>), Option<Cause>> {
+        match addressee(frame) {
+            Ok(Addressee::Link(index)) => self.open_link(now, endpoint, index, frame),
+            _ => Err(Some(Cause::LinkStranger)),
+        }
+    }
+
+    fn open_link(
+        &mut self,
+        now: Time,
+        endpoint: Endpoint,
+        index: u32,
+        frame: &mut [u8],
+    ) -> Result<(usize, Range<usize>), Option<Cause>> {
+        let is_it = |(_, peer): &(usize, &Peer)| peer.noise_index() == Some(index);
+        let number = self.peers.iter().find(is_it).map(|(number, _)| number);
+        let number = number.ok_or(Some(Cause::LinkStranger))?;
+        let peer = self
+            .peers
+            .get_mut(number)
+            .ok_or(Some(Cause::LinkStranger))?;
+        let opened = peer.open_noise(&self.local, now, frame);
+        let opened = opened.map_err(|refused| Some(cause_of(refused)))?;
+        let is_cookie = opened.event == LinkEvent::Hello;
+        if is_cookie {
+            self.say(Outgoing::Initiate(self.ticket(number).ok_or(None)?));
+            return Err(None);
+        }
+        self.follow(number, endpoint);
+        self.take(now, number, opened)
+    }
+
+    /// A neighbour is where its last frame came from.
+    fn follow(&mut self, number: usize, endpoint: Endpoint) {
+        let peer = self.peers.get(number);
+        let Some(peer) = peer.filter(|peer| peer.endpoint != endpoint) else {
+            return;
+        };
+        let key = peer.key;
+        if self.peers.at(&endpoint).is_none() {
+            self.peers.relocate(number, endpoint);
+            let Endpoint { interface, address } = endpoint;
+            self.tell(Event::PeerMoved {
+                key,
+                interface,
+                address,
+            });
+        }
+    }
+
+    /// Answers an INIT: of a neighbour on its link, of a stranger on a new one.
+    fn answer_noise<R: CryptoRng + ?Sized>(
+        &mut self,
+        now: Time,
+        rng: &mut R,
+        endpoint: Endpoint,
+        frame: &mut [u8],
+    ) -> Result<(usize, Range<usize>), Option<Cause>> {
+        if self.rates.link_handshakes.is_busy(now) {
+            self.want_cookie(now, rng, endpoint, frame)?;
+        }
+        self.admit_handshake(now, endpoint)?;
+        let there = self
+            .peers
+            .at(&endpoint)
+            .and_then(|number| self.peers.get(number));
+        let expected = there
+            .filter(|peer| !peer.is_incoming())
+            .map(|peer| peer.key);
+        let request = Request::open(&self.local, expected.is_none(), frame);
+        let request = request.map_err(|refused| Some(cause_of(refused)))?;
+        let key = *request.peer();
+        let number = match there.map(|peer| peer.key == key) {
+            Some(true) => self.peers.at(&endpoint).ok_or(None)?,
+            Some(false) if there.is_some_and(|peer| peer.up || peer.is_configured()) => {
+                return Err(Some(Cause::LinkHandshake));
+            }
+            _ if expected.is_some() => return Err(Some(Cause::LinkHandshake)),
+            _ => {
+                let session = Session::new(&self.local, key, None, true, now);
+                let session = session.map_err(|refused| Some(cause_of(refused)))?;
+                self.insert_stranger(now, endpoint, session)?
+            }
+        };
+        self.link_of(number);
+        let peer = self.peers.get_mut(number).ok_or(None)?;
+        peer.user = request.user().or(peer.user);
+        peer.version = request.version().or(peer.version);
+        let mut out = [0; MESSAGE_ROOM];
+        let link = peer.noise().ok_or(None)?;
+        let length = link.answer(request, now, rng, &mut out);
+        let length = length.map_err(|refused| Some(cause_of(refused)))?;
+        self.say(Outgoing::Raw(endpoint, out[..length].into()));
+        Err(None)
+    }
+
+    /// Refuses an INIT that does not prove its address, and gives the cookie that does.
+    fn want_cookie<R: CryptoRng + ?Sized>(
+        &mut self,
+        now: Time,
+        rng: &mut R,
+        endpoint: Endpoint,
+        frame: &[u8],
+    ) -> Result<(), Option<Cause>> {
+        let source = source_octets(&endpoint.address);
+        match self.cookies.check(&self.local, now, &source, frame) {
+            Ok(()) => Ok(()),
+            Err(Refused::CookieRequired) => {
+                let mut out = [0; MESSAGE_ROOM];
+                let given = self
+                    .cookies
+                    .give(&self.local, now, rng, &source, frame, &mut out);
+                if let Ok(length) = given {
+                    self.say(Outgoing::Raw(endpoint, out[..length].into()));
+                }
+                Err(Some(Cause::LinkFlood))
+            }
+            Err(refused) => Err(Some(cause_of(refused))),
+        }
+    }
+
+    /// Makes sure that a neighbour has a Noise link, with an index that no other has.
+    pub(super) fn link_of(&mut self, number: usize) {
+        let used: Vec<_> = self
+            .peers
+            .iter()
+            .filter_map(|(_, peer)| peer.noise_index())
+            .collect();
+        let index = loop {
+            let index = self.random.u32(1..0x00ff_ffff);
+            if !used.contains(&index) {
+                break index;
+            }
+        };
+        if let Some(peer) = self
+            .peers
+            .get_mut(number)
+            .filter(|peer| peer.noise_index().is_none())
+        {
+            peer.add_noise(index);
+        }
+    }
+
+    /// The timestamp of an INIT now.
+    pub(super) fn timestamp(&self, now: Time) -> Timestamp {
+        Timestamp::from_unix(self.unix_at_zero + now)
+    }
+}
+
+/// Coming and going.
+impl Node {
+    /// Takes a neighbour up when it has all that makes one.
+    pub(super) fn settle_peer(&mut self, now: Time, number: usize) {
+        let Some(peer) = self.peers.get(number).filter(|peer| peer.is_complete(now)) else {
+            return;
+        };
+        let is_new = !peer.up;
+        let Some(port) = self.peers.give_port(number) else {
+            return self.counters.drop(Cause::LinkFull);
+        };
+        let Some(peer) = self.peers.get_mut(number).filter(|_| is_new) else {
+            return;
+        };
+        peer.up = true;
+        self.ports.insert(port);
+        let (key, path) = (peer.key, switch::peer_label(port));
+        let Endpoint { interface, address } = peer.endpoint;
+        let version = peer.version.unwrap_or(PROTOCOL_VERSION);
+        self.wake_at(now);
+        self.tell(Event::PeerUp {
+            key,
+            label: path,
+            interface,
+            address,
+        });
+        self.finder
+            .peer_up(now, overlay::Contact { key, path, version });
+        self.draw_finder(now);
+    }
+
+    /// Takes a neighbour down.
+    pub(super) fn take_down(&mut self, now: Time, number: usize) {
+        let Some(peer) = self.peers.get_mut(number).filter(|peer| peer.up) else {
+            return;
+        };
+        peer.note_death(now);
+        let (key, Some(port)) = (peer.key, peer.port) else {
+            return;
+        };
+        let label = switch::peer_label(port);
+        if let Origin::Configured(home, _) = peer.origin {
+            if peer.endpoint != home && self.peers.at(&home).is_none() {
+                self.peers.relocate(number, home);
+                if let Some(peer) = self.peers.get_mut(number) {
+                    peer.note_return(now);
+                }
+            }
+        }
+        self.ports.remove(port);
+        self.finder.peer_down(now, label);
+        self.tell(Event::PeerDown { key, label });
+        self.draw_finder(now);
+        self.wake_at(now);
+    }
+
+    /// What a neighbour said about itself in a control frame.
+    pub(super) fn hear_version(&mut self, now: Time, number: usize, control: &Control) {
+        let version = match *control {
+            Control::Ping { version, .. }
+            | Control::Pong { version, .. }
+            | Control::KeyPing { version, .. }
+            | Control::KeyPong { version, .. } => version,
+            _ => return,
+        };
+        if let Some(peer) = self.peers.get_mut(number) {
+            peer.version = Some(version);
+        }
+        self.settle_peer(now, number);
+    }
+}
+
+/// The octets of an address that a cookie proves.
+fn source_octets(source: &LinkAddress) -> [u8; SOURCE_LENGTH] {
+    let mut octets = [0; SOURCE_LENGTH];
+    match source {
+        LinkAddress::Udp(address) => {
+            let ip = match address.ip() {
+                core::net::IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+                core::net::IpAddr::V6(ip) => ip,
+            };
+            octets[..16].copy_from_slice(&ip.octets());
+            octets[16..18].copy_from_slice(&address.port().to_be_bytes());
+        }
+        LinkAddress::Ethernet(address) => {
+            octets[..6].copy_from_slice(address);
+            octets[18] = 1;
+        }
+    }
+    octets
+}
+
+/// The cause under which a refusal is counted.
+fn cause_of(refused: Refused) -> Cause {
+    match refused {
+        Refused::Runt(_) | Refused::Length(_) | Refused::MessageType(_) => Cause::LinkRunt,
+        Refused::NoSession(_) => Cause::LinkNoSession,
+        Refused::UnknownUser(_) | Refused::AuthRequired | Refused::WrongAddress(_) => {
+            Cause::LinkAuthentication
+        }
+        Refused::Forged => Cause::LinkForged,
+        Refused::Replayed(_) => Cause::LinkReplayed,
+        _ => Cause::LinkHandshake,
+    }
+}

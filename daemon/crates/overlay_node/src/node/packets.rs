@@ -1,0 +1,309 @@
+//! User data: packets of this machine and for it; and what the finder has to do with them.
+
+use alloc::vec::Vec;
+use core::ops::Range;
+use core::time::Duration;
+
+use cryptoauth::Address;
+use overlay::{
+    ipv6_header, remove_ipv6_header, Contact, Content, Event as Finding, FrameError, IPV6_HEADER,
+    SESSION_HEAD_ROOM, WANTED_FOR,
+};
+use rand_core::CryptoRng;
+use switch::Interface;
+
+use super::speaking::Outgoing;
+use super::{Node, Verdict};
+use crate::counters::Cause;
+use crate::event::{Event, PingResult};
+use crate::Time;
+
+/// Nodes that packets are sent to at a time; as many as the finder looks for.
+const MAX_FLOWS: usize = 1024;
+/// So often the finder is told that packets are sent to a node.
+const WANT_INTERVAL: Duration = Duration::from_secs(1);
+/// Nothing comes from a node for so long after something was sent: its way is asked.
+pub(super) const FLOW_PATIENCE: Duration = Duration::from_millis(500);
+/// The longest packet that waits; longer ones are dropped.
+const MAX_WAITING_LENGTH: usize = 2048;
+
+/// A node that packets are sent to.
+pub(super) struct Flow {
+    wanted: Time,
+    /// When something was sent for the first time after something came.
+    pub(super) unheard: Option<Time>,
+}
+
+/// A packet that waits for its session.
+pub(super) struct Waiting {
+    packet: Vec<u8>,
+    pub(super) since: Time,
+    is_queued: bool,
+}
+
+impl Node {
+    /// Seals an IPv6 packet of this machine, header included: a part of `buffer` with [`HEAD_ROOM`](crate::HEAD_ROOM)
+    /// before and [`TAIL_ROOM`](crate::TAIL_ROOM) after it.
+    ///
+    /// When there is no way or no session yet, the packet is copied and comes out of [`Node::poll_transmit`] as soon as it can
+    /// be sent; it takes the place of an earlier one to the same node.
+    pub fn send_packet<R: CryptoRng + ?Sized>(
+        &mut self,
+        now: Time,
+        rng: &mut R,
+        buffer: &mut [u8],
+        packet: Range<usize>,
+    ) -> Verdict {
+        let fits =
+            packet.start >= crate::HEAD_ROOM && packet.end + crate::TAIL_ROOM <= buffer.len();
+        let Some(octets) = buffer.get(packet.clone()).filter(|_| fits) else {
+            return self.refuse(Cause::Room);
+        };
+        let (to, content) = match remove_ipv6_header(octets, self.address) {
+            Ok((to, content, _)) => (to, content),
+            Err(FrameError::Source(_) | FrameError::Destination(_)) => {
+                return self.refuse(Cause::PacketAddress);
+            }
+            Err(_) => return self.refuse(Cause::PacketMalformed),
+        };
+        if !self.admission.permits(to) {
+            return self.refuse(Cause::NotPermitted);
+        }
+        self.note_flow(now, to);
+        let way = self
+            .finder
+            .way(to)
+            .filter(|way| self.sessions.is_ready(&way.key));
+        let Some(way) = way else {
+            self.keep(now, to, &buffer[packet]);
+            return Verdict::Nothing;
+        };
+        self.counters.sent += 1;
+        let payload = packet.start + IPV6_HEADER..packet.end;
+        self.seal(now, rng, way, content, buffer, payload)
+    }
+
+    /// Seals something for another node's router and sends it on its way.
+    pub(super) fn seal<R: CryptoRng + ?Sized>(
+        &mut self,
+        now: Time,
+        rng: &mut R,
+        to: Contact,
+        content: Content,
+        buffer: &mut [u8],
+        payload: Range<usize>,
+    ) -> Verdict {
+        let ends = (to.key, to.path);
+        let sealed = self
+            .sessions
+            .seal(&self.local, now, rng, ends, content, buffer, payload);
+        match sealed {
+            Ok(frame) => self.route(now, rng, Interface::ROUTER, buffer, frame),
+            Err(overlay::InnerSealError::Full) => self.refuse(Cause::InnerFull),
+            Err(overlay::InnerSealError::Room) => self.refuse(Cause::Room),
+            Err(_) => self.refuse(Cause::InnerHandshake),
+        }
+    }
+
+    /// Packets are sent to that node: its way is wanted, and answers are expected.
+    fn note_flow(&mut self, now: Time, to: Address) {
+        let is_new = !self.flows.contains_key(&to);
+        if is_new && self.flows.len() >= MAX_FLOWS {
+            self.finder.want(now, to);
+            return self.draw_finder(now);
+        }
+        let flow = self.flows.entry(to).or_insert(Flow {
+            wanted: now,
+            unheard: None,
+        });
+        let is_first = flow.unheard.is_none();
+        flow.unheard.get_or_insert(now);
+        let is_due = is_new || now.saturating_sub(flow.wanted) >= WANT_INTERVAL;
+        if is_due {
+            flow.wanted = now;
+            self.finder.want(now, to);
+            self.draw_finder(now);
+        }
+        if is_first {
+            self.wake_at(now + FLOW_PATIENCE);
+        }
+    }
+
+    /// Something authentic came from a node.
+    pub(super) fn hear_flow(&mut self, now: Time, from: Address) {
+        if let Some(flow) = self.flows.get_mut(&from) {
+            flow.unheard = None;
+        }
+        self.release(now, from);
+    }
+
+    /// Asks the ways to nodes that are silent, and forgets those to which nothing is sent any more; when there is something
+    /// to do next.
+    pub(super) fn check_flows(&mut self, now: Time) -> Time {
+        self.flows
+            .retain(|_, flow| now.saturating_sub(flow.wanted) < WANTED_FOR);
+        let mut next = Time::MAX;
+        for (address, flow) in &mut self.flows {
+            let Some(since) = flow.unheard else {
+                continue;
+            };
+            if now.saturating_sub(since) >= FLOW_PATIENCE {
+                self.finder.suspect(now, *address);
+                flow.unheard = None;
+            } else {
+                next = next.min(since + FLOW_PATIENCE);
+            }
+        }
+        next
+    }
+
+    /// Keeps a packet until its session is up.
+    fn keep(&mut self, now: Time, to: Address, packet: &[u8]) {
+        let is_new = !self.waiting.contains_key(&to);
+        let is_full = is_new && self.waiting.len() >= self.limits.waiting_packets;
+        if is_full || packet.len() > MAX_WAITING_LENGTH {
+            return self.counters.drop(Cause::PacketReplaced);
+        }
+        if !is_new {
+            self.counters.drop(Cause::PacketReplaced);
+        }
+        let packet = packet.into();
+        self.waiting.insert(
+            to,
+            Waiting {
+                packet,
+                since: now,
+                is_queued: false,
+            },
+        );
+        self.wake_at(now + super::clock::WAITING_PATIENCE);
+        // A way without a session: a message makes one.
+        self.finder.suspect(now, to);
+        self.draw_finder(now);
+    }
+
+    /// A packet that waits can be sent now, if way and session are there.
+    pub(super) fn release(&mut self, _now: Time, to: Address) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        let is_ready = self
+            .finder
+            .way(to)
+            .is_some_and(|way| self.sessions.is_ready(&way.key));
+        let waiting = self
+            .waiting
+            .get_mut(&to)
+            .filter(|waiting| !waiting.is_queued);
+        if let Some(waiting) = waiting.filter(|_| is_ready) {
+            waiting.is_queued = true;
+            self.say(Outgoing::Packet(to));
+        }
+    }
+
+    /// Writes a packet that waited into `out`, sealed.
+    pub(super) fn send_waiting<R: CryptoRng + ?Sized>(
+        &mut self,
+        now: Time,
+        rng: &mut R,
+        to: Address,
+        out: &mut [u8],
+    ) -> Verdict {
+        let Some(Waiting { packet, .. }) = self.waiting.remove(&to) else {
+            return Verdict::Nothing;
+        };
+        let range = crate::HEAD_ROOM..crate::HEAD_ROOM + packet.len();
+        match out.get_mut(range.clone()) {
+            Some(space) => {
+                space.copy_from_slice(&packet);
+                self.send_packet(now, rng, out, range)
+            }
+            None => self.refuse(Cause::Room),
+        }
+    }
+
+    /// Gives a packet to this machine, with its header before it.
+    pub(super) fn deliver_packet(
+        &mut self,
+        buffer: &mut [u8],
+        next_header: u8,
+        from: Address,
+        payload: Range<usize>,
+    ) -> Verdict {
+        if !self.admission.permits(from) {
+            return self.refuse(Cause::NotPermitted);
+        }
+        let header = ipv6_header(next_header, payload.len(), from, self.address);
+        let start = payload.start.checked_sub(IPV6_HEADER);
+        let (Some(header), Some(start)) = (header, start) else {
+            return self.refuse(Cause::InnerMalformed);
+        };
+        buffer[start..payload.start].copy_from_slice(&header);
+        self.counters.delivered += 1;
+        Verdict::Deliver {
+            packet: start..payload.end,
+        }
+    }
+}
+
+/// The finder.
+impl Node {
+    /// A DHT message came.
+    pub(super) fn hear_dht(&mut self, now: Time, from: Contact, payload: &[u8]) {
+        if !self.rates.dht_messages.take(now, self.limits.dht_messages) {
+            return self.counters.drop(Cause::DhtFlood);
+        }
+        if self.finder.handle_message(now, from, payload).is_err() {
+            self.counters.drop(Cause::DhtMalformed);
+        }
+        self.draw_finder(now);
+    }
+
+    /// Writes a DHT message of the finder into `out`, sealed.
+    pub(super) fn send_dht<R: CryptoRng + ?Sized>(
+        &mut self,
+        now: Time,
+        rng: &mut R,
+        message: &overlay::Transmit,
+        out: &mut [u8],
+    ) -> Verdict {
+        const START: usize = SESSION_HEAD_ROOM + cryptoauth::HEAD_ROOM;
+        let range = START..START + message.payload.len();
+        match out.get_mut(range.clone()) {
+            Some(space) => {
+                space.copy_from_slice(&message.payload);
+                self.seal(now, rng, message.to, Content::Dht, out, range)
+            }
+            None => self.refuse(Cause::Room),
+        }
+    }
+
+    /// Draws the consequences of what the finder found.
+    pub(super) fn draw_finder(&mut self, now: Time) {
+        while let Some(finding) = self.finder.poll_event() {
+            match finding {
+                Finding::Way(contact) => {
+                    let address = contact.key.address();
+                    self.tell(Event::WayFound {
+                        address,
+                        label: contact.path,
+                    });
+                    self.release(now, address);
+                }
+                Finding::Lost(address) => self.tell(Event::WayLost(address)),
+                Finding::NotFound(address) => self.tell(Event::NotFound(address)),
+                Finding::Missed(contact) => {
+                    let silence = super::clock::LOST_SESSION_SILENCE;
+                    self.sessions.renew(now, &contact.key, silence);
+                }
+                Finding::Answered(token, contact, time) => {
+                    let (version, key) = (contact.version, Some(contact.key));
+                    self.end_ping(token, PingResult::Answered { version, key, time });
+                }
+                Finding::Unanswered(token) => {
+                    self.end_ping(token, PingResult::TimedOut);
+                }
+            }
+        }
+    }
+}

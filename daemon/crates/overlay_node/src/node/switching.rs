@@ -1,0 +1,453 @@
+//! The switch, and the control frames that end at this node.
+
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use cryptoauth::PublicKey;
+use overlay::{Contact, Content, Delivered, InnerError};
+use rand_core::CryptoRng;
+use switch::{
+    control_frame, error_frame, forward, refused_frame, Answerer, Control, ErrorCode, Handle,
+    Header, Interface, Label, Refusal, MAX_ERROR_FRAME, PROTOCOL_VERSION,
+};
+
+use super::speaking::Outgoing;
+use super::{Node, Verdict};
+use crate::counters::Cause;
+use crate::event::PingResult;
+use crate::interface::LinkAddress;
+use crate::Time;
+
+/// The label of a frame from neighbour to neighbour, router to router, as it is on the link.
+pub(super) const NEIGHBOUR: Label = Label(1 << 63 | 1);
+
+/// The nonces of handshakes that begin a session.
+const HELLO: u32 = 0;
+const REPEATED_HELLO: u32 = 1;
+
+/// The most octets of a control frame that is answered; those of other nodes are far shorter.
+const MAX_CONTROL: usize = 512;
+
+impl Node {
+    /// Passes on what came by a link: a frame of the switch, a part of `buffer`.
+    pub(super) fn pass<R: CryptoRng + ?Sized>(
+        &mut self,
+        now: Time,
+        rng: &mut R,
+        number: usize,
+        buffer: &mut [u8],
+        frame: Range<usize>,
+    ) -> Verdict {
+        if frame.is_empty() {
+            return Verdict::Nothing; // a sign of life
+        }
+        if self.peers.get(number).is_some_and(|peer| !peer.up) {
+            self.settle_peer(now, number);
+        }
+        let octets = &buffer[frame.clone()];
+        if is_neighbours(octets) {
+            self.hear_neighbour(now, number, octets);
+            return Verdict::Nothing;
+        }
+        let peer = self.peers.get(number).filter(|peer| peer.up);
+        match peer.and_then(|peer| peer.port) {
+            Some(port) => self.route(now, rng, port, buffer, frame),
+            // Anybody may repeat what a handshake carries.
+            None => self.refuse(Cause::LinkUnconfirmed),
+        }
+    }
+
+    pub(super) fn refuse(&mut self, cause: Cause) -> Verdict {
+        self.counters.drop(cause);
+        Verdict::Nothing
+    }
+
+    /// Forwards a frame that came in by `source`.
+    pub(super) fn route<R: CryptoRng + ?Sized>(
+        &mut self,
+        now: Time,
+        rng: &mut R,
+        source: Interface,
+        buffer: &mut [u8],
+        frame: Range<usize>,
+    ) -> Verdict {
+        match forward(&self.ports, source, &mut buffer[frame.clone()]) {
+            Ok(Interface::ROUTER) => self.arrive(now, rng, buffer, frame),
+            Ok(port) => {
+                let verdict = self.leave(now, port, buffer, frame);
+                let passed = source != Interface::ROUTER && verdict != Verdict::Nothing;
+                self.counters.forwarded += u64::from(passed);
+                verdict
+            }
+            Err(refusal) => {
+                self.tell_refusal(now, source, refusal, &buffer[frame]);
+                self.refuse(match refusal {
+                    Refusal::Runt => Cause::SwitchRunt,
+                    Refusal::NoInterface => Cause::SwitchNoInterface,
+                    Refusal::TooFar => Cause::SwitchTooFar,
+                    Refusal::SourceTooLong | Refusal::NoReturnPath => Cause::SwitchNoReturn,
+                })
+            }
+        }
+    }
+
+    /// Seals a frame for the neighbour behind an interface.
+    pub(super) fn leave(
+        &mut self,
+        now: Time,
+        port: Interface,
+        buffer: &mut [u8],
+        frame: Range<usize>,
+    ) -> Verdict {
+        let number = self.peers.behind(port);
+        let Some(peer) = number.and_then(|number| self.peers.get_mut(number)) else {
+            return self.refuse(Cause::LinkNotReady);
+        };
+        let (interface, to) = (peer.endpoint.interface, peer.endpoint.address);
+        match peer.seal(now, buffer, frame) {
+            Ok((frame, is_first)) => {
+                if is_first {
+                    self.wake_at(now + self.timing.suspect_after);
+                }
+                Verdict::Transmit {
+                    interface,
+                    to,
+                    frame,
+                }
+            }
+            Err(_) => self.refuse(Cause::LinkNotReady),
+        }
+    }
+
+    /// Sends an ERROR back by the interface by which the frame came in.
+    fn tell_refusal(&mut self, now: Time, source: Interface, refusal: Refusal, frame: &[u8]) {
+        let mut out = [0; MAX_ERROR_FRAME];
+        let Some(length) = error_frame(refusal, frame, &mut out) else {
+            return;
+        };
+        if source == Interface::ROUTER {
+            // Our own frame: the way is no way any more.
+            let label = Header::decode(&out).map(|(header, _)| header.label.reversed());
+            if let Ok(label) = label {
+                self.finder.handle_error(now, label);
+                self.draw_finder(now);
+            }
+            return;
+        }
+        if !self.rates.errors.take(now, self.limits.errors) {
+            self.counters.drop(Cause::ErrorFlood);
+            return;
+        }
+        let number = self.peers.behind(source);
+        if let Some(ticket) = number.and_then(|number| self.ticket(number)) {
+            self.say(Outgoing::Link(ticket, out[..length].into()));
+        }
+    }
+
+    /// A frame that ends at this node's router.
+    fn arrive<R: CryptoRng + ?Sized>(
+        &mut self,
+        now: Time,
+        rng: &mut R,
+        buffer: &mut [u8],
+        frame: Range<usize>,
+    ) -> Verdict {
+        let octets = &mut buffer[frame.clone()];
+        let handle = Header::decode(octets).and_then(|(header, content)| {
+            let (handle, rest) = Handle::decode(content)?;
+            Ok((header.label.reversed(), handle, rest))
+        });
+        match handle {
+            Err(_) => return self.refuse(Cause::SwitchRunt),
+            Ok((path, Handle::Control, rest)) => {
+                self.hear_control(now, path, rest);
+                return Verdict::Nothing;
+            }
+            // What answers a HELLO of ours costs nothing unless it is what it seems.
+            Ok((_, Handle::Handshake(HELLO | REPEATED_HELLO), _)) => {
+                if !self
+                    .rates
+                    .inner_handshakes
+                    .take(now, self.limits.inner_handshakes)
+                {
+                    return self.refuse(Cause::InnerFlood);
+                }
+            }
+            Ok(_) => {}
+        }
+        match self.sessions.open(&self.local, now, rng, octets) {
+            Ok(delivered) => {
+                let delivered = Delivered {
+                    payload: frame.start + delivered.payload.start
+                        ..frame.start + delivered.payload.end,
+                    ..delivered
+                };
+                self.deliver(now, buffer, delivered)
+            }
+            Err(error) => {
+                if let InnerError::UnknownHandle(_) = error {
+                    self.tell_unknown(now, &buffer[frame]);
+                }
+                self.refuse(cause_of(error))
+            }
+        }
+    }
+
+    /// What an inner session carried.
+    fn deliver(&mut self, now: Time, buffer: &mut [u8], delivered: Delivered) -> Verdict {
+        let Delivered {
+            key,
+            path,
+            content,
+            address,
+            ..
+        } = delivered;
+        self.hear_flow(now, address);
+        let verdict = match content {
+            Content::Dht => {
+                let from = Contact {
+                    key,
+                    path,
+                    version: PROTOCOL_VERSION,
+                };
+                self.hear_dht(now, from, &buffer[delivered.payload.clone()]);
+                if self.sessions.answer_due(&key) {
+                    // Unless an answer is on its way to him.
+                    self.say(Outgoing::AskBack(from));
+                }
+                Verdict::Nothing
+            }
+            Content::Ipv6(next_header) => {
+                self.deliver_packet(buffer, next_header, address, delivered.payload)
+            }
+            Content::Tunnel | Content::Other(_) => self.refuse(Cause::InnerContent),
+        };
+        if delivered.established {
+            self.release(now, address);
+        }
+        verdict
+    }
+
+    /// Tells the sender of a frame that nobody knows its handle: after a restart this node has lost its sessions.
+    fn tell_unknown(&mut self, now: Time, frame: &[u8]) {
+        let mut out = [0; MAX_ERROR_FRAME];
+        let Some(length) = refused_frame(ErrorCode::AUTHENTICATION, frame, &mut out) else {
+            return;
+        };
+        if self.rates.errors.take(now, self.limits.errors) {
+            self.say(Outgoing::Switch(out[..length].into()));
+        } else {
+            self.counters.drop(Cause::ErrorFlood);
+        }
+    }
+}
+
+/// Control frames.
+impl Node {
+    /// A control frame of a neighbour, not more than a link long.
+    fn hear_neighbour(&mut self, now: Time, number: usize, frame: &[u8]) {
+        let Some(control) = self.decode_control(&frame[Header::LEN + Handle::LEN..]) else {
+            return;
+        };
+        let Some(peer) = self.peers.get_mut(number) else {
+            return;
+        };
+        let (key, address) = (peer.key, peer.endpoint.address);
+        let label = peer.label().unwrap_or(NEIGHBOUR);
+        let is_up = peer.up;
+        match control {
+            Control::Pong { opaque, .. } | Control::KeyPong { opaque, .. } => {
+                if !self.take_pong(now, opaque, &control) {
+                    if let Some(peer) = self.peers.get_mut(number) {
+                        peer.note_pong(now);
+                    }
+                }
+                self.hear_version(now, number, &control);
+            }
+            Control::Error { .. } => self.hear_error(now, label, &control),
+            _ => {
+                if !peer.may_ask(now) {
+                    return self.counters.drop(Cause::ControlFlood);
+                }
+                self.hear_version(now, number, &control);
+                let answer = self.answerer(Some(address)).answer(&control, label);
+                let is_ping = matches!(control, Control::Ping { .. } | Control::KeyPing { .. });
+                match answer.filter(|_| is_up || is_ping) {
+                    Some(answer) => self.answer_neighbour(number, key, &answer),
+                    None => self.counters.drop(Cause::ControlUnexpected),
+                }
+            }
+        }
+    }
+
+    fn answer_neighbour(&mut self, number: usize, key: PublicKey, answer: &Control) {
+        if let Some(frame) = encode(answer, NEIGHBOUR) {
+            self.say(Outgoing::Neighbour((number, key), frame));
+        }
+    }
+
+    /// A control frame from afar, by `path`, the way back.
+    fn hear_control(&mut self, now: Time, path: Label, octets: &[u8]) {
+        let Some(control) = self.decode_control(octets) else {
+            return;
+        };
+        match control {
+            Control::Error { .. } => self.hear_error(now, path, &control),
+            Control::Pong { opaque, .. } | Control::KeyPong { opaque, .. } => {
+                if !self.take_pong(now, opaque, &control) {
+                    self.counters.drop(Cause::ControlUnexpected);
+                }
+            }
+            _ if !self
+                .rates
+                .control_answers
+                .take(now, self.limits.control_answers) =>
+            {
+                self.counters.drop(Cause::ControlFlood);
+            }
+            _ => {
+                let neighbour = self.neighbour_at(path);
+                let answer = self.answerer(neighbour).answer(&control, path);
+                match answer.and_then(|answer| encode(&answer, path)) {
+                    Some(frame) => self.say(Outgoing::Switch(frame)),
+                    None => self.counters.drop(Cause::ControlUnexpected),
+                }
+            }
+        }
+    }
+
+    fn decode_control<'a>(&mut self, octets: &'a [u8]) -> Option<Control<'a>> {
+        let short = octets.get(..octets.len().min(MAX_CONTROL))?;
+        let control = Control::decode(octets)
+            .ok()
+            .filter(|_| short.len() == octets.len());
+        if control.is_none() {
+            self.counters.drop(Cause::ControlMalformed);
+        }
+        control
+    }
+
+    fn answerer(&self, neighbour: Option<LinkAddress>) -> Answerer {
+        Answerer {
+            key: *self.local.public().octets(),
+            neighbour: neighbour.map(as_told),
+        }
+    }
+
+    /// The address of the neighbour to whom a label of one hop leads.
+    fn neighbour_at(&self, path: Label) -> Option<LinkAddress> {
+        let mut peers = self.peers.iter();
+        let (_, peer) = peers.find(|(_, peer)| peer.up && peer.label() == Some(path))?;
+        Some(peer.endpoint.address)
+    }
+
+    /// An answer to a ping of [`Node::ping_switch`]; says whether it is one.
+    fn take_pong(&mut self, now: Time, opaque: &[u8], control: &Control) -> bool {
+        let Some(token) = opaque.try_into().ok().map(u64::from_be_bytes) else {
+            return false;
+        };
+        let Some(ping) = self
+            .pings
+            .get(&token)
+            .copied()
+            .filter(|ping| ping.label.is_some())
+        else {
+            return false;
+        };
+        let (version, key) = match *control {
+            Control::KeyPong { version, key, .. } => (version, Some(PublicKey::from_octets(key))),
+            Control::Pong { version, .. } => (version, None),
+            _ => return false,
+        };
+        let time = now.saturating_sub(ping.sent);
+        self.end_ping(token, PingResult::Answered { version, key, time })
+    }
+
+    /// A switch, or somebody in its name, could not take a frame that was sent by `label`.
+    fn hear_error(&mut self, now: Time, label: Label, control: &Control) {
+        let Control::Error { code, handle, .. } = *control else {
+            return;
+        };
+        if !self
+            .rates
+            .control_answers
+            .take(now, self.limits.control_answers)
+        {
+            return self.counters.drop(Cause::ControlFlood);
+        }
+        let by_it = |(_, ping): &(&u64, &super::Ping)| ping.label == Some(label);
+        let token = self.pings.iter().find(by_it).map(|(token, _)| *token);
+        if let Some(token) = token {
+            self.end_ping(token, PingResult::Refused(code));
+        }
+        if code != ErrorCode::AUTHENTICATION {
+            self.finder.handle_error(now, label);
+            return self.draw_finder(now);
+        }
+        // The other end does not know the session that this node writes in. If that is true, it is silent.
+        if let Some(key) = self.sessions.by_their_handle(handle) {
+            if self
+                .sessions
+                .renew(now, &key, super::clock::LOST_SESSION_SILENCE)
+            {
+                self.finder.suspect(now, key.address());
+                self.draw_finder(now);
+            }
+        }
+    }
+
+    /// Asks a switch for [`Node::ping_switch`].
+    pub(super) fn say_switch_ping(&mut self, label: Label, token: u64, for_key: bool) {
+        let (version, opaque) = (PROTOCOL_VERSION, &token.to_be_bytes());
+        let key = *self.local.public().octets();
+        let control = match for_key {
+            true => Control::KeyPing {
+                version,
+                key,
+                opaque,
+            },
+            false => Control::Ping { version, opaque },
+        };
+        if let Some(frame) = encode(&control, label) {
+            self.say(Outgoing::Switch(frame));
+        }
+    }
+}
+
+/// Whether a frame is a control frame from a neighbour's router to this one.
+fn is_neighbours(frame: &[u8]) -> bool {
+    let handle = frame.get(Header::LEN..Header::LEN + Handle::LEN);
+    frame.starts_with(&NEIGHBOUR.0.to_be_bytes()) && handle == Some(&[0xff; Handle::LEN])
+}
+
+/// A whole control frame; `None` when it is longer than any that is answered.
+pub(super) fn encode(control: &Control, label: Label) -> Option<Vec<u8>> {
+    let mut out = [0; MAX_CONTROL + Header::LEN + Handle::LEN];
+    let length = control_frame(control, label, &mut out).ok()?;
+    Some(out[..length].into())
+}
+
+/// As neighbours tell each other their addresses.
+fn as_told(address: LinkAddress) -> switch::LinkAddress {
+    match address {
+        LinkAddress::Udp(core::net::SocketAddr::V4(address)) => switch::LinkAddress::Udp4(address),
+        LinkAddress::Udp(core::net::SocketAddr::V6(address)) => switch::LinkAddress::Udp6(address),
+        LinkAddress::Ethernet(_) => switch::LinkAddress::Other([0; 30]),
+    }
+}
+
+/// The cause under which an inner frame is counted.
+fn cause_of(error: InnerError) -> Cause {
+    use cryptoauth::Refused;
+    match error {
+        InnerError::Switch(_) | InnerError::Control | InnerError::Frame(_) => Cause::InnerMalformed,
+        InnerError::UnknownHandle(_) => Cause::InnerUnknownHandle,
+        InnerError::NoNode => Cause::InnerHandshake,
+        InnerError::Full => Cause::InnerFull,
+        InnerError::Refused(Refused::Forged) => Cause::InnerForged,
+        InnerError::Refused(Refused::Replayed(_)) => Cause::InnerReplayed,
+        InnerError::Refused(Refused::NoSession(_)) => Cause::InnerUnknownHandle,
+        InnerError::Refused(_) => Cause::InnerHandshake,
+        InnerError::Unprotected(_) => Cause::InnerUnprotected,
+    }
+}

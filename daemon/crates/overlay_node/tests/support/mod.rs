@@ -1,0 +1,489 @@
+//! Nodes in virtual time, with datagrams between them.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use cryptoauth::{Address, Credential, PrivateKey, PublicKey};
+use fastrand::Rng;
+use overlay_node::{
+    Admission, Beacons, Config, Connection, Destination, Event, InterfaceId, Limits, LinkAddress,
+    Node, Time, Timing, Verdict, HEAD_ROOM, TAIL_ROOM, TRANSMIT_ROOM,
+};
+use rand_core::{CryptoRng, RngCore};
+
+pub const SECOND: Duration = Duration::from_secs(1);
+pub const MILLISECOND: Duration = Duration::from_millis(1);
+const PASSWORD: &[u8] = b"as everybody in the test knows";
+/// Octets of an IPv6 header, after which a packet of the test has its number.
+const HEADER: usize = 40;
+/// The next header for experiments (RFC 3692).
+const EXPERIMENT: u8 = 253;
+
+/// Randomness that repeats itself with its seed.
+pub struct Random(pub Rng);
+
+impl RngCore for Random {
+    fn next_u32(&mut self) -> u32 {
+        self.0.u32(..)
+    }
+
+    fn next_u64(&mut self) -> u64 {
+        self.0.u64(..)
+    }
+
+    fn fill_bytes(&mut self, octets: &mut [u8]) {
+        self.0.fill(octets);
+    }
+}
+
+impl CryptoRng for Random {}
+
+/// How links and nodes are, unless a test wants something else.
+#[derive(Clone)]
+pub struct Habits {
+    pub latency: Duration,
+    /// Of how many datagrams one is lost; 0 for none.
+    pub loss: u32,
+    pub beacons: Beacons,
+    pub noise: bool,
+    pub limits: Limits,
+}
+
+impl Default for Habits {
+    fn default() -> Self {
+        Self {
+            latency: MILLISECOND * 2,
+            loss: 0,
+            beacons: Beacons::Off,
+            noise: false,
+            limits: Limits::default(),
+        }
+    }
+}
+
+pub struct Station {
+    pub node: Node,
+    pub alive: bool,
+    pub interface: InterfaceId,
+    pub link_address: LinkAddress,
+    octets: [u8; 32],
+    /// To whom it connects by itself.
+    connects: Vec<usize>,
+    /// What arrived: when, from whom, which.
+    pub received: Vec<(Time, Address, u64)>,
+    pub events: Vec<(Time, Event)>,
+}
+
+/// When a datagram arrives, in which order, at which address, from which.
+type Arrival = (Time, u64, LinkAddress, LinkAddress, Vec<u8>);
+
+pub struct Mesh {
+    pub stations: Vec<Station>,
+    pub now: Time,
+    pub random: Random,
+    pub habits: Habits,
+    /// Who hears whom.
+    links: BTreeMap<(usize, usize), ()>,
+    addresses: BTreeMap<LinkAddress, usize>,
+    queue: BinaryHeap<Reverse<Arrival>>,
+    sequence: u64,
+    next_address: u16,
+    pub datagrams: u64,
+}
+
+/// The octets of a private key whose address is a node's.
+pub fn key_octets(random: &mut Random) -> [u8; 32] {
+    loop {
+        let mut octets = [0; 32];
+        random.fill_bytes(&mut octets);
+        if PrivateKey::from_octets(octets)
+            .public()
+            .node_address()
+            .is_ok()
+        {
+            return octets;
+        }
+    }
+}
+
+/// An IPv6 packet with a number.
+pub fn packet(from: Address, to: Address, number: u64) -> Vec<u8> {
+    let payload = number.to_be_bytes();
+    let mut packet = vec![0; HEADER];
+    packet[0] = 6 << 4;
+    packet[5] = payload.len() as u8;
+    packet[6] = EXPERIMENT;
+    packet[7] = 64;
+    packet[8..24].copy_from_slice(from.octets());
+    packet[24..40].copy_from_slice(to.octets());
+    packet.extend(payload);
+    packet
+}
+
+/// A buffer with room around some octets, and where they are.
+pub fn spacious(octets: &[u8]) -> (Vec<u8>, std::ops::Range<usize>) {
+    let mut buffer = vec![0; HEAD_ROOM + octets.len() + TAIL_ROOM];
+    let range = HEAD_ROOM..HEAD_ROOM + octets.len();
+    buffer[range.clone()].copy_from_slice(octets);
+    (buffer, range)
+}
+
+pub fn udp(number: u16) -> LinkAddress {
+    let [high, low] = number.to_be_bytes();
+    LinkAddress::Udp(SocketAddr::from((Ipv4Addr::new(10, 0, high, low), 1000)))
+}
+
+impl Mesh {
+    pub fn new(count: usize, seed: u64, habits: Habits) -> Self {
+        let mut mesh = Self {
+            stations: Vec::new(),
+            now: Time::ZERO,
+            random: Random(Rng::with_seed(seed)),
+            habits,
+            links: BTreeMap::new(),
+            addresses: BTreeMap::new(),
+            queue: BinaryHeap::new(),
+            sequence: 0,
+            next_address: 0,
+            datagrams: 0,
+        };
+        for number in 0..count {
+            let octets = key_octets(&mut mesh.random);
+            let station = mesh.begin(octets);
+            mesh.addresses.insert(station.link_address, number);
+            mesh.stations.push(station);
+        }
+        mesh
+    }
+
+    pub fn line(count: usize, seed: u64, habits: Habits) -> Self {
+        let mut mesh = Self::new(count, seed, habits);
+        (1..count).for_each(|node| mesh.link(node - 1, node));
+        mesh
+    }
+
+    pub fn ring(count: usize, seed: u64, habits: Habits) -> Self {
+        let mut mesh = Self::line(count, seed, habits);
+        mesh.link(count - 1, 0);
+        mesh
+    }
+
+    pub fn star(count: usize, seed: u64, habits: Habits) -> Self {
+        let mut mesh = Self::new(count, seed, habits);
+        (1..count).for_each(|node| mesh.link(node, 0));
+        mesh
+    }
+
+    fn begin(&mut self, octets: [u8; 32]) -> Station {
+        let config = Config {
+            key: PrivateKey::from_octets(octets),
+            unix_at_zero: Duration::from_secs(1_700_000_000),
+            noise: self.habits.noise,
+            admission: Admission::Anybody,
+            limits: self.habits.limits,
+            timing: Timing::default(),
+        };
+        let mut node = Node::new(config, self.now, &mut self.random).unwrap();
+        node.add_user(Some(b"everybody"), PASSWORD, None).unwrap();
+        let interface = node.add_interface(self.now, &mut self.random, self.habits.beacons);
+        let link_address = udp(self.next_address);
+        self.next_address += 1;
+        Station {
+            node,
+            alive: true,
+            interface,
+            link_address,
+            octets,
+            connects: Vec::new(),
+            received: Vec::new(),
+            events: Vec::new(),
+        }
+    }
+
+    /// Two nodes hear each other, and the first connects to the second.
+    pub fn link(&mut self, one: usize, other: usize) {
+        self.hear(one, other);
+        self.stations[one].connects.push(other);
+        self.connect(one, other);
+    }
+
+    /// Two nodes hear each other.
+    pub fn hear(&mut self, one: usize, other: usize) {
+        self.links.insert((one.min(other), one.max(other)), ());
+    }
+
+    pub fn unhear(&mut self, one: usize, other: usize) {
+        self.links.remove(&(one.min(other), one.max(other)));
+    }
+
+    pub fn hears(&self, one: usize, other: usize) -> bool {
+        self.links.contains_key(&(one.min(other), one.max(other)))
+    }
+
+    pub fn connect(&mut self, one: usize, other: usize) {
+        let connection = Connection {
+            interface: self.stations[one].interface,
+            to: self.stations[other].link_address,
+            key: self.key(other),
+            credential: Some(Credential::login(b"everybody", PASSWORD)),
+        };
+        let now = self.now;
+        self.stations[one].node.connect(now, connection).unwrap();
+        self.flush(one);
+    }
+
+    pub fn key(&self, station: usize) -> PublicKey {
+        *self.stations[station].node.key()
+    }
+
+    pub fn address(&self, station: usize) -> Address {
+        self.stations[station].node.address()
+    }
+
+    /// Begins anew, with the same key at the same address.
+    pub fn restart(&mut self, station: usize) {
+        let old = &mut self.stations[station];
+        let (octets, link_address) = (old.octets, old.link_address);
+        let (connects, received) = (old.connects.clone(), std::mem::take(&mut old.received));
+        let fresh = self.begin(octets);
+        self.stations[station] = Station {
+            link_address,
+            connects: connects.clone(),
+            received,
+            ..fresh
+        };
+        connects
+            .into_iter()
+            .for_each(|other| self.connect(station, other));
+        self.flush(station);
+    }
+
+    /// Is at another address from now on.
+    pub fn relocate(&mut self, station: usize) {
+        let address = udp(self.next_address);
+        self.next_address += 1;
+        self.addresses.remove(&self.stations[station].link_address);
+        self.addresses.insert(address, station);
+        self.stations[station].link_address = address;
+    }
+
+    pub fn alive(&self) -> Vec<usize> {
+        let all = 0..self.stations.len();
+        all.filter(|&station| self.stations[station].alive)
+            .collect()
+    }
+
+    /// Sends a packet with a number.
+    pub fn send(&mut self, from: usize, to: usize, number: u64) {
+        let packet = packet(self.address(from), self.address(to), number);
+        let (mut buffer, range) = spacious(&packet);
+        let (now, random) = (self.now, &mut self.random);
+        let node = &mut self.stations[from].node;
+        let verdict = node.send_packet(now, random, &mut buffer, range);
+        self.carry_out(from, verdict, &buffer);
+        self.flush(from);
+    }
+
+    /// Lets time pass.
+    pub fn run(&mut self, duration: Duration) {
+        let end = self.now + duration;
+        while self.step(end) {}
+        self.now = end;
+    }
+
+    /// Lets time pass until something is so; says whether it is before the time is over.
+    pub fn run_until(&mut self, limit: Duration, mut is_so: impl FnMut(&Self) -> bool) -> bool {
+        let end = self.now + limit;
+        loop {
+            if is_so(self) {
+                return true;
+            }
+            if !self.step(end) {
+                self.now = end;
+                return false;
+            }
+        }
+    }
+
+    /// The next thing before `end`; `false` when there is none.
+    fn step(&mut self, end: Time) -> bool {
+        let arrival = self.queue.peek().map(|Reverse((at, ..))| *at);
+        let timers = self.alive().into_iter();
+        let timer = timers
+            .map(|station| (self.stations[station].node.poll_timeout(), station))
+            .min();
+        let at = [arrival, timer.map(|(at, _)| at)]
+            .into_iter()
+            .flatten()
+            .min();
+        let Some(at) = at.filter(|at| *at <= end) else {
+            return false;
+        };
+        self.now = self.now.max(at);
+        if arrival == Some(at) {
+            let Some(Reverse((_, _, to, from, octets))) = self.queue.pop() else {
+                return false;
+            };
+            self.arrive(to, from, &octets);
+        } else if let Some((_, station)) = timer {
+            let now = self.now;
+            let node = &mut self.stations[station].node;
+            node.handle_timeout(now);
+            assert!(node.poll_timeout() > now, "what is due stays due");
+            self.flush(station);
+        }
+        true
+    }
+
+    fn arrive(&mut self, to: LinkAddress, from: LinkAddress, octets: &[u8]) {
+        let Some(&station) = self.addresses.get(&to) else {
+            return;
+        };
+        if self.stations[station].alive {
+            self.receive(station, from, octets);
+        }
+    }
+
+    /// A datagram comes to a node, wherever it is from.
+    pub fn receive(&mut self, station: usize, from: LinkAddress, octets: &[u8]) {
+        let (mut buffer, range) = spacious(octets);
+        let now = self.now;
+        let Station {
+            node, interface, ..
+        } = &mut self.stations[station];
+        let verdict = node.receive(now, &mut self.random, *interface, &from, &mut buffer, range);
+        self.carry_out(station, verdict, &buffer);
+        self.flush(station);
+    }
+
+    fn carry_out(&mut self, station: usize, verdict: Verdict, buffer: &[u8]) {
+        match verdict {
+            Verdict::Nothing => {}
+            Verdict::Transmit { to, frame, .. } => self.transmit(station, to, &buffer[frame]),
+            Verdict::Deliver { packet } => {
+                let packet = &buffer[packet];
+                assert_eq!(packet[24..40], *self.address(station).octets());
+                let from = Address::from_octets(packet[8..24].try_into().unwrap());
+                let number = u64::from_be_bytes(packet[40..48].try_into().unwrap());
+                let now = self.now;
+                self.stations[station].received.push((now, from, number));
+            }
+        }
+    }
+
+    pub fn flush(&mut self, station: usize) {
+        let mut out = vec![0; TRANSMIT_ROOM];
+        let now = self.now;
+        loop {
+            let node = &mut self.stations[station].node;
+            let Some(said) = node.poll_transmit(now, &mut self.random, &mut out) else {
+                break;
+            };
+            let octets = out[said.frame].to_vec();
+            match said.to {
+                Destination::Unicast(to) => self.transmit(station, to, &octets),
+                Destination::Broadcast => self.broadcast(station, &octets),
+            }
+        }
+        while let Some(event) = self.stations[station].node.poll_event() {
+            self.stations[station].events.push((now, event));
+        }
+    }
+
+    fn transmit(&mut self, station: usize, to: LinkAddress, octets: &[u8]) {
+        self.datagrams += 1;
+        let Some(&receiver) = self.addresses.get(&to) else {
+            return;
+        };
+        let loss = self.habits.loss;
+        let is_lost = loss > 0 && self.random.0.u32(..loss) == 0;
+        if is_lost || !self.hears(station, receiver) || !self.stations[station].alive {
+            return;
+        }
+        let from = self.stations[station].link_address;
+        let at = self.now + self.habits.latency;
+        self.queue
+            .push(Reverse((at, self.sequence, to, from, octets.to_vec())));
+        self.sequence += 1;
+    }
+
+    /// Beacons come at once, and are not lost unless others are.
+    fn broadcast(&mut self, station: usize, octets: &[u8]) {
+        let from = self.stations[station].link_address;
+        let now = self.now;
+        for other in self.alive() {
+            let loss = self.habits.loss;
+            let is_lost = loss > 0 && self.random.0.u32(..loss) == 0;
+            if self.hears(station, other) && !is_lost && other != station {
+                let Station {
+                    node, interface, ..
+                } = &mut self.stations[other];
+                node.receive_beacon(now, *interface, &from, octets);
+            }
+        }
+    }
+
+    /// Whether a packet of that number came from one to the other.
+    pub fn has_come(&self, from: usize, to: usize, number: u64) -> bool {
+        let address = self.address(from);
+        let mut received = self.stations[to].received.iter();
+        received.any(|(_, source, found)| (*source, *found) == (address, number))
+    }
+
+    /// Sends packets between all pairs, again and again, until one has come from everybody to everybody; those from whom
+    /// none has come in time.
+    pub fn pairs_without_data(
+        &mut self,
+        pairs: &[(usize, usize)],
+        limit: Duration,
+    ) -> Vec<(usize, usize)> {
+        let end = self.now + limit;
+        let mark = self.random.0.u64(..);
+        let mut open = pairs.to_vec();
+        while !open.is_empty() && self.now < end {
+            for (from, to) in open.clone() {
+                self.send(from, to, mark);
+            }
+            self.run(MILLISECOND * 100);
+            open.retain(|(from, to)| !self.has_come(*from, *to, mark));
+        }
+        open
+    }
+
+    pub fn all_pairs(&self) -> Vec<(usize, usize)> {
+        let alive = self.alive();
+        let pairs = alive
+            .iter()
+            .flat_map(|&from| alive.iter().map(move |&to| (from, to)));
+        pairs.filter(|(from, to)| from != to).collect()
+    }
+
+    /// The longest time without a packet, when one is sent every 20 ms for `duration` and `fault` happens at the beginning; the
+    /// time after the last one that came counts.
+    pub fn outage(
+        &mut self,
+        (from, to): (usize, usize),
+        duration: Duration,
+        fault: impl FnOnce(&mut Self),
+    ) -> Duration {
+        const INTERVAL: Duration = Duration::from_millis(20);
+        let begin = self.now;
+        self.stations[to].received.clear();
+        fault(self);
+        let mut number = 0;
+        while self.now < begin + duration {
+            self.send(from, to, number);
+            number += 1;
+            self.run(INTERVAL);
+        }
+        let times = self.stations[to].received.iter().map(|(at, ..)| *at);
+        let times: Vec<_> = [begin].into_iter().chain(times).chain([self.now]).collect();
+        times
+            .windows(2)
+            .map(|pair| pair[1] - pair[0])
+            .max()
+            .unwrap_or(duration)
+    }
+}
