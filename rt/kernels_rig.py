@@ -48,6 +48,8 @@ POLICY: Mapping[str, PolicyValue] = {
 """As bench-sa-setup has it: set-ups are measured, not the patience between them."""
 SAMPLE_TIMEOUT = 30.0
 """Seconds of the guest for one set-up, and for whatever else must happen while it is measured."""
+SETTLING = 3.0
+"""Seconds from the load's begin to the first set-up: a governor that has just met the load is another question."""
 _FIRST, _SECOND = "192.0.2.1", "192.0.2.2"
 """Of the load's stream: outside the mesh's prefixes (RFC 5737), which the fail-closed rules leave alone."""
 
@@ -126,6 +128,7 @@ def _block(lab: Lab, ends: tuple[Node, Node], load: str, samples: int) -> dict[s
         knocks = stack.enter_context(_program(initiator, "knock", initiator.address, responder.address))
         _raise(knocks.pid)
         counted = stack.enter_context(_loaded(lab["b"], responder)) if load == "loaded" else {}
+        time.sleep(SETTLING)
         for _ in range(samples + 1):
             _set_up_anew(initiator, responder)
     times = [asdict(each) for each in setups(capture.pcap)]

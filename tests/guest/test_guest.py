@@ -6,6 +6,7 @@ console in build/artifacts/guest-KERNEL.
 """
 
 import os
+import shlex
 import shutil
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -35,30 +36,43 @@ def ground_is_built() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(SECONDS + 60, func_only=True)
-# A claim that fails gets its second try inside; a guest that died, for instance of its emulation, another one.
+@pytest.mark.timeout(2 * SECONDS + 60, func_only=True)
+# A guest that died, for instance of its emulation, gets another try.
 @pytest.mark.flaky(reruns=1, only_rerun="GuestDiedError")
 @pytest.mark.parametrize("kernel", ["rt", "generic"])
-def test_the_same_claims_hold_on_debians_kernels(kernel: str, ground_is_built: None, subtests: pytest.Subtests) -> None:
+def test_the_same_claims_hold_on_debians_kernels(
+    kernel: str, ground_is_built: None, subtests: pytest.Subtests, capsys: pytest.CaptureFixture[str]
+) -> None:
     claims = {"rt": guest_claims.RT, "generic": guest_claims.GENERIC}[kernel]
     if kernel == "rt" and ALL in os.environ:
         claims += guest_claims.MORE
-    results = BUILD / "artifacts" / f"guest-{kernel}"
+    cases = _claimed(kernel, claims, f"guest-{kernel}")
+    assert cases, "nothing ran"
+    if failed := {name: trouble for name, trouble in cases.items() if trouble}:
+        # The second try inside had the same nodes, if they are shared; this one has a machine of its own.
+        with capsys.disabled():
+            print("once more, in a guest of their own:", *failed.values(), sep="\n")
+        cases |= _claimed(kernel, tuple(failed), f"guest-{kernel}-again")
+    for name, trouble in cases.items():
+        with subtests.test(msg=name):
+            assert not trouble, trouble
+
+
+def _claimed(kernel: str, claims: tuple[str, ...], label: str) -> dict[str, str]:
+    """Each claim that ran in one boot, with what was wrong. Raises GuestDiedError."""
+    results = BUILD / "artifacts" / label
     shutil.rmtree(results, ignore_errors=True)
     outcome = guest.run_in_guest(_command(kernel, claims), results, seconds=SECONDS, kernel=kernel)
     if outcome.status is None:
         raise guest.GuestDiedError(f"{outcome.output}\n{outcome.console}")
     cases = _cases(results / REPORT)
-    for name, trouble in cases.items():
-        with subtests.test(msg=name):
-            assert not trouble, trouble
-    assert cases, f"nothing ran:\n{outcome.output}"
-    assert outcome.status == 0, outcome.output
+    assert outcome.status == 0 or any(cases.values()), outcome.output
+    return cases
 
 
 def _command(kernel: str, claims: tuple[str, ...]) -> str:
     """What fails inside leaves its traces in /results at once: they survive a guest that hangs."""
-    chosen = " ".join(f"tests/scenarios/{claim}" for claim in claims)
+    chosen = shlex.join(f"tests/scenarios/{claim}" for claim in claims)
     preemptible = {"rt": "PREEMPT_RT", "generic": "PREEMPT_DYNAMIC"}[kernel]
     return f"""\
 uname -v | grep -qw {preemptible} || {{ echo "not the kernel {kernel}"; exit 1; }}
@@ -77,6 +91,6 @@ def _cases(report: Path) -> dict[str, str]:
     for case in ET.parse(report).getroot().iter("testcase"):  # noqa: S314  # written by our own pytest
         troubles = [part for kind in ("failure", "error", "skipped") for part in case.iter(kind)]
         told = "\n".join(f"{trouble.get('message', '')}\n{trouble.text or ''}" for trouble in troubles)
-        name = f"{case.get('classname', '').rpartition('.')[2]}::{case.get('name')}"
+        name = f"{case.get('classname', '').rpartition('.')[2]}.py::{case.get('name')}"
         found[name] = told
     return found

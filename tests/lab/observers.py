@@ -146,10 +146,17 @@ class Charon:
         except (ConnectionError, FileNotFoundError, TimeoutError):
             return []
 
-    def terminate(self, peer: str) -> None:
-        """Close the IKE_SA with a peer behind meshsecd's back."""
+    def terminate(self, peer: str, *, force: bool = False) -> None:
+        """Close the IKE_SA with a peer behind meshsecd's back; ``force``: not awaiting what the peer says."""
+        message = {"ike": peer, "force": "yes", "timeout": "-1"} if force else {"ike": peer, "timeout": "5000"}
         with self._session() as session:
-            for _ in session.terminate({"ike": peer, "timeout": "5000"}):
+            for _ in session.terminate(message):
+                continue
+
+    def initiate(self, peer: str, child: str) -> None:
+        """Negotiate an IKE_SA and a CHILD_SA behind meshsecd's back; charon's failure is nobody's concern here."""
+        with self._session() as session, suppress(CommandException):
+            for _ in session.initiate({"ike": peer, "child": child, "timeout": "8000"}):
                 continue
 
     def impersonate(self, identity: str, private_key_pem: bytes, public_key_pem: bytes, spec: Mapping[str, Any]) -> str:

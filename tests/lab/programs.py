@@ -33,12 +33,27 @@ def olsrd2() -> str:
     return _found("olsrd2")
 
 
+def cjdroute() -> str:
+    """The router of cjdns."""
+    return _found("cjdroute")
+
+
 def olsrv2d() -> str:
-    """The OLSRv2 router: what was built last, else the one on PATH."""
+    """The OLSRv2 router."""
+    return _built("olsrv2d")
+
+
+def overlayd() -> str:
+    """The overlay router."""
+    return _built("overlayd")
+
+
+def _built(program: str) -> str:
+    """What was built last, else what is on PATH."""
     cargo = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "daemon" / "target"))
     places = (ROOT / "build" / "bin", cargo / "release", cargo / "debug")
-    built = [path for place in places if (path := place / "olsrv2d").exists()]
-    return str(max(built, key=lambda path: path.stat().st_mtime)) if built else _found("olsrv2d")
+    built = [path for place in places if (path := place / program).exists()]
+    return str(max(built, key=lambda path: path.stat().st_mtime)) if built else _found(program)
 
 
 def _found(program: str) -> str:

@@ -1,6 +1,7 @@
 """User data between two nodes, every payload marked, with what came of it."""
 
 import itertools
+import re
 import select
 import socket
 import struct
@@ -13,9 +14,12 @@ from typing import Self
 
 from tests.lab import namespaces
 from tests.lab.packets import MARK
+from tests.lab.shell import run
 
 PORT = 7000
 _SEQUENCE = struct.Struct("!Q")
+_COUNTER = re.compile(r"counter (\w+) \{\s*packets (\d+)")
+_STATE = re.compile(r"proto esp (spi \w+)[^\n]*|lifetime current:\s*(\d+\(bytes\), \d+\(packets\))")
 
 
 def udp_socket(namespace: str, address: str, port: int = 0) -> socket.socket:
@@ -60,6 +64,7 @@ class Flow:
         self, source: tuple[str, str], target: tuple[str, str], interval: float = 0.02, port: int = PORT
     ) -> None:
         self.result = FlowResult(interval=interval)
+        self._ends = source, target
         self._stop = threading.Event()
         self._target = (target[1], port)
         self._out = udp_socket(*source)
@@ -91,6 +96,11 @@ class Flow:
         """Take the notices."""
         return bool(self._wake_read.recv(4096))
 
+    def summary(self) -> str:
+        """What came of it so far, and what each end's kernel dropped: why nothing arrives is lost with the lab."""
+        told = [f"{self.result.sent} sent, {self.result.refused} refused, {len(self.result.arrivals)} arrived"]
+        return "\n".join(told + [f"{namespace}: {_drops(namespace)}" for namespace, _ in self._ends])
+
     def _send(self) -> None:
         for sequence in itertools.count():
             try:
@@ -114,6 +124,17 @@ class Flow:
                 self.result.arrivals.append((_SEQUENCE.unpack_from(datagram, len(MARK))[0], time.monotonic()))
                 with suppress(BlockingIOError):
                     self._wake_write.send(b".")
+
+
+def _drops(namespace: str) -> str:
+    """What IPsec and the rules of a namespace count unless it is zero, and the SPIs of its SAs with their packets."""
+    inside = ["ip", "netns", "exec", namespace]
+    ipsec = [line.split() for line in run([*inside, "cat", "/proc/net/xfrm_stat"], check=False).stdout.splitlines()]
+    counted = [f"{name} {count}" for name, count in ipsec if count != "0"]
+    rules = run([*inside, "nft", "list", "counters"], check=False).stdout
+    counted += [f"{name} {count}" for name, count in _COUNTER.findall(rules) if count != "0"]
+    states = run([*inside, "ip", "-s", "xfrm", "state"], check=False).stdout
+    return ", ".join(counted + ["".join(found) for found in _STATE.findall(states)]) or "nothing"
 
 
 def send(source: tuple[str, str], target: str, count: int = 5, port: int = PORT) -> int:

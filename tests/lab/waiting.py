@@ -1,4 +1,7 @@
-"""Awaits what must happen: a condition is looked at again when one of its sources speaks, never after a nap."""
+"""Awaits what must happen: a condition is looked at again when one of its sources speaks.
+
+Some changes nobody speaks of (the last duplicate of an SA goes), so it is looked at each second besides.
+"""
 
 import selectors
 import time
@@ -8,6 +11,9 @@ from typing import Protocol, TypeVar
 from tests.lab.patience import patient
 
 T = TypeVar("T")
+
+LOOK = 1.0
+"""Seconds without a word after which the condition is looked at all the same."""
 
 
 class Source(Protocol):
@@ -41,7 +47,7 @@ def wait_until(
             left = deadline - time.monotonic()
             if left <= 0:
                 raise NotInTimeError(f"not within {seconds:g} s: {what}" + (f"\nlast seen: {last()}" if last else ""))
-            for key, _ in selector.select(left):
+            for key, _ in selector.select(min(left, patient(LOOK))):
                 if not key.data.drain():
                     selector.unregister(key.fileobj)
     return value

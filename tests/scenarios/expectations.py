@@ -33,7 +33,7 @@ def flow(source: Node, target: Node, interval: float = 0.02) -> Flow:
 def wait_arrivals(running: Flow, count: int = 10, seconds: float = 10.0) -> None:
     """Await ``count`` more datagrams of a flow."""
     goal = len(running.result.arrivals) + count
-    wait_until(f"{count} arrivals", lambda: len(running.result.arrivals) >= goal, [running], seconds)
+    wait_until(f"{count} arrivals", lambda: len(running.result.arrivals) >= goal, [running], seconds, running.summary)
 
 
 def spis(first: Node, second: Node) -> frozenset[str]:

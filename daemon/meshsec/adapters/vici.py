@@ -307,6 +307,17 @@ class Vici:
             if "no matching SAs" not in str(error):
                 raise
 
+    async def rekey_child(self, unique_id: str, child: str) -> None:
+        """Have a CHILD_SA of one IKE_SA replaced (RFC 7296, section 1.3.3); returns at once. Gone already is fine.
+
+        A peer that does not have the IKE_SA any more does not answer; charon then gives the IKE_SA up, and says so.
+        """
+        try:
+            await self._command("rekey", {"ike-id": unique_id, "child": child})
+        except CommandError as error:
+            if "no matching" not in str(error):
+                raise
+
     async def _command(
         self, command: str, message: Mapping[str, Any], stream: str = "", more: float = 0.0
     ) -> tuple[dict[str, Any], list[Any], int]:

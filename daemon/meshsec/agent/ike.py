@@ -16,6 +16,7 @@ from meshsec.agent.driver import Spawn
 from meshsec.core.actions import Action, Initiate, LoadConnection, LoadKey, Terminate, UnloadConnection
 from meshsec.core.events import Event, IkeDaemonDown, IkeDaemonUp, NegotiationTimed, SasObserved
 from meshsec.core.model import IkeSa, Observed
+from meshsec.core.silence import Silence
 
 HEALTH_INTERVAL = 5.0
 """Seconds between two round trips that prove that charon works."""
@@ -61,6 +62,7 @@ class IkeSide:
         self._order = asyncio.Lock()
         """Held from a question about SAs until its answer is posted, so that no older answer follows a newer one."""
         self._known: dict[str, tuple[IkeSa, ...]] = {}
+        self._silence = Silence()
         self.facts: DaemonFacts | None = None
         self._is_looking = False
         """What charon told last; None while it does not answer."""
@@ -83,7 +85,19 @@ class IkeSide:
         while True:
             if await self._is_sound():
                 on_proof()
+                await self._prove_silent()
             await asyncio.sleep(HEALTH_INTERVAL)
+
+    async def _prove_silent(self) -> None:
+        """Have SAs that only send proved by a rekeying: the peer may not have them any more."""
+        if self.facts is None or not self._known:
+            return
+        try:
+            for suspect in self._silence.look(self._loop.time(), await self._vici.ike_sas()):
+                _log.info("nothing comes from %s: its SA is proved by a rekeying", suspect.peer)
+                await self._vici.rekey_child(suspect.ike_sa, suspect.child)
+        except ViciError as error:
+            _log.warning("SAs that are silent: %s", error)
 
     def look_soon(self) -> None:
         """Ask charon how it is, unless an answer is owed: a little work for its threads."""

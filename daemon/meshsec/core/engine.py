@@ -88,6 +88,8 @@ __all__ = [
 ]
 
 _STANDING = frozenset({State.PROTECTED, State.HELD})
+_UNANSWERED = frozenset({Fault.PATH, Fault.UNKNOWN})
+"""Failures after which nobody knows what the peer made of the attempt: not its refusals, and not our own daemon's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -511,7 +513,7 @@ class Engine:
         would hold different ones for ever, as neither can see the other's.
         """
         sa = channel.ike_sa()
-        if sa is not None and not sa.initiator and diagnose(reason, "").fault is Fault.PATH:
+        if sa is not None and not sa.initiator and diagnose(reason, "").fault in _UNANSWERED:
             channel.revoked |= {sa.unique_id}
             self._note_failure(channel, reason)
 

@@ -308,12 +308,13 @@ def test_a_refusal_after_the_peers_own_success_is_no_failure() -> None:
     assert channel.last_failure is None
 
 
-def test_an_sa_of_the_peers_is_doubted_when_our_own_attempt_meanwhile_stayed_without_answer() -> None:
+@pytest.mark.parametrize("reason", ["timeout: no answer", "CHILD_SA 'mesh' not established after 10000ms"])
+def test_an_sa_of_the_peers_is_doubted_when_our_own_attempt_meanwhile_stayed_without_answer(reason: str) -> None:
     """Our request may have reached the peer and made it drop that SA (INITIAL_CONTACT)."""
     made = driver(HIGHER)
     action = initiate(made)
     standing = ike_sa("n5", "7", initiator=False)
-    (closing,) = made.tell(SasObserved("n5", (standing,)), ActionDone(action, "timeout: no answer"))
+    (closing,) = made.tell(SasObserved("n5", (standing,)), ActionDone(action, reason))
     assert isinstance(closing, Terminate)
     assert closing.unique_id == "7"
     assert made.advance(CALM.backoff_first) == [], "the IKE daemon would build on the SA that is being closed"

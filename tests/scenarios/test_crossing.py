@@ -1,0 +1,59 @@
+"""Two ends that come to hold different SAs: both negotiate at once, or one has lost what the other relies on."""
+
+import signal
+from concurrent.futures import ThreadPoolExecutor
+
+from tests.lab.lab import Lab
+from tests.lab.node import Node
+from tests.lab.waiting import wait_until
+from tests.scenarios.expectations import assert_nothing_clear, captured, flow, spis, wait_arrivals
+
+TRIES = 8
+
+
+def test_negotiations_that_cross_leave_one_channel_that_carries(mesh: Lab) -> None:
+    a, c = mesh["a"], mesh["c"]
+    with captured(mesh, "crossing") as captures:
+        for node in (a, c):
+            node.agent.kill()
+        assert any(_cross(a, c) for _ in range(TRIES)), "their negotiations never crossed"
+        mesh.start("meshsecd", nodes=[a, c])
+        a.wait_protected(c)
+        c.wait_protected(a)
+        with flow(a, c) as running:
+            wait_arrivals(running)
+        spis(a, c)
+    assert_nothing_clear(captures)
+
+
+def _cross(a: Node, c: Node) -> bool:
+    """Have both charons negotiate; whether each of them then has both IKE_SAs. One that is stopped misses no packet."""
+    child = next(child.name for sa in a.sas_with(c) for child in sa.children)
+    a.charon.terminate(c.name)
+    c.ike.send_signal(signal.SIGSTOP)
+    with ThreadPoolExecutor() as pool:
+        try:
+            pool.submit(a.charon.initiate, c.name, child)
+            pool.submit(c.charon.initiate, a.name, child)
+        finally:
+            c.ike.send_signal(signal.SIGCONT)
+    return len(a.sas_with(c)) == len(c.sas_with(a)) == 2
+
+
+def test_an_sa_that_the_other_end_has_not_any_more_is_found_out_and_made_anew(mesh: Lab) -> None:
+    """No message tells: c loses its SA while the DELETE is lost too, and its meshsecd, which would mend it, is away."""
+    a, c, link = mesh["a"], mesh["c"], mesh.link("b", "c")
+    before = spis(a, c)
+    with captured(mesh, "silence") as captures:
+        c.agent.kill()
+        link.cut()
+        c.charon.terminate(a.name, force=True)
+        wait_until("c's SA is gone", lambda: not c.sas_with(a), [], 10)
+        link.mend()
+        with flow(a, c) as running:
+            wait_arrivals(running, 10, 60)
+        assert spis(a, c).isdisjoint(before)
+        mesh.start("meshsecd", nodes=[c])
+        c.wait_protected(a)
+    assert running.result.lost > 0, "c had not lost its SA"
+    assert_nothing_clear(captures)
