@@ -32,8 +32,8 @@ const BEACON_PORT_DEFAULT: u16 = 64512;
 /// A checked configuration.
 #[derive(Debug)]
 pub struct Config {
-    /// Where this node's key is.
-    pub key: KeyFile,
+    /// This node's key, which is meshsec's own: Ed25519, PKCS#8 in PEM.
+    pub key: PathBuf,
     /// Whether to begin the Noise handshake with neighbours that know it.
     pub noise: bool,
     /// With whom user data is exchanged.
@@ -48,15 +48,6 @@ pub struct Config {
     pub users: Vec<User>,
     /// The interfaces to other nodes.
     pub interfaces: Vec<Interface>,
-}
-
-/// A file with a private key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum KeyFile {
-    /// meshsec's own: Ed25519, PKCS#8 in PEM.
-    Ed25519(PathBuf),
-    /// One of cjdns: X25519, 64 hexadecimal digits.
-    X25519(PathBuf),
 }
 
 /// The device of this machine's packets.
@@ -117,7 +108,7 @@ pub enum Medium {
         bind: SocketAddr,
         /// Where beacons come and go.
         beacon_port: u16,
-        /// By which devices.
+        /// By which devices; `all` stands for all.
         beacon_devices: Vec<String>,
     },
     /// Ethernet, by this device.
@@ -225,7 +216,6 @@ pub fn refuse_readable(path: &Path) -> Result<(), String> {
 #[serde(deny_unknown_fields)]
 struct RawConfig {
     key: Option<Spanned<String>>,
-    key_x25519: Option<Spanned<String>>,
     #[serde(default)]
     noise: bool,
     permit: Option<Spanned<RawPermit>>,
@@ -311,7 +301,10 @@ struct RawPeer {
 
 impl RawConfig {
     fn check(self) -> Result<Config, Fault> {
-        let key = key_file(self.key.as_ref(), self.key_x25519.as_ref())?;
+        let key = match &self.key {
+            Some(path) => absolute("key", path)?,
+            None => KEY_DEFAULT.into(),
+        };
         let mut interfaces = Vec::new();
         for udp in self.udp {
             interfaces.push(udp.check()?);
@@ -448,10 +441,18 @@ impl RawUdp {
                     Fault::value("udp.beacon_port", port, port.as_ref(), "1 to 65535")
                 })?,
         };
+        let beacons = beacons("udp.beacon", self.beacon.as_ref())?;
+        if let Some(raw) = self.beacon.filter(|_| beacons != Beacons::Off) {
+            if self.beacon_devices.is_empty() || bind.is_ipv6() {
+                let allowed =
+                    "\"off\" without beacon_devices, and with an IPv6 address as udp.bind";
+                return Err(Fault::value("udp.beacon", &raw, quoted(&raw), allowed));
+            }
+        }
         let devices = self.beacon_devices.iter();
         let devices = devices.map(|name| device("udp.beacon_devices", name));
         Ok(Interface {
-            beacons: beacons("udp.beacon", self.beacon.as_ref())?,
+            beacons,
             peers: peers("udp.peer.key", self.peer, address)?,
             medium: Medium::Udp {
                 bind,
@@ -481,21 +482,6 @@ impl RawEthernet {
 }
 
 const NODE_ADDRESS: &str = "an IPv6 address in fc00::/8";
-
-fn key_file(
-    ed25519: Option<&Spanned<String>>,
-    x25519: Option<&Spanned<String>>,
-) -> Result<KeyFile, Fault> {
-    match (ed25519, x25519) {
-        (Some(_), Some(path)) => {
-            let allowed = "one of key and key_x25519";
-            Err(Fault::value("key_x25519", path, quoted(path), allowed))
-        }
-        (None, Some(path)) => Ok(KeyFile::X25519(absolute("key_x25519", path)?)),
-        (Some(path), None) => Ok(KeyFile::Ed25519(absolute("key", path)?)),
-        (None, None) => Ok(KeyFile::Ed25519(KEY_DEFAULT.into())),
-    }
-}
 
 /// Whoever says nothing exchanges user data with nobody.
 fn nobody() -> Result<Admission, Fault> {
@@ -627,7 +613,7 @@ mod tests {
     #[test]
     fn an_empty_file_gives_a_node_that_talks_to_nobody() {
         let config = Config::parse("").unwrap();
-        assert_eq!(config.key, KeyFile::Ed25519(KEY_DEFAULT.into()));
+        assert_eq!(config.key, PathBuf::from(KEY_DEFAULT));
         assert_eq!(config.admission, Admission::Only(BTreeSet::new()));
         assert_eq!(config.tun.name.as_deref(), Some(TUN_DEFAULT));
         assert_eq!(config.tun.mtu, 1304);
@@ -644,12 +630,6 @@ mod tests {
                 1,
                 "key = \"node.key\"",
                 "an absolute path",
-            ),
-            (
-                "key = \"/a\"\nkey_x25519 = \"/b\"",
-                2,
-                "key_x25519",
-                "one of",
             ),
             ("permit = \"all\"", 1, "\"all\"", "\"anybody\""),
             ("permit = [\"fd00::1\"]", 1, "\"fd00::1\"", "fc00::/8"),

@@ -82,7 +82,7 @@ pub fn status(now: Time, node: &Node, ports: &[Port], tun: Option<&Tun>) -> Valu
         "key": node.key().to_string(),
         "tun": tun.map(device),
         "interfaces": ports.iter().map(interface).collect::<Value>(),
-        "peers": node.peers().map(|view| peer(&view, ports)).collect::<Value>(),
+        "peers": node.peers(now).map(|view| peer(&view, ports)).collect::<Value>(),
         "sessions": node.sessions().map(|view| session(&view)).collect::<Value>(),
         "forwarded": counters.forwarded,
         "delivered": counters.delivered,
@@ -153,11 +153,11 @@ fn peer(view: &PeerView, ports: &[Port]) -> Value {
 
 fn session(view: &SessionView) -> Value {
     json!({
-        "key": view.key.to_string(),
-        "address": view.address.to_string(),
-        "ready": view.ready,
+        "key": view.state.key.to_string(),
+        "address": view.state.address.to_string(),
+        "ready": view.state.ready,
         "way": view.way.map(|label| label.to_string()),
-        "used_us": micros(view.used),
+        "used_us": micros(view.state.used),
     })
 }
 

@@ -1,12 +1,13 @@
 //! This node's private key, from a file that only its owner may read.
 
 use std::fs;
+use std::path::Path;
 
 use cryptoauth::{PrivateKey, KEY_LENGTH};
 use pkcs8::{ObjectIdentifier, PrivateKeyInfo, SecretDocument};
 use zeroize::Zeroizing;
 
-use crate::config::{refuse_readable, KeyFile};
+use crate::config::refuse_readable;
 
 /// id-Ed25519 (RFC 8410, section 3).
 const ED25519: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.112");
@@ -19,19 +20,12 @@ const OCTET_STRING: [u8; 2] = [0x04, KEY_LENGTH as u8];
 ///
 /// # Errors
 /// What is wrong with the file, which is named, and what is allowed.
-pub fn load(file: &KeyFile) -> Result<PrivateKey, String> {
-    let path = match file {
-        KeyFile::Ed25519(path) | KeyFile::X25519(path) => path,
-    };
+pub fn load(path: &Path) -> Result<PrivateKey, String> {
     let refuse = |message: String| format!("{}: {message}", path.display());
     let text = fs::read_to_string(path).map_err(|error| refuse(error.to_string()))?;
     let text = Zeroizing::new(text);
     refuse_readable(path).map_err(refuse)?;
-    let key = match file {
-        KeyFile::Ed25519(_) => ed25519(&text),
-        KeyFile::X25519(_) => x25519(&text),
-    };
-    let key = key.map_err(refuse)?;
+    let key = ed25519(&text).map_err(refuse)?;
     key.public()
         .node_address()
         .map_err(|error| refuse(format!("{error}: this is no node's key")))?;
@@ -48,25 +42,6 @@ fn ed25519(text: &str) -> Result<PrivateKey, String> {
     let seed = key.private_key.strip_prefix(&OCTET_STRING);
     let seed = seed.and_then(|seed| <&[u8; KEY_LENGTH]>::try_from(seed).ok());
     Ok(PrivateKey::from_ed25519_seed(seed.ok_or_else(refuse)?))
-}
-
-fn x25519(text: &str) -> Result<PrivateKey, String> {
-    let refuse = || {
-        format!(
-            "is no X25519 key; allowed: {} hexadecimal digits",
-            2 * KEY_LENGTH
-        )
-    };
-    let digits = text.trim().as_bytes();
-    let mut octets = Zeroizing::new([0; KEY_LENGTH]);
-    if digits.len() != 2 * KEY_LENGTH {
-        return Err(refuse());
-    }
-    for (octet, pair) in octets.iter_mut().zip(digits.chunks_exact(2)) {
-        let digit = |place: usize| char::from(pair[place]).to_digit(16).ok_or_else(refuse);
-        *octet = (digit(0)? << 4 | digit(1)?) as u8;
-    }
-    Ok(PrivateKey::from_octets(*octets))
 }
 
 #[cfg(test)]
@@ -99,11 +74,6 @@ mod tests {
         ] {
             assert!(ed25519(text).is_err(), "{text}");
         }
-        let digits = "0f".repeat(32);
-        assert!(x25519(&format!("{digits}\n")).is_ok());
-        for text in [&digits[1..], &digits.replacen('f', "g", 1), ""] {
-            assert!(x25519(text).is_err(), "{text}");
-        }
     }
 
     #[test]
@@ -113,7 +83,7 @@ mod tests {
         fs::write(&path, EXAMPLE).unwrap();
         for (mode, found) in [(0o644, "0644"), (0o600, "not in fc00::/8")] {
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
-            let refused = load(&KeyFile::Ed25519(path.clone())).err().unwrap();
+            let refused = load(&path).err().unwrap();
             assert!(refused.contains(found), "{refused}");
         }
         fs::remove_file(path).unwrap();

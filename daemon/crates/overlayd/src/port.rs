@@ -8,7 +8,7 @@ use daemonkit::named;
 use overlay_node::{Destination, InterfaceId, LinkAddress, BEACON_LENGTH};
 
 use crate::config::{Interface, Medium};
-use crate::io::beacons::Beacons;
+use crate::io::beacons::{self, Beacons};
 use crate::io::buffers::{Part, Pool};
 use crate::io::ethernet::Ethernet;
 use crate::io::udp::Udp;
@@ -54,7 +54,8 @@ impl Port {
                     Beacons::open(device, *beacon_port)
                         .map_err(|error| named(&format!("beacons by {device}"), &error))
                 };
-                let beacons = beacon_devices.iter().map(open).collect::<io::Result<_>>()?;
+                let devices = beacons::devices(beacon_devices)?;
+                let beacons = devices.iter().map(open).collect::<io::Result<_>>()?;
                 (
                     format!("udp {address}"),
                     Carrier::Udp(udp, address),

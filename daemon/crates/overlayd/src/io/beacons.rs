@@ -8,6 +8,10 @@ use std::os::fd::{AsFd, BorrowedFd};
 use overlay_node::BEACON_LENGTH;
 use socket2::{Domain, Protocol, Socket, Type};
 
+use super::system;
+
+/// Stands for all devices that are there when the node begins.
+const ALL: &str = "all";
 /// What marks a beacon.
 const MARK: [u8; 6] = [0xff, 0xff, 0xff, 0xfc, 0, 0];
 /// The mark and the port.
@@ -19,6 +23,19 @@ const LENGTH: usize = HEADER + BEACON_LENGTH;
 pub struct Beacons {
     socket: UdpSocket,
     port: u16,
+}
+
+/// The devices that the names stand for: all but the loopback interface for `all`.
+///
+/// # Errors
+/// The kernel's.
+pub fn devices(names: &[String]) -> io::Result<Vec<String>> {
+    if !names.iter().any(|name| name == ALL) {
+        return Ok(names.to_vec());
+    }
+    let mut devices = system::interface_names()?;
+    devices.retain(|name| name != "lo");
+    Ok(devices)
 }
 
 impl Beacons {

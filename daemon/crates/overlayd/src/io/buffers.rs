@@ -4,9 +4,8 @@ use std::ops::Range;
 
 use overlay_node::{HEAD_ROOM, TAIL_ROOM};
 
-/// The longest frame or packet that a buffer takes beside the room, in octets: an Ethernet frame and what rebuilding
-/// headers adds.
-pub const CONTENT_MAX: usize = 1600;
+/// The longest frame or packet that a buffer takes beside the room, in octets: more than an Ethernet frame has.
+pub const CONTENT_MAX: usize = 2048;
 /// Octets of a buffer.
 const LENGTH: usize = HEAD_ROOM + CONTENT_MAX + TAIL_ROOM;
 

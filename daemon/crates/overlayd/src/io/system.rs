@@ -1,7 +1,7 @@
 //! System calls that no library offers: datagrams in batches with segmentation, the ioctls of a TUN device and of
 //! interfaces. All unsafe code of the crate is here; each function is safe to call with whatever values.
 
-use std::ffi::c_int;
+use std::ffi::{c_int, CStr};
 use std::io::{self, IoSlice};
 use std::mem;
 use std::ops::Range;
@@ -246,6 +246,30 @@ pub fn index_of(socket: impl AsFd, name: &str) -> io::Result<c_int> {
     interface_ioctl(socket, libc::SIOCGIFINDEX as _, &mut request)?;
     // SAFETY: SIOCGIFINDEX has written the index.
     Ok(unsafe { request.ifr_ifru.ifru_ifindex })
+}
+
+/// The names of all interfaces.
+///
+/// # Errors
+/// The kernel's.
+pub fn interface_names() -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    // SAFETY: if_nameindex gives an array that an entry without a name ends, or nothing; its names end with a zero. It is
+    // freed once, after the last look at it.
+    unsafe {
+        let all = libc::if_nameindex();
+        if all.is_null() {
+            return Err(io::Error::last_os_error());
+        }
+        let mut entry = all;
+        while !(*entry).if_name.is_null() {
+            let name = CStr::from_ptr((*entry).if_name);
+            names.push(name.to_string_lossy().into_owned());
+            entry = entry.add(1);
+        }
+        libc::if_freenameindex(all);
+    }
+    Ok(names)
 }
 
 /// Adds an IPv6 address with a prefix length to an interface; it is fine when it is there.
