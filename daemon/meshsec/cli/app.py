@@ -31,6 +31,7 @@ COMMANDS = {
     "watch": "watch:watch",
     "bench": "bench:bench",
     "export": "export:export",
+    "import": "importing:import_",
     "version": "version:version",
 }
 """Module (below this package) and attribute of each command, in the order of use."""

@@ -1,0 +1,69 @@
+"""``import``: the file that is written, who may read it, and what is said."""
+
+import stat
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+from click.testing import Result
+
+from meshsec.core import identity, overlay_key
+
+Meshsec = Callable[..., Result]
+SAMPLE = Path(__file__).parents[3] / "tests/vectors/cjdns/cjdroute.conf"
+
+
+def test_a_configuration_for_its_owner_alone(meshsec: Meshsec, tmp_path: Path) -> None:
+    into = tmp_path / "etc/overlayd/overlayd.toml"
+    done = meshsec("import", str(SAMPLE), "--into", str(into))
+    assert done.exit_code == 0, done.output
+    assert stat.S_IMODE(into.stat().st_mode) == 0o600
+    written = tomllib.loads(into.read_text())
+    assert written["key"] == str(tmp_path / "a/state/node.key")
+    assert "permit" not in written
+    assert [user["password"] for user in written["user"]] == ['password // of "login-a"', "password-for-one"]
+    assert "2f016f10" not in into.read_text()
+
+
+def test_nothing_secret_is_printed_and_the_new_key_is(meshsec: Meshsec, tmp_path: Path) -> None:
+    done = meshsec("import", str(SAMPLE), "--into", str(tmp_path / "overlayd.toml"))
+    assert not any(secret in done.output for secret in ("2f016f10", "password-of-b", "password-for-one", 'of "login'))
+    own = next(line.split()[1] for line in done.output.splitlines() if line.startswith("key "))
+    address = next(line.split()[1] for line in done.output.splitlines() if line.startswith("address "))
+    assert str(identity.address_of(overlay_key.decode(own))) == address
+    assert "in place of hhvdz2fk15d0n8pdjmsz4gjfzsznts1y254nyrn97444um86j8n0.k" in done.output
+    assert f"not imported: {SAMPLE}:3: privateKey: " in done.output
+
+
+def test_what_is_there_is_kept(meshsec: Meshsec, tmp_path: Path) -> None:
+    into = tmp_path / "overlayd.toml"
+    into.write_text("mine")
+    done = meshsec("import", str(SAMPLE), "--into", str(into))
+    assert done.exit_code == 1
+    assert f"{into} exists and is kept" in done.output
+    assert meshsec("import", str(SAMPLE), "--into", str(into), "--check").exit_code == 0
+    assert into.read_text() == "mine"
+
+
+def test_with_whom_user_data_is_exchanged_is_the_callers_choice(meshsec: Meshsec, tmp_path: Path) -> None:
+    into = tmp_path / "overlayd.toml"
+    assert meshsec("import", str(SAMPLE), "--into", str(into), "--anybody").exit_code == 0
+    assert tomllib.loads(into.read_text())["permit"] == "anybody"
+
+
+def test_a_file_that_is_refused_writes_nothing(meshsec: Meshsec, tmp_path: Path) -> None:
+    bad, into = tmp_path / "bad.conf", tmp_path / "overlayd.toml"
+    bad.write_text('{"admin": {\n"bind": "everywhere"}}')
+    done = meshsec("import", str(bad), "--into", str(into))
+    assert done.exit_code == 1
+    assert f"{bad}:2: admin.bind: 'everywhere' is not allowed; allowed: ADDRESS:PORT" in done.output
+    assert not into.exists()
+
+
+def test_a_node_without_a_key_imports_nothing(meshsec: Meshsec, tmp_path: Path) -> None:
+    for file in (tmp_path / "a/state").iterdir():
+        file.unlink()
+    done = meshsec("import", str(SAMPLE), "--into", str(tmp_path / "overlayd.toml"))
+    assert done.exit_code == 1
+    assert "there is no key" in done.output
+    assert not (tmp_path / "overlayd.toml").exists()
