@@ -225,9 +225,13 @@ def pair() -> Iterator[tuple[str, str]]:
 def test_an_open_mesh_is_joined_joined_again_and_left(pair: tuple[str, str], started: Callable[..., Program]) -> None:
     first, second = pair
     with Ticks() as ticks:
+        hwsim.unplug("msr8")
         one, other = started(first, OPEN), started(second, OPEN)
         one.wait_ready()
+        other.wait_told(f"there is no interface {second}")
         other.wait_ready()
+        hwsim.plug_in("msr8", second)
+        other.wait_told("in the mesh 'rescue net'")
         ticks.wait_peered(first)
         assert parameter(first, "mesh_fwding") == "0"
         assert parameter(first, "mesh_rssi_threshold") == "-90 dBm"

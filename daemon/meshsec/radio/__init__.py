@@ -5,6 +5,7 @@ import logging
 import os
 import signal
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import click
@@ -68,7 +69,12 @@ def _check(interface: str, wish: RadioSettings) -> int:
 
 
 async def _serve(interface: str, wish: RadioSettings, directory: Path) -> None:
-    serving = asyncio.ensure_future(Keeper(interface, wish, directory).run())
+    with closing(Keeper(interface, wish, directory)) as keeper:
+        await _serve_until_asked(keeper, interface)
+
+
+async def _serve_until_asked(keeper: Keeper, interface: str) -> None:
+    serving = asyncio.ensure_future(keeper.run())
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -3,7 +3,8 @@
 Theory of operation: observe, plan (``core/radio.py``), carry out, read back. What fails is undone, so that nothing is
 half applied. While joined, every change of an interface or of a radio's switch, and every few seconds for its own sake,
 what stands is read again; when it is not as wished, everything is undone and joining begins anew. Before the first
-success an obstacle ends the program, so that the service manager tells it; afterwards it waits.
+success an obstacle ends the program, so that the service manager tells it; afterwards it waits. An adapter that is not
+plugged in yet is waited for from the start: it may come at any time, and nothing else shall wait for it.
 """
 
 import asyncio
@@ -43,6 +44,10 @@ class JoinError(Exception):
     """The radio is not in the mesh; the text says why and how to mend it."""
 
 
+class AbsentError(JoinError):
+    """There is no such interface yet."""
+
+
 class Keeper:
     """One interface, from the first step to the last."""
 
@@ -53,9 +58,14 @@ class Keeper:
         self._supplicant = Supplicant(interface, directory, self._changed.set)
         self._notifier = Notifier()
         self._joined_once = False
+        self._told = ""
+
+    def close(self) -> None:
+        """Let go of what ``run`` does not."""
+        self._notifier.close()
 
     async def run(self) -> None:
-        """Join, and stay; cancel it to leave. Raises JoinError when the first attempt fails."""
+        """Join, and stay; cancel it to leave. Raises JoinError when the first attempt with the adapter fails."""
         pause = _PAUSES[0]
         with netlink.link_changes(self._changed.set), rfkill.changes(self._changed.set):
             while True:
@@ -63,9 +73,11 @@ class Keeper:
                     await self._membership()
                     pause = _PAUSES[0]
                 except JoinError as error:
-                    if not self._joined_once:
+                    if not self._joined_once and not isinstance(error, AbsentError):
                         raise
                     self._tell(logging.WARNING, f"not in the mesh: {error}")
+                    self._notifier.ready()
+                self._notifier.alive()
                 await self._something(pause)
                 pause = min(2 * pause, _PAUSES[1])
 
@@ -102,7 +114,8 @@ class Keeper:
             await self._ask_country(stack)
             seen = await radios.observe(stack, self._name)
         if found := radio.obstacles(self._wish, seen):
-            raise JoinError("\n".join(f"{self._name}: {one}" for one in found))
+            kind = JoinError if seen.exists else AbsentError
+            raise kind("\n".join(f"{self._name}: {one}" for one in found))
         if self._wish.security is Security.SAE:
             try:
                 credential.sae_password()
@@ -207,6 +220,7 @@ class Keeper:
             seen = await radios.observe(stack, self._name, phy)
             if seen.mesh is not None:
                 return
+            self._notifier.alive()
             await self._something(1.0)
 
     async def _something(self, seconds: float) -> None:
@@ -218,5 +232,9 @@ class Keeper:
         self._changed.clear()
 
     def _tell(self, level: int, text: str) -> None:
+        """To the log and the service manager; what is still so is not said again."""
+        if text == self._told:
+            return
+        self._told = text
         _log.log(level, "%s: %s", self._name, text)
         self._notifier.status(text.splitlines()[0])

@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from meshsec.adapters.credential import SAE_PASSWORD, CredentialError, sae_passw
 from meshsec.adapters.supplicant import Supplicant, configuration
 from meshsec.core.radio_settings import Mode, RadioSettings, Security
 from meshsec.radio import main
+from meshsec.radio.keeper import JoinError, Keeper
 
 WISH = RadioSettings('res"cue', 2437, Security.SAE, mode=Mode.HT20, rssi_threshold=-80)
 
@@ -83,6 +85,35 @@ def test_wpa_supplicants_configuration_needs_no_quoting() -> None:
     ):
         assert f"\t{line}\n" in text
     assert "mesh_fwding=0\n" in text
+
+
+def test_an_adapter_that_is_not_there_yet_is_waited_for_and_anything_else_ends_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a service manager that waits until it is ready."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.setblocking(False)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+
+        async def run() -> list[str]:
+            with pytest.raises(JoinError, match="wireless"):
+                await keepers[0].run()
+            waiting = asyncio.create_task(keepers[1].run())
+            told: list[str] = []
+            async with asyncio.timeout(60):
+                while "WATCHDOG=1" not in told:
+                    told.append((await asyncio.get_running_loop().sock_recv(manager, 4096)).decode())
+            assert not waiting.done()
+            waiting.cancel()
+            return told
+
+        keepers = [Keeper(name, WISH, tmp_path) for name in ("lo", "nosuch0")]
+        told = asyncio.run(run())
+        for keeper in keepers:
+            keeper.close()
+    assert told[-2:] == ["READY=1", "WATCHDOG=1"]
+    assert "there is no interface nosuch0" in told[0] or "no wireless stack" in told[0]
 
 
 @pytest.mark.skipif(shutil.which("wpa_supplicant") is None, reason="wpa_supplicant is not installed")

@@ -101,9 +101,9 @@ def setting(unit: str, name: str) -> list[str]:
 
 def test_the_radio_comes_after_the_drop_rules_and_before_the_router() -> None:
     unit = "meshsec-radio@.service"
-    (after,), (before,) = setting(unit, "After"), setting(unit, "Before")
-    assert "meshsec-firewall.service" in after.split()
-    assert {"olsrv2d.service", "meshsecd.service"} <= set(before.split())
+    after, before = (" ".join(setting(unit, name)).split() for name in ("After", "Before"))
+    assert "meshsec-firewall.service" in after
+    assert {"olsrv2d.service", "meshsecd.service"} <= set(before)
 
 
 def test_the_radio_gets_its_password_as_a_credential_and_may_do_nothing_but_its_work() -> None:
