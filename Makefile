@@ -87,7 +87,7 @@ kernel-merge: setup ## every symbol of our fragments takes in Debian's RT kernel
 	$(BIN)/pytest -m slow kernel-config/tests
 
 scenarios: setup build ## claims proved on the wire, in network namespaces (root); a failed one gets a second try, and is named
-	$(BIN)/pytest --reruns $(RERUNS) tests/scenarios tests/interop tests/guest
+	MESHSEC_LAB_REQUIRED=1 $(BIN)/pytest --reruns $(RERUNS) tests/scenarios tests/interop tests/guest
 
 lab-guest: setup ## a Debian 13 root with RT and ordinary kernel for the scenarios' guest, into build/guest (root)
 	$(BIN)/python -m tests.lab.guest_root

@@ -1,0 +1,32 @@
+"""Where the lab is required nothing is left out that could be had: what is not installed ends the run, or is a failure.
+
+What this kernel cannot do is still skipped, and says so.
+"""
+
+import os
+from collections.abc import Generator
+
+import pytest
+
+from tests.lab import ground
+
+MEND = "mend: `make setup`"
+
+
+def pytest_sessionstart() -> None:
+    """Before anything runs: one message, not one for each test."""
+    if ground.REQUIRED in os.environ and (missing := ground.probe().missing_for_all()):
+        pytest.exit(f"scenarios need {', '.join(missing)}; {MEND}", returncode=1)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A test that is skipped for something that is not installed fails."""
+    report = yield
+    if ground.REQUIRED in os.environ and report.skipped and isinstance(report.longrepr, tuple):
+        reason = str(report.longrepr[2])
+        if "not installed" in reason:
+            report.outcome, report.longrepr = "failed", f"{reason}; {MEND}"
+    return report
