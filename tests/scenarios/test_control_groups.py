@@ -93,9 +93,9 @@ def enabled(root: Path, controller: str) -> Iterator[None]:
 def test_weight_follows_the_nice_value_and_comes_back(service: int, group: Path, tmp_path: Path) -> None:
     scheduler, weight = Scheduler(tmp_path / "journal"), group / "cpu.weight"
     assert weight.read_text() == "100\n"
-    assert scheduler.apply("charon", service, NICE).problem == ""
+    assert scheduler.apply("charon", service, NICE).group == ""
     assert weight.read_text() == f"{weight_of(-10)}\n"
-    assert scheduler.place("charon", service, Placement(NICE, weight=500)).problem == ""
+    assert scheduler.place("charon", service, Placement(NICE, weight=500)).group == ""
     assert weight.read_text() == "500\n"
     assert scheduler.restore() == []
     assert weight.read_text() == "100\n"
@@ -125,7 +125,7 @@ def test_a_group_that_others_share_is_left_alone(service: int, group: Path, tmp_
     with started() as other:
         (group / "cgroup.procs").write_text(str(other))
         applied = Scheduler(tmp_path / "journal").apply("charon", service, NICE)
-        assert f"it shares the control group {group} with others" in applied.problem
+        assert f"it shares the control group {group} with others" in applied.group
         assert (group / "cpu.weight").read_text() == "100\n"
 
 
@@ -139,7 +139,7 @@ def test_a_real_time_class_or_where_the_kernel_refuses_it_the_best_nice_value_wi
     applied = scheduler.apply("charon", service, RR3)
     weight = int((group / "cpu.weight").read_text())
     if applied.in_force == RR3:
-        assert (applied.problem, weight) == ("", 100)
+        assert (applied.problem + applied.group, weight) == ("", 100)
     else:
         assert (applied.in_force, weight) == (BEST_WITHOUT_REALTIME, weight_of(-20))
         assert "rr 3 is refused" in applied.problem

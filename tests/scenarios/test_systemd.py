@@ -7,6 +7,7 @@ import json
 import os
 import signal
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,23 @@ nice = -3
 [meshsecd]
 nice = -2
 """
+BASE = SchedulingClass(nice=-2)
+RAISED = SchedulingClass(SchedulingPolicy.RR, priority=4)
+BEHIND = SchedulingClass(SchedulingPolicy.RR, priority=3)
+"""Of the thread that waits for charon's sockets."""
+GOVERNED = """\
+description = "charon is raised for negotiations."
+[charon]
+nice = -2
+[[ladder]]
+policy = "rr"
+priority = 4
+"""
+LASTING = "[scheduling.governor]\nlinger = 6.0\nbusy_limit = 1.0\n"
+"""A level is kept long enough to be seen on a slow machine, and whatever else runs here makes none stand."""
+
+RADIO = '[radio]\nmesh_id = "rescue"\nfrequency = 2412\nsecurity = "open"\n'
+
 pytestmark = pytest.mark.timeout(300, func_only=True)
 """Not the set-up, which builds the guest's root when nobody has done that before: minutes."""
 
@@ -79,11 +97,12 @@ def machine(pair: tuple[Lab, Machine]) -> Machine:
     return pair[1]
 
 
-def choose(machine: Machine, profile: str, *, drop_ins: bool = False) -> None:
+def choose(machine: Machine, profile: str, *, drop_ins: bool = False, further: str = "") -> None:
     """A scheduling profile, with or without its drop-ins; daemons have it when they are started anew."""
     kept = machine.run("sed", "/^\\[scheduling\\]/,$d", CONFIG).stdout
-    machine.write("/etc/meshsec/scheduling/mine.toml", PROFILE)
-    machine.write(CONFIG, f'{kept}[scheduling]\nprofile = "{profile}"\n')
+    for name, text in (("mine", PROFILE), ("governed", GOVERNED)):
+        machine.write(f"/etc/meshsec/scheduling/{name}.toml", text)
+    machine.write(CONFIG, f'{kept}[scheduling]\nprofile = "{profile}"\n{further}')
     machine.run("sh", "-c", f"rm -f {OVERRIDE} /etc/systemd/system/*.service.d/50-meshsec-scheduling.conf")
     if drop_ins:
         machine.run("meshsec", "export", "systemd", "--into", "/etc/systemd/system")
@@ -173,6 +192,51 @@ def test_a_unit_that_gives_nothing_back_would_be_seen(machine: Machine) -> None:
     assert (machine.root / "run/meshsec/scheduling.json").exists()
 
 
+@needs_realtime
+def test_with_drop_ins_the_governor_raises_charon_for_a_negotiation_and_takes_it_back(
+    pair: tuple[Lab, Machine],
+) -> None:
+    lab, machine = pair
+    begin_governed(lab, machine)
+    raise_charon(lab, machine)
+    node = machine.node
+    node.wait_for("charon has the class of its drop-in again", lambda: classes(machine, "meshsec-ike") == {BASE}, 60)
+    decisions = node.ask("scheduling")["governor"]["decisions"]
+    assert {(one["before"], one["class"]) for one in decisions} == {(str(BASE), str(RAISED)), (str(RAISED), str(BASE))}
+    assert "negotiation with b" in decisions[0]["reason"]
+    assert f"from {RAISED} to {BASE}" in machine.run("meshsec", "explain", "--scheduling").stdout
+
+
+@needs_realtime
+def test_what_a_killed_governor_had_raised_goes_back_to_the_class_of_the_drop_in(pair: tuple[Lab, Machine]) -> None:
+    lab, machine = pair
+    begin_governed(lab, machine)
+    raise_charon(lab, machine)
+    kill_for_good(machine)
+    assert classes(machine, "meshsec-ike") == {BASE}
+    assert not (machine.root / "run/meshsec/scheduling.json").exists()
+
+
+def begin_governed(lab: Lab, machine: Machine) -> None:
+    """Both ends have their channel, and charon the class that systemd gave it."""
+    choose(machine, "governed", drop_ins=True, further=LASTING)
+    machine.run("systemctl", "stop", "meshsecd")
+    restart(machine, "meshsec-ike", "olsrv2d")
+    assert classes(machine, "meshsec-ike") == {BASE}
+    machine.run("systemctl", "start", "meshsecd")
+    a, b = machine.node, lab["b"]
+    a.wait_protected(b, 120)
+    a.wait_for("the governor at rest", lambda: a.ask("scheduling")["governor"]["mode"] == "rest", 60)
+    assert classes(machine, "meshsec-ike") == {BASE}
+
+
+def raise_charon(lab: Lab, machine: Machine) -> None:
+    """By one more negotiation; return while the class stands."""
+    a, b = machine.node, lab["b"]
+    a.ask("renegotiate", peer=b.name)
+    a.wait_for("charon is raised", lambda: classes(machine, "meshsec-ike") in ({RAISED}, {RAISED, BEHIND}), 60)
+
+
 def begin_with_classes(machine: Machine) -> None:
     """A meshsecd of the profile that has seen both daemons, which stood as systemd starts them."""
     choose(machine, "mine")
@@ -215,6 +279,38 @@ def test_doctor_says_what_a_container_keeps_from_it(machine: Machine) -> None:
     assert "the kernel's threads cannot be seen from here" in unseen[0]
     assert "outside of the container" in unseen[0]
     assert not [one for one in checks if one["level"] == "fail"]
+
+
+@contextmanager
+def boot_with_radio(machine: Machine, interface: str) -> Iterator[str]:
+    """What a boot starts has been started with a radio enabled; its unit."""
+    unit, before = f"meshsec-radio@{interface}", machine.run("cat", CONFIG).stdout
+    machine.write(CONFIG, before + RADIO)
+    machine.run("systemctl", "stop", "meshsec.target", "multi-user.target")
+    machine.run("systemctl", "enable", unit)
+    try:
+        machine.run("systemctl", "start", "multi-user.target", timeout=120)
+        yield unit
+    finally:
+        machine.run("systemctl", "disable", "--now", unit)
+        machine.write(CONFIG, before)
+
+
+def test_a_radio_without_its_adapter_waits_for_it_and_the_boot_does_not(machine: Machine) -> None:
+    with boot_with_radio(machine, "wlan9") as unit:
+        for started in ("meshsec.target", "olsrv2d", "meshsecd", unit):
+            assert machine.show(started, "ActiveState") == {"ActiveState": "active"}, started
+        assert "wlan9" in machine.show(unit, "StatusText")["StatusText"]
+        assert machine.run("systemctl", "list-jobs", "--plain", "--no-legend").stdout == ""
+
+
+def test_a_radio_that_cannot_be_one_says_so_and_the_boot_goes_on_without_it(machine: Machine) -> None:
+    """The negative case: an interface that is there, and not wireless."""
+    with boot_with_radio(machine, "lo") as unit:
+        for started in ("meshsec.target", "olsrv2d", "meshsecd"):
+            assert machine.show(started, "ActiveState") == {"ActiveState": "active"}, started
+        assert machine.show(unit, "ActiveState")["ActiveState"] != "active"
+        assert "wireless" in machine.run("journalctl", "--no-pager", "--unit", unit).stdout
 
 
 @pytest.mark.parametrize(("unit", "exposure"), [("meshsec-ike", 30), ("meshsecd", 30), ("olsrv2d", 17)])

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -88,7 +88,7 @@ class Scheduling:
         ``publish`` tells those who watch.
         """
         self.profile = settings.profile
-        self.governor = Governor(settings.governor, len(self.profile.ladder)) if self.profile.governed else None
+        self.governor = _governor(settings) if self.profile.governed else None
         self.applied: dict[str, Applied] = {}
         """What became of the profile's classes, by service."""
         self.problem = ""
@@ -111,7 +111,7 @@ class Scheduling:
     def known(self) -> Known:
         """What the view shows beside the governor itself."""
         source = self._watch.source if self._watch else ""
-        return Known(self.profile, self._pid, tuple(self.applied.values()), source, self.problem)
+        return Known(self.profile, self._pid, tuple(self.applied.values()), source, self.problem, self._poller)
 
     def start(self) -> None:
         """Put back what a predecessor left and set the classes of what runs already."""
@@ -141,7 +141,7 @@ class Scheduling:
                 await asyncio.sleep(PACE / CROWD_LOOKS)
                 if self._crowd:
                     self.tell(Crowding(self._crowd.look(self._loop.time())))
-                if self._pid and self._poller is None and self.governor:
+                if self._poller is None and self.known.ranks_poller:
                     await self._find_poller(self._pid)
             for applied in self._guarded(self._scheduler.rescan) or ():
                 self._note(applied)
@@ -158,14 +158,16 @@ class Scheduling:
         With a real-time class it would keep the processor from that very thread for a whole slice.
         """
         before = pressure.runs(pid)
+        if before is None:
+            return
         for _ in range(ASKED):
             await self._charon.ask()
         after = pressure.runs(pid)
-        if pid != self._pid or before is None or after is None:
+        if pid != self._pid or after is None:
             return
         self._poller = poller(before, after)
-        if self._poller is not None and self.governor and self.governor.level:
-            self._give(self.governor.level)
+        if self._poller is not None:
+            self._give(self.governor.level if self.governor else 0)
 
     # --- what the agent tells ---
 
@@ -188,7 +190,7 @@ class Scheduling:
 
     def charon_gone(self) -> None:
         """charon does not answer. One that hangs is not helped by privilege either."""
-        self._pid, self._watch, self._crowd = 0, None, None
+        self._pid, self._poller, self._watch, self._crowd = 0, None, None, None
         self._followed.clear()
         self.applied.pop(CHARON, None)
         if self.governor:
@@ -289,8 +291,7 @@ class Scheduling:
         if not level:
             return self._place(CHARON, self._pid)
         cpus = self.profile.placements.get(CHARON, Placement()).cpus
-        behind = frozenset() if self._poller is None else frozenset({self._poller})
-        raised = Placement(self.profile.ladder[level - 1], cpus=cpus, behind=behind)
+        raised = Placement(self.profile.ladder[level - 1], cpus=cpus, behind=self._behind)
         return self._note(self._guarded(lambda: self._scheduler.place(CHARON, self._pid, raised)))
 
     def _class_text(self, level: int) -> str:
@@ -312,7 +313,14 @@ class Scheduling:
             self._guarded(lambda: self._restore(service))
             self.applied.pop(service, None)
             return None
+        if service == CHARON:
+            placement = replace(placement, behind=self._behind)
         return self._note(self._guarded(lambda: self._scheduler.place(service, pid, placement)))
+
+    @property
+    def _behind(self) -> frozenset[int]:
+        """Which of charon's threads stand behind the others where it has a real-time class."""
+        return frozenset() if self._poller is None else frozenset({self._poller})
 
     def _restore(self, service: str | None = None) -> None:
         for problem in self._scheduler.restore(service):
@@ -338,6 +346,12 @@ class Scheduling:
             return None
         self.problem = ""
         return found
+
+
+def _governor(settings: SchedulingSettings) -> Governor:
+    profile = settings.profile
+    start = profile.first_realtime_level if settings.governor.head_start else 0
+    return Governor(settings.governor, len(profile.ladder), start)
 
 
 def _wants_charon(channel: Channel, now: float) -> bool:

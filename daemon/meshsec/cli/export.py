@@ -6,11 +6,13 @@ from pathlib import Path
 import click
 
 from meshsec import files
-from meshsec.adapters import esp_probe, nftables, strongswan_conf, trust_store
+from meshsec.adapters import esp_probe, nftables, scheduler, strongswan_conf, trust_store
 from meshsec.cli.app import App
 from meshsec.core import drop_ins, router_conf
 from meshsec.core.desired import addresses, in_doubt, rules_spec
 from meshsec.core.model import EspGround
+from meshsec.core.scheduling import Profile
+from meshsec.core.scheduling_doctor import WITHOUT_REALTIME_GROUPS
 from meshsec.core.settings import EspChoice
 
 _MODE = 0o644
@@ -61,7 +63,8 @@ def _refuse_weights(app: App) -> None:
 
 def _systemd(app: App, into: Path | None) -> None:
     """Several files: below ``into``, else one after the other with their names."""
-    texts = drop_ins.drop_ins(app.settings.scheduling.profile)
+    profile = app.settings.scheduling.profile
+    texts = drop_ins.drop_ins(profile)
     for name, text in texts.items():
         if into:
             files.make_directory((into / name).parent)
@@ -71,6 +74,19 @@ def _systemd(app: App, into: Path | None) -> None:
             click.echo(f"# {_SYSTEMD}/{name}\n{text}")
     if into:
         click.echo("Then: systemctl daemon-reload. Services have their classes when they are started again.")
+    _warn_of_realtime_groups(profile)
+
+
+def _warn_of_realtime_groups(profile: Profile) -> None:
+    """These files may be for another node, whose kernel can."""
+    units = drop_ins.realtime_units(profile)
+    if units and scheduler.has_realtime_groups():
+        click.echo(
+            f"warning: the profile {profile.name} gives real-time classes from the start, which this kernel refuses to "
+            f"units (RT_GROUP_SCHED): {', '.join(units)} will not start on it (214/SETSCHEDULER). "
+            f"Mend: {WITHOUT_REALTIME_GROUPS}.",
+            err=True,
+        )
 
 
 def _ground(app: App) -> EspGround:

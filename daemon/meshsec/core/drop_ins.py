@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from meshsec.core.scheduling import SERVICES, Placement, Profile, SchedulingPolicy, weight_of
+from meshsec.core.scheduling import SERVICES, Placement, Profile, SchedulingPolicy
 
 UNITS = {
     "charon": "meshsec-ike.service",
@@ -12,6 +12,10 @@ UNITS = {
 }
 """The unit of each service."""
 FILE = "50-meshsec-scheduling.conf"
+
+_TAKES_ITS_CLASS_ITSELF = ("meshsecd",)
+"""Once it runs. Until then it reads programs for seconds on a slow machine, without a pause: in a real-time class from
+its start, the watchdog would end it before it has begun, again and again."""
 
 _REALTIME_SECONDS = 5
 """What a real-time thread may compute without ever waiting: longer is a loop, which throttling alone leaves running."""
@@ -23,6 +27,12 @@ def drop_ins(profile: Profile) -> Mapping[str, str]:
     So that the drop-ins of another profile do not stay behind, every service has a file.
     """
     return {f"{UNITS[service]}.d/{FILE}": _text(profile, service) for service in SERVICES}
+
+
+def realtime_units(profile: Profile) -> list[str]:
+    """The units that have a real-time class from their start: where the kernel refuses it they do not start."""
+    given = {service: profile.class_of(service) for service in SERVICES if service not in _TAKES_ITS_CLASS_ITSELF}
+    return [UNITS[service] for service, one in given.items() if one is not None and one.is_realtime]
 
 
 def _text(profile: Profile, service: str) -> str:
@@ -38,7 +48,7 @@ def _text(profile: Profile, service: str) -> str:
 def _settings(profile: Profile, service: str) -> list[str]:
     placement = profile.placements.get(service)
     lines = _class(service, placement) if placement else []
-    if _may_be_realtime(profile, service):
+    if profile.can_be_realtime(service):  # also by a governor: the watchdog is there when meshsecd is not
         lines.append(f"LimitRTTIME={_REALTIME_SECONDS}s")
     if placement and placement.cpus:
         lines.append(f"CPUAffinity={' '.join(map(str, placement.cpus))}")
@@ -46,14 +56,11 @@ def _settings(profile: Profile, service: str) -> list[str]:
 
 
 def _class(service: str, placement: Placement) -> list[str]:
-    wanted, weight = placement.scheduling, placement.weight
+    # Each service is a control group of its own, and weights rank above nice values.
+    wanted, weight = placement.scheduling, placement.group_weight
     if wanted.policy is SchedulingPolicy.OTHER:
         lines = [f"Nice={wanted.nice}"]
-        # Each service is a control group of its own, and weights rank above nice values.
-        weight = weight_of(wanted.nice) if weight is None else weight
-    elif service == "meshsecd":
-        # It takes the class itself once it runs. Until then it reads programs for seconds on a slow machine, without a
-        # pause: in a real-time class from its start, the watchdog would end it before it has begun, again and again.
+    elif service in _TAKES_ITS_CLASS_ITSELF:
         lines = []
     else:
         lines = [
@@ -63,10 +70,3 @@ def _class(service: str, placement: Placement) -> list[str]:
             f"CPUSchedulingResetOnFork={'no' if service == 'charon' else 'yes'}",
         ]
     return lines if weight is None else [*lines, f"CPUWeight={weight}"]
-
-
-def _may_be_realtime(profile: Profile, service: str) -> bool:
-    """From its start, or because a governor raises it: the watchdog is there when meshsecd is not."""
-    given = profile.class_of(service)
-    steps = profile.ladder if service == "charon" else ()
-    return any(one.is_realtime for one in (*([given] if given else []), *steps))

@@ -4,6 +4,8 @@ Theory of operation. Privilege comes in levels: 0 is the base class of the IKE d
 the profile: nice, then a real-time class). A negotiation with a trusted peer, running or expected because a route to
 the peer appeared, is the only thing that raises the level. It begins with the level that was needed lately (the floor),
 or with the first one when the IKE threads are seen to wait for a CPU; if it stalls while they wait, it gets the next.
+Where a profile has a real-time class to give, it begins with that one at least (``start``), whatever is measured: the
+threads of the IKE daemon wait for one another, too, which no measurement foretells, and a negotiation is soon over.
 After the last negotiation the level is kept for a moment (LINGERING), since set-ups come in groups, and then taken
 back. What a negotiation showed at its end moves the floor: up when the CPU was what made it late, down with time.
 
@@ -265,9 +267,11 @@ class _Stream:
 class Governor:
     """One IKE daemon's. ``top``: the strongest level that the profile has."""
 
-    def __init__(self, settings: GovernorSettings, top: int) -> None:
+    def __init__(self, settings: GovernorSettings, top: int, start: int = 0) -> None:
+        """``start``: the level with which each negotiation begins at least; 0: as little as is needed."""
         self.settings = settings
         self.top = top
+        self.start = start
         self.ceiling = top
         """The strongest level that the host lets us have."""
         self.refusal = ""
@@ -410,9 +414,12 @@ class Governor:
         )
 
     def _start_level(self) -> tuple[int, str]:
-        if self.floor and self.floor >= self._first():
+        start, first = min(self.start, self.ceiling), self._first()
+        if self.floor and self.floor >= max(start, first):
             return self.floor, f"it was needed lately: {self.floor_reason}"
-        return self._first(), self._contention_text()
+        if start > first:
+            return start, "its threads shall not wait for one another either"
+        return first, self._contention_text()
 
     def _first(self) -> int:
         """Where nobody can tell whether the IKE threads wait, they are taken to."""

@@ -39,6 +39,8 @@ class GovernorSettings:
     """Seconds that a protected stream's frames may be late, by its own report, before the governor spends less."""
     pressure_limit: float = 0.5
     """Part of the time that tasks waited for a CPU (PSI, some) from which a processor counts as contended."""
+    head_start: bool = True
+    """Whether a negotiation begins with the first real-time class of the ladder where no thread waits, too."""
     busy_limit: float = 0.3
     """Part of the time that others keep even the least busy of its processors busy, above which a level stands."""
 
@@ -76,6 +78,7 @@ def decode_governor(table: Table, base: GovernorSettings = DEFAULTS) -> Governor
         loss_limit=table.take("loss_limit", _number(0.0, 1.0, "part of the frames"), base.loss_limit),
         delay_limit=table.take("delay_limit", _number(0.001, 10.0, "seconds"), base.delay_limit),
         pressure_limit=table.take("pressure_limit", _number(0.05, 1.0, "part of the time"), base.pressure_limit),
+        head_start=table.take("head_start", _flag, base.head_start),
         busy_limit=table.take("busy_limit", _number(0.05, 1.0, "part of the time"), base.busy_limit),
     )
     table.refuse_the_rest()
@@ -83,6 +86,12 @@ def decode_governor(table: Table, base: GovernorSettings = DEFAULTS) -> Governor
         table.refuse(decoded.share_min, RefusedError(f"at most share, which is {decoded.share:g}"), "share_min")
         return base
     return decoded
+
+
+def _flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise RefusedError("true or false")
+    return value
 
 
 def _number(low: float, high: float, unit: str) -> Callable[[object], float]:

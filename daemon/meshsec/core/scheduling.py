@@ -88,6 +88,13 @@ class Placement:
     behind: frozenset[int] = frozenset()
     """The threads, by number, that get the next lower real-time priority: they wait for the others without sleeping."""
 
+    @property
+    def group_weight(self) -> int | None:
+        """What its control group shall have; None: any, because a real-time class ranks above weights."""
+        if self.weight is not None:
+            return self.weight
+        return None if self.scheduling.is_realtime else weight_of(self.scheduling.nice)
+
 
 @dataclass(frozen=True, slots=True)
 class Profile:
@@ -105,16 +112,29 @@ class Profile:
         """Whether charon's class follows what happens."""
         return bool(self.ladder)
 
+    @property
+    def first_realtime_level(self) -> int:
+        """The lowest level of the ladder, counted from 1, that is a real-time class; 0 when none is."""
+        return next((level for level, one in enumerate(self.ladder, start=1) if one.is_realtime), 0)
+
     def class_of(self, service: str) -> SchedulingClass | None:
         """The class of a service or kind of kernel thread; None: leave it alone."""
         placement = self.placements.get(service)
         return placement.scheduling if placement else None
 
+    def classes_of(self, service: str) -> tuple[SchedulingClass, ...]:
+        """All that a service can have by it: its class, and charon's ladder."""
+        given = self.class_of(service)
+        return (*((given,) if given else ()), *(self.ladder if service == "charon" else ()))
+
+    def can_be_realtime(self, service: str) -> bool:
+        """Whether it can give a service a real-time class."""
+        return any(one.is_realtime for one in self.classes_of(service))
+
     @property
     def realtime(self) -> bool:
         """Whether it can give any service a real-time class."""
-        given = (self.class_of(service) for service in SERVICES)
-        return any(one is not None and one.is_realtime for one in (*given, *self.ladder))
+        return any(map(self.can_be_realtime, SERVICES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +164,10 @@ class Applied:
     """How many threads have it."""
     problem: str = ""
     """Why it is not what was wanted; empty when it is."""
+    group: str = ""
+    """Why its control group, or autogroup, does not count as much as its class; empty when it does, or need not."""
+    behind: tuple[int, ...] = ()
+    """The threads, by number, that have the next lower real-time priority."""
 
 
 def weight_of(nice: int) -> int:

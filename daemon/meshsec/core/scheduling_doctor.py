@@ -4,13 +4,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from meshsec.core.doctor import Check, Level
-from meshsec.core.scheduling import NO_SUCH_THREAD, SERVICES, Applied, Limits, Profile, within
+from meshsec.core.scheduling import NO_SUCH_THREAD, SERVICES, Applied, Limits, Placement, Profile, within
 
 NAME = "scheduling"
 """The name of these checks."""
 
 RR_SLICE_MS_MAX = 10
 """Of round robin: with the kernel's 100 ms a thread that computes delays the others of its class for a whole set-up."""
+
+WITHOUT_REALTIME_GROUPS = (
+    "boot with rt_group_sched=0 (Linux 6.16 and newer) or a kernel without CONFIG_RT_GROUP_SCHED, or choose the "
+    "profile nice and export its drop-ins"
+)
+"""The mend where RT_GROUP_SCHED keeps services from real-time classes."""
 
 _UNLIMITED = -1
 
@@ -22,10 +28,16 @@ class GroupFacts:
     path: str
     own: bool
     """Whether nobody else is in it."""
+    problem: str = ""
+    """Why no weight can be the service's own: it shares its group, or its session; empty when one can."""
+    weight: int | None = None
+    """What the group has, as v2 counts (100 by default); None where it has none."""
+    unwritable: str = ""
+    """Why meshsecd cannot set the weight; empty when it can."""
     forbids_realtime: bool = False
     """RT_GROUP_SCHED, and the group has no real-time budget."""
-    problem: str = ""
-    """Why its weight or its processors cannot be set; empty when they can, or need not be."""
+    has_budget: bool = False
+    """Such a budget could be given (v1)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +58,10 @@ class HostFacts:
     """The signs that this is a container."""
     rr_slice_ms: int | None
     kernel_threads_visible: bool
+    realtime_groups: bool = False
+    """RT_GROUP_SCHED is in force, and there are groups for it to matter."""
+    systemd: bool = False
+    """Services are units, each with a control group of its own."""
     groups: Mapping[str, GroupFacts] = field(default_factory=dict)
     """By service that runs."""
 
@@ -82,6 +98,8 @@ def _permission_mend(facts: HostFacts, priority: int) -> str:
         return (
             "give meshsecd CAP_SYS_NICE: CapabilityBoundingSet= of its unit; or raise its LimitRTPRIO= and LimitNICE="
         )
+    if priority and facts.realtime_groups:
+        return f"this kernel has RT_GROUP_SCHED, and meshsecd's control group no budget: {WITHOUT_REALTIME_GROUPS}"
     return "the unit has RestrictRealtime=yes or a filter of system calls, or the control group has no real-time budget"
 
 
@@ -121,19 +139,51 @@ def _outside(facts: HostFacts) -> str:
     return f"outside of this container ({facts.container}): " if facts.container else ""
 
 
+def _realtime_groups(facts: HostFacts, profile: Profile) -> list[Check]:
+    """What will be refused, where nothing is yet: units that this kernel refuses do not start, and are not seen."""
+    if not (facts.realtime_groups and facts.systemd and profile.realtime) or facts.realtime_refused:
+        return []
+    if any(_is_refused(service, group, profile) for service, group in facts.groups.items()):
+        return []
+    found = (
+        "this kernel has RT_GROUP_SCHED: a service whose control group has the controller cpu, which the drop-ins "
+        "switch on, is refused real-time classes; a unit that begins with one does not start (214/SETSCHEDULER)"
+    )
+    return [_warn(found, _outside(facts) + WITHOUT_REALTIME_GROUPS)]
+
+
 def _groups(facts: HostFacts, profile: Profile) -> list[Check]:
     checks = []
     for service, group in facts.groups.items():
-        wanted = profile.class_of(service)
-        realtime = wanted is not None and (wanted.is_realtime or (service == "charon" and profile.realtime))
-        if realtime and group.forbids_realtime:
-            found = f"{service} cannot have a real-time class: RT_GROUP_SCHED, and {group.path} has no budget"
-            mend = f"echo 400000 > {group.path}/cpu.rt_runtime_us (and in those above), or boot with rt_group_sched=0"
-            checks.append(_warn(found, mend))
-        elif wanted is not None and group.problem:
+        if _is_refused(service, group, profile):
+            checks.append(_without_budget(service, group))
+        elif problem := _weightless(group, profile.placements.get(service)):
             mend = "`meshsec export systemd --into /etc/systemd/system`, then systemctl daemon-reload and restart it"
-            checks.append(_warn(f"{service}: {group.problem}", mend))
+            checks.append(_warn(f"{service}: {problem}", mend))
     return checks
+
+
+def _is_refused(service: str, group: GroupFacts, profile: Profile) -> bool:
+    """Whether the group keeps a service from a real-time class that the profile gives it, or may raise it to."""
+    return group.forbids_realtime and profile.can_be_realtime(service)
+
+
+def _without_budget(service: str, group: GroupFacts) -> Check:
+    found = f"{service} cannot have a real-time class: RT_GROUP_SCHED, and {group.path} has no budget"
+    if group.has_budget:
+        mend = f"echo 400000 > {group.path}/cpu.rt_runtime_us (and in those above), or {WITHOUT_REALTIME_GROUPS}"
+        return _warn(found, mend)
+    return _warn(found, WITHOUT_REALTIME_GROUPS)
+
+
+def _weightless(group: GroupFacts, placement: Placement | None) -> str:
+    """Why a group does not count as the profile wants; empty when it does, by whoever's doing."""
+    wanted = placement.group_weight if placement else None
+    if wanted is None:
+        return ""
+    if group.problem or not group.unwritable or group.weight == wanted:
+        return group.problem
+    return f"its control group has the weight {group.weight} instead of {wanted} ({group.unwritable})"
 
 
 def _kernel_threads(facts: HostFacts, profile: Profile) -> list[Check]:
@@ -158,6 +208,7 @@ _JUDGES: Sequence[Callable[[HostFacts, Profile], list[Check]]] = (
     _throttling,
     _interrupts,
     _round_robin,
+    _realtime_groups,
     _groups,
     _kernel_threads,
 )

@@ -26,6 +26,13 @@ class Known:
     """What is measured, and what this host does not tell."""
     problem: str = ""
     """Why nothing can be changed at all."""
+    poller: int | None = None
+    """charon's thread that waits for its sockets; None while it is not known."""
+
+    @property
+    def ranks_poller(self) -> bool:
+        """Whether charon can have a real-time class here, in which that thread stands behind the others."""
+        return bool(self.pid) and self.profile.can_be_realtime("charon")
 
 
 def view(known: Known, governor: Governor | None, now: float) -> View:
@@ -36,6 +43,7 @@ def view(known: Known, governor: Governor | None, now: float) -> View:
         "description": known.profile.description,
         "problem": known.problem,
         "services": [_service(one) for one in known.applied],
+        "poller": known.poller,
         "governor": _governor(known, governor, now) if governor else None,
         "sentences": sentences(known, governor, now),
     }
@@ -46,6 +54,7 @@ def sentences(known: Known, governor: Governor | None, now: float) -> list[str]:
     found = [f"The profile is {known.profile.name}: {known.profile.description}"]
     found += [f"Nothing can be changed: {known.problem}."] if known.problem else []
     found += [_explain_service(one) for one in known.applied]
+    found += _explain_poller(known)
     if governor is None:
         return [*found, "No governor runs: the classes stay as they are."]
     return [
@@ -77,6 +86,8 @@ def _service(applied: Applied) -> View:
         "in_force": None if applied.in_force is None else str(applied.in_force),
         "threads": applied.threads,
         "problem": applied.problem,
+        "group": applied.group,
+        "behind": list(applied.behind),
     }
 
 
@@ -91,6 +102,7 @@ def _governor(known: Known, governor: Governor, now: float) -> View:
         "ceiling": governor.ceiling,
         "refusal": governor.refusal,
         "floor": governor.floor,
+        "start": governor.start,
         "negotiating": list(governor.negotiating),
         "deadline_ms": _milliseconds(governor.settings.deadline),
         "contended": governor.contended,
@@ -146,7 +158,21 @@ def _decision(profile: Profile, decision: Decision, now: float) -> View:
 def _explain_service(applied: Applied) -> str:
     has = "was left as it is" if applied.in_force is None else f"has {applied.in_force}, {applied.threads} threads"
     why = f"; wanted was {applied.wanted}: {applied.problem}" if applied.problem else ""
-    return f"{applied.service} {has}{why}."
+    group = f"; {applied.group}" if applied.group else ""
+    return f"{applied.service} {has}{why}{group}."
+
+
+def _explain_poller(known: Known) -> list[str]:
+    """Who reads a list of threads finds one that stands lower, and should know why."""
+    if not known.ranks_poller:
+        return []
+    if known.poller is None:
+        return ["Which of charon's threads waits for its sockets is not known yet: all get the same priority."]
+    waits = f"Thread {known.poller} of charon waits for its sockets"
+    has = next((one.in_force for one in known.applied if known.poller in one.behind), None)
+    if has is None:
+        return [f"{waits}: with a real-time class it stands one priority behind the others."]
+    return [f"{waits}: it stands one priority behind the others, with {has.one_behind}."]
 
 
 _MODES = {
@@ -171,10 +197,12 @@ def _explain_contention(known: Known, governor: Governor) -> str:
 
 
 def _explain_floor(profile: Profile, governor: Governor) -> str:
-    if not governor.floor:
-        return "No level was needed lately: the next negotiation begins with the first, or with none where none waits."
-    begins = class_text(profile, governor.floor)
-    return f"The next negotiation begins with {begins}, because {governor.floor_reason}."
+    begins, start = class_text(profile, governor.floor), min(governor.start, governor.ceiling)
+    if governor.floor and governor.floor >= start:
+        return f"The next negotiation begins with {begins}, because {governor.floor_reason}."
+    if start:
+        return f"The next negotiation begins with {class_text(profile, start)}, as each does ([scheduling] head_start)."
+    return "No level was needed lately: the next negotiation begins with the first, or with none where none waits."
 
 
 def _explain_setup(governor: Governor) -> list[str]:

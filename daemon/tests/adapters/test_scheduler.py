@@ -1,5 +1,6 @@
 """The scheduler, with real threads of a process of the test's own: set, followed, and put back exactly."""
 
+import gzip
 import json
 import os
 import shutil
@@ -12,7 +13,18 @@ from pathlib import Path
 
 import pytest
 
-from meshsec.adapters.scheduler import JournalError, Scheduler, groups, host, interrupts, look, threads
+from meshsec.adapters.scheduler import (
+    JournalError,
+    Scheduler,
+    groups,
+    has_realtime_groups,
+    host,
+    interrupts,
+    look,
+    realtime_groups,
+    threads,
+)
+from meshsec.adapters.scheduler.mounts import Mount
 from meshsec.adapters.scheduler.threads import Attributes, Thread
 from meshsec.core.scheduling import (
     BEST_WITHOUT_REALTIME,
@@ -21,6 +33,7 @@ from meshsec.core.scheduling import (
     Placement,
     SchedulingClass,
     SchedulingPolicy,
+    weight_of,
 )
 
 RR20 = SchedulingClass(SchedulingPolicy.RR, priority=20)
@@ -402,10 +415,54 @@ def test_a_group_of_its_own_gets_the_weight_of_the_nice_value(
 ) -> None:
     shares = group / "cpu.shares"
     before = shares.read_text()
-    assert scheduler.apply("charon", worker.pid, NICE_10).problem == ""
+    applied = scheduler.apply("charon", worker.pid, NICE_10)
+    assert (applied.problem, applied.group) == ("", "")
     assert int(shares.read_text()) == pytest.approx(1024 * 1.25**10, rel=0.01)
+    assert groups.membership(worker.pid).facts().weight == weight_of(-10)
     assert scheduler.restore() == []
     assert shares.read_text() == before
+
+
+@pytest.mark.skipif(not shutil.which("unshare"), reason="unshare is not installed")
+def test_a_group_that_systemd_wrote_and_we_may_not_says_what_it_has(worker: Worker, group: Path, path: Path) -> None:
+    """As meshsecd's unit is (ProtectControlGroups=), with drop-ins and without."""
+    program = textwrap.dedent("""
+        import sys
+        from pathlib import Path
+        from meshsec.adapters.scheduler import Scheduler, groups
+        from meshsec.core.scheduling import SchedulingClass
+        pid = int(sys.argv[2])
+        for wanted in (SchedulingClass(nice=-5), SchedulingClass(nice=-10)):
+            applied = Scheduler(Path(sys.argv[1])).apply("charon", pid, wanted)
+            print(applied.in_force, [applied.problem], [applied.group])
+        facts = groups.membership(pid).facts()
+        print(facts.weight, facts.unwritable)
+    """)
+    (group / "cpu.shares").write_text(str(round(weight_of(-5) * 10.24)))
+    mounted = group.parent
+    sealed = f'mount --bind {mounted} {mounted} && mount -o remount,bind,ro {mounted} && exec "$@"'
+    command = [
+        "unshare",
+        "--mount",
+        "sh",
+        "-c",
+        sealed,
+        "sh",
+        sys.executable,
+        "-c",
+        program,
+        str(path),
+        str(worker.pid),
+    ]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": "daemon"}
+    )
+    refused = f"{group}/cpu.shares: Read-only file system"
+    assert done.stdout.splitlines() == [
+        "nice -5 [''] ['']",
+        f"nice -10 [''] ['{refused}']",
+        f"305 {refused}",
+    ]
 
 
 def test_a_shared_group_is_left_alone(worker: Worker, scheduler: Scheduler, group: Path) -> None:
@@ -414,7 +471,8 @@ def test_a_shared_group_is_left_alone(worker: Worker, scheduler: Scheduler, grou
         (group / "cgroup.procs").write_text(str(other.pid))
         before = (group / "cpu.shares").read_text()
         applied = scheduler.apply("charon", worker.pid, NICE_10)
-        assert f"it shares the control group {group} with others" in applied.problem
+        assert f"it shares the control group {group} with others" in applied.group
+        assert applied.problem == ""
         assert (group / "cpu.shares").read_text() == before
     finally:
         other.end()
@@ -424,7 +482,8 @@ def test_a_group_without_a_real_time_budget(worker: Worker, scheduler: Scheduler
     if not (group / "cpu.rt_runtime_us").exists():
         pytest.skip("this kernel has no RT_GROUP_SCHED")
     facts = groups.membership(worker.pid).facts()
-    assert (facts.path, facts.own, facts.forbids_realtime) == (str(group), True, True)
+    assert (facts.path, facts.own, facts.forbids_realtime, facts.has_budget) == (str(group), True, True, True)
+    assert has_realtime_groups()
     applied = scheduler.apply("charon", worker.pid, RR20)
     assert applied.in_force == BEST_WITHOUT_REALTIME
     assert "rr 20 is refused" in applied.problem
@@ -479,7 +538,8 @@ def autogroup(worker: Worker) -> str:
 
 @pytest.mark.usefixtures("autogroups")
 def test_an_autogroup_follows_the_nice_value(worker: Worker, scheduler: Scheduler) -> None:
-    assert scheduler.apply("charon", worker.pid, NICE_10).problem == ""
+    applied = scheduler.apply("charon", worker.pid, NICE_10)
+    assert (applied.problem, applied.group) == ("", "")
     assert autogroup(worker) == "-10"
     assert scheduler.restore() == []
     assert autogroup(worker) == "0"
@@ -496,7 +556,8 @@ def test_autogroups_follow_as_fast_as_the_kernel_takes_it(worker: Worker, path: 
         from meshsec.core.scheduling import SchedulingClass
         scheduler, wanted = Scheduler(Path(sys.argv[1])), SchedulingClass(nice=-10)
         for service, pid in zip(("charon", "olsrv2d"), map(int, sys.argv[2:])):
-            print(scheduler.apply(service, pid, wanted).problem)
+            applied = scheduler.apply(service, pid, wanted)
+            print(applied.problem + applied.group)
         while any("nice -10" not in Path(f"/proc/{pid}/autogroup").read_text() for pid in sys.argv[2:]):
             scheduler.rescan()
         print("left:", scheduler.restore())
@@ -517,7 +578,7 @@ def test_hierarchies_of_either_version(tmp_path: Path) -> None:
     """In v2 a group has a weight only where the controller is on; below, the nearest above counts."""
     unified = tmp_path / "system.slice/meshsec-ike.service/inner"
     unified.mkdir(parents=True)
-    mount = groups.Mount(tmp_path, "/", frozenset(), unified=True)
+    mount = Mount(tmp_path, "/", frozenset(), unified=True)
     own = _membership_at("/system.slice/meshsec-ike.service/inner", mount)
     assert own.cpu is None
     weight = unified.parent / "cpu.weight"
@@ -529,11 +590,61 @@ def test_hierarchies_of_either_version(tmp_path: Path) -> None:
     assert _membership_at("/system.slice/meshsec-ike.service", mount).changes(RR20, None) == ([], "")
 
 
-def _membership_at(path: str, mount: groups.Mount) -> groups.Membership:
+V1 = "32 31 0:29 / {point} rw - cgroup cgroup rw,cpu,cpuacct\n33 31 0:30 / /cpuset rw - cgroup cgroup rw,cpuset\n"
+V2 = "41 31 0:38 / {point} rw - cgroup2 cgroup2 rw\n"
+BUILT, DISABLED = "CONFIG_RT_GROUP_SCHED=y\n", "CONFIG_RT_GROUP_SCHED_DEFAULT_DISABLED=y\n"
+
+
+@pytest.mark.parametrize(
+    ("mounts", "files", "expected"),
+    [
+        (V1, {"group/cpu.rt_runtime_us": "950000"}, True),
+        (V1, {"group/cpu.shares": "1024", "boot/config-6.1": BUILT}, False),  # switched off when the kernel started
+        (V2, {"group/cgroup.controllers": "cpuset cpu io", "boot/config-6.1": f"CONFIG_A=y\n{BUILT}"}, True),
+        (V2, {"group/cgroup.controllers": "cpuset cpu", "usr/lib/modules/6.1/config": BUILT}, True),
+        (V2, {"group/cgroup.controllers": "cpuset io", "boot/config-6.1": BUILT}, False),  # of a container
+        (V2, {"group/cgroup.controllers": "cpu", "boot/config-6.1": "# CONFIG_RT_GROUP_SCHED is not set\n"}, False),
+        (V2, {"group/cgroup.controllers": "cpu"}, False),  # not told
+        (V2, {"group/cgroup.controllers": "cpu", "boot/config-6.2": BUILT}, False),  # of another kernel
+        (V2, {"group/cgroup.controllers": "cpu", "boot/config-6.1": BUILT, "proc/cmdline": "rt_group_sched=0"}, False),
+        (V2, {"group/cgroup.controllers": "cpu", "boot/config-6.1": BUILT + DISABLED}, False),
+        (
+            V2,
+            {
+                "group/cgroup.controllers": "cpu",
+                "boot/config-6.1": BUILT + DISABLED,
+                "proc/cmdline": "rt_group_sched=0 quiet rt_group_sched=1",
+            },
+            True,
+        ),
+    ],
+)
+def test_whether_a_kernel_keeps_real_time_threads_out_of_groups(
+    mounts: str, files: dict[str, str], expected: bool, tmp_path: Path
+) -> None:
+    for name, text in {"proc/self/mountinfo": mounts.format(point="/group"), **files}.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert realtime_groups.found_in(tmp_path, "6.1") is expected
+
+
+def test_a_kernels_configuration_may_be_packed(tmp_path: Path) -> None:
+    for name in ("proc/self", "group"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "proc/self/mountinfo").write_text(V2.format(point="/group"))
+    (tmp_path / "group/cgroup.controllers").write_text("cpu\n")
+    packed = tmp_path / "proc/config.gz"
+    packed.write_bytes(gzip.compress(BUILT.encode()))
+    assert realtime_groups.found_in(tmp_path, "6.1")
+    packed.write_bytes(gzip.compress(BUILT.encode())[:-9])
+    assert not realtime_groups.found_in(tmp_path, "6.1"), "cut off"
+
+
+def _membership_at(path: str, mount: Mount) -> groups.Membership:
     """Of this process, as if it was in that group."""
 
     class Elsewhere(groups.Membership):
-        def _paths(self, controller: str) -> Iterator[tuple[groups.Mount, str]]:  # noqa: ARG002
+        def _paths(self, controller: str) -> Iterator[tuple[Mount, str]]:  # noqa: ARG002
             yield mount, path.lstrip("/")
 
     return Elsewhere(os.getpid(), [mount])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from meshsec.adapters import scheduler
+from meshsec.adapters import pressure, scheduler
 from meshsec.adapters.pressure import Runs
 from meshsec.adapters.scheduler import threads
 from meshsec.agent.contention import poller
@@ -60,12 +60,14 @@ class Bench:
 
     def __init__(self, journal: Path, profile: Profile = PROFILE, settings: GovernorSettings = PATIENT) -> None:
         self.told: list[dict[str, object]] = []
+        self.answer: Callable[[], object] = lambda: None
         charon = CharonSide(lambda: 0, lambda: None, self.ask)
         known = SchedulingSettings(profile, (), settings)
         self.side = Scheduling(known, journal, (), lambda event: self.told.append({**event}), charon)
 
     async def ask(self) -> None:
-        """What charon would have to do is done by nobody here."""
+        """What charon would have to do is done by nobody here, unless a test has somebody."""
+        await asyncio.to_thread(self.answer)
 
     def busy(self) -> None:
         """The load shows: from here on the CPU counts as contended."""
@@ -129,6 +131,49 @@ def test_the_thread_that_waits_for_the_sockets_is_told_by_how_often_it_runs() ->
     assert poller(before, {}) is None
 
 
+POLLER = """
+import threading, time
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+print(flush=True)
+while input():
+    for _ in range(20):
+        time.sleep(0.0001)
+    print(flush=True)
+"""
+"""Two threads, of which the first runs twenty times for each question."""
+
+
+@pytest.mark.skipif(pressure.runs(os.getpid()) is None, reason="this kernel counts no run-queue delay")
+def test_without_a_governor_the_thread_that_polls_stands_behind_too_and_all_get_back_what_they_had(
+    tmp_path: Path,
+) -> None:
+    argv = [sys.executable, "-c", POLLER]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        asked, answered = process.stdin, process.stdout
+        assert asked and answered  # noqa: PT018  (for the type checker)
+        answered.readline()
+
+        def answer() -> None:
+            asked.write(b"how are you\n")
+            asked.flush()
+            answered.readline()
+
+        async def scenario(bench: Bench) -> None:
+            bench.answer = answer
+            bench.side.charon_up(process.pid)
+            assert classes(process.pid) == {REALTIME}
+            looking = asyncio.create_task(bench.side.run())
+            await bench.reach(lambda: classes(process.pid) == {REALTIME, REALTIME.one_behind})
+            looking.cancel()
+            assert bench.side.known.poller == process.pid
+            assert bench.side.applied["charon"].behind == (process.pid,)
+
+        profile = Profile("test", "For tests.", {"charon": Placement(REALTIME)})
+        run(scenario, tmp_path / "journal", profile=profile)
+        assert classes(process.pid) == {ORDINARY}
+        asked.write(b"\n")
+
+
 def test_a_negotiation_that_stalls_under_load_gets_a_real_time_class(charon: int, tmp_path: Path) -> None:
     async def scenario(bench: Bench) -> None:
         governor = bench.side.governor
@@ -144,6 +189,20 @@ def test_a_negotiation_that_stalls_under_load_gets_a_real_time_class(charon: int
 
     run(scenario, tmp_path / "journal")
     assert classes(charon) == {ORDINARY}
+
+
+def test_where_nothing_waits_a_negotiation_begins_with_the_real_time_class_unless_it_shall_not(
+    charon: int, tmp_path: Path
+) -> None:
+    async def scenario(bench: Bench) -> None:
+        assert bench.side.governor
+        bench.side.charon_up(charon)
+        bench.side.governor.handle(Contention(delay=0.0, starving=0))
+        bench.side.follow([channel(State.NEGOTIATING)])
+        assert (classes(charon) == {REALTIME}) is bench.side.governor.settings.head_start
+
+    run(scenario, tmp_path / "journal")
+    run(scenario, tmp_path / "journal", settings=replace(PATIENT, head_start=False))
 
 
 def test_an_expected_negotiation_counts_and_one_that_failed_does_not_until_its_delay_is_over(

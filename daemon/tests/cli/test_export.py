@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 from click.testing import Result
 
+from meshsec.adapters import scheduler
+
 Meshsec = Callable[..., Result]
 UNITS = Path(__file__).parents[2] / "systemd"
 
@@ -140,6 +142,24 @@ def test_systemd(meshsec: Meshsec, tmp_path: Path) -> None:
     assert exported.count("# /etc/systemd/system/") == 4
     charon = exported.partition("meshsec-ike.service.d/50-meshsec-scheduling.conf\n")[2].partition("# /etc")[0]
     assert "CPUSchedulingPolicy=rr\nCPUSchedulingPriority=20\n" in charon
+
+
+@pytest.mark.parametrize(
+    ("profile", "kernel_has_it"), [("fifo", True), ("fifo", False), ("nice", True), ("governor", True)]
+)
+def test_drop_ins_with_which_units_would_not_start_on_this_kernel_come_with_a_warning(
+    meshsec: Meshsec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, profile: str, kernel_has_it: bool
+) -> None:
+    """Which kernels are meant is tested with the scheduler's adapter."""
+    monkeypatch.setattr(scheduler, "has_realtime_groups", lambda: kernel_has_it)
+    with (tmp_path / "a/meshsec.toml").open("a") as config:
+        config.write(FIFO.replace("fifo", profile))
+    done = meshsec("export", "systemd", "--into", str(tmp_path))
+    warned = kernel_has_it and profile == "fifo"
+    assert done.exit_code == 0
+    assert ("meshsec-ike.service, olsrv2d.service will not start" in done.stderr) is warned
+    assert ("rt_group_sched=0" in done.stderr) is warned
+    assert (tmp_path / "meshsec-ike.service.d/50-meshsec-scheduling.conf").exists()
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")

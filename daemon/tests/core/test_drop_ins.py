@@ -4,7 +4,7 @@ import configparser
 
 import pytest
 
-from meshsec.core.drop_ins import UNITS, drop_ins
+from meshsec.core.drop_ins import UNITS, drop_ins, realtime_units
 from meshsec.core.scheduling import SERVICES, STOCK, Placement, Profile, SchedulingClass, SchedulingPolicy
 
 FIFO30 = SchedulingClass(SchedulingPolicy.FIFO, priority=30)
@@ -66,3 +66,10 @@ def test_who_may_be_raised_to_a_real_time_class_has_the_watchdog_from_the_start(
     assert list(found.values()) == [{"Nice": "-5", "CPUWeight": "100", "LimitRTTIME": "5s"}]
     alone = Profile("mine", "d", {}, ladder=(FIFO30,))
     assert [settings(text) for text in drop_ins(alone).values() if settings(text)] == [{"LimitRTTIME": "5s"}]
+
+
+def test_which_units_do_not_start_where_real_time_classes_are_refused() -> None:
+    nice = Placement(SchedulingClass(nice=-5))
+    placements = {"charon": Placement(FIFO30), "olsrv2d": nice, "meshsecd": Placement(FIFO30), "irq": Placement(FIFO30)}
+    assert realtime_units(Profile("mine", "d", placements)) == [UNITS["charon"]], "meshsecd takes its class itself"
+    assert realtime_units(Profile("mine", "d", {"charon": nice}, ladder=(FIFO30,))) == []

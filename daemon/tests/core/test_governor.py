@@ -75,6 +75,12 @@ def bench() -> Bench:
     return Bench()
 
 
+@pytest.fixture
+def quick() -> Bench:
+    """Each negotiation begins with the top of the ladder."""
+    return Bench(Governor(SETTINGS, TOP, start=TOP))
+
+
 # --- the table ---
 
 
@@ -109,6 +115,50 @@ def test_with_contention_a_negotiation_begins_with_the_first_level_and_a_stalled
     assert (first.before, first.level, second.before, second.level) == (0, 1, 1, 2)
     assert "boat" in first.reason
     assert "stalls after 20 ms" in second.reason
+
+
+def test_with_a_head_start_a_negotiation_begins_with_its_level_and_a_moment_after_it_is_taken_back(
+    quick: Bench,
+) -> None:
+    quick.tell(QUIET, NegotiationBegan("boat"))
+    assert (quick.governor.mode, quick.level) == (Mode.NEGOTIATING, TOP)
+    quick.wait(0.004, used=0.004)
+    quick.tell(NegotiationEnded("boat", protected=True, took=0.004, waited=0.0))
+    quick.wait(SETTINGS.linger * 1.1)
+    assert (quick.governor.mode, quick.level) == (Mode.REST, 0)
+    assert [decision.level for decision in quick.governor.poll_decisions()] == [TOP, 0]
+    assert quick.governor.spent == pytest.approx(0.004)
+
+
+def test_a_head_start_goes_no_further_than_the_host(quick: Bench) -> None:
+    quick.tell(LevelRefused(TOP, "because"), QUIET, NegotiationBegan("boat"))
+    assert quick.level == TOP - 1
+
+
+def test_beside_a_load_no_more_stands_after_a_head_start_than_is_needed(quick: Bench) -> None:
+    quick.tell(QUIET, NegotiationBegan("boat"), Crowding(0.9))
+    quick.tell(NegotiationEnded("boat", protected=True, took=0.004, waited=0.0))
+    assert quick.level == TOP
+    quick.wait(SETTINGS.linger * 1.1)
+    assert (quick.governor.mode, quick.level) == (Mode.GUARDING, 1)
+
+
+def test_a_head_start_is_no_way_around_an_empty_budget(quick: Bench) -> None:
+    quick.tell(QUIET, NegotiationBegan("boat"))
+    quick.wait(2 * SETTINGS.burst, used=2 * SETTINGS.burst)
+    assert (quick.governor.mode, quick.level) == (Mode.SPENT, 0)
+    quick.tell(NegotiationBegan("ship"))
+    assert quick.level == 0
+
+
+def test_what_was_needed_lately_comes_before_a_lower_head_start() -> None:
+    quick = Bench(Governor(SETTINGS, TOP, start=1))
+    quick.tell(QUIET, NegotiationBegan("boat"))
+    quick.tell(NegotiationEnded("boat", protected=True, took=0.4, waited=0.3))
+    quick.wait(1)
+    quick.tell(NegotiationBegan("boat"))
+    assert quick.level == TOP
+    assert "needed lately" in quick.governor.reason
 
 
 def test_where_nobody_can_tell_contention_is_taken_for_granted(bench: Bench) -> None:
@@ -457,8 +507,8 @@ LIMITS = st.builds(
 class Plant:
     """A processor group with an IKE daemon that uses as much of it as it is told to, by a flood for instance."""
 
-    def __init__(self, limits: GovernorSettings, processors: int, lateness: float) -> None:
-        self.governor = Governor(limits, TOP)
+    def __init__(self, limits: GovernorSettings, processors: int, lateness: float, start: int = 0) -> None:
+        self.governor = Governor(limits, TOP, start)
         self.processors = processors
         self.lateness = lateness
         self.now = 0.0
@@ -509,12 +559,13 @@ class Plant:
     limits=LIMITS,
     processors=st.integers(1, 4),
     lateness=st.floats(0, 0.05),
+    start=st.integers(0, TOP),
     steps=st.lists(st.tuples(EVENTS, st.floats(0, 3), st.floats(0, 1)), max_size=30),
 )
 def test_privileged_time_never_exceeds_the_budget_whatever_is_asked_of_the_daemon(
-    limits: GovernorSettings, processors: int, lateness: float, steps: list[tuple[Event, float, float]]
+    limits: GovernorSettings, processors: int, lateness: float, start: int, steps: list[tuple[Event, float, float]]
 ) -> None:
-    plant = Plant(limits, processors, lateness)
+    plant = Plant(limits, processors, lateness, start)
     for event, seconds, busy in steps:
         plant.tell(DaemonUp(processors) if isinstance(event, DaemonUp) else event)
         plant.run(seconds, busy)
@@ -532,11 +583,11 @@ def test_a_governor_without_budget_would_have_been_caught() -> None:
 
 
 @settings(max_examples=100, deadline=None)
-@given(events=st.lists(EVENTS, max_size=40), pauses=st.lists(st.floats(0, 1), max_size=40))
+@given(events=st.lists(EVENTS, max_size=40), pauses=st.lists(st.floats(0, 1), max_size=40), start=st.integers(0, TOP))
 def test_every_privilege_is_taken_back_when_nothing_asks_for_it_any_more(
-    events: list[Event], pauses: list[float]
+    events: list[Event], pauses: list[float], start: int
 ) -> None:
-    plant = Plant(SETTINGS, 2, 0.0)
+    plant = Plant(SETTINGS, 2, 0.0, start)
     for event, pause in zip(events, pauses, strict=False):
         plant.tell(event)
         plant.run(pause, 0.1)
@@ -561,9 +612,10 @@ def test_the_decisions_are_the_whole_story_of_the_level(events: list[Event]) -> 
         assert level == plant.governor.level
 
 
-def test_a_flood_of_bogus_requests_leaves_the_stream_its_processor() -> None:
+@pytest.mark.parametrize("start", [0, TOP])
+def test_a_flood_of_bogus_requests_leaves_the_stream_its_processor(start: int) -> None:
     """Spoofed requests keep the IKE daemon busy without end while peers come and go all the time."""
-    plant = Plant(SETTINGS, 1, 0.005)
+    plant = Plant(SETTINGS, 1, 0.005, start)
     plant.tell(BUSY)
     for second in range(120):
         for peer in ("a", "b", "c", "d"):

@@ -35,7 +35,14 @@ SOUND = HostFacts(
     groups={"charon": GroupFacts("/sys/fs/cgroup/ike", own=True)},
 )
 NO_BUDGET = {"charon": GroupFacts("/sys/fs/cgroup/ike", own=True, forbids_realtime=True)}
-READ_ONLY = {"charon": GroupFacts("/sys/fs/cgroup/ike", own=True, problem="cpu.weight: Read-only file system")}
+BUDGETLESS = {"charon": GroupFacts("/sys/fs/cgroup/ike", own=True, forbids_realtime=True, has_budget=True)}
+NICE5 = SchedulingClass(nice=-5)
+
+
+def read_only(weight: int, problem: str = "") -> dict[str, GroupFacts]:
+    """A group that systemd may write and meshsecd may not."""
+    unwritable = "cpu.weight: Read-only file system"
+    return {"charon": GroupFacts("/sys/fs/cgroup/ike", own=True, problem=problem, weight=weight, unwritable=unwritable)}
 
 
 def test_a_sound_host_is_one_line() -> None:
@@ -56,8 +63,11 @@ def test_a_sound_host_is_one_line() -> None:
         ({"limits": Limits(interrupt_priority=15)}, "charon: rr 20 would stand above", "they have 15"),
         ({"rr_slice_ms": 100}, "slices of 100 ms", "sched_rr_timeslice_ms=5"),
         ({"rr_slice_ms": 100, "container": "lxc"}, "slices of 100 ms", "outside of this container (lxc): "),
-        ({"groups": NO_BUDGET}, "RT_GROUP_SCHED", "/sys/fs/cgroup/ike/cpu.rt_runtime_us"),
-        ({"groups": READ_ONLY}, "charon: cpu.weight: Read-only", "export systemd"),
+        ({"groups": BUDGETLESS}, "RT_GROUP_SCHED", "/sys/fs/cgroup/ike/cpu.rt_runtime_us"),
+        ({"groups": NO_BUDGET}, "charon cannot have a real-time class: RT_GROUP_SCHED", "boot with rt_group_sched=0"),
+        ({"realtime_groups": True, "systemd": True}, "214/SETSCHEDULER", "boot with rt_group_sched=0"),
+        ({"realtime_groups": True, "systemd": True, "groups": NO_BUDGET}, "charon cannot", "rt_group_sched=0"),
+        ({"realtime_groups": True, "systemd": True, "realtime_refused": "EPERM"}, "EPERM", "rt_group_sched=0"),
     ],
 )
 def test_each_fault_is_found_alone(fault: dict[str, Any], found: str, mend: str, profile: Profile) -> None:
@@ -74,11 +84,56 @@ def test_each_fault_is_found_alone(fault: dict[str, Any], found: str, mend: str,
         {"limits": Limits(throttled=False)},
         {"rr_slice_ms": 100},
         {"groups": NO_BUDGET},
+        {"realtime_groups": True, "systemd": True},
         {"kernel_threads_visible": False},
     ],
 )
 def test_what_the_profile_does_not_need_is_no_fault(fault: dict[str, Any]) -> None:
     (check,) = examine(replace(SOUND, **fault), ORDINARY)
+    assert check.level is Level.OK
+
+
+def test_the_kernels_real_time_groups_matter_where_services_are_units() -> None:
+    (check,) = examine(replace(SOUND, realtime_groups=True), REALTIME)
+    assert check.level is Level.OK
+
+
+@pytest.mark.parametrize(
+    ("groups", "found"),
+    [
+        (
+            read_only(100),
+            "its control group has the weight 100 instead of 305 (cpu.weight: Read-only file system)",
+        ),
+        (read_only(305, problem="it shares the control group"), "it shares the control group"),
+    ],
+)
+def test_a_weight_that_nobody_set_is_told(groups: dict[str, GroupFacts], found: str) -> None:
+    (check,) = examine(replace(SOUND, groups=groups), ORDINARY)
+    assert (check.level, check.found) == (Level.WARN, f"charon: {found}")
+    assert "export systemd" in check.mend
+
+
+@pytest.mark.parametrize(
+    ("weight", "placement"),
+    [
+        (305, Placement(NICE5)),
+        (700, Placement(NICE5, weight=700)),
+        (100, Placement(RR20)),
+        (100, None),
+    ],
+)
+def test_a_weight_that_stands_by_whoevers_doing_is_no_fault(weight: int, placement: Placement | None) -> None:
+    """As with the drop-ins, which systemd carries out: meshsecd's unit may not write there."""
+    profile = Profile("mine", "", {"charon": placement} if placement else {}, ladder=(SchedulingClass(nice=-15),))
+    (check,) = examine(replace(SOUND, groups=read_only(weight)), profile)
+    assert check.level is Level.OK
+
+
+def test_a_raised_class_whose_group_cannot_follow_is_no_fault_of_the_profiles_class() -> None:
+    raised = SchedulingClass(nice=-15)
+    applied = Applied("charon", 7, raised, raised, 3, group="cpu.weight: Read-only file system")
+    (check,) = examine(replace(SOUND, groups=read_only(305)), ORDINARY, [applied])
     assert check.level is Level.OK
 
 

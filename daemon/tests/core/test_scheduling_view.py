@@ -63,6 +63,50 @@ def test_a_governor_at_rest_explains_itself() -> None:
     assert "500 of 500 ms left; 20.0% of a processor flow in." in told(found)
 
 
+FIFO = Profile("fifo", "Always.", {"charon": Placement(REALTIME)})
+
+
+@pytest.mark.parametrize(
+    ("profile", "in_force", "behind", "sentence"),
+    [
+        (FIFO, REALTIME, (91,), "it stands one priority behind the others, with rr 19."),
+        (PROFILE, BASE, (), "with a real-time class it stands one priority behind the others."),
+    ],
+)
+def test_the_thread_that_stands_behind_is_told(
+    profile: Profile, in_force: SchedulingClass, behind: tuple[int, ...], sentence: str
+) -> None:
+    applied = Applied("charon", 77, in_force, in_force, 25, behind=behind)
+    found = shown(Known(profile, 77, (applied,), poller=91), None)
+    assert f"Thread 91 of charon waits for its sockets: {sentence}" in found["sentences"]
+    assert (found["poller"], found["services"][0]["behind"]) == (91, list(behind))
+
+
+def test_a_thread_that_is_not_known_or_would_not_matter() -> None:
+    assert "is not known yet: all get the same priority" in told(shown(Known(FIFO, 77), None))
+    ordinary = Profile("nice", "Nice.", {"charon": Placement(BASE)})
+    for known in (Known(ordinary, 77, poller=91), Known(FIFO)):
+        assert "sockets" not in told(shown(known, None))
+
+
+def test_a_group_that_does_not_follow_is_told() -> None:
+    applied = Applied("olsrv2d", 78, NICE, NICE, 1, group="/g/cpu.weight: Read-only file system")
+    assert (
+        "olsrv2d has nice -20, 1 threads; /g/cpu.weight: Read-only file system."
+        in shown(Known(PROFILE, 77, (applied,)), None)["sentences"]
+    )
+
+
+@pytest.mark.parametrize(("ceiling", "begins"), [(2, "rr 20"), (1, "nice -20")])
+def test_with_what_each_negotiation_begins(ceiling: int, begins: str) -> None:
+    governor = Governor(DEFAULTS, 2, start=2)
+    governor.handle(DaemonUp(2))
+    governor.handle(LevelRefused(ceiling + 1, "because"))
+    found = shown(Known(PROFILE, 77), governor)
+    assert f"The next negotiation begins with {begins}, as each does" in told(found)
+    assert found["governor"]["start"] == 2
+
+
 def test_every_decision_is_told_with_its_reason_and_the_newest_first() -> None:
     governor = governed()
     governor.handle(Contention(delay=0.004, starving=2, queued=1))
@@ -107,9 +151,9 @@ def decoded(values: dict[str, object]) -> tuple[GovernorSettings, list[Problem]]
 
 
 def test_settings_replace_the_defaults_they_name() -> None:
-    found, problems = decoded({"share": 0.3, "linger": 2})
+    found, problems = decoded({"share": 0.3, "linger": 2, "head_start": False})
     assert not problems
-    assert (found.share, found.linger, found.burst) == (0.3, 2.0, DEFAULTS.burst)
+    assert (found.share, found.linger, found.burst, found.head_start) == (0.3, 2.0, DEFAULTS.burst, False)
 
 
 @pytest.mark.parametrize(
@@ -117,6 +161,7 @@ def test_settings_replace_the_defaults_they_name() -> None:
     [
         ({"share": 0.9}, "share: 0.9 is not allowed; allowed: a number from 0.01 to 0.5 (CPU seconds a second)"),
         ({"burst": True}, "burst: true is not allowed"),
+        ({"head_start": 1}, "head_start: 1 is not allowed; allowed: true or false"),
         ({"bursts": 1}, "perhaps 'burst' is meant"),
         ({"share": 0.05, "share_min": 0.1}, "share_min: 0.1 is not allowed; allowed: at most share, which is 0.05"),
     ],

@@ -2,6 +2,7 @@
 
 from meshsec.adapters.scheduler.host import look
 from meshsec.adapters.scheduler.journal import JournalError
+from meshsec.adapters.scheduler.realtime_groups import in_force as has_realtime_groups
 from meshsec.adapters.scheduler.scheduler import Scheduler
 
-__all__ = ["JournalError", "Scheduler", "look"]
+__all__ = ["JournalError", "Scheduler", "has_realtime_groups", "look"]

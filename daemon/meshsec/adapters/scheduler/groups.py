@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 
-from meshsec.core.scheduling import SchedulingClass, weight_of
+from meshsec.adapters.scheduler import realtime_groups
+from meshsec.adapters.scheduler.mounts import Mount, listed
+from meshsec.core.scheduling import Placement, SchedulingClass
 from meshsec.core.scheduling_doctor import GroupFacts
 
 _PROC = Path("/proc")
@@ -21,18 +23,6 @@ _SHARES_PER_WEIGHT = 1024 / 100
 _TRIES = 30
 _TRY_AFTER = 0.03
 """Seconds. Without CAP_SYS_ADMIN the kernel takes one change of an autogroup in 0.1 s, from all processes together."""
-
-
-@dataclass(frozen=True, slots=True)
-class Mount:
-    """A hierarchy of control groups."""
-
-    point: Path
-    root: str
-    """Which group stands there (cgroup_namespaces(7))."""
-    controllers: frozenset[str]
-    """Of v1; empty for v2, where files tell."""
-    unified: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +62,12 @@ class Membership:
         """What has to be written so that the class counts beside other groups, and why that cannot be."""
         if self.cpu is None:
             return self._autogroup(wanted)
-        if wanted.is_realtime and weight is None:
+        counts = Placement(wanted, weight).group_weight
+        if counts is None:
             return [], ""
         if not self.owns(self.cpu):
             return [], f"it shares the control group {self.cpu} with others, so its nice value counts inside only"
-        return [self._weight(self.cpu, weight_of(wanted.nice) if weight is None else weight)], ""
+        return [_change_of_weight(self.cpu, counts)], ""
 
     def cpuset_change(self, cpus: Sequence[int]) -> Change | None:
         """The processors of its own group; None when it has none."""
@@ -89,13 +80,15 @@ class Membership:
         _, problem = self.changes(SchedulingClass(), None)
         if self.cpu is None:
             return GroupFacts("/", own=False, problem=problem)
-        forbids = _forbids_realtime(self.cpu)
-        return GroupFacts(str(self.cpu), self.owns(self.cpu), forbids, problem or _read_only(self.cpu))
-
-    def _weight(self, group: Path, weight: int) -> Change:
-        if (group / "cpu.weight").exists():
-            return Change(group / "cpu.weight", str(weight))
-        return Change(group / "cpu.shares", str(max(2, round(weight * _SHARES_PER_WEIGHT))))
+        return GroupFacts(
+            path=str(self.cpu),
+            own=self.owns(self.cpu),
+            problem=problem,
+            weight=_weight(self.cpu),
+            unwritable=_unwritable(self.cpu),
+            forbids_realtime=realtime_groups.forbid(self.cpu),
+            has_budget=(self.cpu / realtime_groups.BUDGET).exists(),
+        )
 
     def _autogroup(self, wanted: SchedulingClass) -> tuple[list[Change], str]:
         """A session's threads are a group of their own where the kernel makes autogroups."""
@@ -142,15 +135,8 @@ def membership(pid: int) -> Membership:
 
 @cache
 def mounts() -> Sequence[Mount]:
-    """The hierarchies that are mounted here (proc(5), mountinfo): they stand before any service."""
-    found = []
-    for line in (_PROC / "self/mountinfo").read_text(encoding="utf-8").splitlines():
-        left, _, right = line.partition(" - ")
-        kind, _, options = right.split(" ", 2)
-        root, point = left.split()[3:5]
-        if kind in ("cgroup", "cgroup2"):
-            found.append(Mount(Path(point), root, frozenset(options.split(",")), kind == "cgroup2"))
-    return found
+    """The hierarchies that are mounted here: they stand before any service."""
+    return listed()
 
 
 def stands(path: Path) -> str:
@@ -186,24 +172,36 @@ def _below(path: str, root: str) -> str | None:
     return path[len(root) :].lstrip("/") if path == root or path.startswith(f"{root}/") else None
 
 
-def _forbids_realtime(group: Path) -> bool:
-    """RT_GROUP_SCHED: a group without a budget of its own has no real-time thread."""
+def _weight_file(group: Path) -> Path:
+    """That of v2, else that of v1."""
+    weight = group / "cpu.weight"
+    return weight if weight.exists() else group / "cpu.shares"
+
+
+def _change_of_weight(group: Path, weight: int) -> Change:
+    path = _weight_file(group)
+    is_v2 = path.name == "cpu.weight"
+    return Change(path, str(weight if is_v2 else max(2, round(weight * _SHARES_PER_WEIGHT))))
+
+
+def _weight(group: Path) -> int | None:
+    """As v2 counts; None when it does not say."""
+    path = _weight_file(group)
     try:
-        return int((group / "cpu.rt_runtime_us").read_text(encoding="ascii")) == 0
+        found = int(path.read_text(encoding="ascii"))
     except (OSError, ValueError):
-        return False
+        return None
+    return found if path.name == "cpu.weight" else round(found / _SHARES_PER_WEIGHT)
 
 
-def _read_only(group: Path) -> str:
-    """Why its weight cannot be set; empty when it can."""
-    path = next((group / name for name in ("cpu.weight", "cpu.shares") if (group / name).exists()), None)
-    if path is None:
-        return ""
+def _unwritable(group: Path) -> str:
+    """Why we cannot set its weight; empty when we can."""
+    path = _weight_file(group)
     try:
         with path.open("r+"):
             return ""
     except OSError as error:
-        return f"{path}: {error.strerror}, so its nice value counts inside its control group only"
+        return f"{path}: {error.strerror}"
 
 
 def _autogroups() -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from meshsec.adapters.scheduler import threads
+from meshsec.adapters.scheduler import realtime_groups, threads
 from meshsec.core.scheduling import Limits, SchedulingClass, SchedulingPolicy
 from meshsec.core.scheduling_doctor import HostFacts
 
@@ -14,6 +14,8 @@ _KERNEL = Path("/proc/sys/kernel")
 _CAP_SYS_NICE = 23
 _KTHREADD = 2
 _CONTAINER_SIGNS = (Path("/run/systemd/container"), Path("/run/.containerenv"), Path("/.dockerenv"))
+_SYSTEMD = Path("/run/systemd/system")
+"""There when systemd is process 1 (sd_booted(3))."""
 _ALL_USERS = 2**32 - 1
 """Users that the first user namespace has."""
 
@@ -70,6 +72,8 @@ def look() -> HostFacts:
         container=container(),
         rr_slice_ms=_number(_KERNEL / "sched_rr_timeslice_ms"),
         kernel_threads_visible=any(True for _ in kernel_threads("ksoftirqd/")),
+        realtime_groups=realtime_groups.in_force(),
+        systemd=_SYSTEMD.is_dir(),
     )
 
 

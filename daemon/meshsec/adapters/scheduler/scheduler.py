@@ -157,12 +157,23 @@ class Scheduler:
             reason = outcome.problems[0]
             allowed = BEST_WITHOUT_REALTIME
             outcome = self._give(wish, allowed)
-        problems = [reason, *outcome.problems, *self._place(wish, allowed)]
+        group, further = self._place(wish, allowed)
+        problems = [reason, *outcome.problems, *further]
         problems = list(dict.fromkeys(filter(None, problems)))
         if not outcome.done and not problems:
             problems = [NO_SUCH_THREAD if not wish.pid else f"process {wish.pid} is gone"]
         in_force = allowed if outcome.done else None
-        return Applied(wish.service, wish.pid, wanted, in_force, len(outcome.done), "; ".join(problems))
+        behind = wish.placement.behind if allowed.one_behind != allowed else ()
+        return Applied(
+            service=wish.service,
+            pid=wish.pid,
+            wanted=wanted,
+            in_force=in_force,
+            threads=len(outcome.done),
+            problem="; ".join(problems),
+            group=group,
+            behind=tuple(sorted(thread.tid for thread in outcome.done if thread.tid in behind)),
+        )
 
     def _give(self, wish: _Wish, wanted: SchedulingClass) -> _Outcome:
         """Set the class until no new thread appears. One that is refused to one thread is refused to all."""
@@ -215,19 +226,22 @@ class Scheduler:
     def _original_of_leader(self, pid: int) -> Original | None:
         return next((was for thread, was in self._record.threads.items() if pid and thread.tid == pid), None)
 
-    def _place(self, wish: _Wish, wanted: SchedulingClass) -> list[str]:
-        """Groups and processors; what could not be set."""
+    def _place(self, wish: _Wish, wanted: SchedulingClass) -> tuple[str, list[str]]:
+        """Groups and processors; what keeps the group's weight from following, and what else could not be set."""
         if not wish.pid or wish.is_gone:
-            return []
+            return "", []
         membership = groups.membership(wish.pid)
         changes, problem = membership.changes(wanted, wish.placement.weight)
-        problems = [problem]
+        told = [problem, *(self._change(wish, change) for change in changes)]
+        return "; ".join(filter(None, told)), self._place_on(wish, membership)
+
+    def _place_on(self, wish: _Wish, membership: groups.Membership) -> list[str]:
+        """Processors, of its own group or thread by thread; what could not be set."""
         cpus = wish.placement.cpus
-        if cpus:
-            own = membership.cpuset_change(cpus)
-            changes += [own] if own else []
-            problems += [] if own else self._pin(wish, cpus)
-        return problems + [self._change(wish, change) for change in changes]
+        if not cpus:
+            return []
+        own = membership.cpuset_change(cpus)
+        return [self._change(wish, own)] if own else self._pin(wish, cpus)
 
     def _change(self, wish: _Wish, change: groups.Change) -> str:
         """Write a group's file; why it cannot be, empty when it says what it shall."""
