@@ -1,0 +1,45 @@
+//! The admin API of cjdns (22), sans-IO: existing tools ask a router by it, in
+//! bencoded datagrams.
+//!
+//! # Theory of operation
+//!
+//! [`Server::handle`] takes a datagram and gives the answer. A caller asks for
+//! a cookie, which is the server's time, and hashes it with the password into
+//! its request; functions that tell nothing secret and change nothing need
+//! none of that. What the functions mean is the table in `functions.rs`; what
+//! they tell and change is a [`Router`]'s, which the caller implements.
+//!
+//! Some functions ask other nodes. The router is given a [`Ticket`] with
+//! the question ([`Router::ask`]) and the caller hands its [`Outcome`] to
+//! [`Server::complete`]; a question that nobody answers in time ends by
+//! [`Server::handle_timeout`].
+//!
+//! # Contract
+//!
+//! Nothing here panics, whatever the octets. A request is of at most
+//! [`MAX_REQUEST`] octets, an answer of at most [`MAX_ANSWER`]; what is kept of
+//! callers is bounded by [`MAX_PENDING`] and [`MAX_CALLERS`]. Whoever may send
+//! to the socket gets what needs no authentication, and whoever hears a
+//! request may repeat it within [`COOKIE_LIFETIME`]: that is the protocol's, so
+//! the socket belongs on the loopback interface. The password is never
+//! formatted, and is overwritten when it is dropped.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod answer;
+mod arguments;
+mod auth;
+mod functions;
+mod outcome;
+mod router;
+mod server;
+
+pub use auth::{EmptyPassword, Password, COOKIE_LIFETIME};
+pub use functions::{Entries, ENTRIES, FUNCTIONS_PER_PAGE};
+pub use router::{
+    Ask, Beacon, Connect, Control, Interface, InterfaceKind, Listed, Node, Outcome, Page, Parent,
+    Peer, PeerState, Pong, Refused, Router, Session, Target, Ticket,
+};
+pub use server::{Counters, Now, Server, MAX_ANSWER, MAX_CALLERS, MAX_PENDING, MAX_REQUEST};

@@ -1,0 +1,106 @@
+//! How the outcome of a question is told.
+
+use alloc::format;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use overlay::Contact;
+use switch::{ErrorCode, Label};
+
+use crate::answer::{Answer, Field};
+use crate::functions::{address, contact, milliseconds, scheme};
+use crate::router::{Outcome, Pong};
+
+/// The form in which a function tells what came of its question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// `SwitchPinger_ping`, by this way.
+    Control { path: Label },
+    /// `RouterModule_pingNode`, of this node.
+    Ping { of: Contact },
+    /// `RouterModule_getPeers`: labels as the answerer has them.
+    Peers,
+    /// `RouterModule_findNode` and `_nextHop`: labels as this node has them, by way of the answerer.
+    Nodes { via: Label },
+}
+
+impl Form {
+    /// The answer, `elapsed` after the question.
+    pub(crate) fn answer(self, outcome: &Outcome, elapsed: Duration) -> Answer {
+        let answer = Answer::new().with("ms", milliseconds(elapsed));
+        match self {
+            Self::Control { path } => control(answer, outcome).with("path", format!("{path}")),
+            Self::Ping { of } => ping(answer, outcome, &of),
+            Self::Peers => nodes(answer, outcome, "peers", Some),
+            Self::Nodes { via } => nodes(answer, outcome, "nodes", |node| {
+                let path = node.path.after(via)?;
+                Some(Contact { path, ..node })
+            }),
+        }
+    }
+}
+
+fn control(answer: Answer, outcome: &Outcome) -> Answer {
+    match outcome {
+        Outcome::Pong(told) => pong(answer, told).with("result", "pong"),
+        Outcome::Error(ErrorCode::LOOP) => answer.with("result", "err_loop"),
+        Outcome::Error(_) => answer.with("result", "err_switch"),
+        Outcome::Silence => answer.with("result", "timeout"),
+        Outcome::Reply { .. } => answer.with("result", "err_unknown"),
+    }
+}
+
+fn pong(answer: Answer, pong: &Pong) -> Answer {
+    answer
+        .with("data", pong.opaque.clone())
+        .with_some("key", pong.key.map(|key| format!("{key}")))
+        .with_some("lladdr", pong.lower.clone())
+        .with_some("rpath", pong.return_path.map(|path| format!("{path}")))
+        .with_some("snode", pong.snode.as_ref().map(contact))
+        .with("version", pong.version)
+}
+
+fn ping(answer: Answer, outcome: &Outcome, of: &Contact) -> Answer {
+    let answer = answer
+        .with("deprecation", "from,protocol,version will soon be removed")
+        .with("version", "unknown");
+    let Outcome::Reply { version, .. } = outcome else {
+        return answer.with("result", "timeout");
+    };
+    let from = [
+        &address(of.key.address())[..],
+        format!("@{}", of.path).as_bytes(),
+    ]
+    .concat();
+    let of = Contact {
+        version: *version,
+        ..*of
+    };
+    answer
+        .with("addr", contact(&of))
+        .with("from", from)
+        .with("protocol", *version)
+        .with("result", "pong")
+}
+
+fn nodes(
+    answer: Answer,
+    outcome: &Outcome,
+    name: &'static str,
+    seen: impl Fn(Contact) -> Option<Contact>,
+) -> Answer {
+    let answer = answer.with("error", "none");
+    let Outcome::Reply {
+        nodes,
+        scheme: theirs,
+        ..
+    } = outcome
+    else {
+        return answer.with("result", "timeout");
+    };
+    let told: Vec<_> = nodes.iter().copied().filter_map(seen).collect();
+    answer
+        .with(name, told.iter().map(contact).collect::<Field>())
+        .with("encodingScheme", scheme(theirs))
+        .with("result", name)
+}

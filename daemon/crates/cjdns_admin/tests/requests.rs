@@ -1,0 +1,735 @@
+//! Who may ask what, what is refused and how, pages, and questions that nobody answers.
+
+mod support;
+
+use std::time::Duration;
+
+use cjdns_admin::{
+    Counters, Now, Outcome, Password, Pong, Server, COOKIE_LIFETIME, ENTRIES, MAX_ANSWER,
+    MAX_CALLERS, MAX_PENDING, MAX_REQUEST,
+};
+use overlay::bencode::{Dictionary, Value};
+use proptest::prelude::*;
+use sha2::{Digest, Sha256};
+use support::{b, c, caller, dialogues, Recorded, NOW};
+use switch::{ErrorCode, Label};
+
+/// A function, its arguments, and what its answer has in it.
+type Told<'a> = (&'a str, &'a [(&'a str, Value<'a>)], &'a str);
+
+const PASSWORD: &[u8] = b"a password of some length, with more than 53 octets in all of it";
+
+fn server() -> Server {
+    Server::new(Some(Password::new(PASSWORD).unwrap()))
+}
+
+fn hex(octets: &[u8]) -> String {
+    octets.iter().map(|octet| format!("{octet:02x}")).collect()
+}
+
+/// A request as existing tools write it.
+fn request(function: &str, arguments: &[(&str, Value)]) -> Vec<u8> {
+    let mut fields = Dictionary::new();
+    let mut args = Dictionary::new();
+    for (name, value) in arguments {
+        args.insert(name.as_bytes(), value.clone());
+    }
+    fields.insert(b"q", Value::String(function.as_bytes()));
+    fields.insert(b"args", Value::Dictionary(args));
+    fields.insert(b"txid", Value::String(b"12"));
+    let mut out = Vec::new();
+    fields.encode(&mut out);
+    out
+}
+
+/// The same, authenticated.
+fn signed(function: &str, arguments: &[(&str, Value)], password: &[u8], cookie: u64) -> Vec<u8> {
+    let plain = request(function, arguments);
+    let value = Value::decode(&plain).unwrap();
+    let mut fields = value.as_dictionary().unwrap().clone();
+    let cookie = cookie.to_string();
+    let hash = hex(&Sha256::digest([password, cookie.as_bytes()].concat()));
+    fields.insert(b"q", Value::String(b"auth"));
+    fields.insert(b"aq", Value::String(function.as_bytes()));
+    fields.insert(b"cookie", Value::String(cookie.as_bytes()));
+    fields.insert(b"hash", Value::String(hash.as_bytes()));
+    let mut first = Vec::new();
+    fields.encode(&mut first);
+    let hash = hex(&Sha256::digest(&first));
+    fields.insert(b"hash", Value::String(hash.as_bytes()));
+    let mut out = Vec::new();
+    fields.encode(&mut out);
+    out
+}
+
+fn ask(server: &mut Server, router: &mut Recorded, request: &[u8]) -> String {
+    let octets = server.handle(NOW, caller(1), request, router).unwrap();
+    assert_eq!(octets.len() % 8, 0);
+    String::from_utf8(octets).unwrap()
+}
+
+/// An authenticated call, of which the answer is there at once.
+fn call(router: &mut Recorded, function: &str, arguments: &[(&str, Value)]) -> String {
+    let signed = signed(function, arguments, PASSWORD, NOW.unix.as_secs());
+    ask(&mut server(), router, &signed)
+}
+
+fn text(text: &str) -> Value<'_> {
+    Value::String(text.as_bytes())
+}
+
+fn later(milliseconds: u64) -> Now {
+    let later = Duration::from_millis(milliseconds);
+    Now {
+        monotonic: NOW.monotonic + later,
+        unix: NOW.unix + later,
+    }
+}
+
+#[test]
+fn only_who_knows_the_password_changes_anything() {
+    let cookie = NOW.unix.as_secs();
+    let arguments = [("user", text("u")), ("password", text("p"))];
+    let sound = signed("AuthorizedPasswords_add", &arguments, PASSWORD, cookie);
+    let (mut server, mut router) = (server(), Recorded::default());
+    let refused = [
+        request("AuthorizedPasswords_add", &arguments),
+        signed("AuthorizedPasswords_add", &arguments, b"NONE", cookie),
+        signed("AuthorizedPasswords_add", &arguments, b"", cookie),
+        signed(
+            "AuthorizedPasswords_add",
+            &arguments,
+            &PASSWORD[..53],
+            cookie,
+        ),
+    ];
+    for request in refused {
+        let told = ask(&mut server, &mut router, &request);
+        assert!(told.contains("Auth failed.") || told.contains("No functions matched"));
+    }
+    for position in 0..sound.len() {
+        let mut forged = sound.clone();
+        forged[position] ^= 1;
+        server.handle(NOW, caller(1), &forged, &mut router);
+    }
+    assert_eq!(router.changes, [""; 0]);
+    assert!(ask(&mut server, &mut router, &sound).contains("5:error4:none"));
+    assert_eq!(router.changes, ["add u p None"]);
+}
+
+#[test]
+fn a_cookie_is_good_for_some_seconds() {
+    let lifetime = COOKIE_LIFETIME.as_secs();
+    for (age, sound) in [
+        (0, true),
+        (lifetime, true),
+        (lifetime + 1, false),
+        (1 << 32, false),
+    ] {
+        let cookie = NOW.unix.as_secs() - age.min(NOW.unix.as_secs());
+        let request = signed("AuthorizedPasswords_list", &[], PASSWORD, cookie);
+        let told = ask(&mut server(), &mut Recorded::default(), &request);
+        assert_eq!(told.contains("login-a"), sound, "{age} s");
+    }
+    let request = signed(
+        "AuthorizedPasswords_list",
+        &[],
+        PASSWORD,
+        NOW.unix.as_secs() + 1,
+    );
+    let told = ask(&mut server(), &mut Recorded::default(), &request);
+    assert!(told.contains("Auth failed."), "one of the future");
+}
+
+#[test]
+fn without_a_password_nobody_is_authenticated() {
+    let mut server = Server::new(None);
+    let mut router = Recorded::default();
+    for password in [&b""[..], b"NONE"] {
+        let request = signed(
+            "AuthorizedPasswords_list",
+            &[],
+            password,
+            NOW.unix.as_secs(),
+        );
+        assert!(ask(&mut server, &mut router, &request).contains("Auth failed."));
+    }
+    let open = request("InterfaceController_peerStats", &[]);
+    assert!(ask(&mut server, &mut router, &open).contains("ESTABLISHED"));
+    assert!(Password::new(b"").is_err());
+}
+
+/// As in cjdns: what tells nothing that a neighbour does not know, and changes nothing.
+#[test]
+fn what_needs_no_authentication() {
+    let open = [
+        "Admin_asyncEnabled",
+        "Admin_availableFunctions",
+        "Core_nodeInfo",
+        "Core_pid",
+        "InterfaceController_peerStats",
+        "NodeStore_dumpTable",
+        "NodeStore_nodeForAddr",
+        "ping",
+    ];
+    let text = support::vectors("admin.functions");
+    for function in text.lines().map(|line| line.split(' ').next().unwrap()) {
+        let request = request(function, &[("page", Value::Integer(0))]);
+        let told = ask(&mut server(), &mut Recorded::default(), &request);
+        let refused = told.contains("No functions matched");
+        assert_eq!(!refused, open.contains(&function), "{function}: {told}");
+    }
+}
+
+#[test]
+fn who_was_authenticated_of_late_may_hear_of_things_later() {
+    let mut server = server();
+    let mut router = Recorded::default();
+    let mut enabled = |now: Now, port: u16, request: &[u8]| {
+        let octets = server
+            .handle(now, caller(port), request, &mut router)
+            .unwrap();
+        let value = Value::decode(&octets).unwrap();
+        value.as_dictionary().unwrap().integer("asyncEnabled")
+    };
+    let plain = request("Admin_asyncEnabled", &[]);
+    let signed = signed("Admin_asyncEnabled", &[], PASSWORD, NOW.unix.as_secs());
+    assert_eq!(enabled(NOW, 1, &plain), Some(0));
+    assert_eq!(enabled(NOW, 1, &signed), Some(1));
+    assert_eq!(enabled(later(30_000), 1, &plain), Some(1));
+    assert_eq!(enabled(later(30_000), 2, &plain), Some(0));
+    assert_eq!(enabled(later(60_001), 1, &plain), Some(0));
+    for port in 1..=u16::try_from(MAX_CALLERS).unwrap() + 1 {
+        assert_eq!(enabled(NOW, port, &signed), Some(1));
+    }
+    assert_eq!(
+        enabled(NOW, 1, &plain),
+        Some(0),
+        "the first makes room for the last"
+    );
+    assert_eq!(enabled(NOW, 2, &plain), Some(1));
+}
+
+#[test]
+fn what_is_no_request_is_not_answered() {
+    let (mut server, mut router) = (server(), Recorded::default());
+    for octets in [
+        &b""[..],
+        b"x",
+        b"le",
+        b"de",
+        b"d1:qi1ee",
+        b"d1:q4:pingee",
+        b"d1:q4:ping",
+    ] {
+        assert_eq!(server.handle(NOW, caller(1), octets, &mut router), None);
+    }
+    let longest = [&b"d1:q4:ping4:txid2000:"[..], &[b'x'; 2000], b"e"].concat();
+    assert!(longest.len() <= MAX_REQUEST);
+    assert!(server
+        .handle(NOW, caller(1), &longest, &mut router)
+        .is_some());
+    let told = server.handle(NOW, caller(1), &[b'd'; MAX_REQUEST + 1], &mut router);
+    assert_eq!(told.unwrap(), b"d5:error16:Request too big.e");
+    let counted = Counters {
+        taken: 1,
+        malformed: 7,
+        oversize: 1,
+        ..Counters::default()
+    };
+    assert_eq!(*server.counters(), counted);
+}
+
+#[test]
+fn what_is_wrong_with_arguments_is_told() {
+    let key = b().key.to_string();
+    let refusals: &[Told] = &[
+        (
+            "NodeStore_dumpTable",
+            &[],
+            "Entry [page] is required and must be of type [Int]",
+        ),
+        (
+            "NodeStore_dumpTable",
+            &[("page", text("0"))],
+            "is required and must be of type [Int]",
+        ),
+        (
+            "SessionManager_getHandles",
+            &[("page", text("0"))],
+            "Entry [page] must be of type [Int]",
+        ),
+        (
+            "NodeStore_dumpTable",
+            &[("page", Value::Integer(-1))],
+            "page is -1, which is out of range",
+        ),
+        (
+            "RouterModule_lookup",
+            &[("address", text("fc00"))],
+            "address is [fc00], allowed is an IPv6 address",
+        ),
+        (
+            "RouterModule_lookup",
+            &[("address", Value::String(b"\xff\n"))],
+            "address is [\\xff\\n], allowed is text",
+        ),
+        (
+            "RouterModule_pingNode",
+            &[("path", text("0000.0000.0000.0015"))],
+            "not_found",
+        ),
+        (
+            "RouterModule_pingNode",
+            &[("path", text("fc00::1"))],
+            "not_found",
+        ),
+        (
+            "RouterModule_pingNode",
+            &[("path", text("v22.x.k"))],
+            "allowed is a path, an address or v22.PATH.KEY.k",
+        ),
+        (
+            "RouterModule_findNode",
+            &[
+                ("nodeToQuery", text("0000.0000.0000.0013")),
+                ("target", text("x")),
+            ],
+            "target is [x], allowed is an IPv6 address",
+        ),
+        (
+            "RouterModule_getPeers",
+            &[
+                ("path", text("0000.0000.0000.0013")),
+                ("nearbyPath", text("1")),
+            ],
+            "nearbyPath is [1], allowed is a path",
+        ),
+        (
+            "SwitchPinger_ping",
+            &[("path", text("13"))],
+            "path is [13], allowed is a path",
+        ),
+        (
+            "SwitchPinger_ping",
+            &[
+                ("path", text("0000.0000.0000.0013")),
+                ("rpath", Value::Integer(1)),
+                ("keyPing", Value::Integer(1)),
+            ],
+            "Can only be one of",
+        ),
+        (
+            "SwitchPinger_ping",
+            &[
+                ("path", text("0000.0000.0000.0013")),
+                ("timeout", Value::Integer(-5)),
+            ],
+            "timeout is -5, which is out of range",
+        ),
+        (
+            "NodeStore_getRouteLabel",
+            &[
+                ("pathToParent", text("0000.0000.0000.0000")),
+                ("pathParentToChild", text("0000.0000.0000.0013")),
+            ],
+            "too long for one label",
+        ),
+        (
+            "SessionManager_sessionStats",
+            &[("handle", Value::Integer(7))],
+            "no such session",
+        ),
+        (
+            "SessionManager_sessionStats",
+            &[("handle", Value::Integer(1 << 32))],
+            "out of range",
+        ),
+        (
+            "SessionManager_resetCA",
+            &[("ip6", text("fc00::1"))],
+            "no such session",
+        ),
+        (
+            "AuthorizedPasswords_add",
+            &[("password", text(""))],
+            "password is empty",
+        ),
+        (
+            "AuthorizedPasswords_remove",
+            &[("user", text("nobody"))],
+            "no user has that login",
+        ),
+        (
+            "UDPInterface_beacon",
+            &[("state", Value::Integer(3))],
+            "invalid state, allowed are 0, 1 and 2",
+        ),
+        ("UDPInterface_beacon", &[], "invalid state"),
+        (
+            "UDPInterface_beginConnection",
+            &[("address", text("host:1")), ("publicKey", text(&key))],
+            "address is [host:1], allowed is ADDRESS:PORT",
+        ),
+        (
+            "UDPInterface_beginConnection",
+            &[("address", text("10.0.0.1:1")), ("publicKey", text("x.k"))],
+            "publicKey: 3 characters, must be 52 and .k",
+        ),
+        (
+            "UDPInterface_beginConnection",
+            &[
+                ("address", text("10.0.0.1:1")),
+                (
+                    "publicKey",
+                    text("0000000000000000000000000000000000000000000000000000.k"),
+                ),
+            ],
+            "not in fc00::/8",
+        ),
+        (
+            "ETHInterface_beginConnection",
+            &[
+                ("macAddress", text("01:02:03:04:05")),
+                ("publicKey", text(&key)),
+            ],
+            "allowed is six octets",
+        ),
+        (
+            "ETHInterface_beginConnection",
+            &[
+                ("macAddress", text("01:02:03:04:05:+6")),
+                ("publicKey", text(&key)),
+            ],
+            "allowed is six octets",
+        ),
+        (
+            "ETHInterface_beginConnection",
+            &[
+                ("macAddress", text("01:02:03:04:05:06:07")),
+                ("publicKey", text(&key)),
+            ],
+            "allowed is six octets",
+        ),
+        (
+            "InterfaceController_disconnectPeer",
+            &[("pubkey", text("x"))],
+            "sessionsDisconnectedi0e7:successi0e",
+        ),
+        (
+            "InterfaceController_resetPeering",
+            &[("pubkey", text("x"))],
+            "7:successi0e",
+        ),
+    ];
+    for (function, arguments, told) in refusals {
+        let answer = call(&mut Recorded::default(), function, arguments);
+        assert!(answer.contains(told), "{function}: {answer}");
+    }
+}
+
+#[test]
+fn what_a_router_refuses_is_told_with_its_reason() {
+    let key = b().key.to_string();
+    let changes: &[(&str, &[(&str, Value)])] = &[
+        ("AuthorizedPasswords_add", &[("password", text("p"))]),
+        ("UDPInterface_beacon", &[("state", Value::Integer(2))]),
+        (
+            "UDPInterface_beginConnection",
+            &[("address", text("[::1]:1")), ("publicKey", text(&key))],
+        ),
+        (
+            "SwitchPinger_ping",
+            &[("path", text("0000.0000.0000.0013"))],
+        ),
+    ];
+    for (function, arguments) in changes {
+        let mut router = Recorded {
+            refusing: true,
+            ..Recorded::default()
+        };
+        let told = call(&mut router, function, arguments);
+        assert!(told.contains("5:error7:not now"), "{function}: {told}");
+    }
+}
+
+#[test]
+fn changes_reach_the_router_as_they_were_meant() {
+    let (key, address) = (b().key.to_string(), c().key.address().to_string());
+    let mut router = Recorded::default();
+    let changes: &[Told] = &[
+        (
+            "AuthorizedPasswords_add",
+            &[("password", text("p")), ("ipv6", text(&address))],
+            "5:error4:none",
+        ),
+        (
+            "AuthorizedPasswords_remove",
+            &[("user", text("login-a"))],
+            "5:error4:none",
+        ),
+        (
+            "ETHInterface_beacon",
+            &[
+                ("interfaceNumber", Value::Integer(2)),
+                ("state", Value::Integer(2)),
+            ],
+            "5:error4:none5:statei2e9:stateName21:sending and accepting",
+        ),
+        (
+            "ETHInterface_beginConnection",
+            &[
+                ("macAddress", text("01:02:03:04:05:fF")),
+                ("publicKey", text(&key)),
+                ("version", Value::Integer(22)),
+            ],
+            "5:error4:none",
+        ),
+        (
+            "InterfaceController_disconnectPeer",
+            &[("pubkey", text(&key))],
+            "sessionsDisconnectedi1e7:successi1e",
+        ),
+        ("InterfaceController_resetPeering", &[], "7:successi1e"),
+        (
+            "SessionManager_resetCA",
+            &[("ip6", text(&address))],
+            "5:error4:none",
+        ),
+    ];
+    for (function, arguments, told) in changes {
+        let answer = call(&mut router, function, arguments);
+        assert!(answer.contains(told), "{function}: {answer}");
+    }
+    assert_eq!(
+        router.changes,
+        [
+            format!("add - p Some({address})"),
+            "remove login-a".into(),
+            "beacon 2 Send".into(),
+            format!("connect 0 Ethernet([1, 2, 3, 4, 5, 255]) {key} - - - Some(22)"),
+            format!("disconnect {key}"),
+            "reset None".into(),
+            format!("reset {address}"),
+        ]
+    );
+}
+
+#[test]
+fn small_answers() {
+    let mut router = Recorded::default();
+    let asked: &[Told] = &[
+        (
+            "RouterModule_lookup",
+            &[("address", text("fc00::1"))],
+            "6:result9:not found",
+        ),
+        (
+            "RouterModule_lookup",
+            &[("address", text("fc0a:459b:5e95:aff3:82dd:4cc0:8527:d51d"))],
+            "6:result19:0000.0000.0000.0001",
+        ),
+        (
+            "NodeStore_nodeForAddr",
+            &[("ip", text("fc00::1"))],
+            "5:error4:none6:resultde",
+        ),
+        (
+            "NodeStore_getRouteLabel",
+            &[
+                ("pathToParent", text("0000.0000.0000.0013")),
+                ("pathParentToChild", text("0000.0000.0000.0015")),
+            ],
+            "6:result19:0000.0000.0000.0153",
+        ),
+    ];
+    for (function, arguments, told) in asked {
+        let answer = call(&mut router, function, arguments);
+        assert!(answer.contains(told), "{function}: {answer}");
+    }
+}
+
+#[test]
+fn lists_come_by_page() {
+    let entries = |router: &mut Recorded, function: &str, list: &str, page: i64| {
+        let answer = call(router, function, &[("page", Value::Integer(page))]);
+        let value = Value::decode(answer.as_bytes()).unwrap();
+        let fields = value.as_dictionary().unwrap();
+        let count = fields.get(list).and_then(Value::as_list).unwrap().len();
+        (count, fields.integer("more").is_some())
+    };
+    let mut router = Recorded {
+        copies: ENTRIES.peers + 1,
+        ..Recorded::default()
+    };
+    let stats = "InterfaceController_peerStats";
+    assert_eq!(
+        entries(&mut router, stats, "peers", 0),
+        (ENTRIES.peers, true)
+    );
+    assert_eq!(entries(&mut router, stats, "peers", 1), (1, false));
+    assert_eq!(entries(&mut router, stats, "peers", 2), (0, false));
+    assert_eq!(entries(&mut router, stats, "peers", i64::MAX), (0, false));
+    router.copies = ENTRIES.users;
+    assert_eq!(
+        entries(&mut router, "AuthorizedPasswords_list", "users", 1),
+        (ENTRIES.users, false)
+    );
+    let table = "NodeStore_dumpTable";
+    assert_eq!(entries(&mut router, table, "routingTable", 0), (3, false));
+    assert_eq!(entries(&mut router, table, "routingTable", 1), (0, false));
+}
+
+fn ping(timeout: i64) -> Vec<u8> {
+    let arguments = [
+        ("path", text("0000.0000.0000.0013")),
+        ("data", text("abc")),
+        ("timeout", Value::Integer(timeout)),
+    ];
+    signed(
+        "SwitchPinger_ping",
+        &arguments,
+        PASSWORD,
+        NOW.unix.as_secs(),
+    )
+}
+
+#[test]
+fn a_question_that_nobody_answers_ends() {
+    for (timeout, ends) in [(500, 500), (0, 2_000), (i64::MAX, 60_000)] {
+        let (mut server, mut router) = (server(), Recorded::default());
+        assert_eq!(server.poll_timeout(), None);
+        assert_eq!(
+            server.handle(NOW, caller(7), &ping(timeout), &mut router),
+            None
+        );
+        assert_eq!(server.poll_timeout(), Some(later(ends).monotonic));
+        assert_eq!(server.handle_timeout(later(ends - 1)), None);
+        let (to, told) = server.handle_timeout(later(ends)).unwrap();
+        let told = String::from_utf8(told).unwrap();
+        assert_eq!(to, caller(7));
+        assert!(told.contains(&format!("2:msi{ends}e")) && told.contains("6:result7:timeout"));
+        assert!(told.contains("4:txid2:12"));
+        assert_eq!(server.handle_timeout(later(ends)), None);
+        let (ticket, _) = router.asked[0];
+        let late = Outcome::Pong(Pong::default());
+        assert_eq!(server.complete(later(ends), ticket, &late), None);
+    }
+}
+
+#[test]
+fn what_came_of_a_question_is_told() {
+    let refused = |code| Outcome::Error(ErrorCode(code));
+    let pong = Outcome::Pong(Pong {
+        version: 22,
+        opaque: b"abc".to_vec(),
+        snode: Some(c()),
+        return_path: Some(Label(0x15)),
+        lower: Some("10.0.0.1:5".into()),
+        ..Pong::default()
+    });
+    let outcomes = [
+        (refused(9), "6:result8:err_loop"),
+        (refused(1), "6:result10:err_switch"),
+        (Outcome::Silence, "6:result7:timeout"),
+        (pong, "4:data3:abc6:lladdr10:10.0.0.1:52:msi0e4:path19:0000.0000.0000.00136:result4:pong5:rpath19:0000"),
+    ];
+    for (outcome, told) in outcomes {
+        let (mut server, mut router) = (server(), Recorded::default());
+        server.handle(NOW, caller(1), &ping(100), &mut router);
+        let (_, octets) = server.complete(NOW, router.asked[0].0, &outcome).unwrap();
+        let octets = String::from_utf8(octets).unwrap();
+        assert!(octets.contains(told), "{octets}");
+    }
+}
+
+#[test]
+fn open_questions_are_bounded() {
+    let (mut server, mut router) = (server(), Recorded::default());
+    for _ in 0..MAX_PENDING {
+        assert_eq!(server.handle(NOW, caller(1), &ping(100), &mut router), None);
+    }
+    let told = ask(&mut server, &mut router, &ping(100));
+    assert!(told.contains("no open slots"));
+    assert_eq!(
+        (router.asked.len(), server.counters().busy),
+        (MAX_PENDING, 1)
+    );
+    server.complete(NOW, router.asked[0].0, &Outcome::Silence);
+    assert_eq!(server.handle(NOW, caller(1), &ping(100), &mut router), None);
+}
+
+fn any_argument() -> impl Strategy<Value = (String, Vec<u8>)> {
+    let text = support::vectors("admin.functions");
+    let names: Vec<String> = text
+        .split_whitespace()
+        .filter_map(|word| word.split_once(':'))
+        .map(|(name, _)| name.into())
+        .collect();
+    let values = prop_oneof![
+        any::<i64>().prop_map(|number| format!("i{number}e").into_bytes()),
+        prop::collection::vec(any::<u8>(), 0..40).prop_map(|octets| [
+            format!("{}:", octets.len()).into_bytes(),
+            octets
+        ]
+        .concat()),
+        prop::sample::select(vec![
+            &b"19:0000.0000.0000.0013"[..],
+            b"7:fc00::1",
+            b"54:y08gbq4bm48p3dg60n7k8h2qyk6qf0b490f5mk1lzgu0xz7xc850.k",
+            b"10:10.0.0.1:5",
+            b"17:01:02:03:04:05:06",
+            b"le",
+            b"de",
+        ])
+        .prop_map(<[u8]>::to_vec),
+    ];
+    (prop::sample::select(names), values)
+}
+
+proptest! {
+    #[test]
+    fn any_octets_are_survived_and_change_nothing(octets in prop::collection::vec(any::<u8>(), 0..300)) {
+        let (mut server, mut router) = (server(), Recorded::default());
+        server.handle(NOW, caller(1), &octets, &mut router);
+        prop_assert!(router.changes.is_empty() && router.asked.is_empty());
+    }
+
+    #[test]
+    fn damaged_requests_change_nothing(which in any::<prop::sample::Index>(), place in any::<prop::sample::Index>(),
+                                       octet in any::<u8>()) {
+        let dialogues = dialogues();
+        let mut request = dialogues[which.index(dialogues.len())][1].clone().into_bytes();
+        let place = place.index(request.len());
+        prop_assume!(request[place] != octet);
+        request[place] = octet;
+        let mut server = Server::new(Some(Password::new(b"NONE").unwrap()));
+        let mut router = Recorded::default();
+        if let Some(answer) = server.handle(NOW, caller(1), &request, &mut router) {
+            prop_assert!(Value::decode(&answer).is_ok());
+        }
+        prop_assert!(router.changes.is_empty() && router.asked.is_empty());
+    }
+
+    #[test]
+    fn authenticated_callers_get_an_answer_of_bounded_length(
+        function in prop::sample::select(support::vectors("admin.functions").lines()
+            .map(|line| line.split(' ').next().unwrap().to_string()).collect::<Vec<_>>()),
+        arguments in prop::collection::btree_map(any_argument().prop_map(|(name, _)| name), any_argument(), 0..6),
+    ) {
+        let values: Vec<(&str, Value)> = arguments
+            .iter()
+            .map(|(name, (_, octets))| (&**name, Value::decode(octets).unwrap()))
+            .collect();
+        let request = signed(&function, &values, PASSWORD, NOW.unix.as_secs());
+        let (mut server, mut router) = (server(), Recorded { copies: 100, ..Recorded::default() });
+        match server.handle(NOW, caller(1), &request, &mut router) {
+            Some(answer) => {
+                prop_assert!(answer.len() <= MAX_ANSWER);
+                let value = Value::decode(&answer).unwrap();
+                prop_assert_eq!(value.as_dictionary().unwrap().string("txid"), Some(&b"12"[..]));
+            }
+            None => prop_assert_eq!(router.asked.len(), 1),
+        }
+    }
+}
