@@ -57,7 +57,7 @@ const QUESTIONS: usize = 96;
 const QUESTIONS_AFTER: usize = 8;
 
 /// How long a target is not searched again when a search did not find it; each time twice as long.
-const PAUSE: Duration = Duration::from_secs(2);
+const PAUSE: Duration = Duration::from_millis(500);
 
 /// How long at most: so late may the healing of a distant partition be noticed, and so often is everybody asked.
 const LONGEST_PAUSE: Duration = Duration::from_secs(8);

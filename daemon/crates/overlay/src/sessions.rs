@@ -77,7 +77,7 @@ struct Inner {
     /// The same, told in a HELLO beside keys that stand: it counts when that handshake is confirmed.
     announced: Option<u32>,
     used: Time,
-    /// When something authentic came.
+    /// When something came.
     heard: Time,
 }
 
@@ -266,11 +266,12 @@ impl Sessions {
         self.get(key).is_some_and(Inner::is_ready)
     }
 
-    /// Whether a node waits for a handshake frame of this node: a DHT message has to go to it soon.
+    /// Whether a DHT message has to go to a node soon: it waits for a handshake frame, or for the data that confirms its
+    /// KEY, without which it cannot use the new keys.
     #[must_use]
     pub fn answer_due(&self, key: &PublicKey) -> bool {
-        self.get(key)
-            .is_some_and(|inner| inner.session.answer_due())
+        let session = self.get(key).map(|inner| &inner.session);
+        session.is_some_and(|session| session.answer_due() || session.stage() == Stage::ReceivedKey)
     }
 
     /// Begins a new handshake, with the next DHT message, with a node that does not seem to have its keys any more: when
@@ -281,7 +282,8 @@ impl Sessions {
         let Some(inner) = own.and_then(|own| self.sessions.get_mut(own)) else {
             return false;
         };
-        let wanted = inner.session.stage() >= Stage::ReceivedKey
+        let wanted = inner.session.has_keys()
+            && !matches!(inner.session.stage(), Stage::Init | Stage::SentHello)
             && now.saturating_sub(inner.heard) >= silence;
         if wanted {
             inner.session.renew(now);
@@ -406,6 +408,7 @@ impl Sessions {
             }
         };
         inner.used = now;
+        inner.heard = now;
         let plain = &sealed[opened.content.clone()];
         let (theirs, content, payload) = split_start(plain).map_err(InnerError::Frame)?;
         // A HELLO may be an old one that somebody repeats; a KEY answers what this node has just said.

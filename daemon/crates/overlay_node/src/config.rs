@@ -87,7 +87,7 @@ pub struct Timing {
     pub ping_after: Duration,
     /// The same while this node sends it something.
     pub suspect_after: Duration,
-    /// So often it is asked until it answers.
+    /// The longest time between two such questions.
     pub ping_interval: Duration,
     /// A neighbour that says nothing for so long is taken as gone.
     pub dead_after: Duration,

@@ -376,12 +376,22 @@ impl Peer {
             _ => {}
         }
         if self.up {
-            self.ping_at = now + timing.ping_interval;
+            self.ping_at = now + self.ping_interval(timing);
         } else {
             self.ping_at = now + self.pause;
             self.pause = timing.retry_interval.min(self.pause * 2);
         }
         renew && self.noise.is_some()
+    }
+
+    /// The time until the next PING: at first some times what an answer takes.
+    fn ping_interval(&self, timing: &Timing) -> Duration {
+        let quick = self
+            .latency
+            .map_or(timing.ping_interval, |latency| latency * 4);
+        let quick = quick.max(timing.ping_interval / 4);
+        let interval = quick.saturating_mul(1 << self.pings.saturating_sub(1).min(8));
+        timing.ping_interval.min(interval)
     }
 
     /// It answered a PING.

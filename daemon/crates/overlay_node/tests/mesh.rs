@@ -4,8 +4,9 @@ mod support;
 
 use std::time::Duration;
 
-use overlay_node::{Event, PeerState};
-use support::{Habits, Mesh, MILLISECOND, SECOND};
+use overlay_node::{Beacons, Event, Link, PeerState, PingResult};
+use support::{Habits, Mesh, SECOND};
+use switch::Label;
 
 fn lossy() -> Habits {
     Habits {
@@ -14,16 +15,30 @@ fn lossy() -> Habits {
     }
 }
 
+fn noisy() -> Habits {
+    Habits {
+        noise: true,
+        ..Habits::default()
+    }
+}
+
+/// A mesh in which two nodes talk.
+fn talking(mut mesh: Mesh, pair: (usize, usize)) -> Mesh {
+    assert_eq!(mesh.pairs_without_data(&[pair], SECOND * 10), []);
+    mesh.run(SECOND * 2);
+    mesh
+}
+
 #[test]
 fn everybody_talks_to_everybody_in_lines_rings_and_stars() {
     let makes = [Mesh::line, Mesh::ring, Mesh::star];
     for (index, make) in makes.into_iter().enumerate() {
-        for habits in [Habits::default(), lossy()] {
-            let loss = habits.loss;
+        for habits in [Habits::default(), lossy(), noisy()] {
+            let label = (habits.loss, habits.noise);
             let mut mesh = make(6, 7 + index as u64, habits);
             let pairs = mesh.all_pairs();
             let open = mesh.pairs_without_data(&pairs, SECOND * 15);
-            assert_eq!(open, [], "topology {index}, loss 1/{loss}");
+            assert_eq!(open, [], "topology {index}, {label:?}");
         }
     }
 }
@@ -35,11 +50,199 @@ fn the_first_packet_arrives_within_a_third_of_a_second() {
             let mut mesh = Mesh::line(count, seed, Habits::default());
             mesh.send(0, count - 1, 1);
             let came = mesh.run_until(SECOND * 10, |mesh| mesh.has_come(0, count - 1, 1));
+            let now = mesh.now;
             assert!(
-                came && mesh.now < SECOND * 3 / 10,
-                "{count} nodes, seed {seed}: {:?}",
-                mesh.now
+                came && now < SECOND * 3 / 10,
+                "{count} nodes, {seed}: {now:?}"
             );
         }
     }
+}
+
+/// The longest outage over some seeds.
+fn worst(
+    seeds: u64,
+    pair: (usize, usize),
+    make: impl Fn(u64) -> Mesh,
+    fault: impl Fn(&mut Mesh),
+) -> Duration {
+    let outage = |seed| talking(make(seed), pair).outage(pair, SECOND * 10, &fault);
+    (0..seeds).map(outage).max().unwrap_or_default()
+}
+
+#[test]
+fn a_neighbour_that_begins_anew_is_noticed_within_two_seconds() {
+    for habits in [Habits::default(), lossy(), noisy()] {
+        for restarts in [0, 1] {
+            for pair in [(0, 1), (1, 0)] {
+                let make = |seed| Mesh::line(2, seed, habits.clone());
+                let outage = worst(5, pair, make, |mesh| mesh.restart(restarts));
+                let (loss, noise) = (habits.loss, habits.noise);
+                println!("restart of {restarts}, {pair:?}, loss {loss}, noise {noise}: {outage:?}");
+                assert!(outage < SECOND * 2, "{outage:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_far_node_that_begins_anew_is_noticed_within_two_seconds() {
+    for restarts in [0, 2, 4] {
+        for pair in [(0, 4), (4, 0)] {
+            let make = |seed| Mesh::line(5, seed, Habits::default());
+            let outage = worst(5, pair, make, |mesh| mesh.restart(restarts));
+            println!("restart of {restarts} of 5 in a line, {pair:?}: {outage:?}");
+            assert!(outage < SECOND * 2, "{outage:?}");
+        }
+    }
+}
+
+#[test]
+fn a_relay_that_dies_in_silence_is_gone_around() {
+    for (count, dies) in [(4, 1), (4, 3), (6, 2), (6, 1)] {
+        let make = |seed| Mesh::ring(count, seed, Habits::default());
+        let outage = worst(8, (0, count / 2), make, |mesh| {
+            mesh.stations[dies].alive = false
+        });
+        println!("{dies} of {count} in a ring dies: {outage:?}");
+        assert!(outage < SECOND * 3, "{outage:?}");
+    }
+}
+
+#[test]
+fn a_link_that_breaks_in_silence_is_gone_around() {
+    for (one, other) in [(0, 1), (1, 2), (2, 3)] {
+        let make = |seed| Mesh::ring(6, seed, Habits::default());
+        let outage = worst(8, (0, 3), make, |mesh| mesh.unhear(one, other));
+        println!("{one} - {other} in a ring of 6 breaks: {outage:?}");
+        assert!(outage < SECOND * 3, "{outage:?}");
+    }
+}
+
+#[test]
+fn a_neighbour_that_moves_is_followed() {
+    for habits in [Habits::default(), noisy()] {
+        for pair in [(0, 1), (1, 0)] {
+            let make = |seed| Mesh::line(2, seed, habits.clone());
+            let outage = worst(5, pair, make, |mesh| mesh.relocate(0));
+            println!("moved, {pair:?}, noise {}: {outage:?}", habits.noise);
+            assert!(outage < SECOND * 2, "{outage:?}");
+        }
+    }
+}
+
+#[test]
+fn a_link_that_was_away_comes_back_with_its_label() {
+    for away in [SECOND, SECOND * 5, SECOND * 90] {
+        let mut mesh = talking(Mesh::line(2, 1, Habits::default()), (0, 1));
+        let label = |mesh: &Mesh| mesh.stations[1].node.peers(mesh.now).next().unwrap().label;
+        let before = label(&mesh);
+        mesh.unhear(0, 1);
+        mesh.run(away);
+        let state = mesh.stations[1].node.peers(mesh.now).next().unwrap().state;
+        assert_eq!(state == PeerState::Unresponsive, away > SECOND, "{away:?}");
+        mesh.hear(0, 1);
+        assert_eq!(mesh.pairs_without_data(&[(0, 1), (1, 0)], SECOND * 3), []);
+        assert_eq!(label(&mesh), before);
+    }
+}
+
+#[test]
+fn beacons_introduce_neighbours_and_tell_of_a_new_beginning() {
+    let habits = Habits {
+        beacons: Beacons::Send,
+        ..Habits::default()
+    };
+    for seed in 0..5 {
+        let mut mesh = Mesh::new(3, seed, habits.clone());
+        mesh.hear(0, 1);
+        mesh.hear(1, 2);
+        let pairs = mesh.all_pairs();
+        assert_eq!(mesh.pairs_without_data(&pairs, SECOND * 10), []);
+        mesh.run(SECOND * 2);
+        let outage = mesh.outage((0, 2), SECOND * 10, |mesh| mesh.restart(1));
+        println!("a relay found by beacons begins anew: {outage:?}");
+        assert!(outage < SECOND * 2, "{outage:?}");
+    }
+}
+
+#[test]
+fn nobody_comes_in_by_beacons_where_they_are_off() {
+    let mut mesh = Mesh::new(2, 1, Habits::default());
+    mesh.hear(0, 1);
+    let now = mesh.now;
+    let station = &mut mesh.stations[0];
+    let interface = station.interface;
+    assert!(station
+        .node
+        .set_beacons(now, &mut mesh.random, interface, Beacons::Send));
+    mesh.run(SECOND * 10);
+    assert_eq!(mesh.stations[1].node.peers(mesh.now).count(), 0);
+    assert!(
+        mesh.stations[1]
+            .node
+            .counters()
+            .dropped(overlay_node::Cause::Beacon)
+            > 3
+    );
+}
+
+#[test]
+fn noise_protects_links_when_both_want_it() {
+    let mesh = talking(Mesh::line(2, 1, noisy()), (0, 1));
+    for station in &mesh.stations {
+        let peer = station.node.peers(mesh.now).next().unwrap();
+        assert_eq!(peer.link, Link::Noise);
+    }
+    // Keys are renewed after 120 s and rejected after 180 s.
+    let mut mesh = mesh;
+    let lost = mesh.outage((0, 1), SECOND * 400, |_| {});
+    assert!(lost < SECOND / 10, "{lost:?}");
+    let peer = mesh.stations[1].node.peers(mesh.now).next().unwrap();
+    assert_eq!(peer.link, Link::Noise);
+}
+
+#[test]
+fn pings_tell_who_is_where() {
+    let mut mesh = talking(Mesh::line(3, 1, Habits::default()), (0, 2));
+    let (now, far) = (mesh.now, mesh.address(2));
+    let node = &mut mesh.stations[0].node;
+    let way = node.store().get(far).unwrap().ways()[0].label;
+    let asked = [
+        node.ping_switch(now, way, false),
+        node.ping_switch(now, way, true),
+        node.ping_switch(now, Label::SELF, true),
+        node.ping_node(now, far, None),
+        node.ping_switch(now, Label(0x1f), false),
+    ];
+    mesh.stations[0].events.clear();
+    mesh.flush(0);
+    mesh.run(SECOND);
+    let results: Vec<_> = asked
+        .map(|id| {
+            let mut events = mesh.stations[0].events.iter();
+            let result = events.find_map(|(_, event)| match event {
+                Event::Pinged { id: ended, result } if Some(*ended) == id => Some(*result),
+                _ => None,
+            });
+            match result.unwrap() {
+                PingResult::Answered {
+                    version: 22, key, ..
+                } => Some(key),
+                PingResult::Refused(_) => None,
+                other => panic!("{other:?}"),
+            }
+        })
+        .into();
+    let (own, far) = (mesh.key(0), mesh.key(2));
+    assert_eq!(
+        results,
+        [
+            Some(None),
+            Some(Some(far)),
+            Some(Some(own)),
+            Some(Some(far)),
+            None
+        ]
+    );
 }

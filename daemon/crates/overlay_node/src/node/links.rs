@@ -158,12 +158,27 @@ impl Node {
             .ok_or(Some(Cause::LinkStranger))?;
         match peer.open(&self.local, now, frame) {
             None => Err(Some(Cause::LinkFlood)),
-            Some(Ok(opened)) => self.take(now, number, opened),
+            Some(Ok(opened)) => {
+                if matches!(opened.event, LinkEvent::Key | LinkEvent::Established) {
+                    let key = peer.key;
+                    self.suspect_session(now, &key);
+                }
+                self.take(now, number, opened)
+            }
             // Somebody else is there now.
             Some(Err(Refused::WrongKey(_))) if !peer.up && !peer.is_configured() => {
                 self.open_strange(now, endpoint, frame)
             }
             Some(Err(refused)) => Err(Some(cause_of(refused))),
+        }
+    }
+
+    /// A neighbour has made new keys for the link: it may have begun anew, and with that have lost its inner session.
+    pub(super) fn suspect_session(&mut self, now: Time, key: &PublicKey) {
+        let silence = super::clock::LOST_SESSION_SILENCE;
+        if self.sessions.renew(now, key, silence) {
+            self.finder.suspect(now, key.address());
+            self.draw_finder(now);
         }
     }
 
@@ -542,7 +557,6 @@ impl Node {
         self.finder.peer_down(now, label);
         self.tell(Event::PeerDown { key, label });
         self.draw_finder(now);
-        self.wake_at(now);
     }
 
     /// What a neighbour said about itself in a control frame.

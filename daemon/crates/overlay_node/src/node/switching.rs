@@ -128,11 +128,8 @@ impl Node {
         if source == Interface::ROUTER {
             // Our own frame: the way is no way any more.
             let label = Header::decode(&out).map(|(header, _)| header.label.reversed());
-            if let Ok(label) = label {
-                self.finder.handle_error(now, label);
-                self.draw_finder(now);
-            }
-            return;
+            let code = refusal.code().unwrap_or(ErrorCode::INTERNAL);
+            return self.end_way(now, label.unwrap_or(Label::SELF), code);
         }
         if !self.rates.errors.take(now, self.limits.errors) {
             self.counters.drop(Cause::ErrorFlood);
@@ -375,25 +372,24 @@ impl Node {
         {
             return self.counters.drop(Cause::ControlFlood);
         }
+        if code != ErrorCode::AUTHENTICATION {
+            return self.end_way(now, label, code);
+        }
+        // The other end does not know the session that this node writes in. If that is true, it is silent.
+        if let Some(key) = self.sessions.by_their_handle(handle) {
+            self.suspect_session(now, &key);
+        }
+    }
+
+    /// A way is said to lead nowhere.
+    fn end_way(&mut self, now: Time, label: Label, code: ErrorCode) {
         let by_it = |(_, ping): &(&u64, &super::Ping)| ping.label == Some(label);
         let token = self.pings.iter().find(by_it).map(|(token, _)| *token);
         if let Some(token) = token {
             self.end_ping(token, PingResult::Refused(code));
         }
-        if code != ErrorCode::AUTHENTICATION {
-            self.finder.handle_error(now, label);
-            return self.draw_finder(now);
-        }
-        // The other end does not know the session that this node writes in. If that is true, it is silent.
-        if let Some(key) = self.sessions.by_their_handle(handle) {
-            if self
-                .sessions
-                .renew(now, &key, super::clock::LOST_SESSION_SILENCE)
-            {
-                self.finder.suspect(now, key.address());
-                self.draw_finder(now);
-            }
-        }
+        self.finder.handle_error(now, label);
+        self.draw_finder(now);
     }
 
     /// Asks a switch for [`Node::ping_switch`].

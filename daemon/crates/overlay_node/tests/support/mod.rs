@@ -1,4 +1,5 @@
 //! Nodes in virtual time, with datagrams between them.
+#![allow(dead_code, reason = "each test takes what it needs")]
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -91,6 +92,8 @@ pub struct Mesh {
     sequence: u64,
     next_address: u16,
     pub datagrams: u64,
+    /// Datagrams that were sent, while they are recorded.
+    pub tapped: Option<Vec<Vec<u8>>>,
 }
 
 /// The octets of a private key whose address is a node's.
@@ -148,6 +151,7 @@ impl Mesh {
             sequence: 0,
             next_address: 0,
             datagrams: 0,
+            tapped: None,
         };
         for number in 0..count {
             let octets = key_octets(&mut mesh.random);
@@ -394,6 +398,9 @@ impl Mesh {
 
     fn transmit(&mut self, station: usize, to: LinkAddress, octets: &[u8]) {
         self.datagrams += 1;
+        if let Some(tapped) = &mut self.tapped {
+            tapped.push(octets.to_vec());
+        }
         let Some(&receiver) = self.addresses.get(&to) else {
             return;
         };
