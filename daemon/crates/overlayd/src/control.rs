@@ -6,11 +6,12 @@
 use std::io;
 
 use daemonkit::{named, Readers, Time};
-use overlay_node::{Event, Link, LinkAddress, Node, PeerView, PingResult, SessionView};
+use overlay_node::{Event, Link, Node, PeerView, PingResult, SessionView};
 use serde_json::{json, Map, Value};
 
 use crate::config;
 use crate::io::tun::Tun;
+use crate::neighbours::link_address;
 use crate::port::Port;
 use crate::tokens::{Reactor, Token};
 
@@ -213,13 +214,6 @@ fn describe(event: &Event, ports: &[Port]) -> Value {
 fn name_of(ports: &[Port], number: u16) -> &str {
     let port = ports.get(usize::from(number));
     port.map_or("?", |port| port.name.as_str())
-}
-
-fn link_address(address: &LinkAddress) -> String {
-    match address {
-        LinkAddress::Udp(address) => address.to_string(),
-        LinkAddress::Ethernet(mac) => mac.map(|octet| format!("{octet:02x}")).join(":"),
-    }
 }
 
 fn line(value: &Value) -> Vec<u8> {

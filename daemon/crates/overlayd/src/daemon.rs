@@ -12,16 +12,17 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use cryptoauth::{Credential, PrivateKey};
 use daemonkit::{named, now, ServiceManager, Signals, Time};
 use overlay_node::{
-    ConnectError, Connection, Destination, Event, InterfaceId, Limits, LinkAddress, Node, Timing,
-    Verdict,
+    Connection, Destination, Event, InterfaceId, Limits, LinkAddress, Node, Timing, Verdict,
 };
 use rand_core::{OsRng, TryRngCore, UnwrapErr};
 
+use crate::admin::{Admin, View};
 use crate::config::{Config, Interface, Peer, PeerAddress, User};
 use crate::control::{self, Control};
 use crate::io::buffers::{Buffer, Part, Pool};
 use crate::io::tun::Tun;
 use crate::io::Arrival;
+use crate::neighbours::{reason, Neighbours};
 use crate::port::Port;
 use crate::tokens::{Reactor, Token};
 
@@ -49,7 +50,9 @@ pub struct Daemon {
     tun: Option<Tun>,
     /// Whether the loop waits for packets of the TUN device.
     reads_tun: bool,
+    neighbours: Neighbours,
     control: Option<Control>,
+    admin: Option<Admin>,
 }
 
 impl Daemon {
@@ -66,8 +69,13 @@ impl Daemon {
         let mut node = Node::new(settings(&config, key, now), now, &mut rng)
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error.to_string()))?;
         let ports = open_ports(&config.interfaces, &mut node, &mut rng, &reactor)?;
-        add_users(&mut node, &config.users)?;
-        connect(&mut node, &config.interfaces, &ports)?;
+        let mut neighbours = Neighbours::default();
+        add_users(&mut neighbours, &mut node, &config.users)?;
+        connect(&mut neighbours, &mut node, &config.interfaces, &ports)?;
+        let admin = config.admin.as_ref().map(Admin::bind).transpose()?;
+        if let Some(admin) = &admin {
+            reactor.add(admin, Token::Admin)?;
+        }
         let tun = open_tun(&config, &node, &reactor)?;
         let control = Control::listen(&config.control, &reactor)?;
         let buffers = BUFFERS_IN_WORK + BUFFERS_OF_PORT * ports.len() as u16;
@@ -83,7 +91,9 @@ impl Daemon {
             ports,
             reads_tun: tun.is_some(),
             tun,
+            neighbours,
             control,
+            admin,
         })
     }
 
@@ -109,7 +119,8 @@ impl Daemon {
         let due = self
             .watchdog_due
             .map_or(Time::MAX, |due| due)
-            .min(self.node.poll_timeout());
+            .min(self.node.poll_timeout())
+            .min(self.admin_due());
         let wait = due.saturating_sub(now()).min(WAIT_MAX);
         for token in self.reactor.wait(Some(wait))? {
             self.serve(token)?;
@@ -117,15 +128,23 @@ impl Daemon {
         if self.signals.take_reload() {
             self.reload();
         }
-        let now = now();
+        let (now, admin_due) = (now(), self.admin_due());
         if self.node.poll_timeout() <= now {
             self.node.handle_timeout(now);
             self.drain(now);
+        }
+        if let Some(admin) = self.admin.as_mut().filter(|_| now >= admin_due) {
+            admin.handle_timeout(now);
         }
         self.flush();
         self.follow_flow()?;
         self.feed_watchdog(now);
         Ok(())
+    }
+
+    fn admin_due(&self) -> Time {
+        let due = self.admin.as_ref().and_then(Admin::poll_timeout);
+        due.unwrap_or(Time::MAX)
     }
 
     fn serve(&mut self, token: Token) -> io::Result<()> {
@@ -136,6 +155,7 @@ impl Daemon {
             Token::Beacon(number) => self.take_beacons(number.into()),
             Token::Listener => self.accept_reader(),
             Token::Reader(number) => self.serve_reader(number),
+            Token::Admin => self.serve_admin(),
         }
         Ok(())
     }
@@ -265,6 +285,9 @@ impl Daemon {
 
     fn tell(&mut self, now: Time, event: &Event) {
         log::debug!("{event:?}");
+        if let (Event::Pinged { id, result }, Some(admin)) = (event, &mut self.admin) {
+            admin.pinged(now, *id, result);
+        }
         if let Some(control) = &mut self.control {
             control.tell(&self.reactor, now, event, &self.ports);
         }
@@ -322,6 +345,19 @@ impl Daemon {
                 control.answer(number, &self.reactor, &status);
             }
         }
+    }
+
+    fn serve_admin(&mut self) {
+        let now = now();
+        if let Some(admin) = &mut self.admin {
+            admin.serve(&mut View {
+                now,
+                node: &mut self.node,
+                ports: &mut self.ports,
+                neighbours: &mut self.neighbours,
+            });
+        }
+        self.drain(now);
     }
 
     fn status(&self) -> serde_json::Value {
@@ -383,16 +419,23 @@ fn open_ports(
     Ok(ports)
 }
 
-fn add_users(node: &mut Node, users: &[User]) -> io::Result<()> {
+fn add_users(neighbours: &mut Neighbours, node: &mut Node, users: &[User]) -> io::Result<()> {
     for user in users {
         let name = user.name.as_deref();
-        node.add_user(name.map(str::as_bytes), user.password.octets(), user.only)
+        let (login, password) = (name.map(str::as_bytes), user.password.octets());
+        neighbours
+            .add_user(node, login, password, user.only)
             .map_err(|error| invalid(&format!("user {:?}", name.unwrap_or_default()), error))?;
     }
     Ok(())
 }
 
-fn connect(node: &mut Node, interfaces: &[Interface], ports: &[Port]) -> io::Result<()> {
+fn connect(
+    neighbours: &mut Neighbours,
+    node: &mut Node,
+    interfaces: &[Interface],
+    ports: &[Port],
+) -> io::Result<()> {
     for (interface, port) in interfaces.iter().zip(ports) {
         for peer in &interface.peers {
             let connection = Connection {
@@ -404,21 +447,14 @@ fn connect(node: &mut Node, interfaces: &[Interface], ports: &[Port]) -> io::Res
                 key: peer.key,
                 credential: credential(peer),
             };
-            node.connect(now(), connection).map_err(|error| {
-                invalid(&format!("{}: peer {}", port.name, peer.key), reason(error))
-            })?;
+            let name = peer.name.as_deref().unwrap_or("without a name");
+            let what = format!("{}: peer {name}, {}", port.name, peer.key);
+            neighbours
+                .connect(now(), node, connection)
+                .map_err(|error| invalid(&what, reason(error)))?;
         }
     }
     Ok(())
-}
-
-fn reason(error: ConnectError) -> &'static str {
-    match error {
-        ConnectError::Interface => "there is no such interface",
-        ConnectError::Key => "this is the node's own key",
-        ConnectError::Address => "another peer has this address",
-        ConnectError::Full => "there are too many peers",
-    }
 }
 
 fn credential(peer: &Peer) -> Option<Credential> {

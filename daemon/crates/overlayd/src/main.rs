@@ -1,12 +1,14 @@
 //! Node of the cjdns-compatible overlay for Linux: TUN, UDP, Ethernet and
 //! management around the sans-IO `overlay_node`. One loop, one thread.
 
+mod admin;
 mod bench;
 mod config;
 mod control;
 mod daemon;
 mod identity;
 mod io;
+mod neighbours;
 mod port;
 mod tokens;
 

@@ -20,6 +20,8 @@ pub struct Port {
     pub id: InterfaceId,
     /// What people call it: `udp ADDRESS` or `ethernet DEVICE`.
     pub name: String,
+    /// What it has to do with beacons.
+    pub beacons_are: overlay_node::Beacons,
     carrier: Carrier,
     beacons: Vec<Beacons>,
     /// Whether it takes no more for now.
@@ -71,12 +73,26 @@ impl Port {
         Ok(Self {
             id,
             name,
+            beacons_are: settings.beacons,
             carrier,
             beacons,
             is_blocked: false,
             waits: false,
             warned: false,
         })
+    }
+
+    /// The address of its socket; `None` for a device.
+    pub fn address(&self) -> Option<SocketAddr> {
+        match &self.carrier {
+            Carrier::Udp(_, address) => Some(*address),
+            Carrier::Ethernet(_) => None,
+        }
+    }
+
+    /// The address or the device that it is bound to, as in its name.
+    pub fn bound(&self) -> &str {
+        self.name.split_once(' ').map_or("", |(_, bound)| bound)
     }
 
     /// The sockets of its beacons, other than its own.

@@ -20,6 +20,8 @@ pub enum Token {
     Listener,
     /// A reader of the control socket.
     Reader(u32),
+    /// The admin API.
+    Admin,
 }
 
 impl Code for Token {
@@ -31,6 +33,7 @@ impl Code for Token {
             Self::Listener => (3, 0),
             Self::Reader(number) => (4, number),
             Self::Beacon(number) => (5, number.into()),
+            Self::Admin => (6, 0),
         };
         kind << 32 | u64::from(number)
     }
@@ -44,6 +47,7 @@ impl Code for Token {
             3 => Self::Listener,
             4 => Self::Reader(number),
             5 => Self::Beacon(number as u16),
+            6 => Self::Admin,
             _ => return None,
         })
     }
@@ -62,6 +66,7 @@ mod tests {
             Token::Listener,
             Token::Reader(u32::MAX),
             Token::Beacon(3),
+            Token::Admin,
         ];
         for token in tokens {
             assert_eq!(Token::decode(token.encode()), Some(token));

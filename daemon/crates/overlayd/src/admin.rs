@@ -1,0 +1,405 @@
+//! The admin API of cjdns on its socket: what `cjdns_admin` asks of a router, told of and done to this node.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use cjdns_admin::{
+    Ask, Beacon, Connect, Control, InterfaceKind, Listed, Now, Outcome, Page, Password, PeerState,
+    Pong, Refused, Router, Server, Target, Ticket, MAX_REQUEST,
+};
+use cryptoauth::{Address, Credential, PublicKey, Stage, UserId};
+use daemonkit::{named, Time};
+use overlay::{Contact, Query};
+use overlay_node::{
+    Beacons, Connection, Link, LinkAddress, Node, PeerView, PingId, PingResult, SessionView,
+};
+use rand_core::{OsRng, TryRngCore};
+use switch::{Label, Scheme, PROTOCOL_VERSION};
+
+use crate::config;
+use crate::neighbours::{link_address, reason, Neighbours};
+use crate::port::Port;
+
+/// Requests taken in a turn.
+const BURST: usize = 16;
+/// What `cjdroute --genconf` writes, and what lets everybody in there.
+const NO_PASSWORD: &[u8] = b"NONE";
+
+/// The socket with its server.
+pub struct Admin {
+    socket: UdpSocket,
+    server: Server,
+    pings: Pings,
+}
+
+/// Pings that were asked for here, and what their answers mean.
+type Pings = BTreeMap<PingId, (Ticket, Asked)>;
+
+enum Asked {
+    /// By a control frame that carried these octets.
+    Control(Vec<u8>),
+    /// By a DHT message.
+    Query,
+}
+
+/// What the API sees.
+pub struct View<'a> {
+    /// The time.
+    pub now: Time,
+    /// The node.
+    pub node: &'a mut Node,
+    /// Its interfaces.
+    pub ports: &'a mut [Port],
+    /// Those who may connect, and those who are connected to.
+    pub neighbours: &'a mut Neighbours,
+}
+
+impl Admin {
+    /// Listens.
+    ///
+    /// # Errors
+    /// The address is taken.
+    pub fn bind(settings: &config::Admin) -> io::Result<Self> {
+        let what = format!("admin.bind {}", settings.bind);
+        let socket = UdpSocket::bind(settings.bind).map_err(|error| named(&what, &error))?;
+        socket.set_nonblocking(true)?;
+        let password = settings.password.as_ref().map(config::Secret::octets);
+        let password = password.filter(|&octets| octets != NO_PASSWORD);
+        Ok(Self {
+            socket,
+            server: Server::new(password.and_then(|octets| Password::new(octets).ok())),
+            pings: Pings::new(),
+        })
+    }
+
+    /// When [`Admin::handle_timeout`] is to be called.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        self.server.poll_timeout()
+    }
+
+    /// Answers what has come.
+    pub fn serve(&mut self, view: &mut View<'_>) {
+        let mut datagram = [0; MAX_REQUEST + 1];
+        for _ in 0..BURST {
+            let Ok((length, from)) = self.socket.recv_from(&mut datagram) else {
+                break;
+            };
+            let (now, request) = (at(view.now), &datagram[..length]);
+            let mut router = Asking {
+                view: &mut *view,
+                pings: &mut self.pings,
+            };
+            let answer = self.server.handle(now, from, request, &mut router);
+            self.send(answer.map(|answer| (from, answer)));
+        }
+    }
+
+    /// Tells who asked for a ping what came of it.
+    pub fn pinged(&mut self, now: Time, id: PingId, result: &PingResult) {
+        let Some((ticket, asked)) = self.pings.remove(&id) else {
+            return;
+        };
+        let outcome = match (*result, asked) {
+            (PingResult::Answered { version, key, .. }, Asked::Control(opaque)) => {
+                Outcome::Pong(Pong {
+                    version,
+                    opaque,
+                    key,
+                    ..Pong::default()
+                })
+            }
+            (PingResult::Answered { version, .. }, Asked::Query) => Outcome::Reply {
+                version,
+                scheme: Scheme::V3X5X8,
+                nodes: Vec::new(),
+            },
+            (PingResult::Refused(code), _) => Outcome::Error(code),
+            (PingResult::TimedOut, _) => Outcome::Silence,
+        };
+        let answer = self.server.complete(at(now), ticket, &outcome);
+        self.send(answer);
+    }
+
+    /// Ends what nobody has answered.
+    pub fn handle_timeout(&mut self, now: Time) {
+        while let Some(answer) = self.server.handle_timeout(at(now)) {
+            self.send(Some(answer));
+        }
+    }
+
+    /// An answer that does not fit into the socket is lost, as datagrams are.
+    fn send(&self, answer: Option<(SocketAddr, Vec<u8>)>) {
+        if let Some((to, octets)) = answer {
+            if let Err(error) = self.socket.send_to(&octets, to) {
+                log::debug!("admin: an answer to {to} was refused: {error}");
+            }
+        }
+    }
+}
+
+impl AsFd for Admin {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// The node while a request is handled.
+struct Asking<'a, 'b> {
+    view: &'a mut View<'b>,
+    pings: &'a mut Pings,
+}
+
+impl Router for Asking<'_, '_> {
+    fn key(&self) -> PublicKey {
+        *self.view.node.key()
+    }
+
+    fn process(&self) -> u32 {
+        std::process::id()
+    }
+
+    fn interfaces(&self, page: Page) -> Listed<cjdns_admin::Interface> {
+        let shown = self.view.ports.iter().enumerate();
+        let shown = shown.map(|(number, port)| {
+            let kind = match port.address() {
+                None => InterfaceKind::Ethernet,
+                Some(SocketAddr::V4(_)) => InterfaceKind::Udp4,
+                Some(SocketAddr::V6(_)) => InterfaceKind::Udp6,
+            };
+            cjdns_admin::Interface {
+                number: number as u32,
+                kind,
+                bound: port.bound().to_owned(),
+                beacon: match port.beacons_are {
+                    Beacons::Off => Beacon::Off,
+                    Beacons::Accept => Beacon::Accept,
+                    Beacons::Send => Beacon::Send,
+                },
+            }
+        });
+        Listed::of(shown, page)
+    }
+
+    fn set_beacon(&mut self, interface: u32, beacon: Beacon) -> Result<(), Refused> {
+        let beacons = match beacon {
+            Beacon::Off => Beacons::Off,
+            Beacon::Accept => Beacons::Accept,
+            Beacon::Send => Beacons::Send,
+        };
+        let port = self.view.ports.get_mut(interface as usize);
+        let port = port.ok_or_else(|| Refused("no such interface".into()))?;
+        let (now, rng) = (self.view.now, &mut OsRng.unwrap_err());
+        self.view.node.set_beacons(now, rng, port.id, beacons);
+        port.beacons_are = beacons;
+        Ok(())
+    }
+
+    fn peers(&self, page: Page) -> Listed<cjdns_admin::Peer> {
+        let mut peers: Vec<_> = self.view.node.peers(self.view.now).collect();
+        peers.sort_by_key(|peer| (peer.label, peer.key));
+        Listed::of(peers.iter().map(|peer| self.peer(peer)), page)
+    }
+
+    fn connect(&mut self, peer: &Connect<'_>) -> Result<(), Refused> {
+        let (is_udp, to) = match peer.target {
+            Target::Udp(address) => (true, LinkAddress::Udp(address)),
+            Target::Ethernet(mac) => (false, LinkAddress::Ethernet(mac)),
+        };
+        let mut kind = self.view.ports.iter();
+        let mut kind = kind
+            .by_ref()
+            .filter(|port| port.address().is_some() == is_udp);
+        let port = kind.nth(peer.interface as usize);
+        let connection = Connection {
+            interface: port.ok_or_else(|| Refused("no such interface".into()))?.id,
+            to,
+            key: peer.key,
+            credential: peer.password.map(|password| match peer.login {
+                Some(login) => Credential::login(login, password),
+                None => Credential::password(password),
+            }),
+        };
+        let neighbours = &mut self.view.neighbours;
+        neighbours
+            .connect(self.view.now, self.view.node, connection)
+            .map_err(|error| Refused(reason(error).into()))
+    }
+
+    fn disconnect(&mut self, key: PublicKey) -> usize {
+        let neighbours = &mut self.view.neighbours;
+        neighbours
+            .disconnect(self.view.now, self.view.node, &key)
+            .into()
+    }
+
+    fn reset_peers(&mut self, key: Option<PublicKey>) {
+        let neighbours = &mut self.view.neighbours;
+        neighbours.reset(self.view.now, self.view.node, key);
+    }
+
+    fn nodes(&self, page: Page) -> Listed<cjdns_admin::Node> {
+        let known: Vec<_> = self.view.node.store().iter().collect();
+        Listed::of(known.iter().map(|(_, node)| known_node(node)), page)
+    }
+
+    fn node(&self, address: Address) -> Option<cjdns_admin::Node> {
+        self.view.node.store().get(address).map(known_node)
+    }
+
+    fn node_by(&self, way: Label) -> Option<Contact> {
+        let mut known = self.view.node.store().iter();
+        known.find_map(|(_, node)| node.way(way).map(|way| node.by(way.label)))
+    }
+
+    fn handles(&self, page: Page) -> Listed<u32> {
+        let sessions: Vec<_> = self.view.node.sessions().collect();
+        Listed::of(
+            sessions.iter().map(|session| session.state.own_handle),
+            page,
+        )
+    }
+
+    fn session(&self, handle: u32) -> Option<cjdns_admin::Session> {
+        let mut sessions = self.view.node.sessions();
+        let found = sessions.find(|session| session.state.own_handle == handle);
+        found.map(|session| self.told_session(&session))
+    }
+
+    fn session_with(&self, address: Address) -> Option<cjdns_admin::Session> {
+        let mut sessions = self.view.node.sessions();
+        let found = sessions.find(|session| session.state.address == address);
+        found.map(|session| self.told_session(&session))
+    }
+
+    /// The node gives up keys itself when they are of no use any more.
+    fn reset_session(&mut self, _: Address) -> bool {
+        false
+    }
+
+    fn users(&self, page: Page) -> Listed<Vec<u8>> {
+        let logins: Vec<_> = self.view.neighbours.logins().collect();
+        Listed::of(logins.iter().map(|login| login.to_vec()), page)
+    }
+
+    fn add_user(
+        &mut self,
+        login: Option<&[u8]>,
+        password: &[u8],
+        only: Option<Address>,
+    ) -> Result<(), Refused> {
+        let neighbours = &mut self.view.neighbours;
+        neighbours
+            .add_user(self.view.node, login, password, only)
+            .map_err(|error| Refused(error.to_string()))
+    }
+
+    fn remove_user(&mut self, login: &[u8]) -> usize {
+        let neighbours = &mut self.view.neighbours;
+        neighbours.remove_user(self.view.now, self.view.node, login)
+    }
+
+    fn ask(&mut self, ticket: Ticket, ask: &Ask<'_>) -> Result<(), Refused> {
+        let (now, node) = (self.view.now, &mut *self.view.node);
+        let (id, asked) = match ask {
+            Ask::Control {
+                path,
+                control: control @ (Control::Ping | Control::Key),
+                opaque,
+            } => {
+                let id = node.ping_switch(now, *path, *control == Control::Key);
+                (id, Asked::Control(opaque.to_vec()))
+            }
+            Ask::Query {
+                to,
+                query: Query::Ping,
+            } => {
+                let id = node.ping_node(now, to.key.address(), Some(to.path));
+                (id, Asked::Query)
+            }
+            Ask::Control { .. } | Ask::Query { .. } => {
+                return Err(Refused("this router does not ask that".into()));
+            }
+        };
+        let id =
+            id.ok_or_else(|| Refused("no way is known, or too many questions are open".into()))?;
+        self.pings.insert(id, (ticket, asked));
+        Ok(())
+    }
+}
+
+impl Asking<'_, '_> {
+    fn peer(&self, peer: &PeerView) -> cjdns_admin::Peer {
+        use overlay_node::PeerState as State;
+        cjdns_admin::Peer {
+            contact: Contact {
+                key: peer.key,
+                path: peer.label.unwrap_or(Label(0)),
+                version: peer.version.unwrap_or(0),
+            },
+            lower: link_address(&peer.link_address),
+            interface: peer.interface.number().into(),
+            state: match peer.state {
+                State::Unauthenticated => PeerState::Unauthenticated,
+                State::Handshake => PeerState::Stage(Stage::SentHello),
+                State::Established => PeerState::Stage(Stage::Established),
+                State::Unresponsive => PeerState::Unresponsive,
+            },
+            incoming: peer.incoming,
+            user: peer.user.and_then(|user| self.login_of(user)),
+            noise: peer.link == Link::Noise,
+            heard: peer.heard,
+            octets_in: peer.octets_in,
+            octets_out: peer.octets_out,
+            // Rates are not kept; whoever wants them asks for the octets twice.
+            kbps_in: 0,
+            kbps_out: 0,
+            received: peer.received,
+        }
+    }
+
+    fn login_of(&self, user: UserId) -> Option<Vec<u8>> {
+        self.view.neighbours.login_of(user).map(<[u8]>::to_vec)
+    }
+
+    fn told_session(&self, session: &SessionView) -> cjdns_admin::Session {
+        let state = &session.state;
+        let known = self.view.node.store().get(state.address);
+        cjdns_admin::Session {
+            contact: Contact {
+                key: state.key,
+                path: session.way.unwrap_or(Label(0)),
+                version: known.map_or(PROTOCOL_VERSION, |node| node.version),
+            },
+            stage: state.stage,
+            handle: state.own_handle,
+            send_handle: state.their_handle.unwrap_or(0),
+            metric: known.map_or(0, |node| known_node(node).cost),
+            used: state.used,
+            received: state.received,
+        }
+    }
+}
+
+/// A node of the store; what the best way to it costs is its latency in microseconds.
+fn known_node(node: &overlay::Node) -> cjdns_admin::Node {
+    let best = node.ways().first();
+    let latency = best.and_then(|way| way.latency);
+    cjdns_admin::Node {
+        contact: node.by(best.map_or(Label(0), |way| way.label)),
+        cost: latency.map_or(u32::MAX, |latency| latency.as_micros() as u32),
+        ways: node.ways().len() as u32,
+        heard: best.map_or(Time::ZERO, |way| way.heard),
+        parent: None,
+    }
+}
+
+fn at(monotonic: Time) -> Now {
+    let unix = SystemTime::now().duration_since(UNIX_EPOCH);
+    Now {
+        monotonic,
+        unix: unix.unwrap_or_default(),
+    }
+}

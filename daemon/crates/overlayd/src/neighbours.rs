@@ -1,0 +1,113 @@
+//! Whom the node connects to and who may connect to it, with what the node itself does not keep: logins, and how a
+//! connection was configured.
+
+use cryptoauth::{Address, DuplicateUser, PublicKey, UserId};
+use daemonkit::Time;
+use overlay_node::{ConnectError, Connection, LinkAddress, Node};
+
+/// Users and connections.
+#[derive(Default)]
+pub struct Neighbours {
+    users: Vec<(UserId, Vec<u8>)>,
+    connections: Vec<Connection>,
+}
+
+impl Neighbours {
+    /// Lets somebody connect.
+    ///
+    /// # Errors
+    /// Somebody else has this login or this password.
+    pub fn add_user(
+        &mut self,
+        node: &mut Node,
+        login: Option<&[u8]>,
+        password: &[u8],
+        only: Option<Address>,
+    ) -> Result<(), DuplicateUser> {
+        let id = node.add_user(login, password, only)?;
+        self.users.push((id, login.unwrap_or_default().to_vec()));
+        Ok(())
+    }
+
+    /// Lets nobody connect by a login any more; how many users had it.
+    pub fn remove_user(&mut self, now: Time, node: &mut Node, login: &[u8]) -> usize {
+        let before = self.users.len();
+        self.users.retain(|(id, name)| {
+            let goes = name == login;
+            if goes {
+                node.remove_user(now, *id);
+            }
+            !goes
+        });
+        before - self.users.len()
+    }
+
+    /// The logins of those who may connect; that of a user without one is empty.
+    pub fn logins(&self) -> impl Iterator<Item = &[u8]> {
+        self.users.iter().map(|(_, login)| login.as_slice())
+    }
+
+    /// The login of a user.
+    pub fn login_of(&self, user: UserId) -> Option<&[u8]> {
+        let mut users = self.users.iter();
+        users.find_map(|(id, login)| (*id == user).then_some(login.as_slice()))
+    }
+
+    /// Connects to a node.
+    ///
+    /// # Errors
+    /// [`ConnectError`]
+    pub fn connect(
+        &mut self,
+        now: Time,
+        node: &mut Node,
+        connection: Connection,
+    ) -> Result<(), ConnectError> {
+        node.connect(now, connection.clone())?;
+        self.connections.retain(|known| known.key != connection.key);
+        self.connections.push(connection);
+        Ok(())
+    }
+
+    /// Parts from a neighbour; whether there was one.
+    pub fn disconnect(&mut self, now: Time, node: &mut Node, key: &PublicKey) -> bool {
+        self.connections.retain(|known| known.key != *key);
+        node.disconnect(now, key)
+    }
+
+    /// Shakes hands anew with the neighbours that have a key, or with all. Those that came by themselves come again.
+    pub fn reset(&mut self, now: Time, node: &mut Node, key: Option<PublicKey>) {
+        let all: Vec<_> = node.peers(now).map(|peer| peer.key).collect();
+        for key in all
+            .iter()
+            .filter(|&&peer| key.is_none_or(|key| key == peer))
+        {
+            node.disconnect(now, key);
+        }
+        for known in &self.connections {
+            if all.contains(&known.key) && key.is_none_or(|key| key == known.key) {
+                if let Err(error) = node.connect(now, known.clone()) {
+                    log::warn!("peer {}: {}", known.key, reason(error));
+                }
+            }
+        }
+    }
+}
+
+/// Why a neighbour cannot be connected to, for people.
+pub fn reason(error: ConnectError) -> &'static str {
+    match error {
+        ConnectError::Interface => "there is no such interface",
+        ConnectError::Key => "this is the node's own key, or no node's",
+        ConnectError::Address => "another peer has this address",
+        ConnectError::Full => "there are too many peers",
+    }
+}
+
+/// The address of a neighbour, for people.
+pub fn link_address(address: &LinkAddress) -> String {
+    match address {
+        LinkAddress::Udp(address) => address.to_string(),
+        LinkAddress::Ethernet(mac) => mac.map(|octet| format!("{octet:02x}")).join(":"),
+    }
+}
