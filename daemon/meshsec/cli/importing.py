@@ -60,11 +60,10 @@ def _write(path: Path, text: str) -> None:
 
 
 def _taken(conf: OverlayConf) -> dict[str, object]:
-    neighbours = sum(len(udp.neighbours) for udp in conf.udp) + sum(len(one.neighbours) for one in conf.ethernet)
     return {
         "UDP": ", ".join(udp.bind for udp in conf.udp) or "none",
         "Ethernet": ", ".join(ethernet.device for ethernet in conf.ethernet) or "none",
-        "neighbours": neighbours,
+        "neighbours": conf.neighbours,
         "passwords": len(conf.users),
         "admin API": conf.admin.bind if conf.admin else "none",
         "user data": "with every node" if conf.anybody else "with nobody until it is permitted",

@@ -5,7 +5,7 @@ What overlayd has no use for is no problem: it is named, with the reason.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
 from meshsec.core import overlay_key, tables
@@ -15,7 +15,9 @@ from meshsec.core.settings import SettingsError
 from meshsec.core.tables import Problem, RefusedError, Table
 
 ENTRIES_MAX = 256
-"""Of each list: neighbours are no more, because a label can name no more."""
+"""Of each list, and neighbours in all: a label can name no more."""
+INTERFACES_MAX = 32
+"""Interfaces that overlayd can have."""
 
 _EVERYBODY_KNOWS = "NONE"
 """The password of cjdns's admin API as ``cjdroute --genconf`` writes it."""
@@ -121,9 +123,17 @@ def decode(document: object) -> Imported:
     )
     reader.ignore_the_rest(interfaces)
     reader.ignore_the_rest(root)
+    _bound(reader, conf)
     if reader.problems:
         raise SettingsError(reader.problems)
     return Imported(conf, tuple(reader.ignored), key if isinstance(key, str) else None)
+
+
+def _bound(reader: _Reader, conf: OverlayConf) -> None:
+    interfaces = len(conf.udp) + len(conf.ethernet)
+    for what, count, most in (("interfaces", interfaces, INTERFACES_MAX), ("neighbours", conf.neighbours, ENTRIES_MAX)):
+        if count > most:
+            reader.problems.append(Problem(("interfaces",), f"there are {count} {what}; allowed: at most {most}"))
 
 
 def _users(reader: _Reader, root: Table) -> tuple[User, ...]:
@@ -144,18 +154,32 @@ def _users(reader: _Reader, root: Table) -> tuple[User, ...]:
 
 def _udp(reader: _Reader, table: Table) -> Udp:
     bind = table.take("bind", _read_socket, "", required=True)
-    beacon, port, devices = _beacon(table), table.take("beaconPort", tables.integer(1, 65535), None), _devices(table)
-    if beacon is not Beacons.OFF and not (port and devices):
-        reader.ignore((*table.path, "beacon"), "as in cjdns it needs beaconPort and beaconDevices")
-        beacon = Beacons.OFF
     neighbours = _neighbours(reader, table, _read_socket)
     for one in neighbours:
-        if ("[" in one.address) != ("[" in bind):
+        if _is_ipv6(one.address) != _is_ipv6(bind):
             table.refuse(one.address, RefusedError("an address of the family that bind has"), "connectTo", one.address)
+    udp = _beacons(reader, table, Udp(bind, neighbours=neighbours))
     reader.ignore_the_rest(table)
+    return udp
+
+
+def _beacons(reader: _Reader, table: Table, udp: Udp) -> Udp:
+    """The socket with its beacons, if it can have any."""
+    beacon, port, devices = _beacon(table), table.take("beaconPort", tables.integer(1, 65535), None), _devices(table)
+    named = tuple(device for device in devices if tables.is_interface_name(device) and not _is_address(device))
     if beacon is Beacons.OFF:
-        return Udp(bind, neighbours=neighbours)
-    return Udp(bind, beacon, port, devices, neighbours)
+        return udp
+    for index, device in enumerate(devices):
+        if device not in named:
+            reader.ignore((*table.path, "beaconDevices", index), "overlayd is told devices by their names, or 'all'")
+    if _is_ipv6(udp.bind):
+        reason = "beacons are for sockets with an IPv4 address"
+    elif port is None or not named:
+        reason = "it needs beaconPort, as in cjdns, and beaconDevices with a device"
+    else:
+        return replace(udp, beacon=beacon, beacon_port=port, beacon_devices=named)
+    reader.ignore((*table.path, "beacon"), reason)
+    return udp
 
 
 def _ethernet(reader: _Reader, interfaces: Table) -> tuple[Ethernet, ...]:
@@ -243,8 +267,8 @@ def _read_socket(value: object) -> str:
 
 def _read_hardware(value: object) -> str:
     address = value.lower() if isinstance(value, str) else ""
-    if not _HARDWARE.fullmatch(address):
-        raise RefusedError("six octets in hexadecimal digits, such as '01:02:03:04:05:06'")
+    if not _HARDWARE.fullmatch(address) or int(address[1], 16) & 1:
+        raise RefusedError("the address of one device, such as '02:00:5e:10:00:01'")
     return address
 
 
@@ -282,6 +306,18 @@ def _is_empty(value: object) -> bool:
     if isinstance(value, Mapping):
         return all(map(_is_empty, value.values()))
     return all(map(_is_empty, value)) if isinstance(value, list) else not value
+
+
+def _is_ipv6(socket: str) -> bool:
+    return socket.startswith("[")
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_loopback(bind: str) -> bool:

@@ -78,6 +78,11 @@ class OverlayConf:
     anybody: bool = False
     """Whether user data is exchanged with every node, not only with those that are named later."""
 
+    @property
+    def neighbours(self) -> int:
+        """How many there are, by all interfaces."""
+        return sum(len(one.neighbours) for one in self.udp) + sum(len(one.neighbours) for one in self.ethernet)
+
 
 def render(conf: OverlayConf, key: str, comment: str) -> str:
     """The text of ``overlayd.toml``; ``key`` is the file of the node's key. It has passwords: mode 0600."""

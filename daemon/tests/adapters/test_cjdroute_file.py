@@ -7,6 +7,7 @@ import pytest
 
 from meshsec.adapters import cjdroute_file
 from meshsec.adapters.cjdroute_file import CjdrouteError
+from meshsec.core import overlay_conf
 from meshsec.core.overlay_conf import Admin, Beacons, Ethernet, Neighbour, OverlayConf, Udp, User
 
 SAMPLE = Path(__file__).parents[3] / "tests/vectors/cjdns/cjdroute.conf"
@@ -37,7 +38,7 @@ def test_a_whole_file() -> None:
             ),
             Udp("[::]:33808", neighbours=(Neighbour("[2001:db8::3]:5000", C, "password-of-c"),)),
         ),
-        ethernet=(Ethernet("eth1", Beacons.ACCEPT, (Neighbour("01:02:03:04:05:0a", B, "password-of-b"),)),),
+        ethernet=(Ethernet("eth1", Beacons.ACCEPT, (Neighbour("02:02:03:04:05:0a", B, "password-of-b"),)),),
         admin=Admin("127.0.0.1:11234"),
         tun="tun0",
     )
@@ -61,6 +62,13 @@ def test_what_is_not_taken_is_told_with_its_line(field: str, line: str) -> None:
     (told,) = (line for line in cjdroute_file.load(SAMPLE).ignored if f": {field}: " in line)
     number = int(told.removeprefix(f"{SAMPLE}:").partition(":")[0])
     assert line in SAMPLE.read_text().splitlines()[number - 1]
+
+
+def test_the_text_is_the_one_that_overlayd_reads() -> None:
+    """overlayd's own tests read the same file."""
+    conf = cjdroute_file.load(SAMPLE).imported.conf
+    expected = SAMPLE.with_name("overlayd.toml").read_text()
+    assert overlay_conf.render(conf, "/var/lib/meshsec/node.key", "Written by `meshsec import`.") == expected
 
 
 def test_nothing_else_is_left_out() -> None:

@@ -16,6 +16,7 @@ from meshsec.core.settings import SettingsError
 
 KEYS = json.loads((Path(__file__).parents[3] / "tests/vectors/cjdns/keys.json").read_text())
 KEY, ADDRESS = KEYS[0]["publicKey"], KEYS[0]["ipv6"]
+PORTS = range(1, 130)
 FIELDS = [
     *("interfaces", "UDPInterface", "ETHInterface", "connectTo", "bind", "admin", "router", "interface", "beacon"),
     *("authorizedPasswords", "password", "user", "ipv6", "publicKey", "192.0.2.1:1", "other"),
@@ -70,15 +71,33 @@ def test_a_single_interface_may_stand_without_brackets() -> None:
     assert cjdroute.decode(document).conf == OverlayConf(udp=(Udp("0.0.0.0:1"),), ethernet=(Ethernet("eth0"),))
 
 
-@pytest.mark.parametrize("lacking", ["beaconPort", "beaconDevices"])
-def test_beacons_need_a_port_and_devices(lacking: str) -> None:
-    values: dict[str, object] = {"beacon": 1, "beaconPort": 64512, "beaconDevices": ["eth0", "192.0.2.255"]}
-    (whole,) = cjdroute.decode(udp(**values)).conf.udp
-    assert whole == Udp("0.0.0.0:1", Beacons.ACCEPT, 64512, ("eth0", "192.0.2.255"))
-    del values[lacking]
+BEACONS: dict[str, object] = {"beacon": 1, "beaconPort": 64512, "beaconDevices": ["eth0", "all"]}
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected", "ignored"),
+    [
+        ({}, Udp("0.0.0.0:1", Beacons.ACCEPT, 64512, ("eth0", "all")), []),
+        ({"beacon": 0}, Udp("0.0.0.0:1"), []),
+        ({"beaconPort": None}, Udp("0.0.0.0:1"), [("beacon",)]),
+        ({"beaconDevices": []}, Udp("0.0.0.0:1"), [("beacon",)]),
+        ({"beaconDevices": ["192.0.2.255"]}, Udp("0.0.0.0:1"), [("beaconDevices", 0), ("beacon",)]),
+        (
+            {"beaconDevices": ["192.0.2.255", "eth0"]},
+            Udp("0.0.0.0:1", Beacons.ACCEPT, 64512, ("eth0",)),
+            [("beaconDevices", 0)],
+        ),
+        ({"bind": "[::]:1"}, Udp("[::]:1"), [("beacon",)]),
+    ],
+)
+def test_beacons_that_overlayd_can_have(
+    changed: dict[str, object], expected: Udp, ignored: list[tuple[str | int, ...]]
+) -> None:
+    values = {key: value for key, value in {**BEACONS, **changed}.items() if value is not None}
     imported = cjdroute.decode(udp(**values))
-    assert imported.conf.udp == (Udp("0.0.0.0:1"),)
-    assert [problem.path for problem in imported.ignored] == [("interfaces", "UDPInterface", 0, "beacon")]
+    assert imported.conf.udp == (expected,)
+    place = ("interfaces", "UDPInterface", 0)
+    assert [problem.path for problem in imported.ignored] == [(*place, *where) for where in ignored]
 
 
 @pytest.mark.parametrize(
@@ -148,7 +167,26 @@ def test_what_is_not_taken_is_named_and_what_is_empty_is_not() -> None:
         ({"interfaces": {"ETHInterface": [{"bind": "lo"}]}}, "ETHInterface.0.bind: 'lo' is not allowed"),
         (
             {"interfaces": {"ETHInterface": [{"bind": "eth0", "connectTo": {"192.0.2.1:1": neighbour()}}]}},
-            "allowed: six octets in hexadecimal digits",
+            "allowed: the address of one device",
+        ),
+        (
+            {"interfaces": {"ETHInterface": [{"bind": "eth0", "connectTo": {"01:00:5e:00:00:01": neighbour()}}]}},
+            "allowed: the address of one device",
+        ),
+        (
+            {"interfaces": {"ETHInterface": [{"bind": f"eth{number}"} for number in range(33)]}},
+            "interfaces: there are 33 interfaces; allowed: at most 32",
+        ),
+        (
+            {
+                "interfaces": {
+                    "UDPInterface": [
+                        {"bind": f"0.0.0.0:{bind}", "connectTo": {f"192.0.2.{bind}:{n}": neighbour() for n in PORTS}}
+                        for bind in (1, 2)
+                    ]
+                }
+            },
+            "interfaces: there are 258 neighbours; allowed: at most 256",
         ),
         ({"authorizedPasswords": [{}]}, "authorizedPasswords.0.password: is no password"),
         ({"authorizedPasswords": [{"password": "a", "ipv6": "2001:db8::1"}]}, "allowed: an address in fc00::/8"),
@@ -197,7 +235,7 @@ def test_the_text_says_it_all() -> None:
             Udp("0.0.0.0:1", Beacons.SEND, 64512, ("all",), (Neighbour("192.0.2.1:1", KEY, "p", "l", "n"),)),
             Udp("[::]:1", neighbours=(Neighbour("[::1]:1", KEY),)),
         ),
-        ethernet=(Ethernet("eth0", Beacons.ACCEPT, (Neighbour("01:02:03:04:05:06", KEY),)),),
+        ethernet=(Ethernet("eth0", Beacons.ACCEPT, (Neighbour("02:02:03:04:05:06", KEY),)),),
         admin=Admin("127.0.0.1:1", "word"),
         tun="tun0",
         anybody=True,
@@ -218,7 +256,7 @@ def test_the_text_says_it_all() -> None:
             },
             {"bind": "[::]:1", "beacon": "off", "peer": [{"address": "[::1]:1", "key": KEY}]},
         ],
-        "ethernet": [{"device": "eth0", "beacon": "accept", "peer": [{"address": "01:02:03:04:05:06", "key": KEY}]}],
+        "ethernet": [{"device": "eth0", "beacon": "accept", "peer": [{"address": "02:02:03:04:05:06", "key": KEY}]}],
     }
 
 

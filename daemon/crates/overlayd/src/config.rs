@@ -620,6 +620,22 @@ mod tests {
         assert!(config.interfaces.is_empty() && config.admin.is_none() && !config.has_secrets());
     }
 
+    /// `meshsec import` made it of tests/vectors/cjdns/cjdroute.conf.
+    #[test]
+    fn what_import_writes_is_read() {
+        let text = include_str!("../../../../tests/vectors/cjdns/overlayd.toml");
+        let config = Config::parse(text).unwrap();
+        let peers = |interface: &Interface| interface.peers.len();
+        assert_eq!(
+            config.interfaces.iter().map(peers).collect::<Vec<_>>(),
+            [1; 3]
+        );
+        assert_eq!((config.users.len(), config.has_secrets()), (2, true));
+        assert_eq!(config.interfaces[0].beacons, Beacons::Send);
+        assert!(config.admin.is_some_and(|admin| admin.password.is_none()));
+        assert_eq!(config.tun.name.as_deref(), Some("tun0"));
+    }
+
     #[test]
     fn a_refusal_names_line_key_value_and_what_is_allowed() {
         let cases = [
