@@ -87,6 +87,8 @@ pub(crate) struct Peer {
     pub(crate) key: PublicKey,
     pub(crate) endpoint: Endpoint,
     pub(crate) origin: Origin,
+    /// Whether this node began the link.
+    pub(crate) begun_here: bool,
     /// The switch's interface that is kept for it.
     pub(crate) port: Option<Interface>,
     /// Whether it is Established.
@@ -119,6 +121,7 @@ impl Peer {
         Self {
             key: *session.peer(),
             endpoint,
+            begun_here: !matches!(origin, Origin::Incoming),
             origin,
             port: None,
             up: false,
@@ -155,9 +158,11 @@ impl Peer {
         self.is_incoming() && self.port.is_none()
     }
 
-    /// Whether there is no sign that it might be gone.
-    pub(crate) const fn is_lively(&self) -> bool {
-        self.up && self.pings == 0
+    /// What is configured stays so.
+    pub(crate) fn take_origin(&mut self, origin: Origin) {
+        if matches!(origin, Origin::Configured(..)) {
+            self.origin = origin;
+        }
     }
 
     /// The label of one hop to it, or the one that it had.
@@ -216,12 +221,14 @@ impl Peer {
         if is_handshake(frame) && !self.handshakes.take(now, HANDSHAKES) {
             return None;
         }
+        let was_established = self.session.is_established();
         let opened = self.session.open(local, now, frame);
         if let Ok(opened) = &opened {
             match opened.event {
                 Event::Hello => self.user = self.session.user(),
-                // It has begun anew, and with that has lost the keys of Noise.
-                Event::Key | Event::Established if self.pings > 0 => self.noise = None,
+                // It has begun anew, and with that has lost the keys of Noise: it was silent, or it began this handshake.
+                Event::Key if self.pings > 0 => self.noise = None,
+                Event::Established if was_established => self.noise = None,
                 _ => {}
             }
             self.note_frame(now, frame.len(), opened.event);
@@ -243,7 +250,7 @@ impl Peer {
     pub(crate) fn add_noise(&mut self, index: u32) -> &mut noise::Link {
         let credential = match &self.origin {
             Origin::Configured(_, credential) => credential.clone(),
-            _ => None,
+            _ => self.beaconed.as_ref().map(Beacon::credential),
         };
         self.noise.insert(noise::Link::new(
             self.key,

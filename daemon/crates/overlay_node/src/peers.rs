@@ -53,12 +53,11 @@ impl Peers {
         numbered.filter_map(|(number, peer)| Some((number, peer.as_ref()?)))
     }
 
-    /// The first neighbour with that key.
+    /// The neighbour with that key; of several, which only handshakes make, one that is up.
     pub(crate) fn with_key(&self, key: &PublicKey) -> Option<usize> {
-        let mut peers = self.iter();
-        peers
-            .find(|(_, peer)| peer.key == *key)
-            .map(|(number, _)| number)
+        let same = self.iter().filter(|(_, peer)| peer.key == *key);
+        let best = same.max_by_key(|(_, peer)| (peer.up, peer.port.is_some()));
+        best.map(|(number, _)| number)
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -132,6 +132,54 @@ fn a_neighbour_that_moves_is_followed() {
 }
 
 #[test]
+fn two_that_connect_to_each_other_at_once_have_one_link() {
+    for seed in 0..4 {
+        for noise in [false, true] {
+            let habits = Habits {
+                noise,
+                ..Habits::default()
+            };
+            let mut mesh = Mesh::new(2, seed, habits);
+            mesh.link(0, 1);
+            mesh.link(1, 0);
+            assert_eq!(mesh.pairs_without_data(&[(0, 1), (1, 0)], SECOND), []);
+            for restarts in [0, 1] {
+                let outage = mesh.outage((0, 1), SECOND * 5, |mesh| mesh.restart(restarts));
+                assert!(outage < SECOND, "{outage:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn two_that_meet_twice_agree_on_one_link() {
+    for seed in 0..6 {
+        for both_begin in [false, true] {
+            let mut mesh = Mesh::new(2, seed, Habits::default());
+            mesh.link(0, 1);
+            match both_begin {
+                true => mesh.connect_second(1, 0),
+                false => mesh.run(SECOND),
+            }
+            if !both_begin {
+                mesh.connect_second(1, 0);
+            }
+            let outage = mesh.outage((0, 1), SECOND * 10, |_| {});
+            assert!(outage < SECOND, "{seed}, {both_begin}: {outage:?}");
+            let links: Vec<_> = [0, 1]
+                .map(|station| mesh.stations[station].node.peers(mesh.now).count())
+                .into();
+            assert_eq!(links, [1, 1], "{seed}, {both_begin}");
+            let moves = mesh.stations.iter().flat_map(|station| &station.events);
+            let moves = moves
+                .filter(|(_, event)| matches!(event, Event::PeerMoved { .. }))
+                .count();
+            assert!(moves <= 4, "{moves} moves");
+        }
+    }
+}
+
+#[test]
 fn a_link_that_was_away_comes_back_with_its_label() {
     for away in [SECOND, SECOND * 5, SECOND * 90] {
         let mut mesh = talking(Mesh::line(2, 1, Habits::default()), (0, 1));

@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 use core::ops::Range;
+use core::time::Duration;
 
 use cryptoauth::noise::{addressee, Addressee, Request, Timestamp, MESSAGE_ROOM};
 use cryptoauth::{Event as LinkEvent, Opened, PublicKey, Refused, Session};
@@ -22,6 +23,9 @@ const SOURCE_LENGTH: usize = 19;
 
 /// As many as a switch has interfaces, without the router's.
 const MAX_PEERS: usize = 256;
+
+/// A link that is silent for so long gives way to any other.
+const MERGE_PATIENCE: Duration = Duration::from_secs(1);
 
 /// A Noise INIT, REPLY or COOKIE begins so; no frame of CryptoAuth does.
 const NOISE_CONTROL: [u8; 4] = [0xff; 4];
@@ -280,38 +284,50 @@ impl Node {
     }
 
     /// A neighbour has shown that it holds its key. When it is known from another place, one of both remains: its number.
+    ///
+    /// Both ends must decide alike: one that the node with the lower key began does not give way to one that the other began,
+    /// unless it is silent; else the newer one remains.
     fn merge(&mut self, now: Time, number: usize) -> Option<usize> {
         let newcomer = self.peers.get(number)?;
-        let same = |(other, peer): &(usize, &Peer)| *other != number && peer.key == newcomer.key;
-        let Some((other, known)) = self.peers.iter().find(same) else {
+        let same = |(other, peer): &(usize, &Peer)| {
+            *other != number && peer.key == newcomer.key && peer.port.is_some()
+        };
+        let known = self.peers.iter().find(same);
+        let Some((other, known)) = known.filter(|_| newcomer.port.is_none()) else {
             return Some(number);
         };
-        // Both ends must decide alike: between two that live, the one that the lower key began remains.
         let we_are_lower = *self.local.public() < newcomer.key;
-        let ours_remains = known.is_incoming() != we_are_lower;
-        if known.is_lively() && known.is_incoming() != newcomer.is_incoming() && ours_remains {
-            self.peers.remove(number);
+        let lower_began = |peer: &Peer| peer.begun_here == we_are_lower;
+        let is_heard = known.up && now.saturating_sub(known.heard) < MERGE_PATIENCE;
+        if is_heard && lower_began(known) && !lower_began(newcomer) {
+            let newcomer = self.peers.remove(number)?;
+            self.peers.get_mut(other)?.take_origin(newcomer.origin);
             return Some(other);
         }
-        let endpoint = newcomer.endpoint;
-        let (was_up, latency) = (known.up, known.version);
-        self.peers.hand_over(other, number);
-        let known = self.peers.remove(other)?;
-        let peer = self.peers.get_mut(number)?;
-        peer.up = was_up;
-        peer.version = peer.version.or(latency);
-        if known.is_configured() {
-            peer.origin = known.origin;
-        }
+        self.replace_peer(now, other, number);
+        Some(number)
+    }
+
+    /// One neighbour takes the place of another, which is the same node elsewhere.
+    fn replace_peer(&mut self, now: Time, old: usize, new: usize) {
+        self.peers.hand_over(old, new);
+        let Some(old) = self.peers.remove(old) else {
+            return;
+        };
+        let Some(peer) = self.peers.get_mut(new) else {
+            return;
+        };
+        peer.up = old.up;
+        peer.version = peer.version.or(old.version);
+        peer.take_origin(old.origin);
         let key = peer.key;
-        let Endpoint { interface, address } = endpoint;
+        let Endpoint { interface, address } = peer.endpoint;
         self.tell(Event::PeerMoved {
             key,
             interface,
             address,
         });
         self.wake_at(now);
-        Some(number)
     }
 
     /// A neighbour that waits for something and was not answered hears a PING.

@@ -41,6 +41,16 @@ pub(super) struct Waiting {
     is_queued: bool,
 }
 
+impl Waiting {
+    const fn new(since: Time) -> Self {
+        Self {
+            packet: Vec::new(),
+            since,
+            is_queued: false,
+        }
+    }
+}
+
 impl Node {
     /// Seals an IPv6 packet of this machine, header included: a part of `buffer` with [`HEAD_ROOM`](crate::HEAD_ROOM)
     /// before and [`TAIL_ROOM`](crate::TAIL_ROOM) after it.
@@ -130,11 +140,11 @@ impl Node {
     }
 
     /// Something authentic came from a node.
-    pub(super) fn hear_flow(&mut self, now: Time, from: Address) {
+    pub(super) fn hear_flow(&mut self, from: Address) {
         if let Some(flow) = self.flows.get_mut(&from) {
             flow.unheard = None;
         }
-        self.release(now, from);
+        self.release(from);
     }
 
     /// Asks the ways to nodes that are silent, and forgets those to which nothing is sent any more; when there is something
@@ -164,18 +174,14 @@ impl Node {
         if is_full || packet.len() > MAX_WAITING_LENGTH {
             return self.counters.drop(Cause::PacketReplaced);
         }
+        let waiting = self.waiting.entry(to).or_insert_with(|| Waiting::new(now));
+        waiting.since = now;
+        // The room of an earlier one is used again.
+        waiting.packet.clear();
+        waiting.packet.extend_from_slice(packet);
         if !is_new {
-            self.counters.drop(Cause::PacketReplaced);
+            return self.counters.drop(Cause::PacketReplaced);
         }
-        let packet = packet.into();
-        self.waiting.insert(
-            to,
-            Waiting {
-                packet,
-                since: now,
-                is_queued: false,
-            },
-        );
         self.wake_at(now + super::clock::WAITING_PATIENCE);
         // A way without a session: a message makes one.
         self.finder.suspect(now, to);
@@ -183,7 +189,7 @@ impl Node {
     }
 
     /// A packet that waits can be sent now, if way and session are there.
-    pub(super) fn release(&mut self, _now: Time, to: Address) {
+    pub(super) fn release(&mut self, to: Address) {
         if self.waiting.is_empty() {
             return;
         }
@@ -288,7 +294,7 @@ impl Node {
                         address,
                         label: contact.path,
                     });
-                    self.release(now, address);
+                    self.release(address);
                 }
                 Finding::Lost(address) => self.tell(Event::WayLost(address)),
                 Finding::NotFound(address) => self.tell(Event::NotFound(address)),

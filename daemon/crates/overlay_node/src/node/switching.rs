@@ -14,7 +14,7 @@ use switch::{
 use super::speaking::Outgoing;
 use super::{Node, Verdict};
 use crate::counters::Cause;
-use crate::event::PingResult;
+use crate::event::{Event, PingResult};
 use crate::interface::LinkAddress;
 use crate::Time;
 
@@ -199,7 +199,7 @@ impl Node {
             address,
             ..
         } = delivered;
-        self.hear_flow(now, address);
+        self.hear_flow(address);
         let verdict = match content {
             Content::Dht => {
                 let from = Contact {
@@ -220,7 +220,8 @@ impl Node {
             Content::Tunnel | Content::Other(_) => self.refuse(Cause::InnerContent),
         };
         if delivered.established {
-            self.release(now, address);
+            self.tell(Event::SessionUp(address));
+            self.release(address);
         }
         verdict
     }

@@ -69,6 +69,8 @@ pub struct Station {
     pub alive: bool,
     pub interface: InterfaceId,
     pub link_address: LinkAddress,
+    /// Another interface and its address there, when it has two.
+    pub second: Option<(InterfaceId, LinkAddress)>,
     octets: [u8; 32],
     /// To whom it connects by itself.
     connects: Vec<usize>,
@@ -138,6 +140,13 @@ pub fn udp(number: u16) -> LinkAddress {
     LinkAddress::Udp(SocketAddr::from((Ipv4Addr::new(10, 0, high, low), 1000)))
 }
 
+impl Station {
+    fn address_at(&self, by: InterfaceId) -> LinkAddress {
+        let second = self.second.filter(|(interface, _)| *interface == by);
+        second.map_or(self.link_address, |(_, address)| address)
+    }
+}
+
 impl Mesh {
     pub fn new(count: usize, seed: u64, habits: Habits) -> Self {
         let mut mesh = Self {
@@ -199,6 +208,7 @@ impl Mesh {
             alive: true,
             interface,
             link_address,
+            second: None,
             octets,
             connects: Vec::new(),
             received: Vec::new(),
@@ -227,9 +237,33 @@ impl Mesh {
     }
 
     pub fn connect(&mut self, one: usize, other: usize) {
+        let (by, to) = (
+            self.stations[one].interface,
+            self.stations[other].link_address,
+        );
+        self.connect_by(one, other, by, to);
+    }
+
+    /// The first connects to the second by their second interfaces, which are added.
+    pub fn connect_second(&mut self, one: usize, other: usize) {
+        for station in [one, other] {
+            if self.stations[station].second.is_none() {
+                let (now, address) = (self.now, udp(self.next_address));
+                self.next_address += 1;
+                let node = &mut self.stations[station].node;
+                let interface = node.add_interface(now, &mut self.random, Beacons::Off);
+                self.stations[station].second = Some((interface, address));
+                self.addresses.insert(address, station);
+            }
+        }
+        let [by, to] = [one, other].map(|station| self.stations[station].second.unwrap());
+        self.connect_by(one, other, by.0, to.1);
+    }
+
+    fn connect_by(&mut self, one: usize, other: usize, interface: InterfaceId, to: LinkAddress) {
         let connection = Connection {
-            interface: self.stations[one].interface,
-            to: self.stations[other].link_address,
+            interface,
+            to,
             key: self.key(other),
             credential: Some(Credential::login(b"everybody", PASSWORD)),
         };
@@ -345,19 +379,26 @@ impl Mesh {
         let Some(&station) = self.addresses.get(&to) else {
             return;
         };
+        let second = self.stations[station]
+            .second
+            .filter(|(_, address)| *address == to);
+        let by = second.map_or(self.stations[station].interface, |(interface, _)| interface);
         if self.stations[station].alive {
-            self.receive(station, from, octets);
+            self.receive_by(station, by, from, octets);
         }
     }
 
     /// A datagram comes to a node, wherever it is from.
     pub fn receive(&mut self, station: usize, from: LinkAddress, octets: &[u8]) {
+        let by = self.stations[station].interface;
+        self.receive_by(station, by, from, octets);
+    }
+
+    fn receive_by(&mut self, station: usize, by: InterfaceId, from: LinkAddress, octets: &[u8]) {
         let (mut buffer, range) = spacious(octets);
         let now = self.now;
-        let Station {
-            node, interface, ..
-        } = &mut self.stations[station];
-        let verdict = node.receive(now, &mut self.random, *interface, &from, &mut buffer, range);
+        let node = &mut self.stations[station].node;
+        let verdict = node.receive(now, &mut self.random, by, &from, &mut buffer, range);
         self.carry_out(station, verdict, &buffer);
         self.flush(station);
     }
@@ -365,7 +406,11 @@ impl Mesh {
     fn carry_out(&mut self, station: usize, verdict: Verdict, buffer: &[u8]) {
         match verdict {
             Verdict::Nothing => {}
-            Verdict::Transmit { to, frame, .. } => self.transmit(station, to, &buffer[frame]),
+            Verdict::Transmit {
+                interface,
+                to,
+                frame,
+            } => self.transmit(station, interface, to, &buffer[frame]),
             Verdict::Deliver { packet } => {
                 let packet = &buffer[packet];
                 assert_eq!(packet[24..40], *self.address(station).octets());
@@ -387,8 +432,8 @@ impl Mesh {
             };
             let octets = out[said.frame].to_vec();
             match said.to {
-                Destination::Unicast(to) => self.transmit(station, to, &octets),
-                Destination::Broadcast => self.broadcast(station, &octets),
+                Destination::Unicast(to) => self.transmit(station, said.interface, to, &octets),
+                Destination::Broadcast => self.broadcast(station, said.interface, &octets),
             }
         }
         while let Some(event) = self.stations[station].node.poll_event() {
@@ -396,7 +441,7 @@ impl Mesh {
         }
     }
 
-    fn transmit(&mut self, station: usize, to: LinkAddress, octets: &[u8]) {
+    fn transmit(&mut self, station: usize, by: InterfaceId, to: LinkAddress, octets: &[u8]) {
         self.datagrams += 1;
         if let Some(tapped) = &mut self.tapped {
             tapped.push(octets.to_vec());
@@ -409,7 +454,7 @@ impl Mesh {
         if is_lost || !self.hears(station, receiver) || !self.stations[station].alive {
             return;
         }
-        let from = self.stations[station].link_address;
+        let from = self.stations[station].address_at(by);
         let at = self.now + self.habits.latency;
         self.queue
             .push(Reverse((at, self.sequence, to, from, octets.to_vec())));
@@ -417,8 +462,8 @@ impl Mesh {
     }
 
     /// Beacons come at once, and are not lost unless others are.
-    fn broadcast(&mut self, station: usize, octets: &[u8]) {
-        let from = self.stations[station].link_address;
+    fn broadcast(&mut self, station: usize, by: InterfaceId, octets: &[u8]) {
+        let from = self.stations[station].address_at(by);
         let now = self.now;
         for other in self.alive() {
             let loss = self.habits.loss;
