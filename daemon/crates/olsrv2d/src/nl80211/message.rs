@@ -40,6 +40,8 @@ mod nl80211 {
     pub const ATTR_STA_INFO: u16 = 21;
     pub const ATTR_FRAME: u16 = 51;
     pub const STA_INFO_INACTIVE_TIME: u16 = 1;
+    pub const STA_INFO_LLID: u16 = 4;
+    pub const STA_INFO_PLID: u16 = 5;
     pub const STA_INFO_PLINK_STATE: u16 = 6;
     pub const STA_INFO_SIGNAL: u16 = 7;
     pub const STA_INFO_TX_BITRATE: u16 = 8;
@@ -87,6 +89,8 @@ pub struct Station {
     pub established: Option<bool>,
     /// Whether there is no mesh peering, and none is being made or ended; only 802.11s tells.
     pub listening: bool,
+    /// The numbers that the own end and the other one gave the mesh peering; each peering has others, 0 is none.
+    pub peering: [u16; 2],
     /// Signal in dBm.
     pub signal_dbm: Option<i8>,
     /// Rate of the last frame sent to it, in bit/s.
@@ -232,6 +236,11 @@ impl Message {
 }
 
 impl Station {
+    /// Whether a mesh peering is established whose numbers are known.
+    pub fn is_peer(&self) -> bool {
+        self.established == Some(true) && !self.peering.contains(&0)
+    }
+
     fn read(mac: Mac, info: &[u8]) -> Self {
         let mut station = Self {
             mac,
@@ -250,6 +259,8 @@ impl Station {
                 self.established = value.first().map(|state| *state == nl80211::PLINK_ESTAB);
                 self.listening = value.first() == Some(&nl80211::PLINK_LISTEN);
             }
+            nl80211::STA_INFO_LLID => self.peering[0] = u16_of(value).unwrap_or(0),
+            nl80211::STA_INFO_PLID => self.peering[1] = u16_of(value).unwrap_or(0),
             nl80211::STA_INFO_SIGNAL => {
                 self.signal_dbm = value.first().map(|octet| i8::from_ne_bytes([*octet]));
             }
@@ -405,6 +416,7 @@ mod tests {
             inactive_ms: Some(80),
             established: Some(true),
             listening: false,
+            peering: [39541, 59260],
             signal_dbm: Some(-30),
             tx_bit_rate: NonZeroU64::new(13_000_000),
             expected_throughput: None,

@@ -59,6 +59,8 @@ pub struct Entry {
     missed: u32,
     /// Its peering was established, and what the kernel keeps of it may still be there.
     peered: bool,
+    /// Its peering was ended and made anew between two looks.
+    repeered: bool,
 }
 
 /// All stations by interface index and hardware address.
@@ -147,7 +149,7 @@ impl Stations {
         due.into_iter().map(probe).collect()
     }
 
-    /// Stations whose peering has ended, each once: the kernel should forget them.
+    /// Stations whose peering has ended, or was made anew since the last look, each once: the kernel should forget them.
     ///
     /// It keeps their state of block acknowledgement (IEEE 802.11-2020, section 10.25.6), by which it drops, up to 2048 of
     /// them, the frames of one that comes again and counts anew.
@@ -155,9 +157,12 @@ impl Stations {
         let ended = self
             .entries
             .iter_mut()
-            .filter(|(_, entry)| entry.peered && entry.station.listening);
+            .filter(|(_, entry)| entry.repeered || entry.peered && entry.station.listening);
         let leftover = |(key, entry): (&(u32, Mac), &mut Entry)| {
             entry.peered = false;
+            entry.repeered = false;
+            // What comes now is new.
+            entry.station.peering = [0, 0];
             *key
         };
         ended.map(leftover).collect()
@@ -180,6 +185,7 @@ impl Entry {
             probed_at: Time::ZERO,
             missed: 0,
             peered: false,
+            repeered: false,
         }
     }
 
@@ -198,6 +204,7 @@ impl Entry {
         let measurement = self.measure(at, new);
         let old = std::mem::replace(&mut self.station, *new);
         self.peered |= new.established == Some(true);
+        self.repeered |= old.is_peer() && new.is_peer() && old.peering != new.peering;
         self.watch(at);
         if old.established != new.established {
             // A new peering begins with a new rate control.
@@ -453,6 +460,36 @@ mod tests {
         assert_eq!(leftovers(listening), []);
         assert_eq!(leftovers(peer()), []);
         assert_eq!(leftovers(listening), [(MESH, PEER)]);
+    }
+
+    #[test]
+    fn a_station_that_was_peered_anew_between_two_looks_is_to_be_forgotten_once() {
+        let mut watch = Watch::new();
+        let numbered = |peering| Station { peering, ..peer() };
+        let mut leftovers = |station| {
+            watch.look(Some(station));
+            watch.stations.take_leftovers()
+        };
+        assert_eq!(leftovers(numbered([7, 8])), []);
+        assert_eq!(leftovers(numbered([7, 8])), []);
+        assert_eq!(leftovers(numbered([9, 10])), [(MESH, PEER)]);
+        assert_eq!(
+            leftovers(numbered([9, 10])),
+            [],
+            "the kernel has not removed it yet"
+        );
+        assert_eq!(leftovers(numbered([11, 12])), [(MESH, PEER)]);
+        assert_eq!(
+            leftovers(numbered([13, 14])),
+            [],
+            "what was removed has come again"
+        );
+        assert_eq!(
+            leftovers(numbered([0, 0])),
+            [],
+            "a driver that tells no numbers"
+        );
+        assert_eq!(leftovers(numbered([15, 16])), []);
     }
 
     #[test]
