@@ -47,10 +47,10 @@ $(STAMPS)/deny: $(STAMPS)/system tools/setup
 	@tools/setup deny
 	@touch $@
 
-build: $(STAMPS)/system ## compile olsrv2d (release) into build/bin
+build: $(STAMPS)/system ## compile olsrv2d and overlayd (release) into build/bin
 	@mkdir -p build/bin
-	cargo build $(CARGO_ARGUMENTS) --release --locked --package olsrv2d
-	@install -m 0755 $(TARGET_DIR)/release/olsrv2d build/bin/olsrv2d
+	cargo build $(CARGO_ARGUMENTS) --release --locked --package olsrv2d --package overlayd
+	@install -m 0755 $(TARGET_DIR)/release/olsrv2d $(TARGET_DIR)/release/overlayd build/bin/
 
 # --- proofs ---
 
@@ -159,6 +159,7 @@ image-boot: image ## boot two of that image in QEMU: ready, locked, silent befor
 docs: setup ## man pages and shell completions from the commands' own help
 	$(BIN)/python -m meshsec.cli.docs build
 	go-md2man -in docs/man/olsrv2d.8.md -out build/man/olsrv2d.8
+	go-md2man -in docs/man/overlayd.8.md -out build/man/overlayd.8
 
 install: build docs ## install below $(DESTDIR)$(PREFIX)
 	PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' tools/install

@@ -24,6 +24,8 @@ const INTERFACES_MAX: usize = 32;
 /// Neighbours that are configured: as many as a label can name.
 const PEERS_MAX: usize = 256;
 const KEY_DEFAULT: &str = "/var/lib/meshsec/node.key";
+/// The name of the key among the credentials of a service manager.
+const KEY_CREDENTIAL: &str = "node.key";
 const SOCKET_DEFAULT: &str = "/run/overlayd/control.sock";
 const TUN_DEFAULT: &str = "overlay0";
 /// As in cjdns.
@@ -200,8 +202,7 @@ pub fn refuse_readable(path: &Path) -> Result<(), String> {
         .map_err(|error| error.to_string())?
         .mode()
         & 0o777;
-    let credentials = std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
-    let is_credential = credentials.is_some_and(|directory| path.parent() == Some(&*directory));
+    let is_credential = credentials().is_some_and(|directory| path.parent() == Some(&*directory));
     let forbidden = if is_credential { 0o007 } else { 0o077 };
     if mode & forbidden == 0 {
         return Ok(());
@@ -210,6 +211,19 @@ pub fn refuse_readable(path: &Path) -> Result<(), String> {
         "it has mode {mode:04o}, so others may read its secrets; allowed: 0600 (chmod 600 {})",
         path.display()
     ))
+}
+
+/// The directory of what a service manager gives this process (systemd.exec(5)).
+fn credentials() -> Option<PathBuf> {
+    std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from)
+}
+
+/// The key that a service manager has given, else that of meshsec.
+fn default_key() -> PathBuf {
+    let given = credentials().map(|directory| directory.join(KEY_CREDENTIAL));
+    given
+        .filter(|path| path.exists())
+        .unwrap_or_else(|| KEY_DEFAULT.into())
 }
 
 #[derive(Deserialize)]
@@ -303,7 +317,7 @@ impl RawConfig {
     fn check(self) -> Result<Config, Fault> {
         let key = match &self.key {
             Some(path) => absolute("key", path)?,
-            None => KEY_DEFAULT.into(),
+            None => default_key(),
         };
         let mut interfaces = Vec::new();
         for udp in self.udp {

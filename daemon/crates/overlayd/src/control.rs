@@ -203,7 +203,7 @@ fn describe(event: &Event, ports: &[Port]) -> Value {
         Event::NotFound(address) => json!({"name": "not-found", "address": address.to_string()}),
         Event::Pinged { result, .. } => json!({
             "name": "pinged",
-            "time_us": match result {
+            "answered_us": match result {
                 PingResult::Answered { time, .. } => micros(*time),
                 PingResult::Refused(_) | PingResult::TimedOut => Value::Null,
             },

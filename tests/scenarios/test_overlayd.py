@@ -1,0 +1,187 @@
+"""overlayd alone: nodes on cables, by UDP and by Ethernet; what crosses the wire, and with whom user data passes."""
+
+import itertools
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.lab import cjdns, ground, programs
+from tests.lab.capture import Capture
+from tests.lab.cjdns import Overlayd, Secret
+from tests.lab.overlay_control import OverlayControl
+from tests.lab.packets import MARK
+from tests.lab.traffic import tcp_stream, udp_socket
+from tests.lab.waiting import wait_until
+
+pytestmark = [
+    pytest.mark.skipif(not ground.probe().root, reason="network namespaces need root"),
+    pytest.mark.skipif(not ground.probe().tun, reason="there is no /dev/net/tun"),
+]
+
+SECRET = Secret("open sesame", "ali baba")
+STREAM = 16 << 20
+"""Octets: many pieces of 64 KiB."""
+Line = list[Overlayd]
+
+
+class Closed(Overlayd):
+    """A node that exchanges user data with nobody."""
+
+    def _text(self) -> str:
+        return super()._text().replace('permit = "anybody"', "permit = []")
+
+
+@contextmanager
+def line(makes: list[type[Overlayd]], secret: Secret = SECRET) -> Iterator[Line]:
+    """Running nodes in a line, each of which connects to the one before it."""
+    with cjdns.line(makes) as found:
+        routers = [router for router in found if isinstance(router, Overlayd)]
+        for number, (called, caller) in enumerate(itertools.pairwise(routers), start=1):
+            cjdns.connect(number, caller, called, secret, 1)
+        cjdns.start(routers)
+        yield routers
+
+
+@pytest.fixture(scope="module")
+def three() -> Iterator[Line]:
+    """The line a - b - c, for tests that leave it as they found it."""
+    with line([Overlayd] * 3) as routers:
+        routers[0].wait_ping(routers[2])
+        yield routers
+
+
+def marked_ping(source: Overlayd, address: str) -> None:
+    """Five echoes whose payload is the mark."""
+    source.run("ping", "-n", "-q", "-c", "5", "-i", "0.2", "-W", "10", "-p", MARK.hex(), address)
+
+
+def captured(relay: Overlayd, label: str) -> Capture:
+    """What crosses both links of a relay."""
+    return Capture(relay.namespace, ["mesh-a", "mesh-c"], relay.directory / label).start()
+
+
+def shows_mark(capture: Capture) -> bool:
+    """Whether the mark can be read in what was captured."""
+    capture.stop()
+    return any(MARK in path.read_bytes() for path in Path(capture.directory).rglob("*.pcap"))
+
+
+def test_a_relay_forwards_what_it_cannot_read(three: Line) -> None:
+    a, b, c = three
+    capture = captured(b, "sealed")
+    with OverlayControl(b.socket) as control:
+        before = control.status["forwarded"]
+        marked_ping(a, c.address)
+        assert control.ask()["forwarded"] >= before + 10
+    assert not shows_mark(capture)
+    assert sum(capture.counts.values()) >= 20
+
+
+def test_the_detector_sees_what_is_in_the_clear(three: Line) -> None:
+    a, b, _ = three
+    capture = captured(b, "clear")
+    marked_ping(a, "10.78.1.2")
+    assert shows_mark(capture)
+
+
+def test_a_stream_arrives_whole_and_crosses_the_kernel_in_pieces(three: Line) -> None:
+    a, _, c = three
+    result = tcp_stream((a.namespace, a.address), (c.namespace, c.address), STREAM, 120)
+    assert result.octets == STREAM
+    with OverlayControl(a.socket) as control:
+        tun = control.status["tun"]
+    assert tun["pieces_in"] < tun["packets_in"] / 2
+    assert not tun["refused"]
+    assert not tun["malformed"]
+
+
+def test_datagrams_of_any_length_arrive_as_they_were(three: Line) -> None:
+    a, _, c = three
+    lengths = [1, 39, 1000, 1256, 1257, 4000, 20_000]
+    sent = [os.urandom(length) for length in lengths]
+    with udp_socket(c.namespace, c.address, 7001) as target, udp_socket(a.namespace, a.address) as source:
+        target.settimeout(30)
+        for payload in sent:
+            source.sendto(payload, (c.address, 7001))
+            assert target.recv(1 << 16) == payload
+
+
+def test_user_data_passes_only_where_both_ends_permit_it() -> None:
+    with line([Overlayd, Closed]) as (a, closed):
+        with OverlayControl(closed.socket) as control:
+            a.run("ping", "-n", "-q", "-c", "5", "-i", "0.2", "-w", "20", closed.address, check=False)
+            wait_until("drops are counted", lambda: control.dropped("not-permitted"), [], 30, last=control.ask)
+            assert control.status["delivered"] == 0
+        closed.config.write_text(closed.config.read_text().replace("permit = []", f'permit = ["{a.address}"]'))
+        closed.daemon.send_signal(signal.SIGHUP)
+        a.wait_ping(closed)
+
+
+def test_a_wrong_password_makes_no_neighbour() -> None:
+    with cjdns.line([Overlayd, Overlayd]) as found:
+        a, b = (router for router in found if isinstance(router, Overlayd))
+        cjdns.connect(1, b, a, SECRET, 1)
+        a.plan.users = [Secret("close sesame", SECRET.login)]
+        cjdns.start((a, b))
+        with OverlayControl(a.socket) as control:
+
+            def refused() -> int:
+                dropped = control.ask()["dropped"]
+                return sum(dropped.get(cause, 0) for cause in ("link-authentication", "link-forged"))
+
+            wait_until("the handshake is refused", refused, [], 30, last=lambda: control.status)
+            assert not control.status["peers"]
+
+
+@pytest.mark.parametrize("medium", ["ethernet", "udp"])
+def test_neighbours_find_each_other_by_beacons(medium: str) -> None:
+    with cjdns.line([Overlayd, Overlayd]) as found:
+        a, b = (router for router in found if isinstance(router, Overlayd))
+        for router, other in ((a, b), (b, a)):
+            if medium == "ethernet":
+                router.plan.ethernet[f"mesh-{other.name}"] = 2
+            else:
+                router.plan.udp_beacon = 2
+        cjdns.start((a, b))
+        a.wait_ping(b)
+        with OverlayControl(a.socket) as control:
+            (peer,) = control.status["peers"]
+        assert peer["interface"].split()[0] == medium
+        assert peer["key"] == b.key
+
+
+def test_what_happens_is_told() -> None:
+    with line([Overlayd, Overlayd]) as (a, b), OverlayControl(a.socket) as control:
+        a.wait_ping(b)
+        assert control.ask()["sessions"][0]["address"] == b.address
+        b.daemon.kill()
+        assert control.wait_event("peer-down")["key"] == b.key
+        b.start()
+        b.wait_ping(a)
+        assert control.wait_event("peer-up")["key"] == b.key
+
+
+def test_it_ends_and_leaves_nothing() -> None:
+    with line([Overlayd, Overlayd]) as (a, _):
+        assert a.daemon.stop() == 0
+        assert not a.socket.exists()
+        links = json.loads(a.ip("-j", "link").stdout)
+        assert not [link["ifname"] for link in links if link["ifname"] == "overlay"]
+
+
+def test_secrets_that_others_may_read_are_refused(tmp_path: Path) -> None:
+    config = tmp_path / "overlayd.toml"
+    config.write_text('[[user]]\npassword = "secret"\n')
+    for mode, found in ((0o644, "others may read"), (0o600, "node.key")):
+        config.chmod(mode)
+        argv = [programs.overlayd(), "--check", "--config", str(config)]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+        assert done.returncode == 2
+        assert found in done.stderr
+        assert 'secret"' not in done.stderr
