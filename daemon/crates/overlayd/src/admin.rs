@@ -25,8 +25,6 @@ use crate::port::Port;
 
 /// Requests taken in a turn.
 const BURST: usize = 16;
-/// What `cjdroute --genconf` writes, and what lets everybody in there.
-const NO_PASSWORD: &[u8] = b"NONE";
 
 /// The socket with its server.
 pub struct Admin {
@@ -67,7 +65,6 @@ impl Admin {
         let socket = UdpSocket::bind(settings.bind).map_err(|error| named(&what, &error))?;
         socket.set_nonblocking(true)?;
         let password = settings.password.as_ref().map(config::Secret::octets);
-        let password = password.filter(|&octets| octets != NO_PASSWORD);
         Ok(Self {
             socket,
             server: Server::new(password.and_then(|octets| Password::new(octets).ok())),
@@ -272,11 +269,6 @@ impl Router for Asking<'_, '_> {
         let mut sessions = self.view.node.sessions();
         let found = sessions.find(|session| session.state.address == address);
         found.map(|session| self.told_session(&session))
-    }
-
-    /// The node gives up keys itself when they are of no use any more.
-    fn reset_session(&mut self, _: Address) -> bool {
-        false
     }
 
     fn users(&self, page: Page) -> Listed<Vec<u8>> {

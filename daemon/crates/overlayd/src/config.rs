@@ -23,6 +23,8 @@ const MTU_DEFAULT: u16 = 1304;
 const INTERFACES_MAX: usize = 32;
 /// Neighbours that are configured: as many as a label can name.
 const PEERS_MAX: usize = 256;
+/// What `cjdroute --genconf` writes as the password of its admin API.
+const NO_PASSWORD: &str = "NONE";
 const KEY_DEFAULT: &str = "/var/lib/meshsec/node.key";
 /// The name of the key among the credentials of a service manager.
 const KEY_CREDENTIAL: &str = "node.key";
@@ -271,7 +273,7 @@ struct RawControl {
 #[serde(deny_unknown_fields)]
 struct RawAdmin {
     bind: Spanned<String>,
-    password: Option<Secret>,
+    password: Option<Spanned<Secret>>,
 }
 
 #[derive(Deserialize)]
@@ -409,9 +411,17 @@ impl RawAdmin {
             let shown = quoted(&self.bind);
             return Err(Fault::value("admin.bind", &self.bind, shown, allowed));
         }
+        if let Some(password) = &self.password {
+            if [NO_PASSWORD, ""].contains(&password.as_ref().0.as_str()) {
+                // In cjdns it lets everybody in who can reach the socket.
+                let allowed = "another password, or none: then nothing that needs one is answered";
+                let shown = format!("{:?}", password.as_ref().0.as_str());
+                return Err(Fault::value("admin.password", password, shown, allowed));
+            }
+        }
         Ok(Admin {
             bind,
-            password: self.password,
+            password: self.password.map(Spanned::into_inner),
         })
     }
 }
@@ -664,6 +674,12 @@ mod tests {
             ("permit = \"all\"", 1, "\"all\"", "\"anybody\""),
             ("permit = [\"fd00::1\"]", 1, "\"fd00::1\"", "fc00::/8"),
             ("[admin]\nbind = \"0.0.0.0:1\"", 2, "admin.bind", "loopback"),
+            (
+                "[admin]\nbind = \"127.0.0.1:1\"\npassword = \"NONE\"",
+                3,
+                "\"NONE\"",
+                "or none",
+            ),
             ("[[udp]]\nbind = \"1\"", 2, "udp.bind = \"1\"", "a port"),
             (
                 "[[ethernet]]\ndevice = \"e\"\nbeacon = \"on\"",
