@@ -1,5 +1,5 @@
-//! The admin API survives any datagram; its answers are bencoding of bounded length, and what is not authenticated changes
-//! nothing.
+//! The admin API survives any datagram, and any arguments of an authenticated caller; its answers are bencoding of bounded
+//! length, and what is not authenticated changes nothing.
 #![no_main]
 
 use std::net::SocketAddr;
@@ -7,37 +7,69 @@ use std::time::Duration;
 
 use cjdns_admin::{
     Ask, Beacon, Connect, Interface, Listed, Node, Now, Page, Password, Peer, Refused, Router,
-    Server, Session, Ticket, MAX_ANSWER,
+    Server, Session, Ticket, MAX_ANSWER, MAX_REQUEST,
 };
 use cryptoauth::{Address, PublicKey};
 use libfuzzer_sys::fuzz_target;
-use overlay::bencode::Value;
+use overlay::bencode::{Dictionary, Value};
 use overlay::Contact;
+use sha2::{Digest, Sha256};
 use switch::Label;
 
 /// The cookie of the recorded requests: their hashes are right at that time.
 const RECORDED_AT: Duration = Duration::from_secs(1_753_107_757);
 
+const PASSWORD: &[u8] = b"NONE";
+
 fuzz_target!(|octets: &[u8]| {
+    let is_auth = |fields: &Dictionary| fields.string("q") == Some(b"auth");
+    let value = Value::decode(octets).ok();
+    let fields = value.as_ref().and_then(Value::as_dictionary);
+    let changed = handle(octets);
+    assert!(!changed || fields.is_some_and(is_auth));
+    if let Some(fields) = fields {
+        handle(&signed(fields));
+    }
+});
+
+/// Whether a datagram changes something.
+fn handle(datagram: &[u8]) -> bool {
     let now = Now {
         monotonic: RECORDED_AT,
         unix: RECORDED_AT,
     };
-    let password = Password::new(b"NONE").expect("not empty");
+    let password = Password::new(PASSWORD).expect("not empty");
     let mut server = Server::new(Some(password));
     let from = SocketAddr::from(([127, 0, 0, 1], 1));
     let mut router = Alone::default();
-    let answer = server.handle(now, from, octets, &mut router);
-    if let Some(answer) = &answer {
+    if let Some(answer) = server.handle(now, from, datagram, &mut router) {
         assert!(answer.len() <= MAX_ANSWER);
-        assert!(Value::decode(answer).is_ok());
+        assert!(datagram.len() > MAX_REQUEST || Value::decode(&answer).is_ok());
     }
-    let authentic = Value::decode(octets).is_ok_and(|value| {
-        let fields = value.as_dictionary();
-        fields.and_then(|fields| fields.string("q")) == Some(b"auth")
-    });
-    assert!(!router.changed || authentic);
-});
+    router.changed
+}
+
+/// The same request as an authenticated caller sends it.
+fn signed(fields: &Dictionary) -> Vec<u8> {
+    let cookie = RECORDED_AT.as_secs().to_string();
+    let inner = hex(&[PASSWORD, cookie.as_bytes()].concat());
+    let mut fields = fields.clone();
+    fields.insert(b"q", Value::String(b"auth"));
+    fields.insert(b"cookie", Value::String(cookie.as_bytes()));
+    fields.insert(b"hash", Value::String(inner.as_bytes()));
+    let mut first = Vec::new();
+    fields.encode(&mut first);
+    let hash = hex(&first);
+    fields.insert(b"hash", Value::String(hash.as_bytes()));
+    let mut out = Vec::new();
+    fields.encode(&mut out);
+    out
+}
+
+fn hex(octets: &[u8]) -> String {
+    let hash = Sha256::digest(octets);
+    hash.iter().map(|octet| format!("{octet:02x}")).collect()
+}
 
 /// A router that knows nobody.
 #[derive(Default)]
@@ -117,11 +149,6 @@ impl Router for Alone {
 
     fn session_with(&self, _: Address) -> Option<Session> {
         None
-    }
-
-    fn reset_session(&mut self, _: Address) -> bool {
-        self.changed = true;
-        false
     }
 
     fn users(&self, _: Page) -> Listed<Vec<u8>> {

@@ -221,11 +221,6 @@ pub(crate) const FUNCTIONS: &[Function] = &[
     ),
     closed("SessionManager_getHandles", PAGE, handles),
     closed(
-        "SessionManager_resetCA",
-        &[required("ip6", Kind::String)],
-        reset_session,
-    ),
-    closed(
         "SessionManager_sessionStats",
         &[required("handle", Kind::Int)],
         session,
@@ -696,14 +691,6 @@ fn shown<'a>(session: Option<Session>, now: Now) -> Result_<'a> {
         .with("state", stage_name(session.stage))
         .with("timeOfLastUsage", now.unix_milliseconds(session.used))
         .into())
-}
-
-fn reset_session<'a>(call: &mut Call<'a, '_>) -> Result_<'a> {
-    let asked = call.arguments.address("ip6")?;
-    match asked.is_some_and(|asked| call.router.reset_session(asked)) {
-        true => Ok(Answer::error("none").into()),
-        false => Err("no such session".into()),
-    }
 }
 
 // --- what several functions tell ---

@@ -65,9 +65,6 @@ pub trait Router {
     /// The session with a node.
     fn session_with(&self, address: Address) -> Option<Session>;
 
-    /// Forgets the keys of the session with a node; whether there was one.
-    fn reset_session(&mut self, address: Address) -> bool;
-
     /// The logins of those who may connect.
     fn users(&self, page: Page) -> Listed<Vec<u8>>;
 

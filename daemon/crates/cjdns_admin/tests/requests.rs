@@ -346,11 +346,6 @@ fn what_is_wrong_with_arguments_is_told() {
             "out of range",
         ),
         (
-            "SessionManager_resetCA",
-            &[("ip6", text("fc00::1"))],
-            "no such session",
-        ),
-        (
             "AuthorizedPasswords_add",
             &[("password", text(""))],
             "password is empty",
@@ -491,11 +486,6 @@ fn changes_reach_the_router_as_they_were_meant() {
             "sessionsDisconnectedi1e7:successi1e",
         ),
         ("InterfaceController_resetPeering", &[], "7:successi1e"),
-        (
-            "SessionManager_resetCA",
-            &[("ip6", text(&address))],
-            "5:error4:none",
-        ),
     ];
     for (function, arguments, told) in changes {
         let answer = call(&mut router, function, arguments);
@@ -510,7 +500,6 @@ fn changes_reach_the_router_as_they_were_meant() {
             format!("connect 0 Ethernet([1, 2, 3, 4, 5, 255]) {key} - - - Some(22)"),
             format!("disconnect {key}"),
             "reset None".into(),
-            format!("reset {address}"),
         ]
     );
 }

@@ -228,11 +228,6 @@ impl Router for Recorded {
         (address == c().key.address()).then(|| session(c(), 96526, 30638, 4_283_498_708))
     }
 
-    fn reset_session(&mut self, address: Address) -> bool {
-        self.changes.push(format!("reset {address}"));
-        self.session_with(address).is_some()
-    }
-
     fn users(&self, page: Page) -> Listed<Vec<u8>> {
         let all = [&b"login-a"[..], b"Local Peers"].map(<[u8]>::to_vec);
         let all = vec![all; self.copies()].concat();
