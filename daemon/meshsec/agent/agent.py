@@ -54,7 +54,7 @@ class Agent:
         engine = Engine(card, ground, settings.policy, random.random)
         self.driver = Driver(engine, self._carry_out, self._on_turn, self._spawn)
         self.trust = Trust(Path(settings.paths.peers), card, self.driver.post)
-        self.ike = IkeSide(Path(settings.ike.vici), self._read_key, self._on_ike, self._spawn)
+        self.ike = IkeSide(Path(settings.ike.vici), self._read_key, self._on_ike, self._spawn, self._on_ended)
         self.routing = Routing(settings.routing, self._on_router)
         self.ground = Ground(card, ground, settings.routing.interfaces, self.driver.post)
         self.config_problem = ""
@@ -151,6 +151,12 @@ class Agent:
         elif isinstance(event, IkeDaemonDown):
             self.scheduling.charon_gone()
         self.driver.post(event)
+
+    def _on_ended(self, peer: str) -> None:
+        """An IKE_SA ended. A peer in reach begins another at once, sooner than the engine can want one."""
+        channel = self.driver.engine.channel(peer)
+        if channel is not None and channel.route is not None:
+            self.scheduling.expect(peer)
 
     def _on_router(self, event: Event) -> None:
         if isinstance(event, RoutesReset):

@@ -11,7 +11,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from meshsec.adapters.ike_log import Failure, IkeLog, Setup
-from meshsec.adapters.vici import Alert, CommandError, DaemonFacts, DaemonIdentity, IkeEvent, LogLine, Vici, ViciError
+from meshsec.adapters.vici import (
+    Alert,
+    CommandError,
+    DaemonFacts,
+    DaemonIdentity,
+    IkeEvent,
+    LogLine,
+    SaChanged,
+    Vici,
+    ViciError,
+)
 from meshsec.agent.driver import Spawn
 from meshsec.core.actions import Action, Initiate, LoadConnection, LoadKey, Terminate, UnloadConnection
 from meshsec.core.events import Event, IkeDaemonDown, IkeDaemonUp, NegotiationTimed, SasObserved
@@ -46,14 +56,23 @@ class IkeSide:
     """Everything that concerns charon."""
 
     def __init__(
-        self, vici_socket: Path, read_key: Callable[[], bytes], post: Callable[[Event], None], spawn: Spawn
+        self,
+        vici_socket: Path,
+        read_key: Callable[[], bytes],
+        post: Callable[[Event], None],
+        spawn: Spawn,
+        on_ended: Callable[[str], None],
     ) -> None:
-        """``read_key`` gives the private key whenever charon needs it; it is not kept."""
+        """``read_key`` gives the private key whenever charon needs it; it is not kept.
+
+        ``on_ended`` hears of each IKE_SA that ended by its peer's name, before anything is read back.
+        """
         self._loop = asyncio.get_running_loop()
         self._vici = Vici(vici_socket, self._loop.time)
         self._read_key = read_key
         self._post = post
         self._spawn = spawn
+        self._on_ended = on_ended
         self._ike_log = IkeLog()
         self._identity: DaemonIdentity | None = None
         self._is_key_loaded = False
@@ -170,8 +189,10 @@ class IkeSide:
                 self._on_told(self._ike_log.feed(at, ike_name, unique_id, text))
             case Alert(kind, peer):
                 _log.warning("charon: %s%s", kind, f" ({peer})" if peer else "")
-            case _:
-                self._mark(event.peer)
+            case SaChanged(peer, kind, up):
+                if kind == "ike-updown" and not up:
+                    self._on_ended(peer)
+                self._mark(peer)
 
     def _on_told(self, told: Setup | Failure | None) -> None:
         match told:

@@ -217,6 +217,11 @@ class Scheduling:
                 self.governor.handle(NegotiationBegan(one.name))
             self._carry_out()
 
+    def expect(self, peer: str) -> None:
+        """The peer may begin a negotiation at this moment; one that does not is forgotten after ``attention``."""
+        if self._pid:
+            self.tell(NegotiationBegan(peer))
+
     def tell(self, event: Event) -> None:
         """Tell the governor something, and do what it decides."""
         if self.governor:

@@ -118,9 +118,13 @@ class Side:
         self._news = asyncio.Event()
         loop = asyncio.get_running_loop()
         self.tasks: list[asyncio.Task[None]] = []
-        self.side = IkeSide(path, lambda: b"key", self._post, lambda work: self.tasks.append(loop.create_task(work)))
+        self.ended: list[str] = []
+        self.side = IkeSide(path, lambda: b"key", self._post, self._spawn, self.ended.append)
         self.proofs = 0
         self.tasks.append(loop.create_task(self.side.run()))
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        self.tasks.append(asyncio.get_running_loop().create_task(work))
 
     def watch_health(self) -> None:
         self.tasks.append(asyncio.get_running_loop().create_task(self.side.watch_health(self._prove)))
@@ -176,6 +180,20 @@ def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Scenario]
         asyncio.run(run())
 
     return played
+
+
+def test_an_ike_sa_that_ends_is_told_at_once_and_no_other_change(play: Callable[[Scenario], None]) -> None:
+    async def scenario(charon: Charon, side: Side) -> None:
+        await side.next(IkeDaemonUp)
+        charon.tell("ike-updown", {"up": "yes", "boat": {}})
+        charon.tell("child-updown", {"boat": {}})
+        assert (await side.next(SasObserved)).peer == "boat"
+        charon.hung = True
+        charon.tell("ike-updown", {"boat": {}})
+        await until(lambda: side.ended)
+        assert side.ended == ["boat"]
+
+    play(scenario)
 
 
 def test_a_charon_that_nobody_configured_is_fresh(play: Callable[[Scenario], None]) -> None:

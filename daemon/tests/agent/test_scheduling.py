@@ -226,6 +226,21 @@ def test_an_expected_negotiation_counts_and_one_that_failed_does_not_until_its_d
     run(scenario, tmp_path / "journal")
 
 
+def test_a_peer_that_may_begin_at_this_moment_is_met_with_the_real_time_class_and_soon_forgotten(
+    charon: int, tmp_path: Path
+) -> None:
+    async def scenario(bench: Bench) -> None:
+        bench.side.expect("boat")
+        bench.side.charon_up(charon)
+        assert classes(charon) == {BASE}, "of no charon nothing is expected"
+        bench.side.expect("boat")
+        assert classes(charon) == {REALTIME}
+        bench.side.follow([channel(State.PROTECTED)])
+        await bench.reach(lambda: classes(charon) == {BASE})
+
+    run(scenario, tmp_path / "journal", settings=replace(PATIENT, attention=0.1))
+
+
 def test_another_charon_begins_anew_and_none_is_none(charon: int, tmp_path: Path) -> None:
     async def scenario(bench: Bench) -> None:
         governor = bench.side.governor
