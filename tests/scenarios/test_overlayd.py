@@ -27,6 +27,8 @@ pytestmark = [
 SECRET = Secret("open sesame", "ali baba")
 STREAM = 16 << 20
 """Octets: many pieces of 64 KiB."""
+BURST = 2000
+"""Datagrams: ten times what the kernel keeps for a socket."""
 Line = list[Overlayd]
 
 
@@ -137,6 +139,24 @@ def test_a_wrong_password_makes_no_neighbour() -> None:
 
             wait_until("the handshake is refused", refused, [], 30, last=lambda: control.status)
             assert not control.status["peers"]
+
+
+def test_a_slow_link_holds_programs_up_instead_of_dropping_their_packets() -> None:
+    with line([Overlayd, Overlayd]) as (a, b), OverlayControl(a.socket) as control:
+        a.wait_ping(b)
+        shape = ["tc", "qdisc", "add", "dev", "mesh-b", "root", "tbf", "rate", "5mbit", "burst", "64k", "limit", "8m"]
+        a.run(*shape)
+        with udp_socket(a.namespace, a.address) as source:
+            for _ in range(BURST):
+                source.sendto(bytes(1200), (b.address, 7002))
+        wait_until("the link is full", lambda: _interface(control)["stalls"], [], 30, last=control.ask)
+        assert _interface(control)["overflow"] == 0
+        assert _interface(control)["refused"] == 0
+
+
+def _interface(control: OverlayControl) -> dict[str, int]:
+    (interface,) = control.ask()["interfaces"]
+    return dict(interface)
 
 
 @pytest.mark.parametrize("medium", ["ethernet", "udp"])

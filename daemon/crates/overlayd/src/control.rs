@@ -123,6 +123,7 @@ fn interface(port: &Port) -> Value {
         "calls_in": counters.calls_in,
         "frames_out": counters.frames_out,
         "calls_out": counters.calls_out,
+        "stalls": counters.stalls,
         "malformed": counters.malformed,
         "refused": counters.refused,
         "overflow": counters.overflow,

@@ -134,7 +134,10 @@ impl Ethernet {
                     self.counters.frames_out += sent as u64;
                     sent
                 }
-                Err(error) if is_blocked(&error) => return Flow::Blocked,
+                Err(error) if is_blocked(&error) => {
+                    self.counters.stalls += 1;
+                    return Flow::Blocked;
+                }
                 Err(error) => {
                     log::debug!("ethernet: a frame was refused: {error}");
                     self.counters.refused += 1;

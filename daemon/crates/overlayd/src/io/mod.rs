@@ -39,6 +39,8 @@ pub struct IoCounters {
     pub calls_out: u64,
     /// Frames that came and were malformed, or longer than any frame may be.
     pub malformed: u64,
+    /// How often the kernel took no more for now.
+    pub stalls: u64,
     /// Frames that the kernel refused to send.
     pub refused: u64,
     /// Frames to send that were dropped because the interface takes no more.

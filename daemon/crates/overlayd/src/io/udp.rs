@@ -23,8 +23,8 @@ const SLICES: usize = 256;
 const TRAIN_FRAMES: usize = 64;
 /// Octets of a train, with room for the headers of IPv6 and UDP.
 const TRAIN_MAX: usize = 65_000;
-/// What the kernel may hold for us, in octets: a few milliseconds of the fastest traffic.
-const SOCKET_BUFFER: usize = 4 << 20;
+/// What the kernel may keep until we take it, in octets: some ten milliseconds of the fastest traffic.
+const RECEIVE_BUFFER: i32 = 4 << 20;
 
 /// A UDP socket with what it has received and what waits for it.
 pub struct Udp {
@@ -158,7 +158,10 @@ impl Udp {
                     self.counters.frames_out += frames as u64;
                     frames
                 }
-                Err(error) if is_blocked(&error) => return Flow::Blocked,
+                Err(error) if is_blocked(&error) => {
+                    self.counters.stalls += 1;
+                    return Flow::Blocked;
+                }
                 Err(error) => {
                     let refused = frames(&self.trains[..1]);
                     self.refused(refused, &error)
@@ -291,16 +294,12 @@ fn canonical(address: SocketAddr) -> SocketAddr {
     }
 }
 
-/// Gives a socket larger buffers than the system allows by default, where this process may.
+/// Gives a socket a larger receive buffer than the system allows by default, where this process may. The send buffer stays
+/// small: what waits there has no order of precedence, and on a slow radio it would wait for seconds.
 pub fn enlarge(socket: &Socket) {
-    for (forced, allowed) in [
-        (libc::SO_RCVBUFFORCE, libc::SO_RCVBUF),
-        (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF),
-    ] {
-        let set = |name| system::set_option(socket, libc::SOL_SOCKET, name, SOCKET_BUFFER as _);
-        if set(forced).is_err() && set(allowed).is_err() {
-            log::debug!("the socket's buffers stay as they are");
-        }
+    let set = |name| system::set_option(socket, libc::SOL_SOCKET, name, RECEIVE_BUFFER);
+    if set(libc::SO_RCVBUFFORCE).is_err() && set(libc::SO_RCVBUF).is_err() {
+        log::debug!("the socket's receive buffer stays as it is");
     }
 }
 
