@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab import cjdns, ground, programs
+from tests.lab import cjdns, ground, nspawn, programs, topology
 from tests.lab.capture import Capture
 from tests.lab.cjdns import Overlayd, Secret
+from tests.lab.lab import Lab
+from tests.lab.nspawn import Machine
 from tests.lab.overlay_control import OverlayControl
 from tests.lab.packets import MARK
 from tests.lab.traffic import tcp_stream, udp_socket
@@ -29,6 +31,7 @@ STREAM = 16 << 20
 """Octets: many pieces of 64 KiB."""
 BURST = 2000
 """Datagrams: ten times what the kernel keeps for a socket."""
+NET_ADMIN, NET_RAW = 1 << 12, 1 << 13  # linux/capability.h
 Line = list[Overlayd]
 
 
@@ -193,6 +196,34 @@ def test_it_ends_and_leaves_nothing() -> None:
         assert not a.socket.exists()
         links = json.loads(a.ip("-j", "link").stdout)
         assert not [link["ifname"] for link in links if link["ifname"] == "overlay"]
+
+
+@pytest.fixture
+def booted() -> Iterator[Machine]:
+    """A booted node with a key, and a neighbour's cable."""
+    if obstacle := nspawn.obstacle():
+        pytest.skip(obstacle)
+    with Lab("overlayd", topology.line(["a", "b"])) as lab, Machine(lab["a"]) as machine:
+        machine.run("meshsec", "init", "--name", "a", "--interface", "mesh-b")
+        yield machine
+
+
+@pytest.mark.timeout(300, func_only=True)
+def test_the_unit_starts_it_confined_with_the_nodes_key(booted: Machine) -> None:
+    beacons = '[[ethernet]]\ndevice = "mesh-b"\nbeacon = "send"\n'
+    booted.write("/etc/overlayd/overlayd.toml", f'[[user]]\npassword = "p"\n{beacons}')
+    booted.run("chmod", "600", "/etc/overlayd/overlayd.toml")
+    booted.run("systemctl", "daemon-reload")
+    done = booted.run("systemd-analyze", "verify", "--man=no", "overlayd.service", check=False)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+    booted.run("systemctl", "start", "overlayd")
+    assert booted.show("overlayd", "ActiveState") == {"ActiveState": "active"}
+    address = json.loads(booted.run("meshsec", "key", "show", "--json").stdout)["address"]
+    assert f"{address}/8" in booted.run("ip", "address", "show", "dev", "overlay0").stdout
+    status = Path(f"/proc/{booted.pid('overlayd')}/status").read_text(encoding="ascii")
+    capabilities = dict(line.split(":\t", 1) for line in status.splitlines())
+    assert int(capabilities["CapEff"], 16) == NET_ADMIN | NET_RAW
+    assert capabilities["Uid"].split()[0] != "0"
 
 
 def test_secrets_that_others_may_read_are_refused(tmp_path: Path) -> None:
