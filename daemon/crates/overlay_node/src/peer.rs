@@ -170,10 +170,10 @@ impl Peer {
         self.port.map(peer_label)
     }
 
-    /// Whether everything is known that makes a neighbour one: keys that it has too, and a version.
+    /// Whether there is everything now that makes a neighbour one: keys that it has too, a version, and a sign of life.
     pub(crate) fn is_complete(&self, now: Time) -> bool {
         let keys = self.session.has_keys() || self.uses_noise(now);
-        keys && self.version.is_some_and(is_compatible)
+        keys && self.version.is_some_and(is_compatible) && self.heard == now
     }
 
     pub(crate) fn state(&self) -> PeerState {
@@ -350,10 +350,8 @@ impl Peer {
         let suspected = self
             .unheard
             .map_or(silent, |since| since + timing.suspect_after);
-        let death = self.heard + timing.dead_after;
         match self.pings {
             0 => silent.min(suspected),
-            PINGS_BEFORE_DEATH.. => self.ping_at.min(death),
             _ => self.ping_at,
         }
     }
@@ -436,10 +434,13 @@ impl Peer {
             return;
         }
         self.ping_at = now;
-        if self.up {
-            self.pings = self.pings.max(1);
+        let credential = Some(beacon.credential());
+        if !self.up {
+            self.session.set_credential(credential, now);
+        } else if self.pings > PINGS_BEFORE_RENEWAL {
+            self.session.renew_with(credential, now);
         } else {
-            self.session.set_credential(Some(beacon.credential()), now);
+            self.pings = self.pings.max(1);
         }
     }
 
