@@ -31,8 +31,9 @@ const BUFFERS_IN_WORK: u16 = 512;
 const BUFFERS_OF_PORT: u16 = 256;
 /// With fewer free buffers what waits is sent before anything else is taken.
 const RESERVE: usize = 128;
-/// Calls for one interface or device in a turn, so that none keeps the others waiting.
+/// Calls for one interface in a turn, and packets of this machine: none keeps the others waiting.
 const ROUNDS: usize = 4;
+const PACKETS: usize = 256;
 /// The longest wait, so that a clock that was set back in a suspend is noticed.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 
@@ -162,34 +163,39 @@ impl Daemon {
 
     /// Packets of this machine.
     fn take_packets(&mut self) -> io::Result<()> {
-        for _ in 0..ROUNDS {
-            // Taken out while the node and the pool are at work with what it holds.
-            let Some(mut tun) = self.tun.take() else {
-                return Ok(());
-            };
-            let more = self.take_piece(&mut tun);
-            self.tun = Some(tun);
-            self.flush_when_short();
-            if !more? || self.ports.iter().any(|port| port.is_blocked) {
-                break;
+        // Taken out while the node and the pool are at work with what it holds.
+        let Some(mut tun) = self.tun.take() else {
+            return Ok(());
+        };
+        let mut taken = Ok(0);
+        let mut packets = 0;
+        while packets < PACKETS && !self.ports.iter().any(|port| port.is_blocked) {
+            taken = self.take_piece(&mut tun);
+            match taken {
+                Ok(count) if count > 0 => packets += count,
+                Ok(_) | Err(_) => break,
             }
         }
-        Ok(())
+        self.tun = Some(tun);
+        taken.map(drop)
     }
 
-    /// One piece of the device; whether there was one.
-    fn take_piece(&mut self, tun: &mut Tun) -> io::Result<bool> {
+    /// One piece of the device; how many packets and pieces it was, 0 when there was none.
+    fn take_piece(&mut self, tun: &mut Tun) -> io::Result<usize> {
         let now = now();
         let Some(mut packets) = tun.receive()? else {
-            return Ok(false);
+            return Ok(0);
         };
+        let mut count = 1;
         while let Some(Part { buffer, range }) = packets.next(&mut self.pool) {
             let octets = self.pool.octets_mut(buffer);
             let verdict = self.node.send_packet(now, &mut self.rng, octets, range);
             self.obey(buffer, verdict);
             self.drain(now);
+            self.flush_when_short();
+            count += 1;
         }
-        Ok(true)
+        Ok(count)
     }
 
     /// Frames of other nodes.
