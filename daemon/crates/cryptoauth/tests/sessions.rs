@@ -6,8 +6,8 @@ mod pair;
 use std::collections::HashSet;
 use std::time::Duration;
 
-use cryptoauth::{Event, Refused, SealError, Session, Stage, HEAD_ROOM};
-use pair::{pair, Auth, End, Sequence};
+use cryptoauth::{Credential, Event, Refused, SealError, Session, Stage, HEAD_ROOM};
+use pair::{pair, with_room, Auth, End, Sequence};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -333,6 +333,36 @@ fn a_peer_that_restarted_is_back_with_one_answer() {
     ends[0].session.reset(NOW);
     let [hello, ..] = establish(&mut ends);
     assert_eq!(ends[1].open(NOW, &hello), Err(Refused::Duplicate));
+}
+
+/// Data under the keys that stand, whatever handshake goes on.
+fn seal_data(end: &mut End) -> Result<Vec<u8>, SealError> {
+    let (mut space, content) = with_room(b"data");
+    let sealed = end.session.seal_data(NOW, &mut space, content)?;
+    Ok(space[sealed].to_vec())
+}
+
+#[test]
+fn data_goes_on_while_keys_are_renewed() {
+    let mut ends = pair(6, true, Auth::Login);
+    assert_eq!(seal_data(&mut ends[0]), Err(SealError::NoKeys));
+    assert!(!ends[0].session.has_keys());
+    establish(&mut ends);
+    let [first, second] = &mut ends;
+    let credential = Credential::login(b"ali baba", b"open sesame");
+    first.session.renew_with(Some(credential), NOW);
+    let hello = first.seal(NOW, b"hello");
+    assert_eq!(first.session.stage(), Stage::SentHello);
+    assert!(first.session.has_keys());
+    let data = seal_data(first).unwrap();
+    assert_eq!(second.open(NOW, &data).unwrap().1.event, Event::Data);
+    assert_eq!(second.open(NOW, &hello).unwrap().1.event, Event::Hello);
+    let back = seal_data(second).unwrap();
+    assert_eq!(first.open(NOW, &back).unwrap().1.event, Event::Data);
+    let key = second.seal(NOW, b"key");
+    assert_eq!(first.open(NOW, &key).unwrap().1.event, Event::Key);
+    let data = seal_data(first).unwrap();
+    assert_eq!(second.open(NOW, &data).unwrap().1.event, Event::Established);
 }
 
 #[test]

@@ -225,6 +225,45 @@ fn either_end_may_restart() {
 }
 
 #[test]
+fn a_session_that_is_doubted_carries_data_until_it_is_made_anew() {
+    let (mut a, mut b) = pair();
+    let silence = Duration::from_secs(1);
+    assert!(!a.sessions.renew(NOW, &b.key(), silence), "there is none");
+    establish(&mut a, &mut b);
+    assert!(
+        !a.sessions.renew(NOW, &b.key(), silence),
+        "it was just heard"
+    );
+    let later = NOW + silence;
+    assert!(a.sessions.renew(later, &b.key(), silence));
+    assert!(a.sessions.is_ready(&b.key()));
+    say(&mut a, &mut b, SOME_DATA, b"under the old keys");
+    b.restart();
+    let hello = a.seal(later, b.key(), Content::Dht, b"hello").unwrap();
+    assert!(!a.sessions.renew(later, &b.key(), silence), "it goes on");
+    assert_eq!(b.open(later, &hello).unwrap().1, b"hello");
+    say(&mut b, &mut a, Content::Dht, b"key");
+    assert!(
+        a.sessions.answer_due(&b.key()),
+        "the KEY is to be confirmed"
+    );
+    say(&mut a, &mut b, SOME_DATA, b"under the new keys");
+    say(&mut b, &mut a, SOME_DATA, b"answer");
+    assert!(!a.sessions.answer_due(&b.key()));
+    let [state] = a.sessions.iter().collect::<Vec<_>>()[..] else {
+        panic!("one session");
+    };
+    assert_eq!(
+        (state.key, state.address, state.ready),
+        (b.key(), b.key().address(), true)
+    );
+    let theirs = b.sessions.iter().next().unwrap();
+    assert_eq!(state.their_handle, Some(theirs.own_handle));
+    assert_eq!(a.sessions.by_their_handle(theirs.own_handle), Some(b.key()));
+    assert_eq!(a.sessions.by_their_handle(state.own_handle), None);
+}
+
+#[test]
 fn an_old_hello_that_somebody_repeats_diverts_nothing() {
     let (mut a, mut b) = pair();
     let old = a.seal(NOW, b.key(), Content::Dht, b"hello").unwrap();

@@ -2,8 +2,9 @@
 
 use proptest::prelude::*;
 use switch::{
-    compress, control_frame, decompress, error_frame, forward, label_for, peer_label, Control,
-    ErrorCode, Form, Handle, Header, Interface, Interfaces, Label, Refusal, MAX_ERROR_FRAME,
+    compress, control_frame, decompress, error_frame, forward, label_for, peer_label,
+    refused_frame, Control, ErrorCode, Form, Handle, Header, Interface, Interfaces, Label, Refusal,
+    MAX_ERROR_FRAME,
 };
 
 fn interface(number: u16) -> Interface {
@@ -172,6 +173,28 @@ fn an_error_frame_carries_its_cause_back() {
         rest: &cause[16..256],
     };
     assert_eq!(Control::decode(body), Ok(expected));
+}
+
+#[test]
+fn a_receiver_can_refuse_for_any_cause() {
+    let mut out = [0; MAX_ERROR_FRAME];
+    let sent = frame(Label(0x8000_0000_0000_0001));
+    let length = refused_frame(ErrorCode::AUTHENTICATION, &sent, &mut out).unwrap();
+    let (_, body) = Handle::decode(Header::decode(&out[..length]).unwrap().1).unwrap();
+    let Ok(Control::Error { code, .. }) = Control::decode(body) else {
+        panic!("no error: {body:02x?}");
+    };
+    assert_eq!(code, ErrorCode::AUTHENTICATION);
+}
+
+#[test]
+fn a_certain_interface_is_taken_once() {
+    let mut interfaces = Interfaces::new();
+    let wanted = interface(200);
+    assert!(interfaces.insert(wanted) && interfaces.contains(wanted));
+    assert!(!interfaces.insert(wanted) && !interfaces.insert(Interface::ROUTER));
+    interfaces.remove(wanted);
+    assert!(interfaces.insert(wanted));
 }
 
 #[test]
