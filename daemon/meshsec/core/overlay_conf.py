@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from ipaddress import IPv6Address
 
+from meshsec.core.settings import Paths
+
 
 class Beacons(StrEnum):
     """What an interface does with beacons, by which neighbours find each other."""
@@ -85,8 +87,12 @@ class OverlayConf:
 
 
 def render(conf: OverlayConf, key: str, comment: str) -> str:
-    """The text of ``overlayd.toml``; ``key`` is the file of the node's key. It has passwords: mode 0600."""
-    lines = [f"# {comment}", *_values(key=key, permit="anybody" if conf.anybody else None)]
+    """The text of ``overlayd.toml``; ``key`` is the file of the node's key. It has passwords: mode 0600.
+
+    A key where everybody expects it is not named: overlayd's unit gives it a copy, for it may not read that file.
+    """
+    elsewhere = None if key == Paths().key else key
+    lines = [f"# {comment}", *_values(key=elsewhere, permit="anybody" if conf.anybody else None)]
     if conf.tun is not None:
         lines += ["", "[tun]", *_values(name=conf.tun)]
     if conf.admin is not None:

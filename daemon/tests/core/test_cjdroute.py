@@ -228,6 +228,12 @@ def test_no_representation_shows_a_password() -> None:
     assert "918273" not in repr(conf)
 
 
+def test_a_key_where_it_is_expected_is_left_to_the_unit() -> None:
+    """overlayd has a user of its own, which gets the key as a credential."""
+    assert tomllib.loads(overlay_conf.render(OverlayConf(), "/var/lib/meshsec/node.key", "comment")) == {}
+    assert tomllib.loads(overlay_conf.render(OverlayConf(), "/node.key", "comment")) == {"key": "/node.key"}
+
+
 def test_the_text_says_it_all() -> None:
     conf = OverlayConf(
         users=(User('pass"\\é\n', "u", IPv6Address(ADDRESS)), User("other")),
