@@ -28,6 +28,8 @@ BEACON_PORT = 64512
 BEACON_WORDS = ("off", "accept", "send")
 _BASE32 = "0123456789bcdfghjklmnpqrstuvwxyz"
 _TUN = "overlay"
+_RUNS = " Pathfinder.c:"
+"""What cjdroute logs as soon as its event loop runs."""
 
 
 @dataclass(frozen=True)
@@ -138,12 +140,17 @@ class Cjdroute(OverlayRouter):
     def start(self) -> None:
         """Start it, tell it what it has to do, and await that it does."""
         self._pipe.unlink(missing_ok=True)
+        begin = self.daemon.log.stat().st_size if self.daemon.log.exists() else 0
         self.daemon.start()
-        wait_until(
-            f"{self.name} ({self.make}) takes its key", self._give_key, [], 30, last=lambda: self.daemon.tail(30)
-        )
+        who = f"{self.name} ({self.make})"
+        wait_until(f"{who} takes its key", self._give_key, [], 30, last=self.daemon.tail)
+        # A call while it registers its functions is lost, and with it all that follow.
+        wait_until(f"{who} can be told", lambda: _RUNS in self._said(begin), [], 30, last=self.daemon.tail)
         self._set_up()
         self._wait_up()
+
+    def _said(self, begin: int) -> str:
+        return self.daemon.log.read_bytes()[begin:].decode(errors="replace")
 
     @property
     def _pipe(self) -> Path:
@@ -158,11 +165,6 @@ class Cjdroute(OverlayRouter):
             pipe.connect(str(self._pipe))
             pipe.send(told)
             return bool(decode(pipe.recv(4096))["error"] == "none")
-        return False
-
-    def _has_functions(self) -> bool:
-        with suppress(AdminError):
-            return bool(self.admin.call("Core_nodeInfo"))  # which is one of the last
         return False
 
     def _set_up(self) -> None:
