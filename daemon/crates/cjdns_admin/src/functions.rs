@@ -60,7 +60,7 @@ pub(crate) struct Function {
     pub(crate) run: Run,
 }
 
-pub(crate) type Run = for<'a, 'r> fn(&mut Call<'a, 'r>) -> Result<Done<'a>, Wrong>;
+pub(crate) type Run = for<'a, 'r> fn(&mut Call<'a, 'r>) -> Called<'a>;
 
 /// A call of a function.
 pub(crate) struct Call<'a, 'r> {
@@ -83,7 +83,8 @@ pub(crate) enum Done<'a> {
     },
 }
 
-type Result_<'a> = Result<Done<'a>, Wrong>;
+/// What a function gives back.
+type Called<'a> = Result<Done<'a>, Wrong>;
 
 const fn required(name: &'static str, kind: Kind) -> Argument {
     Argument {
@@ -281,15 +282,15 @@ pub(crate) fn find(name: &[u8]) -> Option<&'static Function> {
 
 // --- Admin, Core ---
 
-fn ping<'a>(_: &mut Call<'a, '_>) -> Result_<'a> {
+fn ping<'a>(_: &mut Call<'a, '_>) -> Called<'a> {
     Ok(Answer::new().with("q", "pong").into())
 }
 
-fn async_enabled<'a>(call: &mut Call<'a, '_>) -> Result_<'a> {
+fn async_enabled<'a>(call: &mut Call<'a, '_>) -> Called<'a> {
     Ok(Answer::new().with("asyncEnabled", call.is_known).into())
 }
 
-fn available_functions<'a>(call: &mut Call<'a, '_>) -> Result_<'a> {
+fn available_functions<'a>(call: &mut Call<'a, '_>) -> Called<'a> {
     let page = call.arguments.page(FUNCTIONS_PER_PAGE)?;
     let shown = FUNCTIONS.iter().skip(page.first).take(page.size);
     let functions = shown.fold(Answer::new(), |functions, function| {
@@ -308,11 +309,11 @@ fn described(arguments: &[Argument]) -> Answer {
     })
 }
 
-fn process<'a>(call: &mut Call<'a, '_>) -> Result_<'a> {
+fn process<'a>(call: &mut Call<'a, '_>) -> Called<'a> {
     Ok(Answer::new().with("pid", call.router.process()).into())
 }
 
-fn node_info<'a>(call: &mut Call<'a, '_>) -> Result_<'a> {
+fn node_info<'a>(call: &mut Call<'a, '_>) -> Called<'a> {
     let own = own(call.router);
     let mut octets = [0; MAX_SCHEME_OCTETS];
     let length = Scheme::V3X5X8.encode(&mut octets);
@@ -331,7 +332,7 @@ fn node_info<'a>(call: &mut Call<'a, '_>) -> Result_<'a> {
 
 // --- AuthorizedPasswords ---
 
-fn add_user<'a>(call: &mut Call<'a, '_>) -> Result_<'a> {
+fn add_user<'a>(call: &mut Call<'a, '_>) -> Called<'a> {
     let only = call.arguments.address("ipv6")?;
     let login = call.arguments.octets("user");
     let password = call.arguments.octets("password").unwrap_or_default();
@@ -342,7 +343,7 @@ fn add_user<'a>(call: &mut Call<'a, '_>) -> Result_<'a> {
     Ok(Answer::error("none").into())
 }
 
-fn list_users<'a>(call: &mut Call<'a, '_>) -> Result_<'a> {
+fn list_users<'a>(call: &mut Call<'a, '_>) -> Called<'a> {
     let users = call.router.users(call.arguments.page(ENTRIES.users)?);
     Ok(Answer::new()
         .with("total", users.total)
@@ -350,7 +351,7 @@ fn list_users<'a>(call: &mut Call<'a, '_>) -> Result_<'a> {
         .into())
 }
 
-fn remove_user<'a>(call: &mut Call<'a, '_>) -> Result_<'a> {
+fn remove_user<'a>(call: &mut Call<'a, '_>) -> Called<'a> {
     let login = call.arguments.octets("user").unwrap_or_default();
     match call.router.remove_user(login) {
         0 => Err("no user has that login".into()),
@@ -360,7 +361,7 @@ fn remove_user<'a>(call: &mut Call<'a, '_>) -> Result_<'a> {
 
 // --- InterfaceController, UDPInterface, ETHInterface ---
 
-fn interfaces<'a>(call: &mut Call<'a, '_>) -> Result_<'a> {
+fn interfaces<'a>(call: &mut Call<'a, '_>) -> Called<'a> {
     let page = call.arguments.page(ENTRIES.interfaces)?;
     let listed = call.router.interfaces(page);
     let answer = Answer::new()
@@ -389,7 +390,7 @@ fn interface(interface: &Interface) -> Answer {
         .with("name", format!("{kind}/{}", interface.bound))
 }
 
-fn beacon<'a>(call: &mut Call<'a, '_>) -> Result_<'a> {
+fn beacon<'a>(call: &mut Call<'a, '_>) -> Called<'a> {
     let number = call.arguments.number("interfaceNumber")?.unwrap_or(0);
     let (beacon, name) = match call.arguments.number::<u32>("state")? {
         Some(0) => (Beacon::Off, "disabled"),
@@ -404,17 +405,17 @@ fn beacon<'a>(call: &mut Call<'a, '_>) -> Result_<'a> {
         .into())
 }
 
-fn connect_udp<'a>(call: &mut Call<'a, '_>) -> Result_<'a> {
+fn connect_udp<'a>(call: &mut Call<'a, '_>) -> Called<'a> {
     let socket = call.arguments.socket("address")?;
     connect(call, socket.map(Target::Udp))
 }
 
-fn connect_ethernet<'a>(call: &mut Call<'a, '_>) -> Result_<'a> {
+fn connect_ethernet<'a>(call: &mut Call<'a, '_>) -> Called<'a> {
     let device = call.arguments.ethernet("macAddress")?;
     connect(call, device.map(Target::Ethernet))
 }
 
-fn connect<'a>(call: &mut Call<'a, '_>, target: Option<Target>) -> Result_<'a> {
+fn connect<'a>(call: &mut Call<'a, '_>, target: Option<Target>) -> Called<'a> {
     let arguments = &call.arguments;
     let (Some(target), Some(key)) = (target, arguments.key("publicKey")?) else {
         return Err("an address and a publicKey are required".into());
@@ -431,7 +432,7 @@ fn connect<'a>(call: &mut Call<'a, '_>, target: Option<Target>) -> Result_<'a> {
     Ok(Answer::error("none").into())
 }
 
-fn peers<'a>(call: &mut Call<'a, '_>) -> Result_<'a> {
+fn peers<'a>(call: &mut Call<'a, '_>) -> Called<'a> {
     let page = call.arguments.page(ENTRIES.peers)?;
     let listed = call.router.peers(page);
     let shown = listed.entries.into_iter().map(|one| peer(one, call.now));
@@ -464,7 +465,7 @@ fn peer(peer: Peer, now: Now) -> Answer {
         .with_some("user", peer.user)
 }
 
-fn disconnect<'a>(call: &mut Call<'a, '_>) -> Result_<'a> {
+fn disconnect<'a>(call: &mut Call<'a, '_>) -> Called<'a> {
     let (count, error) = match call.arguments.key("pubkey") {
         Ok(key) => match key.map_or(0, |key| call.router.disconnect(key)) {
             0 => (0, Some("no peer found for that key".into())),
@@ -479,7 +480,7 @@ fn disconnect<'a>(call: &mut Call<'a, '_>) -> Result_<'a> {
         .into())
 }
 
-fn reset_peers<'a>(call: &mut Call<'a, '_>) -> Result_<'a> {
+fn reset_peers<'a>(call: &mut Call<'a, '_>) -> Called<'a> {
     let key = call.arguments.key("pubkey");
     if let Ok(key) = key {
         call.router.reset_peers(key);
@@ -493,7 +494,7 @@ fn reset_peers<'a>(call: &mut Call<'a, '_>) -> Result_<'a> {
 // --- NodeStore ---
 
 /// This node is the first of the table.
-fn dump_table<'a>(call: &mut Call<'a, '_>) -> Result_<'a> {
+fn dump_table<'a>(call: &mut Call<'a, '_>) -> Called<'a> {
     let page = call.arguments.page(ENTRIES.nodes)?;
     let own = own(call.router);
     let others = Page {
@@ -526,7 +527,7 @@ fn in_table(node: &Node, own: Address, now: Now) -> Answer {
 }
 
 /// Without an address this node itself; of a node that is not known the result is empty.
-fn node_for_address<'a>(call: &mut Call<'a, '_>) -> Result_<'a> {
+fn node_for_address<'a>(call: &mut Call<'a, '_>) -> Called<'a> {
     let own = own(call.router);
     let asked = call.arguments.address("ip")?;
     let node = match asked.filter(|asked| *asked != own.key.address()) {
@@ -557,7 +558,7 @@ fn details(node: &Node) -> Answer {
         .with("routeLabel", format!("{}", node.contact.path))
 }
 
-fn route_label<'a>(call: &mut Call<'a, '_>) -> Result_<'a> {
+fn route_label<'a>(call: &mut Call<'a, '_>) -> Called<'a> {
     let via = call.arguments.label("pathToParent")?;
     let rest = call.arguments.label("pathParentToChild")?;
     let label = rest.zip(via).and_then(|(rest, via)| rest.after(via));
@@ -569,7 +570,7 @@ fn route_label<'a>(call: &mut Call<'a, '_>) -> Result_<'a> {
 
 // --- RouterModule, SwitchPinger ---
 
-fn lookup<'a>(call: &mut Call<'a, '_>) -> Result_<'a> {
+fn lookup<'a>(call: &mut Call<'a, '_>) -> Called<'a> {
     let node = match call.arguments.address("address")? {
         Some(asked) if asked == call.router.key().address() => Some(Label::SELF),
         Some(asked) => call.router.node(asked).map(|node| node.contact.path),
@@ -579,24 +580,24 @@ fn lookup<'a>(call: &mut Call<'a, '_>) -> Result_<'a> {
     Ok(Answer::error("none").with("result", result).into())
 }
 
-fn ping_node<'a>(call: &mut Call<'a, '_>) -> Result_<'a> {
+fn ping_node<'a>(call: &mut Call<'a, '_>) -> Called<'a> {
     let to = call.arguments.node("path", call.router)?;
     query(call, to, Query::Ping, Form::Ping { of: to })
 }
 
-fn get_peers<'a>(call: &mut Call<'a, '_>) -> Result_<'a> {
+fn get_peers<'a>(call: &mut Call<'a, '_>) -> Called<'a> {
     let to = call.arguments.node("path", call.router)?;
     let from = call.arguments.label("nearbyPath")?.unwrap_or(Label(0));
     query(call, to, Query::Peers(from), Form::Peers)
 }
 
-fn find_node<'a>(call: &mut Call<'a, '_>) -> Result_<'a> {
+fn find_node<'a>(call: &mut Call<'a, '_>) -> Called<'a> {
     let to = call.arguments.node("nodeToQuery", call.router)?;
     let target = target(call)?;
     query(call, to, Query::Find(target), Form::Nodes { via: to.path })
 }
 
-fn next_hop<'a>(call: &mut Call<'a, '_>) -> Result_<'a> {
+fn next_hop<'a>(call: &mut Call<'a, '_>) -> Called<'a> {
     let to = call.arguments.node("nodeToQuery", call.router)?;
     let target = target(call)?;
     query(
@@ -612,7 +613,7 @@ fn target(call: &Call<'_, '_>) -> Result<Address, Wrong> {
     target.ok_or_else(|| "target is required".into())
 }
 
-fn query<'a>(call: &Call<'a, '_>, to: Contact, query: Query, form: Form) -> Result_<'a> {
+fn query<'a>(call: &Call<'a, '_>, to: Contact, query: Query, form: Form) -> Called<'a> {
     Ok(Done::Ask {
         ask: Ask::Query { to, query },
         timeout: call.arguments.timeout()?,
@@ -620,7 +621,7 @@ fn query<'a>(call: &Call<'a, '_>, to: Contact, query: Query, form: Form) -> Resu
     })
 }
 
-fn ping_switch<'a>(call: &mut Call<'a, '_>) -> Result_<'a> {
+fn ping_switch<'a>(call: &mut Call<'a, '_>) -> Called<'a> {
     let arguments = &call.arguments;
     let path = arguments.label("path")?.ok_or("path is required")?;
     let opaque = arguments.octets("data").unwrap_or_default();
@@ -654,7 +655,7 @@ fn ping_switch<'a>(call: &mut Call<'a, '_>) -> Result_<'a> {
 
 // --- SessionManager ---
 
-fn handles<'a>(call: &mut Call<'a, '_>) -> Result_<'a> {
+fn handles<'a>(call: &mut Call<'a, '_>) -> Called<'a> {
     let page = call.arguments.page(ENTRIES.handles)?;
     let listed = call.router.handles(page);
     let answer = Answer::new()
@@ -663,7 +664,7 @@ fn handles<'a>(call: &mut Call<'a, '_>) -> Result_<'a> {
     Ok(with_more(answer, page, listed.total).into())
 }
 
-fn session<'a>(call: &mut Call<'a, '_>) -> Result_<'a> {
+fn session<'a>(call: &mut Call<'a, '_>) -> Called<'a> {
     let handle = call.arguments.number("handle")?;
     shown(
         handle.and_then(|handle| call.router.session(handle)),
@@ -671,7 +672,7 @@ fn session<'a>(call: &mut Call<'a, '_>) -> Result_<'a> {
     )
 }
 
-fn session_by_address<'a>(call: &mut Call<'a, '_>) -> Result_<'a> {
+fn session_by_address<'a>(call: &mut Call<'a, '_>) -> Called<'a> {
     let asked = call.arguments.address("ip6")?;
     shown(
         asked.and_then(|asked| call.router.session_with(asked)),
@@ -679,7 +680,7 @@ fn session_by_address<'a>(call: &mut Call<'a, '_>) -> Result_<'a> {
     )
 }
 
-fn shown<'a>(session: Option<Session>, now: Now) -> Result_<'a> {
+fn shown<'a>(session: Option<Session>, now: Now) -> Called<'a> {
     let session = session.ok_or("no such session")?;
     Ok(received(&session.received)
         .with("addr", contact(&session.contact))
