@@ -37,7 +37,7 @@ pub enum Admission {
 pub struct Limits {
     /// Neighbours, whatever their state; at most 256, as many as a label can name.
     pub peers: usize,
-    /// Of these, those that came by themselves and have not proved that they hold their key.
+    /// Of these, those that came by themselves or by beacons and have not proved that they hold their key.
     pub unconfirmed_peers: usize,
     /// Nodes whose ways are known.
     pub nodes: usize,

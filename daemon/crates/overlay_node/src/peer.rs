@@ -153,9 +153,9 @@ impl Peer {
         matches!(self.origin, Origin::Configured(..))
     }
 
-    /// Whether it came by itself and has not shown yet that it holds its key.
+    /// Whether nobody asked for it, and it has not shown yet that it holds its key.
     pub(crate) const fn is_unconfirmed(&self) -> bool {
-        self.is_incoming() && self.port.is_none()
+        !self.is_configured() && self.port.is_none()
     }
 
     /// What is configured stays so.

@@ -78,6 +78,37 @@ fn a_flood_of_hellos_from_everywhere_is_bounded_and_disturbs_nobody() {
 }
 
 #[test]
+fn a_flood_of_beacons_is_bounded() {
+    let habits = Habits {
+        beacons: Beacons::Send,
+        ..Habits::default()
+    };
+    let mut mesh = Mesh::new(2, 1, habits);
+    mesh.hear(0, 1);
+    assert_eq!(mesh.pairs_without_data(&[(0, 1)], SECOND * 5), []);
+    let strangers: Vec<_> = (0..8).map(|_| stranger(&mut mesh.random)).collect();
+    let mut octets = [0; 56];
+    octets[3] = 22;
+    for number in 0..3000_u16 {
+        // In the names of strangers and of the neighbour, with another password each time.
+        let key =
+            [*strangers[usize::from(number) % 8].public(), mesh.key(1)][usize::from(number % 2)];
+        octets[4..6].copy_from_slice(&number.to_be_bytes());
+        octets[24..].copy_from_slice(key.octets());
+        let station = &mut mesh.stations[0];
+        let from = [udp(1000 + number), udp(1)][usize::from(number % 2)];
+        station
+            .node
+            .receive_beacon(mesh.now, station.interface, &from, &octets);
+        mesh.flush(0);
+        let peers = mesh.stations[0].node.peers(mesh.now).count();
+        assert!(peers <= 1 + Limits::default().unconfirmed_peers, "{peers}");
+    }
+    assert!(dropped(&mesh, 0, Cause::LinkFlood) > 2800);
+    assert_eq!(mesh.pairs_without_data(&[(0, 1), (1, 0)], SECOND), []);
+}
+
+#[test]
 fn one_source_cannot_use_up_what_is_for_all() {
     let mut mesh = Mesh::new(2, 1, Habits::default());
     let other = stranger(&mut mesh.random);

@@ -94,40 +94,54 @@ impl Node {
             .map_or(Beacons::Off, |(beacons, _)| beacons)
     }
 
-    /// Begins or keeps the acquaintance of who sent a beacon. A neighbour that is reached elsewhere stays there.
+    /// Begins or keeps the acquaintance of who sent a beacon. Anybody can send one in any name: what is new in it costs
+    /// arithmetic, and is limited like handshakes of strangers.
     fn meet(&mut self, now: Time, endpoint: Endpoint, beacon: &Beacon) {
-        if let Some(number) = self.peers.with_key(&beacon.key) {
-            let Some(peer) = self.peers.get_mut(number) else {
-                return;
-            };
-            if peer.is_configured() {
-                return;
-            }
-            if peer.endpoint != endpoint {
-                if !peer.is_stale(now) || self.peers.at(&endpoint).is_some() {
-                    return;
-                }
-                self.peers.relocate(number, endpoint);
-            }
-            if let Some(peer) = self.peers.get_mut(number) {
-                peer.note_beacon(now, *beacon);
-            }
-            return self.wake_at(now);
+        let number = self.peers.with_key(&beacon.key);
+        let known = number.and_then(|number| self.peers.get(number));
+        let is_new = known.is_none_or(|peer| peer.beaconed != Some(*beacon));
+        if known.is_some_and(Peer::is_configured) {
+            return;
         }
-        let is_taken = |peer: &Peer| peer.up || peer.is_configured();
+        if let Some(Err(Some(cause))) = is_new.then(|| self.admit_handshake(now, endpoint)) {
+            return self.counters.drop(cause);
+        }
+        match number {
+            Some(number) => self.meet_again(now, number, endpoint, beacon),
+            None => self.meet_stranger(now, endpoint, beacon),
+        }
+    }
+
+    /// A neighbour that is reached elsewhere stays there.
+    fn meet_again(&mut self, now: Time, number: usize, endpoint: Endpoint, beacon: &Beacon) {
+        let Some(peer) = self.peers.get(number) else {
+            return;
+        };
+        if peer.endpoint != endpoint {
+            if !peer.is_stale(now) || self.peers.at(&endpoint).is_some() {
+                return;
+            }
+            self.peers.relocate(number, endpoint);
+        }
+        if let Some(peer) = self.peers.get_mut(number) {
+            peer.note_beacon(now, *beacon);
+        }
+        self.wake_at(now);
+    }
+
+    fn meet_stranger(&mut self, now: Time, endpoint: Endpoint, beacon: &Beacon) {
         let there = self.peers.at(&endpoint);
-        if there
-            .and_then(|number| self.peers.get(number))
-            .is_some_and(is_taken)
-        {
+        let other = there.and_then(|number| self.peers.get(number));
+        if other.is_some_and(|peer| peer.up || peer.is_configured()) {
             return self.counters.drop(Cause::LinkFull);
         }
         if let Some(number) = there {
             self.peers.remove(number);
         }
+        let address = beacon.key.node_address().ok();
         let credential = Some(beacon.credential());
-        let session = Session::new(&self.local, beacon.key, credential, false, now);
-        let (Ok(session), Ok(_)) = (session, beacon.key.node_address()) else {
+        let session = || Session::new(&self.local, beacon.key, credential, false, now).ok();
+        let Some(session) = address.and_then(|_| session()) else {
             return self.counters.drop(Cause::Beacon);
         };
         if !self.make_room() {
@@ -433,28 +447,12 @@ impl Node {
             self.want_cookie(now, rng, endpoint, frame)?;
         }
         self.admit_handshake(now, endpoint)?;
-        let there = self
-            .peers
-            .at(&endpoint)
-            .and_then(|number| self.peers.get(number));
-        let expected = there
-            .filter(|peer| !peer.is_incoming())
-            .map(|peer| peer.key);
-        let request = Request::open(&self.local, expected.is_none(), frame);
+        let there = self.peers.at(&endpoint);
+        let there = there.and_then(|number| self.peers.get(number));
+        let is_expected = there.is_some_and(|peer| !peer.is_incoming());
+        let request = Request::open(&self.local, !is_expected, frame);
         let request = request.map_err(|refused| Some(cause_of(refused)))?;
-        let key = *request.peer();
-        let number = match there.map(|peer| peer.key == key) {
-            Some(true) => self.peers.at(&endpoint).ok_or(None)?,
-            Some(false) if there.is_some_and(|peer| peer.up || peer.is_configured()) => {
-                return Err(Some(Cause::LinkHandshake));
-            }
-            _ if expected.is_some() => return Err(Some(Cause::LinkHandshake)),
-            _ => {
-                let session = Session::new(&self.local, key, None, true, now);
-                let session = session.map_err(|refused| Some(cause_of(refused)))?;
-                self.insert_stranger(now, endpoint, session)?
-            }
-        };
+        let number = self.holder_of_init(now, endpoint, request.peer())?;
         self.link_of(number);
         let peer = self.peers.get_mut(number).ok_or(None)?;
         peer.user = request.user().or(peer.user);
@@ -465,6 +463,26 @@ impl Node {
         let length = length.map_err(|refused| Some(cause_of(refused)))?;
         self.say(Outgoing::Raw(endpoint, out[..length].into()));
         Err(None)
+    }
+
+    /// Whose INIT it is: who is there, or a stranger, unless somebody else is expected there.
+    fn holder_of_init(
+        &mut self,
+        now: Time,
+        endpoint: Endpoint,
+        key: &PublicKey,
+    ) -> Result<usize, Option<Cause>> {
+        let number = self.peers.at(&endpoint);
+        let there = number.and_then(|number| self.peers.get(number));
+        match there {
+            Some(peer) if peer.key == *key => number.ok_or(None),
+            Some(peer) if peer.up || !peer.is_incoming() => Err(Some(Cause::LinkHandshake)),
+            _ => {
+                let session = Session::new(&self.local, *key, None, true, now);
+                let session = session.map_err(|refused| Some(cause_of(refused)))?;
+                self.insert_stranger(now, endpoint, session)
+            }
+        }
     }
 
     /// Refuses an INIT that does not prove its address, and gives the cookie that does.
