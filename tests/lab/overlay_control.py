@@ -54,6 +54,11 @@ class OverlayControl:
             assert self.drain(), "the control socket was closed"
         return self.status
 
+    def ask_events(self) -> list[dict[str, Any]]:
+        """All that was told on this connection until now."""
+        self.ask()
+        return self.events
+
     def dropped(self, cause: str) -> int:
         """How many frames and packets were dropped for a cause until now."""
         return int(self.ask()["dropped"].get(cause, 0))

