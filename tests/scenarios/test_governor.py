@@ -1,7 +1,8 @@
 """Under a load that stock scheduling yields to, the governor raises charon for negotiations and takes it back after.
 
-The load is a program that computes without end at nice -20 on the one processor that the responder's charon may use.
-What is compared is how long charon's threads waited for that processor, not how long a set-up took: other work on this
+The load is a program that computes without end at nice -20 on the one processor that the responder's charon may use;
+where the kernel makes autogroups (sched(7)), which rank above nice values, its own has that value, too. What is
+compared is how long charon's threads waited for that processor, not how long a set-up took: other work on this
 machine does not change the former.
 """
 
@@ -26,6 +27,8 @@ from tests.lab.slices import short_slices
 from tests.lab.topology import line, names
 
 SETUPS = 7
+STARVED = 0.2
+"""Seconds that charon's threads wait in one set-up beside the load: it takes them some milliseconds without."""
 BASE = SchedulingClass()
 RAISED = SchedulingClass(SchedulingPolicy.RR, priority=3)
 BEHIND = SchedulingClass(SchedulingPolicy.RR, priority=2)
@@ -45,6 +48,9 @@ SPIN = """
 import os
 os.sched_setaffinity(0, {cpu})
 os.setpriority(os.PRIO_PROCESS, 0, -20)
+if os.path.exists("/proc/self/autogroup"):
+    with open("/proc/self/autogroup", "w") as file:
+        file.write("-20")
 print(flush=True)
 while True:
     pass
@@ -69,7 +75,8 @@ def short() -> Iterator[None]:
 @contextmanager
 def loaded(cpu: int) -> Iterator[None]:
     """The processor has somebody who wants all of it."""
-    spinner = subprocess.Popen([sys.executable, "-c", SPIN.format(cpu={cpu})], stdout=subprocess.PIPE)
+    argv = [sys.executable, "-c", SPIN.format(cpu={cpu})]
+    spinner = subprocess.Popen(argv, stdout=subprocess.PIPE, start_new_session=True)
     try:
         assert spinner.stdout
         spinner.stdout.readline()
@@ -87,6 +94,14 @@ def pin(pid: int, cpu: int) -> None:
 
 def classes(pid: int) -> set[SchedulingClass | None]:
     return {threads.read(thread).scheduling for thread in threads.threads_of(pid)}
+
+
+def starved(node: Node, peer: Node, measured: Node) -> float:
+    """What a set-up waits once the load has its way, which may take it some of them: who slept has a credit first."""
+    end = time.monotonic() + patient(60)
+    while (spent := negotiate_from(node, peer, measured)) < STARVED:
+        assert time.monotonic() < end, f"charon does not yield to the load: it waited {spent} s"
+    return spent
 
 
 def wait_until_idle(node: Node) -> None:
@@ -167,7 +182,7 @@ def test_the_governor_spares_charon_the_load_that_stock_yields_to_and_takes_the_
     peer, node = sorted(pair.nodes.values(), key=lambda one: is_initiator(one, pair))
     pin(node.ike.pid, cpu)
     with loaded(cpu):
-        stock = [negotiate(node, peer) for _ in range(SETUPS)]
+        stock = starved(node, peer, measured=node)
         govern(pair, node, limit=1.0)
         negotiate(node, peer)  # what it lacked is known from here on
         governed = [negotiate(node, peer) for _ in range(SETUPS)]
@@ -182,7 +197,7 @@ def test_the_governor_spares_charon_the_load_that_stock_yields_to_and_takes_the_
     assert f"from nice 0 to rr 3, negotiation with {peer.name}" in told
     assert "from rr 3 to nice 0" in told
     # By how much is for bench-sa-setup: what else runs on this machine slows single set-ups of both.
-    assert min(governed) < statistics.median(stock), f"stock {stock}, governed {governed}"
+    assert min(governed) < stock, f"stock {stock}, governed {governed}"
 
 
 @pytest.mark.usefixtures("short")
@@ -193,14 +208,27 @@ def test_beside_a_load_a_level_stands_before_a_peer_begins(pair: Lab) -> None:
     node, peer = sorted(pair.nodes.values(), key=lambda one: is_initiator(one, pair))
     pin(node.ike.pid, cpu)
     with loaded(cpu):
-        stock = [negotiate_from(peer, node) for _ in range(SETUPS)]
+        stock = starved(peer, node, measured=node)
         govern(pair, node, limit=0.5)
         node.wait_for("a level stands", lambda: scheduling(node)["mode"] == "guarding", 60)
         node.wait_for("one thread stands behind", lambda: classes(node.ike.pid) == {RAISED, BEHIND}, 60)
         governed = [negotiate_from(peer, node) for _ in range(SETUPS)]
         told = node.meshsec("explain", "--scheduling").stdout
     assert "others keep its processors busy" in told
-    assert statistics.median(governed) < statistics.median(stock) / 2, f"stock {stock}, governed {governed}"
+    assert statistics.median(governed) < stock / 2, f"stock {stock}, governed {governed}"
+
+
+@pytest.mark.timeout(300)
+def test_a_peer_that_begins_anew_at_once_is_met_with_the_class_without_any_load(pair: Lab) -> None:
+    """Its own account of the SAs comes too late: the set-up may be over when they are read back."""
+    node, peer = sorted(pair.nodes.values(), key=lambda one: is_initiator(one, pair))
+    govern(pair, node, limit=1.0)
+    node.wait_for("the governor at rest", lambda: scheduling(node)["mode"] == "rest", 60)
+    before = len(scheduling(node)["decisions"])
+    negotiate_from(peer, node)
+    raised = scheduling(node)["decisions"][before]
+    assert (raised["class"], peer.name in raised["reason"]) == (str(RAISED), True), raised
+    node.wait_for("charon has its class back", lambda: classes(node.ike.pid) == {BASE}, 60)
 
 
 def is_initiator(node: Node, lab: Lab) -> bool:
