@@ -67,6 +67,40 @@ fn recorded_control_frames_are_read_and_written_the_same() {
 }
 
 #[test]
+fn what_a_router_answered_to_each_query_is_read_and_written_the_same() {
+    let answers: Vec<_> = include_str!("../../../../tests/vectors/cjdns/answers.hex")
+        .lines()
+        .map(|line| hex(line.split(' ').next_back().unwrap()))
+        .collect();
+    let controls: Vec<_> = answers
+        .iter()
+        .map(|octets| Control::decode(octets).unwrap())
+        .collect();
+    for (control, octets) in controls.iter().zip(&answers) {
+        assert_eq!(encoded(control), *octets);
+    }
+    let version = 22;
+    assert!(matches!(
+        controls[0],
+        Control::KeyPong { version: 22, opaque: b"keyping1", key } if key[..4] == [0xf2, 0x89, 0xed, 0xec]
+    ));
+    let (path, opaque) = (Label(0x13), &b"rpath123"[..]);
+    let rpath = Control::RpathReply {
+        version,
+        path,
+        opaque,
+    };
+    let address = LinkAddress::Udp4("10.78.1.2:5000".parse().unwrap());
+    let opaque = &b"lladdr12"[..];
+    let link = Control::LinkReply {
+        version,
+        address,
+        opaque,
+    };
+    assert_eq!(controls[1..], [rpath, link]);
+}
+
+#[test]
 fn recorded_queries_are_answered_as_the_recorded_routers_did() {
     let answerer = Answerer {
         key: KEY,
