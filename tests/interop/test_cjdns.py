@@ -6,7 +6,7 @@ from itertools import permutations
 import pytest
 
 from tests.lab import cjdns, ground
-from tests.lab.cjdns import Cjdroute, Overlayd, OverlayRouter, Secret
+from tests.lab.cjdns import Cjdroute, Neighbour, Overlayd, OverlayRouter, Secret
 from tests.lab.overlay_control import OverlayControl
 from tests.lab.traffic import tcp_stream
 from tests.lab.waiting import wait_until
@@ -121,4 +121,15 @@ def test_beacons_introduce_neighbours(medium: str) -> None:
             else:
                 router.plan.ethernet[device] = 2
         cjdns.start((first, second))
+        wait_pings(first, second)
+
+
+@pytest.mark.parametrize("makes", PAIRS.values(), ids=list(PAIRS))
+def test_neighbours_are_known_by_hardware_address(makes: tuple[type[OverlayRouter], type[OverlayRouter]]) -> None:
+    with cjdns.line(makes) as (first, second):
+        first.plan.ethernet["mesh-b"] = second.plan.ethernet["mesh-a"] = 0
+        second.plan.users.append(LOGIN)
+        there = cjdns.hardware_address(second, "mesh-a")
+        first.plan.neighbours.append(Neighbour(there, second.key, LOGIN, "mesh-b"))
+        cjdns.start((second, first))
         wait_pings(first, second)

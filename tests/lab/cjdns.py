@@ -281,11 +281,6 @@ def hardware_address(router: OverlayRouter, device: str) -> str:
     return str(shown["address"])
 
 
-def version() -> str:
-    """What cjdroute says of itself."""
-    return run([programs.cjdroute(), "--version"]).stdout.strip()
-
-
 def base32(octets: bytes) -> str:
     """The base32 of cjdns: the lowest bits first, digits and consonants."""
     number, digits = int.from_bytes(octets, "little"), -(-8 * len(octets) // 5)
