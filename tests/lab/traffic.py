@@ -119,7 +119,9 @@ class Flow:
                 end = min(end, time.monotonic() + grace)
             if not select.select([self._in], [], [], 0.1)[0]:
                 continue
-            datagram = self._in.recv(2048)
+            datagram, sender = self._in.recvfrom(2048)
+            with suppress(OSError):
+                self._in.sendto(b"", sender)  # applications answer; an SA that only sends is suspect (core/silence.py)
             if datagram.startswith(MARK):
                 self.result.arrivals.append((_SEQUENCE.unpack_from(datagram, len(MARK))[0], time.monotonic()))
                 with suppress(BlockingIOError):

@@ -51,7 +51,7 @@ def test_an_sa_that_the_other_end_has_not_any_more_is_found_out_and_made_anew(me
         wait_until("c's SA is gone", lambda: not c.sas_with(a), [], 10)
         link.mend()
         with flow(a, c) as running:
-            wait_arrivals(running, 10, 60)
+            wait_arrivals(running, 10, 120)
         assert spis(a, c).isdisjoint(before)
         mesh.start("meshsecd", nodes=[c])
         c.wait_protected(a)

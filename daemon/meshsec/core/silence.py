@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from meshsec.core.model import ChildSa, IkeSa
 from meshsec.core.reconcile import LIVE
 
-FIRST, LAST = 5.0, 640.0
+FIRST, LAST = 30.0, 960.0
 """Seconds of silence before the first proof, and the most before another one; doubled from proof to proof."""
 ENOUGH = 3
 """Packets sent without one received: one or two may have been lost, or need no answer."""
@@ -36,7 +36,7 @@ class _Seen:
     packets_in: int
     packets_out: int
     since: float
-    """When a packet came in last, or the watch or a proof began; monotonic seconds."""
+    """The last look at which there was nothing to be answered, or a proof; monotonic seconds."""
     patience: float = FIRST
 
 
@@ -67,14 +67,18 @@ class Silence:
         if before is None:
             return _Seen(child.spi_in, child.packets_in, child.packets_out, now)
         if child.spi_in == before.spi_in and child.packets_in == before.packets_in:
-            return before
+            return before if _unanswered(before, child) else replace(before, since=now)
         heard = child.packets_in > (before.packets_in if child.spi_in == before.spi_in else 0)
         patience = FIRST if heard else before.patience
         return _Seen(child.spi_in, child.packets_in, child.packets_out, now, patience)
 
 
+def _unanswered(seen: _Seen, child: ChildSa) -> bool:
+    return child.packets_out - seen.packets_out >= ENOUGH
+
+
 def _is_due(now: float, seen: _Seen, child: ChildSa) -> bool:
-    return child.packets_out - seen.packets_out >= ENOUGH and now - seen.since >= seen.patience
+    return _unanswered(seen, child) and now - seen.since >= seen.patience
 
 
 def _asked(now: float, seen: _Seen, child: ChildSa) -> _Seen:

@@ -65,3 +65,11 @@ def test_an_sa_that_is_leaving_is_not_proved_and_one_that_is_gone_is_forgotten()
     assert silence.look(100.0, counted(0, 100, state="DELETING")) == []
     assert silence.look(101.0, counted(0, 200)) == [], "the watch begins anew"
     assert silence.look(102.0, {}) == []
+
+
+def test_silence_is_counted_from_what_is_not_answered_and_not_from_a_long_rest() -> None:
+    silence = Silence()
+    silence.look(0.0, counted(0, 0))
+    assert silence.look(10 * FIRST, counted(0, 0)) == []
+    assert silence.look(10 * FIRST + 5, counted(0, 50)) == []
+    assert silence.look(11 * FIRST, counted(0, 250)) == [SUSPECT]
