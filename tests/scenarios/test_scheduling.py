@@ -15,6 +15,8 @@ from tests.lab.processes import Daemon
 from tests.lab.topology import line, names
 
 CHARON = SchedulingClass(SchedulingPolicy.RR, priority=3)
+POLLER = SchedulingClass(SchedulingPolicy.RR, priority=2)
+"""Of charon's thread that polls its sockets, as soon as it is known which that is (ADR 0035)."""
 ROUTER = SchedulingClass(nice=-3)
 MESHSECD = SchedulingClass(nice=-2)
 ORDINARY = SchedulingClass(nice=os.nice(0))
@@ -56,12 +58,17 @@ def classes(daemon: Daemon) -> set[SchedulingClass | None]:
     return {threads.read(thread).scheduling for thread in threads.threads_of(daemon.pid)}
 
 
+def wait_raised(node: Node) -> None:
+    """charon's threads have the profile's class, and the one that polls stands behind."""
+    node.wait_for("charon's classes", lambda: classes(node.ike) == {CHARON, POLLER}, 30)
+
+
 def journal(node: Node) -> Path:
     return node.run_directory / "scheduling.json"
 
 
 def test_every_thread_of_every_daemon_has_its_class(a: Node) -> None:
-    assert classes(a.ike) == {CHARON}
+    wait_raised(a)
     assert len(threads.threads_of(a.ike.pid)) > 10
     assert classes(a.router) == {ROUTER}
     assert MESHSECD in classes(a.agent)
@@ -80,7 +87,7 @@ def test_a_daemon_that_comes_back_has_its_class_again(a: Node, pair: Lab) -> Non
     a.wait_for("charon is gone", lambda: a.peer_status(pair["b"]).get("state") != "protected", 20)
     pair.start("charon", nodes=[a])
     a.wait_protected(pair["b"], 60)
-    assert classes(a.ike) == {CHARON}
+    wait_raised(a)
 
 
 def test_an_orderly_end_gives_back_what_was_there(a: Node, pair: Lab) -> None:
@@ -93,9 +100,10 @@ def test_an_orderly_end_gives_back_what_was_there(a: Node, pair: Lab) -> None:
 
 
 def test_what_a_killed_one_left_raised_is_put_back(a: Node, pair: Lab) -> None:
+    wait_raised(a)
     a.agent.kill()
     try:
-        assert (classes(a.ike), classes(a.router)) == ({CHARON}, {ROUTER}), "nobody could put it back"
+        assert (classes(a.ike), classes(a.router)) == ({CHARON, POLLER}, {ROUTER}), "nobody could put it back"
         a.run(programs.meshsecd(), "--config", str(a.config), "--restore-scheduling")
         assert (classes(a.ike), classes(a.router)) == ({ORDINARY}, {ORDINARY})
         assert not journal(a).exists()
@@ -107,7 +115,7 @@ def test_a_successor_knows_what_a_killed_one_found(a: Node, pair: Lab) -> None:
     a.agent.kill()
     pair.start("meshsecd", nodes=[a])
     a.wait_protected(pair["b"], 60)
-    assert classes(a.ike) == {CHARON}
+    wait_raised(a)
     a.agent.stop()
     try:
         assert (classes(a.ike), classes(a.router)) == ({ORDINARY}, {ORDINARY})
