@@ -31,6 +31,7 @@ class OverlayControl:
         self._told = 0
         self.status: dict[str, Any] = {}
         self.events: list[dict[str, Any]] = []
+        self._answers: list[dict[str, Any]] = []
         while not self._told and self.drain():
             pass
 
@@ -54,6 +55,17 @@ class OverlayControl:
             assert self.drain(), "the control socket was closed"
         return self.status
 
+    def command(self, name: str, *addresses: str) -> dict[str, Any]:
+        """Say ``permit`` or ``keep`` with the whole set of addresses; the answer."""
+        return self.say(json.dumps({"type": name, "addresses": addresses}))
+
+    def say(self, line: str) -> dict[str, Any]:
+        """Say a line that is answered with done or refused; the answer."""
+        self._socket.sendall(line.encode() + b"\n")
+        while not self._answers:
+            assert self.drain(), "the control socket was closed"
+        return self._answers.pop(0)
+
     def ask_events(self) -> list[dict[str, Any]]:
         """All that was told on this connection until now."""
         self.ask()
@@ -62,6 +74,13 @@ class OverlayControl:
     def dropped(self, cause: str) -> int:
         """How many frames and packets were dropped for a cause until now."""
         return int(self.ask()["dropped"].get(cause, 0))
+
+    def wait_kept(self, address: str, up: bool, seconds: float = 30) -> None:
+        """Await that packets to a node that is kept pass at once, or do no more."""
+        who = f"{address} is kept {'up' if up else 'in vain'}"
+        wait_until(
+            who, lambda: {"address": address, "up": up} in self.ask()["kept"], [self], seconds, lambda: self.status
+        )
 
     def wait_event(self, name: str, seconds: float = 30) -> dict[str, Any]:
         """Await the first event of that name that was told on this connection."""
@@ -88,3 +107,5 @@ class OverlayControl:
             self._told += 1
         elif line["type"] == "event":
             self.events.append(line)
+        elif line["type"] in ("done", "refused"):
+            self._answers.append(line)

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
@@ -13,8 +14,8 @@ use crate::{Code, Reactor};
 const READERS_MAX: usize = 16;
 /// What a reader may leave unread beyond its greeting and answers, in octets, before it is disconnected.
 const BACKLOG_MAX: usize = 1 << 20;
-/// The longest line that a reader may say, in octets.
-const LINE_MAX: usize = 4096;
+/// The longest line that a reader may say, in octets: some thousand addresses.
+const LINE_MAX: usize = 64 << 10;
 
 /// The socket with its readers.
 pub struct Readers<T> {
@@ -120,6 +121,12 @@ impl<T: Code> Readers<T> {
         }
         self.flush(reactor, number);
         lines
+    }
+
+    /// The connection of a reader, to see who it is; `None`: it has gone.
+    pub fn connection(&self, number: u32) -> Option<BorrowedFd<'_>> {
+        let reader = self.readers.get(&number)?;
+        Some(reader.session.as_fd())
     }
 
     /// Tells one reader something that it has asked for, however long it is.

@@ -50,6 +50,12 @@ pub enum Event {
     WayLost(Address),
     /// No way to a node that is written to could be found; it is tried again.
     NotFound(Address),
+    /// Packets to a node that is kept pass at once: way and session stand ([`Node::keep`]).
+    ///
+    /// [`Node::keep`]: crate::Node::keep
+    KeptUp(Address),
+    /// Packets to a node that is kept do not pass any more.
+    KeptDown(Address),
     /// The end of a [`Node::ping_switch`] or [`Node::ping_node`].
     ///
     /// [`Node::ping_switch`]: crate::Node::ping_switch

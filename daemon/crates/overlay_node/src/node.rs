@@ -1,6 +1,7 @@
 //! The node: what a caller sees of it, and its management.
 
 mod clock;
+mod keeping;
 mod links;
 mod packets;
 mod speaking;
@@ -29,6 +30,7 @@ use crate::peers::Peers;
 use crate::view::{PeerView, SessionView};
 use crate::Time;
 
+use keeping::Kept;
 use packets::{Flow, Waiting};
 use speaking::Outgoing;
 
@@ -118,6 +120,7 @@ pub struct Node {
     finder: Finder,
     flows: BTreeMap<Address, Flow>,
     waiting: BTreeMap<Address, Waiting>,
+    kept: Kept,
     pings: BTreeMap<u64, Ping>,
     queue: VecDeque<Outgoing>,
     events: VecDeque<Event>,
@@ -190,6 +193,7 @@ impl Node {
             sessions: Sessions::new(sessions),
             flows: BTreeMap::new(),
             waiting: BTreeMap::new(),
+            kept: Kept::default(),
             pings: BTreeMap::new(),
             queue: VecDeque::new(),
             events: VecDeque::new(),
@@ -216,6 +220,7 @@ impl Node {
 
     /// The next change.
     pub fn poll_event(&mut self) -> Option<Event> {
+        self.tell_kept();
         self.events.pop_front()
     }
 
@@ -365,6 +370,14 @@ impl Node {
         self.admission = admission;
         self.waiting
             .retain(|address, _| self.admission.permits(*address));
+        self.kept.hasten();
+        self.wake_at(Time::ZERO);
+    }
+
+    /// With whom user data is exchanged.
+    #[must_use]
+    pub const fn admission(&self) -> &Admission {
+        &self.admission
     }
 
     /// Asks whatever switch a label leads to, this node's own at [`Label::SELF`]; with `for_key` for its key. `None` when too

@@ -42,6 +42,8 @@ pub struct Config {
     pub noise: bool,
     /// With whom user data is exchanged.
     pub admission: Admission,
+    /// Whether the control socket says that, and until then it is nobody.
+    pub is_told: bool,
     /// The device of this machine's packets.
     pub tun: TunSettings,
     /// The control socket.
@@ -61,6 +63,8 @@ pub struct TunSettings {
     pub name: Option<String>,
     /// Its MTU, in octets.
     pub mtu: u16,
+    /// Whether it gets the node's address, which makes it the way to all nodes; else somebody else routes.
+    pub address: bool,
 }
 
 /// The control socket.
@@ -249,7 +253,10 @@ struct RawConfig {
 }
 
 #[derive(Deserialize)]
-#[serde(untagged, expecting = "\"anybody\" or a list of addresses")]
+#[serde(
+    untagged,
+    expecting = "\"anybody\", \"control\" or a list of addresses"
+)]
 enum RawPermit {
     Word(String),
     Addresses(Vec<String>),
@@ -260,6 +267,7 @@ enum RawPermit {
 struct RawTun {
     name: Option<Spanned<String>>,
     mtu: Option<Spanned<i64>>,
+    address: Option<bool>,
 }
 
 #[derive(Default, Deserialize)]
@@ -345,6 +353,7 @@ impl RawConfig {
             key,
             noise: self.noise,
             admission: self.permit.as_ref().map_or_else(nobody, admission)?,
+            is_told: matches!(self.permit.as_ref().map(Spanned::as_ref), Some(RawPermit::Word(word)) if word == CONTROL),
             tun: self.tun.check()?,
             control: self.control.check()?,
             admin: self.admin.map(RawAdmin::check).transpose()?,
@@ -377,7 +386,8 @@ impl RawTun {
             Some((_, "off")) => None,
             Some((name, _)) => Some(device("tun.name", name)?),
         };
-        Ok(TunSettings { name, mtu })
+        let address = self.address.unwrap_or(true);
+        Ok(TunSettings { name, mtu, address })
     }
 }
 
@@ -505,7 +515,10 @@ impl RawEthernet {
     }
 }
 
-const NODE_ADDRESS: &str = "an IPv6 address in fc00::/8";
+pub const NODE_ADDRESS: &str = "an IPv6 address in fc00::/8";
+
+/// What `permit` is when the control socket says who is permitted.
+const CONTROL: &str = "control";
 
 /// Whoever says nothing exchanges user data with nobody.
 fn nobody() -> Result<Admission, Fault> {
@@ -514,11 +527,12 @@ fn nobody() -> Result<Admission, Fault> {
 
 fn admission(raw: &Spanned<RawPermit>) -> Result<Admission, Fault> {
     let refuse = |shown: &String| {
-        let allowed = "\"anybody\", or a list of addresses in fc00::/8";
+        let allowed = "\"anybody\", \"control\", or a list of addresses in fc00::/8";
         Fault::value("permit", raw, format!("{shown:?}"), allowed)
     };
     match raw.as_ref() {
         RawPermit::Word(word) if word == "anybody" => Ok(Admission::Anybody),
+        RawPermit::Word(word) if word == CONTROL => nobody(),
         RawPermit::Word(word) => Err(refuse(word)),
         RawPermit::Addresses(texts) => {
             let addresses = texts
@@ -597,7 +611,8 @@ fn socket_address(key: &str, raw: &Spanned<String>) -> Result<SocketAddr, Fault>
     })
 }
 
-fn address(text: &str) -> Option<Address> {
+/// The address of a node.
+pub fn address(text: &str) -> Option<Address> {
     let octets = text.parse::<Ipv6Addr>().ok()?.octets();
     (octets[0] == 0xfc).then_some(Address::from_octets(octets))
 }
@@ -640,7 +655,8 @@ mod tests {
         assert_eq!(config.key, PathBuf::from(KEY_DEFAULT));
         assert_eq!(config.admission, Admission::Only(BTreeSet::new()));
         assert_eq!(config.tun.name.as_deref(), Some(TUN_DEFAULT));
-        assert_eq!(config.tun.mtu, 1304);
+        assert_eq!((config.tun.mtu, config.tun.address), (1304, true));
+        assert!(!config.is_told);
         assert!(config.interfaces.is_empty() && config.admin.is_none() && !config.has_secrets());
     }
 
@@ -673,6 +689,8 @@ mod tests {
             ),
             ("permit = \"all\"", 1, "\"all\"", "\"anybody\""),
             ("permit = [\"fd00::1\"]", 1, "\"fd00::1\"", "fc00::/8"),
+            ("permit = 1", 1, "\"anybody\"", "\"control\""),
+            ("tun.address = 8", 1, "`8`", "boolean"),
             ("[admin]\nbind = \"0.0.0.0:1\"", 2, "admin.bind", "loopback"),
             (
                 "[admin]\nbind = \"127.0.0.1:1\"\npassword = \"NONE\"",
@@ -709,6 +727,15 @@ mod tests {
                 "{message}"
             );
         }
+    }
+
+    #[test]
+    fn until_the_control_socket_says_who_is_permitted_it_is_nobody() {
+        let config = Config::parse("permit = \"control\"\ntun.address = false").unwrap();
+        assert_eq!(config.admission, Admission::Only(BTreeSet::new()));
+        assert!(config.is_told && !config.tun.address);
+        let config = Config::parse("permit = [\"fc00::1\"]").unwrap();
+        assert!(!config.is_told);
     }
 
     #[test]

@@ -1,15 +1,18 @@
 //! The control socket: JSON lines; who the node is and how it stands, then what happens. A line `status` asks for how
-//! it stands now.
+//! it stands now; commands ([`crate::commands`]) change with whom it talks. Whoever may connect may read, but only root and
+//! this process's own user may command.
 //!
 //! The form is `docs/schema/overlayd-control-1.json`.
 
 use std::io;
 
 use daemonkit::{named, Readers, Time};
-use overlay_node::{Event, Link, Node, PeerView, PingResult, SessionView};
+use overlay_node::{Admission, Event, Link, Node, PeerView, PingResult, SessionView};
 use serde_json::{json, Map, Value};
 
+use crate::commands::{self, Said};
 use crate::config;
+use crate::io::peer_user;
 use crate::io::tun::Tun;
 use crate::neighbours::link_address;
 use crate::port::Port;
@@ -17,8 +20,7 @@ use crate::tokens::{Reactor, Token};
 
 /// The version of the form; it grows when a reader of the old one would misread the new one.
 const SCHEMA: u32 = 1;
-/// What a reader says to be told how the node stands.
-const STATUS: &[u8] = b"status";
+const ROOT: u32 = 0;
 
 /// The socket with its readers.
 pub struct Control {
@@ -49,15 +51,32 @@ impl Control {
         self.readers.accept(reactor, |_| greeting)
     }
 
-    /// Serves a reader that is ready; whether it wants to be told how the node stands.
-    pub fn wants_status(&mut self, number: u32, reactor: &Reactor) -> bool {
+    /// Serves a reader that is ready; what it has said, or why that is refused.
+    pub fn serve(&mut self, number: u32, reactor: &Reactor) -> Vec<Result<Said, String>> {
         let said = self.readers.serve(number, reactor);
-        said.iter().any(|line| line == STATUS)
+        said.iter().map(|line| commands::read(line)).collect()
+    }
+
+    /// Whether a reader may command.
+    ///
+    /// # Errors
+    /// Who it is that may not, and who may.
+    pub fn may_command(&self, number: u32) -> Result<(), String> {
+        let connection = self.readers.connection(number);
+        let user = connection.and_then(|connection| peer_user(connection).ok());
+        let own = rustix::process::geteuid().as_raw();
+        match user {
+            Some(user) if [ROOT, own].contains(&user) => Ok(()),
+            Some(user) => Err(format!(
+                "user {user} may read only; allowed: root and the user of this process"
+            )),
+            None => Err("nobody knows who says that".into()),
+        }
     }
 
     /// Tells one reader.
-    pub fn answer(&mut self, number: u32, reactor: &Reactor, status: &Value) {
-        self.readers.answer(number, &line(status), reactor);
+    pub fn answer(&mut self, number: u32, reactor: &Reactor, told: &Value) {
+        self.readers.answer(number, &line(told), reactor);
     }
 
     /// Tells all readers of an event.
@@ -72,8 +91,16 @@ impl Control {
     }
 }
 
-/// How the node stands.
-pub fn status(now: Time, node: &Node, ports: &[Port], tun: Option<&Tun>) -> Value {
+/// What came of a command; without a name when it is none.
+pub fn answer(command: Option<&str>, result: &Result<usize, String>) -> Value {
+    match result {
+        Ok(count) => json!({"type": "done", "command": command, "count": count}),
+        Err(reason) => json!({"type": "refused", "command": command, "reason": reason}),
+    }
+}
+
+/// How the node stands; `is_told`: the control socket says who is permitted.
+pub fn status(now: Time, node: &Node, is_told: bool, ports: &[Port], tun: Option<&Tun>) -> Value {
     let counters = node.counters();
     let dropped = counters.iter().filter(|(_, count)| *count > 0);
     json!({
@@ -81,6 +108,8 @@ pub fn status(now: Time, node: &Node, ports: &[Port], tun: Option<&Tun>) -> Valu
         "time_us": micros(now),
         "address": node.address().to_string(),
         "key": node.key().to_string(),
+        "permit": permit(node.admission(), is_told),
+        "kept": node.kept().map(|(address, up)| json!({"address": address.to_string(), "up": up})).collect::<Value>(),
         "tun": tun.map(device),
         "interfaces": ports.iter().map(interface).collect::<Value>(),
         "peers": node.peers(now).map(|view| peer(&view, ports)).collect::<Value>(),
@@ -102,9 +131,21 @@ fn hello() -> Value {
     })
 }
 
+fn permit(admission: &Admission, is_told: bool) -> Value {
+    match admission {
+        Admission::Anybody => "anybody".into(),
+        Admission::Only(addresses) => json!({
+            "by": if is_told { "control" } else { "file" },
+            "addresses": addresses.len(),
+        }),
+    }
+}
+
 fn device(tun: &Tun) -> Value {
     json!({
         "name": tun.name(),
+        "index": tun.index(),
+        "mtu": tun.mtu(),
         "packets_in": tun.counters.packets_in,
         "pieces_in": tun.counters.pieces_in,
         "packets_out": tun.counters.packets_out,
@@ -202,6 +243,8 @@ fn describe(event: &Event, ports: &[Port]) -> Value {
         }),
         Event::WayLost(address) => json!({"name": "way-lost", "address": address.to_string()}),
         Event::NotFound(address) => json!({"name": "not-found", "address": address.to_string()}),
+        Event::KeptUp(address) => json!({"name": "kept-up", "address": address.to_string()}),
+        Event::KeptDown(address) => json!({"name": "kept-down", "address": address.to_string()}),
         Event::Pinged { result, .. } => json!({
             "name": "pinged",
             "answered_us": match result {

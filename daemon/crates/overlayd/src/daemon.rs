@@ -12,11 +12,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use cryptoauth::{Credential, PrivateKey};
 use daemonkit::{named, now, ServiceManager, Signals, Time};
 use overlay_node::{
-    Connection, Destination, Event, InterfaceId, Limits, LinkAddress, Node, Timing, Verdict,
+    Admission, Connection, Destination, Event, InterfaceId, Limits, LinkAddress, Node, Timing,
+    Verdict,
 };
 use rand_core::{OsRng, TryRngCore, UnwrapErr};
 
 use crate::admin::{Admin, View};
+use crate::commands::{Command, Said};
 use crate::config::{Config, Interface, Peer, PeerAddress, User};
 use crate::control::{self, Control};
 use crate::io::buffers::{Buffer, Part, Pool};
@@ -52,6 +54,8 @@ pub struct Daemon {
     /// Whether the loop waits for packets of the TUN device.
     reads_tun: bool,
     neighbours: Neighbours,
+    /// Whether the control socket says who is permitted.
+    is_told: bool,
     control: Option<Control>,
     admin: Option<Admin>,
 }
@@ -93,6 +97,7 @@ impl Daemon {
             reads_tun: tun.is_some(),
             tun,
             neighbours,
+            is_told: config.is_told,
             control,
             admin,
         })
@@ -345,12 +350,54 @@ impl Daemon {
         let Some(control) = &mut self.control else {
             return;
         };
-        if control.wants_status(number, &self.reactor) {
-            let status = self.status();
-            if let Some(control) = &mut self.control {
-                control.answer(number, &self.reactor, &status);
-            }
+        let mut wants_status = false;
+        for said in control.serve(number, &self.reactor) {
+            let answer = match said {
+                Ok(Said::Status) => {
+                    wants_status = true;
+                    continue;
+                }
+                Ok(Said::Command(command)) => {
+                    let name = command.name();
+                    control::answer(Some(name), &self.carry_out(number, command))
+                }
+                Err(reason) => control::answer(None, &Err(reason)),
+            };
+            self.answer_reader(number, &answer);
+            self.drain(now());
         }
+        if wants_status {
+            let status = self.status();
+            self.answer_reader(number, &status);
+        }
+    }
+
+    fn answer_reader(&mut self, number: u32, answer: &serde_json::Value) {
+        if let Some(control) = &mut self.control {
+            control.answer(number, &self.reactor, answer);
+        }
+    }
+
+    /// How many nodes the command is about; `Err`: why it is refused.
+    fn carry_out(&mut self, number: u32, command: Command) -> Result<usize, String> {
+        if let Some(control) = &self.control {
+            control.may_command(number)?;
+        }
+        if !self.is_told {
+            return Err("allowed with permit = \"control\" in the configuration".into());
+        }
+        let count = match command {
+            Command::Permit(addresses) => {
+                let count = addresses.len();
+                self.node.admit(Admission::Only(addresses));
+                count
+            }
+            Command::Keep(addresses) => {
+                self.node.keep(now(), &addresses);
+                addresses.len()
+            }
+        };
+        Ok(count)
     }
 
     fn serve_admin(&mut self) {
@@ -367,7 +414,8 @@ impl Daemon {
     }
 
     fn status(&self) -> serde_json::Value {
-        control::status(now(), &self.node, &self.ports, self.tun.as_ref())
+        let tun = self.tun.as_ref();
+        control::status(now(), &self.node, self.is_told, &self.ports, tun)
     }
 
     /// Takes over with whom user data is exchanged; everything else needs a restart.
@@ -375,7 +423,11 @@ impl Daemon {
         self.service.reloading(now());
         match Config::load(&self.path) {
             Ok(config) => {
-                self.node.admit(config.admission);
+                // What the control socket has said stays.
+                if !(self.is_told && config.is_told) {
+                    self.node.admit(config.admission);
+                }
+                self.is_told = config.is_told;
                 log::info!("read {} again: permit is in force", self.path.display());
             }
             Err(error) => log::error!("{error}; nothing was changed"),
@@ -475,8 +527,9 @@ fn open_tun(config: &Config, node: &Node, reactor: &Reactor) -> io::Result<Optio
     let Some(name) = &config.tun.name else {
         return Ok(None);
     };
-    let tun = Tun::open(name).map_err(|error| named(&format!("tun {name}"), &error))?;
-    tun.configure(node.address().into(), config.tun.mtu)
+    let mut tun = Tun::open(name).map_err(|error| named(&format!("tun {name}"), &error))?;
+    let address = config.tun.address.then(|| node.address().into());
+    tun.configure(address, config.tun.mtu)
         .map_err(|error| named(&format!("tun {name}"), &error))?;
     reactor.add(&tun, Token::Tun)?;
     Ok(Some(tun))

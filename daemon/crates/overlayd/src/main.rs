@@ -3,6 +3,7 @@
 
 mod admin;
 mod bench;
+mod commands;
 mod config;
 mod control;
 mod daemon;

@@ -36,6 +36,7 @@ impl Node {
         }
         if self.sweep_at <= now {
             self.sessions.expire(now);
+            self.kept.touch();
             self.sweep_at = now + SWEEP_INTERVAL;
         }
         if self.wake > now {
@@ -44,6 +45,7 @@ impl Node {
         self.wake = Time::MAX;
         let flows = self.check_flows(now);
         self.wake_at(flows);
+        self.check_kept(now);
         self.draw_finder(now);
         self.check_peers(now);
         self.check_waiting(now);

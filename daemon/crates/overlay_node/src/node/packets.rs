@@ -85,7 +85,7 @@ impl Node {
             .way(to)
             .filter(|way| self.sessions.is_ready(&way.key));
         let Some(way) = way else {
-            self.keep(now, to, &buffer[packet]);
+            self.park(now, to, &buffer[packet]);
             return Verdict::Nothing;
         };
         self.counters.sent += 1;
@@ -168,7 +168,7 @@ impl Node {
     }
 
     /// Keeps a packet until its session is up.
-    fn keep(&mut self, now: Time, to: Address, packet: &[u8]) {
+    fn park(&mut self, now: Time, to: Address, packet: &[u8]) {
         let is_new = !self.waiting.contains_key(&to);
         let is_full = is_new && self.waiting.len() >= self.limits.waiting_packets;
         if is_full || packet.len() > MAX_WAITING_LENGTH {
@@ -287,6 +287,7 @@ impl Node {
     /// Draws the consequences of what the finder found.
     pub(super) fn draw_finder(&mut self, now: Time) {
         while let Some(finding) = self.finder.poll_event() {
+            self.kept.touch();
             match finding {
                 Finding::Way(contact) => {
                     let address = contact.key.address();

@@ -221,6 +221,7 @@ impl Node {
         };
         if delivered.established {
             self.tell(Event::SessionUp(address));
+            self.kept.touch();
             self.release(address);
         }
         verdict

@@ -11,6 +11,7 @@ pub mod tun;
 pub mod udp;
 
 pub use outbox::Flow;
+pub use system::peer_user;
 
 use overlay_node::LinkAddress;
 

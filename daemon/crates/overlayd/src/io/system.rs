@@ -248,6 +248,33 @@ pub fn index_of(socket: impl AsFd, name: &str) -> io::Result<c_int> {
     Ok(unsafe { request.ifr_ifru.ifru_ifindex })
 }
 
+/// The user of the process at the other end of a UNIX socket, as it was when it connected.
+///
+/// # Errors
+/// The kernel's.
+pub fn peer_user(socket: impl AsFd) -> io::Result<u32> {
+    let mut who = libc::ucred {
+        pid: 0,
+        uid: 0,
+        gid: 0,
+    };
+    let mut length = mem::size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` octets, which is what `who` has.
+    let done = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            ptr::from_mut(&mut who).cast(),
+            &mut length,
+        )
+    };
+    if done < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(who.uid)
+}
+
 /// The names of all interfaces.
 ///
 /// # Errors

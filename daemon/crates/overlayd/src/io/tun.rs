@@ -43,6 +43,8 @@ pub struct TunCounters {
 pub struct Tun {
     device: File,
     name: String,
+    index: u32,
+    mtu: u16,
     piece: Box<[u8]>,
     waiting: Vec<Part>,
     joins_udp: bool,
@@ -71,6 +73,8 @@ impl Tun {
         Ok(Self {
             device,
             name,
+            index: 0,
+            mtu: 0,
             piece: vec![0; OFFLOAD + PIECE_MAX].into(),
             waiting: Vec::with_capacity(JOINED_MAX),
             joins_udp,
@@ -83,16 +87,30 @@ impl Tun {
         &self.name
     }
 
-    /// Gives the device the node's address and brings it up.
+    /// Its index, once it is configured.
+    pub const fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// Its MTU in octets, once it is configured.
+    pub const fn mtu(&self) -> u16 {
+        self.mtu
+    }
+
+    /// Brings the device up, and gives it an address and with it the way to all nodes.
     ///
     /// # Errors
     /// What the kernel refuses, named.
-    pub fn configure(&self, address: Ipv6Addr, mtu: u16) -> io::Result<()> {
+    pub fn configure(&mut self, address: Option<Ipv6Addr>, mtu: u16) -> io::Result<()> {
         let socket = Socket::new(Domain::IPV6, Type::DGRAM, None)?;
         system::set_mtu(&socket, &self.name, mtu)
             .map_err(|error| daemonkit::named(&format!("mtu {mtu}"), &error))?;
         system::set_up(&socket, &self.name)?;
         let index = system::index_of(&socket, &self.name)?;
+        (self.index, self.mtu) = (index.unsigned_abs(), mtu);
+        let Some(address) = address else {
+            return Ok(());
+        };
         system::add_address(&socket, index, address.octets(), PREFIX)
             .map_err(|error| daemonkit::named(&format!("address {address}"), &error))
     }
