@@ -10,7 +10,20 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
 
-from meshsec.core.actions import Action, ApplyRules, Initiate, LoadConnection, LoadKey, Terminate, UnloadConnection
+from meshsec.core.actions import (
+    Action,
+    ApplyRules,
+    Initiate,
+    IpsecAction,
+    Keep,
+    LoadConnection,
+    LoadKey,
+    OverlayAction,
+    Permit,
+    RouteOverlay,
+    Terminate,
+    UnloadConnection,
+)
 from meshsec.core.engine import Engine
 from meshsec.core.events import ActionDone, Event
 
@@ -81,9 +94,13 @@ class Driver:
 
 def describe(action: Action) -> str:
     """One line for the log; there is nothing secret in an action."""
+    if isinstance(action, ApplyRules):
+        return f"apply rules for {len(action.rules.protected)} addresses"
+    return _describe_overlay(action) if isinstance(action, OverlayAction) else _describe_ipsec(action)
+
+
+def _describe_ipsec(action: IpsecAction) -> str:
     match action:
-        case ApplyRules(rules):
-            return f"apply rules for {len(rules.protected)} addresses"
         case LoadKey():
             return "load key"
         case LoadConnection(spec):
@@ -94,3 +111,13 @@ def describe(action: Action) -> str:
             return f"initiate {peer} ({', '.join(children)})"
         case Terminate(unique_id, peer, reason):
             return f"terminate IKE_SA {unique_id} with {peer} ({reason})"
+
+
+def _describe_overlay(action: OverlayAction) -> str:
+    match action:
+        case Permit(addresses):
+            return f"permit {len(addresses)} addresses in the overlay"
+        case Keep(addresses):
+            return f"keep {len(addresses)} sessions of the overlay"
+        case RouteOverlay(addresses):
+            return f"route {len(addresses)} addresses into the overlay"

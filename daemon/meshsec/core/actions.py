@@ -1,6 +1,7 @@
 """What the engine tells the agent to do."""
 
 from dataclasses import dataclass
+from ipaddress import IPv6Address
 from typing import NamedTuple
 
 from meshsec.core.model import ConnectionSpec, RulesSpec
@@ -54,7 +55,30 @@ class Terminate:
     the peer may not hear of it."""
 
 
-Action = ApplyRules | LoadKey | LoadConnection | UnloadConnection | Initiate | Terminate
+@dataclass(frozen=True, slots=True)
+class Permit:
+    """Tell the overlay's node with whom user data is exchanged: these and nobody else."""
+
+    addresses: frozenset[IPv6Address]
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """Tell the overlay's node to whom a session is kept up: these and nobody else."""
+
+    addresses: frozenset[IPv6Address]
+
+
+@dataclass(frozen=True, slots=True)
+class RouteOverlay:
+    """Send user data to these addresses into the overlay's device, and to no other."""
+
+    addresses: frozenset[IPv6Address]
+
+
+OverlayAction = Permit | Keep | RouteOverlay
+IpsecAction = LoadKey | LoadConnection | UnloadConnection | Initiate | Terminate
+Action = ApplyRules | IpsecAction | OverlayAction
 
 
 class Label(NamedTuple):
@@ -67,9 +91,13 @@ class Label(NamedTuple):
 
 def describe(action: Action) -> Label:
     """The words for ``action`` in plans and logs."""
+    if isinstance(action, ApplyRules):
+        return Label("apply-rules", None, f"{len(action.rules.protected)} protected addresses")
+    return _describe_overlay(action) if isinstance(action, OverlayAction) else _describe_ipsec(action)
+
+
+def _describe_ipsec(action: IpsecAction) -> Label:
     match action:
-        case ApplyRules(rules):
-            return Label("apply-rules", None, f"{len(rules.protected)} protected addresses")
         case LoadKey():
             return Label("load-key", None, "")
         case LoadConnection(spec):
@@ -80,3 +108,22 @@ def describe(action: Action) -> Label:
             return Label("initiate", peer, ", ".join(children))
         case Terminate(unique_id, peer):
             return Label("terminate", peer, f"IKE_SA {unique_id}")
+
+
+def _describe_overlay(action: OverlayAction) -> Label:
+    match action:
+        case Permit(addresses):
+            return Label("permit", None, f"{len(addresses)} addresses")
+        case Keep(addresses):
+            return Label("keep", None, _listed(addresses))
+        case RouteOverlay(addresses):
+            return Label("route-overlay", None, _listed(addresses))
+
+
+_LISTED = 4
+
+
+def _listed(addresses: frozenset[IPv6Address]) -> str:
+    """Some of them, in order."""
+    shown = ", ".join(map(str, sorted(addresses)[:_LISTED])) or "none"
+    return shown if len(addresses) <= _LISTED else f"{shown} and {len(addresses) - _LISTED} more"

@@ -7,7 +7,7 @@ from meshsec.core.desired import DesiredPeer, Wish
 from meshsec.core.diagnosis import Diagnosis
 from meshsec.core.lifecycle import State, Trigger, transition
 from meshsec.core.limits import Backoff
-from meshsec.core.model import Card, ConnectionSpec, IkeSa, Network, Route
+from meshsec.core.model import Card, ConnectionSpec, DataPlane, IkeSa, Network, Route
 from meshsec.core.reconcile import CONNECTING, LEAVING, ObservedPeer, keeper, live, missing
 
 
@@ -96,6 +96,15 @@ class Channel:
     fresh: bool = False
     """Our IKE daemon lost its SAs, and this peer has none since."""
 
+    mode: DataPlane = DataPlane.IPSEC
+    """What is to carry user data; ``state`` tells of the SA, whatever the mode."""
+    carried_since: float | None = None
+    """When the overlay began to carry user data to the peer; None while it does not."""
+    switching: bool = False
+    """The mode became ``overlay``, and the SAs that stood before are to end when the overlay carries."""
+    replaced: frozenset[str] = frozenset()
+    """Unique ids of those SAs then."""
+
     def fire(self, now: float, trigger: Trigger, detail: str = "") -> bool:
         """Apply a trigger. False when it changes nothing."""
         step = transition(self.state, trigger)
@@ -114,12 +123,12 @@ class Channel:
 
     def _wish(self) -> Wish:
         if self.route is not None:
-            return Wish.OPEN
+            return Wish.KEEP if self.mode is DataPlane.OVERLAY else Wish.OPEN
         return Wish.KEEP if self.hold_until is not None and not self.hold_over else Wish.CLOSE
 
     def observed(self, *, attempting: bool = True) -> ObservedPeer:
         """What the IKE daemon has of the peer. ``attempting``: an attempt of this node's is in progress."""
-        return ObservedPeer(self.loaded, self.loaded_connection, self.ike_sas, self.revoked, attempting)
+        return ObservedPeer(self.loaded, self.loaded_connection, self.ike_sas, self.revoked, attempting, self.replaced)
 
     def ike_sa(self) -> IkeSa | None:
         """The IKE_SA that counts."""

@@ -30,7 +30,7 @@ class Wish(Enum):
     OPEN = auto()
     """There is a route: the IKE_SA with all CHILD_SAs is wanted."""
     KEEP = auto()
-    """There is none now: what stands is kept, nothing is negotiated."""
+    """There is none now, or the overlay is to carry user data: what stands is kept, nothing is negotiated."""
     CLOSE = auto()
     """There has been none for the hold time: what stands is closed."""
 
@@ -108,6 +108,11 @@ def rules_spec(
         mesh_prefixes=policy.mesh_prefixes,
         unknown_nodes=policy.unknown_nodes,
     )
+
+
+def with_overlay(rules: RulesSpec, device: str, trusted: Iterable[IPv6Address]) -> RulesSpec:
+    """The same where there is an overlay: user data with those who are trusted now passes by its device, too."""
+    return replace(rules, overlay_device=device, admitted=frozenset(trusted)) if device else rules
 
 
 def in_doubt(rules: RulesSpec) -> RulesSpec:

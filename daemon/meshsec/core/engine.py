@@ -21,13 +21,27 @@ from meshsec.core.actions import (
     Action,
     ApplyRules,
     Initiate,
+    IpsecAction,
+    Keep,
     LoadConnection,
     LoadKey,
+    OverlayAction,
+    Permit,
+    RouteOverlay,
     Terminate,
     UnloadConnection,
 )
 from meshsec.core.channel import Channel, Failure, Phases
-from meshsec.core.desired import addresses, connection_spec, endpoint, host, in_doubt, initiates, rules_spec
+from meshsec.core.desired import (
+    addresses,
+    connection_spec,
+    endpoint,
+    host,
+    in_doubt,
+    initiates,
+    rules_spec,
+    with_overlay,
+)
 from meshsec.core.diagnosis import Fault, diagnose
 from meshsec.core.errands import QUEUE, Errands, Kind, Subject, subject_of
 from meshsec.core.events import (
@@ -35,7 +49,12 @@ from meshsec.core.events import (
     Event,
     IkeDaemonDown,
     IkeDaemonUp,
+    ModesSet,
     NegotiationTimed,
+    OverlayDown,
+    OverlayObserved,
+    OverlayRoutesObserved,
+    OverlayUp,
     PeerRemoved,
     PeerSet,
     RenegotiationAsked,
@@ -50,7 +69,8 @@ from meshsec.core.events import (
 from meshsec.core.initiations import Initiations
 from meshsec.core.lifecycle import State, Trigger
 from meshsec.core.limits import Backoff
-from meshsec.core.model import Address, Card, EspGround, IkeSa, Peer, Route, RulesSpec, UnknownNodes
+from meshsec.core.model import Address, Card, DataPlane, EspGround, IkeSa, Peer, Route, RulesSpec, UnknownNodes
+from meshsec.core.overlay import NONE, Overlay
 from meshsec.core.policy import Policy, RemovedPeers
 from meshsec.core.reconcile import LEAVING, missing, reconcile_peer
 from meshsec.core.routes import RouteTable
@@ -107,14 +127,18 @@ class Engine:
     The IKE daemon is meshsec's own: configurations and SAs of names that are no peers' are closed.
     """
 
-    def __init__(self, node: Card, ground: EspGround, policy: Policy, random: Callable[[], float]) -> None:
-        """``random`` gives floats in [0, 1) for the jitters."""
+    def __init__(
+        self, node: Card, ground: EspGround, policy: Policy, random: Callable[[], float], overlay_device: str = ""
+    ) -> None:
+        """``random`` gives floats in [0, 1) for the jitters. ``overlay_device``: empty where there is no overlay."""
         self.node = node
         self.ground = ground
         self.policy = policy
         self.suites = SuiteChoice(policy)
         """Which suite is proposed first, and why; to be read only."""
         self.routes = RouteTable()
+        self.overlay = Overlay(overlay_device, policy.data_plane)
+        """To be read only."""
         self.ike_down: str | None = "not contacted yet"
         """Why the IKE daemon does not answer; None when it does."""
         self.router_down: str | None = "not contacted yet"
@@ -129,6 +153,8 @@ class Engine:
         self._channels: dict[str, Channel] = {}
         self._protected: set[Address] = set()
         self._locators: set[IPv6Address] = set()
+        self._names: dict[IPv6Address, str] = {}
+        """Of the peers that are trusted now."""
         self._removed: dict[str, frozenset[Address]] = {}
         """Addresses of peers that were removed and whose SAs are still being closed."""
         self._wanted_rules: RulesSpec | None = None
@@ -155,6 +181,11 @@ class Engine:
             RulesObserved: self._rules_observed,
             NegotiationTimed: self._negotiation_timed,
             RenegotiationAsked: self._renegotiation_asked,
+            ModesSet: self._modes_set,
+            OverlayUp: self._overlay_up,
+            OverlayDown: self._overlay_down,
+            OverlayObserved: self._overlay_observed,
+            OverlayRoutesObserved: self._overlay_routes_observed,
         }
 
     # --- what the agent calls ---
@@ -188,7 +219,7 @@ class Engine:
         planned = [self._planned(now, action) for action in self._common_actions()]
         for channel in self._channels.values():
             planned += [self._planned(now, action) for action in self._lacking(channel)]
-        return planned
+        return planned + [self._planned(now, action) for action in self._overlay_actions()]
 
     def channels(self) -> Iterable[Channel]:
         """The channels of all trusted peers, to be read only."""
@@ -203,7 +234,7 @@ class Engine:
         """The fail-closed rules that ought to stand."""
         if self._wanted_rules is None:
             rules = rules_spec(self.node, self._protected, self._locators, self.ground, self.policy)
-            rules = replace(rules, barred=self._barred())
+            rules = with_overlay(replace(rules, barred=self._barred()), self.overlay.device, self._names)
             self._wanted_rules = in_doubt(rules) if self.trust_problems else rules
         return self._wanted_rules
 
@@ -240,6 +271,8 @@ class Engine:
         """What must come before ``action``; None when nothing stands in its way."""
         if isinstance(action, ApplyRules):
             return None
+        if isinstance(action, OverlayAction):
+            return self.overlay.obstacle(action) if self.rules is not None else "the fail-closed rules"
         if self.ike_down is not None:
             return f"the IKE daemon ({self.ike_down})"
         if isinstance(action, LoadKey):
@@ -290,6 +323,8 @@ class Engine:
         channel.destination = host(endpoint(card, self.ground))
         self._protected.update(addresses(card))
         self._locators.add(card.locator)
+        self._names[card.address] = channel.name
+        channel.mode = self.overlay.mode(card.address)
         self._wanted_rules = self._compared = None
         self._apply_route(channel, self.routes.watch(channel.destination, channel.name), self._now)
 
@@ -312,6 +347,7 @@ class Engine:
             self._protected.difference_update(addresses(card))
             self._locators.discard(card.locator)
         self._wanted_rules = self._compared = None
+        self._take_from_overlay(channel, card)
         channel.route = None
         channel.fire(self._now, Trigger.ROUTE_LOST, why)
         channel.card = channel.connection = None
@@ -414,6 +450,7 @@ class Engine:
             self._unbar(channel)
         channel.unconfirmed = channel.unconfirmed and channel.state not in _STANDING
         channel.revoked &= present
+        channel.replaced &= present
         self._revoke(channel)
         self._refresh(channel, reason)
 
@@ -429,6 +466,85 @@ class Engine:
             channel.revoked |= {sa.unique_id for sa in channel.ike_sas}
             channel.asked_anew = True
             self._refresh(channel, "it is negotiated anew, as the operator asked")
+
+    # --- the overlay ---
+
+    def _modes_set(self, event: ModesSet) -> None:
+        self.overlay.modes = event.modes
+        for address, name in self._names.items():
+            self._switch(self._channels[name], self.overlay.mode(address))
+
+    def _switch(self, channel: Channel, mode: DataPlane) -> None:
+        """What the operator chose is begun at once; what stands goes on until the other stands."""
+        if channel.mode is mode:
+            return
+        channel.mode = mode
+        channel.switching, channel.replaced = mode is DataPlane.OVERLAY, frozenset()
+        if mode is DataPlane.IPSEC and channel.state is State.WAITING:
+            channel.due = max(self._now, channel.backoff.due)
+        self._refresh(channel)
+
+    def _take_from_overlay(self, channel: Channel, card: Card) -> None:
+        self._names.pop(card.address, None)
+        self.overlay.want(card.address)
+        channel.carried_since, channel.switching, channel.replaced = None, False, frozenset()
+
+    def _overlay_up(self, _event: OverlayUp) -> None:
+        self.overlay.came()
+        for kind in (Kind.PERMIT, Kind.KEEP):
+            self._errands.settled(Subject(kind))
+        self._mark_addresses(self._names)
+
+    def _overlay_down(self, event: OverlayDown) -> None:
+        self.overlay.went(event.reason)
+        self._mark_addresses(self._names)
+
+    def _overlay_observed(self, event: OverlayObserved) -> None:
+        changed = (self.overlay.kept ^ event.kept) | (self.overlay.linked ^ event.linked)
+        self.overlay.kept, self.overlay.linked = event.kept, event.linked
+        self._mark_addresses(changed)
+
+    def _overlay_routes_observed(self, event: OverlayRoutesObserved) -> None:
+        changed = self.overlay.routes ^ event.addresses
+        self.overlay.routes = event.addresses
+        self._mark_addresses(changed)
+
+    def _mark_addresses(self, addresses: Iterable["IPv6Address"]) -> None:
+        for address in addresses:
+            if address in self._names:
+                self._mark(self._names[address])
+
+    def _follow_overlay(self, channel: Channel) -> None:
+        """What is wanted of the overlay for one peer: in mode ``ipsec`` that it bridges, while no SA stands, to a peer
+        that has a session with us; in mode ``overlay`` all, and a route that stands is kept while nothing else does."""
+        card, overlay = channel.card, self.overlay
+        if card is None or not overlay.enabled:
+            return
+        address, wanted = card.address, channel.mode is DataPlane.OVERLAY
+        sa_stands = channel.standing().complete and not channel.hold_over
+        bridged = not sa_stands and address in overlay.linked
+        sticks = wanted and not sa_stands and address in overlay.routes
+        overlay.want(
+            address,
+            permit=True,
+            keep=wanted or bridged,
+            route=sticks or (address in overlay.kept and (wanted or bridged)),
+        )
+        if not overlay.carries(address):
+            channel.carried_since = None
+        elif channel.carried_since is None:
+            channel.carried_since = self._now
+        self._replace_sas(channel)
+
+    def _replace_sas(self, channel: Channel) -> None:
+        """Once for each switch: a peer that goes on with IPsec makes another SA, which is left alone."""
+        if channel.switching and channel.carried_since is not None and not self._initiations.active(channel.name):
+            channel.switching = False
+            channel.replaced = frozenset(sa.unique_id for sa in channel.ike_sas)
+
+    def _overlay_actions(self) -> list[OverlayAction]:
+        admitted = self.rules.admitted if self.rules is not None and self.rules_stand() else NONE
+        return self.overlay.actions(admitted)
 
     # --- the rules ---
 
@@ -473,6 +589,8 @@ class Engine:
                 self._revoke(channel)
             case UnloadConnection() if channel is not None:
                 channel.loaded, channel.loaded_connection = False, None
+            case Permit() | Keep() | RouteOverlay():
+                self.overlay.took_effect(action)
             case Terminate(unique_id, _, reason) if channel is not None:
                 left = tuple(sa for sa in channel.ike_sas if sa.unique_id != unique_id or sa.state in LEAVING)
                 self._take_sas(channel, left, reason)
@@ -649,6 +767,8 @@ class Engine:
             name = next(iter(self._dirty))
             del self._dirty[name]
             self._settle_peer(self._channels[name])
+        for action in self._overlay_actions():
+            self._issue(action)
         self._start_attempts()
 
     def _common_actions(self) -> list[Action]:
@@ -665,6 +785,7 @@ class Engine:
         return reconcile_peer(channel.name, channel.desired(), observed, self.policy.initiate_timeout)
 
     def _settle_peer(self, channel: Channel) -> None:
+        self._follow_overlay(channel)
         attempt = False
         for action in self._lacking(channel):
             if isinstance(action, Initiate):
@@ -745,9 +866,12 @@ class Engine:
         return self._errands.due(subject_of(action))
 
     def _why(self, action: Action) -> str:
+        if isinstance(action, ApplyRules):
+            return "the rules that stand are not those that the trust store and the policy ask for"
+        return _OVERLAY_WHY[type(action)] if isinstance(action, OverlayAction) else self._ipsec_why(action)
+
+    def _ipsec_why(self, action: IpsecAction) -> str:
         match action:
-            case ApplyRules():
-                return "the rules that stand are not those that the trust store and the policy ask for"
             case LoadKey():
                 return "the IKE daemon does not have this node's key"
             case LoadConnection(spec):
@@ -758,6 +882,13 @@ class Engine:
                 return self._channels[peer].reason
             case Terminate(reason=reason):
                 return reason
+
+
+_OVERLAY_WHY: Mapping[type[OverlayAction], str] = {
+    Permit: "the overlay's node was not told who is trusted",
+    Keep: "the overlay's node was not told to whom sessions are wanted",
+    RouteOverlay: "the routes into the overlay's device are not those that the modes and the sessions ask for",
+}
 
 
 def _describe(route: Route) -> str:

@@ -7,8 +7,13 @@ from meshsec.core.actions import (
     Action,
     ApplyRules,
     Initiate,
+    IpsecAction,
+    Keep,
     LoadConnection,
     LoadKey,
+    OverlayAction,
+    Permit,
+    RouteOverlay,
     Terminate,
     UnloadConnection,
 )
@@ -20,6 +25,9 @@ class Kind(Enum):
     """Sorts of subjects; the last two are those of timers alone."""
 
     RULES = auto()
+    PERMIT = auto()
+    KEEP = auto()
+    OVERLAY_ROUTES = auto()
     KEY = auto()
     CONNECTION = auto()
     INITIATE = auto()
@@ -37,14 +45,20 @@ class Subject(NamedTuple):
 
 
 RULES = Subject(Kind.RULES)
+_OVERLAY = {Permit: Kind.PERMIT, Keep: Kind.KEEP, RouteOverlay: Kind.OVERLAY_ROUTES}
+_NOT_IKE = frozenset({Kind.RULES, *_OVERLAY.values()})
 QUEUE = Subject(Kind.QUEUE)
 
 
 def subject_of(action: Action) -> Subject:
     """What ``action`` is about. Loading and unloading a configuration are about the same."""
+    if isinstance(action, ApplyRules):
+        return RULES
+    return Subject(_OVERLAY[type(action)]) if isinstance(action, OverlayAction) else _ipsec_subject(action)
+
+
+def _ipsec_subject(action: IpsecAction) -> Subject:
     match action:
-        case ApplyRules():
-            return RULES
         case LoadKey():
             return Subject(Kind.KEY)
         case LoadConnection(spec):
@@ -106,6 +120,8 @@ class Errands:
 
     def forget_ike(self) -> None:
         """Give up all that was asked of the IKE daemon: it is another one now, or away."""
-        self._outbox = [action for action in self._outbox if subject_of(action) == RULES]
-        self._in_progress = {subject: action for subject, action in self._in_progress.items() if subject == RULES}
-        self._retries = {subject: backoff for subject, backoff in self._retries.items() if subject == RULES}
+        self._outbox = [action for action in self._outbox if subject_of(action).kind in _NOT_IKE]
+        self._in_progress = {
+            subject: action for subject, action in self._in_progress.items() if subject.kind in _NOT_IKE
+        }
+        self._retries = {subject: backoff for subject, backoff in self._retries.items() if subject.kind in _NOT_IKE}

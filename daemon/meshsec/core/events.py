@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from ipaddress import IPv6Address
 
 from meshsec.core.actions import Action
-from meshsec.core.model import IkeSa, Network, Observed, Peer, Route, RulesSpec
+from meshsec.core.model import IkeSa, Modes, Network, Observed, Peer, Route, RulesSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +115,42 @@ class RenegotiationAsked:
     peer: str
 
 
+@dataclass(frozen=True, slots=True)
+class ModesSet:
+    """Which data plane is wanted, as the operator says."""
+
+    modes: Modes
+
+
+@dataclass(frozen=True, slots=True)
+class OverlayUp:
+    """The overlay's node answers. What it was told before is told again."""
+
+
+@dataclass(frozen=True, slots=True)
+class OverlayDown:
+    """The overlay's node does not answer, or is not as it ought to be."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class OverlayObserved:
+    """The overlay's sessions as its node tells them."""
+
+    kept: frozenset[IPv6Address]
+    """Those of ``Keep`` to whom a way is proved and a session stands: packets pass at once."""
+    linked: frozenset[IPv6Address]
+    """All with whom there is a session, whoever asked for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class OverlayRoutesObserved:
+    """The addresses whose route into the overlay's device stands, with the rule that leads to it, as read back."""
+
+    addresses: frozenset[IPv6Address]
+
+
 Event = (
     PeerSet
     | PeerRemoved
@@ -129,4 +166,9 @@ Event = (
     | RulesObserved
     | NegotiationTimed
     | RenegotiationAsked
+    | ModesSet
+    | OverlayUp
+    | OverlayDown
+    | OverlayObserved
+    | OverlayRoutesObserved
 )

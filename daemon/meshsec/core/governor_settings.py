@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from meshsec.core import tables
 from meshsec.core.tables import RefusedError, Table
 
 SETUP_RUNS = 20
@@ -78,7 +79,7 @@ def decode_governor(table: Table, base: GovernorSettings = DEFAULTS) -> Governor
         loss_limit=table.take("loss_limit", _number(0.0, 1.0, "part of the frames"), base.loss_limit),
         delay_limit=table.take("delay_limit", _number(0.001, 10.0, "seconds"), base.delay_limit),
         pressure_limit=table.take("pressure_limit", _number(0.05, 1.0, "part of the time"), base.pressure_limit),
-        head_start=table.take("head_start", _flag, base.head_start),
+        head_start=table.take("head_start", tables.boolean, base.head_start),
         busy_limit=table.take("busy_limit", _number(0.05, 1.0, "part of the time"), base.busy_limit),
     )
     table.refuse_the_rest()
@@ -86,12 +87,6 @@ def decode_governor(table: Table, base: GovernorSettings = DEFAULTS) -> Governor
         table.refuse(decoded.share_min, RefusedError(f"at most share, which is {decoded.share:g}"), "share_min")
         return base
     return decoded
-
-
-def _flag(value: object) -> bool:
-    if not isinstance(value, bool):
-        raise RefusedError("true or false")
-    return value
 
 
 def _number(low: float, high: float, unit: str) -> Callable[[object], float]:

@@ -20,7 +20,7 @@ class EspGround(StrEnum):
 
 
 class DataPlane(StrEnum):
-    """What carries user data between this node and a peer."""
+    """What carries user data between this node and a peer; a peer's mode is one of the first two."""
 
     IPSEC = "ipsec"
     OVERLAY = "overlay"
@@ -180,6 +180,20 @@ class RulesSpec:
     unknown_nodes: UnknownNodes
     barred: frozenset[Address] = frozenset()
     """Addresses of nodes that were peers until now: closed inside IPsec too, while their SAs are being closed."""
+    overlay_device: str = ""
+    """The overlay's TUN device; empty: this node has no overlay."""
+    admitted: frozenset[IPv6Address] = frozenset()
+    """Addresses of those who are trusted now: with them alone user data passes by the overlay's device."""
+
+
+@dataclass(frozen=True, slots=True)
+class Modes:
+    """What the operator chose (``meshsec mode``), over the policy's ``data_plane``."""
+
+    default: DataPlane | None = None
+    """For all peers; None: the policy's."""
+    peers: Mapping[IPv6Address, DataPlane] = field(default_factory=dict)
+    """By the peer's address, which stands for its key: another card under the same name inherits nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from ipaddress import IPv6Network, ip_network
 from typing import Any
 
 from meshsec.core import suites
-from meshsec.core.model import Network, UnknownNodes
+from meshsec.core.model import DataPlane, Network, UnknownNodes
 from meshsec.core.suites import Suite
 
 
@@ -67,6 +67,8 @@ class Policy:
     """After which the other end initiates because the initiator did not."""
     takeover_delay_fresh: float = 0.5
     """The same when our own IKE daemon is fresh: the initiator then believes that the SA stands."""
+    data_plane: DataPlane = DataPlane.IPSEC
+    """What carries user data to a peer where `meshsec mode` says nothing else."""
     unknown_nodes: UnknownNodes = UnknownNodes.DROP
     removed_peers: RemovedPeers = RemovedPeers.DROP
     mesh_prefixes: tuple[Network, ...] = (IPv6Network("fc00::/7"),)
@@ -104,6 +106,9 @@ class PolicyError(ValueError):
 
 
 DEFAULT = Policy()
+
+MODES = (DataPlane.IPSEC, DataPlane.OVERLAY)
+"""What may be chosen: user data is never sent plain."""
 
 
 class _RefusalError(ValueError):
@@ -213,6 +218,12 @@ def _texts(value: object) -> list[str]:
     return list(value)
 
 
+def _data_plane(value: object) -> DataPlane:
+    if value not in MODES:
+        raise ValueError
+    return DataPlane(str(value))
+
+
 _PROPOSAL = re.compile(r"[a-z][a-z0-9]*([-_][a-z0-9]+)+")
 
 
@@ -281,6 +292,7 @@ _FIELDS: Mapping[str, _Field] = {
     "initiator_jitter": _number(0, 0.05, "seconds"),
     "takeover_delay": _number(0.1, 60, "seconds"),
     "takeover_delay_fresh": _number(0.1, 60, "seconds"),
+    "data_plane": _Field(" or ".join(f'"{mode}"' for mode in MODES), _data_plane),
     "unknown_nodes": _choice(UnknownNodes),
     "removed_peers": _choice(RemovedPeers),
     "mesh_prefixes": _Field(

@@ -40,6 +40,8 @@ class ObservedPeer:
     """Unique ids of IKE_SAs that rest on a card that was taken back."""
     attempting: bool = True
     """An attempt of this node's may be in progress."""
+    replaced: frozenset[str] = frozenset()
+    """Unique ids of IKE_SAs in whose place the overlay carries user data."""
 
 
 def reconcile(desired: Desired, observed: Observed, timeout: float) -> list[Action]:
@@ -75,6 +77,7 @@ def reconcile_peer(name: str, desired: DesiredPeer | None, observed: ObservedPee
     absent = missing(desired, observed)
     if absent and desired.wish is Wish.OPEN:
         actions.append(Initiate(name, absent, timeout))
+    actions += _close_replaced(name, desired, observed)
     return actions + _close_duplicates(name, desired, observed)
 
 
@@ -135,6 +138,15 @@ def _close_unwanted(name: str, desired: DesiredPeer, observed: ObservedPeer) -> 
     return actions
 
 
+def _close_replaced(name: str, desired: DesiredPeer, observed: ObservedPeer) -> list[Action]:
+    """Only after the overlay carries; the peer must hear of it, or it would go on sending by them."""
+    return [
+        Terminate(sa.unique_id, name, "the overlay carries user data in its place", patient=True)
+        for sa in live(desired, observed)
+        if sa.unique_id in observed.replaced
+    ]
+
+
 def _close_duplicates(name: str, desired: DesiredPeer, observed: ObservedPeer) -> list[Action]:
     if len(observed.ike_sas) < 2 or any(sa.state in REKEY for sa in observed.ike_sas):
         return []
@@ -142,5 +154,5 @@ def _close_duplicates(name: str, desired: DesiredPeer, observed: ObservedPeer) -
     return [
         Terminate(sa.unique_id, name, "a duplicate of another IKE_SA", patient=True)
         for sa in live(desired, observed)
-        if sa is not kept
+        if sa is not kept and sa.unique_id not in observed.replaced
     ]

@@ -5,7 +5,8 @@ from meshsec.core.channel import Channel
 from meshsec.core.desired import endpoint
 from meshsec.core.engine import Engine
 from meshsec.core.lifecycle import State
-from meshsec.core.model import Card, EspGround
+from meshsec.core.model import Card, DataPlane, EspGround
+from meshsec.core.shown import shown
 
 CLOSED_BY_DOUBT = "unknown nodes are closed, although the policy allows them, until every card is good"
 """What follows from a refused card where the policy is open: its peer must not pass for an unknown node."""
@@ -13,16 +14,18 @@ CLOSED_BY_DOUBT = "unknown nodes are closed, although the policy allows them, un
 
 def sentences(engine: Engine, channel: Channel, card: Card, now: float) -> list[str]:
     """The chain from trust to what comes next. ``card`` is that of the channel's peer."""
+    seen = shown(engine, channel)
     return [
         _explain_trust(channel, card),
         _explain_route(engine, channel, card),
+        *_explain_mode(engine, channel, card),
         _explain_turn(engine, channel),
         *_explain_suite(engine),
         *_explain_attempts(channel, now),
         _explain_sa(channel, now),
         _explain_rules(engine, channel),
         *_explain_doubt(engine),
-        f"The channel has been {channel.state} for {_span(now - channel.since)}: {channel.reason}.",
+        f"The channel has been {seen.state} for {_span(now - seen.since)}: {seen.reason}.",
         _explain_next(engine, channel, now),
     ]
 
@@ -50,6 +53,21 @@ def _explain_turn(engine: Engine, channel: Channel) -> str:
         "The peer initiates, because its fingerprint is the lower of the two; "
         f"this node takes over when nothing stands after {_span(delay)}."
     )
+
+
+def _explain_mode(engine: Engine, channel: Channel, card: Card) -> list[str]:
+    overlay = engine.overlay
+    if not overlay.enabled:
+        return []
+    whose = "for this peer" if card.address in overlay.modes.peers else "as for every peer without one of its own"
+    sentences = [f"The mode is {channel.mode}, {whose}."]
+    if overlay.down is not None:
+        sentences.append(f"The overlay's node is away: {overlay.down}.")
+    elif card.address in overlay.linked:
+        sentences.append("The overlay has a session with the peer.")
+    if channel.mode is DataPlane.OVERLAY:
+        sentences.append("This node answers IKE and begins no negotiation in this mode; the overlay carries no IPv4.")
+    return sentences
 
 
 def _explain_suite(engine: Engine) -> list[str]:
@@ -87,6 +105,7 @@ def _explain_sa(channel: Channel, now: float) -> str:
 def _explain_rules(engine: Engine, channel: Channel) -> str:
     if engine.covered(channel):
         where = "in the kernel" if engine.ground is EspGround.KERNEL else "by ipsec0"
+        where += f", or by {engine.overlay.device}" if engine.overlay.enabled else ""
         return f"The fail-closed rules stand: user data to the peer leaves only encrypted, {where}."
     return "The fail-closed rules for the peer do not stand yet: nothing is negotiated before."
 
@@ -101,11 +120,13 @@ def _explain_next(engine: Engine, channel: Channel, now: float) -> str:
         if label.peer == channel.name:
             when = "" if planned.at is None else f" in {_span(planned.at - now)}"
             return f"Next{when}: {label.name} ({planned.why})."
+    if channel.mode is DataPlane.OVERLAY and channel.carried_since is None:
+        return "Next: the route into the overlay when the session stands."
     if channel.state is State.HELD and channel.hold_until is not None:
         if engine.router_down is not None:
             return "Next: the SA is kept until the routing daemon is back."
         return f"Next: the SA is closed in {_span(channel.hold_until - now)} unless a route appears."
-    if channel.state is State.NO_ROUTE:
+    if channel.state is State.NO_ROUTE and channel.mode is DataPlane.IPSEC:
         return "Next: a negotiation when a route to the peer appears."
     return "Nothing is left to do."
 

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from ipaddress import IPv4Address, ip_network
 
-from meshsec.core import link_settings, radio_settings, scheduling_settings, tables
+from meshsec.core import link_settings, overlay_settings, radio_settings, scheduling_settings, tables
 from meshsec.core.identity import IPV4_RULE, NAME_RULE, IdentityError, checked_ipv4, checked_name
 from meshsec.core.link_settings import LinkSettings, Timing, read_timing
-from meshsec.core.model import Network
+from meshsec.core.model import DataPlane, Network
+from meshsec.core.overlay_settings import OverlaySettings
 from meshsec.core.policy import Policy, PolicyError, decode_policy
 from meshsec.core.radio_settings import Radios
 from meshsec.core.scheduling_settings import Profiles, SchedulingSettings, only_stock
@@ -19,8 +20,7 @@ INTERFACES_MAX = 64
 ATTACHED_MAX = 256
 WILLINGNESS = (0, 15)
 
-_SOCKET_PATH_MAX = 107
-"""What fits sun_path."""
+_SOCKET_PATH_MAX = tables.SOCKET_PATH_MAX
 _PATH_MAX = 4095
 
 
@@ -130,6 +130,11 @@ class Paths:
         return posixpath.join(self.run, "control.sock")
 
     @property
+    def modes(self) -> str:
+        """Which data plane the operator chose."""
+        return posixpath.join(self.state, "modes.json")
+
+    @property
     def scheduling_journal(self) -> str:
         """What stood before scheduling classes were changed."""
         return posixpath.join(self.run, "scheduling.json")
@@ -149,6 +154,7 @@ class Settings:
     profile: str = "default"
     radios: Radios | None = None
     """``[radio]``, for the interfaces that meshsec-radio brings into the mesh."""
+    overlay: OverlaySettings = field(default_factory=OverlaySettings)
 
 
 class SettingsError(ValueError):
@@ -176,10 +182,13 @@ def decode(
     scheduling = scheduling_settings.read(root.table("scheduling"), schedules)
     name, policy = _policy(root.table("policy"), profile)
     radios = radio_settings.read(root.table("radio"))
+    overlay = overlay_settings.read(root.table("overlay"), base)
     root.refuse_the_rest()
+    if policy.data_plane is DataPlane.OVERLAY and not overlay.enabled:
+        problems.append(Problem(("policy", "data_plane"), overlay_settings.NOT_ENABLED))
     if problems:
         raise SettingsError(problems)
-    return Settings(node, routing, ike, paths, scheduling, policy, name, radios)
+    return Settings(node, routing, ike, paths, scheduling, policy, name, radios, overlay)
 
 
 def _node(table: Table) -> NodeSettings:

@@ -14,6 +14,9 @@ from typing import TypeVar
 T = TypeVar("T")
 Choice = TypeVar("Choice", bound=StrEnum)
 
+SOCKET_PATH_MAX = 107
+"""What fits sun_path."""
+
 _INTERFACE_NAME_MAX = 15
 """IFNAMSIZ - 1."""
 INTERFACE_RULE = f"1 to {_INTERFACE_NAME_MAX} octets without space, '/' and ':', not 'lo'"
@@ -124,6 +127,13 @@ def seconds(low: float, high: float) -> Callable[[object], float | None]:
         return float(value)
 
     return read
+
+
+def boolean(value: object) -> bool:
+    """Reads true or false."""
+    if not isinstance(value, bool):
+        raise RefusedError("true or false")
+    return value
 
 
 def integer(low: int, high: int) -> Callable[[object], int]:

@@ -9,13 +9,11 @@ from typing import Any
 from meshsec.core.actions import describe
 from meshsec.core.channel import Channel
 from meshsec.core.engine import Engine, Planned
-from meshsec.core.lifecycle import State
-from meshsec.core.model import Card, DataPlane, Edge, IkeSa, Neighbour, Route
+from meshsec.core.model import Card, Edge, IkeSa, Neighbour, Route
 from meshsec.core.sentences import CLOSED_BY_DOUBT, sentences
+from meshsec.core.shown import shown
 
 View = dict[str, Any]
-
-_STANDING = frozenset({State.PROTECTED, State.HELD})
 
 
 def status(engine: Engine, now: float, problems: Iterable[str] = ()) -> View:
@@ -26,6 +24,7 @@ def status(engine: Engine, now: float, problems: Iterable[str] = ()) -> View:
         "esp_ground": str(engine.ground),
         "ike_daemon": _daemon(engine.ike_down),
         "routing_daemon": _daemon(engine.router_down),
+        "overlay": _overlay(engine),
         "rules_stand": engine.rules_stand(),
         "problems": [*problems, *([CLOSED_BY_DOUBT] if engine.closed_by_doubt else [])],
         "suites": _suites(engine),
@@ -53,17 +52,37 @@ def plan(engine: Engine, now: float) -> View:
     }
 
 
+def mode(engine: Engine) -> View:
+    """Which data plane is wanted and which one carries, for the node and for each peer."""
+    return {
+        "schema": "meshsec-mode-1",
+        "default": str(engine.overlay.default_mode),
+        "overlay": {"enabled": engine.overlay.enabled, **_daemon(engine.overlay.down)},
+        "peers": [_mode(engine, channel) for channel in engine.channels()],
+    }
+
+
+def _mode(engine: Engine, channel: Channel) -> View:
+    return {
+        "name": channel.name,
+        "plane": str(channel.mode),
+        "override": channel.card is not None and channel.card.address in engine.overlay.modes.peers,
+        "carries": _text(shown(engine, channel).plane),
+    }
+
+
 def explain(engine: Engine, now: float, name: str) -> View:
     """Why the channel of peer ``name`` is as it is, in plain sentences. Raises ``LookupError`` for an unknown peer."""
     channel = engine.channel(name)
     if channel is None or channel.card is None:
         refused = f" (refused: {'; '.join(engine.trust_problems)})" if engine.trust_problems else ""
         raise LookupError(f"{name} is not a peer: there is no card of that name in the trust store{refused}")
+    seen = shown(engine, channel)
     return {
         "schema": "meshsec-explain-1",
         "peer": name,
-        "state": str(channel.state),
-        "reason": channel.reason,
+        "state": str(seen.state),
+        "reason": seen.reason,
         "sentences": sentences(engine, channel, channel.card, now),
     }
 
@@ -80,6 +99,13 @@ def _node(card: Card) -> View:
 
 def _daemon(down: str | None) -> View:
     return {"up": down is None, "reason": down}
+
+
+def _overlay(engine: Engine) -> View | None:
+    overlay = engine.overlay
+    if not overlay.enabled:
+        return None
+    return {**_daemon(overlay.down), "device": overlay.device, "default_mode": str(overlay.default_mode)}
 
 
 def _suites(engine: Engine) -> View | None:
@@ -104,6 +130,7 @@ def _suites(engine: Engine) -> View | None:
 
 def _peer(engine: Engine, channel: Channel, now: float) -> View:
     card, route, sa = channel.card, channel.route, channel.ike_sa()
+    seen = shown(engine, channel)
     late = channel.route_to_protected is not None and channel.route_to_protected * 1000 > engine.policy.deadline_ms
     return {
         "name": channel.name,
@@ -112,16 +139,17 @@ def _peer(engine: Engine, channel: Channel, now: float) -> View:
         "hops": route.hops if route else None,
         "next_hop": _text(route.next_hop if route else None),
         "interface": route.interface if route else None,
-        "state": str(channel.state),
-        "reason": channel.reason,
-        "since": now - channel.since,
+        "state": str(seen.state),
+        "reason": seen.reason,
+        "since": now - seen.since,
         "initiator": channel.initiator,
         "attempts": channel.attempts,
         "last_failure": _failure(channel, now),
         "setup_ms": _setup(channel),
         "route_to_protected_ms": _milliseconds(channel.route_to_protected),
         "late": late,
-        "data_plane": str(DataPlane.IPSEC) if channel.state in _STANDING else None,
+        "mode": str(channel.mode),
+        "data_plane": _text(seen.plane),
         **_sa(sa, now),
     }
 

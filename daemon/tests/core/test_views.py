@@ -57,6 +57,7 @@ def all_views(made: Driver) -> None:
     checked("status", views.status(made.engine, made.now, ["peers/x.card: position 7"]))
     checked("topology", views.topology(made.engine, NEIGHBOURS, EDGES))
     checked("plan", views.plan(made.engine, made.now))
+    checked("mode", views.mode(made.engine))
     for channel in made.engine.channels():
         checked("explain", views.explain(made.engine, made.now, channel.name))
 
@@ -124,6 +125,7 @@ def test_status_of_a_protected_peer_has_every_figure() -> None:
         "setup_ms": {"ike_sa_init": 4.0, "ike_auth": 5.5, "child": None},
         "route_to_protected_ms": 250.0,
         "late": True,
+        "mode": "ipsec",
         "data_plane": "ipsec",
         "sa_age": 2.0,
         "ike_algorithms": ["AES_GCM_16-256", "CURVE_25519"],
