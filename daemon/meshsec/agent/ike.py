@@ -143,10 +143,16 @@ class IkeSide:
                 if facts.ike_sas != sum(map(len, self._known.values())):
                     await self.read_all()
         except ViciError as error:
-            self._on_down(str(error))
-            self._vici.reconnect()
+            self._lose(str(error))
             return False
+        if self._dirty:
+            self._read_soon()
         return True
+
+    def _lose(self, reason: str) -> None:
+        """charon owes an answer: it is down until it is met anew, from the beginning."""
+        self._on_down(reason)
+        self._vici.reconnect()
 
     def _on_up(self, facts: DaemonFacts) -> None:
         self._spawn(self._learn(facts))
@@ -158,7 +164,7 @@ class IkeSide:
                 names = await self._vici.connections()
                 sas = await self._vici.ike_sas()
             except ViciError as error:
-                _log.warning("charon went away while it was asked: %s", error)
+                self._lose(str(error))
                 return
             self._meet(facts, names, sas)
         if self._dirty:
@@ -224,13 +230,18 @@ class IkeSide:
             self._spawn(self._read_dirty())
 
     async def _read_dirty(self) -> None:
-        while self._dirty:
-            peer, reason = self._dirty.popitem()
-            try:
-                await self._read_back(peer, reason)
-            except ViciError as error:
-                _log.warning("SAs with %s: %s", peer, error)
-        self._is_reading = False
+        """A peer that could not be read back stays marked until the next sign of life."""
+        try:
+            while self._dirty:
+                peer, reason = self._dirty.popitem()
+                try:
+                    await self._read_back(peer, reason)
+                except ViciError as error:
+                    self._dirty[peer] = self._dirty.get(peer) or reason
+                    _log.warning("SAs with %s: %s", peer, error)
+                    return
+        finally:
+            self._is_reading = False
 
     async def _read_back(self, peer: str, reason: str = "") -> tuple[IkeSa, ...]:
         async with self._order:

@@ -42,6 +42,7 @@ class Charon:
         self.sas: list[dict[str, Any]] = []
         self.refusal = ""
         self.hung = False
+        self.ignored = ""
         self.asked: list[str] = []
         self.listeners: list[asyncio.StreamWriter] = []
         self._server: asyncio.Server | None = None
@@ -74,6 +75,8 @@ class Charon:
             self._send(writer, bytes([Packet.EVENT_CONFIRM]))
             return
         self.asked.append(name)
+        if name == self.ignored:
+            return
         for event, message in self._stream(name):
             self._send_event(writer, event, message)
         self._send(writer, bytes([Packet.CMD_RESPONSE]) + Message.serialize(self._answer(name)))
@@ -330,6 +333,46 @@ def test_a_hung_charon_is_down_without_proof_of_life_and_met_anew_when_it_answer
         charon.hung = False
         up: IkeDaemonUp = await side.next(IkeDaemonUp)
         assert not up.fresh or not charon.connections
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("command", ["list-conns", "list-sas"])
+def test_a_charon_that_fails_while_it_is_met_is_met_anew(
+    play: Callable[[Scenario], None], monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    """On a busy machine it answered the first questions in time and the next one not."""
+    monkeypatch.setattr(vici, "COMMAND_TIMEOUT", 0.2)
+
+    async def scenario(charon: Charon, side: Side) -> None:
+        charon.ignored = command
+        await until(lambda: charon.asked.count(command) > 1)
+        charon.ignored = ""
+        await side.next(IkeDaemonUp)
+        assert side.side.facts is not None
+
+    play(scenario)
+
+
+def test_a_change_that_could_not_be_read_back_is_read_at_the_next_sign_of_life(
+    play: Callable[[Scenario], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One SA instead of another: their number tells nothing."""
+
+    async def scenario(charon: Charon, side: Side) -> None:
+        charon.sas = [{"boat": ike_sa("1")}]
+        await side.next(IkeDaemonUp)
+        monkeypatch.setattr(vici, "COMMAND_TIMEOUT", 0.2)
+        charon.ignored = "list-sas"
+        asked = charon.asked.count("list-sas")
+        charon.sas = [{"boat": ike_sa("2")}]
+        charon.tell("child-updown", {"boat": {}})
+        await until(lambda: charon.asked.count("list-sas") > asked)
+        await asyncio.sleep(0.3)
+        charon.ignored = ""
+        side.watch_health()
+        observed: SasObserved = await side.next(SasObserved)
+        assert [sa.unique_id for sa in observed.ike_sas] == ["2"]
 
     play(scenario)
 
