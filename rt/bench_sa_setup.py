@@ -20,6 +20,7 @@ from rt.setup_figures import draw
 from rt.setup_rig import Block, Circumstances, Load, Rig
 from rt.setup_targets import judged
 from tests.lab import ground
+from tests.lab.waiting import NotInTimeError
 
 PROFILES = ("paper-2007", "stock", "nice", "fifo", "governor")
 NICE = (-20, -10, 0, 10, 19)
@@ -93,21 +94,28 @@ def main() -> None:
     taken: dict[Key, Taken] = {}
     planned = list(cells(tuple(arguments.profile or PROFILES), tuple(arguments.nice or NICE)))
     streams = list(_streams(tuple(arguments.profile or ("stock", "governor"))))
+    cut_short = ""
     with Rig() as rig, _progress() as progress:
         task = progress.add_task("cells", total=arguments.rounds * (len(planned) + len(streams)))
-        for number in range(arguments.rounds):
-            # Each round goes the other way round, so that none of two cells always has the warmer machine.
-            for key, circumstances in planned if number % 2 == 0 else reversed(planned):
-                _take(rig, taken.setdefault(key, Taken()), circumstances, arguments.samples)
-                progress.advance(task)
-            for key, circumstances in streams if number % 2 == 0 else reversed(streams):
-                _watch(rig, taken.setdefault(key, Taken()), circumstances, key.rate or 0)
-                progress.advance(task)
+        try:
+            for number in range(arguments.rounds):
+                # Each round goes the other way round, so that none of two cells always has the warmer machine.
+                for key, circumstances in planned if number % 2 == 0 else reversed(planned):
+                    _take(rig, taken.setdefault(key, Taken()), circumstances, arguments.samples)
+                    progress.advance(task)
+                for key, circumstances in streams if number % 2 == 0 else reversed(streams):
+                    _watch(rig, taken.setdefault(key, Taken()), circumstances, key.rate or 0)
+                    progress.advance(task)
+        except NotInTimeError as error:
+            # What was measured until then is worth half an hour.
+            cut_short = str(error)
         nice_counts = rig.nice_counts
-    result = _result(taken, arguments, nice_counts=nice_counts)
+    result = _result(taken, arguments, nice_counts=nice_counts, cut_short=cut_short)
     path = result.write()
     draw(result)
     print("\n".join([*result.lines(), "", *judged(result), str(path)]))
+    if cut_short:
+        sys.exit(f"bench-sa-setup: cut short: {cut_short}")
 
 
 def _arguments() -> argparse.Namespace:
@@ -149,13 +157,16 @@ def _watch(rig: Rig, taken: Taken, circumstances: Circumstances, rate: int) -> N
     taken.missing.append(frames.missing_percent)
 
 
-def _result(taken: Mapping[Key, Taken], arguments: argparse.Namespace, *, nice_counts: bool) -> Result:
+def _result(
+    taken: Mapping[Key, Taken], arguments: argparse.Namespace, *, nice_counts: bool, cut_short: str
+) -> Result:
     params = {
         "rounds": arguments.rounds,
         "samples": arguments.samples,
         "esp": ground.probe().esp,
         "hops": 2,
         "nice_counts_between_sessions": nice_counts,
+        "cut_short": cut_short,
         "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
     result = Result("sa-setup", params)
@@ -205,7 +216,8 @@ def _ratios(taken: Mapping[Key, Taken]) -> Iterator[dict[str, object]]:
         calm = taken.get(Key("priority", key.profile, apart=key.place))
         if key.part != "priority" or key.place == "none" or calm is None:
             continue
-        pairs = zip(map(_median, what.blocks), map(_median, calm.blocks), strict=True)
+        # A run that was cut short has visited some cells once more than others.
+        pairs = zip(map(_median, what.blocks), map(_median, calm.blocks), strict=False)
         ratios = [loaded / idle for loaded, idle in pairs if loaded is not None and idle]
         if ratios:
             about = f"{key.place} at nice {key.nice} over no load"
