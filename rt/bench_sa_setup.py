@@ -157,9 +157,7 @@ def _watch(rig: Rig, taken: Taken, circumstances: Circumstances, rate: int) -> N
     taken.missing.append(frames.missing_percent)
 
 
-def _result(
-    taken: Mapping[Key, Taken], arguments: argparse.Namespace, *, nice_counts: bool, cut_short: str
-) -> Result:
+def _result(taken: Mapping[Key, Taken], arguments: argparse.Namespace, *, nice_counts: bool, cut_short: str) -> Result:
     params = {
         "rounds": arguments.rounds,
         "samples": arguments.samples,
