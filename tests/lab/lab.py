@@ -18,7 +18,7 @@ from tests.lab.node import Node, Options
 from tests.lab.topology import Pair
 
 BUILD = programs.ROOT / "build"
-KINDS = ("charon", "meshsecd", "router")
+KINDS = ("charon", "overlayd", "meshsecd", "router")
 """Daemons of a node, in the order of starting: nobody is announced before it is ready."""
 Report = Callable[[str], None]
 
@@ -98,13 +98,13 @@ class Lab:
         return self
 
     def start(self, *kinds: str, nodes: Iterable[Node] | None = None) -> Self:
-        """Start daemons (``charon``, ``meshsecd``, ``router``; by default all); return when they are ready."""
+        """Start daemons (``KINDS``; by default all that the nodes have); return when they are ready."""
         chosen = list(nodes or self.nodes.values())
-        for position, kind in enumerate(KINDS):
-            if kinds and kind not in kinds:
+        for kind in KINDS:
+            daemons = [daemon for node in chosen if (daemon := node.daemon(kind))]
+            if not daemons or (kinds and kind not in kinds):
                 continue
-            self._report(f"starting {kind} on {len(chosen)} nodes")
-            daemons = [node.daemons[position] for node in chosen]
+            self._report(f"starting {kind} on {len(daemons)} nodes")
             for daemon in daemons:
                 daemon.start()
             for daemon in daemons:
@@ -123,8 +123,9 @@ class Lab:
         for link in self.links.values():
             link.mend()
             link.up()
-        for position, kind in enumerate(KINDS):
-            if missing := [node for node in self.nodes.values() if not node.daemons[position].running]:
+        for kind in KINDS:
+            nodes = [(node, daemon) for node in self.nodes.values() if (daemon := node.daemon(kind))]
+            if missing := [node for node, daemon in nodes if not daemon.running]:
                 self.start(kind, nodes=missing)
 
     def keep(self) -> None:

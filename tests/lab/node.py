@@ -33,6 +33,8 @@ class Options:
     policy: Mapping[str, PolicyValue] = field(default_factory=dict)
     scheduling: str = "stock"
     """The scheduling profile: many nodes share this machine's processors, so none is raised unless that is tested."""
+    overlay: bool = False
+    """Whether the other data plane is there, too."""
 
 
 class Node:
@@ -82,6 +84,20 @@ class Node:
         return self._daemons["meshsecd"]
 
     @property
+    def overlay(self) -> Daemon:
+        """overlayd, where the overlay is."""
+        return self._daemons["overlayd"]
+
+    @property
+    def overlay_socket(self) -> Path:
+        """Where overlayd answers."""
+        return self.run_directory / "overlayd.sock"
+
+    def daemon(self, kind: str) -> Daemon | None:
+        """One of them by its kind; None where there is none of it."""
+        return self._daemons.get(kind)
+
+    @property
     def daemons(self) -> Sequence[Daemon]:
         """Those that were set up, in the order of starting."""
         return list(self._daemons.values())
@@ -99,6 +115,10 @@ class Node:
             "meshsecd": self._daemon("meshsecd", [programs.meshsecd(), "--config", str(self.config)]),
             "router": self._routing_daemon(),
         }
+        if options.overlay:
+            self._daemons["overlayd"] = self._daemon(
+                "overlayd", [programs.overlayd(), "--config", str(self._export("overlayd")), "--log-level", "debug"]
+            )
 
     def reconfigure(self, options: Options) -> None:
         """Write meshsec.toml and charon's configuration anew; a daemon takes it up when it is started again."""
@@ -239,6 +259,8 @@ class Node:
         lines += ["", "[paths]", 'peers = "peers"', 'state = "../var"', f'run = "{self.run_directory}"']
         lines += ["", "[scheduling]", f'profile = "{options.scheduling}"']
         mesh_prefixes = ["fc00::/7", IPV4_MESH] if options.ipv4 else ["fc00::/7"]
+        if options.overlay:
+            lines += ["", "[overlay]", "enabled = true", f'socket = "{self.overlay_socket}"']
         policy = {"mesh_prefixes": mesh_prefixes, **options.policy}
         lines += ["", "[policy]", *(f"{key} = {_toml(value)}" for key, value in policy.items())]
         return "\n".join(lines) + "\n"

@@ -14,6 +14,8 @@ SNAPLEN = 512
 IPV4, IPV6, ARP = 0x0800, 0x86DD, 0x0806
 PROBE = 0x88B5
 """IEEE 802's first local experimental ethertype: olsrv2d's probes of a radio link, which hold zeros only."""
+OVERLAY = 0xFC00
+"""The ethertype of cjdns: frames of CryptoAuth, which are sealed from the first octet on, and beacons."""
 ICMP, IGMP, UDP, ESP, ICMPV6 = 1, 2, 17, 50, 58
 HOP_BY_HOP, FRAGMENT, DESTINATION = 0, 44, 60
 PORT_MANET, PORT_IKE, PORT_IKE_NAT = 269, 500, 4500
@@ -39,6 +41,7 @@ class Kind(StrEnum):
 
     IKE = "ike"
     ESP = "esp"
+    OVERLAY = "overlay"
     OLSR = "olsr"
     CONTROL = "control"
     CLEAR = "clear"
@@ -90,7 +93,7 @@ class Classifier:
     def _payload(self, ethertype: int, payload: bytes) -> Kind:
         if ethertype == ARP or (ethertype == PROBE and not any(payload)):
             return Kind.CONTROL
-        return self._packet(ethertype, payload)
+        return Kind.OVERLAY if ethertype == OVERLAY else self._packet(ethertype, payload)
 
     def _packet(self, ethertype: int, packet: bytes) -> Kind:
         if ethertype == IPV4:

@@ -63,6 +63,8 @@ SPI = b"\xc1\x23\x45\x67" + bytes(40)
         pytest.param(_ETHERNET + b"\x88\xb5" + bytes(20), Kind.CONTROL, id="probe of a radio link"),
         pytest.param(_ETHERNET + b"\x88\xb5" + bytes(20) + b"x", Kind.CLEAR, id="a probe that says something"),
         pytest.param(_ETHERNET + b"\x88\xb6" + bytes(20), Kind.CLEAR, id="unknown protocol"),
+        pytest.param(_ETHERNET + b"\xfc\x00" + bytes(60), Kind.OVERLAY, id="cjdns"),
+        pytest.param(_ETHERNET + b"\xfc\x00" + bytes(60) + MARK, Kind.CLEAR, id="marked data dressed as cjdns"),
     ],
 )
 def test_a_packet_is_told_for_what_it_is(frame: bytes, kind: Kind) -> None:

@@ -27,6 +27,7 @@ COMMANDS = {
     "topology": "views:topology",
     "plan": "views:plan",
     "explain": "views:explain",
+    "mode": "mode:mode",
     "doctor": "doctor:doctor",
     "watch": "watch:watch",
     "bench": "bench:bench",

@@ -8,8 +8,8 @@ import click
 from meshsec import files
 from meshsec.adapters import esp_probe, nftables, scheduler, strongswan_conf, trust_store
 from meshsec.cli.app import App
-from meshsec.core import drop_ins, router_conf
-from meshsec.core.desired import addresses, in_doubt, rules_spec
+from meshsec.core import drop_ins, overlay_conf, router_conf
+from meshsec.core.desired import addresses, in_doubt, rules_spec, with_overlay
 from meshsec.core.model import EspGround
 from meshsec.core.scheduling import Profile
 from meshsec.core.scheduling_doctor import WITHOUT_REALTIME_GROUPS
@@ -20,7 +20,7 @@ _SYSTEMD = Path("/etc/systemd/system")
 
 
 @click.command
-@click.argument("kind", type=click.Choice(["olsrv2d", "olsrd2", "strongswan", "nftables", "systemd"]))
+@click.argument("kind", type=click.Choice(["olsrv2d", "olsrd2", "overlayd", "strongswan", "nftables", "systemd"]))
 @click.option(
     "--into",
     type=click.Path(path_type=Path, file_okay=False, exists=True),
@@ -33,6 +33,7 @@ def export(app: App, kind: str, into: Path | None) -> None:
     \b
     olsrv2d     olsrv2d.toml for our router
     olsrd2      olsrd2.conf for olsr.org's router
+    overlayd    overlayd.toml for the overlay's node, as meshsecd needs it
     strongswan  strongswan.conf for charon
     nftables    the fail-closed rules, for `nft -f -`; as meshsecd sets them
     systemd     drop-ins with the scheduling profile's classes for the units
@@ -42,6 +43,9 @@ def export(app: App, kind: str, into: Path | None) -> None:
         return
     if into:
         raise click.UsageError("--into is for systemd alone: there are several files")
+    if kind == "overlayd":
+        click.echo(_overlayd(app), nl=False)
+        return
     ground = _ground(app)
     match kind:
         case "olsrv2d":
@@ -54,6 +58,13 @@ def export(app: App, kind: str, into: Path | None) -> None:
         case _:
             text = _nftables(app, ground)
     click.echo(text, nl=False)
+
+
+def _overlayd(app: App) -> str:
+    if not app.settings.overlay.enabled:
+        raise click.ClickException(f"{app.config}: overlay.enabled is false; with true meshsecd works with overlayd")
+    comment = "Written by `meshsec export overlayd`: changes made here are lost."
+    return overlay_conf.render(overlay_conf.of_mesh(app.settings), app.settings.paths.key, comment)
 
 
 def _refuse_weights(app: App) -> None:
@@ -111,5 +122,10 @@ def _nftables(app: App, ground: EspGround) -> str:
     cards = [peer.card for peer in peers.values()]
     protected = (address for card in cards for address in addresses(card))
     locators = (card.locator for card in cards)
-    rules = rules_spec(app.card, protected, locators, ground, app.settings.policy)
+    overlay = app.settings.overlay
+    rules = with_overlay(
+        rules_spec(app.card, protected, locators, ground, app.settings.policy),
+        overlay.device if overlay.enabled else "",
+        (card.address for card in cards),
+    )
     return nftables.render(in_doubt(rules) if problems else rules)

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from ipaddress import IPv6Address
 
-from meshsec.core.settings import Paths
+from meshsec.core.overlay_settings import OverlaySettings
+from meshsec.core.settings import Paths, Settings
 
 
 class Beacons(StrEnum):
@@ -79,6 +80,10 @@ class OverlayConf:
     tun: str | None = None
     anybody: bool = False
     """Whether user data is exchanged with every node, not only with those that are named later."""
+    by_meshsecd: bool = False
+    """meshsecd names those with whom user data is exchanged, and routes to them."""
+    socket: str | None = None
+    """Of the control socket. None: where everybody expects it."""
 
     @property
     def neighbours(self) -> int:
@@ -86,15 +91,29 @@ class OverlayConf:
         return sum(len(one.neighbours) for one in self.udp) + sum(len(one.neighbours) for one in self.ethernet)
 
 
+def of_mesh(settings: Settings) -> OverlayConf:
+    """That of a node under meshsecd: neighbours find each other by beacons on the mesh interfaces."""
+    overlay = settings.overlay
+    return OverlayConf(
+        ethernet=tuple(Ethernet(device, Beacons.SEND) for device in settings.routing.interfaces),
+        tun=overlay.device,
+        by_meshsecd=True,
+        socket=None if overlay.socket == OverlaySettings().socket else overlay.socket,
+    )
+
+
 def render(conf: OverlayConf, key: str, comment: str) -> str:
-    """The text of ``overlayd.toml``; ``key`` is the file of the node's key. It has passwords: mode 0600.
+    """The text of ``overlayd.toml``; ``key`` is the file of the node's key. With passwords in it: mode 0600.
 
     A key where everybody expects it is not named: overlayd's unit gives it a copy, for it may not read that file.
     """
     elsewhere = None if key == Paths().key else key
-    lines = [f"# {comment}", *_values(key=elsewhere, permit="anybody" if conf.anybody else None)]
+    permit = "control" if conf.by_meshsecd else "anybody" if conf.anybody else None
+    lines = [f"# {comment}", *_values(key=elsewhere, permit=permit)]
     if conf.tun is not None:
-        lines += ["", "[tun]", *_values(name=conf.tun)]
+        lines += ["", "[tun]", *_values(name=conf.tun, address=False if conf.by_meshsecd else None)]
+    if conf.socket is not None:
+        lines += ["", "[control]", *_values(socket=conf.socket)]
     if conf.admin is not None:
         lines += ["", "[admin]", *_values(bind=conf.admin.bind, password=conf.admin.password)]
     for user in conf.users:

@@ -76,6 +76,27 @@ metric = "hop"
     )
 
 
+def test_overlayd(meshsec: Meshsec, tmp_path: Path) -> None:
+    """It exchanges user data with whom meshsecd names, and does not route to anybody."""
+    config = tmp_path / "a/meshsec.toml"
+    refused = meshsec("export", "overlayd")
+    assert refused.exit_code == 1
+    assert "overlay.enabled is false" in refused.stderr
+    with config.open("a") as file:
+        file.write("[overlay]\nenabled = true\n")
+    exported = meshsec("export", "overlayd").stdout
+    assert tomllib.loads(exported) == {
+        "key": str(tmp_path / "a/state/node.key"),
+        "permit": "control",
+        "tun": {"name": "overlay0", "address": False},
+        "ethernet": [{"device": "mesh0", "beacon": "send"}],
+    }
+    config.write_text(config.read_text() + 'tun = "o1"\nsocket = "/run/o1.sock"\n')
+    exported = meshsec("export", "overlayd").stdout
+    assert tomllib.loads(exported)["tun"]["name"] == "o1"
+    assert tomllib.loads(exported)["control"] == {"socket": "/run/o1.sock"}
+
+
 def test_olsrd2(meshsec: Meshsec, own: dict[str, Any]) -> None:
     lines = meshsec("export", "olsrd2").stdout.splitlines()
     at = lines.index("[olsrv2]")
@@ -96,15 +117,19 @@ def test_strongswan(meshsec: Meshsec, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0 or shutil.which("nft") is None, reason="checking rules takes nft and root")
-def test_nftables(meshsec: Meshsec, boat: Meshsec) -> None:
+def test_nftables(meshsec: Meshsec, boat: Meshsec, tmp_path: Path) -> None:
     """The rules of the trusted peer, which nft accepts."""
     card = json.loads(boat("key", "show", "--json").stdout)
     meshsec("peer", "add", "boat", card["card"])
     exported = meshsec("export", "nftables").stdout
     assert all(address in exported for address in (card["address"], card["locator"], card["ipv4"]))
     command = ["unshare", "--net", "nft", "--check", "--file", "-"]
-    checked = subprocess.run(command, input=exported, text=True, capture_output=True, check=False)
-    assert checked.returncode == 0, checked.stderr
+    assert "overlay0" not in exported
+    (config := tmp_path / "a/meshsec.toml").write_text(f"{config.read_text()}[overlay]\nenabled = true\n")
+    with_overlay = meshsec("export", "nftables").stdout
+    for text in (exported, with_overlay):
+        checked = subprocess.run(command, input=text, text=True, capture_output=True, check=False)
+        assert checked.returncode == 0, checked.stderr
 
 
 def test_a_refused_card_opens_nothing(meshsec: Meshsec, tmp_path: Path) -> None:
