@@ -1,0 +1,139 @@
+"""bench-throughput: flows between real sockets are counted whole, and sums follow from samples."""
+
+import json
+import socket
+from statistics import median
+
+import pytest
+
+from rt import throughput_rig as rig
+from rt.results import SCHEMA, Cell
+from rt.throughput_ends import BURST, busy_seconds, due
+from rt.throughput_figures import Throughput, by_hops, by_load
+from rt.throughput_sums import Key, Samples, cells, collapse, derived, ratios, table
+
+STAT = "cpu  100 20 300 5000 600 7 8 900 0 0\ncpu0 1 1 1 1 1 1 1 1 0 0\n"
+
+
+def test_what_the_machine_did_counts_and_what_it_waited_for_does_not() -> None:
+    assert busy_seconds(STAT) == pytest.approx((100 + 20 + 300 + 7 + 8) / 100)
+
+
+@pytest.mark.parametrize(
+    ("elapsed", "counted", "expected"),
+    [
+        (0.0, 0, (1, 0)),
+        (0.0, 1, (0, 1)),
+        (0.0045, 4, (1, 4)),
+        (0.0095, 0, (10, 0)),
+        (1.0, 0, (10, 991)),
+    ],
+)
+def test_datagrams_are_due_at_their_time_and_a_standstill_is_left_out(
+    elapsed: float, counted: int, expected: tuple[int, int]
+) -> None:
+    """At 1000 a second, of which 10 ms are caught up with."""
+    assert due(elapsed, 0.001, counted) == expected
+
+
+def test_the_clock_is_looked_at_after_a_burst() -> None:
+    assert due(0.01, 1e-6, 0) == (BURST, 1)
+
+
+def test_every_octet_of_a_stream_is_counted() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener, socket.socket() as client:
+        client.connect(listener.getsockname())
+        sender, receiver = rig._flow("stream", client, listener, 0.05)
+    assert sender["octets"] > 0
+    assert receiver["octets"] + receiver["first"] == sender["octets"]
+    assert receiver["busy_s"] >= sender["busy_s"] > 0
+
+
+def test_every_datagram_is_counted() -> None:
+    """Fewer than a socket keeps: none is lost, however late the receiver runs."""
+    kind = socket.SOCK_DGRAM
+    with socket.socket(type=kind) as inbound, socket.socket(type=kind) as out:
+        inbound.bind(("127.0.0.1", 0))
+        out.connect(inbound.getsockname())
+        sender, receiver = rig._flow("datagrams", out, inbound, 0.2, 2.0, rig.SIZE)
+    assert sender["refused"] == 0
+    assert receiver["datagrams"] == sender["datagrams"] > 0
+
+
+def test_an_end_that_fails_is_told() -> None:
+    with socket.socket() as unconnected, socket.socket() as other, pytest.raises(ConnectionError, match="broke off"):
+        rig._flow("stream", unconnected, other, 0.05)
+
+
+def test_a_queue_that_is_emptied_late_raises_no_rate() -> None:
+    """100 datagrams of 9600 bits in 1 s; 50 of them take 2 s to arrive."""
+    load = rig.told(5.0, {"datagrams": 100, "seconds": 1.0}, {"datagrams": 50, "seconds": 2.0})
+    assert (load.offered, load.sent, load.delivered, load.loss) == pytest.approx((5.0, 0.96, 0.24, 50.0))
+
+
+@pytest.mark.parametrize(
+    ("delivered", "expected"),
+    [
+        ([10, 20, 30], (30, 100)),
+        ([10, 40, 30, 20, 35], (40, 50)),
+        ([10, 0], (10, 0)),
+        ([0, 0], (0, 0)),
+    ],
+)
+def test_what_is_left_of_the_peak_beyond_it(delivered: list[float], expected: tuple[float, float]) -> None:
+    assert collapse(delivered) == expected
+
+
+SAMPLES: Samples = {
+    Key("ping", "plain", 1): {0: 1.0, 1: 2.0},
+    Key("ping", "overlay", 1): {0: 3.0, 1: 3.5},
+    Key("TCP", "plain", 1): {0: 1000.0, 1: 1000.0, 2: 1000.0},
+    Key("TCP", "ipsec aes256gcm16", 1): {0: 100.0, 2: 300.0},
+    Key("TCP", "overlay", 1): {0: 500.0, 1: 500.0},
+    Key("UDP delivered", "overlay", 1, 400.0): {0: 90.0, 1: 200.0},
+    Key("UDP delivered", "overlay", 1, 100.0): {0: 100.0, 1: 100.0},
+}
+
+
+def test_sums_are_made_within_a_round() -> None:
+    found = derived(SAMPLES)
+    assert found == {
+        Key("UDP peak", "overlay", 1): {0: 100.0, 1: 200.0},
+        Key("UDP left of the peak", "overlay", 1): {0: 90.0, 1: 100.0},
+        Key("ping added", "overlay", 1): {0: 2.0, 1: 1.5},
+    }
+
+
+def test_ratios_pair_the_rounds_that_both_planes_have() -> None:
+    found = {(one["key"]["what"], one["key"]["planes"]): one for one in ratios(SAMPLES)}  # type: ignore[index]
+    over_plain = found["TCP", "ipsec aes256gcm16 over plain"]
+    assert (over_plain["median"], over_plain["min"], over_plain["max"]) == pytest.approx((0.2, 0.1, 0.3))
+    over_overlay = found["TCP", "ipsec aes256gcm16 over overlay"]
+    assert over_overlay["median"] == over_overlay["max"] == pytest.approx(0.2)
+    assert found["ping", "overlay over plain"]["max"] == 3.0
+    assert ("TCP", "overlay over cjdroute") not in found
+
+
+def test_the_table_has_what_depends_on_no_load() -> None:
+    lines = list(table(SAMPLES | derived(SAMPLES)))
+    assert lines[0] == "| | plane | 1 hops |"
+    assert "| TCP, Mbit/s | overlay | 500 |" in lines
+    assert "| TCP, Mbit/s | plain | 1000 |" in lines
+    assert "| UDP left of the peak, % | overlay | 95 |" in lines
+    assert not any("delivered" in line for line in lines)
+
+
+def test_cells_and_series_keep_every_sample() -> None:
+    made = cells(SAMPLES)
+    assert Cell({"what": "UDP delivered", "plane": "overlay", "hops": 1, "offered": 400.0}, "Mbit/s", [90, 200]) in made
+    assert by_load(made, 1) == {"overlay": {400.0: [90.0, 200.0], 100.0: [100.0, 100.0]}}
+    assert by_hops(made, "TCP")["overlay"] == {1.0: [500.0, 500.0]}
+
+
+def test_the_result_has_the_form_of_all_benchmarks() -> None:
+    result = Throughput("throughput", {}, cells(SAMPLES), list(ratios(SAMPLES)), peers={"cjdroute": "not on PATH"})
+    written = json.loads(json.dumps(result._as_dict()))
+    assert written["schema"] == SCHEMA
+    assert {"machine", "versions", "params", "peers"} < written.keys()
+    (tcp,) = [one for one in written["cells"] if one["key"] == {"what": "TCP", "plane": "overlay", "hops": 1}]
+    assert (tcp["n"], tcp["median"], tcp["unit"]) == (2, median([500, 500]), "Mbit/s")
