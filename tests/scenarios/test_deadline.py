@@ -17,20 +17,29 @@ BELOW = {"name": "below", "ike": "aes128gcm16-prfsha256-ecp256", "esp": "aes128g
 SUITES = [STRONG, WEAK, BELOW]
 EAGER = {"backoff_first": 0.1, "initiate_rate": 100}
 """Set-ups follow one another here."""
-DEADLINE_MS = 250
-"""Between what the strong suite takes here (some tens of milliseconds) and what the load makes of it (up to 900)."""
-PATIENCE = 120.0
+SAME_END = {"takeover_delay": 60}
+"""It is the initiator's choice that is looked at: the other end never steps in for it."""
+DEADLINE_MS = 500
+"""Between what the strong suite takes here (some tens of milliseconds) and what the load makes of it (over 800)."""
+PATIENCE = 240.0
 
 pytestmark = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="the load needs a processor of its own")
 
 
 @pytest.fixture
 def pair() -> Iterator[Lab]:
-    policy: dict[str, PolicyValue] = {**EAGER, "deadline_ms": DEADLINE_MS, "suites": SUITES, "floor": "weak"}
+    policy: dict[str, PolicyValue] = {
+        **EAGER,
+        **SAME_END,
+        "deadline_ms": DEADLINE_MS,
+        "suites": SUITES,
+        "floor": "weak",
+    }
     with Lab("deadline", line(names(2)), Options(policy=policy)) as lab:
         yield lab.set_up().trust_all().start()
 
 
+@pytest.mark.timeout(900)
 def test_under_load_the_faster_suite_is_chosen_and_without_it_the_stronger_one_again(pair: Lab) -> None:
     initiator, responder = _ends(pair)
     core = max(os.sched_getaffinity(0))
@@ -38,9 +47,9 @@ def test_under_load_the_faster_suite_is_chosen_and_without_it_the_stronger_one_a
     _renew_until_chosen(initiator, responder, "strong")
     for node in (initiator, responder):
         load.pin(node.ike, {core})
-    with load.occupied(core):
+    with load.at_negotiations(core, initiator.namespace):
         _renew_until_chosen(initiator, responder, "weak")
-        assert "the deadline is 250 ms" in initiator.ask("status")["suites"]["why"]
+        assert f"the deadline is {DEADLINE_MS} ms" in initiator.ask("status")["suites"]["why"]
         _renew(initiator, responder)
         assert _negotiated(initiator, responder) == "CURVE_25519"
     _renew_until_chosen(initiator, responder, "strong")
@@ -53,7 +62,7 @@ def test_a_peer_that_has_only_what_is_below_the_floor_gets_no_sa() -> None:
         lab.set_up({"b": Options(policy={**EAGER, "suites": [BELOW]})}).trust_all().start()
         a, b = lab["a"], lab["b"]
         for node, peer in ((a, b), (b, a)):
-            node.wait_for(f"a refusal by {peer.name}", lambda n=node, p=peer: _refused(n, p), 60)  # type: ignore[misc]
+            node.wait_for(f"a refusal by {peer.name}", lambda n=node, p=peer: _refused(n, p), 120)  # type: ignore[misc]
             assert not [sa for sa in node.sas_with(peer) if sa.state == "ESTABLISHED"]
 
 
@@ -82,7 +91,7 @@ def _renew(node: Node, peer: Node) -> None:
 
     def stands() -> bool:
         status = node.peer_status(peer)
-        return bool(status["state"] == "protected" and status["attempts"] > attempts)
+        return status.get("state") == "protected" and bool(status["attempts"] > attempts)
 
     node.wait_for("a new SA", stands, 60)
     peer.wait_state(node, "protected", 60)
