@@ -31,6 +31,8 @@ _GROUPS_NFTABLES = 1 << 6
 """NFNLGRP_NFTABLES (7)."""
 _GROUPS_LINKS = 0x1
 """RTMGRP_LINK."""
+_GROUPS_WAYS = _GROUPS_LINKS | 1 << 18
+"""RTMGRP_LINK and RTNLGRP_IPV6_RULE (19)."""
 _IFF_UP = 0x1
 _IFF_LOWER_UP = 0x10000
 
@@ -107,6 +109,11 @@ def address_changes(on_change: Callable[[], None]) -> AbstractContextManager[Non
 def link_changes(on_change: Callable[[], None]) -> AbstractContextManager[None]:
     """While entered: ``on_change`` at each change of an interface."""
     return _told(_NETLINK_ROUTE, _GROUPS_LINKS, on_change)
+
+
+def way_changes(on_change: Callable[[], None]) -> AbstractContextManager[None]:
+    """While entered: ``on_change`` at each change of an interface, whose routes go with it, or of an IPv6 rule."""
+    return _told(_NETLINK_ROUTE, _GROUPS_WAYS, on_change)
 
 
 def ruleset_changes(on_change: Callable[[], None]) -> AbstractContextManager[None]:

@@ -7,7 +7,12 @@ takes charon's TUN device. IKE, ESP and the ICMPv6 errors of path MTU discovery 
 daemon to stay in force, and without a daemon there is neither transformation nor TUN device: all is dropped. A peer
 that was removed is barred, which closes IPsec too, for as long as its SAs take to end.
 
-On the kernel ground XFRM block policies below charon's own are a second wall.
+Where there is an overlay, its TUN device is the second protected way, whatever a peer's mode is: the two ends of a pair
+may switch one after the other, and a switch changes no rule. By that device user data passes with those alone who are
+trusted now; what leads there is a route, and without overlayd there is no such device.
+
+On the kernel ground XFRM block policies below charon's own are a second wall, but for those with whom user data may
+pass by the overlay: XFRM cannot tell by which device it does.
 """
 
 import asyncio
@@ -50,6 +55,7 @@ def render(spec: RulesSpec) -> str:
         _set("locators", "ipv6_addr", sorted(spec.locators)),
         _set("barred6", "ipv6_addr", _sorted6(spec.barred)),
         _set("barred4", "ipv4_addr", _sorted4(spec.barred)),
+        _set("admitted6", "ipv6_addr", sorted(spec.admitted)),
         _set("mesh6", "ipv6_addr", _prefixes(spec.mesh_prefixes, IPv6Network), interval=True),
         _set("mesh4", "ipv4_addr", _prefixes(spec.mesh_prefixes, IPv4Network), interval=True),
     ]
@@ -58,7 +64,17 @@ def render(spec: RulesSpec) -> str:
     return f"add table inet {TABLE}\ndelete table inet {TABLE}\ntable inet {TABLE} {{\n{body}\n}}\n"
 
 
-_COUNTER_NAMES = ("clear_out", "clear_in", "unknown_out", "unknown_in", "barred_out", "barred_in", "spoofed")
+_COUNTER_NAMES = (
+    "clear_out",
+    "clear_in",
+    "unknown_out",
+    "unknown_in",
+    "barred_out",
+    "barred_in",
+    "overlay_out",
+    "overlay_in",
+    "spoofed",
+)
 _COUNTERS = [f"  counter {name} {{ }}" for name in _COUNTER_NAMES]
 
 
@@ -67,6 +83,7 @@ def _output(spec: RulesSpec) -> list[str]:
     rules = [
         'oifname "lo" accept',
         *_barred(spec.ground, "daddr", "barred_out"),
+        *_overlay(spec, "oifname", "daddr", "overlay_out"),
         *protected,
         f"ip6 daddr @locators {_IKE} accept",
         f"ip6 daddr @locators {_ICMPV6_ERRORS} accept",
@@ -81,6 +98,7 @@ def _input(spec: RulesSpec) -> list[str]:
         'ip6 saddr @mesh6 fib saddr type local counter name "spoofed" drop',
         'ip saddr @mesh4 fib saddr type local counter name "spoofed" drop',
         *_barred(spec.ground, "saddr", "barred_in"),
+        *_overlay(spec, "iifname", "saddr", "overlay_in"),
         *_IPSEC_IN[spec.ground],
         f"ip6 saddr @locators {_IKE} accept",
         f"ip6 saddr @locators {_ICMPV6_ERRORS} accept",
@@ -117,6 +135,18 @@ def _barred(ground: EspGround, direction: str, counter: str) -> list[str]:
         *ike,
         f'ip6 {direction} @barred6 counter name "{counter}" drop',
         f'ip {direction} @barred4 counter name "{counter}" drop',
+    ]
+
+
+def _overlay(spec: RulesSpec, interface: str, direction: str, counter: str) -> list[str]:
+    """The device of the overlay. The kernel's own multicast on it is nobody's user data, and is not counted."""
+    if not spec.overlay_device:
+        return []
+    device = f'{interface} "{spec.overlay_device}"'
+    return [
+        f"{device} ip6 {direction} @admitted6 accept",
+        f"{device} ip6 daddr ff00::/8 drop",
+        f'{device} counter name "{counter}" drop',
     ]
 
 
@@ -172,7 +202,7 @@ def render_block_policies(spec: RulesSpec) -> list[str]:
     if spec.ground is not EspGround.KERNEL:
         return []
     own = [IPv6Network((address, 127), strict=False) for address in _sorted6(spec.own)]
-    peers = _sorted6(spec.protected)
+    peers = _sorted6(spec.protected - spec.admitted)
     out = [f"src {network} dst {peer}/128 dir out" for network, peer in itertools.product(own, peers)]
     return out + [f"src {peer}/128 dst ::/0 dir in" for peer in peers]
 
@@ -282,6 +312,7 @@ def _verify(spec: RulesSpec, listing: list[dict[str, Any]]) -> None:
         "locators": {str(address) for address in spec.locators},
         "barred6": {str(address) for address in _sorted6(spec.barred)},
         "barred4": {str(address) for address in _sorted4(spec.barred)},
+        "admitted6": {str(address) for address in spec.admitted},
     }
     sets = {name: elements for name, elements in _sets(listing).items() if name in meant}
     hooks = {entry["chain"].get("hook") for entry in listing if "chain" in entry}

@@ -21,15 +21,19 @@ from meshsec.adapters.notify import Notifier, watchdog_interval
 from meshsec.agent.driver import Driver
 from meshsec.agent.ground import Ground
 from meshsec.agent.ike import IkeSide
+from meshsec.agent.modes import ModeChoice
+from meshsec.agent.overlay import OverlaySide
 from meshsec.agent.requests import Requests
 from meshsec.agent.routing import Routing
 from meshsec.agent.scheduling import CharonSide, Scheduling
 from meshsec.agent.trust import Trust
-from meshsec.core.actions import Action, ApplyRules
+from meshsec.core import views
+from meshsec.core.actions import Action, ApplyRules, OverlayAction
 from meshsec.core.engine import Engine
 from meshsec.core.events import Event, IkeDaemonDown, IkeDaemonUp, RoutesReset
 from meshsec.core.model import Card
 from meshsec.core.settings import Settings
+from meshsec.core.shown import Shown, shown
 
 _log = logging.getLogger(__name__)
 
@@ -51,19 +55,22 @@ class Agent:
         """Must be called in the event loop that it is to run in."""
         settings, card, ground = start.settings, start.card, start.esp.ground
         self.start = start
-        engine = Engine(card, ground, settings.policy, random.random)
+        overlay_device = settings.overlay.device if settings.overlay.enabled else ""
+        engine = Engine(card, ground, settings.policy, random.random, overlay_device)
         self.driver = Driver(engine, self._carry_out, self._on_turn, self._spawn)
         self.trust = Trust(Path(settings.paths.peers), card, self.driver.post)
         self.ike = IkeSide(Path(settings.ike.vici), self._read_key, self._on_ike, self._spawn, self._on_ended)
         self.routing = Routing(settings.routing, self._on_router)
         self.ground = Ground(card, ground, settings.routing.interfaces, self.driver.post)
+        self.overlay = OverlaySide(settings.overlay, card.address, self.driver.post)
+        self.modes = ModeChoice(Path(settings.paths.modes), self.driver.post)
         self.config_problem = ""
         self._control = ControlServer(Path(settings.paths.control_socket), self._answer)
         self.scheduling = self._make_scheduling(settings)
         self._requests = Requests(self)
         self._notifier = Notifier()
         self._tasks: asyncio.TaskGroup | None = None
-        self._told: dict[str, tuple[str, str]] = {}
+        self._told: dict[str, Shown] = {}
 
     def _make_scheduling(self, settings: Settings) -> Scheduling:
         governor = replace(settings.scheduling.governor, deadline=settings.policy.deadline_ms / 1000)
@@ -80,12 +87,15 @@ class Agent:
             async with asyncio.TaskGroup() as tasks:
                 self._tasks = tasks
                 await self.ground.assign_addresses()
-                found = await self.ground.predecessors_rules()
+                found = (*await self.ground.predecessors_rules(), *await self.overlay.found())
+                self.driver.learn(await self.modes.load())
                 await self.trust.reload()
                 for event in found:  # in the same turn as the peers: the first rules hold both
                     self.driver.post(event)
                 tasks.create_task(self.ground.watch_addresses())
                 tasks.create_task(self.ground.watch_rules())
+                tasks.create_task(self.overlay.watch_routes())
+                tasks.create_task(self.overlay.run())
                 tasks.create_task(self.routing.run())
                 tasks.create_task(self.scheduling.run())
                 tasks.create_task(self.ike.run())
@@ -139,6 +149,8 @@ class Agent:
     async def _carry_out(self, action: Action) -> str:
         if isinstance(action, ApplyRules):
             return await self.ground.apply_rules(action)
+        if isinstance(action, OverlayAction):
+            return await self.overlay.carry_out(action)
         return await self.ike.carry_out(action)
 
     async def _answer(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -178,10 +190,11 @@ class Agent:
         """What changed since the last turn, for those who watch; without any this costs nothing."""
         if not self._control.is_watched:
             return
-        now = {channel.name: (str(channel.state), channel.reason) for channel in self.driver.engine.channels()}
-        for name, (state, reason) in now.items():
-            if self._told.get(name) != (state, reason):
-                self._control.publish({"kind": "channel", "peer": name, "state": state, "reason": reason})
+        engine = self.driver.engine
+        now = {channel.name: shown(engine, channel) for channel in engine.channels()}
+        for name, seen in now.items():
+            if self._told.get(name) != seen:
+                self._control.publish(views.change(name, seen))
         for name in self._told.keys() - now.keys():
             self._control.publish({"kind": "removed", "peer": name, "state": "", "reason": "it is trusted no longer"})
         self._told = now

@@ -61,6 +61,10 @@ class Driver:
             self._turn_asked = True
             self._loop.call_soon(self._turn)
 
+    def learn(self, event: Event) -> None:
+        """Tell the engine something before there is anything to decide on: no turn follows."""
+        self.engine.handle(self.now, event)
+
     def close(self) -> None:
         """Start nothing more; what stands outside stays as it is."""
         if self._timer:

@@ -78,7 +78,7 @@ class Ground:
 
     async def watch_rules(self) -> None:
         """Notice that others altered or removed the rules, until cancelled."""
-        await _watch(netlink.ruleset_changes, self._check_rules)
+        await watch(netlink.ruleset_changes, self._check_rules)
 
     async def _check_rules(self) -> None:
         async with self._applying:
@@ -90,7 +90,7 @@ class Ground:
 
     async def watch_addresses(self) -> None:
         """Keep this node's addresses assigned, also when an interface comes later, until cancelled."""
-        await _watch(netlink.address_changes, self.assign_addresses)
+        await watch(netlink.address_changes, self.assign_addresses)
 
     async def assign_addresses(self) -> None:
         """Assign what is missing."""
@@ -107,7 +107,8 @@ class Ground:
             _log.info("assigned %s", ", ".join(added))
 
 
-async def _watch(changes: netlink.Changes, look: Callable[[], Awaitable[None]]) -> None:
+async def watch(changes: netlink.Changes, look: Callable[[], Awaitable[None]]) -> None:
+    """Look after each change, and from time to time without one, until cancelled."""
     changed = asyncio.Event()
     with changes(changed.set):
         while True:

@@ -6,12 +6,16 @@ from typing import TYPE_CHECKING, Any
 import meshsec
 from meshsec.adapters import trust_store
 from meshsec.adapters.control import ControlError
+from meshsec.adapters.mode_store import ModeStoreError
 from meshsec.adapters.vici import ViciError
 from meshsec.agent import facts, scheduling_facts
 from meshsec.core import card as cards
 from meshsec.core import doctor, views
 from meshsec.core.events import RenegotiationAsked
 from meshsec.core.lifecycle import State
+from meshsec.core.model import DataPlane
+from meshsec.core.overlay_settings import NOT_ENABLED
+from meshsec.core.policy import MODES
 
 if TYPE_CHECKING:
     from meshsec.agent.agent import Agent
@@ -34,6 +38,7 @@ class Requests:
             "topology": self._topology,
             "plan": self._plan,
             "explain": self._explain,
+            "mode": self._mode,
             "scheduling": self._scheduling,
             "stream_report": self._stream_report,
             "doctor": self._doctor,
@@ -61,7 +66,7 @@ class Requests:
     async def _status(self, _params: Params) -> Mapping[str, Any]:
         await self._count()
         agent = self._agent
-        problems = [*agent.trust.problems, agent.config_problem, agent.ground.address_problem]
+        problems = [*agent.trust.problems, agent.config_problem, agent.ground.address_problem, agent.modes.problem]
         return views.status(agent.driver.engine, self._now, filter(None, problems))
 
     async def _count(self) -> None:
@@ -86,6 +91,24 @@ class Requests:
             return views.explain(self._agent.driver.engine, self._now, _text(params, "peer"))
         except LookupError as error:
             raise ControlError("unknown_peer", str(error.args[0])) from error
+
+    async def _mode(self, params: Params) -> Mapping[str, Any]:
+        """Without parameters as it is; else chosen for one peer, or for all that have none of their own."""
+        if params:
+            await self._choose(_plane(params), _text(params, "peer") if "peer" in params else None)
+        return views.mode(self._agent.driver.engine)
+
+    async def _choose(self, plane: DataPlane | None, name: str | None) -> None:
+        engine = self._agent.driver.engine
+        if plane is DataPlane.OVERLAY and not engine.overlay.enabled:
+            raise ControlError("refused", f"{NOT_ENABLED} in meshsec.toml, and a restart of meshsecd")
+        channel = engine.channel(name) if name is not None else None
+        if name is not None and (channel is None or channel.card is None):
+            raise ControlError("unknown_peer", f"{name} is not a peer")
+        try:
+            await self._agent.modes.choose(channel.card.address if channel and channel.card else None, plane)
+        except ModeStoreError as error:
+            raise ControlError("failed", str(error)) from error
 
     async def _doctor(self, _params: Params) -> Mapping[str, Any]:
         try:
@@ -114,9 +137,13 @@ class Requests:
 
     async def _peer_remove(self, params: Params) -> Mapping[str, Any]:
         name = _text(params, "name")
+        channel = self._agent.driver.engine.channel(name)
+        card = channel.card if channel else None
         try:
             await self._agent.trust.remove(name)
-        except trust_store.TrustStoreError as error:
+            if card is not None:
+                await self._agent.modes.choose(card.address, None)
+        except (trust_store.TrustStoreError, ModeStoreError) as error:
             raise ControlError("refused", str(error)) from error
         return {"name": name}
 
@@ -132,6 +159,15 @@ class Requests:
 
     async def _reload(self, _params: Params) -> Mapping[str, Any]:
         return {"problems": list(await self._agent.reload())}
+
+
+def _plane(params: Params) -> DataPlane | None:
+    """What is chosen; None: nothing any more."""
+    value = params.get("plane", "")
+    if value is not None and value not in MODES:
+        allowed = ", ".join((*MODES, "null"))
+        raise ControlError("bad_params", f"plane: {value!r} is not allowed; allowed: {allowed}")
+    return None if value is None else DataPlane(value)
 
 
 def _text(params: Params, name: str) -> str:

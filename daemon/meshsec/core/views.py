@@ -11,7 +11,7 @@ from meshsec.core.channel import Channel
 from meshsec.core.engine import Engine, Planned
 from meshsec.core.model import Card, Edge, IkeSa, Neighbour, Route
 from meshsec.core.sentences import CLOSED_BY_DOUBT, sentences
-from meshsec.core.shown import shown
+from meshsec.core.shown import Shown, shown
 
 View = dict[str, Any]
 
@@ -49,6 +49,17 @@ def plan(engine: Engine, now: float) -> View:
     return {
         "schema": "meshsec-plan-1",
         "actions": [_planned(planned, now) for planned in engine.plan(now)],
+    }
+
+
+def change(name: str, seen: Shown) -> View:
+    """What those who watch are told of a channel that is otherwise than before."""
+    return {
+        "kind": "channel",
+        "peer": name,
+        "state": str(seen.state),
+        "reason": seen.reason,
+        "data_plane": _text(seen.plane),
     }
 
 
