@@ -6,7 +6,7 @@ import os
 import signal
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -207,6 +207,27 @@ def test_neighbours_find_each_other_by_beacons(medium: str) -> None:
             (peer,) = control.status["peers"]
         assert peer["interface"].split()[0] == medium
         assert peer["key"] == b.key
+
+
+def test_beacons_that_are_none_too_old_or_not_wanted_are_counted() -> None:
+    with cjdns.line([Overlayd, Overlayd]) as found:
+        a, b = (router for router in found if isinstance(router, Overlayd))
+        a.plan.udp_beacon, a.plan.ethernet["mesh-b"], b.plan.ethernet["mesh-a"] = 1, 0, 2
+        cjdns.start((a, b))
+        old = bytes.fromhex("fffffffc 0000 1388") + (19).to_bytes(4) + bytes(20) + bytes(32)
+        with OverlayControl(a.socket) as control, udp_socket(b.namespace, "10.78.1.2") as stranger:
+
+            def counted(octets: bytes, count: Callable[[], int]) -> int:
+                stranger.sendto(octets, ("10.78.1.1", cjdns.BEACON_PORT))
+                return count()
+
+            def malformed() -> int:
+                return sum(interface["malformed"] for interface in control.ask()["interfaces"])
+
+            for octets, count in ((old[:40], malformed), (old, lambda: control.dropped("link-version"))):
+                wait_until("it is counted", lambda o=octets, c=count: counted(o, c), [], 30, last=control.ask)
+            wait_until("one by Ethernet too", lambda: control.dropped("beacon"), [], 30, last=control.ask)
+            assert not control.ask()["peers"]
 
 
 def test_what_happens_is_told() -> None:

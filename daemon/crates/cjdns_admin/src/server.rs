@@ -41,18 +41,56 @@ pub struct Now {
 /// What came in, by what became of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Requests that reached a function, or asked for a cookie.
+    /// Requests that were carried out or asked of another node, and requests for a cookie.
     pub taken: u64,
     /// Datagrams that are no request; they are not answered.
     pub malformed: u64,
+    /// Datagrams with more values, or more of them in each other, than a request can have: bencode that is small on the wire
+    /// and large in memory. They are not answered, and were not decoded further than to the bound.
+    pub bomb: u64,
     /// Requests that are too long.
     pub oversize: u64,
     /// Requests with a wrong hash or an old cookie.
     pub unauthenticated: u64,
-    /// Requests for a function that does not exist, or that needs authentication and has none.
+    /// Requests for a function that needs authentication, without any.
+    pub forbidden: u64,
+    /// Requests for a function that does not exist.
     pub unknown: u64,
+    /// Requests whose arguments are wrong, or that the router does not carry out.
+    pub refused: u64,
     /// Questions that could not be asked because too many were open.
     pub busy: u64,
+}
+
+impl Counters {
+    /// None yet.
+    const ZERO: Self = Self {
+        taken: 0,
+        malformed: 0,
+        bomb: 0,
+        oversize: 0,
+        unauthenticated: 0,
+        forbidden: 0,
+        unknown: 0,
+        refused: 0,
+        busy: 0,
+    };
+
+    /// Every counter with its name.
+    #[must_use]
+    pub const fn all(&self) -> [(&'static str, u64); 9] {
+        [
+            ("taken", self.taken),
+            ("malformed", self.malformed),
+            ("bomb", self.bomb),
+            ("oversize", self.oversize),
+            ("unauthenticated", self.unauthenticated),
+            ("forbidden", self.forbidden),
+            ("unknown", self.unknown),
+            ("refused", self.refused),
+            ("busy", self.busy),
+        ]
+    }
 }
 
 /// The admin API of a router.
@@ -96,14 +134,7 @@ impl Server {
             callers: VecDeque::new(),
             pending: BTreeMap::new(),
             asked: 0,
-            counters: Counters {
-                taken: 0,
-                malformed: 0,
-                oversize: 0,
-                unauthenticated: 0,
-                unknown: 0,
-                busy: 0,
-            },
+            counters: Counters::ZERO,
         }
     }
 
@@ -121,18 +152,30 @@ impl Server {
             self.counters.oversize += 1;
             return Some(b"d5:error16:Request too big.e".to_vec());
         }
-        let request = Value::decode(datagram).ok();
-        let fields = request.as_ref().and_then(Value::as_dictionary);
+        let request = match Value::decode(datagram) {
+            Ok(request) => request,
+            Err(error) => {
+                *match error.is_bomb() {
+                    true => &mut self.counters.bomb,
+                    false => &mut self.counters.malformed,
+                } += 1;
+                return None;
+            }
+        };
+        let fields = request.as_dictionary();
         let Some((fields, query)) = fields.and_then(|fields| Some((fields, fields.string("q")?)))
         else {
             self.counters.malformed += 1;
             return None;
         };
         let txid = fields.string("txid");
-        let done = self.call(now, from, datagram, fields, query, router);
-        match done.unwrap_or_else(|wrong| Done::Answer(Answer::error(wrong))) {
-            Done::Answer(answer) => Some(answer.encode(txid)),
-            Done::Ask { ask, timeout, form } => {
+        match self.call(now, from, datagram, fields, query, router) {
+            Err(wrong) => Some(Answer::error(wrong).encode(txid)),
+            Ok(Done::Answer(answer)) => {
+                self.counters.taken += 1;
+                Some(answer.encode(txid))
+            }
+            Ok(Done::Ask { ask, timeout, form }) => {
                 let pending = Pending {
                     from,
                     txid: txid.map(<[u8]>::to_vec),
@@ -191,7 +234,6 @@ impl Server {
         router: &mut dyn Router,
     ) -> Result<Done<'a>, Wrong> {
         if query == b"cookie" {
-            self.counters.taken += 1;
             let cookie = alloc::format!("{}", cookie_at(now.unix.as_secs()));
             return Ok(Answer::new().with("cookie", cookie).into());
         }
@@ -206,21 +248,27 @@ impl Server {
             query
         };
         let is_known = self.hear(now.monotonic, from, claimed);
-        let Some(function) = find(name).filter(|function| function.open || claimed) else {
-            self.counters.unknown += 1;
+        let found = find(name);
+        let Some(function) = found.filter(|function| function.open || claimed) else {
+            *match found {
+                Some(_) => &mut self.counters.forbidden,
+                None => &mut self.counters.unknown,
+            } += 1;
             let text = "No functions matched your request, try Admin_availableFunctions()";
             return Err(text.into());
         };
-        self.counters.taken += 1;
         let none = &NO_ARGUMENTS;
         let arguments = fields.get("args").and_then(Value::as_dictionary);
-        let arguments = Arguments::check(arguments.unwrap_or(none), function.arguments)?;
-        (function.run)(&mut Call {
-            arguments,
-            router,
-            now,
-            is_known,
-        })
+        let checked = Arguments::check(arguments.unwrap_or(none), function.arguments);
+        let done = checked.and_then(|arguments| {
+            (function.run)(&mut Call {
+                arguments,
+                router,
+                now,
+                is_known,
+            })
+        });
+        done.inspect_err(|_| self.counters.refused += 1)
     }
 
     fn authenticates(&self, now: Now, datagram: &[u8], fields: &Dictionary) -> bool {
@@ -262,7 +310,9 @@ impl Server {
         }
         self.asked += 1;
         let ticket = Ticket(self.asked);
-        router.ask(ticket, ask)?;
+        let asked = router.ask(ticket, ask);
+        asked.inspect_err(|_| self.counters.refused += 1)?;
+        self.counters.taken += 1;
         self.pending.insert(ticket, pending);
         Ok(())
     }

@@ -241,6 +241,64 @@ fn what_is_no_request_is_not_answered() {
 }
 
 #[test]
+fn whatever_comes_is_counted_by_what_became_of_it() {
+    let cookie = NOW.unix.as_secs();
+    let user = [("user", text("u")), ("password", text("p"))];
+    let sound = signed("AuthorizedPasswords_add", &user, PASSWORD, cookie);
+    let mut forged = sound.clone();
+    let hash = forged.windows(5).position(|octets| octets == b"hash6");
+    forged[hash.unwrap() + 8] ^= 1;
+    let nested = [&b"d1:q4:ping4:args"[..], &[b'l'; 20], &[b'e'; 21]].concat();
+    let many = [&b"d4:argsl"[..], &b"0:".repeat(600), b"e1:q4:pinge"].concat();
+    let cases: [(&str, Vec<u8>); 15] = [
+        ("taken", request("ping", &[])),
+        ("taken", request("cookie", &[])),
+        ("taken", sound),
+        ("taken", ping(100)),
+        ("malformed", b"d1:q4:ping".to_vec()),
+        ("bomb", nested),
+        ("bomb", many),
+        ("oversize", vec![b'd'; MAX_REQUEST + 1]),
+        ("unauthenticated", forged),
+        (
+            "unauthenticated",
+            signed("AuthorizedPasswords_add", &user, b"guessed", cookie),
+        ),
+        (
+            "unauthenticated",
+            signed("AuthorizedPasswords_add", &user, PASSWORD, cookie - 21),
+        ),
+        ("forbidden", request("AuthorizedPasswords_add", &user)),
+        ("unknown", request("Core_exit", &[])),
+        ("unknown", signed("Core_exit", &[], PASSWORD, cookie)),
+        (
+            "refused",
+            signed("AuthorizedPasswords_add", &user[..1], PASSWORD, cookie),
+        ),
+    ];
+    for (name, octets) in cases {
+        let (mut server, mut router) = (server(), Recorded::default());
+        server.handle(NOW, caller(1), &octets, &mut router);
+        for (counter, count) in server.counters().all() {
+            assert_eq!(count, u64::from(counter == name), "{counter} by {octets:?}");
+        }
+    }
+    let (mut server, mut router) = (server(), Recorded::default());
+    router.refusing = true;
+    server.handle(NOW, caller(1), &ping(100), &mut router);
+    assert_eq!(
+        server
+            .counters()
+            .all()
+            .map(|(_, count)| count)
+            .iter()
+            .sum::<u64>(),
+        1
+    );
+    assert_eq!(server.counters().refused, 1);
+}
+
+#[test]
 fn what_is_wrong_with_arguments_is_told() {
     let key = b().key.to_string();
     let refusals: &[Told] = &[

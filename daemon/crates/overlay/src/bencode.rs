@@ -66,6 +66,14 @@ pub enum BencodeCause {
     Trailing(usize),
 }
 
+impl BencodeError {
+    /// Whether a bound was exceeded that keeps what is small on the wire from becoming large in memory.
+    #[must_use]
+    pub const fn is_bomb(&self) -> bool {
+        matches!(self.cause, BencodeCause::Depth | BencodeCause::Values)
+    }
+}
+
 impl<'a> Value<'a> {
     /// Decodes a value that takes all the octets.
     ///

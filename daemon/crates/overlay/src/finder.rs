@@ -115,6 +115,19 @@ pub struct Counters {
     pub overflow: u64,
 }
 
+/// Why a message had no effect; it is counted already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dropped {
+    /// It does not decode.
+    Malformed(MessageError),
+    /// Its sender cannot be spoken with; his protocol version.
+    Incompatible(u32),
+    /// It answers nothing that was asked of its sender, or came too late.
+    Unexpected,
+    /// Its sender, or the way back to him, is of no use.
+    Useless,
+}
+
 /// A question that waits for its answer.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
@@ -222,17 +235,20 @@ impl Finder {
     ///
     /// # Errors
     ///
-    /// What is malformed about it; it is counted already.
+    /// [`Dropped`].
     pub fn handle_message(
         &mut self,
         now: Time,
         from: Contact,
         payload: &[u8],
-    ) -> Result<(), MessageError> {
-        let message = Message::decode(payload).inspect_err(|_| self.counters.malformed += 1)?;
+    ) -> Result<(), Dropped> {
+        let message = Message::decode(payload).map_err(|error| {
+            self.counters.malformed += 1;
+            Dropped::Malformed(error)
+        })?;
         if !is_compatible(message.version) {
             self.counters.incompatible += 1;
-            return Ok(());
+            return Err(Dropped::Incompatible(message.version));
         }
         let from = Contact {
             version: message.version,
@@ -240,15 +256,18 @@ impl Finder {
         };
         let Some(address) = self.store.tell(now, from) else {
             self.counters.useless += 1;
-            return Ok(());
+            return Err(Dropped::Useless);
         };
         self.touch(address);
-        match message.body {
-            Body::Query(query) => self.answer(from, message.txid, query),
+        let taken = match message.body {
+            Body::Query(query) => {
+                self.answer(from, message.txid, query);
+                true
+            }
             Body::Reply(contacts) => self.take_answer(now, from, message.txid, &contacts),
-        }
+        };
         self.settle(now);
-        Ok(())
+        taken.then_some(()).ok_or(Dropped::Unexpected)
     }
 
     /// A switch could not forward a frame that was sent by `label`, which is the reversed label of its ERROR.
@@ -539,7 +558,8 @@ impl Finder {
         }
     }
 
-    fn take_answer(&mut self, now: Time, from: Contact, txid: Txid, contacts: &[Contact]) {
+    /// Whether it is an answer to something.
+    fn take_answer(&mut self, now: Time, from: Contact, txid: Txid, contacts: &[Contact]) -> bool {
         let number = txid.octets().try_into().map(u64::from_be_bytes).ok();
         let address = from.key.address();
         let expected = |number: &u64| {
@@ -551,7 +571,7 @@ impl Finder {
         let finished = expected.and_then(|number| Some((number, self.finish(number)?)));
         let Some((number, pending)) = finished else {
             self.counters.unexpected += 1;
-            return;
+            return false;
         };
         let latency = now.saturating_sub(pending.sent);
         self.store.prove(now, address, pending.label, latency);
@@ -572,6 +592,7 @@ impl Finder {
         }
         self.counters.useless += useless;
         told.into_iter().for_each(|address| self.touch(address));
+        true
     }
 }
 

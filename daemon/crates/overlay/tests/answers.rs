@@ -7,7 +7,10 @@ mod network;
 use cryptoauth::Address;
 use fastrand::Rng;
 use network::node_key;
-use overlay::{Body, Contact, Finder, Limits, Message, Query, Time, Txid, NODES_PER_REPLY};
+use overlay::{
+    Body, Contact, Dropped, Finder, Limits, Message, MessageError, Query, Time, Txid,
+    NODES_PER_REPLY,
+};
 use switch::{decompress, peer_label, Form, Interface, Label, Scheme};
 
 const NOW: Time = Time::from_secs(5);
@@ -54,9 +57,8 @@ impl Asked {
             txid,
             body,
         };
-        self.finder
-            .handle_message(NOW, from, &message.encode())
-            .unwrap();
+        // What has no effect is counted.
+        let _ = self.finder.handle_message(NOW, from, &message.encode());
     }
 
     /// What it sent since: to whom, and the message.
@@ -207,7 +209,12 @@ fn what_is_malformed_or_too_old_is_counted() {
     let mut asked = Asked::new();
     let peer = asked.peer(0);
     asked.sent();
-    assert!(asked.finder.handle_message(NOW, peer, b"d").is_err());
+    let told = asked.finder.handle_message(NOW, peer, b"d");
+    assert!(matches!(told, Err(Dropped::Malformed(_))));
+    let bomb = asked.finder.handle_message(NOW, peer, &[b'l'; 20]);
+    assert!(
+        matches!(bomb, Err(Dropped::Malformed(MessageError::Bencode(error))) if error.is_bomb())
+    );
     let txid = Txid::new(b"x").unwrap();
     let old = Message {
         version: 19,
@@ -216,11 +223,9 @@ fn what_is_malformed_or_too_old_is_counted() {
         txid,
         body: Body::Query(Query::Ping),
     };
-    asked
-        .finder
-        .handle_message(NOW, peer, &old.encode())
-        .unwrap();
+    let told = asked.finder.handle_message(NOW, peer, &old.encode());
+    assert_eq!(told, Err(Dropped::Incompatible(19)));
     let counters = asked.finder.counters();
-    assert_eq!((counters.malformed, counters.incompatible), (1, 1));
+    assert_eq!((counters.malformed, counters.incompatible), (2, 1));
     assert!(asked.sent().is_empty());
 }

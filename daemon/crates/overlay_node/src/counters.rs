@@ -26,7 +26,9 @@ pub enum Cause {
     LinkUnconfirmed,
     /// The keys of the link by which a frame would leave are not there yet.
     LinkNotReady,
-    /// A beacon that is malformed, of a version that cannot be spoken with, or where none is wanted.
+    /// A neighbour, or who sends a beacon, tells a version that cannot be spoken with.
+    LinkVersion,
+    /// A beacon that is malformed, or where none is wanted.
     Beacon,
     /// It ends inside the switch's header.
     SwitchRunt,
@@ -64,6 +66,12 @@ pub enum Cause {
     InnerContent,
     /// A DHT message that is malformed.
     DhtMalformed,
+    /// A DHT message with more values, or more of them in each other, than one can have.
+    DhtBomb,
+    /// A DHT message of a version that cannot be spoken with.
+    DhtVersion,
+    /// A DHT message that answers nothing that was asked, or comes too late, or whose sender is of no use.
+    DhtUnexpected,
     /// More DHT messages than are taken.
     DhtFlood,
     /// A packet of this machine that is no IPv6 packet, or of which lengths do not match.
@@ -95,6 +103,7 @@ const CAUSES: [(Cause, &str); Cause::COUNT] = [
     (Cause::LinkFull, "link-full"),
     (Cause::LinkUnconfirmed, "link-unconfirmed"),
     (Cause::LinkNotReady, "link-not-ready"),
+    (Cause::LinkVersion, "link-version"),
     (Cause::Beacon, "beacon"),
     (Cause::SwitchRunt, "switch-runt"),
     (Cause::SwitchNoInterface, "switch-no-interface"),
@@ -114,6 +123,9 @@ const CAUSES: [(Cause, &str); Cause::COUNT] = [
     (Cause::InnerUnprotected, "inner-unprotected"),
     (Cause::InnerContent, "inner-content"),
     (Cause::DhtMalformed, "dht-malformed"),
+    (Cause::DhtBomb, "dht-bomb"),
+    (Cause::DhtVersion, "dht-version"),
+    (Cause::DhtUnexpected, "dht-unexpected"),
     (Cause::DhtFlood, "dht-flood"),
     (Cause::PacketMalformed, "packet-malformed"),
     (Cause::PacketAddress, "packet-address"),

@@ -136,6 +136,26 @@ fn who_knows_no_password_is_no_neighbour() {
 }
 
 #[test]
+fn who_finds_no_room_is_counted() {
+    let limits = Limits {
+        peers: 1,
+        ..Limits::default()
+    };
+    let habits = Habits {
+        limits,
+        ..Habits::default()
+    };
+    let mut mesh = Mesh::line(2, 1, habits);
+    assert_eq!(mesh.pairs_without_data(&[(0, 1)], SECOND * 5), []);
+    let other = stranger(&mut mesh.random);
+    let credential = Credential::login(b"everybody", b"as everybody in the test knows");
+    let frame = hello(&mut mesh, 1, &other, Some(credential));
+    mesh.receive(1, udp(1000), &frame);
+    assert_eq!(dropped(&mesh, 1, Cause::LinkFull), 1);
+    assert_eq!(mesh.pairs_without_data(&[(0, 1), (1, 0)], SECOND), []);
+}
+
+#[test]
 fn a_busy_node_wants_to_see_a_cookie() {
     let mut mesh = Mesh::new(1, 1, Habits::default());
     let other = stranger(&mut mesh.random);

@@ -7,8 +7,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use cjdns_admin::{
-    Ask, Beacon, Connect, Control, InterfaceKind, Listed, Now, Outcome, Page, Password, PeerState,
-    Pong, Refused, Router, Server, Target, Ticket, MAX_REQUEST,
+    Ask, Beacon, Connect, Control, Counters, InterfaceKind, Listed, Now, Outcome, Page, Password,
+    PeerState, Pong, Refused, Router, Server, Target, Ticket, MAX_REQUEST,
 };
 use cryptoauth::{Address, Credential, PublicKey, Stage, UserId};
 use daemonkit::{named, Time};
@@ -29,6 +29,7 @@ const BURST: usize = 16;
 /// The socket with its server.
 pub struct Admin {
     socket: UdpSocket,
+    bound: SocketAddr,
     server: Server,
     pings: Pings,
 }
@@ -66,10 +67,21 @@ impl Admin {
         socket.set_nonblocking(true)?;
         let password = settings.password.as_ref().map(config::Secret::octets);
         Ok(Self {
+            bound: socket.local_addr()?,
             socket,
             server: Server::new(password.and_then(|octets| Password::new(octets).ok())),
             pings: Pings::new(),
         })
+    }
+
+    /// Where it listens.
+    pub const fn bound(&self) -> SocketAddr {
+        self.bound
+    }
+
+    /// What came in, by what became of it.
+    pub const fn counters(&self) -> &Counters {
+        self.server.counters()
     }
 
     /// When [`Admin::handle_timeout`] is to be called.

@@ -11,6 +11,7 @@ use overlay_node::{Admission, Event, Link, Node, PeerView, PingResult, SessionVi
 use serde_json::{json, Map, Value};
 
 use crate::commands::{self, Said};
+use crate::admin::Admin;
 use crate::config;
 use crate::io::peer_user;
 use crate::io::tun::Tun;
@@ -155,6 +156,15 @@ fn device(tun: &Tun) -> Value {
     })
 }
 
+/// The admin API: where it listens, and what came there, by what became of it.
+pub fn api(admin: &Admin) -> Value {
+    let counters = admin.counters().all();
+    let counters = counters.map(|(name, count)| (name.to_owned(), count.into()));
+    let mut told = Map::from_iter([("bind".to_owned(), admin.bound().to_string().into())]);
+    told.extend(counters);
+    told.into()
+}
+
 fn interface(port: &Port) -> Value {
     let counters = port.counters();
     json!({
@@ -166,6 +176,7 @@ fn interface(port: &Port) -> Value {
         "calls_out": counters.calls_out,
         "stalls": counters.stalls,
         "malformed": counters.malformed,
+        "oversize": counters.oversize,
         "refused": counters.refused,
         "overflow": counters.overflow,
     })

@@ -241,7 +241,7 @@ impl Daemon {
     fn take_beacons(&mut self, number: usize) {
         let now = now();
         for _ in 0..ROUNDS {
-            let port = &self.ports[number];
+            let port = &mut self.ports[number];
             let Some((from, beacon)) = port.next_beacon() else {
                 break;
             };
@@ -415,7 +415,9 @@ impl Daemon {
 
     fn status(&self) -> serde_json::Value {
         let tun = self.tun.as_ref();
-        control::status(now(), &self.node, self.is_told, &self.ports, tun)
+        let mut status = control::status(now(), &self.node, self.is_told, &self.ports, tun);
+        status["admin"] = self.admin.as_ref().map(control::api).into();
+        status
     }
 
     /// Takes over with whom user data is exchanged; everything else needs a restart.

@@ -108,6 +108,13 @@ impl Port {
         }
     }
 
+    fn counters_mut(&mut self) -> &mut IoCounters {
+        match &mut self.carrier {
+            Carrier::Udp(udp, _) => &mut udp.counters,
+            Carrier::Ethernet(ethernet) => &mut ethernet.counters,
+        }
+    }
+
     /// Takes what waits from the kernel; false when nothing does. [`Port::next`] then gives it, all of it before the
     /// next call.
     ///
@@ -128,12 +135,16 @@ impl Port {
         }
     }
 
-    /// The next beacon that came by one of the sockets for them; what is no beacon is passed over.
-    pub fn next_beacon(&self) -> Option<(LinkAddress, [u8; BEACON_LENGTH])> {
-        let received = self
-            .beacons
-            .iter()
-            .find_map(|beacons| beacons.receive().ok()?);
+    /// The next beacon that came by one of the sockets for them; what is no beacon is counted and passed over.
+    pub fn next_beacon(&mut self) -> Option<(LinkAddress, [u8; BEACON_LENGTH])> {
+        let mut malformed = 0;
+        let received = self.beacons.iter().find_map(|beacons| {
+            let received = beacons.receive();
+            let is_none = |error: &io::Error| error.kind() == io::ErrorKind::InvalidData;
+            malformed += u64::from(received.as_ref().is_err_and(is_none));
+            received.ok()?
+        });
+        self.counters_mut().malformed += malformed;
         received.map(|(from, beacon)| (LinkAddress::Udp(from), beacon))
     }
 

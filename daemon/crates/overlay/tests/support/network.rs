@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use cryptoauth::{Address, PublicKey};
 use fastrand::Rng;
-use overlay::{Contact, Event, Finder, Limits, Time, Transmit};
+use overlay::{Contact, Dropped, Event, Finder, Limits, Time, Transmit};
 use switch::{
     error_frame, forward, peer_label, Handle, Header, Interface, Interfaces, Label,
     MAX_ERROR_FRAME, PROTOCOL_VERSION,
@@ -297,10 +297,9 @@ impl Network {
                     path,
                     version: PROTOCOL_VERSION,
                 };
-                self.nodes[node]
-                    .finder
-                    .handle_message(now, from, &rest[1..])
-                    .unwrap();
+                let finder = &mut self.nodes[node].finder;
+                let heard = finder.handle_message(now, from, &rest[1..]);
+                assert!(!matches!(heard, Err(Dropped::Malformed(_))));
             }
             _ => self.nodes[node].received.push(key.address()),
         }

@@ -79,9 +79,12 @@ impl Node {
             interface,
             address: *from,
         };
-        let beacon = Beacon::decode(beacon).filter(|beacon| is_compatible(beacon.version));
+        let beacon = Beacon::decode(beacon);
         match beacon.filter(|_| self.beacons_of(interface) != Beacons::Off) {
             Some(beacon) if beacon.key == *self.local.public() => {}
+            Some(beacon) if !is_compatible(beacon.version) => {
+                self.counters.drop(Cause::LinkVersion)
+            }
             Some(beacon) => self.meet(now, endpoint, &beacon),
             None => self.counters.drop(Cause::Beacon),
         }
@@ -604,6 +607,9 @@ impl Node {
         };
         if let Some(peer) = self.peers.get_mut(number) {
             peer.version = Some(version);
+        }
+        if !is_compatible(version) {
+            self.counters.drop(Cause::LinkVersion);
         }
         self.settle_peer(now, number);
     }

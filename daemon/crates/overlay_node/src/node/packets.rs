@@ -6,8 +6,8 @@ use core::time::Duration;
 
 use cryptoauth::Address;
 use overlay::{
-    ipv6_header, remove_ipv6_header, Contact, Content, Event as Finding, FrameError, IPV6_HEADER,
-    SESSION_HEAD_ROOM, WANTED_FOR,
+    ipv6_header, remove_ipv6_header, Contact, Content, Dropped, Event as Finding, FrameError,
+    MessageError, IPV6_HEADER, SESSION_HEAD_ROOM, WANTED_FOR,
 };
 use rand_core::CryptoRng;
 use switch::Interface;
@@ -259,8 +259,15 @@ impl Node {
         if !self.rates.dht_messages.take(now, self.limits.dht_messages) {
             return self.counters.drop(Cause::DhtFlood);
         }
-        if self.finder.handle_message(now, from, payload).is_err() {
-            self.counters.drop(Cause::DhtMalformed);
+        if let Err(dropped) = self.finder.handle_message(now, from, payload) {
+            self.counters.drop(match dropped {
+                Dropped::Malformed(MessageError::Bencode(error)) if error.is_bomb() => {
+                    Cause::DhtBomb
+                }
+                Dropped::Malformed(_) => Cause::DhtMalformed,
+                Dropped::Incompatible(_) => Cause::DhtVersion,
+                Dropped::Unexpected | Dropped::Useless => Cause::DhtUnexpected,
+            });
         }
         self.draw_finder(now);
     }

@@ -84,7 +84,11 @@ impl Ethernet {
             let sender = system::packet_sender(&received.from);
             let frame = content(&self.buffers[self.next][..received.length]);
             let (Some((mac, is_beacon)), Some(frame)) = (sender, frame) else {
-                self.counters.malformed += u64::from(sender.is_some());
+                // Of one that was cut nothing is told.
+                *match received.length {
+                    0 => &mut self.counters.oversize,
+                    _ => &mut self.counters.malformed,
+                } += u64::from(sender.is_some());
                 self.next += 1;
                 continue;
             };

@@ -38,8 +38,10 @@ pub struct IoCounters {
     pub frames_out: u64,
     /// Calls of the kernel that took them.
     pub calls_out: u64,
-    /// Frames that came and were malformed, or longer than any frame may be.
+    /// Frames and beacons that came and were malformed.
     pub malformed: u64,
+    /// Frames that came and were longer than any frame may be.
+    pub oversize: u64,
     /// How often the kernel took no more for now.
     pub stalls: u64,
     /// Frames that the kernel refused to send.

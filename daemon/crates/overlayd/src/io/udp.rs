@@ -116,7 +116,10 @@ impl Udp {
         loop {
             let (from, frame) = self.inbox.peek()?;
             if frame.is_empty() || frame.len() > CONTENT_MAX {
-                self.counters.malformed += 1;
+                *match frame.is_empty() {
+                    true => &mut self.counters.malformed,
+                    false => &mut self.counters.oversize,
+                } += 1;
                 self.inbox.pass();
                 continue;
             }
