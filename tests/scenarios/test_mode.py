@@ -1,0 +1,214 @@
+"""The second data plane: user data of two nodes goes by IPsec or by the overlay as they choose, never in the clear.
+
+The line a - b - c: a and c trust each other, b is a stranger that relays.
+"""
+
+import json
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from tests.lab import traffic
+from tests.lab.lab import Lab
+from tests.lab.node import Node, Options
+from tests.lab.overlay_control import OverlayControl
+from tests.lab.packets import MARK, Kind
+from tests.lab.stream import Stream
+from tests.lab.topology import line, names
+from tests.lab.waiting import wait_until
+from tests.scenarios.expectations import assert_nothing_clear, captured, flow, wait_arrivals
+
+SEALED = {Kind.IKE, Kind.ESP, Kind.OVERLAY, Kind.OLSR, Kind.CONTROL}
+ENOUGH = 50_000
+"""Octets of a stream that show that it goes on: a hundred packets."""
+PATIENCE = 60.0
+"""Seconds."""
+
+
+@pytest.fixture(scope="module")
+def planes() -> Iterator[Lab]:
+    """The line with both data planes."""
+    with Lab("mode", line(names(3)), Options(overlay=True)) as lab:
+        lab.set_up()
+        a, c = lab["a"], lab["c"]
+        a.install_card(c)
+        c.install_card(a)
+        lab.start()
+        yield lab
+
+
+@pytest.fixture
+def lab(planes: Lab) -> Lab:
+    """The line, healthy; both ends have chosen IPsec."""
+    planes.heal()
+    a, c = planes["a"], planes["c"]
+    for node, peer in ((a, c), (c, a)):
+        choose(node, peer, "ipsec")
+    for node, peer in ((a, c), (c, a)):
+        wait_carried(node, peer, "ipsec")
+    return planes
+
+
+def choose(node: Node, peer: Node, plane: str) -> None:
+    """As a person would."""
+    node.meshsec("mode", plane, peer.name)
+
+
+def wait_carried(node: Node, peer: Node, plane: str) -> None:
+    """Await that a node says that a plane carries what it sends to a peer."""
+
+    def carried() -> bool:
+        status = node.peer_status(peer)
+        return (status.get("state"), status.get("data_plane"), status.get("mode")) == ("protected", plane, plane)
+
+    node.wait_for(f"{peer.name} is carried by {plane}", carried, PATIENCE)
+
+
+def switch(a: Node, c: Node, plane: str) -> None:
+    """Both ends, one after the other."""
+    for node, peer in ((a, c), (c, a)):
+        choose(node, peer, plane)
+        wait_carried(node, peer, plane)
+
+
+def wait_octets(stream: Stream, count: int = ENOUGH) -> None:
+    """Await so many more octets of a stream."""
+    goal = stream.received + count
+    wait_until(
+        f"{count} octets", lambda: stream.received >= goal or bool(stream.fault), [stream], PATIENCE, stream.summary
+    )
+    assert not stream.fault, stream.summary()
+
+
+def test_a_connection_survives_the_switch_to_the_overlay_and_back_and_a_relay_reads_nothing(lab: Lab) -> None:
+    a, c = lab["a"], lab["c"]
+    with captured(lab, "switch") as captures, Stream((a.namespace, a.address), (c.namespace, c.address)) as stream:
+        relayed = captures["b"]
+        wait_octets(stream)
+        switch(a, c, "overlay")
+        wait_octets(stream)
+        settled = relayed.counts.copy()
+        wait_octets(stream)
+        since = relayed.since(settled)
+        assert since[Kind.OVERLAY] > 0
+        assert since[Kind.ESP] == 0, "not all goes by the overlay"
+        switch(a, c, "ipsec")
+        wait_octets(stream)
+        settled, sealed = relayed.counts.copy(), _by_overlay(a, c)
+        wait_octets(stream)
+        assert relayed.since(settled)[Kind.ESP] > 0
+        assert _by_overlay(a, c) == sealed, "not all goes by IPsec"
+    stream.verify()
+    assert_nothing_clear(captures)
+    assert set(relayed.counts) <= SEALED
+
+
+def _by_overlay(*nodes: Node) -> list[int]:
+    """How many packets of user data the nodes have sent by the overlay."""
+    counts = []
+    for node in nodes:
+        with OverlayControl(node.overlay_socket) as control:
+            counts.append(int(control.status["sent"]))
+    return counts
+
+
+def test_the_same_captures_see_user_data_in_the_clear(lab: Lab) -> None:
+    """The negative case of this module: addresses that no rule protects, and the same marked data."""
+    a, b = lab["a"], lab["b"]
+    for node, interface, address in ((a, "mesh-b", "10.78.0.1"), (b, "mesh-a", "10.78.0.2")):
+        node.run("ip", "address", "replace", f"{address}/30", "dev", interface)
+    with captured(lab, "plain") as captures:
+        seen = captures["b"]
+        traffic.send((a.namespace, "10.78.0.1"), "10.78.0.2")
+        wait_until("user data in the clear", lambda: seen.counts[Kind.CLEAR] >= 5, [seen], PATIENCE)
+    assert not set(seen.counts) <= SEALED
+    with pytest.raises(AssertionError, match="in the clear at a"):
+        assert_nothing_clear(captures)
+
+
+def test_ends_that_choose_differently_talk(lab: Lab) -> None:
+    a, c = lab["a"], lab["c"]
+    choose(a, c, "overlay")
+    wait_carried(a, c, "overlay")
+    wait_carried(c, a, "ipsec")
+    with captured(lab, "differ") as captures, flow(a, c) as there, flow(c, a) as back:
+        wait_arrivals(there, 20, PATIENCE)
+        wait_arrivals(back, 20, PATIENCE)
+    assert_nothing_clear(captures)
+    relayed = captures["b"].counts
+    assert relayed[Kind.OVERLAY] >= 40, "each frame is seen coming and going"
+    assert relayed[Kind.ESP] >= 40
+    shown = {node.name: json.loads(node.meshsec("mode", "--json").stdout)["peers"] for node in (a, c)}
+    assert shown["a"] == [{"name": "c", "plane": "overlay", "override": True, "carries": "overlay"}]
+    assert shown["c"] == [{"name": "a", "plane": "ipsec", "override": True, "carries": "ipsec"}]
+
+
+def test_meshsecd_killed_and_restarted_keeps_the_mode_and_loses_nothing(lab: Lab) -> None:
+    a, c = lab["a"], lab["c"]
+    switch(a, c, "overlay")
+    with captured(lab, "restart") as captures, flow(a, c) as running:
+        wait_arrivals(running, 10, PATIENCE)
+        a.agent.kill()
+        wait_arrivals(running, 25, PATIENCE)
+        lab.start("meshsecd", nodes=[a])
+        wait_carried(a, c, "overlay")
+        wait_arrivals(running, 25, PATIENCE)
+    assert running.result.lost == 0
+    assert_nothing_clear(captures)
+
+
+def test_overlayd_killed_leaks_nothing_and_user_data_passes_again_when_it_is_back(lab: Lab) -> None:
+    a, c = lab["a"], lab["c"]
+    switch(a, c, "overlay")
+    with captured(lab, "killed") as captures, flow(a, c) as running:
+        wait_arrivals(running, 10, PATIENCE)
+        a.overlay.kill()
+        a.wait_for("a knows", lambda: not (a.ask("status").get("overlay") or {}).get("up", True), PATIENCE)
+        lab.start("overlayd", nodes=[a])
+        wait_carried(a, c, "overlay")
+        wait_arrivals(running, 25, PATIENCE)
+    assert running.result.lost > 0, "overlayd was not really gone"
+    assert_nothing_clear(captures)
+
+
+def test_a_stranger_gets_nothing_by_the_overlay(lab: Lab) -> None:
+    """b, which has no card at c, tells its own overlayd to exchange user data with c, and takes its own rules away."""
+    b, c = lab["b"], lab["c"]
+    b.agent.kill()
+    b.run("nft", "flush", "ruleset")
+    b.run("ip", "-6", "route", "replace", c.address, "dev", "overlay0", "src", b.address)
+    with OverlayControl(b.overlay_socket) as stranger, OverlayControl(c.overlay_socket) as target:
+        for command in ("permit", "keep"):
+            stranger.command(command, c.address)
+        stranger.wait_kept(c.address, up=True, seconds=PATIENCE)
+        with traffic.udp_socket(c.namespace, c.address, traffic.PORT) as inside:
+
+            def refused() -> bool:
+                traffic.send((b.namespace, b.address), c.address, count=1)
+                return target.dropped("not-permitted") >= 5
+
+            wait_until("c drops what is not permitted", refused, [], PATIENCE, lambda: target.status)
+            inside.settimeout(0.2)
+            with pytest.raises(TimeoutError):
+                inside.recv(100)
+            c.trust(b)
+            try:
+                assert _arrives(b, c, inside), "with its card it would have been delivered"
+            finally:
+                c.distrust(b)
+            before = target.dropped("not-permitted")
+            wait_until("c drops it again", lambda: refused() and target.dropped("not-permitted") > before, [], PATIENCE)
+
+
+def _arrives(source: Node, target: Node, inside: socket.socket) -> bool:
+    """Whether one of some marked datagrams is delivered."""
+
+    def delivered() -> bool:
+        traffic.send((source.namespace, source.address), target.address, count=1)
+        try:
+            return inside.recv(100).startswith(MARK)
+        except TimeoutError:
+            return False
+
+    return wait_until("it is delivered", delivered, [], PATIENCE)
