@@ -174,6 +174,20 @@ impl Session {
         })
     }
 
+    /// Whether a frame of somebody without a session can be a HELLO: whatever can be told without arithmetic. So who
+    /// has to limit how many are answered need not count those of nobody.
+    ///
+    /// # Errors
+    ///
+    /// A wrong length, an unknown user, a KEY.
+    pub fn examine(local: &Local, require_auth: bool, frame: &[u8]) -> Result<(), Refused> {
+        let header = Header::decode(frame)?;
+        if !header.kind.is_hello() {
+            return Err(Refused::StrayKey);
+        }
+        authenticate(local, &header, require_auth).map(drop)
+    }
+
     /// Opens a HELLO of somebody without a session, in place, and makes a session of it.
     ///
     /// # Errors
@@ -185,11 +199,8 @@ impl Session {
         now: Duration,
         frame: &mut [u8],
     ) -> Result<(Self, Opened), Refused> {
+        Self::examine(local, require_auth, frame)?;
         let header = Header::decode(frame)?;
-        if !header.kind.is_hello() {
-            return Err(Refused::StrayKey);
-        }
-        authenticate(local, &header, require_auth)?;
         let mut session = Self::new(local, header.sender, None, require_auth, now)?;
         let opened = session.open(local, now, frame)?;
         Ok((session, opened))

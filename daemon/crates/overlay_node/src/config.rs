@@ -47,7 +47,8 @@ pub struct Limits {
     pub unconfirmed_sessions: usize,
     /// Packets that wait for their session, one for each destination.
     pub waiting_packets: usize,
-    /// Handshakes of strangers on links, a second; each takes up to half a millisecond.
+    /// Handshakes of strangers on links, a second, of each interface, and of those in addition that prove their address; each
+    /// takes up to half a millisecond. Those of users that do not exist take nothing, and are not counted in.
     pub link_handshakes: u32,
     /// The same from one address.
     pub link_handshakes_by_source: u32,

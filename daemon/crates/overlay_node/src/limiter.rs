@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use fastrand::Rng;
 
+use crate::config::Limits;
 use crate::interface::LinkAddress;
 use crate::Time;
 
@@ -18,9 +19,36 @@ pub(crate) struct Limiter {
 }
 
 /// A rate for each source, of which many share one: a table that cannot grow.
-pub(crate) struct Sources {
+struct Sources {
     seed: u64,
     limiters: [Limiter; Self::COUNT],
+}
+
+/// What handshakes of strangers may cost: of each source, and of all.
+pub(crate) struct Gate {
+    sources: Sources,
+    all: Limiter,
+}
+
+impl Gate {
+    pub(crate) fn new(random: &mut Rng) -> Self {
+        Self {
+            sources: Sources::new(random),
+            all: Limiter::default(),
+        }
+    }
+
+    /// Whether one more passes; what its source has used up takes nothing from the others.
+    pub(crate) fn take(&mut self, now: Time, source: &LinkAddress, limits: &Limits) -> bool {
+        let of_source = self.sources.of(source);
+        of_source.take(now, limits.link_handshakes_by_source)
+            && self.all.take(now, limits.link_handshakes)
+    }
+
+    /// Whether more than half of what may happen at once has happened.
+    pub(crate) fn is_busy(&self, now: Time) -> bool {
+        self.all.is_busy(now)
+    }
 }
 
 impl Limiter {
@@ -34,7 +62,7 @@ impl Limiter {
     }
 
     /// Whether more than half of what may happen at once has happened.
-    pub(crate) fn is_busy(&self, now: Time) -> bool {
+    fn is_busy(&self, now: Time) -> bool {
         self.next > now + BURST / 2
     }
 }
@@ -42,7 +70,7 @@ impl Limiter {
 impl Sources {
     const COUNT: usize = 256;
 
-    pub(crate) fn new(random: &mut Rng) -> Self {
+    fn new(random: &mut Rng) -> Self {
         Self {
             seed: random.u64(..),
             limiters: [Limiter::default(); Self::COUNT],
@@ -50,7 +78,7 @@ impl Sources {
     }
 
     /// The rate of a source: of an IPv6 address its first half counts, because a host has all of the other.
-    pub(crate) fn of(&mut self, source: &LinkAddress) -> &mut Limiter {
+    fn of(&mut self, source: &LinkAddress) -> &mut Limiter {
         let number = match source {
             LinkAddress::Udp(address) => match address.ip() {
                 core::net::IpAddr::V4(ip) => u64::from(ip.to_bits()),

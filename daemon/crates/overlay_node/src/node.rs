@@ -24,7 +24,7 @@ use crate::config::{Admission, Config, Limits, Timing};
 use crate::counters::{Cause, Counters};
 use crate::event::{Event, PingId, PingResult};
 use crate::interface::{Beacons, Destination, InterfaceId, LinkAddress};
-use crate::limiter::{Limiter, Sources};
+use crate::limiter::{Gate, Limiter};
 use crate::peer::{Endpoint, Origin, Peer};
 use crate::peers::Peers;
 use crate::view::{PeerView, SessionView};
@@ -136,8 +136,10 @@ pub struct Node {
 
 /// What others can cause, by rate.
 struct Rates {
-    sources: Sources,
-    link_handshakes: Limiter,
+    /// Handshakes of strangers, of each interface: a flood on one keeps nobody out who comes by another.
+    gates: Vec<Gate>,
+    /// Of those that have proved their address: who forges his keeps them not out.
+    proved: Gate,
     inner_handshakes: Limiter,
     dht_messages: Limiter,
     control_answers: Limiter,
@@ -258,6 +260,7 @@ impl Node {
         let number = number.unwrap_or(self.interfaces.len());
         if number == self.interfaces.len() {
             self.interfaces.push(None);
+            self.rates.gates.push(Gate::new(&mut self.random));
         }
         self.interfaces[number] = Some((Beacons::Off, now));
         let id = InterfaceId(number as u16);
@@ -499,8 +502,8 @@ impl Node {
 impl Rates {
     fn new(random: &mut Rng) -> Self {
         Self {
-            sources: Sources::new(random),
-            link_handshakes: Limiter::default(),
+            gates: Vec::new(),
+            proved: Gate::new(random),
             inner_handshakes: Limiter::default(),
             dht_messages: Limiter::default(),
             control_answers: Limiter::default(),

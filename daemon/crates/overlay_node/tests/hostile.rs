@@ -136,6 +136,67 @@ fn who_knows_no_password_is_no_neighbour() {
 }
 
 #[test]
+fn handshakes_of_users_that_do_not_exist_keep_nobody_out() {
+    let mut mesh = Mesh::new(2, 1, Habits::default());
+    let other = stranger(&mut mesh.random);
+    let guessed = hello(&mut mesh, 1, &other, Some(Credential::password(b"guessed")));
+    for number in 0..3000 {
+        mesh.receive(1, udp(1000 + number), &guessed);
+    }
+    assert_eq!(dropped(&mesh, 1, Cause::LinkAuthentication), 3000);
+    assert_eq!(dropped(&mesh, 1, Cause::LinkFlood), 0);
+    mesh.link(0, 1);
+    assert_eq!(mesh.pairs_without_data(&[(0, 1)], SECOND), []);
+}
+
+/// Authentic HELLOs from everywhere, as many as use up what strangers may cause.
+fn flood(mesh: &mut Mesh, to: usize) {
+    let other = stranger(&mut mesh.random);
+    let credential = Credential::login(b"everybody", b"as everybody in the test knows");
+    let hello = hello(mesh, to, &other, Some(credential));
+    for number in 0..2000 {
+        mesh.receive(to, udp(1000 + number), &hello);
+    }
+}
+
+#[test]
+fn who_proves_his_address_is_not_kept_out_by_those_who_forge_theirs() {
+    let mut mesh = Mesh::new(1, 1, Habits::default());
+    let other = stranger(&mut mesh.random);
+    let credential = Credential::login(b"everybody", b"as everybody in the test knows");
+    let mut link = noise::Link::new(mesh.key(0), Some(credential), 1, 22);
+    let mut init = [0; noise::MESSAGE_ROOM];
+    flood(&mut mesh, 0);
+    mesh.tapped = Some(Vec::new());
+    for (stamp, proves) in [(1, false), (2, true)] {
+        let (now, timestamp) = (mesh.now, Timestamp([stamp; 12]));
+        let length = link.initiate(&other, now, &mut mesh.random, timestamp, &mut init);
+        let before = dropped(&mesh, 0, Cause::LinkFlood);
+        mesh.receive(0, udp(1), &init[..length.unwrap()]);
+        let refused = dropped(&mesh, 0, Cause::LinkFlood) - before;
+        assert_eq!(refused, u64::from(!proves));
+        let mut answer = mesh.tapped.as_mut().unwrap().pop().unwrap();
+        link.open(&other, mesh.now, &mut answer).unwrap();
+        assert_eq!(link.is_established(mesh.now), proves);
+        flood(&mut mesh, 0);
+    }
+}
+
+#[test]
+fn a_flood_on_one_interface_keeps_nobody_out_who_comes_by_another() {
+    let mut mesh = Mesh::new(2, 1, Habits::default());
+    flood(&mut mesh, 1);
+    mesh.hear(0, 1);
+    mesh.connect_second(0, 1);
+    for _ in 0..100 {
+        flood(&mut mesh, 1);
+        mesh.run(MILLISECOND * 10);
+    }
+    assert!(dropped(&mesh, 1, Cause::LinkFlood) > 100_000);
+    assert_eq!(mesh.pairs_without_data(&[(0, 1)], SECOND), []);
+}
+
+#[test]
 fn who_finds_no_room_is_counted() {
     let limits = Limits {
         peers: 1,

@@ -10,8 +10,8 @@ use daemonkit::{named, Readers, Time};
 use overlay_node::{Admission, Event, Link, Node, PeerView, PingResult, SessionView};
 use serde_json::{json, Map, Value};
 
-use crate::commands::{self, Said};
 use crate::admin::Admin;
+use crate::commands::{self, Said};
 use crate::config;
 use crate::io::peer_user;
 use crate::io::tun::Tun;

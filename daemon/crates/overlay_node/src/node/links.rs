@@ -30,6 +30,15 @@ const MERGE_PATIENCE: Duration = Duration::from_secs(1);
 /// A Noise INIT, REPLY or COOKIE begins so; no frame of CryptoAuth does.
 const NOISE_CONTROL: [u8; 4] = [0xff; 4];
 
+/// What is known of where a handshake comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Claim {
+    /// Its address, which may be forged.
+    Address,
+    /// It has seen what was sent to that address.
+    Proved,
+}
+
 impl Node {
     /// Opens a datagram that came from `from`, a part of `buffer` with [`HEAD_ROOM`](crate::HEAD_ROOM) before and
     /// [`TAIL_ROOM`](crate::TAIL_ROOM) after it.
@@ -106,7 +115,9 @@ impl Node {
         if known.is_some_and(Peer::is_configured) {
             return;
         }
-        if let Some(Err(Some(cause))) = is_new.then(|| self.admit_handshake(now, endpoint)) {
+        if let Some(Err(Some(cause))) =
+            is_new.then(|| self.admit_handshake(now, endpoint, Claim::Address))
+        {
             return self.counters.drop(cause);
         }
         match number {
@@ -234,7 +245,8 @@ impl Node {
         if !is_handshake(frame) {
             return self.open_moved(now, endpoint, frame);
         }
-        self.admit_handshake(now, endpoint)?;
+        Session::examine(&self.local, true, frame).map_err(|refused| Some(cause_of(refused)))?;
+        self.admit_handshake(now, endpoint, Claim::Address)?;
         let answered = Session::answer(&self.local, true, now, frame);
         let (session, opened) = answered.map_err(|refused| Some(cause_of(refused)))?;
         let number = self.insert_stranger(now, endpoint, session)?;
@@ -242,19 +254,21 @@ impl Node {
     }
 
     /// Whether a handshake of a stranger is worth the arithmetic.
-    fn admit_handshake(&mut self, now: Time, endpoint: Endpoint) -> Result<(), Option<Cause>> {
-        let slot = self
-            .interfaces
-            .get(usize::from(endpoint.interface.number()));
-        if slot.copied().flatten().is_none() {
-            return Err(Some(Cause::LinkStranger));
-        }
-        let of_source = self.rates.sources.of(&endpoint.address);
-        let passes = of_source.take(now, self.limits.link_handshakes_by_source)
-            && self
-                .rates
-                .link_handshakes
-                .take(now, self.limits.link_handshakes);
+    fn admit_handshake(
+        &mut self,
+        now: Time,
+        endpoint: Endpoint,
+        claim: Claim,
+    ) -> Result<(), Option<Cause>> {
+        let number = usize::from(endpoint.interface.number());
+        let slot = self.interfaces.get(number).copied().flatten();
+        let gate = match claim {
+            Claim::Proved => Some(&mut self.rates.proved),
+            Claim::Address => self.rates.gates.get_mut(number),
+        };
+        let gate = gate.filter(|_| slot.is_some());
+        let gate = gate.ok_or(Some(Cause::LinkStranger))?;
+        let passes = gate.take(now, &endpoint.address, &self.limits);
         passes.then_some(()).ok_or(Some(Cause::LinkFlood))
     }
 
@@ -446,10 +460,8 @@ impl Node {
         endpoint: Endpoint,
         frame: &mut [u8],
     ) -> Result<(usize, Range<usize>), Option<Cause>> {
-        if self.rates.link_handshakes.is_busy(now) {
-            self.want_cookie(now, rng, endpoint, frame)?;
-        }
-        self.admit_handshake(now, endpoint)?;
+        let claim = self.examine_init(now, rng, endpoint, frame)?;
+        self.admit_handshake(now, endpoint, claim)?;
         let there = self.peers.at(&endpoint);
         let there = there.and_then(|number| self.peers.get(number));
         let is_expected = there.is_some_and(|peer| !peer.is_incoming());
@@ -488,29 +500,35 @@ impl Node {
         }
     }
 
-    /// Refuses an INIT that does not prove its address, and gives the cookie that does.
-    fn want_cookie<R: CryptoRng + ?Sized>(
+    /// Whether an INIT proves its address. While there are many it has to: it is refused with the cookie by which it can.
+    fn examine_init<R: CryptoRng + ?Sized>(
         &mut self,
         now: Time,
         rng: &mut R,
         endpoint: Endpoint,
         frame: &[u8],
-    ) -> Result<(), Option<Cause>> {
+    ) -> Result<Claim, Option<Cause>> {
         let source = source_octets(&endpoint.address);
         match self.cookies.check(&self.local, now, &source, frame) {
-            Ok(()) => Ok(()),
-            Err(Refused::CookieRequired) => {
-                let mut out = [0; MESSAGE_ROOM];
-                let given = self
-                    .cookies
-                    .give(&self.local, now, rng, &source, frame, &mut out);
-                if let Ok(length) = given {
-                    self.say(Outgoing::Raw(endpoint, out[..length].into()));
-                }
-                Err(Some(Cause::LinkFlood))
-            }
-            Err(refused) => Err(Some(cause_of(refused))),
+            Ok(()) => return Ok(Claim::Proved),
+            Err(Refused::CookieRequired) => {}
+            Err(refused) => return Err(Some(cause_of(refused))),
         }
+        let gate = self
+            .rates
+            .gates
+            .get(usize::from(endpoint.interface.number()));
+        if !gate.is_some_and(|gate| gate.is_busy(now)) {
+            return Ok(Claim::Address);
+        }
+        let mut out = [0; MESSAGE_ROOM];
+        let given = self
+            .cookies
+            .give(&self.local, now, rng, &source, frame, &mut out);
+        if let Ok(length) = given {
+            self.say(Outgoing::Raw(endpoint, out[..length].into()));
+        }
+        Err(Some(Cause::LinkFlood))
     }
 
     /// Makes sure that a neighbour has a Noise link, with an index that no other has.
