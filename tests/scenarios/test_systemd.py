@@ -19,6 +19,7 @@ from tests.lab.lab import Lab
 from tests.lab.node import Node, Options
 from tests.lab.nspawn import Machine
 from tests.lab.topology import line, names
+from tests.lab.waiting import wait_until
 
 PROFILES = Path(__file__).parents[2] / "rt/profiles"
 UNITS = ("meshsec.target", "meshsec-firewall.service", "meshsec-ike.service", "meshsecd.service", "olsrv2d.service")
@@ -279,6 +280,30 @@ def test_doctor_says_what_a_container_keeps_from_it(machine: Machine) -> None:
     assert "the kernel's threads cannot be seen from here" in unseen[0]
     assert "outside of the container" in unseen[0]
     assert not [one for one in checks if one["level"] == "fail"]
+
+
+def test_with_an_overlay_its_node_runs_under_meshsecd(machine: Machine) -> None:
+    """docs/overlayd.md: the target starts it, and meshsecd tells it with whom it talks."""
+    before = machine.run("cat", CONFIG).stdout
+    machine.write(CONFIG, f"{before}[overlay]\nenabled = true\n")
+    try:
+        machine.run("sh", "-c", "install -d /etc/overlayd && meshsec export overlayd >/etc/overlayd/overlayd.toml")
+        machine.run("systemctl", "restart", "meshsec.target")
+        assert machine.show("overlayd", "ActiveState") == {"ActiveState": "active"}
+        wait_until("meshsecd works with it", lambda: overlay(machine)["up"], [], 60, last=lambda: overlay(machine))
+        assert machine.run("meshsec", "mode", "overlay", "b").returncode == 0
+    finally:
+        machine.run("meshsec", "mode", "default", "b", check=False)
+        machine.run("systemctl", "stop", "overlayd")
+        machine.run("rm", "-r", "/etc/overlayd")
+        machine.write(CONFIG, before)
+        machine.run("systemctl", "restart", "meshsecd")
+
+
+def overlay(machine: Machine) -> dict[str, object]:
+    """What meshsecd says of the overlay's node."""
+    said = machine.run("meshsec", "mode", "--json", check=False).stdout
+    return dict(json.loads(said)["overlay"]) if said else {"up": False}
 
 
 @contextmanager
