@@ -1,0 +1,152 @@
+"""What a flood of strangers does to overlayd: how many it answers, what that takes, and what a neighbour notices.
+
+a and b are neighbours. From 64 other addresses on b's side of their cable somebody sends to a as fast as one thread
+can: octets without sense, HELLOs of a user that does not exist, of one whose password was guessed, and of one who may
+connect.
+"""
+
+import re
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from itertools import count
+
+from rt.results import QUICK, Cell, Result
+from tests.lab import cjdns
+from tests.lab.cjdns import Neighbour, Overlayd, Secret
+from tests.lab.overlay_control import OverlayControl
+from tests.lab.patience import patient
+from tests.lab.traffic import udp_socket
+
+SECONDS = 3 if QUICK else 10
+ROUNDS = 1 if QUICK else 3
+SOURCES = 64
+SECRET = Secret("open sesame", "ali baba")
+KINDS = {
+    "none": None,
+    "octets": None,
+    "HELLO of no user": Secret("guessed"),
+    "HELLO, password guessed": Secret("guessed", SECRET.login),
+    "HELLO of a user": SECRET,
+}
+INTERVAL = 0.05
+"""Seconds between echoes; half a second without answers is several of them."""
+_SNIFFER = ("10.78.2.1", 6000)
+_TIME = re.compile(r"time=([\d.]+) ms")
+_COUNTS = re.compile(r"(\d+) packets transmitted, (\d+) received")
+
+
+@dataclass
+class Flood:
+    """Sends one datagram from many addresses, until it is told to end."""
+
+    sockets: list[socket.socket]
+    octets: bytes
+    to: tuple[str, int]
+    sent: int = 0
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """While something is measured."""
+        over = threading.Event()
+        thread = threading.Thread(target=self._send, args=(over,))
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+
+    def _send(self, over: threading.Event) -> None:
+        for number in count():
+            if over.is_set():
+                return
+            self.sockets[number % SOURCES].sendto(self.octets, self.to)
+            self.sent += 1
+
+    def answers(self) -> int:
+        """Datagrams that came back since the last call."""
+        return sum(_drain(source) for source in self.sockets)
+
+
+def main() -> None:
+    """Measure, write, print."""
+    result = Result("overlay_flood", {"seconds": SECONDS, "sources": SOURCES})
+    samples: dict[tuple[str, str], list[float]] = {}
+    with cjdns.line([Overlayd] * 3) as found, ExitStack() as stack:
+        a, b, c = (router for router in found if isinstance(router, Overlayd))
+        cjdns.connect(1, b, a, SECRET, 1)
+        cjdns.start((a, b))
+        hosts = [f"10.78.1.{host}" for host in range(100, 100 + SOURCES)]
+        for host in hosts:
+            b.ip("address", "add", f"{host}/24", "dev", "mesh-a")
+        sockets = [stack.enter_context(udp_socket(b.namespace, host)) for host in hosts]
+        datagrams = {kind: _hello(c, b, a, secret) if secret else bytes(range(200)) for kind, secret in KINDS.items()}
+        b.wait_ping(a)
+        for _ in range(ROUNDS):
+            for kind, octets in datagrams.items():
+                flood = Flood(sockets, octets, ("10.78.1.1", cjdns.PORT)) if kind != "none" else None
+                for unit, values in _measured(a, b, flood).items():
+                    samples.setdefault((kind, unit), []).extend(values)
+    result.cells = [Cell({"flood": kind}, unit, values) for (kind, unit), values in samples.items()]
+    path = result.write()
+    print("\n".join([*result.lines(), str(path)]))
+
+
+def _hello(thief: Overlayd, nearby: Overlayd, target: Overlayd, secret: Secret) -> bytes:
+    """A HELLO for the target that an overlayd makes; it is told that the target listens where it is taken."""
+    with udp_socket(nearby.namespace, *_SNIFFER) as sniffer:
+        sniffer.settimeout(patient(30))
+        thief.plan.neighbours = [Neighbour("{}:{}".format(*_SNIFFER), target.key, secret)]
+        thief.configure()
+        thief.start()
+        hello = sniffer.recv(2048)
+        thief.daemon.kill()
+    return hello
+
+
+def _measured(a: Overlayd, b: Overlayd, flood: Flood | None) -> dict[str, list[float]]:
+    """What happens at a and between both during a flood, by unit."""
+    with OverlayControl(a.socket) as control, ExitStack() as stack:
+        before, spent, began = _heard(control), a.daemon.cpu_seconds(), time.monotonic()
+        if flood:
+            stack.enter_context(flood.running())
+        argv = ["ping", "-n", "-i", str(INTERVAL), "-c", str(int(SECONDS / INTERVAL)), "-W", "5", a.address]
+        echoes = b.run(*argv, check=False).stdout
+        stack.close()
+        passed = time.monotonic() - began
+        sent, received = map(int, _COUNTS.findall(echoes)[0])
+        return {
+            "offered, thousands/s": [(flood.sent if flood else 0) / passed / 1000],
+            "taken from the kernel, thousands/s": [(_heard(control) - before) / passed / 1000],
+            "answers/s": [(flood.answers() if flood else 0) / passed],
+            "per cent of a processor": [100 * (a.daemon.cpu_seconds() - spent) / passed],
+            "MB resident": [a.daemon.resident_bytes() / 1e6],
+            "per cent of echoes lost": [100 * (sent - received) / sent],
+            "ms, a neighbour's echo": [float(found) for found in _TIME.findall(echoes)],
+        }
+
+
+def _heard(control: OverlayControl) -> int:
+    """Frames that reached the node."""
+    return sum(int(interface["frames_in"]) for interface in control.ask()["interfaces"])
+
+
+def _drain(source: socket.socket) -> int:
+    source.setblocking(False)
+    received = 0
+    try:
+        while source.recv(2048):
+            received += 1
+    except BlockingIOError:
+        pass
+    finally:
+        source.setblocking(True)
+    return received
+
+
+if __name__ == "__main__":
+    main()
