@@ -1,6 +1,6 @@
 """The ends of bench-throughput's flows: programs of their own, so that neither end waits for the other's interpreter.
 
-Called as ``python -m rt.throughput_ends ROLE DESCRIPTOR [SECONDS [MBIT_PER_S SIZE]]`` with a socket that was opened in
+Called as ``python throughput_ends.py ROLE DESCRIPTOR [SECONDS [MBIT_PER_S SIZE]]`` with a socket that was opened in
 a node's namespace; prints one JSON object when the flow is over.
 """
 

@@ -22,17 +22,23 @@ Series = Mapping[str, Mapping[float, Sequence[float]]]
 
 
 class Throughput(Result):
-    """A result with figures of its own: hundreds of cells are too many for one box plot of all."""
+    """A result with figures of its own for each ground: hundreds of cells are too many for one box plot of all."""
 
     def _plot(self) -> None:
         import matplotlib  # noqa: PLC0415 - heavy, and only needed at the very end
 
         matplotlib.use("Agg")
-        for name, panels in FIGURES.items():
-            _figure(name, [(what, "hops", by_hops(self.cells, what)) for what in panels])
-        hops = sorted({int(str(cell.key["hops"])) for cell in self.cells if "offered" in cell.key})
-        loads = [(f"UDP delivered, {count} hops", "offered load, Mbit/s", by_load(self.cells, count)) for count in hops]
-        _figure(OFFERED, loads)
+        for ground in dict.fromkeys(str(cell.key["ground"]) for cell in self.cells):
+            _draw(ground, [cell for cell in self.cells if cell.key["ground"] == ground])
+
+
+def _draw(ground: str, cells: Sequence[Cell]) -> None:
+    place = ground.replace(", ", "-")
+    for name, panels in FIGURES.items():
+        _figure(f"{place}-{name}", [(what, "hops", by_hops(cells, what)) for what in panels])
+    hops = sorted({int(str(cell.key["hops"])) for cell in cells if "offered" in cell.key})
+    loads = [(f"UDP delivered, hops: {count}", "offered load, Mbit/s", by_load(cells, count)) for count in hops]
+    _figure(f"{place}-{OFFERED}", loads)
 
 
 def by_hops(cells: Sequence[Cell], what: str) -> Series:

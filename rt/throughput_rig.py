@@ -1,73 +1,31 @@
-"""The lines of bench-throughput, one for each way that user data can take, and what is measured between their ends.
+"""What bench-throughput measures on a line: streams, datagrams at a load, round trips, and what they cost."""
 
-Every line has five nodes a - b - c - d - e; flows go from a to the node that is so many hops away. A plane is what
-carries them: olsrv2d's routes alone, IPsec above them, or an overlay router on every node.
-"""
-
-import itertools
 import json
 import re
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from statistics import median
 
+from rt import throughput_ends
 from rt.throughput_ends import PATIENCE, STAT, Report, busy_seconds
-from tests.lab import cjdns, namespaces, programs, topology
-from tests.lab.cjdns import Cjdroute, Overlayd, OverlayRouter, Secret
-from tests.lab.ground import find
-from tests.lab.lab import Lab
-from tests.lab.node import Options
-from tests.lab.processes import Daemon
-from tests.lab.routers import Mesh
+from rt.throughput_lines import Line
+from tests.lab import namespaces
+from tests.lab.patience import patient
 from tests.lab.shell import run
 
-HOPS = (1, 2, 3, 4)
-SUITES = {
-    "aes256gcm16": ("aes256gcm16-prfsha256-x25519", "aes256gcm16-x25519"),
-    "chacha20poly1305": ("chacha20poly1305-prfsha256-x25519", "chacha20poly1305-x25519"),
-    "aes128gcm16": ("aes128gcm16-prfsha256-x25519", "aes128gcm16-x25519"),
-}
-"""Those of the default policy profile: for IKE, for ESP."""
 SIZE = 1200
 """Octets in a datagram: one packet in every plane."""
 PORT = 7010
 PINGS = 50
-READY = 60.0
-"""Seconds until the farthest node answers."""
 _RECEIVE_BUFFER = 8 << 20
 """Octets: the receiver shall not be the one that loses."""
 _TIME = re.compile(r"time=([\d.]+) ms")
-
-
-@dataclass(frozen=True)
-class Place:
-    """A node as an end of flows: its namespace and its address in this plane."""
-
-    namespace: str
-    address: str
-
-
-@dataclass(frozen=True)
-class Line:
-    """A line that runs: its nodes in order, and all their daemons."""
-
-    places: Sequence[Place]
-    daemons: Sequence[Daemon]
-
-    def wait_answer(self, hops: int) -> None:
-        """Await that a node answers a: also what an overload before has left in queues is gone then."""
-        argv = ["ping", "-n", "-q", "-c", "1", "-i", "0.2", "-w", f"{READY:.0f}", self.places[hops].address]
-        run(["ip", "netns", "exec", self.places[0].namespace, *argv], timeout=READY + 15)
-
-    def processor_seconds(self) -> float:
-        """Of all daemons so far."""
-        return sum(daemon.cpu_seconds() for daemon in self.daemons)
 
 
 @dataclass(frozen=True)
@@ -91,83 +49,6 @@ class Load:
     delivered: float
     loss: float
     """Per cent of the datagrams that were sent."""
-
-
-# --- planes ---
-
-
-def planes(suites: Sequence[str]) -> dict[str, Callable[[], AbstractContextManager[Line]]]:
-    """What makes a running line, by the plane's name; cjdroute's only where that is on PATH."""
-    found: dict[str, Callable[[], AbstractContextManager[Line]]] = {"plain": plain}
-    found |= {f"ipsec {suite}": partial(ipsec, suite) for suite in suites}
-    found["overlay"] = partial(overlay, Overlayd)
-    if find("cjdroute"):
-        found["cjdroute"] = partial(overlay, Cjdroute)
-    return found
-
-
-@contextmanager
-def plain() -> Iterator[Line]:
-    """olsrv2d's routes, and nobody trusts anybody."""
-    with Mesh(topology.line(_names())) as mesh:
-        mesh.start()
-        mesh.wait_converged(READY)
-        routers = list(mesh.routers.values())
-        yield _ready([Place(one.namespace, one.ipv6) for one in routers], [one.daemon for one in routers])
-
-
-@contextmanager
-def ipsec(suite: str) -> Iterator[Line]:
-    """End to end between a and every other node, which trust only a; who lies between forwards."""
-    ike, esp = SUITES[suite]
-    policy = {"ike_proposals": [ike], "esp_proposals": [esp]}
-    with Lab("throughput", topology.line(_names()), Options(policy=policy)) as lab:
-        lab.set_up()
-        first, *others = lab.nodes.values()
-        for other in others:
-            first.install_card(other)
-            other.install_card(first)
-        lab.start()
-        for other in others:
-            first.wait_protected(other, READY)
-            other.wait_protected(first, READY)
-        nodes = [first, *others]
-        yield _ready([Place(one.namespace, one.address) for one in nodes], [d for one in nodes for d in one.daemons])
-
-
-@contextmanager
-def overlay(make: type[OverlayRouter]) -> Iterator[Line]:
-    """Each node is an overlay router and connects to the one before it."""
-    secret = Secret("throughput", "neighbour")
-    with cjdns.line([make] * len(_names())) as routers:
-        for number, (called, caller) in enumerate(itertools.pairwise(routers), start=1):
-            cjdns.connect(number, caller, called, secret, 1)
-        cjdns.start(routers)
-        for called, caller in itertools.pairwise(routers):
-            caller.wait_neighbour(called)
-        yield _ready([Place(one.namespace, one.address) for one in routers], [one.daemon for one in routers])
-
-
-def cjdroute_version() -> str:
-    """Its first line about itself, or that it is not there."""
-    if not find("cjdroute"):
-        return "not on PATH"
-    shown = run([programs.cjdroute(), "--version"], check=False)
-    return (shown.stdout + shown.stderr).strip().partition("\n")[0].rpartition(" ")[2]
-
-
-def _names() -> list[str]:
-    return topology.names(max(HOPS) + 1)
-
-
-def _ready(places: Sequence[Place], daemons: Sequence[Daemon]) -> Line:
-    line = Line(places, daemons)
-    for hops in HOPS:
-        line.wait_answer(hops)
-    return line
-
-
-# --- what is measured ---
 
 
 def stream(line: Line, hops: int, seconds: float) -> Stream:
@@ -239,7 +120,7 @@ def _flow(
     with ExitStack() as stack:
         receiver = stack.enter_context(_end(f"receive-{kind}", target))
         sender = stack.enter_context(_end(f"send-{kind}", source, seconds, *more))
-        patience = seconds + 2 * PATIENCE
+        patience = seconds + patient(2 * PATIENCE)
         out, _ = sender.communicate(timeout=patience)
         into, _ = receiver.communicate(timeout=patience)
     if sender.returncode or receiver.returncode:
@@ -250,9 +131,10 @@ def _flow(
 @contextmanager
 def _end(role: str, end: socket.socket, *figures: float) -> Iterator[subprocess.Popen[bytes]]:
     """A running end, which does not outlive the block."""
-    argv = [sys.executable, "-m", "rt.throughput_ends", role, f"{end.fileno()}", *map(str, figures)]
-    pipe = subprocess.PIPE
-    process = subprocess.Popen(argv, cwd=programs.ROOT, stdin=pipe, stdout=pipe, pass_fds=[end.fileno()])
+    # Without site-packages, which it does not need: an emulated machine starts it in a fraction of the time.
+    interpreter = [sys.executable, "-I", "-S", throughput_ends.__file__]
+    argv = [*interpreter, role, f"{end.fileno()}", *map(str, figures)]
+    process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=[end.fileno()])
     with process:
         try:
             yield process

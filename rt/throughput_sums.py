@@ -17,14 +17,22 @@ UNITS = {
     "CPU, processes": "s/GB",
     "ping": "ms",
     "ping added": "ms",
+    "start to first ping": "s",
+    "recovery, it calls": "s",
+    "recovery, it is called": "s",
+    "memory of a node": "MB",
     "busy at rest": "cores",
 }
-COMPARED = ("TCP", "UDP peak", "CPU, machine", "CPU, processes", "ping")
+OF_A_LINE = ("start to first ping", "recovery, it calls", "recovery, it is called", "memory of a node")
+"""What depends on no distance."""
+COMPARED = ("TCP", "UDP peak", "CPU, machine", "CPU, processes", "ping", *OF_A_LINE)
+BASES = {"overlay": ("cjdroute",), "overlay, Ethernet": ("overlay",)}
+"""What a plane is compared with, besides plain routes."""
 
 
 @dataclass(frozen=True)
 class Key:
-    """What samples are of."""
+    """What samples are of, and where they were taken."""
 
     what: str
     plane: str
@@ -32,6 +40,7 @@ class Key:
     """0 for what is of the whole line."""
     offered: float = 0.0
     """Mbit/s; 0 where no load is offered."""
+    ground: str = "namespaces"
 
     def as_dict(self) -> dict[str, object]:
         """For the result."""
@@ -67,15 +76,14 @@ def collapse(delivered: Sequence[float]) -> tuple[float, float]:
 
 
 def ratios(samples: Samples) -> Iterator[Mapping[str, object]]:
-    """Of two planes in the same round: each over plain, IPsec over the overlay, the overlay over cjdroute."""
+    """Of two planes on one ground in the same round: each over plain, IPsec over the overlay, that over cjdroute."""
     for key, rounds in samples.items():
         for below in _compared_with(key):
             other = samples.get(replace(key, plane=below), {})
             each = [rounds[number] / other[number] for number in sorted(rounds.keys() & other.keys()) if other[number]]
             if each:
-                about = f"{key.plane} over {below}"
-                span = {"median": median(each), "min": min(each), "max": max(each)}
-                yield {"key": {"what": key.what, "planes": about, "hops": key.hops}, **span}
+                about = replace(key, plane=f"{key.plane} over {below}").as_dict()
+                yield {"key": about, "median": median(each), "min": min(each), "max": max(each)}
 
 
 def cells(samples: Samples) -> list[Cell]:
@@ -83,15 +91,30 @@ def cells(samples: Samples) -> list[Cell]:
     return [Cell(key.as_dict(), UNITS[key.what], list(rounds.values())) for key, rounds in samples.items()]
 
 
-def table(samples: Samples) -> Iterator[str]:
-    """Medians by hops, in Markdown, of all that depends on no offered load."""
+def tables(samples: Samples) -> Iterator[str]:
+    """Medians in Markdown for each ground: by hops, of all that depends on no offered load; and of whole lines."""
+    for ground in dict.fromkeys(key.ground for key in samples):
+        here = {key: rounds for key, rounds in samples.items() if key.ground == ground}
+        yield from ("", f"{ground}, by hops:", "", *_by_hops(here))
+        yield from ("", f"{ground}, of a line:", "", *_of_lines(here))
+
+
+def _by_hops(samples: Samples) -> Iterator[str]:
     hops = sorted({key.hops for key in samples if key.hops})
-    yield f"| | plane | {' | '.join(f'{count} hops' for count in hops)} |"
+    yield f"| | plane | {' | '.join(map(str, hops))} |"
     yield "|---|---|" + "---|" * len(hops)
-    rows = dict.fromkeys((key.what, key.plane) for key in samples if key.hops and not key.offered)
-    for what, plane in sorted(rows, key=lambda row: list(UNITS).index(row[0])):
-        shown = (_middle(samples.get(Key(what, plane, count), {})) for count in hops)
+    rows = dict.fromkeys((key.what, key.plane, key.ground) for key in samples if key.hops and not key.offered)
+    for what, plane, ground in sorted(rows, key=lambda row: list(UNITS).index(row[0])):
+        shown = (_middle(samples.get(Key(what, plane, count, ground=ground), {})) for count in hops)
         yield f"| {what}, {UNITS[what]} | {plane} | {' | '.join(shown)} |"
+
+
+def _of_lines(samples: Samples) -> Iterator[str]:
+    yield f"| plane | {' | '.join(f'{what}, {UNITS[what]}' for what in OF_A_LINE)} |"
+    yield "|---|" + "---|" * len(OF_A_LINE)
+    for plane, ground in dict.fromkeys((key.plane, key.ground) for key in samples):
+        shown = (_middle(samples.get(Key(what, plane, ground=ground), {})) for what in OF_A_LINE)
+        yield f"| {plane} | {' | '.join(shown)} |"
 
 
 def _by_load(samples: Samples) -> Mapping[Key, Sequence[tuple[float, Mapping[int, float]]]]:
@@ -108,13 +131,12 @@ def _compared_with(key: Key) -> Iterator[str]:
     yield "plain"
     if key.plane.startswith("ipsec"):
         yield "overlay"
-    if key.plane == "overlay":
-        yield "cjdroute"
+    yield from BASES.get(key.plane, ())
 
 
 def _middle(rounds: Mapping[int, float]) -> str:
-    return f"{median(rounds.values()):.3g}" if rounds and max(rounds.values()) < 1000 else _large(rounds)
-
-
-def _large(rounds: Mapping[int, float]) -> str:
-    return f"{median(rounds.values()):.0f}" if rounds else "-"
+    """Three digits, and no exponent."""
+    if not rounds:
+        return "-"
+    middle = median(rounds.values())
+    return f"{middle:.0f}" if middle >= 1000 else f"{middle:.3g}"

@@ -2,15 +2,17 @@
 
 import json
 import socket
+from dataclasses import replace
 from statistics import median
 
 import pytest
 
+from rt import throughput_guest
 from rt import throughput_rig as rig
 from rt.results import SCHEMA, Cell
 from rt.throughput_ends import BURST, busy_seconds, due
 from rt.throughput_figures import Throughput, by_hops, by_load
-from rt.throughput_sums import Key, Samples, cells, collapse, derived, ratios, table
+from rt.throughput_sums import Key, Samples, cells, collapse, derived, ratios, tables
 
 STAT = "cpu  100 20 300 5000 600 7 8 900 0 0\ncpu0 1 1 1 1 1 1 1 1 0 0\n"
 
@@ -105,8 +107,9 @@ def test_sums_are_made_within_a_round() -> None:
 
 
 def test_ratios_pair_the_rounds_that_both_planes_have() -> None:
-    found = {(one["key"]["what"], one["key"]["planes"]): one for one in ratios(SAMPLES)}  # type: ignore[index]
+    found = {(one["key"]["what"], one["key"]["plane"]): one for one in ratios(SAMPLES)}  # type: ignore[index]
     over_plain = found["TCP", "ipsec aes256gcm16 over plain"]
+    assert over_plain["key"] == Key("TCP", "ipsec aes256gcm16 over plain", 1).as_dict()
     assert (over_plain["median"], over_plain["min"], over_plain["max"]) == pytest.approx((0.2, 0.1, 0.3))
     over_overlay = found["TCP", "ipsec aes256gcm16 over overlay"]
     assert over_overlay["median"] == over_overlay["max"] == pytest.approx(0.2)
@@ -114,18 +117,28 @@ def test_ratios_pair_the_rounds_that_both_planes_have() -> None:
     assert ("TCP", "overlay over cjdroute") not in found
 
 
-def test_the_table_has_what_depends_on_no_load() -> None:
-    lines = list(table(SAMPLES | derived(SAMPLES)))
-    assert lines[0] == "| | plane | 1 hops |"
+def test_grounds_are_not_compared() -> None:
+    elsewhere = {replace(key, ground="guest, radio"): rounds for key, rounds in SAMPLES.items() if key.plane == "plain"}
+    only_overlay = {key: rounds for key, rounds in SAMPLES.items() if key.plane == "overlay"}
+    assert list(ratios(elsewhere | only_overlay)) == []
+
+
+def test_the_tables_have_what_depends_on_no_load() -> None:
+    of_a_line = {Key("start to first ping", "overlay"): {0: 0.1234}, Key("TCP", "plain", 2, ground="guest"): {0: 7.0}}
+    lines = list(tables(SAMPLES | derived(SAMPLES) | of_a_line))
+    assert "| | plane | 1 |" in lines
     assert "| TCP, Mbit/s | overlay | 500 |" in lines
     assert "| TCP, Mbit/s | plain | 1000 |" in lines
     assert "| UDP left of the peak, % | overlay | 95 |" in lines
+    assert "| overlay | 0.123 | - | - | - |" in lines
+    assert "| TCP, Mbit/s | plain | 7 |" in lines[lines.index("guest, by hops:") :]
     assert not any("delivered" in line for line in lines)
 
 
 def test_cells_and_series_keep_every_sample() -> None:
     made = cells(SAMPLES)
-    assert Cell({"what": "UDP delivered", "plane": "overlay", "hops": 1, "offered": 400.0}, "Mbit/s", [90, 200]) in made
+    key = {"what": "UDP delivered", "plane": "overlay", "hops": 1, "offered": 400.0, "ground": "namespaces"}
+    assert Cell(key, "Mbit/s", [90, 200]) in made
     assert by_load(made, 1) == {"overlay": {400.0: [90.0, 200.0], 100.0: [100.0, 100.0]}}
     assert by_hops(made, "TCP")["overlay"] == {1.0: [500.0, 500.0]}
 
@@ -135,5 +148,9 @@ def test_the_result_has_the_form_of_all_benchmarks() -> None:
     written = json.loads(json.dumps(result._as_dict()))
     assert written["schema"] == SCHEMA
     assert {"machine", "versions", "params", "peers"} < written.keys()
-    (tcp,) = [one for one in written["cells"] if one["key"] == {"what": "TCP", "plane": "overlay", "hops": 1}]
+    (tcp,) = [one for one in written["cells"] if one["key"] == Key("TCP", "overlay", 1).as_dict()]
     assert (tcp["n"], tcp["median"], tcp["unit"]) == (2, median([500, 500]), "Mbit/s")
+
+
+def test_what_the_guest_leaves_is_read_as_it_was_taken() -> None:
+    assert throughput_guest.read(throughput_guest.written(SAMPLES, ["lost"])) == (SAMPLES, ["lost"])

@@ -1,0 +1,92 @@
+"""bench-throughput in a guest, where the kernel has ESP and radios: short lines on cables and on 802.11s.
+
+    python -m rt.throughput_guest ROUNDS SECONDS FILE    what runs there; FILE gets what was taken
+
+The guest has one processor, whose time follows the executed instructions: a nanosecond is one instruction, so that the
+figures are what programs and kernel have to do for a packet, whatever else this machine does. They compare planes and
+are no rates of hardware. The radios are perfect, and take no time on the air.
+"""
+
+import json
+import shutil
+import sys
+from functools import partial
+from pathlib import Path
+
+from rt.results import DIRECTORY
+from rt.throughput_lines import SUITES, Ground, planes
+from rt.throughput_run import Extent, Run
+from rt.throughput_sums import Key, Samples
+from tests.lab import guest, patience, radio
+
+HOPS = (1, 2)
+LOADS = (20.0, 100.0, 400.0)
+CABLES = Ground("guest, cables", HOPS)
+RADIO = Ground("guest, radio", HOPS, radio.Air, radio=True)
+SUITE = next(iter(SUITES))
+SECONDS = 3600.0
+"""By this machine's clock, for all; a quarter of an hour on a quiet core."""
+PATIENCE = 20
+"""The guest's time leaps forward while nothing runs: deadlines that are to prove life need more of it."""
+_KEY = f"0x{bytes(range(20)).hex()}"
+"""Of no use to anybody: the state that it is for never sees a packet."""
+_COMMAND = f"""\
+modprobe -a veth tun xfrm_user esp4 esp6 aesni_intel gcm seqiv
+for try in 1 2 3 4 5; do
+    ip xfrm state add src ::1 dst ::2 proto esp spi 1 mode transport aead 'rfc4106(gcm(aes))' {_KEY} 128 && break
+done
+ip xfrm state flush
+export {patience.VARIABLE}={PATIENCE}
+exec .venv/bin/python -m rt.throughput_guest"""
+"""The kernel gives up waiting for a cipher's module after a while of the guest's time, which leaps while the module is
+read: a second try finds it there."""
+
+
+class MeasurementError(Exception):
+    """The guest did not come to an end."""
+
+
+def measure(rounds: int, seconds: float) -> tuple[Samples, list[str]]:
+    """Boot the guest and measure in it: what was taken, and what could not be. Raises MeasurementError."""
+    if obstacle := guest.obstacle():
+        return {}, [f"guest: {obstacle}"]
+    folder = DIRECTORY / "throughput"
+    shutil.rmtree(folder, ignore_errors=True)
+    outcome = guest.run_in_guest(
+        f"{_COMMAND} {rounds} {seconds} /results/taken.json", folder, seconds=SECONDS, deterministic=True
+    )
+    if outcome.status != 0:
+        raise MeasurementError(f"status {outcome.status}: {outcome.output}{outcome.console}")
+    return read((folder / "taken.json").read_text(encoding="utf-8"))
+
+
+def written(samples: Samples, missed: list[str]) -> str:
+    """As the guest leaves it."""
+    taken = [{"key": vars(key), "rounds": list(rounds.items())} for key, rounds in samples.items()]
+    return json.dumps({"taken": taken, "missed": missed})
+
+
+def read(text: str) -> tuple[Samples, list[str]]:
+    """What the guest left."""
+    found = json.loads(text)
+    return {Key(**one["key"]): dict(one["rounds"]) for one in found["taken"]}, found["missed"]
+
+
+def main() -> None:
+    """In the guest."""
+    rounds, seconds, path = int(sys.argv[1]), float(sys.argv[2]), Path(sys.argv[3])
+    if obstacle := radio.obstacle():
+        sys.exit(obstacle)
+    extent = Extent(rounds, HOPS, seconds, LOADS)
+    samples: Samples = {}
+    missed: list[str] = []
+    for ground in (CABLES, RADIO):
+        taken = Run(ground, extent)
+        taken.all(planes(ground, [SUITE]), partial(print, ground.name, flush=True))
+        samples |= taken.samples
+        missed += taken.missed
+        path.write_text(written(samples, missed), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

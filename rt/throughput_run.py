@@ -1,0 +1,99 @@
+"""A run of bench-throughput on one ground: every round visits every plane once, each with a new line."""
+
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+from rt import throughput_rig as rig
+from rt.throughput_lines import Ground, Line, Planes
+from rt.throughput_sums import Key, Samples
+from tests.lab.cjdns_admin import AdminError
+from tests.lab.processes import NotReadyError
+from tests.lab.shell import CommandError
+from tests.lab.waiting import NotInTimeError
+
+FAILURES = (AdminError, CommandError, NotInTimeError, NotReadyError, OSError, subprocess.TimeoutExpired)
+"""What a plane may do instead of carrying data. It is told in the result, and the others go on."""
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How much is measured."""
+
+    rounds: int
+    hops: Sequence[int]
+    seconds: float
+    """For which each flow sends."""
+    loads: Sequence[float]
+    """Mbit/s of payload that are offered, ascending."""
+    restarts: bool = True
+
+
+class Run:
+    """What was taken, and what could not be."""
+
+    def __init__(self, ground: Ground, extent: Extent) -> None:
+        self.samples: Samples = {}
+        self.missed: list[str] = []
+        self._ground = ground.name
+        self._extent = extent
+
+    def all(self, planes: Planes, report: Report) -> None:
+        """Every round; ``report`` hears which plane comes next."""
+        for number in range(self._extent.rounds):
+            # Each round goes the other way round, so that none of two planes always has the warmer machine.
+            for plane in planes if number % 2 == 0 else reversed(list(planes)):
+                report(plane)
+                self.visit(number, plane, planes[plane])
+
+    def visit(self, number: int, plane: str, make: Callable[[], AbstractContextManager[Line]]) -> None:
+        """One plane in one round."""
+        try:
+            with make() as line:
+                self._line(number, plane, line)
+        except FAILURES as error:
+            self._miss(number, plane, error)
+
+    def _line(self, number: int, plane: str, line: Line) -> None:
+        if line.started is not None:
+            self._take(number, self._key("start to first ping", plane), line.started)
+        self._take(number, self._key("busy at rest", plane), rig.rest())
+        for hops in self._extent.hops:
+            self._attempt(number, plane, line, hops)
+        resident = max(place.resident_bytes() for place in line.places)
+        self._take(number, self._key("memory of a node", plane), resident / 1e6)
+        if line.restart and self._extent.restarts:
+            for begins, seconds in line.restart().items():
+                self._take(number, self._key(f"recovery, {begins}", plane), seconds)
+
+    def _attempt(self, number: int, plane: str, line: Line, hops: int) -> None:
+        try:
+            for key, value in self._measured(plane, line, hops):
+                self._take(number, key, value)
+        except FAILURES as error:
+            self._miss(number, f"{plane}, hops: {hops}", error)
+
+    def _measured(self, plane: str, line: Line, hops: int) -> Iterator[tuple[Key, float]]:
+        line.wait_answer(hops)
+        yield self._key("ping", plane, hops), rig.ping(line, hops)
+        stream = rig.stream(line, hops, self._extent.seconds)
+        yield self._key("TCP", plane, hops), stream.rate
+        yield self._key("CPU, machine", plane, hops), stream.machine
+        yield self._key("CPU, processes", plane, hops), stream.processes
+        for offered in self._extent.loads:
+            load = rig.load(line, hops, self._extent.seconds, offered)
+            yield self._key("UDP sent", plane, hops, offered), load.sent
+            yield self._key("UDP delivered", plane, hops, offered), load.delivered
+            yield self._key("UDP loss", plane, hops, offered), load.loss
+
+    def _key(self, what: str, plane: str, hops: int = 0, offered: float = 0.0) -> Key:
+        return Key(what, plane, hops, offered, self._ground)
+
+    def _take(self, number: int, key: Key, value: float) -> None:
+        self.samples.setdefault(key, {})[number] = value
+
+    def _miss(self, number: int, what: str, error: Exception) -> None:
+        why = str(error).partition("\n")[0] or type(error).__name__
+        self.missed.append(f"{self._ground}: {what}, round {number + 1}: {why}")
