@@ -108,8 +108,17 @@ def explain(app: App, peer: str | None, scheduling: bool, as_json: bool) -> None
 
 def is_degraded(view: Mapping[str, Any]) -> bool:
     """Whether a status calls for somebody's attention."""
-    away = not (view["ike_daemon"]["up"] and view["routing_daemon"]["up"] and view["rules_stand"])
-    return away or bool(view["problems"]) or any(peer["state"] in _UNPROTECTED for peer in view["peers"])
+    if not view["rules_stand"] or view["problems"] or any(not daemon["up"] for _, daemon in _daemons(view)):
+        return True
+    return any(peer["state"] in _UNPROTECTED for peer in view["peers"])
+
+
+def _daemons(view: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The daemons that this node needs, with what is known of each."""
+    yield "IKE daemon", view["ike_daemon"]
+    yield "Routing daemon", view["routing_daemon"]
+    if view["overlay"] is not None:
+        yield "Overlay", view["overlay"]
 
 
 def _asked(app: App, method: str, params: Mapping[str, object] | None = None) -> Any:
@@ -123,7 +132,7 @@ def _print_node(view: Mapping[str, Any]) -> None:
     click.echo(f"  {node['ipv4']}" if node["ipv4"] else "")
     click.echo(f"ESP: {view['esp_ground']}    fail-closed rules: ", nl=False)
     click.secho("stand" if view["rules_stand"] else "DO NOT STAND", fg=None if view["rules_stand"] else "red")
-    for title, daemon in (("IKE daemon", view["ike_daemon"]), ("Routing daemon", view["routing_daemon"])):
+    for title, daemon in _daemons(view):
         if not daemon["up"]:
             click.secho(f"{title} is away: {daemon['reason']}", fg="red")
     if view["suites"]:
@@ -151,7 +160,7 @@ def _peer_row(peer: Mapping[str, Any]) -> tuple[object, ...]:
         _state(peer["state"]),
         peer["hops"],
         via,
-        peer["data_plane"],
+        _plane(peer["data_plane"], peer["mode"]),
         duration(peer["sa_age"]),
         _setup(peer["setup_ms"]),
         _milliseconds(peer["route_to_protected_ms"]),
@@ -171,6 +180,11 @@ def _state(state: str) -> "Text":
     from rich.text import Text  # noqa: PLC0415
 
     return Text(state, style=STATE_COLOURS.get(state, ""))
+
+
+def _plane(carries: str | None, mode: str) -> str | None:
+    """What carries user data, and what is to carry it when that is something else."""
+    return carries if carries in (None, mode) else f"{carries} ({mode} chosen)"
 
 
 def _setup(phases: Mapping[str, float | None] | None) -> str | None:

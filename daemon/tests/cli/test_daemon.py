@@ -18,7 +18,7 @@ from meshsec.adapters.control import ControlError, ControlServer
 from meshsec.cli import client
 from meshsec.core import doctor, scheduling_view, views
 from meshsec.core.doctor import Check, Level
-from meshsec.core.events import RouterDown, RoutesReset, SasObserved
+from meshsec.core.events import OverlayDown, RouterDown, RoutesReset, SasObserved
 from meshsec.core.model import Neighbour
 from meshsec.core.scheduling_view import Known
 
@@ -130,8 +130,18 @@ def lose_router(driver: Driver) -> None:
     driver.tell(RouterDown("connection refused"))
 
 
+def lose_overlay(driver: Driver) -> None:
+    driver.engine.overlay.device = "overlay0"
+    driver.tell(OverlayDown("no such file"))
+
+
 @pytest.mark.parametrize(
-    ("fault", "told"), [(lose_sa, "waiting"), (lose_router, "Routing daemon is away: connection refused")]
+    ("fault", "told"),
+    [
+        (lose_sa, "waiting"),
+        (lose_router, "Routing daemon is away: connection refused"),
+        (lose_overlay, "Overlay is away: no such file"),
+    ],
 )
 def test_status_is_degraded(fault: Callable[[Driver], None], told: str, meshsec: Meshsec, daemon: Daemon) -> None:
     fault(daemon.driver)
