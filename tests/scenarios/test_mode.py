@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.lab import traffic
+from tests.lab import ground, traffic
 from tests.lab.lab import Lab
 from tests.lab.node import Node, Options
 from tests.lab.overlay_control import OverlayControl
@@ -19,6 +19,8 @@ from tests.lab.stream import Stream
 from tests.lab.topology import line, names
 from tests.lab.waiting import wait_until
 from tests.scenarios.expectations import assert_nothing_clear, captured, flow, wait_arrivals
+
+pytestmark = pytest.mark.skipif(not ground.probe().tun, reason="there is no /dev/net/tun")
 
 SEALED = {Kind.IKE, Kind.ESP, Kind.OVERLAY, Kind.OLSR, Kind.CONTROL}
 ENOUGH = 50_000
