@@ -10,8 +10,9 @@ from tests.lab import topology
 from tests.lab.routers import Mesh, Olsrd2, Router
 
 DEFAULTS = {"0.0.0.0/0", "::/0"}
-HELLO_VALIDITY = 3.0
-"""Seconds after which a silent neighbour is lost; the intervals are 0.5 s for HELLOs and 1 s for TCs."""
+HELLO_VALIDITY = 6.0
+"""Seconds after which a silent neighbour is lost, and not yet one on a busy machine; the intervals are 0.5 s for HELLOs
+and 1 s for TCs."""
 
 
 @dataclass(frozen=True)
@@ -62,16 +63,16 @@ class Site:
 
     def ping(self, address: str, source: str) -> None:
         """One echo from ``source``; raises CommandError when no answer comes."""
-        self.router.run("ping", "-n", "-c", "1", "-W", "2", "-I", source, address)
+        self.router.run("ping", "-n", "-c", "1", "-w", "30", "-I", source, address)
 
     def _configure(self) -> None:
         if isinstance(self.router, Olsrd2):
             lans = "".join(f"[olsrv2_lan=lan{i}]\n prefix {prefix}\n" for i, prefix in enumerate(self.attached))
-            settings = f"[olsrv2]\n tc_interval 1.0\n tc_validity 10.0\n{lans}"
+            settings = f"[olsrv2]\n tc_interval 1.0\n tc_validity 30.0\n{lans}"
             self.router.configure(settings, each=f" hello_interval 0.5\n hello_validity {HELLO_VALIDITY}")
         else:
             lans = "".join(f'[[attached]]\nprefix = "{prefix}"\n' for prefix in self.attached)
-            settings = f"[tc]\ninterval = 1.0\nvalidity = 10.0\n{lans}"
+            settings = f"[tc]\ninterval = 1.0\nvalidity = 30.0\n{lans}"
             self.router.configure(settings, each=f"hello_interval = 0.5\nhello_validity = {HELLO_VALIDITY}")
 
 

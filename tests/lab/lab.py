@@ -111,7 +111,7 @@ class Lab:
                 daemon.wait_ready(60)
         return self
 
-    def wait_full_mesh(self, seconds: float = 60.0) -> None:
+    def wait_full_mesh(self, seconds: float = 120.0) -> None:
         """Await a protected channel between all pairs."""
         for node in self.nodes.values():
             for other in self.nodes.values():

@@ -144,7 +144,7 @@ class Node:
         """Remove a peer."""
         self.meshsec("peer", "remove", peer.name)
 
-    def meshsec(self, *arguments: str, check: bool = True, timeout: float = 30) -> subprocess.CompletedProcess[str]:
+    def meshsec(self, *arguments: str, check: bool = True, timeout: float = 120) -> subprocess.CompletedProcess[str]:
         """Run the command line inside the node."""
         argv = [programs.meshsec(), "--config", str(self.config), *arguments]
         return self.run(*argv, check=check, timeout=timeout)
@@ -157,7 +157,7 @@ class Node:
             return {}
 
     def run(
-        self, *argv: str, check: bool = True, stdin: str = "", timeout: float = 30
+        self, *argv: str, check: bool = True, stdin: str = "", timeout: float = 120
     ) -> subprocess.CompletedProcess[str]:
         """Run any program inside the node's namespace."""
         return run(["ip", "netns", "exec", self.namespace, *argv], check=check, stdin=stdin, timeout=timeout)
@@ -184,13 +184,13 @@ class Node:
         with self.sources() as sources:
             return wait_until(f"{self.name}: {what}", condition, sources, seconds, last=self.summary)
 
-    def wait_route(self, peer: "Node", seconds: float = 15.0) -> str:
+    def wait_route(self, peer: "Node", seconds: float = 60.0) -> str:
         """Await the routing daemon's route to a peer; its interface."""
         return self.wait_for(
             f"route to {peer.name}", lambda: self.routes().get(peer.locator) or self.routes().get(peer.address), seconds
         )
 
-    def wait_state(self, peer: "Node", state: str, seconds: float = 20.0) -> dict[str, Any]:
+    def wait_state(self, peer: "Node", state: str, seconds: float = 60.0) -> dict[str, Any]:
         """Await that meshsecd reports a peer's channel in a state; the peer's entry of ``status``."""
 
         def entry() -> dict[str, Any] | None:
@@ -199,7 +199,7 @@ class Node:
 
         return self.wait_for(f"channel with {peer.name} {state}", entry, seconds)
 
-    def wait_protected(self, peer: "Node", seconds: float = 20.0) -> SaState:
+    def wait_protected(self, peer: "Node", seconds: float = 60.0) -> SaState:
         """Await a protected channel: meshsecd says so and charon has exactly one IKE_SA with its CHILD_SA.
 
         Of two negotiations that crossed, both ends may report the channel before the duplicate is closed.

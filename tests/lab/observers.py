@@ -16,7 +16,7 @@ from tests.lab.patience import patient
 
 _RTMGRP_IPV4_ROUTE, _RTMGRP_IPV6_ROUTE = 0x40, 0x400  # linux/rtnetlink.h
 _ETH_P_ALL = 0x0003  # linux/if_ether.h
-_VICI_TIMEOUT = 10.0
+_VICI_TIMEOUT = 60.0
 
 
 class RouteEvents:
@@ -148,7 +148,7 @@ class Charon:
 
     def terminate(self, peer: str, *, force: bool = False) -> None:
         """Close the IKE_SA with a peer behind meshsecd's back; ``force``: not awaiting what the peer says."""
-        message = {"ike": peer, "force": "yes", "timeout": "-1"} if force else {"ike": peer, "timeout": "5000"}
+        message = {"ike": peer, "force": "yes", "timeout": "-1"} if force else {"ike": peer, "timeout": "30000"}
         with self._session() as session:
             for _ in session.terminate(message):
                 continue
@@ -156,7 +156,7 @@ class Charon:
     def initiate(self, peer: str, child: str) -> None:
         """Negotiate an IKE_SA and a CHILD_SA behind meshsecd's back; charon's failure is nobody's concern here."""
         with self._session() as session, suppress(CommandException):
-            for _ in session.initiate({"ike": peer, "child": child, "timeout": "8000"}):
+            for _ in session.initiate({"ike": peer, "child": child, "timeout": "30000"}):
                 continue
 
     def impersonate(self, identity: str, private_key_pem: bytes, public_key_pem: bytes, spec: Mapping[str, Any]) -> str:
@@ -168,7 +168,7 @@ class Charon:
                 {"impostor": {"version": "2", "mobike": "no", "keyingtries": "1", "local": local, **spec}}
             )
             try:
-                for _ in session.initiate({"child": "impostor", "ike": "impostor", "timeout": "8000"}):
+                for _ in session.initiate({"child": "impostor", "ike": "impostor", "timeout": "30000"}):
                     continue
             except CommandException as error:
                 return str(error)
@@ -206,7 +206,7 @@ def _child(child: Mapping[str, Any]) -> ChildState:
     )
 
 
-def ask(path: Path, method: str, params: Mapping[str, object] | None = None, seconds: float = 10.0) -> dict[str, Any]:
+def ask(path: Path, method: str, params: Mapping[str, object] | None = None, seconds: float = 60.0) -> dict[str, Any]:
     """One question to meshsecd's control socket; raises ConnectionError and FileNotFoundError when it is not there."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(patient(seconds))

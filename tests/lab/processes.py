@@ -74,7 +74,7 @@ class Daemon:
                 start_new_session=True,
             )
 
-    def wait_ready(self, seconds: float = 20.0) -> None:
+    def wait_ready(self, seconds: float = 60.0) -> None:
         """Return when the daemon has said READY=1; raises NotReadyError with the end of its log."""
         if not self._notifies:
             return
@@ -109,7 +109,7 @@ class Daemon:
         """End it with SIGKILL: it can tidy nothing."""
         self._end(signal.SIGKILL)
 
-    def stop(self, seconds: float = 10.0) -> int:
+    def stop(self, seconds: float = 60.0) -> int:
         """End it with SIGTERM and return its status; killed when it has not ended after ``seconds``."""
         return self._end(signal.SIGTERM, seconds)
 
@@ -132,7 +132,7 @@ class Daemon:
         self._notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._notify.bind(str(self._notify_path))
 
-    def _end(self, number: signal.Signals, seconds: float = 10.0) -> int:
+    def _end(self, number: signal.Signals, seconds: float = 60.0) -> int:
         process = self._process
         if process is None:
             return 0

@@ -45,7 +45,7 @@ class ChangeStream:
 
     def __init__(self, path: Path) -> None:
         self._socket = socket.socket(socket.AF_UNIX)
-        self._socket.settimeout(10)
+        self._socket.settimeout(60)
         self._socket.connect(str(path))
         self._rest = b""
         self.hello: dict[str, Any] = {}
@@ -172,14 +172,14 @@ class Router:
 
     def ask(self, line: str) -> str:
         """What the text interface answers to a one-shot line."""
-        with namespaces.within(self.namespace, lambda: socket.create_connection(TELNET, 5)) as connection:
+        with namespaces.within(self.namespace, lambda: socket.create_connection(TELNET, 60)) as connection:
             connection.sendall(f"{line}\n".encode())
             return b"".join(iter(lambda: connection.recv(1 << 16), b"")).decode()
 
     def reaches(self, other: "Router") -> bool:
         """Whether packets get through, there and back, in both families."""
         return all(
-            self.run("ping", "-c", "1", "-W", "2", address, check=False).returncode == 0
+            self.run("ping", "-c", "1", "-w", "30", address, check=False).returncode == 0
             for address in (other.ipv4, other.ipv6)
         )
 

@@ -14,10 +14,15 @@ from typing import Self
 
 from tests.lab import namespaces
 from tests.lab.packets import MARK
+from tests.lab.patience import patient
 from tests.lab.shell import run
 
 PORT = 7000
+GRACE = 2.0
+"""Seconds for what is still on its way when a flow ends; at once over when nothing is."""
 _SEQUENCE = struct.Struct("!Q")
+_RECEIVE_BUFFER = 8 << 20
+"""Octets: what arrives while this program has no processor is not lost."""
 _COUNTER = re.compile(r"counter (\w+) \{\s*packets (\d+)")
 _STATE = re.compile(r"proto esp (spi \w+)[^\n]*|lifetime current:\s*(\d+\(bytes\), \d+\(packets\))")
 
@@ -64,11 +69,14 @@ class Flow:
         self, source: tuple[str, str], target: tuple[str, str], interval: float = 0.02, port: int = PORT
     ) -> None:
         self.result = FlowResult(interval=interval)
+        self.grace = GRACE
         self._ends = source, target
         self._stop = threading.Event()
+        self._sent_all = threading.Event()
         self._target = (target[1], port)
         self._out = udp_socket(*source)
         self._in = udp_socket(*target, port)
+        self._in.setsockopt(socket.SOL_SOCKET, getattr(socket, "SO_RCVBUFFORCE", 33), _RECEIVE_BUFFER)
         self._wake_read, self._wake_write = socket.socketpair()
         self._wake_read.setblocking(False)
         self._wake_write.setblocking(False)
@@ -109,14 +117,14 @@ class Flow:
             except OSError:
                 self.result.refused += 1
             if self._stop.wait(self.result.interval):
-                return
+                break
+        self._sent_all.set()
 
     def _receive(self) -> None:
-        grace = 0.5  # seconds for what is still on its way when the flow ends
         end = float("inf")
         while time.monotonic() < end:
-            if self._stop.is_set():
-                end = min(end, time.monotonic() + grace)
+            if self._sent_all.is_set():
+                end = min(end, time.monotonic() + patient(self.grace)) if self.result.lost else 0.0
             if not select.select([self._in], [], [], 0.1)[0]:
                 continue
             datagram, sender = self._in.recvfrom(2048)
@@ -166,7 +174,7 @@ class StreamResult:
         return self.octets * 8 / self.seconds / 1e6
 
 
-def tcp_stream(source: tuple[str, str], target: tuple[str, str], octets: int, seconds: float = 30.0) -> StreamResult:
+def tcp_stream(source: tuple[str, str], target: tuple[str, str], octets: int, seconds: float = 120.0) -> StreamResult:
     """Send ``octets`` of marked data over one TCP connection and read them at the other end; TimeoutError when late."""
     listener = namespaces.within(target[0], lambda: socket.create_server((target[1], PORT), family=_family(target[1])))
     client = namespaces.within(source[0], lambda: socket.socket(_family(source[1]), socket.SOCK_STREAM))

@@ -27,7 +27,7 @@ def test_a_corrupt_card_is_refused_with_the_place_of_the_error(mesh: Lab) -> Non
     assert result.returncode == 1
     assert re.search(r"\b31\b", result.stderr), result.stderr
     assert (a.peers / "c.card").read_bytes() == before
-    a.wait_protected(c, 1)
+    a.wait_protected(c, 10)
 
 
 def test_a_card_file_that_was_damaged_leaves_the_peer_as_it_was(mesh: Lab) -> None:
@@ -36,7 +36,7 @@ def test_a_card_file_that_was_damaged_leaves_the_peer_as_it_was(mesh: Lab) -> No
     path.write_text(_flip(c.card, 40) + "\n", encoding="ascii")
     try:
         reload(a)
-        found = a.wait_for("doctor names the file", lambda: _doctor_says(a, "c.card"), 10)
+        found = a.wait_for("doctor names the file", lambda: _doctor_says(a, "c.card"), 60)
         assert "trust store" in found["name"]
         assert spis(a, c) == before
         with flow(a, c) as running:
@@ -44,7 +44,7 @@ def test_a_card_file_that_was_damaged_leaves_the_peer_as_it_was(mesh: Lab) -> No
     finally:
         path.write_text(f"{c.card}\n", encoding="ascii")
         reload(a)
-    a.wait_for("doctor is content again", lambda: not _doctor_says(a, "c.card"), 10)
+    a.wait_for("doctor is content again", lambda: not _doctor_says(a, "c.card"), 60)
 
 
 def _doctor_says(node: Node, text: str) -> dict[str, str] | None:
@@ -64,9 +64,9 @@ def test_a_corrupt_configuration_is_refused_with_file_and_line_and_the_last_one_
         assert said.returncode == 1
         assert re.search(r"meshsec\.toml:\d+", said.stderr), said.stderr
         reload(a)
-        a.wait_for("meshsecd reports it", lambda: "meshsec.toml" in a.agent.tail(40), 10)
+        a.wait_for("meshsecd reports it", lambda: "meshsec.toml" in a.agent.tail(40), 60)
         assert spis(a, c) == before
-        a.wait_protected(c, 2)
+        a.wait_protected(c, 10)
     finally:
         a.config.write_text(good, encoding="utf-8")
         reload(a)
@@ -80,7 +80,7 @@ def test_a_card_with_an_address_that_is_already_known_is_refused(mesh: Lab) -> N
         assert result.returncode == 1
         assert result.stderr.strip()
         assert not (a.peers / f"{name}.card").exists()
-    a.wait_protected(c, 1)
+    a.wait_protected(c, 10)
 
 
 def test_a_card_with_an_ipv4_address_that_a_peer_has_is_refused(mesh: Lab) -> None:
@@ -107,7 +107,7 @@ def test_a_node_whose_address_is_announced_by_another_one_too_says_so() -> None:
         a.wait_route(lab["c"])
         assert not _doctor_says(a, "originator")
         lab.start(nodes=[d])
-        a.wait_for("doctor names the clash", lambda: _doctor_says(a, "originator"), 20)
+        a.wait_for("doctor names the clash", lambda: _doctor_says(a, "originator"), 60)
 
 
 def test_a_full_disk_while_a_card_is_written_keeps_what_was_there() -> None:

@@ -13,7 +13,7 @@ SCHEMA = Path(__file__).parents[2] / "docs/schema/meshsec-bench-1.json"
 def test_sa_setup_negotiates_anew_and_tells_the_times(mesh: Lab) -> None:
     a, c = mesh["a"], mesh["c"]
     initiator, other = (a, c) if a.peer_status(c)["initiator"] else (c, a)
-    (before,) = [sa.spis for sa in initiator.sas_with(other)]
+    before = initiator.wait_protected(other).spis
     shown = initiator.meshsec("bench", "sa-setup", other.name, "--count", "3", "--interval", "1.2", "--yes", "--json")
     view = json.loads(shown.stdout)
     jsonschema.validate(view, json.loads(SCHEMA.read_text()))
@@ -22,8 +22,7 @@ def test_sa_setup_negotiates_anew_and_tells_the_times(mesh: Lab) -> None:
     assert ready["n"] == 3
     assert 0 < ready["median"] <= ready["p95"] <= ready["max"]
     mesh.wait_full_mesh()
-    (after,) = [sa.spis for sa in initiator.sas_with(other)]
-    assert after != before
+    assert initiator.wait_protected(other).spis != before
 
 
 def test_sa_setup_is_refused_where_nothing_stands(mesh: Lab) -> None:

@@ -64,14 +64,14 @@ def _assert_only_the_rules_hold_back(lab: Lab, targets: list[str]) -> None:
         lab.end_of("a", "b").up()
         lab.start("router", nodes=[a])
         for target in targets:
-            a.wait_for(f"route to {target}", lambda address=target: a.routes().get(address), 20)  # type: ignore[misc]
+            a.wait_for(f"route to {target}", lambda address=target: a.routes().get(address), 60)  # type: ignore[misc]
             assert traffic.send(_source(a, target), target) == 0, f"the kernel took user data to {target}"
     assert_nothing_clear(captures)
     a.run("nft", "flush", "ruleset")
     with b.capture("open") as seen:
         for number, target in enumerate(targets, 1):
             assert traffic.send(_source(a, target), target) == 5, "without the rules nothing else holds it back"
-            wait_until("it in the clear", lambda goal=5 * number: seen.counts[Kind.CLEAR] >= goal, [seen], 10)  # type: ignore[misc]
+            wait_until("it in the clear", lambda goal=5 * number: seen.counts[Kind.CLEAR] >= goal, [seen], 60)  # type: ignore[misc]
 
 
 def _source(node: Node, target: str) -> tuple[str, str]:

@@ -13,10 +13,11 @@ TRIES = 8
 
 def test_negotiations_that_cross_leave_one_channel_that_carries(mesh: Lab) -> None:
     a, c = mesh["a"], mesh["c"]
+    child = a.wait_protected(c).children[0].name
     with captured(mesh, "crossing") as captures:
         for node in (a, c):
             node.agent.kill()
-        assert any(_cross(a, c) for _ in range(TRIES)), "their negotiations never crossed"
+        assert any(_cross(a, c, child) for _ in range(TRIES)), "their negotiations never crossed"
         mesh.start("meshsecd", nodes=[a, c])
         a.wait_protected(c)
         c.wait_protected(a)
@@ -26,10 +27,10 @@ def test_negotiations_that_cross_leave_one_channel_that_carries(mesh: Lab) -> No
     assert_nothing_clear(captures)
 
 
-def _cross(a: Node, c: Node) -> bool:
+def _cross(a: Node, c: Node, child: str) -> bool:
     """Have both charons negotiate; whether each of them then has both IKE_SAs. One that is stopped misses no packet."""
-    child = next(child.name for sa in a.sas_with(c) for child in sa.children)
-    a.charon.terminate(c.name)
+    if a.sas_with(c):
+        a.charon.terminate(c.name)
     c.ike.send_signal(signal.SIGSTOP)
     with ThreadPoolExecutor() as pool:
         try:
@@ -48,7 +49,7 @@ def test_an_sa_that_the_other_end_has_not_any_more_is_found_out_and_made_anew(me
         c.agent.kill()
         link.cut()
         c.charon.terminate(a.name, force=True)
-        wait_until("c's SA is gone", lambda: not c.sas_with(a), [], 10)
+        wait_until("c's SA is gone", lambda: not c.sas_with(a), [], 60)
         link.mend()
         with flow(a, c) as running:
             wait_arrivals(running, 10, 120)

@@ -3,6 +3,7 @@
 import json
 import shutil
 import struct
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -118,24 +119,34 @@ def test_shapes_have_the_right_links() -> None:
 
 
 @pytest.fixture(scope="module")
-def bare() -> Iterator[Lab]:
+def bare_lab() -> Iterator[Lab]:
     """Two nodes without any of the product: nothing protects them."""
     with Lab("bare", line(names(2))) as lab:
         for node, address in zip(lab.nodes.values(), ("fd00:1::1", "fd00:1::2"), strict=True):
             node.address = address
-            give_address(node)
         yield lab
 
 
+@pytest.fixture
+def bare(bare_lab: Lab) -> Lab:
+    """They hear each other, whatever the test before left."""
+    for link in bare_lab.links.values():
+        link.mend()
+        link.up()
+    for node in bare_lab.nodes.values():
+        give_address(node)
+    return bare_lab
+
+
 def give_address(node: Node) -> None:
-    node.run("ip", "address", "add", f"{node.address}/64", "dev", node.interfaces[0], "nodad")
+    node.run("ip", "address", "replace", f"{node.address}/64", "dev", node.interfaces[0], "nodad")
 
 
 def test_a_capture_sees_user_data_in_the_clear(bare: Lab) -> None:
     a, b = bare["a"], bare["b"]
     with a.capture("sent") as sending, b.capture("clear") as seen:
         traffic.send((a.namespace, a.address), b.address, count=5)
-        wait_until("a clear packet", lambda: seen.counts[Kind.CLEAR] >= 1, [seen], 5)
+        wait_until("a clear packet", lambda: seen.counts[Kind.CLEAR] >= 1, [seen], 60)
     assert seen.counts[Kind.CLEAR] >= 5  # the errors that b sends back quote the data, which is just as clear
     assert sending.sent[Kind.CLEAR] >= 5, "what a node puts on a link counts as sent"
     assert seen.lost == 0
@@ -154,16 +165,18 @@ def test_a_capture_keeps_up_with_a_stream(bare: Lab) -> None:
 
 def test_a_flow_counts_what_a_silent_cut_loses(bare: Lab) -> None:
     a, b, link = bare["a"], bare["b"], bare.link("a", "b")
+    begun = time.monotonic()
     with traffic.Flow((a.namespace, a.address), (b.namespace, b.address)) as flow:
-        wait_until("ten arrivals", lambda: len(flow.result.arrivals) >= 10, [flow], 5)
+        wait_until("ten arrivals", lambda: len(flow.result.arrivals) >= 10, [flow], 60)
         link.cut()
         sent = flow.result.sent + flow.result.refused
         with pytest.raises(NotInTimeError):
             wait_until("an arrival over a cut link", lambda: _arrived_after(flow, sent), [flow], 0.5)
+        wait_until("15 more are sent", lambda: flow.result.sent + flow.result.refused >= sent + 15, [], 60)
         link.mend()
-        wait_until("an arrival over a mended link", lambda: _arrived_after(flow, sent), [flow], 5)
+        wait_until("an arrival over a mended link", lambda: _arrived_after(flow, sent), [flow], 60)
     assert flow.result.lost >= 15
-    assert 0.4 < flow.result.longest_gap < 5
+    assert 0.4 < flow.result.longest_gap < time.monotonic() - begun
 
 
 def _arrived_after(flow: traffic.Flow, sequence: int) -> bool:
@@ -174,7 +187,7 @@ def test_a_lossy_link_loses_about_its_share(bare: Lab) -> None:
     a, b, link = bare["a"], bare["b"], bare.link("a", "b")
     link.lose(30)
     with traffic.Flow((a.namespace, a.address), (b.namespace, b.address), interval=0.001) as flow:
-        wait_until("500 arrivals", lambda: len(flow.result.arrivals) >= 500, [flow], 20)
+        wait_until("500 arrivals", lambda: len(flow.result.arrivals) >= 500, [flow], 60)
     link.mend()
     assert 0.15 < flow.result.lost / (flow.result.sent + flow.result.refused) < 0.7
 
@@ -195,15 +208,14 @@ def test_what_a_neighbour_sends_is_lost_by_its_share_and_what_others_send_is_not
 
 def _share_lost(a: Node, b: Node) -> float:
     with traffic.Flow((a.namespace, a.address), (b.namespace, b.address), interval=0.001) as flow:
-        wait_until("300 arrivals", lambda: len(flow.result.arrivals) >= 300, [flow], 20)
+        wait_until("300 arrivals", lambda: len(flow.result.arrivals) >= 300, [flow], 60)
     return flow.result.lost / (flow.result.sent + flow.result.refused)
 
 
 def test_an_interface_down_takes_the_carrier_from_the_other_end(bare: Lab) -> None:
     bare.link("a", "b").down()
-    assert "NO-CARRIER" in bare["b"].run("ip", "link", "show", "mesh-a").stdout
-    bare.link("a", "b").up()
-    give_address(bare["a"])
+    b = bare["b"]
+    wait_until("no carrier", lambda: "NO-CARRIER" in b.run("ip", "link", "show", "mesh-a").stdout, [], 60)
 
 
 def test_a_dead_lab_is_swept_away_and_a_living_one_is_not(tmp_path: Path) -> None:

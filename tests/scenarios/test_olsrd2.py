@@ -10,7 +10,7 @@ from tests.scenarios.expectations import assert_nothing_clear, captured, flow, w
 
 pytestmark = [
     pytest.mark.skipif(not ground.find("olsrd2"), reason="olsrd2 is not on PATH"),
-    pytest.mark.timeout(240),
+    pytest.mark.timeout(400),
 ]
 
 
@@ -21,10 +21,10 @@ def test_nodes_protect_themselves_whichever_router_they_run(with_olsrd2: str) ->
         a, c = lab["a"], lab["c"]
         with captured(lab, "olsrd2") as captures:
             lab.start()
-            a.wait_route(c, 60)
-            c.wait_route(a, 60)
-            a.wait_protected(c, 30)
-            c.wait_protected(a, 30)
+            a.wait_route(c, 90)
+            c.wait_route(a, 90)
+            a.wait_protected(c, 60)
+            c.wait_protected(a, 60)
             with flow(a, c) as running:
                 wait_arrivals(running, 20)
         assert_nothing_clear(captures)

@@ -9,7 +9,7 @@ from tests.lab import topology
 from tests.lab.routers import ChangeStream, Mesh, running
 from tests.lab.waiting import wait_until
 
-CONVERGED = 15.0
+CONVERGED = 60.0
 """Seconds; generous, since only the result is asserted: `make bench-convergence` measures the time."""
 
 
@@ -94,6 +94,6 @@ def _conflicts(stream: ChangeStream) -> list[dict[str, Any]]:
 def test_a_line_of_ten_is_routed_end_to_end() -> None:
     names = topology.names(10)
     with running(topology.line(names)) as mesh:
-        mesh.wait_converged(40)
+        mesh.wait_converged(120)
         assert mesh["a"].reaches(mesh["j"])
         assert mesh["a"].told().routes[f"{mesh['j'].ipv6}/128"]["hops"] == 9

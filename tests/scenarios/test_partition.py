@@ -32,7 +32,7 @@ def test_a_peer_that_stays_away_longer_loses_its_sa_and_gets_a_new_one() -> None
         before = spis(a, c)
         lab.link("b", "c").down()
         a.wait_state(c, "no-route")
-        a.wait_for("no SA", lambda: not a.sas_with(c), 10)
+        a.wait_for("no SA", lambda: not a.sas_with(c), 60)
         lab.link("b", "c").up()
         a.wait_protected(c)
         c.wait_protected(a)

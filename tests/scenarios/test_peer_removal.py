@@ -31,14 +31,18 @@ def test_removal_closes_the_sa_at_once_and_leaves_the_rule_that_the_policy_wants
         with flow(a, c) as running:
             wait_arrivals(running)
             a.distrust(c)
-            a.wait_for("no SA at a", lambda: not a.sas_with(c), 2)
-            c.wait_for("c hears of it", lambda: not any(sa.installed for sa in c.sas_with(a)), 5)
+            a.wait_for("no SA at a", lambda: not a.sas_with(c), 60)
+            c.wait_for("c hears of it", lambda: not any(sa.installed for sa in c.sas_with(a)), 60)
         assert_nothing_clear(captures)
-        taken = traffic.send((a.namespace, a.ipv4), c.ipv4, count=10)
+
+        def taken() -> int:
+            return traffic.send((a.namespace, a.ipv4), c.ipv4, count=10)
+
         if policy == "open":
-            wait_until("user data as to any unknown node", lambda: captures["b"].counts[Kind.CLEAR], [captures["b"]], 5)
+            seen = captures["b"]
+            wait_until("user data as to any unknown node", lambda: taken() and seen.counts[Kind.CLEAR], [seen], 60)
             return
-    assert taken == 0
+        assert taken() == 0
     assert_nothing_clear(captures)
 
 
@@ -47,8 +51,8 @@ def test_a_peer_that_is_added_again_is_protected_again(removed: tuple[Lab, str])
     a, c = lab["a"], lab["c"]
     a.wait_protected(c)
     a.distrust(c)
-    a.wait_for("no SA", lambda: not a.sas_with(c), 2)
+    a.wait_for("no SA", lambda: not a.sas_with(c), 60)
     a.trust(c)
-    a.wait_protected(c, 30)
+    a.wait_protected(c)
     with flow(a, c) as running:
         wait_arrivals(running)

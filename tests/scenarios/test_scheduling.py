@@ -59,8 +59,9 @@ def classes(daemon: Daemon) -> set[SchedulingClass | None]:
 
 
 def wait_raised(node: Node) -> None:
-    """charon's threads have the profile's class, and the one that polls stands behind."""
-    node.wait_for("charon's classes", lambda: classes(node.ike) == {CHARON, POLLER}, 30)
+    """charon's threads have the profile's class, and the one that polls stands behind; the router has its own."""
+    node.wait_for("charon's classes", lambda: classes(node.ike) == {CHARON, POLLER}, 60)
+    node.wait_for("the router's class", lambda: classes(node.router) == {ROUTER}, 60)
 
 
 def journal(node: Node) -> Path:
@@ -84,7 +85,7 @@ def test_without_a_profile_nothing_is_touched(a: Node, pair: Lab) -> None:
 
 def test_a_daemon_that_comes_back_has_its_class_again(a: Node, pair: Lab) -> None:
     a.ike.kill()
-    a.wait_for("charon is gone", lambda: a.peer_status(pair["b"]).get("state") != "protected", 20)
+    a.wait_for("charon is gone", lambda: a.peer_status(pair["b"]).get("state") != "protected", 60)
     pair.start("charon", nodes=[a])
     a.wait_protected(pair["b"], 60)
     wait_raised(a)

@@ -46,8 +46,8 @@ def suites_lab() -> Iterator[Lab]:
 @pytest.mark.parametrize("suite", SUITES)
 def test_a_relay_sees_esp_only_whatever_the_suite(suites_lab: Lab, suite: str) -> None:
     a, peer = suites_lab["a"], suites_lab[suite]
-    a.wait_protected(peer, 30)
-    peer.wait_protected(a, 30)
+    a.wait_protected(peer, 60)
+    peer.wait_protected(a, 60)
     with captured(suites_lab, suite) as captures, flow(a, peer) as running:
         wait_arrivals(running, 30, 30)
     assert_nothing_clear(captures)
@@ -76,7 +76,7 @@ def test_xfrm_policies_hold_user_data_back_where_nftables_is_gone() -> None:
         a.run("ip", "xfrm", "policy", "flush")
         with b.capture("open") as seen:
             assert traffic.send((a.namespace, a.address), c.address) == 5, "without the policies nothing holds it back"
-            wait_until("user data in the clear", lambda: seen.counts[Kind.CLEAR] >= 5, [seen], 10)
+            wait_until("user data in the clear", lambda: seen.counts[Kind.CLEAR] >= 5, [seen], 60)
 
 
 def _states(node: Node, peer: Node) -> list[str]:

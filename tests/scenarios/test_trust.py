@@ -1,6 +1,7 @@
 """Trust is mutual and explicit: no card, no SA; and an address belongs to the key behind it."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives import serialization
@@ -23,24 +24,29 @@ def test_trust_by_one_side_gives_no_sa_and_a_reason_on_both_sides() -> None:
         a.trust(b)
         with captured(lab, "one-sided") as captures:
             lab.start()
-            entry = a.wait_state(b, "failed", 30)
+            a.wait_for("a knows why", lambda: _blames_trust(a.peer_status(b)), 60)
             traffic.send((a.namespace, a.ipv4), b.ipv4)
-            stranger = b.wait_for("b reports the stranger", lambda: _stranger(b, a), 10)
-        assert "does not trust this node" in entry["last_failure"]["meaning"], entry
+            stranger = b.wait_for("b reports the stranger", lambda: _stranger(b, a), 60)
         assert "no card of this node" in stranger["found"], stranger
         assert not any(sa.installed for sa in (*a.charon.sas(), *b.charon.sas()))
         assert_nothing_clear(captures)
 
         b.trust(a)
-        a.wait_protected(b, 30)
+        a.wait_protected(b, 60)
         with flow(a, b) as running:
             wait_arrivals(running)
 
 
 def _stranger(node: Node, other: Node) -> dict[str, str] | None:
     """What doctor says about the nodes that asked in vain, once it names this one."""
-    checks = (check for check in node.ask("doctor")["checks"] if check["name"] == "strangers")
+    checks = (check for check in node.ask("doctor").get("checks", []) if check["name"] == "strangers")
     return next((check for check in checks if other.locator in check["found"] or other.address in check["found"]), None)
+
+
+def _blames_trust(entry: dict[str, Any]) -> bool:
+    """What failed first may have been another thing: an end that did not answer yet."""
+    meaning = (entry.get("last_failure") or {"meaning": ""})["meaning"]
+    return entry.get("state") == "failed" and "does not trust this node" in meaning
 
 
 @pytest.fixture
@@ -74,8 +80,8 @@ def test_an_untrusted_node_that_announces_a_peers_address_gets_nothing(impostors
     a, c = impostors["a"], impostors["c"]
     with captured(impostors, "announced") as captures:
         asked = captures["m"]
-        wait_until("the impostor is asked for its key", lambda: asked.counts[Kind.IKE] > 0, [asked], 30)
-        entry = a.wait_state(c, "failed", 40)
+        wait_until("the impostor is asked for its key", lambda: asked.counts[Kind.IKE] > 0, [asked], 60)
+        entry = a.wait_state(c, "failed", 90)
         for source, target in (("::", c.address), ("::", c.locator), (a.ipv4, c.ipv4)):
             traffic.send((a.namespace, source), target)
     assert entry["reason"]
@@ -87,7 +93,7 @@ def test_a_wrong_key_gets_no_sa_and_the_reason_says_so(impostors: Lab) -> None:
     a, c, m = impostors["a"], impostors["c"], impostors["m"]
     with captured(impostors, "wrong-key") as captures:
         word = _negotiate_as(m, c, a)
-        entry = a.wait_for("the reason names the key", lambda: _blames_key(a.peer_status(c)), 40)
+        entry = a.wait_for("the reason names the key", lambda: _blames_key(a.peer_status(c)), 90)
         for source, target in (("::", c.address), (a.ipv4, c.ipv4)):
             traffic.send((a.namespace, source), target)
     assert "key" in entry["reason"]
@@ -102,7 +108,7 @@ def test_the_right_key_at_the_same_place_does_get_an_sa(impostors: Lab) -> None:
     for daemon in m.daemons:
         daemon.kill()
     impostors.start(nodes=[c])
-    a.wait_protected(c, 90)
+    a.wait_protected(c, 150)
     with flow(a, c) as running:
         wait_arrivals(running)
 
