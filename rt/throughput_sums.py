@@ -1,5 +1,6 @@
 """What follows from bench-throughput's samples: peaks, what is left of them under more load, added latency, ratios."""
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
@@ -28,6 +29,8 @@ OF_A_LINE = ("start to first ping", "recovery, it calls", "recovery, it is calle
 COMPARED = ("TCP", "UDP peak", "CPU, machine", "CPU, processes", "ping", *OF_A_LINE)
 BASES = {"overlay": ("cjdroute",), "overlay, Ethernet": ("overlay",)}
 """What a plane is compared with, besides plain routes."""
+SMESH: Mapping[str, Sequence[float]] = {"TCP": (7.6, 3.5, 2.4, 1.9), "UDP peak": (5.3, 3.1, 2.4, 2.0)}
+"""By hops: how many times what user-space forwarding carried the kernel's routes did (Kaplan 2006, figures 4 and 5)."""
 
 
 @dataclass(frozen=True)
@@ -77,11 +80,9 @@ def collapse(delivered: Sequence[float]) -> tuple[float, float]:
 
 def ratios(samples: Samples) -> Iterator[Mapping[str, object]]:
     """Of two planes on one ground in the same round: each over plain, IPsec over the overlay, that over cjdroute."""
-    for key, rounds in samples.items():
+    for key in samples:
         for below in _compared_with(key):
-            other = samples.get(replace(key, plane=below), {})
-            each = [rounds[number] / other[number] for number in sorted(rounds.keys() & other.keys()) if other[number]]
-            if each:
+            if each := _quotients(samples, key, below):
                 about = replace(key, plane=f"{key.plane} over {below}").as_dict()
                 yield {"key": about, "median": median(each), "min": min(each), "max": max(each)}
 
@@ -96,6 +97,12 @@ def tables(samples: Samples) -> Iterator[str]:
     for ground in dict.fromkeys(key.ground for key in samples):
         here = {key: rounds for key, rounds in samples.items() if key.ground == ground}
         yield from ("", f"{ground}, by hops:", "", *_by_hops(here))
+        yield from (
+            "",
+            f"{ground}, how many times what is forwarded in user space the kernel forwards:",
+            "",
+            *_smesh(here),
+        )
         yield from ("", f"{ground}, of a line:", "", *_of_lines(here))
 
 
@@ -109,12 +116,37 @@ def _by_hops(samples: Samples) -> Iterator[str]:
         yield f"| {what}, {UNITS[what]} | {plane} | {' | '.join(shown)} |"
 
 
+def _smesh(samples: Samples) -> Iterator[str]:
+    hops = sorted({key.hops for key in samples if key.hops})
+    yield f"| by hops | {' | '.join(map(str, hops))} |"
+    yield "|---|" + "---|" * len(hops)
+    present = dict.fromkeys(key.plane for key in samples)
+    kernel = [plane for plane in present if plane.startswith(("plain", "ipsec"))]
+    for what, known in SMESH.items():
+        for above, below in itertools.product(kernel, (plane for plane in present if plane not in kernel)):
+            keys = (replace(key, hops=count) for key in _one(samples, what, above) for count in hops)
+            if shown := [_middle(dict(enumerate(_quotients(samples, key, below)))) for key in keys]:
+                yield f"| {what}, {above} over {below} | {' | '.join(shown)} |"
+        yield f"| {what}, SMesh over Spines, 2006 | {' | '.join(f'{known[count - 1]}' for count in hops)} |"
+
+
+def _one(samples: Samples, what: str, plane: str) -> Sequence[Key]:
+    """A key of that, if there are any."""
+    return [key for key in samples if (key.what, key.plane) == (what, plane)][:1]
+
+
 def _of_lines(samples: Samples) -> Iterator[str]:
     yield f"| plane | {' | '.join(f'{what}, {UNITS[what]}' for what in OF_A_LINE)} |"
     yield "|---|" + "---|" * len(OF_A_LINE)
     for plane, ground in dict.fromkeys((key.plane, key.ground) for key in samples):
         shown = (_middle(samples.get(Key(what, plane, ground=ground), {})) for what in OF_A_LINE)
         yield f"| {plane} | {' | '.join(shown)} |"
+
+
+def _quotients(samples: Samples, key: Key, below: str) -> Sequence[float]:
+    """By the same of another plane, in every round that both have."""
+    rounds, other = samples.get(key, {}), samples.get(replace(key, plane=below), {})
+    return [rounds[number] / other[number] for number in sorted(rounds.keys() & other.keys()) if other[number]]
 
 
 def _by_load(samples: Samples) -> Mapping[Key, Sequence[tuple[float, Mapping[int, float]]]]:

@@ -130,6 +130,9 @@ def test_the_tables_have_what_depends_on_no_load() -> None:
     assert "| TCP, Mbit/s | overlay | 500 |" in lines
     assert "| TCP, Mbit/s | plain | 1000 |" in lines
     assert "| UDP left of the peak, % | overlay | 95 |" in lines
+    assert "| TCP, plain over overlay | 2 |" in lines
+    assert "| TCP, ipsec aes256gcm16 over overlay | 0.2 |" in lines
+    assert "| TCP, SMesh over Spines, 2006 | 7.6 |" in lines
     assert "| overlay | 0.123 | - | - | - |" in lines
     assert "| TCP, Mbit/s | plain | 7 |" in lines[lines.index("guest, by hops:") :]
     assert not any("delivered" in line for line in lines)
