@@ -44,7 +44,7 @@ def inside(new_namespace: Callable[[], str]) -> Iterator[str]:
     netns.popns()
 
 
-def wait_for(ready: Callable[[], bool], what: str, seconds: float = 10.0) -> None:
+def wait_for(ready: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
     """Look every few milliseconds until it is so."""
     end = time.monotonic() + seconds
     while not ready():

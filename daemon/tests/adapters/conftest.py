@@ -49,7 +49,7 @@ class IkeNode:
 
     def send(self, peer: "IkeNode") -> bool:
         """One echo request from address to address; whether it was answered."""
-        argv = ["ping", "-c1", "-W2", "-I", str(self.card.address), str(peer.card.address)]
+        argv = ["ping", "-c1", "-w30", "-I", str(self.card.address), str(peer.card.address)]
         command = ["ip", "netns", "exec", self.namespace, *argv]
         return subprocess.run(command, check=False, capture_output=True).returncode == 0
 

@@ -38,12 +38,12 @@ class Client:
         return await self.answer()
 
     async def answer(self) -> dict[str, Any]:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             answer: dict[str, Any] = json.loads(await self.reader.readuntil(b"\n"))
             return answer
 
     async def is_closed(self) -> bool:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             try:
                 await self.reader.read()
             except ConnectionError:

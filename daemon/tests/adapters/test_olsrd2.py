@@ -87,7 +87,7 @@ class Listener:
         return self.kernel
 
     async def next(self) -> RouterEvent:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             return await self.events.get()
 
 

@@ -109,7 +109,7 @@ class Listener:
         self.task = asyncio.create_task(self.client.run(self.events.put_nowait))
 
     async def next(self) -> RouterEvent:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             return await self.events.get()
 
 

@@ -26,7 +26,7 @@ Pair = tuple[IkeNode, IkeNode]
 def run(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
     async def bounded() -> T:
         try:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(150):
                 return await work()
         finally:
             rest = asyncio.all_tasks() - {asyncio.current_task()}
@@ -85,6 +85,12 @@ async def watching(*nodes: IkeNode) -> AsyncIterator[list[Watcher]]:
             watcher.vici.close()
 
 
+async def until_no_sas(client: Vici) -> None:
+    """charon tells of an end before it forgets; ``run`` bounds this."""
+    while await client.ike_sas():  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+
+
 async def introduce(one: IkeNode, other: IkeNode, client: Vici, **changes: object) -> None:
     await client.load_key(one.key.pkcs8_pem())
     await client.load_connection(one.towards(other, **changes))
@@ -98,7 +104,7 @@ def test_two_charons_set_up_an_sa_with_raw_keys_and_report_it(ike_pair: Pair) ->
             await introduce(alpha, charlie, a.vici)
             await introduce(charlie, alpha, c.vici)
             assert await a.vici.connections() == ("charlie",)
-            await a.vici.initiate("charlie", "mesh", 5)
+            await a.vici.initiate("charlie", "mesh", 30)
             ours = (await a.vici.ike_sas("charlie"))["charlie"]
             theirs = (await c.vici.ike_sas())["alpha"]
             assert [sa.initiator for sa in ours + theirs] == [True, False]
@@ -117,7 +123,7 @@ def test_two_charons_set_up_an_sa_with_raw_keys_and_report_it(ike_pair: Pair) ->
             await a.vici.terminate(ours[0].unique_id)
             await a.vici.terminate(ours[0].unique_id)
             await c.until(lambda own: SaChanged("alpha", "ike-updown", up=False) in own.events)
-            assert await c.vici.ike_sas() == {}
+            await until_no_sas(c.vici)
 
     run(scenario)
 
@@ -130,12 +136,12 @@ def test_a_peer_that_has_another_key_for_us_refuses_and_both_learn_why(ike_pair:
             await introduce(alpha, charlie, a.vici)
             await introduce(charlie, alpha, c.vici, remote_public_key=new_key().public_key)
             with pytest.raises(CommandError):
-                await a.vici.initiate("charlie", "mesh", 5)
+                await a.vici.initiate("charlie", "mesh", 30)
             await a.until(lambda own: own.log.failure("charlie"))
             await c.until(lambda own: own.log.failure("alpha"))
             assert a.log.failure("charlie") == "AUTHENTICATION_FAILED: told by the peer"
             assert c.log.failure("alpha") == "the peer's key is not the one on its card"
-            assert await a.vici.ike_sas() == {}
+            await until_no_sas(a.vici)
 
     run(scenario)
 
@@ -148,7 +154,7 @@ def test_a_responder_with_another_key_than_its_card_is_refused(ike_pair: Pair) -
             await introduce(alpha, charlie, a.vici, remote_public_key=new_key().public_key)
             await introduce(charlie, alpha, c.vici)
             with pytest.raises(CommandError):
-                await a.vici.initiate("charlie", "mesh", 5)
+                await a.vici.initiate("charlie", "mesh", 30)
             await a.until(lambda own: own.log.failure("charlie"))
             assert a.log.failure("charlie") == "the peer's key is not the one on its card"
 
@@ -162,7 +168,7 @@ def test_a_node_without_our_card_answers_at_once(ike_pair: Pair) -> None:
         async with watching(alpha, charlie) as (a, c):
             await introduce(alpha, charlie, a.vici)
             with pytest.raises(CommandError):
-                await a.vici.initiate("charlie", "mesh", 5)
+                await a.vici.initiate("charlie", "mesh", 30)
             await a.until(lambda own: own.log.failure("charlie"))
             assert a.log.failure("charlie") == "NO_PROPOSAL_CHOSEN: told by the peer"
             await c.until(lambda own: any("no IKE config found" in getattr(e, "text", "") for e in own.events))
@@ -177,10 +183,16 @@ def test_both_ends_at_once_end_with_an_sa_that_both_have(ike_pair: Pair) -> None
         async with watching(alpha, charlie) as (a, c):
             await introduce(alpha, charlie, a.vici)
             await introduce(charlie, alpha, c.vici)
-            await asyncio.gather(a.vici.initiate("charlie", "mesh", 5), c.vici.initiate("alpha", "mesh", 5))
-            ours = {sa.spi_initiator for sa in (await a.vici.ike_sas())["charlie"]}
-            theirs = {sa.spi_initiator for sa in (await c.vici.ike_sas())["alpha"]}
-            assert ours & theirs, "INITIAL_CONTACT may clear one of two SAs at one end, never both"
+            await asyncio.gather(a.vici.initiate("charlie", "mesh", 30), c.vici.initiate("alpha", "mesh", 30))
+
+            async def common() -> set[str]:
+                """INITIAL_CONTACT may clear one of two SAs at one end, never both."""
+                sides = [(await a.vici.ike_sas()).get("charlie", ()), (await c.vici.ike_sas()).get("alpha", ())]
+                ours, theirs = ({sa.spi_initiator for sa in side} for side in sides)
+                return ours & theirs
+
+            while not await common():  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
 
     run(scenario)
 
@@ -192,15 +204,15 @@ def test_an_initiate_in_progress_blocks_no_other_command(ike_pair: Pair) -> None
         async with watching(alpha) as (a,):
             await introduce(alpha, charlie, a.vici)
             charlie.stop()
-            initiating = asyncio.create_task(a.vici.initiate("charlie", "mesh", 1))
+            initiating = asyncio.create_task(a.vici.initiate("charlie", "mesh", 3))
             await a.until(lambda own: any("generating IKE_SA_INIT" in getattr(e, "text", "") for e in own.events))
             waiting = (await a.vici.ike_sas())["charlie"]
             assert waiting[0].state == "CONNECTING"
             assert not initiating.done()
-            with pytest.raises(CommandError, match="not established after 1000ms"):
+            with pytest.raises(CommandError, match="not established after 3000ms"):
                 await initiating
             await a.vici.terminate(waiting[0].unique_id)
-            assert await a.vici.ike_sas() == {}
+            await until_no_sas(a.vici)
 
     run(scenario)
 
@@ -212,12 +224,12 @@ def test_an_sa_is_closed_at_once_although_the_peer_is_silent(ike_pair: Pair) -> 
         async with watching(alpha, charlie) as (a, c):
             await introduce(alpha, charlie, a.vici)
             await introduce(charlie, alpha, c.vici)
-            await a.vici.initiate("charlie", "mesh", 5)
+            await a.vici.initiate("charlie", "mesh", 30)
             charlie.stop()
             (sa,) = (await a.vici.ike_sas())["charlie"]
-            async with asyncio.timeout(1):
+            async with asyncio.timeout(5):
                 await a.vici.terminate(sa.unique_id)
-            assert await a.vici.ike_sas() == {}
+            await until_no_sas(a.vici)
 
     run(scenario)
 
@@ -239,7 +251,7 @@ def test_a_delete_that_is_lost_is_repeated_when_the_sa_is_closed_with_patience(i
         async with watching(alpha, charlie) as (a, c):
             await introduce(alpha, charlie, a.vici)
             await introduce(charlie, alpha, c.vici)
-            await a.vici.initiate("charlie", "mesh", 5)
+            await a.vici.initiate("charlie", "mesh", 30)
             (sa,) = (await a.vici.ike_sas())["charlie"]
             nft(charlie, LOSS)
             await a.vici.terminate(sa.unique_id, patient=patient)
@@ -249,10 +261,11 @@ def test_a_delete_that_is_lost_is_repeated_when_the_sa_is_closed_with_patience(i
             if patient:
                 await c.until(lambda own: SaChanged("alpha", "ike-updown", up=False) in own.events)
                 await a.until(lambda own: SaChanged("charlie", "ike-updown", up=False) in own.events)
+                await until_no_sas(c.vici)
             else:
                 await asyncio.sleep(1.0)
-            assert await a.vici.ike_sas() == {}
-            assert bool(await c.vici.ike_sas()) is not patient
+                assert await c.vici.ike_sas(), "charlie was told"
+            await until_no_sas(a.vici)
 
     run(scenario)
 

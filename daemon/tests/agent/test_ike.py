@@ -141,7 +141,7 @@ class Side:
 
     async def next(self, kind: type[Event]) -> Any:
         """The next event of a kind; what came before it is dropped."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             while True:
                 while self.events:
                     event = self.events.pop(0)
@@ -153,7 +153,7 @@ class Side:
 
 async def until(condition: Callable[[], object]) -> None:
     """For what has no event of its own."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0.001)
 
