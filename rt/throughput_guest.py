@@ -8,10 +8,14 @@ are no rates of hardware. The radios are perfect, and take no time on the air.
 """
 
 import json
+import re
 import shutil
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Self
 
 from rt.results import DIRECTORY
 from rt.throughput_lines import SUITES, Ground, planes
@@ -24,6 +28,7 @@ LOADS = (20.0, 100.0, 400.0)
 CABLES = Ground("guest, cables", HOPS)
 RADIO = Ground("guest, radio", HOPS, radio.Air, radio=True)
 SUITE = next(iter(SUITES))
+CIPHER = "rfc4106(gcm(aes))"
 SECONDS = 3600.0
 """By this machine's clock, for all; a quarter of an hour on a quiet core."""
 PATIENCE = 20
@@ -40,16 +45,39 @@ export {patience.VARIABLE}={PATIENCE}
 exec .venv/bin/python -m rt.throughput_guest"""
 """The kernel gives up waiting for a cipher's module after a while of the guest's time, which leaps while the module is
 read: a second try finds it there."""
+_FIELD = re.compile(r"^(\w+) *: (.*)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What the guest measured."""
+
+    samples: Samples = field(default_factory=dict)
+    missed: Sequence[str] = ()
+    cipher: str = ""
+    """The kernel's driver for the suite's cipher: whether the processor's instructions for AES were used."""
+
+    def text(self) -> str:
+        """As the guest leaves it."""
+        taken = [{"key": vars(key), "rounds": list(rounds.items())} for key, rounds in self.samples.items()]
+        return json.dumps({"taken": taken, "missed": self.missed, "cipher": self.cipher})
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """What ``text`` made."""
+        found = json.loads(text)
+        samples = {Key(**one["key"]): dict(one["rounds"]) for one in found["taken"]}
+        return cls(samples, found["missed"], found["cipher"])
 
 
 class MeasurementError(Exception):
     """The guest did not come to an end."""
 
 
-def measure(rounds: int, seconds: float) -> tuple[Samples, list[str]]:
-    """Boot the guest and measure in it: what was taken, and what could not be. Raises MeasurementError."""
+def measure(rounds: int, seconds: float) -> Taken:
+    """Boot the guest and measure in it. Raises MeasurementError."""
     if obstacle := guest.obstacle():
-        return {}, [f"guest: {obstacle}"]
+        return Taken(missed=[f"guest: {obstacle}"])
     folder = DIRECTORY / "throughput"
     shutil.rmtree(folder, ignore_errors=True)
     outcome = guest.run_in_guest(
@@ -57,19 +85,14 @@ def measure(rounds: int, seconds: float) -> tuple[Samples, list[str]]:
     )
     if outcome.status != 0:
         raise MeasurementError(f"status {outcome.status}: {outcome.output}{outcome.console}")
-    return read((folder / "taken.json").read_text(encoding="utf-8"))
+    return Taken.read((folder / "taken.json").read_text(encoding="utf-8"))
 
 
-def written(samples: Samples, missed: list[str]) -> str:
-    """As the guest leaves it."""
-    taken = [{"key": vars(key), "rounds": list(rounds.items())} for key, rounds in samples.items()]
-    return json.dumps({"taken": taken, "missed": missed})
-
-
-def read(text: str) -> tuple[Samples, list[str]]:
-    """What the guest left."""
-    found = json.loads(text)
-    return {Key(**one["key"]): dict(one["rounds"]) for one in found["taken"]}, found["missed"]
+def driver(crypto: str, name: str) -> str:
+    """By the text of /proc/crypto, who does an algorithm: of several the one with the highest priority, or ""."""
+    blocks = [dict(_FIELD.findall(block)) for block in crypto.split("\n\n")]
+    mine = [(int(block["priority"]), block["driver"]) for block in blocks if block.get("name") == name]
+    return max(mine, default=(0, ""))[1]
 
 
 def main() -> None:
@@ -85,7 +108,8 @@ def main() -> None:
         taken.all(planes(ground, [SUITE]), partial(print, ground.name, flush=True))
         samples |= taken.samples
         missed += taken.missed
-        path.write_text(written(samples, missed), encoding="utf-8")
+        cipher = driver(Path("/proc/crypto").read_text(encoding="ascii"), CIPHER)
+        path.write_text(Taken(samples, missed, cipher).text(), encoding="utf-8")
 
 
 if __name__ == "__main__":

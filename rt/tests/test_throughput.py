@@ -156,4 +156,27 @@ def test_the_result_has_the_form_of_all_benchmarks() -> None:
 
 
 def test_what_the_guest_leaves_is_read_as_it_was_taken() -> None:
-    assert throughput_guest.read(throughput_guest.written(SAMPLES, ["lost"])) == (SAMPLES, ["lost"])
+    taken = throughput_guest.Taken(SAMPLES, ["lost"], "rfc4106-gcm-aesni")
+    assert throughput_guest.Taken.read(taken.text()) == taken
+
+
+CRYPTO = """\
+name         : rfc4106(gcm(aes))
+driver       : rfc4106(gcm_base(ctr(aes-generic),ghash-generic))
+module       : gcm
+priority     : 100
+
+name         : rfc4106(gcm(aes))
+driver       : rfc4106-gcm-aesni
+module       : aesni_intel
+priority     : 400
+
+name         : __gcm(aes)
+driver       : __generic-gcm-aesni
+priority     : 500
+"""
+
+
+def test_the_cipher_is_that_of_the_highest_priority() -> None:
+    assert throughput_guest.driver(CRYPTO, throughput_guest.CIPHER) == "rfc4106-gcm-aesni"
+    assert throughput_guest.driver(CRYPTO, "rfc7539esp(chacha20,poly1305)") == ""
