@@ -23,8 +23,8 @@ from tests.lab.processes import Daemon
 
 _SCRIPT = Path(__file__).parent / "guest" / "machine"
 _PROGRAMS = ("systemd-nspawn", "nsenter", "unshare", "setpriv")
-_BOOT_SECONDS = 120.0
-_END_SECONDS = 30.0
+_BOOT_SECONDS = 240.0
+_END_SECONDS = 120.0
 _ENVIRONMENT = {
     # The node's own hierarchy is v2, whatever this machine has: Debian 13 knows no other.
     "UNIFIED_CGROUP_HIERARCHY": "1",
@@ -102,7 +102,7 @@ class Machine:
         return Path(f"/proc/{self._leader}/root")
 
     def run(
-        self, *argv: str, check: bool = True, stdin: str = "", timeout: float = 60
+        self, *argv: str, check: bool = True, stdin: str = "", timeout: float = 180
     ) -> subprocess.CompletedProcess[str]:
         """Run a program on the node, as root; raises CommandError."""
         return shell.run([*self._enter(), *argv], check=check, stdin=stdin, timeout=timeout)

@@ -20,9 +20,9 @@ def test_each_sample_is_a_cold_set_up_timed_by_the_capture_and_by_charons_events
 
         ranked = rig.take(Circumstances("paper-2007"), 1)
         assert len(ranked.times) == 1
-        assert _nice(rig.responder) == {10}
+        rig.responder.wait_for("charon's class", lambda: _nice(rig.responder) == {10}, 60)
         rig.take(Circumstances("stock"), 1)
-        assert _nice(rig.responder) == {0}
+        rig.responder.wait_for("charon's class of before", lambda: _nice(rig.responder) == {0}, 60)
 
 
 def test_a_set_up_that_does_not_come_is_counted_and_the_next_block_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,8 +35,7 @@ def test_a_set_up_that_does_not_come_is_counted_and_the_next_block_goes_on(monke
 
 
 def _spis(rig: Rig) -> tuple[str, str]:
-    (sa,) = [sa for sa in rig.initiator.sas_with(rig.responder) if sa.state == "ESTABLISHED"]
-    return sa.spis
+    return rig.initiator.wait_protected(rig.responder).spis
 
 
 def _nice(node: Node) -> set[int]:

@@ -29,6 +29,8 @@ OVERRIDE = "/run/systemd/system/meshsecd.service.d/99-override.conf"
 
 ORDINARY = SchedulingClass()
 CHARON = SchedulingClass(SchedulingPolicy.RR, priority=3)
+POLLER = SchedulingClass(SchedulingPolicy.RR, priority=2)
+"""Of the thread that waits for charon's sockets, once meshsecd knows which that is (ADR 0035)."""
 ROUTER = SchedulingClass(nice=-3)
 PROFILE = """\
 description = "Low classes, for all daemons and none of the kernel's threads."
@@ -52,12 +54,12 @@ nice = -2
 policy = "rr"
 priority = 4
 """
-LASTING = "[scheduling.governor]\nlinger = 6.0\nbusy_limit = 1.0\n"
+LASTING = "[scheduling.governor]\nlinger = 10.0\nbusy_limit = 1.0\n"
 """A level is kept long enough to be seen on a slow machine, and whatever else runs here makes none stand."""
 
 RADIO = '[radio]\nmesh_id = "rescue"\nfrequency = 2412\nsecurity = "open"\n'
 
-pytestmark = pytest.mark.timeout(300, func_only=True)
+pytestmark = pytest.mark.timeout(600, func_only=True)
 """Not the set-up, which builds the guest's root when nobody has done that before: minutes."""
 
 needs_realtime = pytest.mark.skipif(bool(look().realtime_refused), reason="real-time classes are refused here")
@@ -189,7 +191,7 @@ def test_a_unit_that_gives_nothing_back_would_be_seen(machine: Machine) -> None:
     """The negative case: without the unit's ExecStopPost= the classes stay."""
     begin_with_classes(machine)
     kill_for_good(machine, "ExecStopPost=\n")
-    assert classes(machine, "meshsec-ike") == {CHARON}
+    assert classes(machine, "meshsec-ike") in ({CHARON}, {CHARON, POLLER})
     assert (machine.root / "run/meshsec/scheduling.json").exists()
 
 
@@ -201,7 +203,7 @@ def test_with_drop_ins_the_governor_raises_charon_for_a_negotiation_and_takes_it
     begin_governed(lab, machine)
     raise_charon(lab, machine)
     node = machine.node
-    node.wait_for("charon has the class of its drop-in again", lambda: classes(machine, "meshsec-ike") == {BASE}, 60)
+    node.wait_for("charon has the class of its drop-in again", lambda: classes(machine, "meshsec-ike") == {BASE}, 120)
     decisions = node.ask("scheduling")["governor"]["decisions"]
     assert {(one["before"], one["class"]) for one in decisions} == {(str(BASE), str(RAISED)), (str(RAISED), str(BASE))}
     assert "negotiation with b" in decisions[0]["reason"]
@@ -227,7 +229,7 @@ def begin_governed(lab: Lab, machine: Machine) -> None:
     machine.run("systemctl", "start", "meshsecd")
     a, b = machine.node, lab["b"]
     a.wait_protected(b, 120)
-    a.wait_for("the governor at rest", lambda: a.ask("scheduling")["governor"]["mode"] == "rest", 60)
+    a.wait_for("the governor at rest", lambda: a.ask("scheduling")["governor"]["mode"] == "rest", 120)
     assert classes(machine, "meshsec-ike") == {BASE}
 
 
@@ -235,7 +237,7 @@ def raise_charon(lab: Lab, machine: Machine) -> None:
     """By one more negotiation; return while the class stands."""
     a, b = machine.node, lab["b"]
     a.ask("renegotiate", peer=b.name)
-    a.wait_for("charon is raised", lambda: classes(machine, "meshsec-ike") in ({RAISED}, {RAISED, BEHIND}), 60)
+    a.wait_for("charon is raised", lambda: classes(machine, "meshsec-ike") in ({RAISED}, {RAISED, BEHIND}), 120)
 
 
 def begin_with_classes(machine: Machine) -> None:
@@ -249,8 +251,8 @@ def begin_with_classes(machine: Machine) -> None:
         found = {one["service"]: one["in_force"] for one in node.ask("scheduling").get("services", [])}
         return (found.get("charon"), found.get("olsrv2d")) == (str(CHARON), str(ROUTER))
 
-    node.wait_for("classes", seen, 60)
-    assert classes(machine, "meshsec-ike") == {CHARON}
+    node.wait_for("classes", seen, 120)
+    assert classes(machine, "meshsec-ike") in ({CHARON}, {CHARON, POLLER})
     assert classes(machine, "olsrv2d") == {ROUTER}
 
 
@@ -314,7 +316,7 @@ def boot_with_radio(machine: Machine, interface: str) -> Iterator[str]:
     machine.run("systemctl", "stop", "meshsec.target", "multi-user.target")
     machine.run("systemctl", "enable", unit)
     try:
-        machine.run("systemctl", "start", "multi-user.target", timeout=120)
+        machine.run("systemctl", "start", "multi-user.target", timeout=240)
         yield unit
     finally:
         machine.run("systemctl", "disable", "--now", unit)
@@ -325,8 +327,10 @@ def test_a_radio_without_its_adapter_waits_for_it_and_the_boot_does_not(machine:
     with boot_with_radio(machine, "wlan9") as unit:
         for started in ("meshsec.target", "olsrv2d", "meshsecd", unit):
             assert machine.show(started, "ActiveState") == {"ActiveState": "active"}, started
-        assert "wlan9" in machine.show(unit, "StatusText")["StatusText"]
-        assert machine.run("systemctl", "list-jobs", "--plain", "--no-legend").stdout == ""
+        node = machine.node
+        node.wait_for("its status", lambda: "wlan9" in machine.show(unit, "StatusText")["StatusText"], 60)
+        jobs = ("systemctl", "list-jobs", "--plain", "--no-legend")
+        node.wait_for("the end of all jobs", lambda: machine.run(*jobs).stdout == "", 60)
 
 
 def test_a_radio_that_cannot_be_one_says_so_and_the_boot_goes_on_without_it(machine: Machine) -> None:
@@ -335,7 +339,8 @@ def test_a_radio_that_cannot_be_one_says_so_and_the_boot_goes_on_without_it(mach
         for started in ("meshsec.target", "olsrv2d", "meshsecd"):
             assert machine.show(started, "ActiveState") == {"ActiveState": "active"}, started
         assert machine.show(unit, "ActiveState")["ActiveState"] != "active"
-        assert "wireless" in machine.run("journalctl", "--no-pager", "--unit", unit).stdout
+        journal = ("journalctl", "--no-pager", "--unit", unit)
+        machine.node.wait_for("its reason", lambda: "wireless" in machine.run(*journal).stdout, 60)
 
 
 @pytest.mark.parametrize(("unit", "exposure"), [("meshsec-ike", 30), ("meshsecd", 30), ("olsrv2d", 17)])
