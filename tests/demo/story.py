@@ -138,7 +138,7 @@ class Demo:
             before = self._next_hop(first, last)
             self.screen.step(f"{first.name} loses its link to {before}, which was its relay to {last.name}")
             self.lab.end_of(first.name, before).down()
-            after = first.wait_for("the other relay", lambda: self._other_hop(first, last, before), 15)
+            after = first.wait_for("the other relay", lambda: self._other_hop(first, last, before), 60)
             _arrivals(flow)
         result = flow.result
         gap_ms = round(result.longest_gap * 1000, 1)
@@ -220,6 +220,6 @@ def _spis(first: Node, last: Node) -> frozenset[str]:
     return frozenset(spi for sa in first.sas_with(last) for spi in sa.child_spis)
 
 
-def _arrivals(flow: traffic.Flow, count: int = 100, seconds: float = 15.0) -> None:
+def _arrivals(flow: traffic.Flow, count: int = 100, seconds: float = 60.0) -> None:
     goal = len(flow.result.arrivals) + count
     wait_until(f"{count} datagrams", lambda: len(flow.result.arrivals) >= goal, [flow], seconds)
