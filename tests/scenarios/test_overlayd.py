@@ -9,12 +9,13 @@ import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.lab import cjdns, ground, nspawn, programs, topology
 from tests.lab.capture import Capture
-from tests.lab.cjdns import Overlayd, Secret
+from tests.lab.cjdns import Neighbour, Overlayd, Secret
 from tests.lab.lab import Lab
 from tests.lab.nspawn import Machine
 from tests.lab.overlay_control import OverlayControl
@@ -228,6 +229,72 @@ def test_beacons_that_are_none_too_old_or_not_wanted_are_counted() -> None:
                 wait_until("it is counted", lambda o=octets, c=count: counted(o, c), [], 30, last=control.ask)
             wait_until("one by Ethernet too", lambda: control.dropped("beacon"), [], 30, last=control.ask)
             assert not control.ask()["peers"]
+
+
+@pytest.mark.parametrize("medium", ["ethernet", "udp"])
+def test_a_device_may_come_late_and_go_and_come_again(medium: str) -> None:
+    with cjdns.line([Overlayd, Overlayd]) as found:
+        a, b = (router for router in found if isinstance(router, Overlayd))
+        for router, other in ((a, b), (b, a)):
+            if medium == "ethernet":
+                router.plan.ethernet[f"mesh-{other.name}"] = 2
+            else:
+                router.plan.udp_beacon = 2
+        _rename(a, "mesh-b", "late")
+        cjdns.start((a, b))
+        with OverlayControl(a.socket) as control:
+            assert medium == "udp" or not _by_device(control)["there"]
+            _rename(a, "late", "mesh-b")
+            a.wait_ping(b)
+            a.ip("link", "delete", "mesh-b")
+            wait_until("it is gone", lambda: not _established(control), [], 30, last=control.ask)
+            assert medium == "udp" or not _by_device(control)["there"]
+            a.ip("link", "add", "mesh-b", "type", "veth", "peer", "name", "mesh-a", "netns", b.namespace)
+            for number, router, device in ((1, a, "mesh-b"), (2, b, "mesh-a")):
+                router.ip("address", "add", f"10.78.1.{number}/24", "broadcast", "+", "dev", device)
+                router.ip("link", "set", device, "up")
+            a.wait_ping(b)
+
+
+def _rename(router: Overlayd, device: str, name: str) -> None:
+    router.ip("link", "set", device, "down")
+    router.ip("link", "set", device, "name", name)
+    router.ip("link", "set", name, "up")
+
+
+def _by_device(control: OverlayControl) -> dict[str, Any]:
+    """The one interface that is a device."""
+    interfaces = control.ask()["interfaces"]
+    (found,) = (interface for interface in interfaces if interface["name"].startswith("ethernet "))
+    return dict(found)
+
+
+def _established(control: OverlayControl) -> list[str]:
+    return [peer["key"] for peer in control.ask()["peers"] if peer["state"] == "established"]
+
+
+class OverIpv6(Overlayd):
+    """A node that is reached by UDP over IPv6."""
+
+    def _text(self) -> str:
+        return super()._text().replace('bind = "0.', 'bind = "[::]:').replace("[::]:0.0.0:", "[::]:")
+
+
+@pytest.mark.parametrize("address", ["fd78::1", "fe80::78:1%mesh-a"])
+def test_neighbours_by_udp_over_ipv6(address: str) -> None:
+    with cjdns.line([OverIpv6, OverIpv6]) as found:
+        a, b = (router for router in found if isinstance(router, Overlayd))
+        for number, router, device in ((1, a, "mesh-b"), (2, b, "mesh-a")):
+            for shown in (f"fd78::{number}/64", f"fe80::78:{number}/64"):
+                router.ip("address", "add", shown, "dev", device, "nodad")
+        a.plan.users.append(SECRET)
+        b.plan.neighbours.append(Neighbour(f"[{address}]:{cjdns.PORT}", a.key, SECRET))
+        cjdns.start((a, b))
+        b.wait_ping(a)
+        a.wait_ping(b)
+        with OverlayControl(b.socket) as control:
+            (peer,) = control.status["peers"]
+        assert peer["at"].startswith(f"[{address.partition('%')[0]}")
 
 
 def test_what_happens_is_told() -> None:

@@ -35,6 +35,7 @@ mod counters;
 mod event;
 mod interface;
 mod limiter;
+mod meter;
 mod node;
 mod peer;
 mod peers;

@@ -26,6 +26,7 @@ use crate::beacon::Beacon;
 use crate::config::Timing;
 use crate::interface::{InterfaceId, LinkAddress};
 use crate::limiter::Limiter;
+use crate::meter::Meter;
 use crate::view::{Link, PeerState, PeerView};
 use crate::Time;
 
@@ -80,6 +81,7 @@ pub(crate) enum Due {
 pub(crate) struct Traffic {
     octets: u64,
     frames: u64,
+    meter: Meter,
 }
 
 /// A neighbour.
@@ -202,6 +204,8 @@ impl Peer {
             latency: self.latency,
             octets_in: self.incoming.octets,
             octets_out: self.outgoing.octets,
+            kbps_in: self.incoming.meter.kbps(now),
+            kbps_out: self.outgoing.meter.kbps(now),
             frames_in: self.incoming.frames,
             frames_out: self.outgoing.frames,
             received: noise.map_or(self.session.received(), noise::Link::received),
@@ -313,7 +317,7 @@ impl Peer {
     }
 
     fn note_frame(&mut self, now: Time, octets: usize, event: Event) {
-        self.incoming.add(octets);
+        self.incoming.add(now, octets);
         // Anybody may repeat a handshake; a KEY answers what was just said.
         if event != Event::Hello {
             self.heard = now;
@@ -324,7 +328,7 @@ impl Peer {
     }
 
     fn note_sent(&mut self, now: Time, sealed: Range<usize>) -> (Range<usize>, bool) {
-        self.outgoing.add(sealed.len());
+        self.outgoing.add(now, sealed.len());
         let is_first = self.unheard.is_none();
         self.unheard.get_or_insert(now);
         (sealed, is_first)
@@ -486,7 +490,8 @@ impl Peer {
 }
 
 impl Traffic {
-    fn add(&mut self, octets: usize) {
+    fn add(&mut self, now: Time, octets: usize) {
+        self.meter.add(now, octets);
         self.octets += octets as u64;
         self.frames += 1;
     }

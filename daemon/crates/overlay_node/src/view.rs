@@ -75,6 +75,10 @@ pub struct PeerView {
     pub octets_in: u64,
     /// Octets that went to it, link overhead included.
     pub octets_out: u64,
+    /// Kilobits a second that came from it in the last seconds.
+    pub kbps_in: u32,
+    /// Kilobits a second that went to it in the last seconds.
+    pub kbps_out: u32,
     /// Frames that came from it.
     pub frames_in: u64,
     /// Frames that went to it.

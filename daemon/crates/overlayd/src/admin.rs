@@ -357,9 +357,8 @@ impl Asking<'_, '_> {
             heard: peer.heard,
             octets_in: peer.octets_in,
             octets_out: peer.octets_out,
-            // Rates are not kept; whoever wants them asks for the octets twice.
-            kbps_in: 0,
-            kbps_out: 0,
+            kbps_in: peer.kbps_in,
+            kbps_out: peer.kbps_out,
             received: peer.received,
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::net::{Ipv6Addr, SocketAddr};
+use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -137,10 +137,12 @@ pub struct Peer {
 }
 
 /// The address of a neighbour.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PeerAddress {
     /// Of a UDP socket.
     Udp(SocketAddr),
+    /// Of a UDP socket on the link of this device (RFC 4007, section 11).
+    UdpBy(SocketAddrV6, String),
     /// Of an Ethernet device.
     Ethernet([u8; 6]),
 }
@@ -454,11 +456,19 @@ impl RawUdp {
     fn check(self) -> Result<Interface, Fault> {
         let bind = socket_address("udp.bind", &self.bind)?;
         let address = |text: &Spanned<String>| {
-            let address = socket_address("udp.peer.address", text)?;
-            if address.is_ipv4() == bind.is_ipv4() && address.port() != 0 {
+            let address = match scoped_address(text.as_ref()) {
+                Some((address, device)) if bind.is_ipv6() && address.port() != 0 => {
+                    return Ok(PeerAddress::UdpBy(address, device));
+                }
+                Some((address, _)) => address.into(),
+                None => socket_address("udp.peer.address", text)?,
+            };
+            let is_whole = !is_link_local(&address) && address.port() != 0;
+            if address.is_ipv4() == bind.is_ipv4() && is_whole {
                 return Ok(PeerAddress::Udp(address));
             }
-            let allowed = "an address of the same family as udp.bind, and a port";
+            let allowed = "an address of the same family as udp.bind, and a port; one in fe80::/10 with its device, \
+                           such as [fe80::1%mesh0]:33808";
             Err(Fault::value(
                 "udp.peer.address",
                 text,
@@ -611,6 +621,19 @@ fn socket_address(key: &str, raw: &Spanned<String>) -> Result<SocketAddr, Fault>
     })
 }
 
+/// An address of a link, with the device that leads to it.
+fn scoped_address(text: &str) -> Option<(SocketAddrV6, String)> {
+    let (before, rest) = text.split_once('%')?;
+    let (device, after) = rest.split_once(']')?;
+    let address: SocketAddrV6 = format!("{before}]{after}").parse().ok()?;
+    let is_sound = is_interface_name(device) && is_link_local(&address.into());
+    is_sound.then(|| (address, device.to_owned()))
+}
+
+fn is_link_local(address: &SocketAddr) -> bool {
+    matches!(address, SocketAddr::V6(address) if address.ip().is_unicast_link_local())
+}
+
 /// The address of a node.
 pub fn address(text: &str) -> Option<Address> {
     let octets = text.parse::<Ipv6Addr>().ok()?.octets();
@@ -674,6 +697,29 @@ mod tests {
         assert_eq!(config.interfaces[0].beacons, Beacons::Send);
         assert!(config.admin.is_some_and(|admin| admin.password.is_none()));
         assert_eq!(config.tun.name.as_deref(), Some("tun0"));
+    }
+
+    #[test]
+    fn an_address_of_a_link_has_its_device() {
+        let file = |bind: &str, address: &str| {
+            let key = key();
+            format!("[[udp]]\nbind = \"{bind}\"\n[[udp.peer]]\naddress = \"{address}\"\nkey = \"{key}\"")
+        };
+        let config = Config::parse(&file("[::]:5000", "[fe80::1%mesh0]:5000")).unwrap();
+        let expected = PeerAddress::UdpBy("[fe80::1]:5000".parse().unwrap(), "mesh0".into());
+        assert_eq!(config.interfaces[0].peers[0].address, expected);
+        for (bind, address) in [
+            ("[::]:5000", "[fe80::1]:5000"),
+            ("[::]:5000", "[fe80::1%mesh0]:0"),
+            ("[::]:5000", "[fe80::1%]:5000"),
+            ("[::]:5000", "[fe80::1%a/b]:5000"),
+            ("[::]:5000", "[2001:db8::1%mesh0]:5000"),
+            ("0.0.0.0:5000", "[fe80::1%mesh0]:5000"),
+        ] {
+            let (line, message) = refusal(&file(bind, address));
+            assert_eq!(line, Some(4), "{message}");
+            assert!(message.contains(address), "{message}");
+        }
     }
 
     #[test]

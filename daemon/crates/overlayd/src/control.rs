@@ -169,6 +169,7 @@ fn interface(port: &Port) -> Value {
     let counters = port.counters();
     json!({
         "name": port.name,
+        "there": port.is_there(),
         "blocked": port.is_blocked,
         "frames_in": counters.frames_in,
         "calls_in": counters.calls_in,
@@ -200,6 +201,8 @@ fn peer(view: &PeerView, ports: &[Port]) -> Value {
         "latency_us": view.latency.map(micros),
         "octets_in": view.octets_in,
         "octets_out": view.octets_out,
+        "kbps_in": view.kbps_in,
+        "kbps_out": view.kbps_out,
         "frames_in": view.frames_in,
         "frames_out": view.frames_out,
     })

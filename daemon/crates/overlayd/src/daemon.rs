@@ -22,6 +22,7 @@ use crate::commands::{Command, Said};
 use crate::config::{Config, Interface, Peer, PeerAddress, User};
 use crate::control::{self, Control};
 use crate::io::buffers::{Buffer, Part, Pool};
+use crate::io::links::{self, Links};
 use crate::io::tun::Tun;
 use crate::io::Arrival;
 use crate::neighbours::{reason, Neighbours};
@@ -58,6 +59,7 @@ pub struct Daemon {
     is_told: bool,
     control: Option<Control>,
     admin: Option<Admin>,
+    links: Links,
 }
 
 impl Daemon {
@@ -73,6 +75,9 @@ impl Daemon {
         reactor.add(&signals, Token::Signal)?;
         let mut node = Node::new(settings(&config, key, now), now, &mut rng)
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error.to_string()))?;
+        // Before anything is looked up, so that no change is missed.
+        let links = Links::listen().map_err(|error| named("notices about devices", &error))?;
+        reactor.add(&links, Token::Links)?;
         let ports = open_ports(&config.interfaces, &mut node, &mut rng, &reactor)?;
         let mut neighbours = Neighbours::default();
         add_users(&mut neighbours, &mut node, &config.users)?;
@@ -100,6 +105,7 @@ impl Daemon {
             is_told: config.is_told,
             control,
             admin,
+            links,
         })
     }
 
@@ -162,6 +168,7 @@ impl Daemon {
             Token::Listener => self.accept_reader(),
             Token::Reader(number) => self.serve_reader(number),
             Token::Admin => self.serve_admin(),
+            Token::Links => self.follow_links()?,
         }
         Ok(())
     }
@@ -326,7 +333,10 @@ impl Daemon {
             is_free &= !port.is_blocked;
             if port.is_blocked != port.waits {
                 let token = Token::Port(number as u16);
-                self.reactor.want_write(&*port, token, port.is_blocked)?;
+                if let Some(descriptor) = port.descriptor() {
+                    let blocked = port.is_blocked;
+                    self.reactor.want_write(descriptor, token, blocked)?;
+                }
                 port.waits = port.is_blocked;
             }
         }
@@ -334,6 +344,32 @@ impl Daemon {
             self.reactor.want(tun, Token::Tun, is_free, false)?;
             self.reads_tun = is_free;
         }
+        Ok(())
+    }
+
+    /// Devices came or went.
+    fn follow_links(&mut self) -> io::Result<()> {
+        if !self.links.changed() {
+            return Ok(());
+        }
+        let now = now();
+        for (number, port) in (0..).zip(&mut self.ports) {
+            match port.follow() {
+                Ok((false, kept)) if kept == port.beacons().len() => {}
+                Ok((is_new, kept)) => {
+                    watch(&self.reactor, number, port, is_new, kept)?;
+                    // The first beacon is sent at once.
+                    let (rng, beacons) = (&mut self.rng, port.beacons_are);
+                    self.node.set_beacons(now, rng, port.id, beacons);
+                }
+                Err(error) => log::warn!("{error}"),
+            }
+        }
+        let (node, neighbours) = (&mut self.node, &mut self.neighbours);
+        if let Err((key, error)) = neighbours.follow_devices(now, node, device_index) {
+            log::warn!("peer {key}: {}", reason(error));
+        }
+        self.drain(now);
         Ok(())
     }
 
@@ -470,13 +506,27 @@ fn open_ports(
     for (number, interface) in (0..).zip(interfaces) {
         let id = node.add_interface(now(), rng, interface.beacons);
         let port = Port::open(id, interface)?;
-        reactor.add(&port, Token::Port(number))?;
-        for beacons in port.beacons() {
-            reactor.add(beacons, Token::Beacon(number))?;
-        }
+        watch(reactor, number, &port, true, 0)?;
         ports.push(port);
     }
     Ok(ports)
+}
+
+/// Waits for the socket of an interface, if it is new, and for those of its beacons but the first `known`.
+fn watch(
+    reactor: &Reactor,
+    number: u16,
+    port: &Port,
+    is_new: bool,
+    known: usize,
+) -> io::Result<()> {
+    if let Some(descriptor) = port.descriptor().filter(|_| is_new) {
+        reactor.add(descriptor, Token::Port(number))?;
+    }
+    for beacons in port.beacons().iter().skip(known) {
+        reactor.add(beacons, Token::Beacon(number))?;
+    }
+    Ok(())
 }
 
 fn add_users(neighbours: &mut Neighbours, node: &mut Node, users: &[User]) -> io::Result<()> {
@@ -502,11 +552,16 @@ fn connect(
                 interface: port.id,
                 to: match peer.address {
                     PeerAddress::Udp(address) => LinkAddress::Udp(address),
+                    PeerAddress::UdpBy(address, _) => LinkAddress::Udp(address.into()),
                     PeerAddress::Ethernet(mac) => LinkAddress::Ethernet(mac),
                 },
                 key: peer.key,
                 credential: credential(peer),
             };
+            if let PeerAddress::UdpBy(address, device) = &peer.address {
+                neighbours.connect_by(connection, *address, device);
+                continue;
+            }
             let name = peer.name.as_deref().unwrap_or("without a name");
             let what = format!("{}: peer {name}, {}", port.name, peer.key);
             neighbours
@@ -514,7 +569,12 @@ fn connect(
                 .map_err(|error| invalid(&what, reason(error)))?;
         }
     }
-    Ok(())
+    let connected = neighbours.follow_devices(now(), node, device_index);
+    connected.map_err(|(key, error)| invalid(&format!("peer {key}"), reason(error)))
+}
+
+fn device_index(name: &str) -> Option<u32> {
+    links::index_of(name).ok().flatten()
 }
 
 fn credential(peer: &Peer) -> Option<Credential> {

@@ -1,6 +1,8 @@
 //! Whom the node connects to and who may connect to it, with what the node itself does not keep: logins, and how a
 //! connection was configured.
 
+use std::net::SocketAddrV6;
+
 use cryptoauth::{Address, DuplicateUser, PublicKey, UserId};
 use daemonkit::Time;
 use overlay_node::{ConnectError, Connection, LinkAddress, Node};
@@ -10,6 +12,16 @@ use overlay_node::{ConnectError, Connection, LinkAddress, Node};
 pub struct Neighbours {
     users: Vec<(UserId, Vec<u8>)>,
     connections: Vec<Connection>,
+    by_device: Vec<ByDevice>,
+}
+
+/// A neighbour whose address means something on the link of a device only, which may come and go.
+struct ByDevice {
+    connection: Connection,
+    address: SocketAddrV6,
+    device: String,
+    /// Of the device, when it was last there.
+    index: Option<u32>,
 }
 
 impl Neighbours {
@@ -69,9 +81,53 @@ impl Neighbours {
         Ok(())
     }
 
+    /// Connects to a node at an address on the link of a device, as soon as that is there: see
+    /// [`Neighbours::follow_devices`].
+    pub fn connect_by(&mut self, connection: Connection, address: SocketAddrV6, device: &str) {
+        self.by_device.push(ByDevice {
+            connection,
+            address,
+            device: device.to_owned(),
+            index: None,
+        });
+    }
+
+    /// Connects to those whose device has come, or is another one of its name.
+    ///
+    /// # Errors
+    /// The first [`ConnectError`], with the node's key.
+    pub fn follow_devices(
+        &mut self,
+        now: Time,
+        node: &mut Node,
+        index_of: impl Fn(&str) -> Option<u32>,
+    ) -> Result<(), (PublicKey, ConnectError)> {
+        let mut found = Vec::new();
+        for one in &mut self.by_device {
+            let index = index_of(&one.device);
+            if let Some(index) = index.filter(|_| index != one.index) {
+                one.index = Some(index);
+                let mut address = one.address;
+                address.set_scope_id(index);
+                found.push(Connection {
+                    to: LinkAddress::Udp(address.into()),
+                    ..one.connection.clone()
+                });
+            }
+        }
+        let mut result = Ok(());
+        for connection in found {
+            let key = connection.key;
+            let connected = self.connect(now, node, connection);
+            result = result.and(connected.map_err(|error| (key, error)));
+        }
+        result
+    }
+
     /// Parts from a neighbour; whether there was one.
     pub fn disconnect(&mut self, now: Time, node: &mut Node, key: &PublicKey) -> bool {
         self.connections.retain(|known| known.key != *key);
+        self.by_device.retain(|known| known.connection.key != *key);
         node.disconnect(now, key)
     }
 

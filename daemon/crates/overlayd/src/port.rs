@@ -24,6 +24,9 @@ pub struct Port {
     pub beacons_are: overlay_node::Beacons,
     carrier: Carrier,
     beacons: Vec<Beacons>,
+    /// The port and the devices of its beacons, as they are configured.
+    beacon_port: u16,
+    beacon_devices: Vec<String>,
     /// Whether it takes no more for now.
     pub is_blocked: bool,
     /// Whether the loop waits until it takes more.
@@ -43,43 +46,99 @@ impl Port {
     /// # Errors
     /// What the kernel refuses, named.
     pub fn open(id: InterfaceId, settings: &Interface) -> io::Result<Self> {
-        let (name, carrier, beacons) = match &settings.medium {
-            Medium::Udp {
-                bind,
-                beacon_port,
-                beacon_devices,
-            } => {
+        let (name, carrier) = match &settings.medium {
+            Medium::Udp { bind, .. } => {
                 let udp =
                     Udp::bind(*bind).map_err(|error| named(&format!("udp {bind}"), &error))?;
                 let address = udp.local_address()?;
-                let open = |device: &String| {
-                    Beacons::open(device, *beacon_port)
-                        .map_err(|error| named(&format!("beacons by {device}"), &error))
-                };
-                let devices = beacons::devices(beacon_devices)?;
-                let beacons = devices.iter().map(open).collect::<io::Result<_>>()?;
-                (
-                    format!("udp {address}"),
-                    Carrier::Udp(udp, address),
-                    beacons,
-                )
+                (format!("udp {address}"), Carrier::Udp(udp, address))
             }
             Medium::Ethernet(device) => {
                 let name = format!("ethernet {device}");
                 let ethernet = Ethernet::open(device).map_err(|error| named(&name, &error))?;
-                (name, Carrier::Ethernet(ethernet), Vec::new())
+                (name, Carrier::Ethernet(ethernet))
             }
         };
-        Ok(Self {
+        let (beacon_port, beacon_devices) = match &settings.medium {
+            Medium::Udp {
+                beacon_port,
+                beacon_devices,
+                ..
+            } => (*beacon_port, beacon_devices.clone()),
+            Medium::Ethernet(_) => (0, Vec::new()),
+        };
+        let mut port = Self {
             id,
             name,
             beacons_are: settings.beacons,
             carrier,
-            beacons,
+            beacons: Vec::new(),
+            beacon_port,
+            beacon_devices,
             is_blocked: false,
             waits: false,
             warned: false,
-        })
+        };
+        port.follow_beacons()?;
+        if !port.is_there() {
+            log::info!("{}: the device is not there yet", port.name);
+        }
+        Ok(port)
+    }
+
+    /// Whether its device is there; a UDP socket needs none.
+    pub const fn is_there(&self) -> bool {
+        match &self.carrier {
+            Carrier::Udp(..) => true,
+            Carrier::Ethernet(ethernet) => ethernet.is_there(),
+        }
+    }
+
+    /// Opens sockets for devices that have come, and closes those of devices that have gone: whether it has a new one
+    /// of its own, and how many of its beacons stand as they were, those that are new behind them.
+    ///
+    /// # Errors
+    /// What the kernel refuses, named; it is worth another try when something changes again.
+    pub fn follow(&mut self) -> io::Result<(bool, usize)> {
+        let is_new = match &mut self.carrier {
+            Carrier::Udp(..) => false,
+            Carrier::Ethernet(ethernet) => {
+                let was_there = ethernet.is_there();
+                let followed = ethernet.follow();
+                if was_there && !ethernet.is_there() {
+                    log::info!("{}: the device is gone", self.name);
+                }
+                followed.map_err(|error| named(&self.name, &error))?
+            }
+        };
+        if is_new {
+            log::info!("{}: the device is there", self.name);
+        }
+        if is_new || !self.is_there() {
+            (self.is_blocked, self.waits) = (false, false);
+        }
+        Ok((is_new, self.follow_beacons()?))
+    }
+
+    /// How many of the beacons stand as they were.
+    fn follow_beacons(&mut self) -> io::Result<usize> {
+        let devices = beacons::devices(&self.beacon_devices)?;
+        self.beacons
+            .retain(|beacons| devices.contains(beacons.device()));
+        let kept = self.beacons.len();
+        for device in devices {
+            if self.beacons[..kept]
+                .iter()
+                .any(|beacons| *beacons.device() == device)
+            {
+                continue;
+            }
+            let what = format!("beacons by {device}");
+            let opened = Beacons::open(device, self.beacon_port);
+            self.beacons
+                .push(opened.map_err(|error| named(&what, &error))?);
+        }
+        Ok(kept)
     }
 
     /// The address of its socket; `None` for a device.
@@ -93,6 +152,14 @@ impl Port {
     /// The address or the device that it is bound to, as in its name.
     pub fn bound(&self) -> &str {
         self.name.split_once(' ').map_or("", |(_, bound)| bound)
+    }
+
+    /// The descriptor of its socket, if there is one.
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        match &self.carrier {
+            Carrier::Udp(udp, _) => Some(udp.as_fd()),
+            Carrier::Ethernet(ethernet) => ethernet.descriptor(),
+        }
     }
 
     /// The sockets of its beacons, other than its own.
@@ -195,14 +262,5 @@ impl Port {
             log::warn!("{}: a beacon was not sent: {error}", self.name);
         }
         self.warned = refused.is_some();
-    }
-}
-
-impl AsFd for Port {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match &self.carrier {
-            Carrier::Udp(udp, _) => udp.as_fd(),
-            Carrier::Ethernet(ethernet) => ethernet.as_fd(),
-        }
     }
 }

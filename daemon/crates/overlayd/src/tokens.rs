@@ -22,6 +22,8 @@ pub enum Token {
     Reader(u32),
     /// The admin API.
     Admin,
+    /// Notices about network devices.
+    Links,
 }
 
 impl Code for Token {
@@ -34,6 +36,7 @@ impl Code for Token {
             Self::Reader(number) => (4, number),
             Self::Beacon(number) => (5, number.into()),
             Self::Admin => (6, 0),
+            Self::Links => (7, 0),
         };
         kind << 32 | u64::from(number)
     }
@@ -48,6 +51,7 @@ impl Code for Token {
             4 => Self::Reader(number),
             5 => Self::Beacon(number as u16),
             6 => Self::Admin,
+            7 => Self::Links,
             _ => return None,
         })
     }
@@ -67,6 +71,7 @@ mod tests {
             Token::Reader(u32::MAX),
             Token::Beacon(3),
             Token::Admin,
+            Token::Links,
         ];
         for token in tokens {
             assert_eq!(Token::decode(token.encode()), Some(token));

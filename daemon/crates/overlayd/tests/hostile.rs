@@ -251,6 +251,33 @@ fn what_comes_in_inner_sessions_is_counted_by_cause() {
 }
 
 #[test]
+fn rates_are_told_while_something_passes() {
+    let mut daemon = Daemon::start("[[udp]]\nbind = \"127.0.0.1:0\"\n");
+    let (to, key) = (daemon.address(0), daemon.key());
+    let mut neighbour = Neighbour::connect(Stranger::new(to, key));
+    let asker = Stranger::new(daemon.admin(), key);
+    wait("a rate", || {
+        neighbour.listen();
+        (0..50).for_each(|_| neighbour.send(&ping(NEIGHBOUR, PROTOCOL_VERSION)));
+        let told = daemon.count("/peers/0/kbps_in") > 0 && daemon.count("/peers/0/kbps_out") > 0;
+        asker.send(b"d1:q29:InterfaceController_peerStatse");
+        let answer = asker.receive().unwrap_or_default();
+        let answer = String::from_utf8_lossy(&answer);
+        let rate = |name: &str| {
+            answer
+                .split(name)
+                .nth(1)?
+                .split('e')
+                .next()?
+                .parse::<u32>()
+                .ok()
+        };
+        let rates = [rate("8:recvKbpsi"), rate("8:sendKbpsi")];
+        (told && rates.iter().all(|rate| rate.is_some_and(|rate| rate > 0))).then_some(())
+    });
+}
+
+#[test]
 fn what_the_admin_api_refuses_is_counted_by_cause() {
     let mut daemon = Daemon::start("");
     let (to, key) = (daemon.admin(), daemon.key());

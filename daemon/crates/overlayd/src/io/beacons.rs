@@ -1,6 +1,7 @@
 //! Beacons over UDP: `fffffffc | u8 0 | u8 0 | u16 port | beacon`, sent to everybody by each of some devices. The port
 //! is that of the interface's socket, at which the sender is a neighbour.
 
+use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -10,7 +11,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use super::system;
 
-/// Stands for all devices that are there when the node begins.
+/// Stands for all devices, those that come later included.
 const ALL: &str = "all";
 /// What marks a beacon.
 const MARK: [u8; 6] = [0xff, 0xff, 0xff, 0xfc, 0, 0];
@@ -23,18 +24,38 @@ const LENGTH: usize = HEADER + BEACON_LENGTH;
 pub struct Beacons {
     socket: UdpSocket,
     port: u16,
+    device: Device,
 }
 
-/// The devices that the names stand for: all but the loopback interface for `all`.
+/// A device that is there. One that goes and comes again is another one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Device {
+    name: String,
+    index: i32,
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+/// Those of the devices that the names stand for which are there: all but the loopback interface for `all`.
 ///
 /// # Errors
 /// The kernel's.
-pub fn devices(names: &[String]) -> io::Result<Vec<String>> {
-    if !names.iter().any(|name| name == ALL) {
-        return Ok(names.to_vec());
+pub fn devices(names: &[String]) -> io::Result<Vec<Device>> {
+    let mut names = names.to_vec();
+    if names.iter().any(|name| name == ALL) {
+        names = system::interface_names()?;
+        names.retain(|name| name != "lo");
     }
-    let mut devices = system::interface_names()?;
-    devices.retain(|name| name != "lo");
+    let socket = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
+    let mut devices = Vec::new();
+    for name in names {
+        let index = system::index_if_there(&socket, &name)?;
+        devices.extend(index.map(|index| Device { name, index }));
+    }
     Ok(devices)
 }
 
@@ -43,18 +64,24 @@ impl Beacons {
     ///
     /// # Errors
     /// There is no such device, or EPERM without CAP_NET_RAW.
-    pub fn open(device: &str, port: u16) -> io::Result<Self> {
+    pub fn open(device: Device, port: u16) -> io::Result<Self> {
         let socket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP))?;
         socket.set_nonblocking(true)?;
         // One socket for each device, and other routers on this machine.
         socket.set_reuse_address(true)?;
-        socket.bind_device(Some(device.as_bytes()))?;
+        socket.bind_device(Some(device.name.as_bytes()))?;
         socket.set_broadcast(true)?;
         socket.bind(&SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port).into())?;
         Ok(Self {
             socket: socket.into(),
             port,
+            device,
         })
+    }
+
+    /// Of which device they are.
+    pub const fn device(&self) -> &Device {
+        &self.device
     }
 
     /// Sends a beacon that tells of an interface's socket at `interface_port`.

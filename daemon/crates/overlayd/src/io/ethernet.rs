@@ -22,10 +22,11 @@ const BROADCAST: [u8; 6] = [0xff; 6];
 /// The longest frame with its header; what an Ethernet device takes with this room is never longer.
 const READ_MAX: usize = HEADER + CONTENT_MAX;
 
-/// A packet socket of a device with what it has received and what waits for it.
+/// A device that may come and go, with the packet socket that it has while it is there, and what waits for it.
 pub struct Ethernet {
-    socket: Socket,
-    index: i32,
+    device: String,
+    /// With the index of the device, which another one of its name does not have.
+    socket: Option<(i32, Socket)>,
     buffers: Vec<Box<[u8]>>,
     received: Vec<Received>,
     /// The frame to be read next.
@@ -37,27 +38,56 @@ pub struct Ethernet {
 }
 
 impl Ethernet {
-    /// Opens a socket for a device.
+    /// Opens a socket for a device, if it is there.
     ///
     /// # Errors
-    /// There is no such device, or EPERM without CAP_NET_RAW.
+    /// EPERM without CAP_NET_RAW.
     pub fn open(device: &str) -> io::Result<Self> {
-        // Of no protocol until it is bound, so that no frame of another device comes in.
-        let socket = Socket::new(Domain::PACKET, Type::DGRAM, Some(Protocol::from(0)))?;
-        socket.set_nonblocking(true)?;
-        let index = system::index_of(&socket, device)?;
-        socket.bind(&system::packet_address(index, ETHERTYPE, [0; 6]))?;
-        enlarge(&socket);
-        Ok(Self {
-            socket,
-            index,
+        let mut ethernet = Self {
+            device: device.to_owned(),
+            socket: None,
             buffers: (0..BATCH).map(|_| vec![0; READ_MAX].into()).collect(),
             received: Vec::with_capacity(BATCH),
             next: 0,
             outbox: Outbox::default(),
             trains: Vec::with_capacity(BATCH),
             counters: IoCounters::default(),
-        })
+        };
+        ethernet.follow()?;
+        Ok(ethernet)
+    }
+
+    /// Whether the device is there.
+    pub const fn is_there(&self) -> bool {
+        self.socket.is_some()
+    }
+
+    /// Opens a socket for a device that has come, which is told by `true`, and closes that of one that has gone.
+    ///
+    /// # Errors
+    /// The kernel's, other than that there is no such device.
+    pub fn follow(&mut self) -> io::Result<bool> {
+        // Of no protocol until it is bound, so that no frame of another device comes in.
+        let socket = Socket::new(Domain::PACKET, Type::DGRAM, Some(Protocol::from(0)))?;
+        let there = system::index_if_there(&socket, &self.device)?;
+        if there == self.socket.as_ref().map(|(index, _)| *index) {
+            return Ok(false);
+        }
+        self.socket = None;
+        self.received.clear();
+        let Some(index) = there else {
+            return Ok(false);
+        };
+        socket.set_nonblocking(true)?;
+        socket.bind(&system::packet_address(index, ETHERTYPE, [0; 6]))?;
+        enlarge(&socket);
+        self.socket = Some((index, socket));
+        Ok(true)
+    }
+
+    /// The descriptor of its socket, if there is one.
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.socket.as_ref().map(|(_, socket)| socket.as_fd())
     }
 
     /// Takes what waits from the kernel; false when nothing does. [`Ethernet::next`] then gives it, all of it before
@@ -67,7 +97,10 @@ impl Ethernet {
     /// The socket's; ENETDOWN once when the device goes down.
     pub fn receive(&mut self) -> io::Result<bool> {
         self.next = 0;
-        match system::receive(&self.socket, &mut self.buffers, &mut self.received) {
+        let Some((_, socket)) = &self.socket else {
+            return Ok(false);
+        };
+        match system::receive(socket, &mut self.buffers, &mut self.received) {
             Ok(()) => {
                 self.counters.calls_in += 1;
                 Ok(true)
@@ -116,6 +149,12 @@ impl Ethernet {
 
     /// Gives the kernel what waits.
     pub fn flush(&mut self, pool: &mut Pool) -> Flow {
+        let Some((index, socket)) = &self.socket else {
+            let waiting = self.outbox.iter().count();
+            self.counters.refused += waiting as u64;
+            self.outbox.done(waiting, pool);
+            return Flow::Free;
+        };
         while !self.outbox.is_empty() {
             let mut headers = [[0; HEADER]; BATCH];
             for (header, (_, part)) in headers.iter_mut().zip(self.outbox.iter()) {
@@ -127,12 +166,12 @@ impl Ethernet {
                 slices[2 * number] = IoSlice::new(&headers[number]);
                 slices[2 * number + 1] = IoSlice::new(pool.part(part));
                 self.trains.push(Train {
-                    to: system::packet_address(self.index, ETHERTYPE, *to),
+                    to: system::packet_address(*index, ETHERTYPE, *to),
                     slices: 2 * number..2 * number + 2,
                     segment: None,
                 });
             }
-            let done = match system::send(&self.socket, &self.trains, &slices) {
+            let done = match system::send(socket, &self.trains, &slices) {
                 Ok(sent) => {
                     self.counters.calls_out += 1;
                     self.counters.frames_out += sent as u64;
@@ -151,12 +190,6 @@ impl Ethernet {
             self.outbox.done(done, pool);
         }
         Flow::Free
-    }
-}
-
-impl AsFd for Ethernet {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
     }
 }
 

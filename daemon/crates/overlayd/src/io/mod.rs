@@ -4,6 +4,7 @@ pub mod beacons;
 pub mod buffers;
 mod checksum;
 pub mod ethernet;
+pub mod links;
 mod offload;
 mod outbox;
 mod system;

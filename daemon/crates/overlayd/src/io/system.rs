@@ -275,6 +275,17 @@ pub fn peer_user(socket: impl AsFd) -> io::Result<u32> {
     Ok(who.uid)
 }
 
+/// The same; `None` when there is none.
+///
+/// # Errors
+/// A name of more than 15 octets.
+pub fn index_if_there(socket: impl AsFd, name: &str) -> io::Result<Option<c_int>> {
+    match index_of(socket, name) {
+        Err(error) if error.raw_os_error() == Some(libc::ENODEV) => Ok(None),
+        found => found.map(Some),
+    }
+}
+
 /// The names of all interfaces.
 ///
 /// # Errors
