@@ -6,7 +6,7 @@ It greets with ``hello`` and ``status``, and tells what happens. What we say is 
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from ipaddress import IPv6Address
 from pathlib import Path
 from typing import Any, Literal
@@ -135,9 +135,10 @@ class Overlayd:
         """With whom user data is exchanged: these and nobody else. Raises ``OverlaydError``."""
         await self._command("permit", addresses)
 
-    async def keep(self, addresses: Iterable[IPv6Address]) -> None:
+    async def keep(self, addresses: Collection[IPv6Address]) -> None:
         """To whom a session is kept up. Raises ``OverlaydError``."""
         await self._command("keep", addresses)
+        self._kept &= frozenset(addresses)
         if self._writer:
             self._ask_status(self._writer)
 

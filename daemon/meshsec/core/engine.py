@@ -479,10 +479,14 @@ class Engine:
         if channel.mode is mode:
             return
         channel.mode = mode
-        channel.switching, channel.replaced = mode is DataPlane.OVERLAY, frozenset()
+        channel.switching = mode is DataPlane.OVERLAY
+        channel.replaced = frozenset(one for one in channel.replaced if self._is_ending(channel, one))
         if mode is DataPlane.IPSEC and channel.state is State.WAITING:
             channel.due = max(self._now, channel.backoff.due)
         self._refresh(channel)
+
+    def _is_ending(self, channel: Channel, unique_id: str) -> bool:
+        return self._errands.in_progress(Subject(Kind.TERMINATE, channel.name, unique_id))
 
     def _take_from_overlay(self, channel: Channel, card: Card) -> None:
         self._names.pop(card.address, None)
@@ -515,30 +519,42 @@ class Engine:
                 self._mark(self._names[address])
 
     def _follow_overlay(self, channel: Channel) -> None:
-        """What is wanted of the overlay for one peer: in mode ``ipsec`` that it bridges, while no SA stands, to a peer
-        that has a session with us; in mode ``overlay`` all, and a route that stands is kept while nothing else does."""
+        """What is wanted of the overlay for one peer.
+
+        In mode ``overlay`` all of it. In mode ``ipsec`` that it bridges to a peer that has a session with us, from when
+        no SA stands until one does: whether the session goes on is our own doing then, and no sign of anything. A route
+        that stands is kept while nothing else does, or while nobody knows better; a session goes after its route.
+        """
         card, overlay = channel.card, self.overlay
         if card is None or not overlay.enabled:
             return
         address, wanted = card.address, channel.mode is DataPlane.OVERLAY
-        sa_stands = channel.standing().complete and not channel.hold_over
-        bridged = not sa_stands and address in overlay.linked
-        sticks = wanted and not sa_stands and address in overlay.routes
-        overlay.want(
-            address,
-            permit=True,
-            keep=wanted or bridged,
-            route=sticks or (address in overlay.kept and (wanted or bridged)),
-        )
+        sa_stands = self._relies_on_sa(channel)
+        bridged = not sa_stands and (address in overlay.linked or address in (overlay.keeping or NONE))
+        is_routed = address in overlay.routes
+        sticks = is_routed and (not sa_stands or (wanted and overlay.down is not None))
+        begins = address in overlay.kept and (wanted or bridged)
+        overlay.want(address, permit=True, keep=wanted or bridged or is_routed, route=sticks or begins)
         if not overlay.carries(address):
             channel.carried_since = None
         elif channel.carried_since is None:
             channel.carried_since = self._now
         self._replace_sas(channel)
 
+    def _relies_on_sa(self, channel: Channel) -> bool:
+        """An SA stands, and is not about to end."""
+        sa = channel.ike_sa()
+        is_ending = sa is not None and sa.unique_id in channel.replaced
+        return channel.standing().complete and not channel.hold_over and not is_ending
+
     def _replace_sas(self, channel: Channel) -> None:
-        """Once for each switch: a peer that goes on with IPsec makes another SA, which is left alone."""
-        if channel.switching and channel.carried_since is not None and not self._initiations.active(channel.name):
+        """Once for each switch: a peer that goes on with IPsec makes another SA, which is left alone.
+
+        While a change of sessions or routes is on its way nobody knows whether the overlay will carry.
+        """
+        changing = any(self._errands.in_progress(Subject(kind)) for kind in (Kind.KEEP, Kind.OVERLAY_ROUTES))
+        changing = changing or self._initiations.active(channel.name)
+        if channel.switching and channel.carried_since is not None and not changing:
             channel.switching = False
             channel.replaced = frozenset(sa.unique_id for sa in channel.ike_sas)
 
@@ -574,6 +590,8 @@ class Engine:
             self._took_effect(event.action, channel)
         if channel is not None:
             self._refresh(channel)
+        if isinstance(event.action, Keep | RouteOverlay):
+            self._mark_addresses(one for one, name in self._names.items() if self._channels[name].switching)
 
     def _took_effect(self, action: Action, channel: Channel | None) -> None:
         match action:

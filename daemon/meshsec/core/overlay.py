@@ -107,3 +107,4 @@ class Overlay:
                 self.permitted = addresses
             case Keep(addresses):
                 self.keeping = addresses
+                self.kept &= addresses

@@ -35,8 +35,8 @@ TRANSIENT = {"CREATED", "CONNECTING", "REKEYED", "DELETING", "PASSIVE"}
 class Solo:
     """One engine and everything around it; peers answer every negotiation."""
 
-    def __init__(self, observed: Observed) -> None:
-        self.driver = Driver(NODE, replace(DEFAULT, hold_time=20.0))
+    def __init__(self, observed: Observed, overlay: str = "") -> None:
+        self.driver = Driver(NODE, replace(DEFAULT, hold_time=20.0), overlay=overlay)
         self.rules: RulesSpec | None = observed.rules
         self.key = observed.key_loaded
         self.connections = dict(observed.connections)
@@ -117,8 +117,11 @@ class Solo:
 
     def come_to_rest(self) -> None:
         for _ in range(100):
+            done: list[Action] = []
             while self.running:
+                done.append(self.running[0])
                 self.complete(0)
+                assert len(done) < 1000, f"this goes on for ever: {done[-4:]}"
             self.pass_time(5.0)
         assert not self.running
 

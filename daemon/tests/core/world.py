@@ -12,6 +12,7 @@ from ipaddress import IPv4Address, IPv6Address
 from itertools import count
 from random import Random
 
+from meshsec.core.actions import OverlayAction
 from meshsec.core.desired import addresses, endpoint, host
 from meshsec.core.engine import (
     Action,
@@ -96,10 +97,12 @@ def ike_sa(
 class Driver:
     """An engine and the clock: hands events in, takes actions out."""
 
-    def __init__(self, number: int = 1, policy: Policy | None = None, *, ground: EspGround = GROUND) -> None:
+    def __init__(
+        self, number: int = 1, policy: Policy | None = None, *, ground: EspGround = GROUND, overlay: str = ""
+    ) -> None:
         self.now = 0.0
         self.policy = policy or Policy()
-        self.engine = Engine(card(number), ground, self.policy, Random(number).random)
+        self.engine = Engine(card(number), ground, self.policy, Random(number).random, overlay)
 
     def tell(self, *events: Event) -> list[Action]:
         for event in events:
@@ -236,6 +239,7 @@ class Station:
         elif isinstance(action, Terminate):
             self._terminate(action)
         else:
+            assert not isinstance(action, OverlayAction), "stations have no overlay"
             self._apply(action)
             self.tell(ActionDone(action))
 
