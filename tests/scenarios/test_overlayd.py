@@ -8,6 +8,7 @@ import socket
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -218,15 +219,15 @@ def test_beacons_that_are_none_too_old_or_not_wanted_are_counted() -> None:
         old = bytes.fromhex("fffffffc 0000 1388") + (19).to_bytes(4) + bytes(20) + bytes(32)
         with OverlayControl(a.socket) as control, udp_socket(b.namespace, "10.78.1.2") as stranger:
 
+            def malformed() -> int:
+                return sum(interface["malformed"] for interface in control.ask()["interfaces"])
+
             def counted(octets: bytes, count: Callable[[], int]) -> int:
                 stranger.sendto(octets, ("10.78.1.1", cjdns.BEACON_PORT))
                 return count()
 
-            def malformed() -> int:
-                return sum(interface["malformed"] for interface in control.ask()["interfaces"])
-
-            for octets, count in ((old[:40], malformed), (old, lambda: control.dropped("link-version"))):
-                wait_until("it is counted", lambda o=octets, c=count: counted(o, c), [], 30, last=control.ask)
+            for octets, count in ((old[:40], malformed), (old, partial(control.dropped, "link-version"))):
+                wait_until("it is counted", partial(counted, octets, count), [], 30, last=control.ask)
             wait_until("one by Ethernet too", lambda: control.dropped("beacon"), [], 30, last=control.ask)
             assert not control.ask()["peers"]
 
