@@ -21,7 +21,8 @@ _INPUTS = (
     *("kernel-config/image", "daemon/meshsec", "daemon/systemd", "daemon/pyproject.toml", "daemon/requirements.lock"),
     *("docs/vehicle-image.md", "docs/schema", "policies", "tools/install", "LICENSE"),
 )
-"""What goes into the image from here, besides olsrv2d."""
+"""What goes into the image from here, besides the compiled programs."""
+_PROGRAMS = ("olsrv2d", "overlayd")
 
 
 @click.group()
@@ -93,10 +94,10 @@ def _key(base: Path) -> str:
 
 
 def _input_files() -> Iterator[Path]:
-    router = root.REPOSITORY / "build" / "bin" / "olsrv2d"
-    if not router.exists():
-        raise StepError(f"{router} is missing: run `make build docs`")
-    yield router
+    for program in (root.REPOSITORY / "build" / "bin" / name for name in _PROGRAMS):
+        if not program.exists():
+            raise StepError(f"{program} is missing: run `make build docs`")
+        yield program
     for name in _INPUTS:
         path = root.REPOSITORY / name
         found = sorted(path.rglob("*")) if path.is_dir() else [path]

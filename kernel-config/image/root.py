@@ -42,6 +42,8 @@ _LEFT_OUT = ("boot", "initrd.img", "initrd.img.old", "vmlinuz", "vmlinuz.old")
 
 _TEXTS = ("man", "zsh", "fish", "doc/meshsec/README.md", "doc/meshsec/CHANGELOG.md")
 """Below /usr/share: nobody reads them on a vehicle."""
+MOUNTED = ("efi", "etc/meshsec", "etc/olsrv2d", "etc/overlayd")
+"""What of the root comes from elsewhere at run time."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,7 @@ def finish(root: Path, epoch: int) -> str:
     _install_meshsec(root)
     run(["rm", "-rf", *(root / "usr/share" / name for name in _TEXTS)])
     shutil.copytree(HERE / "files", root, dirs_exist_ok=True, symlinks=True)
-    for folder in ("efi", "etc/meshsec", "etc/olsrv2d"):
+    for folder in MOUNTED:
         (root / folder).mkdir(parents=True, exist_ok=True)
     shutil.copy2(REPOSITORY / "docs" / "vehicle-image.md", root / "usr/share/doc/meshsec")
     inside(root, ["systemd-sysusers"])
