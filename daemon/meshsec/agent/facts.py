@@ -3,12 +3,12 @@
 import asyncio
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from meshsec.adapters import key_store, netlink, strongswan_conf
 from meshsec.agent import radios, routing
 from meshsec.core.doctor import Facts, RadioFacts
-from meshsec.core.model import Address
+from meshsec.core.model import Address, DataPlane
 
 if TYPE_CHECKING:
     from meshsec.agent.agent import Agent
@@ -50,7 +50,35 @@ async def collect(agent: "Agent") -> Facts:
         strangers=_strangers(agent),
         radios=await _radios(agent),
         unweighed=agent.start.settings.routing.unweighed,
+        **_overlay(agent),
     )
+
+
+def _overlay(agent: "Agent") -> dict[str, Any]:
+    overlay = agent.driver.engine.overlay
+    if not overlay.enabled:
+        return {}
+    chosen = [channel for channel in agent.driver.engine.channels() if channel.mode is DataPlane.OVERLAY]
+    return {
+        "overlay": f"overlayd {agent.overlay.version}, by {overlay.device}".replace(" ,", ","),
+        "overlay_problem": overlay.down or "",
+        "one_sided": _one_sided(agent),
+        "without_ipv4": [channel.name for channel in chosen if channel.card and channel.card.ipv4],
+    }
+
+
+def _one_sided(agent: "Agent") -> list[str]:
+    """An SA that a peer made although we are in mode ``overlay``, or its session although we are not."""
+    engine, found = agent.driver.engine, []
+    for channel in engine.channels():
+        linked = channel.card is not None and channel.card.address in engine.overlay.linked
+        if channel.mode is DataPlane.OVERLAY:
+            differs = channel.carried_since is not None and channel.standing().complete and not channel.replaced
+        else:
+            differs = linked and channel.carried_since is None and channel.standing().complete
+        if differs:
+            found.append(channel.name)
+    return found
 
 
 async def _radios(agent: "Agent") -> list[RadioFacts]:

@@ -82,6 +82,13 @@ class Facts:
     radios: Sequence[RadioFacts] = ()
     unweighed: Sequence[str] = ()
     """Mesh interfaces that have no metric by configuration."""
+    overlay: str = ""
+    """The overlay's node and its version, as far as it answers; empty where there is no overlay."""
+    overlay_problem: str = ""
+    one_sided: Sequence[str] = ()
+    """Peers whose own end sends by the other data plane."""
+    without_ipv4: Sequence[str] = ()
+    """Peers with an IPv4 address in mode ``overlay``, which carries none."""
 
 
 def examine(facts: Facts) -> list[Check]:
@@ -179,6 +186,20 @@ def _addresses(facts: Facts) -> list[Check]:
     return _one("own addresses", facts.address_problem or missing, "assigned", "see the log of meshsecd")
 
 
+def _overlay(facts: Facts) -> list[Check]:
+    if not facts.overlay:
+        return []
+    mend = "systemctl status overlayd; `meshsec export overlayd` writes its configuration"
+    checks = _one("overlay", facts.overlay_problem, facts.overlay, mend)
+    if facts.one_sided:
+        found = f"the other end sends by the other data plane: {', '.join(facts.one_sided)}"
+        checks.append(Check("data planes", Level.WARN, found, "`meshsec mode` on both nodes, unless it is meant"))
+    if facts.without_ipv4:
+        found = f"no IPv4 to {', '.join(facts.without_ipv4)}: the overlay carries none, and nothing goes in the clear"
+        checks.append(Check("IPv4", Level.WARN, found, "use the fc.. addresses, or `meshsec mode ipsec PEER`"))
+    return checks
+
+
 def _forwarding(facts: Facts) -> list[Check]:
     off = [name for name, is_on in facts.forwarding.items() if not is_on]
     mend = "install the sysctl.d file of meshsec, or: " + "; ".join(f"sysctl -w {name}=1" for name in off)
@@ -238,6 +259,7 @@ _CHECKS: tuple[Callable[[Facts], list[Check]], ...] = (
     _routes,
     _rules,
     _addresses,
+    _overlay,
     _forwarding,
     _interfaces,
     _radios,

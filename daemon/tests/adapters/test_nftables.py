@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from typing import Any
 
 import pytest
 from pyroute2 import netns
@@ -187,6 +188,49 @@ def test_only_charons_device_carries_user_data(wire: Wire) -> None:
     assert wire.counters() == {}
 
 
+@pytest.fixture
+def by_overlay(wire: Wire) -> Wire:
+    """The neighbour stands behind the overlay's device."""
+    ip("link", "set", "mesh0", "down")
+    ip("link", "set", "mesh0", "name", "overlay0")
+    ip("link", "set", "overlay0", "up")
+    ip("addr", "add", "fe80::1/64", "dev", "overlay0", "nodad", check=False)
+    for address in (PEER, STRANGER):
+        ip("route", "add", f"{address}/128", "via", "fe80::2", "dev", "overlay0")
+    introduce(None, "overlay0", "fe80::2", wire.other, "mesh0")
+    introduce(wire.other, "mesh0", "fe80::1", None, "overlay0")
+    return wire
+
+
+def introduce(space: str | None, device: str, address: str, other: str | None, his: str) -> None:
+    """A TUN device needs no neighbour discovery; the one that stands for it here does."""
+    where, there = (["-n", name] if name else [] for name in (space, other))
+    (link,) = json.loads(ip(*there, "-j", "link", "show", "dev", his))
+    ip(*where, "neigh", "replace", address, "lladdr", link["address"], "nud", "permanent", "dev", device)
+
+
+def test_the_overlays_device_carries_user_data_of_those_who_are_trusted_and_nothing_else(by_overlay: Wire) -> None:
+    open_policy = replace(SPEC, unknown_nodes=UnknownNodes.ALLOW, overlay_device="overlay0", admitted=frozenset({PEER}))
+    by_overlay.apply(open_policy)
+    assert by_overlay.arrives(OWN, PEER)
+    assert by_overlay.comes_in(PEER, OWN)
+    assert by_overlay.counters() == {}
+    assert not by_overlay.arrives(OWN, STRANGER)
+    assert not by_overlay.comes_in(STRANGER, OWN)
+    assert by_overlay.counters() == {"overlay_out": 1, "overlay_in": 1}
+
+
+@pytest.mark.parametrize(
+    "changes", [{"overlay_device": "overlay0"}, {"overlay_device": "another0", "admitted": frozenset({PEER})}]
+)
+def test_neither_a_peer_of_before_nor_another_device_passes_for_the_overlay(
+    by_overlay: Wire, changes: dict[str, Any]
+) -> None:
+    by_overlay.apply(replace(SPEC, **changes))
+    assert not by_overlay.arrives(OWN, PEER)
+    assert not by_overlay.comes_in(PEER, OWN)
+
+
 def test_unknown_mesh_nodes_get_no_user_data_but_may_ask_for_an_sa(wire: Wire) -> None:
     wire.apply(SPEC)
     assert not wire.arrives(OWN, STRANGER)
@@ -289,6 +333,15 @@ def test_the_kernel_ground_has_a_second_wall_of_xfrm_policies(wire: Wire) -> Non
     assert f"priority {BLOCK_PRIORITY}" in ip("xfrm", "policy", "list")
     wire.apply(SPEC)
     assert not ip("xfrm", "policy", "list"), "policies of another ground would block charon's device"
+
+
+def test_the_second_wall_leaves_those_to_nft_who_may_come_by_the_overlay(wire: Wire) -> None:
+    spec = replace(SPEC, ground=EspGround.KERNEL, overlay_device="overlay0")
+    wire.apply(replace(spec, admitted=frozenset({PEER})))
+    assert not ip("xfrm", "policy", "list")
+    assert not wire.arrives(OWN, PEER), "nft stands alone"
+    wire.apply(spec)
+    assert str(PEER) in ip("xfrm", "policy", "list"), "one that is trusted no longer"
 
 
 def test_the_xfrm_policies_do_not_replace_charons(wire: Wire) -> None:

@@ -294,3 +294,77 @@ def test_a_stream_report_that_makes_no_sense_is_refused(params: dict[str, object
     with pytest.raises(ControlError, match=re.escape(told)) as refused:
         scheduling_facts.report(object(), params)  # type: ignore[arg-type]  # refused before anything is looked at
     assert refused.value.code == "bad_params"
+
+
+def mode(node: Node, **params: object) -> tuple[str, list[tuple[str, bool]]]:
+    view = node.ask("mode", **params)["result"]
+    return view["default"], [(peer["plane"], peer["override"]) for peer in view["peers"]]
+
+
+def with_overlay(node: Node) -> Node:
+    node.config.write_text(f"{CONFIG}\n[overlay]\nenabled = true\nsocket = 'overlayd.sock'\n")
+    node.start()
+    return node
+
+
+def test_a_choice_of_mode_outlives_meshsecd(node: Node) -> None:
+    with_overlay(node)
+    assert mode(node) == ("ipsec", [("ipsec", False)])
+    assert mode(node, plane="overlay", peer="boat") == ("ipsec", [("overlay", True)])
+    assert mode(node, plane="overlay") == ("overlay", [("overlay", True)])
+    assert node.stop() == 0
+    node.start()
+    assert mode(node) == ("overlay", [("overlay", True)])
+    assert mode(node, plane=None, peer="boat") == ("overlay", [("overlay", False)])
+    assert mode(node, plane=None) == ("ipsec", [("ipsec", False)])
+
+
+def test_a_mode_that_cannot_be_is_refused(node: Node) -> None:
+    node.start()
+    assert node.ask("mode", plane="overlay")["error"]["code"] == "refused"
+    assert "enabled" in node.ask("mode", plane="overlay", peer="boat")["error"]["message"]
+    assert node.ask("mode", plane="ipsec", peer="nobody")["error"]["code"] == "unknown_peer"
+    for bad in ("plain", "", 1, ["overlay"]):
+        assert node.ask("mode", plane=bad)["error"]["code"] == "bad_params"
+    assert node.ask("mode", peer="boat")["error"]["code"] == "bad_params"
+    assert mode(node, plane="ipsec", peer="boat") == ("ipsec", [("ipsec", True)])
+
+
+def test_a_file_of_modes_that_is_none_is_told_and_the_policy_holds(node: Node) -> None:
+    (node.directory / "state" / "modes.json").write_text("{")
+    with_overlay(node)
+    assert mode(node) == ("ipsec", [("ipsec", False)])
+    assert "modes.json" in str(node.ask("status")["result"]["problems"])
+    mode(node, plane="overlay", peer="boat")
+    assert node.ask("status")["result"]["problems"] == []
+
+
+def test_overlayd_that_is_away_is_told_by_status_and_doctor(node: Node) -> None:
+    with_overlay(node)
+    overlay = node.ask("status")["result"]["overlay"]
+    assert (overlay["up"], overlay["device"]) == (False, "overlay0")
+    found = {check["name"]: check for check in node.ask("doctor")["result"]["checks"]}
+    assert found["overlay"]["level"] == "fail"
+    assert "overlayd.sock" in found["overlay"]["found"]
+
+
+def test_what_an_overlay_of_before_left_is_taken_away_when_it_is_not_enabled_any_more(node: Node) -> None:
+    ip(
+        "-n",
+        node.namespace,
+        "-6",
+        "rule",
+        "add",
+        "iif",
+        "lo",
+        "to",
+        "fc00::/8",
+        "lookup",
+        "221",
+        "pref",
+        "219",
+        "protocol",
+        "101",
+    )
+    node.start()
+    assert "lookup 221" not in ip("-n", node.namespace, "-6", "rule")

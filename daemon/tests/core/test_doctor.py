@@ -131,3 +131,16 @@ def test_a_cable_beside_a_radio_wants_a_metric() -> None:
     ]
     assert not told(replace(mixed, unweighed=["wlan0"]))
     assert not told(replace(SOUND, mtus={"eth0": 1500}, unweighed=["eth0"]))
+
+
+def test_an_overlay_is_judged_where_there_is_one() -> None:
+    def judged(**changes: Any) -> dict[str, Check]:
+        found = replace(SOUND, overlay="overlayd 0.1.0, by overlay0", **changes)
+        return {check.name: check for check in examine(found)}
+
+    assert "overlay" not in {check.name for check in examine(SOUND)}
+    assert judged()["overlay"] == Check("overlay", Level.OK, "overlayd 0.1.0, by overlay0")
+    assert judged(overlay_problem="it is away")["overlay"].level is Level.FAIL
+    one_sided = judged(one_sided=["boat"])["data planes"]
+    assert (one_sided.level, "boat" in one_sided.found) == (Level.WARN, True)
+    assert "boat" in judged(without_ipv4=["boat"])["IPv4"].found
