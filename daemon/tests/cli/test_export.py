@@ -127,6 +127,7 @@ def test_nftables(meshsec: Meshsec, boat: Meshsec, tmp_path: Path) -> None:
     assert "overlay0" not in exported
     (config := tmp_path / "a/meshsec.toml").write_text(f"{config.read_text()}[overlay]\nenabled = true\n")
     with_overlay = meshsec("export", "nftables").stdout
+    assert 'oifname "overlay0" ip6 daddr @admitted6 accept' in with_overlay
     for text in (exported, with_overlay):
         checked = subprocess.run(command, input=text, text=True, capture_output=True, check=False)
         assert checked.returncode == 0, checked.stderr
