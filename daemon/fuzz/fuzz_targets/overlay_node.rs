@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use cryptoauth::{Credential, Local, PrivateKey, PublicKey, Session};
+use cryptoauth::{Credential, Local, Portable, PrivateKey, PublicKey, Session};
 use libfuzzer_sys::fuzz_target;
 use overlay::{Content, SessionLimits, Sessions};
 use overlay_node::{
@@ -130,6 +130,7 @@ impl Scene {
         let (now, mut rng) = (Time::ZERO, Counter(1));
         let config = Config {
             key: PrivateKey::from_octets(KEYS[0]),
+            ciphers: &Portable,
             unix_at_zero: Duration::ZERO,
             noise: true,
             admission: Admission::Anybody,

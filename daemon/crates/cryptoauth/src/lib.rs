@@ -39,6 +39,7 @@
 extern crate alloc;
 
 mod auth;
+mod ciphers;
 mod error;
 mod header;
 mod keys;
@@ -49,6 +50,7 @@ mod session;
 mod window;
 
 pub use auth::{Credential, DuplicateUser, UserId, Users};
+pub use ciphers::{Ciphers, Key, Portable, Tag, TAG_LENGTH};
 pub use error::{Refused, SealError};
 pub use keys::{Address, KeyError, PrivateKey, PublicKey, KEY_LENGTH};
 pub use local::Local;
@@ -58,4 +60,4 @@ pub use window::Received;
 /// Octets that a frame may need before its content.
 pub const HEAD_ROOM: usize = header::HANDSHAKE_OVERHEAD;
 /// Octets that a frame may need after its content.
-pub const TAIL_ROOM: usize = sealed::TAG;
+pub const TAIL_ROOM: usize = TAG_LENGTH;

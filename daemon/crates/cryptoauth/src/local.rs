@@ -1,11 +1,12 @@
 //! What is ours in every session.
 
-use crate::{PrivateKey, PublicKey, Users};
+use crate::{Ciphers, Portable, PrivateKey, PublicKey, Users};
 
 /// The node's key pair and those who may connect to it.
 pub struct Local {
     private: PrivateKey,
     public: PublicKey,
+    ciphers: &'static dyn Ciphers,
     /// Those who may connect.
     pub users: Users,
 }
@@ -17,13 +18,26 @@ impl Local {
         Self {
             private,
             public,
+            ciphers: &Portable,
             users: Users::default(),
+        }
+    }
+
+    /// The same with other ciphers for data frames than those of [`Portable`].
+    pub fn with_ciphers(private: PrivateKey, ciphers: &'static dyn Ciphers) -> Self {
+        Self {
+            ciphers,
+            ..Self::new(private)
         }
     }
 
     /// The node's public key.
     pub fn public(&self) -> &PublicKey {
         &self.public
+    }
+
+    pub(crate) fn ciphers(&self) -> &'static dyn Ciphers {
+        self.ciphers
     }
 
     pub(crate) fn private(&self) -> &PrivateKey {

@@ -2,8 +2,6 @@
 
 use core::ops::Range;
 
-use crypto_secretbox::aead::{AeadInPlace, KeyInit};
-use crypto_secretbox::XSalsa20Poly1305;
 use salsa20::cipher::consts::U10;
 use salsa20::hsalsa;
 use sha2::{Digest, Sha256};
@@ -11,10 +9,10 @@ use zeroize::{Zeroize, Zeroizing};
 
 use crate::auth::Secret;
 use crate::window::Window;
-use crate::{Received, Refused, SealError};
+use crate::{Ciphers, Portable, Received, Refused, SealError, Tag};
 
 /// Octets of a tag.
-pub(crate) const TAG: usize = 16;
+pub(crate) const TAG: usize = crate::TAG_LENGTH;
 /// Octets that a data frame has more than its content: nonce and tag.
 pub(crate) const DATA_OVERHEAD: usize = 4 + TAG;
 /// The lowest nonce of a data frame; lower ones are handshakes.
@@ -46,29 +44,37 @@ fn run_secret(agreed: &Secret) -> Secret {
 
 /// Seals what follows the first [`TAG`] octets of `space`, which take the tag.
 pub(crate) fn seal(secret: &Secret, nonce: &[u8; 24], space: &mut [u8]) {
-    seal_with(&XSalsa20Poly1305::new((&**secret).into()), nonce, space);
+    seal_with(&Portable, secret, nonce, space);
 }
 
 /// Opens in place what [`seal`] made; a wrong tag leaves `space` as it was.
 pub(crate) fn open(secret: &Secret, nonce: &[u8; 24], space: &mut [u8]) -> Result<(), Refused> {
-    open_with(&XSalsa20Poly1305::new((&**secret).into()), nonce, space)
+    open_with(&Portable, secret, nonce, space)
 }
 
-fn seal_with(cipher: &XSalsa20Poly1305, nonce: &[u8; 24], space: &mut [u8]) {
+fn seal_with(ciphers: &dyn Ciphers, key: &Secret, nonce: &[u8; 24], space: &mut [u8]) {
     let (tag, content) = space.split_at_mut(TAG);
-    let sealed = cipher.encrypt_in_place_detached(nonce.into(), &[], content);
-    tag.copy_from_slice(&sealed.expect("a frame is shorter than 2^70 octets"));
+    tag.copy_from_slice(&ciphers.seal_xsalsa20(key, nonce, content));
 }
 
-fn open_with(cipher: &XSalsa20Poly1305, nonce: &[u8; 24], space: &mut [u8]) -> Result<(), Refused> {
-    let (tag, content) = space.split_at_mut(TAG);
-    let opened = cipher.decrypt_in_place_detached(nonce.into(), &[], content, (&*tag).into());
-    opened.map_err(|_| Refused::Forged)
+fn open_with(
+    ciphers: &dyn Ciphers,
+    key: &Secret,
+    nonce: &[u8; 24],
+    space: &mut [u8],
+) -> Result<(), Refused> {
+    let (tag, content) = space
+        .split_first_chunk_mut::<TAG>()
+        .ok_or(Refused::Forged)?;
+    let tag: &Tag = tag;
+    let is_authentic = ciphers.open_xsalsa20(key, nonce, content, tag);
+    is_authentic.then_some(()).ok_or(Refused::Forged)
 }
 
 /// The keys of a session in both directions, their nonces and the replay window.
 pub(crate) struct Run {
-    cipher: XSalsa20Poly1305,
+    ciphers: &'static dyn Ciphers,
+    key: Secret,
     /// Whether we began the handshake: it decides on the form of the nonces.
     initiator: bool,
     next_nonce: u32,
@@ -77,10 +83,15 @@ pub(crate) struct Run {
 
 impl Run {
     /// The keys that two temporary keys agree on; the first frame has `next_nonce`.
-    pub(crate) fn new(agreed: &Secret, initiator: bool, next_nonce: u32) -> Self {
-        let cipher = XSalsa20Poly1305::new((&*run_secret(agreed)).into());
+    pub(crate) fn new(
+        ciphers: &'static dyn Ciphers,
+        agreed: &Secret,
+        initiator: bool,
+        next_nonce: u32,
+    ) -> Self {
         Self {
-            cipher,
+            ciphers,
+            key: run_secret(agreed),
             initiator,
             next_nonce,
             window: Window::default(),
@@ -121,7 +132,8 @@ impl Run {
         let frame = &mut space[start..content.end];
         frame[..4].copy_from_slice(&self.next_nonce.to_be_bytes());
         seal_with(
-            &self.cipher,
+            self.ciphers,
+            &self.key,
             &nonce(self.next_nonce, self.initiator),
             &mut frame[4..],
         );
@@ -133,7 +145,8 @@ impl Run {
     pub(crate) fn open(&mut self, number: u32, frame: &mut [u8]) -> Result<(), Refused> {
         self.window.check(number)?;
         open_with(
-            &self.cipher,
+            self.ciphers,
+            &self.key,
             &nonce(number, !self.initiator),
             &mut frame[4..],
         )?;

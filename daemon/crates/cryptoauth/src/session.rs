@@ -328,7 +328,7 @@ impl Session {
         let start = frame_start(space, &content, HANDSHAKE_OVERHEAD)?;
         let (kind, secret) = match self.current.stage {
             Stage::Init | Stage::SentHello => self.hello(rng),
-            _ => self.key(rng),
+            _ => self.key(local, rng),
         }
         .ok_or(SealError::NoKeys)?;
         self.seal_handshake(local, rng, kind, &secret, &mut space[start..content.end])?;
@@ -438,14 +438,15 @@ impl Session {
     }
 
     /// Which KEY is to be said, and the key that it is sealed with.
-    fn key<R: CryptoRng + ?Sized>(&mut self, rng: &mut R) -> Option<(Kind, Secret)> {
+    fn key<R: CryptoRng + ?Sized>(&mut self, local: &Local, rng: &mut R) -> Option<(Kind, Secret)> {
         let secret = handshake_secret(self.current.answer.as_ref()?, self.password());
         if self.current.stage == Stage::SentKey {
             return Some((Kind::RepeatKey, secret));
         }
         let own = Temporary::new(rng);
         let agreed = own.private.agree(self.current.hers.as_ref()?)?;
-        self.current.run = Some(Run::new(&agreed, false, RESPONDER_NONCE));
+        let run = Run::new(local.ciphers(), &agreed, false, RESPONDER_NONCE);
+        self.current.run = Some(run);
         self.current.own = Some(own);
         self.current.stage = Stage::SentKey;
         Some((Kind::Key, secret))
@@ -583,7 +584,7 @@ impl Session {
                 self.current = Exchange::answering(hers, answer, now);
             }
             Step::Take => {
-                self.current.take(hers)?;
+                self.current.take(local, hers)?;
                 self.standing = None;
             }
         }
@@ -672,11 +673,11 @@ impl Exchange {
 
     /// The initiator's keys out of the peer's temporary key. A peer that answers twice makes new
     /// keys; the nonces go on, so that going back to its first answer repeats none.
-    fn take(&mut self, hers: PublicKey) -> Result<(), Refused> {
+    fn take(&mut self, local: &Local, hers: PublicKey) -> Result<(), Refused> {
         let own = self.own.as_ref().ok_or(Refused::StrayKey)?;
         let agreed = own.private.agree(&hers).ok_or(Refused::WeakKey)?;
         let next_nonce = self.run.as_ref().map_or(FIRST_DATA_NONCE, Run::next_nonce);
-        self.run = Some(Run::new(&agreed, true, next_nonce));
+        self.run = Some(Run::new(local.ciphers(), &agreed, true, next_nonce));
         self.hers = Some(hers);
         self.stage = Stage::ReceivedKey;
         Ok(())

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use cryptoauth::noise::{addressee, Addressee, Due, Link, Request, Timestamp, MESSAGE_ROOM};
 use cryptoauth::{Event, Local};
-use replay::{link_plaintexts, recorded, with_room, Recorded, Script, Side};
+use replay::{link_plaintexts, recorded, with_each_cipher, with_room, Recorded, Script, Side};
 use support::hex;
 
 const RECORDING: &str = "handshake_noise";
@@ -95,6 +95,10 @@ impl Node {
 
 #[test]
 fn a_link_with_login_and_password() {
+    with_each_cipher(link_with_login_and_password);
+}
+
+fn link_with_login_and_password() {
     let mut nodes: BTreeMap<Side, Node> = [node(Side::A), node(Side::B)].into();
     let mut timestamps = timestamps().into_iter();
     let mut request = Vec::new();

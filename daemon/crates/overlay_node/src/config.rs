@@ -3,12 +3,14 @@
 use alloc::collections::BTreeSet;
 use core::time::Duration;
 
-use cryptoauth::{Address, PrivateKey};
+use cryptoauth::{Address, Ciphers, PrivateKey};
 
 /// What a node is told when it begins.
 pub struct Config {
     /// The node's key; its address must be in fc00::/8.
     pub key: PrivateKey,
+    /// What seals and opens data frames.
+    pub ciphers: &'static dyn Ciphers,
     /// The time since the UNIX epoch at [`Time`](crate::Time) zero: INITs of the Noise handshake carry it. It must not be
     /// earlier after a restart than before.
     pub unix_at_zero: Duration,

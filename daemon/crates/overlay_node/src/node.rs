@@ -167,7 +167,7 @@ impl Node {
         now: Time,
         rng: &mut R,
     ) -> Result<Self, KeyError> {
-        let local = Local::new(config.key);
+        let local = Local::with_ciphers(config.key, config.ciphers);
         let address = local.public().node_address()?;
         let mut random = Rng::with_seed(rng.next_u64());
         let limits = config.limits;

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use cryptoauth::noise::{Link, Request, Timestamp, MESSAGE_ROOM};
-use cryptoauth::{Credential, Local, PrivateKey, Session, KEY_LENGTH};
+use cryptoauth::{Ciphers, Credential, Local, Portable, PrivateKey, Session, KEY_LENGTH};
 use overlay_node::{
     Admission, Beacons, Config, Connection, InterfaceId, Limits, LinkAddress, Node, Time, Timing,
     Verdict, HEAD_ROOM, TAIL_ROOM,
@@ -14,6 +14,8 @@ use overlay_node::{
 use rand_core::{OsRng, RngCore, TryRngCore, UnwrapErr};
 use serde_json::json;
 use switch::{forward, Header, Interface, Interfaces, Label};
+
+use crate::daemon;
 
 /// Repetitions between two looks at the clock.
 const BATCH: u32 = 64;
@@ -28,7 +30,7 @@ const IPV6: usize = 40;
 
 /// One figure.
 struct Figure {
-    name: &'static str,
+    name: String,
     /// Seconds of one repetition.
     seconds: f64,
     /// Octets of one repetition, where they matter.
@@ -38,7 +40,11 @@ struct Figure {
 /// Measures, each figure for so many seconds, and prints.
 pub fn run(octets: usize, seconds: f64, as_json: bool) {
     let span = Duration::from_secs_f64(seconds.clamp(0.01, 60.0));
-    let mut figures = ciphers(octets, span);
+    let mut figures = ciphers(octets, span, &Portable);
+    let quickest = daemon::ciphers();
+    if quickest.name() != Portable.name() {
+        figures.extend(ciphers(octets, span, quickest));
+    }
     figures.push(switching(span));
     figures.extend(nodes(octets, span));
     if as_json {
@@ -65,7 +71,7 @@ impl Figure {
         let megabits = self
             .megabits()
             .map_or(String::new(), |megabits| format!(", {megabits:.0} Mbit/s"));
-        println!("{:44} {:>12.0} /s{megabits}", self.name, 1.0 / self.seconds);
+        println!("{:56} {:>12.0} /s{megabits}", self.name, 1.0 / self.seconds);
     }
 }
 
@@ -97,7 +103,7 @@ fn switching(span: Duration) -> Figure {
         }
     });
     Figure {
-        name: "frames switched",
+        name: "frames switched".into(),
         seconds,
         octets: None,
     }
@@ -118,9 +124,9 @@ fn switchable(
 }
 
 /// Sealing and opening by one thread, as each link and each session does it.
-fn ciphers(octets: usize, span: Duration) -> Vec<Figure> {
+fn ciphers(octets: usize, span: Duration, ciphers: &'static dyn Ciphers) -> Vec<Figure> {
     let rng = &mut OsRng.unwrap_err();
-    let locals = [0; 2].map(|_| Local::new(new_key(rng)));
+    let locals = [0; 2].map(|_| Local::with_ciphers(new_key(rng), ciphers));
     let mut sessions = sessions(&locals, rng);
     let content = cryptoauth::HEAD_ROOM..cryptoauth::HEAD_ROOM + octets;
     let mut space = vec![0; content.end + cryptoauth::TAIL_ROOM];
@@ -141,13 +147,13 @@ fn ciphers(octets: usize, span: Duration) -> Vec<Figure> {
             .expect("authentic");
     });
     let figure = |name, seconds| Figure {
-        name,
+        name: format!("sealed and opened: {name}, {}", ciphers.name()),
         seconds,
         octets: Some(octets),
     };
     vec![
-        figure("sealed and opened: CryptoAuth (XSalsa20)", cryptoauth),
-        figure("sealed and opened: Noise (ChaCha20)", noise),
+        figure("CryptoAuth (XSalsa20)", cryptoauth),
+        figure("Noise (ChaCha20)", noise),
     ]
 }
 
@@ -207,8 +213,8 @@ fn nodes(octets: usize, span: Duration) -> Vec<Figure> {
         log::warn!("two nodes in memory did not get a session: no figure of the way of a packet");
         return Vec::new();
     };
-    let figure = |name, seconds| Figure {
-        name,
+    let figure = |name: &str, seconds| Figure {
+        name: name.into(),
         seconds,
         octets: Some(octets),
     };
@@ -312,6 +318,7 @@ impl Pair {
 fn new_node(key: PrivateKey, rng: &mut UnwrapErr<OsRng>) -> Node {
     let config = Config {
         key,
+        ciphers: daemon::ciphers(),
         unix_at_zero: Duration::ZERO,
         noise: false,
         admission: Admission::Anybody,

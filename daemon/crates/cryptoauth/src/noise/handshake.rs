@@ -17,7 +17,7 @@ use super::message::{
 use super::transport::Transport;
 use crate::auth::{mac, Preshared, Secret};
 use crate::sealed::TAG;
-use crate::{Local, PrivateKey, PublicKey, Refused, SealError, UserId, KEY_LENGTH};
+use crate::{Ciphers, Local, PrivateKey, PublicKey, Refused, SealError, UserId, KEY_LENGTH};
 
 const CONSTRUCTION: &[u8] = b"Noise_IKpsk2_25519_ChaChaPoly_BLAKE2s";
 const IDENTIFIER: &[u8] = b"WireGuard v1 zx2c4 Jason@zx2c4.com";
@@ -49,6 +49,7 @@ pub(super) struct Saying<'a> {
 /// An authentic INIT. Everybody may have sent it, or sent it again: compare its peer with whom you
 /// expect.
 pub struct Request {
+    ciphers: &'static dyn Ciphers,
     symmetric: Symmetric,
     ephemeral: PublicKey,
     preshared: Option<Secret>,
@@ -88,6 +89,7 @@ impl Request {
         let additional =
             symmetric.open_additional(&key, &frame[INIT_TIMESTAMP.end..frame.len() - MACS])?;
         let mut request = Self {
+            ciphers: local.ciphers(),
             symmetric,
             ephemeral,
             preshared: None,
@@ -164,7 +166,8 @@ impl Request {
         symmetric.seal(&key, &mut frame[REPLY_EMPTY]);
         put_macs(&self.peer, None, frame);
         let [receive, send] = symmetric.split();
-        Ok(Transport::new(send, receive, index, self.sender))
+        let keys = [send, receive];
+        Ok(Transport::new(self.ciphers, keys, index, self.sender))
     }
 }
 
@@ -236,8 +239,8 @@ impl Initiation {
         symmetric.open::<TAG, 0>(&key, &field(frame, REPLY_EMPTY.start))?;
         let [send, receive] = symmetric.split();
         Ok(Transport::new(
-            send,
-            receive,
+            local.ciphers(),
+            [send, receive],
             self.index,
             index(frame, FIRST_INDEX),
         ))

@@ -2,22 +2,20 @@
 
 use core::ops::Range;
 
-use chacha20poly1305::aead::{AeadInPlace, KeyInit};
-use chacha20poly1305::ChaCha20Poly1305;
-
 use super::message::{field, put_index, DATA_HEADER};
 use crate::auth::Secret;
 use crate::sealed::TAG;
 use crate::window::Window;
-use crate::{Received, Refused, SealError};
+use crate::{Ciphers, Received, Refused, SealError};
 
 /// From here on the 32 bits of the counter are used up.
 const COUNTER_LIMIT: u32 = 0xffff_fff0;
 
 /// A pair of keys with their indices, counters and the replay window.
 pub(super) struct Transport {
-    send: ChaCha20Poly1305,
-    receive: ChaCha20Poly1305,
+    ciphers: &'static dyn Ciphers,
+    send: Secret,
+    receive: Secret,
     /// How the peer names the keys to us, and we to it.
     pub(super) own_index: u32,
     pub(super) peer_index: u32,
@@ -26,9 +24,16 @@ pub(super) struct Transport {
 }
 
 impl Transport {
-    pub(super) fn new(send: Secret, receive: Secret, own_index: u32, peer_index: u32) -> Self {
-        let [send, receive] = [send, receive].map(|key| ChaCha20Poly1305::new((&*key).into()));
+    /// `keys`: ours to send with, and the peer's.
+    pub(super) fn new(
+        ciphers: &'static dyn Ciphers,
+        keys: [Secret; 2],
+        own_index: u32,
+        peer_index: u32,
+    ) -> Self {
+        let [send, receive] = keys;
         Self {
+            ciphers,
             send,
             receive,
             own_index,
@@ -67,10 +72,8 @@ impl Transport {
         put_index(frame, 0, self.peer_index);
         put_index(frame, 4, self.counter);
         let (content, tag) = frame[DATA_HEADER..].split_at_mut(content.len());
-        let sealed = self
-            .send
-            .encrypt_in_place_detached(&nonce(self.counter).into(), &[], content);
-        tag.copy_from_slice(&sealed.map_err(|_| room)?);
+        let nonce = nonce(self.counter);
+        tag.copy_from_slice(&self.ciphers.seal_chacha20(&self.send, &nonce, content));
         self.counter += 1;
         Ok(start..end)
     }
@@ -80,14 +83,16 @@ impl Transport {
         let counter = u32::from_le_bytes(field(frame, 4));
         self.window.check(counter)?;
         let end = frame.len() - TAG;
-        let (content, tag) = frame[DATA_HEADER..].split_at_mut(end - DATA_HEADER);
-        let opened = self.receive.decrypt_in_place_detached(
-            &nonce(counter).into(),
-            &[],
-            content,
-            (&*tag).into(),
-        );
-        opened.map_err(|_| Refused::Forged)?;
+        let (content, tag) = frame[DATA_HEADER..]
+            .split_last_chunk_mut::<TAG>()
+            .ok_or(Refused::Forged)?;
+        let nonce = nonce(counter);
+        let is_authentic = self
+            .ciphers
+            .open_chacha20(&self.receive, &nonce, content, tag);
+        if !is_authentic {
+            return Err(Refused::Forged);
+        }
         self.window.accept(counter);
         Ok(DATA_HEADER..end)
     }

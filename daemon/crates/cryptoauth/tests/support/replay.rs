@@ -1,9 +1,10 @@
 //! The recorded link between a and b: frames, secrets, plaintexts.
 #![allow(dead_code)]
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 
-use cryptoauth::{Credential, Local, PrivateKey, HEAD_ROOM, TAIL_ROOM};
+use cryptoauth::{Ciphers, Credential, Local, Portable, PrivateKey, HEAD_ROOM, TAIL_ROOM};
 use rand_core::{CryptoRng, RngCore};
 
 use crate::support::{hex, hex_octets, octets, vectors};
@@ -11,6 +12,20 @@ use crate::support::{hex, hex_octets, octets, vectors};
 /// Octets of the headers of LINUX_SLL2, IPv4 and UDP.
 const SLL2: usize = 20;
 const IP_UDP: usize = 28;
+
+thread_local! {
+    static CIPHERS: Cell<&'static dyn Ciphers> = const { Cell::new(&Portable) };
+}
+
+/// Replays with the portable ciphers, and with those of libsodium where this machine has it.
+pub fn with_each_cipher(replay: impl Fn()) {
+    replay();
+    match sodium::load() {
+        Ok(sodium) => CIPHERS.set(sodium),
+        Err(error) => return eprintln!("not replayed with libsodium: {error}"),
+    }
+    replay();
+}
 
 /// Who sent a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -74,7 +89,8 @@ impl Side {
                 .expect("a member");
             after.split('"').next().expect("a string").to_owned()
         };
-        let mut local = Local::new(PrivateKey::from_octets(hex(&string("privateKey"))));
+        let key = PrivateKey::from_octets(hex(&string("privateKey")));
+        let mut local = Local::with_ciphers(key, CIPHERS.get());
         let (login, password) = (string("user"), string("password"));
         local
             .users

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use cryptoauth::{Address, Credential, PrivateKey, PublicKey};
+use cryptoauth::{Address, Credential, Portable, PrivateKey, PublicKey};
 use fastrand::Rng;
 use overlay_node::{
     Admission, Beacons, Config, Connection, Destination, Event, InterfaceId, Limits, LinkAddress,
@@ -192,6 +192,7 @@ impl Mesh {
     fn begin(&mut self, octets: [u8; 32]) -> Station {
         let config = Config {
             key: PrivateKey::from_octets(octets),
+            ciphers: &Portable,
             unix_at_zero: Duration::from_secs(1_700_000_000),
             noise: self.habits.noise,
             admission: Admission::Anybody,
