@@ -21,7 +21,7 @@ from .conftest import CHARON
 def test_the_service_manager_hears_how_the_daemon_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(tmp_path / "notify"))
-        manager.settimeout(1)
+        manager.settimeout(60)
         monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
         notifier = Notifier()
         notifier.ready()

@@ -49,7 +49,7 @@ def drive(scenario: Scenario, carry_out: CarryOut = succeed) -> Script:
     script = Script()
 
     async def run() -> None:
-        async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
+        async with asyncio.timeout(120), asyncio.TaskGroup() as tasks:
             engine: Any = script
             driver = Driver(engine, carry_out, lambda: None, tasks.create_task)
             await scenario(driver, script)
