@@ -29,6 +29,7 @@ LOADS = (100.0, 400.0, 1600.0) if QUICK else (50.0, 100.0, 200.0, 400.0, 800.0, 
 NAMESPACES = Ground("namespaces", (1, 2, 3, 4))
 QUICK_HOPS = (1, 2, 4)
 GROUNDS = (NAMESPACES.name, "guest")
+GUEST_GROUNDS = list(throughput_guest.GROUNDS)[: 1 if QUICK else None]
 GUEST_SECONDS = 0.3
 """Of the guest, for each flow."""
 
@@ -49,12 +50,16 @@ def main() -> None:
         missed += taken.missed
     if "guest" in arguments.ground:
         print("bench-throughput: the guest, for some ten minutes", file=sys.stderr, flush=True)
-        found = throughput_guest.measure(1, GUEST_SECONDS)
+        found = throughput_guest.measure(1, GUEST_SECONDS, GUEST_GROUNDS)
         samples |= found.samples
         missed += found.missed
         cipher = found.cipher
     samples |= sums.derived(samples)
-    path = _result(samples, arguments, {"missed": missed, "guest_cipher": cipher}).write()
+    path = _result(
+        samples,
+        arguments,
+        {"missed": missed, "guest_cipher": cipher, "libsodium": throughput_guest.sodium() is not None},
+    ).write()
     print("\n".join([*sums.tables(samples), *missed, str(path)]))
 
 

@@ -1,6 +1,6 @@
 """bench-throughput in a guest, where the kernel has ESP and radios: short lines on cables and on 802.11s.
 
-    python -m rt.throughput_guest ROUNDS SECONDS FILE    what runs there; FILE gets what was taken
+    python -m rt.throughput_guest ROUNDS SECONDS FILE GROUND...    what runs there; FILE gets what was taken
 
 The guest has one processor, whose time follows the executed instructions: a nanosecond is one instruction, so that the
 figures are what programs and kernel have to do for a packet, whatever else this machine does. They compare planes and
@@ -27,6 +27,9 @@ HOPS = (1, 2)
 LOADS = (20.0, 100.0, 400.0)
 CABLES = Ground("guest, cables", HOPS)
 RADIO = Ground("guest, radio", HOPS, radio.Air, radio=True)
+GROUNDS = {"cables": CABLES, "radio": RADIO}
+LIBRARY = "libsodium.so.23"
+"""overlayd takes it where a machine has it, as nodes should. The guest's root has none: this machine's is lent."""
 SUITE = next(iter(SUITES))
 CIPHER = "rfc4106(gcm(aes))"
 SECONDS = 3600.0
@@ -41,6 +44,7 @@ for try in 1 2 3 4 5; do
     ip xfrm state add src ::1 dst ::2 proto esp spi 1 mode transport aead 'rfc4106(gcm(aes))' {_KEY} 128 && break
 done
 ip xfrm state flush
+export LD_LIBRARY_PATH=/results/lib
 export {patience.VARIABLE}={PATIENCE}
 exec .venv/bin/python -m rt.throughput_guest"""
 """The kernel gives up waiting for a cipher's module after a while of the guest's time, which leaps while the module is
@@ -74,18 +78,25 @@ class MeasurementError(Exception):
     """The guest did not come to an end."""
 
 
-def measure(rounds: int, seconds: float) -> Taken:
-    """Boot the guest and measure in it. Raises MeasurementError."""
+def measure(rounds: int, seconds: float, grounds: Sequence[str]) -> Taken:
+    """Boot the guest and measure in it on some of ``GROUNDS``. Raises MeasurementError."""
     if obstacle := guest.obstacle():
         return Taken(missed=[f"guest: {obstacle}"])
     folder = DIRECTORY / "throughput"
     shutil.rmtree(folder, ignore_errors=True)
-    outcome = guest.run_in_guest(
-        f"{_COMMAND} {rounds} {seconds} /results/taken.json", folder, seconds=SECONDS, deterministic=True
-    )
+    (folder / "lib").mkdir(parents=True)
+    if library := sodium():
+        shutil.copy(library, folder / "lib" / LIBRARY)
+    command = f"{_COMMAND} {rounds} {seconds} /results/taken.json {' '.join(grounds)}"
+    outcome = guest.run_in_guest(command, folder, seconds=SECONDS, deterministic=True)
     if outcome.status != 0:
         raise MeasurementError(f"status {outcome.status}: {outcome.output}{outcome.console}")
     return Taken.read((folder / "taken.json").read_text(encoding="utf-8"))
+
+
+def sodium() -> Path | None:
+    """This machine's library."""
+    return next(Path("/usr/lib").glob(f"*/{LIBRARY}"), None)
 
 
 def driver(crypto: str, name: str) -> str:
@@ -103,7 +114,7 @@ def main() -> None:
     extent = Extent(rounds, HOPS, seconds, LOADS)
     samples: Samples = {}
     missed: list[str] = []
-    for ground in (CABLES, RADIO):
+    for ground in (GROUNDS[name] for name in sys.argv[4:]):
         taken = Run(ground, extent)
         taken.all(planes(ground, [SUITE]), partial(print, ground.name, flush=True))
         samples |= taken.samples
