@@ -135,7 +135,14 @@ def bare(bare_lab: Lab) -> Lab:
         link.up()
     for node in bare_lab.nodes.values():
         give_address(node)
+        # A kernel that is busy takes its time to notice a carrier; until then what is sent is lost.
+        wait_until("carrier", lambda name=node.name: carries(bare_lab[name]), [], 60)  # type: ignore[misc]
     return bare_lab
+
+
+def carries(node: Node) -> bool:
+    (shown,) = json.loads(node.run("ip", "-j", "link", "show", node.interfaces[0]).stdout)
+    return bool(shown["operstate"] == "UP")
 
 
 def give_address(node: Node) -> None:

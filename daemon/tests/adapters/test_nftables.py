@@ -16,7 +16,7 @@ from pyroute2 import netns
 from meshsec.adapters import netlink
 from meshsec.adapters.nftables import BLOCK_PRIORITY, TABLE, Nftables, RulesError, render
 from meshsec.core.model import EspGround, RulesSpec, UnknownNodes
-from namespaces import ip, needs_root
+from namespaces import ip, needs_root, wait_for
 
 pytestmark = needs_root
 
@@ -136,7 +136,14 @@ def wire(new_namespace: Callable[[], str], inside: str) -> Wire:
         for address in rest:
             ip("-n", space, "route", "add", f"{address}/128", "via", f"fe80::{3 - number}", "dev", "mesh0")
         ip("-n", space, "route", "add", "10.77.0.0/16", "dev", "mesh0")
+    wait_for(lambda: all(carries(space) for space in (inside, other)), "the link")
     return Wire(other, Nftables())
+
+
+def carries(space: str) -> bool:
+    """A kernel that is busy takes its time to notice a carrier; until then what is sent is lost."""
+    (link,) = json.loads(ip("-n", space, "-j", "link", "show", "mesh0"))
+    return bool(link["operstate"] == "UP")
 
 
 def test_without_rules_everything_passes(wire: Wire) -> None:
