@@ -127,7 +127,7 @@ def addresses(numbers: Iterable[int]) -> Addresses:
     return frozenset(card(number).address for number in numbers)
 
 
-@settings(max_examples=150, suppress_health_check=list(HealthCheck), deadline=None)
+@settings(max_examples=60, suppress_health_check=list(HealthCheck), deadline=None)
 @given(observed=observations(), routed=NUMBERS, left=NUMBERS, reachable=NUMBERS, data=st.data())
 def test_any_state_any_choice_any_failures_lead_to_rest_and_nothing_leaks(
     observed: Observed, routed: set[int], left: set[int], reachable: set[int], data: st.DataObject
@@ -158,7 +158,7 @@ def test_any_state_any_choice_any_failures_lead_to_rest_and_nothing_leaks(
     assert_as_desired(both, modes, routed)
 
 
-@settings(max_examples=100, suppress_health_check=list(HealthCheck), deadline=None)
+@settings(max_examples=60, suppress_health_check=list(HealthCheck), deadline=None)
 @given(data=st.data())
 def test_a_switch_is_never_without_one_of_the_two(data: st.DataObject) -> None:
     both = Both(Observed(), frozenset(), addresses(PEERS))
