@@ -19,7 +19,7 @@ from tests.lab.patience import VARIABLE
 from tests.scenarios import guest_claims
 
 PATIENCE = 6
-SECONDS = 1500.0
+SECONDS = 2700.0
 REPORT = "report.xml"
 ALL = "MESHSEC_GUEST_ALL"
 """Set by `make guest`."""
