@@ -247,13 +247,12 @@ def test_a_device_may_come_late_and_go_and_come_again(medium: str) -> None:
             assert medium == "udp" or not _by_device(control)["there"]
             _rename(a, "late", "mesh-b")
             a.wait_ping(b)
-            a.ip("link", "delete", "mesh-b")
+            if medium == "udp":
+                return  # by another name it has the same IPv4 address
+            _rename(a, "mesh-b", "away")
             wait_until("it is gone", lambda: not _established(control), [], 30, last=control.ask)
-            assert medium == "udp" or not _by_device(control)["there"]
-            a.ip("link", "add", "mesh-b", "type", "veth", "peer", "name", "mesh-a", "netns", b.namespace)
-            for number, router, device in ((1, a, "mesh-b"), (2, b, "mesh-a")):
-                router.ip("address", "add", f"10.78.1.{number}/24", "broadcast", "+", "dev", device)
-                router.ip("link", "set", device, "up")
+            assert not _by_device(control)["there"]
+            _rename(a, "away", "mesh-b")
             a.wait_ping(b)
 
 
