@@ -20,7 +20,7 @@ PACKAGES = (
     *("initramfs-tools", "zstd", "busybox", "kmod", "e2fsprogs", "systemd-boot-efi"),
     *("charon-systemd", "strongswan-swanctl", "libstrongswan-standard-plugins", "libstrongswan-extra-plugins"),
     *("libcharon-extra-plugins", "iproute2", "nftables", "iputils-ping", "procps"),
-    *("iw", "wpasupplicant", "wireless-regdb", "firmware-ath9k-htc", "chrony", "python3"),
+    *("iw", "wpasupplicant", "wireless-regdb", "firmware-ath9k-htc", "chrony", "python3", "libsodium23"),
 )
 
 _NO_TEXTS = (
