@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from tests.lab import namespaces
+from tests.lab.notices import Notices
 from tests.lab.packets import MARK
 from tests.lab.patience import patient
 
@@ -41,9 +42,7 @@ class Stream:
         self._out = namespaces.within(source[0], connecting)
         self._out.bind((source[1], 0))
         self._stop = threading.Event()
-        self._wake_read, self._wake_write = socket.socketpair()
-        self._wake_read.setblocking(False)
-        self._wake_write.setblocking(False)
+        self._notices = Notices()
         self._threads = [threading.Thread(target=run, daemon=True) for run in (self._read, self._write)]
 
     def __enter__(self) -> Self:
@@ -63,16 +62,16 @@ class Stream:
         self._stop.set()
         for thread in self._threads:
             thread.join()
-        for opened in (self._out, self._in, self._listener, self._wake_read, self._wake_write):
+        for opened in (self._out, self._in, self._listener, self._notices):
             opened.close()
 
     def fileno(self) -> int:
         """Readable when octets arrived."""
-        return self._wake_read.fileno()
+        return self._notices.fileno()
 
     def drain(self) -> bool:
         """Take the notices."""
-        return bool(self._wake_read.recv(4096))
+        return self._notices.drain()
 
     def summary(self) -> str:
         """What came of it so far."""
@@ -125,8 +124,7 @@ class Stream:
                 return self._fail(f"something else arrived after octet {self.received}")
             expected = expected[len(data) :]
             self.received += len(data)
-            with suppress(BlockingIOError):
-                self._wake_write.send(b".")
+            self._notices.tell()
         return self._fail("the end did not arrive in time")
 
     def _fail(self, fault: str) -> None:

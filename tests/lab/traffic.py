@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from tests.lab import namespaces
+from tests.lab.notices import Notices
 from tests.lab.packets import MARK
 from tests.lab.patience import patient
 from tests.lab.shell import run
@@ -77,9 +78,7 @@ class Flow:
         self._out = udp_socket(*source)
         self._in = udp_socket(*target, port)
         self._in.setsockopt(socket.SOL_SOCKET, getattr(socket, "SO_RCVBUFFORCE", 33), _RECEIVE_BUFFER)
-        self._wake_read, self._wake_write = socket.socketpair()
-        self._wake_read.setblocking(False)
-        self._wake_write.setblocking(False)
+        self._notices = Notices()
         self._threads = [threading.Thread(target=run, daemon=True) for run in (self._receive, self._send)]
 
     def __enter__(self) -> Self:
@@ -93,16 +92,16 @@ class Flow:
         self._stop.set()
         for thread in self._threads:
             thread.join()
-        for opened in (self._out, self._in, self._wake_read, self._wake_write):
+        for opened in (self._out, self._in, self._notices):
             opened.close()
 
     def fileno(self) -> int:
         """Readable when datagrams arrived."""
-        return self._wake_read.fileno()
+        return self._notices.fileno()
 
     def drain(self) -> bool:
         """Take the notices."""
-        return bool(self._wake_read.recv(4096))
+        return self._notices.drain()
 
     def summary(self) -> str:
         """What came of it so far, and what each end's kernel dropped: why nothing arrives is lost with the lab."""
@@ -132,8 +131,7 @@ class Flow:
                 self._in.sendto(b"", sender)  # applications answer; an SA that only sends is suspect (core/silence.py)
             if datagram.startswith(MARK):
                 self.result.arrivals.append((_SEQUENCE.unpack_from(datagram, len(MARK))[0], time.monotonic()))
-                with suppress(BlockingIOError):
-                    self._wake_write.send(b".")
+                self._notices.tell()
 
 
 def _drops(namespace: str) -> str:

@@ -194,8 +194,9 @@ def _interface(control: OverlayControl) -> dict[str, int]:
     return dict(interface)
 
 
-@pytest.mark.parametrize("medium", ["ethernet", "udp"])
-def test_neighbours_find_each_other_by_beacons(medium: str) -> None:
+@contextmanager
+def _by_beacons(medium: str) -> Iterator[tuple[Overlayd, Overlayd]]:
+    """Two neighbours, not started yet, that are to find each other by themselves."""
     with cjdns.line([Overlayd, Overlayd]) as found:
         a, b = (router for router in found if isinstance(router, Overlayd))
         for router, other in ((a, b), (b, a)):
@@ -203,6 +204,12 @@ def test_neighbours_find_each_other_by_beacons(medium: str) -> None:
                 router.plan.ethernet[f"mesh-{other.name}"] = 2
             else:
                 router.plan.udp_beacon = 2
+        yield a, b
+
+
+@pytest.mark.parametrize("medium", ["ethernet", "udp"])
+def test_neighbours_find_each_other_by_beacons(medium: str) -> None:
+    with _by_beacons(medium) as (a, b):
         cjdns.start((a, b))
         a.wait_ping(b)
         with OverlayControl(a.socket) as control:
@@ -234,13 +241,7 @@ def test_beacons_that_are_none_too_old_or_not_wanted_are_counted() -> None:
 
 @pytest.mark.parametrize("medium", ["ethernet", "udp"])
 def test_a_device_may_come_late_and_go_and_come_again(medium: str) -> None:
-    with cjdns.line([Overlayd, Overlayd]) as found:
-        a, b = (router for router in found if isinstance(router, Overlayd))
-        for router, other in ((a, b), (b, a)):
-            if medium == "ethernet":
-                router.plan.ethernet[f"mesh-{other.name}"] = 2
-            else:
-                router.plan.udp_beacon = 2
+    with _by_beacons(medium) as (a, b):
         _rename(a, "mesh-b", "late")
         cjdns.start((a, b))
         with OverlayControl(a.socket) as control:

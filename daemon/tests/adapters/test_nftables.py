@@ -183,12 +183,17 @@ def test_on_the_kernel_ground_a_removed_peer_is_left_ike_alone() -> None:
     assert text.index("@barred6 udp sport") < text.index("@barred6 counter") < text.index("ipsec exists accept")
 
 
+def mesh_is_named(device: str) -> None:
+    """The only cable stands for a device of charon's or overlayd's."""
+    ip("link", "set", "mesh0", "down")
+    ip("link", "set", "mesh0", "name", device)
+    ip("link", "set", device, "up")
+    ip("addr", "add", "fe80::1/64", "dev", device, "nodad", check=False)
+
+
 def test_a_peer_that_was_removed_is_closed_inside_ipsec_too(wire: Wire) -> None:
     wire.apply(SPEC)
-    ip("link", "set", "mesh0", "down")
-    ip("link", "set", "mesh0", "name", "ipsec0")
-    ip("link", "set", "ipsec0", "up")
-    ip("addr", "add", "fe80::1/64", "dev", "ipsec0", "nodad", check=False)
+    mesh_is_named("ipsec0")
     for address in (PEER, STRANGER):
         ip("route", "add", f"{address}/128", "via", "fe80::2", "dev", "ipsec0")
     assert wire.arrives(OWN, PEER)
@@ -201,10 +206,7 @@ def test_a_peer_that_was_removed_is_closed_inside_ipsec_too(wire: Wire) -> None:
 
 def test_only_charons_device_carries_user_data(wire: Wire) -> None:
     wire.apply(SPEC)
-    ip("link", "set", "mesh0", "down")
-    ip("link", "set", "mesh0", "name", "ipsec0")
-    ip("link", "set", "ipsec0", "up")
-    ip("addr", "add", "fe80::1/64", "dev", "ipsec0", "nodad", check=False)
+    mesh_is_named("ipsec0")
     ip("route", "add", f"{PEER}/128", "via", "fe80::2", "dev", "ipsec0")
     assert wire.arrives(OWN, PEER)
     assert wire.comes_in(PEER, OWN)
@@ -214,10 +216,7 @@ def test_only_charons_device_carries_user_data(wire: Wire) -> None:
 @pytest.fixture
 def by_overlay(wire: Wire) -> Wire:
     """The neighbour stands behind the overlay's device."""
-    ip("link", "set", "mesh0", "down")
-    ip("link", "set", "mesh0", "name", "overlay0")
-    ip("link", "set", "overlay0", "up")
-    ip("addr", "add", "fe80::1/64", "dev", "overlay0", "nodad", check=False)
+    mesh_is_named("overlay0")
     for address in (PEER, STRANGER):
         ip("route", "add", f"{address}/128", "via", "fe80::2", "dev", "overlay0")
     introduce(None, "overlay0", "fe80::2", wire.other, "mesh0")
