@@ -7,7 +7,10 @@ use std::net::IpAddr;
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
-use rfc5444::{forward_copy, AddressEntry, Message, Packet, PacketView, Prefix, Tlv};
+use rfc5444::{
+    forward_copy, AddressEntry, DecodeCause, Message, Packet, PacketView, Prefix, Tlv, MAX_ENTRIES,
+    MAX_EXPANSION,
+};
 
 /// Few types and short values, so that addresses often share them.
 fn tlv() -> impl Strategy<Value = Tlv> {
@@ -111,13 +114,34 @@ fn survive(octets: &[u8]) {
     }
 }
 
+/// The entries that a packet decodes to, as [`MAX_EXPANSION`] counts them.
+fn entries(packet: &Packet) -> usize {
+    let entry = |entry: &AddressEntry| -> usize {
+        1 + entry
+            .tlvs
+            .iter()
+            .map(|tlv| 1 + tlv.value.len())
+            .sum::<usize>()
+    };
+    let messages = packet.messages.iter();
+    messages
+        .flat_map(|message| &message.addresses)
+        .map(entry)
+        .sum()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_packet_survives_the_wire(packet in packet()) {
         let octets = packet.encode().unwrap();
-        prop_assert_eq!(Packet::decode(&octets), Ok(packet));
+        let decoded = Packet::decode(&octets);
+        if entries(&packet) <= MAX_ENTRIES.min(octets.len() * MAX_EXPANSION) {
+            prop_assert_eq!(decoded, Ok(packet));
+        } else {
+            prop_assert_eq!(decoded.unwrap_err().cause, DecodeCause::Expansion);
+        }
     }
 
     #[test]
