@@ -45,6 +45,10 @@ _APT_SETTINGS = ("Acquire::http", "Acquire::ftp", "Acquire::Check-", "Acquire::R
 """What of this machine's apt configuration concerns the way to the archive."""
 
 
+CONTAINED = ("setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
+"""Before a program that mounts: whatever ends it, no mount and no process is left behind."""
+
+
 class BuildError(Exception):
     """A step of the build failed; it said why on standard error."""
 
@@ -88,6 +92,23 @@ def key() -> str:
     return digest.hexdigest()[:16]
 
 
+def write_apt_settings(path: Path) -> None:
+    """Write how this machine's apt reaches the archive; readable by us alone, as a proxy's password may stand there."""
+    settings = _output(["apt-config", "dump"]).splitlines()
+    with path.open("w", encoding="utf-8") as file:
+        path.chmod(0o600)
+        file.write('Acquire::Retries "5";\n')
+        file.writelines(f"{line}\n" for line in settings if line.startswith(_APT_SETTINGS))
+
+
+def sources_of(suite: str) -> str:
+    """This machine's sources of Debian, for a suite; empty where it has none, and mmdebstrap takes Debian's own."""
+    listing = _output(["apt-get", "indextargets", "--format", "$(LABEL) $(REPO_URI)", "Created-By: Packages"])
+    suites = {"Debian": suite, "Debian-Security": f"{suite}-security"}
+    found = dict.fromkeys(line.rpartition(" ")[::2] for line in listing.splitlines())
+    return "".join(f"deb {uri} {suites[label]} main\n" for label, uri in found if label in suites)
+
+
 _KEY = re.compile(r"[0-9a-f]{16}")
 
 
@@ -109,13 +130,9 @@ def _build(ready: Path, say: Callable[[str], None]) -> None:
 def _base(fresh: Path) -> None:
     """Debian's packages and kernels"""
     shutil.rmtree(fresh / "kernels", ignore_errors=True)
-    settings = _output(["apt-config", "dump"]).splitlines()
-    with (fresh / "apt.conf").open("w", encoding="utf-8") as file:
-        (fresh / "apt.conf").chmod(0o600)  # a proxy's password may stand there
-        file.write('Acquire::Retries "5";\n')
-        file.writelines(f"{line}\n" for line in settings if line.startswith(_APT_SETTINGS))
+    write_apt_settings(fresh / "apt.conf")
     try:
-        _run(fresh, "base", SUITE, ",".join(PACKAGES), stdin=_sources())
+        _run(fresh, "base", SUITE, ",".join(PACKAGES), stdin=sources_of(SUITE))
     finally:
         (fresh / "apt.conf").unlink()
 
@@ -168,14 +185,6 @@ def _image(fresh: Path) -> None:
     shutil.rmtree(root)
 
 
-def _sources() -> str:
-    """This machine's sources of Debian, for the suite; empty where it has none, and mmdebstrap takes Debian's own."""
-    listing = _output(["apt-get", "indextargets", "--format", "$(LABEL) $(REPO_URI)", "Created-By: Packages"])
-    suites = {"Debian": SUITE, "Debian-Security": f"{SUITE}-security"}
-    found = dict.fromkeys(line.rpartition(" ")[::2] for line in listing.splitlines())
-    return "".join(f"deb {uri} {suites[label]} main\n" for label, uri in found if label in suites)
-
-
 def _pip_settings() -> Iterator[tuple[str, str]]:
     """How pip reaches its index on this machine, as environment: what its configuration files say, too."""
     for line in _output([sys.executable, "-m", "pip", "config", "list"]).splitlines():
@@ -193,18 +202,7 @@ def _output(argv: list[str]) -> str:
 
 
 def _run(fresh: Path, step: str, *arguments: str, stdin: str = "", env: dict[str, str] | None = None) -> None:
-    contained = [
-        "setpriv",
-        "--pdeathsig",
-        "KILL",
-        "unshare",
-        "--mount",
-        "--pid",
-        "--fork",
-        "--kill-child",
-        "--mount-proc",
-    ]
-    argv = [*contained, str(_SCRIPT), str(fresh), step, *arguments]
+    argv = [*CONTAINED, str(_SCRIPT), str(fresh), step, *arguments]
     environment = {**os.environ, **(env or {})}
     done = subprocess.run(
         argv, cwd=CACHE, input=stdin, env=environment, stdout=sys.stderr, text=True, timeout=_BUILD_SECONDS, check=False

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Self
 
 from tests.lab import guest, programs, shell
+from tests.lab.guest_root import CONTAINED
 from tests.lab.namespaces import NETNS, PREFIX
 from tests.lab.node import Node
 from tests.lab.observers import Charon
@@ -51,8 +52,11 @@ _INSIDE = (
 
 def obstacle() -> str | None:
     """Why this machine cannot boot a node, or None."""
-    if found := guest.obstacle():
-        return found
+    return guest.obstacle() or obstacle_to_boot()
+
+
+def obstacle_to_boot() -> str | None:
+    """Why this machine cannot boot a node from whatever root, or None."""
     if missing := [program for program in _PROGRAMS if shutil.which(program) is None]:
         return f"not installed: {' '.join(missing)}"
     known = Path("/proc/filesystems").read_text(encoding="ascii").split()
@@ -75,13 +79,12 @@ class Machine:
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
-            root = guest.prepare()
-            stack.enter_context(root.in_use())
+            base = stack.enter_context(self._base())
             for name in ("layer", "upper", "work", "base", "root"):
                 (self._directory / name).mkdir(parents=True)
             self._install(self._directory / "layer")
             groups = stack.enter_context(_own_groups(self.node.namespace))
-            daemon = self._daemon(root.image, groups)
+            daemon = self._daemon(base, groups)
             stack.callback(daemon.kill)
             daemon.start()
             daemon.wait_ready(_BOOT_SECONDS)
@@ -128,6 +131,17 @@ class Machine:
         namespaces = ["--mount", "--pid", "--net", "--uts", "--ipc", "--cgroup", "--root", "--wd"]
         return ["nsenter", f"--target={self._leader}", *namespaces, "--", *_INSIDE]
 
+    @contextmanager
+    def _base(self) -> Iterator[Path]:
+        """What the node boots, read-only: a file system's image, or a directory."""
+        root = guest.prepare()
+        with root.in_use():
+            yield root.image
+
+    def _lent(self) -> list[str]:
+        """What else nspawn shall do for the node, as its options."""
+        return [f"--bind-ro={programs.ROOT / 'daemon'}:/repository/daemon"]
+
     def _install(self, layer: Path) -> None:
         """What `make install` does, with the Python packages that the root has."""
         environment = {**os.environ, "DESTDIR": str(layer), "PREFIX": "/usr/local"}
@@ -135,33 +149,11 @@ class Machine:
         for name in ("meshsec", "meshsecd", "meshsec-radio"):
             (layer / "usr/local/bin" / name).symlink_to(f"/opt/meshsec/bin/{name}")
 
-    def _daemon(self, image: Path, groups: list[Path]) -> Daemon:
+    def _daemon(self, base: Path, groups: list[Path]) -> Daemon:
         name = self.node.namespace
         places = [f"--machine={name}", f"--hostname={self.node.name}", f"--network-namespace-path={NETNS / name}"]
-        tree = f"--bind-ro={programs.ROOT / 'daemon'}:/repository/daemon"
-        argv = [
-            "setpriv",
-            "--pdeathsig",
-            "KILL",
-            "unshare",
-            "--mount",
-            "--pid",
-            "--fork",
-            "--kill-child",
-            "--mount-proc",
-            "--",
-        ]
-        argv += [
-            str(_SCRIPT),
-            str(image),
-            str(self._directory),
-            *map(str, groups),
-            "--",
-            *_OPTIONS,
-            *places,
-            tree,
-            *_ARGUMENTS,
-        ]
+        argv = [*CONTAINED, "--", str(_SCRIPT), str(base), str(self._directory), *map(str, groups), "--"]
+        argv += [*_OPTIONS, *places, *self._lent(), *_ARGUMENTS]
         for directory in (self.node.logs, self.node.run_directory):
             directory.mkdir(parents=True, exist_ok=True)
         logs, sockets = self.node.logs, self.node.run_directory
