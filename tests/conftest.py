@@ -9,6 +9,7 @@ from collections.abc import Generator
 import pytest
 
 from tests.lab import ground
+from tests.lab.lab import Lab
 
 MEND = "mend: `make setup`"
 
@@ -23,10 +24,12 @@ def pytest_sessionstart() -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A test that is skipped for something that is not installed fails."""
+    """A test that is skipped for something that is not installed fails; what explains a failure is kept."""
     report = yield
     if ground.REQUIRED in os.environ and report.skipped and isinstance(report.longrepr, tuple):
         reason = str(report.longrepr[2])
         if "not installed" in reason:
             report.outcome, report.longrepr = "failed", f"{reason}; {MEND}"
+    if report.failed and call.excinfo is not None:  # while the daemons still run
+        report.sections.extend(("artifacts", str(lab.save_artifacts())) for lab in Lab.running)
     return report

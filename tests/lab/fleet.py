@@ -9,7 +9,6 @@ installs comes from two apt repositories there, an excerpt of Debian and the pro
 
 import argparse
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -23,7 +22,7 @@ from typing import Self
 
 from tests.lab import fleet_repository, fleet_root, namespaces, nspawn, shell
 from tests.lab.fleet_repository import SigningKey, publish, served
-from tests.lab.fleet_root import CACHE, SUITES, Bare
+from tests.lab.fleet_root import SUITES, Bare
 from tests.lab.guest_root import REPOSITORY
 from tests.lab.lab import Lab
 from tests.lab.links import Cables, Station
@@ -32,8 +31,8 @@ from tests.lab.topology import line, names
 
 PACKAGES = REPOSITORY / "build" / "deb"
 """Where ``make deb`` leaves the project's packages, in a directory for each release."""
-HANDOVER = CACHE / "run"
-"""The fleet that ``python -m tests.lab.fleet`` has booted: namespace of the controller, inventory."""
+HANDOVER = Path("build/fleet/run")
+"""Where ``python -m tests.lab.fleet`` says where its fleet is: namespace of the controller, inventory."""
 INTERFACE = "mgmt0"
 _NETWORK = "198.18.0."  # RFC 2544, section C.2.2: for tests, routed nowhere
 _CONTROLLER = f"{_NETWORK}254"
@@ -261,15 +260,15 @@ def _say(text: str) -> None:
 
 
 @contextmanager
-def _handed_over(fleet: Fleet) -> Iterator[None]:
+def _handed_over(fleet: Fleet, at: Path) -> Iterator[None]:
     """Where a fleet is, in a place that does not change."""
     (fleet.directory / "namespace").write_text(f"{fleet.namespace}\n", encoding="ascii")
-    HANDOVER.unlink(missing_ok=True)
-    HANDOVER.symlink_to(fleet.directory)
+    at.unlink(missing_ok=True)
+    at.symlink_to(fleet.directory)
     try:
         yield
     finally:
-        HANDOVER.unlink(missing_ok=True)
+        at.unlink(missing_ok=True)
 
 
 def main() -> int:
@@ -277,12 +276,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.lab.fleet", description=main.__doc__)
     parser.add_argument("--nodes", type=int, default=3, metavar="N", help="2 to 253 (3)")
     parser.add_argument("--packages", type=Path, default=PACKAGES, metavar="DIRECTORY", help="in it RELEASE/*.deb")
+    parser.add_argument("--handover", type=Path, default=HANDOVER, metavar="LINK", help="to the fleet's directory")
     arguments = parser.parse_args()
     if found := obstacle():
         _say(found)
         return 1
-    with suppress(KeyboardInterrupt), Fleet(arguments.nodes, arguments.packages) as fleet, _handed_over(fleet):
-        where = os.path.relpath(HANDOVER)
+    where: Path = arguments.handover
+    with suppress(KeyboardInterrupt), Fleet(arguments.nodes, arguments.packages) as fleet, _handed_over(fleet, where):
         _say(f"{len(fleet.nodes)} nodes are up; an inventory is {where}/inventory/hosts.json")
         _say(f"run there: ip netns exec $(cat {where}/namespace) ansible-playbook -i {where}/inventory/hosts.json ...")
         signal.pause()

@@ -1,6 +1,6 @@
 """Labs for the scenarios. A failing test leaves captures, logs, SAs, rules and routes in build/artifacts/TEST."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -8,17 +8,6 @@ from tests.lab import ground
 from tests.lab.lab import Lab
 from tests.lab.node import Options
 from tests.lab.topology import line, names
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[None]
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Keep what explains a failure while the daemons still run."""
-    report = yield
-    if report.failed and call.excinfo is not None:
-        report.sections.extend(("artifacts", str(lab.save_artifacts())) for lab in Lab.running)
-    return report
 
 
 @pytest.fixture(scope="session", autouse=True)
