@@ -25,7 +25,7 @@ STAMPS := build/stamps
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),daemon/target)
 
 .PHONY: help setup build check lint lint-python lint-rust unit unit-python unit-rust test kernel-merge licences scenarios lab-guest guest \
-	scale demo fuzz bench advisories docs install clean lock kernel-check kernel-config kernel image image-boot
+	scale demo fuzz bench advisories docs install clean lock kernel-check kernel-config kernel image image-boot deb deb-all
 
 help: ## list the targets
 	@sed -nE 's/^([a-z%-]+):[^#]*## (.*)/  make \1|\2/p' Makefile | column -t -s'|'
@@ -163,6 +163,17 @@ docs: setup ## man pages and shell completions from the commands' own help
 
 install: build docs ## install below $(DESTDIR)$(PREFIX)
 	PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' tools/install
+
+$(STAMPS)/deb: $(STAMPS)/system tools/setup
+	@tools/setup deb
+	@touch $@
+
+deb: RELEASE ?= $(shell sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
+deb: build docs $(STAMPS)/deb ## Debian packages into build/deb/RELEASE (RELEASE=bookworm or trixie, ARCH=amd64 or arm64)
+	@tools/deb $(RELEASE) $(ARCH)
+
+deb-all: build docs $(STAMPS)/deb ## those for both releases and both architectures
+	@for release in bookworm trixie; do for arch in amd64 arm64; do tools/deb $$release $$arch; done; done
 
 lock: setup ## renew the Python lock files (needs uv on PATH)
 	tools/lock
