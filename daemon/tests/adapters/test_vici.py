@@ -23,6 +23,12 @@ T = TypeVar("T")
 Pair = tuple[IkeNode, IkeNode]
 
 
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A charon on a busy machine answers late; tests of one that never does set their own."""
+    monkeypatch.setattr(module, "COMMAND_TIMEOUT", 60.0)
+
+
 def run(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
     async def bounded() -> T:
         try:
@@ -204,15 +210,17 @@ def test_an_initiate_in_progress_blocks_no_other_command(ike_pair: Pair) -> None
         async with watching(alpha) as (a,):
             await introduce(alpha, charlie, a.vici)
             charlie.stop()
-            initiating = asyncio.create_task(a.vici.initiate("charlie", "mesh", 3))
+            initiating = asyncio.create_task(a.vici.initiate("charlie", "mesh", 60))
             await a.until(lambda own: any("generating IKE_SA_INIT" in getattr(e, "text", "") for e in own.events))
             waiting = (await a.vici.ike_sas())["charlie"]
             assert waiting[0].state == "CONNECTING"
             assert not initiating.done()
-            with pytest.raises(CommandError, match="not established after 3000ms"):
-                await initiating
             await a.vici.terminate(waiting[0].unique_id)
+            with pytest.raises(CommandError):
+                await initiating
             await until_no_sas(a.vici)
+            with pytest.raises(CommandError, match="not established after 1000ms"):
+                await a.vici.initiate("charlie", "mesh", 1)
 
     run(scenario)
 
@@ -227,9 +235,9 @@ def test_an_sa_is_closed_at_once_although_the_peer_is_silent(ike_pair: Pair) -> 
             await a.vici.initiate("charlie", "mesh", 30)
             charlie.stop()
             (sa,) = (await a.vici.ike_sas())["charlie"]
-            async with asyncio.timeout(5):
-                await a.vici.terminate(sa.unique_id)
+            await a.vici.terminate(sa.unique_id)
             await until_no_sas(a.vici)
+            assert "giving up after" not in alpha.log, "it waited for the peer"
 
     run(scenario)
 

@@ -100,12 +100,12 @@ def running(path: Path, daemon: Daemon) -> Iterator[None]:
 
     thread = threading.Thread(target=lambda: asyncio.run(serve()))
     thread.start()
-    assert started.wait(10)
+    assert started.wait(60)
     try:
         yield
     finally:
         stop.set()
-        thread.join(10)
+        thread.join(60)
 
 
 def validated(result: Result, schema: str) -> Any:
@@ -269,7 +269,7 @@ def scripted(path: Path, answer: bytes) -> Iterator[None]:
         thread = threading.Thread(target=serve)
         thread.start()
         yield
-        thread.join(10)
+        thread.join(60)
 
 
 @pytest.mark.parametrize(
