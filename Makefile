@@ -25,7 +25,7 @@ STAMPS := build/stamps
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),daemon/target)
 
 .PHONY: help setup build check lint lint-python lint-rust unit unit-python unit-rust test kernel-merge licences scenarios lab-guest guest \
-	scale demo fuzz bench advisories docs install clean lock kernel-check kernel-config kernel image image-boot deb deb-all
+	scale demo fuzz bench advisories docs install clean lock kernel-check kernel-config kernel image image-boot deb deb-all packages packages-all nodes fleet fleet-packages
 
 help: ## list the targets
 	@sed -nE 's/^([a-z%-]+):[^#]*## (.*)/  make \1|\2/p' Makefile | column -t -s'|'
@@ -102,6 +102,16 @@ scale: setup build ## many nodes started at once: all pairs protected, one IKE_S
 advisories: $(STAMPS)/deny ## known vulnerabilities of the Rust dependencies (fetches the advisory database)
 	cargo deny $(CARGO_ARGUMENTS) check advisories
 
+nodes: fleet-packages ## bare Debian 12 and 13 machines, booted and reached by ssh, become a mesh by our packages (root)
+	MESHSEC_LAB_REQUIRED=1 $(BIN)/pytest --reruns $(RERUNS) tests/fleet
+
+fleet: NODES ?= 10
+fleet: fleet-packages ## that with many machines, and the time it took, in build/fleet.json (root; NODES=n)
+	NODES=$(NODES) $(BIN)/pytest tests/fleet/test_size.py
+
+fleet-packages: build docs $(STAMPS)/deb
+	@for release in trixie bookworm; do tools/deb $$release $$(dpkg --print-architecture); done
+
 # --- the job itself ---
 
 demo: NODES ?= 3
@@ -174,6 +184,12 @@ deb: build docs $(STAMPS)/deb ## Debian packages into build/deb/RELEASE (RELEASE
 
 deb-all: build docs $(STAMPS)/deb ## those for both releases and both architectures
 	@for release in bookworm trixie; do for arch in amd64 arm64; do tools/deb $$release $$arch; done; done
+
+packages: build docs $(STAMPS)/deb ## our packages installed, upgraded, removed, purged in a bare root of this release (root)
+	MESHSEC_LAB_REQUIRED=1 $(BIN)/pytest --reruns $(RERUNS) tests/packages
+
+packages-all: build docs $(STAMPS)/deb ## that for both releases, compiled for both architectures, each made twice (root; long)
+	MESHSEC_PACKAGES_ALL=1 MESHSEC_LAB_REQUIRED=1 $(BIN)/pytest tests/packages
 
 lock: setup ## renew the Python lock files (needs uv on PATH)
 	tools/lock

@@ -84,10 +84,10 @@ def test_a_repository_signed_by_another_key_is_refused(two: Fleet, name: str) ->
         two.nodes[name].write("/etc/apt/keyrings/other.asc", other.public().decode())
     source = "/etc/apt/sources.list.d/mirror.sources"
     try:
-        two.ssh(name, f"sed -i s/mirror.asc/other.asc/ {source} && rm -r /var/lib/apt/lists")
+        two.ssh(name, f"sed -i s/debian.asc/other.asc/ {source} && rm -r /var/lib/apt/lists")
         refused = two.ssh(name, "apt-get -q update --error-on=any", check=False)
     finally:
-        two.ssh(name, f"sed -i s/other.asc/mirror.asc/ {source}")
+        two.ssh(name, f"sed -i s/other.asc/debian.asc/ {source}")
     assert refused.returncode != 0
     assert "not signed" in refused.stdout + refused.stderr
     two.ssh(name, "apt-get -q update --error-on=any")

@@ -154,11 +154,9 @@ class FleetNode(nspawn.Machine):
         self._keys.know(self.address, self._keys.generate(ssh / "ssh_host_ed25519_key"))
         public = self._keys.client.with_suffix(".pub").read_text(encoding="ascii")
         (home / "authorized_keys").write_text(public, encoding="ascii")
-        (layer / "etc/apt/keyrings/mirror.asc").write_bytes(self._keys.repository)
-        (layer / "etc/apt/sources.list.d/mirror.sources").write_text(
-            f"Types: deb\nURIs: {_uri('debian', self.suite)}\nSuites: ./\nSigned-By: /etc/apt/keyrings/mirror.asc\n",
-            encoding="ascii",
-        )
+        (layer / "etc/apt/keyrings/debian.asc").write_bytes(self._keys.repository)
+        source = layer / "etc/apt/sources.list.d/mirror.sources"
+        source.write_text(_source("debian", self.suite), encoding="ascii")
         (layer / "etc/hosts").write_text(f"127.0.0.1 localhost\n127.0.1.1 {self.node.name}\n", encoding="ascii")
 
 
@@ -180,7 +178,8 @@ class Fleet:
         with ExitStack() as stack:
             bare = {suite: fleet_root.built(suite, _say) for suite in self._suites}
             stack.enter_context(self.lab)
-            self.directory = next(iter(self.lab.nodes.values())).directory.parent
+            first = next(iter(self.lab.nodes.values()))
+            self.directory, self.run_directory = first.directory.parent, first.run_directory.parent
             signing = stack.enter_context(SigningKey())
             self.keys = Keys.make(self.directory / "keys", signing.public())
             stack.enter_context(self._repositories(bare, signing))
@@ -219,6 +218,12 @@ class Fleet:
         argv = [*self.controller, "ssh", "-i", str(self.keys.client), "-o", "BatchMode=yes", *self.keys.options()]
         return shell.run([*argv, target, command], check=check, timeout=180)
 
+    def add_source(self, name: str) -> None:
+        """Tell a node's apt of the project's packages, as an operator does by hand."""
+        machine = self.nodes[name]
+        machine.write("/etc/apt/keyrings/meshsec.asc", self.keys.repository.decode())
+        machine.write("/etc/apt/sources.list.d/meshsec.sources", _source("meshsec", machine.suite))
+
     @contextmanager
     def _repositories(self, bare: dict[str, Bare], signing: SigningKey) -> Iterator[None]:
         archive = self.directory / "archive"
@@ -253,6 +258,11 @@ class Fleet:
 
 def _uri(kind: str, suite: str) -> str:
     return f"http://{_CONTROLLER}/{kind}/{suite}/"
+
+
+def _source(kind: str, suite: str) -> str:
+    """For apt; the key has the repository's name."""
+    return f"Types: deb\nURIs: {_uri(kind, suite)}\nSuites: ./\nSigned-By: /etc/apt/keyrings/{kind}.asc\n"
 
 
 def _say(text: str) -> None:

@@ -1,0 +1,40 @@
+"""``make fleet NODES=n``: that many bare machines in a line become one mesh, and how long each step takes."""
+
+import json
+import os
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+
+import pytest
+
+from tests.fleet import quick_start
+from tests.lab.fleet import Fleet
+from tests.lab.lab import BUILD
+
+NODES = int(os.environ.get("NODES") or "0")
+SECONDS_PER_NODE, SECONDS_PER_PAIR = 60.0, 4.0
+"""Bounds for two busy cores; what it really took is in build/fleet.json."""
+
+
+@pytest.mark.skipif(not NODES, reason="minutes: `make fleet` runs it")
+@pytest.mark.timeout(900 + NODES * SECONDS_PER_NODE + NODES * NODES * SECONDS_PER_PAIR)
+def test_bare_machines_become_one_mesh() -> None:
+    quick_start.skip_without_ground()
+    took: dict[str, float] = {}
+    pairs = NODES * (NODES - 1) // 2
+
+    def timed(name: str, work: Callable[[], object]) -> None:
+        begun = time.monotonic()
+        work()
+        took[f"{name}_s"] = round(time.monotonic() - begun, 2)
+
+    with ExitStack() as stack:
+        booted = Fleet(NODES)
+        timed("boot", lambda: stack.enter_context(booted))
+        timed("install", lambda: quick_start.install(booted))
+        timed("trust", lambda: quick_start.trust_all(booted))
+        timed("mesh", lambda: booted.lab.wait_full_mesh(60 + pairs * SECONDS_PER_PAIR))
+        releases = sorted({machine.suite for machine in booted.nodes.values()})
+    report = {"schema": 1, "nodes": NODES, "releases": releases, "pairs": pairs, **took}
+    (BUILD / "fleet.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
