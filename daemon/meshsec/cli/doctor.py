@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from meshsec.adapters import trust_store
+from meshsec.adapters import chrony, trust_store
 from meshsec.adapters.config_file import ConfigError
 from meshsec.adapters.key_store import KeyStoreError
 from meshsec.cli.app import DEGRADED, FAILED, App
@@ -39,13 +39,21 @@ def doctor(app: App, as_json: bool) -> None:
 def _examined(app: App) -> Mapping[str, Any]:
     try:
         with Client(app.socket) as client:
-            answer: Mapping[str, Any] = client.call("doctor")
-            return answer
+            return judge.with_checks(client.call("doctor"), _time(app))
     except ConfigError as error:
         return judge.view([Check("configuration", Level.FAIL, str(error), "correct the lines named")])
     except DaemonAbsentError as error:
         absent = Check("meshsecd", Level.FAIL, str(error), "systemctl start meshsecd, or run meshsecd")
-        return judge.view([absent, _key(app), _trust(app)])
+        return judge.view([absent, _key(app), _trust(app), *_time(app)])
+
+
+def _time(app: App) -> list[Check]:
+    """Asked here, because chronyd's socket is root's: meshsecd's confinement need not be opened for it."""
+    try:
+        time = app.settings.time
+    except ConfigError:  # meshsecd has what was in force before, and says so
+        return []
+    return [chrony.check(time.socket)] if time else []
 
 
 def _key(app: App) -> Check:

@@ -1,6 +1,7 @@
 """``meshsec export``: the configuration of the other daemons, made from ours."""
 
 import asyncio
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import click
@@ -8,19 +9,22 @@ import click
 from meshsec import files
 from meshsec.adapters import esp_probe, nftables, scheduler, strongswan_conf, trust_store
 from meshsec.cli.app import App
-from meshsec.core import drop_ins, overlay_conf, router_conf
+from meshsec.core import chrony_conf, drop_ins, overlay_conf, router_conf
 from meshsec.core.desired import addresses, in_doubt, rules_spec, with_overlay
 from meshsec.core.model import EspGround
 from meshsec.core.scheduling import Profile
 from meshsec.core.scheduling_doctor import WITHOUT_REALTIME_GROUPS
 from meshsec.core.settings import EspChoice
 
+_KINDS = ("olsrv2d", "olsrd2", "overlayd", "strongswan", "nftables", "chrony", "systemd")
 _MODE = 0o644
 _SYSTEMD = Path("/etc/systemd/system")
 
 
 @click.command
-@click.argument("kind", type=click.Choice(["olsrv2d", "olsrd2", "overlayd", "strongswan", "nftables", "systemd"]))
+@click.argument(
+    "kind", type=click.Choice(["olsrv2d", "olsrd2", "overlayd", "strongswan", "nftables", "chrony", "systemd"])
+)
 @click.option(
     "--into",
     type=click.Path(path_type=Path, file_okay=False, exists=True),
@@ -36,6 +40,7 @@ def export(app: App, kind: str, into: Path | None) -> None:
     overlayd    overlayd.toml for the overlay's node, as meshsecd needs it
     strongswan  strongswan.conf for charon
     nftables    the fail-closed rules, for `nft -f -`; as meshsecd sets them
+    chrony      chrony.conf of a mesh that keeps its own time
     systemd     drop-ins with the scheduling profile's classes for the units
     """
     if kind == "systemd":
@@ -43,8 +48,8 @@ def export(app: App, kind: str, into: Path | None) -> None:
         return
     if into:
         raise click.UsageError("--into is for systemd alone: there are several files")
-    if kind == "overlayd":
-        click.echo(_overlayd(app), nl=False)
+    if kind in _ELSEWHERE:
+        click.echo(_ELSEWHERE[kind](app), nl=False)
         return
     ground = _ground(app)
     match kind:
@@ -65,6 +70,21 @@ def _overlayd(app: App) -> str:
         raise click.ClickException(f"{app.config}: overlay.enabled is false; with true meshsecd works with overlayd")
     comment = "Written by `meshsec export overlayd`: changes made here are lost."
     return overlay_conf.render(overlay_conf.of_mesh(app.settings), app.settings.paths.key, comment)
+
+
+def _chrony(app: App) -> str:
+    if (time := app.settings.time) is None:
+        raise click.ClickException(f"{app.config}: there is no [time]; its masters say who keeps the mesh's time")
+    peers, problems = trust_store.load(app.peers_directory, app.card)
+    for problem in problems:
+        click.echo(f"refused: {problem}", err=True)
+    cards = {name: peer.card for name, peer in peers.items()}
+    comment = "Written by `meshsec export chrony`: changes made here are lost."
+    return chrony_conf.render(time, app.card, cards, app.settings.policy.mesh_prefixes, comment)
+
+
+_ELSEWHERE: Mapping[str, Callable[[App], str]] = {"overlayd": _overlayd, "chrony": _chrony}
+"""What does not depend on where ESP runs."""
 
 
 def _refuse_weights(app: App) -> None:

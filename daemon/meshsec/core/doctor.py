@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from meshsec.core import radio
 from meshsec.core.model import EspGround
@@ -96,7 +97,7 @@ def examine(facts: Facts) -> list[Check]:
     return [check for judge in _CHECKS for check in judge(facts)]
 
 
-def view(checks: Iterable[Check]) -> dict[str, object]:
+def view(checks: Iterable[Check]) -> dict[str, Any]:
     """The checks as a JSON value (docs/schema/meshsec-doctor-1.json)."""
     listed = list(checks)
     worst = max((check.level for check in listed), key=list(Level).index, default=Level.OK)
@@ -108,6 +109,13 @@ def view(checks: Iterable[Check]) -> dict[str, object]:
             for check in listed
         ],
     }
+
+
+def with_checks(known: Mapping[str, Any], further: Iterable[Check]) -> dict[str, Any]:
+    """A view with more checks at its end, and the verdict that follows."""
+    more = view(further)
+    verdict = max(known["verdict"], more["verdict"], key=lambda level: list(Level).index(Level(level)))
+    return {**known, "verdict": verdict, "checks": [*known["checks"], *more["checks"]]}
 
 
 def _one(name: str, problem: str, fine: str, mend: str, level: Level = Level.FAIL) -> list[Check]:

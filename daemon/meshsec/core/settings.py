@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from ipaddress import IPv4Address, ip_network
 
-from meshsec.core import link_settings, overlay_settings, radio_settings, scheduling_settings, tables
+from meshsec.core import link_settings, overlay_settings, radio_settings, scheduling_settings, tables, time_settings
 from meshsec.core.identity import IPV4_RULE, NAME_RULE, IdentityError, checked_ipv4, checked_name
 from meshsec.core.link_settings import LinkSettings, Timing, read_timing
 from meshsec.core.model import DataPlane, Network
@@ -15,6 +15,7 @@ from meshsec.core.policy import Policy, PolicyError, decode_policy
 from meshsec.core.radio_settings import Radios
 from meshsec.core.scheduling_settings import Profiles, SchedulingSettings, only_stock
 from meshsec.core.tables import Problem, RefusedError, Table
+from meshsec.core.time_settings import TimeSettings
 
 INTERFACES_MAX = 64
 ATTACHED_MAX = 256
@@ -155,6 +156,8 @@ class Settings:
     radios: Radios | None = None
     """``[radio]``, for the interfaces that meshsec-radio brings into the mesh."""
     overlay: OverlaySettings = field(default_factory=OverlaySettings)
+    time: TimeSettings | None = None
+    """``[time]``, where the mesh keeps its own."""
 
 
 class SettingsError(ValueError):
@@ -183,12 +186,13 @@ def decode(
     name, policy = _policy(root.table("policy"), profile)
     radios = radio_settings.read(root.table("radio"))
     overlay = overlay_settings.read(root.table("overlay"), base)
+    time = time_settings.read(root.table("time"), base)
     root.refuse_the_rest()
     if policy.data_plane is DataPlane.OVERLAY and not overlay.enabled:
         problems.append(Problem(("policy", "data_plane"), overlay_settings.NOT_ENABLED))
     if problems:
         raise SettingsError(problems)
-    return Settings(node, routing, ike, paths, scheduling, policy, name, radios, overlay)
+    return Settings(node, routing, ike, paths, scheduling, policy, name, radios, overlay, time)
 
 
 def _node(table: Table) -> NodeSettings:

@@ -133,6 +133,20 @@ def test_nftables(meshsec: Meshsec, boat: Meshsec, tmp_path: Path) -> None:
         assert checked.returncode == 0, checked.stderr
 
 
+def test_chrony(meshsec: Meshsec, boat: Meshsec, tmp_path: Path) -> None:
+    """Masters are looked up among those who are trusted: what others say would not be protected."""
+    refused = meshsec("export", "chrony")
+    assert (refused.exit_code, "there is no [time]" in refused.output) == (1, True)
+    (config := tmp_path / "a/meshsec.toml").write_text(f'{config.read_text()}[time]\nmasters = ["boat", "rescue-1"]\n')
+    unknown = meshsec("export", "chrony")
+    assert (unknown.exit_code, "'boat' is neither this node nor a trusted peer" in unknown.output) == (1, True)
+    card = json.loads(boat("key", "show", "--json").stdout)
+    meshsec("peer", "add", "boat", card["card"])
+    exported = meshsec("export", "chrony").stdout
+    assert f"server {card['address']} iburst" in exported
+    assert "local stratum 10 orphan" in exported
+
+
 def test_a_refused_card_opens_nothing(meshsec: Meshsec, tmp_path: Path) -> None:
     """Unknown nodes are dropped even where the policy allows them, for the peer behind the card looks like one."""
     with (tmp_path / "a/meshsec.toml").open("a") as config:

@@ -1,0 +1,52 @@
+"""Asks chronyd of this node, by chronyc(1), what it knows of its clock."""
+
+import os
+import subprocess
+
+from meshsec.core import clock
+from meshsec.core.clock import Tracking
+from meshsec.core.doctor import Check, Level
+
+_SECONDS = 10.0
+_SHOWN = 200
+"""Octets of an answer that a message repeats."""
+
+
+class ChronyError(Exception):
+    """No answer; the message says why."""
+
+
+def tracking(socket: str) -> Tracking:
+    """What chronyd at ``socket`` says. Raises ChronyError."""
+    try:
+        answer = subprocess.run(
+            ["chronyc", "-n", "-c", "-h", socket, "tracking"],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_SECONDS,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+    except FileNotFoundError:
+        raise ChronyError("chrony is not installed") from None
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ChronyError(f"chronyc: {error}") from error
+    if answer.returncode:
+        said = (answer.stdout + answer.stderr).strip()[:_SHOWN] or f"status {answer.returncode}"
+        raise ChronyError(f"chronyd does not answer at {socket}: {said}")
+    try:
+        return clock.parse(answer.stdout)
+    except ValueError as error:
+        raise ChronyError(str(error)) from error
+
+
+def check(socket: str) -> Check:
+    """The finding for doctor."""
+    try:
+        return clock.judged(tracking(socket))
+    except ChronyError as error:
+        if os.geteuid():
+            return Check(clock.NAME, Level.OK, f"not examined: {error}; chronyd answers root alone")
+        mend = "apt install chrony; meshsec export chrony > /etc/chrony/chrony.conf; systemctl restart chrony"
+        return Check(clock.NAME, Level.WARN, str(error), mend)
