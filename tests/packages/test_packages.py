@@ -1,0 +1,214 @@
+"""Our Debian packages, in a bare root of the release: installed, upgraded, removed, purged, and judged by lintian.
+
+This machine's release and architecture where we package for it; all of them where ``MESHSEC_PACKAGES_ALL`` is set
+(``make packages-all``).
+"""
+
+import os
+import platform
+import re
+import shutil
+import stat
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.lab import fleet_root, programs, shell
+from tests.packages.root import Root, bare
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+
+PACKAGES = ("meshsec", "meshsec-olsrv2d", "meshsec-overlayd")
+UNITS = ("meshsec-firewall.service", "meshsec-ike.service", "meshsecd.service", "meshsec.target", "olsrv2d.service")
+KEY = "/var/lib/meshsec/node.key"
+NOTES = "/etc/meshsec/peers/notes.txt"
+CONFIG = "/etc/meshsec/meshsec.toml"
+LATER = "99"
+ALL = "MESHSEC_PACKAGES_ALL" in os.environ
+MACHINES = {"amd64": "Advanced Micro Devices X86-64", "arm64": "AArch64"}
+OWN_ARCHITECTURE = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), "")
+
+
+def own_release() -> str:
+    """The code name of this machine's Debian."""
+    return platform.freedesktop_os_release().get("VERSION_CODENAME", "")
+
+
+RELEASES = tuple(suite for suite in fleet_root.SUITES if ALL or suite == own_release())
+
+
+@pytest.fixture(scope="module", params=RELEASES)
+def release(request: pytest.FixtureRequest) -> str:
+    """A release of Debian."""
+    if missing := fleet_root.obstacle():
+        pytest.skip(missing)
+    if not shutil.which("dh"):
+        pytest.skip("debhelper is not installed")
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def packages(release: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Our packages for it, by name, as `make deb` makes them."""
+    return _made(release, OWN_ARCHITECTURE, tmp_path_factory.mktemp("packages"))
+
+
+@pytest.fixture
+def root(release: str, packages: dict[str, Path], tmp_path: Path) -> Iterator[Root]:
+    """A node of that release whose operator may install ours."""
+    with bare(release, tmp_path / "root") as made:
+        made.offer(packages.values())
+        yield made
+
+
+def test_the_life_of_packages_on_a_node(root: Root, packages: dict[str, Path], tmp_path: Path) -> None:
+    """Installed, configured, upgraded, removed, purged and installed again: one root, because each takes its time."""
+    root.apt("install", *PACKAGES)
+    _check_installed(root)
+    kept = _configure(root)
+    root.offer(_renumbered(package, tmp_path / "later") for package in packages.values())
+    root.apt("upgrade")
+    _check_upgraded(root, kept, f"{LATER}:{_version(packages['meshsec'])}")
+    root.apt("remove", *PACKAGES)
+    assert {name: root.path(name).read_bytes() for name in kept} == kept
+    assert not root.path("/usr/lib/meshsec").exists(), "byte code goes with what it was made of"
+    root.apt("purge", *PACKAGES)
+    # The group stays, as groups do in Debian: no later one gets its number.
+    left = root.named("meshsec", "olsrv2d", "overlayd", "node.key", "node.pub")
+    assert left == {"/var/lib/meshsec", KEY, "/var/lib/meshsec/node.pub"}, (
+        "a purge keeps the identity, and nothing else"
+    )
+    root.apt("install", "meshsec")
+    root.run("meshsec", "init", "--name", "again", "--interface", "mesh0")
+    assert root.path(KEY).read_bytes() == kept[KEY], "what comes again is the same node"
+
+
+def test_lintian_finds_no_error(release: str, packages: dict[str, Path]) -> None:
+    """Nor a tag that is neither overridden with a reason nor about the length of a line of the changelog."""
+    if not shutil.which("lintian"):
+        pytest.skip("lintian is not installed")
+    changes = next(packages["meshsec"].parent.glob(f"*_{OWN_ARCHITECTURE}.changes"))
+    argv = ["lintian", "--allow-root", "--suppress-tags", "debian-changelog-line-too-long", str(changes)]
+    assert shell.run(argv, check=False, timeout=600).stdout == "", f"for {release}"
+
+
+@pytest.mark.skipif(not ALL, reason="made twice with `make packages-all` only")
+def test_the_same_commit_gives_the_same_octets(release: str, tmp_path: Path) -> None:
+    """Whatever the clock says; version and time stand for a commit, because there may be another one meanwhile."""
+    commit = {"VERSION": "1.2.3", "SOURCE_DATE_EPOCH": "1700000000"}
+    first = _made(release, OWN_ARCHITECTURE, tmp_path / "first", commit)
+    again = _made(release, OWN_ARCHITECTURE, tmp_path / "again", commit)
+    for name in PACKAGES:
+        assert again[name].read_bytes() == first[name].read_bytes(), name
+        assert _version(first[name]).startswith("1.2.3+deb")
+
+
+@pytest.mark.skipif(not ALL, reason="compiled across with `make packages-all` only")
+@pytest.mark.parametrize("architecture", sorted(MACHINES))
+def test_programs_and_wheels_are_those_of_the_architecture(release: str, architecture: str, tmp_path: Path) -> None:
+    """Each of them, by its ELF header."""
+    tree = tmp_path / "tree"
+    for package in _made(release, architecture, tmp_path / "packages").values():
+        shell.run(["dpkg-deb", "-x", str(package), str(tree)])
+    files = [tree / "usr/bin/olsrv2d", tree / "usr/bin/overlayd", *tree.rglob("*.so")]
+    assert len(files) > 3
+    for file in files:
+        header = shell.run(["readelf", "--file-header", str(file)]).stdout
+        assert MACHINES[architecture] in header, file
+
+
+def test_an_unknown_release_or_architecture_is_named() -> None:
+    """Before anything is done."""
+    for words in (["sid", "amd64"], ["trixie", "s390x"], ["trixie"]):
+        done = subprocess.run([programs.ROOT / "tools/deb", *words], capture_output=True, text=True, check=False)
+        assert done.returncode == 2
+        assert done.stderr == f"deb: usage: tools/deb bookworm|trixie amd64|arm64, not: {' '.join(words)}\n"
+
+
+def _made(release: str, architecture: str, place: Path, commit: dict[str, str] | None = None) -> dict[str, Path]:
+    environment = {**os.environ, "OUT": str(place), **(commit or {})}
+    shell.run([str(programs.ROOT / "tools/deb"), release, architecture], env=environment, timeout=900)
+    return {name: next(place.glob(f"{name}_*_{architecture}.deb")) for name in PACKAGES}
+
+
+def _version(package: Path) -> str:
+    return shell.run(["dpkg-deb", "-f", str(package), "Version"]).stdout.strip()
+
+
+def _renumbered(package: Path, directory: Path) -> Path:
+    """The same package with a later version."""
+    directory.mkdir(exist_ok=True)
+    tree = directory / package.stem
+    shell.run(["dpkg-deb", "-R", str(package), str(tree)], timeout=120)
+    control = tree / "DEBIAN/control"
+    text = control.read_text(encoding="utf-8")
+    control.write_text(re.sub(r"(?m)^Version: ", f"Version: {LATER}:", text), encoding="utf-8")
+    later = directory / package.name
+    shell.run(["dpkg-deb", "-Zgzip", "-z1", "-b", str(tree), str(later)], timeout=300)
+    shutil.rmtree(tree)
+    return later
+
+
+def _configure(root: Root) -> dict[str, bytes]:
+    """Do what the quick start says; the files that are the operator's."""
+    root.run("meshsec", "init", "--name", "alpha", "--interface", "mesh0")
+    card = root.run("meshsec", "key", "show").stdout
+    root.path(NOTES).write_text(card, encoding="utf-8")
+    router = root.run("meshsec", "export", "olsrv2d").stdout
+    root.path("/etc/olsrv2d/olsrv2d.toml").write_text(router, encoding="utf-8")
+    root.run("systemctl", "enable", "meshsec.target")
+    names = (CONFIG, KEY, NOTES, "/etc/olsrv2d/olsrv2d.toml")
+    return {name: root.path(name).read_bytes() for name in names}
+
+
+def _check_installed(root: Root) -> None:
+    """All runs, and nothing was made, started or enabled."""
+    for program in ("meshsec", "olsrv2d", "overlayd"):
+        assert root.run(program, "--version").stdout.startswith(f"{program} "), program
+    for program in ("meshsecd", "meshsec-radio"):
+        assert root.run(program, "--help").stdout.startswith("Usage: "), program
+    assert root.run("dpkg", "--verify", *PACKAGES).stdout == ""
+    assert root.run("getent", "group", "meshsec").stdout.startswith("meshsec:")
+    for unit in UNITS:
+        assert root.run("systemctl", "is-enabled", unit, check=False).stdout.strip() == "disabled", unit
+    assert root.path("/usr/lib/meshsec/meshsec/__pycache__").is_dir(), "byte code is made at installation"
+    assert not root.path(CONFIG).exists(), "an operator's act, not the package's"
+    assert not root.path(KEY).exists(), "an operator's act, not the package's"
+    _check_modes(root)
+    _check_scripts(root)
+
+
+def _check_upgraded(root: Root, kept: dict[str, bytes], version: str) -> None:
+    """The version is another; what is the operator's is what it was, the key's mode too."""
+    installed = root.run("dpkg-query", "-W", "-f=${Version}\n", *PACKAGES).stdout.split()
+    assert installed == [version] * len(PACKAGES)
+    assert {name: root.path(name).read_bytes() for name in kept} == kept
+    assert stat.S_IMODE(root.path(KEY).stat().st_mode) == 0o600
+    assert root.run("systemctl", "is-enabled", "meshsec.target").stdout.strip() == "enabled"
+    assert root.run("meshsec", "key", "show").stdout.encode() == kept[NOTES]
+
+
+def _check_scripts(root: Root) -> None:
+    """No systemd runs here: what an upgrade would restart stands in dpkg's scripts. Nothing is stopped before one."""
+    scripts = root.path("/var/lib/dpkg/info")
+    restarted = {name: (scripts / f"{name}.postinst").read_text(encoding="utf-8") for name in PACKAGES}
+    services = {
+        name: re.findall(r"deb-systemd-invoke try-restart '([^\n]*)' >", text) for name, text in restarted.items()
+    }
+    assert services == dict(
+        zip(PACKAGES, (["meshsecd.service"], ["olsrv2d.service"], ["overlayd.service"]), strict=True)
+    )
+    assert not list(scripts.glob("meshsec*.preinst"))
+
+
+def _check_modes(root: Root) -> None:
+    """All is root's, nobody else writes, nothing is setuid."""
+    listing = root.run("dpkg", "--listfiles", *PACKAGES).stdout.split("\n")
+    ours = [name for name in listing if "meshsec" in name or "olsrv2d" in name or "overlayd" in name]
+    assert len(ours) > 500
+    for name in ours:
+        status = root.path(name).lstat()
+        assert (status.st_uid, status.st_gid) == (0, 0), name
+        assert stat.S_ISLNK(status.st_mode) or not status.st_mode & 0o7022, name
