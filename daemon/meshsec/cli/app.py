@@ -29,6 +29,7 @@ COMMANDS = {
     "explain": "views:explain",
     "mode": "mode:mode",
     "doctor": "doctor:doctor",
+    "check": "check:check",
     "watch": "watch:watch",
     "bench": "bench:bench",
     "export": "export:export",
