@@ -32,7 +32,7 @@ def render(time: TimeSettings, own: Card, peers: Mapping[str, Card], prefixes: I
         lines += ["port 0"]
     lines += [f"bindcmdaddress {time.socket}", "cmdport 0", _STEP, _SLEW]
     lines += ["hwtimestamp *"] if time.hardware_timestamps else []
-    lines += ["rtcsync", "driftfile /var/lib/chrony/chrony.drift", "leapsectz right/UTC"]
+    lines += ["rtcsync", "driftfile /var/lib/chrony/chrony.drift"]
     return "\n".join(lines) + "\n"
 
 
