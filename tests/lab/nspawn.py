@@ -80,7 +80,7 @@ class Machine:
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             base = stack.enter_context(self._base())
-            for name in ("layer", "upper", "work", "base", "root"):
+            for name in ("layer", "written", "base", "root"):
                 (self._directory / name).mkdir(parents=True)
             self._install(self._directory / "layer")
             groups = stack.enter_context(_own_groups(self.node.namespace))
