@@ -202,6 +202,21 @@ def test_doctor(level: Level, code: int, meshsec: Meshsec, daemon: Daemon) -> No
     assert ("mend: reload" in text) is (level is not Level.OK)
 
 
+def test_doctor_tells_of_the_time_where_the_mesh_keeps_its_own(
+    meshsec: Meshsec, daemon: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))  # without chronyc
+    assert "time" not in [check["name"] for check in _checks(meshsec)]
+    (config := tmp_path / "a/meshsec.toml").write_text(f'{config.read_text()}[time]\nmasters = ["rescue-1"]\n')
+    *others, last = _checks(meshsec)
+    assert others
+    assert (last["name"], "chrony is not installed" in last["found"]) == ("time", True)
+
+
+def _checks(meshsec: Meshsec) -> list[dict[str, str]]:
+    return list(validated(meshsec("doctor", "--json"), "meshsec-doctor-1")["checks"])
+
+
 def test_doctor_without_meshsecd_examines_the_files(meshsec: Meshsec, tmp_path: Path) -> None:
     (tmp_path / "a/peers/bad.card").write_text("garbage")
     result = meshsec("doctor", "--json")
