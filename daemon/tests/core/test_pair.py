@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
-from core.world import Station, World
+from core.world import Delete, Response, Station, World
 
 A, C = 1, 3
 
@@ -53,6 +53,34 @@ def test_an_ike_daemon_that_dies_again_soon_after_set_up_has_its_sa_back_within_
         returned = world.now
         world.rest(until=lambda: stands_alike(world))
         assert world.now - returned < 1.0
+
+
+def test_a_closing_that_overtakes_the_answer_ends_the_attempt() -> None:
+    world = World(A, C)
+    both(world)
+    for station in world.stations.values():
+        while station.work():
+            pass
+    while not world.mail:
+        world.now = min(station.engine.poll_timeout() or world.now + 60 for station in world.stations.values())
+        for station in world.stations.values():
+            station.engine.handle_timeout(world.now)
+            station.work()
+    begins, answers, _ = world.mail[0]
+    world.deliver()
+    world.stations[answers].observe()
+    world.stations[answers].distrust(begins)
+    world.stations[answers].work()
+    (closing,) = [index for index, (_, _, message) in enumerate(world.mail) if isinstance(message, Delete)]
+    (answer,) = [index for index, (_, _, message) in enumerate(world.mail) if isinstance(message, Response)]
+    assert answer < closing
+    world.deliver(closing)
+    assert not world.stations[begins].attempts
+    world.deliver(answer)
+    assert not world.stations[begins].sas
+    world.stations[answers].trust(begins)
+    world.rest()
+    assert_one_ike_sa(world, A, C)
 
 
 class Pair(RuleBasedStateMachine):

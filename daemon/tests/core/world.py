@@ -284,11 +284,15 @@ class Station:
             self.sas.remove(sa)
             self.changed(sa.peer, "closed by this node")
             self.send(sa.peer, Delete(sa.spi_initiator))
-            aborted = self.attempts.pop(sa.spi_initiator, None) if sa.initiator else None
-            if aborted is not None:
-                self.world.recall(sa.spi_initiator)
-                self.tell(ActionDone(aborted.action, "closed by this node"))
+            self._abort(sa, "closed by this node")
         self.tell(ActionDone(action, "" if doomed else "no such IKE_SA"))
+
+    def _abort(self, sa: Sa, reason: str) -> None:
+        """An IKE_SA that is closed ends the attempt that was to set it up."""
+        aborted = self.attempts.pop(sa.spi_initiator, None) if sa.initiator else None
+        if aborted is not None:
+            self.world.recall(sa.spi_initiator)
+            self.tell(ActionDone(aborted.action, reason))
 
     # --- the IKE daemon ---
 
@@ -313,6 +317,7 @@ class Station:
                 for sa in [sa for sa in self.sas if sa.spi_initiator == spi]:
                     self.sas.remove(sa)
                     self.changed(other, "the peer closed it")
+                    self._abort(sa, "the peer closed it")  # it may overtake the response
 
     def _on_request(self, other: int, request: Request) -> None:
         if f"n{other}" not in self.connections:
