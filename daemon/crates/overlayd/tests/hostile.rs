@@ -104,7 +104,7 @@ const NEIGHBOURS: [OfNeighbour; 12] = [
         (0..100).for_each(|_| neighbour.send(&ping(NEIGHBOUR, PROTOCOL_VERSION)));
     }),
     ("error-flood", |neighbour| {
-        (0..300).for_each(|_| neighbour.send(&frame(far_label(), 0, &JUNK)));
+        (0..1000).for_each(|_| neighbour.send(&frame(far_label(), 0, &JUNK)));
     }),
 ];
 
@@ -140,10 +140,10 @@ const SESSIONS: [OfNeighbour; 10] = [
         neighbour.send_inner(Content::Dht, &answer);
     }),
     ("dht-flood", |neighbour| {
-        (0..600).for_each(|_| neighbour.send_inner(Content::Dht, b"x"));
+        (0..2000).for_each(|_| neighbour.send_inner(Content::Dht, b"x"));
     }),
     ("inner-flood", |neighbour| {
-        (0..150).for_each(|_| neighbour.send(&frame(AFAR, 0, &[0; 4])));
+        (0..500).for_each(|_| neighbour.send(&frame(AFAR, 0, &[0; 4])));
     }),
 ];
 

@@ -18,7 +18,7 @@ use serde_json::Value;
 use switch::{control_frame, Control, Header, Label};
 
 /// What a test waits for comes at once, or on a machine that stands still a while later.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(240);
 /// How long something that was sent may be on its way before it is sent again.
 const AGAIN: Duration = Duration::from_millis(300);
 
