@@ -250,6 +250,11 @@ impl Session {
         exchange.run.as_ref().map(Run::received).unwrap_or_default()
     }
 
+    /// Asks the peer for no credential from now on: it is wanted, whoever began.
+    pub fn waive_auth(&mut self) {
+        self.require_auth = false;
+    }
+
     /// Shows `credential` from now on, which begins a new handshake.
     pub fn set_credential(&mut self, credential: Option<Credential>, now: Duration) {
         self.credential = credential;

@@ -434,6 +434,9 @@ impl Peer {
     /// does not answer what it is asked at once.
     pub(crate) fn note_beacon(&mut self, now: Time, beacon: Beacon) {
         self.origin = Origin::Beacon(now);
+        // Who came by itself had to show that it may. Who is sought need not, like one that was found by its beacon: it answers
+        // without a password as long as this node is a stranger to it, as after both have moved, and would be refused for good.
+        self.session.waive_auth();
         if self.beaconed.replace(beacon) == Some(beacon) {
             return;
         }

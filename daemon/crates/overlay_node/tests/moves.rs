@@ -1,0 +1,61 @@
+//! Neighbours by beacons whose cable is made anew, so that both are elsewhere at once.
+
+mod support;
+
+use overlay_node::Beacons;
+use support::{Habits, Mesh, MILLISECOND, SECOND};
+
+/// Runs that differ in who was heard when.
+const RUNS: u64 = 48;
+
+fn set_beacons(mesh: &mut Mesh, station: usize, beacons: Beacons) {
+    let (now, interface) = (mesh.now, mesh.stations[station].interface);
+    let node = &mut mesh.stations[station].node;
+    node.set_beacons(now, &mut mesh.random, interface, beacons);
+    mesh.flush(station);
+}
+
+/// Two that speak with each other. In every other run the second came by itself to the first, which heard its beacon later.
+fn pair(seed: u64, die: &mut fastrand::Rng) -> Mesh {
+    let habits = Habits {
+        beacons: Beacons::Send,
+        ..Habits::default()
+    };
+    let mut mesh = Mesh::new(2, seed, habits);
+    let comes_by_itself = seed % 2 == 1;
+    if comes_by_itself {
+        set_beacons(&mut mesh, 1, Beacons::Accept);
+    }
+    mesh.run(MILLISECOND * die.u32(0..3000));
+    if !comes_by_itself {
+        set_beacons(&mut mesh, 1, Beacons::Send);
+    }
+    mesh.hear(0, 1);
+    assert_eq!(mesh.pairs_without_data(&[(0, 1)], SECOND * 20), []);
+    set_beacons(&mut mesh, 1, Beacons::Send);
+    mesh.run(MILLISECOND * die.u32(0..3000));
+    mesh
+}
+
+/// To whom a HELLO comes from a new place its sender is a stranger: it answers without a password. The sender must not refuse
+/// that, though the other once came by itself and had to show one.
+#[test]
+fn neighbours_whose_addresses_change_at_once_find_each_other() {
+    for seed in 0..RUNS {
+        let mut die = fastrand::Rng::with_seed(seed);
+        let mut mesh = pair(seed, &mut die);
+        for round in 0..3 {
+            mesh.unhear(0, 1);
+            mesh.run(MILLISECOND * die.u32(0..12_000));
+            for station in [0, 1] {
+                mesh.relocate(station);
+                mesh.run(MILLISECOND * die.u32(0..300));
+                set_beacons(&mut mesh, station, Beacons::Send);
+            }
+            mesh.hear(0, 1);
+            let both = [(0, 1), (1, 0)];
+            let without = mesh.pairs_without_data(&both, SECOND * 20);
+            assert_eq!(without, [], "run {seed}, round {round}");
+        }
+    }
+}
