@@ -77,7 +77,7 @@ unit-python: setup
 unit-rust: setup
 	cargo test $(CARGO_ARGUMENTS) --workspace --locked --quiet
 
-test: check licences kernel-merge packages scenarios ## everything: check, licences, kernel-merge, packages, scenarios (root)
+test: check licences kernel-merge packages scenarios nodes ## everything: check, licences, kernel-merge, packages, scenarios, nodes (root)
 
 licences: $(STAMPS)/deny ## what the Rust build may be made of: licences, sources, no wildcards
 	cargo fetch $(CARGO_ARGUMENTS) --locked

@@ -1,6 +1,5 @@
 """The quick start of README.md, by ssh, on all nodes of a fleet at once."""
 
-import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -34,6 +33,7 @@ def skip_without_ground() -> None:
 def install(booted: Fleet) -> None:
     """Install, configure and start everywhere; the lab learns the cards. Nobody trusts anybody yet."""
     _each(booted, lambda machine: _install(booted, machine))
+    booted.learn_cards()
 
 
 def trust_all(booted: Fleet) -> None:
@@ -53,8 +53,6 @@ def _install(booted: Fleet, machine: FleetNode) -> None:
     interfaces = " ".join(f"--interface {interface}" for interface in node.interfaces)
     booted.ssh(node.name, f"meshsec init --name {node.name} {interfaces}")
     booted.ssh(node.name, "\n".join(_CONFIGURE))
-    shown = json.loads(booted.ssh(node.name, "meshsec key show --json").stdout)
-    node.card, node.address, node.locator = shown["card"], shown["address"], shown["locator"]
 
 
 def _trust(booted: Fleet, machine: FleetNode) -> None:

@@ -218,6 +218,13 @@ class Fleet:
         argv = [*self.controller, "ssh", "-i", str(self.keys.client), "-o", "BatchMode=yes", *self.keys.options()]
         return shell.run([*argv, target, command], check=check, timeout=180)
 
+    def learn_cards(self) -> None:
+        """Let the lab know each node's card and addresses, once the nodes have keys."""
+        for name, machine in self.nodes.items():
+            shown = json.loads(self.ssh(name, "meshsec key show --json").stdout)
+            node = machine.node
+            node.card, node.address, node.locator = shown["card"], shown["address"], shown["locator"]
+
     def add_source(self, name: str) -> None:
         """Tell a node's apt of the project's packages, as an operator does by hand."""
         machine = self.nodes[name]
