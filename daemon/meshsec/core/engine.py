@@ -530,7 +530,7 @@ class Engine:
             return
         address, wanted = card.address, channel.mode is DataPlane.OVERLAY
         sa_stands = self._relies_on_sa(channel)
-        bridged = not sa_stands and (address in overlay.linked or address in (overlay.keeping or NONE))
+        bridged = not sa_stands and (address in overlay.linked or overlay.wants_session(address))
         is_routed = address in overlay.routes
         sticks = is_routed and (not sa_stands or (wanted and overlay.down is not None))
         begins = address in overlay.kept and (wanted or bridged)

@@ -62,8 +62,9 @@ class Overlay:
         return address in self.routes and address in self.kept
 
     def came(self) -> None:
-        """The node answers: what it was told before counts for nothing."""
+        """The node answers: what it was told before counts for nothing, and the sessions it had are gone."""
         self.down, self.permitted, self.keeping = None, None, None
+        self._keep.clear()
 
     def went(self, reason: str) -> None:
         """The node is away. Its routes, which go with its device, are read back."""
@@ -74,6 +75,14 @@ class Overlay:
         """What is wanted for one peer."""
         for wanted, is_wanted in ((self._permit, permit), (self._keep, keep), (self._route, route)):
             (wanted.add if is_wanted else wanted.discard)(address)
+
+    def wants_session(self, address: IPv6Address) -> bool:
+        """A session to this address shall be kept up, as far as was decided until now.
+
+        Whoever asks whether to go on with one asks this, and not what the node was told last: while that is being
+        changed, each answer would be the reason for its contrary.
+        """
+        return address in self._keep
 
     def actions(self, admitted: Addresses) -> list[OverlayAction]:
         """What is to be done; ``admitted`` are those whom the rules that stand let pass by the device."""

@@ -212,6 +212,23 @@ def test_while_no_sa_stands_the_overlay_bridges_to_a_peer_that_has_a_session_wit
     assert RouteOverlay(NOBODY) in protect(made, "2")
 
 
+def test_a_bridge_that_is_wanted_again_while_its_end_is_on_the_way_comes_to_rest() -> None:
+    made = by_ipsec()
+    session(made, HIGHER, kept=False)
+    bridge, end = Keep(frozenset({HIS})), Keep(NOBODY)
+    assert bridge in made.tell(SasObserved("n5", (), "the peer closed it"))
+    protect(made, "2")
+    assert end in made.succeed(bridge)
+    session(made, HIGHER)
+    made.tell(SasObserved("n5", (), "the peer closed it again"))
+    asked = [end]
+    for action in asked:
+        assert len(asked) < 10, "this goes on for ever"
+        asked += [new for new in made.succeed(action) if isinstance(new, Keep)]
+        asked += [new for new in made.tell(OverlayObserved(action.addresses, action.addresses)) if new in (bridge, end)]
+    assert asked == [end, bridge]
+
+
 def test_a_peer_without_a_session_is_not_bridged_to() -> None:
     made = by_ipsec()
     asked = made.tell(SasObserved("n5", (), "lost"))
