@@ -22,9 +22,7 @@ _SYSTEMD = Path("/etc/systemd/system")
 
 
 @click.command
-@click.argument(
-    "kind", type=click.Choice(["olsrv2d", "olsrd2", "overlayd", "strongswan", "nftables", "chrony", "systemd"])
-)
+@click.argument("kind", type=click.Choice(_KINDS))
 @click.option(
     "--into",
     type=click.Path(path_type=Path, file_okay=False, exists=True),
