@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.lab.fleet_repository import scan
-from tests.lab.guest_root import CONTAINED, REPOSITORY, BuildError, sources_of, write_apt_settings
+from tests.lab.guest_root import CONTAINED, REPOSITORY, BuildError, remove_others, sources_of, write_apt_settings
 
 CACHE = REPOSITORY / "build" / "fleet"
 SUITES = ("trixie", "bookworm")
@@ -114,7 +114,7 @@ def _build(suite: str, ready: Path) -> None:
     (fresh / "pool/lock").unlink(missing_ok=True)
     (fresh / "pool/Packages").write_bytes(scan(fresh / "pool"))
     fresh.rename(ready)
-    _remove_others(ready)
+    remove_others(ready, re.compile(rf"{suite}-[0-9a-f]{{16}}"))
 
 
 def _mmdebstrap(suite: str, fresh: Path) -> list[str]:
@@ -129,20 +129,6 @@ def _mmdebstrap(suite: str, fresh: Path) -> list[str]:
         f"--include={','.join(PREINSTALLED)}",
         *(suite, str(fresh / "root"), "-"),
     ]
-
-
-def _remove_others(ready: Path) -> None:
-    """What was built for that release before, unless somebody uses it."""
-    suite = ready.name.partition("-")[0]
-    for other in CACHE.glob(f"{suite}-*"):
-        if other == ready or not re.fullmatch(r"\w+-[0-9a-f]{16}", other.name):
-            continue
-        with (other / "lock").open("a", encoding="ascii") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                continue
-            shutil.rmtree(other)
 
 
 def main() -> int:

@@ -123,7 +123,7 @@ def _build(ready: Path, say: Callable[[str], None]) -> None:
             step(fresh)
             done.touch()
     fresh.rename(ready)
-    _remove_others(ready)
+    remove_others(ready, _KEY)
     say(f"ready: {ready}")
 
 
@@ -211,10 +211,10 @@ def _run(fresh: Path, step: str, *arguments: str, stdin: str = "", env: dict[str
         raise BuildError(f"{_SCRIPT.name} {step}: status {done.returncode}; what it said stands above")
 
 
-def _remove_others(ready: Path) -> None:
-    """What was built before, unless somebody uses it."""
-    for other in CACHE.iterdir():
-        if other == ready or not _KEY.fullmatch(other.name):
+def remove_others(ready: Path, names: re.Pattern[str]) -> None:
+    """What was built beside ``ready`` before, by its name, unless somebody uses it."""
+    for other in ready.parent.iterdir():
+        if other == ready or not names.fullmatch(other.name):
             continue
         with (other / "lock").open("a", encoding="ascii") as lock:
             try:
