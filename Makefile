@@ -24,7 +24,7 @@ CARGO_ARGUMENTS := --manifest-path daemon/Cargo.toml
 STAMPS := build/stamps
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),daemon/target)
 
-.PHONY: help setup build check lint lint-python lint-rust unit unit-python unit-rust test kernel-merge licences scenarios lab-guest guest \
+.PHONY: help setup build check lint lint-python lint-rust lint-ansible unit unit-python unit-rust test kernel-merge licences scenarios lab-guest guest \
 	scale demo fuzz bench advisories docs install clean lock kernel-check kernel-config kernel image image-boot deb deb-all packages packages-all nodes fleet fleet-packages
 
 help: ## list the targets
@@ -69,6 +69,9 @@ lint-rust: setup
 	cargo clippy $(CARGO_ARGUMENTS) --workspace --all-targets --locked -- -D warnings
 	tools/check-no-std
 
+lint-ansible: setup ## the collection by ansible-lint's profile `production`
+	cd ansible && PATH="$(CURDIR)/$(BIN):$$PATH" ANSIBLE_HOME="$(CURDIR)/build/ansible" ansible-lint --offline --profile production --nocolor -q .
+
 unit: unit-python unit-rust ## unit tests of both languages
 
 unit-python: setup
@@ -77,7 +80,7 @@ unit-python: setup
 unit-rust: setup
 	cargo test $(CARGO_ARGUMENTS) --workspace --locked --quiet
 
-test: check licences kernel-merge packages scenarios nodes ## everything: check, licences, kernel-merge, packages, scenarios, nodes (root)
+test: check licences lint-ansible kernel-merge packages scenarios nodes ## everything: those, from check to nodes (root)
 
 licences: $(STAMPS)/deny ## what the Rust build may be made of: licences, sources, no wildcards
 	cargo fetch $(CARGO_ARGUMENTS) --locked
