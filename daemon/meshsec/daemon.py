@@ -17,6 +17,7 @@ from meshsec.adapters import config_file, esp_probe, key_store
 from meshsec.adapters.esp_probe import EspProbe
 from meshsec.adapters.scheduler import JournalError, Scheduler
 from meshsec.agent.agent import Agent, Start
+from meshsec.agent.trust import Side
 from meshsec.core.identity import make_card
 from meshsec.core.model import Card, EspGround
 from meshsec.core.settings import EspChoice, Settings
@@ -124,13 +125,33 @@ def _restore_scheduling(path: Path) -> None:
 
 
 def _serve(config: Path, settings: Settings) -> None:
-    public_key = key_store.load(Path(settings.paths.key)).public_key
-    card = make_card(settings.node.name, public_key, settings.node.ipv4)
-    asyncio.run(_run(config, settings, card))
+    path = Path(settings.paths.key)
+    card = make_card(settings.node.name, key_store.load(path).public_key, settings.node.ipv4)
+    asyncio.run(_run(config, settings, card, _sides(path, card, settings)))
 
 
-async def _run(config: Path, settings: Settings, card: Card) -> None:
-    start = Start(config, settings, card, await _esp(settings))
+def _sides(path: Path, card: Card, settings: Settings) -> tuple[Side, ...]:
+    """The node's key and, while it is being changed, the next one (ADR 0041)."""
+    rotation, following = key_store.rotation(path), key_store.next_path(path)
+    mark = rotation.mark_of(card.public_key) if rotation else ""
+    if rotation is None or not following.exists():
+        return (Side(card, mark),)
+    if settings.overlay.enabled:
+        raise StartError(f"{following}: the overlay's node has one key, which cannot be changed while it is enabled")
+    key = key_store.load(following).public_key
+    return Side(card, mark), Side(make_card(card.name, key, card.ipv4), rotation.mark_of(key), key_store.MARK)
+
+
+def _ended(path: Path, sides: tuple[Side, ...]) -> Card | None:
+    """That of the key which ended, or was cancelled, at the last change."""
+    rotation, used = key_store.rotation(path), {side.card.public_key.hex() for side in sides if side.card}
+    gone = next((key for key in (rotation.old, rotation.next) if key not in used), None) if rotation else None
+    return make_card("ended", bytes.fromhex(gone)) if gone else None
+
+
+async def _run(config: Path, settings: Settings, card: Card, sides: tuple[Side, ...]) -> None:
+    ended = _ended(Path(settings.paths.key), sides)
+    start = Start(config, settings, card, await _esp(settings), sides, ended)
     _log.info("%s %s, ESP in %s: %s", card.name, card.address, start.esp.ground, start.esp.reason)
     agent = Agent(start)
     loop = asyncio.get_running_loop()

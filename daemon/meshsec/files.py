@@ -60,6 +60,15 @@ def remove(path: Path) -> None:
         raise FileError(f"{path}: {error.strerror}") from error
 
 
+def rename(path: Path, target: Path) -> None:
+    """Give a file the place of another, atomically and durably. Raises FileError."""
+    try:
+        path.replace(target)
+        _sync_directory(target.parent)
+    except OSError as error:
+        raise FileError(f"{path}: {error.strerror}") from error
+
+
 def _write(path: Path, content: bytes, mode: int, replace: bool) -> None:
     temporary = path.with_name(f".{path.name}.{os.urandom(8).hex()}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

@@ -1,11 +1,16 @@
 """The node's private key: made once on the node, PKCS#8 in PEM, readable by its owner alone.
 
 Its public half lies beside it for everybody, so that showing the node's card takes no privilege.
+
+While the key is being changed (ADR 0041) ``node.next.key`` is used beside it; to end the present key it is renamed.
+``node.rotation`` tells which of the two keys' channels are marked, so that they keep their names then. It is written
+before the next key is, and not needed where the key was never changed.
 """
 
+import json
 import os
 import stat
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -24,6 +29,10 @@ from meshsec.core import identity
 _MODE = 0o600
 _PUBLIC_MODE = 0o644
 _PUBLIC_SUFFIX = ".pub"
+_NEXT_SUFFIX = ".next.key"
+_ROTATION_SUFFIX = ".rotation"
+MARK = "^"
+"""After a peer's name: the channel of a key of this node that took, or is to take, the place of another."""
 _LIMIT = 4096
 """Octets of a key file; an Ed25519 key needs 119."""
 
@@ -52,10 +61,104 @@ class NodeKey:
         return self.private.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
 
 
+@dataclass(frozen=True, slots=True)
+class Rotation:
+    """The last change of the key, begun or ended. Keys are public ones in hexadecimal."""
+
+    old: str
+    next: str
+    mark: str
+    """Of the next key's channels; the old one's have the other."""
+
+    def mark_of(self, public_key: bytes) -> str:
+        """What marks the channels of a key: ``MARK`` or nothing."""
+        if public_key.hex() == self.next:
+            return self.mark
+        return "" if self.mark or public_key.hex() != self.old else MARK
+
+
+def next_path(path: Path) -> Path:
+    """Where the key is that is to take the place of that in ``path``."""
+    return path.with_suffix(_NEXT_SUFFIX)
+
+
+def rotation(path: Path) -> Rotation | None:
+    """The last change of the key in ``path``; None: it is the node's first one. Raises KeyStoreError."""
+    record = path.with_suffix(_ROTATION_SUFFIX)
+    try:
+        if not files.exists(record):
+            return None
+        found = Rotation(**json.loads(files.read(record, _LIMIT)))
+    except files.FileError as error:
+        raise KeyStoreError(str(error)) from error
+    except (TypeError, ValueError) as error:
+        raise KeyStoreError(f"{record}: is no record of a change of the key ({error})") from error
+    if found.mark not in {"", MARK}:
+        raise KeyStoreError(f"{record}: the mark is {found.mark!r}; allowed: none and {MARK!r}")
+    return found
+
+
 def create(path: Path) -> NodeKey:
     """Make the node's key and write it. Raises KeyStoreError, also when there is one already."""
-    seed = identity.generate(lambda: os.urandom(identity.KEY_LENGTH))
-    key = NodeKey(Ed25519PrivateKey.from_private_bytes(seed))
+    key = _made()
+    _save(path, key)
+    return key
+
+
+def create_next(path: Path) -> NodeKey:
+    """Make the key that is to take the place of that in ``path``; one that is there is kept. Raises KeyStoreError."""
+    following, present = next_path(path), load(path).public_key
+    try:
+        if files.exists(following):
+            return load(following)
+        before, key = rotation(path), _made()
+        mark = "" if before and before.mark_of(present) else MARK
+        record = Rotation(present.hex(), key.public_key.hex(), mark)
+        files.write(path.with_suffix(_ROTATION_SUFFIX), f"{json.dumps(asdict(record))}\n".encode(), _PUBLIC_MODE)
+        _save(following, key)
+    except files.FileError as error:
+        raise KeyStoreError(str(error)) from error
+    return key
+
+
+def end(path: Path) -> None:
+    """Destroy the key in ``path``: the next takes its place. Raises KeyStoreError when there is no next one.
+
+    After an interruption either key is whole, and a second call goes on: public halves are made anew where they lack.
+    """
+    public, following = path.with_suffix(_PUBLIC_SUFFIX), next_path(path)
+    try:
+        if files.exists(following):
+            load(following)
+            _remove(public)
+            files.rename(following, path)
+        elif files.exists(public):
+            raise KeyStoreError(f"{following}: there is no next key; `meshsec key next` makes one")
+        _remove(following.with_suffix(_PUBLIC_SUFFIX))
+        files.write(public, load(path).public_pem(), _PUBLIC_MODE)
+    except files.FileError as error:
+        raise KeyStoreError(str(error)) from error
+
+
+def cancel(path: Path) -> None:
+    """Destroy the next key. Raises KeyStoreError."""
+    try:
+        _remove(next_path(path).with_suffix(_PUBLIC_SUFFIX))
+        _remove(next_path(path))
+    except files.FileError as error:
+        raise KeyStoreError(str(error)) from error
+
+
+def _remove(path: Path) -> None:
+    if files.exists(path):
+        files.remove(path)
+
+
+def _made() -> NodeKey:
+    return NodeKey(Ed25519PrivateKey.from_private_bytes(identity.generate(lambda: os.urandom(identity.KEY_LENGTH))))
+
+
+def _save(path: Path, key: NodeKey) -> None:
     try:
         if files.exists(path):
             raise KeyStoreError(f"{path}: there is a key already; it is never overwritten")
@@ -63,7 +166,6 @@ def create(path: Path) -> NodeKey:
         files.write(path.with_suffix(_PUBLIC_SUFFIX), key.public_pem(), _PUBLIC_MODE)
     except files.FileError as error:
         raise KeyStoreError(str(error)) from error
-    return key
 
 
 def load(path: Path) -> NodeKey:

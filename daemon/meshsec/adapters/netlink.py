@@ -7,7 +7,7 @@ needs, so a flood of them costs next to nothing and a lost one (ENOBUFS) nothing
 import asyncio
 import errno
 import socket
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
@@ -163,7 +163,7 @@ async def _interface_names(ipr: Any) -> dict[int, str]:
 
 
 async def assign_addresses(
-    address: IPv6Address, locator: IPv6Address | None, ipv4: IPv4Address | None, mesh_interfaces: Iterable[str]
+    ipv6: Iterable[IPv6Address], ipv4: IPv4Address | None, mesh_interfaces: Iterable[str]
 ) -> tuple[str, ...]:
     """Give this node its addresses; those that stand are left alone.
 
@@ -175,13 +175,28 @@ async def assign_addresses(
         indexes = {name: index for index, name in (await _interface_names(ipr)).items()}
         standing = await _addresses(ipr)
         wanted: list[tuple[str, Address]] = [
-            (_LOOPBACK, own) for own in (address, locator, ipv4) if own and own not in standing.get(_LOOPBACK, set())
+            (_LOOPBACK, own) for own in (*ipv6, ipv4) if own and own not in standing.get(_LOOPBACK, set())
         ]
         bare = [name for name in mesh_interfaces if name in indexes and not _has_ipv4(standing.get(name, set()))]
         wanted += [(name, ipv4) for name in bare if ipv4]
         for name, own in wanted:
             await _add(ipr, indexes[name], name, own)
     return tuple(f"{own} on {name}" for name, own in wanted)
+
+
+async def take_off(addresses: Collection[IPv6Address]) -> tuple[IPv6Address, ...]:
+    """Take off addresses of the loopback device; those that stood. Raises ``NetlinkError``."""
+    async with _route_socket() as ipr:
+        indexes = {name: index for index, name in (await _interface_names(ipr)).items()}
+        standing = (await _addresses(ipr)).get(_LOOPBACK, set())
+        taken = tuple(sorted(address for address in addresses if address in standing))
+        for address in taken:
+            try:
+                await ipr.addr("del", index=indexes[_LOOPBACK], address=str(address), prefixlen=128)
+            except Exception as error:
+                if getattr(error, "code", None) != errno.EADDRNOTAVAIL:
+                    raise NetlinkError(f"address {address} on {_LOOPBACK}: {error}") from error
+    return taken
 
 
 async def assigned(name: str = _LOOPBACK) -> frozenset[Address]:

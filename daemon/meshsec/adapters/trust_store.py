@@ -1,4 +1,8 @@
-"""The trust store: one file ``NAME.card`` for each peer. Who writes a card here trusts its node."""
+"""The trust store: one file ``NAME.card`` for each peer. Who writes a card here trusts its node.
+
+While a peer's key is being changed ``NAME.next`` holds the card of its next key, which is in force beside the present
+one; to end the present one it is renamed (ADR 0041). It has a second line: what marks the channel of that key.
+"""
 
 import fcntl
 import os
@@ -14,8 +18,13 @@ from meshsec.core.identity import IdentityError, checked_name
 from meshsec.core.model import Card, Peer
 
 SUFFIX = ".card"
+NEXT_SUFFIX = ".next"
+NEXT = "~"
+"""After a peer's name: its next key."""
 
 _MODE = 0o644
+_MARK = "\nchannel "
+"""Before the mark: the second line."""
 _LIMIT = 1024
 """Octets of a card file."""
 
@@ -31,6 +40,11 @@ class Problem:
     path: Path
     message: str
 
+    @property
+    def title(self) -> str:
+        """The name under which people would be shown the peer."""
+        return _title(self.path)
+
     def __str__(self) -> str:
         return f"{self.path}: {self.message}"
 
@@ -43,14 +57,14 @@ def load(directory: Path, own: Card) -> tuple[dict[str, Peer], tuple[Problem, ..
     """
     peers: dict[str, Peer] = {}
     problems: list[Problem] = []
-    for path in _card_files(directory):
+    for path in (*_card_files(directory), *_card_files(directory, NEXT_SUFFIX)):
         try:
-            peers[path.stem] = _peer(path)
+            peers[_title(path)] = _peer(path)
         except (files.FileError, cards.CardError, IdentityError, _UnsafeError) as error:
             problems.append(Problem(path, str(error).removeprefix(f"{path}: ")))
     for name, message in _conflicts(peers, own).items():
         del peers[name]
-        problems.append(Problem(directory / f"{name}{SUFFIX}", message))
+        problems.append(Problem(_path(directory, name), message))
     return peers, tuple(sorted(problems, key=str))
 
 
@@ -63,8 +77,8 @@ def add(directory: Path, name: str, card: Card, own: Card) -> Peer:
     with _locked(directory):
         peers, _ = load(directory, own)
         path = directory / f"{name}{SUFFIX}"
-        if peers.get(name) == peer:
-            return peer
+        if name in peers and peers[name].card == card:
+            return peers[name]
         if path.exists():
             raise TrustStoreError(f"{path}: there is a peer {name!r} with another card; remove it first")
         conflict = _conflicts({**peers, name: peer}, own).get(name)
@@ -74,26 +88,73 @@ def add(directory: Path, name: str, card: Card, own: Card) -> Peer:
     return peer
 
 
+def add_next(directory: Path, name: str, card: Card, own: Card) -> Peer:
+    """Trust the next key of peer ``name``, too. The same card again changes nothing. Raises TrustStoreError."""
+    with _locked(directory):
+        peers, problems = load(directory, own)
+        title = name + NEXT
+        if name not in peers or title in {problem.title for problem in problems}:
+            refused = [str(problem) for problem in problems if problem.title in {name, title}]
+            raise TrustStoreError("; ".join(refused) or f"there is no peer {name!r}: `meshsec peer add` trusts one")
+        for known in filter(None, (peers[name], peers.get(title))):
+            if known.card == card:
+                return known
+        if title in peers:
+            raise TrustStoreError(f"{name!r} has a next key already: `meshsec peer end {name}` ends the present one")
+        mark = "" if peers[name].key.endswith(NEXT) else NEXT
+        peer = Peer(title, card, "" if mark else name)
+        conflict = _conflicts({**peers, title: peer}, own).get(title)
+        if conflict:
+            raise TrustStoreError(f"the next key of {name!r} is not added: {conflict}")
+        _written(_path(directory, title), card, mark)
+    return peer
+
+
+def end(directory: Path, name: str, own: Card) -> Peer:
+    """Trust the present key of ``name`` no longer: the next takes its place. Raises TrustStoreError."""
+    with _locked(directory):
+        peers, _ = load(directory, own)
+        following = peers.get(name + NEXT)
+        if following is None:
+            raise TrustStoreError(f"peer {name!r} has no next key in force: `meshsec peer next {name} CARD` adds one")
+        try:
+            files.rename(_path(directory, following.name), _path(directory, name))
+        except files.FileError as error:
+            raise TrustStoreError(str(error)) from error
+    return following
+
+
 def remove(directory: Path, name: str) -> None:
-    """Trust ``name`` no longer, whether its card is good or not. Raises TrustStoreError."""
+    """Trust ``name`` no longer, none of its keys and whether its card is good or not. Raises TrustStoreError."""
     with _locked(directory):
         path = directory / f"{name}{SUFFIX}"
         if path not in _card_files(directory):
             known = ", ".join(known.stem for known in _card_files(directory)) or "none"
             raise TrustStoreError(f"there is no peer {name!r}; known: {known}")
         try:
+            if files.exists(following := _path(directory, name + NEXT)):
+                files.remove(following)
             files.remove(path)
         except files.FileError as error:
             raise TrustStoreError(str(error)) from error
 
 
 class _UnsafeError(Exception):
-    """A card file that others than its owner may write."""
+    """A file that must not be in force."""
 
 
-def _card_files(directory: Path) -> list[Path]:
+def _title(path: Path) -> str:
+    return path.stem + (NEXT if path.suffix == NEXT_SUFFIX else "")
+
+
+def _path(directory: Path, title: str) -> Path:
+    is_next = title.endswith(NEXT)
+    return directory / f"{title.removesuffix(NEXT)}{NEXT_SUFFIX if is_next else SUFFIX}"
+
+
+def _card_files(directory: Path, suffix: str = SUFFIX) -> list[Path]:
     try:
-        return sorted(path for path in directory.iterdir() if path.suffix == SUFFIX and not path.name.startswith("."))
+        return sorted(path for path in directory.iterdir() if path.suffix == suffix and not path.name.startswith("."))
     except FileNotFoundError:
         return []
     except OSError as error:
@@ -105,7 +166,13 @@ def _peer(path: Path) -> Peer:
     text = files.read(path, _LIMIT)
     if stat.S_IMODE(path.stat().st_mode) & 0o022:
         raise _UnsafeError(f"others than its owner may write it: chmod 644 {path}")
-    return Peer(name, cards.parse(text))
+    if path.suffix == NEXT_SUFFIX and not files.exists(path.with_suffix(SUFFIX)):
+        raise _UnsafeError("there is no card whose place it is to take: remove it, or add the peer")
+    card, _, mark = text.partition(_MARK)
+    if mark.strip() not in {"", NEXT}:
+        raise _UnsafeError(f"the channel's mark is {mark.strip()!r}; allowed: none and {NEXT!r}")
+    title, channel = _title(path), name + mark.strip()
+    return Peer(title, cards.parse(card), "" if channel == title else channel)
 
 
 def _conflicts(peers: Mapping[str, Peer], own: Card) -> dict[str, str]:
@@ -118,6 +185,8 @@ def _conflicts(peers: Mapping[str, Peer], own: Card) -> dict[str, str]:
                 holders[claim] = name
                 continue
             holder = holders[claim]
+            if holder and holder.removesuffix(NEXT) == name.removesuffix(NEXT) and claim == peer.card.ipv4:
+                continue  # one node's two keys
             if not holder:
                 found.setdefault(name, f"its {noun} is this node's own")
             elif holder != name:
@@ -133,9 +202,10 @@ def _claims(card: Card) -> Iterator[tuple[object, str]]:
         yield card.ipv4, f"IPv4 address {card.ipv4}"
 
 
-def _written(path: Path, card: Card) -> None:
+def _written(path: Path, card: Card, mark: str = "") -> None:
+    line = f"{_MARK}{mark}" if mark else ""
     try:
-        files.write(path, f"{cards.render(card)}\n".encode(), _MODE)
+        files.write(path, f"{cards.render(card)}{line}\n".encode(), _MODE)
     except files.FileError as error:
         raise TrustStoreError(str(error)) from error
 

@@ -11,7 +11,7 @@ import contextlib
 import socket as sockets
 import struct
 from base64 import b64encode
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv6Address
 from pathlib import Path
@@ -256,9 +256,16 @@ class Vici:
             queued=sum(_number(_section(stats, "queues"), level) for level in _PRIORITIES),
         )
 
-    async def load_key(self, private_key: bytes) -> None:
-        """Give charon the node's private key (PKCS#8, PEM or DER). The octets go nowhere else."""
-        await self._command("load-key", {"type": "any", "data": private_key})
+    async def load_keys(self, private_keys: Iterable[bytes]) -> None:
+        """Give charon the node's private keys (PKCS#8, PEM or DER), and let it forget others.
+
+        The octets go nowhere else.
+        """
+        loaded = [await self._command("load-key", {"type": "any", "data": key}) for key in private_keys]
+        ours = {_text(answer, "id", "") for answer, _, _ in loaded}
+        held, _, _ = await self._command("get-keys", {})
+        for other in set(_texts(held, "keys")) - ours if all(ours) else ():
+            await self._command("unload-key", {"id": other})
 
     async def load_connection(self, spec: ConnectionSpec) -> None:
         """Configure one peer; SAs that stand are kept."""

@@ -26,7 +26,7 @@ from meshsec.agent.overlay import OverlaySide
 from meshsec.agent.requests import Requests
 from meshsec.agent.routing import Routing
 from meshsec.agent.scheduling import CharonSide, Scheduling
-from meshsec.agent.trust import Trust
+from meshsec.agent.trust import Side, Trust
 from meshsec.core import views
 from meshsec.core.actions import Action, ApplyRules, OverlayAction
 from meshsec.core.engine import Engine
@@ -34,6 +34,9 @@ from meshsec.core.events import Event, IkeDaemonDown, IkeDaemonUp, RoutesReset
 from meshsec.core.model import Card
 from meshsec.core.settings import Settings
 from meshsec.core.shown import Shown, shown
+
+LINGER = 10.0
+"""Seconds; charon repeats what is not confirmed for about as long."""
 
 _log = logging.getLogger(__name__)
 
@@ -46,6 +49,15 @@ class Start:
     settings: Settings
     card: Card
     esp: EspProbe
+    sides: tuple[Side, ...] = (Side(),)
+    """The node's key and, while it is being changed, the next one (ADR 0041)."""
+    ended: Card | None = None
+    """Of the key whose place the present one took: its addresses are given back."""
+
+    @property
+    def cards(self) -> tuple[Card, ...]:
+        """All cards of this node."""
+        return (self.card, *(side.card for side in self.sides[1:] if side.card))
 
 
 class Agent:
@@ -57,11 +69,12 @@ class Agent:
         self.start = start
         overlay_device = settings.overlay.device if settings.overlay.enabled else ""
         engine = Engine(card, ground, settings.policy, random.random, overlay_device)
+        engine.next_node = start.cards[1] if start.cards[1:] else None
         self.driver = Driver(engine, self._carry_out, self._on_turn, self._spawn)
-        self.trust = Trust(Path(settings.paths.peers), card, self.driver.post)
-        self.ike = IkeSide(Path(settings.ike.vici), self._read_key, self._on_ike, self._spawn, self._on_ended)
+        self.trust = Trust(Path(settings.paths.peers), card, self.driver.post, start.sides)
+        self.ike = IkeSide(Path(settings.ike.vici), self._read_keys, self._on_ike, self._spawn, self._on_ended)
         self.routing = Routing(settings.routing, self._on_router)
-        self.ground = Ground(card, ground, settings.routing.interfaces, self.driver.post)
+        self.ground = Ground(start.cards, ground, settings.routing.interfaces, self.driver.post)
         self.overlay = OverlaySide(settings.overlay, card.address, self.driver.post)
         self.modes = ModeChoice(Path(settings.paths.modes), self.driver.post)
         self.config_problem = ""
@@ -93,6 +106,7 @@ class Agent:
                 for event in found:  # in the same turn as the peers: the first rules hold both
                     self.driver.post(event)
                 tasks.create_task(self.ground.watch_addresses())
+                tasks.create_task(self._give_back())
                 tasks.create_task(self.ground.watch_rules())
                 tasks.create_task(self.overlay.watch_routes())
                 tasks.create_task(self.overlay.run())
@@ -109,6 +123,12 @@ class Agent:
             self.driver.close()
             self.scheduling.close()
             await self._control.close()
+
+    async def _give_back(self) -> None:
+        """The address of a key that has ended stays until its SAs' ends were told from it."""
+        if self.start.ended:
+            await asyncio.sleep(LINGER)
+            await self.ground.give_back(self.start.ended)
 
     def reload_soon(self) -> None:
         """The same as ``reload``, for a signal handler."""
@@ -143,8 +163,9 @@ class Agent:
         if self._tasks:
             self._tasks.create_task(work)
 
-    def _read_key(self) -> bytes:
-        return key_store.load(Path(self.start.settings.paths.key)).pkcs8_pem()
+    def _read_keys(self) -> list[bytes]:
+        path = Path(self.start.settings.paths.key)
+        return [key_store.load(one).pkcs8_pem() for one in (path, key_store.next_path(path))[: len(self.start.cards)]]
 
     async def _carry_out(self, action: Action) -> str:
         if isinstance(action, ApplyRules):
@@ -191,7 +212,7 @@ class Agent:
         if not self._control.is_watched:
             return
         engine = self.driver.engine
-        now = {channel.name: shown(engine, channel) for channel in engine.channels()}
+        now = {channel.title: shown(engine, channel) for channel in engine.channels()}
         for name, seen in now.items():
             if self._told.get(name) != seen:
                 self._control.publish(views.change(name, seen))

@@ -63,7 +63,7 @@ def _overlay(agent: "Agent") -> dict[str, Any]:
         "overlay": f"overlayd {agent.overlay.version}, by {overlay.device}".replace(" ,", ","),
         "overlay_problem": overlay.down or "",
         "one_sided": _one_sided(agent),
-        "without_ipv4": [channel.name for channel in chosen if channel.card and channel.card.ipv4],
+        "without_ipv4": [channel.title for channel in chosen if channel.card and channel.card.ipv4],
     }
 
 
@@ -77,7 +77,7 @@ def _one_sided(agent: "Agent") -> list[str]:
         else:
             differs = linked and channel.carried_since is None and channel.standing().complete
         if differs:
-            found.append(channel.name)
+            found.append(channel.title)
     return found
 
 

@@ -7,6 +7,7 @@ milliseconds, and a flood of them costs one look every ``PAUSE``.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from ipaddress import IPv6Address
 
 from meshsec.adapters import netlink
 from meshsec.adapters.nftables import Nftables, RulesError
@@ -29,8 +30,11 @@ _log = logging.getLogger(__name__)
 class Ground:
     """What protects user data when no daemon runs, and what the routing daemon announces."""
 
-    def __init__(self, card: Card, esp: EspGround, interfaces: Sequence[str], post: Callable[[Event], None]) -> None:
-        self._card = card
+    def __init__(
+        self, cards: Sequence[Card], esp: EspGround, interfaces: Sequence[str], post: Callable[[Event], None]
+    ) -> None:
+        """``cards``: the node's, and that of its next key."""
+        self._cards = cards
         self._esp = esp
         self._interfaces = interfaces
         self._post = post
@@ -45,9 +49,8 @@ class Ground:
     @property
     def own_addresses(self) -> tuple[Address, ...]:
         """What this node needs on its loopback device."""
-        locator = (self._card.locator,) if self._esp is EspGround.LIBIPSEC else ()
-        ipv4 = (self._card.ipv4,) if self._card.ipv4 else ()
-        return (self._card.address, *locator, *ipv4)
+        own = (address for card in self._cards for address in (*endpoints(card, self._esp), card.ipv4) if address)
+        return tuple(dict.fromkeys(own))
 
     async def predecessors_rules(self) -> tuple[Event, ...]:
         """What to tell at the start: whose addresses a predecessor closed. Its rules themselves are set anew."""
@@ -92,11 +95,21 @@ class Ground:
         """Keep this node's addresses assigned, also when an interface comes later, until cancelled."""
         await watch(netlink.address_changes, self.assign_addresses)
 
+    async def give_back(self, card: Card) -> None:
+        """Take off the addresses of a key that has ended."""
+        try:
+            taken = await netlink.take_off({card.address, card.locator} - set(self.own_addresses))
+        except netlink.NetlinkError as error:
+            _log.error("%s", error)
+            return
+        if taken:
+            _log.info("took off %s", ", ".join(map(str, taken)))
+
     async def assign_addresses(self) -> None:
         """Assign what is missing."""
-        locator = self._card.locator if self._esp is EspGround.LIBIPSEC else None
+        ipv6 = [address for card in self._cards for address in endpoints(card, self._esp)]
         try:
-            added = await netlink.assign_addresses(self._card.address, locator, self._card.ipv4, self._interfaces)
+            added = await netlink.assign_addresses(ipv6, self._cards[0].ipv4, self._interfaces)
         except netlink.NetlinkError as error:
             if str(error) != self.address_problem:
                 _log.error("%s", error)
@@ -105,6 +118,11 @@ class Ground:
         self.address_problem = ""
         if added:
             _log.info("assigned %s", ", ".join(added))
+
+
+def endpoints(card: Card, esp: EspGround) -> tuple[IPv6Address, ...]:
+    """What is assigned for one key."""
+    return (card.address, card.locator) if esp is EspGround.LIBIPSEC else (card.address,)
 
 
 async def watch(changes: netlink.Changes, look: Callable[[], Awaitable[None]]) -> None:

@@ -58,18 +58,18 @@ class IkeSide:
     def __init__(
         self,
         vici_socket: Path,
-        read_key: Callable[[], bytes],
+        read_keys: Callable[[], list[bytes]],
         post: Callable[[Event], None],
         spawn: Spawn,
         on_ended: Callable[[str], None],
     ) -> None:
-        """``read_key`` gives the private key whenever charon needs it; it is not kept.
+        """``read_keys`` gives the private keys whenever charon needs them; they are not kept.
 
         ``on_ended`` hears of each IKE_SA that ended by its peer's name, before anything is read back.
         """
         self._loop = asyncio.get_running_loop()
         self._vici = Vici(vici_socket, self._loop.time)
-        self._read_key = read_key
+        self._read_keys = read_keys
         self._post = post
         self._spawn = spawn
         self._on_ended = on_ended
@@ -286,7 +286,7 @@ class IkeSide:
         raise ValueError(f"not for charon: {action}")
 
     async def _load_key(self) -> None:
-        await self._vici.load_key(self._read_key())
+        await self._vici.load_keys(self._read_keys())
         self._is_key_loaded = True
 
     async def _initiate(self, peer: str, children: tuple[str, ...], seconds: float) -> None:

@@ -45,6 +45,8 @@ class Requests:
             "watch": self._watch,
             "peer_add": self._peer_add,
             "peer_remove": self._peer_remove,
+            "peer_next": self._peer_next,
+            "peer_end": self._peer_end,
             "renegotiate": self._renegotiate,
             "reload": self._reload,
         }
@@ -102,7 +104,7 @@ class Requests:
         engine = self._agent.driver.engine
         if plane is DataPlane.OVERLAY and not engine.overlay.enabled:
             raise ControlError("refused", f"{NOT_ENABLED} in meshsec.toml, and a restart of meshsecd")
-        channel = engine.channel(name) if name is not None else None
+        channel = engine.shown_as(name) if name is not None else None
         if name is not None and (channel is None or channel.card is None):
             raise ControlError("unknown_peer", f"{name} is not a peer")
         try:
@@ -135,9 +137,26 @@ class Requests:
             raise ControlError("refused", str(error)) from error
         return {"name": name, "address": str(card.address)}
 
+    async def _peer_next(self, params: Params) -> Mapping[str, Any]:
+        name = _text(params, "name")
+        try:
+            card = cards.parse(_text(params, "card"))
+            await self._agent.trust.add_next(name, card)
+        except (cards.CardError, trust_store.TrustStoreError) as error:
+            raise ControlError("refused", str(error)) from error
+        return {"name": name, "address": str(card.address)}
+
+    async def _peer_end(self, params: Params) -> Mapping[str, Any]:
+        name = _text(params, "name")
+        try:
+            await self._agent.trust.end(name)
+        except trust_store.TrustStoreError as error:
+            raise ControlError("refused", str(error)) from error
+        return {"name": name}
+
     async def _peer_remove(self, params: Params) -> Mapping[str, Any]:
         name = _text(params, "name")
-        channel = self._agent.driver.engine.channel(name)
+        channel = self._agent.driver.engine.shown_as(name)
         card = channel.card if channel else None
         try:
             await self._agent.trust.remove(name)
@@ -149,12 +168,12 @@ class Requests:
 
     async def _renegotiate(self, params: Params) -> Mapping[str, Any]:
         name = _text(params, "peer")
-        channel = self._agent.driver.engine.channel(name)
+        channel = self._agent.driver.engine.shown_as(name)
         if channel is None:
             raise ControlError("unknown_peer", f"{name} is not a peer")
         if channel.state is not State.PROTECTED:
             raise ControlError("refused", f"{name} is {channel.state}: only a protected channel can be negotiated anew")
-        self._agent.driver.post(RenegotiationAsked(name))
+        self._agent.driver.post(RenegotiationAsked(channel.name))
         return {"attempts": channel.attempts}
 
     async def _reload(self, _params: Params) -> Mapping[str, Any]:

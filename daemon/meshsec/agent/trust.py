@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from meshsec.adapters import trust_store
@@ -12,12 +13,33 @@ from meshsec.core.model import Card, Peer
 _log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of this node's keys (ADR 0041)."""
+
+    card: Card | None = None
+    """None: the node's only one."""
+    mark: str = ""
+    """Ends the names of its channels, whose SAs outlive a change of the keys."""
+    shown: str = ""
+    """Ends the names that people are shown."""
+
+    def of(self, peer: Peer) -> Peer:
+        """The channel between this key and that of a peer."""
+        name, channel = peer.name + self.shown, peer.key + self.mark
+        return replace(peer, name=name, channel="" if channel == name else channel, own=self.card)
+
+
 class Trust:
     """The peers in force and the cards that are refused."""
 
-    def __init__(self, directory: Path, own: Card, post: Callable[[Event], None]) -> None:
+    def __init__(
+        self, directory: Path, own: Card, post: Callable[[Event], None], sides: Sequence[Side] = (Side(),)
+    ) -> None:
+        """``sides``: this node's keys; each has a channel to each of a peer's."""
         self._directory = directory
         self._own = own
+        self._sides = sides
         self._post = post
         self._lock = asyncio.Lock()
         self.peers: dict[str, Peer] = {}
@@ -36,10 +58,10 @@ class Trust:
             except trust_store.TrustStoreError as error:
                 self._tell_problems((str(error),))
                 return self.problems
-            refused = {problem.path.stem for problem in problems}
+            refused = {problem.title for problem in problems}
             kept = {name: peer for name, peer in self.peers.items() if name in refused}
             self._tell_problems(
-                tuple(f"{problem}{_in_force(problem.path.stem in kept)}" for problem in problems),
+                tuple(f"{problem}{_in_force(problem.title in kept)}" for problem in problems),
             )
             self._apply(peers | kept)
             return self.problems
@@ -53,18 +75,32 @@ class Trust:
         self.problems = problems
 
     def _apply(self, peers: dict[str, Peer]) -> None:
-        for name in self.peers.keys() - peers.keys():
-            _log.info("%s is trusted no longer", name)
-            self._post(PeerRemoved(name))
-        for name, peer in peers.items():
-            if self.peers.get(name) != peer:
-                _log.info("%s is trusted: %s", name, peer.card.address)
-                self._post(PeerSet(peer))
+        before = {peer.key: peer for peer in self.peers.values()}
+        now = {peer.key: peer for peer in peers.values()}
+        for key in before.keys() - now.keys():
+            _log.info("%s is trusted no longer: %s", before[key].name, before[key].card.address)
+            for side in self._sides:
+                self._post(PeerRemoved(side.of(before[key]).key))
+        for key, peer in now.items():
+            if before.get(key) != peer:
+                _log.info("%s is trusted: %s", peer.name, peer.card.address)
+                for side in self._sides:
+                    self._post(PeerSet(side.of(peer)))
         self.peers = peers
 
     async def add(self, name: str, card: Card) -> None:
         """Trust a card. Raises ``TrustStoreError``; nothing has changed then."""
         await asyncio.to_thread(trust_store.add, self._directory, name, card, self._own)
+        await self.reload()
+
+    async def add_next(self, name: str, card: Card) -> None:
+        """Trust a peer's next key, too. Raises ``TrustStoreError``; nothing has changed then."""
+        await asyncio.to_thread(trust_store.add_next, self._directory, name, card, self._own)
+        await self.reload()
+
+    async def end(self, name: str) -> None:
+        """Trust a peer's present key no longer. Raises ``TrustStoreError``."""
+        await asyncio.to_thread(trust_store.end, self._directory, name, self._own)
         await self.reload()
 
     async def remove(self, name: str) -> None:

@@ -58,6 +58,16 @@ class App:
         node = self.settings.node
         return import_module("meshsec.core.identity").make_card(node.name, public_key, node.ipv4)  # type: ignore[no-any-return]
 
+    @cached_property
+    def next_card(self) -> "Card | None":
+        """That of the key which is to take the place of this node's (ADR 0041). Raises KeyStoreError."""
+        store = import_module("meshsec.adapters.key_store")
+        path = store.next_path(Path(self.settings.paths.key))
+        if not import_module("meshsec.files").exists(path):
+            return None
+        node = self.settings.node
+        return import_module("meshsec.core.identity").make_card(node.name, store.load_public(path), node.ipv4)  # type: ignore[no-any-return]
+
     @property
     def peers_directory(self) -> Path:
         """Where the cards of trusted peers are."""

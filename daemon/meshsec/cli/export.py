@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -10,11 +11,11 @@ from meshsec import files
 from meshsec.adapters import esp_probe, nftables, scheduler, strongswan_conf, trust_store
 from meshsec.cli.app import App
 from meshsec.core import chrony_conf, drop_ins, overlay_conf, router_conf
-from meshsec.core.desired import addresses, in_doubt, rules_spec, with_overlay
+from meshsec.core.desired import addresses, in_doubt, rules_spec, with_next, with_overlay
 from meshsec.core.model import EspGround
 from meshsec.core.scheduling import Profile
 from meshsec.core.scheduling_doctor import WITHOUT_REALTIME_GROUPS
-from meshsec.core.settings import EspChoice
+from meshsec.core.settings import EspChoice, Settings
 
 _KINDS = ("olsrv2d", "olsrd2", "overlayd", "strongswan", "nftables", "chrony", "systemd")
 _MODE = 0o644
@@ -52,10 +53,10 @@ def export(app: App, kind: str, into: Path | None) -> None:
     ground = _ground(app)
     match kind:
         case "olsrv2d":
-            text = router_conf.olsrv2d(app.settings, app.card, ground)
+            text = router_conf.olsrv2d(_announcing(app, ground), app.card, ground)
         case "olsrd2":
             _refuse_weights(app)
-            text = router_conf.olsrd2(app.settings, app.card, ground)
+            text = router_conf.olsrd2(_announcing(app, ground), app.card, ground)
         case "strongswan":
             text = _strongswan(app, ground)
         case _:
@@ -128,6 +129,10 @@ def _ground(app: App) -> EspGround:
     return found.ground
 
 
+def _announcing(app: App, ground: EspGround) -> Settings:
+    return replace(app.settings, routing=router_conf.with_next(app.settings.routing, app.next_card, ground))
+
+
 def _strongswan(app: App, ground: EspGround) -> str:
     plugins = strongswan_conf.installed_plugins()
     return strongswan_conf.render(ground, Path(app.settings.ike.vici), plugins=plugins)
@@ -142,7 +147,7 @@ def _nftables(app: App, ground: EspGround) -> str:
     locators = (card.locator for card in cards)
     overlay = app.settings.overlay
     rules = with_overlay(
-        rules_spec(app.card, protected, locators, ground, app.settings.policy),
+        with_next(rules_spec(app.card, protected, locators, ground, app.settings.policy), app.next_card),
         overlay.device if overlay.enabled else "",
         (card.address for card in cards),
     )

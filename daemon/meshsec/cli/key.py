@@ -1,10 +1,20 @@
 """``meshsec key``: this node's own card."""
 
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
 import click
 
+from meshsec.adapters import key_store
 from meshsec.cli.app import App
 from meshsec.cli.cards import SCHEMA, described, view
+from meshsec.cli.client import Client, DaemonAbsentError
 from meshsec.cli.output import facts, json_option, print_json
+from meshsec.core import card as cards
+
+STATUS_SCHEMA = "meshsec-key-1"
+_RESTART = "restart meshsecd, and reload the router after `meshsec export`: SAs and rules stay"
 
 
 @click.group
@@ -26,6 +36,78 @@ def show(app: App, qr: bool, grouped: bool, as_json: bool) -> None:
     if qr:
         draw(str(values["card"]))
     facts(values)
+
+
+@key.command
+@json_option
+@click.pass_obj
+def status(app: App, as_json: bool) -> None:
+    """Print whether the key is being changed: the card of the present key, and of the next one if there is one."""
+    present, following = cards.render(app.card), app.next_card and cards.render(app.next_card)
+    if as_json:
+        print_json({"schema": STATUS_SCHEMA, "card": present, "next": following})
+        return
+    facts({"card": present, "next": following})
+
+
+@key.command("next")
+@json_option
+@click.pass_obj
+def next_key(app: App, as_json: bool) -> None:
+    """Make the key that is to take the place of the present one, and print its card.
+
+    Both are used until `meshsec key end`; peers are told by `meshsec peer next`. A second run prints the card again.
+    """
+    if app.settings.overlay.enabled:
+        raise click.ClickException("the overlay's node has one key, which cannot be changed while [overlay] is enabled")
+    key_store.create_next(Path(app.settings.paths.key))
+    card = app.next_card
+    if card is None:
+        raise click.ClickException("the next key was taken away meanwhile")
+    if as_json:
+        print_json({"schema": SCHEMA, **view(card)})
+        return
+    facts(described(card, grouped=False))
+    click.echo(f"\nTo use it beside the present key, {_RESTART}.\nPeers trust it by `meshsec peer next NAME CARD`.")
+
+
+@key.command
+@click.option("--force", is_flag=True, help="Also with peers that are not protected by the next key yet.")
+@click.pass_obj
+def end(app: App, force: bool) -> None:
+    """Destroy the present key: the next takes its place, and the old address ends.
+
+    Refused while a peer that is protected by the present key is not by the next one.
+    """
+    if app.next_card and not force and (behind := _behind(app)):
+        names = ", ".join(behind)
+        raise click.ClickException(f"not protected by the next key yet: {names} (--force ends the present one anyhow)")
+    key_store.end(Path(app.settings.paths.key))
+    click.echo(f"The present key is the only one. To forget the old one, {_RESTART}.")
+
+
+@key.command
+@click.pass_obj
+def cancel(app: App) -> None:
+    """Destroy the next key: the present one stays."""
+    key_store.cancel(Path(app.settings.paths.key))
+    click.echo(f"There is no next key. To forget it, {_RESTART}.")
+
+
+def _behind(app: App) -> list[str]:
+    """The peers that would be cut off. Without meshsecd there is nobody to ask: that is refused as well."""
+    try:
+        with Client(app.socket) as client:
+            return behind(client.call("status")["peers"])
+    except DaemonAbsentError:
+        raise click.ClickException("meshsecd does not run, so nobody knows what the next key protects") from None
+
+
+def behind(peers: Iterable[dict[str, Any]]) -> list[str]:
+    """Of those in ``status``: protected by the present key and not by the next one."""
+    protected = {peer["name"] for peer in peers if peer["state"] == "protected"}
+    by_present = {name for name in protected if not name.endswith(key_store.MARK)}
+    return sorted(name for name in by_present if name + key_store.MARK not in protected)
 
 
 def draw(text: str) -> None:

@@ -44,6 +44,32 @@ def add(app: App, name: str, card: tuple[str, ...]) -> None:
     click.echo(f"Compare by voice: {shown.spoken(parsed)}")
 
 
+@peer.command("next")
+@click.argument("name", shell_complete=peer_names)
+@click.argument("card", nargs=-1, required=True)
+@click.pass_obj
+def next_key(app: App, name: str, card: tuple[str, ...]) -> None:
+    """Trust the key whose CARD this is beside the present key of NAME, whose place it is to take.
+
+    Both are in force, each with its address, until `meshsec peer end NAME`. CARD is given as to `peer add`.
+    """
+    parsed = cards.parse(_card_text(" ".join(card)))
+    if not _changed(app, "peer_next", {"name": name, "card": cards.render(parsed)}):
+        trust_store.add_next(app.peers_directory, name, parsed, app.card)
+    click.echo(f"{name} is trusted by its next key, too: {parsed.address}")
+    click.echo(f"Compare by voice: {shown.spoken(parsed)}")
+
+
+@peer.command
+@click.argument("name", shell_complete=peer_names)
+@click.pass_obj
+def end(app: App, name: str) -> None:
+    """Trust the present key of NAME no longer: the next takes its place, and the SA of the old is closed at once."""
+    if not _changed(app, "peer_end", {"name": name}):
+        trust_store.end(app.peers_directory, name, app.card)
+    click.echo(f"{name} is trusted by its next key alone")
+
+
 @peer.command
 @click.argument("name", shell_complete=peer_names)
 @click.pass_obj

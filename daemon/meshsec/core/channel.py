@@ -49,6 +49,10 @@ class Channel:
     reason: str = "no route to the peer is known"
     """Of the last transition."""
 
+    title: str = ""
+    """As people are shown it; the name stays when a key has taken another's place (ADR 0041)."""
+    own: Card | None = None
+    """This node's side; None: its only one."""
     card: Card | None = None
     """None when the peer is not trusted (any more)."""
     destination: Network | None = None

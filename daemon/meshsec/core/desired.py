@@ -115,6 +115,11 @@ def with_overlay(rules: RulesSpec, device: str, trusted: Iterable[IPv6Address]) 
     return replace(rules, overlay_device=device, admitted=frozenset(trusted)) if device else rules
 
 
+def with_next(rules: RulesSpec, card: Card | None) -> RulesSpec:
+    """The same on a node whose key is being changed: the next key's addresses are this node's, too (ADR 0041)."""
+    return replace(rules, own=rules.own | set(addresses(card))) if card else rules
+
+
 def in_doubt(rules: RulesSpec) -> RulesSpec:
     """The same while there are cards that cannot be read: a peer's address may then look like an unknown node's."""
     return replace(rules, unknown_nodes=UnknownNodes.DROP)

@@ -40,6 +40,7 @@ from meshsec.core.desired import (
     in_doubt,
     initiates,
     rules_spec,
+    with_next,
     with_overlay,
 )
 from meshsec.core.diagnosis import Fault, diagnose
@@ -69,7 +70,18 @@ from meshsec.core.events import (
 from meshsec.core.initiations import Initiations
 from meshsec.core.lifecycle import State, Trigger
 from meshsec.core.limits import Backoff
-from meshsec.core.model import Address, Card, DataPlane, EspGround, IkeSa, Peer, Route, RulesSpec, UnknownNodes
+from meshsec.core.model import (
+    Address,
+    Card,
+    ConnectionSpec,
+    DataPlane,
+    EspGround,
+    IkeSa,
+    Peer,
+    Route,
+    RulesSpec,
+    UnknownNodes,
+)
 from meshsec.core.overlay import NONE, Overlay
 from meshsec.core.policy import Policy, RemovedPeers
 from meshsec.core.reconcile import LEAVING, missing, reconcile_peer
@@ -132,6 +144,8 @@ class Engine:
     ) -> None:
         """``random`` gives floats in [0, 1) for the jitters. ``overlay_device``: empty where there is no overlay."""
         self.node = node
+        self.next_node: Card | None = None
+        """The card of the key that is to take the place of the node's (ADR 0041); set before the first event."""
         self.ground = ground
         self.policy = policy
         self.suites = SuiteChoice(policy)
@@ -230,22 +244,31 @@ class Engine:
         channel = self._channels.get(name)
         return channel if channel is not None and channel.card is not None else None
 
+    def shown_as(self, title: str) -> Channel | None:
+        """The channel that people are shown under this name, to be read only."""
+        return next((channel for channel in self.channels() if channel.title == title), None)
+
+    def title(self, name: str | None) -> str | None:
+        """The name under which people are shown a channel; that of an SA of nobody's is its own."""
+        channel = self._channels.get(name) if name is not None else None
+        return channel.title or name if channel is not None else name
+
     def wanted_rules(self) -> RulesSpec:
         """The fail-closed rules that ought to stand."""
         if self._wanted_rules is None:
             rules = rules_spec(self.node, self._protected, self._locators, self.ground, self.policy)
-            rules = with_overlay(replace(rules, barred=self._barred()), self.overlay.device, self._names)
+            rules = with_next(replace(rules, barred=self._barred()), self.next_node)
+            rules = with_overlay(rules, self.overlay.device, self._names)
             self._wanted_rules = in_doubt(rules) if self.trust_problems else rules
         return self._wanted_rules
 
     def _barred(self) -> frozenset[Address]:
         """Without what a card in force speaks for: a peer may have got another name."""
-        if not self._removed:
-            return frozenset()
-        trusted = {
-            address for channel in self._channels.values() if channel.card for address in addresses(channel.card)
-        }
-        return frozenset[Address]().union(*self._removed.values()) - trusted
+        return frozenset[Address]().union(*self._removed.values()) - self._trusted() if self._removed else frozenset()
+
+    def _trusted(self) -> set[Address]:
+        """What the cards in force speak for."""
+        return {address for channel in self._channels.values() if channel.card for address in addresses(channel.card)}
 
     def _bar(self, channel: Channel) -> None:
         """User data with a peer that is removed ends at once, although its SAs end when the peer has confirmed it."""
@@ -310,15 +333,16 @@ class Engine:
     # --- trust ---
 
     def _peer_set(self, event: PeerSet) -> None:
-        channel = self._channel(event.peer.name)
-        card = event.peer.card
-        if channel.card == card:
+        channel = self._channel(event.peer.key)
+        channel.title = event.peer.name
+        card, own = event.peer.card, event.peer.own
+        if channel.card == card and channel.own == own:
             return
         self._disown(channel, "its card changed")
         self._unbar(channel)
-        channel.card = card
-        channel.connection = connection_spec(self.node, event.peer, self.ground, self.suites.policy())
-        channel.initiator = initiates(self.node, card)
+        channel.card, channel.own = card, own
+        channel.connection = self._specified(channel, card)
+        channel.initiator = initiates(own or self.node, card)
         channel.backoff = Backoff()
         channel.destination = host(endpoint(card, self.ground))
         self._protected.update(addresses(card))
@@ -327,6 +351,10 @@ class Engine:
         channel.mode = self.overlay.mode(card.address)
         self._wanted_rules = self._compared = None
         self._apply_route(channel, self.routes.watch(channel.destination, channel.name), self._now)
+
+    def _specified(self, channel: Channel, card: Card) -> ConnectionSpec:
+        node = channel.own or self.node
+        return connection_spec(node, Peer(channel.name, card), self.ground, self.suites.policy())
 
     def _peer_removed(self, event: PeerRemoved) -> None:
         channel = self._channels.get(event.name)
@@ -342,15 +370,16 @@ class Engine:
         card = channel.card
         if card is None or channel.destination is None:
             return
-        self.routes.unwatch(channel.destination)
-        if self.policy.removed_peers is RemovedPeers.OPEN:
-            self._protected.difference_update(addresses(card))
-            self._locators.discard(card.locator)
+        self.routes.unwatch(channel.destination, channel.name)
         self._wanted_rules = self._compared = None
         self._take_from_overlay(channel, card)
         channel.route = None
         channel.fire(self._now, Trigger.ROUTE_LOST, why)
         channel.card = channel.connection = None
+        if self.policy.removed_peers is RemovedPeers.OPEN:
+            # An address may be that of another key of the same node, and a card that of another channel.
+            self._protected.difference_update(set(addresses(card)) - self._trusted())
+            self._locators.difference_update({card.locator} - {one.card.locator for one in self.channels() if one.card})
         channel.disowned = True
         self._revoke(channel)
         self._refresh(channel, why)
@@ -374,14 +403,12 @@ class Engine:
                 self._mark(channel.name)
 
     def _route_set(self, event: RouteSet) -> None:
-        owner = self.routes.put(event.route)
-        if owner is not None:
-            decided_at = event.route.decided_at
+        decided_at = event.route.decided_at
+        for owner in self.routes.put(event.route):
             self._apply_route(self._channels[owner], event.route, self._now if decided_at is None else decided_at)
 
     def _route_removed(self, event: RouteRemoved) -> None:
-        owner = self.routes.remove(event.destination)
-        if owner is not None:
+        for owner in self.routes.remove(event.destination):
             self._apply_route(self._channels[owner], None, self._now)
 
     def _router_lost(self, event: RouterDown) -> None:
@@ -708,11 +735,9 @@ class Engine:
             return
         channel.measured = channel.attempts
         if self.suites.measured(self._now, sa, self._now - channel.initiate_at):
-            policy = self.suites.policy()
             for other in self._channels.values():
                 if other.card is not None:
-                    peer = Peer(other.name, other.card)
-                    other.connection = connection_spec(self.node, peer, self.ground, policy)
+                    other.connection = self._specified(other, other.card)
                     self._mark(other.name)
 
     def _sa_lost(self, channel: Channel, reason: str) -> None:

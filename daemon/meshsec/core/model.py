@@ -52,10 +52,19 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """A node whose card is trusted. ``name`` is the local name: the card file's stem, unique on this node."""
+    """A key of a node that is trusted. ``name`` is the local name, as people are shown it and unique on this node."""
 
     name: str
     card: Card
+    channel: str = ""
+    """Of the channel and of its SAs in the IKE daemon, where that is not the name: keys change, SAs stay (ADR 0041)."""
+    own: Card | None = None
+    """This node's side of the channel; None: its only one."""
+
+    @property
+    def key(self) -> str:
+        """The channel's name, which stays as long as both keys do."""
+        return self.channel or self.name
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,9 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 
+from meshsec.core.desired import endpoint, host
 from meshsec.core.link_settings import LinkSettings, Timing, Weighing
 from meshsec.core.model import Address, Card, EspGround
 from meshsec.core.settings import AttachedNetwork, RoutingSettings, Settings
@@ -14,6 +16,17 @@ def originators(card: Card, ground: EspGround) -> tuple[Address, ...]:
     """What this node announces (docs/architecture.md): its address or its locator, by the ESP ground, and its IPv4."""
     ipv6 = card.address if ground is EspGround.KERNEL else card.locator
     return (ipv6, card.ipv4) if card.ipv4 else (ipv6,)
+
+
+def with_next(routing: RoutingSettings, card: Card | None, ground: EspGround) -> RoutingSettings:
+    """The same while this node's key is being changed: where the next one is (ADR 0041) is announced, too.
+
+    At distance 0: an address of this router itself. The originator stays until the present key ends.
+    """
+    if card is None:
+        return routing
+    network = AttachedNetwork(host(endpoint(card, ground)), distance=0)
+    return replace(routing, attached=(*routing.attached, network))
 
 
 def olsrv2d(settings: Settings, card: Card, ground: EspGround) -> str:

@@ -13,7 +13,7 @@ class RouteTable:
 
     def __init__(self, max_strangers: int = MAX_STRANGERS) -> None:
         self._max_strangers = max_strangers
-        self._owners: dict[Network, str] = {}
+        self._owners: dict[Network, tuple[str, ...]] = {}
         self._peers: dict[Network, Route] = {}
         self._strangers: dict[Network, Route] = {}
         self.truncated = False
@@ -23,50 +23,54 @@ class RouteTable:
         yield from self._peers.values()
         yield from self._strangers.values()
 
-    def owner(self, destination: Network) -> str | None:
-        """The name of the peer whose end point it is."""
-        return self._owners.get(destination)
+    def owners(self, destination: Network) -> tuple[str, ...]:
+        """The names of the channels to the peer whose end point it is: one for each key of this node."""
+        return self._owners.get(destination, ())
 
     def watch(self, destination: Network, name: str) -> Route | None:
-        """From now on it is the end point of peer ``name``. Its route, if one is known."""
-        self._owners[destination] = name
+        """From now on it is the end point of channel ``name``, too. Its route, if one is known."""
+        self._owners[destination] = tuple(dict.fromkeys((*self.owners(destination), name)))
         route = self._strangers.pop(destination, None)
         if route is not None:
             self._peers[destination] = route
         return self._peers.get(destination)
 
-    def unwatch(self, destination: Network) -> None:
-        """It is a stranger's from now on."""
+    def unwatch(self, destination: Network, name: str) -> None:
+        """It is not the end point of ``name`` any more; without any channel it is a stranger's."""
+        left = tuple(owner for owner in self.owners(destination) if owner != name)
+        if left:
+            self._owners[destination] = left
+            return
         self._owners.pop(destination, None)
         route = self._peers.pop(destination, None)
         if route is not None:
             self.put(route)
 
-    def put(self, route: Route) -> str | None:
-        """Add or replace a route; the name of the peer that it leads to."""
-        owner = self._owners.get(route.destination)
-        if owner is not None:
+    def put(self, route: Route) -> tuple[str, ...]:
+        """Add or replace a route; the names of the channels to the peer that it leads to."""
+        owners = self.owners(route.destination)
+        if owners:
             self._peers[route.destination] = route
         elif route.destination in self._strangers or len(self._strangers) < self._max_strangers:
             self._strangers[route.destination] = route
         else:
             self.truncated = True
-        return owner
+        return owners
 
-    def remove(self, destination: Network) -> str | None:
-        """Take a route out; the name of the peer that it led to."""
+    def remove(self, destination: Network) -> tuple[str, ...]:
+        """Take a route out; the names of the channels to the peer that it led to."""
         self._strangers.pop(destination, None)
         self._peers.pop(destination, None)
-        return self._owners.get(destination)
+        return self.owners(destination)
 
     def reset(self, routes: Mapping[Network, Route]) -> set[str]:
-        """Replace all; the names of the peers whose route appeared, changed or went away."""
+        """Replace all; the names of the channels whose route appeared, changed or went away."""
         old = self._peers
         self._peers, self._strangers, self.truncated = {}, {}, False
         for route in routes.values():
             self.put(route)
         changed = {key for key in old.keys() | self._peers.keys() if old.get(key) != self._peers.get(key)}
-        return {self._owners[key] for key in changed}
+        return {name for key in changed for name in self._owners[key]}
 
     def to(self, destination: Network) -> Route | None:
         """The route to a peer's end point."""

@@ -31,7 +31,7 @@ def sentences(engine: Engine, channel: Channel, card: Card, now: float) -> list[
 
 
 def _explain_trust(channel: Channel, card: Card) -> str:
-    return f"{channel.name} is trusted: its card gives the address {card.address}."
+    return f"{channel.title} is trusted: its card gives the address {card.address}."
 
 
 def _explain_route(engine: Engine, channel: Channel, card: Card) -> str:

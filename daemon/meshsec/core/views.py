@@ -48,7 +48,7 @@ def plan(engine: Engine, now: float) -> View:
     """What would be done, why, and in how many seconds (null: at once, or when what it waits for is there)."""
     return {
         "schema": "meshsec-plan-1",
-        "actions": [_planned(planned, now) for planned in engine.plan(now)],
+        "actions": [_planned(engine, planned, now) for planned in engine.plan(now)],
     }
 
 
@@ -75,7 +75,7 @@ def mode(engine: Engine) -> View:
 
 def _mode(engine: Engine, channel: Channel) -> View:
     return {
-        "name": channel.name,
+        "name": channel.title,
         "plane": str(channel.mode),
         "override": channel.card is not None and channel.card.address in engine.overlay.modes.peers,
         "carries": _text(shown(engine, channel).plane),
@@ -84,7 +84,7 @@ def _mode(engine: Engine, channel: Channel) -> View:
 
 def explain(engine: Engine, now: float, name: str) -> View:
     """Why the channel of peer ``name`` is as it is, in plain sentences. Raises ``LookupError`` for an unknown peer."""
-    channel = engine.channel(name)
+    channel = engine.shown_as(name)
     if channel is None or channel.card is None:
         refused = f" (refused: {'; '.join(engine.trust_problems)})" if engine.trust_problems else ""
         raise LookupError(f"{name} is not a peer: there is no card of that name in the trust store{refused}")
@@ -144,7 +144,7 @@ def _peer(engine: Engine, channel: Channel, now: float) -> View:
     seen = shown(engine, channel)
     late = channel.route_to_protected is not None and channel.route_to_protected * 1000 > engine.policy.deadline_ms
     return {
-        "name": channel.name,
+        "name": channel.title,
         "address": _text(card.address if card else None),
         "ipv4": _text(card.ipv4 if card else None),
         "hops": route.hops if route else None,
@@ -225,15 +225,15 @@ def _route(engine: Engine, route: Route) -> View:
         "metric": route.metric,
         "last_hop": _text(route.last_hop),
         "originator": _text(route.originator),
-        "peer": engine.routes.owner(route.destination),
+        "peer": engine.title(next(iter(engine.routes.owners(route.destination)), None)),
     }
 
 
-def _planned(planned: Planned, now: float) -> View:
+def _planned(engine: Engine, planned: Planned, now: float) -> View:
     label = describe(planned.action)
     return {
         "action": label.name,
-        "peer": label.peer,
+        "peer": engine.title(label.peer),
         "detail": label.detail,
         "why": planned.why,
         "in": None if planned.at is None else planned.at - now,

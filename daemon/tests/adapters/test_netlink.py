@@ -24,7 +24,7 @@ def mesh0(inside: str) -> str:
 
 
 def assign(*interfaces: str) -> tuple[str, ...]:
-    return asyncio.run(netlink.assign_addresses(ADDRESS, LOCATOR, IPV4, interfaces))
+    return asyncio.run(netlink.assign_addresses((ADDRESS, LOCATOR), IPV4, interfaces))
 
 
 def test_own_addresses_are_assigned_once_and_usable_at_once(mesh0: str) -> None:

@@ -98,7 +98,7 @@ async def until_no_sas(client: Vici) -> None:
 
 
 async def introduce(one: IkeNode, other: IkeNode, client: Vici, **changes: object) -> None:
-    await client.load_key(one.key.pkcs8_pem())
+    await client.load_keys([one.key.pkcs8_pem()])
     await client.load_connection(one.towards(other, **changes))
 
 
@@ -404,6 +404,6 @@ def test_frames_that_vici_does_not_allow_are_errors_and_nothing_worse(tmp_path: 
 def test_without_charon_commands_fail_and_name_the_reason(tmp_path: Path) -> None:
     async def scenario() -> None:
         with pytest.raises(ViciError, match="No such file"):
-            await Vici(tmp_path / "vici", time.monotonic).load_key(os.urandom(32))
+            await Vici(tmp_path / "vici", time.monotonic).load_keys([os.urandom(32)])
 
     run(scenario)

@@ -408,7 +408,7 @@ class Station:
     def meshsecd_restarts(self) -> None:
         """A new engine, which learns everything again; what the old one asked for is answered by nobody."""
         trusted = [channel.name for channel in self.engine.channels()]
-        routes = [known for known in self.engine.routes if self.engine.routes.owner(known.destination)]
+        routes = [known for known in self.engine.routes if self.engine.routes.owners(known.destination)]
         self.todo.clear()
         self.world.start_engine(self)
         for name in trusted:
