@@ -1,0 +1,85 @@
+"""Our units are confined as docs/systemd.md says, by what this machine's systemd says of their files."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.lab import exposure
+from tests.lab.exposure import UNITS, WAIVERS, WaiverError
+
+OWN = exposure.own_units()
+
+needs_systemd = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
+
+
+def look(directory: Path, unit: str, text: str) -> tuple[bool, frozenset[str]]:
+    """Whether a unit of that text keeps the threshold, and what it is charged for."""
+    file = directory / f"{unit}{'x' if unit.endswith('@') else ''}.service"
+    file.write_text(text)
+    argv = [*exposure.LOOK, "--offline=true", str(file)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+    assert done.stdout.startswith("["), done.stderr
+    return done.returncode == 0, exposure.charged(done.stdout)
+
+
+def reasons() -> str:
+    return WAIVERS.read_text(encoding="utf-8")
+
+
+@needs_systemd
+@pytest.mark.parametrize("unit", OWN)
+def test_a_unit_is_exposed_less_than_3_and_what_is_left_of_it_has_a_reason(tmp_path: Path, unit: str) -> None:
+    kept, charges = look(tmp_path, unit, (UNITS / f"{unit}.service").read_text())
+    assert exposure.differences(charges, exposure.waived(reasons(), OWN)[unit]) == []
+    assert kept
+
+
+@needs_systemd
+@pytest.mark.parametrize("unit", OWN)
+def test_a_unit_that_loses_its_confinement_is_seen(tmp_path: Path, unit: str) -> None:
+    """The negative case: the same looks."""
+    text = (UNITS / f"{unit}.service").read_text()
+    loose = re.sub(
+        r"^(Capability|Private|Protect|Restrict|SystemCall|User|DynamicUser).*\n", "", text, flags=re.MULTILINE
+    )
+    kept, charges = look(tmp_path, unit, loose)
+    assert not kept
+    assert exposure.differences(charges, exposure.waived(reasons(), OWN)[unit]) != []
+
+
+def test_a_waiver_for_what_is_taken_is_seen_and_so_is_one_that_is_missing() -> None:
+    waiver = '[[waiver]]\nchecks = ["UMask="]\nunits = ["meshsecd"]\nreason = "none"\n'
+    of = exposure.waived(waiver, OWN)["meshsecd"]
+    assert exposure.differences(frozenset(), of) == ["UMask= has a waiver, and is not charged"]
+    assert exposure.differences(of | {"NoNewPrivileges="}, of) == [
+        "NoNewPrivileges= is charged, and no waiver says why"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("further", "complaint"),
+    [
+        ('checks = ["UMask="]\nunits = ["meshsec"]\nreason = "x"\n', "no unit of ours is called 'meshsec'"),
+        ('checks = ["UMask="]\nunits = ["meshsecd"]\nreason = ""\n', "needed: checks, units, reason"),
+        ('checks = ["UMask="]\nunits = ["meshsecd"]\n', "needed: checks, units, reason"),
+        ('checks = ["ProtectProc="]\nunits = ["meshsecd"]\nreason = "x"\n', "has a reason for ProtectProc= already"),
+    ],
+)
+def test_a_waiver_without_a_unit_or_a_reason_is_refused(further: str, complaint: str) -> None:
+    with pytest.raises(WaiverError, match=re.escape(complaint)):
+        exposure.waived(f"{reasons()}\n[[waiver]]\n{further}", OWN)
+
+
+def setting(unit: str, name: str) -> set[str]:
+    """The words of all values of a setting."""
+    return set(" ".join(re.findall(rf"^{name}=(.*)$", (UNITS / unit).read_text(), re.MULTILINE)).split())
+
+
+@pytest.mark.parametrize("unit", [unit for unit in OWN if unit != "meshsec-firewall"])
+def test_the_rules_stand_before_the_network_and_every_daemon_comes_after_it(unit: str) -> None:
+    assert "network-pre.target" in setting("meshsec-firewall.service", "Before")
+    assert {"network-pre.target", "meshsec-firewall.service"} & setting(f"{unit}.service", "After")
+    assert setting(f"{unit}.service", "Type") == {"notify"}
