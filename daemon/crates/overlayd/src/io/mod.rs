@@ -1,5 +1,7 @@
 //! What touches the world: datagrams and frames in batches, the TUN device, and the buffers between them.
 
+#[cfg(test)]
+mod allocations;
 pub mod beacons;
 pub mod buffers;
 mod checksum;

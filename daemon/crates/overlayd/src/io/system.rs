@@ -1,5 +1,5 @@
 //! System calls that no library offers: datagrams in batches with segmentation, the ioctls of a TUN device and of
-//! interfaces. All unsafe code of the crate is here; each function is safe to call with whatever values.
+//! interfaces. All unsafe code of the program is here; each function is safe to call with whatever values.
 
 use std::ffi::{c_int, CStr};
 use std::io::{self, IoSlice};

@@ -70,7 +70,12 @@ impl Tun {
         if !joins_udp && system::tun_offload(&device, TCP_FEATURES).is_err() {
             log::info!("{name}: the kernel cuts all packets itself");
         }
-        Ok(Self {
+        Ok(Self::over(device, name, joins_udp))
+    }
+
+    /// Moves pieces over a descriptor by which each read and each write is one piece.
+    pub(super) fn over(device: File, name: String, joins_udp: bool) -> Self {
+        Self {
             device,
             name,
             index: 0,
@@ -79,7 +84,7 @@ impl Tun {
             waiting: Vec::with_capacity(JOINED_MAX),
             joins_udp,
             counters: TunCounters::default(),
-        })
+        }
     }
 
     /// Its name.
