@@ -2,12 +2,15 @@
 
 import os
 import stat
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
+from meshsec import files
 from meshsec.adapters import key_store
 from meshsec.adapters.key_store import KeyStoreError
 from meshsec.core.identity import make_card
@@ -122,3 +125,111 @@ def test_what_is_no_key_is_refused(content: bytes, path: Path) -> None:
 def test_a_directory_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(KeyStoreError, match=r"missing/node\.key: No such file or directory; nothing was changed"):
         key_store.create(tmp_path / "missing/node.key")
+
+
+def halves(path: Path) -> dict[str, bytes]:
+    """Each key's file with the public key that is read without it."""
+    found = [one for one in (path, key_store.next_path(path)) if one.exists()]
+    assert all(key_store.load(one).public_key == key_store.load_public(one) for one in found)
+    return {one.name: key_store.load_public(one) for one in found}
+
+
+def test_a_next_key_is_made_once_and_takes_the_place_of_the_present_one(path: Path) -> None:
+    old = key_store.create(path).public_key
+    new = key_store.create_next(path).public_key
+    assert key_store.create_next(path).public_key == new != old
+    assert halves(path) == {"node.key": old, "node.next.key": new}
+    assert stat.S_IMODE(key_store.next_path(path).stat().st_mode) == 0o600
+    key_store.end(path)
+    assert halves(path) == {"node.key": new}
+    assert sorted(one.name for one in path.parent.iterdir()) == ["node.key", "node.pub", "node.rotation"]
+
+
+def test_each_key_s_channels_keep_their_mark_over_the_changes(path: Path) -> None:
+    key_store.create(path)
+    marks = {key_store.load_public(path): ""}
+    for _ in range(3):
+        following = key_store.create_next(path).public_key
+        rotation = key_store.rotation(path)
+        assert rotation is not None
+        assert rotation.mark_of(key_store.load_public(path)) == marks[key_store.load_public(path)]
+        marks[following] = rotation.mark_of(following)
+        assert marks[following] != marks[key_store.load_public(path)]
+        key_store.end(path)
+        ended = key_store.rotation(path)
+        assert ended is not None
+        assert ended.mark_of(following) == marks[following]
+
+
+def test_a_cancelled_change_leaves_the_present_key_and_its_mark(path: Path) -> None:
+    old = key_store.create(path).public_key
+    for _ in range(2):
+        key_store.create_next(path)
+        key_store.cancel(path)
+        rotation = key_store.rotation(path)
+        assert rotation is not None
+        assert rotation.mark_of(old) == ""
+    assert halves(path) == {"node.key": old}
+
+
+def test_an_end_without_a_next_key_is_refused(path: Path) -> None:
+    old = key_store.create(path).public_key
+    with pytest.raises(KeyStoreError, match="key next"):
+        key_store.end(path)
+    assert halves(path) == {"node.key": old}
+
+
+class PowerCutError(Exception):
+    """Nothing runs after it."""
+
+
+def cut_after(monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
+    """The power goes before the change of the disk with this number (from 0)."""
+    left = iter(range(steps))
+    for name in ("write", "rename", "remove"):
+        real = getattr(files, name)
+
+        def step(*arguments: object, real: Callable[..., None] = real, **options: object) -> None:
+            if next(left, None) is None:
+                raise PowerCutError
+            real(*arguments, **options)
+
+        monkeypatch.setattr(files, name, step)
+
+
+@pytest.mark.parametrize("steps", range(4))
+def test_an_interrupted_beginning_is_taken_up_again(path: Path, monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
+    old = key_store.create(path).public_key
+    with monkeypatch.context() as patch:
+        cut_after(patch, steps)
+        with suppress(PowerCutError):
+            key_store.create_next(path)
+    assert halves(path)["node.key"] == old
+    made = key_store.create_next(path).public_key
+    assert halves(path) == {"node.key": old, "node.next.key": made}
+    rotation = key_store.rotation(path)
+    assert rotation is not None
+    assert (rotation.mark_of(old), rotation.mark_of(made)) == ("", key_store.MARK)
+
+
+@pytest.mark.parametrize("steps", range(5))
+def test_an_interrupted_end_leaves_a_whole_key_and_goes_on(
+    path: Path, monkeypatch: pytest.MonkeyPatch, steps: int
+) -> None:
+    old, new = key_store.create(path).public_key, key_store.create_next(path).public_key
+    with monkeypatch.context() as patch:
+        cut_after(patch, steps)
+        with suppress(PowerCutError):
+            key_store.end(path)
+    assert halves(path)["node.key"] in (old, new)
+    if halves(path)["node.key"] == old or not path.with_suffix(".pub").exists():
+        key_store.end(path)
+    assert halves(path) == {"node.key": new}
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"old": "", "next": ""}', '{"old": "", "next": "", "mark": "x"}'])
+def test_a_record_of_a_change_that_is_none_is_refused_by_name(path: Path, content: str) -> None:
+    key_store.create(path)
+    path.with_suffix(".rotation").write_text(content)
+    with pytest.raises(KeyStoreError, match=r"node\.rotation"):
+        key_store.rotation(path)

@@ -220,3 +220,92 @@ def test_a_full_disk_leaves_what_was_there(full_disk: Path) -> None:
     filler.unlink()
     trust_store.add(store, "ship", SHIP, OWN)
     assert sorted(trust_store.load(store, OWN)[0]) == ["boat", "ship"]
+
+
+def test_a_next_key_is_in_force_beside_the_present_one_and_takes_its_place(store: Path) -> None:
+    trust_store.add(store, "boat", BOAT, OWN)
+    trust_store.add_next(store, "boat", SHIP, OWN)
+    peers, problems = trust_store.load(store, OWN)
+    assert {name: (peer.card, peer.key) for name, peer in peers.items()} == {
+        "boat": (BOAT, "boat"),
+        "boat~": (SHIP, "boat~"),
+    }
+    assert problems == ()
+    trust_store.end(store, "boat", OWN)
+    peers, _ = trust_store.load(store, OWN)
+    assert {name: (peer.card, peer.key) for name, peer in peers.items()} == {"boat": (SHIP, "boat~")}
+    assert trust_store.add(store, "boat", SHIP, OWN).key == "boat~"
+
+
+def test_each_change_of_a_key_gives_the_next_one_the_other_channel(store: Path) -> None:
+    """The present key's channel keeps its name, and so its SAs, whenever another key comes or goes."""
+    trust_store.add(store, "boat", BOAT, OWN)
+    for following, key in ((SHIP, "boat~"), (TRUCK, "boat"), (BOAT, "boat~")):
+        trust_store.add_next(store, "boat", following, OWN)
+        assert trust_store.load(store, OWN)[0]["boat~"].key == key
+        trust_store.end(store, "boat", OWN)
+        assert {peer.key for peer in trust_store.load(store, OWN)[0].values()} == {key}
+
+
+def test_the_same_next_key_again_changes_nothing_and_another_is_refused(store: Path) -> None:
+    trust_store.add(store, "boat", BOAT, OWN)
+    for _ in range(2):
+        assert trust_store.add_next(store, "boat", SHIP, OWN).card == SHIP
+    with pytest.raises(TrustStoreError, match="peer end boat"):
+        trust_store.add_next(store, "boat", TRUCK, OWN)
+    trust_store.end(store, "boat", OWN)
+    assert trust_store.add_next(store, "boat", SHIP, OWN).name == "boat"
+    assert not (store / "boat.next").exists()
+
+
+def test_one_node_s_two_keys_may_share_its_ipv4_address_and_two_nodes_may_not(store: Path) -> None:
+    ipv4 = IPv4Address("10.77.0.9")
+    trust_store.add(store, "boat", with_ipv4(BOAT, ipv4), OWN)
+    trust_store.add_next(store, "boat", with_ipv4(SHIP, ipv4), OWN)
+    assert set(trust_store.load(store, OWN)[0]) == {"boat", "boat~"}
+    with pytest.raises(TrustStoreError, match="IPv4"):
+        trust_store.add(store, "truck", with_ipv4(TRUCK, ipv4), OWN)
+
+
+@pytest.mark.parametrize("card", [OWN, TRUCK])
+def test_a_next_key_that_is_somebody_else_s_is_refused(store: Path, card: Card) -> None:
+    trust_store.add(store, "truck", TRUCK, OWN)
+    trust_store.add(store, "boat", BOAT, OWN)
+    with pytest.raises(TrustStoreError, match="not added"):
+        trust_store.add_next(store, "boat", card, OWN)
+    assert set(trust_store.load(store, OWN)[0]) == {"boat", "truck"}
+
+
+def test_a_next_key_needs_a_peer_and_an_end_needs_a_next_key(store: Path) -> None:
+    with pytest.raises(TrustStoreError, match="no peer 'boat'"):
+        trust_store.add_next(store, "boat", SHIP, OWN)
+    trust_store.add(store, "boat", BOAT, OWN)
+    with pytest.raises(TrustStoreError, match="peer next boat"):
+        trust_store.end(store, "boat", OWN)
+
+
+def test_removal_ends_the_trust_in_both_keys(store: Path) -> None:
+    trust_store.add(store, "boat", BOAT, OWN)
+    trust_store.add_next(store, "boat", SHIP, OWN)
+    trust_store.remove(store, "boat")
+    assert list(store.iterdir()) == []
+
+
+@pytest.mark.parametrize(("content", "says"), [("meshsec1qq\n", "character"), ("{card}\nchannel x\n", "mark is 'x'")])
+def test_a_next_key_that_cannot_be_read_is_refused_and_the_present_one_stays(
+    store: Path, content: str, says: str
+) -> None:
+    trust_store.add(store, "boat", BOAT, OWN)
+    (store / "boat.next").write_text(content.format(card=cards.render(SHIP)))
+    assert set(trust_store.load(store, OWN)[0]) == {"boat"}
+    assert says in messages(store)["boat.next"]
+    with pytest.raises(TrustStoreError, match="next key in force"):
+        trust_store.end(store, "boat", OWN)
+
+
+def test_a_next_key_without_a_present_one_is_not_in_force(store: Path) -> None:
+    """An interrupted removal leaves no trust behind."""
+    store.mkdir()
+    (store / "boat.next").write_text(cards.render(SHIP) + "\n")
+    assert trust_store.load(store, OWN)[0] == {}
+    assert "no card whose place" in messages(store)["boat.next"]
