@@ -1,12 +1,10 @@
 """What the playbooks make of bare machines: a mesh, which stays as it is when they are run again."""
 
 import json
-from collections.abc import Iterator
 from ipaddress import ip_interface
 
 import pytest
 
-from tests.fleet import quick_start
 from tests.lab.fleet import Fleet
 from tests.lab.fleet_controller import Controller
 from tests.lab.fleet_root import SUITES
@@ -19,24 +17,6 @@ pytestmark = pytest.mark.timeout(900, func_only=True)
 
 _UNCONFIRMED_SECONDS = 60
 """Longer than the play needs to reach the confirmation; what it leaves is waited for."""
-
-
-@pytest.fixture(scope="module")
-def controller() -> Iterator[Controller]:
-    """Of a - b - c, provisioned by one playbook."""
-    quick_start.skip_without_ground()
-    with Fleet(3) as booted:
-        made = Controller(booted)
-        made.play("site")
-        booted.learn_cards()
-        yield made
-
-
-@pytest.fixture
-def line(controller: Controller) -> Fleet:
-    """The fleet, healthy."""
-    controller.fleet.lab.wait_full_mesh()
-    return controller.fleet
 
 
 def test_one_playbook_makes_a_mesh_of_bare_machines_of_two_releases(line: Fleet) -> None:

@@ -13,7 +13,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -231,14 +231,25 @@ class Fleet:
         machine.write("/etc/apt/keyrings/meshsec.asc", self.keys.repository.decode())
         machine.write("/etc/apt/sources.list.d/meshsec.sources", _source("meshsec", machine.suite))
 
+    def offer(self, suite: str, packages: Iterable[Path]) -> None:
+        """Let the project's repository of a release have these, and nothing else."""
+        publish(self._archive / "meshsec" / suite, packages, self._signing)
+
+    def packages(self, suite: str) -> list[Path]:
+        """The project's, for a release and this machine's kind."""
+        return [path for kind in ("amd64", "all") for path in (self._packages / suite).glob(f"*_{kind}.deb")]
+
+    @property
+    def _archive(self) -> Path:
+        return self.directory / "archive"
+
     @contextmanager
     def _repositories(self, bare: dict[str, Bare], signing: SigningKey) -> Iterator[None]:
-        archive = self.directory / "archive"
+        self._signing = signing
         for suite, root in bare.items():
-            publish(archive / "debian" / suite, root.pool.glob("*.deb"), signing, index=root.pool / "Packages")
-            own = [path for kind in ("amd64", "all") for path in (self._packages / suite).glob(f"*_{kind}.deb")]
-            publish(archive / "meshsec" / suite, own, signing)
-        with served(archive, self._medium.namespace, _CONTROLLER, self.directory / "archive.log"):
+            publish(self._archive / "debian" / suite, root.pool.glob("*.deb"), signing, index=root.pool / "Packages")
+            self.offer(suite, self.packages(suite))
+        with served(self._archive, self._medium.namespace, _CONTROLLER, self.directory / "archive.log"):
             yield
 
     def _write_inventory(self) -> None:
