@@ -168,8 +168,8 @@ class Node:
         return found[0] if found else {}
 
     def sas_with(self, peer: "Node") -> list[SaState]:
-        """The IKE_SAs that charon has with a peer."""
-        return [sa for sa in self.charon.sas() if sa.peer == peer.name]
+        """The IKE_SAs that charon has with a peer, by whichever key (ADR 0041)."""
+        return [sa for sa in self.charon.sas() if sa.peer.rstrip("~^") == peer.name]
 
     def routes(self) -> dict[str, str]:
         """Destination to interface of the routing daemon's routes in the kernel."""

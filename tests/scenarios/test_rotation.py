@@ -1,0 +1,123 @@
+"""A node's key is changed while user data flows: both keys are in force until the old one is ended."""
+
+import json
+import signal
+from collections.abc import Iterator
+from functools import partial
+
+import pytest
+
+from tests.lab.lab import Lab
+from tests.lab.node import Node, Options
+from tests.lab.topology import line, names
+from tests.lab.traffic import Flow
+from tests.scenarios.expectations import assert_nothing_clear, captured, flow_without_loss, wait_arrivals
+
+
+@pytest.fixture
+def mesh() -> Iterator[Lab]:
+    """a - b - c, everybody trusts everybody; the key of c is about to change."""
+    with Lab("rotation", line(names(3)), Options(ipv4=True)) as lab:
+        lab.set_up().trust_all().start().wait_full_mesh()
+        yield lab
+
+
+def test_user_data_flows_through_the_change_of_a_key(mesh: Lab) -> None:
+    a, b, c = (mesh[name] for name in "abc")
+    with captured(mesh, "rotation") as captures, _flow_by_ipv4(a, c) as four:
+        with flow_without_loss(a, c) as old:
+            wait_arrivals(old)
+            address = _begin(c, (a, b))
+            with _flow_to(a, c, address) as new:
+                wait_arrivals(new)
+                wait_arrivals(old)
+        assert (old.result.lost, new.result.lost) == (0, 0)
+        with _flow_to(a, c, address) as new, _flow_to(c, a, a.address, address) as back:
+            for running in (new, back):
+                wait_arrivals(running)
+            _end(c, (a, b))
+            for running in (new, back, four):
+                wait_arrivals(running, 50)
+    assert_nothing_clear(captures)
+
+
+def test_the_old_key_ends_for_good_and_a_restart_of_charon_costs_neither_before(mesh: Lab) -> None:
+    a, b, c = (mesh[name] for name in "abc")
+    stolen = (c.var / "node.key").read_bytes()
+    _begin(c, (a, b))
+    c.ike.kill()
+    c.ike.start()
+    c.ike.wait_ready()
+    _wait_both(c, (a, b))
+    _end(c, (a, b))
+    for half in ("node.pub", "node.rotation"):
+        (c.var / half).unlink()
+    (c.var / "node.key").write_bytes(stolen)
+    _restart(c)
+    c.wait_for("the old key is refused", lambda: c.peer_status(b).get("last_failure"), 90)
+    b.wait_for("it is told as a stranger", lambda: c.locator in b.meshsec("doctor", check=False).stdout, 60)
+    assert c.address not in {peer["address"] for peer in b.ask("status")["peers"]}
+
+
+def _begin(node: Node, others: tuple[Node, ...]) -> str:
+    """The address of the next key: it is used beside the present one, and all are protected by either."""
+    card: dict[str, str] = json.loads(node.meshsec("key", "next", "--json").stdout)
+    _restart(node)
+    for other in others:
+        other.meshsec("peer", "next", node.name, card["card"])
+    _wait_both(node, others)
+    return card["address"]
+
+
+def _wait_both(node: Node, others: tuple[Node, ...]) -> None:
+    for other in others:
+        for key in ("", "~"):
+            _await_protected(other, node.name + key)
+        for key in ("", "^"):
+            _await_protected(node, other.name + key)
+
+
+def _end(node: Node, others: tuple[Node, ...]) -> None:
+    """The old key ends at the node and at all others; what stands of the new one is kept."""
+    standing = {sa.unique_id for sa in node.charon.sas() if sa.peer.endswith("^")}
+    node.meshsec("key", "end")
+    _restart(node)
+    for other in others:
+        other.meshsec("peer", "end", node.name)
+    ends = (*((other, node) for other in others), *((node, other) for other in others))
+    for here, there in ends:
+        here.wait_for("one key", partial(_all_protected, here, len(others)), 90)
+        _await_protected(here, there.name)
+    node.wait_for("no SA but those that stood", lambda: {sa.unique_id for sa in node.charon.sas()} <= standing, 60)
+
+
+def _all_protected(node: Node, count: int) -> bool:
+    return list(_entries(node).values()) == ["protected"] * count
+
+
+def _restart(node: Node) -> None:
+    """What a change of the keys takes: meshsecd anew, and the router reads its configuration again."""
+    node.agent.stop()
+    node.agent.start()
+    node.agent.wait_ready()
+    (node.etc / "olsrv2d.conf").write_text(node.meshsec("export", "olsrv2d").stdout, encoding="utf-8")
+    node.router.send_signal(signal.SIGHUP)
+
+
+def _entries(node: Node) -> dict[str, str]:
+    return {peer["name"]: peer["state"] for peer in node.ask("status").get("peers", [])}
+
+
+def _await_protected(node: Node, peer: str) -> None:
+    node.wait_for(f"{peer} protected", lambda: _entries(node).get(peer) == "protected", 90)
+
+
+def _flow_to(source: Node, target: Node, address: str, own: str = "") -> Flow:
+    port = 7002 if own else 7001
+    running = Flow((source.namespace, own or source.address), (target.namespace, address), port=port)
+    running.grace = 30.0
+    return running
+
+
+def _flow_by_ipv4(source: Node, target: Node) -> Flow:
+    return Flow((source.namespace, source.ipv4), (target.namespace, target.ipv4), port=7003)
