@@ -42,6 +42,7 @@ async def collect(agent: "Agent") -> Facts:
         addresses_missing=await _addresses_missing(agent.ground.own_addresses),
         address_problem=agent.ground.address_problem,
         key_problem=await asyncio.to_thread(_key_problem, Path(agent.start.settings.paths.key)),
+        next_address=str(agent.start.cards[1].address) if agent.start.cards[1:] else "",
         forwarding={name: _is_on(path) for name, path in _SYSCTLS.items() if path.exists()},
         mtus={name: mtus.get(name) for name in agent.start.settings.routing.interfaces},
         trust_problems=agent.trust.problems,

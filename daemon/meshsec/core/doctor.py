@@ -90,6 +90,8 @@ class Facts:
     """Peers whose own end sends by the other data plane."""
     without_ipv4: Sequence[str] = ()
     """Peers with an IPv4 address in mode ``overlay``, which carries none."""
+    next_address: str = ""
+    """That of the key which is to take the place of this node's; empty: the key is not being changed."""
 
 
 def examine(facts: Facts) -> list[Check]:
@@ -128,9 +130,10 @@ def _config(facts: Facts) -> list[Check]:
 
 
 def _key(facts: Facts) -> list[Check]:
-    return _one(
-        "node key", facts.key_problem, "readable by root alone", "restore the key file, or its mode with chmod 600"
-    )
+    fine = "readable by root alone"
+    if facts.next_address:
+        fine += f"; it is being changed: the next one's address is {facts.next_address} (`meshsec key end`)"
+    return _one("node key", facts.key_problem, fine, "restore the key file, or its mode with chmod 600")
 
 
 def _trust(facts: Facts) -> list[Check]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from meshsec.adapters import trust_store
-from meshsec.agent.trust import Trust
+from meshsec.agent.trust import Side, Trust
 from meshsec.core import card as cards
 from meshsec.core.events import Event, PeerRemoved, PeerSet, TrustStoreRead
 from meshsec.core.model import Peer
@@ -94,3 +94,43 @@ def test_a_refused_card_changes_nothing(store: Store) -> None:
     with pytest.raises(trust_store.TrustStoreError):
         asyncio.run(store.trust.add("other", BOAT))
     assert store.reload() == ([], ())
+
+
+def channels(events: list[Event]) -> list[tuple[str, str, str]]:
+    """What became of which channel: kind, name and the name that people are shown."""
+    return [
+        ("set", event.peer.key, event.peer.name) if isinstance(event, PeerSet) else ("removed", event.name, "")
+        for event in events
+        if isinstance(event, PeerSet | PeerRemoved)
+    ]
+
+
+def test_a_peer_s_next_key_is_a_channel_of_its_own_that_stays_when_the_present_one_ends(store: Store) -> None:
+    store.reload()
+    trust_store.remove(store.directory, "ship")
+    store.reload()
+    trust_store.add_next(store.directory, "boat", SHIP, OWN)
+    assert channels(store.reload()[0]) == [("set", "boat~", "boat~")]
+    trust_store.end(store.directory, "boat", OWN)
+    assert channels(store.reload()[0]) == [("removed", "boat", ""), ("set", "boat~", "boat")]
+
+
+def test_each_key_of_this_node_has_a_channel_to_each_key_of_a_peer(store: Store) -> None:
+    events: list[Event] = []
+    sides = (Side(OWN, "^"), Side(SHIP, "", "^"))
+    trust_store.remove(store.directory, "ship")
+    asyncio.run(Trust(store.directory, OWN, events.append, sides).reload())
+    assert channels(events) == [("set", "boat^", "boat"), ("set", "boat", "boat^")]
+    assert [event.peer.own for event in events if isinstance(event, PeerSet)] == [OWN, SHIP]
+
+
+def test_a_next_key_that_cannot_be_read_any_more_stays_in_force_until_its_peer_goes(store: Store) -> None:
+    trust_store.remove(store.directory, "ship")
+    trust_store.add_next(store.directory, "boat", SHIP, OWN)
+    store.reload()
+    (store.directory / "boat.next").write_text("nonsense")
+    events, problems = store.reload()
+    assert channels(events) == []
+    assert "the last good card stays in force" in problems[0]
+    trust_store.remove(store.directory, "boat")
+    assert sorted(channels(store.reload()[0])) == [("removed", "boat", ""), ("removed", "boat~", "")]

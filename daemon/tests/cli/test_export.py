@@ -251,3 +251,14 @@ def test_only_systemd_has_several_files(meshsec: Meshsec, tmp_path: Path) -> Non
 
 def test_an_unknown_kind_is_wrong_usage(meshsec: Meshsec) -> None:
     assert meshsec("export", "libreswan").exit_code == 2
+
+
+def test_the_next_key_is_announced_as_an_address_of_this_router(meshsec: Meshsec, own: dict[str, Any]) -> None:
+    following = json.loads(meshsec("key", "next", "--json").stdout)
+    exported = tomllib.loads(meshsec("export", "olsrv2d").stdout)
+    assert exported["originators"][0] == own["locator"]
+    assert {"prefix": f"{following['locator']}/128", "distance": 0} in exported["attached"]
+    assert meshsec("key", "end", "--force").exit_code == 0
+    exported = tomllib.loads(meshsec("export", "olsrv2d").stdout)
+    assert exported["originators"][0] == following["locator"]
+    assert [network["prefix"] for network in exported["attached"]] == ["10.9.0.0/16"]

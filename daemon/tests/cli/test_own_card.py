@@ -14,6 +14,7 @@ import pytest
 from click.testing import Result
 
 from meshsec.adapters import config_file
+from meshsec.cli.key import behind
 from meshsec.core import card as cards
 
 MESHSEC = f"{sys.executable} -c 'from meshsec.cli import main; main()'"
@@ -113,3 +114,64 @@ def test_a_directory_that_may_not_be_entered_is_named(tmp_path: Path, nodes: Pat
     assert done.returncode == 1
     assert done.stderr.startswith(f"Error: {node}/state/node")
     assert done.stderr.endswith("Permission denied\n")
+
+
+def keys(meshsec: Callable[..., Result]) -> tuple[str, str | None]:
+    """The cards of the present and of the next key."""
+    view = json.loads(meshsec("key", "status", "--json").stdout)
+    jsonschema.validate(view, json.loads((SCHEMAS / "meshsec-key-1.json").read_text()))
+    return view["card"], view["next"]
+
+
+def test_a_key_is_changed_by_way_of_a_next_one(meshsec: Callable[..., Result]) -> None:
+    old = shown(meshsec)["card"]
+    assert keys(meshsec) == (old, None)
+    made = json.loads(meshsec("key", "next", "--json").stdout)
+    jsonschema.validate(made, json.loads((SCHEMAS / "meshsec-card-1.json").read_text()))
+    assert (made["name"], made["ipv4"]) == ("rescue-1", "10.77.0.1")
+    assert json.loads(meshsec("key", "next", "--json").stdout) == made
+    assert keys(meshsec) == (old, made["card"])
+    refused = meshsec("key", "end")
+    assert refused.exit_code == 1
+    assert "nobody knows what the next key protects" in refused.stderr
+    assert keys(meshsec) == (old, made["card"])
+    assert meshsec("key", "end", "--force").exit_code == 0
+    assert keys(meshsec) == (made["card"], None)
+    assert shown(meshsec) == made
+
+
+def test_a_change_that_is_cancelled_leaves_the_key(meshsec: Callable[..., Result]) -> None:
+    old = shown(meshsec)["card"]
+    assert meshsec("key", "next").exit_code == 0
+    assert meshsec("key", "cancel").exit_code == 0
+    assert keys(meshsec) == (old, None)
+
+
+def test_there_is_nothing_to_end_without_a_next_key(meshsec: Callable[..., Result]) -> None:
+    old = keys(meshsec)
+    result = meshsec("key", "end", "--force")
+    assert result.exit_code == 1
+    assert "meshsec key next" in result.stderr
+    assert keys(meshsec) == old
+
+
+def test_no_key_is_changed_while_the_overlay_uses_it(meshsec: Callable[..., Result], tmp_path: Path) -> None:
+    with (tmp_path / "a/meshsec.toml").open("a", encoding="utf-8") as file:
+        file.write("[overlay]\nenabled = true\n")
+    result = meshsec("key", "next")
+    assert result.exit_code == 1
+    assert "[overlay] is enabled" in result.stderr
+    assert keys(meshsec)[1] is None
+
+
+@pytest.mark.parametrize(
+    ("states", "names"),
+    [
+        ({"a": "protected", "a^": "protected"}, []),
+        ({"a": "protected", "a^": "waiting", "b": "protected"}, ["a", "b"]),
+        ({"a": "no-route", "a^": "no-route"}, []),
+        ({"a": "protected", "a~": "protected", "a^": "protected"}, ["a~"]),
+    ],
+)
+def test_whom_an_end_would_cut_off(states: dict[str, str], names: list[str]) -> None:
+    assert behind({"name": name, "state": state} for name, state in states.items()) == names

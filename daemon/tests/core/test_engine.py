@@ -865,3 +865,64 @@ def test_only_a_protected_channel_is_negotiated_anew() -> None:
     made.ready(5)
     assert made.tell(RenegotiationAsked("n5"), RenegotiationAsked("nobody")) == []
     assert made.state(5) == "no-route"
+
+
+# --- a key that is being changed (ADR 0041) ---
+
+
+def rotating(**changes: object) -> Driver:
+    """A node with two keys, each of which has a channel to the same peer."""
+    made = driver(**changes)
+    made.engine.next_node = OTHER_KEY
+    present = peer(HIGHER)
+    actions = made.tell(PeerSet(present), PeerSet(replace(present, name="n5^", own=OTHER_KEY)))
+    while actions:
+        actions = made.succeed(*actions)
+    return made
+
+
+OTHER_KEY = card(NODE, key=7)
+
+
+def test_both_keys_of_this_node_have_a_channel_by_the_same_route() -> None:
+    made = rotating()
+    actions = made.tell(RouteSet(route(HIGHER)))
+    specs = {name: made.engine.channel(name) for name in ("n5", "n5^")}
+    assert {name: one.connection.local_public_key for name, one in specs.items() if one and one.connection} == {
+        "n5": card(NODE).public_key,
+        "n5^": OTHER_KEY.public_key,
+    }
+    assert attempts(actions) == ["n5"], "with its other key the peer has the lower fingerprint, and initiates"
+    assert all(one.route == route(HIGHER) for one in specs.values() if one)
+    assert {OTHER_KEY.address, card(NODE).address} <= made.engine.wanted_rules().own
+
+
+@pytest.mark.parametrize("removed_peers", list(RemovedPeers))
+def test_the_end_of_one_channel_leaves_the_other_s_route_and_rules(removed_peers: RemovedPeers) -> None:
+    """The card is in force still, by the other key: nothing to it may go in the clear."""
+    made = rotating(removed_peers=removed_peers)
+    made.tell(RouteSet(route(HIGHER)))
+    before = made.engine.wanted_rules()
+    made.tell(PeerRemoved("n5"))
+    left = made.engine.channel("n5^")
+    assert left is not None
+    assert left.route == route(HIGHER)
+    after = made.engine.wanted_rules()
+    assert (after.protected, after.locators, after.barred) == (before.protected, before.locators, frozenset())
+    made.tell(RouteRemoved(route(HIGHER).destination))
+    assert left.route is None
+
+
+def test_a_channel_keeps_its_sa_when_its_key_takes_the_place_of_another() -> None:
+    made = driver()
+    following = Peer("n5~", card(HIGHER, key=8))
+    made.succeed(*made.tell(PeerSet(peer(HIGHER)), PeerSet(following)))
+    sa = replace(ike_sa("n5~", "9", initiator=False, established_at=made.now), remote_id=following.card.address)
+    made.tell(SasObserved("n5~", (sa,)))
+    made.tell(PeerRemoved("n5"))
+    actions = made.tell(PeerSet(replace(following, name="n5", channel="n5~")))
+    shown = made.engine.shown_as("n5")
+    assert shown is not None
+    assert shown.name == "n5~"
+    assert shown.ike_sas == (sa,)
+    assert [action for action in actions if isinstance(action, Terminate)] == []
