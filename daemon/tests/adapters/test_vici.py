@@ -103,6 +103,23 @@ async def introduce(one: IkeNode, other: IkeNode, client: Vici, **changes: objec
 
 
 @needs_root
+def test_charon_has_the_keys_that_it_was_given_last_and_no_others(ike_pair: Pair) -> None:
+    async def scenario() -> None:
+        alpha, charlie = ike_pair
+        other = new_key().pkcs8_pem()
+        async with watching(alpha, charlie) as (a, c):
+            await introduce(alpha, charlie, a.vici)
+            await introduce(charlie, alpha, c.vici)
+            await a.vici.load_keys([other])
+            with pytest.raises(CommandError):
+                await a.vici.initiate("charlie", "mesh", 30)
+            await a.vici.load_keys([alpha.key.pkcs8_pem(), other])
+            await a.vici.initiate("charlie", "mesh", 30)
+
+    run(scenario)
+
+
+@needs_root
 def test_two_charons_set_up_an_sa_with_raw_keys_and_report_it(ike_pair: Pair) -> None:
     async def scenario() -> None:
         alpha, charlie = ike_pair
