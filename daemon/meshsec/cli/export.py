@@ -9,6 +9,7 @@ import click
 
 from meshsec import files
 from meshsec.adapters import esp_probe, nftables, scheduler, strongswan_conf, trust_store
+from meshsec.cli import libreswan
 from meshsec.cli.app import App
 from meshsec.core import chrony_conf, drop_ins, overlay_conf, router_conf
 from meshsec.core.desired import addresses, in_doubt, rules_spec, with_next, with_overlay
@@ -17,7 +18,7 @@ from meshsec.core.scheduling import Profile
 from meshsec.core.scheduling_doctor import WITHOUT_REALTIME_GROUPS
 from meshsec.core.settings import EspChoice, Settings
 
-_KINDS = ("olsrv2d", "olsrd2", "overlayd", "strongswan", "nftables", "chrony", "systemd")
+_KINDS = ("olsrv2d", "olsrd2", "overlayd", "strongswan", "libreswan", "nftables", "chrony", "systemd")
 _MODE = 0o644
 _SYSTEMD = Path("/etc/systemd/system")
 
@@ -27,7 +28,7 @@ _SYSTEMD = Path("/etc/systemd/system")
 @click.option(
     "--into",
     type=click.Path(path_type=Path, file_okay=False, exists=True),
-    help="With systemd: write the files below this directory, such as /etc/systemd/system.",
+    help="With systemd and libreswan: write the files below this directory, such as /etc/systemd/system, /etc/ipsec.d.",
 )
 @click.pass_obj
 def export(app: App, kind: str, into: Path | None) -> None:
@@ -38,6 +39,7 @@ def export(app: App, kind: str, into: Path | None) -> None:
     olsrd2      olsrd2.conf for olsr.org's router
     overlayd    overlayd.toml for the overlay's node, as meshsecd needs it
     strongswan  strongswan.conf for charon
+    libreswan   ipsec.conf for pluto in charon's place; with --into its secrets, too
     nftables    the fail-closed rules, for `nft -f -`; as meshsecd sets them
     chrony      chrony.conf of a mesh that keeps its own time
     systemd     drop-ins with the scheduling profile's classes for the units
@@ -45,8 +47,11 @@ def export(app: App, kind: str, into: Path | None) -> None:
     if kind == "systemd":
         _systemd(app, into)
         return
+    if kind == "libreswan":
+        libreswan.export(app, into)
+        return
     if into:
-        raise click.UsageError("--into is for systemd alone: there are several files")
+        raise click.UsageError("--into is for systemd and libreswan alone: there are several files")
     if kind in _ELSEWHERE:
         click.echo(_ELSEWHERE[kind](app), nl=False)
         return

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import stat
 import subprocess
 import sys
 import tomllib
@@ -250,7 +251,91 @@ def test_only_systemd_has_several_files(meshsec: Meshsec, tmp_path: Path) -> Non
 
 
 def test_an_unknown_kind_is_wrong_usage(meshsec: Meshsec) -> None:
-    assert meshsec("export", "libreswan").exit_code == 2
+    assert meshsec("export", "racoon").exit_code == 2
+
+
+def trusting(meshsec: Meshsec, boat: Meshsec) -> None:
+    meshsec("peer", "add", "boat", json.loads(boat("key", "show", "--json").stdout)["card"])
+
+
+def values(conf: str, key: str) -> set[str]:
+    return {line.partition("=")[2] for line in conf.splitlines() if line.startswith(f"\t{key}=")}
+
+
+@pytest.fixture
+def in_kernel(tmp_path: Path, meshsec: Meshsec, boat: Meshsec) -> None:
+    """ESP in the kernel on both nodes, which trust each other."""
+    for config in tmp_path.glob("*/meshsec.toml"):
+        config.write_text(config.read_text().replace('esp = "libipsec"', 'esp = "kernel"'))
+    trusting(meshsec, boat)
+    trusting(boat, meshsec)
+
+
+@pytest.mark.usefixtures("in_kernel")
+def test_libreswan(meshsec: Meshsec, boat: Meshsec, own: dict[str, Any]) -> None:
+    """What real libreswan makes of it is in tests/interop: here, that it lets nothing pass, and who initiates."""
+    conf, other = meshsec("export", "libreswan").stdout, boat("export", "libreswan").stdout
+    assert [line for line in conf.splitlines() if line.startswith("conn")] == [
+        "conn meshsec-boat",
+        "conn meshsec-boat-mesh4",
+    ]
+    assert values(conf, "leftid") == values(other, "rightid") == {own["address"]}
+    assert values(conf, "leftsubnet") == {f"{own['address']}/128", "10.77.0.1/32"}
+    for text in (conf, other):
+        assert values(text, "failureshunt") == {"drop"}
+        assert values(text, "negotiationshunt") == {"hold"}
+        assert values(text, "authby") == {"secret"}
+    assert values(conf, "auto") | values(other, "auto") == {"start", "add"}
+    assert "PSK" not in conf
+
+
+@pytest.mark.usefixtures("in_kernel")
+def test_libreswans_secrets_are_for_their_owner_alone_and_the_same_at_both_ends(
+    meshsec: Meshsec, boat: Meshsec, tmp_path: Path
+) -> None:
+    lines = []
+    for name, node in (("a", meshsec), ("boat", boat)):
+        done = node("export", "libreswan", "--into", str(tmp_path / name))
+        assert done.exit_code == 0, done.output
+        path = tmp_path / name / "meshsec.secrets"
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        lines.append(path.read_text().splitlines()[-1].split())
+        assert lines[-1][-1] not in done.output + (tmp_path / name / "meshsec.conf").read_text()
+    (one, two, *rest), other = lines
+    assert other == [two, one, *rest]
+    assert re.fullmatch("0x[0-9a-f]{64}", rest[-1])
+
+
+@pytest.mark.usefixtures("in_kernel")
+def test_what_libreswan_cannot_do_is_named(meshsec: Meshsec, tmp_path: Path) -> None:
+    with (tmp_path / "a/meshsec.toml").open("a") as config:
+        config.write('[policy]\nike_proposals = ["aes256ccm16-prfsha256-x25519", "aes256gcm16-prfsha384-ecp384"]\n')
+        config.write('esp_proposals = ["aes128ccm16-x25519", "aes256gcm16-x448", "aes128-sha256"]\n')
+    done = meshsec("export", "libreswan")
+    assert done.exit_code == 0
+    assert values(done.stdout, "ike") == {"aes_gcm256-sha2_384-dh20"}
+    assert values(done.stdout, "esp") == {"aes_ccm128-null-dh31"}
+    for told in (done.stderr, done.stdout):
+        assert "left out: IKE aes256ccm16-prfsha256-x25519: libreswan has aes256ccm16 in ESP alone" in told
+        assert "left out: ESP aes256gcm16-x448: libreswan has no x448" in told
+        assert "left out: ESP aes128-sha256: it has no key exchange" in told
+
+
+@pytest.mark.usefixtures("in_kernel")
+def test_libreswan_is_given_nothing_where_it_can_do_nothing(meshsec: Meshsec, tmp_path: Path) -> None:
+    with (tmp_path / "a/meshsec.toml").open("a") as config:
+        config.write('[policy]\nike_proposals = ["aes256gcm16-prfsha256-x448"]\n')
+    done = meshsec("export", "libreswan", "--into", str(tmp_path / "a"))
+    assert done.exit_code == 1
+    assert "libreswan can do no IKE proposal of the policy: IKE aes256gcm16-prfsha256-x448: libreswan has no x448" in (
+        done.output
+    )
+    assert not (tmp_path / "a/meshsec.conf").exists()
+
+
+def test_libreswan_has_esp_in_the_kernel_alone(meshsec: Meshsec) -> None:
+    done = meshsec("export", "libreswan")
+    assert (done.exit_code, "libreswan has ESP in the kernel alone" in done.output) == (1, True)
 
 
 def test_the_next_key_is_announced_as_an_address_of_this_router(meshsec: Meshsec, own: dict[str, Any]) -> None:

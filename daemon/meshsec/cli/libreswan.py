@@ -1,0 +1,77 @@
+"""libreswan's side of ``meshsec export``."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from meshsec import files
+from meshsec.adapters import key_store, trust_store
+from meshsec.cli.app import App
+from meshsec.core import libreswan_conf
+from meshsec.core.desired import connection_spec, initiates
+from meshsec.core.model import EspGround, Peer
+from meshsec.core.pair_secret import pair_secret
+from meshsec.core.settings import EspChoice
+
+_MODE = 0o644
+_SECRETS_MODE = 0o600
+_NAME = "meshsec"
+_COMMENT = """\
+Written by `meshsec export libreswan`: changes made here are lost.
+The rules of `meshsec export nftables` must stand before ipsec.service starts:
+while there is no SA, they keep user data in.
+The pairs' secrets: `meshsec export libreswan --into /etc/ipsec.d`, which writes both."""
+_SECRETS_COMMENT = """\
+Written by `meshsec export libreswan`: changes made here are lost.
+Each is known to this node and that peer alone, who compute it from their keys. Nobody else may read this file."""
+
+
+def export(app: App, into: Path | None) -> None:
+    """Print ipsec.conf; with ``into`` write it there, with the secrets for their owner alone."""
+    if app.settings.ike.esp is EspChoice.LIBIPSEC:
+        raise click.ClickException(f'{app.config}: ike.esp is "libipsec"; libreswan has ESP in the kernel alone')
+    peers = _peers(app)
+    try:
+        exported = libreswan_conf.render(
+            {
+                _conn_name(name): (
+                    connection_spec(app.card, peer, EspGround.KERNEL, app.settings.policy),
+                    initiates(app.card, peer.card),
+                )
+                for name, peer in peers.items()
+            },
+            _COMMENT,
+        )
+    except libreswan_conf.NothingLeftError as error:
+        raise click.ClickException(str(error)) from error
+    for one in exported.refused:
+        click.echo(f"left out: {one}", err=True)
+    if into is None:
+        click.echo(exported.conf, nl=False)
+    else:
+        _write(app, into, exported.conf, peers)
+
+
+def _peers(app: App) -> Mapping[str, Peer]:
+    peers, problems = trust_store.load(app.peers_directory, app.card)
+    for problem in problems:
+        click.echo(f"refused: {problem}", err=True)
+    return peers
+
+
+def _conn_name(name: str) -> str:
+    """A next key's connection has a name of its own, in characters that libreswan takes and no peer's name has."""
+    return name.replace(trust_store.NEXT, "_next")
+
+
+def _write(app: App, into: Path, conf: str, peers: Mapping[str, Peer]) -> None:
+    """The secrets first: a connection without its secret would fail, and is not tried again soon."""
+    seed = key_store.load(Path(app.settings.paths.key)).private.private_bytes_raw()
+    pairs = [(peer.card.address, pair_secret(seed, peer.card.public_key)) for peer in peers.values()]
+    secrets = libreswan_conf.secrets(app.card.address, pairs, _SECRETS_COMMENT)
+    files.write(into / f"{_NAME}.secrets", secrets.encode(), _SECRETS_MODE)
+    click.echo(f"{into / _NAME}.secrets: written, for its owner alone")
+    files.write(into / f"{_NAME}.conf", conf.encode(), _MODE)
+    click.echo(f"{into / _NAME}.conf: written")
+    click.echo("Then: `systemctl restart ipsec`, or `ipsec rereadsecrets` and `ipsec add` for what is new.")

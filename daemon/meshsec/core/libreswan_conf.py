@@ -1,0 +1,101 @@
+"""libreswan's configuration of a node (ipsec.conf(5), ipsec.secrets(5); libreswan 4.10 and 5.2).
+
+libreswan has no Ed25519, so a pair authenticates by its own secret (``pair_secret``). ESP is in the kernel.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from ipaddress import IPv6Address
+
+from meshsec.core import libreswan_suites
+from meshsec.core.libreswan_suites import Refused
+from meshsec.core.model import ChildSpec, ConnectionSpec
+
+PREFIX = "meshsec-"
+"""Of the names of the connections: an operator's own have others."""
+
+_ALL = {
+    # Ed25519 is not among what libreswan can do; RFC 7296, section 2.15, for what a shared secret proves.
+    "authby": "secret",
+    "ikev2": "insist",
+    # What is not protected is dropped: while it is negotiated, and when that failed (libreswan's default lets it pass).
+    "negotiationshunt": "hold",
+    "failureshunt": "drop",
+    # A new path may overtake the old one: packets arrive far out of order when a route changes.
+    "replay-window": "256",
+    # An SA binds stable addresses: nothing to move.
+    "mobike": "no",
+    # A partition of the mesh may last.
+    "keyingtries": "0",
+}
+
+
+class NothingLeftError(ValueError):
+    """A policy of which libreswan can do nothing. The message names each proposal with the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """The text of ipsec.conf, and the proposals that are not in it."""
+
+    conf: str
+    refused: tuple[Refused, ...]
+
+
+def render(specs: Mapping[str, tuple[ConnectionSpec, bool]], comment: str) -> Exported:
+    """The connections to all peers: by name what the daemon is told, and whether this node initiates.
+
+    Raises NothingLeftError.
+    """
+    lines = [f"# {line}" for line in comment.splitlines()]
+    refused: dict[Refused, None] = {}
+    for name, (spec, initiates) in specs.items():
+        for child in spec.children:
+            suites, left_out = _suites(spec, child)
+            refused |= dict.fromkeys(left_out)
+            lines += ["", *_conn(name, spec, child, suites, initiates=initiates)]
+    told = [f"# left out: {one}" for one in refused]
+    return Exported("\n".join([*lines, *(["", *told] if told else [])]) + "\n", tuple(refused))
+
+
+def secrets(own: IPv6Address, pairs: Iterable[tuple[IPv6Address, bytes]], comment: str) -> str:
+    """The text of ipsec.secrets: what ``own`` shares with each peer's address."""
+    lines = [f"# {line}" for line in comment.splitlines()]
+    lines += [f"{own} {peer} : PSK 0x{secret.hex()}" for peer, secret in pairs]
+    return "\n".join(lines) + "\n"
+
+
+def _suites(spec: ConnectionSpec, child: ChildSpec) -> tuple[dict[str, str], tuple[Refused, ...]]:
+    ike, no_ike = libreswan_suites.all_ike(spec.ike_proposals)
+    esp, no_esp = libreswan_suites.all_esp(child.esp_proposals)
+    pfs = any(libreswan_suites.has_key_exchange(one) for one in child.esp_proposals)
+    no_ike = tuple(Refused(f"IKE {one.proposal}", one.why) for one in no_ike)
+    no_esp = tuple(Refused(f"ESP {one.proposal}", one.why) for one in no_esp)
+    for kind, kept, lost in (("IKE", ike, no_ike), ("ESP", esp, no_esp)):
+        if not kept:
+            raise NothingLeftError(f"libreswan can do no {kind} proposal of the policy: {'; '.join(map(str, lost))}")
+    return {"ike": ",".join(ike), "esp": ",".join(esp), "pfs": "yes" if pfs else "no"}, no_ike + no_esp
+
+
+def _conn(
+    name: str, spec: ConnectionSpec, child: ChildSpec, suites: Mapping[str, str], *, initiates: bool
+) -> Iterator[str]:
+    suffix = "" if child is spec.children[0] else f"-{child.name}"
+    (local,), (remote,) = child.local_ts, child.remote_ts
+    yield f"conn {PREFIX}{name}{suffix}"
+    values = {
+        "left": spec.local_address,
+        "leftid": spec.local_id,
+        "leftsubnet": local,
+        "right": spec.remote_address,
+        "rightid": spec.remote_id,
+        "rightsubnet": remote,
+        "type": child.mode,
+        **_ALL,
+        **suites,
+        "ikelifetime": f"{spec.ike_rekey_time}s",
+        "salifetime": f"{spec.child_rekey_time}s",
+        # One end of a pair initiates: when both start at once, libreswan may lose both SAs.
+        "auto": "start" if initiates else "add",
+    }
+    yield from (f"\t{key}={value}" for key, value in values.items())

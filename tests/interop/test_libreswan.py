@@ -1,0 +1,196 @@
+"""libreswan reads what is exported for it, and two nodes of it authenticate each other by their cards alone."""
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from meshsec.core import libreswan_suites as suites
+from tests.lab import ground, libreswan, namespaces, programs
+from tests.lab.instance import Instance
+from tests.lab.libreswan import Pluto
+from tests.lab.shell import run
+
+SECONDS = 120.0
+CONFIG = """\
+[node]
+name = "{name}"
+ipv4 = "{ipv4}"
+[routing]
+interfaces = ["mesh0"]
+[ike]
+esp = "kernel"
+[paths]
+peers = "peers"
+state = "state"
+run = "run"
+"""
+AUTHENTICATED = "established IKE SA; authenticated peer using authby=secret"
+
+pytestmark = [
+    pytest.mark.skipif(not libreswan.ADDCONN.exists(), reason="libreswan is not unpacked: tools/setup system"),
+    pytest.mark.skipif(not ground.probe().root, reason="network namespaces need root"),
+]
+
+
+class Site:
+    """A node's files, and what is exported of them in ``out``."""
+
+    def __init__(self, directory: Path) -> None:
+        self.name, self.out, self.config = directory.name, directory / "out", directory / "meshsec.toml"
+
+    def make(self, ipv4: str) -> str:
+        """Have the node, and say its card."""
+        self.out.mkdir(parents=True)
+        self.config.write_text(CONFIG.format(name=self.name, ipv4=ipv4), encoding="ascii")
+        self.meshsec("init")
+        return self.meshsec("key", "show").split()[1]
+
+    def meshsec(self, *arguments: str) -> str:
+        """The output of a command."""
+        return run([programs.meshsec(), "--config", str(self.config), *arguments]).stdout
+
+    @property
+    def conf(self) -> Path:
+        """ipsec.conf."""
+        return self.out / "meshsec.conf"
+
+    @property
+    def secrets(self) -> Path:
+        """ipsec.secrets."""
+        return self.out / "meshsec.secrets"
+
+    def values(self, key: str) -> list[str]:
+        """Those of a keyword, in their order."""
+        lines = (line.strip() for line in self.conf.read_text(encoding="ascii").splitlines())
+        return [line.removeprefix(f"{key}=") for line in lines if line.startswith(f"{key}=")]
+
+    @property
+    def address(self) -> str:
+        """Where its IKE daemon is."""
+        return self.values("left")[0]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two nodes that trust each other and have exported it. Tests work on copies."""
+    directory = tmp_path_factory.mktemp("libreswan")
+    sites = Site(directory / "one"), Site(directory / "other")
+    cards = [site.make(ipv4) for site, ipv4 in zip(sites, ("10.77.0.1", "10.77.0.2"), strict=True)]
+    for site, other, card in zip(sites, reversed(sites), reversed(cards), strict=True):
+        site.meshsec("peer", "add", other.name, card)
+        site.meshsec("export", "libreswan", "--into", str(site.out))
+    return directory
+
+
+@pytest.fixture
+def pair(made: Path, tmp_path: Path) -> tuple[Site, Site]:
+    """The two; the first is the one that initiates."""
+    directory = Path(shutil.copytree(made, tmp_path / "nodes"))
+    one, other = Site(directory / "one"), Site(directory / "other")
+    return (one, other) if one.values("auto")[0] == "start" else (other, one)
+
+
+def checked(path: Path) -> tuple[int, str]:
+    """Exit code and words of ``ipsec addconn --checkconfig``."""
+    command = [str(libreswan.ADDCONN), "--config", str(path), "--checkconfig"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def understood(kind: str, proposals: str) -> bool:
+    """Whether ``ipsec algparse`` does: addconn does not look at algorithms."""
+    command = [str(libreswan.ALGPARSE), "-v2", "-pfs=yes", f"{kind}={proposals}"]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+def test_libreswan_takes_the_export_without_a_word(pair: tuple[Site, Site]) -> None:
+    for site in pair:
+        assert checked(site.conf) == (0, "")
+        for kind in ("ike", "esp"):
+            assert all(understood(kind, proposals) for proposals in site.values(kind))
+    assert [site.values("auto") for site in pair] == [["start", "start"], ["add", "add"]]
+
+
+def test_libreswan_would_say_what_is_wrong(pair: tuple[Site, Site]) -> None:
+    """The negative cases of the one above."""
+    conf = pair[0].conf
+    conf.write_text(
+        conf.read_text(encoding="ascii").replace("failureshunt=drop", "failureshunt=dropp"), encoding="ascii"
+    )
+    code, words = checked(conf)
+    assert code
+    assert "failureshunt" in words
+    assert not understood("esp", "aes_gcm256-null-dh99")
+
+
+@pytest.mark.parametrize("cipher", ["aes256gcm16", "aes192gcm16", "aes128gcm16", "chacha20poly1305"])
+@pytest.mark.parametrize(
+    "group", ["x25519", "ecp256", "ecp384", "ecp521", *(f"modp{1024 * n}" for n in (2, 3, 4, 6, 8))]
+)
+def test_what_is_translated_is_understood(cipher: str, group: str) -> None:
+    assert understood("ike", suites.ike(f"{cipher}-prfsha256-{group}"))
+    assert understood("esp", suites.esp(f"{cipher}-{group}"))
+
+
+@pytest.mark.parametrize("bits", [128, 192, 256])
+@pytest.mark.parametrize("digest", ["sha256", "sha384", "sha512"])
+def test_so_are_ciphers_with_an_integrity_of_their_own(bits: int, digest: str) -> None:
+    assert understood("ike", suites.ike(f"aes{bits}-{digest}-ecp256"))
+    assert understood("esp", suites.esp(f"aes{bits}-{digest}"))
+    assert understood("esp", suites.esp(f"aes{bits}ccm16"))
+
+
+def test_what_is_refused_libreswan_does_not_have() -> None:
+    for words in ("aes_ccm256-sha2_256-dh31", "aes_gcm256-sha2_256-dh32", "aes_gcm256-sha2_256-mlkem768"):
+        assert not understood("ike", words)
+
+
+@pytest.fixture
+def link(pair: tuple[Site, Site]) -> Iterator[tuple[Pluto, Pluto]]:
+    """pluto of both, not started, on the two ends of a cable."""
+    instance = Instance()
+    plutos: list[Pluto] = []
+    try:
+        names = [instance.namespace(site.name) for site in pair]
+        for name in names:
+            namespaces.create(name)
+        run(["ip", "-n", names[0], "link", "add", "mesh0", "type", "veth", "peer", "name", "mesh0", "netns", names[1]])
+        for name, site, other in zip(names, pair, reversed(pair), strict=True):
+            run(["ip", "-n", name, "link", "set", "mesh0", "up"])
+            run(["ip", "-n", name, "address", "add", f"{site.address}/128", "dev", "mesh0", "nodad"])
+            run(["ip", "-n", name, "route", "add", f"{other.address}/128", "dev", "mesh0"])
+            sockets = instance.run / site.name
+            sockets.mkdir(mode=0o700)
+            plutos.append(Pluto(name, site.out, sockets))
+        yield plutos[0], plutos[1]
+    finally:
+        for pluto in plutos:
+            pluto.daemon.kill()
+        instance.end()
+
+
+def started(link: tuple[Pluto, Pluto]) -> None:
+    """Both, the one that only answers first."""
+    initiator, responder = link
+    responder.daemon.start()
+    responder.wait_said("adding UDP interface mesh0", SECONDS)
+    initiator.daemon.start()
+
+
+def test_two_nodes_authenticate_each_other_by_their_cards_alone(link: tuple[Pluto, Pluto]) -> None:
+    """And go on to the CHILD_SAs, which a kernel without ESP refuses: ``ike`` alone is the claim here."""
+    started(link)
+    for pluto in link:
+        pluto.wait_said(AUTHENTICATED, SECONDS)
+
+
+def test_who_does_not_know_the_secret_is_refused(link: tuple[Pluto, Pluto], pair: tuple[Site, Site]) -> None:
+    secrets = pair[0].secrets
+    text = secrets.read_text(encoding="ascii").rstrip()
+    secrets.write_text(f"{text[:-1]}{'1' if text.endswith('0') else '0'}\n", encoding="ascii")
+    started(link)
+    link[1].wait_said("authentication failed: computed hash does not match", SECONDS)
+    assert AUTHENTICATED not in link[0].log() + link[1].log()
