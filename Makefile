@@ -24,7 +24,7 @@ CARGO_ARGUMENTS := --manifest-path daemon/Cargo.toml
 STAMPS := build/stamps
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),daemon/target)
 
-.PHONY: help setup build check lint lint-python lint-rust lint-ansible unit unit-python unit-rust test kernel-merge licences scenarios lab-guest guest \
+.PHONY: help setup build check lint lint-python lint-rust lint-ansible unit unit-python unit-rust test machines kernel-merge licences scenarios lab-guest guest guest-claims \
 	scale demo fuzz bench advisories docs install clean lock kernel-check kernel-config kernel image image-boot deb deb-all packages packages-all nodes fleet fleet-packages
 
 help: ## list the targets
@@ -50,7 +50,9 @@ $(STAMPS)/deny: $(STAMPS)/system tools/setup
 build: $(STAMPS)/system ## compile olsrv2d and overlayd (release) into build/bin
 	@mkdir -p build/bin
 	cargo build $(CARGO_ARGUMENTS) --release --locked --package olsrv2d --package overlayd
-	@install -m 0755 $(TARGET_DIR)/release/olsrv2d $(TARGET_DIR)/release/overlayd build/bin/
+	@for name in olsrv2d overlayd; do \
+		cmp -s $(TARGET_DIR)/release/$$name build/bin/$$name || install -m 0755 $(TARGET_DIR)/release/$$name build/bin/; \
+	done
 
 # --- proofs ---
 
@@ -80,7 +82,13 @@ unit-python: setup
 unit-rust: setup
 	cargo test $(CARGO_ARGUMENTS) --workspace --locked --quiet
 
-test: check licences lint-ansible kernel-merge packages scenarios nodes ## everything: those, from check to nodes (root)
+# The guest is emulated by one processor, and the machines mostly wait for each other.
+test: check licences lint-ansible build ## everything: those, guest-claims beside machines, then scenarios (root)
+	$(MAKE) --jobs=2 --output-sync=target guest-claims machines
+	$(MAKE) scenarios
+
+machines: ## kernel-merge, packages, nodes
+	$(MAKE) --jobs=1 kernel-merge packages nodes
 
 licences: $(STAMPS)/deny ## what the Rust build may be made of: licences, sources, no wildcards
 	cargo fetch $(CARGO_ARGUMENTS) --locked
@@ -90,12 +98,15 @@ kernel-merge: setup ## every symbol of our fragments takes in Debian's RT kernel
 	$(BIN)/pytest -m slow kernel-config/tests
 
 scenarios: setup build ## claims proved on the wire, in network namespaces (root); a failed one gets a second try, and is named
-	MESHSEC_LAB_REQUIRED=1 $(BIN)/pytest --reruns $(RERUNS) tests/scenarios tests/interop tests/guest
+	MESHSEC_LAB_REQUIRED=1 $(BIN)/pytest --reruns $(RERUNS) tests/scenarios tests/interop
+
+guest-claims: setup build ## those that need ESP, radios or PREEMPT_RT: the ones that matter, Debian's RT and ordinary kernel booted once each (root)
+	MESHSEC_LAB_REQUIRED=1 $(BIN)/pytest --reruns $(RERUNS) tests/guest
 
 lab-guest: setup ## a Debian 13 root with RT and ordinary kernel for the scenarios' guest, into build/guest (root)
 	$(BIN)/python -m tests.lab.guest_root
 
-guest: setup build ## claims that need ESP, radios or PREEMPT_RT, in a guest with Debian's RT and ordinary kernel (root; long)
+guest: setup build ## all of those (root; long)
 	MESHSEC_GUEST_ALL=1 $(BIN)/pytest tests/guest
 
 scale: NODES ?= 30
