@@ -25,13 +25,14 @@ from cryptography.hazmat.primitives.serialization import (
 
 from meshsec import files
 from meshsec.core import identity
+from meshsec.core.model import OWN_NEXT
 
 _MODE = 0o600
 _PUBLIC_MODE = 0o644
 _PUBLIC_SUFFIX = ".pub"
 _NEXT_SUFFIX = ".next.key"
 _ROTATION_SUFFIX = ".rotation"
-MARK = "^"
+MARK = OWN_NEXT
 """After a peer's name: the channel of a key of this node that took, or is to take, the place of another."""
 _LIMIT = 4096
 """Octets of a key file; an Ed25519 key needs 119."""

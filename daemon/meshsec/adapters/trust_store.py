@@ -15,11 +15,11 @@ from pathlib import Path
 from meshsec import files
 from meshsec.core import card as cards
 from meshsec.core.identity import IdentityError, checked_name
-from meshsec.core.model import Card, Peer
+from meshsec.core.model import PEER_NEXT, Card, Peer
 
 SUFFIX = ".card"
 NEXT_SUFFIX = ".next"
-NEXT = "~"
+NEXT = PEER_NEXT
 """After a peer's name: its next key."""
 
 _MODE = 0o644

@@ -11,6 +11,10 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
+PEER_NEXT = "~"
+OWN_NEXT = "^"
+"""After a peer's name: the channel of its next key, and of this node's own next key (ADR 0041)."""
+
 
 class EspGround(StrEnum):
     """Where ESP runs: in the kernel (transport mode) or in charon's kernel-libipsec (tunnel mode over a TUN device)."""

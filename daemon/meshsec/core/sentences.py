@@ -5,7 +5,7 @@ from meshsec.core.channel import Channel
 from meshsec.core.desired import endpoint
 from meshsec.core.engine import Engine
 from meshsec.core.lifecycle import State
-from meshsec.core.model import Card, DataPlane, EspGround
+from meshsec.core.model import OWN_NEXT, PEER_NEXT, Card, DataPlane, EspGround
 from meshsec.core.shown import shown
 
 CLOSED_BY_DOUBT = "unknown nodes are closed, although the policy allows them, until every card is good"
@@ -31,7 +31,12 @@ def sentences(engine: Engine, channel: Channel, card: Card, now: float) -> list[
 
 
 def _explain_trust(channel: Channel, card: Card) -> str:
-    return f"{channel.title} is trusted: its card gives the address {card.address}."
+    told = f"{channel.title} is trusted: its card gives the address {card.address}."
+    if PEER_NEXT in channel.title:
+        told += " That is the peer's next key: the present one is in force, too, until `meshsec peer end`."
+    if OWN_NEXT in channel.title:
+        told += " This channel is of this node's next key: the present one stays in force until `meshsec key end`."
+    return told
 
 
 def _explain_route(engine: Engine, channel: Channel, card: Card) -> str:

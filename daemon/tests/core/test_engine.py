@@ -33,6 +33,7 @@ from meshsec.core.engine import (
 from meshsec.core.model import Observed, Peer, RulesSpec, UnknownNodes
 from meshsec.core.policy import DEFAULT, RemovedPeers
 from meshsec.core.routes import MAX_STRANGERS
+from meshsec.core.views import explain
 
 NODE = 3
 LOWER, HIGHER = 1, 5
@@ -895,6 +896,8 @@ def test_both_keys_of_this_node_have_a_channel_by_the_same_route() -> None:
     assert attempts(actions) == ["n5"], "with its other key the peer has the lower fingerprint, and initiates"
     assert all(one.route == route(HIGHER) for one in specs.values() if one)
     assert {OTHER_KEY.address, card(NODE).address} <= made.engine.wanted_rules().own
+    assert "this node's next key" in explain(made.engine, made.now, "n5^")["sentences"][0]
+    assert "next key" not in explain(made.engine, made.now, "n5")["sentences"][0]
 
 
 @pytest.mark.parametrize("removed_peers", list(RemovedPeers))
