@@ -4,8 +4,10 @@ Both daemons name RFC 7296's transforms (section 3.3.2) their own way. What libr
 reason: a proposal is translated as a whole or not at all.
 """
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import product
 
 _BITS = (128, 192, 256)
 _AEAD_OF_BOTH = {**{f"aes{bits}gcm16": f"aes_gcm{bits}" for bits in _BITS}, "chacha20poly1305": "chacha20_poly1305"}
@@ -21,9 +23,17 @@ _KEY_EXCHANGE = {
 }
 """By the number of IANA's Transform Type 4, which both versions take."""
 
+_GROUPS = {
+    **{word: name for name, word in _KEY_EXCHANGE.items()},
+    **{name: name for name in _KEY_EXCHANGE if name != "x25519"},
+    **{f"ecp_{bits}": f"ecp{bits}" for bits in (256, 384, 521)},
+    "curve25519": "x25519",
+}
+"""What libreswan takes for each key exchange, in strongSwan's words."""
+
 
 class UntranslatableError(ValueError):
-    """A proposal that libreswan cannot do. The message says what of it, and why."""
+    """A proposal that the other daemon cannot do. The message says what of it, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +108,91 @@ def all_esp(proposals: Iterable[str]) -> tuple[tuple[str, ...], tuple[Refused, .
 def has_key_exchange(proposal: str) -> bool:
     """Whether strongSwan's proposal has one that libreswan knows."""
     return not _KEY_EXCHANGE.keys().isdisjoint(proposal.split("-"))
+
+
+_ENCRYPTION_WORD = re.compile(r"(aes_gcm|aes_gcm_c|aes_ccm|aes_ccm_c|aes|chacha20_poly1305|chacha20poly1305)_?(\d+)?")
+_HASH_BITS = {
+    "sha2": 256,
+    **{f"sha2_{bits}": bits for bits in (256, 384, 512)},
+    **{f"sha{n}": n for n in (256, 384, 512)},
+}
+_UNSIZED = (256, 128)
+"""Bits of AES that libreswan proposes where none are told."""
+_MOST = 64
+"""Proposals that one with alternatives (``aes256-sha2_256+sha2_512-dh14+dh19``) may stand for."""
+
+
+def read_ike(proposal: str) -> tuple[str, ...]:
+    """strongSwan's form of one of ``ike=``; several where it has alternatives. Raises UntranslatableError."""
+    encryption, words = _read(proposal)
+    hashes, groups = _hashes_and_groups(words)
+    if not groups:
+        raise UntranslatableError("it has no key exchange; libreswan's own list of them has no counterpart")
+    if not hashes:
+        raise UntranslatableError("it has no hash")
+    return tuple(
+        "-".join((cipher, f"prf{digest}" if _is_aead(cipher) else digest, group))
+        for cipher, digest, group in _few(encryption, hashes, groups)
+    )
+
+
+def read_esp(proposal: str, group: str = "") -> tuple[str, ...]:
+    """The same of ``esp=``; ``group`` is the key exchange of one that names none. Raises UntranslatableError."""
+    encryption, words = _read(proposal)
+    hashes, groups = _hashes_and_groups([word for word in words if word != ["null"]])
+    groups = groups or ((group,) if group else ())
+    found = []
+    for cipher, digest, one in _few(encryption, hashes or ("",), groups or ("",)):
+        if not _is_aead(cipher) and not digest:
+            raise UntranslatableError(f"{cipher} has no integrity")
+        found.append("-".join(filter(None, (cipher, "" if _is_aead(cipher) else digest, one))))
+    return tuple(dict.fromkeys(found))
+
+
+def _read(proposal: str) -> tuple[tuple[str, ...], list[list[str]]]:
+    """The ciphers, and the alternatives of each part that follows."""
+    first, *rest = (part.split("+") for part in re.split("[-;]", proposal.strip().lower()))
+    return tuple(cipher for word in first for cipher in _ciphers(word)), rest
+
+
+def _ciphers(word: str) -> tuple[str, ...]:
+    match = _ENCRYPTION_WORD.fullmatch(word)
+    if match is None:
+        raise UntranslatableError(f"{word!r} is no encryption that meshsec takes")
+    if match[1].startswith("chacha"):
+        if match[2] not in (None, "256"):
+            raise UntranslatableError(f"{word!r} is no encryption that meshsec takes")
+        return ("chacha20poly1305",)
+    if match[2] and match[2] not in map(str, _BITS):
+        raise UntranslatableError(f"{word!r} is no encryption that meshsec takes")
+    mode = {"aes": "", "aes_gcm": "gcm16", "aes_ccm": "ccm16"}[match[1].removesuffix("_c")]
+    return tuple(f"aes{bits}{mode}" for bits in ((match[2],) if match[2] else _UNSIZED))
+
+
+def _hashes_and_groups(parts: Iterable[Iterable[str]]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    hashes: list[str] = []
+    groups: list[str] = []
+    for word in (word for part in parts for word in part):
+        if word in _HASH_BITS:
+            hashes.append(f"sha{_HASH_BITS[word]}")
+        elif word in _GROUPS:
+            groups.append(_GROUPS[word])
+        else:
+            raise UntranslatableError(f"{word!r} is nothing that meshsec takes")
+    return tuple(dict.fromkeys(hashes)), tuple(dict.fromkeys(groups))
+
+
+def _few(*parts: tuple[str, ...]) -> Iterable[tuple[str, ...]]:
+    count = 1
+    for part in parts:
+        count *= len(part)
+    if count > _MOST:
+        raise UntranslatableError(f"it stands for {count} proposals; allowed: {_MOST}")
+    return product(*parts)
+
+
+def _is_aead(cipher: str) -> bool:
+    return cipher in _AEAD_OF_BOTH or cipher in _AEAD_OF_ESP
 
 
 def _sorted_out(

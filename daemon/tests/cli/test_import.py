@@ -11,6 +11,7 @@ from meshsec.core import identity, overlay_key
 
 Meshsec = Callable[..., Result]
 SAMPLE = Path(__file__).parents[3] / "tests/vectors/cjdns/cjdroute.conf"
+LIBRESWAN = Path(__file__).parents[3] / "tests/vectors/libreswan/ipsec.conf"
 
 
 def test_a_configuration_for_its_owner_alone(meshsec: Meshsec, tmp_path: Path) -> None:
@@ -67,3 +68,56 @@ def test_a_node_without_a_key_imports_nothing(meshsec: Meshsec, tmp_path: Path) 
     assert done.exit_code == 1
     assert "there is no key" in done.output
     assert not (tmp_path / "overlayd.toml").exists()
+
+
+def test_a_file_alone_is_cjdnss(meshsec: Meshsec) -> None:
+    named, alone = (meshsec("import", *kind, str(SAMPLE), "--check") for kind in (("cjdns",), ()))
+    assert named.exit_code == alone.exit_code == 0
+    assert named.output == alone.output
+    assert meshsec("import", "--check", str(SAMPLE)).output == alone.output
+
+
+def test_libreswans_policy_becomes_a_profile_that_is_in_force_when_named(meshsec: Meshsec, tmp_path: Path) -> None:
+    into = tmp_path / "a/policies/libreswan.toml"
+    done = meshsec("import", "libreswan", str(LIBRESWAN), "--into", str(into))
+    assert done.exit_code == 0, done.output
+    assert tomllib.loads(into.read_text()) == {
+        "ike_proposals": ["aes256gcm16-prfsha256-x25519", "aes256-sha512-ecp256", "aes256-sha256-ecp256"],
+        "esp_proposals": ["aes256gcm16-x25519", "aes128ccm16-modp2048"],
+        "ike_rekey_time": 28800,
+        "child_rekey_time": 1800,
+    }
+    (config := tmp_path / "a/meshsec.toml").write_text(f'{config.read_text()}[policy]\nprofile = "libreswan"\n')
+    assert meshsec("check").exit_code == 0
+
+
+def test_whose_cards_are_needed_and_what_is_left_out(meshsec: Meshsec, tmp_path: Path) -> None:
+    done = meshsec("import", "libreswan", str(LIBRESWAN), "--into", str(tmp_path / "x.toml"), "--check")
+    assert not (tmp_path / "x.toml").exists()
+    needed = [line for line in done.output.splitlines() if line.startswith("peer ")]
+    assert needed == [
+        "peer van-2: 192.0.2.2 as @van-2, rightecdsakey, auto=start; needed: its card, `meshsec peer add van-2 CARD`",
+        "peer Office_Gateway: 198.51.100.7, auto=ondemand; needed: its card, `meshsec peer add NAME CARD`",
+    ]
+    vans = LIBRESWAN.parent / "ipsec.d/vans.conf"
+    for told in (
+        f"{LIBRESWAN}:16: ike: 3des-sha1;modp2048: '3des' is no encryption that meshsec takes",
+        f"{vans}:14: conn Office_Gateway: mark: has no counterpart",
+        f"{vans}:17: conn roadwarriors: %any stands for anybody",
+        f"{vans}:22: conn unused: is not in use",
+    ):
+        assert f"not imported: {told}" in done.output
+
+
+def test_a_bad_ipsec_conf_writes_nothing(meshsec: Meshsec, tmp_path: Path) -> None:
+    bad, into = tmp_path / "ipsec.conf", tmp_path / "x.toml"
+    bad.write_text("conn a\n\tike=aes256-sha2;dh14\nleft=192.0.2.1\n")
+    done = meshsec("import", "libreswan", str(bad), "--into", str(into))
+    assert (done.exit_code, into.exists()) == (1, False)
+    assert f"{bad}:3: left=192.0.2.1: is not understood" in done.output
+
+
+def test_a_profile_that_is_there_is_kept(meshsec: Meshsec, tmp_path: Path) -> None:
+    (into := tmp_path / "x.toml").write_text("mine")
+    done = meshsec("import", "libreswan", str(LIBRESWAN), "--into", str(into))
+    assert (done.exit_code, into.read_text()) == (1, "mine")

@@ -1,0 +1,141 @@
+"""``ipsec.conf`` of libreswan: what is taken over, what is named, and that no text is too bad to be told so."""
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from meshsec.core import libreswan_suites as suites
+from meshsec.core.ipsec_conf import DEEPEST, Imported, IpsecConfError, Line, decode
+from meshsec.core.policy import decode_policy
+
+ENDS = "\tleft=192.0.2.1\n\tright=192.0.2.2\n\tauto=add\n"
+
+
+def read(text: str) -> Imported:
+    return decode([Line("x.conf", number, line) for number, line in enumerate(text.split("\n"), 1)])
+
+
+def test_own_values_count_before_those_of_others_and_these_before_the_default() -> None:
+    found = read(
+        f"conn a\n\talso=b\n{ENDS}\trightid=@own\n"
+        "conn b\n\trightid=@b\n\tikelifetime=2h\n"
+        "conn %default\n\tikelifetime=4h\n\tsalifetime=1d\n"
+    )
+    assert [(peer.name, peer.address, peer.identity) for peer in found.peers] == [("a", "192.0.2.2", "@own")]
+    assert found.profile == {"ike_rekey_time": 7200, "child_rekey_time": 86400}
+
+
+def test_the_other_end_is_the_one_that_is_not_here() -> None:
+    assert [peer.address for peer in read(f"conn a\n{ENDS}").peers] == ["192.0.2.2"]
+    turned = "conn a\n\tleft=192.0.2.1\n\tright=%defaultroute\n\tleftid=@far\n\tleftcert=far\n\tauto=start\n"
+    (peer,) = read(turned).peers
+    assert (peer.address, peer.identity, peer.key, peer.auto) == ("192.0.2.1", "@far", "leftcert", "start")
+
+
+@pytest.mark.parametrize("auto", ["", "\tauto=ignore\n"])
+def test_what_is_not_in_use_is_no_peer(auto: str) -> None:
+    found = read(f"conn a\n\tleft=192.0.2.1\n\tright=192.0.2.2\n\tike=aes256-sha2;dh14\n{auto}")
+    assert (found.peers, found.profile) == ([], {})
+    assert found.ignored == ["x.conf:1: conn a: is not in use (auto=ignore), if not by others (also=)"]
+
+
+def test_what_is_not_carried_over_is_named_with_its_line() -> None:
+    found = read(
+        f"config setup\n\tklipsdebug=none\nconn a\n{ENDS}"
+        "\tmark=7 # why\n\trightrsasigkey=0sAQ\n\tleftid=@me\n\tpfs=yes\n"
+    )
+    assert [line.partition(": ")[0] for line in found.ignored] == [f"x.conf:{number}" for number in (2, 7, 8, 9)]
+    assert found.ignored[1] == "x.conf:7: conn a: mark: has no counterpart"
+    assert "0sAQ" not in str(found)
+
+
+def test_anybody_is_no_peer() -> None:
+    found = read("conn a\n\tleft=%defaultroute\n\tright=%any\n\tauto=add\n")
+    assert not found.peers
+    assert "%any stands for anybody" in found.ignored[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("\tleft=192.0.2.1", "x.conf:1: ?left=192.0.2.1: stands in no section"),
+        ("conn a\nleft=192.0.2.1", "x.conf:2: left=192.0.2.1: is not understood"),
+        ("conn a\n\talso=b", "x.conf:2: conn a: also: 'b' is no section here"),
+        ("conn a\n" + "\talso=a\n" * (DEEPEST + 1), f"x.conf:1: conn a: also= leads to more than {DEEPEST} sections"),
+        (
+            "".join(f"conn c{n}\n\talso=c{n + 1}\n" for n in range(DEEPEST)) + f"conn c{DEEPEST}\n",
+            "more than 16 sections",
+        ),
+    ],
+)
+def test_what_is_no_ipsec_conf_is_refused_with_its_line(text: str, told: str) -> None:
+    with pytest.raises(IpsecConfError) as refused:
+        read(text)
+    assert told in str(refused.value)
+
+
+def test_a_circle_of_sections_ends() -> None:
+    assert len(read(f"conn a\n\talso=b\n{ENDS}conn b\n\talso=a\n{ENDS}").peers) == 2
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ("aes_gcm256-sha2_256;dh31", ("aes256gcm16-prfsha256-x25519",)),
+        ("aes_gcm-sha2;modp2048", ("aes256gcm16-prfsha256-modp2048", "aes128gcm16-prfsha256-modp2048")),
+        ("aes256-sha2_512+sha2_256-dh19", ("aes256-sha512-ecp256", "aes256-sha256-ecp256")),
+        ("chacha20_poly1305-sha384-ecp_384", ("chacha20poly1305-prfsha384-ecp384",)),
+    ],
+)
+def test_ike_in_our_words(theirs: str, ours: tuple[str, ...]) -> None:
+    assert suites.read_ike(theirs) == ours
+
+
+@pytest.mark.parametrize(
+    "theirs",
+    ["", "aes_gcm256", "3des-sha1;dh14", "aes512-sha2-dh14", "aes256-md5-dh14", "aes-sha2;dh22", "aes256-dh14"],
+)
+def test_ike_that_has_no_words_here(theirs: str) -> None:
+    with pytest.raises(suites.UntranslatableError):
+        suites.read_ike(theirs)
+
+
+def test_esp_takes_the_key_exchange_of_its_ike_where_it_names_none() -> None:
+    assert suites.read_esp("aes_gcm256", "x25519") == ("aes256gcm16-x25519",)
+    assert suites.read_esp("aes_gcm256-null;dh14", "x25519") == ("aes256gcm16-modp2048",)
+    assert suites.read_esp("aes128-sha2_512") == ("aes128-sha512",)
+    with pytest.raises(suites.UntranslatableError):
+        suites.read_esp("aes128")
+
+
+def test_alternatives_are_bounded() -> None:
+    with pytest.raises(suites.UntranslatableError, match="stands for"):
+        suites.read_ike("aes+aes_gcm+aes_ccm+chacha20_poly1305-sha2+sha384+sha512-dh14+dh15+dh16+dh19+dh20")
+
+
+def test_there_and_back() -> None:
+    for group in ("x25519", "ecp384", "modp4096"):
+        for cipher in ("aes256gcm16-prfsha384", "chacha20poly1305-prfsha256", "aes192-sha512"):
+            assert suites.read_ike(suites.ike(f"{cipher}-{group}")) == (f"{cipher}-{group}",)
+        for cipher in ("aes256gcm16", "aes128ccm16", "aes256-sha384"):
+            assert suites.read_esp(suites.esp(f"{cipher}-{group}")) == (f"{cipher}-{group}",)
+
+
+KEYWORDS = ("also", "left", "right", "leftid", "auto", "ike", "esp", "pfs", "ikelifetime", "salifetime", "mark")
+VALUES = ("a", "b", "%any", "start", "ignore", "no", "aes256-sha2;dh14", "aes_gcm+aes-null,", "8h", "9" * 30, '"', "\0")
+WORDS = st.one_of(
+    st.sampled_from(["conn a\n", "conn b\n", "conn %default\n", "config setup\n", "include x\n", "#", "\x1b[2J", "\n"]),
+    st.builds("\t{}={}\n".format, st.sampled_from(KEYWORDS), st.sampled_from(VALUES) | st.text(max_size=5)),
+    st.text(max_size=3),
+)
+
+
+@given(st.lists(WORDS, max_size=40).map("".join))
+@settings(max_examples=200, deadline=None)
+def test_no_text_is_too_bad_and_what_is_taken_is_a_policy(text: str) -> None:
+    with suppress(IpsecConfError):
+        found = read(text)
+        decode_policy(found.profile)
+        assert all(line.isprintable() for line in found.ignored)
