@@ -60,7 +60,7 @@ def test_no_unit_of_a_node_has_failed_and_doctor_finds_nothing_wrong(line: Fleet
 
 
 def test_the_installed_units_are_confined_by_the_systemd_of_either_release(line: Fleet) -> None:
-    reasons = exposure.waived(exposure.WAIVERS.read_text(encoding="utf-8"), exposure.own_units())
+    reasons = exposure.reasons()
     for name in _one_of_each_release(line):
         line.ssh(name, _OVERLAY)
         for unit in exposure.own_units():

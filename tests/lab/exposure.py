@@ -5,7 +5,9 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-UNITS = Path(__file__).parents[2] / "daemon/systemd"
+_REPOSITORY = Path(__file__).parents[2]
+UNITS = _REPOSITORY / "daemon/systemd"
+IMAGE_UNITS = _REPOSITORY / "kernel-config/image/files/usr/lib/systemd/system"
 WAIVERS = UNITS / "waivers.toml"
 THRESHOLD = "29"
 """Tenths: the look fails at an exposure of 3.0 and more."""
@@ -17,8 +19,22 @@ class WaiverError(Exception):
     """The file of waivers is not as it has to be; the message names the entry."""
 
 
-def own_units(directory: Path = UNITS) -> list[str]:
-    """The names of our services, without ``.service``."""
+def own_units() -> list[str]:
+    """The names of the services that are installed on a node, without ``.service``."""
+    return _services(UNITS)
+
+
+def image_units() -> list[str]:
+    """Those that the vehicle image has besides."""
+    return _services(IMAGE_UNITS)
+
+
+def reasons() -> Mapping[str, frozenset[str]]:
+    """The checks of each of these units for which the file has a reason."""
+    return waived(WAIVERS.read_text(encoding="utf-8"), own_units() + image_units())
+
+
+def _services(directory: Path) -> list[str]:
     return sorted(path.stem for path in directory.glob("*.service"))
 
 

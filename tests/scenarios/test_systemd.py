@@ -352,7 +352,7 @@ def test_the_installed_units_are_confined_as_their_waivers_say(machine: Machine,
     """By Debian 13's systemd; that of this machine looks at the files in `make check`."""
     instance = f"{unit}mesh0" if unit.endswith("@") else unit
     looked = machine.run(*exposure.LOOK, f"{instance}.service", check=False)
-    reasons = exposure.waived(exposure.WAIVERS.read_text(encoding="utf-8"), exposure.own_units())
+    reasons = exposure.reasons()
     assert exposure.differences(exposure.charged(looked.stdout), reasons[unit]) == []
     assert looked.returncode == 0
 

@@ -8,11 +8,17 @@ from pathlib import Path
 import pytest
 
 from tests.lab import exposure
-from tests.lab.exposure import UNITS, WAIVERS, WaiverError
+from tests.lab.exposure import IMAGE_UNITS, UNITS, WAIVERS, WaiverError
 
 OWN = exposure.own_units()
+FILES = [UNITS / f"{unit}.service" for unit in OWN] + [
+    IMAGE_UNITS / f"{unit}.service" for unit in exposure.image_units()
+]
 
 needs_systemd = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
+
+
+each_unit = pytest.mark.parametrize("unit", FILES, ids=lambda path: path.stem)
 
 
 def look(directory: Path, unit: str, text: str) -> tuple[bool, frozenset[str]]:
@@ -25,29 +31,22 @@ def look(directory: Path, unit: str, text: str) -> tuple[bool, frozenset[str]]:
     return done.returncode == 0, exposure.charged(done.stdout)
 
 
-def reasons() -> str:
-    return WAIVERS.read_text(encoding="utf-8")
-
-
 @needs_systemd
-@pytest.mark.parametrize("unit", OWN)
-def test_a_unit_is_exposed_less_than_3_and_what_is_left_of_it_has_a_reason(tmp_path: Path, unit: str) -> None:
-    kept, charges = look(tmp_path, unit, (UNITS / f"{unit}.service").read_text())
-    assert exposure.differences(charges, exposure.waived(reasons(), OWN)[unit]) == []
+@each_unit
+def test_a_unit_is_exposed_less_than_3_and_what_is_left_of_it_has_a_reason(tmp_path: Path, unit: Path) -> None:
+    kept, charges = look(tmp_path, unit.stem, unit.read_text())
+    assert exposure.differences(charges, exposure.reasons()[unit.stem]) == []
     assert kept
 
 
 @needs_systemd
-@pytest.mark.parametrize("unit", OWN)
-def test_a_unit_that_loses_its_confinement_is_seen(tmp_path: Path, unit: str) -> None:
+@each_unit
+def test_a_unit_that_loses_its_confinement_is_seen(tmp_path: Path, unit: Path) -> None:
     """The negative case: the same looks."""
-    text = (UNITS / f"{unit}.service").read_text()
-    loose = re.sub(
-        r"^(Capability|Private|Protect|Restrict|SystemCall|User|DynamicUser).*\n", "", text, flags=re.MULTILINE
-    )
-    kept, charges = look(tmp_path, unit, loose)
+    taken = r"^(Capability|Private|Protect|Restrict|SystemCall|User|DynamicUser).*\n"
+    kept, charges = look(tmp_path, unit.stem, re.sub(taken, "", unit.read_text(), flags=re.MULTILINE))
     assert not kept
-    assert exposure.differences(charges, exposure.waived(reasons(), OWN)[unit]) != []
+    assert exposure.differences(charges, exposure.reasons()[unit.stem]) != []
 
 
 def test_a_waiver_for_what_is_taken_is_seen_and_so_is_one_that_is_missing() -> None:
@@ -70,7 +69,7 @@ def test_a_waiver_for_what_is_taken_is_seen_and_so_is_one_that_is_missing() -> N
 )
 def test_a_waiver_without_a_unit_or_a_reason_is_refused(further: str, complaint: str) -> None:
     with pytest.raises(WaiverError, match=re.escape(complaint)):
-        exposure.waived(f"{reasons()}\n[[waiver]]\n{further}", OWN)
+        exposure.waived(f"{WAIVERS.read_text()}\n[[waiver]]\n{further}", [path.stem for path in FILES])
 
 
 def setting(unit: str, name: str) -> set[str]:
