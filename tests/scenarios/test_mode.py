@@ -17,6 +17,7 @@ from tests.lab.overlay_control import OverlayControl
 from tests.lab.packets import MARK, Kind
 from tests.lab.stream import Stream
 from tests.lab.topology import line, names
+from tests.lab.traffic import Flow
 from tests.lab.waiting import wait_until
 from tests.scenarios.expectations import assert_nothing_clear, captured, flow, wait_arrivals
 
@@ -32,7 +33,7 @@ PATIENCE = 60.0
 @pytest.fixture(scope="module")
 def planes() -> Iterator[Lab]:
     """The line with both data planes."""
-    with Lab("mode", line(names(3)), Options(overlay=True)) as lab:
+    with Lab("mode", line(names(3)), Options(overlay=True, ipv4=True)) as lab:
         lab.set_up()
         a, c = lab["a"], lab["c"]
         a.install_card(c)
@@ -104,6 +105,20 @@ def test_a_connection_survives_the_switch_to_the_overlay_and_back_and_a_relay_re
     stream.verify()
     assert_nothing_clear(captures)
     assert set(captures["b"].counts) <= SEALED
+
+
+def test_ipv4_of_a_peer_that_the_overlay_carries_is_dropped_and_never_in_the_clear(lab: Lab) -> None:
+    """The overlay carries IPv6 alone."""
+    a, c = lab["a"], lab["c"]
+    ends = (a.namespace, a.ipv4), (c.namespace, c.ipv4)
+    with Flow(*ends) as protected:
+        wait_arrivals(protected, 10, PATIENCE)
+    switch(a, c, "overlay")
+    with captured(lab, "ipv4") as captures, flow(a, c) as beside, Flow(*ends) as dropped:
+        wait_arrivals(beside, 50, PATIENCE)
+    assert dropped.result.sent + dropped.result.refused > 0
+    assert not dropped.result.arrivals
+    assert_nothing_clear(captures)
 
 
 def _by_overlay(*nodes: Node) -> list[int]:
