@@ -14,7 +14,7 @@ from tests.lab.patience import patient
 
 _RECAP = re.compile(r"^(\S+)\s+: (ok=\d+ .*)$", re.MULTILINE)
 _PROGRAM = Path(os.environ.get("MESHSEC_ANSIBLE") or Path(sys.executable).parent / "ansible-playbook")
-_PLAY_SECONDS = 900
+_PLAY_SECONDS, _SECONDS_PER_NODE = 900, 60
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Controller:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=patient(_PLAY_SECONDS),
+            timeout=patient(_PLAY_SECONDS + _SECONDS_PER_NODE * len(self.fleet.nodes)),
             check=False,
         )
         with (self.fleet.directory / "ansible.log").open("a", encoding="utf-8") as log:
