@@ -11,8 +11,9 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from click.testing import Result
+from click.testing import CliRunner, Result
 
+from meshsec import daemon
 from meshsec.adapters import config_file
 from meshsec.cli.key import behind
 from meshsec.core import card as cards
@@ -175,3 +176,16 @@ def test_no_key_is_changed_while_the_overlay_uses_it(meshsec: Callable[..., Resu
 )
 def test_whom_an_end_would_cut_off(states: dict[str, str], names: list[str]) -> None:
     assert behind({"name": name, "state": state} for name, state in states.items()) == names
+
+
+def test_meshsecd_does_not_start_with_a_next_key_and_the_overlay(
+    meshsec: Callable[..., Result], tmp_path: Path
+) -> None:
+    """overlayd would go on with one of the two keys, and nobody would see that."""
+    assert meshsec("key", "next").exit_code == 0
+    config = tmp_path / "a/meshsec.toml"
+    with config.open("a", encoding="utf-8") as file:
+        file.write("[overlay]\nenabled = true\n")
+    result = CliRunner().invoke(daemon.main, ["--config", str(config)])
+    assert result.exit_code == 1
+    assert "node.next.key: the overlay's node has one key" in result.stderr
