@@ -1,8 +1,11 @@
 """libreswan reads what is exported for it, and two nodes of it authenticate each other by their cards alone."""
 
+import os
+import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -11,7 +14,9 @@ from meshsec.core import libreswan_suites as suites
 from tests.lab import ground, libreswan, namespaces, programs
 from tests.lab.instance import Instance
 from tests.lab.libreswan import Pluto
+from tests.lab.processes import Daemon
 from tests.lab.shell import run
+from tests.lab.waiting import wait_until
 
 SECONDS = 120.0
 CONFIG = """\
@@ -33,6 +38,25 @@ pytestmark = [
     pytest.mark.skipif(not libreswan.ADDCONN.exists(), reason="libreswan is not unpacked: tools/setup system"),
     pytest.mark.skipif(not ground.probe().root, reason="network namespaces need root"),
 ]
+
+
+_LAB = """\
+charon-systemd {{
+  filelog {{
+    lab {{
+      path = {log}
+      flush_line = yes
+      default = 1
+    }}
+  }}
+}}
+swanctl {{
+  load = pem pkcs1 pkcs8 pubkey openssl
+}}
+"""
+"""swanctl takes seconds to load what it does not need."""
+
+needs_charon = pytest.mark.skipif(not ground.find("charon-systemd"), reason="strongSwan is not installed")
 
 
 class Site:
@@ -71,6 +95,56 @@ class Site:
     def address(self) -> str:
         """Where its IKE daemon is."""
         return self.values("left")[0]
+
+
+@dataclass
+class Ends:
+    """Where the two nodes are, the one that initiates first."""
+
+    namespaces: list[str]
+    sockets: list[Path]
+    daemons: list[Daemon]
+
+    def pluto(self, number: int, site: Site) -> Pluto:
+        """pluto of one of them, not started."""
+        pluto = Pluto(self.namespaces[number], site.out, self.sockets[number])
+        self.daemons.append(pluto.daemon)
+        return pluto
+
+    def charon(self, number: int, site: Site, *secret: str) -> "Charon":
+        """charon of one of them, started, with what is exported for swanctl."""
+        charon = Charon(self.namespaces[number], site, self.sockets[number], secret)
+        self.daemons.append(charon.daemon)
+        charon.daemon.start()
+        charon.daemon.wait_ready()
+        assert "loaded connection" in charon.swanctl("--load-all")
+        return charon
+
+
+class Charon:
+    """charon without meshsecd; ``secret``: the peers that authenticate by the pair's secret."""
+
+    def __init__(self, namespace: str, site: Site, sockets: Path, secret: Sequence[str]) -> None:
+        self._vici, directory, conf = f"unix://{sockets}/vici", site.out / "swanctl", site.out / "strongswan.conf"
+        (directory / "pkcs8").mkdir(parents=True)
+        site.meshsec("export", "swanctl", "--into", str(directory), *(f"--secret={name}" for name in secret))
+        (directory / "pkcs8/meshsec.key").symlink_to(site.config.parent / "state/node.key")
+        (directory / "swanctl.conf").write_text("include conf.d/*.conf\n", encoding="ascii")
+        text = re.sub(r"unix://\S+", self._vici, site.meshsec("export", "strongswan"))
+        self.log = site.out / "charon.told"
+        conf.write_text(text + _LAB.format(log=self.log), encoding="utf-8")
+        self._environment = {"STRONGSWAN_CONF": str(conf), "SWANCTL_DIR": str(directory)}
+        self.daemon = Daemon(
+            "charon", namespace, [programs.charon()], logs=site.out, sockets=sockets, env=self._environment
+        )
+
+    def wait_said(self, words: str, seconds: float) -> None:
+        """Await that they are in its log."""
+        wait_until(f"{words!r} in {self.log}", lambda: words in self.log.read_text() or None, (), seconds)
+
+    def swanctl(self, *arguments: str) -> str:
+        """What a command of it says."""
+        return run(["swanctl", *arguments, "--uri", self._vici], env={**os.environ, **self._environment}).stdout
 
 
 @pytest.fixture(scope="module")
@@ -149,27 +223,32 @@ def test_what_is_refused_libreswan_does_not_have() -> None:
 
 
 @pytest.fixture
-def link(pair: tuple[Site, Site]) -> Iterator[tuple[Pluto, Pluto]]:
-    """pluto of both, not started, on the two ends of a cable."""
+def cable(pair: tuple[Site, Site]) -> Iterator[Ends]:
+    """The two nodes' namespaces, joined, with their addresses; what is started there ends with them."""
     instance = Instance()
-    plutos: list[Pluto] = []
+    ends = Ends([instance.namespace(site.name) for site in pair], [instance.run / site.name for site in pair], [])
     try:
-        names = [instance.namespace(site.name) for site in pair]
-        for name in names:
+        for name, sockets in zip(ends.namespaces, ends.sockets, strict=True):
             namespaces.create(name)
-        run(["ip", "-n", names[0], "link", "add", "mesh0", "type", "veth", "peer", "name", "mesh0", "netns", names[1]])
-        for name, site, other in zip(names, pair, reversed(pair), strict=True):
+            sockets.mkdir(mode=0o700)
+        first, second = ends.namespaces
+        run(["ip", "-n", first, "link", "add", "mesh0", "type", "veth", "peer", "name", "mesh0", "netns", second])
+        for name, site, other in zip(ends.namespaces, pair, reversed(pair), strict=True):
             run(["ip", "-n", name, "link", "set", "mesh0", "up"])
             run(["ip", "-n", name, "address", "add", f"{site.address}/128", "dev", "mesh0", "nodad"])
             run(["ip", "-n", name, "route", "add", f"{other.address}/128", "dev", "mesh0"])
-            sockets = instance.run / site.name
-            sockets.mkdir(mode=0o700)
-            plutos.append(Pluto(name, site.out, sockets))
-        yield plutos[0], plutos[1]
+        yield ends
     finally:
-        for pluto in plutos:
-            pluto.daemon.kill()
+        for daemon in ends.daemons:
+            daemon.kill()
         instance.end()
+
+
+@pytest.fixture
+def link(pair: tuple[Site, Site], cable: Ends) -> tuple[Pluto, Pluto]:
+    """pluto of both, not started."""
+    first, second = (cable.pluto(number, site) for number, site in enumerate(pair))
+    return first, second
 
 
 def started(link: tuple[Pluto, Pluto]) -> None:
@@ -194,3 +273,27 @@ def test_who_does_not_know_the_secret_is_refused(link: tuple[Pluto, Pluto], pair
     started(link)
     link[1].wait_said("authentication failed: computed hash does not match", SECONDS)
     assert AUTHENTICATED not in link[0].log() + link[1].log()
+
+
+@needs_charon
+@pytest.mark.parametrize("number", [0, 1], ids=["strongSwan begins", "libreswan begins"])
+def test_strongswan_and_libreswan_authenticate_each_other(pair: tuple[Site, Site], cable: Ends, number: int) -> None:
+    """Either begins, each configured by its export alone. A kernel without ESP refuses the CHILD_SAs that follow."""
+    pluto = cable.pluto(1 - number, pair[1 - number])
+    if number:
+        cable.charon(1, pair[1], pair[0].name)
+        pluto.daemon.start()
+    else:
+        pluto.daemon.start()
+        pluto.wait_said("adding UDP interface mesh0", SECONDS)
+        cable.charon(0, pair[0], pair[1].name)
+    pluto.wait_said(AUTHENTICATED, SECONDS)
+
+
+@needs_charon
+def test_two_charons_authenticate_each_other_by_their_keys(pair: tuple[Site, Site], cable: Ends) -> None:
+    """Each as `export swanctl` has it: the end that only answers is there first."""
+    responder = cable.charon(1, pair[1])
+    initiator = cable.charon(0, pair[0])
+    for charon, site in ((responder, pair[0]), (initiator, pair[1])):
+        charon.wait_said(f"authentication of '{site.address}' with ED25519 successful", SECONDS)

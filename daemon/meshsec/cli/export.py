@@ -9,7 +9,7 @@ import click
 
 from meshsec import files
 from meshsec.adapters import esp_probe, nftables, scheduler, strongswan_conf, trust_store
-from meshsec.cli import libreswan
+from meshsec.cli import libreswan, swanctl
 from meshsec.cli.app import App
 from meshsec.core import chrony_conf, drop_ins, overlay_conf, router_conf
 from meshsec.core.desired import addresses, in_doubt, rules_spec, with_next, with_overlay
@@ -18,7 +18,8 @@ from meshsec.core.scheduling import Profile
 from meshsec.core.scheduling_doctor import WITHOUT_REALTIME_GROUPS
 from meshsec.core.settings import EspChoice, Settings
 
-_KINDS = ("olsrv2d", "olsrd2", "overlayd", "strongswan", "libreswan", "nftables", "chrony", "systemd")
+_KINDS = ("olsrv2d", "olsrd2", "overlayd", "strongswan", "swanctl", "libreswan", "nftables", "chrony", "systemd")
+_SEVERAL = ("systemd", "libreswan", "swanctl")
 _MODE = 0o644
 _SYSTEMD = Path("/etc/systemd/system")
 
@@ -28,10 +29,17 @@ _SYSTEMD = Path("/etc/systemd/system")
 @click.option(
     "--into",
     type=click.Path(path_type=Path, file_okay=False, exists=True),
-    help="With systemd and libreswan: write the files below this directory, such as /etc/systemd/system, /etc/ipsec.d.",
+    help="With systemd, libreswan, swanctl: write the files below this directory, such as /etc/systemd/system.",
+)
+@click.option(
+    "--secret",
+    "by_secret",
+    multiple=True,
+    metavar="PEER",
+    help="With swanctl: a peer that runs libreswan, which authenticates by the pair's secret. May be repeated.",
 )
 @click.pass_obj
-def export(app: App, kind: str, into: Path | None) -> None:
+def export(app: App, kind: str, into: Path | None, by_secret: tuple[str, ...]) -> None:
     """Print a configuration for another program.
 
     \b
@@ -39,19 +47,19 @@ def export(app: App, kind: str, into: Path | None) -> None:
     olsrd2      olsrd2.conf for olsr.org's router
     overlayd    overlayd.toml for the overlay's node, as meshsecd needs it
     strongswan  strongswan.conf for charon
+    swanctl     connections for a charon that works without meshsecd; with --into all files
     libreswan   ipsec.conf for pluto in charon's place; with --into its secrets, too
     nftables    the fail-closed rules, for `nft -f -`; as meshsecd sets them
     chrony      chrony.conf of a mesh that keeps its own time
     systemd     drop-ins with the scheduling profile's classes for the units
     """
-    if kind == "systemd":
-        _systemd(app, into)
-        return
-    if kind == "libreswan":
-        libreswan.export(app, into)
+    if by_secret and kind != "swanctl":
+        raise click.UsageError("--secret is for swanctl alone")
+    if kind in _SEVERAL:
+        _several(app, kind, into, by_secret)
         return
     if into:
-        raise click.UsageError("--into is for systemd and libreswan alone: there are several files")
+        raise click.UsageError(f"--into is for {', '.join(_SEVERAL)} alone: there are several files")
     if kind in _ELSEWHERE:
         click.echo(_ELSEWHERE[kind](app), nl=False)
         return
@@ -67,6 +75,16 @@ def export(app: App, kind: str, into: Path | None) -> None:
         case _:
             text = _nftables(app, ground)
     click.echo(text, nl=False)
+
+
+def _several(app: App, kind: str, into: Path | None, by_secret: tuple[str, ...]) -> None:
+    match kind:
+        case "systemd":
+            _systemd(app, into)
+        case "libreswan":
+            libreswan.export(app, into)
+        case _:
+            swanctl.export(app, _ground(app), into, by_secret)
 
 
 def _overlayd(app: App) -> str:

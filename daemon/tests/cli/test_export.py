@@ -333,6 +333,48 @@ def test_libreswan_is_given_nothing_where_it_can_do_nothing(meshsec: Meshsec, tm
     assert not (tmp_path / "a/meshsec.conf").exists()
 
 
+def test_swanctl(meshsec: Meshsec, boat: Meshsec, own: dict[str, Any], tmp_path: Path) -> None:
+    """What charon makes of it is in tests/interop: here, whose keys it has, and that no secret is in it."""
+    trusting(meshsec, boat)
+    trusting(boat, meshsec)
+    (into := tmp_path / "swanctl").mkdir()
+    done = meshsec("export", "swanctl", "--into", str(into))
+    assert done.exit_code == 0, done.output
+    conf = (into / "conf.d/meshsec.conf").read_text()
+    assert conf == meshsec("export", "swanctl").stdout
+    assert [path.name for path in sorted((into / "pubkey").iterdir())] == ["meshsec-boat.pub", "meshsec.pub"]
+    assert (into / "pubkey/meshsec.pub").read_bytes() == (tmp_path / "a/state/node.pub").read_bytes()
+    assert (into / "pubkey/meshsec-boat.pub").read_bytes() == (tmp_path / "boat/state/node.pub").read_bytes()
+    assert (conf.count("auth = pubkey"), conf.count(f"id = {own['address']}")) == (2, 1)
+    actions = {
+        line.split()[-1]
+        for text in (conf, boat("export", "swanctl").stdout)
+        for line in text.splitlines()
+        if "start_action" in line
+    }
+    assert actions == {"start", "none"}
+    assert (into / "conf.d/meshsec-secrets.conf").read_text().splitlines()[-2:] == ["secrets {", "}"]
+
+
+def test_swanctl_with_a_peer_that_runs_libreswan(meshsec: Meshsec, boat: Meshsec, tmp_path: Path) -> None:
+    trusting(meshsec, boat)
+    (into := tmp_path / "swanctl").mkdir()
+    done = meshsec("export", "swanctl", "--into", str(into), "--secret", "boat")
+    assert done.exit_code == 0, done.output
+    conf, secrets = into / "conf.d/meshsec.conf", into / "conf.d/meshsec-secrets.conf"
+    assert conf.read_text().count("auth = psk") == 2
+    assert stat.S_IMODE(secrets.stat().st_mode) == 0o600
+    (secret,) = re.findall("secret = 0x([0-9a-f]{64})\n", secrets.read_text())
+    assert secret not in conf.read_text() + done.output
+    assert not (into / "pubkey").exists()
+
+
+def test_secrets_are_for_peers_and_for_swanctl(meshsec: Meshsec) -> None:
+    unknown = meshsec("export", "swanctl", "--secret", "boat")
+    assert (unknown.exit_code, "--secret boat: no such peer" in unknown.output) == (1, True)
+    assert meshsec("export", "libreswan", "--secret", "boat").exit_code == 2
+
+
 def test_libreswan_has_esp_in_the_kernel_alone(meshsec: Meshsec) -> None:
     done = meshsec("export", "libreswan")
     assert (done.exit_code, "libreswan has ESP in the kernel alone" in done.output) == (1, True)

@@ -1,0 +1,74 @@
+"""swanctl's side of ``meshsec export``: charon without meshsecd."""
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+import click
+
+from meshsec import files
+from meshsec.adapters import key_store, trust_store
+from meshsec.cli.app import App
+from meshsec.core import swanctl_conf
+from meshsec.core.desired import connection_spec, initiates
+from meshsec.core.model import EspGround, Peer
+from meshsec.core.pair_secret import pair_secret
+from meshsec.core.swanctl_conf import Pair
+
+_MODE = 0o644
+_SECRETS_MODE = 0o600
+_CONF, _SECRETS, _KEYS = Path("conf.d/meshsec.conf"), Path("conf.d/meshsec-secrets.conf"), Path("pubkey")
+_COMMENT = """\
+Written by `meshsec export swanctl`: changes made here are lost. For a node without meshsecd.
+The rules of `meshsec export nftables` must stand before charon starts:
+while there is no SA, they keep user data in.
+Keys and secrets: `meshsec export swanctl --into /etc/swanctl`, which writes all of it."""
+_SECRETS_COMMENT = """\
+Written by `meshsec export swanctl`: changes made here are lost.
+Each is known to this node and that peer alone, who compute it from their keys. Nobody else may read this file."""
+
+
+def export(app: App, ground: EspGround, into: Path | None, by_secret: Collection[str]) -> None:
+    """Print the connections; with ``into`` write them there, with the public keys and the secrets of ``by_secret``."""
+    peers, problems = trust_store.load(app.peers_directory, app.card)
+    for problem in problems:
+        click.echo(f"refused: {problem}", err=True)
+    if strangers := sorted(set(by_secret) - peers.keys()):
+        raise click.ClickException(
+            f"--secret {strangers[0]}: no such peer; trusted are: {', '.join(peers) or 'nobody'}"
+        )
+    pairs = {
+        _connection_name(name): Pair(
+            connection_spec(app.card, peer, ground, app.settings.policy),
+            initiates(app.card, peer.card),
+            name in by_secret,
+        )
+        for name, peer in peers.items()
+    }
+    conf = swanctl_conf.render(pairs, _COMMENT)
+    if into is None:
+        click.echo(conf, nl=False)
+    else:
+        _write(app, into, conf, pairs, {_connection_name(name): peers[name] for name in by_secret})
+
+
+def _connection_name(name: str) -> str:
+    """A next key's connection has a name of its own, in characters that no peer's name has."""
+    return name.replace(trust_store.NEXT, "_next")
+
+
+def _write(app: App, into: Path, conf: str, pairs: Mapping[str, Pair], by_secret: Mapping[str, Peer]) -> None:
+    """The connections last: what they name is there then. Secrets that are not used any more go."""
+    for name, text in swanctl_conf.key_files(pairs).items():
+        _put(into / _KEYS / name, text, _MODE)
+    key = Path(app.settings.paths.key)
+    seed = key_store.load(key).private.private_bytes_raw()
+    shared = {name: (pairs[name].spec, pair_secret(seed, peer.card.public_key)) for name, peer in by_secret.items()}
+    _put(into / _SECRETS, swanctl_conf.secrets(shared, _SECRETS_COMMENT), _SECRETS_MODE)
+    _put(into / _CONF, conf, _MODE)
+    click.echo(f"Then, once: `ln -s {key} {into / 'pkcs8/meshsec.key'}`; and `swanctl --load-all`.")
+
+
+def _put(path: Path, text: str, mode: int) -> None:
+    files.make_directory(path.parent)
+    files.write(path, text.encode(), mode)
+    click.echo(f"{path}: written")
