@@ -1,6 +1,6 @@
 """How well a node is, as JSON: which peers are protected, which units run, what ``meshsec doctor`` finds wrong.
 
-    health.py PACKAGE...
+health.py PACKAGE...
 """
 
 import json
@@ -13,9 +13,12 @@ UNITS = ("meshsec-firewall", "meshsec-ike", "meshsecd", "olsrv2d", "overlayd")
 def said(*command):
     """What a program prints; nothing where it is not there, or says nothing in time."""
     try:
-        return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=20).stdout
+        done = subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=20, check=False
+        )
     except (FileNotFoundError, subprocess.TimeoutExpired):
         return ""
+    return done.stdout
 
 
 def view(*command):
@@ -34,7 +37,7 @@ def health(packages):
     versions = said("dpkg-query", "--show", "--showformat", "${Package} ${Version}\n", *packages)
     return {
         "protected": sorted(peer["name"] for peer in peers if peer["state"] == "protected"),
-        "units": sorted(unit for unit, state in zip(UNITS, states) if state == "active"),
+        "units": sorted(unit for unit, state in zip(UNITS, states, strict=False) if state == "active"),
         "failing": sorted({check["name"] for check in checks if check["level"] == "fail"}),
         "restarts": said("systemctl", "show", "--property", "NRestarts", "--value", *UNITS).split(),
         "versions": sorted(line for line in versions.splitlines() if not line.endswith(" ")),
