@@ -26,6 +26,7 @@ KEY = "/var/lib/meshsec/node.key"
 NOTES = "/etc/meshsec/peers/notes.txt"
 CONFIG = "/etc/meshsec/meshsec.toml"
 LATER = "99"
+KERNEL = "linux-image-9.9-meshsec"
 ALL = "MESHSEC_PACKAGES_ALL" in os.environ
 MACHINES = {"amd64": "Advanced Micro Devices X86-64", "arm64": "AArch64"}
 OWN_ARCHITECTURE = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), "")
@@ -51,8 +52,9 @@ def release(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def packages(release: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Our packages for it, by name, as `make deb` makes them."""
-    return _made(release, OWN_ARCHITECTURE, tmp_path_factory.mktemp("packages"))
+    """Our packages for it, by name, as `make deb KERNEL=...` makes them."""
+    kernel = _kernel(tmp_path_factory.mktemp("kernel"))
+    return _made(release, OWN_ARCHITECTURE, tmp_path_factory.mktemp("packages"), {"KERNEL": str(kernel)})
 
 
 @pytest.fixture
@@ -95,6 +97,14 @@ def test_lintian_finds_no_error(release: str, packages: dict[str, Path]) -> None
     assert not re.search(r"(?m)^E: ", said.stdout), said.stdout
 
 
+def test_a_kernel_of_ours_is_followed_by_its_metapackage(packages: dict[str, Path]) -> None:
+    """That very version of it, so that a later kernel comes as an upgrade."""
+    (image,) = packages["meshsec"].parent.glob(f"meshsec-image_9.9-1_{OWN_ARCHITECTURE}.deb")
+    fields = shell.run(["dpkg-deb", "--field", str(image), "Version", "Depends"]).stdout
+    assert fields == f"Version: 9.9-1\nDepends: {KERNEL} (= 9.9-1)\n"
+    assert (image.parent / "kernel.deb").exists(), "the kernel stands beside"
+
+
 @pytest.mark.skipif(not ALL, reason="made twice with `make packages-all` only")
 def test_the_same_commit_gives_the_same_octets(release: str, tmp_path: Path) -> None:
     """Whatever the clock says; version and time stand for a commit, because there may be another one meanwhile."""
@@ -132,6 +142,23 @@ def _made(release: str, architecture: str, place: Path, commit: dict[str, str] |
     environment = {**os.environ, "OUT": str(place), **(commit or {})}
     shell.run([str(programs.ROOT / "tools/deb"), release, architecture], env=environment, timeout=900)
     return {name: next(place.glob(f"{name}_*_{architecture}.deb")) for name in PACKAGES}
+
+
+def _kernel(directory: Path) -> Path:
+    """A package called like one of `make kernel`, with nothing in it."""
+    control = directory / "tree/DEBIAN/control"
+    control.parent.mkdir(parents=True)
+    fields = {
+        "Package": KERNEL,
+        "Version": "9.9-1",
+        "Architecture": OWN_ARCHITECTURE,
+        "Maintainer": "nobody <nobody@localhost.invalid>",
+        "Description": "a kernel's name",
+    }
+    control.write_text("".join(f"{name}: {value}\n" for name, value in fields.items()), encoding="ascii")
+    made = directory / "kernel.deb"
+    shell.run(["dpkg-deb", "--root-owner-group", "--build", str(directory / "tree"), str(made)])
+    return made
 
 
 def _version(package: Path) -> str:
