@@ -25,6 +25,8 @@ _ALL = {
     "replay-window": "256",
     # An SA binds stable addresses: nothing to move.
     "mobike": "no",
+    # Its script would set routes, which are the routing daemon's.
+    "leftupdown": "%disabled",
     # A partition of the mesh may last.
     "keyingtries": "0",
 }

@@ -285,6 +285,7 @@ def test_libreswan(meshsec: Meshsec, boat: Meshsec, own: dict[str, Any]) -> None
         assert values(text, "failureshunt") == {"drop"}
         assert values(text, "negotiationshunt") == {"hold"}
         assert values(text, "authby") == {"secret"}
+        assert values(text, "leftupdown") == {"%disabled"}
     assert values(conf, "auto") | values(other, "auto") == {"start", "add"}
     assert "PSK" not in conf
 
