@@ -12,7 +12,6 @@ from tests.lab.fleet_root import SUITES
 _INSTALL = "apt-get -q update && DEBIAN_FRONTEND=noninteractive apt-get -q -y install meshsec"
 _CONFIGURE = (
     "set -e",
-    "sysctl --quiet --system || true",  # what is not of a node's network is this machine's
     "systemctl daemon-reload",
     "systemctl disable --now strongswan",
     "install -d /etc/olsrv2d",

@@ -1,0 +1,102 @@
+"""What a node is beside its place in the mesh: overlay, gateway, figures and events; and where a role refuses."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.lab.fleet import INTERFACE, Fleet
+from tests.lab.fleet_controller import Controller
+from tests.lab.packets import Kind
+from tests.lab.waiting import wait_until
+from tests.scenarios.expectations import assert_nothing_clear, captured, flow, wait_arrivals
+
+pytestmark = pytest.mark.timeout(900, func_only=True)
+"""Not the set-up, which provisions a fleet when nobody has done that before."""
+
+BEYOND = "2001:db8:9::/64"
+_HOOK = "/usr/local/bin/hear"
+
+
+@pytest.fixture(scope="module")
+def more(controller: Controller, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The fleet with all of it; and without it again."""
+    for machine in controller.fleet.nodes.values():
+        machine.write(_HOOK, "#!/bin/sh\nexec cat\n")
+        machine.run("chmod", "0755", _HOOK)
+    every = {"meshsec_settings": {"overlay": {"enabled": True}}, "monitoring_enabled": True, "monitoring_hook": _HOOK}
+    gateway = {"gateway_attached": [{"prefix": BEYOND}], "gateway_masquerade": [INTERFACE]}
+    inventory = tmp_path_factory.mktemp("inventory") / "more.json"
+    content = {"all": {"children": {"mesh": {"vars": every, "hosts": {"c": gateway}}}}}
+    inventory.write_text(json.dumps(content), encoding="ascii")
+    controller.play("provision", "-i", str(inventory))
+    yield inventory
+    controller.play("provision")
+    for name in controller.fleet.nodes:
+        units = controller.fleet.ssh(
+            name, "systemctl is-active overlayd meshsec-metrics.timer meshsec-hook", check=False
+        )
+        assert "\nactive" not in f"\n{units.stdout}"
+
+
+def test_a_second_run_changes_nothing(controller: Controller, line: Fleet, more: Path) -> None:
+    again = controller.play("provision", "-i", str(more))
+    assert set(again.recap) >= set(line.nodes)
+    assert again.changed == 0, again.output
+
+
+def test_the_overlay_takes_user_data_where_the_mode_says_so(line: Fleet, more: Path) -> None:
+    for here, there in (("a", "c"), ("c", "a")):
+        line.ssh(here, f"meshsec mode overlay {there}")
+    wait_until(
+        "user data by the overlay", lambda: _plane(line, "a", "c") == _plane(line, "c", "a") == "overlay", (), 120
+    )
+    with captured(line.lab, "overlay") as captures:
+        with flow(line.lab["a"], line.lab["c"]) as running:
+            wait_arrivals(running, 50)
+        assert captures["b"].counts[Kind.OVERLAY] > 0
+    assert_nothing_clear(captures)
+    for here, there in (("a", "c"), ("c", "a")):
+        line.ssh(here, f"meshsec mode default {there}")
+    wait_until("user data by IPsec", lambda: _plane(line, "a", "c") == _plane(line, "c", "a") == "ipsec", (), 120)
+
+
+def test_a_gateway_is_found_and_the_mesh_hides_behind_it(line: Fleet, more: Path) -> None:
+    wait_until("a route beyond", lambda: BEYOND in line.ssh("a", "ip -6 route show table all").stdout, (), 60)
+    rules = line.ssh("c", "nft list table inet meshsec_gateway").stdout
+    assert INTERFACE in rules
+    assert "masquerade" in rules
+    assert line.ssh("a", "nft list table inet meshsec_gateway", check=False).returncode != 0
+
+
+def test_figures_and_events_are_told(line: Fleet, more: Path) -> None:
+    figures = "/var/lib/prometheus/node-exporter/meshsec.prom"
+    wanted = 'meshsec_peer_state{peer="b",state="protected"} 1'
+    wait_until("figures", lambda: wanted in line.ssh("a", f"cat {figures}", check=False).stdout.split("\n"), (), 120)
+    assert "meshsec_up 1" in line.ssh("a", f"cat {figures}").stdout
+    card = line.lab["c"].card
+    line.ssh("a", "meshsec peer remove c")
+    heard = "journalctl --unit meshsec-hook --output cat"
+    wait_until("an event", lambda: '"kind": "removed", "peer": "c"' in line.ssh("a", heard).stdout, (), 60)
+    line.ssh("a", f"meshsec peer add c {card}")
+
+
+def test_a_container_is_refused_a_kernel(controller: Controller, line: Fleet) -> None:
+    played = controller.play(
+        "provision", "--tags", "rt_kernel", "-e", json.dumps({"rt_kernel_enabled": True}), check=False
+    )
+    assert played.status != 0
+    assert "is a container" in played.output
+    assert played.changed == 0
+
+
+def test_a_cable_is_refused_as_a_radio(controller: Controller, line: Fleet) -> None:
+    played = controller.play("provision", "--tags", "radio", "-e", json.dumps({"radio_enabled": True}), check=False)
+    assert played.status != 0
+    assert "not wireless" in played.output
+
+
+def _plane(line: Fleet, name: str, peer: str) -> str:
+    peers = json.loads(line.ssh(name, "meshsec status --json").stdout)["peers"]
+    return str(next(one["data_plane"] for one in peers if one["name"] == peer))
