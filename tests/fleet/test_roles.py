@@ -91,12 +91,6 @@ def test_a_container_is_refused_a_kernel(controller: Controller, line: Fleet) ->
     assert played.changed == 0
 
 
-def test_a_cable_is_refused_as_a_radio(controller: Controller, line: Fleet) -> None:
-    played = controller.play("provision", "--tags", "radio", "-e", json.dumps({"radio_enabled": True}), check=False)
-    assert played.status != 0
-    assert "not wireless" in played.output
-
-
 def _plane(line: Fleet, name: str, peer: str) -> str:
     peers = json.loads(line.ssh(name, "meshsec status --json").stdout)["peers"]
     return str(next(one["data_plane"] for one in peers if one["name"] == peer))
