@@ -1,6 +1,7 @@
 """overlayd and cjdroute as neighbours, as relays for each other, and over beacons."""
 
 from collections.abc import Iterator
+from ipaddress import ip_address
 from itertools import permutations
 
 import pytest
@@ -57,6 +58,25 @@ def test_packets_of_every_size_pass(pair: Pair) -> None:
             one.run("ping", "-n", "-q", "-M", "do", "-c", "1", "-W", "10", "-s", str(size), other.address)
         stream = tcp_stream((one.namespace, one.address), (other.namespace, other.address), STREAM, 60)
         assert stream.octets == STREAM, "a stream that is made of large segments"
+
+
+def test_each_make_tells_by_its_admin_api_what_the_other_answers(pair: Pair) -> None:
+    wait_pings(*pair)
+    for one, other in permutations(pair):
+        (neighbour,) = one.admin.call("InterfaceController_peerStats", page=0)["peers"]
+        way = ".".join(neighbour["addr"].split(".")[1:5])
+        # A supernode is what no cjdroute hears of when it asks one that has none.
+        kinds = ["keyPing", "rpath", "lladdr", *(["snode"] if isinstance(one, Overlayd) else [])]
+        told = {kind: one.admin.call("SwitchPinger_ping", path=way, timeout=20_000, **{kind: 1}) for kind in kinds}
+        assert {kind: answer["result"] for kind, answer in told.items()} == dict.fromkeys(kinds, "pong")
+        assert told["keyPing"]["key"] == other.key
+        back = other.admin.call("SwitchPinger_ping", path=told["rpath"]["rpath"], timeout=20_000, keyPing=1)
+        assert back["key"] == one.key
+        assert told["lladdr"]["lladdr"] == f"10.78.1.{1 if one is pair[0] else 2}:{cjdns.PORT}"
+        peers = one.admin.call("RouterModule_getPeers", path=neighbour["addr"])["peers"]
+        assert any(peer.endswith(one.key) for peer in peers)
+        to = {"nodeToQuery": neighbour["addr"], "target": ip_address(other.address).exploded}
+        assert one.admin.call("RouterModule_nextHop", **to)["result"] == "nodes"
 
 
 @pytest.mark.slow

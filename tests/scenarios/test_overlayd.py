@@ -132,6 +132,21 @@ def _arrives(source: socket.socket, target: socket.socket, payload: bytes, sent:
     return received == payload
 
 
+def test_what_other_nodes_know_can_be_asked(three: Line) -> None:
+    a, b, c = three
+    near = next(peer["addr"] for peer in a.admin.call("InterfaceController_peerStats", page=0)["peers"])
+    assert near.endswith(b.key)
+
+    def tells_of_c(function: str, arguments: dict[str, str]) -> bool:
+        return c.key in str(a.admin.call(f"RouterModule_{function}", **arguments))
+
+    a.wait_ping(c)
+    where = {"nodeToQuery": near, "target": c.address}
+    for function, arguments in (("getPeers", {"path": near}), ("findNode", where), ("nextHop", where)):
+        # An answer comes in time unless the machine stands still.
+        wait_until(function, partial(tells_of_c, function, arguments), [], 60)
+
+
 def test_octets_of_strangers_are_counted_by_cause_and_harm_nobody(three: Line) -> None:
     a, b, c = three
     with OverlayControl(a.socket) as control, udp_socket(b.namespace, "10.78.1.2") as stranger:

@@ -83,8 +83,8 @@ pub struct Transmit {
     pub payload: Vec<u8>,
 }
 
-/// What changed for a node that is wanted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What changed for a node that is wanted, and what came of what the caller asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// This is the best way from now on.
     Way(Contact),
@@ -96,8 +96,23 @@ pub enum Event {
     Missed(Contact),
     /// What [`Finder::ping`] asked was answered, so long after.
     Answered(u64, Contact, Duration),
-    /// What [`Finder::ping`] asked got no answer.
+    /// What [`Finder::query`] asked was answered.
+    Replied(u64, Reply),
+    /// What [`Finder::ping`] or [`Finder::query`] asked got no answer.
     Unanswered(u64),
+}
+
+/// An answer that the caller waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply {
+    /// Who answers, and by which way.
+    pub from: Contact,
+    /// Its encoding scheme.
+    pub scheme: Scheme,
+    /// The nodes that it tells of, relative to itself.
+    pub contacts: Vec<Contact>,
+    /// The time from the question to the answer.
+    pub time: Duration,
 }
 
 /// What was dropped.
@@ -137,8 +152,9 @@ struct Pending {
     until: Time,
     /// The target of the search that asks.
     search: Option<Address>,
-    /// Whether the caller waits for the answer.
+    /// Whether the caller waits for the answer, and whether for what is in it.
     told: bool,
+    replied: bool,
 }
 
 /// A node that is wanted.
@@ -264,7 +280,9 @@ impl Finder {
                 self.answer(from, message.txid, query);
                 true
             }
-            Body::Reply(contacts) => self.take_answer(now, from, message.txid, &contacts),
+            Body::Reply(contacts) => {
+                self.take_answer(now, from, message.txid, message.scheme, &contacts)
+            }
         };
         self.settle(now);
         taken.then_some(()).ok_or(Dropped::Unexpected)
@@ -348,6 +366,16 @@ impl Finder {
         let best = self.store.get(target)?.ways()[0].label;
         let txid = self.ask(now, target, label.unwrap_or(best), Query::Ping, None)?;
         self.pending.get_mut(&txid)?.told = true;
+        Some(txid)
+    }
+
+    /// Asks a node for what it knows, by `to.path`, and tells in an event what came of it: the number in it. `None` when the
+    /// way is of no use, or too much is being asked.
+    pub fn query(&mut self, now: Time, to: Contact, query: Query) -> Option<u64> {
+        let address = self.store.tell(now, to)?;
+        let txid = self.ask(now, address, to.path, query, None)?;
+        let pending = self.pending.get_mut(&txid)?;
+        (pending.told, pending.replied) = (true, true);
         Some(txid)
     }
 
@@ -486,6 +514,7 @@ impl Finder {
                 until,
                 search,
                 told: false,
+                replied: false,
             },
         );
         if let Some(search) = self.search_of(search) {
@@ -559,7 +588,14 @@ impl Finder {
     }
 
     /// Whether it is an answer to something.
-    fn take_answer(&mut self, now: Time, from: Contact, txid: Txid, contacts: &[Contact]) -> bool {
+    fn take_answer(
+        &mut self,
+        now: Time,
+        from: Contact,
+        txid: Txid,
+        scheme: Scheme,
+        contacts: &[Contact],
+    ) -> bool {
         let number = txid.octets().try_into().map(u64::from_be_bytes).ok();
         let address = from.key.address();
         let expected = |number: &u64| {
@@ -575,7 +611,15 @@ impl Finder {
         };
         let latency = now.saturating_sub(pending.sent);
         self.store.prove(now, address, pending.label, latency);
-        if pending.told {
+        if pending.replied {
+            let reply = Reply {
+                from,
+                scheme,
+                contacts: contacts.to_vec(),
+                time: latency,
+            };
+            self.events.push_back(Event::Replied(number, reply));
+        } else if pending.told {
             self.events
                 .push_back(Event::Answered(number, from, latency));
         }

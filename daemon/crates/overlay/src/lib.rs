@@ -27,7 +27,7 @@ mod store;
 /// Monotonic time since an arbitrary start.
 pub type Time = core::time::Duration;
 
-pub use finder::{Counters, Dropped, Event, Finder, Transmit, PROBE_INTERVAL, WANTED_FOR};
+pub use finder::{Counters, Dropped, Event, Finder, Reply, Transmit, PROBE_INTERVAL, WANTED_FOR};
 pub use frame::{
     ipv6_header, remove_ipv6_header, split_data, split_start, Content, FrameError, DATA_HEADER,
     IPV6_HEADER,

@@ -3,12 +3,13 @@
 use core::time::Duration;
 
 use cryptoauth::{Address, PublicKey};
+use overlay::{Contact, Reply};
 use switch::{ErrorCode, Label};
 
 use crate::interface::{InterfaceId, LinkAddress};
 
 /// What changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A neighbour can be spoken with.
     PeerUp {
@@ -56,10 +57,11 @@ pub enum Event {
     KeptUp(Address),
     /// Packets to a node that is kept do not pass any more.
     KeptDown(Address),
-    /// The end of a [`Node::ping_switch`] or [`Node::ping_node`].
+    /// The end of a [`Node::ping_switch`], [`Node::ping_node`] or [`Node::ask_node`].
     ///
     /// [`Node::ping_switch`]: crate::Node::ping_switch
     /// [`Node::ping_node`]: crate::Node::ping_node
+    /// [`Node::ask_node`]: crate::Node::ask_node
     Pinged {
         /// Which.
         id: PingId,
@@ -68,22 +70,54 @@ pub enum Event {
     },
 }
 
+/// What a switch can be asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Question {
+    /// Whether it is there.
+    Presence,
+    /// Its public key.
+    Key,
+    /// Its supernode.
+    Supernode,
+    /// The way from it to this node.
+    WayBack,
+    /// As which address of the layer below it sees this node; it tells neighbours alone.
+    Link,
+}
+
+/// What a switch tells of itself. Nothing authenticates it when the switch is no neighbour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// That it is there.
+    Presence,
+    /// Its public key.
+    Key(PublicKey),
+    /// Its supernode, and the way to it from there; `None` when it has none.
+    Supernode(Option<Contact>),
+    /// The way from it to this node.
+    WayBack(Label),
+    /// As which address of the layer below it sees this node.
+    Link(switch::LinkAddress),
+}
+
 /// Names a ping that was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PingId(pub(crate) u64);
 
-/// What came of a ping.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What came of a ping, or of another question.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PingResult {
     /// An answer.
     Answered {
         /// The protocol version of who answered.
         version: u32,
-        /// The key of who answered, when that was asked.
-        key: Option<PublicKey>,
+        /// What was asked.
+        told: Told,
         /// The time from question to answer.
         time: Duration,
     },
+    /// What a node knows.
+    Replied(Reply),
     /// A switch on the way refused it, or so somebody says: nothing authenticates that.
     Refused(ErrorCode),
     /// Nothing came.

@@ -15,14 +15,14 @@ use core::ops::Range;
 use cryptoauth::noise::Cookies;
 use cryptoauth::{Address, Credential, DuplicateUser, KeyError, Local, PublicKey, Session, UserId};
 use fastrand::Rng;
-use overlay::{Finder, SessionLimits, Sessions, Store};
+use overlay::{Contact, Finder, Query, SessionLimits, Sessions, Store};
 use rand_core::CryptoRng;
 use switch::{Interfaces, Label, PROTOCOL_VERSION};
 
 use crate::beacon::{Beacon, LOGIN, PASSWORD};
 use crate::config::{Admission, Config, Limits, Timing};
 use crate::counters::{Cause, Counters};
-use crate::event::{Event, PingId, PingResult};
+use crate::event::{Event, PingId, PingResult, Question};
 use crate::interface::{Beacons, Destination, InterfaceId, LinkAddress};
 use crate::limiter::{Gate, Limiter};
 use crate::peer::{Endpoint, Origin, Peer};
@@ -346,7 +346,7 @@ impl Node {
             .filter(|peer| peer.up)
         {
             // Where it is configured, it is looked for when it is gone from where it is now.
-            peer.origin = origin;
+            peer.want(origin);
             return Ok(());
         }
         let there = self.peers.at(&endpoint);
@@ -383,12 +383,12 @@ impl Node {
         &self.admission
     }
 
-    /// Asks whatever switch a label leads to, this node's own at [`Label::SELF`]; with `for_key` for its key. `None` when too
-    /// many pings wait for answers. It ends in an [`Event::Pinged`].
-    pub fn ping_switch(&mut self, now: Time, label: Label, for_key: bool) -> Option<PingId> {
+    /// Asks whatever switch a label leads to, this node's own at [`Label::SELF`]. `None` when too many pings wait for
+    /// answers. It ends in an [`Event::Pinged`].
+    pub fn ping_switch(&mut self, now: Time, label: Label, question: Question) -> Option<PingId> {
         let token = self.random.u64(..);
         let id = self.add_ping(now, token, Some(label))?;
-        self.say_switch_ping(label, token, for_key);
+        self.say_switch_ping(label, token, question);
         Some(id)
     }
 
@@ -404,6 +404,16 @@ impl Node {
             return None;
         }
         let token = self.finder.ping(now, address, label)?;
+        self.add_ping(now, token, None)
+    }
+
+    /// Asks a node for what it knows, in its inner session, by `to.path`. `None` when the way is of no use, or too many
+    /// questions wait. It ends in an [`Event::Pinged`].
+    pub fn ask_node(&mut self, now: Time, to: Contact, query: Query) -> Option<PingId> {
+        if self.pings.len() >= MAX_PINGS {
+            return None;
+        }
+        let token = self.finder.query(now, to, query)?;
         self.add_ping(now, token, None)
     }
 

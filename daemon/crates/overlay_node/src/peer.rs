@@ -163,8 +163,15 @@ impl Peer {
     /// What is configured stays so.
     pub(crate) fn take_origin(&mut self, origin: Origin) {
         if matches!(origin, Origin::Configured(..)) {
-            self.origin = origin;
+            self.want(origin);
         }
+    }
+
+    /// This node looks for it from now on. One that came by itself had to show that it may; who is looked for need not, and
+    /// cannot when it does not know yet that it is.
+    pub(crate) fn want(&mut self, origin: Origin) {
+        self.origin = origin;
+        self.session.waive_auth();
     }
 
     /// The label of one hop to it, or the one that it had.

@@ -4,7 +4,8 @@ mod support;
 
 use std::time::Duration;
 
-use overlay_node::{Beacons, Event, Link, PeerState, PingResult};
+use overlay::{Contact, Query};
+use overlay_node::{Beacons, Event, Link, PeerState, PingId, PingResult, Question, Told};
 use support::{Habits, Mesh, SECOND};
 use switch::Label;
 
@@ -250,47 +251,157 @@ fn noise_protects_links_when_both_want_it() {
     assert_eq!(peer.link, Link::Noise);
 }
 
+/// What came of a question, as the first station was told.
+fn result(mesh: &Mesh, id: Option<PingId>) -> Option<PingResult> {
+    let mut events = mesh.stations[0].events.iter();
+    events.find_map(|(_, event)| match event {
+        Event::Pinged { id: ended, result } if Some(*ended) == id => Some(result.clone()),
+        _ => None,
+    })
+}
+
 #[test]
 fn pings_tell_who_is_where() {
     let mut mesh = talking(Mesh::line(3, 1, Habits::default()), (0, 2));
     let (now, far) = (mesh.now, mesh.address(2));
     let node = &mut mesh.stations[0].node;
     let way = node.store().get(far).unwrap().ways()[0].label;
+    let near = node.peers(now).next().unwrap().label.unwrap();
     let asked = [
-        node.ping_switch(now, way, false),
-        node.ping_switch(now, way, true),
-        node.ping_switch(now, Label::SELF, true),
+        node.ping_switch(now, way, Question::Presence),
+        node.ping_switch(now, way, Question::Key),
+        node.ping_switch(now, Label::SELF, Question::Key),
         node.ping_node(now, far, None),
-        node.ping_switch(now, Label(0x1f), false),
+        node.ping_switch(now, way, Question::Supernode),
+        node.ping_switch(now, near, Question::Supernode),
+        node.ping_switch(now, Label(0x1f), Question::Presence),
     ];
+    let link = node.ping_switch(now, near, Question::Link);
+    let far_link = node.ping_switch(now, way, Question::Link);
+    let back = [near, way].map(|label| node.ping_switch(now, label, Question::WayBack));
     mesh.stations[0].events.clear();
     mesh.flush(0);
-    mesh.run(SECOND);
-    let results: Vec<_> = asked
-        .map(|id| {
-            let mut events = mesh.stations[0].events.iter();
-            let result = events.find_map(|(_, event)| match event {
-                Event::Pinged { id: ended, result } if Some(*ended) == id => Some(*result),
-                _ => None,
-            });
-            match result.unwrap() {
-                PingResult::Answered {
-                    version: 22, key, ..
-                } => Some(key),
-                PingResult::Refused(_) => None,
-                other => panic!("{other:?}"),
-            }
-        })
-        .into();
+    mesh.run(SECOND * 30);
+    let results = asked.map(|id| match result(&mesh, id).unwrap() {
+        PingResult::Answered {
+            version: 22, told, ..
+        } => Some(told),
+        PingResult::Refused(_) => None,
+        other => panic!("{other:?}"),
+    });
     let (own, far) = (mesh.key(0), mesh.key(2));
     assert_eq!(
         results,
         [
-            Some(None),
-            Some(Some(far)),
-            Some(Some(own)),
-            Some(Some(far)),
+            Some(Told::Presence),
+            Some(Told::Key(far)),
+            Some(Told::Key(own)),
+            Some(Told::Key(far)),
+            Some(Told::Supernode(None)),
+            Some(Told::Supernode(None)),
             None
         ]
     );
+    for (station, id) in [1, 2].into_iter().zip(back) {
+        let Some(PingResult::Answered {
+            told: Told::WayBack(label),
+            ..
+        }) = result(&mesh, id)
+        else {
+            panic!("{:?}", result(&mesh, id));
+        };
+        // It leads there.
+        let (now, own) = (mesh.now, mesh.key(0));
+        let node = &mut mesh.stations[station].node;
+        let id = node.ping_switch(now, label, Question::Key);
+        mesh.flush(station);
+        mesh.run(SECOND);
+        let told = mesh.stations[station].events.iter().any(|(_, event)| {
+            matches!(event, Event::Pinged { id: ended, result: PingResult::Answered { told, .. } }
+                if Some(*ended) == id && *told == Told::Key(own))
+        });
+        assert!(told, "{station}: {label}");
+    }
+    assert!(matches!(
+        result(&mesh, link),
+        Some(PingResult::Answered {
+            told: Told::Link(_),
+            ..
+        })
+    ));
+    // Neighbours alone are told.
+    assert_eq!(result(&mesh, far_link), Some(PingResult::TimedOut));
+}
+
+#[test]
+fn what_other_nodes_know_can_be_asked() {
+    let mut mesh = talking(Mesh::line(3, 1, Habits::default()), (0, 2));
+    let (now, near, far) = (mesh.now, mesh.key(1), mesh.key(2));
+    let node = &mut mesh.stations[0].node;
+    let neighbour = node.peers(now).next().unwrap();
+    let to = Contact {
+        key: near,
+        path: neighbour.label.unwrap(),
+        version: 22,
+    };
+    let queries = [
+        Query::Peers(Label(0)),
+        Query::Find(far.address()),
+        Query::NextHop(far.address()),
+    ];
+    let asked = queries.map(|query| node.ask_node(now, to, query).unwrap());
+    let stranger = Contact {
+        key: far,
+        path: Label(0x1f),
+        version: 22,
+    };
+    let nobody = node
+        .ask_node(now, stranger, Query::Peers(Label(0)))
+        .unwrap();
+    mesh.flush(0);
+    mesh.run(SECOND * 5);
+    for id in asked {
+        let Some(PingResult::Replied(reply)) = result(&mesh, Some(id)) else {
+            panic!("{:?}", result(&mesh, Some(id)));
+        };
+        assert_eq!((reply.from.key, reply.from.version), (near, 22));
+        let told = reply.contacts.iter().find(|contact| contact.key == far);
+        let way = told.unwrap().path.after(to.path).unwrap();
+        assert!(mesh.stations[0]
+            .node
+            .store()
+            .get(far.address())
+            .unwrap()
+            .way(way)
+            .is_some());
+    }
+    assert_eq!(result(&mesh, Some(nobody)), Some(PingResult::TimedOut));
+}
+
+#[test]
+fn neighbours_by_beacons_that_are_both_elsewhere_after_a_while_find_each_other() {
+    for seed in 0..8 {
+        let habits = Habits {
+            beacons: Beacons::Send,
+            ..Habits::default()
+        };
+        let mut mesh = Mesh::new(2, seed, habits);
+        // The second comes by itself to the first, and is told of by beacons only then.
+        let (now, interface) = (mesh.now, mesh.stations[1].interface);
+        let second = &mut mesh.stations[1].node;
+        second.set_beacons(now, &mut mesh.random, interface, Beacons::Accept);
+        mesh.hear(0, 1);
+        assert_eq!(mesh.pairs_without_data(&[(0, 1)], SECOND * 5), []);
+        let now = mesh.now;
+        let second = &mut mesh.stations[1].node;
+        second.set_beacons(now, &mut mesh.random, interface, Beacons::Send);
+        mesh.run(SECOND * 3);
+        mesh.unhear(0, 1);
+        mesh.run(SECOND * 8);
+        mesh.relocate(0);
+        mesh.relocate(1);
+        mesh.hear(0, 1);
+        let pairs = [(0, 1), (1, 0)];
+        assert_eq!(mesh.pairs_without_data(&pairs, SECOND * 15), [], "{seed}");
+    }
 }

@@ -14,7 +14,8 @@ use cryptoauth::{Address, Credential, PublicKey, Stage, UserId};
 use daemonkit::{named, Time};
 use overlay::{Contact, Query};
 use overlay_node::{
-    Beacons, Connection, Link, LinkAddress, Node, PeerView, PingId, PingResult, SessionView,
+    Beacons, Connection, Link, LinkAddress, Node, PeerView, PingId, PingResult, Question,
+    SessionView, Told,
 };
 use rand_core::{OsRng, TryRngCore};
 use switch::{Label, Scheme, PROTOCOL_VERSION};
@@ -111,21 +112,21 @@ impl Admin {
         let Some((ticket, asked)) = self.pings.remove(&id) else {
             return;
         };
-        let outcome = match (*result, asked) {
-            (PingResult::Answered { version, key, .. }, Asked::Control(opaque)) => {
-                Outcome::Pong(Pong {
-                    version,
-                    opaque,
-                    key,
-                    ..Pong::default()
-                })
+        let outcome = match (result, asked) {
+            (&PingResult::Answered { version, told, .. }, Asked::Control(opaque)) => {
+                Outcome::Pong(pong(version, opaque, told))
             }
-            (PingResult::Answered { version, .. }, Asked::Query) => Outcome::Reply {
+            (&PingResult::Answered { version, .. }, Asked::Query) => Outcome::Reply {
                 version,
                 scheme: Scheme::V3X5X8,
                 nodes: Vec::new(),
             },
-            (PingResult::Refused(code), _) => Outcome::Error(code),
+            (PingResult::Replied(reply), _) => Outcome::Reply {
+                version: reply.from.version,
+                scheme: reply.scheme,
+                nodes: reply.contacts.clone(),
+            },
+            (PingResult::Refused(code), _) => Outcome::Error(*code),
             (PingResult::TimedOut, _) => Outcome::Silence,
         };
         let answer = self.server.complete(at(now), ticket, &outcome);
@@ -310,10 +311,10 @@ impl Router for Asking<'_, '_> {
         let (id, asked) = match ask {
             Ask::Control {
                 path,
-                control: control @ (Control::Ping | Control::Key),
+                control,
                 opaque,
             } => {
-                let id = node.ping_switch(now, *path, *control == Control::Key);
+                let id = node.ping_switch(now, *path, question(*control));
                 (id, Asked::Control(opaque.to_vec()))
             }
             Ask::Query {
@@ -323,15 +324,41 @@ impl Router for Asking<'_, '_> {
                 let id = node.ping_node(now, to.key.address(), Some(to.path));
                 (id, Asked::Query)
             }
-            Ask::Control { .. } | Ask::Query { .. } => {
-                return Err(Refused("this router does not ask that".into()));
-            }
+            Ask::Query { to, query } => (node.ask_node(now, *to, *query), Asked::Query),
         };
         let id =
             id.ok_or_else(|| Refused("no way is known, or too many questions are open".into()))?;
         self.pings.insert(id, (ticket, asked));
         Ok(())
     }
+}
+
+fn question(control: Control) -> Question {
+    match control {
+        Control::Ping => Question::Presence,
+        Control::Key => Question::Key,
+        Control::Snode => Question::Supernode,
+        Control::ReturnPath => Question::WayBack,
+        Control::Lower => Question::Link,
+    }
+}
+
+fn pong(version: u32, opaque: Vec<u8>, told: Told) -> Pong {
+    let mut pong = Pong {
+        version,
+        opaque,
+        ..Pong::default()
+    };
+    match told {
+        Told::Presence => {}
+        Told::Key(key) => pong.key = Some(key),
+        Told::Supernode(supernode) => pong.snode = supernode,
+        Told::WayBack(path) => pong.return_path = Some(path),
+        Told::Link(switch::LinkAddress::Udp4(address)) => pong.lower = Some(address.to_string()),
+        Told::Link(switch::LinkAddress::Udp6(address)) => pong.lower = Some(address.to_string()),
+        Told::Link(switch::LinkAddress::Other(_)) => {}
+    }
+    pong
 }
 
 impl Asking<'_, '_> {

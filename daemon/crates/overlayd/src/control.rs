@@ -263,6 +263,7 @@ fn describe(event: &Event, ports: &[Port]) -> Value {
             "name": "pinged",
             "answered_us": match result {
                 PingResult::Answered { time, .. } => micros(*time),
+                PingResult::Replied(reply) => micros(reply.time),
                 PingResult::Refused(_) | PingResult::TimedOut => Value::Null,
             },
         }),

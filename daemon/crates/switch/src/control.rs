@@ -272,7 +272,8 @@ impl Answerer {
 
 impl<'a> Snode<'a> {
     /// Knows of no supernode, and does not limit the link.
-    fn none(opaque: &'a [u8]) -> Self {
+    #[must_use]
+    pub fn none(opaque: &'a [u8]) -> Self {
         Self {
             version: PROTOCOL_VERSION,
             snode_version: 0,

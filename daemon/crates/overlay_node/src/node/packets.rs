@@ -15,7 +15,7 @@ use switch::Interface;
 use super::speaking::Outgoing;
 use super::{Node, Verdict};
 use crate::counters::Cause;
-use crate::event::{Event, PingResult};
+use crate::event::{Event, PingResult, Told};
 use crate::Time;
 
 /// Nodes that packets are sent to at a time; as many as the finder looks for.
@@ -311,8 +311,16 @@ impl Node {
                     self.sessions.renew(now, &contact.key, silence);
                 }
                 Finding::Answered(token, contact, time) => {
-                    let (version, key) = (contact.version, Some(contact.key));
-                    self.end_ping(token, PingResult::Answered { version, key, time });
+                    let (version, told) = (contact.version, Told::Key(contact.key));
+                    let answer = PingResult::Answered {
+                        version,
+                        told,
+                        time,
+                    };
+                    self.end_ping(token, answer);
+                }
+                Finding::Replied(token, reply) => {
+                    self.end_ping(token, PingResult::Replied(reply));
                 }
                 Finding::Unanswered(token) => {
                     self.end_ping(token, PingResult::TimedOut);

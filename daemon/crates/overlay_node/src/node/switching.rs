@@ -8,13 +8,13 @@ use overlay::{Contact, Content, Delivered, InnerError};
 use rand_core::CryptoRng;
 use switch::{
     control_frame, error_frame, forward, refused_frame, Answerer, Control, ErrorCode, Handle,
-    Header, Interface, Label, Refusal, MAX_ERROR_FRAME, PROTOCOL_VERSION,
+    Header, Interface, Label, Refusal, Snode, MAX_ERROR_FRAME, PROTOCOL_VERSION,
 };
 
 use super::speaking::Outgoing;
 use super::{Node, Verdict};
 use crate::counters::Cause;
-use crate::event::{Event, PingResult};
+use crate::event::{Event, PingResult, Question, Told};
 use crate::interface::LinkAddress;
 use crate::Time;
 
@@ -255,8 +255,8 @@ impl Node {
         let label = peer.label().unwrap_or(NEIGHBOUR);
         let is_up = peer.up;
         match control {
-            Control::Pong { opaque, .. } | Control::KeyPong { opaque, .. } => {
-                if !self.take_pong(now, opaque, &control) {
+            Control::Pong { .. } | Control::KeyPong { .. } => {
+                if !self.take_told(now, &control) {
                     if let Some(peer) = self.peers.get_mut(number) {
                         peer.note_pong(now);
                     }
@@ -264,6 +264,11 @@ impl Node {
                 self.hear_version(now, number, &control);
             }
             Control::Error { .. } => self.hear_error(now, label, &control),
+            Control::SnodeReply(_) | Control::RpathReply { .. } | Control::LinkReply { .. } => {
+                if !self.take_told(now, &control) {
+                    self.counters.drop(Cause::ControlUnexpected);
+                }
+            }
             _ => {
                 if !peer.may_ask(now) {
                     return self.counters.drop(Cause::ControlFlood);
@@ -292,8 +297,12 @@ impl Node {
         };
         match control {
             Control::Error { .. } => self.hear_error(now, path, &control),
-            Control::Pong { opaque, .. } | Control::KeyPong { opaque, .. } => {
-                if !self.take_pong(now, opaque, &control) {
+            Control::Pong { .. }
+            | Control::KeyPong { .. }
+            | Control::SnodeReply(_)
+            | Control::RpathReply { .. }
+            | Control::LinkReply { .. } => {
+                if !self.take_told(now, &control) {
                     self.counters.drop(Cause::ControlUnexpected);
                 }
             }
@@ -341,7 +350,10 @@ impl Node {
     }
 
     /// An answer to a ping of [`Node::ping_switch`]; says whether it is one.
-    fn take_pong(&mut self, now: Time, opaque: &[u8], control: &Control) -> bool {
+    fn take_told(&mut self, now: Time, control: &Control) -> bool {
+        let Some((version, opaque, told)) = told_by(control) else {
+            return false;
+        };
         let Some(token) = opaque.try_into().ok().map(u64::from_be_bytes) else {
             return false;
         };
@@ -353,13 +365,13 @@ impl Node {
         else {
             return false;
         };
-        let (version, key) = match *control {
-            Control::KeyPong { version, key, .. } => (version, Some(PublicKey::from_octets(key))),
-            Control::Pong { version, .. } => (version, None),
-            _ => return false,
-        };
         let time = now.saturating_sub(ping.sent);
-        self.end_ping(token, PingResult::Answered { version, key, time })
+        let answer = PingResult::Answered {
+            version,
+            told,
+            time,
+        };
+        self.end_ping(token, answer)
     }
 
     /// A switch, or somebody in its name, could not take a frame that was sent by `label`.
@@ -395,21 +407,61 @@ impl Node {
     }
 
     /// Asks a switch for [`Node::ping_switch`].
-    pub(super) fn say_switch_ping(&mut self, label: Label, token: u64, for_key: bool) {
-        let (version, opaque) = (PROTOCOL_VERSION, &token.to_be_bytes());
-        let key = *self.local.public().octets();
-        let control = match for_key {
-            true => Control::KeyPing {
+    pub(super) fn say_switch_ping(&mut self, label: Label, token: u64, question: Question) {
+        let (version, opaque) = (PROTOCOL_VERSION, &token.to_be_bytes()[..]);
+        let control = match question {
+            Question::Presence => Control::Ping { version, opaque },
+            Question::Key => Control::KeyPing {
                 version,
-                key,
+                key: *self.local.public().octets(),
                 opaque,
             },
-            false => Control::Ping { version, opaque },
+            Question::Supernode => Control::SnodeQuery(Snode::none(opaque)),
+            Question::WayBack => Control::RpathQuery {
+                version,
+                path: Label(0),
+                opaque,
+            },
+            Question::Link => Control::LinkQuery { version, opaque },
         };
         if let Some(frame) = encode(&control, label) {
             self.say(Outgoing::Switch(frame));
         }
     }
+}
+
+/// The version of who answers, the octets that come back, and what is told.
+fn told_by<'a>(control: &Control<'a>) -> Option<(u32, &'a [u8], Told)> {
+    Some(match *control {
+        Control::Pong { version, opaque } => (version, opaque, Told::Presence),
+        Control::KeyPong {
+            version,
+            key,
+            opaque,
+        } => (version, opaque, Told::Key(PublicKey::from_octets(key))),
+        Control::SnodeReply(snode) => (snode.version, snode.opaque, told_supernode(&snode)),
+        Control::RpathReply {
+            version,
+            path,
+            opaque,
+        } => (version, opaque, Told::WayBack(path)),
+        Control::LinkReply {
+            version,
+            address,
+            opaque,
+        } => (version, opaque, Told::Link(address)),
+        _ => return None,
+    })
+}
+
+fn told_supernode(snode: &Snode) -> Told {
+    let key = PublicKey::from_octets(snode.key);
+    let is_known = snode.path != Label(0) && key.node_address().is_ok();
+    Told::Supernode(is_known.then_some(Contact {
+        key,
+        path: snode.path,
+        version: snode.snode_version,
+    }))
 }
 
 /// Whether a frame is a control frame from a neighbour's router to this one.
