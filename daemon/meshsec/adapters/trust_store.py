@@ -2,10 +2,14 @@
 
 While a peer's key is being changed ``NAME.next`` holds the card of its next key, which is in force beside the present
 one; to end the present one it is renamed (ADR 0041). It has a second line: what marks the channel of that key.
+
+``FINGERPRINT.revoked`` revokes a key (ADR 0046): no card with it is in force, whoever lays it here and whenever. The
+file's name is what counts, so that neither an empty nor an unreadable one is worth less; its text says why.
 """
 
 import fcntl
 import os
+import re
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -19,6 +23,7 @@ from meshsec.core.model import PEER_NEXT, Card, Peer
 
 SUFFIX = ".card"
 NEXT_SUFFIX = ".next"
+REVOKED_SUFFIX = ".revoked"
 NEXT = PEER_NEXT
 """After a peer's name: its next key."""
 
@@ -26,7 +31,10 @@ _MODE = 0o644
 _MARK = "\nchannel "
 """Before the mark: the second line."""
 _LIMIT = 1024
-"""Octets of a card file."""
+"""Octets of a card file, and of what is said about a revoked key."""
+REASON_LIMIT = 200
+"""Characters of the reason of a revocation."""
+_FINGERPRINT = re.compile(r"[0-9a-f]{64}")
 
 
 class TrustStoreError(Exception):
@@ -56,10 +64,10 @@ def load(directory: Path, own: Card) -> tuple[dict[str, Peer], tuple[Problem, ..
     does not exist trusts nobody. Raises TrustStoreError when the directory cannot be read.
     """
     peers: dict[str, Peer] = {}
-    problems: list[Problem] = []
+    revoked, problems = _revocations(directory)
     for path in (*_card_files(directory), *_card_files(directory, NEXT_SUFFIX)):
         try:
-            peers[_title(path)] = _peer(path)
+            peers[_title(path)] = _not_revoked(_peer(path), revoked)
         except (files.FileError, cards.CardError, IdentityError, _UnsafeError) as error:
             problems.append(Problem(path, str(error).removeprefix(f"{path}: ")))
     for name, message in _conflicts(peers, own).items():
@@ -79,6 +87,7 @@ def add(directory: Path, name: str, card: Card, own: Card) -> Peer:
         path = directory / f"{name}{SUFFIX}"
         if name in peers and peers[name].card == card:
             return peers[name]
+        _refuse_revoked(directory, peer)
         if path.exists():
             raise TrustStoreError(f"{path}: there is a peer {name!r} with another card; remove it first")
         conflict = _conflicts({**peers, name: peer}, own).get(name)
@@ -103,6 +112,7 @@ def add_next(directory: Path, name: str, card: Card, own: Card) -> Peer:
             raise TrustStoreError(f"{name!r} has a next key already: `meshsec peer end {name}` ends the present one")
         mark = "" if peers[name].key.endswith(NEXT) else NEXT
         peer = Peer(title, card, "" if mark else name)
+        _refuse_revoked(directory, peer)
         conflict = _conflicts({**peers, title: peer}, own).get(title)
         if conflict:
             raise TrustStoreError(f"the next key of {name!r} is not added: {conflict}")
@@ -139,8 +149,127 @@ def remove(directory: Path, name: str) -> None:
             raise TrustStoreError(str(error)) from error
 
 
+def revocations(directory: Path) -> dict[str, str]:
+    """The revoked keys by fingerprint (64 hexadecimal digits), with what is said about each. Raises TrustStoreError."""
+    return _revocations(directory)[0]
+
+
+def revoke(directory: Path, target: str, reason: str, own: Card) -> tuple[str, ...]:
+    """Revoke the keys of a peer by its name, or one key by its fingerprint or its card; their fingerprints.
+
+    It is not in force from now on, and no card with it will be until ``unrevoke``. Of a peer whose other key is not
+    revoked that one stays. Raises TrustStoreError.
+    """
+    if len(reason) > REASON_LIMIT or not reason.isprintable():
+        raise TrustStoreError(f"the reason is {reason[:REASON_LIMIT]!r}; allowed: {REASON_LIMIT} printable characters")
+    with _locked(directory):
+        held = _held(directory)
+        chosen = _chosen(target, held)
+        if own.fingerprint.hex() in chosen:
+            raise TrustStoreError("that is this node's own key: `meshsec key next` makes another")
+        for fingerprint in chosen:
+            name = next((_title(path) for path, card in held.items() if card.fingerprint.hex() == fingerprint), "")
+            _revoked(directory / f"{fingerprint}{REVOKED_SUFFIX}", ": ".join(filter(None, (name, reason))))
+        _withdraw(directory, held)
+    return chosen
+
+
+def unrevoke(directory: Path, fingerprint: str) -> None:
+    """Let a key be trusted again; no card comes back by that. Raises TrustStoreError."""
+    with _locked(directory):
+        known = _revocations(directory)[0]
+        if fingerprint not in known:
+            raise TrustStoreError(
+                f"{fingerprint!r} is no fingerprint of a revoked key; revoked: {', '.join(known) or 'none'}"
+            )
+        try:
+            files.remove(directory / f"{fingerprint}{REVOKED_SUFFIX}")
+        except files.FileError as error:
+            raise TrustStoreError(str(error)) from error
+
+
+def _held(directory: Path) -> dict[Path, Card]:
+    """The cards that can be read, in force or not."""
+    found = {}
+    for path in (*_card_files(directory), *_card_files(directory, NEXT_SUFFIX)):
+        try:
+            found[path] = cards.parse(files.read(path, _LIMIT).partition(_MARK)[0])
+        except (files.FileError, cards.CardError):
+            continue
+    return found
+
+
+def _chosen(target: str, held: Mapping[Path, Card]) -> tuple[str, ...]:
+    if _FINGERPRINT.fullmatch(target):
+        return (target,)
+    named = tuple(card.fingerprint.hex() for path, card in held.items() if path.stem == target)
+    if named:
+        return named
+    try:
+        return (cards.parse(target).fingerprint.hex(),)
+    except cards.CardError:
+        known = ", ".join(path.stem for path in held if path.suffix == SUFFIX) or "none"
+        raise TrustStoreError(
+            f"{target!r} is no peer, no card and no fingerprint of 64 hexadecimal digits; peers: {known}"
+        ) from None
+
+
+def _revoked(path: Path, said: str) -> None:
+    try:
+        files.write(path, f"{said}\n".encode(), _MODE)
+    except files.FileError as error:
+        raise TrustStoreError(str(error)) from error
+
+
+def _withdraw(directory: Path, held: Mapping[Path, Card]) -> None:
+    """Take away the cards of revoked keys; a next key that is good takes the place of the present one."""
+    revoked = _revocations(directory)[0]
+    bad = {path for path, card in held.items() if card.fingerprint.hex() in revoked}
+    try:
+        for path in sorted(bad, key=lambda path: path.suffix, reverse=True):  # .next before .card
+            following = path.with_suffix(NEXT_SUFFIX)
+            if path.suffix == SUFFIX and following in held and following not in bad:
+                files.rename(following, path)
+            else:
+                files.remove(path)
+    except files.FileError as error:
+        raise TrustStoreError(str(error)) from error
+
+
 class _UnsafeError(Exception):
     """A file that must not be in force."""
+
+
+def _revocations(directory: Path) -> tuple[dict[str, str], list[Problem]]:
+    """What is revoked, and files whose name says so of no key."""
+    found: dict[str, str] = {}
+    problems = []
+    for path in _card_files(directory, REVOKED_SUFFIX):
+        if not _FINGERPRINT.fullmatch(path.stem):
+            allowed = f"64 hexadecimal digits and {REVOKED_SUFFIX}"
+            problems.append(Problem(path, f"revokes nothing: the name is {path.name!r}; allowed: {allowed}"))
+            continue
+        try:
+            said = files.read(path, _LIMIT).strip()
+        except files.FileError:
+            said = ""
+        found[path.stem] = "".join(filter(str.isprintable, said))
+    return found, problems
+
+
+def _not_revoked(peer: Peer, revoked: Mapping[str, str]) -> Peer:
+    fingerprint = peer.card.fingerprint.hex()
+    if fingerprint in revoked:
+        why = f" ({revoked[fingerprint]})" if revoked[fingerprint] else ""
+        raise _UnsafeError(f"its key is revoked{why}: only `meshsec peer unrevoke {fingerprint}` takes that back")
+    return peer
+
+
+def _refuse_revoked(directory: Path, peer: Peer) -> None:
+    try:
+        _not_revoked(peer, _revocations(directory)[0])
+    except _UnsafeError as error:
+        raise TrustStoreError(f"{peer.name!r} is not added: {error}") from None
 
 
 def _title(path: Path) -> str:

@@ -47,6 +47,8 @@ class Requests:
             "peer_remove": self._peer_remove,
             "peer_next": self._peer_next,
             "peer_end": self._peer_end,
+            "peer_revoke": self._peer_revoke,
+            "peer_unrevoke": self._peer_unrevoke,
             "renegotiate": self._renegotiate,
             "reload": self._reload,
         }
@@ -165,6 +167,21 @@ class Requests:
         except (trust_store.TrustStoreError, ModeStoreError) as error:
             raise ControlError("refused", str(error)) from error
         return {"name": name}
+
+    async def _peer_revoke(self, params: Params) -> Mapping[str, Any]:
+        reason = _text(params, "reason") if params.get("reason") else ""
+        try:
+            return {"fingerprints": list(await self._agent.trust.revoke(_text(params, "target"), reason))}
+        except trust_store.TrustStoreError as error:
+            raise ControlError("refused", str(error)) from error
+
+    async def _peer_unrevoke(self, params: Params) -> Mapping[str, Any]:
+        fingerprint = _text(params, "fingerprint")
+        try:
+            await self._agent.trust.unrevoke(fingerprint)
+        except trust_store.TrustStoreError as error:
+            raise ControlError("refused", str(error)) from error
+        return {"fingerprint": fingerprint}
 
     async def _renegotiate(self, params: Params) -> Mapping[str, Any]:
         name = _text(params, "peer")

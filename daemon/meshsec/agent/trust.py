@@ -50,16 +50,18 @@ class Trust:
         """Read the store and tell the engine what changed; returns the problems.
 
         A card that can no longer be read does not take its peer's trust away: the last good one stays in force. One
-        whose file is gone does.
+        whose file is gone does, and one whose key is revoked.
         """
         async with self._lock:
             try:
                 peers, problems = await asyncio.to_thread(trust_store.load, self._directory, self._own)
+                revoked = await asyncio.to_thread(trust_store.revocations, self._directory)
             except trust_store.TrustStoreError as error:
                 self._tell_problems((str(error),))
                 return self.problems
             refused = {problem.title for problem in problems}
-            kept = {name: peer for name, peer in self.peers.items() if name in refused}
+            good = {name: peer for name, peer in self.peers.items() if peer.card.fingerprint.hex() not in revoked}
+            kept = {name: peer for name, peer in good.items() if name in refused}
             self._tell_problems(
                 tuple(f"{problem}{_in_force(problem.title in kept)}" for problem in problems),
             )
@@ -106,6 +108,17 @@ class Trust:
     async def remove(self, name: str) -> None:
         """Trust a peer no longer. Raises ``TrustStoreError``."""
         await asyncio.to_thread(trust_store.remove, self._directory, name)
+        await self.reload()
+
+    async def revoke(self, target: str, reason: str) -> tuple[str, ...]:
+        """Revoke the keys of a peer, or one key; their fingerprints. Raises ``TrustStoreError``."""
+        fingerprints = await asyncio.to_thread(trust_store.revoke, self._directory, target, reason, self._own)
+        await self.reload()
+        return fingerprints
+
+    async def unrevoke(self, fingerprint: str) -> None:
+        """Let a key be trusted again. Raises ``TrustStoreError``."""
+        await asyncio.to_thread(trust_store.unrevoke, self._directory, fingerprint)
         await self.reload()
 
 

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -18,6 +19,8 @@ from meshsec.core.model import Peer
 
 SCHEMA = "meshsec-peers-1"
 
+_FINGERPRINT_LENGTH = 64
+"""Digits; every card is longer, and every name shorter."""
 _INPUT_LIMIT = 4096
 """Octets that are read of a file or of standard input."""
 
@@ -80,22 +83,58 @@ def remove(app: App, name: str) -> None:
     click.echo(f"{name} is trusted no longer")
 
 
+@peer.command
+@click.argument("target", metavar="NAME|CARD|FINGERPRINT", shell_complete=peer_names)
+@click.option("--reason", default="", help="Why, to be shown later.")
+@click.pass_obj
+def revoke(app: App, target: str, reason: str) -> None:
+    """Never trust the keys of NAME again, or the one key given by its card or fingerprint: SAs are closed at once.
+
+    A card with a revoked key is refused whenever it is added or found, until `meshsec peer unrevoke`.
+    """
+    if len(target) > _FINGERPRINT_LENGTH:
+        target = cards.render(cards.parse(target))
+    elif len(target) == _FINGERPRINT_LENGTH:
+        target = target.lower()
+    answer = _answer(app, "peer_revoke", {"target": target, "reason": reason})
+    fingerprints = (
+        answer["fingerprints"] if answer else trust_store.revoke(app.peers_directory, target, reason, app.card)
+    )
+    for fingerprint in fingerprints:
+        click.echo(f"revoked: {fingerprint}")
+
+
+@peer.command
+@click.argument("fingerprint")
+@click.pass_obj
+def unrevoke(app: App, fingerprint: str) -> None:
+    """Let the key with this FINGERPRINT be trusted again; `meshsec peer add` trusts it then."""
+    fingerprint = fingerprint.lower()
+    if not _changed(app, "peer_unrevoke", {"fingerprint": fingerprint}):
+        trust_store.unrevoke(app.peers_directory, fingerprint)
+    click.echo(f"may be trusted again: {fingerprint}")
+
+
 @peer.command("list")
 @json_option
 @click.pass_obj
 def list_peers(app: App, as_json: bool) -> None:
-    """List the trusted nodes, and the cards that are refused."""
+    """List the trusted nodes, the cards that are refused and the keys that are revoked."""
     peers, problems = trust_store.load(app.peers_directory, app.card)
+    revoked = trust_store.revocations(app.peers_directory)
     if as_json:
         print_json(
             {
                 "schema": SCHEMA,
                 "peers": [{"peer": peer.name, **shown.view(peer.card)} for peer in peers.values()],
                 "problems": [{"file": str(problem.path), "message": problem.message} for problem in problems],
+                "revoked": [{"fingerprint": key, "said": said} for key, said in revoked.items()],
             }
         )
     else:
         _print_peers(list(peers.values()))
+        for fingerprint, said in revoked.items():
+            click.echo(f"revoked: {fingerprint} {said}".rstrip())
         for problem in problems:
             click.echo(f"refused: {problem}", err=True)
     if problems:
@@ -148,13 +187,18 @@ def _card_text(given: str) -> str:
 
 def _changed(app: App, method: str, params: dict[str, object]) -> bool:
     """Let meshsecd change the trust store, so that it takes effect at once; False when there is no meshsecd."""
+    return _answer(app, method, params) is not None
+
+
+def _answer(app: App, method: str, params: dict[str, object]) -> dict[str, Any] | None:
+    """The same, with meshsecd's answer; None when there is no meshsecd."""
     try:
         with Client(app.socket) as client:
-            client.call(method, params)
+            answer: dict[str, Any] = client.call(method, params)
+            return answer
     except DaemonAbsentError:
         click.echo("meshsecd is not running: the file is changed directly, and takes effect when it starts.", err=True)
-        return False
-    return True
+        return None
 
 
 def _known(app: App, name: str) -> Peer:

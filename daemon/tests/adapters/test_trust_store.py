@@ -309,3 +309,67 @@ def test_a_next_key_without_a_present_one_is_not_in_force(store: Path) -> None:
     (store / "boat.next").write_text(cards.render(SHIP) + "\n")
     assert trust_store.load(store, OWN)[0] == {}
     assert "no card whose place" in messages(store)["boat.next"]
+
+
+def test_a_revoked_key_is_refused_whenever_and_under_whatever_name_it_comes(store: Path) -> None:
+    trust_store.add(store, "boat", BOAT, OWN)
+    trust_store.add(store, "ship", SHIP, OWN)
+    assert trust_store.revoke(store, "boat", "stolen", OWN) == (BOAT.fingerprint.hex(),)
+    assert set(trust_store.load(store, OWN)[0]) == {"ship"}
+    with pytest.raises(TrustStoreError, match=r"is revoked \(boat: stolen\)"):
+        trust_store.add(store, "other", BOAT, OWN)
+    with pytest.raises(TrustStoreError, match="is revoked"):
+        trust_store.add_next(store, "ship", BOAT, OWN)
+    (store / "laid-here.card").write_text(cards.render(BOAT) + "\n")
+    assert set(trust_store.load(store, OWN)[0]) == {"ship"}
+    assert "peer unrevoke" in messages(store)["laid-here.card"]
+
+
+def test_a_revoked_key_is_trusted_again_only_when_that_is_taken_back(store: Path) -> None:
+    fingerprint = BOAT.fingerprint.hex()
+    trust_store.revoke(store, cards.render(BOAT), "", OWN)
+    trust_store.unrevoke(store, fingerprint)
+    assert trust_store.revocations(store) == {}
+    trust_store.add(store, "boat", BOAT, OWN)
+    assert set(trust_store.load(store, OWN)[0]) == {"boat"}
+    with pytest.raises(TrustStoreError, match="no fingerprint of a revoked key"):
+        trust_store.unrevoke(store, fingerprint)
+
+
+def test_a_peer_is_revoked_with_both_its_keys_and_one_key_leaves_the_other(store: Path) -> None:
+    for target, left in (("boat", {}), (BOAT.fingerprint.hex(), {"boat": SHIP}), (cards.render(SHIP), {"boat": BOAT})):
+        trust_store.add(store, "boat", BOAT, OWN)
+        trust_store.add_next(store, "boat", SHIP, OWN)
+        revoked = trust_store.revoke(store, target, "", OWN)
+        assert {name: peer.card for name, peer in trust_store.load(store, OWN)[0].items()} == left, target
+        for fingerprint in revoked:
+            trust_store.unrevoke(store, fingerprint)
+        if left:
+            trust_store.remove(store, "boat")
+
+
+def test_a_revocation_is_the_name_of_its_file(store: Path) -> None:
+    """Whoever lays it there needs no form, and damage makes it no weaker."""
+    trust_store.add(store, "boat", BOAT, OWN)
+    (store / f"{BOAT.fingerprint.hex()}.revoked").write_bytes(b"\xff" * 5000)
+    assert trust_store.load(store, OWN)[0] == {}
+    (store / "boat.revoked").touch()
+    assert "revokes nothing" in messages(store)["boat.revoked"]
+
+
+@pytest.mark.parametrize(
+    ("target", "reason", "says"),
+    [
+        ("nobody", "", "no peer, no card and no fingerprint"),
+        ("b" * 63, "", "no fingerprint"),
+        (OWN.fingerprint.hex(), "", "own key"),
+        ("boat", "a\nb", "printable"),
+        ("boat", "a" * 201, "200 printable"),
+    ],
+)
+def test_what_cannot_be_revoked(store: Path, target: str, reason: str, says: str) -> None:
+    trust_store.add(store, "boat", BOAT, OWN)
+    with pytest.raises(TrustStoreError, match=says):
+        trust_store.revoke(store, target, reason, OWN)
+    assert set(trust_store.load(store, OWN)[0]) == {"boat"}
+    assert trust_store.revocations(store) == {}

@@ -134,3 +134,20 @@ def test_a_next_key_that_cannot_be_read_any_more_stays_in_force_until_its_peer_g
     assert "the last good card stays in force" in problems[0]
     trust_store.remove(store.directory, "boat")
     assert sorted(channels(store.reload()[0])) == [("removed", "boat", ""), ("removed", "boat~", "")]
+
+
+def test_a_revoked_key_goes_at_once_even_where_its_card_cannot_be_read_any_more(store: Store) -> None:
+    """The last good card of a peer stays in force, but not that of a key which is revoked."""
+    store.reload()
+    (store.directory / "boat.card").write_text("nonsense")
+    store.reload()
+    store.events.clear()
+    asyncio.run(store.trust.revoke(BOAT.fingerprint.hex(), "stolen"))
+    assert [event for event in store.events if isinstance(event, PeerRemoved)] == [PeerRemoved("boat")]
+    assert set(store.trust.peers) == {"ship"}
+    with pytest.raises(trust_store.TrustStoreError, match="is revoked"):
+        asyncio.run(store.trust.add("again", BOAT))
+    asyncio.run(store.trust.unrevoke(BOAT.fingerprint.hex()))
+    trust_store.remove(store.directory, "boat")
+    asyncio.run(store.trust.add("again", BOAT))
+    assert set(store.trust.peers) == {"again", "ship"}

@@ -120,3 +120,21 @@ def test_input_without_end_is_cut_off(meshsec: Meshsec) -> None:
     result = meshsec("peer", "add", "boat", "-", input="q" * 1_000_000)
     assert result.exit_code == 1
     assert "the text has 4096 characters; a card has at most 126" in result.stderr
+
+
+def test_a_revoked_key_is_shown_and_refused_until_it_is_unrevoked(meshsec: Meshsec, card: str) -> None:
+    meshsec("peer", "add", "boat", card)
+    fingerprint = cards.parse(card).fingerprint.hex()
+    result = meshsec("peer", "revoke", "boat", "--reason", "stolen")
+    assert result.stdout == f"revoked: {fingerprint}\n"
+    view = json.loads(meshsec("peer", "list", "--json").stdout)
+    jsonschema.validate(view, json.loads((SCHEMAS / "meshsec-peers-1.json").read_text()))
+    assert view["peers"] == []
+    assert view["revoked"] == [{"fingerprint": fingerprint, "said": "boat: stolen"}]
+    assert f"revoked: {fingerprint} boat: stolen" in meshsec("peer", "list").stdout
+    refused = meshsec("peer", "add", "boat", card)
+    assert refused.exit_code == 1
+    assert f"meshsec peer unrevoke {fingerprint}" in refused.stderr
+    assert meshsec("peer", "unrevoke", fingerprint.upper()).exit_code == 0
+    assert meshsec("peer", "add", "boat", card).exit_code == 0
+    assert meshsec("peer", "revoke", cards.grouped(card)).stdout == f"revoked: {fingerprint}\n"
