@@ -155,10 +155,18 @@ def test_ends_that_choose_differently_talk(lab: Lab) -> None:
         relayed = captures["b"].counts
         both = (Kind.OVERLAY, Kind.ESP)
         wait_until("both carry", lambda: all(relayed[kind] >= 40 for kind in both), [there, back], PATIENCE)
+        # Of neighbours with a session for ways alone nothing is said.
+        c.wait_for("doctor names a alone", lambda: data_planes(c).endswith("other data plane: a"), PATIENCE)
     assert_nothing_clear(captures)
     for node, peer, plane in ((a, c, "overlay"), (c, a, "ipsec")):
         meant = {"name": peer.name, "plane": plane, "override": True, "carries": plane}
         node.wait_for(f"mode shows {meant}", lambda n=node, m=meant: shown(n) == [m], PATIENCE)  # type: ignore[misc]
+
+
+def data_planes(node: Node) -> str:
+    """What ``meshsec doctor`` finds of them."""
+    checks = json.loads(node.meshsec("doctor", "--json", check=False).stdout)["checks"]
+    return next((str(check["found"]) for check in checks if check["name"] == "data planes"), "")
 
 
 def shown(node: Node) -> list[dict[str, object]]:

@@ -5,6 +5,7 @@ It greets with ``hello`` and ``status``, and tells what happens. What we say is 
 """
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable
 from ipaddress import IPv6Address
@@ -27,6 +28,8 @@ HELLO_TIMEOUT = 10.0
 ANSWER_TIMEOUT = 10.0
 LOOK_INTERVAL = 5.0
 """Seconds between two looks: that a session is gone is told by nobody."""
+
+TALK = 3 * LOOK_INTERVAL
 
 OverlayEvent = OverlayUp | OverlayDown | OverlayObserved
 
@@ -58,6 +61,7 @@ class _Kept(msgspec.Struct):
 class _Session(msgspec.Struct):
     address: str
     ready: bool
+    packets_in: int = 0
 
 
 class _Status(msgspec.Struct, tag="status"):
@@ -102,11 +106,20 @@ class Overlayd:
         self._linked: set[IPv6Address] = set()
         self._told: OverlayObserved | None = None
         self._looks_owed = 0
+        self._packets: dict[IPv6Address, int] = {}
+        self._talked: dict[IPv6Address, float] = {}
         self.version = ""
         """Empty while it does not answer."""
         self.pid = 0
         self.dropped: dict[str, int] = {}
         """Frames and packets that it dropped, by cause, as told last."""
+
+    @property
+    def talking(self) -> frozenset[IPv6Address]:
+        """Who sent user data lately: seen in a status of the last ``TALK`` seconds."""
+        since = time.monotonic() - TALK
+        self._talked = {one: at for one, at in self._talked.items() if at > since}
+        return frozenset(self._talked)
 
     async def run(self, on_event: Callable[[OverlayEvent], None]) -> None:
         """Stay connected until cancelled: a connection begins with ``OverlayUp`` and ends with ``OverlayDown``."""
@@ -186,6 +199,7 @@ class Overlayd:
         if not isinstance(status, _Status):
             raise OverlaydError("its second line is no status")
         self._check(status)
+        self._packets = _packets(status)  # what came before counts for nothing now
         self._take(status)
         self.version, self.pid = hello.version, hello.pid
 
@@ -230,6 +244,10 @@ class Overlayd:
     def _take(self, status: _Status) -> None:
         self._kept = {IPv6Address(one.address) for one in status.kept if one.up}
         self._linked = {IPv6Address(one.address) for one in status.sessions if one.ready}
+        packets = _packets(status)
+        now = time.monotonic()
+        self._talked |= {one: now for one, count in packets.items() if count > self._packets.get(one, 0)}
+        self._packets = packets
         self.dropped = status.dropped
 
     def _answered(self, error: OverlaydError | None) -> None:
@@ -248,6 +266,10 @@ class Overlayd:
         if observed != self._told:
             self._told = observed
             on_event(observed)
+
+
+def _packets(status: _Status) -> dict[IPv6Address, int]:
+    return {IPv6Address(one.address): one.packets_in for one in status.sessions}
 
 
 def _describe(error: Any) -> str:

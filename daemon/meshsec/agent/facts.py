@@ -69,14 +69,17 @@ def _overlay(agent: "Agent") -> dict[str, Any]:
 
 
 def _one_sided(agent: "Agent") -> list[str]:
-    """An SA that a peer made although we are in mode ``overlay``, or its session although we are not."""
+    """An SA that a peer made although we are in mode ``overlay``, or its user data by the overlay although we are not.
+
+    A session alone is no sign: neighbours have one to tell each other of ways.
+    """
     engine, found = agent.driver.engine, []
     for channel in engine.channels():
-        linked = channel.card is not None and channel.card.address in engine.overlay.linked
+        talks = channel.card is not None and channel.card.address in agent.overlay.talking
         if channel.mode is DataPlane.OVERLAY:
             differs = channel.carried_since is not None and channel.standing().complete and not channel.replaced
         else:
-            differs = linked and channel.carried_since is None and channel.standing().complete
+            differs = talks and channel.carried_since is None and channel.standing().complete
         if differs:
             found.append(channel.title)
     return found

@@ -32,6 +32,11 @@ class OverlaySide:
         """overlayd's; empty while it does not answer."""
         return self._overlayd.version
 
+    @property
+    def talking(self) -> frozenset[IPv6Address]:
+        """Who sends user data by the overlay now."""
+        return self._overlayd.talking
+
     async def found(self) -> tuple[Event, ...]:
         """What to tell at the start, together with the peers: the routes that a predecessor left."""
         try:

@@ -53,8 +53,9 @@ def status(*kept: IPv6Address, sessions: tuple[IPv6Address, ...] = (), **changes
     return {**STATUS, "kept": [{"address": str(one), "up": True} for one in kept], "sessions": listed, **changes}
 
 
-def session(address: IPv6Address) -> dict[str, Any]:
-    return {"key": STATUS["key"], "address": str(address), "ready": True, "way": None, "used_us": 0}
+def session(address: IPv6Address, packets: int = 0) -> dict[str, Any]:
+    fixed = {"key": STATUS["key"], "ready": True, "way": None, "used_us": 0}
+    return {**fixed, "address": str(address), "packets_in": packets}
 
 
 def event(name: str, address: IPv6Address) -> dict[str, Any]:
@@ -158,6 +159,19 @@ def test_what_happens_is_told_once_and_a_status_corrects_it(tmp_path: Path) -> N
         assert await client.next() == observed(linked=(OTHER,))
         node.say(status(PEER))
         assert await client.next() == observed(PEER)
+
+    run(tmp_path, claim)
+
+
+def test_who_sends_user_data_is_told_from_who_has_a_session(tmp_path: Path) -> None:
+    async def claim(node: Node, client: Client) -> None:
+        assert [await client.next(), await client.next()] == [OverlayUp(), observed()]
+        node.say(status(sessions=(PEER, OTHER)))
+        assert await client.next() == observed(linked=(PEER, OTHER))
+        assert client.overlayd.talking == frozenset()
+        node.say({**status(PEER), "sessions": [session(PEER, packets=3), session(OTHER)]})
+        assert await client.next() == observed(PEER, linked=(PEER, OTHER))
+        assert client.overlayd.talking == {PEER}
 
     run(tmp_path, claim)
 

@@ -77,6 +77,8 @@ struct Inner {
     /// The same, told in a HELLO beside keys that stand: it counts when that handshake is confirmed.
     announced: Option<u32>,
     used: Time,
+    /// Packets of user data that came.
+    packets: u64,
     /// When something came.
     heard: Time,
 }
@@ -98,6 +100,8 @@ pub struct SessionState {
     pub their_handle: Option<u32>,
     /// When it was used for the last time.
     pub used: Time,
+    /// Packets of user data that came.
+    pub packets: u64,
     /// What came in over the keys in use.
     pub received: Received,
 }
@@ -364,6 +368,7 @@ impl Sessions {
         }
         let plain = &sealed[opened.content.clone()];
         let (content, payload) = split_data(plain).map_err(InnerError::Frame)?;
+        inner.packets += u64::from(matches!(content, Content::Ipv6(_)));
         let end = start + opened.content.end;
         let key = *inner.session.peer();
         Ok(Delivered {
@@ -476,6 +481,7 @@ impl Sessions {
                 theirs: None,
                 announced: None,
                 used: now,
+                packets: 0,
                 heard: now,
             },
         );
@@ -516,6 +522,7 @@ impl Inner {
             own_handle,
             their_handle: self.theirs,
             used: self.used,
+            packets: self.packets,
             received: self.session.received(),
         }
     }

@@ -215,6 +215,7 @@ fn session(view: &SessionView) -> Value {
         "ready": view.state.ready,
         "way": view.way.map(|label| label.to_string()),
         "used_us": micros(view.state.used),
+        "packets_in": view.state.packets,
     })
 }
 
