@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
+import yaml  # type: ignore[import-untyped]
 
 from tests.lab.guest_root import REPOSITORY
 from tests.lab.patience import patient
@@ -40,6 +41,17 @@ def test_an_examples_values_are_what_the_roles_and_meshsec_take(inventory: str, 
     done = _judge(tmp_path, inventory, "--limit", NODES[inventory])
     assert done.returncode == 0, done.stdout
     assert set(re.findall(r"^(\S+) +: ok=", done.stdout, re.MULTILINE)) == set(NODES[inventory].split(",")), done.stdout
+
+
+def test_what_is_yes_or_no_may_be_given_by_extra_vars_which_are_text() -> None:
+    specs = (yaml.safe_load(file.read_text()) for file in _COLLECTION.glob("roles/*/meta/argument_specs.yml"))
+    options = (entry["options"] for spec in specs for entry in spec["argument_specs"].values() if "options" in entry)
+    names = [name for each in options for name, option in each.items() if option.get("type") == "bool"]
+    assert "trust_exclusive" in names
+    used = re.compile(rf"\b({'|'.join(names)})\b(?! \| bool|:)")
+    files = [*_COLLECTION.glob("roles/*/tasks/*.yml"), *_COLLECTION.glob("roles/*/templates/*")]
+    raw = [f"{file.name}: {line}" for file in files for line in file.read_text().splitlines() if used.search(line)]
+    assert not raw, "the text 'false' is true without a filter"
 
 
 @pytest.mark.parametrize(
