@@ -30,6 +30,7 @@ LOOK_INTERVAL = 5.0
 """Seconds between two looks: that a session is gone is told by nobody."""
 
 TALK = 3 * LOOK_INTERVAL
+"""Seconds for which one counts as talking after the look that saw its packets."""
 
 OverlayEvent = OverlayUp | OverlayDown | OverlayObserved
 
