@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from meshsec.adapters import trust_store
+from meshsec.adapters.trust_store import fleets
 from meshsec.core.events import Event, PeerRemoved, PeerSet, TrustStoreRead
 from meshsec.core.model import Card, Peer
 
@@ -43,6 +44,8 @@ class Trust:
         self._post = post
         self._lock = asyncio.Lock()
         self.peers: dict[str, Peer] = {}
+        self._revoked: set[str] = set()
+        """Fingerprints."""
         self.problems: tuple[str, ...] = ()
         """What is wrong with the trust store, for status and doctor."""
 
@@ -55,10 +58,14 @@ class Trust:
         async with self._lock:
             try:
                 peers, problems = await asyncio.to_thread(trust_store.load, self._directory, self._own)
-                revoked = await asyncio.to_thread(trust_store.revocations, self._directory)
+                revoked = set(await asyncio.to_thread(trust_store.revocations, self._directory))
             except trust_store.TrustStoreError as error:
                 self._tell_problems((str(error),))
                 return self.problems
+            if any(problem.path.suffix in fleets.SUFFIXES for problem in problems):
+                revoked |= self._revoked  # what a list said that cannot be read any more
+                peers = {name: peer for name, peer in peers.items() if peer.card.fingerprint.hex() not in revoked}
+            self._revoked = revoked
             refused = {problem.title for problem in problems}
             good = {name: peer for name, peer in self.peers.items() if peer.card.fingerprint.hex() not in revoked}
             kept = {name: peer for name, peer in good.items() if name in refused}

@@ -126,7 +126,9 @@ def list_peers(app: App, as_json: bool) -> None:
         print_json(
             {
                 "schema": SCHEMA,
-                "peers": [{"peer": peer.name, **shown.view(peer.card)} for peer in peers.values()],
+                "peers": [
+                    {"peer": peer.name, **shown.view(peer.card), "fleet": peer.fleet or None} for peer in peers.values()
+                ],
                 "problems": [{"file": str(problem.path), "message": problem.message} for problem in problems],
                 "revoked": [{"fingerprint": key, "said": said} for key, said in revoked.items()],
             }
@@ -215,5 +217,5 @@ def _print_peers(peers: Sequence[Peer]) -> None:
     if not peers:
         click.echo("No peers. `meshsec peer add NAME CARD` trusts one.")
         return
-    rows = ((peer.name, peer.card.address, peer.card.ipv4, shown.spoken(peer.card)) for peer in peers)
-    print_table(("PEER", "ADDRESS", "IPV4", "WORDS"), rows)
+    rows = ((one.name, one.card.address, one.card.ipv4, one.fleet or "card", shown.spoken(one.card)) for one in peers)
+    print_table(("PEER", "ADDRESS", "IPV4", "BY", "WORDS"), rows)

@@ -64,6 +64,8 @@ class Peer:
     """Of the channel and of its SAs in the IKE daemon, where that is not the name: keys change, SAs stay (ADR 0041)."""
     own: Card | None = None
     """This node's side of the channel; None: its only one."""
+    fleet: str = ""
+    """Whose key has signed the card (ADR 0046); empty: it was added on this node."""
 
     @property
     def key(self) -> str:

@@ -5,29 +5,52 @@ one; to end the present one it is renamed (ADR 0041). It has a second line: what
 
 ``FINGERPRINT.revoked`` revokes a key (ADR 0046): no card with it is in force, whoever lays it here and whenever. The
 file's name is what counts, so that neither an empty nor an unreadable one is worth less; its text says why.
+
+Fleets (fleets.py) add members and revoked keys. A card that was added by hand goes before a member's.
 """
 
-import fcntl
-import os
 import re
-import stat
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from meshsec import files
+from meshsec.adapters.trust_store import fleets
+from meshsec.adapters.trust_store.fleets import MEMBER_SUFFIX, Joined
+from meshsec.adapters.trust_store.place import (
+    NEXT,
+    NEXT_SUFFIX,
+    REVOKED_SUFFIX,
+    SUFFIX,
+    Problem,
+    TrustStoreError,
+    UnsafeError,
+    listed,
+    locked,
+    read,
+    title_of,
+    write,
+)
 from meshsec.core import card as cards
 from meshsec.core.identity import IdentityError, checked_name
-from meshsec.core.model import PEER_NEXT, Card, Peer
+from meshsec.core.model import Card, Peer
 
-SUFFIX = ".card"
-NEXT_SUFFIX = ".next"
-REVOKED_SUFFIX = ".revoked"
-NEXT = PEER_NEXT
-"""After a peer's name: its next key."""
+__all__ = [
+    "NEXT",
+    "NEXT_SUFFIX",
+    "REVOKED_SUFFIX",
+    "SUFFIX",
+    "Problem",
+    "TrustStoreError",
+    "add",
+    "add_next",
+    "end",
+    "load",
+    "remove",
+    "revocations",
+    "revoke",
+    "unrevoke",
+]
 
-_MODE = 0o644
 _MARK = "\nchannel "
 """Before the mark: the second line."""
 _LIMIT = 1024
@@ -37,26 +60,6 @@ REASON_LIMIT = 200
 _FINGERPRINT = re.compile(r"[0-9a-f]{64}")
 
 
-class TrustStoreError(Exception):
-    """A change of the trust store that is refused. The message says why; nothing was changed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """A card file that is not in force."""
-
-    path: Path
-    message: str
-
-    @property
-    def title(self) -> str:
-        """The name under which people would be shown the peer."""
-        return _title(self.path)
-
-    def __str__(self) -> str:
-        return f"{self.path}: {self.message}"
-
-
 def load(directory: Path, own: Card) -> tuple[dict[str, Peer], tuple[Problem, ...]]:
     """The trusted peers by name, and every file that is refused; one bad card does not hide the others.
 
@@ -64,15 +67,19 @@ def load(directory: Path, own: Card) -> tuple[dict[str, Peer], tuple[Problem, ..
     does not exist trusts nobody. Raises TrustStoreError when the directory cannot be read.
     """
     peers: dict[str, Peer] = {}
-    revoked, problems = _revocations(directory)
-    for path in (*_card_files(directory), *_card_files(directory, NEXT_SUFFIX)):
+    joined = fleets.read(directory)
+    by_hand, problems = _revocations(directory)
+    revoked = joined.revoked() | by_hand
+    problems += joined.problems
+    for path in (*listed(directory, SUFFIX), *listed(directory, NEXT_SUFFIX)):
         try:
-            peers[_title(path)] = _not_revoked(_peer(path), revoked)
-        except (files.FileError, cards.CardError, IdentityError, _UnsafeError) as error:
+            peers[title_of(path)] = _not_revoked(_peer(path), revoked, by_hand)
+        except (files.FileError, cards.CardError, IdentityError, UnsafeError) as error:
             problems.append(Problem(path, str(error).removeprefix(f"{path}: ")))
     for name, message in _conflicts(peers, own).items():
         del peers[name]
         problems.append(Problem(_path(directory, name), message))
+    problems += _add_members(peers, joined, revoked, own)
     return peers, tuple(sorted(problems, key=str))
 
 
@@ -82,8 +89,8 @@ def add(directory: Path, name: str, card: Card, own: Card) -> Peer:
         peer = Peer(checked_name(name), card)
     except IdentityError as error:
         raise TrustStoreError(str(error)) from error
-    with _locked(directory):
-        peers, _ = load(directory, own)
+    with locked(directory):
+        peers = _by_hand(load(directory, own)[0])
         path = directory / f"{name}{SUFFIX}"
         if name in peers and peers[name].card == card:
             return peers[name]
@@ -99,8 +106,9 @@ def add(directory: Path, name: str, card: Card, own: Card) -> Peer:
 
 def add_next(directory: Path, name: str, card: Card, own: Card) -> Peer:
     """Trust the next key of peer ``name``, too. The same card again changes nothing. Raises TrustStoreError."""
-    with _locked(directory):
+    with locked(directory):
         peers, problems = load(directory, own)
+        peers = _by_hand(peers)
         title = name + NEXT
         if name not in peers or title in {problem.title for problem in problems}:
             refused = [str(problem) for problem in problems if problem.title in {name, title}]
@@ -122,7 +130,7 @@ def add_next(directory: Path, name: str, card: Card, own: Card) -> Peer:
 
 def end(directory: Path, name: str, own: Card) -> Peer:
     """Trust the present key of ``name`` no longer: the next takes its place. Raises TrustStoreError."""
-    with _locked(directory):
+    with locked(directory):
         peers, _ = load(directory, own)
         following = peers.get(name + NEXT)
         if following is None:
@@ -136,10 +144,10 @@ def end(directory: Path, name: str, own: Card) -> Peer:
 
 def remove(directory: Path, name: str) -> None:
     """Trust ``name`` no longer, none of its keys and whether its card is good or not. Raises TrustStoreError."""
-    with _locked(directory):
+    with locked(directory):
         path = directory / f"{name}{SUFFIX}"
-        if path not in _card_files(directory):
-            known = ", ".join(known.stem for known in _card_files(directory)) or "none"
+        if path not in listed(directory, SUFFIX):
+            known = ", ".join(known.stem for known in listed(directory, SUFFIX)) or "none"
             raise TrustStoreError(f"there is no peer {name!r}; known: {known}")
         try:
             if files.exists(following := _path(directory, name + NEXT)):
@@ -151,7 +159,7 @@ def remove(directory: Path, name: str) -> None:
 
 def revocations(directory: Path) -> dict[str, str]:
     """The revoked keys by fingerprint (64 hexadecimal digits), with what is said about each. Raises TrustStoreError."""
-    return _revocations(directory)[0]
+    return fleets.read(directory).revoked() | _revocations(directory)[0]
 
 
 def revoke(directory: Path, target: str, reason: str, own: Card) -> tuple[str, ...]:
@@ -162,21 +170,23 @@ def revoke(directory: Path, target: str, reason: str, own: Card) -> tuple[str, .
     """
     if len(reason) > REASON_LIMIT or not reason.isprintable():
         raise TrustStoreError(f"the reason is {reason[:REASON_LIMIT]!r}; allowed: {REASON_LIMIT} printable characters")
-    with _locked(directory):
+    with locked(directory):
         held = _held(directory)
         chosen = _chosen(target, held)
         if own.fingerprint.hex() in chosen:
             raise TrustStoreError("that is this node's own key: `meshsec key next` makes another")
         for fingerprint in chosen:
-            name = next((_title(path) for path, card in held.items() if card.fingerprint.hex() == fingerprint), "")
-            _revoked(directory / f"{fingerprint}{REVOKED_SUFFIX}", ": ".join(filter(None, (name, reason))))
+            name = next(
+                (_called(path, card) for path, card in held.items() if card.fingerprint.hex() == fingerprint), ""
+            )
+            write(directory / f"{fingerprint}{REVOKED_SUFFIX}", ": ".join(filter(None, (name, reason))) + "\n")
         _withdraw(directory, held)
     return chosen
 
 
 def unrevoke(directory: Path, fingerprint: str) -> None:
     """Let a key be trusted again; no card comes back by that. Raises TrustStoreError."""
-    with _locked(directory):
+    with locked(directory):
         known = _revocations(directory)[0]
         if fingerprint not in known:
             raise TrustStoreError(
@@ -188,21 +198,54 @@ def unrevoke(directory: Path, fingerprint: str) -> None:
             raise TrustStoreError(str(error)) from error
 
 
+def _by_hand(peers: Mapping[str, Peer]) -> dict[str, Peer]:
+    """Those whose card was added on this node."""
+    return {name: peer for name, peer in peers.items() if not peer.fleet}
+
+
+def _add_members(peers: dict[str, Peer], joined: Joined, revoked: Mapping[str, str], own: Card) -> list[Problem]:
+    """Add the members of the fleets; those that contradict what is there already are not in force."""
+    problems = []
+    keys = {own.public_key, *(peer.card.public_key for peer in peers.values())}
+    taken = {claim: noun for card in (own, *(peer.card for peer in peers.values())) for claim, noun in _claims(card)}
+    for path, member in sorted(joined.current().items(), key=lambda item: str(item[0])):
+        card, fleet = member.card, joined.memberships[member.fleet].fleet.name
+        if card.public_key in keys or card.fingerprint.hex() in revoked:
+            continue
+        obstacle = next((f"its {noun} is another's" for claim, noun in _claims(card) if claim in taken), "")
+        if card.name in peers:
+            obstacle = f"there is another peer of its name, {card.name!r}"
+        if joined.late(member):
+            obstacle = f"its time has ended: the fleet {fleet!r} signed it until {member.until}"
+        if obstacle:
+            problems.append(Problem(path, f"{card.name!r} of the fleet {fleet!r} is not in force: {obstacle}"))
+            continue
+        peers[card.name] = Peer(card.name, card, fleet=fleet)
+        taken.update(_claims(card))
+    return problems
+
+
 def _held(directory: Path) -> dict[Path, Card]:
     """The cards that can be read, in force or not."""
     found = {}
-    for path in (*_card_files(directory), *_card_files(directory, NEXT_SUFFIX)):
+    for path in (*listed(directory, SUFFIX), *listed(directory, NEXT_SUFFIX)):
         try:
             found[path] = cards.parse(files.read(path, _LIMIT).partition(_MARK)[0])
         except (files.FileError, cards.CardError):
             continue
-    return found
+    return found | {path: member.card for path, member in fleets.read(directory).members.items()}
+
+
+def _called(path: Path, card: Card) -> str:
+    return card.name if path.suffix == MEMBER_SUFFIX else title_of(path)
 
 
 def _chosen(target: str, held: Mapping[Path, Card]) -> tuple[str, ...]:
     if _FINGERPRINT.fullmatch(target):
         return (target,)
     named = tuple(card.fingerprint.hex() for path, card in held.items() if path.stem == target)
+    members = (card for path, card in held.items() if path.suffix == MEMBER_SUFFIX)
+    named = named or tuple(card.fingerprint.hex() for card in members if card.name == target)
     if named:
         return named
     try:
@@ -214,15 +257,8 @@ def _chosen(target: str, held: Mapping[Path, Card]) -> tuple[str, ...]:
         ) from None
 
 
-def _revoked(path: Path, said: str) -> None:
-    try:
-        files.write(path, f"{said}\n".encode(), _MODE)
-    except files.FileError as error:
-        raise TrustStoreError(str(error)) from error
-
-
 def _withdraw(directory: Path, held: Mapping[Path, Card]) -> None:
-    """Take away the cards of revoked keys; a next key that is good takes the place of the present one."""
+    """Take away the cards of keys revoked here; a next key that is good takes the place of the present one."""
     revoked = _revocations(directory)[0]
     bad = {path for path, card in held.items() if card.fingerprint.hex() in revoked}
     try:
@@ -236,15 +272,11 @@ def _withdraw(directory: Path, held: Mapping[Path, Card]) -> None:
         raise TrustStoreError(str(error)) from error
 
 
-class _UnsafeError(Exception):
-    """A file that must not be in force."""
-
-
 def _revocations(directory: Path) -> tuple[dict[str, str], list[Problem]]:
     """What is revoked, and files whose name says so of no key."""
     found: dict[str, str] = {}
     problems = []
-    for path in _card_files(directory, REVOKED_SUFFIX):
+    for path in listed(directory, REVOKED_SUFFIX):
         if not _FINGERPRINT.fullmatch(path.stem):
             allowed = f"64 hexadecimal digits and {REVOKED_SUFFIX}"
             problems.append(Problem(path, f"revokes nothing: the name is {path.name!r}; allowed: {allowed}"))
@@ -257,23 +289,20 @@ def _revocations(directory: Path) -> tuple[dict[str, str], list[Problem]]:
     return found, problems
 
 
-def _not_revoked(peer: Peer, revoked: Mapping[str, str]) -> Peer:
+def _not_revoked(peer: Peer, revoked: Mapping[str, str], by_hand: Mapping[str, str]) -> Peer:
     fingerprint = peer.card.fingerprint.hex()
     if fingerprint in revoked:
         why = f" ({revoked[fingerprint]})" if revoked[fingerprint] else ""
-        raise _UnsafeError(f"its key is revoked{why}: only `meshsec peer unrevoke {fingerprint}` takes that back")
+        back = f": only `meshsec peer unrevoke {fingerprint}` takes that back" if fingerprint in by_hand else ""
+        raise UnsafeError(f"its key is revoked{why}{back}")
     return peer
 
 
 def _refuse_revoked(directory: Path, peer: Peer) -> None:
     try:
-        _not_revoked(peer, _revocations(directory)[0])
-    except _UnsafeError as error:
+        _not_revoked(peer, revocations(directory), _revocations(directory)[0])
+    except UnsafeError as error:
         raise TrustStoreError(f"{peer.name!r} is not added: {error}") from None
-
-
-def _title(path: Path) -> str:
-    return path.stem + (NEXT if path.suffix == NEXT_SUFFIX else "")
 
 
 def _path(directory: Path, title: str) -> Path:
@@ -281,26 +310,15 @@ def _path(directory: Path, title: str) -> Path:
     return directory / f"{title.removesuffix(NEXT)}{NEXT_SUFFIX if is_next else SUFFIX}"
 
 
-def _card_files(directory: Path, suffix: str = SUFFIX) -> list[Path]:
-    try:
-        return sorted(path for path in directory.iterdir() if path.suffix == suffix and not path.name.startswith("."))
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise TrustStoreError(f"{directory}: {error.strerror}") from error
-
-
 def _peer(path: Path) -> Peer:
     name = checked_name(path.stem)
-    text = files.read(path, _LIMIT)
-    if stat.S_IMODE(path.stat().st_mode) & 0o022:
-        raise _UnsafeError(f"others than its owner may write it: chmod 644 {path}")
+    text = read(path, _LIMIT)
     if path.suffix == NEXT_SUFFIX and not files.exists(path.with_suffix(SUFFIX)):
-        raise _UnsafeError("there is no card whose place it is to take: remove it, or add the peer")
+        raise UnsafeError("there is no card whose place it is to take: remove it, or add the peer")
     card, _, mark = text.partition(_MARK)
     if mark.strip() not in {"", NEXT}:
-        raise _UnsafeError(f"the channel's mark is {mark.strip()!r}; allowed: none and {NEXT!r}")
-    title, channel = _title(path), name + mark.strip()
+        raise UnsafeError(f"the channel's mark is {mark.strip()!r}; allowed: none and {NEXT!r}")
+    title, channel = title_of(path), name + mark.strip()
     return Peer(title, cards.parse(card), "" if channel == title else channel)
 
 
@@ -333,22 +351,4 @@ def _claims(card: Card) -> Iterator[tuple[object, str]]:
 
 def _written(path: Path, card: Card, mark: str = "") -> None:
     line = f"{_MARK}{mark}" if mark else ""
-    try:
-        files.write(path, f"{cards.render(card)}{line}\n".encode(), _MODE)
-    except files.FileError as error:
-        raise TrustStoreError(str(error)) from error
-
-
-@contextmanager
-def _locked(directory: Path) -> Iterator[None]:
-    """Keep other writers out, so that two of them cannot both find a place free."""
-    try:
-        directory.mkdir(mode=0o755, parents=True, exist_ok=True)
-        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError as error:
-        raise TrustStoreError(f"{directory}: {error.strerror}") from error
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
+    write(path, f"{cards.render(card)}{line}\n")

@@ -1,0 +1,285 @@
+"""``meshsec fleet``: the key that signs the cards of many nodes, and the nodes that take its word."""
+
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from meshsec import files
+from meshsec.adapters import fleet_key, trust_store
+from meshsec.adapters.trust_store import fleets as store
+from meshsec.adapters.trust_store.fleets import Joined, Membership
+from meshsec.cli import cards as shown
+from meshsec.cli.app import FAILED, App
+from meshsec.cli.client import Client, DaemonAbsentError
+from meshsec.cli.output import facts, json_option, print_json, print_table
+from meshsec.core import card as cards
+from meshsec.core import fleet as fleets
+from meshsec.core import words
+from meshsec.core.fleet import Fleet, SignedCard, TrustList
+
+SCHEMA = "meshsec-fleet-1"
+
+_DAY = 86400
+_FINGERPRINT_DIGITS = 2 * fleets.FINGERPRINT_LENGTH
+
+_directory = click.option(
+    "--directory",
+    type=click.Path(path_type=Path, file_okay=False),
+    envvar="MESHSEC_FLEET",
+    default=Path("~/.meshsec-fleet"),
+    show_default=True,
+    show_envvar=True,
+    callback=lambda _ctx, _param, value: value.expanduser(),
+    help="Where the fleet's key is.",
+)
+
+
+@click.group
+def fleet() -> None:
+    """A key that signs cards, so that nobody has to add each of them on each node.
+
+    init, sign, revoke, unrevoke, renew and show are for the machine of the fleet's operator, where the key is and
+    which need be no node. join, take, leave and status are for nodes.
+    """
+
+
+@fleet.command
+@click.argument("name")
+@click.option("--passphrase", is_flag=True, help="Ask for a passphrase that encrypts the key.")
+@_directory
+def init(name: str, passphrase: bool, directory: Path) -> None:
+    """Make the key of the fleet NAME, and print what nodes join it by."""
+    secret = click.prompt("Passphrase", hide_input=True, confirmation_prompt=True) if passphrase else ""
+    _tell(fleet_key.create(directory, name, secret), None)
+
+
+@fleet.command
+@click.argument("card", nargs=-1, required=True)
+@click.option("--days", type=click.IntRange(1, 36500), help="How long the card is a member's; without: for ever.")
+@_directory
+def sign(card: tuple[str, ...], days: int | None, directory: Path) -> None:
+    """Make the node whose CARD this is a member, and print the signed card for it.
+
+    CARD is the card itself, '@FILE', or '-' for standard input.
+    """
+    parsed = cards.parse(_text(" ".join(card)))
+    listed = fleet_key.trust_list(directory)
+    if listed and parsed.fingerprint in listed.revoked:
+        raise click.ClickException(f"that key is revoked: `meshsec fleet unrevoke {parsed.fingerprint.hex()}`")
+    now = int(time.time())
+    signed = fleets.sign_card(_key(directory), parsed, now, now + days * _DAY if days else 0)
+    click.echo(fleets.card_text(signed))
+    click.echo(f"{parsed.name}: compare by voice: {shown.spoken(parsed)}", err=True)
+
+
+@fleet.command
+@click.argument("target", metavar="CARD|FINGERPRINT...", nargs=-1, required=True)
+@_directory
+def revoke(target: tuple[str, ...], directory: Path) -> None:
+    """Revoke keys: print the new trust list, for one node at least, which passes it on (`meshsec fleet take`)."""
+    _sign_list(directory, lambda revoked: revoked | {_fingerprint(one) for one in target})
+
+
+@fleet.command
+@click.argument("fingerprint", nargs=-1, required=True)
+@_directory
+def unrevoke(fingerprint: tuple[str, ...], directory: Path) -> None:
+    """Take back the revocation of keys, and print the new trust list."""
+    _sign_list(directory, lambda revoked: revoked - {_revoked(one, revoked) for one in fingerprint})
+
+
+@fleet.command
+@_directory
+def renew(directory: Path) -> None:
+    """Sign the trust list again as it is: by its number nodes know how late it is, and cards that were signed until
+    an earlier time end."""
+    _sign_list(directory, lambda revoked: revoked)
+
+
+@fleet.command
+@_directory
+def show(directory: Path) -> None:
+    """Print what nodes join the fleet by, and the newest trust list."""
+    _tell(fleet_key.fleet(directory), fleet_key.trust_list(directory))
+
+
+@fleet.command
+@click.argument("fleet_card", metavar="FLEET")
+@click.argument("signed_card", metavar="[SIGNED CARD]", default="")
+@click.pass_obj
+def join(app: App, fleet_card: str, signed_card: str) -> None:
+    """Take the word of FLEET (`meshsec fleet show`) for who is a peer.
+
+    With this node's own card as the fleet has signed it, the others learn it from this node. Each may be '@FILE', or
+    '-' for standard input. A second time replaces the signed card.
+    """
+    joined = fleets.parse_fleet(_text(fleet_card))
+    store.join(app.peers_directory, joined, _text(signed_card) if signed_card else "", app.card)
+    _reload(app)
+    click.echo(f"{joined.name} is joined: who is signed by it is a peer, who is revoked by it is none")
+    click.echo(f"Compare by voice: {_spoken(joined)}")
+
+
+@fleet.command
+@click.argument("text", metavar="LIST|SIGNED CARD...", nargs=-1, required=True)
+@click.pass_obj
+def take(app: App, text: tuple[str, ...]) -> None:
+    """Take a trust list or signed cards of a fleet that is joined, and pass them on to the peers.
+
+    Each is the line itself, '@FILE' with one on each line, or '-' for standard input.
+    """
+    lines = [line for one in text for line in _text(one).split()]
+    keys = store.read(app.peers_directory).keys
+    members = [fleets.parse_card(line, keys).octets for line in lines if fleets.is_card(line)]
+    lists = [fleets.parse_list(line, keys).octets for line in lines if not fleets.is_card(line)]
+    newer = sum(store.take_list(app.peers_directory, one) for one in lists)
+    new = store.take_members(app.peers_directory, members, app.card) if members else 0
+    _reload(app)
+    click.echo(f"new: {newer} of {len(lists)} trust lists, {new} of {len(members)} signed cards")
+
+
+@fleet.command
+@click.argument("name")
+@click.pass_obj
+def leave(app: App, name: str) -> None:
+    """Take the word of the fleet NAME no longer: its members are no peers, its revocations are forgotten."""
+    store.leave(app.peers_directory, name)
+    _reload(app)
+    click.echo(f"{name} is left")
+
+
+@fleet.command
+@json_option
+@click.pass_obj
+def status(app: App, as_json: bool) -> None:
+    """Print the fleets of this node: members, trust list, and whether this node is a member."""
+    joined = store.read(app.peers_directory)
+    peers, problems = trust_store.load(app.peers_directory, app.card)
+    amiss = [problem for problem in problems if problem.path.suffix in store.SUFFIXES]
+    in_force = {
+        one: sum(peer.fleet == one for peer in peers.values()) for one in {peer.fleet for peer in peers.values()}
+    }
+    if as_json:
+        listed = [_view(one, joined, in_force) for one in joined.memberships.values()]
+        told = [{"file": str(problem.path), "message": problem.message} for problem in amiss]
+        print_json({"schema": SCHEMA, "fleets": listed, "problems": told})
+    else:
+        _print_status(joined, in_force, app)
+        for problem in amiss:
+            click.echo(f"refused: {problem}", err=True)
+    if amiss:
+        sys.exit(FAILED)
+
+
+def _view(one: Membership, joined: Joined, in_force: dict[str, int]) -> dict[str, Any]:
+    own = one.own
+    return {
+        "name": one.fleet.name,
+        "public_key": one.fleet.public_key.hex(),
+        "words": _spoken(one.fleet).split(),
+        "member": None
+        if own is None
+        else {"since": own.since, "until": own.until or None, "standing": _own(own, joined)},
+        "members": in_force.get(one.fleet.name, 0),
+        "list": None
+        if one.list is None
+        else {"number": one.list.number, "revoked": sorted(key.hex() for key in one.list.revoked)},
+    }
+
+
+def _own(own: SignedCard, joined: Joined) -> str:
+    if own.card.fingerprint.hex() in joined.revoked():
+        return "revoked"
+    return "ended" if joined.late(own) else "member"
+
+
+def _print_status(joined: Joined, in_force: dict[str, int], app: App) -> None:
+    if not joined.memberships:
+        click.echo("No fleet. `meshsec fleet join FLEET` joins one.")
+        return
+    rows = [
+        (
+            one.fleet.name,
+            in_force.get(one.fleet.name, 0),
+            one.list.number if one.list else "none",
+            _age(one.list),
+            len(one.list.revoked) if one.list else "",
+            _own(one.own, joined) if one.own else "not signed",
+        )
+        for one in joined.memberships.values()
+    ]
+    print_table(("FLEET", "PEERS", "LIST", "AGE", "REVOKED", app.card.name.upper()), rows)
+
+
+def _age(listed: TrustList | None) -> str:
+    """By this node's clock, which may be wrong: for people alone."""
+    if listed is None:
+        return ""
+    days, rest = divmod(int(time.time()) - listed.number, _DAY)
+    return f"{days} d" if days > 0 else f"{max(rest, 0) // 60} min" if days == 0 else "in the future"
+
+
+def _tell(known: Fleet, listed: TrustList | None) -> None:
+    facts(
+        {
+            "fleet": fleets.fleet_text(known),
+            "name": known.name,
+            "words": _spoken(known),
+            "list": listed and f"{listed.number}, {len(listed.revoked)} keys revoked",
+        }
+    )
+
+
+def _spoken(known: Fleet) -> str:
+    return " ".join(words.spoken(known.fingerprint, shown.wordlist()))
+
+
+def _sign_list(directory: Path, change: Callable[[frozenset[bytes]], frozenset[bytes]]) -> None:
+    before = fleet_key.trust_list(directory)
+    revoked = change(before.revoked if before else frozenset())
+    listed = fleets.sign_list(_key(directory), int(time.time()), revoked, before)
+    fleet_key.save_list(directory, listed)
+    click.echo(fleets.list_text(listed))
+    click.echo(f"list {listed.number}: {len(revoked)} keys are revoked", err=True)
+
+
+def _key(directory: Path) -> Any:
+    return fleet_key.load(directory, partial(click.prompt, "Passphrase", hide_input=True, err=True))
+
+
+def _fingerprint(text: str) -> bytes:
+    if len(text) == _FINGERPRINT_DIGITS:
+        try:
+            return bytes.fromhex(text)
+        except ValueError:
+            raise click.ClickException(f"{text!r} is no fingerprint: allowed are hexadecimal digits") from None
+    return cards.parse(_text(text)).fingerprint
+
+
+def _revoked(text: str, revoked: frozenset[bytes]) -> bytes:
+    fingerprint = _fingerprint(text)
+    if fingerprint not in revoked:
+        known = ", ".join(sorted(key.hex() for key in revoked)) or "none"
+        raise click.ClickException(f"{fingerprint.hex()} is not revoked; revoked: {known}")
+    return fingerprint
+
+
+def _text(given: str) -> str:
+    limit = fleets.TEXT_MAX + fleets.MEMBERS_MAX * 512
+    if given == "-":
+        return sys.stdin.read(limit)
+    return files.read(Path(given[1:]), limit) if given.startswith("@") else given
+
+
+def _reload(app: App) -> None:
+    """Let meshsecd see what was changed. Without it that takes effect when it starts."""
+    try:
+        with Client(app.socket) as client:
+            client.call("reload")
+    except DaemonAbsentError:
+        click.echo("meshsecd is not running: this takes effect when it starts.", err=True)

@@ -1,0 +1,182 @@
+"""Fleets in the trust store: members are peers, and whom the newest list revokes is none."""
+
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from meshsec.adapters import trust_store
+from meshsec.adapters.trust_store import TrustStoreError
+from meshsec.adapters.trust_store import fleets as store
+from meshsec.core import fleet as fleets
+from meshsec.core.fleet import Fleet
+from meshsec.core.identity import generate, make_card, public_key_of
+from meshsec.core.model import Card, Peer
+
+KEY, OTHER_KEY = (Ed25519PrivateKey.from_private_bytes(bytes([octet]) * 32) for octet in (1, 2))
+FLEET = Fleet("rescue", KEY.public_key().public_bytes_raw())
+OTHER = Fleet("ships", OTHER_KEY.public_key().public_bytes_raw())
+
+
+def _card(name: str, number: int) -> Card:
+    seeds = (number.to_bytes(4, "big") + counter.to_bytes(28, "big") for counter in range(100_000))
+    return make_card(name, public_key_of(generate(lambda: next(seeds))))
+
+
+OWN, BOAT, SHIP, BOAT_ANEW = (_card(name, at) for at, name in enumerate(("own", "boat", "ship", "boat")))
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    store.join(tmp_path / "peers", FLEET, "", OWN)
+    return tmp_path / "peers"
+
+
+def take(directory: Path, card: Card, since: int = 100, until: int = 0) -> int:
+    return store.take_members(directory, [fleets.sign_card(KEY, card, since, until).octets], OWN)
+
+
+def revoke(directory: Path, number: int, *revoked: Card) -> bool:
+    listed = fleets.sign_list(KEY, number, {card.fingerprint for card in revoked}, None)
+    return store.take_list(directory, listed.octets)
+
+
+def in_force(directory: Path) -> dict[str, Card]:
+    return {name: peer.card for name, peer in trust_store.load(directory, OWN)[0].items()}
+
+
+def messages(directory: Path) -> str:
+    return "\n".join(map(str, trust_store.load(directory, OWN)[1]))
+
+
+def test_a_member_is_a_peer_and_the_same_card_again_is_nothing_new(directory: Path) -> None:
+    assert take(directory, BOAT) == 1
+    assert take(directory, BOAT) == 0
+    assert trust_store.load(directory, OWN) == ({"boat": Peer("boat", BOAT, fleet="rescue")}, ())
+
+
+def test_a_card_that_no_joined_fleet_has_signed_is_refused(directory: Path) -> None:
+    with pytest.raises(TrustStoreError, match="joined: rescue"):
+        store.take_members(directory, [fleets.sign_card(OTHER_KEY, BOAT, 100).octets], OWN)
+    with pytest.raises(TrustStoreError, match="not signed by"):
+        store.take_members(
+            directory, [fleets.sign_card(KEY, SHIP, 1).octets, fleets.sign_card(KEY, BOAT, 100).octets[:-1] + b"x"], OWN
+        )
+    assert in_force(directory) == {}
+
+
+def test_whom_the_list_revokes_is_out_and_stays_out(directory: Path) -> None:
+    take(directory, BOAT)
+    take(directory, SHIP)
+    assert revoke(directory, 200, BOAT)
+    assert in_force(directory) == {"ship": SHIP}
+    assert take(directory, BOAT, since=300) == 0
+    with pytest.raises(TrustStoreError, match=r"is revoked \(by the fleet rescue, list 200\)"):
+        trust_store.add(directory, "by-hand", BOAT, OWN)
+    with pytest.raises(TrustStoreError, match="no fingerprint of a revoked key"):
+        trust_store.unrevoke(directory, BOAT.fingerprint.hex())
+
+
+def test_a_list_also_revokes_a_card_that_was_added_by_hand(directory: Path) -> None:
+    trust_store.add(directory, "friend", BOAT, OWN)
+    revoke(directory, 200, BOAT)
+    assert in_force(directory) == {}
+    assert "friend.card: its key is revoked (by the fleet rescue, list 200)" in messages(directory)
+    assert revoke(directory, 201)
+    assert in_force(directory) == {"friend": BOAT}
+
+
+def test_an_older_list_is_not_taken(directory: Path) -> None:
+    take(directory, BOAT)
+    assert revoke(directory, 200, BOAT)
+    assert not revoke(directory, 199)
+    assert not revoke(directory, 200)
+    assert take(directory, BOAT, since=300) == 0
+
+
+def test_of_one_name_the_card_that_was_signed_last_counts(directory: Path) -> None:
+    assert [take(directory, BOAT, 100), take(directory, BOAT_ANEW, 200), take(directory, BOAT, 150)] == [1, 1, 0]
+    assert in_force(directory) == {"boat": BOAT_ANEW}
+    assert len(list(directory.glob("*.member"))) == 1
+
+
+def test_a_card_ends_by_the_operator_s_clock_as_the_list_tells_it(directory: Path) -> None:
+    take(directory, BOAT, until=500)
+    revoke(directory, 500)
+    assert in_force(directory) == {"boat": BOAT}
+    revoke(directory, 501)
+    assert in_force(directory) == {}
+    assert "its time has ended" in messages(directory)
+    assert take(directory, SHIP, until=500) == 0
+
+
+def test_a_card_by_hand_goes_before_a_member(directory: Path) -> None:
+    take(directory, BOAT)
+    trust_store.add(directory, "mine", BOAT, OWN)
+    assert in_force(directory) == {"mine": BOAT}
+    trust_store.remove(directory, "mine")
+    trust_store.add(directory, "boat", SHIP, OWN)
+    assert in_force(directory) == {"boat": SHIP}
+    assert "there is another peer of its name" in messages(directory)
+    with pytest.raises(TrustStoreError, match="there is no peer 'ship'"):
+        trust_store.add_next(directory, "ship", BOAT, OWN)
+
+
+def test_a_member_is_revoked_on_one_node_by_its_name(directory: Path) -> None:
+    take(directory, BOAT)
+    assert trust_store.revoke(directory, "boat", "", OWN) == (BOAT.fingerprint.hex(),)
+    assert in_force(directory) == {}
+    assert take(directory, BOAT, since=300) == 0
+    trust_store.unrevoke(directory, BOAT.fingerprint.hex())
+    assert take(directory, BOAT) == 1
+
+
+def test_this_node_is_no_peer_of_its_own(directory: Path) -> None:
+    assert take(directory, OWN) == 0
+    own = fleets.card_text(fleets.sign_card(KEY, OWN, 1))
+    assert store.join(directory, FLEET, own, OWN).own == store.read(directory).memberships[FLEET.public_key].own
+    with pytest.raises(TrustStoreError, match="another key than this node's"):
+        store.join(directory, FLEET, fleets.card_text(fleets.sign_card(KEY, BOAT, 1)), OWN)
+    with pytest.raises(TrustStoreError, match="with another key"):
+        store.join(directory, Fleet("rescue", OTHER.public_key), "", OWN)
+
+
+def test_who_leaves_a_fleet_trusts_nothing_of_it(directory: Path) -> None:
+    store.join(directory, OTHER, "", OWN)
+    take(directory, BOAT)
+    revoke(directory, 200, SHIP)
+    trust_store.add(directory, "by-hand", _card("x", 9), OWN)
+    store.leave(directory, "rescue")
+    assert sorted(path.name for path in directory.iterdir()) == ["by-hand.card", "ships.fleet"]
+    with pytest.raises(TrustStoreError, match="joined: ships"):
+        store.leave(directory, "rescue")
+
+
+@pytest.mark.parametrize("damage", [b"", b"\xff\xfe", b"meshsec-trust-list1:AAAA", b"x" * 300_000])
+def test_without_a_list_that_can_be_read_no_member_is_in_force(directory: Path, damage: bytes) -> None:
+    """Whom it revoked is not known. The newest one that comes mends that."""
+    take(directory, BOAT)
+    revoke(directory, 200, SHIP)
+    (directory / "rescue.list").write_bytes(damage)
+    assert in_force(directory) == {}
+    assert "rescue.list" in messages(directory)
+    assert revoke(directory, 300)
+    assert in_force(directory) == {"boat": BOAT}
+
+
+def test_what_others_may_write_or_nobody_has_signed_is_not_in_force(directory: Path) -> None:
+    take(directory, BOAT)
+    (directory / "rescue.fleet").chmod(0o666)
+    assert in_force(directory) == {}
+    assert "chmod 644" in messages(directory)
+    (directory / "rescue.fleet").chmod(0o644)
+    (directory / "x.member").write_text(fleets.card_text(fleets.sign_card(OTHER_KEY, SHIP, 1)))
+    assert in_force(directory) == {"boat": BOAT}
+
+
+def test_the_members_have_an_end(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fleets, "MEMBERS_MAX", 1)
+    take(directory, BOAT)
+    with pytest.raises(TrustStoreError, match="allowed: 1"):
+        take(directory, SHIP)
+    assert take(directory, BOAT_ANEW, since=200) == 1

@@ -1,0 +1,99 @@
+"""``fleet``: on the machine of its operator, and on nodes without meshsecd."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import jsonschema
+import pytest
+from click.testing import Result
+
+from meshsec.core import card as cards
+
+Meshsec = Callable[..., Result]
+SCHEMA = Path(__file__).parents[3] / "docs/schema/meshsec-fleet-1.json"
+
+
+@pytest.fixture
+def office(tmp_path: Path) -> str:
+    return str(tmp_path / "office")
+
+
+@pytest.fixture
+def card(boat: Meshsec) -> str:
+    text: str = json.loads(boat("key", "show", "--json").stdout)["card"]
+    return text
+
+
+def _fleet(result: Result) -> str:
+    assert result.exit_code == 0, result.stderr
+    return next(line.split()[-1] for line in result.stdout.splitlines() if line.startswith("fleet"))
+
+
+def _status(meshsec: Meshsec) -> dict[str, object]:
+    view = json.loads(meshsec("fleet", "status", "--json").stdout)
+    jsonschema.validate(view, json.loads(SCHEMA.read_text()))
+    assert len(view["fleets"]) == 1
+    found: dict[str, object] = view["fleets"][0]
+    return found
+
+
+def test_from_the_key_to_a_peer_that_is_revoked(meshsec: Meshsec, boat: Meshsec, card: str, office: str) -> None:
+    fleet = _fleet(meshsec("fleet", "init", "rescue", "--directory", office))
+    assert fleet == _fleet(meshsec("fleet", "show", "--directory", office))
+    assert (Path(office) / "fleet.key").stat().st_mode & 0o777 == 0o600
+    signed = meshsec("fleet", "sign", card, "--directory", office).stdout.strip()
+    assert boat("fleet", "join", fleet, signed).exit_code == 0
+    assert meshsec("fleet", "join", fleet).exit_code == 0
+    assert _status(boat)["member"] is not None
+
+    assert "1 of 1 signed cards" in meshsec("fleet", "take", signed).stdout
+    listed = json.loads(meshsec("peer", "list", "--json").stdout)["peers"]
+    assert [(one["peer"], one["card"], one["fleet"]) for one in listed] == [("boat", card, "rescue")]
+
+    first = meshsec("fleet", "revoke", card, "--directory", office).stdout.strip()
+    second = meshsec("fleet", "unrevoke", cards.parse(card).fingerprint.hex(), "--directory", office).stdout.strip()
+    assert "1 of 1 trust lists" in boat("fleet", "take", "-", input=first).stdout
+    assert "revoked" in boat("fleet", "status").stdout
+    assert "1 of 1 trust lists" in meshsec("fleet", "take", first).stdout
+    assert _status(meshsec)["members"] == 0
+    assert "0 of 1 signed cards" in meshsec("fleet", "take", signed).stdout
+    assert "1 of 2 trust lists" in meshsec("fleet", "take", second, first).stdout
+    assert "1 of 1 signed cards" in meshsec("fleet", "take", signed).stdout
+    assert meshsec("fleet", "leave", "rescue").exit_code == 0
+    assert "No fleet" in meshsec("fleet", "status").stdout
+
+
+def test_a_passphrase_keeps_the_key_closed(meshsec: Meshsec, card: str, office: str) -> None:
+    created = meshsec("fleet", "init", "rescue", "--passphrase", "--directory", office, input="secret\nsecret\n")
+    assert created.exit_code == 0
+    assert "secret" not in created.stdout + (Path(office) / "fleet.key").read_text()
+    wrong = meshsec("fleet", "sign", card, "--directory", office, input="wrong\n")
+    assert wrong.exit_code == 1
+    assert "the passphrase is wrong" in wrong.stderr
+    assert meshsec("fleet", "sign", card, "--directory", office, input="secret\n").exit_code == 0
+
+
+def test_refusals(meshsec: Meshsec, card: str, office: str, tmp_path: Path) -> None:
+    missing = meshsec("fleet", "sign", card, "--directory", str(tmp_path / "nothing"))
+    fleet = _fleet(meshsec("fleet", "init", "rescue", "--directory", office))
+    signed = meshsec("fleet", "sign", card, "--directory", office).stdout.strip()
+    meshsec("fleet", "revoke", card, "--directory", office)
+    revoked = meshsec("fleet", "sign", card, "--directory", office)
+    again = meshsec("fleet", "init", "rescue", "--directory", office)
+    damaged = meshsec("fleet", "join", fleet[:30] + ("A" if fleet[30] != "A" else "B") + fleet[31:])
+    foreign = meshsec("fleet", "join", fleet, signed)
+    strange = meshsec("fleet", "take", signed)
+    (Path(office) / "fleet.key").chmod(0o640)
+    open_key = meshsec("fleet", "renew", "--directory", office)
+    for result, says in (
+        (missing, "No such file"),
+        (revoked, "that key is revoked"),
+        (again, "exists"),
+        (damaged, "damaged"),
+        (foreign, "another key than this node's"),
+        (strange, "joined: none"),
+        (open_key, "chmod 600"),
+    ):
+        assert result.exit_code == 1, says
+        assert says in result.stderr

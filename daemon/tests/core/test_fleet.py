@@ -1,0 +1,100 @@
+"""What a fleet's key signs: nothing that was changed, cut off, mixed up or signed by another is taken."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from hypothesis import given
+from hypothesis import strategies as st
+
+from meshsec.core import card as cards
+from meshsec.core import fleet as fleets
+from meshsec.core.fleet import Fleet, FleetError
+
+VECTORS: list[dict[str, Any]] = json.loads(
+    (Path(__file__).parents[3] / "tests/vectors/cards/valid.json").read_text(encoding="utf-8")
+)
+BOAT, SHIP = (cards.parse(VECTORS[index]["card"]) for index in (4, 2))
+KEY, OTHER = (Ed25519PrivateKey.from_private_bytes(bytes([octet]) * 32) for octet in (1, 2))
+FLEET = Fleet("rescue", KEY.public_key().public_bytes_raw())
+FLEETS = {FLEET.public_key: FLEET}
+
+
+def test_a_fleet_s_card_says_what_was_written() -> None:
+    assert fleets.parse_fleet(f" {fleets.fleet_text(FLEET)}\n") == FLEET
+
+
+def test_a_signed_card_and_a_list_say_what_was_signed() -> None:
+    signed = fleets.sign_card(KEY, BOAT, 1000, 2000)
+    assert fleets.parse_card(fleets.card_text(signed), FLEETS) == signed
+    assert (signed.card, signed.over(2000), signed.over(2001)) == (BOAT, False, True)
+    assert not fleets.sign_card(KEY, BOAT, 1000).over(2**60)
+    listed = fleets.sign_list(KEY, 1000, {BOAT.fingerprint, SHIP.fingerprint}, None)
+    assert fleets.parse_list(fleets.list_text(listed), FLEETS) == listed
+    assert listed.number == 1000
+
+
+def test_the_number_of_a_list_grows_whatever_the_clock_says() -> None:
+    first = fleets.sign_list(KEY, 1000, set(), None)
+    assert fleets.sign_list(KEY, 500, set(), first).number == 1001
+    assert fleets.sign_list(KEY, 5000, set(), first).number == 5000
+
+
+@given(at=st.integers(0, 10_000), bit=st.integers(0, 7))
+def test_one_changed_bit_is_noticed(at: int, bit: int) -> None:
+    signed, listed = fleets.sign_card(KEY, BOAT, 1000), fleets.sign_list(KEY, 1000, {BOAT.fingerprint}, None)
+    for octets, read in ((signed.octets, fleets.read_card), (listed.octets, fleets.read_list)):
+        changed = bytearray(octets)
+        changed[at % len(octets)] ^= 1 << bit
+        with pytest.raises(FleetError):
+            read(bytes(changed), FLEETS)
+
+
+@given(st.binary(max_size=400), st.text(max_size=400))
+def test_whatever_comes_is_refused_in_order(octets: bytes, text: str) -> None:
+    head = bytes([1]) + FLEET.public_key
+    for read in (fleets.read_card, fleets.read_list):
+        for came in (octets, head + octets):
+            with pytest.raises(FleetError):
+                read(came, FLEETS)
+    for parse in (fleets.parse_card, fleets.parse_list):
+        for prefix in ("", "meshsec-signed-card1:", "meshsec-trust-list1:"):
+            with pytest.raises(FleetError):
+                parse(prefix + text, FLEETS)
+    with pytest.raises(FleetError):
+        fleets.parse_fleet("meshsec-fleet1:" + text)
+
+
+def test_a_signature_serves_one_purpose() -> None:
+    """A list whose octets are a card's, or the reverse, is none; neither is what another key has signed."""
+    listed = fleets.sign_list(KEY, 1000, {BOAT.fingerprint} | {bytes([n]) * 32 for n in range(3)}, None)
+    signed = fleets.sign_card(KEY, BOAT, 1000)
+    with pytest.raises(FleetError, match="not signed by"):
+        fleets.read_card(listed.octets, FLEETS)
+    with pytest.raises(FleetError, match="not signed by"):
+        fleets.read_list(signed.octets, FLEETS)
+    foreign = fleets.sign_card(OTHER, BOAT, 1000)
+    with pytest.raises(FleetError, match="joined: rescue"):
+        fleets.read_card(foreign.octets, FLEETS)
+    forged = signed.octets[:-64] + OTHER.sign(b"meshsec fleet: signed card\0" + signed.octets[:-64])
+    with pytest.raises(FleetError, match="not signed by"):
+        fleets.read_card(forged, FLEETS)
+
+
+def test_a_list_has_an_end() -> None:
+    many = {number.to_bytes(32, "big") for number in range(fleets.REVOKED_MAX + 1)}
+    with pytest.raises(FleetError, match="allowed: 4096"):
+        fleets.sign_list(KEY, 1, many, None)
+    full = fleets.sign_list(KEY, 1, set(list(many)[:-1]), None)
+    assert len(full.octets) == fleets.LIST_OCTETS_MAX
+    assert fleets.parse_list(fleets.list_text(full), FLEETS) == full
+    with pytest.raises(FleetError, match="allowed: 107 to 131179"):
+        fleets.read_list(full.octets + b"x", FLEETS)
+
+
+def test_a_fleet_whose_signatures_anybody_can_make_is_none() -> None:
+    """The neutral element of the curve, of order 1."""
+    with pytest.raises(FleetError, match="small order"):
+        fleets.parse_fleet(fleets.fleet_text(Fleet("trap", bytes([1]) + bytes(31))))
