@@ -1,7 +1,11 @@
 """Small files as a whole: bounded reads, and writes after which a reader finds the old content or the new."""
 
 import os
+import stat
 from pathlib import Path
+
+_INHERITED = ("/dev/stdin", "/dev/fd/")
+"""What whoever started this process has opened for it: whoever names these wants them waited for."""
 
 
 class FileError(Exception):
@@ -9,9 +13,15 @@ class FileError(Exception):
 
 
 def read(path: Path, limit: int) -> str:
-    """The text of a regular file of at most ``limit`` octets of UTF-8. Raises FileError."""
+    """The text of a regular file, or of /dev/stdin, of at most ``limit`` octets of UTF-8. Raises FileError.
+
+    Nothing else is waited for: a pipe that somebody puts in a file's place stops no daemon.
+    """
+    inherited = str(path).startswith(_INHERITED)
     try:
-        with path.open("rb") as file:
+        with open(path, "rb", opener=None if inherited else _at_once) as file:
+            if not inherited and not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise FileError(f"{path}: is no regular file")
             content = file.read(limit + 1)
     except OSError as error:
         raise FileError(f"{path}: {error.strerror}") from error
@@ -22,6 +32,10 @@ def read(path: Path, limit: int) -> str:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise FileError(f"{path}:{line}: octet {content[error.start]:#04x} is not UTF-8") from error
+
+
+def _at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def exists(path: Path) -> bool:

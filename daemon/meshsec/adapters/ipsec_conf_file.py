@@ -55,8 +55,6 @@ class _Reader:
 
 def _read(path: Path) -> str:
     try:
-        if files.exists(path) and not path.is_file():
-            raise IpsecConfError(f"{path}: is no regular file")
         return files.read(path, MOST_OCTETS)
     except files.FileError as error:
         raise IpsecConfError(str(error)) from error

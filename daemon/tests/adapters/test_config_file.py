@@ -52,8 +52,11 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     assert refusal(path) == [" Is a directory"]
 
 
-def test_a_file_without_bound_is_refused() -> None:
-    with pytest.raises(ConfigError, match="/dev/zero: is longer than 65536 octets"):
+def test_a_file_that_is_too_long_or_none_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "meshsec.toml"
+    path.write_bytes(b"#" * 65537)
+    assert refusal(path) == [" is longer than 65536 octets"]
+    with pytest.raises(ConfigError, match="/dev/zero: is no regular file"):
         config_file.load(Path("/dev/zero"))
 
 

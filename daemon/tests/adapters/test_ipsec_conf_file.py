@@ -33,7 +33,7 @@ def test_included_files_stand_where_they_are_named_in_the_order_of_names(tmp_pat
         ("include", "x.conf:1: include: allowed: one name"),
         ("include a b", "x.conf:1: include: allowed: one name"),
         ("include a\0b", "x.conf:1: include: allowed: one name"),
-        ("include d", "d: is no regular file"),
+        ("include d", "d: Is a directory"),
         ("include pipe", "pipe: is no regular file"),
         ("\n" * (ipsec_conf_file.MOST_LINES + 1), "more than 20000 lines"),
         ("#" * (ipsec_conf_file.MOST_OCTETS + 1), "is longer than"),
