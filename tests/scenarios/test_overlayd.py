@@ -34,6 +34,8 @@ STREAM = 16 << 20
 """Octets: many pieces of 64 KiB."""
 BURST = 2000
 """Datagrams: ten times what the kernel keeps for a socket."""
+SHORT_QUEUE, LONG_QUEUE = 500, 4000
+"""Pieces that may wait for the TUN device (overlayd's io/ring.rs)."""
 STRANGE = 3000
 """Datagrams of nobody."""
 NET_ADMIN, NET_RAW = 1 << 12, 1 << 13  # linux/capability.h
@@ -197,11 +199,48 @@ def test_a_slow_link_holds_programs_up_instead_of_dropping_their_packets() -> No
         shape = ["tc", "qdisc", "add", "dev", "mesh-b", "root", "tbf", "rate", "5mbit", "burst", "64k", "limit", "8m"]
         a.run(*shape)
         with udp_socket(a.namespace, a.address) as source:
-            for _ in range(BURST):
-                source.sendto(bytes(1200), (b.address, 7002))
+            _offer(source, b, BURST)
         wait_until("the link is full", lambda: _interface(control)["stalls"], [], 30, last=control.ask)
         assert _interface(control)["overflow"] == 0
         assert _interface(control)["refused"] == 0
+
+
+def test_the_devices_queue_is_long_while_the_processor_is_what_is_short() -> None:
+    """Not while a link is: there a long queue would make everything late."""
+    with line([Overlayd, Overlayd]) as (a, b), udp_socket(a.namespace, a.address) as source:
+        a.wait_ping(b)
+        assert _queue(a) == SHORT_QUEUE
+
+        def lengthened() -> bool:
+            # As if it had to wait for a processor. After a stall it leaves the queue short for ten seconds.
+            a.daemon.send_signal(signal.SIGSTOP)
+            try:
+                _offer(source, b, SHORT_QUEUE)
+            finally:
+                a.daemon.send_signal(signal.SIGCONT)
+            return _queue(a) == LONG_QUEUE
+
+        wait_until("the queue is long", lengthened, [], 60, last=lambda: _queue(a))
+        a.run("tc", "qdisc", "add", "dev", "mesh-b", "root", "tbf", "rate", "5mbit", "burst", "64k", "limit", "8m")
+
+        def shortened() -> bool:
+            _offer(source, b, BURST)
+            return _queue(a) == SHORT_QUEUE
+
+        wait_until("the queue is short", shortened, [], 60, last=lambda: _queue(a))
+
+
+def _offer(source: socket.socket, target: Overlayd, count: int) -> None:
+    for _ in range(count):
+        source.sendto(bytes(1200), (target.address, 7002))
+
+
+def _queue(router: Overlayd) -> int:
+    """So many pieces may wait for the TUN device."""
+    with OverlayControl(router.socket) as control:
+        name = control.status["tun"]["name"]
+    (link,) = json.loads(router.run("ip", "-j", "link", "show", "dev", name).stdout)
+    return int(link["txqlen"])
 
 
 def _interface(control: OverlayControl) -> dict[str, int]:

@@ -179,6 +179,7 @@ impl Daemon {
         let Some(mut tun) = self.tun.take() else {
             return Ok(());
         };
+        let before = tun.counters;
         let mut taken = Ok(0);
         let mut packets = 0;
         while packets < PACKETS && !self.ports.iter().any(|port| port.is_blocked) {
@@ -187,6 +188,9 @@ impl Daemon {
                 Ok(count) if count > 0 => packets += count,
                 Ok(_) | Err(_) => break,
             }
+        }
+        if packets >= PACKETS {
+            tun.note_crowd(now(), &before);
         }
         self.tun = Some(tun);
         taken.map(drop)
@@ -340,9 +344,12 @@ impl Daemon {
                 port.waits = port.is_blocked;
             }
         }
-        if let Some(tun) = self.tun.as_ref().filter(|_| is_free != self.reads_tun) {
-            self.reactor.want(tun, Token::Tun, is_free, false)?;
+        if let Some(tun) = self.tun.as_mut().filter(|_| is_free != self.reads_tun) {
+            self.reactor.want(&*tun, Token::Tun, is_free, false)?;
             self.reads_tun = is_free;
+            if !is_free {
+                tun.note_stall(now());
+            }
         }
         Ok(())
     }

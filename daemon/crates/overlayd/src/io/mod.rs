@@ -9,6 +9,7 @@ pub mod ethernet;
 pub mod links;
 mod offload;
 mod outbox;
+mod ring;
 mod system;
 pub mod tun;
 pub mod udp;

@@ -196,8 +196,25 @@ pub fn tun_attach(device: impl AsFd, name: &str, flags: c_int) -> io::Result<Str
             ptr::addr_of_mut!(request),
         )
     })?;
-    let name = request.ifr_name.iter().take_while(|&&octet| octet != 0);
-    Ok(name.map(|&octet| char::from(octet as u8)).collect())
+    Ok(name_of(&request))
+}
+
+/// The name that a TUN device has now: it may have been renamed.
+///
+/// # Errors
+/// It is no TUN device.
+pub fn tun_name(device: impl AsFd) -> io::Result<String> {
+    // SAFETY: a plain C structure, for which zeroes are a value.
+    let mut request: libc::ifreq = unsafe { mem::zeroed() };
+    // SAFETY: TUNGETIFF writes an `ifreq`.
+    checked(unsafe {
+        libc::ioctl(
+            device.as_fd().as_raw_fd(),
+            libc::TUNGETIFF as _,
+            ptr::addr_of_mut!(request),
+        )
+    })?;
+    Ok(name_of(&request))
 }
 
 /// What the kernel may leave to the reader of a TUN device: checksums, segmentation (TUN_F_*).
@@ -223,6 +240,17 @@ pub fn set_mtu(socket: impl AsFd, name: &str, mtu: u16) -> io::Result<()> {
     let mut request = named_request(name)?;
     request.ifr_ifru.ifru_mtu = c_int::from(mtu);
     interface_ioctl(socket, libc::SIOCSIFMTU as _, &mut request)
+}
+
+/// Lets so many packets wait for an interface, at most.
+///
+/// # Errors
+/// There is no such interface, or EPERM without CAP_NET_ADMIN.
+pub fn set_queue_length(socket: impl AsFd, name: &str, length: u16) -> io::Result<()> {
+    let mut request = named_request(name)?;
+    // `ifr_qlen`, which the library does not name, is another name of this integer.
+    request.ifr_ifru.ifru_metric = c_int::from(length);
+    interface_ioctl(socket, libc::SIOCSIFTXQLEN as _, &mut request)
 }
 
 /// Brings an interface up.
@@ -381,6 +409,11 @@ fn named_request(name: &str) -> io::Result<libc::ifreq> {
         *place = octet as _;
     }
     Ok(request)
+}
+
+fn name_of(request: &libc::ifreq) -> String {
+    let name = request.ifr_name.iter().take_while(|&&octet| octet != 0);
+    name.map(|&octet| char::from(octet as u8)).collect()
 }
 
 fn interface_ioctl(

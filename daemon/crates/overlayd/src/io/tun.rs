@@ -6,12 +6,14 @@ use std::net::Ipv6Addr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
+use daemonkit::Time;
 use socket2::{Domain, Socket, Type};
 
 use overlay_node::HEAD_ROOM;
 
 use super::buffers::{Part, Pool, CONTENT_MAX};
 use super::offload::{Cutter, Offload, Train, JOINED_MAX, OFFLOAD, PIECE_MAX};
+use super::ring::Ring;
 use super::system;
 
 const DEVICE: &str = "/dev/net/tun";
@@ -48,6 +50,7 @@ pub struct Tun {
     piece: Box<[u8]>,
     waiting: Vec<Part>,
     joins_udp: bool,
+    ring: Ring,
     /// What was counted.
     pub counters: TunCounters,
 }
@@ -83,6 +86,7 @@ impl Tun {
             piece: vec![0; OFFLOAD + PIECE_MAX].into(),
             waiting: Vec::with_capacity(JOINED_MAX),
             joins_udp,
+            ring: Ring::default(),
             counters: TunCounters::default(),
         }
     }
@@ -140,6 +144,34 @@ impl Tun {
             cutter,
             counters: &mut self.counters,
         }))
+    }
+
+    /// Notes that a turn which began with these counters has left packets behind.
+    pub fn note_crowd(&mut self, now: Time, before: &TunCounters) {
+        let pieces = self.counters.pieces_in - before.pieces_in;
+        let packets = self.counters.packets_in - before.packets_in;
+        if let Some(length) = self.ring.crowd(now, pieces, packets) {
+            self.set_queue_length(length);
+        }
+    }
+
+    /// Notes that an interface takes no more for now.
+    pub fn note_stall(&mut self, now: Time) {
+        if let Some(length) = self.ring.stall(now) {
+            self.set_queue_length(length);
+        }
+    }
+
+    fn set_queue_length(&self, length: u16) {
+        let set = || {
+            let name = system::tun_name(&self.device)?;
+            let socket = Socket::new(Domain::IPV6, Type::DGRAM, None)?;
+            system::set_queue_length(socket, &name, length)
+        };
+        match set() {
+            Ok(()) => log::debug!("{}: {length} pieces may wait", self.name),
+            Err(error) => log::debug!("{}: the queue stays as long as it is: {error}", self.name),
+        }
     }
 
     /// Puts a packet behind those that wait.
