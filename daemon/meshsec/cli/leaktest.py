@@ -1,0 +1,264 @@
+"""``leaktest``: does anything leave in the clear?"""
+
+import secrets
+import shlex
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import click
+
+from meshsec.adapters.capture import Capture
+from meshsec.adapters.marked import DISCARD, Marked
+from meshsec.adapters.nftables import TUN_DEVICE
+from meshsec.cli.app import DEGRADED, FAILED, App, peer_names
+from meshsec.cli.client import Client
+from meshsec.cli.output import json_option, print_json, print_table
+from meshsec.core.leaktest import Verdict, Watch, octets_of, verdict
+from meshsec.core.model import EspGround
+from meshsec.core.packets import Kind
+
+_MARK_OCTETS = 16
+_HELP_SECONDS = 60
+"""Longest time for what provokes."""
+_SETTLE = 0.5
+"""Seconds at the end for what is still on its way."""
+
+_KILL = ("systemctl", "kill", "--kill-whom=main", "--signal=KILL")
+PROVOCATIONS: Mapping[str, Sequence[str]] = {
+    "kill-meshsecd": (*_KILL, "meshsecd.service"),
+    "kill-ike": (*_KILL, "meshsec-ike.service"),
+    "kill-router": (*_KILL, "olsrv2d.service"),
+    "kill-overlay": (*_KILL, "overlayd.service"),
+    "restart-firewall": ("systemctl", "restart", "meshsec-firewall.service"),
+    "delete-rules": ("nft", "delete", "table", "inet", "meshsec"),
+    "reload": ("systemctl", "reload", "meshsecd.service"),
+}
+"""What may befall a node, as commands; those that meshsecd is asked for are ``_ASKED``."""
+_ASKED: Mapping[str, tuple[str, Mapping[str, object]]] = {
+    "renegotiate": ("renegotiate", {}),
+    "mode-overlay": ("mode", {"plane": "overlay"}),
+    "mode-ipsec": ("mode", {"plane": "ipsec"}),
+}
+
+
+@dataclass(frozen=True)
+class _Phase:
+    """A part of the test: what happens at its beginning."""
+
+    name: str
+    provoke: Callable[[], None]
+
+
+@click.command
+@click.argument("peers", metavar="[PEER]...", nargs=-1, shell_complete=peer_names)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0.5, 86400),
+    default=10,
+    show_default=True,
+    help="How long to send, after each provocation anew.",
+)
+@click.option(
+    "--rate", type=click.FloatRange(1, 1000), default=50, show_default=True, help="Rounds of packets a second."
+)
+@click.option(
+    "--provoke",
+    type=click.Choice([*PROVOCATIONS, *_ASKED]),
+    multiple=True,
+    help="Do this while user data flows; more than once for more. Root's systemd is asked, or meshsecd.",
+)
+@click.option("--while", "commands", metavar="COMMAND", multiple=True, help="Run this while user data flows.")
+@click.option("--watch", "watched", metavar="MARK", help="Send nothing: look for the mark of somebody else's test.")
+@json_option
+@click.pass_obj
+@click.pass_context
+def leaktest(  # noqa: PLR0913, PLR0917  # one for each option
+    ctx: click.Context,
+    app: App,
+    peers: tuple[str, ...],
+    seconds: float,
+    rate: float,
+    provoke: tuple[str, ...],
+    commands: tuple[str, ...],
+    watched: str | None,
+    as_json: bool,
+) -> None:
+    """See whether user data leaves this node in the clear. Needs root.
+
+    Sends marked datagrams and echo requests to each PEER (all peers in reach if none is named) and looks at every
+    packet on every interface. Exits with 1 when one was in the clear, with 3 when nothing can be concluded. While it
+    runs, others may look for the mark that it prints, on relays above all: meshsec leaktest --watch MARK.
+    """
+    mark = _mark(watched)
+    _prove_detector(mark)
+    with Client(app.socket) as client:
+        status = client.call("status")
+    chosen = [] if watched else _chosen(status, peers)
+    phases = [_Phase("quiet", lambda: None)]
+    phases += [_Phase(name, _provocation(app, name, chosen)) for name in provoke]
+    phases += [_Phase(command, _running(shlex.split(command))) for command in commands]
+    if not watched:
+        click.echo(f"mark {mark.decode()}: on a relay, meshsec leaktest --watch {mark.decode()}", err=True)
+    view = _Test(mark, status, chosen, rate, seconds).run(phases, sends=not watched)
+    print_json(view) if as_json else _show(view)
+    ctx.exit({Verdict.TIGHT: 0, Verdict.LEAK: FAILED, Verdict.INCONCLUSIVE: DEGRADED}[Verdict(view["verdict"])])
+
+
+def _mark(watched: str | None) -> bytes:
+    """Letters and digits, so that it can be told and looked for; 64 bits of chance."""
+    if watched is None:
+        return secrets.token_hex(_MARK_OCTETS // 2).encode()
+    if len(watched) != _MARK_OCTETS or not set(watched) <= set("0123456789abcdef"):
+        raise click.BadParameter(f"{watched!r} is no mark; a mark has {_MARK_OCTETS} hexadecimal digits")
+    return watched.encode()
+
+
+def _chosen(status: Mapping[str, Any], names: Sequence[str]) -> list[Mapping[str, Any]]:
+    known = {peer["name"]: peer for peer in status["peers"]}
+    if unknown := [name for name in names if name not in known]:
+        raise click.BadParameter(f"{unknown[0]} is not a peer; peers are: {', '.join(known) or 'none'}")
+    chosen = [known[name] for name in names] or [peer for peer in known.values() if peer["hops"]]
+    if not chosen:
+        raise click.ClickException("no peer is in reach: nothing can be sent to anybody")
+    return chosen
+
+
+def _prove_detector(mark: bytes) -> None:
+    """A detector that sees nothing would call every node tight: it has to see the mark on loopback first."""
+    watch = Watch(mark)
+    with Capture(watch.take, loopback=True), socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as sender:
+        sender.sendto(mark, ("::1", DISCARD))
+    if not watch.counts[Kind.CLEAR]:
+        raise click.ClickException("the capture does not see a marked packet on loopback: it would see no leak either")
+
+
+def _provocation(app: App, name: str, peers: Sequence[Mapping[str, Any]]) -> Callable[[], None]:
+    if name in PROVOCATIONS:
+        return _running(PROVOCATIONS[name])
+    method, parameters = _ASKED[name]
+
+    def ask() -> None:
+        with Client(app.socket) as client:
+            for peer in peers:
+                client.call(method, {**parameters, "peer": peer["name"]})
+
+    return ask
+
+
+def _running(argv: Sequence[str]) -> Callable[[], None]:
+    def run() -> None:
+        try:
+            done = subprocess.run(
+                argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_HELP_SECONDS, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise click.ClickException(f"{shlex.join(argv)}: {error}") from error
+        if done.returncode:
+            raise click.ClickException(f"{shlex.join(argv)}: exit status {done.returncode}: {done.stderr.strip()}")
+
+    return run
+
+
+class _Test:
+    """Sends, looks, and counts by phase."""
+
+    def __init__(
+        self, mark: bytes, status: Mapping[str, Any], peers: Sequence[Mapping[str, Any]], rate: float, seconds: float
+    ) -> None:
+        own = status["node"]
+        self._mark, self._node, self._peers = mark, own, peers
+        self._interval, self._seconds = 1 / rate, seconds
+        self._targets = [address for peer in peers for address in _reachable(own, peer)]
+        self._inside = [TUN_DEVICE, *([status["overlay"]["device"]] if status["overlay"] else [])]
+        self._watch = Watch(
+            mark,
+            octets_of([own["address"], own["ipv4"]]),
+            octets_of(address for peer in peers for address in (peer["address"], peer["ipv4"])),
+            judges_incoming_ipv4=status["esp_ground"] != EspGround.KERNEL,
+        )
+
+    def run(self, phases: Sequence[_Phase], *, sends: bool) -> dict[str, Any]:
+        told = []
+        with Marked(self._mark, self._node["address"], self._node["ipv4"]) as marked:
+            with Capture(self._watch.take, self._inside) as capture:
+                for phase in phases:
+                    before = Counter(self._watch.counts)
+                    self._pass(phase, marked if sends else None)
+                    told.append({"name": phase.name, "seconds": self._seconds, "packets": self._since(before)})
+            marked.hear()
+        clear, sent = self._watch.counts[Kind.CLEAR], sum(marked.sent.values())
+        seen = sum(self._watch.counts[kind] for kind in (Kind.ESP, Kind.OVERLAY))
+        proofs = seen + sum(marked.answered.values())
+        found, why = verdict(clear, capture.lost, sent if sends else 1, proofs)
+        return {
+            "schema": "meshsec-leaktest-1",
+            "verdict": found,
+            "reason": why,
+            "mark": self._mark.decode(),
+            "peers": [self._peer(peer, marked) for peer in self._peers],
+            "phases": told,
+            "clear": [asdict(leak) for leak in self._watch.leaks],
+            "lost": capture.lost,
+        }
+
+    def _pass(self, phase: _Phase, marked: Marked | None) -> None:
+        """Send all along, also while it is provoked: that runs beside."""
+        import threading  # noqa: PLC0415 - for this alone
+
+        failures: list[BaseException] = []
+
+        def provoke() -> None:
+            try:
+                phase.provoke()
+            except Exception as error:  # noqa: BLE001 - told by whoever waits
+                failures.append(error)
+
+        beside = threading.Thread(target=provoke, daemon=True)
+        beside.start()
+        end = time.monotonic() + self._seconds
+        label = f"{phase.name:20.20}"
+        with click.progressbar(length=int(self._seconds * 10), label=label, file=sys.stderr) as progress:
+            while (now := time.monotonic()) < end or beside.is_alive():
+                if marked is not None:
+                    marked.send(self._targets)
+                    marked.hear()
+                progress.update(min(int((now - end + self._seconds) * 10), progress.length or 0) - progress.pos)
+                time.sleep(self._interval)
+        if failures:
+            raise failures[0]
+        time.sleep(_SETTLE)
+
+    def _since(self, before: Counter[Kind]) -> dict[str, int]:
+        return {kind.value: self._watch.counts[kind] - before[kind] for kind in Kind}
+
+    def _peer(self, peer: Mapping[str, Any], marked: Marked) -> dict[str, Any]:
+        addresses = _reachable(self._node, peer)
+        count = {name: sum(getattr(marked, name)[one] for one in addresses) for name in ("sent", "held", "answered")}
+        return {"name": peer["name"], "address": peer["address"], "ipv4": peer["ipv4"], **count}
+
+
+def _reachable(node: Mapping[str, Any], peer: Mapping[str, Any]) -> list[str]:
+    return [peer["address"], *([peer["ipv4"]] if peer["ipv4"] and node["ipv4"] else [])]
+
+
+def _show(view: Mapping[str, Any]) -> None:
+    kinds = [kind.value for kind in Kind]
+    print_table(
+        ("WHILE", *(kind.upper() for kind in kinds)),
+        ((phase["name"], *(phase["packets"][kind] for kind in kinds)) for phase in view["phases"]),
+    )
+    if view["peers"]:
+        click.echo()
+        rows = ((peer["name"], peer["sent"], peer["held"], peer["answered"]) for peer in view["peers"])
+        print_table(("PEER", "SENT", "HELD BACK", "ANSWERED"), rows)
+    for leak in view["clear"]:
+        way = "out by" if leak["outgoing"] else "in by"
+        click.secho(f"in the clear, {way} {leak['interface']}: {leak['source']} to {leak['destination']}", fg="red")
+    click.echo()
+    click.secho(f"{view['verdict']}: {view['reason']}", fg="green" if view["verdict"] == Verdict.TIGHT else "red")

@@ -1,0 +1,80 @@
+"""What the counts of a leak test say."""
+
+from ipaddress import ip_address
+
+import pytest
+
+from meshsec.core.leaktest import KEPT, Sight, Verdict, Watch, octets_of, verdict
+from meshsec.core.packets import ARP, ESP, IPV4, IPV6, UDP, Kind
+
+OWN, PEER, OTHER = "fc00::1", "fc00::2", "fc00::3"
+MARK = b"0123456789abcdef"
+
+
+def packet6(source: str, destination: str, protocol: int, payload: bytes = bytes(16)) -> bytes:
+    head = bytes([0x60, 0, 0, 0, 0, len(payload), protocol, 64])
+    return head + ip_address(source).packed + ip_address(destination).packed + payload
+
+
+def packet4(source: str, destination: str, payload: bytes) -> bytes:
+    head = bytes([0x45, 0, 0, 0, 0, 0, 0, 0, 64, UDP, 0, 0])
+    return head + ip_address(source).packed + ip_address(destination).packed + payload
+
+
+def seen(payload: bytes, *, outgoing: bool = True, ethertype: int = IPV6, judges_incoming_ipv4: bool = True) -> Watch:
+    watch = Watch(MARK, octets_of([OWN, None]), octets_of([PEER]), judges_incoming_ipv4=judges_incoming_ipv4)
+    watch.take(Sight("mesh0", outgoing, ethertype, payload))
+    return watch
+
+
+@pytest.mark.parametrize(("source", "destination"), [(OWN, PEER), (PEER, OWN)])
+def test_a_packet_between_the_ends_that_is_not_protected_is_a_leak_without_the_mark(
+    source: str, destination: str
+) -> None:
+    watch = seen(packet6(source, destination, UDP))
+    assert watch.counts == {Kind.CLEAR: 1}
+    (leak,) = watch.leaks
+    assert (leak.interface, leak.source, leak.destination) == ("mesh0", source, destination)
+
+
+@pytest.mark.parametrize("payload", [packet6(OTHER, OWN, UDP), packet6(OWN, OTHER, UDP), packet6(PEER, OTHER, UDP)])
+def test_what_others_say_in_the_clear_is_no_leak_of_ours(payload: bytes) -> None:
+    assert not seen(payload).counts
+
+
+def test_the_mark_is_a_leak_whoever_sends_it() -> None:
+    assert seen(packet6(OTHER, OTHER, UDP, MARK)).counts == {Kind.CLEAR: 1}
+    assert seen(b"?" + MARK, ethertype=ARP).leaks[0].source == "?"
+
+
+def test_esp_is_none() -> None:
+    watch = seen(packet6(OWN, PEER, ESP))
+    assert (watch.counts, watch.leaks) == ({Kind.ESP: 1}, [])
+
+
+def test_incoming_ipv4_is_not_judged_where_the_kernel_shows_what_it_took_out_of_a_tunnel() -> None:
+    marked = packet4("10.0.0.2", "10.0.0.1", MARK)
+    for outgoing, judges, count in ((False, False, 0), (False, True, 1), (True, False, 1)):
+        watch = seen(marked, outgoing=outgoing, ethertype=IPV4, judges_incoming_ipv4=judges)
+        assert watch.counts[Kind.CLEAR] == count
+
+
+def test_memory_is_bounded() -> None:
+    watch = seen(packet6(OWN, PEER, UDP))
+    for _ in range(3 * KEPT):
+        watch.take(Sight("mesh0", True, IPV6, packet6(OWN, PEER, UDP)))
+    assert (watch.counts[Kind.CLEAR], len(watch.leaks)) == (3 * KEPT + 1, KEPT)
+
+
+@pytest.mark.parametrize(
+    ("clear", "lost", "sent", "proofs", "found"),
+    [
+        (0, 0, 5, 5, Verdict.TIGHT),
+        (1, 9, 0, 0, Verdict.LEAK),
+        (0, 0, 0, 5, Verdict.INCONCLUSIVE),
+        (0, 1, 5, 5, Verdict.INCONCLUSIVE),
+        (0, 0, 5, 0, Verdict.INCONCLUSIVE),
+    ],
+)
+def test_silence_proves_nothing(clear: int, lost: int, sent: int, proofs: int, found: Verdict) -> None:
+    assert verdict(clear, lost, sent, proofs)[0] is found

@@ -1,0 +1,75 @@
+"""``meshsec leaktest``: what an operator sees of his own mesh, and that it sees a leak."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+
+from tests.lab import programs
+from tests.lab.lab import Lab
+from tests.lab.node import Node, Options
+from tests.lab.topology import line, names
+
+SCHEMA = Path(__file__).parents[2] / "docs/schema/meshsec-leaktest-1.json"
+SECONDS = 90
+"""For a test that takes some."""
+
+
+def started(node: Node, *arguments: str) -> subprocess.Popen[str]:
+    """A test that runs."""
+    argv = ["ip", "netns", "exec", node.namespace, programs.meshsec(), "--config", str(node.config), "leaktest"]
+    return subprocess.Popen([*argv, "--json", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def ended(test: subprocess.Popen[str]) -> tuple[int, dict[str, Any]]:
+    """Its exit status and what it says."""
+    out, err = test.communicate(timeout=SECONDS)
+    assert out, err
+    view: dict[str, Any] = json.loads(out)
+    jsonschema.validate(view, json.loads(SCHEMA.read_text()))
+    return test.returncode, view
+
+
+def mark_of(test: subprocess.Popen[str]) -> str:
+    """What it sends."""
+    assert test.stderr is not None
+    return test.stderr.readline().split()[1].rstrip(":")
+
+
+def test_a_tight_node_is_told_so_by_itself_and_by_a_relay(mesh: Lab) -> None:
+    a, b, c = (mesh[name] for name in "abc")
+    rules = "nft delete table inet meshsec"
+    test = started(a, "c", "--seconds", "2", "--provoke", "renegotiate", "--while", rules)
+    relay = started(b, "--seconds", "4", "--watch", mark_of(test))
+    (status, view), (relayed, seen) = ended(test), ended(relay)
+    assert (status, view["verdict"], relayed, seen["verdict"]) == (0, "tight", 0, "tight"), (view, seen)
+    assert [phase["name"] for phase in view["phases"]] == ["quiet", "renegotiate", rules]
+    assert all(phase["packets"]["esp"] > 0 for phase in view["phases"]), view
+    (peer,) = view["peers"]
+    assert peer["name"] == "c"
+    assert peer["answered"] > 0
+    assert seen["phases"][0]["packets"]["esp"] > 0
+    assert not seen["peers"], "a relay sends nothing"
+    a.wait_for("the rules are back", lambda: a.ask("status").get("rules_stand"), 30)
+    a.wait_protected(c, 30)
+
+
+def test_a_leak_is_seen_at_the_sender_and_at_a_relay() -> None:
+    with Lab("leak", line(names(3)), Options(ipv4=True)) as lab:
+        lab.set_up().trust_all().start()
+        lab.wait_full_mesh()
+        a, b = lab["a"], lab["b"]
+        # Nobody puts back what is taken away: rules, and the way into charon's device.
+        stop = f"kill -STOP {a.agent.pid}"
+        undone = "nft delete table inet meshsec; ip -6 rule del table 220; ip -4 rule del table 220"
+        test = started(a, "c", "--seconds", "2", "--while", f"sh -c '{stop}; {undone}'")
+        relay = started(b, "--seconds", "4", "--watch", mark_of(test))
+        (status, view), (relayed, seen) = ended(test), ended(relay)
+        a.run("kill", "-CONT", str(a.agent.pid))
+    assert (status, view["verdict"], relayed, seen["verdict"]) == (1, "leak", 1, "leak"), (view, seen)
+    assert view["phases"][0]["packets"]["clear"] == 0
+    assert view["phases"][1]["packets"]["clear"] > 0
+    addresses = {leak["destination"] for leak in view["clear"] if leak["outgoing"]}
+    assert view["peers"][0]["ipv4"] in addresses, "routed by its locator, the other address has no way in the clear"
