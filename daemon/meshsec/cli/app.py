@@ -33,6 +33,7 @@ COMMANDS = {
     "check": "check:check",
     "watch": "watch:watch",
     "bench": "bench:bench",
+    "leaktest": "leaktest:leaktest",
     "export": "export:export",
     "import": "importing:import_",
     "version": "version:version",
