@@ -53,6 +53,8 @@ def test_a_tight_node_is_told_so_by_itself_and_by_a_relay(mesh: Lab) -> None:
     assert seen["phases"][0]["packets"]["esp"] > 0
     assert not seen["peers"], "a relay sends nothing"
     a.wait_for("the rules are back", lambda: a.ask("status").get("rules_stand"), 30)
+    checks = json.loads(a.meshsec("doctor", "--json", check=False).stdout)["checks"]
+    assert any("another program altered or removed them" in check["found"] for check in checks), checks
     a.wait_protected(c, 30)
 
 

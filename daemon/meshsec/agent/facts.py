@@ -38,6 +38,7 @@ async def collect(agent: "Agent") -> Facts:
         router_warnings=topology.warnings,
         routes_missing=await _routes_missing(agent),
         rules_stand=await agent.ground.rules_stand(),
+        rules_disturbed=agent.ground.disturbed,
         dropped=await agent.ground.counters(),
         addresses_missing=await _addresses_missing(agent.ground.own_addresses),
         address_problem=agent.ground.address_problem,

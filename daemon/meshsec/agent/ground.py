@@ -41,6 +41,8 @@ class Ground:
         self._rules = Nftables()
         self._applying = asyncio.Lock()
         self._stood = False
+        self.disturbed = 0
+        """How often another program altered or removed the rules, and they were set again."""
         self.tried = asyncio.Event()
         """Set when the rules were applied for the first time, or could not be."""
         self.address_problem = ""
@@ -88,6 +90,7 @@ class Ground:
             if not self._stood or await self.rules_stand():
                 return
             self._stood = False
+        self.disturbed += 1
         _log.warning("the rules were altered or removed by another program; they are set again")
         self._post(RulesObserved(None))
 

@@ -86,6 +86,8 @@ class Facts:
     overlay: str = ""
     """The overlay's node and its version, as far as it answers; empty where there is no overlay."""
     overlay_problem: str = ""
+    rules_disturbed: int = 0
+    """How often another program altered or removed the fail-closed rules since meshsecd started."""
     one_sided: Sequence[str] = ()
     """Peers whose own end sends by the other data plane."""
     without_ipv4: Sequence[str] = ()
@@ -183,6 +185,10 @@ def _routes(facts: Facts) -> list[Check]:
 
 def _rules(facts: Facts) -> list[Check]:
     problem = "" if facts.rules_stand else "the table inet meshsec is not what meshsecd applied"
+    if not problem and facts.rules_disturbed:
+        found = f"they stand again; another program altered or removed them {facts.rules_disturbed} times"
+        mend = "let it leave the table inet meshsec alone: `nft flush ruleset` removes everybody's rules"
+        return [Check("fail-closed rules", Level.WARN, found, mend)]
     dropped = ", ".join(f"{name} {count}" for name, count in facts.dropped.items() if count) or "nothing"
     return _one(
         "fail-closed rules",

@@ -64,6 +64,7 @@ def test_a_sound_node_is_all_ok_and_says_what_it_is() -> None:
         ({"router_warnings": ["duplicate_originator"]}, "routing daemon", Level.WARN, "duplicate_originator"),
         ({"routes_missing": ["fd00::b/128"]}, "kernel routes", Level.FAIL, "lacks 1 of"),
         ({"rules_stand": False}, "fail-closed rules", Level.FAIL, "inet meshsec"),
+        ({"rules_disturbed": 3}, "fail-closed rules", Level.WARN, "3 times"),
         ({"addresses_missing": ["fc00::a"]}, "own addresses", Level.FAIL, "fc00::a"),
         ({"address_problem": "no permission"}, "own addresses", Level.FAIL, "no permission"),
         ({"forwarding": {"net.ipv4.ip_forward": False}}, "forwarding", Level.WARN, "net.ipv4.ip_forward"),
