@@ -19,6 +19,7 @@ from meshsec.adapters.control import ControlServer
 from meshsec.adapters.esp_probe import EspProbe
 from meshsec.adapters.notify import Notifier, watchdog_interval
 from meshsec.agent.driver import Driver
+from meshsec.agent.fleet import FleetSide
 from meshsec.agent.ground import Ground
 from meshsec.agent.ike import IkeSide
 from meshsec.agent.modes import ModeChoice
@@ -72,6 +73,7 @@ class Agent:
         engine.next_node = start.cards[1] if start.cards[1:] else None
         self.driver = Driver(engine, self._carry_out, self._on_turn, self._spawn)
         self.trust = Trust(Path(settings.paths.peers), card, self.driver.post, start.sides)
+        self.fleet = FleetSide(card.address, self.trust, self._spawn)
         self.ike = IkeSide(Path(settings.ike.vici), self._read_keys, self._on_ike, self._spawn, self._on_ended)
         self.routing = Routing(settings.routing, self._on_router)
         self.ground = Ground(start.cards, ground, settings.routing.interfaces, self.driver.post)
@@ -111,6 +113,7 @@ class Agent:
                 tasks.create_task(self.overlay.watch_routes())
                 tasks.create_task(self.overlay.run())
                 tasks.create_task(self.routing.run())
+                tasks.create_task(self.fleet.run())
                 tasks.create_task(self.scheduling.run())
                 tasks.create_task(self.ike.run())
                 tasks.create_task(self.ike.watch_health(self._feed_watchdog))
@@ -201,6 +204,7 @@ class Agent:
 
     def _on_turn(self) -> None:
         self.scheduling.follow(self.driver.engine.channels())
+        self.fleet.follow(self.driver.engine.channels())
         self._tell_watchers()
 
     def _feed_watchdog(self) -> None:

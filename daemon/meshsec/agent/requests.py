@@ -8,7 +8,7 @@ from meshsec.adapters import trust_store
 from meshsec.adapters.control import ControlError
 from meshsec.adapters.mode_store import ModeStoreError
 from meshsec.adapters.vici import ViciError
-from meshsec.agent import facts, scheduling_facts
+from meshsec.agent import facts, fleet, scheduling_facts
 from meshsec.core import card as cards
 from meshsec.core import doctor, views
 from meshsec.core.events import RenegotiationAsked
@@ -117,6 +117,7 @@ class Requests:
     async def _doctor(self, _params: Params) -> Mapping[str, Any]:
         try:
             checks = doctor.examine(await facts.collect(self._agent))
+            checks += fleet.checks(self._agent.trust)
             return doctor.view([*checks, *await scheduling_facts.checks(self._agent.scheduling)])
         except OSError as error:
             raise ControlError("failed", f"this node cannot be examined: {error}") from error

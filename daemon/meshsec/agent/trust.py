@@ -2,12 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from meshsec.adapters import trust_store
 from meshsec.adapters.trust_store import fleets
+from meshsec.adapters.trust_store.fleets import Joined
 from meshsec.core.events import Event, PeerRemoved, PeerSet, TrustStoreRead
 from meshsec.core.model import Card, Peer
 
@@ -44,6 +45,10 @@ class Trust:
         self._post = post
         self._lock = asyncio.Lock()
         self.peers: dict[str, Peer] = {}
+        self.joined = Joined()
+        """The fleets of this node, as they were read last."""
+        self.on_fleets: Callable[[Joined], None] = lambda _: None
+        """Is told of them after each reading."""
         self._revoked: set[str] = set()
         """Fingerprints."""
         self.problems: tuple[str, ...] = ()
@@ -59,6 +64,7 @@ class Trust:
             try:
                 peers, problems = await asyncio.to_thread(trust_store.load, self._directory, self._own)
                 revoked = set(await asyncio.to_thread(trust_store.revocations, self._directory))
+                joined = await asyncio.to_thread(fleets.read, self._directory)
             except trust_store.TrustStoreError as error:
                 self._tell_problems((str(error),))
                 return self.problems
@@ -73,6 +79,8 @@ class Trust:
                 tuple(f"{problem}{_in_force(problem.title in kept)}" for problem in problems),
             )
             self._apply(peers | kept)
+            self.joined = joined
+            self.on_fleets(joined)
             return self.problems
 
     def _tell_problems(self, problems: tuple[str, ...]) -> None:
@@ -122,6 +130,17 @@ class Trust:
         fingerprints = await asyncio.to_thread(trust_store.revoke, self._directory, target, reason, self._own)
         await self.reload()
         return fingerprints
+
+    async def take(self, lists: Iterable[bytes], members: Iterable[bytes]) -> None:
+        """Keep what fleets have signed and is new. Raises ``TrustStoreError``; what was good before it is kept."""
+        taken = False
+        try:
+            for listed in lists:
+                taken |= await asyncio.to_thread(fleets.take_list, self._directory, listed)
+            taken |= bool(await asyncio.to_thread(fleets.take_members, self._directory, members, self._own))
+        finally:
+            if taken:
+                await self.reload()
 
     async def unrevoke(self, fingerprint: str) -> None:
         """Let a key be trusted again. Raises ``TrustStoreError``."""

@@ -18,6 +18,7 @@ import struct
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import sha256
 
 from cryptography.exceptions import InvalidSignature
@@ -32,6 +33,7 @@ REVOKED_MAX = 4096
 MEMBERS_MAX = 4096
 """Signed cards that a node keeps, of all its fleets."""
 FLEETS_MAX = 16
+NUMBER_MAX = 2**63 - 1
 FINGERPRINT_LENGTH = 32
 
 _VERSION = 1
@@ -147,7 +149,14 @@ def is_card(text: str) -> bool:
 def read_card(octets: bytes, fleets: Fleets) -> SignedCard:
     """The signed card in ``octets``: nothing in it is looked at before its signature. Raises FleetError."""
     _checked_length(octets, "signed card", _CARD_HEAD.size, CARD_OCTETS_MAX)
-    body = _signed_body(octets, _CARD_PURPOSE, fleets, "signed card")
+    _checked_head(octets, fleets, "signed card")
+    return _card(octets)
+
+
+@lru_cache(maxsize=2 * MEMBERS_MAX)
+def _card(octets: bytes) -> SignedCard:
+    """Each card is read again whenever the store is; what its signature is worth does not change."""
+    body = _signed_body(octets, _CARD_PURPOSE, "signed card")
     _, fleet, since, until = _CARD_HEAD.unpack_from(body)
     try:
         card = cards.parse(body[_CARD_HEAD.size :].decode("ascii"))
@@ -159,9 +168,12 @@ def read_card(octets: bytes, fleets: Fleets) -> SignedCard:
 def read_list(octets: bytes, fleets: Fleets) -> TrustList:
     """The trust list in ``octets``. Raises FleetError."""
     _checked_length(octets, "trust list", _LIST_HEAD.size, LIST_OCTETS_MAX)
-    body = _signed_body(octets, _LIST_PURPOSE, fleets, "trust list")
+    _checked_head(octets, fleets, "trust list")
+    body = _signed_body(octets, _LIST_PURPOSE, "trust list")
     _, fleet, number, count = _LIST_HEAD.unpack_from(body)
     rest = body[_LIST_HEAD.size :]
+    if number > NUMBER_MAX:
+        raise FleetError(f"the trust list has the number {number}; allowed: {NUMBER_MAX} at most")
     if count > REVOKED_MAX or len(rest) != count * FINGERPRINT_LENGTH:
         raise FleetError(f"the trust list has {len(rest)} octets of fingerprints and says that it has {count} of them")
     revoked = [rest[at : at + FINGERPRINT_LENGTH] for at in range(0, len(rest), FINGERPRINT_LENGTH)]
@@ -191,16 +203,19 @@ def _checked_length(octets: bytes, noun: str, head: int, most: int) -> None:
         raise FleetError(f"the {noun} has {len(octets)} octets; allowed: {head + _SIGNATURE} to {most}")
 
 
-def _signed_body(octets: bytes, purpose: bytes, fleets: Fleets, noun: str) -> bytes:
+def _checked_head(octets: bytes, fleets: Fleets, noun: str) -> None:
     _checked_version(octets[0], noun)
-    body, signature, key = octets[:-_SIGNATURE], octets[-_SIGNATURE:], octets[1 : 1 + KEY_LENGTH]
-    if key not in fleets:
+    if (key := octets[1 : 1 + KEY_LENGTH]) not in fleets:
         known = ", ".join(fleet.name for fleet in fleets.values()) or "none"
         raise FleetError(f"the {noun} is of a fleet with the key {key.hex()}; joined: {known}")
+
+
+def _signed_body(octets: bytes, purpose: bytes, noun: str) -> bytes:
+    body, signature, key = octets[:-_SIGNATURE], octets[-_SIGNATURE:], octets[1 : 1 + KEY_LENGTH]
     try:
         Ed25519PublicKey.from_public_bytes(key).verify(signature, purpose + body)
     except InvalidSignature:
-        raise FleetError(f"the {noun} is not signed by the fleet {fleets[key].name!r}, or is damaged") from None
+        raise FleetError(f"the {noun} is not signed by the fleet whose key is {key.hex()}, or is damaged") from None
     return body
 
 

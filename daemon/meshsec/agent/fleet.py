@@ -1,0 +1,188 @@
+"""The fleets' side of the agent: what their keys have signed is passed from peer to peer (ADR 0046).
+
+With each peer an exchange takes place when its channel becomes protected, when this node has something new, and every
+``PERIOD``; one that failed is repeated after ``RETRY``. So news takes one exchange for each hop among peers, and a
+node that was away has it with its first channel.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Iterable
+from ipaddress import IPv6Address
+
+from meshsec.adapters import exchange
+from meshsec.adapters.trust_store import TrustStoreError
+from meshsec.adapters.trust_store.fleets import Joined, Membership
+from meshsec.agent.trust import Trust
+from meshsec.core import fleet_exchange as lines
+from meshsec.core.channel import Channel
+from meshsec.core.doctor import Check, Level
+from meshsec.core.fleet_exchange import ExchangeError, Holdings, News
+from meshsec.core.lifecycle import State
+
+PERIOD = 60.0
+RETRY = 5.0
+PENALTY = 60.0
+"""Seconds for which a peer that brought what nobody has signed is not listened to."""
+AT_ONCE = 8
+"""Exchanges that this node has begun."""
+_LISTEN_AGAIN = 2.0
+
+_log = logging.getLogger(__name__)
+
+
+def holdings(joined: Joined) -> Holdings:
+    """What this node has to give: of each fleet the list, its members' cards, and this node's own."""
+    found = {}
+    for key, membership in joined.memberships.items():
+        members = (*joined.current().values(), *([membership.own] if membership.own else []))
+        cards = [member.octets for member in members if member.fleet == key and not joined.late(member)]
+        number, listed = (membership.list.number, membership.list.octets) if membership.list else (0, b"")
+        found[key] = lines.holding(number, listed, cards)
+    return found
+
+
+def checks(trust: Trust) -> list[Check]:
+    """What doctor says about each fleet."""
+    joined = trust.joined
+    return [_checked(one, joined, trust) for one in joined.memberships.values()]
+
+
+def _checked(one: Membership, joined: Joined, trust: Trust) -> Check:
+    name, own = f"fleet {one.fleet.name}", one.own
+    if own and own.card.fingerprint.hex() in joined.revoked():
+        return Check(name, Level.FAIL, "this node's own key is revoked: its peers refuse it", _NEW_KEY)
+    if one.damaged:
+        return Check(name, Level.WARN, "the trust list cannot be read: no member is in force", _TAKE_LIST)
+    if own and joined.late(own):
+        return Check(name, Level.WARN, "the time of this node's own signed card has ended", _SIGN)
+    peers = sum(peer.fleet == one.fleet.name for peer in trust.peers.values())
+    listed = f"list {one.list.number}, {len(one.list.revoked)} keys revoked" if one.list else "no list yet"
+    return Check(name, Level.OK, f"{peers} peers by its signature; {listed}; {'member' if own else 'not a member'}")
+
+
+_NEW_KEY = "ask the fleet's operator why; a new key and its card signed: `meshsec key next`, `meshsec fleet sign`"
+_TAKE_LIST = "`meshsec fleet take` with the newest list; a peer gives it, too"
+_SIGN = "`meshsec fleet sign` by the fleet's operator, `meshsec fleet join` with the new signed card"
+
+
+class FleetSide:
+    """Exchanges with the peers in reach; without a fleet it does nothing and listens nowhere."""
+
+    def __init__(self, own: IPv6Address, trust: Trust, spawn: Callable[[Coroutine[None, None, None]], object]) -> None:
+        self._own = own
+        self._trust = trust
+        self._spawn = spawn
+        self._holdings: Holdings = {}
+        self._peers: frozenset[IPv6Address] = frozenset()
+        self._reached: frozenset[IPv6Address] = frozenset()
+        self._due: dict[IPv6Address, float] = {}
+        """When the next exchange with a peer in reach begins."""
+        self._busy: set[IPv6Address] = set()
+        self._penalty: dict[IPv6Address, float] = {}
+        self._woken = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._server = exchange.ExchangeServer(lambda: self._holdings, self._admits, self._take)
+        trust.on_fleets = self._follow_store
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        try:
+            await self._listen()
+            while True:
+                self._woken.clear()
+                self._begin()
+                await self._wait()
+        finally:
+            self._server.close()
+
+    async def _listen(self) -> None:
+        told = ""
+        while True:
+            if not self._holdings:
+                await self._woken.wait()
+                self._woken.clear()
+                continue
+            try:
+                await self._server.start(self._own)
+            except OSError as error:
+                if str(error) != told:
+                    _log.warning("fleets: cannot listen at %s: %s", self._own, error)
+                told = str(error)
+                await asyncio.sleep(_LISTEN_AGAIN)
+            else:
+                return
+
+    def follow(self, channels: Iterable[Channel]) -> None:
+        """Who is trusted and who in reach now, after each of the engine's turns."""
+        trusted = {channel.card.address: channel for channel in channels if channel.card}
+        self._peers = frozenset(trusted)
+        reached = frozenset(
+            address
+            for address, channel in trusted.items()
+            if channel.state is State.PROTECTED or channel.carried_since is not None
+        )
+        if reached == self._reached:
+            return
+        for address in reached - self._reached:
+            self._due[address] = self._loop.time()
+        for address in self._reached - reached:
+            self._due.pop(address, None)
+        self._reached = reached
+        self._woken.set()
+
+    def _follow_store(self, joined: Joined) -> None:
+        found = holdings(joined)
+        if found != self._holdings:
+            self._holdings = found
+            self._due = dict.fromkeys(self._reached, self._loop.time())
+            self._woken.set()
+
+    def _begin(self) -> None:
+        now = self._loop.time()
+        if not self._holdings:
+            return
+        for address in sorted(self._due, key=self._due.__getitem__):
+            if len(self._busy) >= AT_ONCE or self._due[address] > now:
+                return
+            if address not in self._busy:
+                self._busy.add(address)
+                self._due[address] = now + PERIOD
+                self._spawn(self._exchange(address))
+
+    async def _wait(self) -> None:
+        free = [at for address, at in self._due.items() if address not in self._busy]
+        idle = not self._holdings or not free or len(self._busy) >= AT_ONCE
+        try:
+            async with asyncio.timeout_at(None if idle else min(free)):
+                await self._woken.wait()
+        except TimeoutError:
+            return
+
+    async def _exchange(self, address: IPv6Address) -> None:
+        try:
+            news = await exchange.exchange(self._own, address, self._holdings)
+        except (OSError, TimeoutError, ExchangeError) as error:
+            _log.debug("fleets: no exchange with %s: %s", address, error)
+            if address in self._due:
+                self._due[address] = min(self._due[address], self._loop.time() + RETRY)
+        else:
+            await self._take(address, news)
+        finally:
+            self._busy.discard(address)
+            self._woken.set()
+
+    def _admits(self, address: IPv6Address) -> bool:
+        """The rules let nobody else use a peer's address; a stranger may connect and is not answered."""
+        known = bool(self._holdings) and address in self._peers
+        return known and self._penalty.get(address, 0.0) <= self._loop.time()
+
+    async def _take(self, address: IPv6Address, news: News) -> None:
+        if not news.lists and not news.cards:
+            return
+        try:
+            await self._trust.take(news.lists, news.cards)
+        except TrustStoreError as error:
+            _log.warning("fleets: what %s gave is refused: %s", address, error)
+            self._penalty = {one: at for one, at in self._penalty.items() if one in self._peers}
+            self._penalty[address] = self._loop.time() + PENALTY

@@ -1,0 +1,162 @@
+"""The fleets' side of the agent: what it gives, to whom and when, and what doctor says."""
+
+import asyncio
+from collections.abc import Coroutine
+from ipaddress import IPv6Address
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from meshsec.adapters import exchange
+from meshsec.adapters.trust_store import fleets as store
+from meshsec.agent.fleet import FleetSide, checks, holdings
+from meshsec.agent.trust import Trust
+from meshsec.core import fleet as fleets
+from meshsec.core.channel import Channel
+from meshsec.core.doctor import Level
+from meshsec.core.fleet import Fleet
+from meshsec.core.fleet_exchange import Holdings, News
+from meshsec.core.identity import generate, make_card, public_key_of
+from meshsec.core.lifecycle import State
+from meshsec.core.model import Card
+
+KEY, STRANGE = (Ed25519PrivateKey.from_private_bytes(bytes([octet]) * 32) for octet in (1, 2))
+FLEET = Fleet("rescue", KEY.public_key().public_bytes_raw())
+
+
+def _card(name: str, number: int) -> Card:
+    seeds = (number.to_bytes(4, "big") + counter.to_bytes(28, "big") for counter in range(100_000))
+    return make_card(name, public_key_of(generate(lambda: next(seeds))))
+
+
+OWN, BOAT, SHIP = (_card(name, at) for at, name in enumerate(("own", "boat", "ship")))
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    store.join(tmp_path / "peers", FLEET, fleets.card_text(fleets.sign_card(KEY, OWN, 1, 1000)), OWN)
+    return tmp_path / "peers"
+
+
+def listed(number: int, *revoked: Card) -> bytes:
+    return fleets.sign_list(KEY, number, {card.fingerprint for card in revoked}, None).octets
+
+
+def verdict(directory: Path) -> tuple[Level, str]:
+    trust = Trust(directory, OWN, lambda _: None)
+    asyncio.run(trust.reload())
+    (check,) = checks(trust)
+    return check.level, check.found
+
+
+def test_doctor_says_how_a_fleet_stands(directory: Path) -> None:
+    assert verdict(directory) == (Level.OK, "0 peers by its signature; no list yet; member")
+    store.take_members(directory, [fleets.sign_card(KEY, BOAT, 1).octets], OWN)
+    store.take_list(directory, listed(10, SHIP))
+    assert verdict(directory) == (Level.OK, "1 peers by its signature; list 10, 1 keys revoked; member")
+    store.take_list(directory, listed(1001))
+    assert verdict(directory)[0] is Level.WARN
+    store.take_list(directory, listed(1002, OWN))
+    assert verdict(directory) == (Level.FAIL, "this node's own key is revoked: its peers refuse it")
+    (directory / "rescue.list").write_text("nonsense")
+    assert "cannot be read" in verdict(directory)[1]
+
+
+def test_what_has_ended_and_what_is_revoked_is_not_given(directory: Path) -> None:
+    signed = {card.name: fleets.sign_card(KEY, card, 1, until) for card, until in ((BOAT, 0), (SHIP, 500))}
+    store.take_members(directory, [one.octets for one in signed.values()], OWN)
+    own = store.read(directory).memberships[FLEET.public_key].own
+    assert own is not None
+    for number, revoked, given in ((10, (), {"boat", "ship"}), (501, (), {"boat"}), (502, (BOAT,), set())):
+        store.take_list(directory, listed(number, *revoked))
+        found = holdings(store.read(directory))[FLEET.public_key]
+        assert set(found.cards.values()) == {own.octets, *(signed[name].octets for name in given)}
+        assert found.number == number
+
+
+class Side:
+    """A fleet's side whose exchanges are noted instead of being carried out."""
+
+    def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch, gives: News) -> None:
+        self.asked: asyncio.Queue[IPv6Address] = asyncio.Queue()
+        self.gives = gives
+        self.tasks: set[asyncio.Task[None]] = set()
+        self.trust = Trust(directory, OWN, lambda _: None)
+        self.side = FleetSide(IPv6Address("::1"), self.trust, self._spawn)
+        monkeypatch.setattr(exchange, "PORT", 0)
+        monkeypatch.setattr(exchange, "exchange", self._exchange)
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    async def _exchange(self, _own: IPv6Address, peer: IPv6Address, _mine: Holdings) -> News:
+        self.asked.put_nowait(peer)
+        gives, self.gives = self.gives, News((), ())
+        return gives
+
+    async def next(self) -> IPv6Address:
+        return await asyncio.wait_for(self.asked.get(), 60)
+
+
+def channel(card: Card, state: State) -> Channel:
+    made = Channel(card.name, 0.0)
+    made.card, made.state = card, state
+    return made
+
+
+def running(work: Coroutine[Any, Any, None], side: FleetSide) -> Coroutine[Any, Any, None]:
+    async def both() -> None:
+        task = asyncio.ensure_future(side.run())
+        try:
+            await work
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    return both()
+
+
+def test_who_comes_into_reach_is_asked_and_news_is_passed_on_at_once(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run() -> None:
+        made = Side(directory, monkeypatch, News((listed(10),), ()))
+
+        async def work() -> None:
+            await made.trust.reload()
+            made.side.follow([channel(BOAT, State.PROTECTED), channel(SHIP, State.WAITING)])
+            assert await made.next() == BOAT.address
+            assert await made.next() == BOAT.address, "it gave a list, which goes to all in reach"
+            made.side.follow([channel(BOAT, State.PROTECTED), channel(SHIP, State.PROTECTED)])
+            assert await made.next() == SHIP.address
+
+        await running(work(), made.side)
+        listing = store.read(directory).memberships[FLEET.public_key].list
+        assert listing is not None
+        assert listing.number == 10
+
+    asyncio.run(run())
+
+
+def test_who_gives_what_nobody_signed_is_not_listened_to(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        forged = fleets.sign_card(STRANGE, SHIP, 1).octets
+        made = Side(directory, monkeypatch, News((), (forged,)))
+        admits = made.side._admits
+
+        async def work() -> None:
+            await made.trust.reload()
+            made.side.follow([channel(BOAT, State.PROTECTED), channel(SHIP, State.WAITING)])
+            assert (admits(BOAT.address), admits(SHIP.address), admits(OWN.address)) == (True, True, False)
+            await made.next()
+            await asyncio.gather(*made.tasks)
+            assert (admits(BOAT.address), admits(SHIP.address)) == (False, True)
+
+        await running(work(), made.side)
+        assert store.read(directory).members == {}
+
+    asyncio.run(run())
