@@ -75,6 +75,21 @@ def test_whom_the_control_socket_names_is_permitted_until_it_names_others() -> N
         assert not _echoes(a, told), "somebody else is permitted"
 
 
+def test_ten_thousand_are_permitted_in_portions_that_count_when_the_last_is_there() -> None:
+    others = [f"fc00::{number:x}" for number in range(9999)]
+    with pair() as (a, told), OverlayControl(told.socket) as control:
+        told.wait_neighbour(a)
+        for number, start in enumerate(range(0, len(others), 1000)):
+            line = {"type": "permit", "addresses": others[start : start + 1000], "portion": number, "more": True}
+            assert control.say(json.dumps(line))["type"] == "done"
+        assert control.ask()["permit"] == {"by": "control", "addresses": 0}
+        last = {"type": "permit", "addresses": [a.address], "portion": 10}
+        assert control.say(json.dumps(last)) == {"type": "done", "command": "permit", "count": 10_000}
+        assert control.ask()["permit"] == {"by": "control", "addresses": 10_000}
+        told.wait_ping(a)
+        assert "follows nothing" in control.say(json.dumps(last))["reason"]
+
+
 def test_who_is_kept_is_reached_without_a_packet_and_comes_back_by_itself() -> None:
     with pair() as (a, told), OverlayControl(told.socket) as control:
         assert control.command("keep", a.address)["type"] == "done"
@@ -97,7 +112,7 @@ def test_what_is_wrong_is_refused_with_its_reason_and_changes_nothing() -> None:
         for line, reason in (
             ("nonsense", "allowed: status"),
             (json.dumps({"type": "permit", "addresses": ["fc00::1", "fd00::1"]}), 'addresses[1] = "fd00::1"; allowed'),
-            (json.dumps({"type": "permit", "addresses": ["fc00::1"] * 1025}), "1025 addresses; allowed: 1024"),
+            (json.dumps({"type": "permit", "addresses": ["fc00::1"] * 1025}), "1025 addresses in a line; allowed"),
         ):
             answer = control.say(line)
             assert (answer["type"], answer["command"]) == ("refused", None)

@@ -20,6 +20,9 @@ SCHEMA = 1
 MAX_LINE = 8 * 1024 * 1024
 """Octets: a status with some thousand sessions."""
 
+PORTION = 1024
+"""Addresses that overlayd takes in a line."""
+
 RECONNECT_FIRST = 0.05
 RECONNECT_MAX = 1.0
 """Seconds between attempts to reach the node: it doubles from the first to the last."""
@@ -159,13 +162,14 @@ class Overlayd:
     async def _command(self, kind: Literal["permit", "keep"], addresses: Iterable[IPv6Address]) -> None:
         if self._writer is None:
             raise OverlaydError(f"overlayd at {self._path} is not connected")
-        answer = asyncio.get_running_loop().create_future()
-        self._asked.append(answer)
-        line = {"type": kind, "addresses": [str(one) for one in sorted(addresses)]}
-        self._writer.write(_encoder.encode(line) + b"\n")
+        portions = _portions(kind, sorted(addresses))
+        answers = [asyncio.get_running_loop().create_future() for _ in portions]
+        self._asked.extend(answers)
+        self._writer.writelines(_encoder.encode(portion) + b"\n" for portion in portions)
         try:
             async with asyncio.timeout(ANSWER_TIMEOUT):
-                await asyncio.shield(answer)
+                for answer in answers:
+                    await asyncio.shield(answer)
         except TimeoutError as error:
             raise OverlaydError(f"no answer to {kind} within {ANSWER_TIMEOUT:g} s") from error
 
@@ -267,6 +271,17 @@ class Overlayd:
         if observed != self._told:
             self._told = observed
             on_event(observed)
+
+
+def _portions(kind: str, addresses: list[IPv6Address]) -> list[dict[str, object]]:
+    """A command, in as many lines as it takes: it counts when the last is there."""
+    parts = [addresses[start : start + PORTION] for start in range(0, len(addresses), PORTION)] or [[]]
+    lines: list[dict[str, object]] = [{"type": kind, "addresses": [str(one) for one in part]} for part in parts]
+    for number, line in enumerate(lines[1:], 1):
+        line["portion"] = number
+    for line in lines[:-1]:
+        line["more"] = True
+    return lines
 
 
 def _packets(status: _Status) -> dict[IPv6Address, int]:

@@ -334,7 +334,7 @@ class Engine:
 
     def _peer_set(self, event: PeerSet) -> None:
         channel = self._channel(event.peer.key)
-        channel.title = event.peer.name
+        channel.title, channel.fleet = event.peer.name, event.peer.fleet
         card, own = event.peer.card, event.peer.own
         if channel.card == card and channel.own == own:
             return
@@ -561,7 +561,8 @@ class Engine:
         is_routed = address in overlay.routes
         sticks = is_routed and (not sa_stands or (wanted and overlay.down is not None))
         begins = address in overlay.kept and (wanted or bridged)
-        overlay.want(address, permit=True, keep=wanted or bridged or is_routed, route=sticks or begins)
+        keep, is_near = wanted or bridged or is_routed, channel.route is not None
+        overlay.want(address, permit=True, keep=keep, route=sticks or begins, near=is_near)
         if not overlay.carries(address):
             channel.carried_since = None
         elif channel.carried_since is None:

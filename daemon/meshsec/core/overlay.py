@@ -7,7 +7,8 @@ switch touches no rule, and at no moment there is a way out in the clear.
 The order: rules, then the node's permission (``Permit``), then the sessions (``Keep``), then, for those to whom a way
 is proved and a session stands, the route (``RouteOverlay``). Nothing is believed before it is read back.
 
-The wanted sets are kept peer by peer (``want``), so that an event costs what it touches.
+The wanted sets are kept peer by peer (``want``), and made anew only after a change, so that an event costs what it
+touches. The node keeps sessions to no more than ``KEEP_MAX`` peers: with more, those in reach come first.
 """
 
 from ipaddress import IPv6Address
@@ -18,6 +19,9 @@ from meshsec.core.model import DataPlane, Modes
 Addresses = frozenset[IPv6Address]
 
 NONE: Addresses = frozenset()
+
+KEEP_MAX = 1024
+"""Sessions that overlayd keeps at a time: it looks for a way to each, which costs the mesh, too."""
 
 
 class Overlay:
@@ -42,6 +46,9 @@ class Overlay:
         self._permit: set[IPv6Address] = set()
         self._keep: set[IPv6Address] = set()
         self._route: set[IPv6Address] = set()
+        self._near: set[IPv6Address] = set()
+        self._told: tuple[Addresses, Addresses] | None = None
+        """Whom to permit and to whom to keep sessions; None when that is to be made anew."""
 
     @property
     def enabled(self) -> bool:
@@ -65,16 +72,22 @@ class Overlay:
         """The node answers: what it was told before counts for nothing, and the sessions it had are gone."""
         self.down, self.permitted, self.keeping = None, None, None
         self._keep.clear()
+        self._told = None
 
     def went(self, reason: str) -> None:
         """The node is away. Its routes, which go with its device, are read back."""
         self.down, self.permitted, self.keeping = reason, None, None
         self.kept = self.linked = NONE
 
-    def want(self, address: IPv6Address, *, permit: bool = False, keep: bool = False, route: bool = False) -> None:
-        """What is wanted for one peer."""
-        for wanted, is_wanted in ((self._permit, permit), (self._keep, keep), (self._route, route)):
-            (wanted.add if is_wanted else wanted.discard)(address)
+    def want(
+        self, address: IPv6Address, *, permit: bool = False, keep: bool = False, route: bool = False, near: bool = False
+    ) -> None:
+        """What is wanted for one peer; ``near``: a route leads to it."""
+        wants = ((self._permit, permit), (self._keep, keep), (self._route, route), (self._near, near))
+        for wanted, is_wanted in wants:
+            if (address in wanted) is not is_wanted:
+                (wanted.add if is_wanted else wanted.discard)(address)
+                self._told = None
 
     def wants_session(self, address: IPv6Address) -> bool:
         """A session to this address shall be kept up, as far as was decided until now.
@@ -89,15 +102,34 @@ class Overlay:
         if not self.enabled:
             return []
         actions: list[OverlayAction] = []
-        permit, keep = frozenset(self._permit), frozenset(self._keep)
-        if self.permitted != permit:
+        permit, keep = self._to_tell()
+        if self.permitted is not permit and self.permitted != permit:
             actions.append(Permit(permit))
-        if self.keeping != keep:
+        if self.keeping is not keep and self.keeping != keep:
             actions.append(Keep(keep))
-        routes = frozenset(self._route & (admitted | self.routes))
+        routes = frozenset(address for address in self._route if address in admitted or address in self.routes)
         if routes != self.routes:
             actions.append(RouteOverlay(routes))
         return actions
+
+    def leaves_out(self, address: IPv6Address) -> bool:
+        """A session to this address is wanted, and there are too many of them."""
+        return address in self._keep and address not in self._to_tell()[1]
+
+    def _to_tell(self) -> tuple[Addresses, Addresses]:
+        if self._told is None:
+            self._told = frozenset(self._permit), self._chosen()
+        return self._told
+
+    def _chosen(self) -> Addresses:
+        """To whom sessions are kept. Who has one stays before others of the same kind, so that it comes to rest."""
+        if len(self._keep) <= KEEP_MAX:
+            return frozenset(self._keep)
+
+        def rank(address: IPv6Address) -> tuple[bool, bool, bool, IPv6Address]:
+            return address not in self.routes, address not in self._near, address not in (self.keeping or NONE), address
+
+        return frozenset(sorted(self._keep, key=rank)[:KEEP_MAX])
 
     def obstacle(self, action: OverlayAction) -> str | None:
         """What must come before ``action``; None when nothing stands in its way."""

@@ -6,6 +6,7 @@ from meshsec.core.desired import endpoint
 from meshsec.core.engine import Engine
 from meshsec.core.lifecycle import State
 from meshsec.core.model import OWN_NEXT, PEER_NEXT, Card, DataPlane, EspGround
+from meshsec.core.overlay import KEEP_MAX
 from meshsec.core.shown import shown
 
 CLOSED_BY_DOUBT = "unknown nodes are closed, although the policy allows them, until every card is good"
@@ -32,6 +33,8 @@ def sentences(engine: Engine, channel: Channel, card: Card, now: float) -> list[
 
 def _explain_trust(channel: Channel, card: Card) -> str:
     told = f"{channel.title} is trusted: its card gives the address {card.address}."
+    if channel.fleet:
+        told += f" The fleet {channel.fleet} has signed it."
     if PEER_NEXT in channel.title:
         told += " That is the peer's next key: the present one is in force, too, until `meshsec peer end`."
     if OWN_NEXT in channel.title:
@@ -70,6 +73,8 @@ def _explain_mode(engine: Engine, channel: Channel, card: Card) -> list[str]:
         sentences.append(f"The overlay's node is away: {overlay.down}.")
     elif card.address in overlay.linked:
         sentences.append("The overlay has a session with the peer.")
+    elif overlay.leaves_out(card.address):
+        sentences.append(f"Sessions are kept to {KEEP_MAX} others; those to whom a route leads come first.")
     if channel.mode is DataPlane.OVERLAY:
         sentences.append("This node answers IKE and begins no negotiation in this mode; the overlay carries no IPv4.")
     return sentences

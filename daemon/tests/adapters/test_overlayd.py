@@ -198,6 +198,29 @@ def test_commands_are_said_in_the_schema_s_form_and_answered_in_order(tmp_path: 
     run(tmp_path, claim)
 
 
+def test_what_is_too_much_for_a_line_is_said_in_portions(tmp_path: Path) -> None:
+    many = [IPv6Address(int(OWN) + number) for number in range(2050)]
+
+    async def claim(node: Node, client: Client) -> None:
+        await client.next()
+        asked = asyncio.create_task(client.overlayd.permit(many))
+        said = [json.loads(await node.heard.get()) for _ in range(3)]
+        assert [address for line in said for address in line["addresses"]] == [str(address) for address in many]
+        assert [(line.get("portion"), line.get("more")) for line in said] == [(None, True), (1, True), (2, None)]
+        for line in said:
+            jsonschema.Draft202012Validator({**SCHEMA, "oneOf": [{"$ref": "#/$defs/command"}]}).validate(line)
+        node.say(DONE, DONE)
+        node.say(event("session-up", OTHER))
+        assert await client.next() == observed()
+        assert await client.next() == observed(linked=(OTHER,))
+        assert not asked.done(), "a part was taken for the whole"
+        node.say(REFUSED)
+        with pytest.raises(OverlaydError, match="refused: on purpose"):
+            await asked
+
+    run(tmp_path, claim)
+
+
 def test_a_status_follows_the_sessions_that_are_kept(tmp_path: Path) -> None:
     async def claim(node: Node, client: Client) -> None:
         assert [await client.next(), await client.next()] == [OverlayUp(), observed()]

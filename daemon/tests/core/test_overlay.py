@@ -25,6 +25,7 @@ from meshsec.core.engine import (
 )
 from meshsec.core.events import ModesSet, OverlayDown, OverlayObserved, OverlayRoutesObserved, OverlayUp
 from meshsec.core.model import DataPlane, Modes, Observed
+from meshsec.core.overlay import KEEP_MAX
 
 DEVICE = "overlay0"
 HIS = card(HIGHER).address
@@ -339,3 +340,26 @@ def test_without_session_and_sa_the_state_tells_whether_there_is_a_route(state: 
     if state == "waiting":
         made.tell(RouteSet(route(HIGHER)))
     assert plane(made) == (state, None)
+
+
+# --- many peers ---
+
+
+def test_of_more_peers_than_sessions_can_be_kept_those_in_reach_come_first() -> None:
+    numbers = range(10, 10 + KEEP_MAX + 3)
+    made = ready(*numbers, modes=ALL)
+    everybody = frozenset(card(number).address for number in numbers)
+    first = made.engine.overlay.keeping or NOBODY
+    assert (made.engine.overlay.permitted, len(first)) == (everybody, KEEP_MAX)
+    (out, *_) = [number for number in numbers if card(number).address not in first]
+    assert "Sessions are kept to 1024 others" in _explained(made, out)
+    assert "others" not in _explained(made, numbers[0])
+    (keep,) = [action for action in made.tell(RouteSet(route(out))) if isinstance(action, Keep)]
+    assert len(keep.addresses & first) == KEEP_MAX - 1, "the others stay"
+    assert card(out).address in keep.addresses
+    assert made.succeed(keep) == [], "it comes to rest"
+    assert made.tell(RouteSet(route(numbers[0]))) == []
+
+
+def _explained(made: Driver, number: int) -> str:
+    return "\n".join(views.explain(made.engine, made.now, f"n{number}")["sentences"])

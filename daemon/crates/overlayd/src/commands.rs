@@ -1,16 +1,21 @@
 //! What a reader of the control socket may say: JSON lines that change with whom this node talks, and the word `status`.
 //!
-//! Each command says the whole of something, so it may be said again, and nothing of what was before counts.
+//! Each command says the whole of something, so it may be said again, and nothing of what was before counts. What is too
+//! much for a line comes in portions, and counts when the last of them is there.
 
 use std::collections::BTreeSet;
 
 use cryptoauth::Address;
 use serde::Deserialize;
 
-use crate::config::{self, NODE_ADDRESS};
+use crate::node_address::{self, NODE_ADDRESS};
 
-/// Addresses of one command; as many nodes as can be kept.
-const ADDRESSES_MAX: usize = 1024;
+/// Addresses of one line; it fits into what a reader may say.
+const PORTION_MAX: usize = 1024;
+/// Nodes that can be permitted: about a megabyte.
+const PERMIT_MAX: usize = 16_384;
+/// Nodes that can be kept at a time; as many as the node keeps.
+const KEEP_MAX: usize = 1024;
 
 /// What a reader has said.
 #[derive(Debug, PartialEq, Eq)]
@@ -18,33 +23,112 @@ pub enum Said {
     /// It wants to know how the node stands.
     Status,
     /// It wants something to be changed.
-    Command(Command),
+    Portion(Portion),
+}
+
+/// A command or, of one that is long, a part.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Portion {
+    /// What is to be changed.
+    pub kind: Kind,
+    addresses: BTreeSet<Address>,
+    /// How many portions of the same command came before.
+    number: usize,
+    /// Another follows.
+    more: bool,
 }
 
 /// What is to be changed.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Command {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
     /// With whom user data is exchanged from now on.
-    Permit(BTreeSet<Address>),
+    Permit,
     /// To whom ways and sessions are kept from now on.
-    Keep(BTreeSet<Address>),
+    Keep,
 }
 
-impl Command {
+impl Kind {
     /// Its name.
-    pub const fn name(&self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
-            Self::Permit(_) => "permit",
-            Self::Keep(_) => "keep",
+            Self::Permit => "permit",
+            Self::Keep => "keep",
+        }
+    }
+
+    const fn max(self) -> usize {
+        match self {
+            Self::Permit => PERMIT_MAX,
+            Self::Keep => KEEP_MAX,
         }
     }
 }
 
+/// What has come of a command.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Gathered {
+    /// All of its addresses.
+    Whole(BTreeSet<Address>),
+    /// So many; another portion follows.
+    Part(usize),
+}
+
+/// The command whose portions are coming: one at a time, of all readers.
+#[derive(Default)]
+pub struct Gathering {
+    /// Who says it, what it is, and how many portions have come.
+    at: Option<(u32, Kind, usize)>,
+    addresses: BTreeSet<Address>,
+}
+
+impl Gathering {
+    /// Takes what `reader` has said.
+    ///
+    /// # Errors
+    /// It does not follow what came before, or it is too much. What came before is forgotten then.
+    pub fn take(&mut self, reader: u32, portion: Portion) -> Result<Gathered, String> {
+        let Portion { kind, number, .. } = portion;
+        let before = std::mem::take(self);
+        let mut addresses = portion.addresses;
+        if number > 0 {
+            if before.at != Some((reader, kind, number)) {
+                return Err(format!(
+                    "portion = {number} of {} follows nothing; allowed: the portions of a command one after another, from 0",
+                    kind.name()
+                ));
+            }
+            addresses.extend(before.addresses);
+        }
+        let (count, max) = (addresses.len(), kind.max());
+        if count > max {
+            return Err(format!("{count} addresses; allowed: {max}"));
+        }
+        if !portion.more {
+            return Ok(Gathered::Whole(addresses));
+        }
+        self.at = Some((reader, kind, number + 1));
+        self.addresses = addresses;
+        Ok(Gathered::Part(count))
+    }
+}
+
 #[derive(Deserialize)]
-#[serde(tag = "type", rename_all = "lowercase", deny_unknown_fields)]
-enum RawCommand {
-    Permit { addresses: Vec<String> },
-    Keep { addresses: Vec<String> },
+#[serde(rename_all = "lowercase")]
+enum RawKind {
+    Permit,
+    Keep,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawCommand {
+    #[serde(rename = "type")]
+    kind: RawKind,
+    addresses: Vec<String>,
+    #[serde(default)]
+    portion: u32,
+    #[serde(default)]
+    more: bool,
 }
 
 /// Reads a line.
@@ -55,22 +139,29 @@ pub fn read(line: &[u8]) -> Result<Said, String> {
     if line == b"status" {
         return Ok(Said::Status);
     }
-    let raw = serde_json::from_slice(line)
+    let raw: RawCommand = serde_json::from_slice(line)
         .map_err(|error| format!("{error}; allowed: status, and the commands permit and keep"))?;
-    Ok(Said::Command(match raw {
-        RawCommand::Permit { addresses } => Command::Permit(checked(&addresses)?),
-        RawCommand::Keep { addresses } => Command::Keep(checked(&addresses)?),
+    Ok(Said::Portion(Portion {
+        kind: match raw.kind {
+            RawKind::Permit => Kind::Permit,
+            RawKind::Keep => Kind::Keep,
+        },
+        addresses: checked(&raw.addresses)?,
+        number: raw.portion as usize,
+        more: raw.more,
     }))
 }
 
 fn checked(texts: &[String]) -> Result<BTreeSet<Address>, String> {
-    if texts.len() > ADDRESSES_MAX {
+    if texts.len() > PORTION_MAX {
         let count = texts.len();
-        return Err(format!("{count} addresses; allowed: {ADDRESSES_MAX}"));
+        return Err(format!(
+            "{count} addresses in a line; allowed: {PORTION_MAX}"
+        ));
     }
     let check = |(number, text): (usize, &String)| {
         let refusal = || format!("addresses[{number}] = {text:?}; allowed: {NODE_ADDRESS}");
-        config::address(text).ok_or_else(refusal)
+        node_address::read(text).ok_or_else(refusal)
     };
     texts.iter().enumerate().map(check).collect()
 }
@@ -79,27 +170,108 @@ fn checked(texts: &[String]) -> Result<BTreeSet<Address>, String> {
 mod tests {
     use super::*;
 
-    fn node(last: u8) -> Address {
+    fn node(number: u16) -> Address {
         let mut octets = [0; 16];
-        (octets[0], octets[15]) = (0xfc, last);
+        octets[0] = 0xfc;
+        octets[14..].copy_from_slice(&number.to_be_bytes());
         Address::from_octets(octets)
+    }
+
+    fn set(numbers: impl IntoIterator<Item = u16>) -> BTreeSet<Address> {
+        numbers.into_iter().map(node).collect()
+    }
+
+    fn portion(kind: Kind, addresses: BTreeSet<Address>, number: usize, more: bool) -> Portion {
+        Portion {
+            kind,
+            addresses,
+            number,
+            more,
+        }
     }
 
     #[test]
     fn commands_say_the_whole_of_something() {
-        let set = |numbers: &[u8]| numbers.iter().map(|number| node(*number)).collect();
         for (line, said) in [
             ("status", Said::Status),
             (
                 r#"{"type":"permit","addresses":["fc00::1","fc00::2","fc00:0::1"]}"#,
-                Said::Command(Command::Permit(set(&[1, 2]))),
+                Said::Portion(portion(Kind::Permit, set([1, 2]), 0, false)),
             ),
             (
                 r#"{"addresses":[],"type":"keep"}"#,
-                Said::Command(Command::Keep(set(&[]))),
+                Said::Portion(portion(Kind::Keep, set([]), 0, false)),
+            ),
+            (
+                r#"{"type":"permit","portion":3,"more":true,"addresses":["fc00::1"]}"#,
+                Said::Portion(portion(Kind::Permit, set([1]), 3, true)),
             ),
         ] {
             assert_eq!(read(line.as_bytes()), Ok(said), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_long_command_counts_when_its_last_portion_is_there() {
+        let mut gathering = Gathering::default();
+        let mut take = |number: usize, from: u16, more| {
+            let addresses = set(from..from + 1024);
+            gathering.take(1, portion(Kind::Permit, addresses, number, more))
+        };
+        for number in 0..15 {
+            let count = (number + 1) * 1024;
+            assert_eq!(
+                take(number, number as u16 * 1024, true),
+                Ok(Gathered::Part(count))
+            );
+        }
+        assert_eq!(
+            take(15, 15 * 1024, false),
+            Ok(Gathered::Whole(set(0..16_384)))
+        );
+        assert!(take(16, 0, false).is_err(), "nothing is left of it");
+    }
+
+    #[test]
+    fn a_command_that_begins_anew_has_nothing_of_one_that_was_left() {
+        let mut gathering = Gathering::default();
+        let mut take =
+            |number, of, more| gathering.take(1, portion(Kind::Permit, set([of]), number, more));
+        assert_eq!(take(0, 1, true), Ok(Gathered::Part(1)));
+        assert_eq!(take(0, 2, true), Ok(Gathered::Part(1)));
+        assert_eq!(take(1, 3, false), Ok(Gathered::Whole(set([2, 3]))));
+    }
+
+    #[test]
+    fn a_portion_that_follows_nothing_is_refused_and_ends_the_command() {
+        for (reader, kind, number) in [
+            (2, Kind::Permit, 1),
+            (1, Kind::Keep, 1),
+            (1, Kind::Permit, 2),
+            (1, Kind::Permit, usize::MAX),
+        ] {
+            let mut gathering = Gathering::default();
+            let first = gathering.take(1, portion(Kind::Permit, set([1]), 0, true));
+            assert_eq!(first, Ok(Gathered::Part(1)));
+            let refused = gathering.take(reader, portion(kind, set([2]), number, false));
+            assert!(refused.unwrap_err().contains("follows nothing"));
+            let rest = gathering.take(1, portion(Kind::Permit, set([3]), 1, false));
+            assert!(rest.is_err(), "a part is not taken for the whole");
+        }
+    }
+
+    #[test]
+    fn how_much_comes_in_portions_is_bounded() {
+        for (kind, max) in [(Kind::Permit, 16_384), (Kind::Keep, 1024)] {
+            let mut gathering = Gathering::default();
+            let fits = gathering.take(1, portion(kind, set(0..max), 0, true));
+            assert_eq!(fits, Ok(Gathered::Part(usize::from(max))));
+            let refused = gathering.take(1, portion(kind, set([max]), 1, true));
+            assert_eq!(
+                refused,
+                Err(format!("{} addresses; allowed: {max}", max + 1))
+            );
+            assert!(gathering.addresses.is_empty());
         }
     }
 
@@ -117,10 +289,14 @@ mod tests {
             (r#"{"type":"permit","addresses":[1]}"#, "invalid type"),
             (r#"{"type":"permit","addresses":[],"who":1}"#, "`who`"),
             (
+                r#"{"type":"permit","addresses":[],"portion":-1}"#,
+                "invalid value",
+            ),
+            (
                 r#"{"type":"permit","addresses":["fc00::1","fd00::1"]}"#,
                 r#"addresses[1] = "fd00::1"; allowed: an IPv6 address in fc00::/8"#,
             ),
-            (many.as_str(), "1025 addresses; allowed: 1024"),
+            (many.as_str(), "1025 addresses in a line; allowed: 1024"),
         ] {
             let refusal = read(line.as_bytes()).expect_err(line);
             assert!(refusal.contains(found), "{line}: {refusal}");

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::net::{SocketAddr, SocketAddrV6};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -14,6 +14,8 @@ use overlay_node::{Admission, Beacons};
 use serde::Deserialize;
 use toml::Spanned;
 use zeroize::Zeroizing;
+
+use crate::node_address::{self, NODE_ADDRESS};
 
 /// IPv6 needs the least; no frame may become longer than a buffer of ours with what is put around a packet.
 const MTU: std::ops::RangeInclusive<i64> = 1280..=1400;
@@ -441,7 +443,7 @@ impl RawAdmin {
 impl RawUser {
     fn check(self) -> Result<User, Fault> {
         let only = self.address.as_ref().map(|text| {
-            address(text.as_ref())
+            node_address::read(text.as_ref())
                 .ok_or_else(|| Fault::value("user.address", text, quoted(text), NODE_ADDRESS))
         });
         Ok(User {
@@ -525,8 +527,6 @@ impl RawEthernet {
     }
 }
 
-pub const NODE_ADDRESS: &str = "an IPv6 address in fc00::/8";
-
 /// What `permit` is when the control socket says who is permitted.
 const CONTROL: &str = "control";
 
@@ -547,7 +547,7 @@ fn admission(raw: &Spanned<RawPermit>) -> Result<Admission, Fault> {
         RawPermit::Addresses(texts) => {
             let addresses = texts
                 .iter()
-                .map(|text| address(text).ok_or_else(|| refuse(text)));
+                .map(|text| node_address::read(text).ok_or_else(|| refuse(text)));
             Ok(Admission::Only(addresses.collect::<Result<_, _>>()?))
         }
     }
@@ -632,12 +632,6 @@ fn scoped_address(text: &str) -> Option<(SocketAddrV6, String)> {
 
 fn is_link_local(address: &SocketAddr) -> bool {
     matches!(address, SocketAddr::V6(address) if address.ip().is_unicast_link_local())
-}
-
-/// The address of a node.
-pub fn address(text: &str) -> Option<Address> {
-    let octets = text.parse::<Ipv6Addr>().ok()?.octets();
-    (octets[0] == 0xfc).then_some(Address::from_octets(octets))
 }
 
 /// The address of one device: six octets in hexadecimal, joined by colons, not of a group.

@@ -18,7 +18,7 @@ use overlay_node::{
 use rand_core::{OsRng, TryRngCore, UnwrapErr};
 
 use crate::admin::{Admin, View};
-use crate::commands::{Command, Said};
+use crate::commands::{Gathered, Gathering, Kind, Portion, Said};
 use crate::config::{Config, Interface, Peer, PeerAddress, User};
 use crate::control::{self, Control};
 use crate::io::buffers::{Buffer, Part, Pool};
@@ -57,6 +57,7 @@ pub struct Daemon {
     neighbours: Neighbours,
     /// Whether the control socket says who is permitted.
     is_told: bool,
+    gathering: Gathering,
     control: Option<Control>,
     admin: Option<Admin>,
     links: Links,
@@ -103,6 +104,7 @@ impl Daemon {
             tun,
             neighbours,
             is_told: config.is_told,
+            gathering: Gathering::default(),
             control,
             admin,
             links,
@@ -369,6 +371,7 @@ impl Daemon {
                     let (rng, beacons) = (&mut self.rng, port.beacons_are);
                     self.node.set_beacons(now, rng, port.id, beacons);
                 }
+                Ok(_) => {}
                 Err(error) => log::warn!("{error}"),
             }
         }
@@ -400,9 +403,9 @@ impl Daemon {
                     wants_status = true;
                     continue;
                 }
-                Ok(Said::Command(command)) => {
-                    let name = command.name();
-                    control::answer(Some(name), &self.carry_out(number, command))
+                Ok(Said::Portion(portion)) => {
+                    let name = portion.kind.name();
+                    control::answer(Some(name), &self.carry_out(number, portion))
                 }
                 Err(reason) => control::answer(None, &Err(reason)),
             };
@@ -421,25 +424,24 @@ impl Daemon {
         }
     }
 
-    /// How many nodes the command is about; `Err`: why it is refused.
-    fn carry_out(&mut self, number: u32, command: Command) -> Result<usize, String> {
+    /// How many nodes the command is about, as far as it has come; `Err`: why it is refused.
+    fn carry_out(&mut self, number: u32, portion: Portion) -> Result<usize, String> {
         if let Some(control) = &self.control {
             control.may_command(number)?;
         }
         if !self.is_told {
             return Err("allowed with permit = \"control\" in the configuration".into());
         }
-        let count = match command {
-            Command::Permit(addresses) => {
-                let count = addresses.len();
-                self.node.admit(Admission::Only(addresses));
-                count
-            }
-            Command::Keep(addresses) => {
-                self.node.keep(now(), &addresses);
-                addresses.len()
-            }
+        let kind = portion.kind;
+        let addresses = match self.gathering.take(number, portion)? {
+            Gathered::Whole(addresses) => addresses,
+            Gathered::Part(count) => return Ok(count),
         };
+        let count = addresses.len();
+        match kind {
+            Kind::Permit => self.node.admit(Admission::Only(addresses)),
+            Kind::Keep => self.node.keep(now(), &addresses),
+        }
         Ok(count)
     }
 

@@ -10,6 +10,7 @@ mod daemon;
 mod identity;
 mod io;
 mod neighbours;
+mod node_address;
 mod port;
 mod tokens;
 
