@@ -41,9 +41,11 @@ def create(directory: Path, name: str, passphrase: str) -> Fleet:
     encryption = BestAvailableEncryption(passphrase.encode()) if passphrase else NoEncryption()
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption)
-        files.write(directory / _KEY, pem, 0o600, replace=False)
+        if files.exists(directory / _KEY):
+            raise FleetKeyError(f"{directory / _KEY} exists: a fleet has one key")
         files.write(directory / _CARD, f"{fleets.fleet_text(fleet)}\n".encode(), 0o644)
+        pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption)
+        files.write(directory / _KEY, pem, 0o600, replace=False)  # last: without it nothing was made
     except OSError as error:
         raise FleetKeyError(f"{directory}: {error.strerror}") from error
     except files.FileError as error:

@@ -23,7 +23,7 @@ from meshsec.core.lifecycle import State
 PERIOD = 60.0
 RETRY = 5.0
 PENALTY = 60.0
-"""Seconds for which a peer that brought what nobody has signed is not listened to."""
+"""Seconds for which a peer that brought what nobody has signed is not listened to; after old news: ``RETRY``."""
 AT_ONCE = 8
 """Exchanges that this node has begun."""
 _LISTEN_AGAIN = 2.0
@@ -178,11 +178,17 @@ class FleetSide:
         return known and self._penalty.get(address, 0.0) <= self._loop.time()
 
     async def _take(self, address: IPv6Address, news: News) -> None:
-        if not news.lists and not news.cards:
+        known = {octets for one in self._holdings.values() for octets in (one.list, *one.cards.values())}
+        lists, cards = ([octets for octets in given if octets not in known] for given in (news.lists, news.cards))
+        if not lists and not cards:
             return
         try:
-            await self._trust.take(news.lists, news.cards)
+            if not await self._trust.take(lists, cards):
+                self._mute(address, RETRY)  # reading the store for nothing takes time
         except TrustStoreError as error:
             _log.warning("fleets: what %s gave is refused: %s", address, error)
-            self._penalty = {one: at for one, at in self._penalty.items() if one in self._peers}
-            self._penalty[address] = self._loop.time() + PENALTY
+            self._mute(address, PENALTY)
+
+    def _mute(self, address: IPv6Address, seconds: float) -> None:
+        self._penalty = {one: at for one, at in self._penalty.items() if one in self._peers}
+        self._penalty[address] = self._loop.time() + seconds

@@ -131,8 +131,11 @@ class Trust:
         await self.reload()
         return fingerprints
 
-    async def take(self, lists: Iterable[bytes], members: Iterable[bytes]) -> None:
-        """Keep what fleets have signed and is new. Raises ``TrustStoreError``; what was good before it is kept."""
+    async def take(self, lists: Iterable[bytes], members: Iterable[bytes]) -> bool:
+        """Keep what fleets have signed and is new; whether anything was.
+
+        Raises ``TrustStoreError``; what was good before it is kept.
+        """
         taken = False
         try:
             for listed in lists:
@@ -141,6 +144,7 @@ class Trust:
         finally:
             if taken:
                 await self.reload()
+        return taken
 
     async def unrevoke(self, fingerprint: str) -> None:
         """Let a key be trusted again. Raises ``TrustStoreError``."""

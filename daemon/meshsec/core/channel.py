@@ -53,6 +53,8 @@ class Channel:
     """As people are shown it; the name stays when a key has taken another's place (ADR 0041)."""
     own: Card | None = None
     """This node's side; None: its only one."""
+    fleet: str = ""
+    """Whose key has signed the card; empty: it was added on this node (ADR 0046)."""
     card: Card | None = None
     """None when the peer is not trusted (any more)."""
     destination: Network | None = None

@@ -104,7 +104,12 @@ def test_a_card_ends_by_the_operator_s_clock_as_the_list_tells_it(directory: Pat
     take(directory, BOAT, until=500)
     revoke(directory, 500)
     assert in_force(directory) == {"boat": BOAT}
+    kept = next(directory.glob("*.member"))
+    text = kept.read_text()
     revoke(directory, 501)
+    assert in_force(directory) == {}
+    assert messages(directory) == ""
+    kept.write_text(text)
     assert in_force(directory) == {}
     assert "its time has ended" in messages(directory)
     assert take(directory, SHIP, until=500) == 0

@@ -139,7 +139,8 @@ def take_list(directory: Path, octets: bytes) -> bool:
             return False
         place.write(directory / f"{membership.fleet.name}{LIST_SUFFIX}", fleets.list_text(listed) + "\n")
         for path, member in joined.members.items():
-            if member.card.fingerprint in listed.revoked:
+            ended = member.fleet == listed.fleet and member.over(listed.number)
+            if ended or member.card.fingerprint in listed.revoked:
                 place.remove(path)
     return True
 
