@@ -123,8 +123,15 @@ def test_a_card_by_hand_goes_before_a_member(directory: Path) -> None:
     trust_store.add(directory, "boat", SHIP, OWN)
     assert in_force(directory) == {"boat": SHIP}
     assert "there is another peer of its name" in messages(directory)
-    with pytest.raises(TrustStoreError, match="there is no peer 'ship'"):
+
+
+def test_what_is_for_cards_added_by_hand_says_why_it_does_not_serve_for_a_member(directory: Path) -> None:
+    take(directory, SHIP)
+    with pytest.raises(TrustStoreError, match="meshsec peer revoke ship"):
+        trust_store.remove(directory, "ship")
+    with pytest.raises(TrustStoreError, match="meshsec peer revoke ship"):
         trust_store.add_next(directory, "ship", BOAT, OWN)
+    assert in_force(directory) == {"ship": SHIP}
 
 
 def test_a_member_is_revoked_on_one_node_by_its_name(directory: Path) -> None:

@@ -110,6 +110,8 @@ def add_next(directory: Path, name: str, card: Card, own: Card) -> Peer:
         peers, problems = load(directory, own)
         peers = _by_hand(peers)
         title = name + NEXT
+        if name not in peers:
+            _refuse_member(directory, name)
         if name not in peers or title in {problem.title for problem in problems}:
             refused = [str(problem) for problem in problems if problem.title in {name, title}]
             raise TrustStoreError("; ".join(refused) or f"there is no peer {name!r}: `meshsec peer add` trusts one")
@@ -147,6 +149,7 @@ def remove(directory: Path, name: str) -> None:
     with locked(directory):
         path = directory / f"{name}{SUFFIX}"
         if path not in listed(directory, SUFFIX):
+            _refuse_member(directory, name)
             known = ", ".join(known.stem for known in listed(directory, SUFFIX)) or "none"
             raise TrustStoreError(f"there is no peer {name!r}; known: {known}")
         try:
@@ -201,6 +204,14 @@ def unrevoke(directory: Path, fingerprint: str) -> None:
 def _by_hand(peers: Mapping[str, Peer]) -> dict[str, Peer]:
     """Those whose card was added on this node."""
     return {name: peer for name, peer in peers.items() if not peer.fleet}
+
+
+def _refuse_member(directory: Path, name: str) -> None:
+    """Say why what is for cards that were added here does not work for a member of a fleet. Raises TrustStoreError."""
+    if any(member.card.name == name for member in fleets.read(directory).members.values()):
+        raise TrustStoreError(
+            f"{name!r} is a peer because a fleet has signed its card: `meshsec peer revoke {name}` ends that here"
+        )
 
 
 def _add_members(peers: dict[str, Peer], joined: Joined, revoked: Mapping[str, str], own: Card) -> list[Problem]:
