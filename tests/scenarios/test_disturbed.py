@@ -1,0 +1,151 @@
+"""What befalls a node from outside: other programs' hands in the rules, no memory, no disk. Nothing leaks.
+
+The sender a and the receiver c trust each other; captures at all three nodes of the line a - b - c.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from meshsec.adapters.scheduler.mounts import listed
+from tests.lab.lab import Lab
+from tests.lab.node import Node
+from tests.lab.traffic import Flow
+from tests.lab.waiting import wait_until
+from tests.scenarios.expectations import assert_nothing_clear, captured, flow, spis, wait_arrivals
+
+PATIENCE = 60.0
+"""Seconds."""
+ENOUGH_TO_DIE = "4096"
+"""Octets that a control group may hold: the next page that is touched is one too many."""
+FULL_DISK = """
+mount -t tmpfs -o size=64k,mode=755 none "$1" && cp -a "$1.copy/." "$1"
+dd if=/dev/zero of="$1/filler" bs=4096 2>/dev/null
+shift; exec "$@"
+"""
+"""In the mount namespace that ``ip netns exec`` gives each program: it ends with the program, unseen by all others."""
+
+
+def flow4(source: Node, target: Node) -> Flow:
+    """User data between the IPv4 addresses."""
+    return Flow((source.namespace, source.ipv4), (target.namespace, target.ipv4))
+
+
+def dies_when_asked(node: Node) -> bool:
+    """Ask meshsecd for something, which takes memory; whether it is dead."""
+    node.ask("status")
+    return not node.agent.running
+
+
+def wait_rules(node: Node) -> None:
+    """Await that the kernel has the rules as meshsecd applied them."""
+    node.wait_for("the rules stand", lambda: node.ask("status").get("rules_stand"), PATIENCE)
+
+
+def test_all_rules_flushed_by_another_program_are_back_at_once_and_nothing_leaks(mesh: Lab) -> None:
+    a, c = mesh["a"], mesh["c"]
+    before = spis(a, c)
+    with captured(mesh, "flush") as captures, flow(a, c) as running, flow4(a, c) as beside:
+        for _ in range(3):
+            for node in (a, c):
+                node.run("nft", "flush", "ruleset")
+            for node in (a, c):
+                wait_rules(node)
+            for one in (running, beside):
+                wait_arrivals(one)
+    assert_nothing_clear(captures)
+    assert spis(a, c) == before, "the rules are no matter of the SAs"
+    assert "altered or removed by another program" in a.agent.tail(200)
+
+
+def test_rules_flushed_while_meshsecd_is_dead_are_back_with_it_and_its_sas_hold_meanwhile(mesh: Lab) -> None:
+    a, c = mesh["a"], mesh["c"]
+    with captured(mesh, "flush-dead") as captures, flow(a, c) as running, flow4(a, c) as beside:
+        for one in (running, beside):
+            wait_arrivals(one)
+        a.agent.kill()
+        a.run("nft", "flush", "ruleset")
+        for one in (running, beside):
+            wait_arrivals(one)
+        mesh.start("meshsecd", nodes=[a])
+        wait_rules(a)
+        for one in (running, beside):
+            wait_arrivals(one)
+    assert_nothing_clear(captures)
+
+
+def test_meshsecd_killed_for_want_of_memory_leaks_nothing_and_comes_back(mesh: Lab) -> None:
+    a, c = mesh["a"], mesh["c"]
+    before = spis(a, c)
+    with captured(mesh, "memory") as captures, flow(a, c) as running, flow4(a, c):
+        wait_arrivals(running)
+        with starved(a.agent.pid) as kills:
+            wait_until("meshsecd is killed", lambda: dies_when_asked(a), [], PATIENCE)
+            assert kills() > 0, "it was not the kernel that killed it"
+        wait_arrivals(running)
+        mesh.start("meshsecd", nodes=[a])
+        a.wait_protected(c)
+        wait_arrivals(running)
+    assert spis(a, c) == before
+    assert_nothing_clear(captures)
+
+
+def test_meshsecd_starts_on_a_full_disk_and_keeps_what_stands(mesh: Lab) -> None:
+    a, c = mesh["a"], mesh["c"]
+    before = spis(a, c)
+    with captured(mesh, "disk") as captures, flow(a, c) as running, flow4(a, c):
+        wait_arrivals(running)
+        with on_full_disk(mesh, a):
+            refused = a.meshsec("mode", "ipsec", "c", check=False)
+            wait_rules(a)
+            a.wait_protected(c)
+            wait_arrivals(running)
+    assert refused.returncode
+    assert "No space left on device" in refused.stderr
+    assert spis(a, c) == before
+    assert_nothing_clear(captures)
+
+
+@contextmanager
+def on_full_disk(mesh: Lab, node: Node) -> Iterator[None]:
+    """The node's meshsecd, killed and started where the directory of its state is on a disk without room."""
+    copy, argv = node.var.with_name(f"{node.var.name}.copy"), node.agent.argv
+    node.run("cp", "-a", str(node.var), str(copy))
+    node.agent.kill()
+    node.agent.argv = ["sh", "-c", FULL_DISK, "sh", str(node.var), *argv]
+    try:
+        mesh.start("meshsecd", nodes=[node])
+        yield
+    finally:
+        node.agent.argv = argv
+        node.agent.kill()
+        mesh.start("meshsecd", nodes=[node])
+
+
+@contextmanager
+def starved(pid: int) -> Iterator[Callable[[], int]]:
+    """A control group (v1) of this process that may hold no more memory; how often the kernel killed for that."""
+    root = next((mount.point for mount in listed() if "memory" in mount.controllers), None)
+    if root is None:
+        pytest.skip("no hierarchy v1 of control groups has the controller memory")
+    group = root / f"meshsec-test-{os.getpid()}"
+    group.mkdir()
+    try:
+        (group / "cgroup.procs").write_text(str(pid), encoding="ascii")
+        (group / "memory.limit_in_bytes").write_text(ENOUGH_TO_DIE, encoding="ascii")
+        yield lambda: int((group / "memory.oom_control").read_text(encoding="ascii").split()[-1])
+    finally:
+        wait_until("the control group is given up", lambda: given_up(group, root), [], PATIENCE)
+
+
+def given_up(group: Path, root: Path) -> bool:
+    """Try to remove a control group: who is left in it, or about to end, is moved away first."""
+    for pid in (group / "cgroup.procs").read_text(encoding="ascii").split():
+        with suppress(OSError):
+            (root / "cgroup.procs").write_text(pid, encoding="ascii")
+    with suppress(OSError):
+        group.rmdir()
+    return not group.exists()
