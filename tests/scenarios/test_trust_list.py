@@ -1,63 +1,68 @@
 """Revocation takes effect on live SAs at once, reaches nodes that were away, and a revoked key stays out."""
 
 import json
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from tests.lab import traffic
+from meshsec.adapters.trust_store import fleets as store
+from meshsec.core import card as cards
+from meshsec.core import fleet as fleets
+from meshsec.core.fleet import Fleet, SignedCard
+from tests.lab import ground, traffic
 from tests.lab.lab import Lab
 from tests.lab.node import Node, Options
+from tests.lab.overlay_control import OverlayControl
 from tests.lab.topology import line, names
+from tests.lab.waiting import wait_until
 from tests.scenarios.expectations import assert_nothing_clear, captured, flow, wait_arrivals
 
 
 @pytest.fixture
 def pair() -> Iterator[Lab]:
-    """a - b - c, protected. Unknown nodes are allowed, so that only the revocation can be what drops."""
-    with Lab("revoked", line(names(3)), Options(ipv4=True, policy={"unknown_nodes": "allow"})) as lab:
+    """a - b, protected. Unknown nodes are allowed, so that only the revocation can be what drops."""
+    with Lab("revoked", line(names(2)), Options(ipv4=True, policy={"unknown_nodes": "allow"})) as lab:
         yield lab.set_up().trust_all().start()
 
 
 def test_a_revoked_peer_is_out_at_once_and_its_card_brings_it_back_only_when_that_is_taken_back(pair: Lab) -> None:
-    a, c = pair["a"], pair["c"]
-    a.wait_protected(c)
-    c.wait_protected(a)
+    a, b = pair["a"], pair["b"]
+    a.wait_protected(b)
+    b.wait_protected(a)
     with captured(pair, "revocation") as captures:
-        with flow(a, c) as running:
+        with flow(a, b) as running:
             wait_arrivals(running)
-            fingerprint = a.meshsec("peer", "revoke", "c", "--reason", "stolen").stdout.split()[-1]
-            a.wait_for("no SA at a", lambda: not a.sas_with(c), 60)
-            c.wait_for("c hears of it", lambda: not any(sa.installed for sa in c.sas_with(a)), 60)
-        again = a.meshsec("peer", "add", "c", c.card, check=False)
+            fingerprint = a.meshsec("peer", "revoke", "b", "--reason", "stolen").stdout.split()[-1]
+            a.wait_for("no SA at a", lambda: not a.sas_with(b), 60)
+            b.wait_for("b hears of it", lambda: not any(sa.installed for sa in b.sas_with(a)), 60)
+        again = a.meshsec("peer", "add", "b", b.card, check=False)
         assert again.returncode == 1
-        assert "revoked (c: stolen)" in again.stderr
-        assert traffic.send((a.namespace, a.ipv4), c.ipv4, count=10) == 0
+        assert "revoked (b: stolen)" in again.stderr
+        assert traffic.send((a.namespace, a.ipv4), b.ipv4, count=10) == 0
         assert_nothing_clear(captures)
         a.meshsec("peer", "unrevoke", fingerprint)
-        a.trust(c)
-        a.wait_protected(c)
-        with flow(a, c) as running:
+        a.trust(b)
+        a.wait_protected(b)
+        with flow(a, b) as running:
             wait_arrivals(running)
 
 
 class Office:
-    """The machine of a fleet's operator: node a's command line with a directory of its own."""
+    """A fleet's operator: his key, and what he signs with it."""
 
-    def __init__(self, lab: Lab) -> None:
-        self._node = lab["a"]
-        self._directory = str(self._node.directory / "office")
-        self.fleet = self._says("init", "rescue").splitlines()[0].split()[-1]
+    def __init__(self) -> None:
+        self._key = Ed25519PrivateKey.generate()
+        self.fleet = Fleet("rescue", self._key.public_key().public_bytes_raw())
 
-    def _says(self, *arguments: str) -> str:
-        return self._node.meshsec("fleet", *arguments, "--directory", self._directory).stdout
-
-    def sign(self, node: Node) -> str:
-        return self._says("sign", node.card).strip()
+    def sign(self, node: Node) -> SignedCard:
+        return fleets.sign_card(self._key, cards.parse(node.card), int(time.time()))
 
     def revoke(self, node: Node) -> str:
-        return self._says("revoke", node.card).strip()
+        revoked = {cards.parse(node.card).fingerprint}
+        return fleets.list_text(fleets.sign_list(self._key, int(time.time()), revoked, None))
 
 
 def _fleet(node: Node) -> dict[str, Any]:
@@ -71,20 +76,26 @@ def _knows(node: Node, listed: int) -> bool:
 
 
 @pytest.fixture
-def fleet() -> Iterator[tuple[Lab, Office, dict[str, str]]]:
+def fleet() -> Iterator[tuple[Lab, Office, dict[str, SignedCard]]]:
     """a - b - c - d, members of a fleet. All know b's card, and b those of all: nobody else knows another's."""
     with Lab("fleet", line(names(4)), Options(policy={"unknown_nodes": "allow"})) as lab:
-        lab.set_up()
-        office = Office(lab)
-        signed = {name: office.sign(node) for name, node in lab.nodes.items()}
-        for name, node in lab.nodes.items():
-            node.meshsec("fleet", "join", office.fleet, signed[name])
-            node.meshsec("fleet", "take", *(signed.values() if name == "b" else [signed["b"]]))
+        office, signed = _found(lab.set_up())
         yield lab.start(), office, signed
 
 
+def _found(lab: Lab) -> tuple[Office, dict[str, SignedCard]]:
+    """Make a fleet of all nodes, as `meshsec fleet` does; the signed cards by name."""
+    office = Office()
+    signed = {name: office.sign(node) for name, node in lab.nodes.items()}
+    for name, node in lab.nodes.items():
+        own = cards.parse(node.card)
+        store.join(node.peers, office.fleet, fleets.card_text(signed[name]), own)
+        store.take_members(node.peers, [one.octets for one in (signed.values() if name == "b" else [signed["b"]])], own)
+    return office, signed
+
+
 def test_a_revocation_reaches_a_node_that_was_away_and_the_revoked_key_stays_out(
-    fleet: tuple[Lab, Office, dict[str, str]],
+    fleet: tuple[Lab, Office, dict[str, SignedCard]],
 ) -> None:
     lab, office, signed = fleet
     a, b, c, d = (lab[name] for name in "abcd")
@@ -105,10 +116,34 @@ def test_a_revocation_reaches_a_node_that_was_away_and_the_revoked_key_stays_out
         lab.link("b", "c").up()
         c.wait_for("the list is here", lambda: _knows(c, number), 120)
         c.wait_for("no SA with the revoked", lambda: not c.sas_with(d), 60)
-        refused = c.meshsec("fleet", "take", signed["d"]).stdout
+        refused = c.meshsec("fleet", "take", fleets.card_text(signed["d"])).stdout
         assert "0 of 1 signed cards" in refused
         assert c.meshsec("peer", "add", "again", d.card, check=False).returncode == 1
         assert traffic.send((c.namespace, c.address), d.address, count=10) == 0
         assert_nothing_clear(captures)
     assert d.address not in {peer["address"] for peer in c.ask("status")["peers"]}
     c.wait_protected(a, 90)
+
+
+@pytest.mark.skipif(not ground.probe().tun, reason="there is no /dev/net/tun")
+def test_what_is_signed_passes_on_by_the_overlay_and_a_revoked_key_is_permitted_there_no_longer() -> None:
+    """a - b - c: no SA is wanted, so that it is the overlay by which a and c come to know each other."""
+    with Lab("overlay-fleet", line(names(3)), Options(overlay=True, policy={"data_plane": "overlay"})) as lab:
+        office, _ = _found(lab.set_up())
+        lab.start()
+        a, b, c = (lab[name] for name in "abc")
+        for one, other in ((a, c), (c, a)):
+            _wait_overlay(one, other)
+        a.meshsec("fleet", "take", office.revoke(c))
+        b.wait_for("the list passes on", lambda: _fleet(b)["list"] is not None, 90)
+        with OverlayControl(a.overlay_socket) as overlay:
+
+            def refused() -> bool:
+                traffic.send((c.namespace, c.address), a.address, count=1)
+                return overlay.dropped("not-permitted") >= 5
+
+            wait_until("a drops what c sends", refused, [], 90, lambda: overlay.status)
+
+
+def _wait_overlay(node: Node, peer: Node) -> None:
+    node.wait_for(f"{peer.name} by the overlay", lambda: node.peer_status(peer).get("data_plane") == "overlay", 120)
