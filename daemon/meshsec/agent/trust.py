@@ -47,10 +47,10 @@ class Trust:
         self.peers: dict[str, Peer] = {}
         self.joined = Joined()
         """The fleets of this node, as they were read last."""
+        self._listed: frozenset[str] = frozenset()
+        """Fingerprints of the keys that their lists revoked when all of them could be read last."""
         self.on_fleets: Callable[[Joined], None] = lambda _: None
         """Is told of them after each reading."""
-        self._revoked: set[str] = set()
-        """Fingerprints."""
         self.problems: tuple[str, ...] = ()
         """What is wrong with the trust store, for status and doctor."""
 
@@ -68,10 +68,11 @@ class Trust:
             except trust_store.TrustStoreError as error:
                 self._tell_problems((str(error),))
                 return self.problems
-            if any(problem.path.suffix in fleets.SUFFIXES for problem in problems):
-                revoked |= self._revoked  # what a list said that cannot be read any more
+            if joined.unclear:
+                revoked |= self._listed  # what a list said that cannot be read any more
                 peers = {name: peer for name, peer in peers.items() if peer.card.fingerprint.hex() not in revoked}
-            self._revoked = revoked
+            else:
+                self._listed = frozenset(joined.revoked())
             refused = {problem.title for problem in problems}
             good = {name: peer for name, peer in self.peers.items() if peer.card.fingerprint.hex() not in revoked}
             kept = {name: peer for name, peer in good.items() if name in refused}

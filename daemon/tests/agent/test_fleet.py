@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from meshsec.adapters import exchange
+from meshsec.adapters import exchange, trust_store
 from meshsec.adapters.trust_store import fleets as store
 from meshsec.agent.fleet import FleetSide, checks, holdings
 from meshsec.agent.trust import Trust
@@ -74,6 +74,19 @@ def test_what_has_ended_and_what_is_revoked_is_not_given(directory: Path) -> Non
         found = holdings(store.read(directory))[FLEET.public_key]
         assert set(found.cards.values()) == {own.octets, *(signed[name].octets for name in given)}
         assert found.number == number
+
+
+def test_what_a_list_has_revoked_stays_out_while_it_cannot_be_read(directory: Path) -> None:
+    trust = Trust(directory, OWN, lambda _: None)
+    trust_store.add(directory, "by-hand", BOAT, OWN)
+    store.take_list(directory, listed(10, BOAT))
+    asyncio.run(trust.reload())
+    (directory / "rescue.list").write_text("nonsense")
+    assert "rescue.list" in "".join(asyncio.run(trust.reload()))
+    assert trust.peers == {}
+    store.take_list(directory, listed(11))
+    asyncio.run(trust.reload())
+    assert set(trust.peers) == {"by-hand"}
 
 
 class Side:

@@ -53,6 +53,11 @@ class Joined:
         """Whose signatures count."""
         return {key: membership.fleet for key, membership in self.memberships.items()}
 
+    @property
+    def unclear(self) -> bool:
+        """There is a fleet or a list that cannot be read, so that not all that is revoked is known."""
+        return any(problem.path.suffix in {FLEET_SUFFIX, LIST_SUFFIX} for problem in self.problems)
+
     def revoked(self) -> dict[str, str]:
         """The keys that the lists revoke, by fingerprint, with what is said about each."""
         return {
