@@ -113,17 +113,15 @@ impl Gathering {
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum RawKind {
-    Permit,
-    Keep,
+#[serde(tag = "type", rename_all = "lowercase")]
+enum RawCommand {
+    Permit(RawPortion),
+    Keep(RawPortion),
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RawCommand {
-    #[serde(rename = "type")]
-    kind: RawKind,
+struct RawPortion {
     addresses: Vec<String>,
     #[serde(default)]
     portion: u32,
@@ -139,13 +137,19 @@ pub fn read(line: &[u8]) -> Result<Said, String> {
     if line == b"status" {
         return Ok(Said::Status);
     }
-    let raw: RawCommand = serde_json::from_slice(line)
-        .map_err(|error| format!("{error}; allowed: status, and the commands permit and keep"))?;
+    let allowed =
+        |what: String| format!("{what}; allowed: status, and the commands permit and keep");
+    if line.first() != Some(&b'{') {
+        // serde would take the fields in the order of their declaration, too.
+        return Err(allowed("no JSON object".into()));
+    }
+    let raw = serde_json::from_slice(line).map_err(|error| allowed(error.to_string()))?;
+    let (kind, raw) = match raw {
+        RawCommand::Permit(raw) => (Kind::Permit, raw),
+        RawCommand::Keep(raw) => (Kind::Keep, raw),
+    };
     Ok(Said::Portion(Portion {
-        kind: match raw.kind {
-            RawKind::Permit => Kind::Permit,
-            RawKind::Keep => Kind::Keep,
-        },
+        kind,
         addresses: checked(&raw.addresses)?,
         number: raw.portion as usize,
         more: raw.more,
@@ -285,6 +289,8 @@ mod tests {
             ("", "allowed: status"),
             ("statusx", "allowed: status"),
             (r#"{"type":"admit","addresses":[]}"#, "`admit`"),
+            (r#"["permit",[]]"#, "no JSON object"),
+            (r#"{"type":{"permit":null},"addresses":[]}"#, "invalid type"),
             (r#"{"type":"permit"}"#, "missing field `addresses`"),
             (r#"{"type":"permit","addresses":[1]}"#, "invalid type"),
             (r#"{"type":"permit","addresses":[],"who":1}"#, "`who`"),
