@@ -2,7 +2,7 @@
 
 a and b are neighbours. From 64 other addresses on b's side of their cable somebody sends to a as fast as one thread
 can: octets without sense, HELLOs of a user that does not exist, of one whose password was guessed, and of one who may
-connect.
+connect. Meanwhile one whom a does not know yet connects to it by another cable.
 """
 
 import re
@@ -20,6 +20,7 @@ from tests.lab.cjdns import Neighbour, Overlayd, Secret
 from tests.lab.overlay_control import OverlayControl
 from tests.lab.patience import patient
 from tests.lab.traffic import udp_socket
+from tests.lab.waiting import NotInTimeError
 
 SECONDS = 3 if QUICK else 10
 ROUNDS = 1 if QUICK else 3
@@ -32,9 +33,11 @@ KINDS = {
     "HELLO, password guessed": Secret("guessed", SECRET.login),
     "HELLO of a user": SECRET,
 }
+NEWCOMER_SECONDS = 20.0
+"""So long is waited for a newcomer; one that takes longer counts as this long."""
 INTERVAL = 0.05
 """Seconds between echoes; half a second without answers is several of them."""
-_SNIFFER = ("10.78.2.1", 6000)
+_SNIFFER = ("10.78.3.1", 6000)
 _TIME = re.compile(r"time=([\d.]+) ms")
 _COUNTS = re.compile(r"(\d+) packets transmitted, (\d+) received")
 
@@ -76,20 +79,20 @@ def main() -> None:
     """Measure, write, print."""
     result = Result("overlay_flood", {"seconds": SECONDS, "sources": SOURCES})
     samples: dict[tuple[str, str], list[float]] = {}
-    with cjdns.line([Overlayd] * 3) as found, ExitStack() as stack:
-        a, b, c = (router for router in found if isinstance(router, Overlayd))
-        cjdns.connect(1, b, a, SECRET, 1)
+    with cjdns.line([Overlayd] * 4) as found, ExitStack() as stack:
+        newcomer, a, b, c = (router for router in found if isinstance(router, Overlayd))
+        cjdns.connect(2, b, a, SECRET, 1)
         cjdns.start((a, b))
-        hosts = [f"10.78.1.{host}" for host in range(100, 100 + SOURCES)]
+        hosts = [f"10.78.2.{host}" for host in range(100, 100 + SOURCES)]
         for host in hosts:
-            b.ip("address", "add", f"{host}/24", "dev", "mesh-a")
+            b.ip("address", "add", f"{host}/24", "dev", f"mesh-{a.name}")
         sockets = [stack.enter_context(udp_socket(b.namespace, host)) for host in hosts]
         datagrams = {kind: _hello(c, b, a, secret) if secret else bytes(range(200)) for kind, secret in KINDS.items()}
         b.wait_ping(a)
         for _ in range(ROUNDS):
             for kind, octets in datagrams.items():
-                flood = Flood(sockets, octets, ("10.78.1.1", cjdns.PORT)) if kind != "none" else None
-                for unit, values in _measured(a, b, flood).items():
+                flood = Flood(sockets, octets, ("10.78.2.1", cjdns.PORT)) if kind != "none" else None
+                for unit, values in _measured(a, b, newcomer, flood).items():
                     samples.setdefault((kind, unit), []).extend(values)
     result.cells = [Cell({"flood": kind}, unit, values) for (kind, unit), values in samples.items()]
     path = result.write()
@@ -108,26 +111,45 @@ def _hello(thief: Overlayd, nearby: Overlayd, target: Overlayd, secret: Secret) 
     return hello
 
 
-def _measured(a: Overlayd, b: Overlayd, flood: Flood | None) -> dict[str, list[float]]:
-    """What happens at a and between both during a flood, by unit."""
+def _measured(a: Overlayd, b: Overlayd, newcomer: Overlayd, flood: Flood | None) -> dict[str, list[float]]:
+    """What happens at a, between both, and to somebody who comes, during a flood, by unit."""
     with OverlayControl(a.socket) as control, ExitStack() as stack:
         before, spent, began = _heard(control), a.daemon.cpu_seconds(), time.monotonic()
         if flood:
             stack.enter_context(flood.running())
         argv = ["ping", "-n", "-i", str(INTERVAL), "-c", str(int(SECONDS / INTERVAL)), "-W", "5", a.address]
         echoes = b.run(*argv, check=False).stdout
+        passed, taken, worked = time.monotonic() - began, _heard(control) - before, a.daemon.cpu_seconds() - spent
+        offered, answers = (flood.sent, flood.answers()) if flood else (0, 0)
+        came = _comes(newcomer, a)
         stack.close()
-        passed = time.monotonic() - began
         sent, received = map(int, _COUNTS.findall(echoes)[0])
         return {
-            "offered, thousands/s": [(flood.sent if flood else 0) / passed / 1000],
-            "taken from the kernel, thousands/s": [(_heard(control) - before) / passed / 1000],
-            "answers/s": [(flood.answers() if flood else 0) / passed],
-            "per cent of a processor": [100 * (a.daemon.cpu_seconds() - spent) / passed],
+            "offered, thousands/s": [offered / passed / 1000],
+            "taken from the kernel, thousands/s": [taken / passed / 1000],
+            "answers/s": [answers / passed],
+            "per cent of a processor": [100 * worked / passed],
             "MB resident": [a.daemon.resident_bytes() / 1e6],
             "per cent of echoes lost": [100 * (sent - received) / sent],
             "ms, a neighbour's echo": [float(found) for found in _TIME.findall(echoes)],
+            "s until a newcomer is a neighbour": [came],
         }
+
+
+def _comes(newcomer: Overlayd, target: Overlayd) -> float:
+    """Seconds from when a node with a new key runs until it and the target are neighbours."""
+    fresh = Overlayd(newcomer.name, newcomer.number, newcomer.namespace, newcomer.directory)
+    cjdns.connect(1, fresh, target, SECRET, 2)
+    fresh.configure()
+    fresh.start()
+    began = time.monotonic()
+    try:
+        fresh.wait_neighbour(target, NEWCOMER_SECONDS)
+    except NotInTimeError:
+        return NEWCOMER_SECONDS
+    finally:
+        fresh.daemon.kill()
+    return min(time.monotonic() - began, NEWCOMER_SECONDS)
 
 
 def _heard(control: OverlayControl) -> int:
