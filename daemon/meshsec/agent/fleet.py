@@ -1,7 +1,8 @@
 """The fleets' side of the agent: what their keys have signed is passed from peer to peer (ADR 0046).
 
 With each peer an exchange takes place when its channel becomes protected, when this node has something new, and every
-``PERIOD``; one that failed is repeated after ``RETRY``. So news takes one exchange for each hop among peers, and a
+``PERIOD``; one that failed is repeated after ``RETRY``, then after twice as long each time, up to ``PERIOD``: a peer
+that has joined no fleet does not listen. So news takes one exchange for each hop among peers, and a
 node that was away has it with its first channel.
 """
 
@@ -42,6 +43,11 @@ def holdings(joined: Joined) -> Holdings:
     return found
 
 
+def retry_after(failures: int) -> float:
+    """Seconds until the next exchange after so many that failed, one or more."""
+    return min(RETRY * 2.0 ** min(failures - 1, 10), PERIOD)
+
+
 def checks(trust: Trust) -> list[Check]:
     """What doctor says about each fleet."""
     joined = trust.joined
@@ -78,6 +84,8 @@ class FleetSide:
         self._reached: frozenset[IPv6Address] = frozenset()
         self._due: dict[IPv6Address, float] = {}
         """When the next exchange with a peer in reach begins."""
+        self._failures: dict[IPv6Address, int] = {}
+        """One after the other, of peers in reach."""
         self._busy: set[IPv6Address] = set()
         self._penalty: dict[IPv6Address, float] = {}
         self._woken = asyncio.Event()
@@ -128,6 +136,7 @@ class FleetSide:
             self._due[address] = self._loop.time()
         for address in self._reached - reached:
             self._due.pop(address, None)
+            self._failures.pop(address, None)
         self._reached = reached
         self._woken.set()
 
@@ -165,8 +174,10 @@ class FleetSide:
         except (OSError, TimeoutError, ExchangeError) as error:
             _log.debug("fleets: no exchange with %s: %s", address, error)
             if address in self._due:
-                self._due[address] = min(self._due[address], self._loop.time() + RETRY)
+                failures = self._failures[address] = self._failures.get(address, 0) + 1
+                self._due[address] = min(self._due[address], self._loop.time() + retry_after(failures))
         else:
+            self._failures.pop(address, None)
             await self._take(address, news)
         finally:
             self._busy.discard(address)

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from meshsec.adapters import exchange, trust_store
 from meshsec.adapters.trust_store import fleets as store
-from meshsec.agent.fleet import FleetSide, checks, holdings
+from meshsec.agent.fleet import FleetSide, checks, holdings, retry_after
 from meshsec.agent.trust import Trust
 from meshsec.core import fleet as fleets
 from meshsec.core.channel import Channel
@@ -113,6 +113,10 @@ class Side:
 
     async def next(self) -> IPv6Address:
         return await asyncio.wait_for(self.asked.get(), 60)
+
+
+def test_an_exchange_that_failed_is_repeated_soon_and_then_more_and_more_rarely() -> None:
+    assert [retry_after(failures) for failures in (1, 2, 3, 4, 5, 100_000)] == [5, 10, 20, 40, 60, 60]
 
 
 def channel(card: Card, state: State) -> Channel:
