@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from ipaddress import IPv6Address
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from tests.lab import cjdns, ground, nspawn, programs, topology
 from tests.lab.capture import Capture
 from tests.lab.cjdns import Neighbour, Overlayd, Secret
 from tests.lab.lab import Lab
+from tests.lab.namespaces import within
 from tests.lab.nspawn import Machine
 from tests.lab.overlay_control import OverlayControl
 from tests.lab.packets import MARK
@@ -38,6 +40,7 @@ SHORT_QUEUE, LONG_QUEUE = 500, 4000
 """Pieces that may wait for the TUN device (overlayd's io/ring.rs)."""
 STRANGE = 3000
 """Datagrams of nobody."""
+ETH_P_IPV6 = 0x86DD
 NET_ADMIN, NET_RAW = 1 << 12, 1 << 13  # linux/capability.h
 Line = list[Overlayd]
 
@@ -164,6 +167,29 @@ def test_octets_of_strangers_are_counted_by_cause_and_harm_nobody(three: Line) -
         wait_until("they are counted", lambda: dropped() >= before + STRANGE // 2, [], 30, last=control.ask)
         assert a.daemon.resident_bytes() < resident + (8 << 20)
     a.wait_ping(c)
+
+
+def test_packets_of_this_machine_that_reach_nobody_are_counted_by_cause(three: Line) -> None:
+    a, own, nobody = three[0], IPv6Address(three[0].address), IPv6Address("fc00::1")
+    header = bytes.fromhex("60000000 0008 3b 40")
+    packets = {
+        "packet-malformed": header + own.packed + nobody.packed,
+        "packet-address": header + own.packed + IPv6Address("fd00::1").packed + bytes(8),
+        "packet-replaced": header + own.packed + nobody.packed + bytes(8),
+    }
+    raw = within(a.namespace, lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0))
+    with raw, OverlayControl(a.socket) as control:
+        device = control.status["tun"]["name"]
+
+        def dropped(cause: str) -> bool:
+            raw.sendto(packets[cause], (device, ETH_P_IPV6))
+            return control.dropped(cause) > before[cause]
+
+        before = {cause: control.dropped(cause) for cause in (*packets, "packet-expired")}
+        for cause in packets:
+            wait_until(cause, partial(dropped, cause), [], 30, last=control.ask)
+        late = "packet-expired"
+        wait_until(late, lambda: control.dropped(late) > before[late], [], 60, last=control.ask)
 
 
 def test_user_data_passes_only_where_both_ends_permit_it() -> None:
