@@ -371,7 +371,6 @@ impl Daemon {
                     let (rng, beacons) = (&mut self.rng, port.beacons_are);
                     self.node.set_beacons(now, rng, port.id, beacons);
                 }
-                Ok(_) => {}
                 Err(error) => log::warn!("{error}"),
             }
         }
