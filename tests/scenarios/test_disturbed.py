@@ -13,12 +13,15 @@ import pytest
 from meshsec.adapters.scheduler.mounts import listed
 from tests.lab.lab import Lab
 from tests.lab.node import Node
+from tests.lab.packets import Kind
 from tests.lab.traffic import Flow
 from tests.lab.waiting import wait_until
 from tests.scenarios.expectations import assert_nothing_clear, captured, flow, spis, wait_arrivals
 
 PATIENCE = 60.0
 """Seconds."""
+OFTEN = 0.002
+"""Seconds between two datagrams: a gap of a few milliseconds lets one through."""
 ENOUGH_TO_DIE = "4096"
 """Octets that a control group may hold: the next page that is touched is one too many."""
 FULL_DISK = """
@@ -59,6 +62,26 @@ def test_all_rules_flushed_by_another_program_are_back_at_once_and_nothing_leaks
     assert_nothing_clear(captures)
     assert spis(a, c) == before, "the rules are no matter of the SAs"
     assert "altered or removed by another program" in a.agent.tail(200)
+
+
+def test_nothing_leaks_from_the_flush_until_the_rules_are_back_when_no_sa_holds_the_way(mesh: Lab) -> None:
+    """IPv4 has a route in the clear as soon as charon's is gone: the rules alone are between the two."""
+    a, c = mesh["a"], mesh["c"]
+    a.ike.kill()
+    with captured(mesh, "flush-alone") as captures, flow4(a, c) as running:
+        running.result.interval = OFTEN
+        for _ in range(3):
+            refused = running.result.refused
+            a.run("nft", "flush", "ruleset")
+            wait_rules(a)
+            a.wait_for("the kernel refuses", lambda before=refused: running.result.refused > before + 10, PATIENCE)  # type: ignore[misc]
+    assert_nothing_clear(captures)
+    a.agent.kill()
+    a.run("nft", "flush", "ruleset")
+    with mesh["b"].capture("flush-negative") as seen, flow4(a, c):
+        wait_until("user data in the clear", lambda: seen.counts[Kind.CLEAR], [seen], PATIENCE)
+    mesh.heal()
+    a.wait_protected(c)
 
 
 def test_rules_flushed_while_meshsecd_is_dead_are_back_with_it_and_its_sas_hold_meanwhile(mesh: Lab) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from meshsec.adapters.nftables import HELD_TABLE
 from meshsec.adapters.scheduler import look, threads
 from meshsec.core.scheduling import SchedulingClass, SchedulingPolicy, weight_of
 from tests.lab import exposure, nspawn
@@ -368,6 +369,7 @@ def test_rules_that_cannot_be_loaded_under_their_confinement_leave_the_node_clos
     lab, machine = pair
     override = "/run/systemd/system/meshsec-firewall.service.d/99-override.conf"
     assert CLOSED not in rules(machine)
+    assert HELD_TABLE in rules(machine), "meshsecd's confinement does not let it hold its rules"
     machine.run("systemctl", "stop", "meshsecd")  # it would put its own rules in force
     machine.write(override, "[Service]\nSystemCallFilter=~socket\n")
     try:

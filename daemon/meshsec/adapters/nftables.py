@@ -5,7 +5,8 @@ packets of strangers, and those of its own peers among them. User data to or fro
 the kernel ground a packet that has a transformation (``rt ipsec``, ``meta ipsec``), on the libipsec ground one that
 takes charon's TUN device. IKE, ESP and the ICMPv6 errors of path MTU discovery pass in the clear. The rules need no
 daemon to stay in force, and without a daemon there is neither transformation nor TUN device: all is dropped. A peer
-that was removed is barred, which closes IPsec too, for as long as its SAs take to end.
+that was removed is barred, which closes IPsec too, for as long as its SAs take to end. While meshsecd runs, the table
+``inet meshsec_held`` says the same again: nobody else can remove that one (ADR 0045).
 
 Where there is an overlay, its TUN device is the second protected way, whatever a peer's mode is: the two ends of a pair
 may switch one after the other, and a switch changes no rule. By that device user data passes with those alone who are
@@ -25,6 +26,9 @@ from typing import Any
 from meshsec.core.model import Address, EspGround, Network, RulesSpec, UnknownNodes
 
 TABLE = "meshsec"
+HELD_TABLE = "meshsec_held"
+_HELD_PRIORITY = "filter + 10"
+"""Behind the table proper, which so counts what is dropped."""
 TUN_DEVICE = "ipsec0"
 """What charon's kernel-libipsec calls its device when no other has that name."""
 
@@ -49,6 +53,20 @@ class RulesError(Exception):
 
 def render(spec: RulesSpec) -> str:
     """The transaction for ``nft -f``: whatever stood before is gone when it is through, and not a moment earlier."""
+    return _transaction(TABLE, "", _body(spec, "filter"))
+
+
+def render_held(spec: RulesSpec) -> str:
+    """The same rules for a table that belongs to whoever runs this transaction."""
+    return _transaction(HELD_TABLE, "  flags owner;\n", _body(spec, _HELD_PRIORITY))
+
+
+def _transaction(name: str, flags: str, body: str) -> str:
+    fresh = f"add table inet {name}" + (f" {{\n{flags}}}" if flags else "")
+    return f"{fresh}\ndelete table inet {name}\ntable inet {name} {{\n{flags}{body}\n}}\n"
+
+
+def _body(spec: RulesSpec, priority: str) -> str:
     sets = [
         _set("protected6", "ipv6_addr", _sorted6(spec.protected)),
         _set("protected4", "ipv4_addr", _sorted4(spec.protected)),
@@ -59,9 +77,8 @@ def render(spec: RulesSpec) -> str:
         _set("mesh6", "ipv6_addr", _prefixes(spec.mesh_prefixes, IPv6Network), interval=True),
         _set("mesh4", "ipv4_addr", _prefixes(spec.mesh_prefixes, IPv4Network), interval=True),
     ]
-    chains = [_chain("output", _output(spec)), _chain("input", _input(spec))]
-    body = "\n".join(_COUNTERS + sets + chains)
-    return f"add table inet {TABLE}\ndelete table inet {TABLE}\ntable inet {TABLE} {{\n{body}\n}}\n"
+    chains = [_chain("output", priority, _output(spec)), _chain("input", priority, _input(spec))]
+    return "\n".join(_COUNTERS + sets + chains)
 
 
 _COUNTER_NAMES = (
@@ -173,9 +190,9 @@ def _set(name: str, kind: str, elements: Sequence[object], *, interval: bool = F
     return f"  set {name} {{ type {kind};{flags}{content} }}"
 
 
-def _chain(hook: str, rules: Iterable[str]) -> str:
+def _chain(hook: str, priority: str, rules: Iterable[str]) -> str:
     lines = "\n".join(f"    {rule}" for rule in rules)
-    return f"  chain {hook} {{\n    type filter hook {hook} priority filter; policy accept;\n{lines}\n  }}"
+    return f"  chain {hook} {{\n    type filter hook {hook} priority {priority}; policy accept;\n{lines}\n  }}"
 
 
 def _sorted6(addresses: Iterable[Address]) -> list[IPv6Address]:

@@ -10,10 +10,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from ipaddress import IPv6Address
 
 from meshsec.adapters import netlink
-from meshsec.adapters.nftables import Nftables, RulesError
+from meshsec.adapters.held_rules import HeldRules, HeldRulesError
+from meshsec.adapters.nftables import Nftables, RulesError, render_held
 from meshsec.core.actions import ApplyRules
 from meshsec.core.events import Event, RulesObserved
-from meshsec.core.model import Address, Card, EspGround
+from meshsec.core.model import Address, Card, EspGround, RulesSpec
 
 PAUSE = 0.2
 """Seconds between two looks at least."""
@@ -39,6 +40,8 @@ class Ground:
         self._interfaces = interfaces
         self._post = post
         self._rules = Nftables()
+        self._held = HeldRules()
+        self._held_problem = ""
         self._applying = asyncio.Lock()
         self._stood = False
         self.disturbed = 0
@@ -63,12 +66,26 @@ class Ground:
         async with self._applying:
             try:
                 await self._rules.apply(action.rules)
+                await self._hold(action.rules)
             except RulesError as error:
                 return str(error)
             finally:
                 self.tried.set()
             self._stood = True
         return ""
+
+    async def _hold(self, rules: RulesSpec) -> None:
+        """A second copy, which no other program can remove. Without it one that removes the rules opens a short gap."""
+        problem = ""
+        try:
+            await asyncio.to_thread(self._held.apply, render_held(rules))
+        except HeldRulesError as error:
+            problem = str(error)
+            if problem != self._held_problem:
+                _log.warning(
+                    "the rules are not safe from other programs for the time it takes to restore them: %s", problem
+                )
+        self._held_problem = problem
 
     async def counters(self) -> dict[str, int]:
         """Packets that the rules dropped, by kind; empty when the rules cannot be read."""
