@@ -217,5 +217,15 @@ def _print_peers(peers: Sequence[Peer]) -> None:
     if not peers:
         click.echo("No peers. `meshsec peer add NAME CARD` trusts one.")
         return
-    rows = ((one.name, one.card.address, one.card.ipv4, one.fleet or "card", shown.spoken(one.card)) for one in peers)
-    print_table(("PEER", "ADDRESS", "IPV4", "BY", "WORDS"), rows)
+    by_fleet = any(one.fleet for one in peers)
+    rows = (
+        (
+            one.name,
+            one.card.address,
+            one.card.ipv4,
+            *([one.fleet or "card"] if by_fleet else []),
+            shown.spoken(one.card),
+        )
+        for one in peers
+    )
+    print_table(("PEER", "ADDRESS", "IPV4", *(["BY"] if by_fleet else []), "WORDS"), rows)

@@ -51,6 +51,8 @@ def test_from_the_key_to_a_peer_that_is_revoked(meshsec: Meshsec, boat: Meshsec,
     listed = json.loads(meshsec("peer", "list", "--json").stdout)["peers"]
     assert [(one["peer"], one["card"], one["fleet"]) for one in listed] == [("boat", card, "rescue")]
 
+    assert "rescue" in meshsec("peer", "list").stdout
+
     first = meshsec("fleet", "revoke", card, "--directory", office).stdout.strip()
     second = meshsec("fleet", "unrevoke", cards.parse(card).fingerprint.hex(), "--directory", office).stdout.strip()
     assert "1 of 1 trust lists" in boat("fleet", "take", "-", input=first).stdout

@@ -87,7 +87,7 @@ def test_a_terminal_that_is_too_narrow_cuts_nothing(meshsec: Meshsec, boat: Mesh
     assert meshsec("peer", "add", "boat", shown["card"]).exit_code == 0
     address = shown["address"]
     arguments = ["--config", str(tmp_path / "a/meshsec.toml"), "peer", "list"]
-    narrow, wide = (on_terminal(*arguments, NO_COLOR="1", COLUMNS=columns) for columns in ("50", "100"))
+    narrow, wide = (on_terminal(*arguments, NO_COLOR="1", COLUMNS=columns) for columns in ("50", "140"))
     assert address in narrow
     assert address in wide
     assert len(narrow.splitlines()) > len(wide.splitlines()) == 2
