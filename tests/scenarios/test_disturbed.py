@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from meshsec.adapters.scheduler.mounts import listed
+from tests.lab import ground
 from tests.lab.lab import Lab
 from tests.lab.node import Node
 from tests.lab.packets import Kind
@@ -64,6 +65,7 @@ def test_all_rules_flushed_by_another_program_are_back_at_once_and_nothing_leaks
     assert "altered or removed by another program" in a.agent.tail(200)
 
 
+@pytest.mark.skipif(ground.probe().esp == "kernel", reason="the kernel's SAs outlive charon: the way stays protected")
 def test_nothing_leaks_from_the_flush_until_the_rules_are_back_when_no_sa_holds_the_way(mesh: Lab) -> None:
     """IPv4 has a route in the clear as soon as charon's is gone: the rules alone are between the two."""
     a, c = mesh["a"], mesh["c"]

@@ -69,9 +69,11 @@ class _Phase:
 )
 @click.option(
     "--provoke",
+    metavar="WHAT",
     type=click.Choice([*PROVOCATIONS, *_ASKED]),
     multiple=True,
-    help="Do this while user data flows; more than once for more. Root's systemd is asked, or meshsecd.",
+    help=f"Do this while user data flows; more than once for more: {', '.join([*PROVOCATIONS, *_ASKED])}. "
+    "Root's systemd is asked, or meshsecd.",
 )
 @click.option("--while", "commands", metavar="COMMAND", multiple=True, help="Run this while user data flows.")
 @click.option("--watch", "watched", metavar="MARK", help="Send nothing: look for the mark of somebody else's test.")
