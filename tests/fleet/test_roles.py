@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.lab import shell
 from tests.lab.fleet import INTERFACE, Fleet
 from tests.lab.fleet_controller import Controller
 from tests.lab.packets import Kind
@@ -68,6 +69,24 @@ def test_a_gateway_is_found_and_the_mesh_hides_behind_it(line: Fleet, more: Path
     assert INTERFACE in rules
     assert "masquerade" in rules
     assert line.ssh("a", "nft list table inet meshsec_gateway", check=False).returncode != 0
+    # Who is beyond has no route back to the mesh: an answer proves that it hid.
+    _live_beyond(line.namespace, "bridge", f"{BEYOND.removesuffix('/64')}1/64")
+    _live_beyond(line.lab["c"].namespace, INTERFACE, f"{BEYOND.removesuffix('/64')}2/64")
+    asked = (
+        "ping",
+        "-n",
+        "-c",
+        "1",
+        "-W",
+        "2",
+        f"{BEYOND.removesuffix('/64')}1",
+    )  # this machine's: a bare node has none
+    wait_until("an answer from beyond", lambda: line.lab["a"].run(*asked, check=False).returncode == 0, (), 60)
+
+
+def _live_beyond(namespace: str, device: str, address: str) -> None:
+    shell.run(["ip", "netns", "exec", namespace, "sysctl", "-q", "-w", f"net.ipv6.conf.{device}.disable_ipv6=0"])
+    shell.run(["ip", "-n", namespace, "address", "replace", address, "dev", device, "nodad"])
 
 
 def test_figures_and_events_are_told(line: Fleet, more: Path) -> None:
