@@ -102,6 +102,16 @@ def _profile(name: str, base: Path) -> Policy:
         return Policy()
     if path is None:
         raise ValueError(", ".join(sorted({_BUILT_IN, *found})))
+    return load_policy(path)
+
+
+def policies(config: Path) -> Mapping[str, Path]:
+    """The files of the policy profiles that a configuration there may name, by name."""
+    return dict(sorted(_profiles(config.absolute().parent, "policies", _SOURCE / "policies").items()))
+
+
+def load_policy(path: Path) -> Policy:
+    """The policy profile in a file. Raises ConfigError."""
     text = _read(path)
     try:
         return decode_policy(_parsed(path, text))

@@ -31,6 +31,7 @@ COMMANDS = {
     "mode": "mode:mode",
     "doctor": "doctor:doctor",
     "check": "check:check",
+    "policy": "policy:policy",
     "watch": "watch:watch",
     "bench": "bench:bench",
     "leaktest": "leaktest:leaktest",

@@ -229,9 +229,21 @@ _PROPOSAL = re.compile(r"[a-z][a-z0-9]*([-_][a-z0-9]+)+")
 
 def _proposals(value: object) -> tuple[str, ...]:
     proposals = _texts(value)
+    for proposal in proposals:
+        _refuse_weak(proposal)
     if not all(_PROPOSAL.fullmatch(proposal) for proposal in proposals) or len(set(proposals)) < len(proposals):
         raise ValueError
     return tuple(proposals)
+
+
+_WEAK = re.compile(r"(des|3des|null|blowfish|cast|rc4|md5|sha1|prfmd5|prfsha1|modp(768|1024|1536)|modp1024s160)(\d*)")
+_STRONG = "algorithms that are not broken: no DES, 3DES, MD5, SHA-1, null encryption, MODP group of less than 2048 bits"
+
+
+def _refuse_weak(proposal: str) -> None:
+    """The floor below every profile's own. Raises _RefusalError that names the proposal."""
+    if any(_WEAK.fullmatch(word) for word in proposal.split("-")):
+        raise _RefusalError(proposal, _STRONG)
 
 
 def _suites(value: object) -> tuple[Suite, ...]:
@@ -247,6 +259,8 @@ def _suites(value: object) -> tuple[Suite, ...]:
 def _suite(entry: object) -> Suite:
     if not isinstance(entry, Mapping) or entry.keys() != {"name", "ike", "esp"}:
         raise _RefusalError(entry, suites.ALLOWED)
+    for key in ("ike", "esp"):
+        _refuse_weak(str(entry[key]))
     try:
         return suites.decode(entry["name"], entry["ike"], entry["esp"], _PROPOSAL)
     except ValueError:

@@ -1,0 +1,111 @@
+"""``meshsec policy``: which profiles there are, what is in them, and what their proposals are."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from meshsec.adapters import config_file
+from meshsec.cli.app import App
+from meshsec.cli.output import json_option, print_json, print_table
+from meshsec.core import policy_view
+from meshsec.core.policy import DEFAULT, Policy
+
+_BUILT_IN = "default"
+_IN_FORCE = "[policy]"
+
+
+@click.group
+def policy() -> None:
+    """Look at policy profiles: what is proposed, when, and what is dropped."""
+
+
+@policy.command("list")
+@json_option
+@click.pass_obj
+def list_(app: App, as_json: bool) -> None:
+    """The profiles that `[policy] profile` may name, and where they are."""
+    files = config_file.policies(app.config)
+    found = {name: config_file.load_policy(path) for name, path in files.items()}
+    found.setdefault(_BUILT_IN, DEFAULT)
+    if as_json:
+        profiles = [
+            {"name": name, "file": _file(files, name) or None, "ike": one.ike_proposals[0], "esp": one.esp_proposals[0]}
+            for name, one in found.items()
+        ]
+        print_json({"schema": policy_view.LIST_SCHEMA, "profiles": profiles})
+        return
+    rows = [(name, one.ike_proposals[0], one.esp_proposals[0], _file(files, name)) for name, one in found.items()]
+    print_table(("PROFILE", "FIRST FOR IKE", "FIRST FOR ESP", "FILE"), rows)
+
+
+@policy.command
+@click.argument("name", required=False)
+@json_option
+@click.pass_obj
+def show(app: App, name: str | None, as_json: bool) -> None:
+    """Every setting of a profile, in a profile's form; without NAME what is in force on this node."""
+    shown, file, found = _found(app, name)
+    if as_json:
+        print_json(policy_view.view(shown, file, found))
+        return
+    click.echo(f"# {shown}{f', {file}' if file else ''}")
+    for key, value in policy_view.settings(found).items():
+        click.echo(f"{key} = {_toml(value)}")
+
+
+@policy.command
+@click.argument("file", required=False, type=click.Path(path_type=Path))
+@click.pass_obj
+def check(app: App, file: Path | None) -> None:
+    """Check a profile; without FILE all that this node could name. A line for each problem, and exit code 1."""
+    for path in [file] if file else config_file.policies(app.config).values():
+        config_file.load_policy(path)
+        click.echo(f"{path}: nothing is wrong")
+
+
+@policy.command
+@click.argument("name", required=False)
+@json_option
+@click.pass_obj
+def explain(app: App, name: str | None, as_json: bool) -> None:
+    """What each proposal of a profile is, where it is specified, and how libreswan says it, or why it cannot.
+
+    Without NAME those that are in force on this node.
+    """
+    shown, file, found = _found(app, name)
+    if as_json:
+        print_json(policy_view.view(shown, file, found))
+        return
+    for one in policy_view.proposals(found):
+        click.secho(f"{one.kind.upper()}  {one.strongswan}", bold=True)
+        for part in one.parts:
+            click.echo(f"     {part.keyword}: {f'{part.is_} ({part.source})' if part.is_ else 'not known to meshsec'}")
+        click.echo(f"     libreswan: {one.libreswan or f'cannot: {one.why_not}'}")
+
+
+def _found(app: App, name: str | None) -> tuple[str, str, Policy]:
+    """The name to show, the file and the policy."""
+    if name is None:
+        return _IN_FORCE, str(app.config), app.settings.policy
+    files = config_file.policies(app.config)
+    if name in files:
+        return name, str(files[name]), config_file.load_policy(files[name])
+    if name == _BUILT_IN:
+        return name, "", DEFAULT
+    allowed = ", ".join(sorted({_BUILT_IN, *files}))
+    raise click.ClickException(f"there is no profile {name!r}; allowed: {allowed}")
+
+
+def _file(files: Mapping[str, Path], name: str) -> str:
+    return str(files.get(name, ""))
+
+
+def _toml(value: object) -> str:
+    """One value in TOML, which is JSON's form but for tables."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, Mapping):
+        return f"{{ {', '.join(f'{key} = {_toml(one)}' for key, one in value.items())} }}"
+    return json.dumps(value)

@@ -1,0 +1,110 @@
+"""What a policy profile comes to: its settings, and each proposal with what it is, its source, and who can do it."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from enum import StrEnum
+
+from meshsec.core import libreswan_suites
+from meshsec.core.policy import Policy
+from meshsec.core.suites import Suite
+
+SCHEMA = "meshsec-policy-1"
+LIST_SCHEMA = "meshsec-policies-1"
+
+_BITS = (128, 192, 256)
+_WORDS: Mapping[str, tuple[str, str]] = {
+    **{f"aes{bits}gcm16": (f"AES-GCM with {bits} bits", "RFC 4106, RFC 5282") for bits in _BITS},
+    **{f"aes{bits}ccm16": (f"AES-CCM with {bits} bits", "RFC 4309, RFC 5282") for bits in _BITS},
+    **{f"aes{bits}": (f"AES-CBC with {bits} bits", "RFC 3602") for bits in _BITS},
+    "chacha20poly1305": ("ChaCha20-Poly1305", "RFC 7634"),
+    **{f"sha{bits}": (f"HMAC-SHA2-{bits}", "RFC 4868") for bits in (256, 384, 512)},
+    **{f"prfsha{bits}": (f"keys by HMAC-SHA2-{bits}", "RFC 4868") for bits in (256, 384, 512)},
+    **{f"modp{bits}": (f"MODP group of {bits} bits", "RFC 3526") for bits in (2048, 3072, 4096, 6144, 8192)},
+    **{f"ecp{bits}": (f"elliptic curve P-{bits}", "RFC 5903") for bits in (256, 384, 521)},
+    "x25519": ("Curve25519", "RFC 8031"),
+    "x448": ("Curve448", "RFC 8031"),
+}
+"""What each of strongSwan's keywords stands for, and where it is specified for IKEv2 and ESP."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One algorithm of a proposal."""
+
+    keyword: str
+    is_: str
+    """In words; empty when it is none that is known here."""
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """One of a policy, explained."""
+
+    kind: str
+    """``ike`` or ``esp``."""
+    strongswan: str
+    libreswan: str
+    """As ``ike=`` or ``esp=`` takes it; empty when libreswan cannot do it."""
+    why_not: str
+    """What of it libreswan cannot do; empty when it can."""
+    parts: tuple[Part, ...]
+
+
+def proposals(policy: Policy) -> list[Proposal]:
+    """All of a policy, best first, those of IKE before those of ESP."""
+    return [
+        *(_explained("ike", one, libreswan_suites.ike) for one in policy.ike_proposals),
+        *(_explained("esp", one, libreswan_suites.esp) for one in policy.esp_proposals),
+    ]
+
+
+def settings(policy: Policy) -> dict[str, object]:
+    """The fields of a profile as its file has them: suites take the place of the two lists of proposals."""
+    implied = {"ike_proposals", "esp_proposals"} if policy.suites else set()
+    return {field.name: _plain(getattr(policy, field.name)) for field in fields(policy) if field.name not in implied}
+
+
+def view(name: str, file: str, policy: Policy) -> dict[str, object]:
+    """The answer of ``meshsec policy show`` and ``explain``; ``file`` is empty for what is built in."""
+    return {
+        "schema": SCHEMA,
+        "name": name,
+        "file": file or None,
+        "settings": settings(policy),
+        "proposals": [_shown(one) for one in proposals(policy)],
+    }
+
+
+def _explained(kind: str, proposal: str, translate: Callable[[str], str]) -> Proposal:
+    parts = tuple(Part(word, *_WORDS.get(word, ("", ""))) for word in proposal.split("-"))
+    try:
+        return Proposal(kind, proposal, translate(proposal), "", parts)
+    except libreswan_suites.UntranslatableError as error:
+        return Proposal(kind, proposal, "", str(error), parts)
+
+
+def _shown(proposal: Proposal) -> dict[str, object]:
+    return {
+        "kind": proposal.kind,
+        "strongswan": proposal.strongswan,
+        "libreswan": proposal.libreswan or None,
+        "why_not": proposal.why_not or None,
+        "parts": [
+            {"keyword": part.keyword, "is": part.is_ or None, "source": part.source or None} for part in proposal.parts
+        ],
+    }
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, tuple):
+        return list(_plains(value))
+    if isinstance(value, Suite):
+        return {"name": value.name, "ike": value.ike, "esp": value.esp}
+    if isinstance(value, StrEnum):
+        return value.value
+    return value if isinstance(value, str | int | float) else str(value)
+
+
+def _plains(values: tuple[object, ...]) -> Iterator[object]:
+    return map(_plain, values)
