@@ -398,19 +398,18 @@ def _connection_message(spec: ConnectionSpec) -> dict[str, Any]:
         "rekey_time": str(spec.ike_rekey_time),
         "local": {"auth": "pubkey", "id": str(spec.local_id), "pubkeys": [_public_key(spec.local_public_key)]},
         "remote": {"auth": "pubkey", "id": str(spec.remote_id), "pubkeys": [_public_key(spec.remote_public_key)]},
-        "children": {child.name: _child_message(child, spec.child_rekey_time) for child in spec.children},
+        "children": {child.name: _child_message(child, spec) for child in spec.children},
     }
 
 
-def _child_message(child: ChildSpec, rekey_time: int) -> dict[str, Any]:
+def _child_message(child: ChildSpec, spec: ConnectionSpec) -> dict[str, Any]:
     return {
         "mode": child.mode,
         "local_ts": [str(network) for network in child.local_ts],
         "remote_ts": [str(network) for network in child.remote_ts],
         "esp_proposals": list(child.esp_proposals),
-        "rekey_time": str(rekey_time),
-        # A new path may overtake the old one: packets arrive far out of order when a route changes.
-        "replay_window": "256",
+        "rekey_time": str(spec.child_rekey_time),
+        "replay_window": str(spec.replay_window),
         # meshsecd alone decides when an SA is made.
         "start_action": "none",
         "close_action": "none",

@@ -140,6 +140,7 @@ def connection_spec(node: Card, peer: Peer, ground: EspGround, policy: Policy) -
         encapsulate=ground is EspGround.LIBIPSEC,
         ike_rekey_time=policy.ike_rekey_time,
         child_rekey_time=policy.child_rekey_time,
+        replay_window=policy.replay_window,
     )
 
 

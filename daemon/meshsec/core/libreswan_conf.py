@@ -21,8 +21,6 @@ _ALL = {
     # What is not protected is dropped: while it is negotiated, and when that failed (libreswan's default lets it pass).
     "negotiationshunt": "hold",
     "failureshunt": "drop",
-    # A new path may overtake the old one: packets arrive far out of order when a route changes.
-    "replay-window": "256",
     # An SA binds stable addresses: nothing to move.
     "mobike": "no",
     # Its script would set routes, which are the routing daemon's.
@@ -97,6 +95,7 @@ def _conn(
         **suites,
         "ikelifetime": f"{spec.ike_rekey_time}s",
         "salifetime": f"{spec.child_rekey_time}s",
+        "replay-window": spec.replay_window,
         # One end of a pair initiates: when both start at once, libreswan may lose both SAs.
         "auto": "start" if initiates else "add",
     }

@@ -177,6 +177,8 @@ class ConnectionSpec:
     ike_rekey_time: int
     child_rekey_time: int
     """Seconds."""
+    replay_window: int = 256
+    """Packets of each CHILD_SA (RFC 4303, section 3.4.3)."""
 
 
 @dataclass(frozen=True, slots=True)

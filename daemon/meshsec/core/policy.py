@@ -44,6 +44,8 @@ class Policy:
     """Name of the last suite that was kept; empty: the last of the list."""
     ike_rekey_time: int = 14400
     child_rekey_time: int = 3600
+    replay_window: int = 256
+    """Packets by which one may come late on an SA before it is dropped as a replay."""
     hold_time: float = 300.0
     """How long the SA of a peer without a route is kept: partitions heal."""
     deadline_ms: float = 100.0
@@ -293,6 +295,7 @@ _FIELDS: Mapping[str, _Field] = {
     "floor": _Field("the name of a suite of the profile, or nothing", _name),
     "ike_rekey_time": _integer(600, 86400, "seconds"),
     "child_rekey_time": _integer(300, 86400, "seconds"),
+    "replay_window": _integer(32, 1024, "packets"),
     "hold_time": _number(0, 86400, "seconds"),
     "deadline_ms": _number(1, 60000, "milliseconds"),
     "initiate_timeout": _number(1, 120, "seconds"),

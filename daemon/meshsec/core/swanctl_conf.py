@@ -78,7 +78,7 @@ def _connection(name: str, pair: Pair) -> Iterator[str]:
     yield from _end("remote", str(spec.remote_id), "" if pair.by_secret else _key_file(name))
     yield "    children {"
     for child in spec.children:
-        yield from (f"        {line}" for line in _child(name, child, spec.child_rekey_time, initiates=pair.initiates))
+        yield from (f"        {line}" for line in _child(name, child, spec, initiates=pair.initiates))
     yield "    }"
     yield "}"
 
@@ -92,16 +92,15 @@ def _end(kind: str, identity: str, key: str) -> Iterator[str]:
     yield "    }"
 
 
-def _child(name: str, child: ChildSpec, rekey_time: int, *, initiates: bool) -> Iterator[str]:
+def _child(name: str, child: ChildSpec, spec: ConnectionSpec, *, initiates: bool) -> Iterator[str]:
     yield f"{PREFIX}{name}-{child.name} {{"
     values = {
         "mode": child.mode,
         "local_ts": ",".join(map(str, child.local_ts)),
         "remote_ts": ",".join(map(str, child.remote_ts)),
         "esp_proposals": ",".join(child.esp_proposals),
-        "rekey_time": f"{rekey_time}s",
-        # A new path may overtake the old one: packets arrive far out of order when a route changes.
-        "replay_window": "256",
+        "rekey_time": f"{spec.child_rekey_time}s",
+        "replay_window": spec.replay_window,
         # One end of a pair initiates; the other's packets wait behind the rules of nftables.
         "start_action": "start" if initiates else "none",
     }

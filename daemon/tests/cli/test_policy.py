@@ -80,3 +80,11 @@ def test_check_of_a_good_one(meshsec: Meshsec) -> None:
     result = meshsec("policy", "check")
     assert result.exit_code == 0
     assert "/policies/bsi.toml: nothing is wrong" in result.stdout
+
+
+def test_the_replay_window_of_a_policy_is_exported(meshsec: Meshsec, boat: Meshsec, tmp_path: Path) -> None:
+    config = tmp_path / "a/meshsec.toml"
+    config.write_text(config.read_text().replace('"libipsec"', '"kernel"') + "[policy]\nreplay_window = 64\n")
+    meshsec("peer", "add", "boat", json.loads(boat("key", "show", "--json").stdout)["card"])
+    assert "\treplay-window=64\n" in meshsec("export", "libreswan").stdout
+    assert "replay_window = 64\n" in meshsec("export", "swanctl").stdout

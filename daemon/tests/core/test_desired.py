@@ -23,6 +23,12 @@ def test_in_user_space_one_tunnel_carries_both_families_between_locators() -> No
     assert child.remote_ts == (IPv6Network("fc00::3/128"), IPv4Network("10.0.0.3/32"))
 
 
+def test_the_lifetimes_and_the_replay_window_are_the_policys() -> None:
+    policy = replace(DEFAULT, ike_rekey_time=601, child_rekey_time=301, replay_window=64)
+    spec = connection_spec(card(1), peer(3), EspGround.KERNEL, policy)
+    assert (spec.ike_rekey_time, spec.child_rekey_time, spec.replay_window) == (601, 301, 64)
+
+
 def test_in_the_kernel_the_address_pair_is_in_transport_mode_and_ipv4_in_a_tunnel() -> None:
     spec = connection_spec(card(1), peer(3), EspGround.KERNEL, DEFAULT)
     assert (spec.local_address, spec.remote_address) == (IPv6Address("fc00::1"), IPv6Address("fc00::3"))
