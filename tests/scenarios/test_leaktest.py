@@ -1,6 +1,8 @@
 """``meshsec leaktest``: what an operator sees of his own mesh, and that it sees a leak."""
 
 import json
+import shlex
+import signal
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -43,15 +45,36 @@ def mark_of(test: subprocess.Popen[str]) -> str:
     return test.stderr.readline().split()[1].rstrip(":")
 
 
-def test_a_tight_node_is_told_so_by_itself_and_by_a_relay(mesh: Lab) -> None:
+def watching(node: Node, mark: str) -> subprocess.Popen[str]:
+    """A relay's test that has begun to look."""
+    test = started(node, "--seconds", "600", "--watch", mark)
+    assert test.stderr is not None
+    assert test.stderr.readline().startswith("quiet")
+    return test
+
+
+def relayed_until_now(test: subprocess.Popen[str]) -> tuple[int, dict[str, Any]]:
+    """What a relay has seen."""
+    test.send_signal(signal.SIGINT)
+    return ended(test)
+
+
+def waits_for(flag: Path) -> str:
+    """A shell command with which a test waits for the relay to look."""
+    return f"until [ -e {shlex.quote(str(flag))} ]; do sleep 0.1; done"
+
+
+def test_a_tight_node_is_told_so_by_itself_and_by_a_relay(mesh: Lab, tmp_path: Path) -> None:
     a, b, c = (mesh[name] for name in "abc")
     rules = "nft delete table inet meshsec"
-    test = started(a, "c", "--seconds", "2", "--provoke", "renegotiate", "--while", rules)
-    relay = started(b, "--seconds", "4", "--watch", mark_of(test))
-    (status, view), (relayed, seen) = ended(test), ended(relay)
+    waits = f"sh -c {shlex.quote(waits_for(tmp_path / 'looks'))}"
+    test = started(a, "c", "--seconds", "2", "--provoke", "renegotiate", "--while", waits, "--while", rules)
+    relay = watching(b, mark_of(test))
+    (tmp_path / "looks").touch()
+    (status, view), (relayed, seen) = ended(test), relayed_until_now(relay)
     assert (status, view["verdict"], relayed, seen["verdict"]) == (0, "tight", 0, "tight"), (view, seen)
-    assert [phase["name"] for phase in view["phases"]] == ["quiet", "renegotiate", rules]
-    assert all(phase["packets"]["esp"] > 0 for phase in view["phases"]), view
+    assert [phase["name"] for phase in view["phases"]] == ["quiet", "renegotiate", waits, rules]
+    assert sum(phase["packets"]["esp"] for phase in view["phases"]) > 0, view
     (peer,) = view["peers"]
     assert peer["name"] == "c"
     assert peer["answered"] > 0
@@ -63,18 +86,20 @@ def test_a_tight_node_is_told_so_by_itself_and_by_a_relay(mesh: Lab) -> None:
     a.wait_protected(c, 30)
 
 
-def test_a_leak_is_seen_at_the_sender_and_at_a_relay() -> None:
+def test_a_leak_is_seen_at_the_sender_and_at_a_relay(tmp_path: Path) -> None:
     with Lab("leak", line(names(3)), Options(ipv4=True)) as lab:
         lab.set_up().trust_all().start()
         lab.wait_full_mesh()
         a, b = lab["a"], lab["b"]
         # Nobody puts back what is taken away: rules, and what leads into IPsec.
         undone = f"kill -9 {a.agent.pid}; nft delete table inet meshsec; {NO_IPSEC[ground.probe().esp]}"
-        test = started(a, "c", "--seconds", "2", "--while", f"sh -c '{undone}'")
-        relay = started(b, "--seconds", "4", "--watch", mark_of(test))
-        (status, view), (relayed, seen) = ended(test), ended(relay)
+        steps = f"{waits_for(tmp_path / 'looks')}; {undone}"
+        test = started(a, "c", "--seconds", "2", "--while", f"sh -c {shlex.quote(steps)}", "--while", "true")
+        relay = watching(b, mark_of(test))
+        (tmp_path / "looks").touch()
+        (status, view), (relayed, seen) = ended(test), relayed_until_now(relay)
     assert (status, view["verdict"], relayed, seen["verdict"]) == (1, "leak", 1, "leak"), (view, seen)
     assert view["phases"][0]["packets"]["clear"] == 0
-    assert view["phases"][1]["packets"]["clear"] > 0
+    assert view["phases"][2]["packets"]["clear"] > 0
     addresses = {leak["destination"] for leak in view["clear"] if leak["outgoing"]}
     assert view["peers"][0]["ipv4"] in addresses, "routed by its locator, the other address has no way in the clear"

@@ -8,6 +8,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -76,7 +77,12 @@ class _Phase:
     "Root's systemd is asked, or meshsecd.",
 )
 @click.option("--while", "commands", metavar="COMMAND", multiple=True, help="Run this while user data flows.")
-@click.option("--watch", "watched", metavar="MARK", help="Send nothing: look for the mark of somebody else's test.")
+@click.option(
+    "--watch",
+    "watched",
+    metavar="MARK",
+    help="Send nothing: look for the mark of somebody else's test; SIGINT (^C) ends it before its time.",
+)
 @json_option
 @click.pass_obj
 @click.pass_context
@@ -225,7 +231,8 @@ class _Test:
         beside.start()
         end = time.monotonic() + self._seconds
         label = f"{phase.name:20.20}"
-        with click.progressbar(length=int(self._seconds * 10), label=label, file=sys.stderr) as progress:
+        may_be_ended = suppress(KeyboardInterrupt) if marked is None else nullcontext()
+        with click.progressbar(length=int(self._seconds * 10), label=label, file=sys.stderr) as progress, may_be_ended:
             while (now := time.monotonic()) < end or beside.is_alive():
                 if marked is not None:
                     marked.send(self._targets)
