@@ -98,7 +98,7 @@ pub struct Timing {
     pub forget_after: Duration,
     /// The longest time between two handshakes with a configured neighbour that does not answer.
     pub retry_interval: Duration,
-    /// The time between beacons.
+    /// The longest time between beacons: the first ones of an interface follow each other sooner.
     pub beacon_interval: Duration,
 }
 

@@ -1,6 +1,9 @@
 //! Where frames come from and go to.
 
 use core::net::SocketAddr;
+use core::time::Duration;
+
+use crate::Time;
 
 /// An interface of the layer below: a UDP socket or an Ethernet device. Named by [`Node::add_interface`].
 ///
@@ -45,4 +48,42 @@ pub enum Beacons {
     Accept,
     /// They are also sent.
     Send,
+}
+
+/// The first pause between two beacons of an interface; each is twice as long as the one before, up to the interval. What
+/// is sent to all is sent once, so that the first one is easily lost, on radio above all.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+
+/// When an interface sends its beacons.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Schedule {
+    pub(crate) beacons: Beacons,
+    next: Time,
+    pause: Duration,
+}
+
+impl Schedule {
+    /// The first one is due at once.
+    pub(crate) const fn new(beacons: Beacons, now: Time) -> Self {
+        Self {
+            beacons,
+            next: now,
+            pause: FIRST_PAUSE,
+        }
+    }
+
+    /// When the next one is due; `None` when none is sent.
+    pub(crate) fn next(&self) -> Option<Time> {
+        (self.beacons == Beacons::Send).then_some(self.next)
+    }
+
+    /// Whether one is due, which is sent now.
+    pub(crate) fn take(&mut self, now: Time, interval: Duration) -> bool {
+        let is_due = self.next().is_some_and(|next| next <= now);
+        if is_due {
+            self.next = now + self.pause.min(interval);
+            self.pause = interval.min(self.pause * 2);
+        }
+        is_due
+    }
 }

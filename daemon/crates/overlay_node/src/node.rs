@@ -23,7 +23,7 @@ use crate::beacon::{Beacon, LOGIN, PASSWORD};
 use crate::config::{Admission, Config, Limits, Timing};
 use crate::counters::{Cause, Counters};
 use crate::event::{Event, PingId, PingResult, Question};
-use crate::interface::{Beacons, Destination, InterfaceId, LinkAddress};
+use crate::interface::{Beacons, Destination, InterfaceId, LinkAddress, Schedule};
 use crate::limiter::{Gate, Limiter};
 use crate::peer::{Endpoint, Origin, Peer};
 use crate::peers::Peers;
@@ -110,7 +110,7 @@ pub struct Node {
     limits: Limits,
     timing: Timing,
     /// What interfaces have to do with beacons, and when the next one is sent; `None` when an interface was removed.
-    interfaces: Vec<Option<(Beacons, Time)>>,
+    interfaces: Vec<Option<Schedule>>,
     /// Our own; made with the first interface that sends it.
     beacon: Option<Beacon>,
     peers: Peers,
@@ -262,7 +262,7 @@ impl Node {
             self.interfaces.push(None);
             self.rates.gates.push(Gate::new(&mut self.random));
         }
-        self.interfaces[number] = Some((Beacons::Off, now));
+        self.interfaces[number] = Some(Schedule::new(Beacons::Off, now));
         let id = InterfaceId(number as u16);
         self.set_beacons(now, rng, id, beacons);
         id
@@ -277,7 +277,7 @@ impl Node {
     }
 
     /// Changes what an interface has to do with beacons; `false` when there is no such interface. The first beacon is
-    /// sent at once.
+    /// sent at once, the next ones soon after it.
     pub fn set_beacons<R: CryptoRng + ?Sized>(
         &mut self,
         now: Time,
@@ -289,7 +289,7 @@ impl Node {
         let Some(slot) = slot.and_then(Option::as_mut) else {
             return false;
         };
-        *slot = (beacons, now);
+        *slot = Schedule::new(beacons, now);
         if beacons == Beacons::Send {
             self.make_beacon(rng);
             self.wake_at(now);

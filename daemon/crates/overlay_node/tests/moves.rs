@@ -59,3 +59,23 @@ fn neighbours_whose_addresses_change_at_once_find_each_other() {
         }
     }
 }
+
+/// What is sent to all may be lost, on radio above all.
+#[test]
+fn a_first_beacon_that_is_lost_is_soon_followed_by_another() {
+    for seed in 0..RUNS {
+        let habits = Habits {
+            beacons: Beacons::Send,
+            ..Habits::default()
+        };
+        let mut mesh = Mesh::new(2, seed, habits);
+        mesh.run(MILLISECOND * 100);
+        mesh.hear(0, 1);
+        let both = [(0, 1), (1, 0)];
+        assert_eq!(
+            mesh.pairs_without_data(&both, MILLISECOND * 500),
+            [],
+            "run {seed}"
+        );
+    }
+}

@@ -7,7 +7,7 @@ use super::speaking::Outgoing;
 use super::Node;
 use crate::counters::Cause;
 use crate::event::PingResult;
-use crate::interface::{Beacons, InterfaceId};
+use crate::interface::InterfaceId;
 use crate::peer::{Due, Peer};
 use crate::Time;
 
@@ -138,14 +138,13 @@ impl Node {
     fn check_beacons(&mut self, now: Time) {
         let interval = self.timing.beacon_interval;
         for number in 0..self.interfaces.len() {
-            let Some((Beacons::Send, at)) = &mut self.interfaces[number] else {
+            let Some(schedule) = &mut self.interfaces[number] else {
                 continue;
             };
-            let is_due = *at <= now;
-            if is_due {
-                *at = now + interval;
-            }
-            let next = *at;
+            let is_due = schedule.take(now, interval);
+            let Some(next) = schedule.next() else {
+                continue;
+            };
             self.wake_at(next);
             if is_due {
                 self.say(Outgoing::Beacon(InterfaceId(number as u16)));

@@ -103,7 +103,7 @@ impl Node {
         let slot = self.interfaces.get(usize::from(interface.number()));
         slot.copied()
             .flatten()
-            .map_or(Beacons::Off, |(beacons, _)| beacons)
+            .map_or(Beacons::Off, |schedule| schedule.beacons)
     }
 
     /// Begins or keeps the acquaintance of who sent a beacon. Anybody can send one in any name: what is new in it costs
