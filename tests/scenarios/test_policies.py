@@ -1,0 +1,51 @@
+"""Each shipped profile sets up an SA with charon, of its own algorithms."""
+
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from meshsec.core.policy import Policy, decode_policy
+from meshsec.core.suites import Suite
+from tests.lab.lab import Lab
+from tests.lab.node import Options
+from tests.lab.topology import star
+
+PROFILES = {
+    path.stem.replace("-", "")[:8]: path
+    for path in sorted((Path(__file__).parents[2] / "policies").glob("*.toml"))
+    if path.stem != "ccm"
+}
+"""By the node that has it. What ccm has of its own is in ESP, in the kernel: test_transport_mode.py."""
+
+
+def _policy(name: str) -> Policy:
+    return decode_policy(tomllib.loads(PROFILES[name].read_text()))
+
+
+@pytest.fixture(scope="module")
+def mesh() -> Iterator[Lab]:
+    """The node ``a`` offers what any profile has, the others what theirs has."""
+    policies = [_policy(name) for name in PROFILES]
+    both = {
+        "ike_proposals": list(dict.fromkeys(one for policy in policies for one in policy.ike_proposals)),
+        "esp_proposals": list(dict.fromkeys(one for policy in policies for one in policy.esp_proposals)),
+    }
+    with Lab("policies", star(["a", *PROFILES])) as lab:
+        options = {name: Options(policy={"profile": path.stem}) for name, path in PROFILES.items()}
+        lab.set_up({"a": Options(policy=both), **options})
+        for name in PROFILES:
+            lab["a"].install_card(lab[name])
+            lab[name].install_card(lab["a"])
+        lab.start()
+        yield lab
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_an_sa_of_the_profile_stands(mesh: Lab, name: str) -> None:
+    hub, node = mesh["a"], mesh[name]
+    node.wait_state(hub, "protected", 120)
+    policy = _policy(name)
+    allowed = {Suite(name, one, "").algorithms for one in policy.ike_proposals}
+    assert tuple(node.peer_status(hub)["ike_algorithms"]) in allowed
