@@ -50,6 +50,7 @@ def test_a_newer_version_comes_to_all_nodes_and_traffic_goes_on(
 ) -> None:
     offered(GOOD)
     before = {name: _version(line, name) for name in line.nodes}
+    ran = {name: _processes(line, name) for name in line.nodes}
     would = controller.play("upgrade", "--check")
     assert all(counts["changed"] for counts in would.recap.values())
     assert {name: _version(line, name) for name in line.nodes} == before
@@ -61,6 +62,10 @@ def test_a_newer_version_comes_to_all_nodes_and_traffic_goes_on(
         assert captures["b"].counts[Kind.ESP] > 0
     assert_nothing_clear(captures)
     print(f"user data in the upgrade of all nodes: {running.summary()}")
+    for name, (ike, *daemons) in ran.items():
+        still, *renewed = _processes(line, name)
+        assert still == ike, f"charon of {name} was restarted, and its SAs are lost"
+        assert not set(renewed) & set(daemons), f"{name} runs a daemon of the version before"
     assert {name: _version(line, name) for name in line.nodes} == {
         name: f"{GOOD}+{machine.suite}" for name, machine in line.nodes.items()
     }
@@ -104,6 +109,15 @@ def test_a_version_that_the_repository_does_not_have_is_named(controller: Contro
 
 def _version(line: Fleet, name: str) -> str:
     return line.ssh(name, "dpkg-query --show --showformat '${Version}' meshsec").stdout
+
+
+def _processes(line: Fleet, name: str) -> list[str]:
+    """The main processes of charon, meshsecd and the router."""
+    show = "for unit in meshsec-ike meshsecd olsrv2d; do systemctl show --property MainPID --value $unit; done"
+    found = line.ssh(name, show).stdout.split()
+    assert len(found) == 3, found
+    assert "0" not in found, f"not everything runs on {name}: {found}"
+    return found
 
 
 def _of(line: Fleet, version: str) -> str:
