@@ -10,6 +10,8 @@ KEEP ?=
 SECONDS_PER_FUZZ_TARGET ?= 60
 # A machine that others use too may stall a node for seconds: the summary names each test that needed its second try.
 RERUNS ?= 1
+# Two files of tests at a time: nodes mostly wait for each other. BESIDE= runs one after the other.
+BESIDE ?= --numprocesses=2 --dist=loadfile
 CONFIG ?=
 JSON ?=
 KERNEL ?=
@@ -77,7 +79,7 @@ lint-ansible: setup ## the collection by ansible-lint's profile `production`
 unit: unit-python unit-rust ## unit tests of both languages
 
 unit-python: setup
-	$(BIN)/pytest -m 'not slow' daemon/tests kernel-config/tests rt/tests
+	$(BIN)/pytest $(BESIDE) -m 'not slow' daemon/tests kernel-config/tests rt/tests
 
 unit-rust: setup
 	cargo test $(CARGO_ARGUMENTS) --workspace --locked --quiet
@@ -98,7 +100,7 @@ kernel-merge: setup ## every symbol of our fragments takes in Debian's RT kernel
 	$(BIN)/pytest -m slow kernel-config/tests
 
 scenarios: setup build ## claims proved on the wire, in network namespaces (root); a failed one gets a second try, and is named
-	MESHSEC_LAB_REQUIRED=1 $(BIN)/pytest --reruns $(RERUNS) tests/scenarios tests/interop
+	MESHSEC_LAB_REQUIRED=1 $(BIN)/pytest $(BESIDE) --reruns $(RERUNS) tests/scenarios tests/interop
 
 guest-claims: setup build ## those that need ESP, radios or PREEMPT_RT: the ones that matter, Debian's RT and ordinary kernel booted once each (root)
 	MESHSEC_LAB_REQUIRED=1 $(BIN)/pytest --reruns $(RERUNS) tests/guest
