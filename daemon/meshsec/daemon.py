@@ -126,7 +126,8 @@ def _restore_scheduling(path: Path) -> None:
 
 def _serve(config: Path, settings: Settings) -> None:
     path = Path(settings.paths.key)
-    card = make_card(settings.node.name, key_store.load(path).public_key, settings.node.ipv4)
+    public_key, node = key_store.load(path).public_key, settings.node
+    card = make_card(node.name, public_key, node.ipv4, by_secret=settings.ike.by_secret)
     asyncio.run(_run(config, settings, card, _sides(path, card, settings)))
 
 
@@ -139,7 +140,8 @@ def _sides(path: Path, card: Card, settings: Settings) -> tuple[Side, ...]:
     if settings.overlay.enabled:
         raise StartError(f"{following}: the overlay's node has one key, which cannot be changed while it is enabled")
     key = key_store.load(following).public_key
-    return Side(card, mark), Side(make_card(card.name, key, card.ipv4), rotation.mark_of(key), key_store.MARK)
+    following_card = make_card(card.name, key, card.ipv4, by_secret=card.by_secret)
+    return Side(card, mark), Side(following_card, rotation.mark_of(key), key_store.MARK)
 
 
 def _ended(path: Path, sides: tuple[Side, ...]) -> Card | None:

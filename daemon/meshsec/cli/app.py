@@ -58,8 +58,7 @@ class App:
     def card(self) -> "Card":
         """This node's card. Raises KeyStoreError."""
         public_key = import_module("meshsec.adapters.key_store").load_public(Path(self.settings.paths.key))
-        node = self.settings.node
-        return import_module("meshsec.core.identity").make_card(node.name, public_key, node.ipv4)  # type: ignore[no-any-return]
+        return self._made(public_key)
 
     @cached_property
     def next_card(self) -> "Card | None":
@@ -68,8 +67,11 @@ class App:
         path = store.next_path(Path(self.settings.paths.key))
         if not import_module("meshsec.files").exists(path):
             return None
-        node = self.settings.node
-        return import_module("meshsec.core.identity").make_card(node.name, store.load_public(path), node.ipv4)  # type: ignore[no-any-return]
+        return self._made(store.load_public(path))
+
+    def _made(self, public_key: bytes) -> "Card":
+        node, by_secret = self.settings.node, self.settings.ike.by_secret
+        return import_module("meshsec.core.identity").make_card(node.name, public_key, node.ipv4, by_secret=by_secret)  # type: ignore[no-any-return]
 
     @property
     def peers_directory(self) -> Path:

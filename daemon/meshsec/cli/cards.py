@@ -27,6 +27,7 @@ def view(card: Card) -> dict[str, object]:
         "address": str(card.address),
         "locator": str(card.locator),
         "ipv4": None if card.ipv4 is None else str(card.ipv4),
+        "by_secret": card.by_secret,
         "public_key": card.public_key.hex(),
         "fingerprint": card.fingerprint.hex(),
         "words": spoken(card).split(),
@@ -42,6 +43,7 @@ def described(card: Card, *, grouped: bool) -> dict[str, object]:
         "address": card.address,
         "locator": card.locator,
         "ipv4": card.ipv4,
+        "auth": "the pair's secret" if card.by_secret else "signature",
         "words": spoken(card),
         "fingerprint": card.fingerprint.hex(),
     }

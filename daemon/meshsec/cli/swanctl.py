@@ -1,6 +1,7 @@
 """swanctl's side of ``meshsec export``: charon without meshsecd."""
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -10,8 +11,9 @@ from meshsec.adapters import key_store, trust_store
 from meshsec.cli.app import App
 from meshsec.core import swanctl_conf
 from meshsec.core.desired import connection_spec, initiates
-from meshsec.core.model import EspGround, Peer
+from meshsec.core.model import Authentication, Card, ConnectionSpec, EspGround, Peer
 from meshsec.core.pair_secret import pair_secret
+from meshsec.core.policy import Policy
 from meshsec.core.swanctl_conf import Pair
 
 _MODE = 0o644
@@ -28,7 +30,10 @@ Each is known to this node and that peer alone, who compute it from their keys. 
 
 
 def export(app: App, ground: EspGround, into: Path | None, by_secret: Collection[str]) -> None:
-    """Print the connections; with ``into`` write them there, with the public keys and the secrets of ``by_secret``."""
+    """Print the connections; with ``into`` write them there, with the public keys and the secrets.
+
+    Those of ``by_secret`` authenticate by it, too, though their cards do not say so.
+    """
     peers, problems = trust_store.load(app.peers_directory, app.card)
     for problem in problems:
         click.echo(f"refused: {problem}", err=True)
@@ -38,9 +43,8 @@ def export(app: App, ground: EspGround, into: Path | None, by_secret: Collection
         )
     pairs = {
         _connection_name(name): Pair(
-            connection_spec(app.card, peer, ground, app.settings.policy),
+            _spec(app.card, peer, ground, app.settings.policy, by_secret=name in by_secret),
             initiates(app.card, peer.card),
-            name in by_secret,
         )
         for name, peer in peers.items()
     }
@@ -48,7 +52,12 @@ def export(app: App, ground: EspGround, into: Path | None, by_secret: Collection
     if into is None:
         click.echo(conf, nl=False)
     else:
-        _write(app, into, conf, pairs, {_connection_name(name): peers[name] for name in by_secret})
+        _write(app, into, conf, pairs)
+
+
+def _spec(node: Card, peer: Peer, ground: EspGround, policy: Policy, *, by_secret: bool) -> ConnectionSpec:
+    spec = connection_spec(node, peer, ground, policy)
+    return replace(spec, authentication=Authentication.SECRET) if by_secret else spec
 
 
 def _connection_name(name: str) -> str:
@@ -56,13 +65,14 @@ def _connection_name(name: str) -> str:
     return name.replace(trust_store.NEXT, "_next")
 
 
-def _write(app: App, into: Path, conf: str, pairs: Mapping[str, Pair], by_secret: Mapping[str, Peer]) -> None:
+def _write(app: App, into: Path, conf: str, pairs: Mapping[str, Pair]) -> None:
     """The connections last: what they name is there then. Secrets that are not used any more go."""
     for name, text in swanctl_conf.key_files(pairs).items():
         _put(into / _KEYS / name, text, _MODE)
     key = Path(app.settings.paths.key)
     seed = key_store.load(key).private.private_bytes_raw()
-    shared = {name: (pairs[name].spec, pair_secret(seed, peer.card.public_key)) for name, peer in by_secret.items()}
+    specs = {name: pair.spec for name, pair in pairs.items() if pair.by_secret}
+    shared = {name: (spec, pair_secret(seed, spec.remote_public_key)) for name, spec in specs.items()}
     _put(into / _SECRETS, swanctl_conf.secrets(shared, _SECRETS_COMMENT), _SECRETS_MODE)
     _put(into / _CONF, conf, _MODE)
     click.echo(f"Then, once: `ln -s {key} {into / 'pkcs8/meshsec.key'}`; and `swanctl --load-all`.")

@@ -14,6 +14,8 @@ LONGEST = 126
 GROUP = 4
 
 _HAS_IPV4 = 0x01
+_BY_SECRET = 0x02
+_FLAGS = _HAS_IPV4 | _BY_SECRET
 _SHORTEST = 70
 _TEXT_LIMIT = 1024
 """Characters of input, with its spaces, that are looked at."""
@@ -30,7 +32,7 @@ class CardError(ValueError):
 def render(card: Card) -> str:
     """The card as one line of lower-case characters."""
     ipv4 = b"" if card.ipv4 is None else card.ipv4.packed
-    flags = _HAS_IPV4 if ipv4 else 0
+    flags = (_HAS_IPV4 if ipv4 else 0) | (_BY_SECRET if card.by_secret else 0)
     octets = bytes([VERSION, flags]) + card.public_key + ipv4 + card.name.encode("ascii")
     return bech32_encode(PREFIX[:-1], bytes(convertbits(octets, 8, 5)), Encoding.BECH32M)
 
@@ -64,16 +66,17 @@ def _decoded(plain: str) -> Card:
 def _card_of(octets: bytes) -> Card:
     fixed = 2 + KEY_LENGTH
     flags = octets[1] if len(octets) > 1 else 0
-    if flags & ~_HAS_IPV4:
-        raise CardError(f"the card's flags are {flags:#04x}; allowed: 0x00 and {_HAS_IPV4:#04x}")
-    name_at = fixed + 4 if flags else fixed
+    if flags & ~_FLAGS:
+        raise CardError(f"the card's flags are {flags:#04x}; allowed: 0x00 to {_FLAGS:#04x}")
+    name_at = fixed + 4 if flags & _HAS_IPV4 else fixed
     if len(octets) <= name_at:
         raise CardError(
             f"the card ends after octet {len(octets)}; with its flags the name begins after octet {name_at}"
         )
-    ipv4 = IPv4Address(octets[fixed:name_at]) if flags else None
+    ipv4 = IPv4Address(octets[fixed:name_at]) if flags & _HAS_IPV4 else None
+    name = octets[name_at:].decode("ascii", "backslashreplace")
     try:
-        return make_card(octets[name_at:].decode("ascii", "backslashreplace"), octets[2:fixed], ipv4)
+        return make_card(name, octets[2:fixed], ipv4, by_secret=bool(flags & _BY_SECRET))
     except IdentityError as error:
         raise CardError(str(error)) from None
 

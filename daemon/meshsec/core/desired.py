@@ -7,6 +7,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 from meshsec.core.model import (
     Address,
+    Authentication,
     Card,
     ChildSpec,
     ConnectionSpec,
@@ -141,7 +142,16 @@ def connection_spec(node: Card, peer: Peer, ground: EspGround, policy: Policy) -
         ike_rekey_time=policy.ike_rekey_time,
         child_rekey_time=policy.child_rekey_time,
         replay_window=policy.replay_window,
+        authentication=authentication(node, peer.card),
     )
+
+
+def authentication(node: Card, peer: Card) -> Authentication:
+    """By what a pair authenticates: by signatures, unless an end cannot. Both ends' cards say it, so both conclude it.
+
+    Nobody on the way can change it: this node's card follows from its settings, and the peer's is trusted input.
+    """
+    return Authentication.SECRET if node.by_secret or peer.by_secret else Authentication.SIGNATURE
 
 
 def _children(node: Card, peer: Card, ground: EspGround, proposals: tuple[str, ...]) -> tuple[ChildSpec, ...]:

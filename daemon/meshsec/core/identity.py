@@ -84,7 +84,7 @@ def locator_of(address: IPv6Address) -> IPv6Address:
     return IPv6Address(bytes([_LOCATOR_OCTET]) + address.packed[1:])
 
 
-def make_card(name: str, public_key: bytes, ipv4: IPv4Address | None = None) -> Card:
+def make_card(name: str, public_key: bytes, ipv4: IPv4Address | None = None, *, by_secret: bool = False) -> Card:
     """The card of a node, with all that follows from its key. Raises IdentityError."""
     address = address_of(x25519_public(public_key))
     if not is_mesh_address(address):
@@ -96,6 +96,7 @@ def make_card(name: str, public_key: bytes, ipv4: IPv4Address | None = None) -> 
         locator=locator_of(address),
         fingerprint=sha256(public_key).digest(),
         ipv4=None if ipv4 is None else checked_ipv4(ipv4),
+        by_secret=by_secret,
     )
 
 

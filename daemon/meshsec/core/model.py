@@ -31,6 +31,22 @@ class DataPlane(StrEnum):
     PLAIN = "plain"
 
 
+class IkeDaemon(StrEnum):
+    """Which program speaks IKEv2 for this node: strongSwan's charon or libreswan's pluto (ADR 0044)."""
+
+    STRONGSWAN = "strongswan"
+    LIBRESWAN = "libreswan"
+
+
+class Authentication(StrEnum):
+    """What the two ends of a channel prove themselves by (RFC 7296, section 2.15)."""
+
+    SIGNATURE = "signature"
+    """Each by its own Ed25519 key (RFC 8420)."""
+    SECRET = "secret"  # noqa: S105 - a kind, not a password
+    """Both by the secret that they compute from their keys, where an IKE daemon has no Ed25519 (ADR 0042)."""
+
+
 class UnknownNodes(StrEnum):
     """What happens to user data from and to mesh addresses that no card speaks for."""
 
@@ -52,6 +68,8 @@ class Card:
     fingerprint: bytes
     """SHA-256 of the public key, 32 octets: orders the ends of a pair (the lower initiates)."""
     ipv4: IPv4Address | None = None
+    by_secret: bool = False
+    """Its IKE daemon has no Ed25519: it authenticates by the pair's secret (ADR 0042)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +197,7 @@ class ConnectionSpec:
     """Seconds."""
     replay_window: int = 256
     """Packets of each CHILD_SA (RFC 4303, section 3.4.3)."""
+    authentication: Authentication = Authentication.SIGNATURE
 
 
 @dataclass(frozen=True, slots=True)

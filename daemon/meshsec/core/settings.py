@@ -9,7 +9,7 @@ from ipaddress import IPv4Address, ip_network
 from meshsec.core import link_settings, overlay_settings, radio_settings, scheduling_settings, tables, time_settings
 from meshsec.core.identity import IPV4_RULE, NAME_RULE, IdentityError, checked_ipv4, checked_name
 from meshsec.core.link_settings import LinkSettings, Timing, read_timing
-from meshsec.core.model import DataPlane, Network
+from meshsec.core.model import DataPlane, IkeDaemon, Network
 from meshsec.core.overlay_settings import OverlaySettings
 from meshsec.core.policy import Policy, PolicyError, decode_policy
 from meshsec.core.radio_settings import Radios
@@ -108,8 +108,14 @@ class RoutingSettings:
 class IkeSettings:
     """``[ike]``."""
 
+    daemon: IkeDaemon = IkeDaemon.STRONGSWAN
     vici: str = "/run/meshsec/charon.vici"
     esp: EspChoice = EspChoice.AUTO
+
+    @property
+    def by_secret(self) -> bool:
+        """Whether this node's card says that it authenticates by the pair's secret: libreswan has no Ed25519."""
+        return self.daemon is IkeDaemon.LIBRESWAN
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,9 +248,12 @@ def _attached(routing: Table) -> tuple[AttachedNetwork, ...]:
 def _ike(table: Table, base: str, run: str) -> IkeSettings:
     vici = posixpath.join(run, "charon.vici")
     ike = IkeSettings(
+        daemon=table.take("daemon", tables.choice(IkeDaemon), IkeDaemon.STRONGSWAN),
         vici=table.take("vici", tables.path(base, _SOCKET_PATH_MAX), vici),
         esp=table.take("esp", tables.choice(EspChoice), EspChoice.AUTO),
     )
+    if ike.daemon is IkeDaemon.LIBRESWAN and ike.esp is EspChoice.LIBIPSEC:
+        table.refuse(str(ike.esp), RefusedError("'auto' or 'kernel': libreswan has ESP in the kernel alone"), "esp")
     table.refuse_the_rest()
     return ike
 

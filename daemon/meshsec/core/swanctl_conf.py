@@ -7,7 +7,7 @@ from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from meshsec.core.model import ChildSpec, ConnectionSpec
+from meshsec.core.model import Authentication, ChildSpec, ConnectionSpec
 
 PREFIX = "meshsec-"
 """Of the names of connections and files: an operator's own have others."""
@@ -20,11 +20,15 @@ _SPKI_ED25519 = bytes.fromhex("302a300506032b6570032100")
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One peer's connection. ``by_secret``: it authenticates by the pair's secret, and this node to it."""
+    """One peer's connection."""
 
     spec: ConnectionSpec
     initiates: bool
-    by_secret: bool
+
+    @property
+    def by_secret(self) -> bool:
+        """Both ends authenticate by the pair's secret."""
+        return self.spec.authentication is Authentication.SECRET
 
 
 def render(pairs: Mapping[str, Pair], comment: str) -> str:

@@ -39,6 +39,7 @@ def test_vector(vector: dict[str, Any]) -> None:
         locator=card.locator,
         fingerprint=bytes.fromhex(vector["fingerprint"]),
         ipv4=IPv4Address(vector["ipv4"]) if vector["ipv4"] else None,
+        by_secret=vector["by_secret"],
     )
     assert (str(card.address), str(card.locator)) == (vector["address"], vector["locator"])
     assert identity.x25519_public(card.public_key).hex() == vector["x25519_public_key"]
@@ -56,9 +57,10 @@ def test_refusal(vector: dict[str, str]) -> None:
     st.sampled_from(KEYS),
     st.from_regex(r"[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?", fullmatch=True),
     st.none() | st.integers(0x01000000, 0x7EFFFFFF).map(IPv4Address),
+    st.booleans(),
 )
-def test_every_card_comes_back(key: bytes, name: str, ipv4: IPv4Address | None) -> None:
-    card = identity.make_card(name, key, ipv4)
+def test_every_card_comes_back(key: bytes, name: str, ipv4: IPv4Address | None, by_secret: bool) -> None:
+    card = identity.make_card(name, key, ipv4, by_secret=by_secret)
     text = cards.render(card)
     assert len(text) <= cards.LONGEST
     assert cards.parse(text) == card

@@ -7,7 +7,7 @@ import pytest
 
 from core.world import card, peer
 from meshsec.core.desired import CHILD, CHILD_IPV4, Wish, connection_spec, desired, endpoint, host, initiates
-from meshsec.core.model import Card, EspGround, Peer
+from meshsec.core.model import Authentication, Card, EspGround, Peer
 from meshsec.core.policy import DEFAULT
 
 
@@ -27,6 +27,20 @@ def test_the_lifetimes_and_the_replay_window_are_the_policys() -> None:
     policy = replace(DEFAULT, ike_rekey_time=601, child_rekey_time=301, replay_window=64)
     spec = connection_spec(card(1), peer(3), EspGround.KERNEL, policy)
     assert (spec.ike_rekey_time, spec.child_rekey_time, spec.replay_window) == (601, 301, 64)
+
+
+@pytest.mark.parametrize(("here", "there"), [(True, False), (False, True), (True, True)])
+def test_a_pair_authenticates_by_its_secret_when_an_end_cannot_sign(here: bool, there: bool) -> None:
+    one, other = replace(card(1), by_secret=here), replace(card(3), by_secret=there)
+    specs = (
+        connection_spec(one, Peer("n3", other), EspGround.KERNEL, DEFAULT),
+        connection_spec(other, Peer("n1", one), EspGround.KERNEL, DEFAULT),
+    )
+    assert [spec.authentication for spec in specs] == [Authentication.SECRET] * 2
+
+
+def test_two_who_can_sign_do() -> None:
+    assert connection_spec(card(1), peer(3), EspGround.KERNEL, DEFAULT).authentication is Authentication.SIGNATURE
 
 
 def test_in_the_kernel_the_address_pair_is_in_transport_mode_and_ipv4_in_a_tunnel() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meshsec.core.link_settings import LinkSettings, Timing
-from meshsec.core.model import UnknownNodes
+from meshsec.core.model import IkeDaemon, UnknownNodes
 from meshsec.core.policy import Policy
 from meshsec.core.radio_settings import Mode, RadioSettings, Security
 from meshsec.core.settings import AttachedNetwork, Endpoint, EspChoice, Settings, SettingsError, decode
@@ -176,6 +176,28 @@ def test_what_a_radio_cannot_do_without_is_required_once() -> None:
     with pytest.raises(SettingsError) as caught:
         decoded({**MINIMAL, "radio": {"mode": "HT20", "interfaces": {"mesh0": {}}}})
     assert [problem.path[-1] for problem in caught.value.problems] == ["mesh_id", "frequency", "security"]
+
+
+def test_a_node_with_libreswan_says_on_its_card_that_it_cannot_sign() -> None:
+    settings = decoded({**MINIMAL, "ike": {"daemon": "libreswan", "esp": "kernel"}})
+    assert settings.ike.daemon is IkeDaemon.LIBRESWAN
+    assert settings.ike.by_secret
+    assert not decoded(MINIMAL).ike.by_secret
+
+
+@pytest.mark.parametrize(
+    ("ike", "key", "allowed"),
+    [
+        ({"daemon": "racoon"}, "daemon", "'racoon' is not allowed; allowed: strongswan, libreswan"),
+        ({"daemon": "libreswan", "esp": "libipsec"}, "esp", "libreswan has ESP in the kernel alone"),
+    ],
+)
+def test_an_ike_daemon_that_cannot_be_is_refused(ike: dict[str, str], key: str, allowed: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        decoded({**MINIMAL, "ike": ike})
+    (problem,) = caught.value.problems
+    assert problem.path == ("ike", key)
+    assert allowed in problem.message
 
 
 VALUES = st.recursive(
