@@ -12,7 +12,6 @@ import socket as sockets
 import struct
 from base64 import b64encode
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from dataclasses import dataclass
 from ipaddress import IPv6Address
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,16 @@ from typing import Any
 from vici import protocol
 from vici.exception import DeserializationException
 
+from meshsec.core.ike_port import (
+    Alert,
+    CommandError,
+    DaemonFacts,
+    DaemonIdentity,
+    IkeError,
+    IkeEvent,
+    LogLine,
+    SaChanged,
+)
 from meshsec.core.model import ChildSa, ChildSpec, ConnectionSpec, IkeSa
 
 Packet: Any = protocol.Packet
@@ -54,70 +63,6 @@ _UNNAMED = "(unnamed)"
 """charon's name of an IKE_SA whose peer it does not know yet: nobody can say anything about it."""
 
 _FAILURES = (OSError, EOFError, TimeoutError, DeserializationException, UnicodeDecodeError, struct.error, ValueError)
-
-
-class ViciError(Exception):
-    """charon is not reachable, does not answer in time, or answers what VICI does not allow."""
-
-
-class CommandError(ViciError):
-    """charon refused a command or could not carry it out; the text is charon's."""
-
-
-@dataclass(frozen=True, slots=True)
-class DaemonIdentity:
-    """Tells one charon process from the next."""
-
-    pid: int
-    """0 when charon runs in another PID name space."""
-    since: str
-    """When it started, as charon writes it (to the second)."""
-
-
-@dataclass(frozen=True, slots=True)
-class DaemonFacts:
-    """What charon tells about itself."""
-
-    identity: DaemonIdentity
-    version: str
-    plugins: tuple[str, ...]
-    ike_sas: int
-    half_open: int
-    queued: int = 0
-    """Jobs of all priorities that no thread works on yet."""
-
-
-@dataclass(frozen=True, slots=True)
-class SaChanged:
-    """An IKE_SA or CHILD_SA of a peer came, went or was rekeyed."""
-
-    peer: str
-    event: str
-    up: bool
-
-
-@dataclass(frozen=True, slots=True)
-class LogLine:
-    """One line of charon's log."""
-
-    at: float
-    """Monotonic seconds of its arrival; lines that arrived together, after a delay, have the same."""
-    group: str
-    ike_name: str
-    """The connection, empty when charon does not know it yet."""
-    unique_id: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Alert:
-    """Something went wrong in charon (strongSwan 6.0.3 and later)."""
-
-    kind: str
-    peer: str
-
-
-IkeEvent = SaChanged | LogLine | Alert
 
 
 class _Connection:
@@ -176,6 +121,8 @@ class _Connection:
 class Vici:
     """A client of one charon. ``run`` keeps the event connection; the commands may be used while charon answers."""
 
+    name = "charon"
+
     def __init__(self, path: Path, clock: Callable[[], float]) -> None:
         """``path`` is charon's VICI socket, ``clock`` the monotonic clock in seconds that SAs are dated by."""
         self._path = path
@@ -200,7 +147,7 @@ class Vici:
                     on_up(await self.facts())
                     pause = RECONNECT_FIRST
                     await self._pump(connection, on_event)
-            except (ViciError, *_FAILURES) as error:
+            except (IkeError, *_FAILURES) as error:
                 self.is_gone = isinstance(error, FileNotFoundError | ConnectionRefusedError)
                 on_down(f"{self._path}: {_describe(error)}")
             self._drop_idle()
@@ -348,7 +295,7 @@ class Vici:
             if connection:
                 connection.close()
             if isinstance(error, _FAILURES):
-                raise ViciError(f"{command}: {_describe(error)}") from error
+                raise IkeError(f"{command}: {_describe(error)}") from error
             raise
         self._idle.append(connection)
         return answer, events, connection.peer_pid
@@ -471,7 +418,7 @@ def _child_sa(section: Mapping[str, Any], now: float) -> ChildSa:
 def _section(message: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     value = message.get(key, {})
     if not isinstance(value, Mapping):
-        raise ViciError(f"charon's {key!r} is no section")
+        raise IkeError(f"charon's {key!r} is no section")
     return value
 
 
@@ -481,7 +428,7 @@ def _text(message: Mapping[str, Any], key: str, default: str | None = None) -> s
         return value.decode("utf-8", "replace")
     if isinstance(value, str):
         return value
-    raise ViciError(f"charon's answer lacks {key!r}")
+    raise IkeError(f"charon's answer lacks {key!r}")
 
 
 def _texts(message: Mapping[str, Any], key: str) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from meshsec.adapters import config_file, key_store
 from meshsec.adapters.control import ControlServer
 from meshsec.adapters.esp_probe import EspProbe
 from meshsec.adapters.notify import Notifier, watchdog_interval
+from meshsec.adapters.vici import Vici
 from meshsec.agent.driver import Driver
 from meshsec.agent.fleet import FleetSide
 from meshsec.agent.ground import Ground
@@ -32,6 +33,7 @@ from meshsec.core import views
 from meshsec.core.actions import Action, ApplyRules, OverlayAction
 from meshsec.core.engine import Engine
 from meshsec.core.events import Event, IkeDaemonDown, IkeDaemonUp, RoutesReset
+from meshsec.core.ike_port import IkeDaemon
 from meshsec.core.model import Card
 from meshsec.core.settings import Settings
 from meshsec.core.shown import Shown, shown
@@ -74,7 +76,7 @@ class Agent:
         self.driver = Driver(engine, self._carry_out, self._on_turn, self._spawn)
         self.trust = Trust(Path(settings.paths.peers), card, self.driver.post, start.sides)
         self.fleet = FleetSide(card.address, self.trust, self._spawn)
-        self.ike = IkeSide(Path(settings.ike.vici), self._read_keys, self._on_ike, self._spawn, self._on_ended)
+        self.ike = IkeSide(self._ike_daemon(), self._read_keys, self._on_ike, self._spawn, self._on_ended)
         self.routing = Routing(settings.routing, self._on_router)
         self.ground = Ground(start.cards, ground, settings.routing.interfaces, self.driver.post)
         self.overlay = OverlaySide(settings.overlay, card.address, self.driver.post)
@@ -86,6 +88,9 @@ class Agent:
         self._notifier = Notifier()
         self._tasks: asyncio.TaskGroup | None = None
         self._told: dict[str, Shown] = {}
+
+    def _ike_daemon(self) -> IkeDaemon:
+        return Vici(Path(self.start.settings.ike.vici), asyncio.get_running_loop().time)
 
     def _make_scheduling(self, settings: Settings) -> Scheduling:
         governor = replace(settings.scheduling.governor, deadline=settings.policy.deadline_ms / 1000)

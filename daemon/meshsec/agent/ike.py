@@ -1,6 +1,6 @@
 """The IKE daemon's side of the agent: learns what charon has, follows its events, carries out what concerns it.
 
-Whatever is told about SAs is read back from charon and never concluded from an event or from a command's success.
+Whatever is told about SAs is read back from it and never concluded from an event or from a command's success.
 """
 
 import asyncio
@@ -8,28 +8,27 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from pathlib import Path
 
 from meshsec.adapters.ike_log import Failure, IkeLog, Setup
-from meshsec.adapters.vici import (
+from meshsec.agent.driver import Spawn
+from meshsec.core.actions import Action, Initiate, LoadConnection, LoadKey, Terminate, UnloadConnection
+from meshsec.core.events import Event, IkeDaemonDown, IkeDaemonUp, NegotiationTimed, SasObserved
+from meshsec.core.ike_port import (
     Alert,
     CommandError,
     DaemonFacts,
     DaemonIdentity,
+    IkeDaemon,
+    IkeError,
     IkeEvent,
     LogLine,
     SaChanged,
-    Vici,
-    ViciError,
 )
-from meshsec.agent.driver import Spawn
-from meshsec.core.actions import Action, Initiate, LoadConnection, LoadKey, Terminate, UnloadConnection
-from meshsec.core.events import Event, IkeDaemonDown, IkeDaemonUp, NegotiationTimed, SasObserved
 from meshsec.core.model import IkeSa, Observed
 from meshsec.core.silence import Silence
 
 HEALTH_INTERVAL = 5.0
-"""Seconds between two round trips that prove that charon works."""
+"""Seconds between two round trips that prove that the IKE daemon works."""
 
 LOG_GRACE = 0.05
 """Seconds that the log may come after the failure that it explains: they take different connections."""
@@ -53,22 +52,22 @@ class Stranger:
 
 
 class IkeSide:
-    """Everything that concerns charon."""
+    """Everything that concerns the IKE daemon."""
 
     def __init__(
         self,
-        vici_socket: Path,
+        daemon: IkeDaemon,
         read_keys: Callable[[], list[bytes]],
         post: Callable[[Event], None],
         spawn: Spawn,
         on_ended: Callable[[str], None],
     ) -> None:
-        """``read_keys`` gives the private keys whenever charon needs them; they are not kept.
+        """``read_keys`` gives the private keys whenever the daemon needs them; they are not kept.
 
         ``on_ended`` hears of each IKE_SA that ended by its peer's name, before anything is read back.
         """
         self._loop = asyncio.get_running_loop()
-        self._vici = Vici(vici_socket, self._loop.time)
+        self._daemon = daemon
         self._read_keys = read_keys
         self._post = post
         self._spawn = spawn
@@ -84,21 +83,21 @@ class IkeSide:
         self._silence = Silence()
         self.facts: DaemonFacts | None = None
         self._is_looking = False
-        """What charon told last; None while it does not answer."""
+        """What it told last; None while it does not answer."""
         self.down_reason = "not reached yet"
         self.strangers: OrderedDict[str, Stranger] = OrderedDict()
 
     async def run(self) -> None:
-        """Follow charon until cancelled."""
+        """Follow it until cancelled."""
         try:
-            await self._vici.run(self._on_up, self._on_event, self._on_down)
+            await self._daemon.run(self._on_up, self._on_event, self._on_down)
         finally:
-            self._vici.close()
+            self._daemon.close()
 
     async def watch_health(self, on_proof: Callable[[], None]) -> None:
-        """Prove by real round trips that charon works; ``on_proof`` hears of each proof.
+        """Prove by real round trips that the IKE daemon works; ``on_proof`` hears of each proof.
 
-        A charon that is gone counts as proof too, since the kernel said so and its unit brings it back. One that takes
+        One that is gone counts as proof too, since the kernel said so and its unit brings it back. One that takes
         connections and does not answer does not: then the service manager's watchdog has to act.
         """
         while True:
@@ -112,19 +111,19 @@ class IkeSide:
         if self.facts is None or not self._known:
             return
         try:
-            for suspect in self._silence.look(self._loop.time(), await self._vici.ike_sas()):
+            for suspect in self._silence.look(self._loop.time(), await self._daemon.ike_sas()):
                 _log.info("nothing comes from %s: its SA is proved by a rekeying", suspect.peer)
-                await self._vici.rekey_child(suspect.ike_sa, suspect.child)
-        except ViciError as error:
+                await self._daemon.rekey_child(suspect.ike_sa, suspect.child)
+        except IkeError as error:
             _log.warning("SAs that are silent: %s", error)
 
     def look_soon(self) -> None:
-        """Ask charon how it is, unless an answer is owed: a little work for its threads."""
+        """Ask the IKE daemon how it is, unless an answer is owed: a little work for its threads."""
         if not self._is_looking:
             self._spawn(self.look())
 
     async def look(self) -> None:
-        """Ask charon how it is, if it answers at all."""
+        """Ask the IKE daemon how it is, if it answers at all."""
         if self.facts is None:
             return
         self._is_looking = True
@@ -135,14 +134,14 @@ class IkeSide:
 
     async def _is_sound(self) -> bool:
         if self.facts is None:
-            return self._vici.is_gone
+            return self._daemon.is_gone
         try:
-            facts = await self._vici.facts()
+            facts = await self._daemon.facts()
             if facts.identity == self._identity:
                 self.facts = facts
                 if facts.ike_sas != sum(map(len, self._known.values())):
                     await self.read_all()
-        except ViciError as error:
+        except IkeError as error:
             self._lose(str(error))
             return False
         if self._dirty:
@@ -150,20 +149,20 @@ class IkeSide:
         return True
 
     def _lose(self, reason: str) -> None:
-        """charon owes an answer: it is down until it is met anew, from the beginning."""
+        """It owes an answer: it is down until it is met anew, from the beginning."""
         self._on_down(reason)
-        self._vici.reconnect()
+        self._daemon.reconnect()
 
     def _on_up(self, facts: DaemonFacts) -> None:
         self._spawn(self._learn(facts))
 
     async def _learn(self, facts: DaemonFacts) -> None:
-        """Find out what this charon already has."""
+        """Find out what this IKE daemon already has."""
         async with self._order:
             try:
-                names = await self._vici.connections()
-                sas = await self._vici.ike_sas()
-            except ViciError as error:
+                names = await self._daemon.connections()
+                sas = await self._daemon.ike_sas()
+            except IkeError as error:
                 self._lose(str(error))
                 return
             self._meet(facts, names, sas)
@@ -171,14 +170,16 @@ class IkeSide:
             self._read_soon()
 
     def _meet(self, facts: DaemonFacts, names: tuple[str, ...], sas: dict[str, tuple[IkeSa, ...]]) -> None:
-        """Conclude whether it is the charon from before; one that has no connection was configured by nobody."""
+        """Conclude whether it is the one from before; one that has no connection was configured by nobody."""
         is_same = facts.identity == self._identity
         fresh = not is_same and (self._identity is not None or not names)
         self._is_key_loaded = self._is_key_loaded and is_same
         if not is_same:
             self._ike_log.forget()
         self._identity, self.facts, self._known = facts.identity, facts, sas
-        _log.info("charon %s answers, pid %d%s", facts.version, facts.identity.pid, ", fresh" if fresh else "")
+        _log.info(
+            "%s %s answers, pid %d%s", self._daemon.name, facts.version, facts.identity.pid, ", fresh" if fresh else ""
+        )
         observed = Observed(ike_sas=sas, connections=dict.fromkeys(names), key_loaded=self._is_key_loaded)
         self._post(IkeDaemonUp(observed, fresh))
 
@@ -186,7 +187,7 @@ class IkeSide:
         was_up, is_new = self.facts is not None, self.down_reason != reason
         self.facts, self.down_reason = None, reason
         if was_up or is_new:
-            _log.warning("charon does not answer: %s", reason)
+            _log.warning("%s does not answer: %s", self._daemon.name, reason)
             self._post(IkeDaemonDown(reason))
 
     def _on_event(self, event: IkeEvent) -> None:
@@ -194,7 +195,7 @@ class IkeSide:
             case LogLine(at, _, ike_name, unique_id, text):
                 self._on_told(self._ike_log.feed(at, ike_name, unique_id, text))
             case Alert(kind, peer):
-                _log.warning("charon: %s%s", kind, f" ({peer})" if peer else "")
+                _log.warning("%s: %s%s", self._daemon.name, kind, f" ({peer})" if peer else "")
             case SaChanged(peer, kind, up):
                 if kind == "ike-updown" and not up:
                     self._on_ended(peer)
@@ -236,7 +237,7 @@ class IkeSide:
                 peer, reason = self._dirty.popitem()
                 try:
                     await self._read_back(peer, reason)
-                except ViciError as error:
+                except IkeError as error:
                     self._dirty[peer] = self._dirty.get(peer) or reason
                     _log.warning("SAs with %s: %s", peer, error)
                     return
@@ -245,7 +246,7 @@ class IkeSide:
 
     async def _read_back(self, peer: str, reason: str = "") -> tuple[IkeSa, ...]:
         async with self._order:
-            sas = (await self._vici.ike_sas(peer)).get(peer, ())
+            sas = (await self._daemon.ike_sas(peer)).get(peer, ())
             self._known.pop(peer, None)
             if sas:
                 self._known[peer] = sas
@@ -253,9 +254,9 @@ class IkeSide:
         return sas
 
     async def read_all(self) -> None:
-        """Read back all SAs, with their counters. Raises ``ViciError``."""
+        """Read back all SAs, with their counters. Raises ``IkeError``."""
         async with self._order:
-            sas = await self._vici.ike_sas()
+            sas = await self._daemon.ike_sas()
             gone = self._known.keys() - sas.keys()
             self._known = sas
             for peer, own in sas.items():
@@ -264,10 +265,10 @@ class IkeSide:
                 self._post(SasObserved(peer, ()))
 
     async def carry_out(self, action: Action) -> str:
-        """Do what the engine wants of charon; the reason when it failed."""
+        """Do what the engine wants of the IKE daemon; the reason when it failed."""
         try:
             await self._do(action)
-        except ViciError as error:
+        except IkeError as error:
             return str(error)
         return ""
 
@@ -276,24 +277,24 @@ class IkeSide:
             case LoadKey():
                 return self._load_key()
             case LoadConnection(spec):
-                return self._vici.load_connection(spec)
+                return self._daemon.load_connection(spec)
             case UnloadConnection(name):
-                return self._vici.unload_connection(name)
+                return self._daemon.unload_connection(name)
             case Initiate(peer, children, timeout):
                 return self._initiate(peer, children, timeout)
             case Terminate(unique_id, peer, _, patient):
                 return self._terminate(unique_id, peer, patient)
-        raise ValueError(f"not for charon: {action}")
+        raise ValueError(f"not for the IKE daemon: {action}")
 
     async def _load_key(self) -> None:
-        await self._vici.load_keys(self._read_keys())
+        await self._daemon.load_keys(self._read_keys())
         self._is_key_loaded = True
 
     async def _initiate(self, peer: str, children: tuple[str, ...], seconds: float) -> None:
         self._ike_log.begin(peer)
         try:
             for child in children:
-                await self._vici.initiate(peer, child, seconds)
+                await self._daemon.initiate(peer, child, seconds)
         except CommandError as error:
             await asyncio.sleep(LOG_GRACE)
             reason = self._ike_log.failure(peer) or str(error)
@@ -303,14 +304,14 @@ class IkeSide:
         await self._read_back(peer)
 
     async def _give_up(self, peer: str) -> bool:
-        """Close our half-open SAs with the peer, or charon would go on by itself; whether there were any."""
+        """Close our half-open SAs with the peer, or the daemon would go on by itself; whether there were any."""
         waiting = [sa for sa in await self._read_back(peer) if sa.initiator and sa.state == _CONNECTING]
         for sa in waiting:
-            await self._vici.terminate(sa.unique_id)
+            await self._daemon.terminate(sa.unique_id)
         if waiting:
             await self._read_back(peer)
         return bool(waiting)
 
     async def _terminate(self, unique_id: str, peer: str, patient: bool) -> None:
-        await self._vici.terminate(unique_id, patient=patient)
+        await self._daemon.terminate(unique_id, patient=patient)
         await self._read_back(peer)

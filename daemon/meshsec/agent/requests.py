@@ -7,11 +7,11 @@ import meshsec
 from meshsec.adapters import trust_store
 from meshsec.adapters.control import ControlError
 from meshsec.adapters.mode_store import ModeStoreError
-from meshsec.adapters.vici import ViciError
 from meshsec.agent import facts, fleet, scheduling_facts
 from meshsec.core import card as cards
 from meshsec.core import doctor, views
 from meshsec.core.events import RenegotiationAsked
+from meshsec.core.ike_port import IkeError
 from meshsec.core.lifecycle import State
 from meshsec.core.model import DataPlane
 from meshsec.core.overlay_settings import NOT_ENABLED
@@ -80,7 +80,7 @@ class Requests:
         self._counted_at = self._now
         try:
             await self._agent.ike.read_all()
-        except ViciError:
+        except IkeError:
             return  # the status then shows the last counters, and that the IKE daemon is away
 
     async def _topology(self, _params: Params) -> Mapping[str, Any]:

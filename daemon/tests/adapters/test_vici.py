@@ -14,7 +14,8 @@ import pytest
 
 from meshsec.adapters import vici as module
 from meshsec.adapters.ike_log import IkeLog
-from meshsec.adapters.vici import CommandError, DaemonFacts, IkeEvent, LogLine, SaChanged, Vici, ViciError
+from meshsec.adapters.vici import Vici
+from meshsec.core.ike_port import CommandError, DaemonFacts, IkeError, IkeEvent, LogLine, SaChanged
 from namespaces import needs_root
 
 from .conftest import IkeNode, new_key
@@ -304,7 +305,7 @@ def test_a_killed_charon_is_noticed_and_its_successor_is_another(ike_pair: Pair)
             alpha.stop()
             await a.until(lambda own: own.downs)
             assert "charon closed the connection" in a.downs[0]
-            with pytest.raises(ViciError):
+            with pytest.raises(IkeError):
                 await a.vici.connections()
             alpha.start()
             await a.until(lambda own: len(own.ups) == 2)
@@ -411,7 +412,7 @@ def test_frames_that_vici_does_not_allow_are_errors_and_nothing_worse(tmp_path: 
     async def scenario() -> None:
         async with await asyncio.start_unix_server(_saying(octets), tmp_path / "vici"):
             client = Vici(tmp_path / "vici", time.monotonic)
-            with pytest.raises(ViciError):
+            with pytest.raises(IkeError):
                 await client.connections()
             client.close()
 
@@ -420,7 +421,7 @@ def test_frames_that_vici_does_not_allow_are_errors_and_nothing_worse(tmp_path: 
 
 def test_without_charon_commands_fail_and_name_the_reason(tmp_path: Path) -> None:
     async def scenario() -> None:
-        with pytest.raises(ViciError, match="No such file"):
+        with pytest.raises(IkeError, match="No such file"):
             await Vici(tmp_path / "vici", time.monotonic).load_keys([os.urandom(32)])
 
     run(scenario)

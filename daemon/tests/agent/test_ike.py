@@ -122,7 +122,7 @@ class Side:
         loop = asyncio.get_running_loop()
         self.tasks: list[asyncio.Task[None]] = []
         self.ended: list[str] = []
-        self.side = IkeSide(path, lambda: [b"key"], self._post, self._spawn, self.ended.append)
+        self.side = IkeSide(vici.Vici(path, loop.time), lambda: [b"key"], self._post, self._spawn, self.ended.append)
         self.proofs = 0
         self.tasks.append(loop.create_task(self.side.run()))
 
