@@ -59,6 +59,10 @@ _FAILURES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"^no IKE config found for .*\.\.\.(?P<address>\S+), sending"), "no card of this node is trusted"),
     (re.compile(r"^no matching peer config found"), "no card of this node is trusted"),
     (re.compile(r"^no trusted \S+ public key found for "), "the peer's key is not the one on its card"),
+    (
+        re.compile(r"^no shared key found for "),
+        "the peer authenticates by a secret, its card says: by its key",
+    ),
     (re.compile(r"^constraint check failed: peer not authenticated"), "the peer's key is not the one on its card"),
     (re.compile(r"^received proposals unacceptable"), "NO_PROPOSAL_CHOSEN: told to the peer"),
     (re.compile(r"^no acceptable proposal found"), "NO_PROPOSAL_CHOSEN: told to the peer"),

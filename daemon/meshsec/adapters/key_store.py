@@ -182,6 +182,16 @@ def load(path: Path) -> NodeKey:
         return _decoded(path, file.read(_LIMIT))
 
 
+def find(path: Path, public_key: bytes) -> NodeKey:
+    """The key in ``path``, or its next one, whose public half this is. Raises KeyStoreError, also if neither's."""
+    key = load(path)
+    if key.public_key != public_key and (following := next_path(path)).exists():
+        key = load(following)
+    if key.public_key != public_key:
+        raise KeyStoreError(f"{path}: the key was changed; restart meshsecd to use it (SAs and rules stay)")
+    return key
+
+
 def load_public(path: Path) -> bytes:
     """The public key that belongs to the private key in ``path``, 32 octets, read without it. Raises KeyStoreError."""
     public = path.with_suffix(_PUBLIC_SUFFIX)

@@ -29,7 +29,7 @@ from meshsec.core.ike_port import (
     LogLine,
     SaChanged,
 )
-from meshsec.core.model import ChildSa, ChildSpec, ConnectionSpec, IkeSa
+from meshsec.core.model import Authentication, ChildSa, ChildSpec, ConnectionSpec, IkeSa
 
 Packet: Any = protocol.Packet
 Message: Any = protocol.Message
@@ -214,8 +214,17 @@ class Vici:
         for other in set(_texts(held, "keys")) - ours if all(ours) else ():
             await self._command("unload-key", {"id": other})
 
-    async def load_connection(self, spec: ConnectionSpec) -> None:
-        """Configure one peer; SAs that stand are kept."""
+    async def load_connection(self, spec: ConnectionSpec, secret: bytes | None = None) -> None:
+        """Configure one peer; SAs that stand are kept.
+
+        ``secret`` is the pair's, for ``Authentication.SECRET``; its octets go nowhere else. One of before is forgotten.
+        """
+        if secret is None:
+            await self._forget_secret(spec.name)
+        else:
+            owners = [str(spec.local_id), str(spec.remote_id)]
+            message = {"id": spec.name, "type": "IKE", "data": secret, "owners": owners}
+            await self._command("load-shared", message)
         await self._command("load-conn", {spec.name: _connection_message(spec)})
 
     async def unload_connection(self, name: str) -> None:
@@ -225,6 +234,11 @@ class Vici:
         except CommandError as error:
             if name in await self.connections():
                 raise CommandError(f"unload {name}: {error}") from error
+        await self._forget_secret(name)
+
+    async def _forget_secret(self, name: str) -> None:
+        """That of a connection; charon takes it well when there is none."""
+        await self._command("unload-shared", {"id": name})
 
     async def connections(self) -> tuple[str, ...]:
         """The names of the connections that charon knows."""
@@ -343,10 +357,16 @@ def _connection_message(spec: ConnectionSpec) -> dict[str, Any]:
         # delete each other's SA; which of two stays is decided by both ends alike (core/reconcile.py).
         "unique": "no",
         "rekey_time": str(spec.ike_rekey_time),
-        "local": {"auth": "pubkey", "id": str(spec.local_id), "pubkeys": [_public_key(spec.local_public_key)]},
-        "remote": {"auth": "pubkey", "id": str(spec.remote_id), "pubkeys": [_public_key(spec.remote_public_key)]},
+        "local": _end_message(spec.local_id, spec.local_public_key, spec.authentication),
+        "remote": _end_message(spec.remote_id, spec.remote_public_key, spec.authentication),
         "children": {child.name: _child_message(child, spec) for child in spec.children},
     }
+
+
+def _end_message(identity: IPv6Address, public_key: bytes, authentication: Authentication) -> dict[str, Any]:
+    if authentication is Authentication.SECRET:
+        return {"auth": "psk", "id": str(identity)}
+    return {"auth": "pubkey", "id": str(identity), "pubkeys": [_public_key(public_key)]}
 
 
 def _child_message(child: ChildSpec, spec: ConnectionSpec) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from meshsec.adapters import config_file, key_store
+from meshsec.adapters import config_file
 from meshsec.adapters.control import ControlServer
 from meshsec.adapters.esp_probe import EspProbe
 from meshsec.adapters.notify import Notifier, watchdog_interval
@@ -23,6 +23,7 @@ from meshsec.agent.driver import Driver
 from meshsec.agent.fleet import FleetSide
 from meshsec.agent.ground import Ground
 from meshsec.agent.ike import IkeSide
+from meshsec.agent.keys import Keys
 from meshsec.agent.modes import ModeChoice
 from meshsec.agent.overlay import OverlaySide
 from meshsec.agent.requests import Requests
@@ -76,7 +77,8 @@ class Agent:
         self.driver = Driver(engine, self._carry_out, self._on_turn, self._spawn)
         self.trust = Trust(Path(settings.paths.peers), card, self.driver.post, start.sides)
         self.fleet = FleetSide(card.address, self.trust, self._spawn)
-        self.ike = IkeSide(self._ike_daemon(), self._read_keys, self._on_ike, self._spawn, self._on_ended)
+        keys = Keys(Path(settings.paths.key), is_changing=len(start.cards) > 1)
+        self.ike = IkeSide(self._ike_daemon(), keys, self._on_ike, self._spawn, self._on_ended)
         self.routing = Routing(settings.routing, self._on_router)
         self.ground = Ground(start.cards, ground, settings.routing.interfaces, self.driver.post)
         self.overlay = OverlaySide(settings.overlay, card.address, self.driver.post)
@@ -170,10 +172,6 @@ class Agent:
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
         if self._tasks:
             self._tasks.create_task(work)
-
-    def _read_keys(self) -> list[bytes]:
-        path = Path(self.start.settings.paths.key)
-        return [key_store.load(one).pkcs8_pem() for one in (path, key_store.next_path(path))[: len(self.start.cards)]]
 
     async def _carry_out(self, action: Action) -> str:
         if isinstance(action, ApplyRules):

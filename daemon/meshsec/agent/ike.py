@@ -10,7 +10,9 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 
 from meshsec.adapters.ike_log import Failure, IkeLog, Setup
+from meshsec.adapters.key_store import KeyStoreError
 from meshsec.agent.driver import Spawn
+from meshsec.agent.keys import Keys
 from meshsec.core.actions import Action, Initiate, LoadConnection, LoadKey, Terminate, UnloadConnection
 from meshsec.core.events import Event, IkeDaemonDown, IkeDaemonUp, NegotiationTimed, SasObserved
 from meshsec.core.ike_port import (
@@ -24,7 +26,7 @@ from meshsec.core.ike_port import (
     LogLine,
     SaChanged,
 )
-from meshsec.core.model import IkeSa, Observed
+from meshsec.core.model import ConnectionSpec, IkeSa, Observed
 from meshsec.core.silence import Silence
 
 HEALTH_INTERVAL = 5.0
@@ -57,18 +59,15 @@ class IkeSide:
     def __init__(
         self,
         daemon: IkeDaemon,
-        read_keys: Callable[[], list[bytes]],
+        keys: Keys,
         post: Callable[[Event], None],
         spawn: Spawn,
         on_ended: Callable[[str], None],
     ) -> None:
-        """``read_keys`` gives the private keys whenever the daemon needs them; they are not kept.
-
-        ``on_ended`` hears of each IKE_SA that ended by its peer's name, before anything is read back.
-        """
+        """``on_ended`` hears of each IKE_SA that ended by its peer's name, before anything is read back."""
         self._loop = asyncio.get_running_loop()
         self._daemon = daemon
-        self._read_keys = read_keys
+        self._keys = keys
         self._post = post
         self._spawn = spawn
         self._on_ended = on_ended
@@ -277,7 +276,7 @@ class IkeSide:
             case LoadKey():
                 return self._load_key()
             case LoadConnection(spec):
-                return self._daemon.load_connection(spec)
+                return self._load_connection(spec)
             case UnloadConnection(name):
                 return self._daemon.unload_connection(name)
             case Initiate(peer, children, timeout):
@@ -287,8 +286,15 @@ class IkeSide:
         raise ValueError(f"not for the IKE daemon: {action}")
 
     async def _load_key(self) -> None:
-        await self._daemon.load_keys(self._read_keys())
+        await self._daemon.load_keys(self._keys.private())
         self._is_key_loaded = True
+
+    async def _load_connection(self, spec: ConnectionSpec) -> None:
+        try:
+            secret = self._keys.secret_for(spec)
+        except KeyStoreError as error:
+            raise CommandError(str(error)) from error
+        await self._daemon.load_connection(spec, secret)
 
     async def _initiate(self, peer: str, children: tuple[str, ...], seconds: float) -> None:
         self._ike_log.begin(peer)

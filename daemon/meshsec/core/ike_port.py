@@ -105,11 +105,14 @@ class IkeDaemon(Protocol):
     async def load_keys(self, private_keys: Iterable[bytes]) -> None:
         """Give it the node's private keys (PKCS#8, PEM or DER), and let it forget others."""
 
-    async def load_connection(self, spec: ConnectionSpec) -> None:
-        """Configure one peer; SAs that stand are kept."""
+    async def load_connection(self, spec: ConnectionSpec, secret: bytes | None = None) -> None:
+        """Configure one peer; SAs that stand are kept.
+
+        ``secret`` is the pair's, for ``Authentication.SECRET``; its octets go nowhere else. One of before is forgotten.
+        """
 
     async def unload_connection(self, name: str) -> None:
-        """Take a peer out of the configuration. Unknown names are fine."""
+        """Take a peer out of the configuration, with its secret. Unknown names are fine."""
 
     async def connections(self) -> tuple[str, ...]:
         """The names of the peers that it knows."""

@@ -145,6 +145,18 @@ def test_a_next_key_is_made_once_and_takes_the_place_of_the_present_one(path: Pa
     assert sorted(one.name for one in path.parent.iterdir()) == ["node.key", "node.pub", "node.rotation"]
 
 
+def test_a_key_is_found_by_its_public_half_while_it_is_one_of_the_node(path: Path) -> None:
+    first, second = key_store.create(path), key_store.create_next(path)
+    assert [key_store.find(path, one.public_key).pkcs8_pem() for one in (first, second)] == [
+        first.pkcs8_pem(),
+        second.pkcs8_pem(),
+    ]
+    key_store.end(path)
+    assert key_store.find(path, second.public_key).pkcs8_pem() == second.pkcs8_pem()
+    with pytest.raises(KeyStoreError, match="the key was changed"):
+        key_store.find(path, first.public_key)
+
+
 def test_each_key_s_channels_keep_their_mark_over_the_changes(path: Path) -> None:
     key_store.create(path)
     marks = {key_store.load_public(path): ""}

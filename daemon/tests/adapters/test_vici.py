@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import socket
 import struct
 import subprocess
 import time
@@ -11,16 +12,19 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from vici.session import Session
 
 from meshsec.adapters import vici as module
 from meshsec.adapters.ike_log import IkeLog
 from meshsec.adapters.vici import Vici
 from meshsec.core.ike_port import CommandError, DaemonFacts, IkeError, IkeEvent, LogLine, SaChanged
+from meshsec.core.model import Authentication
 from namespaces import needs_root
 
 from .conftest import IkeNode, new_key
 
 T = TypeVar("T")
+SECRET, OTHER_SECRET = b"what this pair shares, 32 octets", b"what another pair has, 32 octets"
 Pair = tuple[IkeNode, IkeNode]
 
 
@@ -98,9 +102,18 @@ async def until_no_sas(client: Vici) -> None:
         await asyncio.sleep(0.01)
 
 
-async def introduce(one: IkeNode, other: IkeNode, client: Vici, **changes: object) -> None:
+async def introduce(one: IkeNode, other: IkeNode, client: Vici, secret: bytes | None = None, **changes: object) -> None:
     await client.load_keys([one.key.pkcs8_pem()])
-    await client.load_connection(one.towards(other, **changes))
+    by = Authentication.SIGNATURE if secret is None else Authentication.SECRET
+    await client.load_connection(one.towards(other, authentication=by, **changes), secret)
+
+
+def secrets_of(node: IkeNode) -> list[str]:
+    """The names of those that charon has."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(str(node.vici))
+        session: Any = Session(connection)  # type: ignore[no-untyped-call]
+        return [name.decode() for name in session.get_shared()["keys"]]
 
 
 @needs_root
@@ -181,6 +194,57 @@ def test_a_responder_with_another_key_than_its_card_is_refused(ike_pair: Pair) -
                 await a.vici.initiate("charlie", "mesh", 30)
             await a.until(lambda own: own.log.failure("charlie"))
             assert a.log.failure("charlie") == "the peer's key is not the one on its card"
+
+    run(scenario)
+
+
+@needs_root
+def test_a_pair_that_shares_a_secret_authenticates_by_it_until_it_is_forgotten(ike_pair: Pair) -> None:
+    async def scenario() -> None:
+        alpha, charlie = ike_pair
+        async with watching(alpha, charlie) as (a, c):
+            await introduce(alpha, charlie, a.vici, SECRET)
+            await introduce(charlie, alpha, c.vici, SECRET)
+            await a.vici.initiate("charlie", "mesh", 30)
+            (sa,) = (await a.vici.ike_sas())["charlie"]
+            assert sa.remote_id == charlie.card.address
+            for log in (alpha.log, charlie.log):
+                assert "with pre-shared key successful" in log
+                assert SECRET.decode() not in log
+                assert SECRET.hex() not in log.replace(" ", "").lower()
+            assert [secrets_of(node) for node in ike_pair] == [["charlie"], ["alpha"]]
+            await a.vici.unload_connection("charlie")
+            await introduce(charlie, alpha, c.vici)
+            assert [secrets_of(node) for node in ike_pair] == [[], []]
+
+    run(scenario)
+
+
+@needs_root
+@pytest.mark.parametrize(
+    ("ours", "theirs", "cause"),
+    [
+        (SECRET, OTHER_SECRET, "the peer's key is not the one on its card"),
+        (SECRET, None, "the peer authenticates by a secret, its card says: by its key"),
+        (None, SECRET, "the peer's key is not the one on its card"),
+    ],
+    ids=["another secret", "the responder expects a signature", "the responder expects the secret"],
+)
+def test_who_has_another_secret_or_none_is_refused(
+    ike_pair: Pair, ours: bytes | None, theirs: bytes | None, cause: str
+) -> None:
+    async def scenario() -> None:
+        alpha, charlie = ike_pair
+        async with watching(alpha, charlie) as (a, c):
+            await introduce(alpha, charlie, a.vici, ours)
+            await introduce(charlie, alpha, c.vici, theirs)
+            with pytest.raises(CommandError):
+                await a.vici.initiate("charlie", "mesh", 30)
+            await a.until(lambda own: own.log.failure("charlie"))
+            await c.until(lambda own: own.log.failure("alpha"))
+            assert a.log.failure("charlie") == "AUTHENTICATION_FAILED: told by the peer"
+            assert c.log.failure("alpha") == cause
+            await until_no_sas(a.vici)
 
     run(scenario)
 

@@ -10,11 +10,17 @@ from typing import Any, Self
 import pytest
 from vici import protocol
 
-from meshsec.adapters import vici
+from meshsec.adapters import key_store, vici
 from meshsec.agent import ike
 from meshsec.agent.ike import IkeSide
-from meshsec.core.actions import Initiate, LoadKey
+from meshsec.agent.keys import Keys
+from meshsec.core.actions import Initiate, LoadConnection, LoadKey
+from meshsec.core.desired import connection_spec
 from meshsec.core.events import Event, IkeDaemonDown, IkeDaemonUp, NegotiationTimed, SasObserved
+from meshsec.core.identity import make_card
+from meshsec.core.model import EspGround, Peer
+from meshsec.core.pair_secret import pair_secret
+from meshsec.core.policy import DEFAULT
 
 Packet: Any = protocol.Packet
 Message: Any = protocol.Message
@@ -40,6 +46,7 @@ class Charon:
         self.since = "Nov 20 14:47:09 2026"
         self.connections: list[str] = []
         self.sas: list[dict[str, Any]] = []
+        self.secrets: list[dict[str, Any]] = []
         self.refusal = ""
         self.hung = False
         self.ignored = ""
@@ -77,6 +84,8 @@ class Charon:
         self.asked.append(name)
         if name == self.ignored:
             return
+        if name == "load-shared":
+            self.secrets.append(Message.deserialize(Packet.parse(frame).payload))
         for event, message in self._stream(name):
             self._send_event(writer, event, message)
         self._send(writer, bytes([Packet.CMD_RESPONSE]) + Message.serialize(self._answer(name)))
@@ -122,7 +131,9 @@ class Side:
         loop = asyncio.get_running_loop()
         self.tasks: list[asyncio.Task[None]] = []
         self.ended: list[str] = []
-        self.side = IkeSide(vici.Vici(path, loop.time), lambda: [b"key"], self._post, self._spawn, self.ended.append)
+        keys = Keys(path.with_name("node.key"))
+        self.key = key_store.create(keys.path)
+        self.side = IkeSide(vici.Vici(path, loop.time), keys, self._post, self._spawn, self.ended.append)
         self.proofs = 0
         self.tasks.append(loop.create_task(self.side.run()))
 
@@ -229,6 +240,40 @@ def test_the_key_counts_as_loaded_only_in_the_charon_that_got_it(play: Callable[
             charon.listeners[-1].close()
             up: IkeDaemonUp = await side.next(IkeDaemonUp)
             assert (up.observed.key_loaded, up.fresh) == (is_loaded, not is_loaded)
+
+    play(scenario)
+
+
+def test_a_pair_s_secret_is_charon_s_before_the_connection_that_needs_it(
+    play: Callable[[Scenario], None], tmp_path: Path
+) -> None:
+    other = key_store.create(tmp_path / "boat.key")
+    boat = Peer("boat", make_card("boat", other.public_key, by_secret=True))
+
+    async def scenario(charon: Charon, side: Side) -> None:
+        await side.next(IkeDaemonUp)
+        node = make_card("node", side.key.public_key)
+        load = LoadConnection(connection_spec(node, boat, EspGround.LIBIPSEC, DEFAULT))
+        assert await side.side.carry_out(load) == ""
+        assert charon.asked[-2:] == ["load-shared", "load-conn"]
+        secret = pair_secret(other.private.private_bytes_raw(), node.public_key)
+        owners = [str(node.address).encode(), str(boat.card.address).encode()]
+        assert charon.secrets == [{"id": b"boat", "type": b"IKE", "data": secret, "owners": owners}]
+
+    play(scenario)
+
+
+def test_a_pair_whose_key_was_changed_is_not_configured_by_another(
+    play: Callable[[Scenario], None], tmp_path: Path
+) -> None:
+    before, other = (key_store.create(tmp_path / f"{name}.key").public_key for name in ("before", "boat"))
+    boat = Peer("boat", make_card("boat", other, by_secret=True))
+    load = LoadConnection(connection_spec(make_card("node", before), boat, EspGround.LIBIPSEC, DEFAULT))
+
+    async def scenario(charon: Charon, side: Side) -> None:
+        await side.next(IkeDaemonUp)
+        assert "the key was changed; restart meshsecd" in await side.side.carry_out(load)
+        assert not {"load-shared", "load-conn"} & set(charon.asked)
 
     play(scenario)
 
