@@ -33,6 +33,8 @@ PACKAGES = (
     *("python3", "python3-venv"),
 )
 PROGRAMS = ("mmdebstrap", "unshare", "chroot", "apt-get", "dpkg-deb", "depmod", "mke2fs")
+LIBRESWAN = ("bookworm", SUITE)
+"""Debian's suites whose libreswan is in the guest, in /opt/libreswan/SUITE."""
 _FORM = "3"
 """Another one when this file builds something else from the same."""
 _SCRIPT = Path(__file__).parent / "guest" / "build"
@@ -86,7 +88,7 @@ def built(say: Callable[[str], None]) -> Built:
 
 def key() -> str:
     """Names what the root is made of."""
-    digest = hashlib.sha256(f"{_FORM} {SUITE} {PACKAGES} {_commands_of_project()}".encode())
+    digest = hashlib.sha256(f"{_FORM} {SUITE} {PACKAGES} {LIBRESWAN} {_commands_of_project()}".encode())
     for path in (_SCRIPT, *sorted(_LOCKS.glob("requirements-*.lock"))):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
@@ -115,7 +117,14 @@ _KEY = re.compile(r"[0-9a-f]{16}")
 def _build(ready: Path, say: Callable[[str], None]) -> None:
     fresh = CACHE / f"{ready.name}.part"
     fresh.mkdir(exist_ok=True)
-    steps = {"base": _base, "python": _python, "commands": _commands, "kernels": _kernels, "image": _image}
+    steps = {
+        "base": _base,
+        "libreswan": _libreswan,
+        "python": _python,
+        "commands": _commands,
+        "kernels": _kernels,
+        "image": _image,
+    }
     for number, (name, step) in enumerate(steps.items(), 1):
         done = fresh / f"{name}.done"
         if not done.exists():
@@ -130,9 +139,22 @@ def _build(ready: Path, say: Callable[[str], None]) -> None:
 def _base(fresh: Path) -> None:
     """Debian's packages and kernels"""
     shutil.rmtree(fresh / "kernels", ignore_errors=True)
+    with _apt_settings(fresh):
+        _run(fresh, "base", SUITE, ",".join(PACKAGES), stdin=sources_of(SUITE))
+
+
+def _libreswan(fresh: Path) -> None:
+    """libreswan of each suite, beside strongSwan"""
+    with _apt_settings(fresh):
+        for suite in LIBRESWAN:
+            _run(fresh, "libreswan", suite, stdin=sources_of(suite))
+
+
+@contextmanager
+def _apt_settings(fresh: Path) -> Iterator[None]:
     write_apt_settings(fresh / "apt.conf")
     try:
-        _run(fresh, "base", SUITE, ",".join(PACKAGES), stdin=sources_of(SUITE))
+        yield
     finally:
         (fresh / "apt.conf").unlink()
 
