@@ -49,6 +49,7 @@ async def collect(agent: "Agent") -> Facts:
         trust_problems=agent.trust.problems,
         closed_by_doubt=agent.driver.engine.closed_by_doubt,
         config_problem=agent.config_problem,
+        unauthenticated=[one.title for one in agent.driver.engine.channels() if one.unauthenticated()],
         strangers=_strangers(agent),
         radios=await _radios(agent),
         unweighed=agent.start.settings.routing.unweighed,

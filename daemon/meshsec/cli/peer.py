@@ -37,7 +37,8 @@ def peer() -> None:
 def add(app: App, name: str, card: tuple[str, ...]) -> None:
     """Trust the node whose CARD this is, under the local NAME.
 
-    CARD is the card itself, with or without spaces, '@FILE', or '-' for standard input.
+    CARD is the card itself, with or without spaces, '@FILE', or '-' for standard input. Another card with the same key
+    takes the place of the one that is there.
     """
     parsed = cards.parse(_card_text(" ".join(card)))
     through = _changed(app, "peer_add", {"name": name, "card": cards.render(parsed)})

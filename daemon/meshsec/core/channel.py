@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from meshsec.core.desired import DesiredPeer, Wish
-from meshsec.core.diagnosis import Diagnosis
+from meshsec.core.diagnosis import OF_AUTHENTICATION, Diagnosis
 from meshsec.core.lifecycle import State, Trigger, transition
 from meshsec.core.limits import Backoff
 from meshsec.core.model import Card, ConnectionSpec, DataPlane, IkeSa, Network, Route
@@ -18,6 +18,11 @@ class Failure:
     reason: str
     at: float
     diagnosis: Diagnosis
+
+    @property
+    def of_authentication(self) -> bool:
+        """One end was not, for the other, who it said it was."""
+        return any(self.diagnosis == one for _, one in OF_AUTHENTICATION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +153,11 @@ class Channel:
             return Standing(live=False, complete=False)
         observed = self.observed()
         return Standing(bool(live(wanted, observed)), not missing(wanted, observed))
+
+    def unauthenticated(self) -> bool:
+        """Nothing stands since the authentication failed."""
+        failure, stood = self.last_failure, self.protected_at
+        return failure is not None and failure.of_authentication and (stood is None or failure.at > stood)
 
     def connecting(self) -> bool:
         """The IKE daemon is negotiating an IKE_SA with the peer."""

@@ -24,11 +24,28 @@ class Diagnosis:
     meaning: str
 
 
-_BY_SIGN: Sequence[tuple[str, Diagnosis]] = (
+_OLD_CARD = "or one end has changed its IKE daemon, and with it its card, of which the other has the old one"
+
+OF_AUTHENTICATION: Sequence[tuple[str, Diagnosis]] = (
     (
         "AUTHENTICATION_FAILED",
-        Diagnosis(Fault.PEER, "the peer does not trust this node's key, or its key is not the one on its card"),
+        Diagnosis(
+            Fault.PEER, f"the peer does not trust this node's key, its key is not the one on its card, {_OLD_CARD}"
+        ),
     ),
+    (
+        "not the one on its card",
+        Diagnosis(Fault.PEER, f"the peer has another key than on the card that this node has, {_OLD_CARD}"),
+    ),
+    (
+        "authenticates by a secret",
+        Diagnosis(Fault.PEER, "the peer has changed its IKE daemon, and this node has its old card"),
+    ),
+)
+"""Where the one end is not, for the other, who it says it is."""
+
+_BY_SIGN: Sequence[tuple[str, Diagnosis]] = (
+    *OF_AUTHENTICATION,
     (
         "NO_PROPOSAL_CHOSEN",
         Diagnosis(

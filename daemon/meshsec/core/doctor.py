@@ -86,6 +86,8 @@ class Facts:
     overlay: str = ""
     """The overlay's node and its version, as far as it answers; empty where there is no overlay."""
     overlay_problem: str = ""
+    unauthenticated: Sequence[str] = ()
+    """Peers with whom the last negotiation failed because one end was not who it said it was, for the other."""
     rules_disturbed: int = 0
     """How often another program altered or removed the fail-closed rules since meshsecd started."""
     one_sided: Sequence[str] = ()
@@ -266,6 +268,16 @@ def _strangers(facts: Facts) -> list[Check]:
     return _one("strangers", "; ".join(facts.strangers), "nobody without a card asked for an SA", mend, Level.WARN)
 
 
+def _authentication(facts: Facts) -> list[Check]:
+    if not facts.unauthenticated:
+        return []
+    found = f"failed with {', '.join(facts.unauthenticated)}: a key is another than on the card, or an IKE daemon"
+    mend = (
+        "compare `meshsec peer show NAME` with the peer's `meshsec key show`, both ways; `meshsec peer add` renews it"
+    )
+    return [Check("authentication", Level.WARN, found, mend)]
+
+
 _CHECKS: tuple[Callable[[Facts], list[Check]], ...] = (
     _config,
     _key,
@@ -280,5 +292,6 @@ _CHECKS: tuple[Callable[[Facts], list[Check]], ...] = (
     _forwarding,
     _interfaces,
     _radios,
+    _authentication,
     _strangers,
 )

@@ -2,10 +2,10 @@
 
 from meshsec.core.actions import describe
 from meshsec.core.channel import Channel
-from meshsec.core.desired import endpoint
+from meshsec.core.desired import authentication, endpoint
 from meshsec.core.engine import Engine
 from meshsec.core.lifecycle import State
-from meshsec.core.model import OWN_NEXT, PEER_NEXT, Card, DataPlane, EspGround
+from meshsec.core.model import OWN_NEXT, PEER_NEXT, Authentication, Card, DataPlane, EspGround
 from meshsec.core.overlay import KEEP_MAX
 from meshsec.core.shown import shown
 
@@ -18,6 +18,7 @@ def sentences(engine: Engine, channel: Channel, card: Card, now: float) -> list[
     seen = shown(engine, channel)
     return [
         _explain_trust(channel, card),
+        _explain_authentication(engine, channel, card),
         _explain_route(engine, channel, card),
         *_explain_mode(engine, channel, card),
         _explain_turn(engine, channel),
@@ -40,6 +41,15 @@ def _explain_trust(channel: Channel, card: Card) -> str:
     if OWN_NEXT in channel.title:
         told += " This channel is of this node's next key: the present one stays in force until `meshsec key end`."
     return told
+
+
+def _explain_authentication(engine: Engine, channel: Channel, card: Card) -> str:
+    node = channel.own or engine.node
+    if authentication(node, card) is Authentication.SIGNATURE:
+        return "Each end authenticates by its key."
+    whose = "the peer's" if card.by_secret else "this node's"
+    whose = "both IKE daemons" if card.by_secret and node.by_secret else f"{whose} IKE daemon"
+    return f"The ends authenticate by a secret that each computes from both keys, because of {whose} (no Ed25519)."
 
 
 def _explain_route(engine: Engine, channel: Channel, card: Card) -> str:

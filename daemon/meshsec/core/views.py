@@ -160,6 +160,7 @@ def _peer(engine: Engine, channel: Channel, now: float) -> View:
         "route_to_protected_ms": _milliseconds(channel.route_to_protected),
         "late": late,
         "mode": str(channel.mode),
+        "authentication": _text(channel.connection and channel.connection.authentication),
         "data_plane": _text(seen.plane),
         **_sa(sa, now),
     }

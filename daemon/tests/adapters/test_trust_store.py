@@ -172,6 +172,37 @@ def test_another_card_does_not_replace_one(store: Path) -> None:
     assert trust_store.load(store, OWN)[0]["boat"].card == BOAT
 
 
+def test_another_card_with_the_same_key_takes_its_place_and_the_channel_stays(store: Path) -> None:
+    """As when a node has changed its IKE daemon, or has got an IPv4 address."""
+    trust_store.add(store, "boat", BOAT, OWN)
+    trust_store.add_next(store, "boat", SHIP, OWN)
+    trust_store.end(store, "boat", OWN)
+    renewed = make_card("ship", SHIP.public_key, IPv4Address("10.77.0.9"), by_secret=not SHIP.by_secret)
+    assert trust_store.add(store, "boat", renewed, OWN).card == renewed
+    peer = trust_store.load(store, OWN)[0]["boat"]
+    assert (peer.card, peer.key) == (renewed, "boat~")
+
+
+def test_a_renewed_card_is_refused_as_a_first_one_is(store: Path) -> None:
+    trust_store.add(store, "boat", BOAT, OWN)
+    trust_store.add(store, "truck", with_ipv4(TRUCK, IPv4Address("10.77.0.9")), OWN)
+    with pytest.raises(TrustStoreError, match=r"its IPv4 address 10\.77\.0\.9 is also that of peer 'truck'"):
+        trust_store.add(store, "boat", with_ipv4(BOAT, IPv4Address("10.77.0.9")), OWN)
+    assert trust_store.load(store, OWN)[0]["boat"].card == BOAT
+
+
+def test_so_does_another_card_with_the_same_next_key(store: Path) -> None:
+    trust_store.add(store, "boat", BOAT, OWN)
+    trust_store.add_next(store, "boat", SHIP, OWN)
+    renewed = make_card("ship", SHIP.public_key, by_secret=not SHIP.by_secret)
+    trust_store.add_next(store, "boat", renewed, OWN)
+    peers = trust_store.load(store, OWN)[0]
+    assert {name: (peer.card, peer.key) for name, peer in peers.items()} == {
+        "boat": (BOAT, "boat"),
+        "boat~": (renewed, "boat~"),
+    }
+
+
 @pytest.mark.parametrize("name", ["../boat", "", "Boat", "a/b", ".hidden"])
 def test_a_name_cannot_lead_elsewhere(name: str, store: Path) -> None:
     with pytest.raises(TrustStoreError, match="allowed: 1 to 32 characters"):

@@ -70,6 +70,7 @@ def test_a_sound_node_is_all_ok_and_says_what_it_is() -> None:
         ({"forwarding": {"net.ipv4.ip_forward": False}}, "forwarding", Level.WARN, "net.ipv4.ip_forward"),
         ({"mtus": {"mesh0": 1400}}, "interface mesh0", Level.WARN, "MTU 1400"),
         ({"mtus": {"mesh0": None}}, "interface mesh0", Level.WARN, "does not exist"),
+        ({"unauthenticated": ["boat", "ship"]}, "authentication", Level.WARN, "failed with boat, ship"),
         ({"strangers": ["fd00::5: no card (3 times)"]}, "strangers", Level.WARN, "fd00::5"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,

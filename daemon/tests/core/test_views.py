@@ -18,6 +18,7 @@ from meshsec.core import views
 from meshsec.core.diagnosis import Fault, diagnose
 from meshsec.core.engine import (
     ActionDone,
+    Engine,
     Event,
     IkeDaemonDown,
     IkeDaemonUp,
@@ -32,7 +33,7 @@ from meshsec.core.engine import (
     SasObserved,
     TrustStoreRead,
 )
-from meshsec.core.model import Edge, EspGround, Neighbour, Observed, UnknownNodes
+from meshsec.core.model import Edge, EspGround, Neighbour, Observed, Peer, UnknownNodes
 
 SCHEMAS = Path(__file__).parents[3] / "docs" / "schema"
 NEIGHBOURS = (Neighbour(card(2).locator, True, 256, 512, True, False), Neighbour(card(4).locator, False))
@@ -126,6 +127,7 @@ def test_status_of_a_protected_peer_has_every_figure() -> None:
         "route_to_protected_ms": 250.0,
         "late": True,
         "mode": "ipsec",
+        "authentication": "signature",
         "data_plane": "ipsec",
         "sa_age": 2.0,
         "ike_algorithms": ["AES_GCM_16-256", "CURVE_25519"],
@@ -163,10 +165,46 @@ def test_status_gives_the_last_failure_with_meaning_and_fault() -> None:
     made.now += 3.0
     assert only_peer(made)["last_failure"] == {
         "reason": "received AUTHENTICATION_FAILED error notify",
-        "meaning": "the peer does not trust this node's key, or its key is not the one on its card",
+        "meaning": diagnose("AUTHENTICATION_FAILED", "").meaning,
         "fault": "peer",
         "ago": 3.0,
     }
+
+
+def test_a_failed_authentication_stands_until_an_sa_does() -> None:
+    made = driver(HIGHER)
+    (channel,) = made.engine.channels()
+    made.tell(ActionDone(initiate(made), "timeout"))
+    assert not channel.unauthenticated()
+    made.now += 60
+    made.engine.handle_timeout(made.now)
+    made.tell(ActionDone(initiate(made), "AUTHENTICATION_FAILED: told by the peer"))
+    assert channel.unauthenticated()
+    assert "has changed its IKE daemon" in explained(made)
+    made.now += 1
+    made.tell(SasObserved("n5", (ike_sa("n5", established_at=made.now),)))
+    assert not channel.unauthenticated()
+
+
+@pytest.mark.parametrize(
+    ("theirs", "authentication", "sentence"),
+    [
+        (False, "signature", "Each end authenticates by its key."),
+        (True, "secret", "because of the peer's IKE daemon"),
+    ],
+)
+def test_it_is_told_by_what_a_pair_authenticates(theirs: bool, authentication: str, sentence: str) -> None:
+    made = driver()
+    made.tell(PeerSet(Peer("n5", replace(card(HIGHER), by_secret=theirs))))
+    assert only_peer(made)["authentication"] == authentication
+    assert sentence in explained(made)
+
+
+@pytest.mark.parametrize(("theirs", "whose"), [(False, "this node's IKE daemon"), (True, "both IKE daemons")])
+def test_it_is_told_that_this_node_s_ike_daemon_has_no_signatures(theirs: bool, whose: str) -> None:
+    engine = Engine(replace(card(NODE), by_secret=True), EspGround.KERNEL, CALM, lambda: 0.0)
+    engine.handle(0.0, PeerSet(Peer("n5", replace(card(HIGHER), by_secret=theirs))))
+    assert any(whose in sentence for sentence in views.explain(engine, 0.0, "n5")["sentences"])
 
 
 def test_topology_marks_the_routes_to_peers() -> None:

@@ -11,6 +11,7 @@ Fleets (fleets.py) add members and revoked keys. A card that was added by hand g
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from meshsec import files
@@ -84,7 +85,10 @@ def load(directory: Path, own: Card) -> tuple[dict[str, Peer], tuple[Problem, ..
 
 
 def add(directory: Path, name: str, card: Card, own: Card) -> Peer:
-    """Trust ``card`` under ``name``. Adding the same card again changes nothing. Raises TrustStoreError."""
+    """Trust ``card`` under ``name``. Adding the same card again changes nothing. Raises TrustStoreError.
+
+    Another card with the key of the peer of that name takes the place of the one that is there.
+    """
     try:
         peer = Peer(checked_name(name), card)
     except IdentityError as error:
@@ -92,20 +96,26 @@ def add(directory: Path, name: str, card: Card, own: Card) -> Peer:
     with locked(directory):
         peers = _by_hand(load(directory, own)[0])
         path = directory / f"{name}{SUFFIX}"
-        if name in peers and peers[name].card == card:
-            return peers[name]
+        known = peers.get(name)
+        if known and known.card == card:
+            return known
         _refuse_revoked(directory, peer)
-        if path.exists():
+        if known and known.card.public_key == card.public_key:
+            peer = replace(known, card=card)
+        elif path.exists():
             raise TrustStoreError(f"{path}: there is a peer {name!r} with another card; remove it first")
         conflict = _conflicts({**peers, name: peer}, own).get(name)
         if conflict:
             raise TrustStoreError(f"{name!r} is not added: {conflict}")
-        _written(path, card)
+        _written(path, card, peer.key.removeprefix(name))
     return peer
 
 
 def add_next(directory: Path, name: str, card: Card, own: Card) -> Peer:
-    """Trust the next key of peer ``name``, too. The same card again changes nothing. Raises TrustStoreError."""
+    """Trust the next key of peer ``name``, too. The same card again changes nothing. Raises TrustStoreError.
+
+    Another card with that next key takes the place of the one that is there.
+    """
     with locked(directory):
         peers, problems = load(directory, own)
         peers = _by_hand(peers)
@@ -118,7 +128,7 @@ def add_next(directory: Path, name: str, card: Card, own: Card) -> Peer:
         for known in filter(None, (peers[name], peers.get(title))):
             if known.card == card:
                 return known
-        if title in peers:
+        if title in peers and peers[title].card.public_key != card.public_key:
             raise TrustStoreError(f"{name!r} has a next key already: `meshsec peer end {name}` ends the present one")
         mark = "" if peers[name].key.endswith(NEXT) else NEXT
         peer = Peer(title, card, "" if mark else name)
