@@ -34,7 +34,7 @@ from meshsec.core import views
 from meshsec.core.actions import Action, ApplyRules, OverlayAction
 from meshsec.core.engine import Engine
 from meshsec.core.events import Event, IkeDaemonDown, IkeDaemonUp, RoutesReset
-from meshsec.core.ike_port import IkeDaemon
+from meshsec.core.ike_port import IkePort
 from meshsec.core.model import Card
 from meshsec.core.settings import Settings
 from meshsec.core.shown import Shown, shown
@@ -91,7 +91,7 @@ class Agent:
         self._tasks: asyncio.TaskGroup | None = None
         self._told: dict[str, Shown] = {}
 
-    def _ike_daemon(self) -> IkeDaemon:
+    def _ike_daemon(self) -> IkePort:
         return Vici(Path(self.start.settings.ike.vici), asyncio.get_running_loop().time)
 
     def _make_scheduling(self, settings: Settings) -> Scheduling:

@@ -20,7 +20,7 @@ from meshsec.core.ike_port import (
     CommandError,
     DaemonFacts,
     DaemonIdentity,
-    IkeDaemon,
+    IkePort,
     IkeError,
     IkeEvent,
     LogLine,
@@ -58,7 +58,7 @@ class IkeSide:
 
     def __init__(
         self,
-        daemon: IkeDaemon,
+        daemon: IkePort,
         keys: Keys,
         post: Callable[[Event], None],
         spawn: Spawn,

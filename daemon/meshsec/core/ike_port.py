@@ -72,7 +72,7 @@ class Alert:
 IkeEvent = SaChanged | LogLine | Alert
 
 
-class IkeDaemon(Protocol):
+class IkePort(Protocol):
     """A client of one IKE daemon. ``run`` follows it; the commands may be used while it answers.
 
     Commands raise ``IkeError``. Peers are named as their connections are.
