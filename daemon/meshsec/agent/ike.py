@@ -20,9 +20,9 @@ from meshsec.core.ike_port import (
     CommandError,
     DaemonFacts,
     DaemonIdentity,
-    IkePort,
     IkeError,
     IkeEvent,
+    IkePort,
     LogLine,
     SaChanged,
 )
