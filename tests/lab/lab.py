@@ -18,7 +18,7 @@ from tests.lab.node import Node, Options
 from tests.lab.topology import Pair
 
 BUILD = programs.ROOT / "build"
-KINDS = ("charon", "overlayd", "meshsecd", "router")
+KINDS = ("charon", "pluto", "overlayd", "meshsecd", "router")
 """Daemons of a node, in the order of starting: nobody is announced before it is ready."""
 Report = Callable[[str], None]
 

@@ -1,6 +1,7 @@
 """libreswan's programs, and pluto in a namespace, configured by the product's export.
 
-They are those that `make setup` unpacked into build/libreswan: Debian's package conflicts with strongSwan.
+They are those that `make setup` unpacked into build/libreswan: Debian's package conflicts with strongSwan. The guest
+has those of two suites of Debian.
 """
 
 from pathlib import Path
@@ -13,6 +14,7 @@ from tests.lab.waiting import wait_until
 EXECUTABLES = programs.ROOT / "build/libreswan/usr/libexec/ipsec"
 ADDCONN = EXECUTABLES / "addconn"
 ALGPARSE = EXECUTABLES / "algparse"
+_IN_GUEST = Path("/opt/libreswan")
 
 _SETUP = """\
 config setup
@@ -28,24 +30,39 @@ _IN_PLACE = (
 """pluto starts others of its package by their paths; the mounts are those of ``ip netns exec``, which end with it."""
 
 
+def suites() -> dict[str, Path]:
+    """Where libreswan's programs are, by Debian's suite: in the guest those of several."""
+    inside = {path.name: path for path in sorted(_IN_GUEST.glob("*"))}
+    return inside or ({"unpacked": EXECUTABLES} if ADDCONN.exists() else {})
+
+
 class Pluto:
     """pluto of one node."""
 
-    def __init__(self, namespace: str, directory: Path, sockets: Path) -> None:
+    def __init__(self, namespace: str, directory: Path, sockets: Path, executables: Path = EXECUTABLES) -> None:
         """``directory`` has what `meshsec export libreswan --into` wrote; the path of ``sockets`` must be short."""
+        self._namespace, self._sockets, self._executables = namespace, sockets, executables
         (directory / "nss").mkdir()
-        run(["certutil", "-N", "-d", f"sql:{directory}/nss", "--empty-password"])
+        certutil = executables / "certutil"
+        run(
+            [str(certutil) if certutil.exists() else "certutil", "-N", "-d", f"sql:{directory}/nss", "--empty-password"]
+        )
         (directory / "ipsec.conf").write_text(_SETUP.format(directory=directory), encoding="ascii")
-        pluto = [str(EXECUTABLES / "pluto"), "--nofork", "--stderrlog", "--use-xfrm"]
+        pluto = [str(executables / "pluto"), "--nofork", "--stderrlog", "--use-xfrm"]
         pluto += ["--rundir", str(sockets), "--config", str(directory / "ipsec.conf")]
         self.daemon = Daemon(
             "pluto",
             namespace,
-            ["sh", "-c", _IN_PLACE, str(EXECUTABLES), *pluto],
+            ["sh", "-c", _IN_PLACE, str(executables), *pluto],
             logs=directory,
             sockets=sockets,
             notifies=False,
         )
+
+    def whack(self, *arguments: str) -> str:
+        """What pluto answers to a command (ipsec_whack(8))."""
+        argv = [str(self._executables / "whack"), "--rundir", str(self._sockets), *arguments]
+        return run(["ip", "netns", "exec", self._namespace, *argv], check=False).stdout
 
     def log(self) -> str:
         """What pluto said until now."""

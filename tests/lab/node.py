@@ -9,8 +9,9 @@ from ipaddress import IPv6Address
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tests.lab import observers, programs
+from tests.lab import libreswan, observers, programs
 from tests.lab.capture import Capture
+from tests.lab.libreswan import Pluto
 from tests.lab.observers import Charon, ControlStream, RouteEvents, SaState
 from tests.lab.processes import Daemon
 from tests.lab.shell import run
@@ -35,6 +36,8 @@ class Options:
     """The scheduling profile: many nodes share this machine's processors, so none is raised unless that is tested."""
     overlay: bool = False
     """Whether the other data plane is there, too."""
+    libreswan: str = ""
+    """The suite of Debian whose libreswan speaks IKE (``libreswan.suites``); empty: strongSwan."""
 
 
 class Node:
@@ -53,6 +56,8 @@ class Node:
         self.address = ""
         self.locator = ""
         self.ipv4 = ""
+        self.fingerprint = ""
+        """The end of a pair with the lower one initiates."""
         self.charon = Charon(run_directory / "charon.vici")
         self.looks = dict(_LOOKS)
         """Commands whose output explains a failure, by the name of its file."""
@@ -104,14 +109,20 @@ class Node:
 
     def set_up(self, options: Options) -> None:
         """Write the configuration, make the key and have the product write the daemons' configurations."""
-        self.options = options
         for directory in (self.etc, self.peers, self.var, self.logs, self.run_directory):
             directory.mkdir(parents=True, exist_ok=True)
+        self.options = options
         self.config.write_text(self._toml(), encoding="utf-8")
         self.meshsec("init")
+        self.become(options)
+
+    def become(self, options: Options) -> None:
+        """What ``set_up`` does, with the key that is there; nothing runs yet."""
+        self.options = options
+        self.config.write_text(self._toml(), encoding="utf-8")
         self._read_card()
         self._daemons = {
-            "charon": self._daemon("charon", [programs.charon()], {"STRONGSWAN_CONF": str(self._export("strongswan"))}),
+            **self._ike_daemon(),
             "meshsecd": self._daemon("meshsecd", [programs.meshsecd(), "--config", str(self.config)]),
             "router": self._routing_daemon(),
         }
@@ -257,6 +268,7 @@ class Node:
         ]
         lines += [f'socket = "{self.run_directory}/changes.sock"']
         lines += ["", "[paths]", 'peers = "peers"', 'state = "../var"', f'run = "{self.run_directory}"']
+        lines += ["", "[ike]", 'daemon = "libreswan"'] if options.libreswan else []
         lines += ["", "[scheduling]", f'profile = "{options.scheduling}"']
         mesh_prefixes = ["fc00::/7", IPV4_MESH] if options.ipv4 else ["fc00::/7"]
         if options.overlay:
@@ -269,6 +281,7 @@ class Node:
         shown = json.loads(self.meshsec("key", "show", "--json").stdout)
         self.card = shown["card"]
         self.address, self.locator = shown["address"], shown["locator"]
+        self.fingerprint = shown["fingerprint"]
         self.ipv4 = shown.get("ipv4") or ""
         assert IPv6Address(self.address).packed[0] == 0xFC
 
@@ -277,6 +290,14 @@ class Node:
         path = self.etc / f"{kind}.conf"
         path.write_text(self.meshsec("export", kind).stdout, encoding="utf-8")
         return path
+
+    def _ike_daemon(self) -> dict[str, Daemon]:
+        if suite := self.options.libreswan:
+            self.etc.joinpath("ipsec").mkdir(exist_ok=True)
+            self.pluto = Pluto(self.namespace, self.etc / "ipsec", self.run_directory, libreswan.suites()[suite])
+            return {"pluto": self.pluto.daemon}
+        env = {"STRONGSWAN_CONF": str(self._export("strongswan"))}
+        return {"charon": self._daemon("charon", [programs.charon()], env)}
 
     def _routing_daemon(self) -> Daemon:
         if self.options.routing_daemon == "olsrd2":

@@ -159,6 +159,11 @@ class Charon:
             for _ in session.initiate({"ike": peer, "child": child, "timeout": "30000"}):
                 continue
 
+    def rekey(self, peer: str, child: str = "") -> None:
+        """Have an IKE_SA replaced, or one of its CHILD_SAs (RFC 7296, section 1.3); returns at once."""
+        with self._session() as session:
+            session.rekey({"ike": peer, **({"child": child} if child else {})})
+
     def impersonate(self, identity: str, private_key_pem: bytes, public_key_pem: bytes, spec: Mapping[str, Any]) -> str:
         """Negotiate as somebody else: load a key and a connection of our own making; charon's word about the end."""
         with self._session() as session:

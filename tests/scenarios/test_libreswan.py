@@ -1,0 +1,145 @@
+"""libreswan with kernel ESP: nodes configured from the export alone, beside one that meshsecd protects by strongSwan.
+
+Of three nodes whose traffic the relay ``r`` carries, the one with the lowest fingerprint, which initiates to both
+others, and the one with the highest, which is called by both, run libreswan without meshsecd.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import combinations
+
+import pytest
+
+from tests.lab import ground, libreswan
+from tests.lab.lab import Lab
+from tests.lab.node import Node, Options
+from tests.lab.packets import Kind
+from tests.lab.topology import star
+from tests.lab.waiting import wait_until
+from tests.scenarios.expectations import assert_nothing_clear, captured, flow_without_loss, wait_arrivals
+
+pytestmark = [
+    pytest.mark.skipif(not libreswan.suites(), reason="libreswan is not unpacked: tools/setup system"),
+    pytest.mark.skipif(ground.probe().esp != "kernel", reason="this kernel has no ESP; `make guest` runs this there"),
+]
+
+SUITES = list(libreswan.suites())
+
+
+@dataclass
+class Trio:
+    """The nodes by who initiates."""
+
+    lab: Lab
+    first: Node
+    """libreswan, calls both others."""
+    middle: Node
+    """strongSwan, driven by meshsecd."""
+    last: Node
+    """libreswan, called by both others."""
+
+    @property
+    def nodes(self) -> tuple[Node, Node, Node]:
+        """All that have IKE."""
+        return self.first, self.middle, self.last
+
+
+@pytest.fixture(scope="module", params=[SUITES, SUITES[::-1]][: len(SUITES)], ids="-".join)
+def trio(request: pytest.FixtureRequest) -> Iterator[Trio]:
+    """The mesh, started; libreswan's versions are those of ``param``, of the first and the last node."""
+    options = Options(ipv4=True)
+    with Lab("libreswan", star(["r", "x", "y", "z"]), options) as lab:
+        lab.set_up()
+        found = Trio(lab, *sorted((lab[name] for name in ("x", "y", "z")), key=lambda node: node.fingerprint))
+        found.first.become(replace(options, libreswan=request.param[0]))
+        found.last.become(replace(options, libreswan=request.param[-1]))
+        for one, other in combinations(found.nodes, 2):
+            one.install_card(other)
+            other.install_card(one)
+        lab["r"].assign_addresses()
+        for node in (found.first, found.last):
+            configure_by_hand(node)
+        lab.start("router").start("pluto", nodes=[found.first, found.last])
+        lab.start("charon", "meshsecd", nodes=[found.middle])
+        yield found
+
+
+def configure_by_hand(node: Node) -> None:
+    """What docs/libreswan.md has an operator do."""
+    node.meshsec("export", "libreswan", "--into", str(node.etc / "ipsec"))
+    node.run("nft", "-f", "-", stdin=node.meshsec("export", "nftables").stdout)
+    node.assign_addresses()
+
+
+def test_user_data_of_both_families_is_protected_between_all_three(trio: Trio) -> None:
+    trio.middle.wait_protected(trio.first, 120)
+    trio.middle.wait_protected(trio.last, 120)
+    with captured(trio.lab, "all") as captures:
+        for source, target in combinations(trio.nodes, 2):
+            wait_answer(source, target.address)
+            wait_answer(source, target.ipv4)
+    assert_nothing_clear(captures)
+    relayed = captures["r"]
+    assert relayed.counts[Kind.ESP] >= 12, "six requests and six answers"
+    assert relayed.counts[Kind.CLEAR] == 0, relayed.clear
+
+
+@pytest.mark.parametrize("end", ["first", "last"])
+def test_rekeying_by_either_end_loses_no_user_data(trio: Trio, end: str) -> None:
+    here, there = trio.middle, trio.first if end == "first" else trio.last
+    here.wait_protected(there, 120)
+    wait_answer(here, there.address)
+    rekeyings: dict[str, Callable[[], object]] = {
+        "CHILD_SA by strongSwan": lambda: here.charon.rekey(there.name, "mesh"),
+        "IKE_SA by strongSwan": lambda: here.charon.rekey(there.name),
+        "CHILD_SA by libreswan": lambda: libreswan_rekeys(there, here, *_REKEY_CHILD),
+        "IKE_SA by libreswan": lambda: libreswan_rekeys(there, here, "--rekey-ike"),
+    }
+    with flow_without_loss(here, there) as going, flow_without_loss(there, here) as coming:
+        for what, rekey in rekeyings.items():
+            before = _names(here, there, ike="IKE" in what)
+            rekey()
+            here.wait_for(f"{what}: another one", partial(_replaced, before, here, there), 60)
+            wait_arrivals(going)
+            wait_arrivals(coming)
+    assert (going.result.refused, going.result.lost) == (0, 0), going.summary()
+    assert (coming.result.refused, coming.result.lost) == (0, 0), coming.summary()
+
+
+_REKEY_CHILD = ("--rekey-child", "--rekey-ipsec")
+"""libreswan 5 and 4."""
+
+
+def libreswan_rekeys(node: Node, peer: Node, *options: str) -> None:
+    """By the first option that its version knows."""
+    for option in options:
+        node.pluto.whack("--name", f"meshsec-{peer.name}", option)
+
+
+def _names(here: Node, there: Node, *, ike: bool) -> frozenset[str]:
+    """The SPIs of the IKE_SA or of its CHILD_SAs."""
+    sas = here.sas_with(there)
+    return frozenset(spi for sa in sas for spi in (sa.spis if ike else sa.child_spis))
+
+
+def _replaced(before: frozenset[str], here: Node, there: Node) -> bool:
+    """Exactly one IKE_SA is there, with CHILD_SAs for both families, and something of ``before`` is not any more."""
+    sas = here.sas_with(there)
+    now = {spi for sa in sas for spi in (*sa.spis, *sa.child_spis)}
+    return len(sas) == 1 and len(sas[0].installed) == 2 and not before <= now
+
+
+def wait_answer(source: Node, address: str) -> None:
+    """Await that somebody answers there; until the SA stands nothing does."""
+
+    def answered() -> bool:
+        return source.run("ping", "-c1", "-W2", address, check=False).returncode == 0
+
+    wait_until(
+        f"{source.name}: an answer of {address}",
+        answered,
+        [],
+        120,
+        source.pluto.log if source.options.libreswan else str,
+    )
