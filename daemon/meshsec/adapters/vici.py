@@ -19,6 +19,7 @@ from typing import Any
 from vici import protocol
 from vici.exception import DeserializationException
 
+from meshsec.core.capability import Algorithms
 from meshsec.core.ike_port import (
     Alert,
     CommandError,
@@ -202,6 +203,14 @@ class Vici:
             half_open=_number(sas, "half-open"),
             queued=sum(_number(_section(stats, "queues"), level) for level in _PRIORITIES),
         )
+
+    async def algorithms(self) -> Algorithms | None:
+        """What its plugins can do in IKE. One before strongSwan 5.1 cannot say."""
+        try:
+            answer, _, _ = await self._command("get-algorithms", {})
+        except CommandError:
+            return None
+        return frozenset(name for kind in answer.values() if isinstance(kind, Mapping) for name in kind)
 
     async def load_keys(self, private_keys: Iterable[bytes]) -> None:
         """Give charon the node's private keys (PKCS#8, PEM or DER), and let it forget others.

@@ -32,6 +32,7 @@ from meshsec.agent.scheduling import CharonSide, Scheduling
 from meshsec.agent.trust import Side, Trust
 from meshsec.core import views
 from meshsec.core.actions import Action, ApplyRules, OverlayAction
+from meshsec.core.capability import LeftOut, left_out
 from meshsec.core.engine import Engine
 from meshsec.core.events import Event, IkeDaemonDown, IkeDaemonUp, RoutesReset
 from meshsec.core.ike_port import IkePort
@@ -168,6 +169,11 @@ class Agent:
         if settings != self.start.settings:
             return f"{self.start.config} was changed: restart meshsecd to use it (SAs and rules stay)"
         return ""
+
+    def left_out(self) -> tuple[LeftOut, ...]:
+        """What of the policy the IKE daemon cannot do."""
+        policy = self.driver.engine.policy
+        return left_out(policy.ike_proposals, policy.esp_proposals, self.ike.algorithms)
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
         if self._tasks:

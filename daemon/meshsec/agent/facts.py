@@ -33,6 +33,7 @@ async def collect(agent: "Agent") -> Facts:
         ike_version=ike.version if ike else "",
         ike_problem="" if ike else agent.ike.down_reason,
         plugins_missing=[name for name in needed if name not in ike.plugins] if ike else [],
+        left_out=len(agent.left_out()),
         router_software=topology.software,
         router_problem=agent.routing.down_reason,
         router_warnings=topology.warnings,

@@ -14,6 +14,7 @@ from meshsec.adapters.key_store import KeyStoreError
 from meshsec.agent.driver import Spawn
 from meshsec.agent.keys import Keys
 from meshsec.core.actions import Action, Initiate, LoadConnection, LoadKey, Terminate, UnloadConnection
+from meshsec.core.capability import Algorithms, LeftOut, NothingLeftError, possible
 from meshsec.core.events import Event, IkeDaemonDown, IkeDaemonUp, NegotiationTimed, SasObserved
 from meshsec.core.ike_port import (
     Alert,
@@ -81,8 +82,11 @@ class IkeSide:
         self._known: dict[str, tuple[IkeSa, ...]] = {}
         self._silence = Silence()
         self.facts: DaemonFacts | None = None
-        self._is_looking = False
         """What it told last; None while it does not answer."""
+        self.algorithms: Algorithms | None = None
+        """What it can do, where it says; of the one that answered last."""
+        self._left_out: set[LeftOut] = set()
+        self._is_looking = False
         self.down_reason = "not reached yet"
         self.strangers: OrderedDict[str, Stranger] = OrderedDict()
 
@@ -161,6 +165,7 @@ class IkeSide:
             try:
                 names = await self._daemon.connections()
                 sas = await self._daemon.ike_sas()
+                self.algorithms = await self._daemon.algorithms()
             except IkeError as error:
                 self._lose(str(error))
                 return
@@ -175,6 +180,7 @@ class IkeSide:
         self._is_key_loaded = self._is_key_loaded and is_same
         if not is_same:
             self._ike_log.forget()
+            self._left_out.clear()
         self._identity, self.facts, self._known = facts.identity, facts, sas
         _log.info(
             "%s %s answers, pid %d%s", self._daemon.name, facts.version, facts.identity.pid, ", fresh" if fresh else ""
@@ -291,10 +297,14 @@ class IkeSide:
 
     async def _load_connection(self, spec: ConnectionSpec) -> None:
         try:
+            told, out = possible(spec, self.algorithms)
             secret = self._keys.secret_for(spec)
-        except KeyStoreError as error:
+        except (KeyStoreError, NothingLeftError) as error:
             raise CommandError(str(error)) from error
-        await self._daemon.load_connection(spec, secret)
+        for one in set(out) - self._left_out:
+            _log.info("left out of the policy, since %s cannot do it: %s", self._daemon.name, one)
+        self._left_out.update(out)
+        await self._daemon.load_connection(told, secret)
 
     async def _initiate(self, peer: str, children: tuple[str, ...], seconds: float) -> None:
         self._ike_log.begin(peer)

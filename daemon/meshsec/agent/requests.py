@@ -35,6 +35,7 @@ class Requests:
         self._methods: Mapping[str, Callable[[Params], Awaitable[Mapping[str, Any]]]] = {
             "ping": self._ping,
             "status": self._status,
+            "algorithms": self._algorithms,
             "topology": self._topology,
             "plan": self._plan,
             "explain": self._explain,
@@ -71,7 +72,11 @@ class Requests:
         await self._count()
         agent = self._agent
         problems = [*agent.trust.problems, agent.config_problem, agent.ground.address_problem, agent.modes.problem]
-        return views.status(agent.driver.engine, self._now, filter(None, problems))
+        return views.status(agent.driver.engine, self._now, filter(None, problems), agent.left_out())
+
+    async def _algorithms(self, _params: Params) -> Mapping[str, Any]:
+        known = self._agent.ike.algorithms
+        return {"algorithms": None if known is None else sorted(known)}
 
     async def _count(self) -> None:
         """Counters change without any event."""

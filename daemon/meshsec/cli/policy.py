@@ -8,8 +8,10 @@ import click
 
 from meshsec.adapters import config_file
 from meshsec.cli.app import App
+from meshsec.cli.client import Client, DaemonAbsentError
 from meshsec.cli.output import json_option, print_json, print_table
 from meshsec.core import policy_view
+from meshsec.core.capability import Algorithms
 from meshsec.core.policy import DEFAULT, Policy
 
 _BUILT_IN = "default"
@@ -70,19 +72,33 @@ def check(app: App, file: Path | None) -> None:
 @json_option
 @click.pass_obj
 def explain(app: App, name: str | None, as_json: bool) -> None:
-    """What each proposal of a profile is, where it is specified, and how libreswan says it, or why it cannot.
+    """What each proposal of a profile is, where it is specified, and who can do it.
 
-    Without NAME those that are in force on this node.
+    Without NAME those that are in force on this node. Where meshsecd runs, the IKE daemon is asked what it has; for
+    libreswan it is known how it says a proposal, or why it cannot.
     """
     shown, file, found = _found(app, name)
+    known = _algorithms(app)
     if as_json:
-        print_json(policy_view.view(shown, file, found))
+        print_json(policy_view.view(shown, file, found, known))
         return
-    for one in policy_view.proposals(found):
+    for one in policy_view.proposals(found, known):
         click.secho(f"{one.kind.upper()}  {one.strongswan}", bold=True)
         for part in one.parts:
             click.echo(f"     {part.keyword}: {f'{part.is_} ({part.source})' if part.is_ else 'not known to meshsec'}")
+        if one.lacks is not None:
+            lacking = ", ".join(one.lacks)
+            click.echo(f"     this node: {f'cannot: {lacking} is not there' if lacking else 'can'}")
         click.echo(f"     libreswan: {one.libreswan or f'cannot: {one.why_not}'}")
+
+
+def _algorithms(app: App) -> Algorithms | None:
+    try:
+        with Client(app.socket) as client:
+            known = client.call("algorithms")["algorithms"]
+    except DaemonAbsentError:
+        return None
+    return None if known is None else frozenset(known)
 
 
 def _found(app: App, name: str | None) -> tuple[str, str, Policy]:

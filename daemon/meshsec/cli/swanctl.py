@@ -10,6 +10,7 @@ from meshsec import files
 from meshsec.adapters import key_store, trust_store
 from meshsec.cli.app import App
 from meshsec.core import swanctl_conf
+from meshsec.core.capability import OF_DEBIAN, left_out, possible
 from meshsec.core.desired import connection_spec, initiates
 from meshsec.core.model import Authentication, Card, ConnectionSpec, EspGround, Peer
 from meshsec.core.pair_secret import pair_secret
@@ -48,6 +49,9 @@ def export(app: App, ground: EspGround, into: Path | None, by_secret: Collection
         )
         for name, peer in peers.items()
     }
+    policy = app.settings.policy
+    for one in left_out(policy.ike_proposals, policy.esp_proposals, OF_DEBIAN):
+        click.echo(f"left out: {one} in Debian's strongSwan", err=True)
     conf = swanctl_conf.render(pairs, _COMMENT)
     if into is None:
         click.echo(conf, nl=False)
@@ -56,7 +60,8 @@ def export(app: App, ground: EspGround, into: Path | None, by_secret: Collection
 
 
 def _spec(node: Card, peer: Peer, ground: EspGround, policy: Policy, *, by_secret: bool) -> ConnectionSpec:
-    spec = connection_spec(node, peer, ground, policy)
+    """A charon without ML-KEM refuses a whole connection that names it, and there is none to ask."""
+    spec, _ = possible(connection_spec(node, peer, ground, policy), OF_DEBIAN)
     return replace(spec, authentication=Authentication.SECRET) if by_secret else spec
 
 

@@ -88,6 +88,8 @@ class Facts:
     overlay_problem: str = ""
     unauthenticated: Sequence[str] = ()
     """Peers with whom the last negotiation failed because one end was not who it said it was, for the other."""
+    left_out: int = 0
+    """Proposals of the policy that the IKE daemon cannot do."""
     rules_disturbed: int = 0
     """How often another program altered or removed the fail-closed rules since meshsecd started."""
     one_sided: Sequence[str] = ()
@@ -158,9 +160,10 @@ def _esp(facts: Facts) -> list[Check]:
 
 
 def _ike(facts: Facts) -> list[Check]:
-    checks = _one(
-        "IKE daemon", facts.ike_problem, f"strongSwan {facts.ike_version}", "systemctl status meshsec-ike; its journal"
-    )
+    fine = f"strongSwan {facts.ike_version}"
+    if facts.left_out:
+        fine += f"; it cannot do {facts.left_out} of the policy's proposals: `meshsec policy explain`"
+    checks = _one("IKE daemon", facts.ike_problem, fine, "systemctl status meshsec-ike; its journal")
     if facts.plugins_missing:
         missing = f"charon runs without {', '.join(facts.plugins_missing)}"
         checks.append(

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
+from meshsec.core.capability import Algorithms
 from meshsec.core.model import ConnectionSpec, IkeSa
 
 
@@ -101,6 +102,9 @@ class IkePort(Protocol):
 
     async def facts(self) -> DaemonFacts:
         """A real round trip: its version, identity and load."""
+
+    async def algorithms(self) -> Algorithms | None:
+        """What it can do in IKE; None where it cannot say."""
 
     async def load_keys(self, private_keys: Iterable[bytes]) -> None:
         """Give it the node's private keys (PKCS#8, PEM or DER), and let it forget others."""

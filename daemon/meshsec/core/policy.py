@@ -30,12 +30,18 @@ class Policy:
     """A complete profile. Times are seconds."""
 
     ike_proposals: tuple[str, ...] = (
+        "aes256gcm16-prfsha256-x25519-ke1_mlkem768",
         "aes256gcm16-prfsha256-x25519",
         "chacha20poly1305-prfsha256-x25519",
         "aes128gcm16-prfsha256-x25519",
     )
     """In strongSwan's names, best first (RFC 8247)."""
-    esp_proposals: tuple[str, ...] = ("aes256gcm16-x25519", "chacha20poly1305-x25519", "aes128gcm16-x25519")
+    esp_proposals: tuple[str, ...] = (
+        "aes256gcm16-x25519-ke1_mlkem768",
+        "aes256gcm16-x25519",
+        "chacha20poly1305-x25519",
+        "aes128gcm16-x25519",
+    )
     """In strongSwan's names, best first (RFC 8221)."""
     suites: tuple[Suite, ...] = ()
     """Ranked, the strongest first and none below the floor: what is not here cannot be chosen (suite_choice.py). Their

@@ -1,10 +1,11 @@
 """What a policy profile comes to: its settings, and each proposal with what it is, its source, and who can do it."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 
 from meshsec.core import libreswan_suites
+from meshsec.core.capability import Algorithms, left_out
 from meshsec.core.policy import Policy
 from meshsec.core.suites import Suite
 
@@ -23,6 +24,10 @@ _WORDS: Mapping[str, tuple[str, str]] = {
     **{f"ecp{bits}": (f"elliptic curve P-{bits}", "RFC 5903") for bits in (256, 384, 521)},
     "x25519": ("Curve25519", "RFC 8031"),
     "x448": ("Curve448", "RFC 8031"),
+    **{
+        f"ke1_mlkem{size}": (f"with ML-KEM-{size} besides", "RFC 9370, FIPS 203, draft-ietf-ipsecme-ikev2-mlkem")
+        for size in (512, 768, 1024)
+    },
 }
 """What each of strongSwan's keywords stands for, and where it is specified for IKEv2 and ESP."""
 
@@ -49,14 +54,20 @@ class Proposal:
     why_not: str
     """What of it libreswan cannot do; empty when it can."""
     parts: tuple[Part, ...]
+    lacks: tuple[str, ...] | None = None
+    """What this node's IKE daemon does not have of it, by IANA's names; None where it was not asked."""
 
 
-def proposals(policy: Policy) -> list[Proposal]:
-    """All of a policy, best first, those of IKE before those of ESP."""
-    return [
+def proposals(policy: Policy, known: Algorithms | None = None) -> list[Proposal]:
+    """All of a policy, best first, those of IKE before those of ESP; ``known``: what the IKE daemon has."""
+    found = [
         *(_explained("ike", one, libreswan_suites.ike) for one in policy.ike_proposals),
         *(_explained("esp", one, libreswan_suites.esp) for one in policy.esp_proposals),
     ]
+    if known is None:
+        return found
+    lost = {(one.kind, one.proposal): one.lacks for one in left_out(policy.ike_proposals, policy.esp_proposals, known)}
+    return [replace(one, lacks=lost.get((one.kind, one.strongswan), ())) for one in found]
 
 
 def settings(policy: Policy) -> dict[str, object]:
@@ -65,14 +76,14 @@ def settings(policy: Policy) -> dict[str, object]:
     return {field.name: _plain(getattr(policy, field.name)) for field in fields(policy) if field.name not in implied}
 
 
-def view(name: str, file: str, policy: Policy) -> dict[str, object]:
+def view(name: str, file: str, policy: Policy, known: Algorithms | None = None) -> dict[str, object]:
     """The answer of ``meshsec policy show`` and ``explain``; ``file`` is empty for what is built in."""
     return {
         "schema": SCHEMA,
         "name": name,
         "file": file or None,
         "settings": settings(policy),
-        "proposals": [_shown(one) for one in proposals(policy)],
+        "proposals": [_shown(one) for one in proposals(policy, known)],
     }
 
 
@@ -90,6 +101,7 @@ def _shown(proposal: Proposal) -> dict[str, object]:
         "strongswan": proposal.strongswan,
         "libreswan": proposal.libreswan or None,
         "why_not": proposal.why_not or None,
+        "lacks": None if proposal.lacks is None else list(proposal.lacks),
         "parts": [
             {"keyword": part.keyword, "is": part.is_ or None, "source": part.source or None} for part in proposal.parts
         ],

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from meshsec.core.actions import describe
+from meshsec.core.capability import LeftOut
 from meshsec.core.channel import Channel
 from meshsec.core.engine import Engine, Planned
 from meshsec.core.model import Card, Edge, IkeSa, Neighbour, Route
@@ -16,8 +17,11 @@ from meshsec.core.shown import Shown, shown
 View = dict[str, Any]
 
 
-def status(engine: Engine, now: float, problems: Iterable[str] = ()) -> View:
-    """The node, the daemons it works with, and every peer. ``problems``: what the caller knows to be wrong besides."""
+def status(engine: Engine, now: float, problems: Iterable[str] = (), left_out: Iterable[LeftOut] = ()) -> View:
+    """The node, the daemons it works with, and every peer.
+
+    ``problems``: what the caller knows to be wrong besides; ``left_out``: what of the policy the IKE daemon cannot do.
+    """
     return {
         "schema": "meshsec-status-1",
         "node": _node(engine.node),
@@ -28,6 +32,7 @@ def status(engine: Engine, now: float, problems: Iterable[str] = ()) -> View:
         "rules_stand": engine.rules_stand(),
         "problems": [*problems, *([CLOSED_BY_DOUBT] if engine.closed_by_doubt else [])],
         "suites": _suites(engine),
+        "left_out": [{"kind": one.kind, "proposal": one.proposal, "lacks": list(one.lacks)} for one in left_out],
         "peers": [_peer(engine, channel, now) for channel in engine.channels()],
     }
 

@@ -1,6 +1,7 @@
 """The IKE side of the agent against a scripted charon: what no real one can be made to do at will."""
 
 import asyncio
+import logging
 import socket
 import struct
 from collections.abc import Callable, Coroutine
@@ -47,6 +48,8 @@ class Charon:
         self.connections: list[str] = []
         self.sas: list[dict[str, Any]] = []
         self.secrets: list[dict[str, Any]] = []
+        self.loaded: list[dict[str, Any]] = []
+        self.groups = {"CURVE_25519": "curve25519"}
         self.refusal = ""
         self.hung = False
         self.ignored = ""
@@ -86,6 +89,8 @@ class Charon:
             return
         if name == "load-shared":
             self.secrets.append(Message.deserialize(Packet.parse(frame).payload))
+        if name == "load-conn":
+            self.loaded.append(Message.deserialize(Packet.parse(frame).payload))
         for event, message in self._stream(name):
             self._send_event(writer, event, message)
         self._send(writer, bytes([Packet.CMD_RESPONSE]) + Message.serialize(self._answer(name)))
@@ -103,6 +108,8 @@ class Charon:
         if command == "stats":
             total = str(len(self.sas))
             return {"uptime": {"since": self.since}, "plugins": ["vici"], "ikesas": {"total": total, "half-open": "0"}}
+        if command == "get-algorithms":
+            return {"aead": {"AES_GCM_16": "openssl"}, "prf": {"PRF_HMAC_SHA2_256": "openssl"}, "dh": self.groups}
         if self.refusal and command == "initiate":
             return {"success": "no", "errmsg": self.refusal}
         return {"success": "yes"}
@@ -259,6 +266,33 @@ def test_a_pair_s_secret_is_charon_s_before_the_connection_that_needs_it(
         secret = pair_secret(other.private.private_bytes_raw(), node.public_key)
         owners = [str(node.address).encode(), str(boat.card.address).encode()]
         assert charon.secrets == [{"id": b"boat", "type": b"IKE", "data": secret, "owners": owners}]
+
+    play(scenario)
+
+
+def test_what_charon_cannot_do_is_left_out_and_with_nothing_left_the_peer_has_no_connection(
+    play: Callable[[Scenario], None], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    boat = Peer("boat", make_card("boat", key_store.create(tmp_path / "boat.key").public_key))
+    caplog.set_level(logging.INFO)
+
+    async def scenario(charon: Charon, side: Side) -> None:
+        await side.next(IkeDaemonUp)
+        load = LoadConnection(
+            connection_spec(make_card("node", side.key.public_key), boat, EspGround.LIBIPSEC, DEFAULT)
+        )
+        assert await side.side.carry_out(load) == ""
+        (told,) = charon.loaded
+        assert told["boat"]["proposals"] == [b"aes256gcm16-prfsha256-x25519", b"aes128gcm16-prfsha256-x25519"]
+        assert "aes256gcm16-prfsha256-x25519-ke1_mlkem768 for IKE: ML_KEM_768 is not there" in caplog.text
+        charon.groups = {"ECP_256": "openssl"}
+        charon.since = "Nov 20 15:00:00 2026"
+        charon.listeners[-1].close()
+        await side.next(IkeDaemonUp)
+        reason = await side.side.carry_out(load)
+        assert "the IKE daemon can do none of the policy's proposals" in reason
+        assert "aes128gcm16-x25519 for ESP: CURVE_25519 is not there" in reason
+        assert len(charon.loaded) == 1
 
     play(scenario)
 

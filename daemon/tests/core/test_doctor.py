@@ -50,6 +50,12 @@ def test_a_sound_node_is_all_ok_and_says_what_it_is() -> None:
     assert view(examine(SOUND))["verdict"] == "ok"
 
 
+def test_what_the_ike_daemon_cannot_do_of_the_policy_is_told_and_is_nothing_wrong() -> None:
+    (check,) = (one for one in examine(replace(SOUND, left_out=2)) if one.name == "IKE daemon")
+    assert check.level is Level.OK
+    assert "cannot do 2 of the policy's proposals" in check.found
+
+
 @pytest.mark.parametrize(
     ("fault", "name", "level", "found"),
     [
