@@ -38,6 +38,8 @@ class Options:
     """Whether the other data plane is there, too."""
     libreswan: str = ""
     """The suite of Debian whose libreswan speaks IKE (``libreswan.suites``); empty: strongSwan."""
+    esp: str = "auto"
+    """Where ESP is to run."""
 
 
 class Node:
@@ -268,7 +270,7 @@ class Node:
         ]
         lines += [f'socket = "{self.run_directory}/changes.sock"']
         lines += ["", "[paths]", 'peers = "peers"', 'state = "../var"', f'run = "{self.run_directory}"']
-        lines += ["", "[ike]", 'daemon = "libreswan"'] if options.libreswan else []
+        lines += ["", "[ike]", f'esp = "{options.esp}"', *(['daemon = "libreswan"'] if options.libreswan else [])]
         lines += ["", "[scheduling]", f'profile = "{options.scheduling}"']
         mesh_prefixes = ["fc00::/7", IPV4_MESH] if options.ipv4 else ["fc00::/7"]
         if options.overlay:

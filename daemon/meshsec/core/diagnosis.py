@@ -26,6 +26,8 @@ class Diagnosis:
 
 _OLD_CARD = "or one end has changed its IKE daemon, and with it its card, of which the other has the old one"
 
+_OLD_CARD_HERE = Diagnosis(Fault.PEER, "the peer has changed its IKE daemon, and this node has its old card")
+
 OF_AUTHENTICATION: Sequence[tuple[str, Diagnosis]] = (
     (
         "AUTHENTICATION_FAILED",
@@ -37,10 +39,8 @@ OF_AUTHENTICATION: Sequence[tuple[str, Diagnosis]] = (
         "not the one on its card",
         Diagnosis(Fault.PEER, f"the peer has another key than on the card that this node has, {_OLD_CARD}"),
     ),
-    (
-        "authenticates by a secret",
-        Diagnosis(Fault.PEER, "the peer has changed its IKE daemon, and this node has its old card"),
-    ),
+    ("authenticates by a secret", _OLD_CARD_HERE),
+    ("takes no Ed25519 signature", _OLD_CARD_HERE),
 )
 """Where the one end is not, for the other, who it says it is."""
 

@@ -82,6 +82,11 @@ def test_a_further_child_sa_counts_once_and_a_rekeying_not_at_all() -> None:
         ),
         (
             "charlie",
+            ["private key of type ED25519 not supported"],
+            Failure("charlie", "", "the peer's IKE daemon takes no Ed25519 signature"),
+        ),
+        (
+            "charlie",
             ["retransmit 6 of request with message ID 0", "giving up after 6 retransmits"],
             Failure("charlie", "", "timeout: no answer after 6 repetitions"),
         ),

@@ -1,0 +1,123 @@
+"""charon, driven by meshsecd, and libreswan, configured by its export, authenticate each other by the pair's secret.
+
+A host's kernel may have no ESP, so the IKE_SA is the claim here.
+"""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import pytest
+
+from tests.lab import ground, libreswan
+from tests.lab.lab import Lab
+from tests.lab.libreswan import Pluto
+from tests.lab.node import Node, Options
+
+SECONDS = 120.0
+PLUTOS_WORDS = "established IKE SA; authenticated peer using authby=secret"
+CHARONS_WORDS = "with pre-shared key successful"
+
+_LAB = """\
+charon-systemd {{
+  filelog {{
+    lab {{
+      path = {log}
+      flush_line = yes
+      default = 1
+    }}
+  }}
+}}
+"""
+
+pytestmark = [
+    pytest.mark.skipif(not libreswan.suites(), reason="libreswan is not unpacked: tools/setup system"),
+    pytest.mark.skipif(bool(ground.probe().missing()), reason=f"needs {', '.join(ground.probe().missing())}"),
+]
+
+
+@dataclass
+class Ends:
+    """``driven`` has charon and meshsecd; ``exported`` a router and pluto, which is not started."""
+
+    driven: Node
+    exported: Node
+    old_card: str
+    """Of ``exported``, from before it had libreswan."""
+
+    @property
+    def pluto(self) -> Pluto:
+        """That of ``exported``."""
+        return self.exported.pluto
+
+    def trust(self, card: str) -> None:
+        """Let meshsecd have this card of the other."""
+        self.driven.meshsec("peer", "add", self.exported.name, card)
+
+    def wait_authenticated(self) -> None:
+        """Await that each says so of the other."""
+        self.pluto.wait_said(PLUTOS_WORDS, SECONDS)
+        self.driven.wait_for(f"{CHARONS_WORDS!r}", lambda: CHARONS_WORDS in self.charons_log() or None, SECONDS)
+
+    def charons_log(self) -> str:
+        """What charon said until now."""
+        return (self.driven.logs / "charon.told.log").read_text(encoding="utf-8", errors="replace")
+
+    def wait_doctor(self) -> None:
+        """Await that doctor finds an authentication that failed."""
+        self.driven.wait_for("doctor's finding", lambda: "authentication" in self._checks() or None, SECONDS)
+
+    def _checks(self) -> list[str]:
+        found = json.loads(self.driven.meshsec("doctor", "--json", check=False).stdout)
+        return [check["name"] for check in found["checks"]]
+
+
+@contextmanager
+def joined(libreswan_begins: bool) -> Iterator[Ends]:
+    """The two with a route to each other; meshsecd runs and trusts nobody."""
+    with Lab("by-secret", [("a", "b")], Options(esp="kernel")) as lab:
+        nodes = sorted(lab.set_up().nodes.values(), key=lambda node: node.fingerprint)
+        exported, driven = nodes if libreswan_begins else reversed(nodes)
+        old_card = exported.card
+        exported.become(replace(lab.options, libreswan=next(iter(libreswan.suites()))))
+        exported.install_card(driven)
+        exported.meshsec("export", "libreswan", "--into", str(exported.etc / "ipsec"))
+        exported.assign_addresses()
+        with (driven.etc / "strongswan.conf").open("a", encoding="utf-8") as conf:
+            conf.write(_LAB.format(log=driven.logs / "charon.told.log"))
+        lab.start("router").start("charon", "meshsecd", nodes=[driven])
+        exported.wait_route(driven)
+        yield Ends(driven, exported, old_card)
+
+
+@pytest.mark.parametrize("libreswan_begins", [False, True], ids=["charon begins", "libreswan begins"])
+def test_each_authenticates_the_other_whichever_begins(libreswan_begins: bool) -> None:
+    with joined(libreswan_begins) as ends:
+        ends.trust(ends.exported.card)
+        ends.pluto.daemon.start()
+        ends.wait_authenticated()
+        assert ("initiating IKEv2 connection" in ends.pluto.log()) is libreswan_begins
+        assert ends.driven.peer_status(ends.exported)["authentication"] == "secret"
+
+
+def test_a_card_of_before_the_daemon_was_changed_is_found_out_and_renewed() -> None:
+    with joined(libreswan_begins=False) as ends:
+        ends.trust(ends.old_card)
+        ends.pluto.daemon.start()
+        ends.wait_doctor()
+        assert PLUTOS_WORDS not in ends.pluto.log()
+        ends.trust(ends.exported.card)
+        ends.wait_authenticated()
+
+
+def test_who_has_another_secret_is_refused() -> None:
+    with joined(libreswan_begins=True) as ends:
+        secrets = ends.exported.etc / "ipsec/meshsec.secrets"
+        text = secrets.read_text(encoding="ascii").rstrip()
+        secrets.write_text(f"{text[:-1]}{'1' if text.endswith('0') else '0'}\n", encoding="ascii")
+        ends.trust(ends.exported.card)
+        ends.pluto.daemon.start()
+        ends.wait_doctor()
+        assert CHARONS_WORDS not in ends.charons_log()
+        assert PLUTOS_WORDS not in ends.pluto.log()
