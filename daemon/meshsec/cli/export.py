@@ -16,7 +16,7 @@ from meshsec.core.desired import addresses, in_doubt, rules_spec, with_next, wit
 from meshsec.core.model import EspGround
 from meshsec.core.scheduling import Profile
 from meshsec.core.scheduling_doctor import WITHOUT_REALTIME_GROUPS
-from meshsec.core.settings import EspChoice, Settings
+from meshsec.core.settings import Settings
 
 _KINDS = ("olsrv2d", "olsrd2", "overlayd", "strongswan", "swanctl", "libreswan", "nftables", "chrony", "systemd")
 _SEVERAL = ("systemd", "libreswan", "swanctl")
@@ -143,9 +143,8 @@ def _warn_of_realtime_groups(profile: Profile) -> None:
 
 
 def _ground(app: App) -> EspGround:
-    choice = app.settings.ike.esp
-    if choice is not EspChoice.AUTO:
-        return EspGround(choice)
+    if (ground := app.settings.ike.ground) is not None:
+        return ground
     found = asyncio.run(esp_probe.probe())
     if "not permitted" in found.reason:
         raise click.ClickException('with [ike] esp = "auto" the kernel is asked, which takes root')

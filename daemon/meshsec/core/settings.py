@@ -9,7 +9,7 @@ from ipaddress import IPv4Address, ip_network
 from meshsec.core import link_settings, overlay_settings, radio_settings, scheduling_settings, tables, time_settings
 from meshsec.core.identity import IPV4_RULE, NAME_RULE, IdentityError, checked_ipv4, checked_name
 from meshsec.core.link_settings import LinkSettings, Timing, read_timing
-from meshsec.core.model import DataPlane, IkeDaemon, Network
+from meshsec.core.model import DataPlane, EspGround, IkeDaemon, Network
 from meshsec.core.overlay_settings import OverlaySettings
 from meshsec.core.policy import Policy, PolicyError, decode_policy
 from meshsec.core.radio_settings import Radios
@@ -116,6 +116,13 @@ class IkeSettings:
     def by_secret(self) -> bool:
         """Whether this node's card says that it authenticates by the pair's secret: libreswan has no Ed25519."""
         return self.daemon is IkeDaemon.LIBRESWAN
+
+    @property
+    def ground(self) -> EspGround | None:
+        """Where ESP runs, as far as it is settled: libreswan has it in the kernel alone. None: the kernel is asked."""
+        if self.daemon is IkeDaemon.LIBRESWAN:
+            return EspGround.KERNEL
+        return None if self.esp is EspChoice.AUTO else EspGround(self.esp)
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,14 @@ def test_with_esp_in_the_kernel_the_address_is_announced(meshsec: Meshsec, own: 
     assert tomllib.loads(meshsec("export", "olsrv2d").stdout)["originators"] == [own["address"], "10.77.0.1"]
 
 
+def test_with_libreswan_esp_is_in_the_kernel_whatever_this_one_can(
+    meshsec: Meshsec, own: dict[str, Any], tmp_path: Path
+) -> None:
+    config = tmp_path / "a/meshsec.toml"
+    config.write_text(config.read_text().replace('esp = "libipsec"', 'daemon = "libreswan"'))
+    assert tomllib.loads(meshsec("export", "olsrv2d").stdout)["originators"] == [own["address"], "10.77.0.1"]
+
+
 def test_what_the_links_weigh_reaches_olsrv2d_and_is_not_kept_from_olsrd2(meshsec: Meshsec, tmp_path: Path) -> None:
     config = tmp_path / "a/meshsec.toml"
     routing = """\
