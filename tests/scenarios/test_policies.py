@@ -1,5 +1,6 @@
 """Each shipped profile sets up an SA with charon, of its own algorithms."""
 
+import json
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -49,3 +50,15 @@ def test_an_sa_of_the_profile_stands(mesh: Lab, name: str) -> None:
     policy = _policy(name)
     allowed = {Suite(name, one, "").algorithms for one in policy.ike_proposals}
     assert tuple(node.peer_status(hub)["ike_algorithms"]) in allowed
+
+
+def test_what_charon_cannot_do_of_the_policy_is_left_out_and_named(mesh: Lab) -> None:
+    node, policy = mesh["default"], _policy("default")
+    node.wait_state(mesh["a"], "protected", 120)
+    explained = json.loads(node.meshsec("policy", "explain", "--json").stdout)["proposals"]
+    lacking = {one["strongswan"]: one["lacks"] for one in explained if one["lacks"]}
+    hybrid = {one for one in (*policy.ike_proposals, *policy.esp_proposals) if "mlkem" in one}
+    assert len(hybrid) == 2
+    assert lacking in ({}, {one: ["ML_KEM_768"] for one in hybrid}), "charon has it, or it does not"
+    assert all(one["lacks"] is not None for one in explained), "it was asked"
+    assert {one["proposal"]: one["lacks"] for one in node.ask("status")["left_out"]} == lacking
