@@ -13,13 +13,15 @@ from typing import Any, TextIO
 
 import click
 
-from meshsec.adapters import config_file, esp_probe, key_store
+from meshsec.adapters import cipher_speed, config_file, esp_probe, key_store
 from meshsec.adapters.esp_probe import EspProbe
 from meshsec.adapters.scheduler import JournalError, Scheduler
 from meshsec.agent.agent import Agent, Start
 from meshsec.agent.trust import Side
+from meshsec.core.esp_rank import Rates
 from meshsec.core.identity import make_card
 from meshsec.core.model import Card, EspGround
+from meshsec.core.policy import EspRank
 from meshsec.core.settings import EspChoice, Settings
 
 _LOCK = "meshsecd.lock"
@@ -153,7 +155,7 @@ def _ended(path: Path, sides: tuple[Side, ...]) -> Card | None:
 
 async def _run(config: Path, settings: Settings, card: Card, sides: tuple[Side, ...]) -> None:
     ended = _ended(Path(settings.paths.key), sides)
-    start = Start(config, settings, card, await _esp(settings), sides, ended)
+    start = Start(config, settings, card, await _esp(settings), sides, ended, await _rates(settings))
     _log.info("%s %s, ESP in %s: %s", card.name, card.address, start.esp.ground, start.esp.reason)
     agent = Agent(start)
     loop = asyncio.get_running_loop()
@@ -167,6 +169,12 @@ async def _run(config: Path, settings: Settings, card: Card, sides: tuple[Side, 
         _log.info("ended; SAs and rules stay in place")
     except OSError as error:
         raise StartError(f"{settings.paths.control_socket}: {error.strerror or error}") from error
+
+
+async def _rates(settings: Settings) -> Rates:
+    if settings.policy.esp_rank is EspRank.LISTED:
+        return {}
+    return await asyncio.to_thread(cipher_speed.rates, Path(settings.paths.ciphers))
 
 
 async def _esp(settings: Settings) -> EspProbe:

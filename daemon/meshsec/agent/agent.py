@@ -10,7 +10,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Coroutine, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +30,11 @@ from meshsec.agent.requests import Requests
 from meshsec.agent.routing import Routing
 from meshsec.agent.scheduling import CharonSide, Scheduling
 from meshsec.agent.trust import Side, Trust
-from meshsec.core import views
+from meshsec.core import esp_rank, views
 from meshsec.core.actions import Action, ApplyRules, OverlayAction
 from meshsec.core.capability import LeftOut, left_out
 from meshsec.core.engine import Engine
+from meshsec.core.esp_rank import Rates
 from meshsec.core.events import Event, IkeDaemonDown, IkeDaemonUp, RoutesReset
 from meshsec.core.ike_port import IkePort
 from meshsec.core.model import Card
@@ -58,6 +59,8 @@ class Start:
     """The node's key and, while it is being changed, the next one (ADR 0041)."""
     ended: Card | None = None
     """Of the key whose place the present one took: its addresses are given back."""
+    rates: Rates = field(default_factory=dict)
+    """Of ESP's ciphers on this processor; empty: they were not measured."""
 
     @property
     def cards(self) -> tuple[Card, ...]:
@@ -73,7 +76,7 @@ class Agent:
         settings, card, ground = start.settings, start.card, start.esp.ground
         self.start = start
         overlay_device = settings.overlay.device if settings.overlay.enabled else ""
-        engine = Engine(card, ground, settings.policy, random.random, overlay_device)
+        engine = Engine(card, ground, esp_rank.applied(settings.policy, start.rates), random.random, overlay_device)
         engine.next_node = start.cards[1] if start.cards[1:] else None
         self.driver = Driver(engine, self._carry_out, self._on_turn, self._spawn)
         self.trust = Trust(Path(settings.paths.peers), card, self.driver.post, start.sides)

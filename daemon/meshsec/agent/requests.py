@@ -76,7 +76,7 @@ class Requests:
 
     async def _algorithms(self, _params: Params) -> Mapping[str, Any]:
         known = self._agent.ike.algorithms
-        return {"algorithms": None if known is None else sorted(known)}
+        return {"algorithms": None if known is None else sorted(known), "esp_rates": self._agent.start.rates}
 
     async def _count(self) -> None:
         """Counters change without any event."""

@@ -12,6 +12,7 @@ from meshsec.cli.client import Client, DaemonAbsentError
 from meshsec.cli.output import json_option, print_json, print_table
 from meshsec.core import policy_view
 from meshsec.core.capability import Algorithms
+from meshsec.core.esp_rank import Rates
 from meshsec.core.policy import DEFAULT, Policy
 
 _BUILT_IN = "default"
@@ -78,7 +79,7 @@ def explain(app: App, name: str | None, as_json: bool) -> None:
     libreswan it is known how it says a proposal, or why it cannot.
     """
     shown, file, found = _found(app, name)
-    known = _algorithms(app)
+    known, rates = _asked(app)
     if as_json:
         print_json(policy_view.view(shown, file, found, known))
         return
@@ -90,15 +91,20 @@ def explain(app: App, name: str | None, as_json: bool) -> None:
             lacking = ", ".join(one.lacks)
             click.echo(f"     this node: {f'cannot: {lacking} is not there' if lacking else 'can'}")
         click.echo(f"     libreswan: {one.libreswan or f'cannot: {one.why_not}'}")
+    if rates:
+        told = ", ".join(f"{cipher} {rate / 1e6:.0f}" for cipher, rate in rates.items())
+        click.echo(f"This processor, in megabytes a second: {told}; esp_rank: {found.esp_rank}")
 
 
-def _algorithms(app: App) -> Algorithms | None:
+def _asked(app: App) -> tuple[Algorithms | None, Rates]:
+    """What meshsecd knows: what the IKE daemon has, and how fast this processor is."""
     try:
         with Client(app.socket) as client:
-            known = client.call("algorithms")["algorithms"]
+            answer = client.call("algorithms")
     except DaemonAbsentError:
-        return None
-    return None if known is None else frozenset(known)
+        return None, {}
+    known = answer["algorithms"]
+    return None if known is None else frozenset(known), answer["esp_rates"]
 
 
 def _found(app: App, name: str | None) -> tuple[str, str, Policy]:

@@ -25,6 +25,15 @@ class RemovedPeers(StrEnum):
     """It goes: the addresses fall under ``unknown_nodes``."""
 
 
+class EspRank(StrEnum):
+    """Who puts ESP proposals in order that are equally strong."""
+
+    CPU = "cpu"
+    """The processor: the cipher that it does best comes first (ADR 0043)."""
+    LISTED = "listed"
+    """Nobody: as they are listed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
     """A complete profile. Times are seconds."""
@@ -38,11 +47,13 @@ class Policy:
     """In strongSwan's names, best first (RFC 8247)."""
     esp_proposals: tuple[str, ...] = (
         "aes256gcm16-x25519-ke1_mlkem768",
+        "chacha20poly1305-x25519-ke1_mlkem768",
         "aes256gcm16-x25519",
         "chacha20poly1305-x25519",
         "aes128gcm16-x25519",
     )
     """In strongSwan's names, best first (RFC 8221)."""
+    esp_rank: EspRank = EspRank.CPU
     suites: tuple[Suite, ...] = ()
     """Ranked, the strongest first and none below the floor: what is not here cannot be chosen (suite_choice.py). Their
     proposals then are ``ike_proposals`` and ``esp_proposals``. Empty: nothing is chosen."""
@@ -216,7 +227,7 @@ def _integer(low: int, high: int, unit: str) -> _Field:
     return _Field(f"a whole number from {low} to {high} ({unit})", decode)
 
 
-def _choice(kind: type[UnknownNodes] | type[RemovedPeers]) -> _Field:
+def _choice(kind: type[UnknownNodes] | type[RemovedPeers] | type[EspRank]) -> _Field:
     return _Field(" or ".join(f'"{member}"' for member in kind), kind)
 
 
@@ -297,6 +308,7 @@ _PROPOSALS = _Field("a list of different proposals in strongSwan's names, as aes
 _FIELDS: Mapping[str, _Field] = {
     "ike_proposals": _PROPOSALS,
     "esp_proposals": _PROPOSALS,
+    "esp_rank": _choice(EspRank),
     "suites": _Field(suites.ALLOWED, _suites),
     "floor": _Field("the name of a suite of the profile, or nothing", _name),
     "ike_rekey_time": _integer(600, 86400, "seconds"),

@@ -144,6 +144,11 @@ class Paths:
         return posixpath.join(self.run, "control.sock")
 
     @property
+    def ciphers(self) -> str:
+        """How fast this processor does ESP's ciphers."""
+        return posixpath.join(self.state, "ciphers.json")
+
+    @property
     def modes(self) -> str:
         """Which data plane the operator chose."""
         return posixpath.join(self.state, "modes.json")
