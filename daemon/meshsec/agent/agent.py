@@ -18,6 +18,7 @@ from meshsec.adapters import config_file
 from meshsec.adapters.control import ControlServer
 from meshsec.adapters.esp_probe import EspProbe
 from meshsec.adapters.notify import Notifier, watchdog_interval
+from meshsec.adapters.pluto import Pluto
 from meshsec.adapters.vici import Vici
 from meshsec.agent.driver import Driver
 from meshsec.agent.fleet import FleetSide
@@ -37,7 +38,7 @@ from meshsec.core.engine import Engine
 from meshsec.core.esp_rank import Rates
 from meshsec.core.events import Event, IkeDaemonDown, IkeDaemonUp, RoutesReset
 from meshsec.core.ike_port import IkePort
-from meshsec.core.model import Card
+from meshsec.core.model import Card, IkeDaemon
 from meshsec.core.settings import Settings
 from meshsec.core.shown import Shown, shown
 
@@ -96,7 +97,10 @@ class Agent:
         self._told: dict[str, Shown] = {}
 
     def _ike_daemon(self) -> IkePort:
-        return Vici(Path(self.start.settings.ike.vici), asyncio.get_running_loop().time)
+        ike, clock = self.start.settings.ike, asyncio.get_running_loop().time
+        if ike.daemon is IkeDaemon.LIBRESWAN:
+            return Pluto(Path(ike.pluto), clock)
+        return Vici(Path(ike.vici), clock)
 
     def _make_scheduling(self, settings: Settings) -> Scheduling:
         governor = replace(settings.scheduling.governor, deadline=settings.policy.deadline_ms / 1000)

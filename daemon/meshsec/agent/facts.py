@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from meshsec.adapters import key_store, netlink, strongswan_conf
 from meshsec.agent import radios, routing
 from meshsec.core.doctor import Facts, RadioFacts
-from meshsec.core.model import Address, DataPlane
+from meshsec.core.model import Address, DataPlane, IkeDaemon
 
 if TYPE_CHECKING:
     from meshsec.agent.agent import Agent
@@ -25,11 +25,13 @@ async def collect(agent: "Agent") -> Facts:
     """Look at everything once; nothing is changed."""
     esp, ike, topology = agent.start.esp, agent.ike.facts, agent.routing.topology
     mtus = await netlink.mtus()
-    needed = strongswan_conf.plugins_for(esp.ground)
+    daemon = agent.start.settings.ike.daemon
+    needed = strongswan_conf.plugins_for(esp.ground) if daemon is IkeDaemon.STRONGSWAN else ()
     return Facts(
         ground=esp.ground,
         ground_reason=esp.reason,
         ground_problem=esp.problem,
+        ike_daemon=daemon,
         ike_version=ike.version if ike else "",
         ike_problem="" if ike else agent.ike.down_reason,
         plugins_missing=[name for name in needed if name not in ike.plugins] if ike else [],

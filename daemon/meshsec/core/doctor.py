@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any
 
 from meshsec.core import radio
-from meshsec.core.model import EspGround
+from meshsec.core.model import EspGround, IkeDaemon
 from meshsec.core.radio import Observed
 from meshsec.core.radio_settings import RadioSettings
 from meshsec.core.sentences import CLOSED_BY_DOUBT
@@ -96,6 +96,7 @@ class Facts:
     """Peers whose own end sends by the other data plane."""
     without_ipv4: Sequence[str] = ()
     """Peers with an IPv4 address in mode ``overlay``, which carries none."""
+    ike_daemon: IkeDaemon = IkeDaemon.STRONGSWAN
     next_address: str = ""
     """That of the key which is to take the place of this node's; empty: the key is not being changed."""
 
@@ -159,11 +160,16 @@ def _esp(facts: Facts) -> list[Check]:
     return _one("ESP", facts.ground_problem, f"{where}: {facts.ground_reason}", _ESP_MEND[facts.ground])
 
 
+_IKE = {IkeDaemon.STRONGSWAN: ("strongSwan", "meshsec-ike"), IkeDaemon.LIBRESWAN: ("libreswan", "meshsec-pluto")}
+"""What people call it, and its unit."""
+
+
 def _ike(facts: Facts) -> list[Check]:
-    fine = f"strongSwan {facts.ike_version}"
+    software, unit = _IKE[facts.ike_daemon]
+    fine = f"{software} {facts.ike_version}"
     if facts.left_out:
         fine += f"; it cannot do {facts.left_out} of the policy's proposals: `meshsec policy explain`"
-    checks = _one("IKE daemon", facts.ike_problem, fine, "systemctl status meshsec-ike; its journal")
+    checks = _one("IKE daemon", facts.ike_problem, fine, f"systemctl status {unit}; its journal")
     if facts.plugins_missing:
         missing = f"charon runs without {', '.join(facts.plugins_missing)}"
         checks.append(

@@ -53,9 +53,29 @@ def render(specs: Mapping[str, tuple[ConnectionSpec, bool]], comment: str) -> Ex
         for child in spec.children:
             suites, left_out = _suites(spec, child)
             refused |= dict.fromkeys(left_out)
-            lines += ["", *_conn(name, spec, child, suites, initiates=initiates)]
+            suffix = "" if child is spec.children[0] else f"-{child.name}"
+            # One end of a pair initiates: when both start at once, libreswan may lose both SAs.
+            lines += [
+                "",
+                *_conn(f"{PREFIX}{name}{suffix}", spec, child, suites | {"auto": "start" if initiates else "add"}),
+            ]
     told = [f"# left out: {one}" for one in refused]
     return Exported("\n".join([*lines, *(["", *told] if told else [])]) + "\n", tuple(refused))
+
+
+def driven(conn: str, spec: ConnectionSpec, child: ChildSpec) -> str:
+    """The connection for one CHILD_SA of a peer; meshsecd decides when it is negotiated. Raises NothingLeftError."""
+    suites, _ = _suites(spec, child)
+    more = {
+        "keyingtries": "1",
+        # A peer that has lost its SAs says so to the other end, which forgets its own (RFC 7296, section 2.4).
+        "initial-contact": "yes",
+        # meshsecd's rules are the wall. With "drop", 5.2 lets no CHILD_SA of a connection be made any more whose IKE_SA
+        # it has deleted itself ("routing: unhandled ESTABLISH_INBOUND, ROUTED_FAILURE").
+        "failureshunt": "none",
+        "auto": "add",
+    }
+    return "\n".join(_conn(conn, spec, child, suites | more)) + "\n"
 
 
 def secrets(own: IPv6Address, pairs: Iterable[tuple[IPv6Address, bytes]], comment: str) -> str:
@@ -77,12 +97,9 @@ def _suites(spec: ConnectionSpec, child: ChildSpec) -> tuple[dict[str, str], tup
     return {"ike": ",".join(ike), "esp": ",".join(esp), "pfs": "yes" if pfs else "no"}, no_ike + no_esp
 
 
-def _conn(
-    name: str, spec: ConnectionSpec, child: ChildSpec, suites: Mapping[str, str], *, initiates: bool
-) -> Iterator[str]:
-    suffix = "" if child is spec.children[0] else f"-{child.name}"
+def _conn(conn: str, spec: ConnectionSpec, child: ChildSpec, more: Mapping[str, str]) -> Iterator[str]:
     (local,), (remote,) = child.local_ts, child.remote_ts
-    yield f"conn {PREFIX}{name}{suffix}"
+    yield f"conn {conn}"
     values = {
         "left": spec.local_address,
         "leftid": spec.local_id,
@@ -92,11 +109,9 @@ def _conn(
         "rightsubnet": remote,
         "type": child.mode,
         **_ALL,
-        **suites,
         "ikelifetime": f"{spec.ike_rekey_time}s",
         "salifetime": f"{spec.child_rekey_time}s",
         "replay-window": spec.replay_window,
-        # One end of a pair initiates: when both start at once, libreswan may lose both SAs.
-        "auto": "start" if initiates else "add",
+        **more,
     }
     yield from (f"\t{key}={value}" for key, value in values.items())

@@ -110,6 +110,7 @@ class IkeSettings:
 
     daemon: IkeDaemon = IkeDaemon.STRONGSWAN
     vici: str = "/run/meshsec/charon.vici"
+    pluto: str = "/run/meshsec/pluto/pluto.ctl"
     esp: EspChoice = EspChoice.AUTO
 
     @property
@@ -258,10 +259,11 @@ def _attached(routing: Table) -> tuple[AttachedNetwork, ...]:
 
 
 def _ike(table: Table, base: str, run: str) -> IkeSettings:
-    vici = posixpath.join(run, "charon.vici")
+    vici, pluto = posixpath.join(run, "charon.vici"), posixpath.join(run, "pluto/pluto.ctl")
     ike = IkeSettings(
         daemon=table.take("daemon", tables.choice(IkeDaemon), IkeDaemon.STRONGSWAN),
         vici=table.take("vici", tables.path(base, _SOCKET_PATH_MAX), vici),
+        pluto=table.take("pluto", tables.path(base, _SOCKET_PATH_MAX), pluto),
         esp=table.take("esp", tables.choice(EspChoice), EspChoice.AUTO),
     )
     if ike.daemon is IkeDaemon.LIBRESWAN and ike.esp is EspChoice.LIBIPSEC:

@@ -38,6 +38,7 @@ def test_relative_paths_start_at_the_configuration_file() -> None:
     paths = decoded({**MINIMAL, "paths": {"peers": "p", "state": "../s", "run": "/r"}}).paths
     assert (paths.peers, paths.state, paths.run) == ("/etc/meshsec/p", "/etc/s", "/r")
     assert decoded({**MINIMAL, "paths": {"run": "r"}}).ike.vici == "/etc/meshsec/r/charon.vici"
+    assert decoded({**MINIMAL, "paths": {"run": "r"}}).ike.pluto == "/etc/meshsec/r/pluto/pluto.ctl"
 
 
 def test_overrides_are_laid_over_the_profile() -> None:

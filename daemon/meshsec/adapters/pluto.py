@@ -1,0 +1,394 @@
+"""libreswan's pluto by its own programs, ``whack`` and ``addconn`` (ipsec_whack(8), ipsec_addconn(8); 4.10 and 5.2).
+
+Theory of operation. Each CHILD_SA of a peer is a connection of pluto's, ``meshsec-PEER.CHILD``, and each has a file
+from which ``addconn`` has loaded it; the pair's secret is in another, which pluto's ``secretsfile`` includes. pluto
+deletes a connection's SAs when it is loaded again: what stands in the file and in pluto is not loaded again, so SAs
+outlive meshsecd. pluto sends no events: its SAs are looked at every second, and more often while one is negotiated.
+``whack`` waits for pluto to answer, so each command is a round trip, and each has a deadline.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from meshsec import files
+from meshsec.core import libreswan_conf, pluto_status
+from meshsec.core.ike_port import CommandError, DaemonFacts, DaemonIdentity, IkeError, IkeEvent, SaChanged
+from meshsec.core.model import ChildSpec, ConnectionSpec, IkeSa
+from meshsec.core.pluto_status import ESTABLISHED, State, StatusError, conn_name, peer_and_child
+
+T = TypeVar("T")
+
+EXECUTABLES = Path("/usr/libexec/ipsec")
+"""Where the packages have pluto's programs."""
+
+COMMAND_TIMEOUT = 5.0
+"""Seconds for a command that pluto answers from memory."""
+
+MAX_COMMANDS = 8
+"""Programs at once."""
+
+MAX_OUTPUT = 8 * 1024 * 1024
+"""Octets of one program: ``--status`` has about 2500 for each connection."""
+
+LOOK_AT_REST = 1.0
+LOOK_QUICK = 0.1
+"""Seconds between two looks at pluto's SAs: while nothing is negotiated, and while something is."""
+
+RECONNECT = 0.5
+"""Seconds between attempts to reach pluto."""
+
+_PROBLEM = 33
+"""whack's exit code when it could not talk with pluto; others say what pluto said."""
+_GONE = ("is not running", "Connection refused")
+_NOTHING = asyncio.subprocess.DEVNULL
+_ENV = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
+
+
+class _OverError(Exception):
+    """pluto is another one, or did not answer: it is to be met anew."""
+
+
+class Pluto:
+    """A client of one pluto. ``run`` follows it; the commands may be used while it answers."""
+
+    name = "pluto"
+
+    def __init__(self, control: Path, clock: Callable[[], float], executables: Path = EXECUTABLES) -> None:
+        """``control`` is pluto's socket; its directory is meshsecd's too. ``clock``: monotonic, in seconds."""
+        self._control = control
+        self._directory = control.parent
+        self._clock = clock
+        self._executables = executables
+        self._slots = asyncio.Semaphore(MAX_COMMANDS)
+        self._configuring = asyncio.Lock()
+        self._loaded: set[str] | None = None
+        """Our connections in pluto, when that is known."""
+        self._initiated: set[int] = set()
+        """Numbers of the IKE_SAs that this node began."""
+        self._negotiating = 0
+        self._anew = asyncio.Event()
+        self._version: tuple[DaemonIdentity, str] | None = None
+        self.is_gone = False
+        """Nobody listened at the last attempt: pluto does not run, it does not hang either."""
+
+    async def run(
+        self,
+        on_up: Callable[[DaemonFacts], None],
+        on_event: Callable[[IkeEvent], None],
+        on_down: Callable[[str], None],
+    ) -> None:
+        """Follow pluto until cancelled: ``on_up`` each time it is met, ``on_down`` with the reason at each loss."""
+        while True:
+            self._anew.clear()
+            try:
+                identity, states = self._identity(), await self._states()
+                on_up(await self.facts())
+                await self._follow(identity, states, on_event)
+            except (IkeError, _OverError) as error:
+                on_down(str(error))
+            self._loaded = None
+            self._initiated.clear()
+            await asyncio.sleep(RECONNECT)
+
+    async def _follow(
+        self, identity: DaemonIdentity, before: tuple[State, ...], on_event: Callable[[IkeEvent], None]
+    ) -> None:
+        while True:
+            is_busy = self._negotiating or any(state.is_half_open for state in before)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._anew.wait(), LOOK_QUICK if is_busy else LOOK_AT_REST)
+            if self._anew.is_set():
+                raise _OverError("pluto did not answer a command")
+            if self._identity() != identity:
+                raise _OverError("pluto was started anew")
+            now = await self._states()
+            self._initiated |= {state.serial for state in now if state.is_initiated}
+            for event in _changes(before, now):
+                on_event(event)
+            before = now
+
+    def reconnect(self) -> None:
+        """Begin anew: pluto did not answer a command."""
+        self._anew.set()
+
+    def close(self) -> None:
+        """Nothing is kept open between commands."""
+
+    async def facts(self) -> DaemonFacts:
+        """A real round trip: pluto's version and identity, and how many IKE_SAs it has of ours."""
+        identity, states = self._identity(), await self._states()
+        if self._version is None or self._version[0] != identity:
+            self._version = identity, _understood(pluto_status.version, await self._whack("--status"))
+        half_open = sum(state.is_half_open for state in states)
+        standing = sum(state.is_ike_sa for state in states)
+        return DaemonFacts(identity, self._version[1], (), standing + half_open, half_open)
+
+    def _identity(self) -> DaemonIdentity:
+        """pluto makes its socket when it starts."""
+        try:
+            made = str(self._control.stat().st_mtime_ns)
+            pid = (self._directory / "pluto.pid").read_text(encoding="ascii").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            self.is_gone = not self._control.exists()
+            raise IkeError(f"pluto: {error}") from error
+        return DaemonIdentity(int(pid) if pid.isdecimal() else 0, made)
+
+    async def load_keys(self, private_keys: Iterable[bytes]) -> None:
+        """pluto has no Ed25519: what it authenticates by comes with each connection."""
+
+    async def load_connection(self, spec: ConnectionSpec, secret: bytes | None = None) -> None:
+        """Configure one peer. SAs that stand are kept when pluto has just that already; else they go."""
+        if secret is None:
+            raise CommandError(f"{spec.name}: pluto authenticates by the pair's secret alone (ADR 0042)")
+        async with self._configuring:
+            loaded = {conn for conn in await self._ours() if _peer(conn) == spec.name}
+            await self._share(spec, secret)
+            wanted = {conn_name(spec.name, child.name): child for child in spec.children}
+            for conn in loaded - wanted.keys():
+                await self._delete(conn)
+            for conn, child in wanted.items():
+                await self._add(conn, _driven(conn, spec, child), is_loaded=conn in loaded)
+
+    async def _share(self, spec: ConnectionSpec, secret: bytes) -> None:
+        path = self._directory / f"{spec.name}.secrets"
+        text = libreswan_conf.secrets(spec.local_id, [(spec.remote_id, secret)], "Written by meshsecd.")
+        _write(path, text)
+        if str(path) not in await self._whack("--rereadsecrets"):
+            raise CommandError(f"pluto does not read {path}: its secretsfile= must include {path.parent}/*.secrets")
+
+    async def _add(self, conn: str, text: str, *, is_loaded: bool) -> None:
+        """A file is there only while what it says is in pluto."""
+        path = self._directory / f"{conn}.conf"
+        if is_loaded and _read(path) == text:
+            return
+        path.unlink(missing_ok=True)
+        new = path.with_suffix(".new")
+        _write(new, text)
+        try:
+            self._loaded = None
+            await self._addconn(conn, new)
+            new.rename(path)
+        finally:
+            new.unlink(missing_ok=True)
+
+    async def _addconn(self, conn: str, path: Path) -> None:
+        said: list[str] = []
+        try:
+            code = await self._run("addconn", "--config", str(path), conn, within=COMMAND_TIMEOUT, said=said)
+        except TimeoutError as error:
+            raise IkeError(f"addconn {conn}: pluto does not answer in time") from error
+        if code:
+            raise CommandError(f"addconn {conn}: {_last(said)}")
+
+    async def unload_connection(self, name: str) -> None:
+        """Take a peer out of the configuration, with its secret and its SAs. Unknown names are fine."""
+        async with self._configuring:
+            for conn in await self._ours():
+                if _peer(conn) == name:
+                    await self._delete(conn)
+            path = self._directory / f"{name}.secrets"
+            if path.exists():
+                path.unlink()
+                await self._whack("--rereadsecrets")
+
+    async def _delete(self, conn: str) -> None:
+        (self._directory / f"{conn}.conf").unlink(missing_ok=True)
+        self._loaded = None
+        await self._whack("--delete", "--name", conn)
+
+    async def connections(self) -> tuple[str, ...]:
+        """The names of the peers that pluto knows. Files of others that were left behind go."""
+        async with self._configuring:
+            self._loaded = None
+            known = {_peer(conn) for conn in await self._ours()}
+            for path in (*self._directory.glob("*.secrets"), *self._directory.glob(f"{pluto_status.PREFIX}*.conf")):
+                if (path.stem if path.suffix == ".secrets" else _peer(path.stem)) not in known:
+                    path.unlink(missing_ok=True)
+            return tuple(sorted(known))
+
+    async def _ours(self) -> set[str]:
+        if self._loaded is None:
+            status = _understood(pluto_status.connections, await self._whack("--status"))
+            self._loaded = {conn for conn in status if peer_and_child(conn)}
+        return self._loaded
+
+    async def ike_sas(self, peer: str = "") -> dict[str, tuple[IkeSa, ...]]:
+        """The SAs by peer, of all peers or of one; a peer without SA is left out."""
+        told = await self._whack("--status"), await self._whack("--trafficstatus")
+        sas = _understood(pluto_status.ike_sas, *told, self._clock(), time.time(), self._initiated)
+        return {name: own for name, own in sas.items() if peer in ("", name)}
+
+    async def initiate(self, peer: str, child: str, seconds: float) -> None:
+        """Negotiate a CHILD_SA, with its IKE_SA when there is none; ends when it stands.
+
+        Raises ``CommandError`` when it failed or did not end within ``seconds``; pluto does not go on then.
+        """
+        conn, said = conn_name(peer, child), list[str]()
+        self._negotiating += 1
+        try:
+            await self._run(
+                "whack", "--initiate", "--name", conn, within=seconds, said=said, until=pluto_status.is_given_up
+            )
+            reason = pluto_status.failure(said) or _last(said)
+        except TimeoutError:
+            reason = pluto_status.failure(said) or f"timeout: no answer within {seconds:g} s"
+        finally:
+            self._negotiating -= 1
+        if (begun := pluto_status.initiated(said)) is not None:
+            self._initiated.add(begun)
+        if not any(state.is_child_sa and state.conn == conn for state in await self._states()):
+            await self._down(conn)
+            raise CommandError(reason)
+
+    async def _down(self, conn: str) -> None:
+        """pluto keeps up by itself what it was told to initiate, until it is told this."""
+        await self._whack("--terminate", "--asynchronous", "--name", conn)
+
+    async def terminate(self, unique_id: str, *, patient: bool = False) -> None:  # noqa: ARG002  (the port has it)
+        """Close one IKE_SA with its CHILD_SAs and tell the peer; returns at once. Gone already is fine.
+
+        pluto repeats the DELETE by itself, or not, as its version does: ``patient`` makes no difference.
+        """
+        states = await self._states()
+        own = next((state for state in states if str(state.serial) == unique_id), None)
+        if own is None:
+            return
+        peer = _peer(own.conn)
+        if not any(one.is_ike_sa for one in states if one is not own and _peer(one.conn) == peer):
+            for conn in sorted(await self._ours(), reverse=True):
+                if _peer(conn) == peer:
+                    await self._down(conn)
+        await self._whack("--deletestate", unique_id, "--asynchronous")
+
+    async def rekey_child(self, unique_id: str, child: str) -> None:
+        """Have a CHILD_SA of one IKE_SA replaced (RFC 7296, section 1.3.3); returns at once. Gone already is fine."""
+        own = next((state for state in await self._states() if str(state.serial) == unique_id), None)
+        if own is not None:
+            option = "--rekey-ipsec" if (await self.facts()).version.startswith("4.") else "--rekey-child"
+            await self._whack(option, "--asynchronous", "--name", conn_name(_peer(own.conn), child))
+
+    async def _states(self) -> tuple[State, ...]:
+        """Ours."""
+        states = _understood(pluto_status.states, await self._whack("--showstates"))
+        return tuple(state for state in states if peer_and_child(state.conn))
+
+    async def _whack(self, *arguments: str) -> str:
+        """What pluto says to a command. Raises IkeError when it does not answer."""
+        said: list[str] = []
+        try:
+            await self._run("whack", *arguments, within=COMMAND_TIMEOUT, said=said)
+        except TimeoutError as error:
+            raise IkeError(f"whack {arguments[0]}: pluto does not answer in time") from error
+        return "\n".join(said)
+
+    async def _run(
+        self, program: str, *arguments: str, within: float, said: list[str], until: Callable[[str], bool] | None = None
+    ) -> int:
+        """The exit code of one of pluto's programs, which is ended after ``within`` seconds or at a line ``until``.
+
+        What it prints is added to ``said``. Raises TimeoutError, and IkeError when pluto cannot be reached.
+        """
+        command = (str(self._executables / program), "--ctlsocket", str(self._control), *arguments)
+        async with self._slots:
+            try:
+                process = await asyncio.create_subprocess_exec(
+                    *command, stdin=_NOTHING, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT, env=_ENV
+                )
+            except OSError as error:
+                self.is_gone = True
+                raise IkeError(f"{command[0]}: {error.strerror}") from error
+            try:
+                async with asyncio.timeout(within):
+                    await _lines(process, said, until)
+                    if until is None or not said or not until(said[-1]):
+                        await process.wait()
+            finally:
+                await _end(process)
+        self.is_gone = process.returncode == _PROBLEM and any(sign in line for sign in _GONE for line in said)
+        if process.returncode == _PROBLEM:
+            raise IkeError(_last(said))
+        return process.returncode or 0
+
+
+async def _lines(process: asyncio.subprocess.Process, said: list[str], until: Callable[[str], bool] | None) -> None:
+    left, output = MAX_OUTPUT, process.stdout
+    try:
+        while output and (line := await output.readline()):
+            left -= len(line)
+            if left < 0:
+                raise IkeError(f"pluto's program says more than {MAX_OUTPUT} octets")
+            said.append(line.decode("utf-8", "replace").rstrip())
+            if until and until(said[-1]):
+                return
+    except ValueError as error:  # a line beyond the reader's limit
+        raise IkeError(f"pluto's program says too long a line: {error}") from error
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """It may be waiting for a pluto that hangs, or for somebody to read what it has to say."""
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.communicate()
+
+
+def _peer(conn: str) -> str:
+    ours = peer_and_child(conn)
+    return ours[0] if ours else ""
+
+
+def _driven(conn: str, spec: ConnectionSpec, child: ChildSpec) -> str:
+    try:
+        return libreswan_conf.driven(conn, spec, child)
+    except libreswan_conf.NothingLeftError as error:
+        raise CommandError(str(error)) from error
+
+
+def _changes(before: Iterable[State], now: Iterable[State]) -> Iterator[SaChanged]:
+    """What became of each peer's SAs from one look to the next: they are read back anyway."""
+    old, new = _by_peer(before), _by_peer(now)
+    for peer in old.keys() | new.keys():
+        was, remains = old.get(peer, frozenset()), new.get(peer, frozenset())
+        if any(name == ESTABLISHED for _, name, _ in was) and not any(name == ESTABLISHED for _, name, _ in remains):
+            yield SaChanged(peer, "ike-updown", up=False)
+        elif was != remains:
+            yield SaChanged(peer, "child-updown", up=bool(remains))
+
+
+def _by_peer(states: Iterable[State]) -> dict[str, frozenset[tuple[int, str, str]]]:
+    """What of the SAs is compared."""
+    found: dict[str, frozenset[tuple[int, str, str]]] = {}
+    for state in states:
+        peer = _peer(state.conn)
+        found[peer] = found.get(peer, frozenset()) | {(state.serial, state.name, state.spi_in)}
+    return found
+
+
+def _understood(read: Callable[..., T], *told: object) -> T:
+    try:
+        return read(*told)
+    except StatusError as error:
+        raise IkeError(str(error)) from error
+
+
+def _last(said: Sequence[str]) -> str:
+    return next((line for line in reversed(said) if line), "no reason given")
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        files.write(path, text.encode(), 0o600)
+    except files.FileError as error:
+        raise IkeError(str(error)) from error
+
+
+def _read(path: Path) -> str:
+    """Empty when it cannot be read: then it is written."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ""

@@ -1,0 +1,332 @@
+"""What libreswan's pluto says by ``whack`` (libreswan 4.10 and 5.2), taken apart.
+
+4.10 begins each line with a number of three digits, 5.2 does not, and their names of states differ. A line about an SA
+that is not understood is an error: to pass it over would look as if there were no SA.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from ipaddress import IPv6Address
+
+from meshsec.core.model import ChildSa, IkeSa
+
+PREFIX = "meshsec-"
+"""Of the names of our connections: an operator's own have others."""
+
+
+ESTABLISHED = "ESTABLISHED_IKE_SA"
+"""The state of an IKE_SA that stands."""
+
+
+class StatusError(ValueError):
+    """pluto says what is not understood. The message has the line."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """An SA, or a part of a negotiation, as ``--showstates`` has it."""
+
+    serial: int
+    conn: str
+    name: str
+    """As 5.2 has it: what 4.10 calls STATE_V2_ESTABLISHED_IKE_SA is ESTABLISHED_IKE_SA."""
+    replace_in: int | None = None
+    """Seconds until the SA's lifetime ends."""
+    ike: int = 0
+    """The IKE_SA of a CHILD_SA that stands; 0 of all others."""
+    spi_in: str = ""
+    spi_out: str = ""
+
+    @property
+    def is_ike_sa(self) -> bool:
+        """An IKE_SA that stands."""
+        return self.name == ESTABLISHED
+
+    @property
+    def is_child_sa(self) -> bool:
+        """A CHILD_SA that stands."""
+        return self.name == "ESTABLISHED_CHILD_SA"
+
+    @property
+    def is_initiated(self) -> bool:
+        """Half of an IKE_SA, begun by this node."""
+        return self.name in _INITIATOR
+
+    @property
+    def is_half_open(self) -> bool:
+        """Half of an IKE_SA."""
+        return self.is_initiated or self.name in _RESPONDER
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """The counters of a CHILD_SA as ``--trafficstatus`` has them."""
+
+    serial: int
+    added_at: int
+    """Seconds since 1970."""
+    bytes_in: int
+    bytes_out: int
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """A connection as ``--status`` has it."""
+
+    remote_id: str = ""
+    ike_lifetime: int = 0
+    """Seconds."""
+    ike_suite: str = ""
+    esp_suite: str = ""
+    """What was negotiated last."""
+    is_tunnel: bool = False
+
+
+_INITIATOR = {
+    "PARENT_I0",
+    "PARENT_I1",
+    "PARENT_I2",
+    "IKE_SA_INIT_I0",
+    "IKE_SA_INIT_I",
+    "IKE_INTERMEDIATE_I",
+    "IKE_AUTH_I",
+}
+_RESPONDER = {"PARENT_R0", "PARENT_R1", "IKE_SA_INIT_R", "IKE_SA_INIT_IR", "IKE_INTERMEDIATE_R", "IKE_INTERMEDIATE_IR"}
+
+_CODE = re.compile(r"^\d{3} ")
+_NAME = r'"(?P<conn>[^"]{1,200})"(?:\[\d+\] \S+)?'
+_NUMBER = r"\d{1,18}"
+_STATE = re.compile(rf"^#(?P<serial>{_NUMBER}): {_NAME}:\d+(?:\(tcp\))? (?:STATE_)?(?:V2_)?(?P<name>[A-Za-z0-9_]+) \(")
+_DETAILS = re.compile(rf"^#(?P<serial>{_NUMBER}): {_NAME}(?: used -?\d+s ago;)?(?P<said>(?: \S+@\S+)*) Traffic:")
+_PENDING = re.compile(rf"^#{_NUMBER}: pending ")
+_TRAFFIC = re.compile(
+    rf"^#(?P<serial>{_NUMBER}): {_NAME}, .*\badd_time=(?P<added>{_NUMBER})"
+    rf"(?:, inBytes=(?P<inward>{_NUMBER}))?(?:, outBytes=(?P<outward>{_NUMBER}))?"
+)
+_REPLACE = re.compile(rf" (?:REPLACE|EXPIRE) in (-?{_NUMBER})s;")
+_IKE = re.compile(rf" (?:IKE|ISAKMP) SA #({_NUMBER});")
+_ESP = re.compile(r"^esp[:.]([0-9a-fA-F]{1,8})@")
+_CONN = re.compile(rf"^{_NAME}: (?P<rest>.*)$")
+_VERSION = re.compile(r"\bpluto_version=([^\s,]{1,64})")
+_ATTRIBUTES: Mapping[str, re.Pattern[str]] = {
+    "remote_id": re.compile(r"\btheir id=([^\s;]+)"),
+    "ike_lifetime": re.compile(rf"\bike_life: ({_NUMBER})s;"),
+    "ike_suite": re.compile(r"\bIKEv2 algorithm newest: ([^\s;]+)"),
+    "esp_suite": re.compile(r"\bESP algorithm newest: ([^\s;]+)"),
+    "policy": re.compile(r"^\s*policy: (\S+);"),
+}
+
+
+def states(text: str) -> tuple[State, ...]:
+    """All SAs and negotiations of ``--showstates`` or ``--status``, in order. Raises StatusError."""
+    found: dict[int, State] = {}
+    for line in _lines(text):
+        if not line.startswith("#") or _PENDING.match(line):
+            continue
+        if state := _STATE.match(line):
+            found[int(state["serial"])] = _state(state, line)
+        elif (details := _DETAILS.match(line)) and int(details["serial"]) in found:
+            before = found[int(details["serial"])]
+            found[before.serial] = _with_spis(before, details["said"])
+        else:
+            raise StatusError(f"pluto says of an SA what is not understood: {line[:200]!r}")
+    return tuple(found.values())
+
+
+def traffic(text: str) -> Mapping[int, Traffic]:
+    """The counters by the SA's number. Raises StatusError."""
+    found = {}
+    for line in _lines(text):
+        if not line.startswith("#"):
+            continue
+        one = _TRAFFIC.match(line)
+        if one is None:
+            raise StatusError(f"pluto says of an SA's traffic what is not understood: {line[:200]!r}")
+        serial = int(one["serial"])
+        found[serial] = Traffic(serial, int(one["added"]), int(one["inward"] or 0), int(one["outward"] or 0))
+    return found
+
+
+def connections(text: str) -> Mapping[str, Connection]:
+    """The connections of ``--status`` by their names, those of others, too."""
+    told: dict[str, dict[str, str]] = {}
+    for line in _lines(text):
+        if about := _CONN.match(line):
+            values = told.setdefault(about["conn"], {})
+            for key, pattern in _ATTRIBUTES.items():
+                if value := pattern.search(about["rest"]):
+                    values[key] = value[1]
+    return {name: _connection(values) for name, values in told.items()}
+
+
+def version(text: str) -> str:
+    """pluto's version by ``--status``. Raises StatusError when it is not there."""
+    found = _VERSION.search(text)
+    if found is None:
+        raise StatusError(f"pluto does not say its version: {text[:200]!r}")
+    return found[1]
+
+
+def conn_name(peer: str, child: str) -> str:
+    """What the connection for one of a peer's CHILD_SAs is called. No name of a peer or a CHILD_SA has a full stop."""
+    return f"{PREFIX}{peer}.{child}"
+
+
+def peer_and_child(conn: str) -> tuple[str, str] | None:
+    """The reverse; None for a connection that is not ours."""
+    peer, stop, child = conn.removeprefix(PREFIX).rpartition(".")
+    return (peer, child) if conn.startswith(PREFIX) and stop and peer and child else None
+
+
+def initiated(lines: Iterable[str]) -> int | None:
+    """The number of the IKE_SA that an ``--initiate`` began; None when it used one that stands."""
+    begun = (re.search(rf'" #({_NUMBER}): initiating IKEv2 connection', line) for line in lines)
+    return next((int(found[1]) for found in begun if found), None)
+
+
+_FAILURES: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"rejected by peer: (?P<what>[A-Z][A-Z_]+)"), "{what}: told by the peer"),
+    (re.compile(r"rejected Child SA with (?P<what>[A-Z][A-Z_]+)"), "{what}: told by the peer"),
+    (re.compile(r"containing (?P<what>[A-Z][A-Z_]+) notification"), "{what}: told by the peer"),
+    (re.compile(r"missing v2SA, v2TSi or v2TSr"), "the peer refused the CHILD_SA"),
+    (re.compile(r"timeout exceeded after (?P<what>\d+) retransmits"), "timeout: no answer after {what} repetitions"),
+    (re.compile(r"no connection (?:or alias )?named"), "the IKE daemon does not know the peer"),
+)
+
+
+def failure(lines: Iterable[str]) -> str:
+    """Why an ``--initiate`` failed, by what ``whack`` printed; empty when it does not tell."""
+    said = list(lines)
+    for line in said:
+        for pattern, reason in _FAILURES:
+            if found := pattern.search(line):
+                return reason.format(**found.groupdict())
+    return ""
+
+
+def is_given_up(line: str) -> bool:
+    """Whether ``--initiate`` prints this when an attempt failed; 5.2 goes on to the next by itself."""
+    return "is supposed to remain up" in line
+
+
+def ike_sas(
+    status: str, counters: str, now: float, wall_clock: float, initiators: Iterable[int] = ()
+) -> dict[str, tuple[IkeSa, ...]]:
+    """Our SAs by peer, the newest IKE_SA first, from ``--status`` and ``--trafficstatus``. Raises StatusError.
+
+    ``now`` is the monotonic and ``wall_clock`` the other clock, in seconds; ``initiators`` are the numbers of IKE_SAs
+    that this node began. IKE SPIs are not among what pluto tells.
+    """
+    known, conns, moved = states(status), connections(status), traffic(counters)
+    own = set(initiators)
+    children = _children(known, conns, moved, now - wall_clock)
+    found: dict[str, list[IkeSa]] = {}
+    for state in sorted(known, key=lambda one: -one.serial):
+        ours = peer_and_child(state.conn)
+        if ours is None or not (state.is_ike_sa or state.is_half_open):
+            continue
+        conn = conns.get(state.conn, Connection())
+        below = tuple(children.get(state.serial, {}).values())
+        sa = _ike_sa(ours[0], state, conn, now)
+        found.setdefault(ours[0], []).append(replace(sa, children=below, initiator=sa.initiator or state.serial in own))
+    return {peer: tuple(sas) for peer, sas in found.items()}
+
+
+def _ike_sa(peer: str, state: State, conn: Connection, now: float) -> IkeSa:
+    """Half of one has no identity yet. One that stands has that of its connection: pluto compared it."""
+    stands = state.is_ike_sa
+    age = conn.ike_lifetime - state.replace_in if stands and state.replace_in is not None else None
+    return IkeSa(
+        unique_id=str(state.serial),
+        peer=peer,
+        state="ESTABLISHED" if stands else "CONNECTING",
+        initiator=state.is_initiated,
+        spi_initiator="",
+        spi_responder="",
+        established_at=now - max(age, 0) if age is not None else None,
+        remote_id=_identity(conn.remote_id) if stands else None,
+        encryption=_encryption(conn.ike_suite) if stands else "",
+        key_exchange=_key_exchange(conn.ike_suite) if stands else "",
+    )
+
+
+def _children(
+    known: Iterable[State], conns: Mapping[str, Connection], moved: Mapping[int, Traffic], offset: float
+) -> dict[int, dict[str, ChildSa]]:
+    """CHILD_SAs by their IKE_SA and their name: of one that was rekeyed the newest. ``offset``: see ``ike_sas``."""
+    found: dict[int, dict[str, ChildSa]] = {}
+    for state in sorted(known, key=lambda one: one.serial):
+        ours = peer_and_child(state.conn)
+        if ours is None or not state.is_child_sa:
+            continue
+        conn = conns.get(state.conn, Connection())
+        one = moved.get(state.serial)
+        found.setdefault(state.ike, {})[ours[1]] = ChildSa(
+            name=ours[1],
+            state="INSTALLED",
+            mode="tunnel" if conn.is_tunnel else "transport",
+            spi_in=state.spi_in,
+            spi_out=state.spi_out,
+            encryption=_encryption(conn.esp_suite),
+            installed_at=one.added_at + offset if one else 0.0,
+            bytes_in=one.bytes_in if one else 0,
+            bytes_out=one.bytes_out if one else 0,
+        )
+    return found
+
+
+def _lines(text: str) -> Iterable[str]:
+    return (_CODE.sub("", line).rstrip() for line in text.split("\n"))
+
+
+def _state(found: re.Match[str], line: str) -> State:
+    replace_in, ike = _REPLACE.search(line), _IKE.search(line)
+    return State(
+        serial=int(found["serial"]),
+        conn=found["conn"],
+        name=found["name"],
+        replace_in=int(replace_in[1]) if replace_in else None,
+        ike=int(ike[1]) if ike else 0,
+    )
+
+
+def _with_spis(state: State, said: str) -> State:
+    """Outward first, then inward."""
+    outward, inward = ([spi[1].lower().zfill(8) for one in said.split() if (spi := _ESP.match(one))] + ["", ""])[:2]
+    return State(state.serial, state.conn, state.name, state.replace_in, state.ike, inward, outward)
+
+
+def _connection(values: Mapping[str, str]) -> Connection:
+    return Connection(
+        remote_id=values.get("remote_id", ""),
+        ike_lifetime=int(values.get("ike_lifetime", 0)),
+        ike_suite=values.get("ike_suite", ""),
+        esp_suite=values.get("esp_suite", ""),
+        is_tunnel="TUNNEL" in values.get("policy", "").split("+"),
+    )
+
+
+_GROUPS = {
+    **{f"DH{number}": f"MODP_{bits}" for number, bits in ((14, 2048), (15, 3072), (16, 4096), (17, 6144), (18, 8192))},
+    **{f"DH{number}": f"ECP_{bits}" for number, bits in ((19, 256), (20, 384), (21, 521))},
+    "DH31": "CURVE_25519",
+}
+"""By the number of IANA's Transform Type 4; the names are those that charon has for them."""
+
+
+def _encryption(suite: str) -> str:
+    """The cipher with its key size, as charon writes it, of what pluto writes as AES_GCM_16_256-HMAC_SHA2_256-DH31."""
+    return re.sub(r"_(128|192|256)$", r"-\1", suite.partition("-")[0])
+
+
+def _key_exchange(suite: str) -> str:
+    last = suite.rpartition("-")[2]
+    return _GROUPS.get(last, last)
+
+
+def _identity(text: str) -> IPv6Address | None:
+    try:
+        return IPv6Address(text)
+    except ValueError:
+        return None

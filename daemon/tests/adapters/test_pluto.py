@@ -1,0 +1,378 @@
+"""The client of pluto against the real one of libreswan 4.10, two in network namespaces.
+
+They authenticate each other. Where the kernel has no ESP the CHILD_SAs that follow are refused, which is a failure to
+be told; that they stand is proved where there is one (tests/interop).
+"""
+
+import asyncio
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from ipaddress import IPv6Address, ip_network
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from meshsec.adapters import pluto as module
+from meshsec.adapters.pluto import Pluto
+from meshsec.core.ike_port import CommandError, DaemonFacts, IkeError, IkeEvent, SaChanged
+from meshsec.core.model import Authentication, ChildSpec, ConnectionSpec
+from namespaces import ip, needs_root, wait_for
+
+EXECUTABLES = Path(__file__).parents[3] / "build/libreswan/usr/libexec/ipsec"
+SECRET, OTHER_SECRET = b"s" * 32, b"o" * 32
+T = TypeVar("T")
+
+pytestmark = [
+    needs_root,
+    pytest.mark.skipif(not (EXECUTABLES / "whack").exists(), reason="libreswan is not unpacked: tools/setup system"),
+]
+
+CONFIG = """\
+config setup
+	nssdir={directory}/nss
+	dumpdir={directory}
+	secretsfile={directory}/ipsec.secrets
+	uniqueids=no
+"""
+IN_PLACE = 'mount -t tmpfs none /usr/libexec; mkdir /usr/libexec/ipsec; mount --bind "$0" /usr/libexec/ipsec; exec "$@"'
+"""pluto starts others of its package by their paths."""
+
+
+@dataclass
+class Node:
+    """A node with a pluto that can be killed and started again."""
+
+    number: int
+    namespace: str
+    directory: Path
+    process: subprocess.Popen[bytes] | None = field(default=None)
+
+    @property
+    def name(self) -> str:
+        return f"node-{self.number}"
+
+    @property
+    def address(self) -> IPv6Address:
+        return IPv6Address(f"fc00::{self.number}")
+
+    @property
+    def control(self) -> Path:
+        return self.directory / "run/pluto.ctl"
+
+    def prepare(self) -> None:
+        for name in ("nss", "run"):
+            (self.directory / name).mkdir()
+        subprocess.run(["certutil", "-N", "-d", f"sql:{self.directory}/nss", "--empty-password"], check=True)
+        (self.directory / "ipsec.conf").write_text(CONFIG.format(directory=self.directory))
+        (self.directory / "ipsec.secrets").write_text(f"include {self.directory}/run/*.secrets\n")
+
+    def start(self) -> None:
+        self.control.unlink(missing_ok=True)
+        pluto = [str(EXECUTABLES / "pluto"), "--nofork", "--stderrlog", "--rundir", str(self.directory / "run")]
+        command = ["ip", "netns", "exec", self.namespace, "sh", "-c", IN_PLACE, str(EXECUTABLES), *pluto]
+        with (self.directory / "log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [*command, "--config", str(self.directory / "ipsec.conf")], stdout=log, stderr=log
+            )
+        wait_for(lambda: "adding UDP interface mesh0" in self.log(), f"pluto of {self.name} to listen")
+
+    def log(self) -> str:
+        return (self.directory / "log").read_text(errors="replace")
+
+    def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
+        """It is waited for when it ends by that."""
+        assert self.process
+        self.process.send_signal(number)
+        if number is signal.SIGKILL:
+            self.process.wait()
+            (self.directory / "log").unlink()
+
+    def towards(self, peer: "Node", **changes: object) -> ConnectionSpec:
+        """The connection to a peer with both CHILD_SAs; ``changes`` replace fields."""
+        six, four = [
+            [(ip_network(prefix.format(node.number)),) for node in (self, peer)]
+            for prefix in ("fc00::{}", "10.77.0.{}")
+        ]
+        esp = ("aes256gcm16-x25519",)
+        values: dict[str, object] = {
+            "name": peer.name,
+            "local_address": self.address,
+            "remote_address": peer.address,
+            "local_id": self.address,
+            "remote_id": peer.address,
+            "local_public_key": b"",
+            "remote_public_key": b"",
+            "ike_proposals": ("aes256gcm16-prfsha256-x25519",),
+            "children": (
+                ChildSpec("mesh", "transport", six[0], six[1], esp),
+                ChildSpec("mesh4", "tunnel", four[0], four[1], esp),
+            ),
+            "encapsulate": False,
+            "ike_rekey_time": 14400,
+            "child_rekey_time": 3600,
+            "authentication": Authentication.SECRET,
+        }
+        return ConnectionSpec(**(values | changes))  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def pair(new_namespace: Callable[[], str]) -> Iterator[tuple[Node, Node]]:
+    """Two nodes on one link, each with a running pluto."""
+    with tempfile.TemporaryDirectory(prefix="meshsec-") as directory:
+        nodes = []
+        for number in (1, 2):
+            (own := Path(directory) / str(number)).mkdir()
+            nodes.append(Node(number, new_namespace(), own))
+        one, other = nodes
+        ip("-n", one.namespace, "link", "add", "mesh0", "type", "veth", "peer", "mesh0", "netns", other.namespace)
+        try:
+            for node, peer in ((one, other), (other, one)):
+                space = node.namespace
+                ip("-n", space, "link", "set", "mesh0", "up")
+                ip("-n", space, "address", "add", f"{node.address}/128", "dev", "mesh0", "nodad")
+                ip("-n", space, "address", "add", f"10.77.0.{node.number}/32", "dev", "mesh0")
+                ip("-n", space, "route", "add", f"{peer.address}/128", "dev", "mesh0")
+                node.prepare()
+                node.start()
+            yield one, other
+        finally:
+            for node in nodes:
+                if node.process and node.process.poll() is None:
+                    node.kill()
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pluto on a busy machine answers late; tests of one that never does set their own."""
+    monkeypatch.setattr(module, "COMMAND_TIMEOUT", 60.0)
+
+
+def run(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    async def bounded() -> T:
+        try:
+            async with asyncio.timeout(150):
+                return await work()
+        finally:
+            rest = asyncio.all_tasks() - {asyncio.current_task()}
+            for task in rest:
+                task.cancel()
+            await asyncio.gather(*rest, return_exceptions=True)
+
+    return asyncio.run(bounded())
+
+
+def client(node: Node) -> Pluto:
+    return Pluto(node.control, time.monotonic, EXECUTABLES)
+
+
+class Watcher:
+    """A client that is followed; what it tells can be awaited."""
+
+    def __init__(self, node: Node) -> None:
+        self.pluto = client(node)
+        self.ups: list[DaemonFacts] = []
+        self.downs: list[str] = []
+        self.events: list[IkeEvent] = []
+        self._news = asyncio.Event()
+        self.task = asyncio.create_task(self.pluto.run(self._up, self._event, self._down))
+
+    def _up(self, facts: DaemonFacts) -> None:
+        self.ups.append(facts)
+        self._news.set()
+
+    def _down(self, reason: str) -> None:
+        self.downs.append(reason)
+        self._news.set()
+
+    def _event(self, event: IkeEvent) -> None:
+        self.events.append(event)
+        self._news.set()
+
+    async def until(self, so: Callable[["Watcher"], Any]) -> None:
+        while not so(self):
+            self._news.clear()
+            await self._news.wait()
+
+
+async def introduce(pair: tuple[Node, Node], secret: bytes = SECRET) -> tuple[Pluto, Pluto]:
+    """Each knows the other; the second by ``secret``."""
+    one, other = pair
+    clients = client(one), client(other)
+    await clients[0].load_connection(one.towards(other), SECRET)
+    await clients[1].load_connection(other.towards(one), secret)
+    return clients
+
+
+def test_it_says_who_it_is(pair: tuple[Node, Node]) -> None:
+    facts = run(client(pair[0]).facts)
+    assert pair[0].process
+    assert facts.identity.pid == pair[0].process.pid
+    assert facts.version.startswith(("4.", "5."))
+    assert (facts.ike_sas, facts.half_open) == (0, 0)
+
+
+def test_peers_are_loaded_and_taken_away_again(pair: tuple[Node, Node]) -> None:
+    async def work() -> None:
+        one, _ = await introduce(pair)
+        assert await one.connections() == ("node-2",)
+        files = sorted(path.name for path in pair[0].control.parent.glob("*node-2*"))
+        assert files == ["meshsec-node-2.mesh.conf", "meshsec-node-2.mesh4.conf", "node-2.secrets"]
+        assert {path.stat().st_mode & 0o777 for path in pair[0].control.parent.glob("*node-2*")} == {0o600}
+        mesh, _ = pair[0].towards(pair[1]).children
+        await one.load_connection(pair[0].towards(pair[1], children=(mesh,)), SECRET)
+        assert not list(pair[0].control.parent.glob("*mesh4*"))
+        await one.unload_connection("node-2")
+        await one.unload_connection("nobody")
+        assert await one.connections() == ()
+        assert not list(pair[0].control.parent.glob("*node-2*"))
+
+    run(work)
+
+
+def test_what_stands_is_not_loaded_again(pair: tuple[Node, Node]) -> None:
+    """pluto would delete its SAs. A client that knows nothing, as after a restart of meshsecd, does not either."""
+
+    async def work() -> None:
+        await introduce(pair)
+        before = pair[0].log().count("added IKEv2 connection")
+        await client(pair[0]).load_connection(pair[0].towards(pair[1]), SECRET)
+        assert pair[0].log().count("added IKEv2 connection") == before
+        await client(pair[0]).load_connection(pair[0].towards(pair[1], child_rekey_time=1800), SECRET)
+        assert pair[0].log().count("added IKEv2 connection") == before + 2
+
+    run(work)
+
+
+def test_the_pairs_secret_authenticates(pair: tuple[Node, Node]) -> None:
+    """What the kernel says to the CHILD_SA that follows is not the claim here."""
+
+    async def work() -> None:
+        one, _ = await introduce(pair)
+        with suppress(CommandError):
+            await one.initiate("node-2", "mesh", 5)
+
+    run(work)
+    for node in pair:
+        assert "established IKE SA; authenticated peer using authby=secret" in node.log()
+
+
+def test_another_secret_does_not(pair: tuple[Node, Node]) -> None:
+    async def work() -> None:
+        one, _ = await introduce(pair, OTHER_SECRET)
+        with pytest.raises(CommandError, match="AUTHENTICATION_FAILED: told by the peer"):
+            await one.initiate("node-2", "mesh", 60)
+        assert await one.ike_sas() == {}
+
+    run(work)
+
+
+def test_secrets_that_pluto_does_not_read_are_told(pair: tuple[Node, Node]) -> None:
+    (pair[0].directory / "ipsec.secrets").write_text("")
+    with pytest.raises(CommandError, match="its secretsfile= must include"):
+        run(lambda: client(pair[0]).load_connection(pair[0].towards(pair[1]), SECRET))
+
+
+def test_a_peer_without_a_secret_is_refused(pair: tuple[Node, Node]) -> None:
+    with pytest.raises(CommandError, match="by the pair's secret alone"):
+        run(lambda: client(pair[0]).load_connection(pair[0].towards(pair[1])))
+
+
+def test_an_attempt_that_is_not_answered_ends_in_time(pair: tuple[Node, Node]) -> None:
+    """And pluto does not go on with it."""
+
+    async def work() -> None:
+        one, _ = await introduce(pair)
+        pair[1].kill(signal.SIGSTOP)
+        with pytest.raises(CommandError, match="timeout: no answer within 1 s"):
+            await one.initiate("node-2", "mesh", 1)
+        assert await one.ike_sas() == {}
+
+    run(work)
+
+
+def test_half_of_an_ike_sa_is_seen_and_can_be_ended(pair: tuple[Node, Node]) -> None:
+    async def work() -> None:
+        watcher = Watcher(pair[0])
+        await watcher.until(lambda own: own.ups)
+        await introduce(pair)
+        pair[1].kill(signal.SIGSTOP)
+        attempt = asyncio.create_task(watcher.pluto.initiate("node-2", "mesh", 60))
+        await watcher.until(lambda own: own.events)
+        ((half,),) = (await watcher.pluto.ike_sas()).values()
+        assert (half.peer, half.state, half.initiator) == ("node-2", "CONNECTING", True)
+        assert (await watcher.pluto.facts()).half_open == 1
+        await watcher.pluto.terminate(half.unique_id)
+        await watcher.until(lambda own: len(own.events) > 1)
+        assert watcher.events[-1] == SaChanged("node-2", "child-updown", up=False)
+        with pytest.raises(CommandError):
+            await attempt
+        await watcher.pluto.terminate(half.unique_id)
+
+    run(work)
+
+
+def test_a_pluto_that_was_killed_is_met_anew(pair: tuple[Node, Node]) -> None:
+    async def work() -> None:
+        watcher = Watcher(pair[0])
+        await watcher.until(lambda own: own.ups)
+        await watcher.pluto.load_connection(pair[0].towards(pair[1]), SECRET)
+        pair[0].kill()
+        await watcher.until(lambda own: own.downs and own.pluto.is_gone)
+        pair[0].start()
+        await watcher.until(lambda own: len(own.ups) == 2)
+        assert watcher.ups[0].identity != watcher.ups[1].identity
+        assert not watcher.pluto.is_gone
+        assert await watcher.pluto.connections() == ()
+        assert not list(pair[0].control.parent.glob("*node-2*"))
+        await watcher.pluto.load_connection(pair[0].towards(pair[1]), SECRET)
+        assert await watcher.pluto.connections() == ("node-2",)
+
+    run(work)
+
+
+def test_a_pluto_that_hangs_is_noticed(pair: tuple[Node, Node], monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not gone: nothing would bring it back."""
+
+    async def work() -> None:
+        watcher = Watcher(pair[0])
+        await watcher.until(lambda own: own.ups)
+        monkeypatch.setattr(module, "COMMAND_TIMEOUT", 0.2)
+        pair[0].kill(signal.SIGSTOP)
+        await watcher.until(lambda own: own.downs)
+        assert "does not answer in time" in watcher.downs[0]
+        assert not watcher.pluto.is_gone
+        with pytest.raises(IkeError, match="does not answer in time"):
+            await watcher.pluto.facts()
+        monkeypatch.setattr(module, "COMMAND_TIMEOUT", 60.0)
+        pair[0].kill(signal.SIGCONT)
+        await watcher.until(lambda own: len(own.ups) == 2)
+        assert watcher.ups[0].identity == watcher.ups[1].identity
+
+    run(work)
+
+
+def test_where_there_is_no_libreswan_it_is_gone(tmp_path: Path) -> None:
+    async def work() -> None:
+        pluto = Pluto(tmp_path / "pluto.ctl", time.monotonic, tmp_path)
+        with pytest.raises(IkeError):
+            await pluto.facts()
+        assert pluto.is_gone
+
+    run(work)
+
+
+def test_what_a_program_says_without_end_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_OUTPUT", 100_000)
+    (tmp_path / "pluto.ctl").touch()
+    (tmp_path / "pluto.pid").write_text(str(os.getpid()))
+    (tmp_path / "whack").write_text("#!/bin/sh\nexec yes 'a line'\n")
+    (tmp_path / "whack").chmod(0o755)
+    with pytest.raises(IkeError, match="more than 100000 octets"):
+        run(Pluto(tmp_path / "pluto.ctl", time.monotonic, tmp_path).facts)
