@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +20,7 @@ SECONDS = 120.0
 PLUTOS_WORDS = "established IKE SA; authenticated peer using authby=secret"
 CHARONS_WORDS = "with pre-shared key successful"
 
+_LOG = "charon.told.log"
 _LAB = """\
 charon-systemd {{
   filelog {{
@@ -58,11 +60,26 @@ class Ends:
     def wait_authenticated(self) -> None:
         """Await that each says so of the other."""
         self.pluto.wait_said(PLUTOS_WORDS, SECONDS)
+        self.wait_charon_authenticated()
+
+    def wait_charon_authenticated(self) -> None:
+        """Await that charon says so of libreswan."""
         self.driven.wait_for(f"{CHARONS_WORDS!r}", lambda: CHARONS_WORDS in self.charons_log() or None, SECONDS)
 
+    def restart_charon(self) -> None:
+        """Kill it, and start one that knows nothing."""
+        self.driven.ike.kill()
+        self._log.write_text("")
+        self.driven.ike.start()
+        self.driven.ike.wait_ready()
+
     def charons_log(self) -> str:
-        """What charon said until now."""
-        return (self.driven.logs / "charon.told.log").read_text(encoding="utf-8", errors="replace")
+        """What charon said since it was started last."""
+        return self._log.read_text(encoding="utf-8", errors="replace")
+
+    @property
+    def _log(self) -> Path:
+        return self.driven.logs / _LOG
 
     def wait_doctor(self) -> None:
         """Await that doctor finds an authentication that failed."""
@@ -85,7 +102,7 @@ def joined(libreswan_begins: bool) -> Iterator[Ends]:
         exported.meshsec("export", "libreswan", "--into", str(exported.etc / "ipsec"))
         exported.assign_addresses()
         with (driven.etc / "strongswan.conf").open("a", encoding="utf-8") as conf:
-            conf.write(_LAB.format(log=driven.logs / "charon.told.log"))
+            conf.write(_LAB.format(log=driven.logs / _LOG))
         lab.start("router").start("charon", "meshsecd", nodes=[driven])
         exported.wait_route(driven)
         yield Ends(driven, exported, old_card)
@@ -93,12 +110,15 @@ def joined(libreswan_begins: bool) -> Iterator[Ends]:
 
 @pytest.mark.parametrize("libreswan_begins", [False, True], ids=["charon begins", "libreswan begins"])
 def test_each_authenticates_the_other_whichever_begins(libreswan_begins: bool) -> None:
+    """And again after a restart of charon, which is given the secret anew."""
     with joined(libreswan_begins) as ends:
         ends.trust(ends.exported.card)
         ends.pluto.daemon.start()
         ends.wait_authenticated()
         assert ("initiating IKEv2 connection" in ends.pluto.log()) is libreswan_begins
         assert ends.driven.peer_status(ends.exported)["authentication"] == "secret"
+        ends.restart_charon()
+        ends.wait_charon_authenticated()
 
 
 def test_a_card_of_before_the_daemon_was_changed_is_found_out_and_renewed() -> None:
