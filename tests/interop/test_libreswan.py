@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from meshsec.core import libreswan_suites as suites
+from meshsec.core.capability import left_out
 from tests.lab import ground, libreswan, namespaces, programs
 from tests.lab.instance import Instance
 from tests.lab.libreswan import Pluto
@@ -215,6 +216,13 @@ def test_so_are_ciphers_with_an_integrity_of_their_own(bits: int, digest: str) -
     assert understood("ike", suites.ike(f"aes{bits}-{digest}-ecp256"))
     assert understood("esp", suites.esp(f"aes{bits}-{digest}"))
     assert understood("esp", suites.esp(f"aes{bits}ccm16"))
+
+
+@pytest.mark.parametrize("cipher", ["aes256gcm16", "aes128ccm16", "chacha20poly1305"])
+@pytest.mark.parametrize("group", ["x25519", "ecp384", "modp3072", "x448", "x25519-ke1_mlkem768"])
+def test_what_meshsecd_tells_pluto_is_what_can_be_translated(cipher: str, group: str) -> None:
+    proposal = f"{cipher}-prfsha256-{group}"
+    assert bool(left_out([proposal], [], suites.ALGORITHMS)) == bool(suites.all_ike([proposal])[1])
 
 
 def test_what_is_refused_libreswan_does_not_have() -> None:

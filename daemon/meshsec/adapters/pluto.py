@@ -16,7 +16,9 @@ from typing import TypeVar
 
 from meshsec import files
 from meshsec.core import libreswan_conf, pluto_status
+from meshsec.core.capability import Algorithms
 from meshsec.core.ike_port import CommandError, DaemonFacts, DaemonIdentity, IkeError, IkeEvent, SaChanged
+from meshsec.core.libreswan_suites import ALGORITHMS
 from meshsec.core.model import ChildSpec, ConnectionSpec, IkeSa
 from meshsec.core.pluto_status import ESTABLISHED, State, StatusError, conn_name, peer_and_child
 
@@ -136,6 +138,10 @@ class Pluto:
             self.is_gone = not self._control.exists()
             raise IkeError(f"pluto: {error}") from error
         return DaemonIdentity(int(pid) if pid.isdecimal() else 0, made)
+
+    async def algorithms(self) -> Algorithms | None:
+        """What it can do in IKE: libreswan's programs do not say."""
+        return ALGORITHMS
 
     async def load_keys(self, private_keys: Iterable[bytes]) -> None:
         """pluto has no Ed25519: what it authenticates by comes with each connection."""

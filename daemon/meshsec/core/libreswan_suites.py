@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import product
 
+from meshsec.core.capability import OF_DEBIAN
+
 _BITS = (128, 192, 256)
 _AEAD_OF_BOTH = {**{f"aes{bits}gcm16": f"aes_gcm{bits}" for bits in _BITS}, "chacha20poly1305": "chacha20_poly1305"}
 _AEAD_OF_ESP = {f"aes{bits}ccm16": f"aes_ccm{bits}" for bits in _BITS}
@@ -30,6 +32,10 @@ _GROUPS = {
     "curve25519": "x25519",
 }
 """What libreswan takes for each key exchange, in strongSwan's words."""
+
+
+ALGORITHMS = OF_DEBIAN - {"AES_CCM_16", "CURVE_448"}
+"""What both versions have in IKE, of what a policy can name."""
 
 
 class UntranslatableError(ValueError):
