@@ -39,7 +39,9 @@ def suites() -> dict[str, Path]:
 class Pluto:
     """pluto of one node."""
 
-    def __init__(self, namespace: str, directory: Path, sockets: Path, executables: Path = EXECUTABLES) -> None:
+    def __init__(
+        self, namespace: str, directory: Path, sockets: Path, executables: Path = EXECUTABLES, logs: Path | None = None
+    ) -> None:
         """``directory`` has what `meshsec export libreswan --into` wrote; the path of ``sockets`` must be short."""
         self._namespace, self._sockets, self._executables = namespace, sockets, executables
         (directory / "nss").mkdir()
@@ -54,7 +56,7 @@ class Pluto:
             "pluto",
             namespace,
             ["sh", "-c", _IN_PLACE, str(executables), *pluto],
-            logs=directory,
+            logs=logs or directory,
             sockets=sockets,
             notifies=False,
         )

@@ -296,7 +296,9 @@ class Node:
     def _ike_daemon(self) -> dict[str, Daemon]:
         if suite := self.options.libreswan:
             self.etc.joinpath("ipsec").mkdir(exist_ok=True)
-            self.pluto = Pluto(self.namespace, self.etc / "ipsec", self.run_directory, libreswan.suites()[suite])
+            self.pluto = Pluto(
+                self.namespace, self.etc / "ipsec", self.run_directory, libreswan.suites()[suite], self.logs
+            )
             return {"pluto": self.pluto.daemon}
         env = {"STRONGSWAN_CONF": str(self._export("strongswan"))}
         return {"charon": self._daemon("charon", [programs.charon()], env)}

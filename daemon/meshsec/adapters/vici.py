@@ -386,6 +386,7 @@ def _child_message(child: ChildSpec, spec: ConnectionSpec) -> dict[str, Any]:
         "esp_proposals": list(child.esp_proposals),
         "rekey_time": str(spec.child_rekey_time),
         "replay_window": str(spec.replay_window),
+        "copy_dscp": str(spec.copy_dscp),
         # meshsecd alone decides when an SA is made.
         "start_action": "none",
         "close_action": "none",

@@ -143,6 +143,7 @@ def connection_spec(node: Card, peer: Peer, ground: EspGround, policy: Policy) -
         child_rekey_time=policy.child_rekey_time,
         replay_window=policy.replay_window,
         authentication=authentication(node, peer.card),
+        copy_dscp=policy.copy_dscp,
     )
 
 

@@ -9,7 +9,7 @@ from ipaddress import IPv6Address
 
 from meshsec.core import libreswan_suites
 from meshsec.core.libreswan_suites import Refused
-from meshsec.core.model import ChildSpec, ConnectionSpec
+from meshsec.core.model import ChildSpec, ConnectionSpec, CopyDscp
 
 PREFIX = "meshsec-"
 """Of the names of the connections: an operator's own have others."""
@@ -112,6 +112,9 @@ def _conn(conn: str, spec: ConnectionSpec, child: ChildSpec, more: Mapping[str, 
         "ikelifetime": f"{spec.ike_rekey_time}s",
         "salifetime": f"{spec.child_rekey_time}s",
         "replay-window": spec.replay_window,
+        "decap-dscp": "yes" if spec.copy_dscp in (CopyDscp.IN, CopyDscp.YES) else "no",
+        # Copying outwards is what happens where nothing else is said; libreswan before 5 has no word against it.
+        **({"encap-dscp": "no"} if spec.copy_dscp in (CopyDscp.IN, CopyDscp.NO) else {}),
         **more,
     }
     yield from (f"\t{key}={value}" for key, value in values.items())

@@ -47,6 +47,19 @@ class Authentication(StrEnum):
     """Both by the secret that they compute from their keys, where an IKE daemon has no Ed25519 (ADR 0042)."""
 
 
+class CopyDscp(StrEnum):
+    """Whether a tunnel carries the DSCP of what is in it outside, too (RFC 4301, section 5.1.2.1)."""
+
+    OUT = "out"
+    """The outer header gets that of the packet; what a relay makes of it stays outside."""
+    IN = "in"
+    """The packet that comes out gets that of the outer header."""
+    YES = "yes"
+    """Both."""
+    NO = "no"
+    """Neither: outside nobody sees which packets are urgent."""
+
+
 class UnknownNodes(StrEnum):
     """What happens to user data from and to mesh addresses that no card speaks for."""
 
@@ -198,6 +211,8 @@ class ConnectionSpec:
     replay_window: int = 256
     """Packets of each CHILD_SA (RFC 4303, section 3.4.3)."""
     authentication: Authentication = Authentication.SIGNATURE
+    copy_dscp: CopyDscp = CopyDscp.OUT
+    """Of CHILD_SAs in tunnel mode; in transport mode there is one header."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from ipaddress import IPv6Network, ip_network
 from typing import Any
 
 from meshsec.core import suites
-from meshsec.core.model import DataPlane, Network, UnknownNodes
+from meshsec.core.model import CopyDscp, DataPlane, Network, UnknownNodes
 from meshsec.core.suites import Suite
 
 
@@ -63,6 +63,7 @@ class Policy:
     child_rekey_time: int = 3600
     replay_window: int = 256
     """Packets by which one may come late on an SA before it is dropped as a replay."""
+    copy_dscp: CopyDscp = CopyDscp.OUT
     hold_time: float = 300.0
     """How long the SA of a peer without a route is kept: partitions heal."""
     deadline_ms: float = 100.0
@@ -227,7 +228,7 @@ def _integer(low: int, high: int, unit: str) -> _Field:
     return _Field(f"a whole number from {low} to {high} ({unit})", decode)
 
 
-def _choice(kind: type[UnknownNodes] | type[RemovedPeers] | type[EspRank]) -> _Field:
+def _choice(kind: type[UnknownNodes] | type[RemovedPeers] | type[EspRank] | type[CopyDscp]) -> _Field:
     return _Field(" or ".join(f'"{member}"' for member in kind), kind)
 
 
@@ -314,6 +315,7 @@ _FIELDS: Mapping[str, _Field] = {
     "ike_rekey_time": _integer(600, 86400, "seconds"),
     "child_rekey_time": _integer(300, 86400, "seconds"),
     "replay_window": _integer(32, 1024, "packets"),
+    "copy_dscp": _choice(CopyDscp),
     "hold_time": _number(0, 86400, "seconds"),
     "deadline_ms": _number(1, 60000, "milliseconds"),
     "initiate_timeout": _number(1, 120, "seconds"),

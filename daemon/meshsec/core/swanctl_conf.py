@@ -105,6 +105,7 @@ def _child(name: str, child: ChildSpec, spec: ConnectionSpec, *, initiates: bool
         "esp_proposals": ",".join(child.esp_proposals),
         "rekey_time": f"{spec.child_rekey_time}s",
         "replay_window": spec.replay_window,
+        "copy_dscp": spec.copy_dscp,
         # One end of a pair initiates; the other's packets wait behind the rules of nftables.
         "start_action": "start" if initiates else "none",
     }
