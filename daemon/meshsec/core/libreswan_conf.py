@@ -14,6 +14,9 @@ from meshsec.core.model import ChildSpec, ConnectionSpec, CopyDscp
 PREFIX = "meshsec-"
 """Of the names of the connections: an operator's own have others."""
 
+_MARGIN_PERCENT = 15
+"""Part of a CHILD_SA's life before whose end it is rekeyed, and up to a fifth of that sooner."""
+
 _ALL = {
     # Ed25519 is not among what libreswan can do; RFC 7296, section 2.15, for what a shared secret proves.
     "authby": "secret",
@@ -111,6 +114,10 @@ def _conn(conn: str, spec: ConnectionSpec, child: ChildSpec, more: Mapping[str, 
         **_ALL,
         "ikelifetime": f"{spec.ike_rekey_time}s",
         "salifetime": f"{spec.child_rekey_time}s",
+        # Before strongSwan at the other end does, whose time comes in the last tenth: where libreswan answers, it sends
+        # by the new SA before the other can have it (docs/libreswan.md).
+        "rekeymargin": f"{spec.child_rekey_time * _MARGIN_PERCENT // 100}s",
+        "rekeyfuzz": "20%",
         "replay-window": spec.replay_window,
         "decap-dscp": "yes" if spec.copy_dscp in (CopyDscp.IN, CopyDscp.YES) else "no",
         # Copying outwards is what happens where nothing else is said; libreswan before 5 has no word against it.
