@@ -20,9 +20,9 @@ from meshsec.agent.agent import Agent, Start
 from meshsec.agent.trust import Side
 from meshsec.core.esp_rank import Rates
 from meshsec.core.identity import make_card
-from meshsec.core.model import Card, EspGround, IkeDaemon
+from meshsec.core.model import Card
 from meshsec.core.policy import EspRank
-from meshsec.core.settings import EspChoice, Settings
+from meshsec.core.settings import Settings
 
 _LOCK = "meshsecd.lock"
 
@@ -178,10 +178,6 @@ async def _rates(settings: Settings) -> Rates:
 
 
 async def _esp(settings: Settings) -> EspProbe:
-    """The configuration decides, else the kernel. libreswan has it there alone."""
-    found = await esp_probe.probe()
-    if settings.ike.daemon is IkeDaemon.LIBRESWAN:
-        return found.forced(EspGround.KERNEL)
-    if settings.ike.esp is EspChoice.AUTO:
-        return found
-    return found.forced(EspGround(settings.ike.esp))
+    """The configuration decides, else the kernel."""
+    found, ground = await esp_probe.probe(), settings.ike.ground
+    return found if ground is None else found.forced(ground)

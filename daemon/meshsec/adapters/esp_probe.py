@@ -35,7 +35,7 @@ class EspProbe:
 
     def forced(self, ground: EspGround) -> "EspProbe":
         """The same findings, but the configuration has decided."""
-        return replace(self, ground=ground, reason="[ike] esp in the configuration says so")
+        return replace(self, ground=ground, reason="[ike] in the configuration says so")
 
 
 async def probe() -> EspProbe:
