@@ -4,6 +4,7 @@ They are those that `make setup` unpacked into build/libreswan: Debian's package
 has those of two suites of Debian.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.lab import programs
@@ -20,10 +21,15 @@ _SETUP = """\
 config setup
 	nssdir={directory}/nss
 	dumpdir={directory}
-	secretsfile={directory}/meshsec.secrets
+	secretsfile={directory}/ipsec.secrets
 	uniqueids=no
-include {directory}/meshsec.conf
+include {directory}/*meshsec.conf
 """
+_SECRETS = """\
+include {directory}/meshsec.secrets
+include {sockets}/*.secrets
+"""
+"""The export's, or those that meshsecd writes."""
 _IN_PLACE = (
     'mount -t tmpfs none /usr/libexec; mkdir /usr/libexec/ipsec; mount --bind "$0" /usr/libexec/ipsec; exec "$@"'
 )
@@ -36,13 +42,21 @@ def suites() -> dict[str, Path]:
     return inside or ({"unpacked": EXECUTABLES} if ADDCONN.exists() else {})
 
 
+def in_place(executables: Path, argv: Sequence[str]) -> list[str]:
+    """A command that finds libreswan's programs where the package has them."""
+    return ["sh", "-c", _IN_PLACE, str(executables), *argv]
+
+
 class Pluto:
     """pluto of one node."""
 
     def __init__(
         self, namespace: str, directory: Path, sockets: Path, executables: Path = EXECUTABLES, logs: Path | None = None
     ) -> None:
-        """``directory`` has what `meshsec export libreswan --into` wrote; the path of ``sockets`` must be short."""
+        """``directory`` has what `meshsec export libreswan --into` wrote, where meshsecd does not drive it.
+
+        The path of ``sockets`` must be short.
+        """
         self._namespace, self._sockets, self._executables = namespace, sockets, executables
         (directory / "nss").mkdir()
         certutil = executables / "certutil"
@@ -50,12 +64,14 @@ class Pluto:
             [str(certutil) if certutil.exists() else "certutil", "-N", "-d", f"sql:{directory}/nss", "--empty-password"]
         )
         (directory / "ipsec.conf").write_text(_SETUP.format(directory=directory), encoding="ascii")
+        secrets = _SECRETS.format(directory=directory, sockets=sockets)
+        (directory / "ipsec.secrets").write_text(secrets, encoding="ascii")
         pluto = [str(executables / "pluto"), "--nofork", "--stderrlog", "--use-xfrm"]
         pluto += ["--rundir", str(sockets), "--config", str(directory / "ipsec.conf")]
         self.daemon = Daemon(
             "pluto",
             namespace,
-            ["sh", "-c", _IN_PLACE, str(executables), *pluto],
+            in_place(executables, pluto),
             logs=logs or directory,
             sockets=sockets,
             notifies=False,

@@ -125,7 +125,7 @@ class Node:
         self._read_card()
         self._daemons = {
             **self._ike_daemon(),
-            "meshsecd": self._daemon("meshsecd", [programs.meshsecd(), "--config", str(self.config)]),
+            "meshsecd": self._daemon("meshsecd", self._meshsecd()),
             "router": self._routing_daemon(),
         }
         if options.overlay:
@@ -271,6 +271,7 @@ class Node:
         lines += [f'socket = "{self.run_directory}/changes.sock"']
         lines += ["", "[paths]", 'peers = "peers"', 'state = "../var"', f'run = "{self.run_directory}"']
         lines += ["", "[ike]", f'esp = "{options.esp}"', *(['daemon = "libreswan"'] if options.libreswan else [])]
+        lines += [f'pluto = "{self.run_directory}/pluto.ctl"']
         lines += ["", "[scheduling]", f'profile = "{options.scheduling}"']
         mesh_prefixes = ["fc00::/7", IPV4_MESH] if options.ipv4 else ["fc00::/7"]
         if options.overlay:
@@ -302,6 +303,11 @@ class Node:
             return {"pluto": self.pluto.daemon}
         env = {"STRONGSWAN_CONF": str(self._export("strongswan"))}
         return {"charon": self._daemon("charon", [programs.charon()], env)}
+
+    def _meshsecd(self) -> list[str]:
+        argv = [programs.meshsecd(), "--config", str(self.config)]
+        suite = self.options.libreswan
+        return libreswan.in_place(libreswan.suites()[suite], argv) if suite else argv
 
     def _routing_daemon(self) -> Daemon:
         if self.options.routing_daemon == "olsrd2":

@@ -160,11 +160,15 @@ class Pluto:
                 await self._add(conn, _driven(conn, spec, child), is_loaded=conn in loaded)
 
     async def _share(self, spec: ConnectionSpec, secret: bytes) -> None:
-        path = self._directory / f"{spec.name}.secrets"
+        path = self._directory / _secrets(spec.name)
         text = libreswan_conf.secrets(spec.local_id, [(spec.remote_id, secret)], "Written by meshsecd.")
         _write(path, text)
-        if str(path) not in await self._whack("--rereadsecrets"):
+        if str(path) not in await self._listen():
             raise CommandError(f"pluto does not read {path}: its secretsfile= must include {path.parent}/*.secrets")
+
+    async def _listen(self) -> str:
+        """Have pluto look for addresses that came after its start, and read secrets again; what it says."""
+        return await self._whack("--listen")
 
     async def _add(self, conn: str, text: str, *, is_loaded: bool) -> None:
         """A file is there only while what it says is in pluto."""
@@ -196,10 +200,10 @@ class Pluto:
             for conn in await self._ours():
                 if _peer(conn) == name:
                     await self._delete(conn)
-            path = self._directory / f"{name}.secrets"
+            path = self._directory / _secrets(name)
             if path.exists():
                 path.unlink()
-                await self._whack("--rereadsecrets")
+                await self._listen()
 
     async def _delete(self, conn: str) -> None:
         (self._directory / f"{conn}.conf").unlink(missing_ok=True)
@@ -210,9 +214,11 @@ class Pluto:
         """The names of the peers that pluto knows. Files of others that were left behind go."""
         async with self._configuring:
             self._loaded = None
-            known = {_peer(conn) for conn in await self._ours()}
-            for path in (*self._directory.glob("*.secrets"), *self._directory.glob(f"{pluto_status.PREFIX}*.conf")):
-                if (path.stem if path.suffix == ".secrets" else _peer(path.stem)) not in known:
+            conns = await self._ours()
+            known = {_peer(conn) for conn in conns}
+            kept = {f"{conn}.conf" for conn in conns} | {_secrets(peer) for peer in known}
+            for path in self._directory.glob(f"{pluto_status.PREFIX}*"):
+                if path.name not in kept:
                     path.unlink(missing_ok=True)
             return tuple(sorted(known))
 
@@ -248,6 +254,8 @@ class Pluto:
             self._initiated.add(begun)
         if not any(state.is_child_sa and state.conn == conn for state in await self._states()):
             await self._down(conn)
+            if pluto_status.lacks_address(said):
+                await self._listen()
             raise CommandError(reason)
 
     async def _down(self, conn: str) -> None:
@@ -340,6 +348,11 @@ async def _end(process: asyncio.subprocess.Process) -> None:
         with contextlib.suppress(ProcessLookupError):
             process.kill()
         await process.communicate()
+
+
+def _secrets(peer: str) -> str:
+    """The file of a pair's secret; no name of a connection is like it."""
+    return f"{pluto_status.PREFIX}{peer}.secrets"
 
 
 def _peer(conn: str) -> str:

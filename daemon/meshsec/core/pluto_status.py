@@ -185,12 +185,14 @@ def initiated(lines: Iterable[str]) -> int | None:
     return next((int(found[1]) for found in begun if found), None)
 
 
+_NO_ADDRESS = "we cannot identify ourselves with either end"
 _FAILURES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"rejected by peer: (?P<what>[A-Z][A-Z_]+)"), "{what}: told by the peer"),
     (re.compile(r"rejected Child SA with (?P<what>[A-Z][A-Z_]+)"), "{what}: told by the peer"),
     (re.compile(r"containing (?P<what>[A-Z][A-Z_]+) notification"), "{what}: told by the peer"),
     (re.compile(r"missing v2SA, v2TSi or v2TSr"), "the peer refused the CHILD_SA"),
     (re.compile(r"timeout exceeded after (?P<what>\d+) retransmits"), "timeout: no answer after {what} repetitions"),
+    (re.compile(_NO_ADDRESS), "the IKE daemon does not know this node's address yet"),
     (re.compile(r"no connection (?:or alias )?named"), "the IKE daemon does not know the peer"),
 )
 
@@ -203,6 +205,11 @@ def failure(lines: Iterable[str]) -> str:
             if found := pattern.search(line):
                 return reason.format(**found.groupdict())
     return ""
+
+
+def lacks_address(lines: Iterable[str]) -> bool:
+    """Whether ``--initiate`` failed because pluto has not seen this node's address, which ``--listen`` mends."""
+    return any(_NO_ADDRESS in line for line in lines)
 
 
 def is_given_up(line: str) -> bool:

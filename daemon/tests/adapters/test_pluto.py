@@ -223,7 +223,7 @@ def test_peers_are_loaded_and_taken_away_again(pair: tuple[Node, Node]) -> None:
         one, _ = await introduce(pair)
         assert await one.connections() == ("node-2",)
         files = sorted(path.name for path in pair[0].control.parent.glob("*node-2*"))
-        assert files == ["meshsec-node-2.mesh.conf", "meshsec-node-2.mesh4.conf", "node-2.secrets"]
+        assert files == ["meshsec-node-2.mesh.conf", "meshsec-node-2.mesh4.conf", "meshsec-node-2.secrets"]
         assert {path.stat().st_mode & 0o777 for path in pair[0].control.parent.glob("*node-2*")} == {0o600}
         mesh, _ = pair[0].towards(pair[1]).children
         await one.load_connection(pair[0].towards(pair[1], children=(mesh,)), SECRET)
@@ -261,6 +261,25 @@ def test_the_pairs_secret_authenticates(pair: tuple[Node, Node]) -> None:
     run(work)
     for node in pair:
         assert "established IKE SA; authenticated peer using authby=secret" in node.log()
+
+
+def test_an_address_that_came_after_pluto_is_found(pair: tuple[Node, Node]) -> None:
+    """meshsecd assigns the node's address when it starts, which may be later."""
+
+    async def work() -> None:
+        new = IPv6Address("fc00::9")
+        own = pair[0].towards(pair[1], local_address=new, local_id=new)
+        one = client(pair[0])
+        await one.load_connection(own, SECRET)
+        with pytest.raises(CommandError, match="does not know this node's address yet"):
+            await one.initiate("node-2", "mesh", 60)
+        ip("-n", pair[0].namespace, "address", "add", f"{new}/128", "dev", "lo", "nodad")
+        pair[1].kill(signal.SIGSTOP)
+        for reason in ("does not know this node's address yet", "timeout: no answer"):
+            with pytest.raises(CommandError, match=reason):
+                await one.initiate("node-2", "mesh", 1)
+
+    run(work)
 
 
 def test_another_secret_does_not(pair: tuple[Node, Node]) -> None:
