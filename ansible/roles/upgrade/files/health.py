@@ -7,7 +7,7 @@ import json
 import subprocess
 import sys
 
-UNITS = ("meshsec-firewall", "meshsec-ike", "meshsecd", "olsrv2d", "overlayd")
+UNITS = ("meshsec-firewall", "meshsec-ike", "meshsec-pluto", "meshsecd", "olsrv2d", "overlayd")
 
 
 def said(*command):
