@@ -31,6 +31,8 @@ OFFERED = (
     *("libsodium23", "chrony", "python3-apt", "sudo", "dbus", "ca-certificates"),
 )
 """What its mirror has besides, with all that these depend on."""
+OFFERED_INSTEAD = ("libreswan",)
+"""What conflicts with those, for whoever wants it in their place."""
 PROGRAMS = ("mmdebstrap", "unshare", "setpriv", "apt-get", "dpkg-scanpackages")
 _FORM = "1"
 """Another one when this file builds something else from the same."""
@@ -40,6 +42,7 @@ _FETCH = (
 )
 _HOOKS = (
     f"{_FETCH} {' '.join(OFFERED)}",
+    f"{_FETCH} {' '.join(OFFERED_INSTEAD)}",
     'rm -f "$1"/etc/apt/apt.conf.d/99mmdebstrap "$1"/etc/apt/sources.list "$1"/etc/resolv.conf',
     'rm -f "$1"/etc/ssh/ssh_host_*',  # each node has its own
     'rm -rf "$1"/var/lib/apt/lists/* "$1"/var/cache/apt/*.bin',
