@@ -164,6 +164,21 @@ class Charon:
         with self._session() as session:
             session.rekey({"ike": peer, **({"child": child} if child else {})})
 
+    def configure(self, name: str, connection: Mapping[str, Any]) -> None:
+        """Load a connection behind meshsecd's back."""
+        with self._session() as session:
+            session.load_conn({name: connection})
+
+    def give_secret(self, name: str, secret: str) -> None:
+        """Load a pre-shared key for everybody behind meshsecd's back."""
+        with self._session() as session:
+            session.load_shared({"id": name, "type": "IKE", "data": secret})
+
+    def take_secret(self, name: str) -> None:
+        """Unload a pre-shared key."""
+        with self._session() as session:
+            session.unload_shared({"id": name})
+
     def impersonate(self, identity: str, private_key_pem: bytes, public_key_pem: bytes, spec: Mapping[str, Any]) -> str:
         """Negotiate as somebody else: load a key and a connection of our own making; charon's word about the end."""
         with self._session() as session:

@@ -1,7 +1,9 @@
 """What several scenarios look at in the same way."""
 
+import json
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from typing import Any
 
 from tests.lab.capture import Capture
 from tests.lab.lab import Lab
@@ -55,3 +57,19 @@ def spis(first: Node, second: Node) -> frozenset[str]:
         return here if here == there else None
 
     return wait_until(f"{first.name} and {second.name} agree on their CHILD_SAs", agreed, [], 60, last=seen)
+
+
+def drift(node: Node, *arguments: str, code: int | None = None) -> dict[str, Any]:
+    """What ``meshsec drift`` says, whose exit code agrees with it."""
+    result = node.meshsec("drift", "--json", *arguments, check=False)
+    assert result.stdout, result.stderr
+    view: dict[str, Any] = json.loads(result.stdout)
+    assert result.returncode == (code or (3 if view["differences"] or view["unexamined"] else 0)), result.stderr
+    return view
+
+
+def assert_no_drift(node: Node) -> None:
+    """What runs on the node is what its policy says."""
+    view = drift(node)
+    assert not view["differences"], f"{node.name}: {view['differences']}"
+    assert not view["unexamined"], f"{node.name}: {view['unexamined']}"

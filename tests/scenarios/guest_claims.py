@@ -30,6 +30,7 @@ MORE = (
     "test_restarts.py::test_olsrv2d_killed_and_restarted_keeps_the_sa_and_brings_the_routes_back",
     "test_partition.py::test_a_peer_that_returns_within_the_hold_time_finds_its_sa",
     "test_live_commands.py::test_status_tells_route_channel_and_set_up_time_of_each_peer",
+    "test_drift.py",
     "test_radio_sae.py",
     "test_meshsec_radio.py::test_an_open_mesh_is_joined_joined_again_and_left",
     "test_meshsec_radio.py::test_a_country_opens_a_channel_that_the_world_domain_forbids",

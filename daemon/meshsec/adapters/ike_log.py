@@ -5,7 +5,7 @@ depends on it.
 """
 
 import re
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from dataclasses import dataclass
 
 MAX_NEGOTIATIONS = 1024
@@ -70,6 +70,45 @@ _FAILURES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"^giving up after (?P<what>\d+) retransmits"), "timeout: no answer after {what} repetitions"),
     (re.compile(r"^no private key found for "), "the IKE daemon lacks this node's private key"),
 )
+
+
+_LOADED = re.compile(r"^(added|updated|replaced) vici connection: (?P<name>.+)$")
+
+
+class Loads:
+    """Tells whose configuration of a connection charon took last: it writes a line for each that it takes.
+
+    Other programs' proposals are seen by that alone, since charon does not tell what it has.
+    """
+
+    def __init__(self) -> None:
+        self._awaited: Counter[str] = Counter()
+        self.others: set[str] = set()
+        """Connections that another program configured after us."""
+
+    def forget(self) -> None:
+        """What comes now is read from the beginning."""
+        self._awaited.clear()
+        self.others.clear()
+
+    def begin(self, name: str) -> None:
+        """We configure one."""
+        self._awaited[name] += 1
+
+    def refused(self, name: str) -> None:
+        """charon did not take it: there is no line."""
+        self._awaited[name] -= 1
+
+    def feed(self, text: str) -> None:
+        """Take in one line."""
+        if not (loaded := _LOADED.match(text)):
+            return
+        name = loaded["name"]
+        if self._awaited[name] > 0:
+            self._awaited[name] -= 1
+            self.others.discard(name)
+        else:
+            self.others.add(name)
 
 
 class IkeLog:

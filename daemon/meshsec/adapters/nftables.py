@@ -208,7 +208,12 @@ def _prefixes(networks: Iterable[Network], kind: type[IPv4Network] | type[IPv6Ne
 
 
 def render_block_policies(spec: RulesSpec) -> list[str]:
-    """Lines for ``ip -batch``: XFRM policies that block what charon's policies, which win over them, do not take.
+    """Lines for ``ip -batch`` with ``block_selectors``."""
+    return [f"src {source} dst {target} dir {direction}" for direction, source, target in block_selectors(spec)]
+
+
+def block_selectors(spec: RulesSpec) -> list[tuple[str, IPv6Network, IPv6Network]]:
+    """Those of XFRM policies that block what charon's policies, which win over them, do not take: direction, from, to.
 
     Outbound only from this node's own address, because the kernel asks outbound policies about forwarded packets too,
     and a relay forwards those of its peers. Its prefix is one bit short, because the kernel keeps one policy for each
@@ -220,15 +225,18 @@ def render_block_policies(spec: RulesSpec) -> list[str]:
         return []
     own = [IPv6Network((address, 127), strict=False) for address in _sorted6(spec.own)]
     peers = _sorted6(spec.protected - spec.admitted)
-    out = [f"src {network} dst {peer}/128 dir out" for network, peer in itertools.product(own, peers)]
-    return out + [f"src {peer}/128 dst ::/0 dir in" for peer in peers]
+    out = [("out", network, IPv6Network(peer)) for network, peer in itertools.product(own, peers)]
+    return out + [("in", IPv6Network(peer), _ANYWHERE) for peer in peers]
+
+
+_ANYWHERE = IPv6Network("::/0")
 
 
 class Nftables:
     """Applies the rules and tells whether they still stand as applied."""
 
     def __init__(self) -> None:
-        self._applied: tuple[RulesSpec, str] | None = None
+        self._applied: tuple[RulesSpec, list[str]] | None = None
 
     async def apply(self, spec: RulesSpec) -> None:
         """Replace the rules and read them back. Raises ``RulesError``; what stood before then stands."""
@@ -236,7 +244,7 @@ class Nftables:
         await self._apply_block_policies(spec)
         listing = await _listing()
         _verify(spec, listing)
-        self._applied = (spec, _fingerprint(listing))
+        self._applied = (spec, _settled_entries(listing))
 
     async def found(self, ground: EspGround) -> RulesSpec | None:
         """What a predecessor left, as far as its sets tell: whose addresses are closed. None when there is nothing."""
@@ -258,13 +266,25 @@ class Nftables:
         """The rules that stand, when they are those that were applied last; None when gone, altered or foreign."""
         if self._applied is None:
             return None
-        spec, fingerprint = self._applied
+        spec, applied = self._applied
         try:
-            stands = _fingerprint(await _listing()) == fingerprint
+            stands = _settled_entries(await _listing()) == applied
             blocked = await _block_policies(spec.ground)
         except RulesError:
             return None
         return spec if stands and blocked == set(render_block_policies(spec)) else None
+
+    async def altered(self) -> list[str]:
+        """What of the rules that were applied last is not there, and what is there besides; empty when they stand."""
+        if self._applied is None:
+            return ["none were applied"]
+        applied = self._applied[1]
+        try:
+            standing = _settled_entries(await _listing())
+        except RulesError:
+            return [f"the table inet {TABLE} is not there"]
+        gone = [f"{_described(entry)} is not there as it was applied" for entry in applied if entry not in standing]
+        return gone + [f"{_described(entry)} is not meshsecd's" for entry in standing if entry not in applied]
 
     async def counters(self) -> dict[str, int]:
         """Packets by counter since the rules were applied last."""
@@ -308,9 +328,25 @@ async def _listing() -> list[dict[str, Any]]:
     return entries
 
 
-def _fingerprint(listing: list[dict[str, Any]]) -> str:
+async def rewriting_chains() -> tuple[str, ...]:
+    """The chains, of other programs, that may rewrite addresses before our rules see a packet, or after."""
+    try:
+        entries = json.loads(await _run("nft", "-j", "list", "chains"))["nftables"]
+    except (RulesError, ValueError, KeyError):
+        return ()
+    chains = (entry["chain"] for entry in entries if "chain" in entry)
+    return tuple(f"{one['family']} {one['table']} {one['name']}" for one in chains if one.get("type") == "nat")
+
+
+def _settled_entries(listing: list[dict[str, Any]]) -> list[str]:
     """The listing without what changes by itself: handles, counts, the version of nft."""
-    return json.dumps([_settled(entry) for entry in listing if "metainfo" not in entry], sort_keys=True)
+    return [json.dumps(_settled(entry), sort_keys=True) for entry in listing if "metainfo" not in entry]
+
+
+def _described(settled: str) -> str:
+    """An entry of ``_settled_entries`` in words."""
+    ((kind, entry),) = json.loads(settled).items()
+    return f"a rule of the chain {entry['chain']}" if kind == "rule" else f"the {kind} {entry['name']}"
 
 
 def _settled(value: Any) -> Any:

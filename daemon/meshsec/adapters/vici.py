@@ -20,6 +20,7 @@ from vici import protocol
 from vici.exception import DeserializationException
 
 from meshsec.core.capability import Algorithms
+from meshsec.core.drift import Configured, ConfiguredChild, Credentials
 from meshsec.core.ike_port import (
     Alert,
     CommandError,
@@ -254,6 +255,26 @@ class Vici:
         _, events, _ = await self._command("list-conns", {}, stream="list-conn")
         return tuple(name for event in events for name in event)
 
+    async def configured(self) -> tuple[Configured, ...]:
+        """The connections with what charon tells of them; it does not tell their proposals."""
+        _, events, _ = await self._command("list-conns", {}, stream="list-conn")
+        return tuple(_configured(name, section) for event in events for name, section in event.items())
+
+    async def credentials(self) -> Credentials:
+        """What charon has to authenticate by; no private octets."""
+        keys, _, _ = await self._command("get-keys", {})
+        secrets, _, _ = await self._command("get-shared", {})
+        _, certificates, _ = await self._command("list-certs", {}, stream="list-cert")
+        _, authorities, _ = await self._command("list-authorities", {}, stream="list-authority")
+        public = [one for one in certificates if _text(one, "type", "") == "PUBKEY"]
+        others = [_text(one, "subject", "without a subject") for one in certificates if one not in public]
+        return Credentials(
+            private_keys=frozenset(_texts(keys, "keys")),
+            public_keys=frozenset((_text(one, "subject", ""), _raw_key(one)) for one in public),
+            secrets=frozenset(_texts(secrets, "keys")),
+            authorities=frozenset([*others, *(name for event in authorities for name in event)]),
+        )
+
     async def ike_sas(self, peer: str = "") -> dict[str, tuple[IkeSa, ...]]:
         """The SAs by peer, of all peers or of one; a peer without SA is left out."""
         _, events, _ = await self._command("list-sas", {"ike": peer} if peer else {}, stream="list-sa")
@@ -399,6 +420,56 @@ def _public_key(raw: bytes) -> bytes:
     return b"-----BEGIN PUBLIC KEY-----\n" + body + b"\n-----END PUBLIC KEY-----\n"
 
 
+_AUTHENTICATION = {
+    "public key": str(Authentication.SIGNATURE),
+    "pre-shared key": str(Authentication.SECRET),
+}
+
+
+def _configured(name: str, section: Mapping[str, Any]) -> Configured:
+    return Configured(
+        name=name,
+        local_addresses=_texts(section, "local_addrs"),
+        remote_addresses=_texts(section, "remote_addrs"),
+        local_id=_of_rounds(section, "local", "id"),
+        remote_id=_of_rounds(section, "remote", "id"),
+        local_authentication=_of_rounds(section, "local", "class"),
+        remote_authentication=_of_rounds(section, "remote", "class"),
+        ike_version=_text(section, "version", ""),
+        ike_rekey_time=_number(section, "rekey_time"),
+        ike_reauth_time=_number(section, "reauth_time"),
+        dpd_delay=_number(section, "dpd_delay"),
+        duplicates=_text(section, "unique", "").removeprefix("UNIQUE_").lower(),
+        children=tuple(_configured_child(child, one) for child, one in _section(section, "children").items()),
+    )
+
+
+def _of_rounds(section: Mapping[str, Any], end: str, key: str) -> str:
+    """Of all rounds of authentication of one end (RFC 4739), of which there ought to be one."""
+    rounds = [one for name, one in section.items() if name.startswith(f"{end}-") and isinstance(one, Mapping)]
+    told = [_text(one, key, "any") for one in rounds]
+    return ", then ".join(_AUTHENTICATION.get(one, one) for one in told)
+
+
+def _configured_child(name: str, section: Mapping[str, Any]) -> ConfiguredChild:
+    return ConfiguredChild(
+        name=name,
+        mode=_text(section, "mode", "").lower(),
+        local_ts=tuple(sorted(_texts(section, "local-ts"))),
+        remote_ts=tuple(sorted(_texts(section, "remote-ts"))),
+        rekey_time=_number(section, "rekey_time"),
+        close_action=_text(section, "close_action", ""),
+        dpd_action=_text(section, "dpd_action", ""),
+    )
+
+
+def _raw_key(certificate: Mapping[str, Any]) -> bytes:
+    """Empty for what is no Ed25519 key."""
+    octets = certificate.get("data", b"")
+    is_ours = isinstance(octets, bytes) and octets.startswith(_SPKI_ED25519)
+    return octets.removeprefix(_SPKI_ED25519) if is_ours else b""
+
+
 def _ike_sa(name: str, section: Mapping[str, Any], now: float) -> IkeSa:
     established = _text(section, "established", "")
     children = section.get("child-sas", {})
@@ -414,7 +485,16 @@ def _ike_sa(name: str, section: Mapping[str, Any], now: float) -> IkeSa:
         remote_id=_identity(_text(section, "remote-id", "")),
         encryption=_encryption(section),
         key_exchange=_text(section, "dh-group", ""),
+        integrity=_text(section, "integ-alg", ""),
+        prf=_text(section, "prf-alg", ""),
+        local_id=_identity(_text(section, "local-id", "")),
+        rekey_at=_coming(section, "rekey-time", now),
     )
+
+
+def _coming(section: Mapping[str, Any], key: str, now: float) -> float | None:
+    """A time that is told as seconds from now; None when it is not told."""
+    return now + _number(section, key) if key in section else None
 
 
 def _encryption(section: Mapping[str, Any]) -> str:
@@ -442,6 +522,11 @@ def _child_sa(section: Mapping[str, Any], now: float) -> ChildSa:
         bytes_out=_number(section, "bytes-out"),
         packets_in=_number(section, "packets-in"),
         packets_out=_number(section, "packets-out"),
+        integrity=_text(section, "integ-alg", ""),
+        key_exchange=_text(section, "dh-group", ""),
+        local_ts=_texts(section, "local-ts"),
+        remote_ts=_texts(section, "remote-ts"),
+        rekey_at=_coming(section, "rekey-time", now),
     )
 
 

@@ -41,7 +41,8 @@ class Ground:
         self._post = post
         self._rules = Nftables()
         self._held = HeldRules()
-        self._held_problem = ""
+        self.held_problem = ""
+        """Why there is no second copy of the rules that no other program can remove; empty when there is."""
         self._applying = asyncio.Lock()
         self._stood = False
         self.disturbed = 0
@@ -81,11 +82,11 @@ class Ground:
             await asyncio.to_thread(self._held.apply, render_held(rules))
         except HeldRulesError as error:
             problem = str(error)
-            if problem != self._held_problem:
+            if problem != self.held_problem:
                 _log.warning(
                     "the rules are not safe from other programs for the time it takes to restore them: %s", problem
                 )
-        self._held_problem = problem
+        self.held_problem = problem
 
     async def counters(self) -> dict[str, int]:
         """Packets that the rules dropped, by kind; empty when the rules cannot be read."""
@@ -93,6 +94,10 @@ class Ground:
             return await self._rules.counters()
         except RulesError:
             return {}
+
+    async def altered_rules(self) -> list[str]:
+        """In what the rules in the kernel are not as they were applied; empty when they are."""
+        return await self._rules.altered()
 
     async def rules_stand(self) -> bool:
         """The rules are in the kernel as they were applied."""

@@ -9,12 +9,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 
-from meshsec.adapters.ike_log import Failure, IkeLog, Setup
+from meshsec.adapters.ike_log import Failure, IkeLog, Loads, Setup
 from meshsec.adapters.key_store import KeyStoreError
 from meshsec.agent.driver import Spawn
 from meshsec.agent.keys import Keys
 from meshsec.core.actions import Action, Initiate, LoadConnection, LoadKey, Terminate, UnloadConnection
 from meshsec.core.capability import Algorithms, LeftOut, NothingLeftError, possible
+from meshsec.core.drift import Configured, Credentials
 from meshsec.core.events import Event, IkeDaemonDown, IkeDaemonUp, NegotiationTimed, SasObserved
 from meshsec.core.ike_port import (
     Alert,
@@ -25,6 +26,7 @@ from meshsec.core.ike_port import (
     IkeEvent,
     IkePort,
     LogLine,
+    Reveals,
     SaChanged,
 )
 from meshsec.core.model import ConnectionSpec, IkeSa, Observed
@@ -73,6 +75,7 @@ class IkeSide:
         self._spawn = spawn
         self._on_ended = on_ended
         self._ike_log = IkeLog()
+        self._loads = Loads()
         self._identity: DaemonIdentity | None = None
         self._is_key_loaded = False
         self._dirty: dict[str, str] = {}
@@ -157,6 +160,7 @@ class IkeSide:
         self._daemon.reconnect()
 
     def _on_up(self, facts: DaemonFacts) -> None:
+        self._loads.forget()
         self._spawn(self._learn(facts))
 
     async def _learn(self, facts: DaemonFacts) -> None:
@@ -198,6 +202,7 @@ class IkeSide:
     def _on_event(self, event: IkeEvent) -> None:
         match event:
             case LogLine(at, _, ike_name, unique_id, text):
+                self._loads.feed(text)
                 self._on_told(self._ike_log.feed(at, ike_name, unique_id, text))
             case Alert(kind, peer):
                 _log.warning("%s: %s%s", self._daemon.name, kind, f" ({peer})" if peer else "")
@@ -269,6 +274,21 @@ class IkeSide:
             for peer in gone:
                 self._post(SasObserved(peer, ()))
 
+    async def told(self) -> tuple[tuple[Configured, ...], Credentials] | None:
+        """What the IKE daemon is configured with; None when it is one that does not tell. Raises ``IkeError``."""
+        if not isinstance(self._daemon, Reveals):
+            return None
+        return await self._daemon.configured(), await self._daemon.credentials()
+
+    @property
+    def configured_by_others(self) -> frozenset[str]:
+        """Connections that another program configured after us, as far as the IKE daemon's log tells."""
+        return frozenset(self._loads.others)
+
+    async def sas(self) -> dict[str, tuple[IkeSa, ...]]:
+        """The SAs as they are now, which the engine is not told. Raises ``IkeError``."""
+        return await self._daemon.ike_sas()
+
     async def carry_out(self, action: Action) -> str:
         """Do what the engine wants of the IKE daemon; the reason when it failed."""
         try:
@@ -304,7 +324,12 @@ class IkeSide:
         for one in set(out) - self._left_out:
             _log.info("left out of the policy, since %s cannot do it: %s", self._daemon.name, one)
         self._left_out.update(out)
-        await self._daemon.load_connection(told, secret)
+        self._loads.begin(spec.name)
+        try:
+            await self._daemon.load_connection(told, secret)
+        except CommandError:
+            self._loads.refused(spec.name)
+            raise
 
     async def _initiate(self, peer: str, children: tuple[str, ...], seconds: float) -> None:
         self._ike_log.begin(peer)

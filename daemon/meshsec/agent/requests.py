@@ -7,9 +7,10 @@ import meshsec
 from meshsec.adapters import trust_store
 from meshsec.adapters.control import ControlError
 from meshsec.adapters.mode_store import ModeStoreError
-from meshsec.agent import facts, fleet, scheduling_facts
+from meshsec.agent import drift, facts, fleet, scheduling_facts
 from meshsec.core import card as cards
 from meshsec.core import doctor, views
+from meshsec.core.drift import view as drift_view
 from meshsec.core.events import RenegotiationAsked
 from meshsec.core.ike_port import IkeError
 from meshsec.core.lifecycle import State
@@ -43,6 +44,7 @@ class Requests:
             "scheduling": self._scheduling,
             "stream_report": self._stream_report,
             "doctor": self._doctor,
+            "drift": self._drift,
             "watch": self._watch,
             "peer_add": self._peer_add,
             "peer_remove": self._peer_remove,
@@ -126,6 +128,12 @@ class Requests:
             return doctor.view([*checks, *await scheduling_facts.checks(self._agent.scheduling)])
         except OSError as error:
             raise ControlError("failed", f"this node cannot be examined: {error}") from error
+
+    async def _drift(self, params: Params) -> Mapping[str, Any]:
+        peer = _text(params, "peer") if "peer" in params else None
+        if peer is not None and self._agent.driver.engine.shown_as(peer) is None:
+            raise ControlError("unknown_peer", f"{peer} is not a peer")
+        return drift_view(await drift.examine(self._agent), peer)
 
     async def _scheduling(self, _params: Params) -> Mapping[str, Any]:
         return scheduling_facts.view(self._agent)

@@ -30,6 +30,7 @@ COMMANDS = {
     "explain": "views:explain",
     "mode": "mode:mode",
     "doctor": "doctor:doctor",
+    "drift": "drift:drift",
     "check": "check:check",
     "policy": "policy:policy",
     "watch": "watch:watch",
@@ -148,7 +149,7 @@ def main(ctx: click.Context, config: Path, socket_option: Path | None) -> None:
     """Secure a mesh: trust peers by their cards, and see what protects the traffic to them.
 
     Exit codes: 0 fine, 1 failed, 2 wrong usage, 3 degraded (status: a peer in reach is not protected; doctor: a
-    warning).
+    warning; drift: a difference).
     """
     ctx.obj = App(config, socket_option)
     if os.environ.get("NO_COLOR"):

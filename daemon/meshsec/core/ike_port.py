@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from meshsec.core.capability import Algorithms
+from meshsec.core.drift import Configured, Credentials
 from meshsec.core.model import ConnectionSpec, IkeSa
 
 
@@ -138,3 +139,14 @@ class IkePort(Protocol):
 
     async def rekey_child(self, unique_id: str, child: str) -> None:
         """Have a CHILD_SA of one IKE_SA replaced (RFC 7296, section 1.3.3); returns at once. Gone already is fine."""
+
+
+@runtime_checkable
+class Reveals(Protocol):
+    """An IKE daemon that tells what it is configured with, for ``meshsec drift``; another one is judged by its SAs."""
+
+    async def configured(self) -> tuple[Configured, ...]:
+        """Its connections. Raises ``IkeError``."""
+
+    async def credentials(self) -> Credentials:
+        """What it has to authenticate by; no private octets. Raises ``IkeError``."""

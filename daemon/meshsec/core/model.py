@@ -156,6 +156,14 @@ class ChildSa:
     bytes_out: int = 0
     packets_in: int = 0
     packets_out: int = 0
+    integrity: str = ""
+    key_exchange: str = ""
+    """In IANA's names; empty where there is none of its own (the first CHILD_SA of an IKE_SA) or it is not told."""
+    local_ts: tuple[str, ...] = ()
+    remote_ts: tuple[str, ...] = ()
+    """Traffic selectors, as networks; empty when they are not told."""
+    rekey_at: float | None = None
+    """When the IKE daemon means to replace it; None when it does not tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +184,12 @@ class IkeSa:
     encryption: str = ""
     key_exchange: str = ""
     """What was negotiated for IKE itself, in IANA's names with the key size in bits; empty while it has not been."""
+    integrity: str = ""
+    prf: str = ""
+    """The same; empty too when it is not told."""
+    local_id: IPv6Address | None = None
+    rekey_at: float | None = None
+    """When the IKE daemon means to replace it; None when it does not tell."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Suites: an IKE and an ESP proposal that belong together, and which one an IKE_SA was negotiated with.
 
 Proposals are in strongSwan's keywords, what a standing IKE_SA reports is in IANA's names (IKEv2 Transform Types 1 and
-4); ``_ENCRYPTION`` and ``_KEY_EXCHANGE`` say which are the same.
+4); ``ENCRYPTION`` and ``KEY_EXCHANGE`` say which are the same.
 """
 
 import re
@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 from meshsec.core.model import IkeSa
 
-_ENCRYPTION = {
+ENCRYPTION = {
     **{f"aes{bits}gcm16": f"AES_GCM_16-{bits}" for bits in (128, 192, 256)},
     **{f"aes{bits}ccm16": f"AES_CCM_16-{bits}" for bits in (128, 192, 256)},
     **{f"aes{bits}": f"AES_CBC-{bits}" for bits in (128, 192, 256)},
     "chacha20poly1305": "CHACHA20_POLY1305",
 }
-_KEY_EXCHANGE = {
+KEY_EXCHANGE = {
     "x25519": "CURVE_25519",
     "x448": "CURVE_448",
     "ecp256": "ECP_256",
@@ -28,7 +28,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
 
 ALLOWED = (
     'a list of tables { name = "...", ike = "...", esp = "..." } with different names and different IKE algorithms: '
-    f"one of {', '.join(_ENCRYPTION)} and one of {', '.join(_KEY_EXCHANGE)} in each IKE proposal"
+    f"one of {', '.join(ENCRYPTION)} and one of {', '.join(KEY_EXCHANGE)} in each IKE proposal"
 )
 
 
@@ -46,8 +46,8 @@ class Suite:
     def algorithms(self) -> tuple[str, str]:
         """Encryption and key exchange of the IKE proposal in IANA's names. Raises ValueError unless one of each."""
         words = self.ike.split("-")
-        (encryption,) = (_ENCRYPTION[word] for word in words if word in _ENCRYPTION)
-        (key_exchange,) = (_KEY_EXCHANGE[word] for word in words if word in _KEY_EXCHANGE)
+        (encryption,) = (ENCRYPTION[word] for word in words if word in ENCRYPTION)
+        (key_exchange,) = (KEY_EXCHANGE[word] for word in words if word in KEY_EXCHANGE)
         return encryption, key_exchange
 
 

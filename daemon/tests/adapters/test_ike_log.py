@@ -2,7 +2,7 @@
 
 import pytest
 
-from meshsec.adapters.ike_log import MAX_NEGOTIATIONS, Failure, IkeLog, Setup
+from meshsec.adapters.ike_log import MAX_NEGOTIATIONS, Failure, IkeLog, Loads, Setup
 
 ALPHA, CHARLIE = "fddb:162:1705:69bf:c9a5:7699:b49e:d2e0", "fddd:50e3:80c7:f4a0:6719:361d:6904:46b3"
 
@@ -138,3 +138,22 @@ def test_strangers_cannot_fill_the_memory() -> None:
         log.feed(0.0, "(unnamed)", str(number), "parsed IKE_SA_INIT request 0 [ SA KE No ]")
     assert len(log._negotiations) == MAX_NEGOTIATIONS
     assert log.feed(0.0, "", "", "vici client 1 connected") is None
+
+
+def test_a_connection_is_others_who_configured_it_after_us() -> None:
+    loads = Loads()
+    loads.begin("boat")
+    loads.feed("added vici connection: boat")
+    assert not loads.others
+    for text in ("replaced vici connection: boat", "added vici connection: van", "unloaded shared key with id 'x'"):
+        loads.feed(text)
+    assert loads.others == {"boat", "van"}
+    loads.begin("boat")
+    loads.feed("updated vici connection: boat")
+    assert loads.others == {"van"}
+    loads.begin("boat")
+    loads.refused("boat")
+    loads.feed("updated vici connection: boat")
+    assert loads.others == {"boat", "van"}
+    loads.forget()
+    assert not loads.others

@@ -14,7 +14,7 @@ import pytest
 from pyroute2 import netns
 
 from meshsec.adapters import netlink
-from meshsec.adapters.nftables import BLOCK_PRIORITY, TABLE, Nftables, RulesError, render
+from meshsec.adapters.nftables import BLOCK_PRIORITY, TABLE, Nftables, RulesError, render, rewriting_chains
 from meshsec.core.model import EspGround, RulesSpec, UnknownNodes
 from namespaces import ip, needs_root, wait_for
 
@@ -420,8 +420,35 @@ def test_an_alteration_by_others_is_told_at_once_and_recognised(wire: Wire, alte
             async with asyncio.timeout(60):
                 await changed.wait()
         assert await wire.rules.standing() is None
+        assert await wire.rules.altered()
 
     asyncio.run(scenario())
+
+
+def test_what_others_altered_is_named(wire: Wire) -> None:
+    def altered(*command: str) -> list[str]:
+        subprocess.run(["nft", *command], check=True)
+        return asyncio.run(wire.rules.altered())
+
+    assert asyncio.run(wire.rules.altered()) == ["none were applied"]
+    wire.apply(SPEC)
+    assert asyncio.run(wire.rules.altered()) == []
+    assert altered("insert", "rule", "inet", TABLE, "output", "accept") == [
+        "a rule of the chain output is not meshsecd's"
+    ]
+    wire.apply(SPEC)
+    assert "the set protected6 is not there as it was applied" in altered(
+        "delete", "element", "inet", TABLE, "protected6", "{ fc00::b }"
+    )
+    assert altered("flush", "ruleset") == [f"the table inet {TABLE} is not there"]
+
+
+def test_chains_that_rewrite_addresses_are_named(wire: Wire) -> None:
+    wire.apply(SPEC)
+    assert asyncio.run(rewriting_chains()) == ()
+    text = "add table ip6 other; add chain ip6 other out { type nat hook postrouting priority 100; }"
+    subprocess.run(["nft", text], check=True)
+    assert asyncio.run(rewriting_chains()) == ("ip6 other out",)
 
 
 def test_counting_is_no_alteration(wire: Wire) -> None:

@@ -8,6 +8,7 @@ import struct
 import subprocess
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,6 +18,8 @@ from vici.session import Session
 from meshsec.adapters import vici as module
 from meshsec.adapters.ike_log import IkeLog
 from meshsec.adapters.vici import Vici
+from meshsec.core import drift
+from meshsec.core.drift import Configured, Wanted
 from meshsec.core.ike_port import CommandError, DaemonFacts, IkeError, IkeEvent, LogLine, SaChanged
 from meshsec.core.model import Authentication
 from namespaces import needs_root
@@ -129,6 +132,32 @@ def test_charon_has_the_keys_that_it_was_given_last_and_no_others(ike_pair: Pair
                 await a.vici.initiate("charlie", "mesh", 30)
             await a.vici.load_keys([alpha.key.pkcs8_pem(), other])
             await a.vici.initiate("charlie", "mesh", 30)
+
+    run(scenario)
+
+
+@needs_root
+@pytest.mark.parametrize("secret", [None, SECRET])
+def test_charon_tells_what_it_was_configured_with_and_what_others_gave_it(ike_pair: Pair, secret: bytes | None) -> None:
+    by = Authentication.SIGNATURE if secret is None else Authentication.SECRET
+
+    async def scenario() -> None:
+        alpha, charlie = ike_pair
+        async with watching(alpha) as (a,):
+            await introduce(alpha, charlie, a.vici, secret)
+            spec = alpha.towards(charlie, authentication=by)
+            assert await a.vici.configured() == (Configured.of(spec),)
+            wanted = Wanted({"charlie": spec}, {}, (alpha.card.public_key,))
+            assert not list(drift.credentials(wanted, await a.vici.credentials()))
+            stranger, thief = new_key(), alpha.towards(charlie, name="thief", remote_public_key=alpha.card.public_key)
+            await a.vici.load_keys([alpha.key.pkcs8_pem(), stranger.pkcs8_pem()])
+            await a.vici.load_connection(replace(thief, authentication=Authentication.SECRET), b"known to many")
+            await a.vici.load_connection(thief, None)
+            await a.vici.load_connection(replace(thief, authentication=Authentication.SECRET), b"known to many")
+            found = [one.what for one in drift.credentials(wanted, await a.vici.credentials())]
+            assert [what.split()[0] for what in found] == ["private", "secret", "public"]
+            assert found[-1] == f"public key of {charlie.card.address}"
+            assert "secret thief" in found
 
     run(scenario)
 

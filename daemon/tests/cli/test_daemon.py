@@ -16,8 +16,9 @@ from click.testing import Result
 from core.world import Driver, ike_sa, route
 from meshsec.adapters.control import ControlError, ControlServer
 from meshsec.cli import client
-from meshsec.core import doctor, scheduling_view, views
+from meshsec.core import doctor, drift, scheduling_view, views
 from meshsec.core.doctor import Check, Level
+from meshsec.core.drift import Difference, Note, Report, Where
 from meshsec.core.events import OverlayDown, RouterDown, RoutesReset, SasObserved
 from meshsec.core.model import Neighbour
 from meshsec.core.scheduling_view import Known
@@ -32,6 +33,7 @@ class Daemon:
     def __init__(self) -> None:
         self.asked: list[tuple[str, Mapping[str, Any]]] = []
         self.level = Level.OK
+        self.drift = Report()
         self.driver = Driver()
         self.driver.ready(2, 3)
         reached = route(2)
@@ -61,6 +63,8 @@ class Daemon:
                 return doctor.view(
                     [Check("rules", self.level, "they stand", "" if self.level is Level.OK else "reload")]
                 )
+            case "drift":
+                return drift.view(self.drift, params.get("peer"))
             case "peer_add" if params["name"] != "boat":
                 raise ControlError("refused", f"{params['name']} is refused here")
             case _:
@@ -200,6 +204,26 @@ def test_doctor(level: Level, code: int, meshsec: Meshsec, daemon: Daemon) -> No
     text = meshsec("doctor").stdout
     assert f"{level:<4}  rules: they stand" in text
     assert ("mend: reload" in text) is (level is not Level.OK)
+
+
+def test_drift_exits_with_three_when_something_differs_or_was_not_looked_at(meshsec: Meshsec, daemon: Daemon) -> None:
+    fine = meshsec("drift", "--json")
+    assert (fine.exit_code, validated(fine, "meshsec-drift-1")["differences"]) == (0, [])
+    assert "No drift" in meshsec("drift").stdout
+    one = Difference(Where.IKE_SA, "n2", "IKE_SA 1: suite", "3DES_CBC", "one of aes256gcm16", "negotiate it anew")
+    chain = Note(Where.RULES, "ip nat out may rewrite addresses")
+    daemon.drift = Report((one,), notes=(chain,))
+    assert meshsec("drift").exit_code == 3
+    assert meshsec("drift").stdout.splitlines() == [
+        "IKE_SA of n2: IKE_SA 1: suite: is 3DES_CBC; should be one of aes256gcm16; mend: negotiate it anew",
+        "note: nftables: ip nat out may rewrite addresses",
+    ]
+    assert meshsec("drift", "n3").exit_code == 0
+    assert daemon.asked[-1] == ("drift", {"peer": "n3"})
+    daemon.drift = Report(unexamined=(Note(Where.CONNECTION, "charon does not answer"),))
+    away = meshsec("drift", "--json")
+    assert (away.exit_code, validated(away, "meshsec-drift-1")["unexamined"][0]["where"]) == (3, "connection")
+    assert "not looked at: charon does not answer" in meshsec("drift").stdout
 
 
 def test_doctor_tells_of_the_time_where_the_mesh_keeps_its_own(

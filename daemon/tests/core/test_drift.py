@@ -1,0 +1,301 @@
+"""What is called a difference, and above all what is not."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from hashlib import sha1
+from ipaddress import IPv4Network, IPv6Network
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.world import card, ike_sa, peer
+from meshsec.core import card as cards
+from meshsec.core import drift, drift_kernel
+from meshsec.core.desired import addresses, connection_spec, host, rules_spec
+from meshsec.core.drift import Configured, Credentials, Difference, Note, Report, Wanted, Where
+from meshsec.core.drift_kernel import Kernel, XfrmPolicy, XfrmState
+from meshsec.core.model import Authentication, EspGround, IkeSa, Network
+from meshsec.core.negotiated import agrees_esp, agrees_ike
+from meshsec.core.policy import DEFAULT
+
+NODE, PEER = card(3), card(2)
+SPEC = connection_spec(NODE, peer(2), EspGround.KERNEL, DEFAULT)
+WANTED = Wanted({"n2": SPEC}, {"n2": "boat"}, (NODE.public_key,))
+CARDS = Path(__file__).parents[3] / "tests/vectors/cards/valid.json"
+NOW = 1000.0
+BLOCK = 4_000_000_000
+ANYWHERE = IPv6Network("::/0")
+
+
+def told(**changes: Any) -> Configured:
+    return replace(Configured.of(SPEC), **changes)
+
+
+def good_sa(**changes: Any) -> IkeSa:
+    sa = ike_sa("n2", remote_id=PEER.address)
+    children = tuple(
+        replace(
+            child,
+            name=spec.name,
+            mode=spec.mode,
+            spi_in=f"c{number}",
+            spi_out=f"d{number}",
+            local_ts=tuple(map(str, spec.local_ts)),
+            remote_ts=tuple(map(str, spec.remote_ts)),
+            rekey_at=NOW + 3600,
+        )
+        for number, (child, spec) in enumerate(zip((*sa.children, *sa.children), SPEC.children, strict=True))
+    )
+    suite = {"encryption": "AES_GCM_16-256", "prf": "PRF_HMAC_SHA2_256", "key_exchange": "CURVE_25519"}
+    return replace(sa, **{**suite, "children": children, "local_id": NODE.address, "rekey_at": NOW + 14400, **changes})
+
+
+def whats(differences: Any) -> list[tuple[Where, str | None, str]]:
+    return [(one.where, one.peer, one.what) for one in differences]
+
+
+def test_what_is_configured_as_wanted_is_no_difference_nor_is_what_is_not_told() -> None:
+    assert not list(drift.connections(WANTED, [told()]))
+    silent = Configured("n2", children=tuple(drift.ConfiguredChild(child.name) for child in SPEC.children))
+    assert not list(drift.connections(WANTED, [silent]))
+
+
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [
+        ({"local_addresses": ("%any",)}, "local addresses"),
+        ({"remote_authentication": "secret"}, "remote authentication"),
+        ({"ike_version": "IKEv1/2"}, "ike version"),
+        ({"ike_rekey_time": 0}, "ike rekey time"),
+        ({"dpd_delay": 30}, "dpd delay"),
+        ({"duplicates": "replace"}, "duplicates"),
+        ({"children": Configured.of(SPEC).children[:1]}, "CHILD_SA mesh4"),
+        (
+            {"children": (*Configured.of(SPEC).children, drift.ConfiguredChild("more"))},
+            "CHILD_SA more",
+        ),
+        (
+            {"children": tuple(replace(child, remote_ts=("::/0",)) for child in Configured.of(SPEC).children[:1])}
+            | {"name": "n2"},
+            "CHILD_SA mesh: remote ts",
+        ),
+    ],
+)
+def test_each_setting_that_is_told_is_compared(changes: Mapping[str, Any], what: str) -> None:
+    found = whats(drift.connections(WANTED, [told(**changes)]))
+    assert (Where.CONNECTION, "boat", what) in found
+
+
+def test_a_connection_that_lacks_and_one_that_is_nobody_s() -> None:
+    found = whats(drift.connections(WANTED, [told(name="evil")]))
+    assert found == [(Where.CONNECTION, "boat", "connection"), (Where.CONNECTION, None, "connection evil")]
+
+
+def test_one_that_another_program_configured_after_us_is_told_even_if_it_looks_the_same() -> None:
+    assert whats(drift.connections(WANTED, [told()], {"n2", "n9"})) == [
+        (Where.CONNECTION, "boat", "configured last by")
+    ]
+
+
+def test_keys_secrets_and_authorities() -> None:
+    own = sha1(NODE.public_key, usedforsecurity=False).hexdigest()
+    assert not list(drift.credentials(WANTED, Credentials(private_keys=frozenset({own}))))
+    held = Credentials(frozenset({"00" * 20}), secrets=frozenset({"n2"}), authorities=frozenset({"CN=x"}))
+    found = [what for _, _, what in whats(drift.credentials(WANTED, held))]
+    assert found == [f"private key {'00' * 20}", f"private key {own}", "secret n2", "authority or certificate CN=x"]
+    by_secret = replace(WANTED, connections={"n2": replace(SPEC, authentication=Authentication.SECRET)})
+    (lacking,) = drift.credentials(by_secret, Credentials(private_keys=frozenset({own})))
+    assert (lacking.what, lacking.is_) == ("secret n2", "none")
+
+
+def test_an_address_has_one_key_and_keys_of_before_are_no_difference() -> None:
+    real = cards.parse(json.loads(CARDS.read_text(encoding="utf-8"))[0]["card"])
+    own = sha1(NODE.public_key, usedforsecurity=False).hexdigest()
+
+    def found(key: bytes) -> list[Difference]:
+        held = Credentials(frozenset({own}), frozenset({(str(real.address), key)}))
+        return list(drift.credentials(WANTED, held))
+
+    assert not found(real.public_key)
+    for other in (b"", NODE.public_key, bytes(32)):
+        assert whats(found(other)) == [(Where.CREDENTIALS, None, f"public key of {real.address}")]
+
+
+def sas(*given: IkeSa, wanted: Wanted = WANTED) -> list[tuple[Where, str | None, str]]:
+    return whats(drift.sas(wanted, {"n2": given}, NOW))
+
+
+def test_sas_as_negotiated_by_this_policy_are_no_difference() -> None:
+    assert not sas(good_sa())
+    assert not sas(good_sa(prf="", integrity="", local_id=None, rekey_at=None, remote_id=None))
+    assert not sas(good_sa(state="REKEYED", encryption="3DES_CBC")), "what does not carry any more"
+
+
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [
+        ({"encryption": "AES_CBC-256", "integrity": "HMAC_SHA1_96"}, "suite"),
+        ({"key_exchange": "MODP_2048"}, "suite"),
+        ({"prf": "PRF_HMAC_SHA1"}, "suite"),
+        ({"remote_id": card(5).address}, "identity of the peer"),
+        ({"local_id": card(5).address}, "identity of this node"),
+        ({"rekey_at": NOW + 20000}, "rekeying"),
+    ],
+)
+def test_an_ike_sa_of_another_policy_is_told(changes: Mapping[str, Any], what: str) -> None:
+    assert sas(good_sa(**changes)) == [(Where.IKE_SA, "boat", f"IKE_SA 1: {what}")]
+
+
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [
+        ({"encryption": "AES_GCM_16-128", "key_exchange": "ECP_256"}, ": suite"),
+        ({"encryption": "NULL"}, ": suite"),
+        ({"mode": "tunnel"}, ": mode"),
+        ({"remote_ts": ("::/0",)}, ": remote traffic selectors"),
+        ({"rekey_at": NOW + 4000}, ": rekeying"),
+        ({"name": "other"}, ""),
+    ],
+)
+def test_a_child_sa_of_another_policy_is_told(changes: Mapping[str, Any], what: str) -> None:
+    sa = good_sa()
+    first = replace(sa.children[0], **changes)
+    name = first.name
+    found = sas(replace(sa, children=(first, *sa.children[1:])))
+    assert found == [(Where.CHILD_SA, "boat", f"CHILD_SA {name} c0{what}")]
+
+
+def test_an_sa_with_nobody_s_peer_is_told() -> None:
+    found = whats(drift.sas(WANTED, {"n9": [good_sa()]}, NOW))
+    assert found == [(Where.IKE_SA, None, "IKE_SA 1 of n9")]
+
+
+def test_proposals_with_words_that_nobody_knows_agree_with_everything() -> None:
+    assert agrees_ike(["camellia128-sha256-x25519"], "CAMELLIA_CBC-128", "", "PRF_X", "CURVE_25519")
+    assert not agrees_ike(["aes256gcm16-prfsha256-x25519-ke1_mlkem768"], "CAMELLIA_CBC-128", "", "", "CURVE_25519")
+    assert agrees_esp(["aes256-sha256", "chacha20poly1305-x25519"], "CHACHA20_POLY1305-256", "", "")
+    assert agrees_esp(["aes256-sha256"], "AES_CBC-256", "HMAC_SHA2_256_128", "")
+    assert not agrees_esp(["aes256-sha256"], "AES_CBC-256", "HMAC_SHA2_512_256", "")
+    assert agrees_ike(["aes256-sha256-modp2048"], "AES_CBC-256", "HMAC_SHA2_256_128", "PRF_HMAC_SHA2_256", "MODP_2048")
+    assert not agrees_ike(["aes256-sha256-modp2048"], "AES_CBC-256", "HMAC_SHA2_256_128", "PRF_HMAC_SHA2_512", "")
+    assert agrees_ike(["aes256gcm16-modp2048"], "AES_GCM_16-256", "", "PRF_HMAC_SHA2_512", "MODP_2048")
+
+
+def test_the_parts_of_two_proposals_do_not_make_a_third() -> None:
+    proposals = ["aes256gcm16-prfsha256-x25519", "aes128gcm16-prfsha256-ecp256"]
+    assert not agrees_ike(proposals, "AES_GCM_16-256", "", "PRF_HMAC_SHA2_256", "ECP_256")
+
+
+# --- the kernel ---
+
+
+def state(spi: str, *, inbound: bool, mode: str, window: int = SPEC.replay_window) -> XfrmState:
+    ends = (PEER.address, NODE.address) if inbound else (NODE.address, PEER.address)
+    return XfrmState(*ends, spi, mode, window if inbound else 1)
+
+
+def policies() -> list[XfrmPolicy]:
+    made = []
+    for child in SPEC.children:
+        ends = child.local_ts[0], child.remote_ts[0]
+        made += [
+            XfrmPolicy("out", *ends, 100_000, allows=True, templates=((child.mode, False),)),
+            XfrmPolicy("in", ends[1], ends[0], 100_000, allows=True, templates=((child.mode, False),)),
+        ]
+    return made
+
+
+def kernel(**changes: Any) -> Kernel:
+    blocks: set[tuple[str, Network, Network]] = {("in", host(PEER.address), ANYWHERE)}
+    modes = [child.mode for child in SPEC.children]
+    states: Sequence[XfrmState] = [
+        state(f"{letter}{number}", inbound=letter == "c", mode=mode)
+        for number, mode in enumerate(modes)
+        for letter in "cd"
+    ]
+    wall = XfrmPolicy("in", host(PEER.address), ANYWHERE, BLOCK, allows=False)
+    made = Kernel(
+        rules=rules_spec(NODE, addresses(PEER), [PEER.locator], EspGround.KERNEL, DEFAULT),
+        block_priority=BLOCK,
+        blocks=frozenset(blocks),
+        endpoints=frozenset({NODE.address, PEER.address}),
+        states=states,
+        policies=[*policies(), wall],
+        sas={"n2": (good_sa(),)},
+    )
+    return replace(made, **changes)
+
+
+def found(has: Kernel) -> list[tuple[Where, str | None, str]]:
+    return whats(drift_kernel.differences(WANTED, has))
+
+
+def test_a_kernel_with_the_states_and_policies_of_its_sas_is_no_difference() -> None:
+    assert not found(kernel())
+    assert not found(kernel(states=[*kernel().states, XfrmState(card(7).address, card(8).address, "e1", "tunnel", 32)]))
+
+
+def test_states_that_lack_and_states_of_nobody() -> None:
+    has = kernel()
+    assert found(kernel(states=has.states[1:])) == [(Where.XFRM_STATE, "boat", "state of SPI c0")]
+    stray = state("ee", inbound=True, mode="transport")
+    what = f"state of SPI ee, {PEER.address} to {NODE.address}"
+    assert found(kernel(states=[*has.states, stray])) == [(Where.XFRM_STATE, "boat", what)]
+
+
+def test_a_state_of_a_policy_of_before_is_told() -> None:
+    old = [replace(one, replay_window=32) for one in kernel().states]
+    assert {what for _, _, what in found(kernel(states=old))} == {
+        "state of SPI c0: replay window",
+        "state of SPI c1: replay window",
+    }
+
+
+@pytest.mark.parametrize("changes", [{"templates": ()}, {"templates": (("transport", True),)}, {"allows": False}])
+def test_a_policy_that_does_not_demand_esp_is_told(changes: Mapping[str, Any]) -> None:
+    first, *rest = kernel().policies
+    what = f"policy {first.source} to {first.destination}, out"
+    assert found(kernel(policies=[replace(first, **changes), *rest])) == [(Where.XFRM_POLICY, "boat", what)]
+    assert (Where.XFRM_POLICY, "boat", what) in found(kernel(policies=rest))
+
+
+def test_a_wall_that_lacks_is_told() -> None:
+    assert found(kernel(policies=policies())) == [(Where.XFRM_POLICY, None, f"policy {PEER.address}/128 to ::/0, in")]
+
+
+@pytest.mark.parametrize(
+    ("policy", "is_told"),
+    [
+        (XfrmPolicy("out", ANYWHERE, ANYWHERE, 7, allows=True), True),
+        (XfrmPolicy("out", ANYWHERE, host(PEER.address), 7, allows=True, narrowed=True), True),
+        (XfrmPolicy("in", host(PEER.address), ANYWHERE, 7, allows=False), True),
+        (XfrmPolicy("out", IPv4Network("0.0.0.0/0"), IPv4Network("0.0.0.0/0"), 7, allows=True), True),
+        (XfrmPolicy("out", ANYWHERE, ANYWHERE, BLOCK + 1, allows=True), False),
+        (XfrmPolicy("out", ANYWHERE, IPv6Network("2001:db8::/32"), 7, allows=True), False),
+        (XfrmPolicy("fwd", ANYWHERE, ANYWHERE, 7, allows=True), False),
+    ],
+)
+def test_a_foreign_policy_is_told_when_it_holds_user_data_and_wins(policy: XfrmPolicy, is_told: bool) -> None:
+    named = (Where.XFRM_POLICY, None, f"policy {policy.source} to {policy.destination}, {policy.direction}")
+    assert found(kernel(policies=[*kernel().policies, policy])) == ([named] if is_told else [])
+
+
+def test_where_esp_is_in_user_space_the_kernel_has_nothing_and_needs_nothing() -> None:
+    has = kernel(esp=False, blocks=frozenset(), states=(), policies=())
+    assert not found(has)
+    assert found(replace(has, policies=policies()[:1])), "whoever made it"
+
+
+def test_only_what_two_looks_see_lasts() -> None:
+    stays = Difference(Where.IKE_SA, "boat", "IKE_SA 1: suite", "a", "b", "c")
+    first = Report((stays, replace(stays, what="IKE_SA 2: suite")), (Note(Where.ADDRESS, "x"),))
+    second = Report((replace(stays, is_="changing"), replace(stays, peer="van")), notes=(Note(Where.RULES, "n"),))
+    assert drift.lasting(first, second) == Report((replace(stays, is_="changing"),), (), second.notes)
+
+
+def test_the_view_of_one_peer_has_what_is_its_alone() -> None:
+    mine = Difference(Where.IKE_SA, "boat", "x", "a", "b", "c")
+    view = drift.view(Report((mine, replace(mine, peer=None))), "boat")
+    assert [one["peer"] for one in view["differences"]] == ["boat"]

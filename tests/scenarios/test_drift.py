@@ -1,0 +1,187 @@
+"""``meshsec drift`` tells what others changed in charon and in the kernel, and nothing where all is as it should be."""
+
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.lab import ground
+from tests.lab.lab import Lab
+from tests.lab.node import Node, Options
+from tests.lab.topology import line, names
+from tests.scenarios.expectations import assert_no_drift, drift
+
+OPTIONS = Options(ipv4=True, overlay=True)
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Lab]:
+    """The two nodes a - b with both data planes."""
+    with Lab("drift", line(names(2)), OPTIONS) as lab:
+        lab.set_up().trust_all().start()
+        yield lab
+
+
+@pytest.fixture
+def pair(lab: Lab) -> tuple[Node, Node]:
+    """Both nodes, protected and without drift."""
+    lab.heal()
+    lab.wait_full_mesh()
+    for node in (lab["a"], lab["b"]):
+        assert_no_drift(node)
+    return lab["a"], lab["b"]
+
+
+def told(node: Node) -> set[tuple[str, str | None]]:
+    return {(one["where"], one["peer"]) for one in drift(node)["differences"]}
+
+
+def restart(node: Node) -> None:
+    node.agent.stop()
+    node.agent.start()
+    node.agent.wait_ready()
+
+
+def test_sas_that_come_and_go_are_no_drift(pair: tuple[Node, Node]) -> None:
+    a, b = pair
+    before = a.sas_with(b)[0]
+    a.charon.rekey("b", "mesh")
+    assert_no_drift(a)
+    a.wait_for("another CHILD_SA", lambda: a.wait_protected(b).child_spis.isdisjoint(before.child_spis), 60)
+    assert_no_drift(b)
+    a.charon.rekey("b")
+    assert_no_drift(a)
+    a.wait_for("another IKE_SA", lambda: a.wait_protected(b).spis != before.spis, 60)
+    for node in pair:
+        assert_no_drift(node)
+
+
+def test_a_peer_by_the_overlay_is_no_drift(pair: tuple[Node, Node]) -> None:
+    a, b = pair
+    a.meshsec("mode", "overlay", "b")
+    try:
+        assert_no_drift(a)
+        a.wait_for("the overlay carries", lambda: a.peer_status(b).get("data_plane") == "overlay", 90)
+        for node in pair:
+            assert_no_drift(node)
+    finally:
+        a.meshsec("mode", "default", "b")
+
+
+def test_what_others_configure_in_charon_is_told_and_ends_with_the_mend(pair: tuple[Node, Node]) -> None:
+    a, b = pair
+    a.charon.configure("b", {**_as_wanted(a, b), "proposals": ["aes128-sha256-modp2048"]})
+    (found,) = drift(a)["differences"]
+    assert (found["where"], found["peer"], found["what"]) == ("connection", "b", "configured last by")
+    a.charon.configure("evil", {"remote_addrs": ["%any"], "local": {"auth": "psk"}, "remote": {"auth": "psk"}})
+    a.charon.configure("b", {**_as_wanted(a, b), "rekey_time": "0", "version": "0"})
+    a.charon.give_secret("evil", "known to many")
+    try:
+        assert told(a) == {("connection", "b"), ("connection", None), ("credentials", None)}
+        assert {one["what"] for one in drift(a, "b")["differences"]} == {
+            "configured last by",
+            "ike version",
+            "ike rekey time",
+        }
+        shown = a.meshsec("drift", check=False).stdout
+        assert "connection evil: is with %any; should be none" in shown
+    finally:
+        a.charon.take_secret("evil")
+    restart(a)
+    a.wait_for("nothing of it is left", lambda: not told(a), 60)
+
+
+def test_an_sa_of_the_policy_of_before_is_told_and_the_mend_makes_another(pair: tuple[Node, Node]) -> None:
+    a, b = pair
+    stood = a.wait_protected(b).spis
+    other = {"ike_proposals": ["chacha20poly1305-prfsha256-x25519"], "esp_proposals": ["chacha20poly1305-x25519"]}
+    a.reconfigure(replace(OPTIONS, policy=other))
+    try:
+        restart(a)
+        assert a.wait_protected(b).spis == stood, "a restart of meshsecd negotiates nothing"
+        assert {("ike_sa", "b"), ("child_sa", "b")} == told(a)
+        _mend(a, drift(a)["differences"][0]["mend"], "--yes")
+        a.wait_protected(b)
+        assert_no_drift(a)
+    finally:
+        a.reconfigure(OPTIONS)
+        restart(a)
+
+
+def test_a_policy_of_others_in_the_kernel_is_told(pair: tuple[Node, Node]) -> None:
+    a, b = pair
+    a.run("ip", "xfrm", "policy", "add", "src", "::/0", "dst", f"{b.address}/128", "dir", "out", "priority", "7")
+    (found,) = drift(a)["differences"]
+    assert (found["where"], found["is"]) == ("xfrm_policy", "priority 7: allow without IPsec")
+    _mend(a, found["mend"])
+    assert_no_drift(a)
+
+
+def test_states_and_policies_that_others_removed_are_told(pair: tuple[Node, Node]) -> None:
+    if ground.probe().esp != "kernel":
+        pytest.skip("SAs have states and policies in the kernel only where it has ESP")
+    a, b = pair
+    (first, *_) = a.wait_protected(b).installed
+    a.run("ip", "xfrm", "policy", "delete", "src", f"{a.address}/128", "dst", f"{b.address}/128", "dir", "out")
+    a.run(
+        "ip", "xfrm", "state", "delete", "src", a.address, "dst", b.address, "proto", "esp", "spi", f"0x{first.spi_out}"
+    )
+    assert told(a) == {("xfrm_policy", "b"), ("xfrm_state", "b")}
+    stray = ["src", b.address, "dst", a.address, "proto", "esp", "spi", "0x4242", "mode", "transport"]
+    key = "0x" + "00" * 20
+    a.run("ip", "xfrm", "state", "add", *stray, "aead", "rfc4106(gcm(aes))", key, "128")
+    strays = [one for one in drift(a)["differences"] if "00004242" in one["what"]]
+    _mend(a, strays[0]["mend"])
+    _mend(a, next(one["mend"] for one in drift(a)["differences"]), "--yes")
+    a.wait_protected(b)
+    assert_no_drift(a)
+
+
+def test_charon_that_does_not_answer_is_not_called_free_of_drift(pair: tuple[Node, Node]) -> None:
+    a, _ = pair
+    a.ike.kill()
+    view = drift(a, code=3)
+    assert {one["where"] for one in view["unexamined"]} >= {"connection", "ike_sa", "xfrm_state"}
+    assert not view["differences"]
+
+
+def test_a_name_that_is_no_peer_s_is_refused(pair: tuple[Node, Node]) -> None:
+    result = pair[0].meshsec("drift", "nobody", check=False)
+    assert result.returncode == 1
+    assert "nobody is not a peer" in result.stderr
+
+
+def _mend(node: Node, mend: str, *more: str) -> None:
+    """Do what a line advises: the command before the colon and a blank."""
+    command = shlex.split(mend.split(": ", maxsplit=1)[0])
+    if command[0] == "meshsec":
+        node.meshsec(*command[1:], *more)
+    else:
+        node.run(*command)
+
+
+def _as_wanted(node: Node, peer: Node) -> Mapping[str, Any]:
+    """What meshsecd would load, but for the proposals."""
+    kernel = ground.probe().esp == "kernel"
+    here, there = (node.address, peer.address) if kernel else (node.locator, peer.locator)
+    times = {"rekey_time": "3600", "replay_window": "256"}
+    six = {"local_ts": [f"{node.address}/128"], "remote_ts": [f"{peer.address}/128"], **times}
+    four = {"local_ts": [f"{node.ipv4}/32"], "remote_ts": [f"{peer.ipv4}/32"], **times}
+    both = {key: [*six[key], *four[key]] for key in ("local_ts", "remote_ts")}
+    children = (
+        {"mesh": {"mode": "transport", **six}, "mesh4": {"mode": "tunnel", **four}}
+        if kernel
+        else {"mesh": {"mode": "tunnel", **both, **times}}
+    )
+    return {
+        "version": "2",
+        "local_addrs": [here],
+        "remote_addrs": [there],
+        "unique": "no",
+        "rekey_time": "14400",
+        "local": {"auth": "pubkey", "id": node.address},
+        "remote": {"auth": "pubkey", "id": peer.address},
+        "children": children,
+    }
