@@ -226,7 +226,7 @@ class ConnectionSpec:
     """Packets of each CHILD_SA (RFC 4303, section 3.4.3)."""
     authentication: Authentication = Authentication.SIGNATURE
     copy_dscp: CopyDscp = CopyDscp.OUT
-    """Of CHILD_SAs in tunnel mode; in transport mode there is one header."""
+    """Of CHILD_SAs in tunnel mode in the kernel; in transport mode there is one header."""
 
 
 @dataclass(frozen=True, slots=True)
