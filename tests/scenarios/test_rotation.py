@@ -11,7 +11,13 @@ from tests.lab.lab import Lab
 from tests.lab.node import Node, Options
 from tests.lab.topology import line, names
 from tests.lab.traffic import Flow
-from tests.scenarios.expectations import assert_nothing_clear, captured, flow_without_loss, wait_arrivals
+from tests.scenarios.expectations import (
+    assert_no_drift,
+    assert_nothing_clear,
+    captured,
+    flow_without_loss,
+    wait_arrivals,
+)
 
 
 @pytest.fixture
@@ -28,6 +34,8 @@ def test_user_data_flows_through_the_change_of_a_key(mesh: Lab) -> None:
         with flow_without_loss(a, c) as old:
             wait_arrivals(old)
             address = _begin(c, (a, b))
+            for node in (a, b, c):
+                assert_no_drift(node)
             with _flow_to(a, c, address) as new:
                 wait_arrivals(new)
                 wait_arrivals(old)
@@ -39,6 +47,8 @@ def test_user_data_flows_through_the_change_of_a_key(mesh: Lab) -> None:
             for running in (new, back, four):
                 wait_arrivals(running, 50)
     assert_nothing_clear(captures)
+    for node in (a, b, c):
+        assert_no_drift(node)
 
 
 def test_the_old_key_ends_for_good_and_a_restart_of_charon_costs_neither_before(mesh: Lab) -> None:
