@@ -23,6 +23,7 @@ RT = (
 """On the kernel that a vehicle runs."""
 
 MORE = (
+    "test_libreswan.py",
     "test_protection.py::test_a_relay_sees_ike_and_esp_and_nothing_in_the_clear_from_the_start_on",
     "test_protection.py::test_ipv4_user_data_is_protected_too",
     "test_restarts.py::test_meshsecd_killed_and_restarted_renegotiates_nothing",
