@@ -98,8 +98,9 @@ def _states(wanted: Wanted, kernel: Kernel) -> Iterator[Difference]:
             should, mend = "none: no CHILD_SA of the IKE daemon", _FLUSH_STATE.format(state)
             yield Difference(Where.XFRM_STATE, _peer_of(wanted, state), what, "there", should, mend)
     for one in _carrying(wanted, kernel) if kernel.esp else ():
-        for spi in (one.spi_in, one.spi_out):
-            yield from _state(one, spi, found.get(spi))
+        yield from _state(one, one.spi_in, found.get(one.spi_in))
+        if one.spi_out in found or not one.ways_out & found.keys():
+            yield from _state(one, one.spi_out, found.get(one.spi_out))
 
 
 def _state(one: "_Carrying", spi: str, state: XfrmState | None) -> Iterator[Difference]:
@@ -122,6 +123,9 @@ class _Carrying(NamedTuple):
     peer: str
     spi_in: str
     spi_out: str
+    ways_out: frozenset[str]
+    """The same of all CHILD_SAs of its name. The end that answers a rekeying sends by the one of before until the peer
+    has taken that back, and only then installs the new one outwards."""
     mode: str
     replay_window: int
 
@@ -138,8 +142,12 @@ def _carrying(wanted: Wanted, kernel: Kernel) -> Iterator[_Carrying]:
         modes = {child.name: child.mode for child in spec.children} if spec else {}
         for child in _live_children(ike_sas):
             if spec and child.name in modes:
-                title, mode = wanted.title(name), modes[child.name]
-                yield _Carrying(title, child.spi_in, child.spi_out, mode, spec.replay_window)
+                title, mode, ways = wanted.title(name), modes[child.name], _ways_out(ike_sas, child.name)
+                yield _Carrying(title, child.spi_in, child.spi_out, ways, mode, spec.replay_window)
+
+
+def _ways_out(ike_sas: Iterable[IkeSa], name: str) -> frozenset[str]:
+    return frozenset(child.spi_out for sa in ike_sas for child in sa.children if child.name == name)
 
 
 def _live_children(ike_sas: Iterable[IkeSa]) -> list[ChildSa]:

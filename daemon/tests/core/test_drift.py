@@ -245,6 +245,17 @@ def test_states_that_lack_and_states_of_nobody() -> None:
     assert found(kernel(states=[*has.states, stray])) == [(Where.XFRM_STATE, "boat", what)]
 
 
+def test_the_end_that_answers_a_rekeying_sends_by_the_sa_of_before_for_a_time() -> None:
+    sa = good_sa()
+    new = replace(sa.children[0], spi_in="c7", spi_out="d7")
+    before = replace(sa.children[0], state="REKEYED")
+    rekeyed = {"n2": (replace(sa, children=(before, *sa.children[1:], new)),)}
+    states = [*kernel().states, state("c7", inbound=True, mode="transport")]
+    assert not found(kernel(sas=rekeyed, states=states))
+    assert found(kernel(sas=rekeyed, states=[one for one in states if one.spi != "d0"])), "no way out at all"
+    assert found(kernel(sas=rekeyed, states=states[:-1])), "no way in"
+
+
 def test_a_state_of_a_policy_of_before_is_told() -> None:
     old = [replace(one, replay_window=32) for one in kernel().states]
     assert {what for _, _, what in found(kernel(states=old))} == {
