@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, Self
 
 _TIMEOUT = 10.0
-"""Seconds for an answer."""
+"""Seconds for an answer, unless the caller knows better."""
 _LINE_LIMIT = 64 << 20
 """Octets of an answer: the topology of thousands of nodes fits."""
 
@@ -24,8 +24,10 @@ class DaemonError(Exception):
 class Client:
     """A connection to meshsecd."""
 
-    def __init__(self, path: Path) -> None:
-        self._socket = _connected(path)
+    def __init__(self, path: Path, seconds: float | None = None) -> None:
+        """``seconds``: how long an answer is waited for; None: as long as one from memory takes."""
+        self._seconds = _TIMEOUT if seconds is None else seconds
+        self._socket = _connected(path, self._seconds)
         self._lines = self._socket.makefile("rb")
         self._last_id = 0
 
@@ -65,7 +67,7 @@ class Client:
         try:
             line = self._lines.readline(_LINE_LIMIT)
         except TimeoutError as error:
-            raise DaemonError(f"meshsecd did not answer within {_TIMEOUT:.0f} s") from error
+            raise DaemonError(f"meshsecd did not answer within {self._seconds:.0f} s") from error
         except OSError as error:
             raise DaemonError(f"meshsecd went away: {error.strerror}") from error
         if not line.endswith(b"\n"):
@@ -79,9 +81,9 @@ class Client:
         return message
 
 
-def _connected(path: Path) -> socket.socket:
+def _connected(path: Path, seconds: float) -> socket.socket:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    connection.settimeout(_TIMEOUT)
+    connection.settimeout(seconds)
     try:
         connection.connect(str(path))
     except PermissionError as error:

@@ -22,6 +22,10 @@ _TITLES = {
 }
 
 
+_PATIENCE = 60.0
+"""Seconds: several looks are taken, each of which runs nft, on a machine that may be slow."""
+
+
 @click.command
 @click.argument("peer", shell_complete=peer_names, required=False)
 @json_option
@@ -33,7 +37,7 @@ def drift(app: App, peer: str | None, as_json: bool) -> None:
     addresses; with PEER only what is that peer's. Nothing is changed. Exit code 3 when something differs, or could not
     be looked at.
     """
-    with Client(app.socket) as client:
+    with Client(app.socket, _PATIENCE) as client:
         view = client.call("drift", {"peer": peer} if peer else {})
     if as_json:
         print_json(view)
