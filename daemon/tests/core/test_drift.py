@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha1
-from ipaddress import IPv4Network, IPv6Network
+from ipaddress import IPv4Network, IPv6Address, IPv6Network
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import pytest
 
 from core.world import card, ike_sa, peer
 from meshsec.core import card as cards
-from meshsec.core import drift, drift_kernel
+from meshsec.core import drift, drift_kernel, pluto_status
 from meshsec.core.desired import addresses, connection_spec, host, rules_spec
 from meshsec.core.drift import Configured, Credentials, Difference, Note, Report, Wanted, Where
 from meshsec.core.drift_kernel import Kernel, XfrmPolicy, XfrmState
@@ -23,6 +23,7 @@ from meshsec.core.policy import DEFAULT
 NODE, PEER = card(3), card(2)
 SPEC = connection_spec(NODE, peer(2), EspGround.KERNEL, DEFAULT)
 WANTED = Wanted({"n2": SPEC}, {"n2": "boat"}, (NODE.public_key,))
+RECORDED = Path(__file__).parents[3] / "tests/vectors/libreswan"
 CARDS = Path(__file__).parents[3] / "tests/vectors/cards/valid.json"
 NOW = 1000.0
 BLOCK = 4_000_000_000
@@ -165,6 +166,16 @@ def test_a_child_sa_of_another_policy_is_told(changes: Mapping[str, Any], what: 
     name = first.name
     found = sas(replace(sa, children=(first, *sa.children[1:])))
     assert found == [(Where.CHILD_SA, "boat", f"CHILD_SA {name} c0{what}")]
+
+
+@pytest.mark.parametrize("version", ["4.10", "5.2"])
+def test_sas_as_pluto_tells_of_them_are_judged_alike(version: str) -> None:
+    told = [(RECORDED / version / f"initiator-{kind}.txt").read_text("ascii") for kind in ("status", "trafficstatus")]
+    standing = pluto_status.ike_sas(told[0], told[1], NOW, 1795435320.0)
+    spec = replace(SPEC, name="node-2", remote_id=IPv6Address("fc00::2"))
+    assert not list(drift.sas(Wanted({"node-2": spec}, {}, ()), standing, NOW))
+    other = replace(spec, ike_proposals=("chacha20poly1305-prfsha256-x25519",))
+    assert [one.where for one in drift.sas(Wanted({"node-2": other}, {}, ()), standing, NOW)] == [Where.IKE_SA]
 
 
 def test_an_sa_with_nobody_s_peer_is_told() -> None:
