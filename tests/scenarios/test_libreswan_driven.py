@@ -107,6 +107,7 @@ def test_user_data_passes_as_esp_alone_and_again_after_pluto_was_killed(one: str
     with Lab("drivenesp", line(names(3)), Options(ipv4=True)) as lab:
         lab.set_up()
         a, b, c = lab["a"], lab["b"], lab["c"]
+        b.assign_addresses()
         a.become(Options(ipv4=True, libreswan=one))
         c.become(Options(ipv4=True, libreswan=other))
         a.install_card(c)

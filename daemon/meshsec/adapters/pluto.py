@@ -27,8 +27,11 @@ T = TypeVar("T")
 EXECUTABLES = Path("/usr/libexec/ipsec")
 """Where the packages have pluto's programs."""
 
-COMMAND_TIMEOUT = 5.0
-"""Seconds for a command that pluto answers from memory."""
+COMMAND_TIMEOUT = 10.0
+"""Seconds for a command that pluto answers from memory. A program is started for it, which takes time."""
+
+ADD_TIMEOUT = 60.0
+"""Seconds for ``addconn``, which also sets up NSS: 10 on an emulated and busy machine."""
 
 MAX_COMMANDS = 8
 """Programs at once."""
@@ -188,7 +191,7 @@ class Pluto:
     async def _addconn(self, conn: str, path: Path) -> None:
         said: list[str] = []
         try:
-            code = await self._run("addconn", "--config", str(path), conn, within=COMMAND_TIMEOUT, said=said)
+            code = await self._run("addconn", "--config", str(path), conn, within=ADD_TIMEOUT, said=said)
         except TimeoutError as error:
             raise IkeError(f"addconn {conn}: pluto does not answer in time") from error
         if code:
