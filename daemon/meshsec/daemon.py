@@ -63,7 +63,7 @@ def main(config: Path, detach: bool, pidfile: Path | None, log_file: Path | None
                 _restore_scheduling(Path(settings.paths.scheduling_journal))
             elif detach:
                 log = log_file or Path(settings.paths.state) / "meshsecd.log"
-                with _detached(lock, log.open("a", buffering=1), pidfile):
+                with _detached(lock, _opened_log(log), pidfile.absolute() if pidfile else None):
                     _serve(config.absolute(), settings)
             else:
                 _set_up_logging(sys.stderr)
@@ -92,21 +92,44 @@ def _single_instance(directory: Path) -> Iterator[int]:
 
 @contextmanager
 def _detached(lock: int, log: TextIO, pidfile: Path | None) -> Iterator[None]:
-    """Everything in here runs in a daemon process (PEP 3143); the lock goes with it."""
+    """Everything in here runs in a daemon process (PEP 3143); the lock goes with it.
+
+    The PID's place is taken before it detaches: who called is told when that cannot be, and nothing runs.
+    """
     from daemon import DaemonContext  # noqa: PLC0415  (only here: a service manager does not need it)
 
     context: Any = DaemonContext(  # type: ignore[no-untyped-call]
         working_directory="/", umask=0o022, files_preserve=[lock, log], stdout=log, stderr=log, signal_map={}
     )
+    if pidfile:
+        _write_pid(pidfile)
     with context:
         _set_up_logging(log)
         if pidfile:
-            pidfile.write_text(f"{os.getpid()}\n")
+            _write_pid(pidfile)
         try:
             yield
         finally:
             if pidfile:
                 pidfile.unlink(missing_ok=True)
+
+
+def _opened_log(path: Path) -> TextIO:
+    """To append to. Raises StartError."""
+    try:
+        return path.open("a", buffering=1, encoding="utf-8")
+    except OSError as error:
+        raise StartError(f"{path}: {error.strerror}") from error
+
+
+def _write_pid(path: Path) -> None:
+    """In place, so that the second time needs no more room on the disk. Raises StartError."""
+    try:
+        with path.open("r+" if path.exists() else "w", encoding="ascii") as file:
+            file.write(f"{os.getpid()}\n")
+            file.truncate()
+    except OSError as error:
+        raise StartError(f"{path}: {error.strerror}") from error
 
 
 def _set_up_logging(stream: TextIO) -> None:

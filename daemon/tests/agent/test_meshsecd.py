@@ -1,5 +1,6 @@
 """meshsecd as a process, in a network namespace of its own, without any other daemon."""
 
+import fcntl
 import json
 import os
 import re
@@ -226,6 +227,23 @@ def test_detached_it_writes_its_pid_and_its_log(node: Node) -> None:
     finally:
         os.kill(pid, signal.SIGTERM)
     wait_for(lambda: not pidfile.exists(), "the daemon to end")
+
+
+@pytest.mark.parametrize(
+    ("option", "bad", "why"),
+    [
+        ("--pidfile", "/dev/full", "No space left on device"),
+        ("--pidfile", "/nowhere/pid", "No such file or directory"),
+        ("--log-file", "/nowhere/log", "No such file or directory"),
+    ],
+)
+def test_detached_it_says_what_it_cannot_write_and_does_not_run(node: Node, option: str, bad: str, why: str) -> None:
+    argv = node.argv("--detach", "--log-file", str(node.directory / "detached.log"), option, bad)
+    result = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)
+    assert result.returncode == 1
+    assert result.stderr == f"Error: {bad}: {why}\n"
+    with (node.directory / "run/meshsecd.lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def test_no_secret_is_logged(node: Node) -> None:
