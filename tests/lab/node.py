@@ -251,12 +251,20 @@ class Node:
 
     def artifacts(self) -> Iterator[tuple[str, str]]:
         """Names and texts of what explains a failure."""
-        yield "status.json", json.dumps(self.ask("status"), indent=1)
+        yield "status.json", self._last_status()
         yield "sas.txt", "\n".join(map(str, self.charon.sas()))
         for name, argv in self.looks.items():
             yield name, self.run(*argv, check=False).stdout
         for log in sorted(self.logs.glob("*.log")):
             yield log.name, log.read_text(encoding="utf-8", errors="replace")
+
+    def _last_status(self) -> str:
+        """What meshsecd says, or why it does not: one that hangs must not hide the failure that it explains."""
+        try:
+            view = observers.ask(self.run_directory / "control.sock", "status", seconds=_LAST_WORD)
+        except (OSError, LookupError) as error:
+            return f"no answer: {error}"
+        return json.dumps(view, indent=1)
 
     def _toml(self) -> str:
         options = self.options
@@ -329,6 +337,8 @@ def _toml(value: object) -> str:
     return json.dumps(value)
 
 
+_LAST_WORD = 5.0
+"""Seconds for an answer when all is lost already."""
 _LOOKS = {
     "rules.txt": ["nft", "list", "ruleset"],
     "routes.txt": ["ip", "-6", "route", "show", "table", "all"],

@@ -4,8 +4,10 @@ The sender a and the receiver c trust each other; captures at all three nodes of
 """
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,11 @@ PATIENCE = 60.0
 """Seconds."""
 OFTEN = 0.002
 """Seconds between two datagrams: a gap of a few milliseconds lets one through."""
+OTHER_SUITES = {
+    "ike_proposals": ["chacha20poly1305-prfsha256-x25519"],
+    "esp_proposals": ["chacha20poly1305-x25519"],
+}
+"""That the other end's policy has, too."""
 ENOUGH_TO_DIE = "4096"
 """Octets that a control group may hold: the next page that is touched is one too many."""
 FULL_DISK = """
@@ -132,6 +139,58 @@ def test_meshsecd_starts_on_a_full_disk_and_keeps_what_stands(mesh: Lab) -> None
     assert "No space left on device" in refused.stderr
     assert spis(a, c) == before
     assert_nothing_clear(captures)
+
+
+def test_a_reload_and_another_policy_leak_nothing_and_user_data_goes_on(mesh: Lab) -> None:
+    a, c = mesh["a"], mesh["c"]
+    before, options = spis(a, c), a.options
+    with captured(mesh, "policy") as captures, flow(a, c) as running, flow4(a, c) as beside:
+        try:
+            a.reconfigure(replace(options, policy={**options.policy, **OTHER_SUITES}))
+            a.agent.send_signal(signal.SIGHUP)
+            a.wait_for("the reload is told", lambda: "restart meshsecd to use it" in a.agent.tail(40), PATIENCE)
+            for one in (running, beside):
+                wait_arrivals(one)
+            a.agent.stop()
+            mesh.start("meshsecd", nodes=[a])
+            a.wait_protected(c)
+            assert spis(a, c) == before, "another policy alone negotiates nothing"
+            a.charon.terminate("c")
+            a.wait_protected(c)
+            assert spis(a, c).isdisjoint(before)
+            for one in (running, beside):
+                wait_arrivals(one)
+        finally:
+            a.reconfigure(options)
+            a.agent.stop()
+            mesh.start("meshsecd", nodes=[a])
+    assert_nothing_clear(captures)
+
+
+def test_a_node_that_ends_its_daemons_in_order_and_starts_them_again_leaks_nothing(mesh: Lab) -> None:
+    """As at a shutdown, with programs that send until the end and from the beginning: IKE closes the SA itself."""
+    a, c = mesh["a"], mesh["c"]
+    with captured(mesh, "shutdown") as captures, flow(a, c) as running, flow4(a, c) as beside:
+        for one in (running, beside):
+            wait_arrivals(one)
+        for daemon in reversed(a.daemons):
+            refused = beside.result.refused
+            daemon.stop()
+        wait_until("the kernel refuses", lambda: beside.result.refused > refused + 10, [], PATIENCE)
+        mesh.start(nodes=[a])
+        a.wait_protected(c)
+        for one in (running, beside):
+            wait_arrivals(one)
+    assert_nothing_clear(captures)
+
+
+def test_what_a_failure_leaves_behind_does_not_wait_for_a_meshsecd_that_hangs(mesh: Lab) -> None:
+    a = mesh["a"]
+    a.agent.send_signal(signal.SIGSTOP)
+    try:
+        assert dict(a.artifacts())["status.json"] == "no answer: timed out"
+    finally:
+        a.agent.send_signal(signal.SIGCONT)
 
 
 @contextmanager
