@@ -1,0 +1,53 @@
+"""Nodes with libreswan in strongSwan's place, of both releases, as the role ike makes them.
+
+Where the kernel has no ESP they authenticate and get no further, and nothing passes: that user data is protected is
+shown in the guest (tests/scenarios/test_libreswan_driven.py).
+"""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from tests.fleet import quick_start
+from tests.lab.fleet import Fleet
+from tests.lab.fleet_controller import Controller
+from tests.lab.waiting import wait_until
+
+pytestmark = pytest.mark.timeout(900, func_only=True)
+
+LIBRESWAN = json.dumps({"ike_daemon": "libreswan"})
+AUTHENTICATED = "authenticated peer using authby=secret"
+
+
+@pytest.fixture(scope="module")
+def pair() -> Iterator[Controller]:
+    """Of a - b, provisioned by one playbook."""
+    quick_start.skip_without_ground()
+    with Fleet(2) as booted:
+        made = Controller(booted)
+        made.play("site", "-e", LIBRESWAN)
+        yield made
+
+
+@pytest.mark.parametrize("name", ["a", "b"])
+def test_meshsecd_drives_pluto_and_pluto_authenticates_the_peer(pair: Controller, name: str) -> None:
+    fleet = pair.fleet
+    active = fleet.ssh(name, "systemctl is-active meshsec-pluto meshsec-ike ipsec meshsecd", check=False).stdout.split()
+    assert active == ["active", "inactive", "inactive", "active"]
+    assert fleet.ssh(name, "systemctl list-units --failed --plain --no-legend").stdout == ""
+    checks = json.loads(fleet.ssh(name, "meshsec doctor --json", check=False).stdout)["checks"]
+    found = {check["name"]: check for check in checks}
+    assert found["IKE daemon"]["level"] == "ok"
+    assert found["IKE daemon"]["found"].startswith("libreswan ")
+    assert {check["name"] for check in checks if check["level"] == "fail"} <= {"ESP"}, "the kernel may have none"
+
+    def authenticated() -> bool:
+        return AUTHENTICATED in fleet.ssh(name, "journalctl -b -u meshsec-pluto --no-pager").stdout
+
+    wait_until(f"{name}: pluto has authenticated the peer", authenticated, [], 120)
+
+
+def test_a_second_run_changes_nothing(pair: Controller) -> None:
+    again = pair.play("site", "-e", LIBRESWAN)
+    assert again.changed == 0, again.output
