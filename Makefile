@@ -26,7 +26,7 @@ CARGO_ARGUMENTS := --manifest-path daemon/Cargo.toml
 STAMPS := build/stamps
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),daemon/target)
 
-.PHONY: help setup build check lint lint-python lint-rust lint-ansible unit unit-python unit-rust test machines kernel-merge licences scenarios lab-guest guest guest-claims \
+.PHONY: help setup build check lint lint-python lint-rust lint-ansible unit unit-python unit-rust test emulated machines kernel-merge licences scenarios lab-guest guest guest-claims \
 	scale demo fuzz bench advisories docs install clean lock kernel-check kernel-config kernel image image-boot deb deb-all packages packages-all nodes fleet fleet-packages
 
 help: ## list the targets
@@ -85,12 +85,15 @@ unit-rust: setup
 	cargo test $(CARGO_ARGUMENTS) --workspace --locked --quiet
 
 # The guest is emulated by one processor, and the machines mostly wait for each other.
-test: check licences lint-ansible build ## everything: those, guest-claims beside machines, then scenarios (root)
-	$(MAKE) --jobs=2 --output-sync=target guest-claims machines
+test: check licences lint-ansible build ## everything: those, emulated beside machines, then scenarios (root)
+	$(MAKE) --jobs=2 --output-sync=target emulated machines
 	$(MAKE) scenarios
 
-machines: ## kernel-merge, packages, nodes
-	$(MAKE) --jobs=1 kernel-merge packages nodes
+emulated: ## guest-claims, kernel-merge
+	$(MAKE) --jobs=1 guest-claims kernel-merge
+
+machines: ## packages, nodes
+	$(MAKE) --jobs=1 packages nodes
 
 licences: $(STAMPS)/deny ## what the Rust build may be made of: licences, sources, no wildcards
 	cargo fetch $(CARGO_ARGUMENTS) --locked
