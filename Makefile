@@ -27,7 +27,7 @@ STAMPS := build/stamps
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),daemon/target)
 
 .PHONY: help setup build check lint lint-python lint-rust lint-ansible unit unit-python unit-rust test emulated machines kernel-merge licences scenarios lab-guest guest guest-claims \
-	scale demo fuzz bench advisories docs install clean lock kernel-check kernel-config kernel image image-boot deb deb-all packages packages-all nodes fleet fleet-packages
+	scale demo fuzz bench advisories docs install clean lock kernel-check kernel-config kernel image image-boot deb deb-all packages packages-all nodes fleet fleet-more fleet-packages
 
 help: ## list the targets
 	@sed -nE 's/^([a-z%-]+):[^#]*## (.*)/  make \1|\2/p' Makefile | column -t -s'|'
@@ -123,6 +123,9 @@ advisories: $(STAMPS)/deny ## known vulnerabilities of the Rust dependencies (fe
 
 nodes: fleet-packages ## bare Debian 12 and 13 machines, booted and reached by ssh, become a mesh by our packages (root)
 	MESHSEC_LAB_REQUIRED=1 $(BIN)/pytest --reruns $(RERUNS) tests/fleet
+
+fleet-more: fleet-packages ## what takes minutes more on those machines: the controller comes in over the mesh, which a change breaks (root)
+	MESHSEC_FLEET_ALL=1 MESHSEC_LAB_REQUIRED=1 $(BIN)/pytest tests/fleet/test_over_the_mesh.py
 
 fleet: NODES ?= 10
 fleet: fleet-packages ## that with many machines, and the time it took, in build/fleet.json (root; NODES=n)

@@ -1,0 +1,66 @@
+"""``make fleet-more``: a controller that has no way to a node but the mesh, and a change that breaks that way."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.lab.fleet import Fleet
+from tests.lab.fleet_controller import Controller
+from tests.lab.waiting import wait_until
+
+pytestmark = [
+    pytest.mark.skipif("MESHSEC_FLEET_ALL" not in os.environ, reason="minutes: `make fleet-more` runs it"),
+    pytest.mark.timeout(900, func_only=True),
+]
+"""Not the set-up, which provisions a fleet when nobody has done that before."""
+
+_UNCONFIRMED_SECONDS = 60
+"""Longer than a play needs from arming the timer to where the way breaks."""
+
+
+@pytest.fixture
+def far(controller: Controller, line: Fleet, tmp_path: Path) -> Iterator[Path]:
+    """An inventory in which c is reached by its mesh address, by way of a: two hops and the SAs away."""
+    inventory = tmp_path / "far.json"
+    jump = f"ssh -i {line.keys.client} {' '.join(line.keys.options())} -W [%h]:%p root@{line.nodes['a'].address}"
+    reached = {
+        "ansible_host": line.lab["c"].address,
+        "ansible_ssh_common_args": " ".join(
+            [*line.keys.options(), f"-o HostKeyAlias={line.nodes['c'].address}", f"-o 'ProxyCommand={jump}'"]
+        ),
+        "meshsec_deadman_seconds": _UNCONFIRMED_SECONDS,
+    }
+    inventory.write_text(json.dumps({"all": {"children": {"mesh": {"hosts": {"c": reached}}}}}), encoding="ascii")
+    yield inventory
+    line.ssh("c", "if test -e /usr/local/sbin/meshsec-deadman; then meshsec-deadman rollback; fi")
+    line.lab.wait_full_mesh()
+
+
+def test_a_change_that_breaks_the_mesh_is_taken_back(controller: Controller, line: Fleet, far: Path) -> None:
+    before = _configuration(line)
+    elsewhere = json.dumps({"meshsec_interfaces": ["nowhere0"]})
+    _cut_off(controller, line, "provision", "-i", str(far), "--limit=c", "--tags=meshsec,olsr", "-e", elsewhere)
+    assert _configuration(line) == before
+    line.lab.wait_full_mesh()
+    controller.play("facts", "-i", str(far), "--limit=c")
+
+
+def _cut_off(controller: Controller, line: Fleet, *play: str) -> None:
+    """Run a play that cuts itself off from c; return when c has taken back what it did."""
+    before = _taken_back(line)
+    played = controller.play(*play, check=False)
+    assert played.recap["c"]["unreachable"] + played.recap["c"]["failed"] == 1, played.output
+    assert "taken back already" not in played.output, "it was slower than the timer: the way never broke"
+    wait_until("c takes the change back", lambda: _taken_back(line) == before + 1, (), _UNCONFIRMED_SECONDS + 120)
+
+
+def _taken_back(line: Fleet) -> int:
+    said = line.nodes["c"].run("journalctl", "--unit=meshsec-deadman.service", "--output=cat").stdout
+    return said.count("it is taken back")
+
+
+def _configuration(line: Fleet) -> str:
+    return line.ssh("c", "cat /etc/meshsec/meshsec.toml").stdout
