@@ -24,6 +24,8 @@ RT = (
 
 MORE = (
     "test_libreswan.py",
+    "test_libreswan_driven.py::test_user_data_passes_as_esp_alone_and_again_after_pluto_was_killed[-trixie]",
+    "test_libreswan_driven.py::test_user_data_passes_as_esp_alone_and_again_after_pluto_was_killed[bookworm-trixie]",
     "test_protection.py::test_a_relay_sees_ike_and_esp_and_nothing_in_the_clear_from_the_start_on",
     "test_protection.py::test_ipv4_user_data_is_protected_too",
     "test_restarts.py::test_meshsecd_killed_and_restarted_renegotiates_nothing",
