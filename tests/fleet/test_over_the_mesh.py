@@ -1,4 +1,4 @@
-"""``make fleet-more``: a controller that has no way to a node but the mesh, and a change that breaks that way."""
+"""``make fleet-more``: a controller that has no way to a node but the mesh, and changes that break that way."""
 
 import json
 import os
@@ -44,6 +44,16 @@ def test_a_change_that_breaks_the_mesh_is_taken_back(controller: Controller, lin
     elsewhere = json.dumps({"meshsec_interfaces": ["nowhere0"]})
     _cut_off(controller, line, "provision", "-i", str(far), "--limit=c", "--tags=meshsec,olsr", "-e", elsewhere)
     assert _configuration(line) == before
+    line.lab.wait_full_mesh()
+    controller.play("facts", "-i", str(far), "--limit=c")
+
+
+def test_the_node_that_the_controller_comes_in_by_is_trusted_again(
+    controller: Controller, line: Fleet, far: Path
+) -> None:
+    _cut_off(controller, line, "remove_node", "-i", str(far), "--limit=localhost,c", "-e", "node=a")
+    shown = json.loads(line.ssh("c", "meshsec peer list --json").stdout)["peers"]
+    assert {peer["peer"] for peer in shown} == {"a", "b"}
     line.lab.wait_full_mesh()
     controller.play("facts", "-i", str(far), "--limit=c")
 
