@@ -356,6 +356,22 @@ def test_a_pluto_that_was_killed_is_met_anew(pair: tuple[Node, Node]) -> None:
     run(work)
 
 
+def test_a_pluto_that_was_restarted_between_two_looks_is_met_anew(
+    pair: tuple[Node, Node], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LOOK_AT_REST", 3.0)
+
+    async def work() -> None:
+        watcher = Watcher(pair[0])
+        await watcher.until(lambda own: own.ups)
+        pair[0].kill()
+        pair[0].start()
+        await watcher.until(lambda own: len(own.ups) == 2)
+        assert watcher.ups[0].identity != watcher.ups[1].identity
+
+    run(work)
+
+
 def test_a_pluto_that_hangs_is_noticed(pair: tuple[Node, Node], monkeypatch: pytest.MonkeyPatch) -> None:
     """It is not gone: nothing would bring it back."""
 
