@@ -173,10 +173,11 @@ def test_a_node_that_ends_its_daemons_in_order_and_starts_them_again_leaks_nothi
     with captured(mesh, "shutdown") as captures, flow(a, c) as running, flow4(a, c) as beside:
         for one in (running, beside):
             wait_arrivals(one)
-        for daemon in reversed(a.daemons):
-            refused = beside.result.refused
-            daemon.stop()
+        a.agent.stop()
+        a.ike.stop()
+        refused = beside.result.refused
         wait_until("the kernel refuses", lambda: beside.result.refused > refused + 10, [], PATIENCE)
+        a.router.stop()
         mesh.start(nodes=[a])
         a.wait_protected(c)
         for one in (running, beside):
