@@ -193,7 +193,7 @@ def test_libreswan_would_say_what_is_wrong(pair: tuple[Site, Site]) -> None:
     """The negative cases of the one above."""
     conf = pair[0].conf
     conf.write_text(
-        conf.read_text(encoding="ascii").replace("failureshunt=drop", "failureshunt=dropp"), encoding="ascii"
+        conf.read_text(encoding="ascii").replace("failureshunt=none", "failureshunt=nonee"), encoding="ascii"
     )
     code, words = checked(conf)
     assert code

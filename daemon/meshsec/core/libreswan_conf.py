@@ -21,9 +21,11 @@ _ALL = {
     # Ed25519 is not among what libreswan can do; RFC 7296, section 2.15, for what a shared secret proves.
     "authby": "secret",
     "ikev2": "insist",
-    # What is not protected is dropped: while it is negotiated, and when that failed (libreswan's default lets it pass).
+    # What is not protected is held while it is negotiated. Otherwise the rules are the wall: after a failure 5.2 with
+    # "drop" lets no CHILD_SA of a connection be made any more whose IKE_SA it has deleted itself ("routing: unhandled
+    # ESTABLISH_INBOUND, ROUTED_FAILURE"), and two IKE_SAs that cross are enough for that.
     "negotiationshunt": "hold",
-    "failureshunt": "drop",
+    "failureshunt": "none",
     # An SA binds stable addresses: nothing to move.
     "mobike": "no",
     # Its script would set routes, which are the routing daemon's.
@@ -73,9 +75,6 @@ def driven(conn: str, spec: ConnectionSpec, child: ChildSpec) -> str:
         "keyingtries": "1",
         # A peer that has lost its SAs says so to the other end, which forgets its own (RFC 7296, section 2.4).
         "initial-contact": "yes",
-        # meshsecd's rules are the wall. With "drop", 5.2 lets no CHILD_SA of a connection be made any more whose IKE_SA
-        # it has deleted itself ("routing: unhandled ESTABLISH_INBOUND, ROUTED_FAILURE").
-        "failureshunt": "none",
         "auto": "add",
     }
     return "\n".join(_conn(conn, spec, child, suites | more)) + "\n"
