@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from meshsec.adapters import config_file
 from meshsec.core.policy import Policy, decode_policy
 from meshsec.core.suites import Suite
 from tests.lab.lab import Lab
 from tests.lab.node import Options
-from tests.lab.topology import star
+from tests.lab.topology import line, names, star
 
 PROFILES = {
     path.stem.replace("-", "")[:8]: path
@@ -62,3 +63,16 @@ def test_what_charon_cannot_do_of_the_policy_is_left_out_and_named(mesh: Lab) ->
     assert lacking in ({}, {one: ["ML_KEM_768"] for one in hybrid}), "charon has it, or it does not"
     assert all(one["lacks"] is not None for one in explained), "it was asked"
     assert {one["proposal"]: one["lacks"] for one in node.ask("status")["left_out"]} == lacking
+
+
+def test_in_the_lab_an_sa_of_the_measurements_of_2007_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(config_file.LAB, config_file.IN_LAB)
+    with Lab("paper", line(names(2)), Options(policy={"profile": "paper-2007"})) as lab:
+        lab.set_up().trust_all().start()
+        a, b = lab["a"], lab["b"]
+        a.wait_protected(b, 120)
+        assert a.peer_status(b)["ike_algorithms"] == ["3DES_CBC", "MODP_1536"]
+        monkeypatch.delenv(config_file.LAB)
+        refused = a.meshsec("check", check=False)
+        assert refused.returncode == 1
+        assert "'paper-2007' is not allowed" in refused.stderr

@@ -1,5 +1,6 @@
 """``meshsec.toml`` and its profiles: read, decoded and checked; a refusal names file, line and field."""
 
+import os
 import re
 import sys
 import tomllib
@@ -27,6 +28,10 @@ _INSTALLED = (
 _SOURCE = Path(__file__).parents[3]
 """Where profiles are looked for, in ``policies/`` and ``scheduling/``: beside the configuration file, then in the
 directories of an installation, then in the source tree."""
+
+LAB, IN_LAB = "MESHSEC_LAB_BROKEN_ALGORITHMS", "for-measurements-alone"
+"""The environment in which profiles may have broken algorithms, and those of ``policies/lab`` are there
+(docs/policies.md)."""
 
 _BUILT_IN = "default"
 """The profile that needs no file: ``Policy`` itself."""
@@ -114,7 +119,7 @@ def load_policy(path: Path) -> Policy:
     """The policy profile in a file. Raises ConfigError."""
     text = _read(path)
     try:
-        return decode_policy(_parsed(path, text))
+        return decode_policy(_parsed(path, text), broken=_in_lab())
     except PolicyError as error:
         problems = [Problem((p.field,), str(p).removeprefix(f"{p.field}: ")) for p in error.problems]
         raise ConfigError(_located(path, text, problems)) from None
@@ -135,9 +140,15 @@ def _schedule(name: str, base: Path) -> Profile:
         raise ConfigError(_located(path, text, error.problems)) from None
 
 
+def _in_lab() -> bool:
+    return os.environ.get(LAB) == IN_LAB
+
+
 def _profiles(base: Path, kind: str, source: Path) -> Mapping[str, Path]:
     """The files of profiles by name; of two with one name that counts which is nearer to the configuration file."""
     directories = (base / kind, *(directory / kind for directory in _INSTALLED), source)
+    if _in_lab():
+        directories += (source / "lab",)
     return {path.stem: path for directory in reversed(directories) for path in directory.glob("*.toml")}
 
 

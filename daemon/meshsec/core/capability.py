@@ -11,6 +11,8 @@ from meshsec.core.model import ConnectionSpec
 Algorithms = frozenset[str]
 """IANA's names of IKEv2 transforms, without key lengths: AES_GCM_16, PRF_HMAC_SHA2_256, CURVE_25519, ML_KEM_768."""
 
+_BROKEN = {"3des": "3DES_CBC", "sha1": "HMAC_SHA1_96", "modp1024": "MODP_1024", "modp1536": "MODP_1536"}
+"""In a lab alone (docs/policies.md)."""
 _ENCRYPTION = {"gcm16": "AES_GCM_16", "ccm16": "AES_CCM_16", "": "AES_CBC"}
 _CIPHERS = {
     **{f"aes{bits}{mode}": name for bits in (128, 192, 256) for mode, name in _ENCRYPTION.items()},
@@ -25,7 +27,7 @@ _KEY_EXCHANGE = {
     "x448": "CURVE_448",
     **{f"mlkem{size}": f"ML_KEM_{size}" for size in (512, 768, 1024)},
 }
-_IKE = {**_CIPHERS, **_INTEGRITY, **_PRF, **_KEY_EXCHANGE}
+_IKE = {**_CIPHERS, **_INTEGRITY, **_PRF, **_KEY_EXCHANGE, **_BROKEN}
 OF_DEBIAN: Algorithms = frozenset(name for name in _IKE.values() if not name.startswith("ML_KEM"))
 """What of all that can be named here the charon of Debian 12 and 13 has; for one that cannot be asked."""
 

@@ -140,10 +140,11 @@ class _RefusalError(ValueError):
         self.allowed = allowed
 
 
-def decode_policy(table: Mapping[str, object], base: Policy = DEFAULT) -> Policy:
+def decode_policy(table: Mapping[str, object], base: Policy = DEFAULT, *, broken: bool = False) -> Policy:
     """``base`` with the fields of ``table`` (a profile, or the overrides of one) in place of its own.
 
-    Raises ``PolicyError`` with every field that is unknown or has a bad value.
+    ``broken``: algorithms that are broken are allowed, for measurements in a lab. Raises ``PolicyError`` with every
+    field that is unknown or has a bad value.
     """
     problems: list[FieldProblem] = []
     decoded: dict[str, Any] = {}
@@ -152,6 +153,8 @@ def decode_policy(table: Mapping[str, object], base: Policy = DEFAULT) -> Policy
             problems.append(FieldProblem(name, value, "one of " + ", ".join(_FIELDS)))
             continue
         try:
+            if not broken:
+                _refuse_broken(value)
             decoded[name] = _FIELDS[name].decode(value)
         except _RefusalError as refusal:
             problems.append(FieldProblem(name, refusal.value, refusal.allowed))
@@ -244,13 +247,11 @@ def _data_plane(value: object) -> DataPlane:
     return DataPlane(str(value))
 
 
-_PROPOSAL = re.compile(r"[a-z][a-z0-9]*([-_][a-z0-9]+)+")
+_PROPOSAL = re.compile(r"(3des|[a-z][a-z0-9]*)([-_][a-z0-9]+)+")
 
 
 def _proposals(value: object) -> tuple[str, ...]:
     proposals = _texts(value)
-    for proposal in proposals:
-        _refuse_weak(proposal)
     if not all(_PROPOSAL.fullmatch(proposal) for proposal in proposals) or len(set(proposals)) < len(proposals):
         raise ValueError
     return tuple(proposals)
@@ -260,10 +261,15 @@ _WEAK = re.compile(r"(des|3des|null|blowfish|cast|rc4|md5|sha1|prfmd5|prfsha1|mo
 _STRONG = "algorithms that are not broken: no DES, 3DES, MD5, SHA-1, null encryption, MODP group of less than 2048 bits"
 
 
-def _refuse_weak(proposal: str) -> None:
-    """The floor below every profile's own. Raises _RefusalError that names the proposal."""
-    if any(_WEAK.fullmatch(word) for word in proposal.split("-")):
-        raise _RefusalError(proposal, _STRONG)
+def _refuse_broken(value: object) -> None:
+    """The floor below every profile's own: in a list of proposals, or of suites with theirs.
+
+    Raises _RefusalError that names the proposal.
+    """
+    for entry in value if isinstance(value, list | tuple) else ():
+        for proposal in (entry.get("ike"), entry.get("esp")) if isinstance(entry, Mapping) else (entry,):
+            if any(_WEAK.fullmatch(word) for word in str(proposal).split("-")):
+                raise _RefusalError(proposal, _STRONG)
 
 
 def _suites(value: object) -> tuple[Suite, ...]:
@@ -279,8 +285,6 @@ def _suites(value: object) -> tuple[Suite, ...]:
 def _suite(entry: object) -> Suite:
     if not isinstance(entry, Mapping) or entry.keys() != {"name", "ike", "esp"}:
         raise _RefusalError(entry, suites.ALLOWED)
-    for key in ("ike", "esp"):
-        _refuse_weak(str(entry[key]))
     try:
         return suites.decode(entry["name"], entry["ike"], entry["esp"], _PROPOSAL)
     except ValueError:

@@ -22,6 +22,9 @@ _WORDS: Mapping[str, tuple[str, str]] = {
     **{f"prfsha{bits}": (f"keys by HMAC-SHA2-{bits}", "RFC 4868") for bits in (256, 384, 512)},
     **{f"modp{bits}": (f"MODP group of {bits} bits", "RFC 3526") for bits in (2048, 3072, 4096, 6144, 8192)},
     **{f"ecp{bits}": (f"elliptic curve P-{bits}", "RFC 5903") for bits in (256, 384, 521)},
+    "3des": ("3DES, which is broken", "RFC 2451"),
+    "sha1": ("HMAC-SHA-1, which is broken", "RFC 2404"),
+    "modp1536": ("MODP group of 1536 bits, which is too short", "RFC 3526"),
     "x25519": ("Curve25519", "RFC 8031"),
     "x448": ("Curve448", "RFC 8031"),
     **{

@@ -23,6 +23,30 @@ def refusal(path: Path) -> list[str]:
     return [line.removeprefix(f"{path}:") for line in caught.value.lines]
 
 
+PAPER = Path(__file__).parents[3] / "policies/lab/paper-2007.toml"
+
+
+@pytest.mark.parametrize("environment", [None, "", "1", "yes"])
+def test_the_algorithms_of_2007_are_refused_outside_of_the_lab(
+    environment: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv(config_file.LAB, raising=False)
+    if environment is not None:
+        monkeypatch.setenv(config_file.LAB, environment)
+    with pytest.raises(config_file.ConfigError) as caught:
+        config_file.load_policy(PAPER)
+    assert len(caught.value.lines) == 2
+    for line, number, field in zip(caught.value.lines, (6, 7), ("ike", "esp"), strict=True):
+        assert line.startswith(f"{PAPER}:{number}: {field}_proposals: '3des-sha1-modp1536' is not allowed; allowed: ")
+    assert PAPER.stem not in config_file.policies(tmp_path / "meshsec.toml")
+
+
+def test_in_the_lab_they_are_there_by_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv(config_file.LAB, config_file.IN_LAB)
+    assert config_file.policies(tmp_path / "meshsec.toml")[PAPER.stem] == PAPER
+    assert config_file.load_policy(PAPER).ike_proposals == ("3des-sha1-modp1536",)
+
+
 @pytest.mark.parametrize("case", REFUSED, ids=lambda case: case.stem)
 def test_refused(case: Path, tmp_path: Path) -> None:
     path = Path(shutil.copy(case, tmp_path / "meshsec.toml"))
