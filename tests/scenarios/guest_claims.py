@@ -1,7 +1,7 @@
 """Which scenarios run in the guest too: those that depend on what Debian's kernels have and this one may lack.
 
-Each kernel is booted once for all of its claims (tests/guest). An entry is a file, or one test of a file. `make test`
-runs those that matter most, because a set-up of nodes takes a minute there; `make guest` runs ``MORE`` as well.
+Each kernel is booted once for its claims (tests/guest). An entry is a file, or one test of a file. `make test` runs
+those that matter most, because a set-up of nodes takes a minute there; `make guest` runs ``MORE`` too, in more boots.
 """
 
 GENERIC = (
