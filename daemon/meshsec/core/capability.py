@@ -28,8 +28,10 @@ _KEY_EXCHANGE = {
     **{f"mlkem{size}": f"ML_KEM_{size}" for size in (512, 768, 1024)},
 }
 _IKE = {**_CIPHERS, **_INTEGRITY, **_PRF, **_KEY_EXCHANGE, **_BROKEN}
-OF_DEBIAN: Algorithms = frozenset(name for name in _IKE.values() if not name.startswith("ML_KEM"))
-"""What of all that can be named here the charon of Debian 12 and 13 has; for one that cannot be asked."""
+OF_DEBIAN: Algorithms = frozenset(
+    name for name in {*_IKE.values()} - {*_BROKEN.values()} if not name.startswith("ML_KEM")
+)
+"""What of all that is not broken the charon of Debian 12 and 13 has; for one that cannot be asked."""
 
 
 @dataclass(frozen=True, slots=True)
