@@ -9,6 +9,7 @@ outlive meshsecd. pluto sends no events: its SAs are looked at every second, and
 
 import asyncio
 import contextlib
+import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -23,6 +24,8 @@ from meshsec.core.model import ChildSpec, ConnectionSpec, IkeSa
 from meshsec.core.pluto_status import ESTABLISHED, State, StatusError, conn_name, peer_and_child
 
 T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
 
 EXECUTABLES = Path("/usr/libexec/ipsec")
 """Where the packages have pluto's programs."""
@@ -365,9 +368,12 @@ def _peer(conn: str) -> str:
 
 def _driven(conn: str, spec: ConnectionSpec, child: ChildSpec) -> str:
     try:
-        return libreswan_conf.driven(conn, spec, child)
+        found = libreswan_conf.driven(conn, spec, child)
     except libreswan_conf.NothingLeftError as error:
         raise CommandError(str(error)) from error
+    for one in found.refused:
+        _log.info("left out of %s, since libreswan cannot do it: %s", conn, one)
+    return found.conf
 
 
 def _changes(before: Iterable[State], now: Iterable[State]) -> Iterator[SaChanged]:

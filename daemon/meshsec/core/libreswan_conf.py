@@ -68,16 +68,16 @@ def render(specs: Mapping[str, tuple[ConnectionSpec, bool]], comment: str) -> Ex
     return Exported("\n".join([*lines, *(["", *told] if told else [])]) + "\n", tuple(refused))
 
 
-def driven(conn: str, spec: ConnectionSpec, child: ChildSpec) -> str:
+def driven(conn: str, spec: ConnectionSpec, child: ChildSpec) -> Exported:
     """The connection for one CHILD_SA of a peer; meshsecd decides when it is negotiated. Raises NothingLeftError."""
-    suites, _ = _suites(spec, child)
+    suites, refused = _suites(spec, child)
     more = {
         "keyingtries": "1",
         # A peer that has lost its SAs says so to the other end, which forgets its own (RFC 7296, section 2.4).
         "initial-contact": "yes",
         "auto": "add",
     }
-    return "\n".join(_conn(conn, spec, child, suites | more)) + "\n"
+    return Exported("\n".join(_conn(conn, spec, child, suites | more)) + "\n", refused)
 
 
 def secrets(own: IPv6Address, pairs: Iterable[tuple[IPv6Address, bytes]], comment: str) -> str:

@@ -1,0 +1,34 @@
+"""What pluto is told where meshsecd drives it."""
+
+from dataclasses import replace
+
+import pytest
+
+from core.world import card, peer
+from meshsec.core import libreswan_conf
+from meshsec.core.desired import connection_spec
+from meshsec.core.libreswan_conf import NothingLeftError
+from meshsec.core.model import ConnectionSpec, EspGround
+from meshsec.core.policy import DEFAULT
+
+MIXED = "aes256-sha256-prfsha384-modp2048"
+"""Its algorithms are all there; libreswan takes the same hash for integrity and for keys."""
+
+
+def spec(*ike: str) -> ConnectionSpec:
+    policy = replace(DEFAULT, ike_proposals=ike, esp_proposals=("aes256gcm16-x25519",))
+    return connection_spec(card(1), peer(3), EspGround.KERNEL, policy)
+
+
+def test_a_proposal_that_libreswan_cannot_do_is_left_out_and_named() -> None:
+    given = spec(MIXED, "aes256gcm16-prfsha256-x25519")
+    told = libreswan_conf.driven("meshsec-n3.mesh", given, given.children[0])
+    assert "ike=aes_gcm256-sha2_256-dh31\n" in told.conf
+    (one,) = told.refused
+    assert str(one) == f"IKE {MIXED}: libreswan takes the same hash for integrity and for keys"
+
+
+def test_with_nothing_left_there_is_no_connection() -> None:
+    given = spec(MIXED)
+    with pytest.raises(NothingLeftError, match="libreswan can do no IKE proposal of the policy"):
+        libreswan_conf.driven("meshsec-n3.mesh", given, given.children[0])
