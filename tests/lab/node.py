@@ -22,7 +22,7 @@ T = TypeVar("T")
 IPV4_MESH = "10.77.0.0/16"
 
 
-PolicyValue = str | float | list[str] | list[dict[str, str]]
+PolicyValue = str | float | list[str] | Sequence[Mapping[str, str | int]]
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 import json
 import tomllib
 from collections.abc import Iterator
+from ipaddress import IPv6Address
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,13 @@ import pytest
 from meshsec.adapters import config_file
 from meshsec.core.policy import Policy, decode_policy
 from meshsec.core.suites import Suite
+from tests.lab import traffic
 from tests.lab.lab import Lab
-from tests.lab.node import Options
+from tests.lab.node import Node, Options
+from tests.lab.packets import Kind
 from tests.lab.topology import line, names, star
+from tests.lab.waiting import wait_until
+from tests.scenarios.expectations import assert_nothing_clear, captured, flow, wait_arrivals
 
 PROFILES = {
     path.stem.replace("-", "")[:8]: path
@@ -76,3 +81,46 @@ def test_in_the_lab_an_sa_of_the_measurements_of_2007_stands(monkeypatch: pytest
         refused = a.meshsec("check", check=False)
         assert refused.returncode == 1
         assert "'paper-2007' is not allowed" in refused.stderr
+
+
+def test_what_the_policy_bypasses_is_reached_in_the_clear_and_a_peer_beside_it_is_not() -> None:
+    """The printer at b has an address in the /64 of b's own; another address there and port are closed."""
+    with Lab("bypass", line(names(2))) as lab:
+        lab.set_up().trust_all()
+        a, b = lab["a"], lab["b"]
+        printer, nobody = (str(IPv6Address(int(IPv6Address(b.address)) ^ other)) for other in (1, 2))
+        bypass = [
+            {"prefix": f"{printer}/128", "protocol": "udp", "port": 9100, "reason": "the printer"},
+            {"prefix": f"{b.address}/128", "reason": "a mistake"},
+        ]
+        a.reconfigure(Options(policy={"bypass": bypass}))
+        lab.start("meshsecd", "router")
+        a.wait_route(b)
+        for address in (printer, nobody):
+            b.run("ip", "address", "add", address, "dev", "lo")
+            a.run("ip", "route", "add", address, *_way(a, b))
+        with captured(lab, "bypass") as captures:
+            for target, port in ((b.address, 9100), (b.locator, 9100), (nobody, 9100), (printer, 9101)):
+                assert traffic.send((a.namespace, a.address), target, port=port) == 0
+            lab.start("charon")
+            a.wait_protected(b)
+            with flow(a, b) as running:
+                wait_arrivals(running)
+            assert_nothing_clear(captures)
+            assert traffic.send((a.namespace, a.address), printer, port=9100) == 5
+            seen = captures["b"]
+            wait_until("user data in the clear", lambda: seen.counts[Kind.CLEAR] >= 5, [seen], 60)
+            assert all(IPv6Address(printer).packed.hex() in packet for packet in captures["a"].clear)
+        assert [one["reason"] for one in a.ask("status")["bypass"]] == ["the printer", "a mistake"]
+        (check,) = (one for one in a.ask("doctor")["checks"] if one["name"] == "bypass list")
+        assert f"{printer}/128 udp 9100 (the printer)" in check["found"]
+        assert "packets so far: 5 out" in check["found"]
+        a.meshsec("leaktest", b.name)
+        differences = json.loads(a.meshsec("drift", "--json").stdout)["differences"]
+        assert differences == []
+
+
+def _way(node: Node, neighbour: Node) -> list[str]:
+    """To a neighbour's other addresses, as ``ip route`` takes it."""
+    (route,) = json.loads(node.run("ip", "-j", "-6", "route", "get", neighbour.locator).stdout)
+    return ["via", route["gateway"], "dev", route["dev"]]

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Any
 
-from meshsec.core.model import Address, EspGround, Network, RulesSpec, UnknownNodes
+from meshsec.core.model import Address, Bypass, EspGround, Network, RulesSpec, UnknownNodes
 
 TABLE = "meshsec"
 HELD_TABLE = "meshsec_held"
@@ -39,7 +39,10 @@ _TIMEOUT = 60.0
 """Seconds for one run of nft or ip; the first use loads kernel modules, which a slow machine takes long for."""
 
 _IKE = "udp sport { 500, 4500 } udp dport { 500, 4500 }"
-_ICMPV6_ERRORS = "icmpv6 type { destination-unreachable, packet-too-big, time-exceeded, parameter-problem }"
+_ERRORS6 = "destination-unreachable, packet-too-big, time-exceeded, parameter-problem"
+_ICMPV6_ERRORS = f"icmpv6 type {{ {_ERRORS6} }}"
+_ICMPV6_ON_LINK = f"icmpv6 type {{ nd-neighbor-solicit, nd-neighbor-advert, {_ERRORS6} }}"
+_ICMP_ERRORS = "icmp type { destination-unreachable, time-exceeded, parameter-problem }"
 _OLSR = "ip daddr 224.0.0.109 udp sport 269 udp dport 269"
 """LL-MANET-Routers and the manet port (RFC 5498): routers on interfaces without addresses of their own."""
 
@@ -91,7 +94,10 @@ _COUNTER_NAMES = (
     "overlay_out",
     "overlay_in",
     "spoofed",
+    "bypass_out",
+    "bypass_in",
 )
+
 _COUNTERS = [f"  counter {name} {{ }}" for name in _COUNTER_NAMES]
 
 
@@ -105,6 +111,7 @@ def _output(spec: RulesSpec) -> list[str]:
         f"ip6 daddr @locators {_IKE} accept",
         f"ip6 daddr @locators {_ICMPV6_ERRORS} accept",
         *_drop("daddr", "clear_out"),
+        *(rule for one in spec.bypass for rule in _bypass(one, "daddr", "dport", "bypass_out")),
     ]
     return rules + (_unknown("daddr", "unknown_out") if spec.unknown_nodes is UnknownNodes.DROP else [])
 
@@ -121,6 +128,7 @@ def _input(spec: RulesSpec) -> list[str]:
         f"ip6 saddr @locators {_ICMPV6_ERRORS} accept",
         f"{_OLSR} accept",
         *_drop("saddr", "clear_in"),
+        *(rule for one in spec.bypass for rule in _bypass(one, "saddr", "sport", "bypass_in")),
     ]
     return rules + (_unknown("saddr", "unknown_in") if spec.unknown_nodes is UnknownNodes.DROP else [])
 
@@ -173,6 +181,15 @@ def _drop(direction: str, counter: str) -> list[str]:
         f'ip6 {direction} @protected6 counter name "{counter}" drop',
         f'ip {direction} @protected4 counter name "{counter}" drop',
     ]
+
+
+def _bypass(entry: Bypass, address: str, port: str, counter: str) -> list[str]:
+    """Behind what drops a peer's user data. Narrowed to a protocol, it needs word of the way besides."""
+    family, errors = ("ip", _ICMP_ERRORS) if entry.prefix.version == 4 else ("ip6", _ICMPV6_ON_LINK)
+    there = f"{family} {address} {entry.prefix}"
+    narrowed = f" {entry.protocol} {port} {entry.port}" if entry.port else f" meta l4proto {entry.protocol}"
+    passes = f'{there}{narrowed if entry.protocol else ""} counter name "{counter}" accept'
+    return [passes, f"{there} {errors} accept"] if entry.protocol else [passes]
 
 
 def _unknown(direction: str, counter: str) -> list[str]:

@@ -50,6 +50,7 @@ async def collect(agent: "Agent") -> Facts:
         forwarding={name: _is_on(path) for name, path in _SYSCTLS.items() if path.exists()},
         mtus={name: mtus.get(name) for name in agent.start.settings.routing.interfaces},
         trust_problems=agent.trust.problems,
+        bypass=[f"{one} ({one.reason})" for one in agent.driver.engine.policy.bypass],
         closed_by_doubt=agent.driver.engine.closed_by_doubt,
         config_problem=agent.config_problem,
         unauthenticated=[one.title for one in agent.driver.engine.channels() if one.unauthenticated()],

@@ -89,7 +89,7 @@ class Ground:
         self.held_problem = problem
 
     async def counters(self) -> dict[str, int]:
-        """Packets that the rules dropped, by kind; empty when the rules cannot be read."""
+        """Packets that the rules dropped, or let pass by the bypass list, by kind; empty when they cannot be read."""
         try:
             return await self._rules.counters()
         except RulesError:

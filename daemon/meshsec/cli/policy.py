@@ -73,7 +73,7 @@ def check(app: App, file: Path | None) -> None:
 @json_option
 @click.pass_obj
 def explain(app: App, name: str | None, as_json: bool) -> None:
-    """What each proposal of a profile is, where it is specified, and who can do it.
+    """What each proposal of a profile is, where it is specified, and who can do it; and what passes in the clear.
 
     Without NAME those that are in force on this node. Where meshsecd runs, the IKE daemon is asked what it has; for
     libreswan it is known how it says a proposal, or why it cannot.
@@ -91,6 +91,8 @@ def explain(app: App, name: str | None, as_json: bool) -> None:
             lacking = ", ".join(one.lacks)
             click.echo(f"     this node: {f'cannot: {lacking} is not there' if lacking else 'can'}")
         click.echo(f"     libreswan: {one.libreswan or f'cannot: {one.why_not}'}")
+    for exception in found.bypass:
+        click.echo(f"In the clear: {exception} ({exception.reason})")
     if rates:
         told = ", ".join(f"{cipher} {rate / 1e6:.0f}" for cipher, rate in rates.items())
         click.echo(f"This processor, in megabytes a second: {told}; esp_rank: {found.esp_rank}")

@@ -137,6 +137,9 @@ def _print_node(view: Mapping[str, Any]) -> None:
             click.secho(f"{title} is away: {daemon['reason']}", fg="red")
     if view["suites"]:
         click.echo(f"Suite: {view['suites']['chosen']} ({view['suites']['why']})")
+    for one in view["bypass"]:
+        what = " ".join(str(one[key]) for key in ("prefix", "protocol", "port") if key in one)
+        click.secho(f"In the clear by the policy: {what} ({one['reason']})", fg="yellow")
     for problem in view["problems"]:
         click.secho(f"Problem: {problem}", fg="red")
 

@@ -108,6 +108,7 @@ def rules_spec(
         locators=frozenset(locators),
         mesh_prefixes=policy.mesh_prefixes,
         unknown_nodes=policy.unknown_nodes,
+        bypass=policy.bypass,
     )
 
 
@@ -123,7 +124,7 @@ def with_next(rules: RulesSpec, card: Card | None) -> RulesSpec:
 
 def in_doubt(rules: RulesSpec) -> RulesSpec:
     """The same while there are cards that cannot be read: a peer's address may then look like an unknown node's."""
-    return replace(rules, unknown_nodes=UnknownNodes.DROP)
+    return replace(rules, unknown_nodes=UnknownNodes.DROP, bypass=())
 
 
 def connection_spec(node: Card, peer: Peer, ground: EspGround, policy: Policy) -> ConnectionSpec:

@@ -66,7 +66,7 @@ class Facts:
     """Destinations to which the routing daemon tells a route and the kernel has none."""
     rules_stand: bool
     dropped: Mapping[str, int]
-    """Packets that the fail-closed rules dropped, by counter."""
+    """Packets that the fail-closed rules dropped, and those that they let pass by the bypass list, by counter."""
     addresses_missing: Sequence[str]
     address_problem: str
     key_problem: str
@@ -98,6 +98,8 @@ class Facts:
     """Peers with an IPv4 address in mode ``overlay``, which carries none."""
     ike_daemon: IkeDaemon = IkeDaemon.STRONGSWAN
     next_address: str = ""
+    bypass: Sequence[str] = ()
+    """What the policy lets pass in the clear, each with its reason."""
     """That of the key which is to take the place of this node's; empty: the key is not being changed."""
 
 
@@ -200,13 +202,22 @@ def _rules(facts: Facts) -> list[Check]:
         found = f"they stand again; another program altered or removed them {facts.rules_disturbed} times"
         mend = "let it leave the table inet meshsec alone: `nft flush ruleset` removes everybody's rules"
         return [Check("fail-closed rules", Level.WARN, found, mend)]
-    dropped = ", ".join(f"{name} {count}" for name, count in facts.dropped.items() if count) or "nothing"
+    counts = {name: count for name, count in facts.dropped.items() if count and not name.startswith("bypass_")}
+    dropped = ", ".join(f"{name} {count}" for name, count in counts.items()) or "nothing"
     return _one(
         "fail-closed rules",
         problem,
         f"they stand; dropped so far: {dropped}",
         "see the log of meshsecd for nft's reason",
     )
+
+
+def _bypass(facts: Facts) -> list[Check]:
+    if not facts.bypass:
+        return []
+    passed = facts.dropped.get("bypass_out", 0), facts.dropped.get("bypass_in", 0)
+    found = f"in the clear by the policy: {'; '.join(facts.bypass)}; packets so far: {passed[0]} out, {passed[1]} in"
+    return [Check("bypass list", Level.OK, found)]
 
 
 def _addresses(facts: Facts) -> list[Check]:
@@ -296,6 +307,7 @@ _CHECKS: tuple[Callable[[Facts], list[Check]], ...] = (
     _router,
     _routes,
     _rules,
+    _bypass,
     _addresses,
     _overlay,
     _forwarding,

@@ -281,8 +281,9 @@ class Engine:
 
     @property
     def closed_by_doubt(self) -> bool:
-        """Unknown nodes are closed although the policy allows them: one of them may be a peer whose card is refused."""
-        return bool(self.trust_problems) and self.policy.unknown_nodes is UnknownNodes.ALLOW
+        """Unknown nodes are closed although the policy opens them: one of them may be a peer whose card is refused."""
+        opened = self.policy.unknown_nodes is UnknownNodes.ALLOW or bool(self.policy.bypass)
+        return bool(self.trust_problems) and opened
 
     def rules_stand(self) -> bool:
         """Whether the fail-closed rules stand as they ought to."""

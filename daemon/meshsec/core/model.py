@@ -230,6 +230,30 @@ class ConnectionSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class Bypass:
+    """An entry of the policy's bypass list: mesh addresses of no peer, reached in the clear (RFC 4301, 4.4.1)."""
+
+    prefix: Network
+    reason: str
+    protocol: str = ""
+    """``tcp`` or ``udp``; empty: all that goes there and comes from there."""
+    port: int = 0
+    """There, not here; 0: all."""
+
+    def __str__(self) -> str:
+        return f"{self.prefix}{f' {self.protocol}' if self.protocol else ''}{f' {self.port}' if self.port else ''}"
+
+    def table(self) -> dict[str, str | int]:
+        """As a profile's file has it."""
+        table: dict[str, str | int] = {"prefix": str(self.prefix), "reason": self.reason}
+        if self.protocol:
+            table["protocol"] = self.protocol
+        if self.port:
+            table["port"] = self.port
+        return table
+
+
+@dataclass(frozen=True, slots=True)
 class RulesSpec:
     """The fail-closed rules: complete, so that one transaction replaces what stood before."""
 
@@ -249,6 +273,8 @@ class RulesSpec:
     """The overlay's TUN device; empty: this node has no overlay."""
     admitted: frozenset[IPv6Address] = frozenset()
     """Addresses of those who are trusted now: with them alone user data passes by the overlay's device."""
+    bypass: tuple[Bypass, ...] = ()
+    """What is no peer's and reached in the clear, though a mesh address."""
 
 
 @dataclass(frozen=True, slots=True)

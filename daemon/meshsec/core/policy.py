@@ -11,8 +11,8 @@ from enum import StrEnum
 from ipaddress import IPv6Network, ip_network
 from typing import Any
 
-from meshsec.core import suites
-from meshsec.core.model import CopyDscp, DataPlane, Network, UnknownNodes
+from meshsec.core import bypass, suites
+from meshsec.core.model import Bypass, CopyDscp, DataPlane, Network, UnknownNodes
 from meshsec.core.suites import Suite
 
 
@@ -93,6 +93,8 @@ class Policy:
     removed_peers: RemovedPeers = RemovedPeers.DROP
     mesh_prefixes: tuple[Network, ...] = (IPv6Network("fc00::/7"),)
     """What counts as a mesh address; the IPv4 mesh prefix is added here by the configuration."""
+    bypass: tuple[Bypass, ...] = ()
+    """Mesh addresses that are reached in the clear as long as they are no peer's."""
 
     def preferring(self, suite: Suite | None) -> "Policy":
         """The same with the proposals of one of its suites first."""
@@ -163,6 +165,9 @@ def decode_policy(table: Mapping[str, object], base: Policy = DEFAULT, *, broken
     policy = replace(base, **decoded)
     problems += _order_problems(policy, decoded.keys())
     problems += _suite_problems(policy, decoded)
+    problems += [
+        FieldProblem("bypass", str(one), _INSIDE) for one in bypass.outside(policy.bypass, policy.mesh_prefixes)
+    ]
     if problems:
         raise PolicyError(tuple(problems))
     return _with_suites(policy) if policy.suites else policy
@@ -291,6 +296,23 @@ def _suite(entry: object) -> Suite:
         raise _RefusalError(entry, suites.ALLOWED) from None
 
 
+_INSIDE = "prefixes within mesh_prefixes, because all else is not closed anyway"
+
+
+def _bypass(value: object) -> tuple[Bypass, ...]:
+    if not isinstance(value, list | tuple) or len(value) > bypass.MOST:
+        raise ValueError
+    found: list[Bypass] = []
+    for entry in value:
+        try:
+            found.append(bypass.decode(entry))
+        except ValueError:
+            raise _RefusalError(entry, bypass.ALLOWED) from None
+        if str(found[-1]) in map(str, found[:-1]):
+            raise _RefusalError(entry, bypass.ALLOWED)
+    return tuple(found)
+
+
 def _name(value: object) -> str:
     if not isinstance(value, str):
         raise ValueError  # noqa: TRY004  # the caller names what is allowed
@@ -339,4 +361,5 @@ _FIELDS: Mapping[str, _Field] = {
     "mesh_prefixes": _Field(
         'a list of network prefixes, IPv6 of /7 or longer, IPv4 of /8 or longer, as "fc00::/7"', _prefixes
     ),
+    "bypass": _Field(bypass.ALLOWED, _bypass),
 }

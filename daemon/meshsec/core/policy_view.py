@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from meshsec.core import libreswan_suites
 from meshsec.core.capability import Algorithms, left_out
+from meshsec.core.model import Bypass
 from meshsec.core.policy import Policy
 from meshsec.core.suites import Suite
 
@@ -116,6 +117,8 @@ def _plain(value: object) -> object:
         return list(_plains(value))
     if isinstance(value, Suite):
         return {"name": value.name, "ike": value.ike, "esp": value.esp}
+    if isinstance(value, Bypass):
+        return value.table()
     if isinstance(value, StrEnum):
         return value.value
     return value if isinstance(value, str | int | float) else str(value)

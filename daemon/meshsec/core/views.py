@@ -33,6 +33,7 @@ def status(engine: Engine, now: float, problems: Iterable[str] = (), left_out: I
         "problems": [*problems, *([CLOSED_BY_DOUBT] if engine.closed_by_doubt else [])],
         "suites": _suites(engine),
         "left_out": [{"kind": one.kind, "proposal": one.proposal, "lacks": list(one.lacks)} for one in left_out],
+        "bypass": [one.table() for one in engine.policy.bypass],
         "peers": [_peer(engine, channel, now) for channel in engine.channels()],
     }
 

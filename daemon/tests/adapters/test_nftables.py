@@ -15,7 +15,7 @@ from pyroute2 import netns
 
 from meshsec.adapters import netlink
 from meshsec.adapters.nftables import BLOCK_PRIORITY, TABLE, Nftables, RulesError, render, rewriting_chains
-from meshsec.core.model import EspGround, RulesSpec, UnknownNodes
+from meshsec.core.model import Bypass, EspGround, RulesSpec, UnknownNodes
 from namespaces import ip, needs_root, wait_for
 
 pytestmark = needs_root
@@ -267,6 +267,51 @@ def test_unknown_nodes_are_reachable_when_the_policy_says_so(wire: Wire) -> None
     assert wire.arrives(OWN, STRANGER)
     assert wire.comes_in(STRANGER, OWN)
     assert wire.keeps_in(OWN, PEER)
+
+
+BYPASSED = replace(
+    SPEC,
+    bypass=(
+        Bypass(IPv6Network((int(STRANGER) & ~0xF, 124)), "all of it", "", 0),
+        Bypass(IPv4Network("10.77.0.0/24"), "a service", "udp", 7000),
+    ),
+)
+"""The peers lie within both."""
+
+
+def test_what_is_bypassed_passes_in_the_clear_and_is_counted(wire: Wire) -> None:
+    wire.apply(BYPASSED)
+    assert wire.arrives(OWN, STRANGER)
+    assert wire.comes_in(STRANGER, OWN)
+    assert wire.arrives(OWN4, STRANGER4, 7000)
+    assert wire.comes_in(STRANGER4, OWN4, source_port=7000)
+    assert wire.counters() == {"bypass_out": 2, "bypass_in": 2}
+    assert wire.keeps_in(OWN4, STRANGER4, 7001), "another port"
+    assert wire.keeps_out(STRANGER4, OWN4, 7000), "the port is that of the other end"
+    assert wire.counters() == {"bypass_out": 2, "bypass_in": 2, "unknown_out": 1, "unknown_in": 1}
+
+
+def test_a_peer_within_a_bypassed_prefix_is_protected(wire: Wire) -> None:
+    wire.apply(BYPASSED)
+    for source, target in ((OWN, PEER), (OWN4, PEER4)):
+        assert wire.keeps_in(source, target, 7000)
+        assert wire.keeps_out(target, source, source_port=7000)
+    assert wire.counters() == {"clear_out": 2, "clear_in": 2}
+    wire.apply(replace(BYPASSED, protected=frozenset(), barred=frozenset({PEER, PEER4})))
+    assert wire.keeps_in(OWN, PEER), "nor one that was removed, while its SAs end"
+    assert wire.keeps_out(PEER4, OWN4, source_port=7000)
+
+
+def test_a_service_on_the_link_is_found_and_what_is_wrong_with_the_way_is_told(wire: Wire) -> None:
+    """Neighbour discovery answers from the bypassed address."""
+    service = Bypass(IPv6Network("fc00::/64"), "a service", "udp", 7000)
+    wire.apply(replace(SPEC, bypass=(service,)))
+    ip("addr", "add", "fc00::a/64", "dev", "mesh0", "nodad")
+    ip("-n", wire.other, "addr", "add", "fc00::5/64", "dev", "mesh0", "nodad")
+    ip("route", "replace", "fc00::5/128", "dev", "mesh0")
+    ip("-n", wire.other, "route", "replace", "fc00::a/128", "dev", "mesh0")
+    assert wire.arrives(OWN, STRANGER, 7000)
+    assert wire.keeps_in(OWN, STRANGER, 7001)
 
 
 def test_addresses_outside_the_mesh_are_none_of_our_business(wire: Wire) -> None:

@@ -56,6 +56,16 @@ def test_what_the_ike_daemon_cannot_do_of_the_policy_is_told_and_is_nothing_wron
     assert "cannot do 2 of the policy's proposals" in check.found
 
 
+def test_what_the_policy_lets_pass_in_the_clear_is_told_and_is_nothing_wrong() -> None:
+    assert "bypass list" not in {check.name for check in examine(SOUND)}
+    facts = replace(SOUND, bypass=["fd00::/64 udp 123 (the clock)"], dropped={"clear_in": 7, "bypass_out": 3})
+    checks = {check.name: check for check in examine(facts)}
+    assert checks["bypass list"].level is Level.OK
+    told = "in the clear by the policy: fd00::/64 udp 123 (the clock); packets so far: 3 out, 0 in"
+    assert checks["bypass list"].found == told
+    assert checks["fail-closed rules"].found == "they stand; dropped so far: clear_in 7"
+
+
 @pytest.mark.parametrize(
     ("fault", "name", "level", "found"),
     [

@@ -1,7 +1,7 @@
 """The engine's decisions over time, one claim for each test."""
 
 from dataclasses import replace
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv6Network
 
 import pytest
 
@@ -30,7 +30,7 @@ from meshsec.core.engine import (
     TrustStoreRead,
     UnloadConnection,
 )
-from meshsec.core.model import Observed, Peer, RulesSpec, UnknownNodes
+from meshsec.core.model import Bypass, Observed, Peer, RulesSpec, UnknownNodes
 from meshsec.core.policy import DEFAULT, RemovedPeers
 from meshsec.core.routes import MAX_STRANGERS
 from meshsec.core.views import explain
@@ -700,6 +700,17 @@ def test_while_a_card_is_refused_unknown_nodes_are_closed_even_where_the_policy_
     assert isinstance(opening[0], ApplyRules)
     assert opening[0].rules.unknown_nodes is UnknownNodes.ALLOW
     assert card(LOWER).address in opening[0].rules.protected, "the peer's rules come with the opening, not after it"
+
+
+def test_while_a_card_is_refused_nothing_is_bypassed() -> None:
+    entry = Bypass(IPv6Network("fd12:3456:789a::/64"), "the ship's clock")
+    made = driver(HIGHER, bypass=(entry,))
+    assert made.engine.rules is not None
+    assert made.engine.rules.bypass == (entry,)
+    (closing,) = made.tell(TrustStoreRead(("boat.card: corrupt",)))
+    assert isinstance(closing, ApplyRules)
+    assert closing.rules.bypass == ()
+    assert made.engine.closed_by_doubt
 
 
 def test_a_refused_card_at_the_start_leaves_no_moment_of_openness() -> None:

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from functools import cache
+from ipaddress import IPv6Network
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ from meshsec.core.engine import (
     SasObserved,
     TrustStoreRead,
 )
-from meshsec.core.model import Edge, EspGround, Neighbour, Observed, Peer, UnknownNodes
+from meshsec.core.model import Bypass, Edge, EspGround, Neighbour, Observed, Peer, UnknownNodes
 
 SCHEMAS = Path(__file__).parents[3] / "docs" / "schema"
 NEIGHBOURS = (Neighbour(card(2).locator, True, 256, 512, True, False), Neighbour(card(4).locator, False))
@@ -341,6 +342,12 @@ def test_status_and_explain_say_that_a_refused_card_closes_unknown_nodes() -> No
     assert any(problem in sentence for sentence in views.explain(made.engine, made.now, "n5")["sentences"])
     with pytest.raises(LookupError, match=r"boat is not a peer.*boat\.card: corrupt"):
         views.explain(made.engine, made.now, "boat")
+
+
+def test_status_tells_what_the_policy_lets_pass_in_the_clear() -> None:
+    made = driver(HIGHER, bypass=(Bypass(IPv6Network("fd12:3456:789a::/64"), "the clock", "udp", 123),))
+    told = {"prefix": "fd12:3456:789a::/64", "protocol": "udp", "port": 123, "reason": "the clock"}
+    assert views.status(made.engine, made.now)["bypass"] == [told]
 
 
 def test_where_unknown_nodes_are_closed_anyway_a_refused_card_changes_nothing_for_them() -> None:

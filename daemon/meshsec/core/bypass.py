@@ -1,0 +1,66 @@
+"""The bypass list: mesh addresses that are reached in the clear, because what is there knows no IPsec.
+
+RFC 4301, section 4.4.1, calls an entry with the processing choice BYPASS. Peers are no matter of it: what protects them
+comes first in the rules, and whoever becomes a peer is protected whatever the list says (ADR 0048).
+"""
+
+from collections.abc import Iterable, Mapping
+from ipaddress import ip_network
+
+from meshsec.core.model import Bypass, Network
+
+SHORTEST = {4: 16, 6: 48}
+"""By IP version. A shorter prefix would open a mesh rather than an exception of it."""
+MOST = 64
+"""Entries of a list; each packet of an unknown node is compared with them."""
+PROTOCOLS = ("tcp", "udp")
+"""A port needs one."""
+_KEYS = {"prefix", "protocol", "port", "reason"}
+_REASON = 200
+"""Characters."""
+
+ALLOWED = (
+    f'a list of at most {MOST} different tables {{ prefix = "fd12:3456:789a::/64", reason = "..." }}, and with '
+    f'protocol = "tcp" or "udp" and port = 1 to 65535 for less of it; a prefix of '
+    f"mesh_prefixes, IPv6 of /{SHORTEST[6]} or longer, IPv4 of /{SHORTEST[4]} or longer; a reason of one line, at most "
+    f"{_REASON} characters"
+)
+
+
+def decode(entry: object) -> Bypass:
+    """An entry from its table. Raises ValueError."""
+    if not isinstance(entry, Mapping) or not {"prefix", "reason"} <= entry.keys() <= _KEYS:
+        raise ValueError
+    protocol, port = entry.get("protocol", ""), entry.get("port", 0)
+    if ("protocol" in entry and protocol not in PROTOCOLS) or ("port" in entry and not _is_port(port, protocol)):
+        raise ValueError
+    return Bypass(_prefix(entry["prefix"]), _reason(entry["reason"]), protocol, port)
+
+
+def outside(entries: Iterable[Bypass], mesh: Iterable[Network]) -> tuple[Bypass, ...]:
+    """Those of a list that are not within the mesh, where there is nothing to except them from."""
+    networks = tuple(mesh)
+    return tuple(one for one in entries if not any(_within(one.prefix, network) for network in networks))
+
+
+def _within(inner: Network, outer: Network) -> bool:
+    return inner.version == outer.version and inner.subnet_of(outer)  # type: ignore[arg-type]  # same version
+
+
+def _is_port(port: object, protocol: object) -> bool:
+    return bool(protocol) and isinstance(port, int) and not isinstance(port, bool) and 1 <= port <= 65535
+
+
+def _prefix(value: object) -> Network:
+    if not isinstance(value, str) or "/" not in value:
+        raise ValueError
+    prefix = ip_network(value)
+    if prefix.prefixlen < SHORTEST[prefix.version]:
+        raise ValueError
+    return prefix
+
+
+def _reason(value: object) -> str:
+    if not isinstance(value, str) or not 0 < len(value.strip()) <= len(value) <= _REASON or not value.isprintable():
+        raise ValueError
+    return value

@@ -1,0 +1,120 @@
+"""The bypass list: what an entry may be, and that no list opens a peer."""
+
+from ipaddress import IPv4Network, IPv6Network
+from typing import Any
+
+import jsonschema
+import pytest
+
+from core.test_policy import SCHEMA
+from core.world import card
+from meshsec.core.bypass import MOST
+from meshsec.core.desired import in_doubt, rules_spec
+from meshsec.core.model import Bypass, EspGround
+from meshsec.core.policy import PolicyError, decode_policy
+from meshsec.core.policy_view import settings
+
+ENTRY: dict[str, Any] = {"prefix": "fd12:3456:789a::/64", "protocol": "udp", "port": 123, "reason": "the ship's clock"}
+MESH = ["fc00::/7", "10.77.0.0/16"]
+
+
+def valid(entry: object) -> bool:
+    return not list(jsonschema.Draft202012Validator(SCHEMA).iter_errors({"bypass": [entry]}))
+
+
+@pytest.mark.parametrize(
+    ("entry", "expected", "text"),
+    [
+        (
+            ENTRY,
+            Bypass(IPv6Network("fd12:3456:789a::/64"), "the ship's clock", "udp", 123),
+            "fd12:3456:789a::/64 udp 123",
+        ),
+        (
+            {"prefix": "10.77.9.0/24", "protocol": "tcp", "reason": "cameras"},
+            Bypass(IPv4Network("10.77.9.0/24"), "cameras", "tcp"),
+            "10.77.9.0/24 tcp",
+        ),
+        (
+            {"prefix": "fd12:3456:789a::/48", "reason": "printers"},
+            Bypass(IPv6Network("fd12:3456:789a::/48"), "printers"),
+            "fd12:3456:789a::/48",
+        ),
+    ],
+)
+def test_an_entry_is_read_and_shown_as_it_was_given(entry: dict[str, Any], expected: Bypass, text: str) -> None:
+    policy = decode_policy({"mesh_prefixes": MESH, "bypass": [entry]})
+    assert policy.bypass == (expected,)
+    assert str(expected) == text
+    assert settings(policy)["bypass"] == [entry]
+    assert valid(entry)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"prefix": "fd12::/47"},
+        {"prefix": "::/0"},
+        {"prefix": "10.77.0.0/15"},
+        {"prefix": "fd12:3456:789a::1/64"},
+        {"prefix": "fd12:3456:789a::1"},
+        {"prefix": 5},
+        {"reason": ""},
+        {"reason": " "},
+        {"reason": "two\nlines"},
+        {"reason": "x" * 201},
+        {"reason": 1},
+        {"protocol": "icmp"},
+        {"protocol": ""},
+        {"port": 0},
+        {"port": 65536},
+        {"port": True},
+        {"port": "123"},
+        {"colour": "red"},
+    ],
+)
+def test_a_bad_entry_is_refused_and_named(change: dict[str, Any]) -> None:
+    entry = {**ENTRY, **change}
+    with pytest.raises(PolicyError) as caught:
+        decode_policy({"mesh_prefixes": MESH, "bypass": [entry]})
+    (problem,) = caught.value.problems
+    assert (problem.field, problem.value) == ("bypass", entry)
+    assert "a reason of one line" in problem.allowed
+
+
+@pytest.mark.parametrize("lacking", ["prefix", "reason", "protocol"])
+def test_prefix_and_reason_are_needed_and_a_port_needs_a_protocol(lacking: str) -> None:
+    entry = {name: value for name, value in ENTRY.items() if name != lacking}
+    assert not valid(entry)
+    with pytest.raises(PolicyError):
+        decode_policy({"bypass": [entry]})
+
+
+@pytest.mark.parametrize("value", ["fd12:3456:789a::/64", [ENTRY["prefix"]], [ENTRY] * 2, {"a": ENTRY}, None])
+def test_what_is_no_list_of_different_entries_is_refused(value: object) -> None:
+    with pytest.raises(PolicyError, match="bypass: "):
+        decode_policy({"bypass": value})
+
+
+def test_a_list_has_an_end() -> None:
+    entries = [{"prefix": f"fd12:3456:789a:{number:x}::/64", "reason": "one of many"} for number in range(MOST + 1)]
+    assert len(decode_policy({"bypass": entries[:MOST]}).bypass) == MOST
+    with pytest.raises(PolicyError, match=f"at most {MOST}"):
+        decode_policy({"bypass": entries})
+
+
+def test_what_is_no_mesh_address_is_refused_also_where_another_table_changes_the_mesh() -> None:
+    """It would say that something is closed which is not."""
+    with pytest.raises(PolicyError, match=r"'10\.77\.9\.0/24' is not allowed; allowed: prefixes within mesh_prefixes"):
+        decode_policy({"bypass": [{"prefix": "10.77.9.0/24", "reason": "cameras"}]})
+    base = decode_policy({"bypass": [ENTRY]})
+    with pytest.raises(PolicyError, match="prefixes within mesh_prefixes"):
+        decode_policy({"mesh_prefixes": ["fc00::/8"]}, base)
+
+
+def test_while_a_card_is_refused_nothing_is_bypassed() -> None:
+    """The peer behind that card may have an address of the list."""
+    policy = decode_policy({"bypass": [ENTRY]})
+    rules = rules_spec(card(3), (), (), EspGround.LIBIPSEC, policy)
+    assert rules.bypass
+    assert in_doubt(rules).bypass == ()
