@@ -89,7 +89,7 @@ def test_what_the_policy_bypasses_is_reached_in_the_clear_and_a_peer_beside_it_i
         lab.set_up().trust_all()
         a, b = lab["a"], lab["b"]
         printer, nobody = (str(IPv6Address(int(IPv6Address(b.address)) ^ other)) for other in (1, 2))
-        bypass = [
+        bypass: list[dict[str, str | int]] = [
             {"prefix": f"{printer}/128", "protocol": "udp", "port": 9100, "reason": "the printer"},
             {"prefix": f"{b.address}/128", "reason": "a mistake"},
         ]
