@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from meshsec.adapters.nftables import HELD_TABLE
+from meshsec.adapters.nftables import HELD_TABLES, TABLE
 from meshsec.adapters.scheduler import look, threads
 from meshsec.core.scheduling import SchedulingClass, SchedulingPolicy, weight_of
 from tests.lab import exposure, nspawn
@@ -369,7 +369,9 @@ def test_rules_that_cannot_be_loaded_under_their_confinement_leave_the_node_clos
     lab, machine = pair
     override = "/run/systemd/system/meshsec-firewall.service.d/99-override.conf"
     assert CLOSED not in rules(machine)
-    assert HELD_TABLE in rules(machine), "meshsecd's confinement does not let it hold its rules"
+    assert any(table in rules(machine) for table in HELD_TABLES), (
+        "meshsecd's confinement does not let it hold its rules"
+    )
     machine.run("systemctl", "stop", "meshsecd")  # it would put its own rules in force
     machine.write(override, "[Service]\nSystemCallFilter=~socket\n")
     try:
@@ -382,6 +384,29 @@ def test_rules_that_cannot_be_loaded_under_their_confinement_leave_the_node_clos
         machine.run("rm", override)
         restart(machine, "meshsec-firewall", "meshsecd")
     lab["a"].wait_protected(lab["b"], 120)
+
+
+def test_killed_meshsecd_and_charon_and_flushed_rules_leave_nothing_open(pair: tuple[Lab, Machine]) -> None:
+    """The service manager keeps what holds meshsecd's second copy of the rules, until another meshsecd has its own."""
+    lab, machine = pair
+    lab["a"].wait_protected(lab["b"], 120)
+    machine.write(OVERRIDE, "[Service]\nRestartSec=infinity\n")
+    machine.run("systemctl", "daemon-reload")
+    (held,) = (table for table in HELD_TABLES if f"inet {table} " in rules(machine))
+    os.kill(machine.pid("meshsecd"), signal.SIGKILL)
+    machine.run("systemctl", "stop", "meshsec-ike")
+    try:
+        machine.run("nft", "flush", "ruleset")
+        assert f"inet {held} " in (left := rules(machine))
+        assert f"inet {TABLE} " not in left
+        assert lab["b"].address in left
+    finally:
+        machine.run("rm", OVERRIDE)
+        restart(machine, "meshsec-ike", "meshsecd")
+    lab["a"].wait_protected(lab["b"], 120)
+    now = rules(machine)
+    assert f"inet {TABLE} " in now
+    assert [table for table in HELD_TABLES if f"inet {table} " in now] == [one for one in HELD_TABLES if one != held]
 
 
 def rules(machine: Machine) -> str:

@@ -6,7 +6,7 @@ the kernel ground a packet that has a transformation (``rt ipsec``, ``meta ipsec
 takes charon's TUN device. IKE, ESP and the ICMPv6 errors of path MTU discovery pass in the clear. The rules need no
 daemon to stay in force, and without a daemon there is neither transformation nor TUN device: all is dropped. A peer
 that was removed is barred, which closes IPsec too, for as long as its SAs take to end. While meshsecd runs, the table
-``inet meshsec_held`` says the same again: nobody else can remove that one (ADR 0045).
+``inet meshsec_held`` (or ``meshsec_held2``) says the same again: nobody else can remove that one (ADR 0045).
 
 Where there is an overlay, its TUN device is the second protected way, whatever a peer's mode is: the two ends of a pair
 may switch one after the other, and a switch changes no rule. By that device user data passes with those alone who are
@@ -26,7 +26,8 @@ from typing import Any
 from meshsec.core.model import Address, Bypass, EspGround, Network, RulesSpec, UnknownNodes
 
 TABLE = "meshsec"
-HELD_TABLE = "meshsec_held"
+HELD_TABLES = ("meshsec_held", "meshsec_held2")
+"""One at a time, but while a meshsecd takes over from another."""
 _HELD_PRIORITY = "filter + 10"
 """Behind the table proper, which so counts what is dropped."""
 TUN_DEVICE = "ipsec0"
@@ -59,9 +60,9 @@ def render(spec: RulesSpec) -> str:
     return _transaction(TABLE, "", _body(spec, "filter"))
 
 
-def render_held(spec: RulesSpec) -> str:
+def render_held(spec: RulesSpec, table: str) -> str:
     """The same rules for a table that belongs to whoever runs this transaction."""
-    return _transaction(HELD_TABLE, "  flags owner;\n", _body(spec, _HELD_PRIORITY))
+    return _transaction(table, "  flags owner;\n", _body(spec, _HELD_PRIORITY))
 
 
 def _transaction(name: str, flags: str, body: str) -> str:

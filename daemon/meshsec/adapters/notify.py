@@ -1,11 +1,15 @@
 """systemd's notification socket (sd_notify(3)); silent where there is no systemd."""
 
 import os
+import socket
+from contextlib import suppress
 from typing import Any
 
 from sdnotify import SystemdNotifier
 
 _MICROSECONDS = 1_000_000
+_FIRST = 3
+"""SD_LISTEN_FDS_START."""
 
 
 class Notifier:
@@ -34,6 +38,16 @@ class Notifier:
         """Feed the watchdog: call it only after a proof of life."""
         self._tell("WATCHDOG=1")
 
+    def keep(self, name: str, descriptor: int) -> None:
+        """Have the service manager keep an open file until the unit is stopped: it outlives this process."""
+        if self._notifier:
+            with suppress(OSError):
+                socket.send_fds(self._notifier.socket, [f"FDSTORE=1\nFDPOLL=0\nFDNAME={name}".encode()], [descriptor])
+
+    def let_go(self, name: str) -> None:
+        """The end of ``keep``."""
+        self._tell(f"FDSTOREREMOVE=1\nFDNAME={name}")
+
     def close(self) -> None:
         """Let go of the socket."""
         if self._notifier:
@@ -42,6 +56,15 @@ class Notifier:
     def _tell(self, state: str) -> None:
         if self._notifier:
             self._notifier.notify(state)
+
+
+def kept() -> dict[str, int]:
+    """By name the open files that a predecessor had the service manager ``keep`` (sd_listen_fds(3))."""
+    names = os.environ.get("LISTEN_FDNAMES", "").split(":") if os.environ.get("LISTEN_PID") == str(os.getpid()) else []
+    found = dict(zip(names, range(_FIRST, _FIRST + len(names)), strict=True))
+    for descriptor in found.values():
+        os.set_inheritable(descriptor, False)
+    return found
 
 
 def watchdog_interval() -> float | None:

@@ -76,6 +76,7 @@ class Agent:
         """Must be called in the event loop that it is to run in."""
         settings, card, ground = start.settings, start.card, start.esp.ground
         self.start = start
+        self._notifier = Notifier()
         overlay_device = settings.overlay.device if settings.overlay.enabled else ""
         engine = Engine(card, ground, esp_rank.applied(settings.policy, start.rates), random.random, overlay_device)
         engine.next_node = start.cards[1] if start.cards[1:] else None
@@ -85,14 +86,13 @@ class Agent:
         keys = Keys(Path(settings.paths.key), is_changing=len(start.cards) > 1)
         self.ike = IkeSide(self._ike_daemon(), keys, self._on_ike, self._spawn, self._on_ended)
         self.routing = Routing(settings.routing, self._on_router)
-        self.ground = Ground(start.cards, ground, settings.routing.interfaces, self.driver.post)
+        self.ground = Ground(start.cards, ground, settings.routing.interfaces, self.driver.post, self._notifier)
         self.overlay = OverlaySide(settings.overlay, card.address, self.driver.post)
         self.modes = ModeChoice(Path(settings.paths.modes), self.driver.post)
         self.config_problem = ""
         self._control = ControlServer(Path(settings.paths.control_socket), self._answer)
         self.scheduling = self._make_scheduling(settings)
         self._requests = Requests(self)
-        self._notifier = Notifier()
         self._tasks: asyncio.TaskGroup | None = None
         self._told: dict[str, Shown] = {}
 

@@ -7,11 +7,13 @@ milliseconds, and a flood of them costs one look every ``PAUSE``.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from ipaddress import IPv6Address
 
 from meshsec.adapters import netlink
 from meshsec.adapters.held_rules import HeldRules, HeldRulesError
-from meshsec.adapters.nftables import Nftables, RulesError, render_held
+from meshsec.adapters.nftables import HELD_TABLES, Nftables, RulesError, render_held
+from meshsec.adapters.notify import Notifier, kept
 from meshsec.core.actions import ApplyRules
 from meshsec.core.events import Event, RulesObserved
 from meshsec.core.model import Address, Card, EspGround, RulesSpec
@@ -32,15 +34,21 @@ class Ground:
     """What protects user data when no daemon runs, and what the routing daemon announces."""
 
     def __init__(
-        self, cards: Sequence[Card], esp: EspGround, interfaces: Sequence[str], post: Callable[[Event], None]
+        self,
+        cards: Sequence[Card],
+        esp: EspGround,
+        interfaces: Sequence[str],
+        post: Callable[[Event], None],
+        notifier: Notifier,
     ) -> None:
         """``cards``: the node's, and that of its next key."""
+        self._notifier = notifier
         self._cards = cards
         self._esp = esp
         self._interfaces = interfaces
         self._post = post
         self._rules = Nftables()
-        self._held = HeldRules()
+        self._held = HeldRules(HELD_TABLES, {name: one for name, one in kept().items() if name in HELD_TABLES})
         self.held_problem = ""
         """Why there is no second copy of the rules that no other program can remove; empty when there is."""
         self._applying = asyncio.Lock()
@@ -76,10 +84,13 @@ class Ground:
         return ""
 
     async def _hold(self, rules: RulesSpec) -> None:
-        """A second copy, which no other program can remove. Without it one that removes the rules opens a short gap."""
-        problem = ""
+        """A second copy, which no other program can remove. Without it one that removes the rules opens a short gap.
+
+        The service manager keeps its socket, so that it stands although this process dies.
+        """
+        problem, before = "", dict(self._held.sockets)
         try:
-            await asyncio.to_thread(self._held.apply, render_held(rules))
+            await asyncio.to_thread(self._held.apply, partial(render_held, rules))
         except HeldRulesError as error:
             problem = str(error)
             if problem != self.held_problem:
@@ -87,6 +98,10 @@ class Ground:
                     "the rules are not safe from other programs for the time it takes to restore them: %s", problem
                 )
         self.held_problem = problem
+        for table in self._held.sockets.keys() - before.keys():
+            self._notifier.keep(table, self._held.sockets[table])
+        for table in before.keys() - self._held.sockets.keys():
+            self._notifier.let_go(table)
 
     async def counters(self) -> dict[str, int]:
         """Packets that the rules dropped, or let pass by the bypass list, by kind; empty when they cannot be read."""

@@ -1,13 +1,15 @@
 """Rules that nobody but their maker can remove, against the real library and kernel."""
 
+import os
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from meshsec.adapters.held_rules import HeldRules, HeldRulesError
-from meshsec.adapters.nftables import HELD_TABLE, render, render_held
+from meshsec.adapters.nftables import HELD_TABLES, render, render_held
 from meshsec.core.model import EspGround, RulesSpec, UnknownNodes
 from namespaces import needs_root
 
@@ -23,11 +25,19 @@ SPEC = RulesSpec(
 )
 
 
+HELD = partial(render_held, SPEC)
+FIRST, SECOND = HELD_TABLES
+
+
+def nonsense(table: str) -> str:
+    return f"add table inet {table}\nnonsense\n"
+
+
 @pytest.fixture
 def held(inside: str) -> Iterator[HeldRules]:
     """Rules in a namespace of their own."""
-    rules = HeldRules()
-    rules.apply(render_held(SPEC))
+    rules = HeldRules(HELD_TABLES, {})
+    rules.apply(HELD)
     yield rules
     rules.close()
 
@@ -43,8 +53,8 @@ def other(*command: str) -> int:
 
 def test_another_program_can_neither_flush_nor_delete_nor_replace_them(held: HeldRules) -> None:
     assert other("flush", "ruleset") == 0
-    assert other("delete", "table", "inet", HELD_TABLE) != 0
-    assert other("flush", "table", "inet", HELD_TABLE) != 0
+    assert other("delete", "table", "inet", FIRST) != 0
+    assert other("flush", "table", "inet", FIRST) != 0
     assert "hook output" in listed()
 
 
@@ -57,15 +67,33 @@ def test_rules_without_an_owner_are_flushed(held: HeldRules) -> None:
 
 
 def test_their_maker_replaces_them_and_they_go_with_it(held: HeldRules) -> None:
-    held.apply(render_held(replace(SPEC, ground=EspGround.KERNEL)))
+    held.apply(partial(render_held, replace(SPEC, ground=EspGround.KERNEL)))
     assert "ipsec" in listed()
     held.close()
     assert not listed()
 
 
 def test_what_cannot_be_is_told_and_nothing_is_held_any_more(held: HeldRules) -> None:
-    with pytest.raises(HeldRulesError, match="nonsense"):
-        held.apply("add table inet nonsense\nnonsense\n")
+    with pytest.raises(HeldRulesError, match="syntax error"):
+        held.apply(nonsense)
     assert not listed()
-    held.apply(render_held(SPEC))
-    assert HELD_TABLE in listed()
+    held.apply(HELD)
+    assert SECOND in listed(), "somebody may hold the first still"
+
+
+def test_who_keeps_the_socket_keeps_the_rules_until_a_successor_has_its_own(held: HeldRules) -> None:
+    kept = {FIRST: os.dup(held.sockets[FIRST])}
+    held.close()
+    assert other("flush", "ruleset") == 0
+    assert FIRST in listed(), "their maker is gone"
+    successor = HeldRules(HELD_TABLES, kept)
+    with pytest.raises(HeldRulesError):
+        successor.apply(nonsense)
+    assert FIRST in listed(), "one that fails takes nothing away"
+    assert successor.sockets == kept
+    successor.apply(HELD)
+    assert f"table inet {SECOND} " in listed()
+    assert f"table inet {FIRST} " not in listed()
+    assert set(successor.sockets) == {SECOND}
+    successor.close()
+    assert not listed()

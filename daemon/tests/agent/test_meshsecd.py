@@ -16,7 +16,7 @@ import pytest
 
 from meshsec.adapters import trust_store
 from meshsec.adapters.control import ControlError
-from meshsec.adapters.nftables import HELD_TABLE
+from meshsec.adapters.nftables import HELD_TABLES
 from meshsec.agent import scheduling_facts
 from meshsec.core import card as cards
 from namespaces import ip, needs_root, wait_for
@@ -53,6 +53,8 @@ class Node:
         self.config.write_text(CONFIG)
         self.log = directory / "log"
         self.process: subprocess.Popen[bytes] | None = None
+        self.stored: list[int] = []
+        """Open files that the service manager keeps."""
         subprocess.run([PROGRAMS / "meshsec", "--config", self.config, "init"], check=True, capture_output=True)
 
     def argv(self, *options: str) -> list[str]:
@@ -76,7 +78,8 @@ class Node:
             manager.settimeout(60)
             environment = dict(os.environ, NOTIFY_SOCKET=str(address))
             self.process = subprocess.Popen(self.argv(), env=environment, stderr=log, stdout=log)
-            assert manager.recv(64) == b"READY=1"
+            while (told := socket.recv_fds(manager, 256, 4))[0] != b"READY=1":
+                self.stored += told[1]
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
         assert self.process
@@ -97,7 +100,7 @@ class Node:
     def rules(self) -> str:
         """Those that outlive meshsecd; with others' tables, so that there is an answer without them."""
         tables = ip("netns", "exec", self.namespace, "nft", "list", "ruleset").split("\n}\n")
-        return "\n".join(table for table in tables if not table.startswith(f"table inet {HELD_TABLE} "))
+        return "\n".join(table for table in tables if not table.startswith(f"table inet {HELD_TABLES[0]} "))
 
 
 @pytest.fixture
@@ -108,6 +111,8 @@ def node(tmp_path: Path, inside: str) -> Iterator[Node]:
     if node.process:
         node.process.kill()
         node.process.wait()
+    for stored in node.stored:
+        os.close(stored)
 
 
 def test_when_it_is_ready_rules_and_addresses_stand(node: Node) -> None:
@@ -204,6 +209,16 @@ def test_rules_that_another_program_removed_are_set_again(node: Node) -> None:
     node.start()
     ip("netns", "exec", node.namespace, "nft", "flush", "ruleset")
     wait_for(lambda: str(BOAT.address) in node.rules(), "the rules to come back")
+
+
+def test_killed_it_leaves_rules_that_no_other_program_can_remove(node: Node) -> None:
+    node.start()
+    node.stop(signal.SIGKILL)
+    ip("netns", "exec", node.namespace, "nft", "flush", "ruleset")
+    assert f"table inet {HELD_TABLES[0]} " in ip("netns", "exec", node.namespace, "nft", "list", "ruleset")
+    assert len(node.stored) == 1
+    os.close(node.stored.pop())
+    assert not ip("netns", "exec", node.namespace, "nft", "list", "ruleset"), "it is the socket that holds them"
 
 
 def test_an_address_that_was_taken_away_comes_back_and_a_late_interface_gets_its_own(node: Node) -> None:
