@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.lab import fleet_root, programs, shell
+from tests.packages import archive
 from tests.packages.root import Root, bare
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -27,6 +28,7 @@ NOTES = "/etc/meshsec/peers/notes.txt"
 CONFIG = "/etc/meshsec/meshsec.toml"
 LATER = "99"
 KERNEL = "linux-image-9.9-meshsec"
+KERNEL_FILE = re.compile(r"linux-image-[0-9.]+.*-rt-amd64_")
 ALL = "MESHSEC_PACKAGES_ALL" in os.environ
 MACHINES = {"amd64": "Advanced Micro Devices X86-64", "arm64": "AArch64"}
 OWN_ARCHITECTURE = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), "")
@@ -105,6 +107,27 @@ def test_a_kernel_of_ours_is_followed_by_its_metapackage(packages: dict[str, Pat
     assert (image.parent / "kernel.deb").exists(), "the kernel stands beside"
 
 
+@pytest.mark.skipif(not ALL, reason="kernels are fetched with `make packages-all` only")
+def test_a_kernel_comes_by_its_metapackage_and_a_later_one_beside_it(tmp_path: Path) -> None:
+    """Debian's RT kernels of two releases, which are made as ours are."""
+    if missing := fleet_root.obstacle():
+        pytest.skip(missing)
+    needed = ["linux-image-rt-amd64", "initramfs-tools"]
+    fetched = [archive.fetched(suite, needed, tmp_path / suite) for suite in ("bookworm", "trixie")]
+    older, newer = (next(one for one in packages if KERNEL_FILE.match(one.name)) for packages in fetched)
+    with bare("trixie", tmp_path / "root") as root:
+        for number, kernel in enumerate((older, newer)):
+            _made("trixie", "amd64", tmp_path / str(number), {"KERNEL": str(kernel)})
+            image = next((tmp_path / str(number)).glob("meshsec-image_*_amd64.deb"))
+            root.offer([image, kernel, *fetched[1]])
+            root.apt(*(("upgrade", "--with-new-pkgs") if number else ("install", "meshsec-image")))
+            assert _release_of(kernel) in _bootable(root)
+        assert _bootable(root) == {_release_of(older), _release_of(newer)}
+        root.apt("purge", _name(older))
+        assert _bootable(root) == {_release_of(newer)}
+        assert root.run("dpkg-query", "-W", "-f=${Status}", "meshsec-image").stdout == "install ok installed"
+
+
 @pytest.mark.skipif(not ALL, reason="made twice with `make packages-all` only")
 def test_the_same_commit_gives_the_same_octets(release: str, tmp_path: Path) -> None:
     """Whatever the clock says; version and time stand for a commit, because there may be another one meanwhile."""
@@ -159,6 +182,23 @@ def _kernel(directory: Path) -> Path:
     made = directory / "kernel.deb"
     shell.run(["dpkg-deb", "--root-owner-group", "--build", str(directory / "tree"), str(made)])
     return made
+
+
+def _name(package: Path) -> str:
+    return shell.run(["dpkg-deb", "-f", str(package), "Package"]).stdout.strip()
+
+
+def _release_of(kernel: Path) -> str:
+    return _name(kernel).removeprefix("linux-image-")
+
+
+def _bootable(root: Root) -> set[str]:
+    """The releases of the kernels that are there with their modules and an initramfs."""
+    found = {path.name.removeprefix("vmlinuz-") for path in root.path("/boot").glob("vmlinuz-*")}
+    for kernel in found:
+        assert root.path(f"/boot/initrd.img-{kernel}").stat().st_size > 1_000_000
+        assert root.path(f"/lib/modules/{kernel}/modules.dep").exists()
+    return found
 
 
 def _version(package: Path) -> str:
