@@ -48,12 +48,26 @@ def test_a_change_that_breaks_the_mesh_is_taken_back(controller: Controller, lin
     controller.play("facts", "-i", str(far), "--limit=c")
 
 
-def test_the_node_that_the_controller_comes_in_by_is_trusted_again(
+def test_a_router_that_leaves_the_mesh_comes_back(controller: Controller, line: Fleet, far: Path) -> None:
+    """Of its configuration alone: that of meshsecd names another interface since somebody was there by hand."""
+    before = line.ssh("c", "cat /etc/olsrv2d/olsrv2d.toml").stdout
+    line.ssh("c", "cp -p /etc/meshsec/meshsec.toml /root/ && sed -i s/mesh0/nowhere0/ /etc/meshsec/meshsec.toml")
+    try:
+        _cut_off(controller, line, "provision", "-i", str(far), "--limit=c", "--tags=olsr")
+        assert line.ssh("c", "cat /etc/olsrv2d/olsrv2d.toml").stdout == before
+    finally:
+        line.ssh("c", "mv /root/meshsec.toml /etc/meshsec/")
+    line.lab.wait_full_mesh()
+
+
+def test_the_node_that_the_controller_comes_in_by_is_trusted_again_by_all(
     controller: Controller, line: Fleet, far: Path
 ) -> None:
-    _cut_off(controller, line, "remove_node", "-i", str(far), "--limit=localhost,c", "-e", "node=a")
-    shown = json.loads(line.ssh("c", "meshsec peer list --json").stdout)["peers"]
-    assert {peer["peer"] for peer in shown} == {"a", "b"}
+    """By b, too, which the controller reaches all the time."""
+    seconds = f"meshsec_deadman_seconds={_UNCONFIRMED_SECONDS}"
+    _cut_off(controller, line, "remove_node", "-i", str(far), "--limit=localhost,b,c", "-e", "node=a", "-e", seconds)
+    assert _trusted(line, "c") == {"a", "b"}
+    wait_until("b does as c does", lambda: _trusted(line, "b") == {"a", "c"}, (), _UNCONFIRMED_SECONDS + 120)
     line.lab.wait_full_mesh()
     controller.play("facts", "-i", str(far), "--limit=c")
 
@@ -70,6 +84,10 @@ def _cut_off(controller: Controller, line: Fleet, *play: str) -> None:
 def _taken_back(line: Fleet) -> int:
     said = line.nodes["c"].run("journalctl", "--unit=meshsec-deadman.service", "--output=cat").stdout
     return said.count("it is taken back")
+
+
+def _trusted(line: Fleet, node: str) -> set[str]:
+    return {peer["peer"] for peer in json.loads(line.ssh(node, "meshsec peer list --json").stdout)["peers"]}
 
 
 def _configuration(line: Fleet) -> str:

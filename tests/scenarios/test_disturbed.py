@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 
 from meshsec.adapters.scheduler.mounts import listed
-from tests.lab import ground
+from tests.lab import ground, shell
 from tests.lab.lab import Lab
-from tests.lab.node import Node
+from tests.lab.node import Node, Options
 from tests.lab.packets import Kind
+from tests.lab.topology import line, names
 from tests.lab.traffic import Flow
 from tests.lab.waiting import wait_until
 from tests.scenarios.expectations import assert_nothing_clear, captured, flow, spis, wait_arrivals
@@ -141,6 +142,27 @@ def test_meshsecd_starts_on_a_full_disk_and_keeps_what_stands(mesh: Lab) -> None
     assert_nothing_clear(captures)
 
 
+def test_daemons_start_where_run_is_full_and_nothing_leaks() -> None:
+    """What they write there is left out and told; sockets take no room."""
+    with Lab("full-run", line(names(2)), Options(ipv4=True, scheduling="nice")) as lab:
+        a, b = lab["a"], lab["b"]
+        with small(a.run_directory) as fill:
+            lab.set_up().trust_all().start()
+            a.wait_protected(b)
+            with captured(lab, "full-run") as captures, flow(a, b) as running, flow4(a, b) as beside:
+                wait_arrivals(running)
+                fill()
+                for kind in ("meshsecd", "charon"):
+                    (a.agent if kind == "meshsecd" else a.ike).kill()
+                    lab.start(kind, nodes=[a])
+                    wait_rules(a)
+                    a.wait_protected(b)
+                    for one in (running, beside):
+                        wait_arrivals(one)
+            assert_nothing_clear(captures)
+            assert "No space left on device" in a.agent.tail(400)
+
+
 def test_a_reload_and_another_policy_leak_nothing_and_user_data_goes_on(mesh: Lab) -> None:
     a, c = mesh["a"], mesh["c"]
     before, options = spis(a, c), a.options
@@ -208,6 +230,23 @@ def on_full_disk(mesh: Lab, node: Node) -> Iterator[None]:
         node.agent.argv = argv
         node.agent.kill()
         mesh.start("meshsecd", nodes=[node])
+
+
+@contextmanager
+def small(directory: Path) -> Iterator[Callable[[], None]]:
+    """The directory on a disk of its own, which the function given leaves without room; all is gone afterwards."""
+    directory.mkdir(parents=True, exist_ok=True)
+    shell.run(["mount", "-t", "tmpfs", "-o", "size=256k,mode=755", "none", str(directory)])
+    try:
+        yield lambda: fill(directory)
+    finally:
+        shell.run(["umount", "--lazy", str(directory)])
+
+
+def fill(directory: Path) -> None:
+    with suppress(OSError), (directory / "filler").open("wb", buffering=0) as filler:
+        while filler.write(bytes(4096)):
+            pass
 
 
 @contextmanager

@@ -33,14 +33,14 @@ _SETTLE = 0.5
 _KILL = ("systemctl", "kill", "--kill-whom=main", "--signal=KILL")
 PROVOCATIONS: Mapping[str, Sequence[str]] = {
     "kill-meshsecd": (*_KILL, "meshsecd.service"),
-    "kill-ike": (*_KILL, "meshsec-ike.service"),
+    "kill-ike": _KILL,
     "kill-router": (*_KILL, "olsrv2d.service"),
     "kill-overlay": (*_KILL, "overlayd.service"),
     "restart-firewall": ("systemctl", "restart", "meshsec-firewall.service"),
     "delete-rules": ("nft", "delete", "table", "inet", "meshsec"),
     "reload": ("systemctl", "reload", "meshsecd.service"),
 }
-"""What may befall a node, as commands; those that meshsecd is asked for are ``_ASKED``."""
+"""What may befall a node, as commands (``kill-ike``: of the node's own IKE daemon); ``_ASKED`` are meshsecd's."""
 _ASKED: Mapping[str, tuple[str, Mapping[str, object]]] = {
     "renegotiate": ("renegotiate", {}),
     "mode-overlay": ("mode", {"plane": "overlay"}),
@@ -148,7 +148,8 @@ def _prove_detector(mark: bytes) -> None:
 
 def _provocation(app: App, name: str, peers: Sequence[Mapping[str, Any]]) -> Callable[[], None]:
     if name in PROVOCATIONS:
-        return _running(PROVOCATIONS[name])
+        unit = [app.settings.ike.daemon.unit] if name == "kill-ike" else []
+        return _running([*PROVOCATIONS[name], *unit])
     method, parameters = _ASKED[name]
 
     def ask() -> None:

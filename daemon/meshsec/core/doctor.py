@@ -162,13 +162,13 @@ def _esp(facts: Facts) -> list[Check]:
     return _one("ESP", facts.ground_problem, f"{where}: {facts.ground_reason}", _ESP_MEND[facts.ground])
 
 
-_IKE = {IkeDaemon.STRONGSWAN: ("strongSwan", "meshsec-ike"), IkeDaemon.LIBRESWAN: ("libreswan", "meshsec-pluto")}
-"""What people call it, and its unit."""
+_IKE = {IkeDaemon.STRONGSWAN: "strongSwan", IkeDaemon.LIBRESWAN: "libreswan"}
+"""What people call it."""
 
 
 def _ike(facts: Facts) -> list[Check]:
-    software, unit = _IKE[facts.ike_daemon]
-    fine = f"{software} {facts.ike_version}"
+    unit = facts.ike_daemon.unit.removesuffix(".service")
+    fine = f"{_IKE[facts.ike_daemon]} {facts.ike_version}"
     if facts.left_out:
         fine += f"; it cannot do {facts.left_out} of the policy's proposals: `meshsec policy explain`"
     checks = _one("IKE daemon", facts.ike_problem, fine, f"systemctl status {unit}; its journal")

@@ -37,6 +37,11 @@ class IkeDaemon(StrEnum):
     STRONGSWAN = "strongswan"
     LIBRESWAN = "libreswan"
 
+    @property
+    def unit(self) -> str:
+        """The unit of ours that runs it."""
+        return {IkeDaemon.STRONGSWAN: "meshsec-ike.service", IkeDaemon.LIBRESWAN: "meshsec-pluto.service"}[self]
+
 
 class Authentication(StrEnum):
     """What the two ends of a channel prove themselves by (RFC 7296, section 2.15)."""
