@@ -96,12 +96,16 @@ def _distrusted(sa: IkeSa, desired: DesiredPeer, observed: ObservedPeer) -> bool
 def keeper(desired: DesiredPeer, observed: ObservedPeer) -> IkeSa | None:
     """The IKE_SA to keep, when there are several by simultaneous starts; both ends compute the same one.
 
-    It is complete, was initiated by the end that is to initiate, and has the lowest pair of SPIs.
+    It is complete, was initiated by the end that is to initiate, and has the lowest SPI of a CHILD_SA: those of the
+    IKE_SA are told by charon alone.
     """
 
-    def order(sa: IkeSa) -> tuple[bool, bool, str, str]:
+    def order(sa: IkeSa) -> tuple[bool, bool, list[str], str, str]:
         incomplete = bool(_absent(desired, sa))
-        return incomplete, sa.initiator is not desired.initiator, sa.spi_initiator, sa.spi_responder
+        spis = sorted(
+            spi for child in sa.children if child.state in CHILD_LIVE for spi in (child.spi_in, child.spi_out)
+        )
+        return incomplete, sa.initiator is not desired.initiator, spis[:1], sa.spi_initiator, sa.spi_responder
 
     standing = live(desired, observed)
     return min(standing, key=order) if len(standing) > 1 else next(iter(standing), None)

@@ -189,6 +189,25 @@ def test_both_ends_keep_the_duplicate_that_the_initiating_end_began(initiator: b
     assert kept.unique_id == also.unique_id == ("3" if initiator else "4")
 
 
+def test_both_ends_keep_the_same_of_two_that_one_of_them_began_also_where_one_tells_no_ike_spis() -> None:
+    """As libreswan does. What is inward here is outward there."""
+    spis = {"1": ("c7", "c3"), "2": ("c9", "c1")}
+    here: list[IkeSa] = []
+    there: list[IkeSa] = []
+    for number, (inward, outward) in spis.items():
+        sa = ike_sa("n4", number, spi=number)
+        (child,) = sa.children
+        here.append(replace(sa, children=(replace(child, spi_in=inward, spi_out=outward),)))
+        child = replace(child, spi_in=outward, spi_out=inward)
+        there.insert(0, replace(sa, spi_initiator="", spi_responder="", initiator=not sa.initiator, children=(child,)))
+    for initiator in (True, False):
+        kept = keeper(open_peer(initiator=initiator), ObservedPeer(ike_sas=tuple(here)))
+        also = keeper(open_peer(initiator=not initiator), ObservedPeer(ike_sas=tuple(there)))
+        assert kept is not None
+        assert also is not None
+        assert kept.unique_id == also.unique_id == "2"
+
+
 def test_a_complete_ike_sa_is_kept_before_an_incomplete_one() -> None:
     observed = ObservedPeer(ike_sas=(ike_sa("n4", "1", children=()), ike_sa("n4", "2", initiator=False)))
     kept = keeper(open_peer(), observed)
