@@ -11,13 +11,14 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 from meshsec import files
 from meshsec.core import libreswan_conf, pluto_status
 from meshsec.core.capability import Algorithms
+from meshsec.core.drift import Configured, Credentials
 from meshsec.core.ike_port import CommandError, DaemonFacts, DaemonIdentity, IkeError, IkeEvent, SaChanged
 from meshsec.core.libreswan_suites import ALGORITHMS
 from meshsec.core.model import ChildSpec, ConnectionSpec, IkeSa
@@ -65,11 +66,21 @@ class Pluto:
 
     name = "pluto"
 
-    def __init__(self, control: Path, clock: Callable[[], float], executables: Path = EXECUTABLES) -> None:
-        """``control`` is pluto's socket; its directory is meshsecd's too. ``clock``: monotonic, in seconds."""
+    def __init__(
+        self,
+        control: Path,
+        clock: Callable[[], float],
+        packets: Callable[[], Awaitable[Mapping[str, int]]],
+        executables: Path = EXECUTABLES,
+    ) -> None:
+        """``control`` is pluto's socket; its directory is meshsecd's too. ``clock``: monotonic, in seconds.
+
+        ``packets``: what the kernel counts, by SPI, for pluto does not tell it; it may raise OSError.
+        """
         self._control = control
         self._directory = control.parent
         self._clock = clock
+        self._packets = packets
         self._executables = executables
         self._slots = asyncio.Semaphore(MAX_COMMANDS)
         self._configuring = asyncio.Lock()
@@ -228,6 +239,17 @@ class Pluto:
                     path.unlink(missing_ok=True)
             return tuple(sorted(known))
 
+    async def configured(self) -> tuple[Configured, ...]:
+        """What it has for our peers; connections of other names are somebody else's."""
+        return _understood(pluto_status.configured, await self._whack("--status"))
+
+    async def credentials(self) -> Credentials:
+        """The secrets by the peers that they are shared with, else by both identities; keys it has none."""
+        status, told = await self._whack("--status"), await self._whack("--listpsks")
+        peers = {frozenset((one.local_id, one.remote_id)): one.name for one in pluto_status.configured(status)}
+        names = (peers.get(who) or " and ".join(sorted(who)) for who in pluto_status.secrets(told))
+        return Credentials(private_keys=None, secrets=frozenset(names))
+
     async def _ours(self) -> set[str]:
         if self._loaded is None:
             status = _understood(pluto_status.connections, await self._whack("--status"))
@@ -238,14 +260,24 @@ class Pluto:
         """The SAs by peer, of all peers or of one; a peer without SA is left out."""
         told = await self._whack("--status"), await self._whack("--trafficstatus")
         sas = _understood(pluto_status.ike_sas, *told, self._clock(), time.time(), self._initiated)
-        return {name: own for name, own in sas.items() if peer in ("", name)}
+        packets = await self._counted()
+        return {name: pluto_status.counted(own, packets) for name, own in sas.items() if peer in ("", name)}
+
+    async def _counted(self) -> Mapping[str, int]:
+        try:
+            return await self._packets()
+        except OSError as error:
+            raise IkeError(f"packets of pluto's SAs: {error}") from error
 
     async def initiate(self, peer: str, child: str, seconds: float) -> None:
         """Negotiate a CHILD_SA, with its IKE_SA when there is none; ends when it stands.
 
-        Raises ``CommandError`` when it failed or did not end within ``seconds``; pluto does not go on then.
+        One that the peer has made meanwhile is not made again. Raises ``CommandError`` when it failed or did not end
+        within ``seconds``; pluto does not go on then.
         """
         conn, said = conn_name(peer, child), list[str]()
+        if await self._stands(conn):
+            return
         self._negotiating += 1
         try:
             await self._run(
@@ -258,11 +290,14 @@ class Pluto:
             self._negotiating -= 1
         if (begun := pluto_status.initiated(said)) is not None:
             self._initiated.add(begun)
-        if not any(state.is_child_sa and state.conn == conn for state in await self._states()):
+        if not await self._stands(conn):
             await self._down(conn)
             if pluto_status.lacks_address(said):
                 await self._listen()
             raise CommandError(reason)
+
+    async def _stands(self, conn: str) -> bool:
+        return any(state.is_child_sa and state.conn == conn for state in await self._states())
 
     async def _down(self, conn: str) -> None:
         """pluto keeps up by itself what it was told to initiate, until it is told this."""

@@ -23,9 +23,9 @@ _SELECTOR = struct.Struct("=16s16sHHHHHBBB3xiI")
 """struct xfrm_selector: destination, source, ports and masks, family, prefix lengths, protocol, interface, user."""
 _STATE_SIZE, _POLICY_SIZE = 224, 168
 """Octets of struct xfrm_usersa_info and struct xfrm_userpolicy_info; attributes follow."""
-_STATE = struct.Struct("=16s4sB3x16s112xIHBB")
-"""Of the first, after the selector: destination, SPI, protocol, source, (life times, counters, number,) request,
-family, mode, replay window."""
+_STATE = struct.Struct("=16s4sB3x16s72xQ32xIHBB")
+"""Of the first, after the selector: destination, SPI, protocol, source, (life times, octets,) packets, (times, errors,
+number,) request, family, mode, replay window."""
 _POLICY = struct.Struct("=96xIIBB")
 """Of the second, after the selector: (life times,) priority, index, direction, action."""
 _TEMPLATE = struct.Struct("=24xH2x16sIBBB13x")
@@ -55,6 +55,11 @@ class XfrmError(OSError):
 async def states() -> tuple[XfrmState, ...]:
     """All SAs that have a key; none where the kernel has no XFRM. Raises XfrmError."""
     return tuple(filter(None, map(_state, await asyncio.to_thread(_dump, _GET_STATE, _STATE_SIZE))))
+
+
+async def packets() -> dict[str, int]:
+    """How many each SA has protected or taken, by its SPI in hexadecimal. Raises XfrmError."""
+    return {state.spi: state.packets for state in await states()}
 
 
 async def policies() -> tuple[XfrmPolicy, ...]:
@@ -112,10 +117,10 @@ def _state(body: bytes) -> XfrmState | None:
     attributes = _attributes(body, _STATE_SIZE)
     if not attributes.keys() & _ALGORITHMS:
         return None
-    destination, spi, _, source, _, family, mode, window = _STATE.unpack_from(body, _SELECTOR.size)
+    destination, spi, _, source, packets, _, family, mode, window = _STATE.unpack_from(body, _SELECTOR.size)
     if _REPLAY_WINDOW in attributes:
         (window,) = _REPLAY.unpack_from(attributes[_REPLAY_WINDOW])
-    return XfrmState(_address(source, family), _address(destination, family), spi.hex(), _mode(mode), window)
+    return XfrmState(_address(source, family), _address(destination, family), spi.hex(), _mode(mode), window, packets)
 
 
 def _policy(body: bytes) -> XfrmPolicy | None:

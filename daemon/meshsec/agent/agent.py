@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from meshsec.adapters import config_file
+from meshsec.adapters import config_file, xfrm
 from meshsec.adapters.control import ControlServer
 from meshsec.adapters.esp_probe import EspProbe
 from meshsec.adapters.notify import Notifier, watchdog_interval
@@ -99,7 +99,7 @@ class Agent:
     def _ike_daemon(self) -> IkePort:
         ike, clock = self.start.settings.ike, asyncio.get_running_loop().time
         if ike.daemon is IkeDaemon.LIBRESWAN:
-            return Pluto(Path(ike.pluto), clock)
+            return Pluto(Path(ike.pluto), clock, xfrm.packets)
         return Vici(Path(ike.vici), clock)
 
     def _make_scheduling(self, settings: Settings) -> Scheduling:

@@ -61,22 +61,17 @@ async def _ike(agent: "Agent", wanted: Wanted) -> Report:
     except IkeError as error:
         unknown = tuple(Note(where, str(error)) for where in (Where.CONNECTION, Where.IKE_SA, Where.XFRM_STATE))
         return Report(unexamined=unknown)
-    judged = [_configuration(agent, wanted, told), await _kernel(agent, wanted, sas, all_told=told is not None)]
+    judged = [_configuration(agent, wanted, told), await _kernel(agent, wanted, sas)]
     return _joined(Report(tuple(drift.sas(wanted, sas, agent.driver.now))), *judged)
 
 
-def _configuration(agent: "Agent", wanted: Wanted, told: tuple[tuple[Configured, ...], Credentials] | None) -> Report:
-    if told is None:
-        text = (
-            "this IKE daemon does not tell all that it has: it is judged by its SAs, the kernel by meshsec's policies"
-        )
-        return Report(notes=(Note(Where.CONNECTION, text),))
+def _configuration(agent: "Agent", wanted: Wanted, told: tuple[tuple[Configured, ...], Credentials]) -> Report:
     configured, credentials = told
     found = drift.connections(wanted, configured, agent.ike.configured_by_others)
     return Report((*found, *drift.credentials(wanted, credentials)))
 
 
-async def _kernel(agent: "Agent", wanted: Wanted, sas: Mapping[str, Sequence[IkeSa]], *, all_told: bool) -> Report:
+async def _kernel(agent: "Agent", wanted: Wanted, sas: Mapping[str, Sequence[IkeSa]]) -> Report:
     rules = agent.driver.engine.wanted_rules()
     try:
         kernel = Kernel(
@@ -88,7 +83,6 @@ async def _kernel(agent: "Agent", wanted: Wanted, sas: Mapping[str, Sequence[Ike
             policies=await xfrm.policies(),
             esp=agent.start.esp.ground is EspGround.KERNEL,
             sas=sas,
-            all_told=all_told,
         )
     except xfrm.XfrmError as error:
         return Report(unexamined=(Note(Where.XFRM_STATE, str(error)),))

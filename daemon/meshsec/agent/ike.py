@@ -26,7 +26,6 @@ from meshsec.core.ike_port import (
     IkeEvent,
     IkePort,
     LogLine,
-    Reveals,
     SaChanged,
 )
 from meshsec.core.model import ConnectionSpec, IkeSa, Observed
@@ -274,10 +273,8 @@ class IkeSide:
             for peer in gone:
                 self._post(SasObserved(peer, ()))
 
-    async def told(self) -> tuple[tuple[Configured, ...], Credentials] | None:
-        """What the IKE daemon is configured with; None when it is one that does not tell. Raises ``IkeError``."""
-        if not isinstance(self._daemon, Reveals):
-            return None
+    async def told(self) -> tuple[tuple[Configured, ...], Credentials]:
+        """What the IKE daemon is configured with. Raises ``IkeError``."""
         return await self._daemon.configured(), await self._daemon.credentials()
 
     @property

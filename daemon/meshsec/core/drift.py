@@ -142,8 +142,8 @@ class Configured:
 class Credentials:
     """What the IKE daemon has to authenticate by."""
 
-    private_keys: frozenset[str] = frozenset()
-    """SHA-1 of each public half (20 octets in hexadecimal)."""
+    private_keys: frozenset[str] | None = frozenset()
+    """SHA-1 of each public half (20 octets in hexadecimal); None: the daemon has no use for the node's."""
     public_keys: frozenset[tuple[str, bytes]] = frozenset()
     """Whose it is said to be, and the raw Ed25519 key; empty octets for a key of another kind."""
     secrets: frozenset[str] = frozenset()
@@ -168,7 +168,9 @@ class Wanted:
 
 
 _RESTART = "systemctl restart meshsecd: it configures the IKE daemon anew, SAs stay"
-_RESTART_IKE = "systemctl restart meshsec-ike: it forgets what others gave it; SAs are negotiated anew"
+_RESTART_IKE = (
+    "systemctl restart meshsec-ike (libreswan: meshsec-pluto): it forgets what others gave it; SAs are negotiated anew"
+)
 ANEW = "meshsec bench sa-setup {peer} --count 1: negotiates it anew, user data waits meanwhile"
 """How to mend what was negotiated."""
 
@@ -224,9 +226,10 @@ def _fields(should: Any, is_: Any, prefix: str) -> Iterator[tuple[str, str, str]
 def credentials(wanted: Wanted, held: Credentials) -> Iterator[Difference]:
     """Keys that the IKE daemon has and should not, or lacks."""
     own = {sha1(key, usedforsecurity=False).hexdigest() for key in wanted.public_keys}
+    keys = own if held.private_keys is None else held.private_keys
     secrets = {name for name, spec in wanted.connections.items() if spec.authentication is Authentication.SECRET}
     for what, there, ought in (
-        ("private key", held.private_keys, own),
+        ("private key", keys, own),
         ("secret", held.secrets, secrets),
         ("authority or certificate", held.authorities, set[str]()),
     ):

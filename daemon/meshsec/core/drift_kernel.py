@@ -25,6 +25,8 @@ class XfrmState:
     mode: str
     replay_window: int
     """Packets."""
+    packets: int = 0
+    """That it has protected or taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,17 +73,15 @@ class Kernel:
     esp: bool = True
     """ESP is the kernel's: SAs of the IKE daemon have states and policies."""
     sas: Mapping[str, Sequence[IkeSa]] = field(default_factory=dict)
-    all_told: bool = True
-    """The IKE daemon tells all of its SAs, those that are being replaced too: what is none of theirs is foreign."""
+    """All, those that are being replaced too: what is none of theirs is foreign."""
 
 
 def differences(wanted: Wanted, kernel: Kernel) -> Iterator[Difference]:
     """All of them."""
     yield from _walls(kernel)
-    if kernel.all_told:
-        yield from _states(wanted, kernel)
-        yield from _policies(wanted, kernel)
-        yield from _strange_policies(wanted, kernel)
+    yield from _states(wanted, kernel)
+    yield from _policies(wanted, kernel)
+    yield from _strange_policies(wanted, kernel)
 
 
 _FLUSH_STATE = "ip xfrm state delete src {0.source} dst {0.destination} proto esp spi 0x{0.spi}"

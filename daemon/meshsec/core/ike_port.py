@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from meshsec.core.capability import Algorithms
 from meshsec.core.drift import Configured, Credentials
@@ -140,13 +140,8 @@ class IkePort(Protocol):
     async def rekey_child(self, unique_id: str, child: str) -> None:
         """Have a CHILD_SA of one IKE_SA replaced (RFC 7296, section 1.3.3); returns at once. Gone already is fine."""
 
-
-@runtime_checkable
-class Reveals(Protocol):
-    """An IKE daemon that tells what it is configured with, for ``meshsec drift``; another one is judged by its SAs."""
-
     async def configured(self) -> tuple[Configured, ...]:
-        """Its connections. Raises ``IkeError``."""
+        """Its connections, for ``meshsec drift``."""
 
     async def credentials(self) -> Credentials:
-        """What it has to authenticate by; no private octets. Raises ``IkeError``."""
+        """What it has to authenticate by; no private octets."""

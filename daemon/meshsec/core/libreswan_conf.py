@@ -75,6 +75,8 @@ def driven(conn: str, spec: ConnectionSpec, child: ChildSpec) -> Exported:
         "keyingtries": "1",
         # A peer that has lost its SAs says so to the other end, which forgets its own (RFC 7296, section 2.4).
         "initial-contact": "yes",
+        # As long as charon asks: an SA that the peer has not any more is found out by that (core.silence).
+        "retransmit-timeout": "12s",
         "auto": "add",
     }
     return Exported("\n".join(_conn(conn, spec, child, suites | more)) + "\n", refused)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from ipaddress import IPv6Address
 
+from meshsec.core.drift import Configured, ConfiguredChild
 from meshsec.core.model import ChildSa, IkeSa
 
 PREFIX = "meshsec-"
@@ -37,6 +38,8 @@ class State:
     """The IKE_SA of a CHILD_SA that stands; 0 of all others."""
     spi_in: str = ""
     spi_out: str = ""
+    is_owner: bool = False
+    """Of the kernel's policies, by which user data takes this CHILD_SA."""
 
     @property
     def is_ike_sa(self) -> bool:
@@ -52,6 +55,11 @@ class State:
     def is_initiated(self) -> bool:
         """Half of an IKE_SA, begun by this node."""
         return self.name in _INITIATOR
+
+    @property
+    def is_leaving(self) -> bool:
+        """An IKE_SA whose end the peer has not confirmed: its CHILD_SAs stand until then."""
+        return self.name in _LEAVING
 
     @property
     def is_half_open(self) -> bool:
@@ -80,7 +88,26 @@ class Connection:
     ike_suite: str = ""
     esp_suite: str = ""
     """What was negotiated last."""
-    is_tunnel: bool = False
+    policy: str = ""
+    """What it is told to do, joined by plus signs."""
+    local_id: str = ""
+    local_authentication: str = ""
+    remote_authentication: str = ""
+    child_lifetime: int = 0
+    dpd_delay: int = 0
+    """Seconds."""
+    ends: str = ""
+    """Both with what is protected there, where that is not the end alone: ``TS===END...END===TS``."""
+
+    @property
+    def is_kept_up(self) -> bool:
+        """Whether pluto begins it anew when it ends: it was told to initiate it."""
+        return "UP" in self.policy.split("+")
+
+    @property
+    def is_tunnel(self) -> bool:
+        """Whether its CHILD_SA is in tunnel mode."""
+        return "TUNNEL" in self.policy.split("+")
 
 
 _INITIATOR = {
@@ -93,6 +120,9 @@ _INITIATOR = {
     "IKE_AUTH_I",
 }
 _RESPONDER = {"PARENT_R0", "PARENT_R1", "IKE_SA_INIT_R", "IKE_SA_INIT_IR", "IKE_INTERMEDIATE_R", "IKE_INTERMEDIATE_IR"}
+
+_LEAVING = {"IKE_SA_DELETE", "ZOMBIE"}
+"""libreswan 4 and 5."""
 
 _CODE = re.compile(r"^\d{3} ")
 _NAME = r'"(?P<conn>[^"]{1,200})"(?:\[\d+\] \S+)?'
@@ -110,7 +140,13 @@ _ESP = re.compile(r"^esp[:.]([0-9a-fA-F]{1,8})@")
 _CONN = re.compile(rf"^{_NAME}: (?P<rest>.*)$")
 _VERSION = re.compile(r"\bpluto_version=([^\s,]{1,64})")
 _ATTRIBUTES: Mapping[str, re.Pattern[str]] = {
+    "ends": re.compile(r"^(\S+\.\.\.[^\s;]+);"),
+    "local_id": re.compile(r"\bour id=([^\s;]+)"),
     "remote_id": re.compile(r"\btheir id=([^\s;]+)"),
+    "local_authentication": re.compile(r"\bour auth:([^\s,;]+)"),
+    "remote_authentication": re.compile(r"\btheir auth:([^\s,;]+)"),
+    "child_lifetime": re.compile(rf"\bipsec_life: ({_NUMBER})s;"),
+    "dpd_delay": re.compile(rf"\bdpddelay:({_NUMBER})s;"),
     "ike_lifetime": re.compile(rf"\bike_life: ({_NUMBER})s;"),
     "ike_suite": re.compile(r"\bIKEv2 algorithm newest: ([^\s;]+)"),
     "esp_suite": re.compile(r"\bESP algorithm newest: ([^\s;]+)"),
@@ -158,6 +194,64 @@ def connections(text: str) -> Mapping[str, Connection]:
                 if value := pattern.search(about["rest"]):
                     values[key] = value[1]
     return {name: _connection(values) for name, values in told.items()}
+
+
+def configured(text: str) -> tuple[Configured, ...]:
+    """What ``--status`` tells of our connections, by peer: of several the longest times, and what any of them has."""
+    found: dict[str, list[tuple[str, Connection]]] = {}
+    for name, conn in connections(text).items():
+        if ours := peer_and_child(name):
+            found.setdefault(ours[0], []).append((ours[1], conn))
+    return tuple(_configured(peer, dict(conns)) for peer, conns in found.items())
+
+
+def _configured(peer: str, conns: Mapping[str, Connection]) -> Configured:
+    def told(values: Iterable[str]) -> str:
+        return ", ".join(sorted(set(values)))
+
+    every = conns.values()
+    return Configured(
+        name=peer,
+        local_addresses=tuple(sorted({_ends(conn)[0][0] for conn in every})),
+        remote_addresses=tuple(sorted({_ends(conn)[1][0] for conn in every})),
+        local_id=told(conn.local_id for conn in every),
+        remote_id=told(conn.remote_id for conn in every),
+        local_authentication=told(conn.local_authentication for conn in every),
+        remote_authentication=told(conn.remote_authentication for conn in every),
+        ike_version=told("IKEv2" if "IKEv2" in conn.policy.split("+") else conn.policy for conn in every),
+        ike_rekey_time=max(conn.ike_lifetime for conn in every),
+        dpd_delay=max(conn.dpd_delay for conn in every),
+        children=tuple(_configured_child(name, conn) for name, conn in conns.items()),
+    )
+
+
+def _configured_child(name: str, conn: Connection) -> ConfiguredChild:
+    (_, local), (_, remote) = _ends(conn)
+    mode = "tunnel" if conn.is_tunnel else "transport"
+    return ConfiguredChild(name, mode=mode, local_ts=(local,), remote_ts=(remote,), rekey_time=conn.child_lifetime)
+
+
+def _ends(conn: Connection) -> tuple[tuple[str, str], tuple[str, str]]:
+    """The address of each, and what is protected there."""
+    here, _, there = conn.ends.partition("...")
+    local_ts, _, local = here.rpartition("===")
+    remote, _, remote_ts = there.partition("===")
+    return (_host(local), local_ts or _whole(local)), (_host(remote), remote_ts or _whole(remote))
+
+
+def _host(end: str) -> str:
+    """Without what the identity is, or the name it was looked up by."""
+    return re.split(r"[<\[]", end, maxsplit=1)[0]
+
+
+def _whole(end: str) -> str:
+    return f"{_host(end)}/{128 if ':' in end else 32}"
+
+
+def secrets(text: str) -> frozenset[frozenset[str]]:
+    """Who shares each secret of ``--listpsks``, by their identities."""
+    found = (re.match(r"^\s*\d+: PSK (?P<who>.+)$", line) for line in _lines(text))
+    return frozenset(frozenset(one["who"].split()) for one in found if one)
 
 
 def version(text: str) -> str:
@@ -223,7 +317,7 @@ def ike_sas(
     """Our SAs by peer, the newest IKE_SA first, from ``--status`` and ``--trafficstatus``. Raises StatusError.
 
     ``now`` is the monotonic and ``wall_clock`` the other clock, in seconds; ``initiators`` are the numbers of IKE_SAs
-    that this node began. IKE SPIs are not among what pluto tells.
+    that this node began. IKE SPIs and numbers of packets are not among what pluto tells.
     """
     known, conns, moved = states(status), connections(status), traffic(counters)
     own = set(initiators)
@@ -231,13 +325,23 @@ def ike_sas(
     found: dict[str, list[IkeSa]] = {}
     for state in sorted(known, key=lambda one: -one.serial):
         ours = peer_and_child(state.conn)
-        if ours is None or not (state.is_ike_sa or state.is_half_open):
+        if ours is None or not (state.is_ike_sa or state.is_half_open or state.is_leaving):
             continue
         conn = conns.get(state.conn, Connection())
-        below = tuple(children.get(state.serial, {}).values())
+        below = tuple(sorted(children.get(state.serial, ()), key=lambda child: child.name))
         sa = _ike_sa(ours[0], state, conn, now)
         found.setdefault(ours[0], []).append(replace(sa, children=below, initiator=sa.initiator or state.serial in own))
     return {peer: tuple(sas) for peer, sas in found.items()}
+
+
+def counted(sas: Iterable[IkeSa], packets: Mapping[str, int]) -> tuple[IkeSa, ...]:
+    """The same SAs with the packets that the kernel has counted, by SPI."""
+
+    def of(child: ChildSa) -> ChildSa:
+        inward, outward = packets.get(child.spi_in, 0), packets.get(child.spi_out, 0)
+        return replace(child, packets_in=inward, packets_out=outward)
+
+    return tuple(replace(sa, children=tuple(map(of, sa.children))) for sa in sas)
 
 
 def _ike_sa(peer: str, state: State, conn: Connection, now: float) -> IkeSa:
@@ -247,7 +351,7 @@ def _ike_sa(peer: str, state: State, conn: Connection, now: float) -> IkeSa:
     return IkeSa(
         unique_id=str(state.serial),
         peer=peer,
-        state="ESTABLISHED" if stands else "CONNECTING",
+        state="ESTABLISHED" if stands else "DELETING" if state.is_leaving else "CONNECTING",
         initiator=state.is_initiated,
         spi_initiator="",
         spi_responder="",
@@ -259,19 +363,23 @@ def _ike_sa(peer: str, state: State, conn: Connection, now: float) -> IkeSa:
 
 
 def _children(
-    known: Iterable[State], conns: Mapping[str, Connection], moved: Mapping[int, Traffic], offset: float
-) -> dict[int, dict[str, ChildSa]]:
-    """CHILD_SAs by their IKE_SA and their name: of one that was rekeyed the newest. ``offset``: see ``ike_sas``."""
-    found: dict[int, dict[str, ChildSa]] = {}
-    for state in sorted(known, key=lambda one: one.serial):
+    known: Iterable[State],
+    conns: Mapping[str, Connection],
+    moved: Mapping[int, Traffic],
+    offset: float,
+) -> dict[int, list[ChildSa]]:
+    """CHILD_SAs by their IKE_SA: the newest of a name carries, the others were rekeyed. ``offset``: see ``ike_sas``."""
+    found: dict[int, list[ChildSa]] = {}
+    for state in sorted(known, key=lambda one: -one.serial):
         ours = peer_and_child(state.conn)
         if ours is None or not state.is_child_sa:
             continue
         conn = conns.get(state.conn, Connection())
         one = moved.get(state.serial)
-        found.setdefault(state.ike, {})[ours[1]] = ChildSa(
+        siblings = found.setdefault(state.ike, [])
+        child = ChildSa(
             name=ours[1],
-            state="INSTALLED",
+            state="REKEYED" if any(newer.name == ours[1] for newer in siblings) else "INSTALLED",
             mode="tunnel" if conn.is_tunnel else "transport",
             spi_in=state.spi_in,
             spi_out=state.spi_out,
@@ -280,6 +388,7 @@ def _children(
             bytes_in=one.bytes_in if one else 0,
             bytes_out=one.bytes_out if one else 0,
         )
+        siblings.append(child)
     return found
 
 
@@ -295,13 +404,14 @@ def _state(found: re.Match[str], line: str) -> State:
         name=found["name"],
         replace_in=int(replace_in[1]) if replace_in else None,
         ike=int(ike[1]) if ike else 0,
+        is_owner=" eroute owner;" in line,
     )
 
 
 def _with_spis(state: State, said: str) -> State:
     """Outward first, then inward."""
     outward, inward = ([spi[1].lower().zfill(8) for one in said.split() if (spi := _ESP.match(one))] + ["", ""])[:2]
-    return State(state.serial, state.conn, state.name, state.replace_in, state.ike, inward, outward)
+    return replace(state, spi_in=inward, spi_out=outward)
 
 
 def _connection(values: Mapping[str, str]) -> Connection:
@@ -310,7 +420,13 @@ def _connection(values: Mapping[str, str]) -> Connection:
         ike_lifetime=int(values.get("ike_lifetime", 0)),
         ike_suite=values.get("ike_suite", ""),
         esp_suite=values.get("esp_suite", ""),
-        is_tunnel="TUNNEL" in values.get("policy", "").split("+"),
+        policy=values.get("policy", ""),
+        local_id=values.get("local_id", ""),
+        local_authentication=values.get("local_authentication", ""),
+        remote_authentication=values.get("remote_authentication", ""),
+        child_lifetime=int(values.get("child_lifetime", 0)),
+        dpd_delay=int(values.get("dpd_delay", 0)),
+        ends=values.get("ends", ""),
     )
 
 

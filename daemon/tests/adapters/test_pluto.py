@@ -7,25 +7,33 @@ be told; that they stand is proved where there is one (tests/interop).
 import asyncio
 import os
 import signal
+import socket
+import struct
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from ipaddress import IPv6Address, ip_network
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from pyroute2 import netns
 
 from meshsec.adapters import pluto as module
+from meshsec.adapters import xfrm
 from meshsec.adapters.pluto import Pluto
+from meshsec.core import drift
+from meshsec.core.drift import Wanted
 from meshsec.core.ike_port import CommandError, DaemonFacts, IkeError, IkeEvent, SaChanged
 from meshsec.core.model import Authentication, ChildSpec, ConnectionSpec
 from namespaces import ip, needs_root, wait_for
 
 EXECUTABLES = Path(__file__).parents[3] / "build/libreswan/usr/libexec/ipsec"
+NOTIFY, COOKIE, NO_PROPOSAL_CHOSEN = 41, 16390, 14
+"""Payload type and notify message types of RFC 7296."""
 SECRET, OTHER_SECRET = b"s" * 32, b"o" * 32
 T = TypeVar("T")
 
@@ -39,8 +47,9 @@ config setup
 	nssdir={directory}/nss
 	dumpdir={directory}
 	secretsfile={directory}/ipsec.secrets
-	uniqueids=no
-"""
+	uniqueids=no"""
+SHIPPED = Path(__file__).parents[2] / "systemd/pluto/ipsec.conf"
+"""What it says of floods holds here, too."""
 IN_PLACE = 'mount -t tmpfs none /usr/libexec; mkdir /usr/libexec/ipsec; mount --bind "$0" /usr/libexec/ipsec; exec "$@"'
 """pluto starts others of its package by their paths."""
 
@@ -70,7 +79,8 @@ class Node:
         for name in ("nss", "run"):
             (self.directory / name).mkdir()
         subprocess.run(["certutil", "-N", "-d", f"sql:{self.directory}/nss", "--empty-password"], check=True)
-        (self.directory / "ipsec.conf").write_text(CONFIG.format(directory=self.directory))
+        floods = [line for line in SHIPPED.read_text().splitlines() if line.startswith(("\tddos-", "\tmax-"))]
+        (self.directory / "ipsec.conf").write_text("\n".join([CONFIG.format(directory=self.directory), *floods, ""]))
         (self.directory / "ipsec.secrets").write_text(f"include {self.directory}/run/*.secrets\n")
 
     def start(self) -> None:
@@ -82,6 +92,19 @@ class Node:
                 [*command, "--config", str(self.directory / "ipsec.conf")], stdout=log, stderr=log
             )
         wait_for(lambda: "adding UDP interface mesh0" in self.log(), f"pluto of {self.name} to listen")
+
+    def asks(self, times: int, target: "Node") -> list[int]:
+        """Send so many first messages, each of another IKE_SA, and nothing after: the notify types of the answers."""
+        netns.pushns(self.namespace)
+        try:
+            asking = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+        finally:
+            netns.popns()
+        with asking:
+            asking.bind((str(self.address), 0))
+            asking.settimeout(20)
+            asking.connect((str(target.address), 500))
+            return [_answer(asking) for _ in range(times)]
 
     def log(self) -> str:
         return (self.directory / "log").read_text(errors="replace")
@@ -120,6 +143,24 @@ class Node:
             "authentication": Authentication.SECRET,
         }
         return ConnectionSpec(**(values | changes))  # type: ignore[arg-type]
+
+
+def _answer(asking: socket.socket) -> int:
+    """The notify type of the answer to a first message; 0 when it goes on with the negotiation."""
+    asking.send(first_message())
+    answer = asking.recv(4096)
+    return int.from_bytes(answer[34:36]) if answer[16] == NOTIFY else 0
+
+
+def first_message() -> bytes:
+    """IKE_SA_INIT (RFC 7296, section 1.2) with AES-GCM-256, HMAC-SHA2-256 and X25519, and a key that nobody has."""
+    transforms = bytes.fromhex("0300000c01000014800e01000300000802000005000000080400001f")
+    proposal = struct.pack("!BBHBBBB", 0, 0, 8 + len(transforms), 1, 1, 0, 3) + transforms
+    offer = struct.pack("!BBH", 34, 0, 4 + len(proposal)) + proposal
+    exchange = struct.pack("!BBHHH", 40, 0, 40, 31, 0) + os.urandom(32)
+    nonce = struct.pack("!BBH", 0, 0, 36) + os.urandom(32)
+    body = offer + exchange + nonce
+    return os.urandom(8) + bytes(8) + struct.pack("!BBBBII", 33, 0x20, 34, 8, 0, 28 + len(body)) + body
 
 
 @pytest.fixture
@@ -169,7 +210,7 @@ def run(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
 
 def client(node: Node) -> Pluto:
-    return Pluto(node.control, time.monotonic, EXECUTABLES)
+    return Pluto(node.control, time.monotonic, xfrm.packets, EXECUTABLES)
 
 
 class Watcher:
@@ -395,7 +436,7 @@ def test_a_pluto_that_hangs_is_noticed(pair: tuple[Node, Node], monkeypatch: pyt
 
 def test_where_there_is_no_libreswan_it_is_gone(tmp_path: Path) -> None:
     async def work() -> None:
-        pluto = Pluto(tmp_path / "pluto.ctl", time.monotonic, tmp_path)
+        pluto = Pluto(tmp_path / "pluto.ctl", time.monotonic, xfrm.packets, tmp_path)
         with pytest.raises(IkeError):
             await pluto.facts()
         assert pluto.is_gone
@@ -410,4 +451,56 @@ def test_what_a_program_says_without_end_is_bounded(tmp_path: Path, monkeypatch:
     (tmp_path / "whack").write_text("#!/bin/sh\nexec yes 'a line'\n")
     (tmp_path / "whack").chmod(0o755)
     with pytest.raises(IkeError, match="more than 100000 octets"):
-        run(Pluto(tmp_path / "pluto.ctl", time.monotonic, tmp_path).facts)
+        run(Pluto(tmp_path / "pluto.ctl", time.monotonic, xfrm.packets, tmp_path).facts)
+
+
+def test_what_it_is_configured_with_is_what_it_was_told(pair: tuple[Node, Node]) -> None:
+    """Nothing differs, until another program changes something."""
+
+    async def told(node: Node, wanted: Wanted) -> list[str]:
+        pluto = client(node)
+        configured, credentials = await pluto.configured(), await pluto.credentials()
+        found = (*drift.connections(wanted, configured), *drift.credentials(wanted, credentials))
+        return sorted(f"{one.what}: {one.is_}" for one in found)
+
+    async def work() -> None:
+        one, other = pair
+        await introduce(pair)
+        spec = one.towards(other)
+        wanted = Wanted({spec.name: spec}, {spec.name: "boat"}, (b"own",))
+        assert await told(one, wanted) == []
+        assert await told(one, replace(wanted, connections={})) == [
+            "connection node-2: with fc00::2",
+            "secret node-2: loaded",
+        ]
+        longer = replace(spec, ike_rekey_time=spec.ike_rekey_time + 1)
+        assert await told(one, replace(wanted, connections={spec.name: longer})) == ["ike rekey time: 14400"]
+        command = "--ctlsocket", str(one.control), "--delete", "--name", "meshsec-node-2.mesh4"
+        process = await asyncio.create_subprocess_exec(str(EXECUTABLES / "whack"), *command)
+        assert await process.wait() == 0
+        assert await told(one, wanted) == ["CHILD_SA mesh4: none"]
+
+    run(work)
+
+
+def test_who_asks_without_end_is_made_to_show_its_address(pair: tuple[Node, Node]) -> None:
+    """Once enough IKE_SAs are half open (RFC 7296, section 2.6); a real peer brings the cookie, and is let in."""
+    one, other = pair
+
+    async def work() -> tuple[list[int], str]:
+        _, peer = await introduce(pair)
+        told = other.asks(40, one)
+        with suppress(CommandError):
+            await peer.initiate("node-1", "mesh", 20)
+        return told, other.log()
+
+    told, log = run(work)
+    assert told[:20] == [0] * 20
+    assert told[-5:] == [COOKIE] * 5
+    assert "authenticated peer using authby=secret" in log
+
+
+def test_a_stranger_is_refused_and_leaves_nothing_behind(pair: tuple[Node, Node]) -> None:
+    one, other = pair
+    assert other.asks(40, one) == [NO_PROPOSAL_CHOSEN] * 40
+    assert run(client(one).facts).half_open == 0

@@ -178,6 +178,12 @@ def test_sas_as_pluto_tells_of_them_are_judged_alike(version: str) -> None:
     assert [one.where for one in drift.sas(Wanted({"node-2": other}, {}, ()), standing, NOW)] == [Where.IKE_SA]
 
 
+def test_a_daemon_that_has_no_use_for_the_node_s_keys_lacks_none() -> None:
+    (lacks,) = drift.credentials(WANTED, Credentials())
+    assert (lacks.what.partition(" ")[0], lacks.is_) == ("private", "none")
+    assert not list(drift.credentials(WANTED, Credentials(private_keys=None)))
+
+
 def test_an_sa_with_nobody_s_peer_is_told() -> None:
     found = whats(drift.sas(WANTED, {"n9": [good_sa()]}, NOW))
     assert found == [(Where.IKE_SA, None, "IKE_SA 1 of n9")]

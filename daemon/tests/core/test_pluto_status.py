@@ -1,5 +1,6 @@
 """What pluto says is read alike of both versions, from recordings (tests/vectors/libreswan)."""
 
+import re
 from contextlib import suppress
 from ipaddress import IPv6Address
 from pathlib import Path
@@ -9,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meshsec.core import pluto_status
-from meshsec.core.pluto_status import Connection, StatusError
+from meshsec.core.drift import Configured, ConfiguredChild
+from meshsec.core.pluto_status import StatusError
 
 RECORDED = Path(__file__).parents[3] / "tests/vectors/libreswan"
 NOW, WALL_CLOCK = 1000.0, 1795435320.0
@@ -34,11 +36,70 @@ def test_the_version_is_told(version: str) -> None:
 @both
 def test_connections_that_are_loaded(version: str) -> None:
     found = pluto_status.connections(recorded(version, "loaded-status"))
-    assert found == {
-        "meshsec-node-2.mesh": Connection("fc00::2", 14400),
-        "meshsec-node-2.mesh4": Connection("fc00::2", 14400, is_tunnel=True),
-    }
+    mesh, mesh4 = (found[f"meshsec-node-2.{name}"] for name in ("mesh", "mesh4"))
+    assert (mesh.remote_id, mesh.ike_lifetime, mesh.is_tunnel) == ("fc00::2", 14400, False)
+    assert not mesh.is_kept_up
+    assert pluto_status.connections(recorded(version, "initiator-status"))["meshsec-node-2.mesh"].is_kept_up
+    assert not pluto_status.connections(recorded(version, "responder-status"))["meshsec-node-1.mesh"].is_kept_up
+    assert (mesh4.remote_id, mesh4.ike_lifetime, mesh4.is_tunnel) == ("fc00::2", 14400, True)
     assert pluto_status.ike_sas(recorded(version, "loaded-status"), "", NOW, WALL_CLOCK) == {}
+
+
+@both
+@pytest.mark.parametrize("name", ["loaded", "initiator"])
+def test_what_it_is_configured_with(version: str, name: str) -> None:
+    (found,) = pluto_status.configured(recorded(version, f"{name}-status"))
+    assert found == Configured(
+        name="node-2",
+        local_addresses=("fc00::1",),
+        remote_addresses=("fc00::2",),
+        local_id="fc00::1",
+        remote_id="fc00::2",
+        local_authentication="secret",
+        remote_authentication="secret",
+        ike_version="IKEv2",
+        ike_rekey_time=14400,
+        dpd_delay=0,
+        children=(
+            ConfiguredChild("mesh", "transport", ("fc00::1/128",), ("fc00::2/128",), 3600),
+            ConfiguredChild("mesh4", "tunnel", ("10.77.0.1/32",), ("10.77.0.2/32",), 3600),
+        ),
+    )
+
+
+@both
+def test_connections_of_one_peer_that_differ_are_told_by_what_any_has(version: str) -> None:
+    text = recorded(version, "loaded-status").replace("ike_life: 14400s", "ike_life: 99999s", 1)
+    text = text.replace("their id=fc00::2", "their id=fc00::9", 1)
+    (found,) = pluto_status.configured(text)
+    assert (found.remote_id, found.ike_rekey_time) == ("fc00::2, fc00::9", 99999)
+
+
+def test_who_shares_a_secret() -> None:
+    text = (
+        "000 \n000 List of Pre-shared secrets (from /x)\n000 \n000     2: PSK fc00::2 fc00::1\n000     3: RSA (none)\n"
+    )
+    assert pluto_status.secrets(text) == {frozenset({"fc00::1", "fc00::2"})}
+    assert pluto_status.secrets("") == frozenset()
+
+
+@both
+def test_of_a_child_sa_that_was_rekeyed_the_newest_carries_and_the_other_is_told(version: str) -> None:
+    """What the kernel has of either is pluto's."""
+    text = recorded(version, "initiator-status")
+    lines = [line.replace("#3: ", "#7: ") for line in text.splitlines() if "#3: " in line]
+    more = [re.sub(r"esp:[0-9a-f]{7}", "esp:abcdef0", line) for line in lines]
+    (sa,) = pluto_status.ike_sas("\n".join([text, *more]), "", NOW, WALL_CLOCK)["node-2"]
+    assert [(child.name, child.state) for child in sa.children] == [
+        ("mesh", "INSTALLED"),
+        ("mesh4", "INSTALLED"),
+        ("mesh4", "REKEYED"),
+    ]
+    before, now = sa.children[2], sa.children[1]
+    packets = {before.spi_in: 1, before.spi_out: 2, now.spi_in: 3}
+    (sa,) = pluto_status.counted((sa,), packets)
+    counted = [(child.packets_in, child.packets_out) for child in sa.children]
+    assert counted == [(0, 0), (3, 0), (1, 2)]
 
 
 @both
@@ -86,6 +147,13 @@ def test_an_spi_has_its_leading_zeros() -> None:
 def test_half_of_an_ike_sa(version: str) -> None:
     ((sa,),) = pluto_status.ike_sas(recorded(version, "half-open-status"), "", NOW, WALL_CLOCK).values()
     assert (sa.state, sa.initiator, sa.remote_id, sa.established_at) == ("CONNECTING", True, None, None)
+
+
+def test_an_ike_sa_that_is_being_closed_still_has_its_child_sas() -> None:
+    """The kernel has them until the peer has confirmed the end."""
+    text = recorded("4.10", "initiator-status").replace("_ESTABLISHED_IKE_SA (established", "_IKE_SA_DELETE (deleting")
+    ((sa,),) = pluto_status.ike_sas(text, "", NOW, WALL_CLOCK).values()
+    assert (sa.state, [child.name for child in sa.children]) == ("DELETING", ["mesh", "mesh4"])
 
 
 @both
