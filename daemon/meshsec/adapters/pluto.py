@@ -307,17 +307,37 @@ class Pluto:
         """Close one IKE_SA with its CHILD_SAs and tell the peer; returns at once. Gone already is fine.
 
         pluto repeats the DELETE by itself, or not, as its version does: ``patient`` makes no difference.
+
+        Of two that crossed, each pluto makes the one that it began anew as soon as it is closed, without end, and the
+        one that is kept may have gone at the peer. So both go, and with them what pluto was told to keep up.
         """
         states = await self._states()
         own = next((state for state in states if str(state.serial) == unique_id), None)
         if own is None:
             return
         peer = _peer(own.conn)
-        if not any(one.is_ike_sa for one in states if one is not own and _peer(one.conn) == peer):
+        kept = [one for one in states if one.is_ike_sa and one is not own and _peer(one.conn) == peer]
+        goes_for_all = not kept or await self._would_return(own, kept, states)
+        if goes_for_all:
             for conn in sorted(await self._ours(), reverse=True):
                 if _peer(conn) == peer:
                     await self._down(conn)
-        await self._whack("--deletestate", unique_id, "--asynchronous")
+        for one in (own, *(kept if goes_for_all else ())):
+            await self._whack("--deletestate", str(one.serial), "--asynchronous")
+
+    async def _would_return(self, own: State, kept: Sequence[State], states: Iterable[State]) -> bool:
+        """Whether pluto, or that of the peer, would make an IKE_SA anew when it is closed.
+
+        One of before a rekeying has no CHILD_SAs any more; one that its connection has a newer for is not made anew.
+        """
+        carries = any(one.is_child_sa and one.ike == own.serial for one in states)
+        is_newest = all(one.serial < own.serial for one in kept if one.conn == own.conn)
+        return carries and is_newest and await self._keeps_up(_peer(own.conn))
+
+    async def _keeps_up(self, peer: str) -> bool:
+        """Whether pluto begins anew by itself what of this peer ends."""
+        known = _understood(pluto_status.connections, await self._whack("--status"))
+        return any(conn.is_kept_up for name, conn in known.items() if _peer(name) == peer)
 
     async def rekey_child(self, unique_id: str, child: str) -> None:
         """Have a CHILD_SA of one IKE_SA replaced (RFC 7296, section 1.3.3); returns at once. Gone already is fine."""
