@@ -11,6 +11,7 @@ import pytest
 
 from tests.lab import fleet, fleet_root, namespaces
 from tests.lab.fleet import Fleet
+from tests.lab.fleet_controller import Controller
 from tests.lab.fleet_repository import SigningKey
 from tests.lab.patience import patient
 
@@ -72,6 +73,13 @@ def test_there_is_no_way_out_of_the_management_network(two: Fleet, name: str) ->
     ).stdout
     assert shown.startswith("198.18.0.0/24 dev bridge")
     assert len(shown.splitlines()) == 1
+
+
+def test_a_bare_node_says_that_it_cannot_tell_what_would_change(two: Fleet, name: str) -> None:
+    played = Controller(two).play("provision", "--check", "--limit", name, check=False)
+    assert played.recap[name]["failed"] == 1, played.output
+    assert "leave --check out the first time" in played.output
+    assert "python3-apt" not in two.ssh(name, "dpkg-query --show --showformat '${Package}\\n'").stdout.split()
 
 
 def test_a_node_installs_from_its_mirror(two: Fleet, name: str) -> None:
