@@ -51,7 +51,8 @@ def test_a_change_that_breaks_the_mesh_is_taken_back(controller: Controller, lin
 def test_a_router_that_leaves_the_mesh_comes_back(controller: Controller, line: Fleet, far: Path) -> None:
     """Of its configuration alone: that of meshsecd names another interface since somebody was there by hand."""
     before = line.ssh("c", "cat /etc/olsrv2d/olsrv2d.toml").stdout
-    line.ssh("c", "cp -p /etc/meshsec/meshsec.toml /root/ && sed -i s/mesh0/nowhere0/ /etc/meshsec/meshsec.toml")
+    other = f"s/{line.lab['c'].interfaces[0]}/nowhere0/"
+    line.ssh("c", f"cp -p /etc/meshsec/meshsec.toml /root/ && sed -i {other} /etc/meshsec/meshsec.toml")
     try:
         _cut_off(controller, line, "provision", "-i", str(far), "--limit=c", "--tags=olsr")
         assert line.ssh("c", "cat /etc/olsrv2d/olsrv2d.toml").stdout == before

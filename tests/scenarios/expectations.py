@@ -1,6 +1,7 @@
 """What several scenarios look at in the same way."""
 
 import json
+import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -73,3 +74,17 @@ def assert_no_drift(node: Node) -> None:
     view = drift(node)
     assert not view["differences"], f"{node.name}: {view['differences']}"
     assert not view["unexamined"], f"{node.name}: {view['unexamined']}"
+
+
+def restart_for_keys(node: Node) -> None:
+    """What a change of the keys takes: meshsecd anew, and the router reads its configuration again."""
+    node.agent.stop()
+    node.agent.start()
+    node.agent.wait_ready()
+    (node.etc / "olsrv2d.conf").write_text(node.meshsec("export", "olsrv2d").stdout, encoding="utf-8")
+    node.router.send_signal(signal.SIGHUP)
+
+
+def states(node: Node) -> dict[str, str]:
+    """Of all channels by the name that people are shown."""
+    return {peer["name"]: peer["state"] for peer in node.ask("status").get("peers", [])}

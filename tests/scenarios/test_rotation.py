@@ -1,7 +1,6 @@
 """A node's key is changed while user data flows: both keys are in force until the old one is ended."""
 
 import json
-import signal
 from collections.abc import Iterator
 from functools import partial
 
@@ -16,6 +15,8 @@ from tests.scenarios.expectations import (
     assert_nothing_clear,
     captured,
     flow_without_loss,
+    restart_for_keys,
+    states,
     wait_arrivals,
 )
 
@@ -63,7 +64,7 @@ def test_the_old_key_ends_for_good_and_a_restart_of_charon_costs_neither_before(
     for half in ("node.pub", "node.rotation"):
         (c.var / half).unlink()
     (c.var / "node.key").write_bytes(stolen)
-    _restart(c)
+    restart_for_keys(c)
     c.wait_for("the old key is refused", lambda: c.peer_status(b).get("last_failure"), 90)
     b.wait_for("it is told as a stranger", lambda: c.locator in b.meshsec("doctor", check=False).stdout, 60)
     assert c.address not in {peer["address"] for peer in b.ask("status")["peers"]}
@@ -72,7 +73,7 @@ def test_the_old_key_ends_for_good_and_a_restart_of_charon_costs_neither_before(
 def _begin(node: Node, others: tuple[Node, ...]) -> str:
     """The address of the next key: it is used beside the present one, and all are protected by either."""
     card: dict[str, str] = json.loads(node.meshsec("key", "next", "--json").stdout)
-    _restart(node)
+    restart_for_keys(node)
     for other in others:
         other.meshsec("peer", "next", node.name, card["card"])
     _wait_both(node, others)
@@ -91,7 +92,7 @@ def _end(node: Node, others: tuple[Node, ...]) -> None:
     """The old key ends at the node and at all others; what stands of the new one is kept."""
     standing = {sa.unique_id for sa in node.charon.sas() if sa.peer.endswith("^")}
     node.meshsec("key", "end")
-    _restart(node)
+    restart_for_keys(node)
     for other in others:
         other.meshsec("peer", "end", node.name)
     ends = (*((other, node) for other in others), *((node, other) for other in others))
@@ -102,24 +103,11 @@ def _end(node: Node, others: tuple[Node, ...]) -> None:
 
 
 def _all_protected(node: Node, count: int) -> bool:
-    return list(_entries(node).values()) == ["protected"] * count
-
-
-def _restart(node: Node) -> None:
-    """What a change of the keys takes: meshsecd anew, and the router reads its configuration again."""
-    node.agent.stop()
-    node.agent.start()
-    node.agent.wait_ready()
-    (node.etc / "olsrv2d.conf").write_text(node.meshsec("export", "olsrv2d").stdout, encoding="utf-8")
-    node.router.send_signal(signal.SIGHUP)
-
-
-def _entries(node: Node) -> dict[str, str]:
-    return {peer["name"]: peer["state"] for peer in node.ask("status").get("peers", [])}
+    return list(states(node).values()) == ["protected"] * count
 
 
 def _await_protected(node: Node, peer: str) -> None:
-    node.wait_for(f"{peer} protected", lambda: _entries(node).get(peer) == "protected", 90)
+    node.wait_for(f"{peer} protected", lambda: states(node).get(peer) == "protected", 90)
 
 
 def _flow_to(source: Node, target: Node, address: str, own: str = "") -> Flow:

@@ -17,8 +17,17 @@ from tests.lab.lab import Lab
 from tests.lab.node import Node, Options
 from tests.lab.overlay_control import OverlayControl
 from tests.lab.topology import line, names
+from tests.lab.traffic import Flow
 from tests.lab.waiting import wait_until
-from tests.scenarios.expectations import assert_nothing_clear, captured, flow, wait_arrivals
+from tests.scenarios.expectations import (
+    assert_nothing_clear,
+    captured,
+    flow,
+    flow_without_loss,
+    restart_for_keys,
+    states,
+    wait_arrivals,
+)
 
 
 @pytest.fixture
@@ -60,6 +69,10 @@ class Office:
     def sign(self, node: Node) -> SignedCard:
         return fleets.sign_card(self._key, cards.parse(node.card), int(time.time()))
 
+    def sign_next(self, card: str) -> SignedCard:
+        """Later than the present one, whatever the clock's resolution."""
+        return fleets.sign_card(self._key, cards.parse(card), int(time.time()) + 1)
+
     def revoke(self, node: Node) -> str:
         revoked = {cards.parse(node.card).fingerprint}
         return fleets.list_text(fleets.sign_list(self._key, int(time.time()), revoked, None))
@@ -89,7 +102,7 @@ def _found(lab: Lab) -> tuple[Office, dict[str, SignedCard]]:
     signed = {name: office.sign(node) for name, node in lab.nodes.items()}
     for name, node in lab.nodes.items():
         own = cards.parse(node.card)
-        store.join(node.peers, office.fleet, fleets.card_text(signed[name]), own)
+        store.join(node.peers, office.fleet, fleets.card_text(signed[name]), [own])
         store.take_members(node.peers, [one.octets for one in (signed.values() if name == "b" else [signed["b"]])], own)
     return office, signed
 
@@ -123,6 +136,40 @@ def test_a_revocation_reaches_a_node_that_was_away_and_the_revoked_key_stays_out
         assert_nothing_clear(captures)
     assert d.address not in {peer["address"] for peer in c.ask("status")["peers"]}
     c.wait_protected(a, 90)
+
+
+def test_user_data_flows_through_the_change_of_a_members_key(
+    fleet: tuple[Lab, Office, dict[str, SignedCard]],
+) -> None:
+    """d's next card is signed and spreads; both keys are in force, until d ends the old one and a list revokes it."""
+    lab, office, _ = fleet
+    a, d = lab["a"], lab["d"]
+    a.wait_protected(d, 120)
+    d.wait_protected(a, 120)
+    following: dict[str, str] = json.loads(d.meshsec("key", "next", "--json").stdout)
+    signed = office.sign_next(following["card"])
+    d.meshsec("fleet", "join", fleets.fleet_text(office.fleet), fleets.card_text(signed))
+    with captured(lab, "member") as captures, flow_without_loss(a, d) as by_old:
+        wait_arrivals(by_old)
+        restart_for_keys(d)
+        for key in ("", "~"):
+            a.wait_for(f"d{key} is protected", lambda title=f"d{key}": states(a).get(title) == "protected", 180)  # type: ignore[misc]
+        with Flow((a.namespace, a.address), (d.namespace, following["address"])) as by_new:
+            wait_arrivals(by_new)
+            wait_arrivals(by_old)
+            assert by_old.result.lost == 0
+            d.meshsec("key", "end")
+            restart_for_keys(d)
+            a.meshsec("fleet", "take", office.revoke(d))
+            a.wait_for("one key is left", lambda: "d~" not in states(a) and states(a).get("d") == "protected", 120)
+            a.wait_for("no SA of the old key", lambda: len(a.charon.sas()) == len(states(a)), 60)
+            wait_arrivals(by_new, 50)
+    assert by_new.result.lost == 0
+    assert_nothing_clear(captures)
+    (told,) = (peer["address"] for peer in a.ask("status")["peers"] if peer["name"] == "d")
+    assert told == following["address"]
+    refused = a.meshsec("peer", "add", "again", d.card, check=False)
+    assert refused.returncode == 1
 
 
 @pytest.mark.skipif(not ground.probe().tun, reason="there is no /dev/net/tun")

@@ -8,7 +8,7 @@ node that was away has it with its first channel.
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from ipaddress import IPv6Address
 
 from meshsec.adapters import exchange
@@ -20,6 +20,7 @@ from meshsec.core.channel import Channel
 from meshsec.core.doctor import Check, Level
 from meshsec.core.fleet_exchange import ExchangeError, Holdings, News
 from meshsec.core.lifecycle import State
+from meshsec.core.model import Card
 
 PERIOD = 60.0
 RETRY = 5.0
@@ -32,11 +33,11 @@ _LISTEN_AGAIN = 2.0
 _log = logging.getLogger(__name__)
 
 
-def holdings(joined: Joined) -> Holdings:
-    """What this node has to give: of each fleet the list, its members' cards, and this node's own."""
+def holdings(joined: Joined, own: Sequence[Card]) -> Holdings:
+    """What this node has to give: of each fleet the list, its members' cards, and those of this node's own keys."""
     found = {}
     for key, membership in joined.memberships.items():
-        members = (*joined.current().values(), *([membership.own] if membership.own else []))
+        members = (*joined.current().values(), *filter(None, map(membership.of, own)))
         cards = [member.octets for member in members if member.fleet == key and not joined.late(member)]
         number, listed = (membership.list.number, membership.list.octets) if membership.list else (0, b"")
         found[key] = lines.holding(number, listed, cards)
@@ -55,13 +56,15 @@ def checks(trust: Trust) -> list[Check]:
 
 
 def _checked(one: Membership, joined: Joined, trust: Trust) -> Check:
-    name, own = f"fleet {one.fleet.name}", one.own
+    name, own = f"fleet {one.fleet.name}", one.of(trust.own[0])
     if own and own.card.fingerprint.hex() in joined.revoked():
         return Check(name, Level.FAIL, "this node's own key is revoked: its peers refuse it", _NEW_KEY)
     if one.damaged:
         return Check(name, Level.WARN, "the trust list cannot be read: no member is in force", _TAKE_LIST)
     if own and joined.late(own):
         return Check(name, Level.WARN, "the time of this node's own signed card has ended", _SIGN)
+    if own and own.card != trust.own[0]:
+        return Check(name, Level.WARN, "its card has changed since it was signed: peers go by the old one", _SIGN)
     peers = sum(peer.fleet == one.fleet.name for peer in trust.peers.values())
     listed = f"list {one.list.number}, {len(one.list.revoked)} keys revoked" if one.list else "no list yet"
     return Check(name, Level.OK, f"{peers} peers by its signature; {listed}; {'member' if own else 'not a member'}")
@@ -141,7 +144,7 @@ class FleetSide:
         self._woken.set()
 
     def _follow_store(self, joined: Joined) -> None:
-        found = holdings(joined)
+        found = holdings(joined, self._trust.own)
         if found != self._holdings:
             self._holdings = found
             self._due = dict.fromkeys(self._reached, self._loop.time())

@@ -54,6 +54,11 @@ class Trust:
         self.problems: tuple[str, ...] = ()
         """What is wrong with the trust store, for status and doctor."""
 
+    @property
+    def own(self) -> tuple[Card, ...]:
+        """The cards of this node's keys, that of the present one first."""
+        return (self._own, *(side.card for side in self._sides if side.card and side.card != self._own))
+
     async def reload(self) -> tuple[str, ...]:
         """Read the store and tell the engine what changed; returns the problems.
 

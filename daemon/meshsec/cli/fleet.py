@@ -116,10 +116,12 @@ def join(app: App, fleet_card: str, signed_card: str) -> None:
     """Take the word of FLEET (`meshsec fleet show`) for who is a peer.
 
     With this node's own card as the fleet has signed it, the others learn it from this node. Each may be '@FILE', or
-    '-' for standard input. A second time replaces the signed card.
+    '-' for standard input. A second time replaces the signed card; that of a next key (`meshsec key next`) stands
+    beside it.
     """
     joined = fleets.parse_fleet(_text(fleet_card))
-    store.join(app.peers_directory, joined, _text(signed_card) if signed_card else "", app.card)
+    own = [app.card, *([app.next_card] if app.next_card else [])]
+    store.join(app.peers_directory, joined, _text(signed_card) if signed_card else "", own)
     _reload(app)
     click.echo(f"{joined.name} is joined: who is signed by it is a peer, who is revoked by it is none")
     click.echo(f"Compare by voice: {_spoken(joined)}")
@@ -165,7 +167,7 @@ def status(app: App, as_json: bool) -> None:
         one: sum(peer.fleet == one for peer in peers.values()) for one in {peer.fleet for peer in peers.values()}
     }
     if as_json:
-        listed = [_view(one, joined, in_force) for one in joined.memberships.values()]
+        listed = [_view(one, joined, in_force, app) for one in joined.memberships.values()]
         told = [{"file": str(problem.path), "message": problem.message} for problem in amiss]
         print_json({"schema": SCHEMA, "fleets": listed, "problems": told})
     else:
@@ -176,8 +178,8 @@ def status(app: App, as_json: bool) -> None:
         sys.exit(FAILED)
 
 
-def _view(one: Membership, joined: Joined, in_force: dict[str, int]) -> dict[str, Any]:
-    own = one.own
+def _view(one: Membership, joined: Joined, in_force: dict[str, int], app: App) -> dict[str, Any]:
+    own = one.of(app.card)
     return {
         "name": one.fleet.name,
         "public_key": one.fleet.public_key.hex(),
@@ -209,7 +211,7 @@ def _print_status(joined: Joined, in_force: dict[str, int], app: App) -> None:
             one.list.number if one.list else "none",
             _age(one.list),
             len(one.list.revoked) if one.list else "",
-            _own(one.own, joined) if one.own else "not signed",
+            _own(own, joined) if (own := one.of(app.card)) else "not signed",
         )
         for one in joined.memberships.values()
     ]

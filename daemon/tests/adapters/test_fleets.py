@@ -1,5 +1,7 @@
 """Fleets in the trust store: members are peers, and whom the newest list revokes is none."""
 
+from dataclasses import replace
+from ipaddress import IPv4Address
 from pathlib import Path
 
 import pytest
@@ -23,12 +25,14 @@ def _card(name: str, number: int) -> Card:
     return make_card(name, public_key_of(generate(lambda: next(seeds))))
 
 
-OWN, BOAT, SHIP, BOAT_ANEW = (_card(name, at) for at, name in enumerate(("own", "boat", "ship", "boat")))
+OWN, BOAT, SHIP, BOAT_ANEW, BOAT_LAST = (
+    _card(name, at) for at, name in enumerate(("own", "boat", "ship", "boat", "boat"))
+)
 
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    store.join(tmp_path / "peers", FLEET, "", OWN)
+    store.join(tmp_path / "peers", FLEET, "", [OWN])
     return tmp_path / "peers"
 
 
@@ -94,10 +98,80 @@ def test_an_older_list_is_not_taken(directory: Path) -> None:
     assert take(directory, BOAT, since=300) == 0
 
 
-def test_of_one_name_the_card_that_was_signed_last_counts(directory: Path) -> None:
-    assert [take(directory, BOAT, 100), take(directory, BOAT_ANEW, 200), take(directory, BOAT, 150)] == [1, 1, 0]
-    assert in_force(directory) == {"boat": BOAT_ANEW}
-    assert len(list(directory.glob("*.member"))) == 1
+def channels(directory: Path) -> dict[str, tuple[Card, str]]:
+    """By the name that people are shown the card and the channel."""
+    return {name: (peer.card, peer.key) for name, peer in trust_store.load(directory, OWN)[0].items()}
+
+
+def test_a_member_has_two_keys_until_a_list_revokes_one_and_the_others_channel_stays(directory: Path) -> None:
+    assert [take(directory, BOAT, 100), take(directory, BOAT_ANEW, 200)] == [1, 1]
+    assert channels(directory) == {"boat": (BOAT, "boat"), "boat~": (BOAT_ANEW, "boat~")}
+    revoke(directory, 300, BOAT)
+    assert channels(directory) == {"boat": (BOAT_ANEW, "boat~")}
+    assert take(directory, BOAT, 100) == 0
+    assert take(directory, BOAT_LAST, 400) == 1
+    assert channels(directory) == {"boat": (BOAT_ANEW, "boat~"), "boat~": (BOAT_LAST, "boat")}
+
+
+def test_the_order_in_which_the_two_come_changes_their_channels_alone(directory: Path) -> None:
+    assert [take(directory, BOAT_ANEW, 200), take(directory, BOAT, 100)] == [1, 1]
+    assert channels(directory) == {"boat": (BOAT, "boat~"), "boat~": (BOAT_ANEW, "boat")}
+
+
+def test_a_third_key_ends_the_first_which_comes_back_no_more(directory: Path) -> None:
+    assert [take(directory, BOAT, 100), take(directory, BOAT_ANEW, 200), take(directory, BOAT_LAST, 300)] == [1, 1, 1]
+    assert channels(directory) == {"boat": (BOAT_ANEW, "boat~"), "boat~": (BOAT_LAST, "boat")}
+    assert [take(directory, BOAT, 100), take(directory, BOAT_ANEW, 150)] == [0, 0]
+    assert len(list(directory.glob("*.member"))) == 2
+
+
+def test_a_key_that_is_signed_again_keeps_its_channel(directory: Path) -> None:
+    take(directory, BOAT, 100)
+    take(directory, BOAT_ANEW, 200)
+    before = channels(directory)
+    assert take(directory, BOAT_ANEW, 250) == 1
+    assert channels(directory) == before
+    assert take(directory, BOAT, 300) == 1
+    assert channels(directory) == {"boat": (BOAT_ANEW, "boat~"), "boat~": (BOAT, "boat")}, "who was signed last is next"
+
+
+def test_two_files_that_say_the_same_channel_have_two(directory: Path) -> None:
+    """However that came about: one of a charon's connections cannot be two peers'."""
+    take(directory, BOAT, 100)
+    take(directory, BOAT_ANEW, 200)
+    file = directory / f"{BOAT_ANEW.fingerprint.hex()}.member"
+    file.write_text(file.read_text().partition("\n")[0])
+    assert channels(directory) == {"boat": (BOAT, "boat"), "boat~": (BOAT_ANEW, "boat~")}
+
+
+def test_the_two_keys_of_a_member_share_its_ipv4_address_and_those_of_two_do_not(directory: Path) -> None:
+    shared = IPv4Address("10.77.0.9")
+    take(directory, replace(BOAT, ipv4=shared), 100)
+    take(directory, replace(BOAT_ANEW, ipv4=shared), 200)
+    assert set(in_force(directory)) == {"boat", "boat~"}
+    take(directory, replace(SHIP, ipv4=shared), 300)
+    assert set(in_force(directory)) == {"boat", "boat~"}
+    assert "its IPv4 address 10.77.0.9 is another's" in messages(directory)
+
+
+def test_a_members_present_key_is_ended_by_the_fleet_alone(directory: Path) -> None:
+    take(directory, BOAT, 100)
+    take(directory, BOAT_ANEW, 200)
+    with pytest.raises(TrustStoreError, match="'rescue' has signed both keys: its `meshsec fleet revoke` ends one"):
+        trust_store.end(directory, "boat", OWN)
+
+
+def test_this_nodes_next_card_stands_beside_its_own_until_that_has_ended(directory: Path) -> None:
+    present, following = OWN, _card("own", 20)
+    for card in (present, following):
+        signed = fleets.sign_card(KEY, card, 1)
+        store.join(directory, FLEET, fleets.card_text(signed), [present, following])
+    membership = store.read(directory).memberships[FLEET.public_key]
+    assert [one.card for one in membership.owns] == [present, following]
+    assert take(directory, following, 500) == 0, "what comes back from others is no peer"
+    assert membership.of(following)
+    again = store.join(directory, FLEET, fleets.card_text(fleets.sign_card(KEY, following, 2)), [following])
+    assert [one.card for one in again.owns] == [following]
 
 
 def test_a_card_ends_by_the_operator_s_clock_as_the_list_tells_it(directory: Path) -> None:
@@ -146,15 +220,15 @@ def test_a_member_is_revoked_on_one_node_by_its_name(directory: Path) -> None:
 def test_this_node_is_no_peer_of_its_own(directory: Path) -> None:
     assert take(directory, OWN) == 0
     own = fleets.card_text(fleets.sign_card(KEY, OWN, 1))
-    assert store.join(directory, FLEET, own, OWN).own == store.read(directory).memberships[FLEET.public_key].own
+    assert store.join(directory, FLEET, own, [OWN]).owns == store.read(directory).memberships[FLEET.public_key].owns
     with pytest.raises(TrustStoreError, match="another key than this node's"):
-        store.join(directory, FLEET, fleets.card_text(fleets.sign_card(KEY, BOAT, 1)), OWN)
+        store.join(directory, FLEET, fleets.card_text(fleets.sign_card(KEY, BOAT, 1)), [OWN])
     with pytest.raises(TrustStoreError, match="with another key"):
-        store.join(directory, Fleet("rescue", OTHER.public_key), "", OWN)
+        store.join(directory, Fleet("rescue", OTHER.public_key), "", [OWN])
 
 
 def test_who_leaves_a_fleet_trusts_nothing_of_it(directory: Path) -> None:
-    store.join(directory, OTHER, "", OWN)
+    store.join(directory, OTHER, "", [OWN])
     take(directory, BOAT)
     revoke(directory, 200, SHIP)
     trust_store.add(directory, "by-hand", _card("x", 9), OWN)
@@ -189,6 +263,7 @@ def test_what_others_may_write_or_nobody_has_signed_is_not_in_force(directory: P
 def test_the_members_have_an_end(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fleets, "MEMBERS_MAX", 1)
     take(directory, BOAT)
-    with pytest.raises(TrustStoreError, match="allowed: 1"):
-        take(directory, SHIP)
-    assert take(directory, BOAT_ANEW, since=200) == 1
+    for other in (SHIP, BOAT_ANEW):
+        with pytest.raises(TrustStoreError, match="allowed: 1"):
+            take(directory, other, since=200)
+    assert take(directory, BOAT, since=200) == 1

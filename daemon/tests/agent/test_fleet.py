@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Coroutine
+from dataclasses import replace
 from ipaddress import IPv6Address
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,7 @@ OWN, BOAT, SHIP = (_card(name, at) for at, name in enumerate(("own", "boat", "sh
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    store.join(tmp_path / "peers", FLEET, fleets.card_text(fleets.sign_card(KEY, OWN, 1, 1000)), OWN)
+    store.join(tmp_path / "peers", FLEET, fleets.card_text(fleets.sign_card(KEY, OWN, 1, 1000)), [OWN])
     return tmp_path / "peers"
 
 
@@ -44,8 +45,8 @@ def listed(number: int, *revoked: Card) -> bytes:
     return fleets.sign_list(KEY, number, {card.fingerprint for card in revoked}, None).octets
 
 
-def verdict(directory: Path) -> tuple[Level, str]:
-    trust = Trust(directory, OWN, lambda _: None)
+def verdict(directory: Path, own: Card = OWN) -> tuple[Level, str]:
+    trust = Trust(directory, own, lambda _: None)
     asyncio.run(trust.reload())
     (check,) = checks(trust)
     return check.level, check.found
@@ -64,14 +65,21 @@ def test_doctor_says_how_a_fleet_stands(directory: Path) -> None:
     assert "cannot be read" in verdict(directory)[1]
 
 
+def test_doctor_says_when_the_signed_card_is_not_the_nodes_any_more(directory: Path) -> None:
+    """Another IKE daemon, above all: peers would authenticate in another way than this node does."""
+    level, found = verdict(directory, replace(OWN, by_secret=True))
+    assert level is Level.WARN
+    assert "has changed since it was signed" in found
+
+
 def test_what_has_ended_and_what_is_revoked_is_not_given(directory: Path) -> None:
     signed = {card.name: fleets.sign_card(KEY, card, 1, until) for card, until in ((BOAT, 0), (SHIP, 500))}
     store.take_members(directory, [one.octets for one in signed.values()], OWN)
-    own = store.read(directory).memberships[FLEET.public_key].own
+    own = store.read(directory).memberships[FLEET.public_key].of(OWN)
     assert own is not None
     for number, revoked, given in ((10, (), {"boat", "ship"}), (501, (), {"boat"}), (502, (BOAT,), set())):
         store.take_list(directory, listed(number, *revoked))
-        found = holdings(store.read(directory))[FLEET.public_key]
+        found = holdings(store.read(directory), [OWN])[FLEET.public_key]
         assert set(found.cards.values()) == {own.octets, *(signed[name].octets for name in given)}
         assert found.number == number
 

@@ -18,6 +18,7 @@ from meshsec import files
 from meshsec.adapters.trust_store import fleets
 from meshsec.adapters.trust_store.fleets import MEMBER_SUFFIX, Joined
 from meshsec.adapters.trust_store.place import (
+    MARK,
     NEXT,
     NEXT_SUFFIX,
     REVOKED_SUFFIX,
@@ -52,8 +53,6 @@ __all__ = [
     "unrevoke",
 ]
 
-_MARK = "\nchannel "
-"""Before the mark: the second line."""
 _LIMIT = 1024
 """Octets of a card file, and of what is said about a revoked key."""
 REASON_LIMIT = 200
@@ -147,6 +146,10 @@ def end(directory: Path, name: str, own: Card) -> Peer:
         following = peers.get(name + NEXT)
         if following is None:
             raise TrustStoreError(f"peer {name!r} has no next key in force: `meshsec peer next {name} CARD` adds one")
+        if following.fleet:
+            raise TrustStoreError(
+                f"the fleet {following.fleet!r} has signed both keys: its `meshsec fleet revoke` ends one"
+            )
         try:
             files.rename(_path(directory, following.name), _path(directory, name))
         except files.FileError as error:
@@ -229,21 +232,36 @@ def _add_members(peers: dict[str, Peer], joined: Joined, revoked: Mapping[str, s
     problems = []
     keys = {own.public_key, *(peer.card.public_key for peer in peers.values())}
     taken = {claim: noun for card in (own, *(peer.card for peer in peers.values())) for claim, noun in _claims(card)}
-    for path, member in sorted(joined.current().items(), key=lambda item: str(item[0])):
+    by_hand = set(peers)
+    good = [path for path, one in joined.current().items() if one.card.fingerprint.hex() not in revoked]
+    for path in sorted(good, key=lambda path: (joined.members[path].since, str(path))):
+        member = joined.members[path]
         card, fleet = member.card, joined.memberships[member.fleet].fleet.name
-        if card.public_key in keys or card.fingerprint.hex() in revoked:
+        if card.public_key in keys or joined.is_own(member, own):
             continue
-        obstacle = next((f"its {noun} is another's" for claim, noun in _claims(card) if claim in taken), "")
-        if card.name in peers:
+        present = peers.get(card.name) if card.name not in by_hand else None
+        shared = {present.card.ipv4} if present and present.fleet == fleet else set()
+        claims = [(claim, noun) for claim, noun in _claims(card) if claim not in shared]
+        obstacle = next((f"its {noun} is another's" for claim, noun in claims if claim in taken), "")
+        if card.name in peers and not shared:
             obstacle = f"there is another peer of its name, {card.name!r}"
         if joined.late(member):
             obstacle = f"its time has ended: the fleet {fleet!r} signed it until {member.until}"
         if obstacle:
             problems.append(Problem(path, f"{card.name!r} of the fleet {fleet!r} is not in force: {obstacle}"))
             continue
-        peers[card.name] = Peer(card.name, card, fleet=fleet)
+        title = card.name + NEXT if present else card.name
+        peers[title] = _member(title, card, fleet, joined.marks[path], present)
         taken.update(_claims(card))
     return problems
+
+
+def _member(title: str, card: Card, fleet: str, mark: str, present: Peer | None) -> Peer:
+    """Of the two keys of one the channels differ, whatever their files say."""
+    if present and present.key == card.name + mark:
+        mark = "" if mark else NEXT
+    channel = card.name + mark
+    return Peer(title, card, "" if channel == title else channel, fleet=fleet)
 
 
 def _held(directory: Path) -> dict[Path, Card]:
@@ -251,7 +269,7 @@ def _held(directory: Path) -> dict[Path, Card]:
     found = {}
     for path in (*listed(directory, SUFFIX), *listed(directory, NEXT_SUFFIX)):
         try:
-            found[path] = cards.parse(files.read(path, _LIMIT).partition(_MARK)[0])
+            found[path] = cards.parse(files.read(path, _LIMIT).partition(MARK)[0])
         except (files.FileError, cards.CardError):
             continue
     return found | {path: member.card for path, member in fleets.read(directory).members.items()}
@@ -336,7 +354,7 @@ def _peer(path: Path) -> Peer:
     text = read(path, _LIMIT)
     if path.suffix == NEXT_SUFFIX and not files.exists(path.with_suffix(SUFFIX)):
         raise UnsafeError("there is no card whose place it is to take: remove it, or add the peer")
-    card, _, mark = text.partition(_MARK)
+    card, _, mark = text.partition(MARK)
     if mark.strip() not in {"", NEXT}:
         raise UnsafeError(f"the channel's mark is {mark.strip()!r}; allowed: none and {NEXT!r}")
     title, channel = title_of(path), name + mark.strip()
@@ -371,5 +389,5 @@ def _claims(card: Card) -> Iterator[tuple[object, str]]:
 
 
 def _written(path: Path, card: Card, mark: str = "") -> None:
-    line = f"{_MARK}{mark}" if mark else ""
+    line = f"{MARK}{mark}" if mark else ""
     write(path, f"{cards.render(card)}{line}\n")

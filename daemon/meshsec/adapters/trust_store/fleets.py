@@ -1,11 +1,15 @@
 """The fleets that a node has joined, and what their keys have signed (ADR 0046).
 
-``NAME.fleet`` holds the fleet's card and, in a second line, this node's own card as the fleet has signed it.
-``NAME.list`` is the newest trust list that came, ``FINGERPRINT.member`` the signed card of a member: these two come
-from other nodes, and count by their signature alone.
+``NAME.fleet`` holds the fleet's card and, in further lines, this node's own card as the fleet has signed it, and that
+of its next key. ``NAME.list`` is the newest trust list that came, ``FINGERPRINT.member`` the signed card of a member:
+these two come from other nodes, and count by their signature alone.
+
+Of one name the two cards that were signed last are in force: the earlier is the member's present key, the later its
+next, until a list revokes the present one or a third card comes (ADR 0041). A member's file has a second line, which
+is this node's own: what marks the channel of that key.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,6 +28,8 @@ SUFFIXES = frozenset({FLEET_SUFFIX, LIST_SUFFIX, MEMBER_SUFFIX})
 _FLEET_LIMIT = 2048
 _MEMBER_LIMIT = 1024
 """Octets of a file."""
+_KEYS = 2
+"""Of one member."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +37,15 @@ class Membership:
     """One fleet that this node has joined."""
 
     fleet: Fleet
-    own: SignedCard | None = None
-    """This node's own card, as the fleet has signed it."""
+    owns: tuple[SignedCard, ...] = ()
+    """This node's own card as the fleet has signed it, and that of another of its keys."""
     list: TrustList | None = None
     damaged: bool = False
     """There is a list that cannot be read: whom it revokes is not known, so none of the members is in force."""
+
+    def of(self, card: Card) -> SignedCard | None:
+        """What the fleet has signed for one of this node's keys."""
+        return next((one for one in self.owns if one.card.public_key == card.public_key), None)
 
 
 @dataclass(slots=True)
@@ -46,6 +56,8 @@ class Joined:
     """By the fleet's public key."""
     members: dict[Path, SignedCard] = field(default_factory=dict)
     """Those that can be read, in force or not."""
+    marks: dict[Path, str] = field(default_factory=dict)
+    """What ends the names of their channels."""
     problems: list[Problem] = field(default_factory=list)
 
     @property
@@ -68,14 +80,19 @@ class Joined:
         }
 
     def current(self) -> dict[Path, SignedCard]:
-        """Of each fleet's members by name the one that was signed last, whose fleet's list is known or was never."""
-        newest: dict[tuple[bytes, str], tuple[Path, SignedCard]] = {}
-        for path, member in self.members.items():
-            key = (member.fleet, member.card.name)
-            if key not in newest or _order(member) > _order(newest[key][1]):
-                newest[key] = (path, member)
+        """Of each fleet's members by name those two that were signed last, whose fleet's list is known or was never."""
         good = {key for key, membership in self.memberships.items() if not membership.damaged}
-        return {path: member for path, member in newest.values() if member.fleet in good}
+        named: dict[tuple[bytes, str], list[Path]] = {}
+        for path in sorted(self.members, key=lambda path: _order(self.members[path]), reverse=True):
+            member = self.members[path]
+            if member.fleet in good:
+                named.setdefault((member.fleet, member.card.name), []).append(path)
+        return {path: self.members[path] for paths in named.values() for path in paths[:_KEYS]}
+
+    def is_own(self, member: SignedCard, own: Card) -> bool:
+        """Whether it is a card of this node, by whichever of its keys."""
+        owns = {signed.card.public_key for membership in self.memberships.values() for signed in membership.owns}
+        return member.card.name == own.name or member.card.public_key in {own.public_key, *owns}
 
     def late(self, member: SignedCard) -> bool:
         """Its time has ended: the fleet's newest list was signed later. This node's own clock is not asked."""
@@ -85,6 +102,10 @@ class Joined:
 
 def _order(member: SignedCard) -> tuple[int, bytes]:
     return member.since, member.card.public_key
+
+
+_NEVER = (-1, b"")
+"""Before any."""
 
 
 def read(directory: Path) -> Joined:
@@ -99,12 +120,18 @@ def read(directory: Path) -> Joined:
     return joined
 
 
-def join(directory: Path, fleet: Fleet, own_text: str, own: Card) -> Membership:
-    """Join a fleet, with this node's own card as it has signed it (empty: not yet). Raises TrustStoreError."""
-    membership = Membership(fleet, _own(own_text, fleet, own))
-    lines = [fleets.fleet_text(fleet), *([fleets.card_text(membership.own)] if membership.own else [])]
+def join(directory: Path, fleet: Fleet, own_text: str, own: Sequence[Card]) -> Membership:
+    """Join a fleet, with this node's own card as it has signed it (empty: not yet). Raises TrustStoreError.
+
+    ``own``: the cards of this node's keys. What was signed for another of them stays.
+    """
+    signed = _own(own_text, fleet, own)
     with place.locked(directory):
         known = read(directory).memberships
+        before = known.get(fleet.public_key, Membership(fleet))
+        owns = [signed if signed and signed.card.public_key == card.public_key else before.of(card) for card in own]
+        membership = Membership(fleet, tuple(filter(None, owns)))
+        lines = [fleets.fleet_text(fleet), *map(fleets.card_text, membership.owns)]
         holder = next((one.fleet for one in known.values() if fleet.name == one.fleet.name), fleet)
         if holder.public_key != fleet.public_key:
             raise TrustStoreError(f"there is a fleet {fleet.name!r} with another key: `meshsec fleet leave` leaves it")
@@ -164,24 +191,30 @@ def take_members(directory: Path, octets: Iterable[bytes], own: Card) -> int:
 
 def _take(directory: Path, joined: Joined, member: SignedCard, own: Card, revoked: Mapping[str, str]) -> bool:
     fingerprint = member.card.fingerprint.hex()
-    if member.card.public_key == own.public_key or fingerprint in revoked or joined.late(member):
+    if joined.is_own(member, own) or fingerprint in revoked or joined.late(member):
         return False
     path = directory / f"{fingerprint}{MEMBER_SUFFIX}"
-    same = {
-        known: one
-        for known, one in joined.members.items()
-        if known == path or (one.fleet, one.card.name) == (member.fleet, member.card.name)
-    }
-    if any(_order(one) >= _order(member) for one in same.values()):
+    known = joined.members.get(path)
+    others = [
+        other
+        for other in sorted(joined.members, key=lambda other: _order(joined.members[other]))
+        if other != path
+        and joined.members[other].fleet == member.fleet
+        and joined.members[other].card.name == member.card.name
+    ]
+    earliest = _order(joined.members[others[0]]) if len(others) >= _KEYS else _NEVER
+    if _order(member) <= max(earliest, _order(known) if known else _NEVER):
         return False
-    if len(joined.members) - len(same) >= fleets.MEMBERS_MAX:
+    gone, kept = (others[: 1 - _KEYS], others[1 - _KEYS :]) if len(others) >= _KEYS else ([], others)
+    if len(joined.members) - len(gone) + (known is None) > fleets.MEMBERS_MAX:
         raise TrustStoreError(f"{len(joined.members)} members are known; allowed: {fleets.MEMBERS_MAX}")
-    place.write(path, fleets.card_text(member) + "\n")
-    for known in same:
-        joined.members.pop(known)
-        if known != path:
-            place.remove(known)
-    joined.members[path] = member
+    beside = next((joined.marks.get(other, "") for other in kept), place.NEXT)
+    mark = joined.marks.get(path, "") if known else "" if beside else place.NEXT
+    place.write(path, fleets.card_text(member) + (f"{place.MARK}{mark}" if mark else "") + "\n")
+    for other in gone:
+        del joined.members[other]
+        place.remove(other)
+    joined.members[path], joined.marks[path] = member, mark
     return True
 
 
@@ -189,14 +222,14 @@ def _all_revoked(directory: Path, joined: Joined) -> dict[str, str]:
     return joined.revoked() | {path.stem: "" for path in place.listed(directory, place.REVOKED_SUFFIX)}
 
 
-def _own(text: str, fleet: Fleet, own: Card) -> SignedCard | None:
+def _own(text: str, fleet: Fleet, own: Sequence[Card]) -> SignedCard | None:
     if not text:
         return None
     try:
         signed = fleets.parse_card(text, {fleet.public_key: fleet})
     except FleetError as error:
         raise TrustStoreError(str(error)) from error
-    if signed.card.public_key != own.public_key:
+    if signed.card.public_key not in {card.public_key for card in own}:
         raise TrustStoreError(f"the signed card is that of {signed.card.name!r}, with another key than this node's")
     return signed
 
@@ -209,27 +242,28 @@ def _collect(joined: Joined, path: Path, reader: Callable[[Joined, Path], None])
 
 
 def _read_fleet(joined: Joined, path: Path) -> None:
-    first, _, second = place.read(path, _FLEET_LIMIT).partition("\n")
+    first, *further = place.read(path, _FLEET_LIMIT).split("\n")
     fleet = fleets.parse_fleet(first)
     if path.stem != fleet.name or fleet.public_key in joined.memberships:
         raise UnsafeError(f"it is the card of the fleet {fleet.name!r}, which belongs into {fleet.name}{FLEET_SUFFIX}")
     joined.memberships[fleet.public_key] = Membership(fleet)
-    if second.strip():
-        own = fleets.parse_card(second, {fleet.public_key: fleet})
-        joined.memberships[fleet.public_key] = Membership(fleet, own)
+    owns = tuple(fleets.parse_card(line, {fleet.public_key: fleet}) for line in further if line.strip())
+    joined.memberships[fleet.public_key] = Membership(fleet, owns)
 
 
 def _read_list(joined: Joined, path: Path) -> None:
     membership = next((one for one in joined.memberships.values() if one.fleet.name == path.stem), None)
     if membership is None:
         raise FleetError(f"there is no fleet {path.stem!r} that it could be of: remove it")
-    key, damaged = membership.fleet.public_key, Membership(membership.fleet, membership.own, damaged=True)
+    key, damaged = membership.fleet.public_key, Membership(membership.fleet, membership.owns, damaged=True)
     joined.memberships[key] = damaged
     listed = fleets.parse_list(files.read(path, fleets.TEXT_MAX + 2), {key: membership.fleet})
-    joined.memberships[key] = Membership(membership.fleet, membership.own, listed)
+    joined.memberships[key] = Membership(membership.fleet, membership.owns, listed)
 
 
 def _read_member(joined: Joined, path: Path) -> None:
     if len(joined.members) >= fleets.MEMBERS_MAX:
         raise UnsafeError(f"there are more members than {fleets.MEMBERS_MAX}")
-    joined.members[path] = fleets.parse_card(files.read(path, _MEMBER_LIMIT), joined.keys)
+    text, _, mark = files.read(path, _MEMBER_LIMIT).partition(place.MARK)
+    joined.members[path] = fleets.parse_card(text, joined.keys)
+    joined.marks[path] = place.NEXT if mark.strip() == place.NEXT else ""

@@ -16,6 +16,8 @@ NEXT_SUFFIX = ".next"
 REVOKED_SUFFIX = ".revoked"
 NEXT = PEER_NEXT
 """After a peer's name: its next key."""
+MARK = "\nchannel "
+"""Before what marks the channel of a key: the second line of its file."""
 
 MODE = 0o644
 
