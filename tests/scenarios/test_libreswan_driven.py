@@ -5,7 +5,8 @@ pluto that dies and one that hangs is shown anywhere, and that user data is prot
 """
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import product
 from typing import Any
@@ -14,13 +15,23 @@ import pytest
 
 from tests.lab import ground, libreswan
 from tests.lab.lab import Lab
+from tests.lab.links import End
 from tests.lab.node import Node, Options
 from tests.lab.packets import Kind
 from tests.lab.topology import line, names
 from tests.lab.waiting import wait_until
-from tests.scenarios.expectations import assert_nothing_clear, captured
+from tests.scenarios.expectations import (
+    assert_no_drift,
+    assert_nothing_clear,
+    captured,
+    drift,
+    flow,
+    flow_without_loss,
+    wait_arrivals,
+)
 
 SUITES = list(libreswan.suites())
+TRIES = 8
 AUTHENTICATED = "established IKE SA; authenticated peer using authby=secret"
 
 pytestmark = pytest.mark.skipif(not SUITES, reason="libreswan is not unpacked: tools/setup system")
@@ -122,6 +133,169 @@ def test_user_data_passes_as_esp_alone_and_again_after_pluto_was_killed(one: str
             wait_answers(c, a)
         assert_nothing_clear(captures)
         assert captures[b.name].counts[Kind.ESP] >= 8, "two requests and two answers, twice"
+
+
+@pytest.fixture(scope="module", params=SUITES)
+def standing(request: pytest.FixtureRequest) -> Iterator[tuple[Node, Node]]:
+    """Two nodes with the same libreswan, whose channel stood once. The first is the one that initiates."""
+    with Lab("standing", line(names(2)), Options(libreswan=request.param, ipv4=True)) as lab:
+        lab.set_up().trust_all().start("pluto", "router", "meshsecd")
+        first, second = sorted(lab.nodes.values(), key=lambda node: node.fingerprint)
+        wait_answers(first, second)
+        yield first, second
+
+
+@needs_esp
+def test_what_changes_by_itself_is_no_drift(standing: tuple[Node, Node]) -> None:
+    """SAs come, are rekeyed and go; pluto is killed; a peer is removed and comes back."""
+    first, second = standing
+    for options in (("--rekey-child", "--rekey-ipsec"), ("--rekey-ike",)):
+        before = standing_sas(first)
+        rekey(first, second, options)
+        assert_no_drift(first)
+        first.wait_for("other SAs", partial(_differ, before, first), 60)
+    for node in standing:
+        assert_no_drift(node)
+    second.pluto.daemon.kill()
+    second.pluto.daemon.start()
+    assert_no_drift(first)
+    wait_answers(first, second)
+    assert_no_drift(second)
+    first.distrust(second)
+    assert_no_drift(first)
+    first.trust(second)
+    wait_answers(first, second)
+
+
+@needs_esp
+def test_what_others_take_away_is_told_and_ends_with_the_mend(standing: tuple[Node, Node]) -> None:
+    first, second = standing
+    wait_answers(first, second)
+    ends = ("src", f"{first.address}/128", "dst", f"{second.address}/128")
+    first.run("ip", "xfrm", "policy", "delete", *ends, "dir", "out")
+    assert told(first) == {("xfrm_policy", second.name)}
+    first.run("ip", "xfrm", "state", "deleteall", "src", first.address, "dst", second.address, "proto", "esp")
+    assert told(first) == {("xfrm_policy", second.name), ("xfrm_state", second.name)}
+    first.meshsec("bench", "sa-setup", second.name, "--count", "1", "--yes")
+    wait_answers(first, second)
+    assert_no_drift(first)
+    first.pluto.whack("--delete", "--name", f"meshsec-{second.name}.mesh4")
+    assert ("connection", second.name) in told(first)
+    assert {one["what"] for one in drift(first)["differences"]} == {"CHILD_SA mesh4"}
+    first.agent.stop()
+    first.agent.start()
+    first.agent.wait_ready()
+    wait_answers(first, second)
+    assert_no_drift(first)
+
+
+@needs_esp
+def test_an_sa_that_the_other_end_has_not_any_more_is_found_out_and_made_anew(standing: tuple[Node, Node]) -> None:
+    """No message tells: the DELETE of who loses it is lost too, and its meshsecd, which would mend it, is away."""
+    first, second = standing
+    wait_answers(first, second)
+    before = standing_sas(first)
+    link = End(first.namespace, first.interfaces[0])
+    second.agent.kill()
+    link.filter("udp dport { 500, 4500 } drop")
+    for conn in both(first):
+        second.pluto.whack("--terminate", "--asynchronous", "--name", conn)
+    second.wait_for("its SAs are gone", lambda: not standing_sas(second) or None, 120)
+    link.unfilter()
+    with flow(first, second) as running:
+        wait_arrivals(running, 10, 180)
+    assert standing_sas(first).isdisjoint(before)
+    assert running.result.lost > 0, "the other end had not lost its SA"
+    second.agent.start()
+    second.agent.wait_ready()
+    wait_answers(second, first)
+
+
+@needs_esp
+def test_negotiations_that_cross_leave_one_channel_that_carries(standing: tuple[Node, Node]) -> None:
+    """Each pluto makes the SA that it began anew when that ends, so to close one of two is not enough."""
+    first, second = standing
+    wait_answers(first, second)
+    for node in standing:
+        node.agent.kill()
+    assert any(_cross(first, second) for _ in range(TRIES)), "their negotiations never crossed"
+    for node in standing:
+        node.agent.start()
+        node.agent.wait_ready()
+    for node in standing:
+        node.wait_for("one IKE_SA", partial(_alone, node), 120)
+    wait_answers(first, second)
+    wait_answers(second, first)
+    assert all(map(_alone, standing))
+
+
+def _alone(node: Node) -> bool | None:
+    return len(ike_sas(node)) == 1 or None
+
+
+def _cross(first: Node, second: Node) -> bool:
+    """Have both plutos negotiate at once; whether one of them then has both IKE_SAs."""
+    for node, peer in ((first, second), (second, first)):
+        for conn in reversed(both(peer)):
+            node.pluto.whack("--terminate", "--name", conn)
+        for number in ike_sas(node):
+            node.pluto.whack("--deletestate", number)
+        node.pluto.daemon.send_signal(signal.SIGSTOP)
+    with ThreadPoolExecutor() as pool:
+        try:
+            for node, peer in ((first, second), (second, first)):
+                pool.submit(node.pluto.whack, "--initiate", "--name", both(peer)[0])
+        finally:
+            for node in (first, second):
+                node.pluto.daemon.send_signal(signal.SIGCONT)
+    return 2 in (len(ike_sas(first)), len(ike_sas(second)))
+
+
+@needs_esp
+@pytest.mark.parametrize("what", ["IKE_SA", "CHILD_SA"])
+def test_a_rekeying_between_two_libreswan_loses_little(standing: tuple[Node, Node], what: str) -> None:
+    """Nothing for the IKE_SA. Asked for another CHILD_SA, libreswan sends by it at once (RFC 7296, section 2.8)."""
+    first, second = standing
+    wait_answers(first, second)
+    options = ("--rekey-ike",) if what == "IKE_SA" else ("--rekey-child", "--rekey-ipsec")
+    with flow_without_loss(first, second) as going, flow_without_loss(second, first) as coming:
+        wait_arrivals(going)
+        wait_arrivals(coming)
+        before = standing_sas(first)
+        rekey(first, second, options)
+        first.wait_for(f"another {what}", partial(_differ, before, first), 60)
+        wait_arrivals(going)
+        wait_arrivals(coming)
+    lost = going.result.lost, coming.result.lost
+    print(f"{what} rekeyed by the first with {first.options.libreswan}'s libreswan, lost there and back: {lost}")
+    assert lost[0] == 0
+    assert lost[1] <= (0 if what == "IKE_SA" else 100), "what came before the keys were computed, at 50 a second"
+
+
+def told(node: Node) -> set[tuple[str, str | None]]:
+    """Where ``meshsec drift`` sees differences, and of whom."""
+    return {(one["where"], one["peer"]) for one in drift(node)["differences"]}
+
+
+def rekey(node: Node, peer: Node, options: Iterable[str]) -> None:
+    """By the option that its version knows; the IKE_SA is one connection's of the two."""
+    for option, conn in product(options, both(peer)):
+        node.pluto.whack("--asynchronous", "--name", conn, option)
+
+
+def standing_sas(node: Node, kind: str = "") -> frozenset[str]:
+    """The numbers of pluto's SAs that stand, which another one does not get again."""
+    lines = (line.removeprefix("000 ") for line in node.pluto.whack("--showstates").splitlines())
+    return frozenset(line[1:].split(":")[0] for line in lines if line.startswith("#") and f"ESTABLISHED_{kind}" in line)
+
+
+def ike_sas(node: Node) -> frozenset[str]:
+    """The numbers of its IKE_SAs that stand."""
+    return standing_sas(node, "IKE_SA")
+
+
+def _differ(before: frozenset[str], node: Node) -> bool | None:
+    return not standing_sas(node) <= before or None
 
 
 def wait_answers(source: Node, target: Node) -> None:
