@@ -13,7 +13,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,8 +34,8 @@ PACKAGES = REPOSITORY / "build" / "deb"
 HANDOVER = Path("build/fleet/run")
 """Where ``python -m tests.lab.fleet`` says where its fleet is: namespace of the controller, inventory."""
 INTERFACE = "mgmt0"
-_NETWORK = "198.18.0."  # RFC 2544, section C.2.2: for tests, routed nowhere
-_CONTROLLER = f"{_NETWORK}254"
+NETWORK = "198.18.0."  # RFC 2544, section C.2.2: for tests, routed nowhere
+CONTROLLER = f"{NETWORK}254"
 _MOST = 253
 _PROGRAMS = ("ssh", "ssh-keygen", *fleet_repository.PROGRAMS)
 
@@ -59,7 +59,7 @@ class Managed(Cables):
         """Give a node its address on the management network, and take from it what a lab's node has configured."""
         if not self.namespace:
             self._make(f"{station.namespace.removesuffix(station.name)}mgmt")
-        self.addresses[station.name] = f"{_NETWORK}{len(self.addresses) + 1}"
+        self.addresses[station.name] = f"{NETWORK}{len(self.addresses) + 1}"
         port = f"m-{station.name}"
         peer = ["peer", "name", port, "netns", self.namespace]
         shell.run(["ip", "link", "add", INTERFACE, "netns", station.namespace, "type", "veth", *peer])
@@ -74,7 +74,7 @@ class Managed(Cables):
         namespaces.create(namespace)
         self.namespace = namespace
         shell.run(["ip", "-n", namespace, "link", "add", "bridge", "type", "bridge"])
-        shell.run(["ip", "-n", namespace, "address", "add", f"{_CONTROLLER}/24", "dev", "bridge"])
+        shell.run(["ip", "-n", namespace, "address", "add", f"{CONTROLLER}/24", "dev", "bridge"])
         shell.run(["ip", "-n", namespace, "link", "set", "bridge", "up"])
 
 
@@ -125,6 +125,21 @@ class Keys:
         return [word for option in chosen for word in ("-o", option)]
 
 
+def set_up(layer: Path, name: str, address: str, suite: str, keys: Keys) -> None:
+    """Write what the person who set a machine up has left: keys for ssh, and Debian's mirror."""
+    ssh, home = layer / "etc/ssh", layer / "root/.ssh"
+    for directory in (ssh, home, layer / "etc/apt/keyrings", layer / "etc/apt/sources.list.d"):
+        directory.mkdir(parents=True)
+    (layer / "root").chmod(0o700)
+    home.chmod(0o700)
+    keys.know(address, keys.generate(ssh / "ssh_host_ed25519_key"))
+    public = keys.client.with_suffix(".pub").read_text(encoding="ascii")
+    (home / "authorized_keys").write_text(public, encoding="ascii")
+    (layer / "etc/apt/keyrings/debian.asc").write_bytes(keys.repository)
+    (layer / "etc/apt/sources.list.d/mirror.sources").write_text(source("debian", suite), encoding="ascii")
+    (layer / "etc/hosts").write_text(f"127.0.0.1 localhost\n127.0.1.1 {name}\n", encoding="ascii")
+
+
 class FleetNode(nspawn.Machine):
     """A bare node of a release."""
 
@@ -145,19 +160,7 @@ class FleetNode(nspawn.Machine):
         return []
 
     def _install(self, layer: Path) -> None:
-        """What the person who set the machine up has left: keys for ssh, and Debian's mirror."""
-        ssh, home = layer / "etc/ssh", layer / "root/.ssh"
-        for directory in (ssh, home, layer / "etc/apt/keyrings", layer / "etc/apt/sources.list.d"):
-            directory.mkdir(parents=True)
-        (layer / "root").chmod(0o700)
-        home.chmod(0o700)
-        self._keys.know(self.address, self._keys.generate(ssh / "ssh_host_ed25519_key"))
-        public = self._keys.client.with_suffix(".pub").read_text(encoding="ascii")
-        (home / "authorized_keys").write_text(public, encoding="ascii")
-        (layer / "etc/apt/keyrings/debian.asc").write_bytes(self._keys.repository)
-        source = layer / "etc/apt/sources.list.d/mirror.sources"
-        source.write_text(_source("debian", self.suite), encoding="ascii")
-        (layer / "etc/hosts").write_text(f"127.0.0.1 localhost\n127.0.1.1 {self.node.name}\n", encoding="ascii")
+        set_up(layer, self.node.name, self.address, self.suite, self._keys)
 
 
 class Fleet:
@@ -229,7 +232,7 @@ class Fleet:
         """Tell a node's apt of the project's packages, as an operator does by hand."""
         machine = self.nodes[name]
         machine.write("/etc/apt/keyrings/meshsec.asc", self.keys.repository.decode())
-        machine.write("/etc/apt/sources.list.d/meshsec.sources", _source("meshsec", machine.suite))
+        machine.write("/etc/apt/sources.list.d/meshsec.sources", source("meshsec", machine.suite))
 
     def offer(self, suite: str, packages: Iterable[Path]) -> None:
         """Let the project's repository of a release have these, and nothing else."""
@@ -249,7 +252,7 @@ class Fleet:
         for suite, root in bare.items():
             publish(self._archive / "debian" / suite, root.pool.glob("*.deb"), signing, index=root.pool / "Packages")
             self.offer(suite, self.packages(suite))
-        with served(self._archive, self._medium.namespace, _CONTROLLER, self.directory / "archive.log"):
+        with served(self._archive, self._medium.namespace, CONTROLLER, self.directory / "archive.log"):
             yield
 
     def _write_inventory(self) -> None:
@@ -257,30 +260,35 @@ class Fleet:
             name: {
                 "ansible_host": machine.address,
                 "meshsec_interfaces": machine.node.interfaces,
-                "meshsec_apt_uri": _uri("meshsec", machine.suite),
+                "meshsec_apt_uri": uri("meshsec", machine.suite),
             }
             for name, machine in self.nodes.items()
         }
-        reached = {
-            "ansible_user": "root",
-            "ansible_python_interpreter": "/usr/bin/python3",
-            "ansible_ssh_private_key_file": str(self.keys.client),
-            "ansible_ssh_common_args": " ".join(self.keys.options()),
-            "meshsec_apt_suite": "./",
-            "meshsec_apt_key": str(self.keys.archive),
-        }
-        self.inventory.parent.mkdir()
-        content = {"all": {"vars": reached, "children": {"mesh": {"hosts": hosts}}}}
-        self.inventory.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        write_inventory(self.inventory, self.keys, hosts)
 
 
-def _uri(kind: str, suite: str) -> str:
-    return f"http://{_CONTROLLER}/{kind}/{suite}/"
+def write_inventory(path: Path, keys: Keys, hosts: Mapping[str, Mapping[str, object]]) -> None:
+    """How Ansible reaches machines that have these keys."""
+    reached = {
+        "ansible_user": "root",
+        "ansible_python_interpreter": "/usr/bin/python3",
+        "ansible_ssh_private_key_file": str(keys.client),
+        "ansible_ssh_common_args": " ".join(keys.options()),
+        "meshsec_apt_suite": "./",
+        "meshsec_apt_key": str(keys.archive),
+    }
+    path.parent.mkdir()
+    content = {"all": {"vars": reached, "children": {"mesh": {"hosts": hosts}}}}
+    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
-def _source(kind: str, suite: str) -> str:
+def uri(kind: str, suite: str) -> str:
+    return f"http://{CONTROLLER}/{kind}/{suite}/"
+
+
+def source(kind: str, suite: str) -> str:
     """For apt; the key has the repository's name."""
-    return f"Types: deb\nURIs: {_uri(kind, suite)}\nSuites: ./\nSigned-By: /etc/apt/keyrings/{kind}.asc\n"
+    return f"Types: deb\nURIs: {uri(kind, suite)}\nSuites: ./\nSigned-By: /etc/apt/keyrings/{kind}.asc\n"
 
 
 def _say(text: str) -> None:

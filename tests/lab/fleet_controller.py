@@ -6,6 +6,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from tests.lab import shell
 from tests.lab.fleet import Fleet
@@ -38,42 +39,62 @@ class Played:
         return sum(counts["changed"] for counts in self.recap.values())
 
 
+class Reached(Protocol):
+    """Machines that a controller reaches."""
+
+    directory: Path
+    run_directory: Path
+
+    @property
+    def controller(self) -> list[str]:
+        """What to put before a program that shall run where the controller is."""
+
+    @property
+    def inventory(self) -> Path:
+        """For Ansible."""
+
+
 class Controller:
     """Runs the project's playbooks on a fleet."""
 
     def __init__(self, fleet: Fleet) -> None:
         self.fleet = fleet
-        self._home = fleet.directory / "ansible"
-        self._home.mkdir(exist_ok=True)
 
     def play(self, playbook: str, *arguments: str, check: bool = True) -> Played:
         """Run a playbook of the collection by its name; raises CommandError when ``check`` and it failed."""
-        path = REPOSITORY / "ansible" / "playbooks" / f"{playbook}.yml"
-        argv = [*self.fleet.controller, str(_PROGRAM), "-i", str(self.fleet.inventory), str(path), *arguments]
-        done = subprocess.run(
-            argv,
-            cwd=REPOSITORY / "ansible",
-            env={**os.environ, **self._environment()},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=patient(_PLAY_SECONDS + _SECONDS_PER_NODE * len(self.fleet.nodes)),
-            check=False,
-        )
-        with (self.fleet.directory / "ansible.log").open("a", encoding="utf-8") as log:
-            log.write(f"$ {' '.join(argv)}\n{done.stdout}\n")
-        if check and done.returncode:
-            raise shell.CommandError(subprocess.CompletedProcess(argv, done.returncode, done.stdout, ""))
-        return Played(done.returncode, done.stdout)
+        seconds = _PLAY_SECONDS + _SECONDS_PER_NODE * len(self.fleet.nodes)
+        return play(self.fleet, playbook, *arguments, check=check, seconds=seconds)
 
-    def _environment(self) -> dict[str, str]:
-        return {
-            "ANSIBLE_HOME": str(self._home),
-            "ANSIBLE_NOCOLOR": "1",
-            # The controller's own meshsec judges configurations.
-            "PATH": f"{_PROGRAM.parent}:{os.environ['PATH']}",
-            "ANSIBLE_FORKS": "10",
-            # The path of a UNIX socket ends after 107 octets; what stands there goes with the lab.
-            "ANSIBLE_SSH_CONTROL_PATH_DIR": str(self.fleet.run_directory),
-        }
+
+def play(machines: Reached, playbook: str, *arguments: str, check: bool, seconds: float) -> Played:
+    """Run a playbook of the collection on whatever machines, in at most ``seconds``."""
+    path = REPOSITORY / "ansible" / "playbooks" / f"{playbook}.yml"
+    argv = [*machines.controller, str(_PROGRAM), "-i", str(machines.inventory), str(path), *arguments]
+    done = subprocess.run(
+        argv,
+        cwd=REPOSITORY / "ansible",
+        env={**os.environ, **_environment(machines)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=patient(seconds),
+        check=False,
+    )
+    with (machines.directory / "ansible.log").open("a", encoding="utf-8") as log:
+        log.write(f"$ {' '.join(argv)}\n{done.stdout}\n")
+    if check and done.returncode:
+        raise shell.CommandError(subprocess.CompletedProcess(argv, done.returncode, done.stdout, ""))
+    return Played(done.returncode, done.stdout)
+
+
+def _environment(machines: Reached) -> dict[str, str]:
+    return {
+        "ANSIBLE_HOME": str(machines.directory / "ansible"),
+        "ANSIBLE_NOCOLOR": "1",
+        # The controller's own meshsec judges configurations.
+        "PATH": f"{_PROGRAM.parent}:{os.environ['PATH']}",
+        "ANSIBLE_FORKS": "10",
+        # The path of a UNIX socket ends after 107 octets; what stands there goes with the lab.
+        "ANSIBLE_SSH_CONTROL_PATH_DIR": str(machines.run_directory),
+    }

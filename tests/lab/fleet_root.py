@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.lab.fleet_repository import scan
@@ -41,13 +42,37 @@ _FETCH = (
     'APT_CONFIG="$MMDEBSTRAP_APT_CONFIG" apt-get -q -y --download-only -o Dir::Cache::archives="$PWD/pool/" install'
 )
 _HOOKS = (
-    f"{_FETCH} {' '.join(OFFERED)}",
-    f"{_FETCH} {' '.join(OFFERED_INSTEAD)}",
     'rm -f "$1"/etc/apt/apt.conf.d/99mmdebstrap "$1"/etc/apt/sources.list "$1"/etc/resolv.conf',
     'rm -f "$1"/etc/ssh/ssh_host_*',  # each node has its own
     'rm -rf "$1"/var/lib/apt/lists/* "$1"/var/cache/apt/*.bin',
 )
 """Shell commands of mmdebstrap, for which $1 is the root."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What is built for each release."""
+
+    kind: str
+    """Before the release in the name of the directory."""
+    preinstalled: tuple[str, ...]
+    """Beside Debian's required packages."""
+    offered: tuple[tuple[str, ...], ...]
+    """What the mirror has besides, with all that it depends on; what conflicts stands in tuples of its own."""
+    hooks: tuple[str, ...] = ()
+    """Shell commands of mmdebstrap that finish the root."""
+
+    def all_hooks(self) -> tuple[str, ...]:
+        """Those that fetch, ours and its own."""
+        return (*(f"{_FETCH} {' '.join(packages)}" for packages in self.offered), *_HOOKS, *self.hooks)
+
+    def key(self, suite: str) -> str:
+        """Names what the root is made of."""
+        return hashlib.sha256(f"{_FORM} {suite} {self.preinstalled} {self.all_hooks()}".encode()).hexdigest()[:16]
+
+
+NODE = Recipe("", PREINSTALLED, (OFFERED, OFFERED_INSTEAD))
+"""A node of the fleet, which has this machine's kernel."""
 
 
 class Bare:
@@ -76,32 +101,28 @@ def obstacle() -> str | None:
     return f"not installed: {' '.join(missing)}" if missing else None
 
 
-def built(suite: str, say: Callable[[str], None]) -> Bare:
+def built(suite: str, say: Callable[[str], None], recipe: Recipe = NODE) -> Bare:
     """Those of a release, built when they are not there yet; ``say`` is told. Raises BuildError."""
-    ready = CACHE / f"{suite}-{key(suite)}"
+    name = f"{recipe.kind}{suite}"
+    ready = CACHE / f"{name}-{recipe.key(suite)}"
     if not ready.exists():
         CACHE.mkdir(parents=True, exist_ok=True)
-        with (CACHE / f"{suite}.lock").open("a", encoding="ascii") as lock:
+        with (CACHE / f"{name}.lock").open("a", encoding="ascii") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not ready.exists():
                 say(f"building a bare {suite} in {ready}")
-                _build(suite, ready)
+                _build(suite, ready, CACHE / f"{name}.part", recipe)
+                remove_others(ready, re.compile(rf"{name}-[0-9a-f]{{16}}"))
     return Bare(suite, ready)
 
 
-def key(suite: str) -> str:
-    """Names what the root is made of."""
-    return hashlib.sha256(f"{_FORM} {suite} {PREINSTALLED} {OFFERED} {_HOOKS}".encode()).hexdigest()[:16]
-
-
-def _build(suite: str, ready: Path) -> None:
-    fresh = CACHE / f"{suite}.part"
+def _build(suite: str, ready: Path, fresh: Path, recipe: Recipe) -> None:
     shutil.rmtree(fresh, ignore_errors=True)
     (fresh / "pool/partial").mkdir(parents=True)
     write_apt_settings(fresh / "apt.conf")
     try:
         done = subprocess.run(
-            [*CONTAINED, "--", *_mmdebstrap(suite, fresh)],
+            [*CONTAINED, "--", *_mmdebstrap(suite, fresh, recipe)],
             cwd=fresh,
             input=sources_of(suite),
             text=True,
@@ -117,10 +138,9 @@ def _build(suite: str, ready: Path) -> None:
     (fresh / "pool/lock").unlink(missing_ok=True)
     (fresh / "pool/Packages").write_bytes(scan(fresh / "pool"))
     fresh.rename(ready)
-    remove_others(ready, re.compile(rf"{suite}-[0-9a-f]{{16}}"))
 
 
-def _mmdebstrap(suite: str, fresh: Path) -> list[str]:
+def _mmdebstrap(suite: str, fresh: Path, recipe: Recipe) -> list[str]:
     options = ["APT::Install-Recommends", "false"], ["APT::Sandbox::User", "root"]
     return [
         *("mmdebstrap", "--quiet", "--mode=root", "--variant=minbase", "--format=directory"),
@@ -128,8 +148,8 @@ def _mmdebstrap(suite: str, fresh: Path) -> list[str]:
         *(f'--aptopt={name} "{value}"' for name, value in options),
         *("--dpkgopt=force-unsafe-io", "--dpkgopt=path-exclude=/usr/share/man/*"),
         *("--dpkgopt=path-exclude=/usr/share/locale/*", "--dpkgopt=path-exclude=/usr/share/doc/*"),
-        *(f"--customize-hook={hook}" for hook in _HOOKS),
-        f"--include={','.join(PREINSTALLED)}",
+        *(f"--customize-hook={hook}" for hook in recipe.all_hooks()),
+        f"--include={','.join(recipe.preinstalled)}",
         *(suite, str(fresh / "root"), "-"),
     ]
 
