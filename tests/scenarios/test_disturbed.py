@@ -3,20 +3,20 @@
 The sender a and the receiver c trust each other; captures at all three nodes of the line a - b - c.
 """
 
-import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from meshsec.adapters.scheduler.mounts import listed
 from tests.lab import ground, shell
 from tests.lab.lab import Lab
 from tests.lab.node import Node, Options
 from tests.lab.packets import Kind
+from tests.lab.starving import knock, starved
 from tests.lab.topology import line, names
 from tests.lab.traffic import Flow
 from tests.lab.waiting import wait_until
@@ -31,8 +31,6 @@ OTHER_SUITES = {
     "esp_proposals": ["chacha20poly1305-x25519"],
 }
 """That the other end's policy has, too."""
-ENOUGH_TO_DIE = "4096"
-"""Octets that a control group may hold: the next page that is touched is one too many."""
 FULL_DISK = """
 mount -t tmpfs -o size=64k,mode=755 none "$1" && cp -a "$1.copy/." "$1"
 dd if=/dev/zero of="$1/filler" bs=4096 2>/dev/null
@@ -46,10 +44,30 @@ def flow4(source: Node, target: Node) -> Flow:
     return Flow((source.namespace, source.ipv4), (target.namespace, target.ipv4))
 
 
-def dies_when_asked(node: Node) -> bool:
-    """Ask meshsecd for something, which takes memory; whether it is dead."""
-    node.ask("status")
-    return not node.agent.running
+def dies_when_asked(node: Node, kind: str) -> bool:
+    """Ask a daemon for something, which takes memory; whether it is dead."""
+    with suppress(OSError):
+        ASKED[kind](node)
+    daemon = node.daemon(kind)
+    return daemon is not None and not daemon.running
+
+
+ASKED: dict[str, Callable[[Node], object]] = {
+    "meshsecd": lambda node: node.ask("status"),
+    "charon": lambda node: node.charon.sas(),
+    "router": lambda node: knock(node.run_directory / "changes.sock"),
+}
+
+
+def identities(node: Node, peer: Node) -> frozenset[str]:
+    """The SPIs of the one IKE_SA with a peer, and of its CHILD_SAs."""
+    sa = node.wait_protected(peer)
+    return frozenset(sa.spis) | sa.child_spis
+
+
+def others(node: Node, peer: Node, before: frozenset[str]) -> frozenset[str]:
+    """The SPIs that were not there before."""
+    return identities(node, peer) - before
 
 
 def wait_rules(node: Node) -> None:
@@ -110,19 +128,40 @@ def test_rules_flushed_while_meshsecd_is_dead_are_back_with_it_and_its_sas_hold_
     assert_nothing_clear(captures)
 
 
-def test_meshsecd_killed_for_want_of_memory_leaks_nothing_and_comes_back(mesh: Lab) -> None:
+@pytest.mark.parametrize("kind", ASKED)
+def test_a_daemon_killed_for_want_of_memory_leaks_nothing_and_comes_back(mesh: Lab, kind: str) -> None:
+    """overlayd: test_mode.py."""
     a, c = mesh["a"], mesh["c"]
-    before = spis(a, c)
-    with captured(mesh, "memory") as captures, flow(a, c) as running, flow4(a, c):
-        wait_arrivals(running)
-        with starved(a.agent.pid) as kills:
-            wait_until("meshsecd is killed", lambda: dies_when_asked(a), [], PATIENCE)
+    before, daemon = spis(a, c), a.daemon(kind)
+    assert daemon is not None
+    with captured(mesh, f"memory-{kind}") as captures, flow(a, c) as running, flow4(a, c) as beside:
+        for one in (running, beside):
+            wait_arrivals(one)
+        with starved(daemon.pid) as kills:
+            wait_until(f"{kind} is killed", lambda: dies_when_asked(a, kind), [], PATIENCE)
             assert kills() > 0, "it was not the kernel that killed it"
-        wait_arrivals(running)
-        mesh.start("meshsecd", nodes=[a])
+        mesh.start(kind, nodes=[a])
+        a.wait_route(c)
         a.wait_protected(c)
-        wait_arrivals(running)
-    assert spis(a, c) == before
+        for one in (running, beside):
+            wait_arrivals(one)
+    assert (spis(a, c) == before) is (kind != "charon")
+    assert_nothing_clear(captures)
+
+
+def test_rekeyed_sas_leak_nothing_and_user_data_goes_on(mesh: Lab) -> None:
+    """The IKE_SA and its CHILD_SAs (RFC 7296, section 1.3), asked for by the sender and by the receiver."""
+    a, c = mesh["a"], mesh["c"]
+    with captured(mesh, "rekey") as captures, flow(a, c) as running, flow4(a, c) as beside:
+        for node, peer in ((a, c), (c, a)):
+            for child in (*sorted(one.name for one in node.wait_protected(peer).installed), ""):
+                before = identities(node, peer)
+                node.charon.rekey(peer.name, child)
+                what = f"another {child or 'IKE_SA'} by {node.name}"
+                node.wait_for(what, partial(others, node, peer, before), PATIENCE)
+                spis(a, c)
+                for one in (running, beside):
+                    wait_arrivals(one)
     assert_nothing_clear(captures)
 
 
@@ -247,29 +286,3 @@ def fill(directory: Path) -> None:
     with suppress(OSError), (directory / "filler").open("wb", buffering=0) as filler:
         while filler.write(bytes(4096)):
             pass
-
-
-@contextmanager
-def starved(pid: int) -> Iterator[Callable[[], int]]:
-    """A control group (v1) of this process that may hold no more memory; how often the kernel killed for that."""
-    root = next((mount.point for mount in listed() if "memory" in mount.controllers), None)
-    if root is None:
-        pytest.skip("no hierarchy v1 of control groups has the controller memory")
-    group = root / f"meshsec-test-{os.getpid()}"
-    group.mkdir()
-    try:
-        (group / "cgroup.procs").write_text(str(pid), encoding="ascii")
-        (group / "memory.limit_in_bytes").write_text(ENOUGH_TO_DIE, encoding="ascii")
-        yield lambda: int((group / "memory.oom_control").read_text(encoding="ascii").split()[-1])
-    finally:
-        wait_until("the control group is given up", lambda: given_up(group, root), [], PATIENCE)
-
-
-def given_up(group: Path, root: Path) -> bool:
-    """Try to remove a control group: who is left in it, or about to end, is moved away first."""
-    for pid in (group / "cgroup.procs").read_text(encoding="ascii").split():
-        with suppress(OSError):
-            (root / "cgroup.procs").write_text(pid, encoding="ascii")
-    with suppress(OSError):
-        group.rmdir()
-    return not group.exists()

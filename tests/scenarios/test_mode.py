@@ -15,6 +15,7 @@ from tests.lab.lab import Lab
 from tests.lab.node import Node, Options
 from tests.lab.overlay_control import OverlayControl
 from tests.lab.packets import MARK, Kind
+from tests.lab.starving import knock, starved
 from tests.lab.stream import Stream
 from tests.lab.topology import line, names
 from tests.lab.traffic import Flow
@@ -201,6 +202,27 @@ def test_overlayd_killed_leaks_nothing_and_user_data_passes_again_when_it_is_bac
         wait_carried(a, c, "overlay")
         wait_arrivals(running, 25, PATIENCE)
     assert_nothing_clear(captures)
+
+
+def test_overlayd_killed_for_want_of_memory_leaks_nothing(lab: Lab) -> None:
+    """The other daemons: test_disturbed.py."""
+    a, c = lab["a"], lab["c"]
+    switch(a, c, "overlay")
+    with captured(lab, "memory") as captures, flow(a, c) as running, Flow((a.namespace, a.ipv4), (c.namespace, c.ipv4)):
+        wait_arrivals(running, 10, PATIENCE)
+        with starved(a.overlay.pid) as kills:
+            wait_until("overlayd is killed", lambda: dies_when_asked(a), [], PATIENCE)
+            assert kills() > 0, "it was not the kernel that killed it"
+        lab.start("overlayd", nodes=[a])
+        wait_carried(a, c, "overlay")
+        wait_arrivals(running, 25, PATIENCE)
+    assert_nothing_clear(captures)
+
+
+def dies_when_asked(node: Node) -> bool:
+    """Ask overlayd for something, which takes memory; whether it is dead."""
+    knock(node.overlay_socket)
+    return not node.overlay.running
 
 
 def test_a_stranger_gets_nothing_by_the_overlay(lab: Lab) -> None:
