@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from meshsec.core.scheduling import SERVICES, Placement, Profile, SchedulingPolicy
 
 UNITS = {
-    "charon": "meshsec-ike.service",
-    "olsrv2d": "olsrv2d.service",
-    "meshsecd": "meshsecd.service",
-    "overlayd": "overlayd.service",
+    "charon": ("meshsec-ike.service", "meshsec-pluto.service"),
+    "olsrv2d": ("olsrv2d.service",),
+    "meshsecd": ("meshsecd.service",),
+    "overlayd": ("overlayd.service",),
 }
-"""The unit of each service."""
+"""The units of each service. The IKE daemon has two, of which a node runs the one whose package it has."""
 FILE = "50-meshsec-scheduling.conf"
 
 _TAKES_ITS_CLASS_ITSELF = ("meshsecd",)
@@ -24,15 +24,15 @@ _REALTIME_SECONDS = 5
 def drop_ins(profile: Profile) -> Mapping[str, str]:
     """Texts by path below ``/etc/systemd/system``. A service that the profile does not name has an empty one.
 
-    So that the drop-ins of another profile do not stay behind, every service has a file.
+    So that the drop-ins of another profile do not stay behind, every unit has a file.
     """
-    return {f"{UNITS[service]}.d/{FILE}": _text(profile, service) for service in SERVICES}
+    return {f"{unit}.d/{FILE}": _text(profile, service) for service in SERVICES for unit in UNITS[service]}
 
 
 def realtime_units(profile: Profile) -> list[str]:
     """The units that have a real-time class from their start: where the kernel refuses it they do not start."""
     given = {service: profile.class_of(service) for service in SERVICES if service not in _TAKES_ITS_CLASS_ITSELF}
-    return [UNITS[service] for service, one in given.items() if one is not None and one.is_realtime]
+    return [unit for service, one in given.items() if one is not None and one.is_realtime for unit in UNITS[service]]
 
 
 def _text(profile: Profile, service: str) -> str:
@@ -66,7 +66,8 @@ def _class(service: str, placement: Placement) -> list[str]:
         lines = [
             f"CPUSchedulingPolicy={wanted.policy}",
             f"CPUSchedulingPriority={wanted.priority}",
-            # charon's threads are its work, and it starts no programs; the others' children need no privilege.
+            # The threads of an IKE daemon are its work, and it starts no programs, but for pluto's addconn once at its
+            # start; the others' children need no privilege.
             f"CPUSchedulingResetOnFork={'no' if service == 'charon' else 'yes'}",
         ]
     return lines if weight is None else [*lines, f"CPUWeight={weight}"]

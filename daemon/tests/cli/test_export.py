@@ -188,7 +188,7 @@ def test_systemd(meshsec: Meshsec, tmp_path: Path) -> None:
     with (tmp_path / "a/meshsec.toml").open("a") as config:
         config.write(FIFO)
     exported = meshsec("export", "systemd").stdout
-    assert exported.count("# /etc/systemd/system/") == 4
+    assert exported.count("# /etc/systemd/system/") == 5
     charon = exported.partition("meshsec-ike.service.d/50-meshsec-scheduling.conf\n")[2].partition("# /etc")[0]
     assert "CPUSchedulingPolicy=rr\nCPUSchedulingPriority=20\n" in charon
 
@@ -206,24 +206,25 @@ def test_drop_ins_with_which_units_would_not_start_on_this_kernel_come_with_a_wa
     done = meshsec("export", "systemd", "--into", str(tmp_path))
     warned = kernel_has_it and profile == "fifo"
     assert done.exit_code == 0
-    assert ("meshsec-ike.service, olsrv2d.service will not start" in done.stderr) is warned
+    assert ("meshsec-ike.service, meshsec-pluto.service, olsrv2d.service will not start" in done.stderr) is warned
     assert ("rt_group_sched=0" in done.stderr) is warned
     assert (tmp_path / "meshsec-ike.service.d/50-meshsec-scheduling.conf").exists()
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
+@pytest.mark.parametrize("name", ["meshsec-ike.service", "meshsec-pluto.service"])
 @pytest.mark.parametrize("profile", ["fifo", "nice", "governor", "paper-2007", "stock"])
-def test_systemd_understands_the_drop_ins(meshsec: Meshsec, tmp_path: Path, profile: str) -> None:
+def test_systemd_understands_the_drop_ins(meshsec: Meshsec, tmp_path: Path, profile: str, name: str) -> None:
     with (tmp_path / "a/meshsec.toml").open("a") as config:
         config.write(FIFO.replace("fifo", profile))
     units = tmp_path / "units"
     units.mkdir()
-    unit = (UNITS / "meshsec-ike.service").read_text()
-    (units / "meshsec-ike.service").write_text(re.sub("(?m)^ExecStart=.*$", "ExecStart=/bin/true", unit))
+    unit = (UNITS / name).read_text()
+    (units / name).write_text(re.sub(r"(?m)^ExecStart=(.*\\\n)*.*$", "ExecStart=/bin/true", unit))
     done = meshsec("export", "systemd", "--into", str(units))
     assert done.exit_code == 0
-    assert str(units / "meshsec-ike.service.d/50-meshsec-scheduling.conf") in done.stdout
-    assert complaints(units / "meshsec-ike.service") == ""
+    assert str(units / f"{name}.d/50-meshsec-scheduling.conf") in done.stdout
+    assert complaints(units / name) == ""
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")

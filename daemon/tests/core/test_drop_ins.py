@@ -5,8 +5,10 @@ import configparser
 import pytest
 
 from meshsec.core.drop_ins import UNITS, drop_ins, realtime_units
+from meshsec.core.model import IkeDaemon
 from meshsec.core.scheduling import SERVICES, STOCK, Placement, Profile, SchedulingClass, SchedulingPolicy
 
+IKE = [daemon.unit for daemon in IkeDaemon]
 FIFO30 = SchedulingClass(SchedulingPolicy.FIFO, priority=30)
 
 
@@ -18,9 +20,11 @@ def settings(text: str) -> dict[str, str]:
 
 
 def of_charon(placement: Placement) -> dict[str, str]:
-    return settings(
-        drop_ins(Profile("mine", "d", {"charon": placement}))[f"{UNITS['charon']}.d/50-meshsec-scheduling.conf"]
-    )
+    """What both IKE daemons' units say, which is the same."""
+    texts = drop_ins(Profile("mine", "d", {"charon": placement}))
+    ours, theirs = (texts[f"{unit}.d/50-meshsec-scheduling.conf"] for unit in IKE)
+    assert ours == theirs
+    return settings(ours)
 
 
 def test_a_nice_value_comes_with_its_weight() -> None:
@@ -31,14 +35,15 @@ def test_a_nice_value_comes_with_its_weight() -> None:
 @pytest.mark.parametrize(("service", "reset"), [("charon", "no"), ("olsrv2d", "yes")])
 def test_a_real_time_class_comes_with_a_watchdog(service: str, reset: str) -> None:
     profile = Profile("mine", "d", {service: Placement(FIFO30, cpus=(0, 2))})
-    (text,) = (text for path, text in drop_ins(profile).items() if path.startswith(f"{UNITS[service]}.d/"))
-    assert settings(text) == {
-        "CPUSchedulingPolicy": "fifo",
-        "CPUSchedulingPriority": "30",
-        "CPUSchedulingResetOnFork": reset,
-        "LimitRTTIME": "5s",
-        "CPUAffinity": "0 2",
-    }
+    texts = drop_ins(profile)
+    for unit in UNITS[service]:
+        assert settings(texts[f"{unit}.d/50-meshsec-scheduling.conf"]) == {
+            "CPUSchedulingPolicy": "fifo",
+            "CPUSchedulingPriority": "30",
+            "CPUSchedulingResetOnFork": reset,
+            "LimitRTTIME": "5s",
+            "CPUAffinity": "0 2",
+        }
 
 
 def test_meshsecd_does_not_begin_in_the_real_time_class_that_it_takes_later() -> None:
@@ -47,9 +52,9 @@ def test_meshsecd_does_not_begin_in_the_real_time_class_that_it_takes_later() ->
     assert found == [{"CPUWeight": "200", "LimitRTTIME": "5s"}]
 
 
-def test_every_service_has_a_file_so_that_nothing_of_another_profile_stays() -> None:
+def test_every_unit_has_a_file_so_that_nothing_of_another_profile_stays() -> None:
     texts = drop_ins(STOCK)
-    assert len(texts) == len(SERVICES)
+    assert len(texts) == len(SERVICES) + 1, "the IKE daemon is one of two"
     assert all(settings(text) == {} for text in texts.values())
     assert all("profile stock" in text for text in texts.values())
 
@@ -63,13 +68,13 @@ def test_who_may_be_raised_to_a_real_time_class_has_the_watchdog_from_the_start(
     """It then bounds what a killed meshsecd left raised."""
     profile = Profile("mine", "d", {"charon": Placement(SchedulingClass(nice=-5), weight=100)}, ladder=(FIFO30,))
     found = {path: settings(text) for path, text in drop_ins(profile).items() if settings(text)}
-    assert list(found.values()) == [{"Nice": "-5", "CPUWeight": "100", "LimitRTTIME": "5s"}]
+    assert list(found.values()) == [{"Nice": "-5", "CPUWeight": "100", "LimitRTTIME": "5s"}] * 2
     alone = Profile("mine", "d", {}, ladder=(FIFO30,))
-    assert [settings(text) for text in drop_ins(alone).values() if settings(text)] == [{"LimitRTTIME": "5s"}]
+    assert [settings(text) for text in drop_ins(alone).values() if settings(text)] == [{"LimitRTTIME": "5s"}] * 2
 
 
 def test_which_units_do_not_start_where_real_time_classes_are_refused() -> None:
     nice = Placement(SchedulingClass(nice=-5))
     placements = {"charon": Placement(FIFO30), "olsrv2d": nice, "meshsecd": Placement(FIFO30), "irq": Placement(FIFO30)}
-    assert realtime_units(Profile("mine", "d", placements)) == [UNITS["charon"]], "meshsecd takes its class itself"
+    assert realtime_units(Profile("mine", "d", placements)) == IKE, "meshsecd takes its class itself"
     assert realtime_units(Profile("mine", "d", {"charon": nice}, ladder=(FIFO30,))) == []
