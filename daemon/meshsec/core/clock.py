@@ -82,6 +82,17 @@ def judged(found: Tracking) -> Check:
     return Check(NAME, Level.OK, said)
 
 
+def mend(*, may_set: bool) -> str:
+    """What brings a chronyd that answers. ``may_set``: whether it may set the clock; in most containers it may not."""
+    written = "apt install chrony; meshsec export chrony > /etc/chrony/chrony.conf; "
+    if may_set:
+        return f"{written}systemctl restart chrony"
+    return (
+        f"{written}nobody may set the clock here (no CAP_SYS_TIME), and Debian's unit is then passed over: write its "
+        f'drop-in of docs/time.md, "In a container"; systemctl daemon-reload; systemctl restart chrony'
+    )
+
+
 def apart(first: str, second: str, clocks: Mapping[str, Tracking]) -> float:
     """The most that the clocks of two nodes differ, seconds; ``clocks`` by address, of other nodes as well.
 
