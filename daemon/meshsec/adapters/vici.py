@@ -119,6 +119,12 @@ class _Connection:
     def close(self) -> None:
         self._writer.close()
 
+    async def end(self) -> None:
+        """Close at once, and hear what the connection broke by: the stream keeps that, and asyncio logs it else."""
+        self._writer.transport.abort()
+        with contextlib.suppress(OSError):
+            await self._writer.wait_closed()
+
 
 class Vici:
     """A client of one charon. ``run`` keeps the event connection; the commands may be used while charon answers."""
@@ -169,7 +175,7 @@ class Vici:
             yield connection
         finally:
             self._events = None
-            connection.close()
+            await connection.end()
 
     async def _pump(self, connection: _Connection, on_event: Callable[[IkeEvent], None]) -> None:
         arrived = self._clock()
@@ -337,7 +343,7 @@ class Vici:
                 answer, events = await connection.request(command, message, stream)
         except BaseException as error:
             if connection:
-                connection.close()
+                await connection.end()
             if isinstance(error, _FAILURES):
                 raise IkeError(f"{command}: {_describe(error)}") from error
             raise

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import os
 import socket
 import struct
@@ -510,6 +511,33 @@ def test_frames_that_vici_does_not_allow_are_errors_and_nothing_worse(tmp_path: 
             client.close()
 
     run(scenario)
+
+
+def test_a_connection_that_broke_leaves_no_exception_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """asyncio asks for it when the stream is collected, which may be later than its Future; here it never does."""
+    monkeypatch.delattr(asyncio.StreamReaderProtocol, "__del__")
+    logged: list[dict[str, Any]] = []
+
+    async def broken(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.transport.abort()  # what came is not read, so the other end's connection is reset
+
+    async def scenario() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: logged.append(context))
+        lost = asyncio.Event()
+        async with await asyncio.start_unix_server(broken, tmp_path / "vici"):
+            client = Vici(tmp_path / "vici", time.monotonic)
+            with pytest.raises(IkeError):
+                await client.connections()
+            following = asyncio.create_task(client.run(lambda _: None, lambda _: None, lambda _: lost.set()))
+            await lost.wait()
+            following.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await following
+        gc.collect()
+
+    run(scenario)
+    gc.collect()
+    assert logged == []
 
 
 def test_without_charon_commands_fail_and_name_the_reason(tmp_path: Path) -> None:
