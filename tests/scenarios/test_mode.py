@@ -5,7 +5,7 @@ The line a - b - c: a and c trust each other, b is a stranger that relays.
 
 import json
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -15,6 +15,7 @@ from tests.lab.lab import Lab
 from tests.lab.node import Node, Options
 from tests.lab.overlay_control import OverlayControl
 from tests.lab.packets import MARK, Kind
+from tests.lab.processes import Daemon
 from tests.lab.starving import knock, starved
 from tests.lab.stream import Stream
 from tests.lab.topology import line, names
@@ -189,12 +190,15 @@ def test_meshsecd_killed_and_restarted_keeps_the_mode_and_user_data_goes_on(lab:
     assert_nothing_clear(captures)
 
 
-def test_overlayd_killed_leaks_nothing_and_user_data_passes_again_when_it_is_back(lab: Lab) -> None:
+@pytest.mark.parametrize("end", [Daemon.kill, Daemon.stop])
+def test_overlayd_ended_leaks_nothing_and_user_data_passes_again_when_it_is_back(
+    lab: Lab, end: Callable[[Daemon], object]
+) -> None:
     a, c = lab["a"], lab["c"]
     switch(a, c, "overlay")
-    with captured(lab, "killed") as captures, flow(a, c) as running:
+    with captured(lab, end.__name__) as captures, flow(a, c) as running:
         wait_arrivals(running, 10, PATIENCE)
-        a.overlay.kill()
+        end(a.overlay)
         a.wait_for("a knows", lambda: not (a.ask("status").get("overlay") or {}).get("up", True), PATIENCE)
         before = running.result.refused
         a.wait_for("the sender's kernel refuses", lambda: running.result.refused > before, PATIENCE)
