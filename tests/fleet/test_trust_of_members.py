@@ -1,4 +1,4 @@
-"""What the role trust and remove_node make of peers that a fleet's key signs, judged by ansible. No node is reached."""
+"""Whom the role trust and remove_node name, of an inventory and of a signed fleet, by ansible. No node is reached."""
 
 import json
 import os
@@ -26,6 +26,12 @@ _PEERS = [
 _VIEW = {"stdout": json.dumps({"peers": _PEERS, "problems": []})}
 _CARDS = {"hand": "H", "renewed": "NEW"}
 """Of the other nodes of the inventory, as they show them."""
+_LAYOUT = {
+    "trust_hosts": "{{ groups['mesh'] }}",
+    "trust_hubs": "hubs",
+    "trust_peers": _VIEW,
+    "trust_card": {"stdout": json.dumps({"card": "S"})},
+}
 
 pytestmark = pytest.mark.skipif(not _PLAYBOOK.exists(), reason="not installed: ansible-playbook")
 
@@ -57,20 +63,90 @@ def test_remove_node_refuses_a_member(tmp_path: Path, node: str, refused: bool) 
     assert ("member is a member of the fleet rescue" in output) == refused, output
 
 
+def test_brigades_trust_themselves_and_the_posts_and_not_each_other(tmp_path: Path) -> None:
+    """As the example says; its variables are its own."""
+    inventory = _COLLECTION / "inventories" / "vehicles"
+    trusted = _laid_out(tmp_path, inventory, {})
+    names = {brigade: {f"{brigade}-{number:02}" for number in range(1, 16)} for brigade in ("north", "south")}
+    posts = {"post-1", "post-2"}
+    assert set(trusted) == names["north"] | names["south"] | posts
+    for brigade, members in names.items():
+        for name in members:
+            assert trusted[name] == (members | posts) - {name}, brigade
+    for name in posts:
+        assert trusted[name] == set(trusted) - {name}
+
+
+def test_hubs_trust_everybody_and_the_others_the_hubs_alone(tmp_path: Path) -> None:
+    inventory = _inventory(tmp_path, {"hubs": ["h1", "h2"], "leaves": ["l1", "l2"]})
+    trusted = _laid_out(tmp_path, inventory, {"trust_layout": "hub", "trust_groups": []})
+    assert trusted == {
+        "h1": {"h2", "l1", "l2"},
+        "h2": {"h1", "l1", "l2"},
+        "l1": {"h1", "h2"},
+        "l2": {"h1", "h2"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"trust_layout": "groups", "trust_groups": ["nroth"]}, "names nroth, which is no group of the inventory: "),
+        (
+            {"trust_layout": "hub", "trust_groups": [], "trust_hubs": "hub"},
+            "names hub, which is no group of the inventory: hubs, leaves, mesh",
+        ),
+        ({"trust_layout": "groups", "trust_groups": []}, "trust_groups is empty"),
+    ],
+)
+def test_a_layout_without_its_groups_is_refused(tmp_path: Path, values: dict[str, Any], said: str) -> None:
+    """Before a card is collected: with trust_exclusive it would remove everybody."""
+    inventory = _inventory(tmp_path, {"hubs": ["h1"], "leaves": ["l1"]})
+    status, output = _played(tmp_path, {**_LAYOUT, **values}, _tasks("roles/trust/tasks/preflight.yml"), inventory)
+    assert status != 0, output
+    assert said in " ".join(output.split()), output
+
+
+def _inventory(directory: Path, groups: dict[str, list[str]]) -> Path:
+    inventory = directory / "hosts.json"
+    children: dict[str, Any] = {group: {"hosts": {name: {} for name in names}} for group, names in groups.items()}
+    inventory.write_text(json.dumps({"all": {"children": {"mesh": {"children": children}}}}), encoding="ascii")
+    return inventory
+
+
+def _laid_out(directory: Path, inventory: Path, values: dict[str, Any]) -> dict[str, set[str]]:
+    """Whom each node of the inventory's mesh would trust; what ``values`` does not say is the inventory's."""
+    judged = [*_tasks("roles/trust/tasks/preflight.yml"), _task("roles/trust/tasks/collect.yml", "Who is to be")]
+    names = "{{ dict(groups.mesh | zip(groups.mesh | map('extract', hostvars, 'trust_names'))) | to_json }}"
+    into = directory / "trusted.json"
+    shown = {"copy": {"content": names, "dest": str(into)}, "delegate_to": "localhost", "run_once": True}
+    status, output = _played(directory, {**_LAYOUT, **values}, [*judged, shown], inventory)
+    assert status == 0, output
+    return {name: set(trusted) for name, trusted in json.loads(into.read_text(encoding="utf-8")).items()}
+
+
 def _task(file: str, name: str) -> dict[str, Any]:
     """The task whose name begins so, of a list of tasks or of a playbook's last play."""
-    entries = yaml.safe_load((_COLLECTION / file).read_text(encoding="utf-8"))
+    entries = _tasks(file)
     tasks = entries[-1].get("tasks", entries)
     found: dict[str, Any] = next(task for task in tasks if task["name"].startswith(name))
     return found
 
 
-def _played(directory: Path, values: dict[str, Any], tasks: list[dict[str, Any]]) -> tuple[int, str]:
+def _tasks(file: str) -> list[dict[str, Any]]:
+    read: list[dict[str, Any]] = yaml.safe_load((_COLLECTION / file).read_text(encoding="utf-8"))
+    return read
+
+
+def _played(
+    directory: Path, values: dict[str, Any], tasks: list[dict[str, Any]], inventory: Path | None = None
+) -> tuple[int, str]:
+    """On the mesh of an inventory, or on this machine alone; status and output."""
     playbook = directory / "play.yml"
-    play = {"hosts": "localhost", "gather_facts": False, "vars": values, "tasks": tasks}
+    play = {"hosts": "mesh" if inventory else "localhost", "gather_facts": False, "vars": values, "tasks": tasks}
     playbook.write_text(yaml.safe_dump([play], sort_keys=False), encoding="utf-8")
     done = subprocess.run(
-        [_PLAYBOOK, "-i", "localhost,", "-c", "local", playbook],
+        [_PLAYBOOK, "-i", inventory or "localhost,", "-c", "local", playbook],
         env={**os.environ, "ANSIBLE_HOME": str(directory), "ANSIBLE_NOCOLOR": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
