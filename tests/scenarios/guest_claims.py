@@ -44,6 +44,7 @@ MORE = (
     "test_drift.py::test_states_and_policies_that_others_removed_are_told",
     "test_leaktest.py::test_a_tight_node_is_told_so_by_itself_and_by_a_relay",
     "test_trust_list.py::test_a_revoked_peer_is_out_at_once_and_its_card_brings_it_back_only_when_that_is_taken_back",
+    "test_trust_list.py::test_a_revocation_reaches_a_node_that_was_away_and_the_revoked_key_stays_out",
     "test_rotation.py::test_user_data_flows_through_the_change_of_a_key",
     "test_radio_sae.py",
     "test_meshsec_radio.py::test_an_open_mesh_is_joined_joined_again_and_left",
