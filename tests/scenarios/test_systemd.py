@@ -396,6 +396,7 @@ def test_killed_meshsecd_and_charon_and_flushed_rules_let_nothing_out(pair: tupl
     """
     lab, machine = pair
     a, b = lab["a"], lab["b"]
+    machine.run("systemctl", "start", "meshsecd")  # which the test before may have left stopped
     a.wait_protected(b, 120)
     machine.write(OVERRIDE, "[Service]\nRestartSec=infinity\n")
     machine.run("systemctl", "daemon-reload")
