@@ -1,4 +1,4 @@
-"""``make fleet-more``: what a machine has that has a kernel of its own: which one is booted.
+"""``make fleet-more``: what a machine has that has a kernel of its own: which one is booted, and radios.
 
 ``MESHSEC_BOARD_SUITE=bookworm`` has it with Debian 12, which nobody has tried yet.
 """
@@ -9,10 +9,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.lab import board
+from tests.lab import board, shell
 from tests.lab.board import Board
 from tests.lab.fleet import PACKAGES
-from tests.lab.fleet_controller import Played
+from tests.lab.fleet_controller import PROGRAMS, Played
+from tests.lab.waiting import wait_until
 
 pytestmark = [
     pytest.mark.skipif("MESHSEC_FLEET_ALL" not in os.environ, reason="minutes: `make fleet-more` runs it"),
@@ -22,6 +23,15 @@ pytestmark = [
 
 SUITE = os.environ.get("MESHSEC_BOARD_SUITE", "trixie")
 RT: dict[str, object] = {"rt_kernel_enabled": True, "rt_kernel_reboot": True}
+PASSWORD = "only the crew knows"  # noqa: S105  # a test's own
+RADIO: dict[str, object] = {
+    "meshsec_settings": {"radio": {"mesh_id": "rescue", "frequency": 2412, "security": "sae"}},
+    "meshsec_deadman_seconds": 1800,  # an emulated machine's play is slow to confirm
+}
+JOIN_SECONDS = 180.0
+_SECOND_RADIO = "ip netns add neighbour && iw phy $(cat /sys/class/net/wlan1/phy80211/name) set netns name neighbour"
+_STATIONS = "iw dev wlan0 station dump"
+_SAID = "journalctl --unit meshsec-radio@wlan0 --output cat"
 _TAGS = "--tags=base,rt_kernel"
 
 
@@ -46,6 +56,45 @@ def test_the_node_boots_into_debians_rt_kernel_and_stays_there(machine: Board) -
     again = _play(machine, RT, _TAGS)
     assert again.changed == 0, again.output
     assert _boot(machine) == booted
+
+
+@pytest.fixture(scope="module")
+def vault(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The mesh's password, as an operator keeps it; the arguments by which a play gets at it."""
+    directory = tmp_path_factory.mktemp("vault")
+    key, kept = directory / "key", directory / "vault.yml"
+    key.write_text("the operator's\n", encoding="ascii")
+    kept.write_text(json.dumps({"radio_password": PASSWORD}), encoding="ascii")
+    shell.run([str(PROGRAMS / "ansible-vault"), "encrypt", f"--vault-password-file={key}", str(kept)])
+    assert PASSWORD not in kept.read_text(encoding="ascii")
+    return [f"--vault-password-file={key}", "-e", f"@{kept}"]
+
+
+def test_a_radio_meets_a_neighbour_who_has_the_password(machine: Board, vault: list[str]) -> None:
+    """In this order: who was refused is blocked for minutes, whatever its password is then (docs/radio.md)."""
+    machine.ssh("echo options mac80211_hwsim radios=2 >/etc/modprobe.d/radios.conf && modprobe mac80211_hwsim")
+    played = _play(machine, RADIO, *vault)
+    assert PASSWORD not in played.output
+    machine.ssh(_SECOND_RADIO)
+    _join(machine, PASSWORD)
+    wait_until("a peering", lambda: "ESTAB" in machine.ssh(_STATIONS).stdout, (), JOIN_SECONDS)
+    again = _play(machine, {**RT, **RADIO}, *vault)
+    assert again.changed == 0, again.output
+    assert "ESTAB" in machine.ssh(_STATIONS).stdout
+    machine.ssh("systemctl stop neighbour")
+    _join(machine, "nobody's password")
+    wait_until("a refusal", lambda: "MESH-SAE-AUTH-FAILURE" in machine.ssh(_SAID).stdout, (), JOIN_SECONDS)
+    assert "ESTAB" not in machine.ssh(_STATIONS).stdout
+
+
+def _join(machine: Board, password: str) -> None:
+    """Have the second radio join by hand, in a namespace of its own."""
+    machine.ssh("install -m 0600 /dev/stdin /root/neighbour.password", stdin=f"{password}\n")
+    machine.ssh(
+        "systemd-run --quiet --collect --unit=neighbour --property=RuntimeDirectory=neighbour"
+        " --property=LoadCredential=meshsec.sae-password:/root/neighbour.password"
+        " ip netns exec neighbour meshsec-radio wlan1"
+    )
 
 
 def _play(machine: Board, variables: dict[str, object], *arguments: str, check: bool = True) -> Played:

@@ -15,6 +15,8 @@ from tests.lab.patience import patient
 
 _RECAP = re.compile(r"^(\S+)\s+: (ok=\d+ .*)$", re.MULTILINE)
 _PROGRAM = Path(os.environ.get("MESHSEC_ANSIBLE") or Path(sys.executable).parent / "ansible-playbook")
+PROGRAMS = _PROGRAM.parent
+"""Where those of Ansible are."""
 _PLAY_SECONDS, _SECONDS_PER_NODE = 900, 60
 
 
