@@ -88,6 +88,10 @@ def _knows(node: Node, listed: int) -> bool:
     return known is not None and known["number"] == listed
 
 
+def _protected(node: Node) -> set[str]:
+    return {name for name, state in states(node).items() if state == "protected"}
+
+
 @pytest.fixture
 def fleet() -> Iterator[tuple[Lab, Office, dict[str, SignedCard]]]:
     """a - b - c - d, members of a fleet. All know b's card, and b those of all: nobody else knows another's."""
@@ -144,6 +148,7 @@ def test_user_data_flows_through_the_change_of_a_members_key(
     """d's next card is signed and spreads; both keys are in force, until d ends the old one and a list revokes it."""
     lab, office, _ = fleet
     a, d = lab["a"], lab["d"]
+    both = {name + key for name in "abc" for key in ("", "^")}
     a.wait_protected(d, 120)
     d.wait_protected(a, 120)
     following: dict[str, str] = json.loads(d.meshsec("key", "next", "--json").stdout)
@@ -158,6 +163,7 @@ def test_user_data_flows_through_the_change_of_a_members_key(
             wait_arrivals(by_new)
             wait_arrivals(by_old)
             assert by_old.result.lost == 0
+            d.wait_for("all are protected by both keys", lambda: both <= _protected(d), 180)
             d.meshsec("key", "end")
             restart_for_keys(d)
             a.meshsec("fleet", "take", office.revoke(d))

@@ -126,7 +126,12 @@ class FleetSide:
 
     def follow(self, channels: Iterable[Channel]) -> None:
         """Who is trusted and who in reach now, after each of the engine's turns."""
-        trusted = {channel.card.address: channel for channel in channels if channel.card}
+        # Of a node that uses two keys each peer has two channels; exchanges go by the present key's (ADR 0041).
+        trusted = {
+            channel.card.address: channel
+            for channel in channels
+            if channel.card and (channel.own is None or channel.own.address == self._own)
+        }
         self._peers = frozenset(trusted)
         reached = frozenset(
             address

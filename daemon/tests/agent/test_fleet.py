@@ -133,6 +133,17 @@ def channel(card: Card, state: State) -> Channel:
     return made
 
 
+SELF, NEXT_SELF = (replace(OWN, address=IPv6Address(text)) for text in ("::1", "::2"))
+"""The card of a side that a test made, and that of its next key."""
+_TWO_KEYS = (
+    (BOAT, State.PROTECTED),
+    (BOAT, State.FAILED),
+    (SHIP, State.WAITING),
+    (SHIP, State.PROTECTED),
+)
+"""Of each peer the channel by the present key, and that by the next one."""
+
+
 def running(work: Coroutine[Any, Any, None], side: FleetSide) -> Coroutine[Any, Any, None]:
     async def both() -> None:
         task = asyncio.ensure_future(side.run())
@@ -163,6 +174,27 @@ def test_who_comes_into_reach_is_asked_and_news_is_passed_on_at_once(
         listing = store.read(directory).memberships[FLEET.public_key].list
         assert listing is not None
         assert listing.number == 10
+
+    asyncio.run(run())
+
+
+def test_a_node_that_uses_two_keys_asks_by_the_present_one(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever becomes of the next key's channels: the peers may learn of that key by this exchange alone."""
+
+    async def run() -> None:
+        made = Side(directory, monkeypatch, News((), ()))
+
+        async def work() -> None:
+            await made.trust.reload()
+            channels = [channel(card, state) for card, state in _TWO_KEYS]
+            for one, own in zip(channels, (SELF, NEXT_SELF, SELF, NEXT_SELF), strict=True):
+                one.own = own
+            made.side.follow(channels)
+            assert await made.next() == BOAT.address
+            await asyncio.gather(*made.tasks)
+            assert made.asked.empty(), "the ship is protected by the next key alone"
+
+        await running(work(), made.side)
 
     asyncio.run(run())
 
