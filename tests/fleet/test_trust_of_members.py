@@ -125,6 +125,15 @@ def _laid_out(directory: Path, inventory: Path, values: dict[str, Any]) -> dict[
     return {name: set(trusted) for name, trusted in json.loads(into.read_text(encoding="utf-8")).items()}
 
 
+@pytest.mark.parametrize(("node", "refused"), [("hand", False), ("of-an-old-meshsec", False), ("member", True)])
+def test_rotate_keys_refuses_a_member_before_it_has_made_a_key(tmp_path: Path, node: str, refused: bool) -> None:
+    task = _task("roles/rotate/tasks/look.yml", "No fleet's key")
+    values = {"inventory_hostname": node, "rotate_lists": {"results": [_VIEW]}}
+    status, output = _played(tmp_path, values, [task])
+    assert (status != 0) == refused, output
+    assert ("member is a member of the fleet rescue" in output) == refused, output
+
+
 def _task(file: str, name: str) -> dict[str, Any]:
     """The task whose name begins so, of a list of tasks or of a playbook's last play."""
     entries = _tasks(file)

@@ -63,6 +63,8 @@ def _checked(one: Membership, joined: Joined, trust: Trust) -> Check:
         return Check(name, Level.WARN, "the trust list cannot be read: no member is in force", _TAKE_LIST)
     if own and joined.late(own):
         return Check(name, Level.WARN, "the time of this node's own signed card has ended", _SIGN)
+    if one.owns and any(one.of(card) is None for card in trust.own):
+        return Check(name, Level.WARN, "a key of this node is not signed: peers know it by another alone", _SIGN)
     if own and own.card != trust.own[0]:
         return Check(name, Level.WARN, "its card has changed since it was signed: peers go by the old one", _SIGN)
     peers = sum(peer.fleet == one.fleet.name for peer in trust.peers.values())

@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from meshsec.adapters import exchange, trust_store
 from meshsec.adapters.trust_store import fleets as store
 from meshsec.agent.fleet import FleetSide, checks, holdings, retry_after
+from meshsec.agent.trust import Side as OwnSide
 from meshsec.agent.trust import Trust
 from meshsec.core import fleet as fleets
 from meshsec.core.channel import Channel
@@ -70,6 +71,15 @@ def test_doctor_says_when_the_signed_card_is_not_the_nodes_any_more(directory: P
     level, found = verdict(directory, replace(OWN, by_secret=True))
     assert level is Level.WARN
     assert "has changed since it was signed" in found
+
+
+def test_doctor_says_when_a_key_of_the_node_is_not_signed(directory: Path) -> None:
+    """The present one after `key end`, or the next one: who knows the node by the fleet alone refuses that key."""
+    level, found = verdict(directory, BOAT)
+    assert (level, found) == (Level.WARN, "a key of this node is not signed: peers know it by another alone")
+    trust = Trust(directory, OWN, lambda _: None, (OwnSide(), OwnSide(BOAT, "~", "^")))
+    asyncio.run(trust.reload())
+    assert [check.found for check in checks(trust)] == [found]
 
 
 def test_what_has_ended_and_what_is_revoked_is_not_given(directory: Path) -> None:
