@@ -125,13 +125,31 @@ def _laid_out(directory: Path, inventory: Path, values: dict[str, Any]) -> dict[
     return {name: set(trusted) for name, trusted in json.loads(into.read_text(encoding="utf-8")).items()}
 
 
-@pytest.mark.parametrize(("node", "refused"), [("hand", False), ("of-an-old-meshsec", False), ("member", True)])
-def test_rotate_keys_refuses_a_member_before_it_has_made_a_key(tmp_path: Path, node: str, refused: bool) -> None:
-    task = _task("roles/rotate/tasks/look.yml", "No fleet's key")
-    values = {"inventory_hostname": node, "rotate_lists": {"results": [_VIEW]}}
-    status, output = _played(tmp_path, values, [task])
+@pytest.mark.parametrize(
+    ("node", "operated", "refused"),
+    [
+        ("hand", None, False),
+        ("of-an-old-meshsec", None, False),
+        ("member", None, True),
+        ("member", "another", True),
+        ("member", "rescue", False),
+    ],
+)
+def test_rotate_keys_refuses_a_member_whose_fleets_key_is_elsewhere(
+    tmp_path: Path, node: str, operated: str | None, refused: bool
+) -> None:
+    """Before it has made a key."""
+    judged = [_task("roles/rotate/tasks/look.yml", name) for name in ("Whether a fleet's key", "That key is")]
+    operator = {"rc": 1 if operated is None else 0, "stdout": json.dumps({"fleets": [{"name": operated}]})}
+    values = {
+        "inventory_hostname": node,
+        "rotate_lists": {"results": [_VIEW]},
+        "rotate_operator": operator,
+        "rotate_fleet_directory": "office",
+    }
+    status, output = _played(tmp_path, values, judged)
     assert (status != 0) == refused, output
-    assert ("member is a member of the fleet rescue" in output) == refused, output
+    assert ("member is a member of the fleet rescue, whose key is not in office" in output) == refused, output
 
 
 def _task(file: str, name: str) -> dict[str, Any]:

@@ -25,6 +25,8 @@ from meshsec.core.fleet import Fleet, SignedCard, TrustList
 SCHEMA = "meshsec-fleet-1"
 
 _DAY = 86400
+_PASSPHRASE_LIMIT = 4096
+"""Characters."""
 _FINGERPRINT_DIGITS = 2 * fleets.FINGERPRINT_LENGTH
 
 _directory = click.option(
@@ -36,6 +38,9 @@ _directory = click.option(
     show_envvar=True,
     callback=lambda _ctx, _param, value: value.expanduser(),
     help="Where the fleet's key is.",
+)
+_passphrase = click.option(
+    "--passphrase-stdin", is_flag=True, help="Read the key's passphrase from standard input instead of asking."
 )
 
 
@@ -61,51 +66,65 @@ def init(name: str, passphrase: bool, directory: Path) -> None:
 @fleet.command
 @click.argument("card", nargs=-1, required=True)
 @click.option("--days", type=click.IntRange(1, 36500), help="How long the card is a member's; without: for ever.")
+@_passphrase
 @_directory
-def sign(card: tuple[str, ...], days: int | None, directory: Path) -> None:
+def sign(card: tuple[str, ...], days: int | None, directory: Path, passphrase_stdin: bool) -> None:
     """Make the node whose CARD this is a member, and print the signed card for it.
 
     CARD is the card itself, '@FILE', or '-' for standard input.
     """
-    parsed = cards.parse(_text(" ".join(card)))
+    given = " ".join(card)
+    if given == "-" and passphrase_stdin:
+        raise click.UsageError(
+            "the card and the passphrase cannot both come from standard input: give the card, or @FILE"
+        )
+    parsed = cards.parse(_text(given))
     listed = fleet_key.trust_list(directory)
     if listed and parsed.fingerprint in listed.revoked:
         raise click.ClickException(f"that key is revoked: `meshsec fleet unrevoke {parsed.fingerprint.hex()}`")
     now = int(time.time())
-    signed = fleets.sign_card(_key(directory), parsed, now, now + days * _DAY if days else 0)
+    signed = fleets.sign_card(_key(directory, passphrase_stdin), parsed, now, now + days * _DAY if days else 0)
     click.echo(fleets.card_text(signed))
     click.echo(f"{parsed.name}: compare by voice: {shown.spoken(parsed)}", err=True)
 
 
 @fleet.command
 @click.argument("target", metavar="CARD|FINGERPRINT...", nargs=-1, required=True)
+@_passphrase
 @_directory
-def revoke(target: tuple[str, ...], directory: Path) -> None:
+def revoke(target: tuple[str, ...], directory: Path, passphrase_stdin: bool) -> None:
     """Revoke keys: print the new trust list, for one node at least, which passes it on (`meshsec fleet take`)."""
-    _sign_list(directory, lambda revoked: revoked | {_fingerprint(one) for one in target})
+    _sign_list(directory, passphrase_stdin, lambda revoked: revoked | {_fingerprint(one) for one in target})
 
 
 @fleet.command
 @click.argument("fingerprint", nargs=-1, required=True)
+@_passphrase
 @_directory
-def unrevoke(fingerprint: tuple[str, ...], directory: Path) -> None:
+def unrevoke(fingerprint: tuple[str, ...], directory: Path, passphrase_stdin: bool) -> None:
     """Take back the revocation of keys, and print the new trust list."""
-    _sign_list(directory, lambda revoked: revoked - {_revoked(one, revoked) for one in fingerprint})
+    _sign_list(directory, passphrase_stdin, lambda revoked: revoked - {_revoked(one, revoked) for one in fingerprint})
 
 
 @fleet.command
+@_passphrase
 @_directory
-def renew(directory: Path) -> None:
+def renew(directory: Path, passphrase_stdin: bool) -> None:
     """Sign the trust list again as it is: by its number nodes know how late it is, and cards that were signed until
     an earlier time end."""
-    _sign_list(directory, lambda revoked: revoked)
+    _sign_list(directory, passphrase_stdin, lambda revoked: revoked)
 
 
 @fleet.command
+@json_option
 @_directory
-def show(directory: Path) -> None:
+def show(directory: Path, as_json: bool) -> None:
     """Print what nodes join the fleet by, and the newest trust list."""
-    _tell(fleet_key.fleet(directory), fleet_key.trust_list(directory))
+    known, listed = fleet_key.fleet(directory), fleet_key.trust_list(directory)
+    if as_json:
+        print_json({"schema": SCHEMA, "fleets": [_view(Membership(known, list=listed), None, 0)], "problems": []})
+    else:
+        _tell(known, listed)
 
 
 @fleet.command
@@ -167,7 +186,10 @@ def status(app: App, as_json: bool) -> None:
         one: sum(peer.fleet == one for peer in peers.values()) for one in {peer.fleet for peer in peers.values()}
     }
     if as_json:
-        listed = [_view(one, joined, in_force, app) for one in joined.memberships.values()]
+        listed = [
+            _view(one, _member(one.of(app.card), joined), in_force.get(one.fleet.name, 0))
+            for one in joined.memberships.values()
+        ]
         told = [{"file": str(problem.path), "message": problem.message} for problem in amiss]
         print_json({"schema": SCHEMA, "fleets": listed, "problems": told})
     else:
@@ -178,19 +200,29 @@ def status(app: App, as_json: bool) -> None:
         sys.exit(FAILED)
 
 
-def _view(one: Membership, joined: Joined, in_force: dict[str, int], app: App) -> dict[str, Any]:
-    own = one.of(app.card)
+def _view(one: Membership, member: dict[str, Any] | None, members: int) -> dict[str, Any]:
     return {
         "name": one.fleet.name,
         "public_key": one.fleet.public_key.hex(),
+        "fleet": fleets.fleet_text(one.fleet),
         "words": _spoken(one.fleet).split(),
-        "member": None
-        if own is None
-        else {"since": own.since, "until": own.until or None, "standing": _own(own, joined)},
-        "members": in_force.get(one.fleet.name, 0),
+        "member": member,
+        "members": members,
         "list": None
         if one.list is None
         else {"number": one.list.number, "revoked": sorted(key.hex() for key in one.list.revoked)},
+    }
+
+
+def _member(own: SignedCard | None, joined: Joined) -> dict[str, Any] | None:
+    if own is None:
+        return None
+    return {
+        "since": own.since,
+        "until": own.until or None,
+        "standing": _own(own, joined),
+        "card": cards.render(own.card),
+        "signed": fleets.card_text(own),
     }
 
 
@@ -241,17 +273,22 @@ def _spoken(known: Fleet) -> str:
     return " ".join(words.spoken(known.fingerprint, shown.wordlist()))
 
 
-def _sign_list(directory: Path, change: Callable[[frozenset[bytes]], frozenset[bytes]]) -> None:
+def _sign_list(directory: Path, passphrase_stdin: bool, change: Callable[[frozenset[bytes]], frozenset[bytes]]) -> None:
     before = fleet_key.trust_list(directory)
     revoked = change(before.revoked if before else frozenset())
-    listed = fleets.sign_list(_key(directory), int(time.time()), revoked, before)
+    listed = fleets.sign_list(_key(directory, passphrase_stdin), int(time.time()), revoked, before)
     fleet_key.save_list(directory, listed)
     click.echo(fleets.list_text(listed))
     click.echo(f"list {listed.number}: {len(revoked)} keys are revoked", err=True)
 
 
-def _key(directory: Path) -> Any:
-    return fleet_key.load(directory, partial(click.prompt, "Passphrase", hide_input=True, err=True))
+def _key(directory: Path, passphrase_stdin: bool) -> Any:
+    asked = partial(click.prompt, "Passphrase", hide_input=True, err=True)
+    return fleet_key.load(directory, _passphrase_line if passphrase_stdin else asked)
+
+
+def _passphrase_line() -> str:
+    return sys.stdin.readline(_PASSPHRASE_LIMIT).rstrip("\n")
 
 
 def _fingerprint(text: str) -> bytes:

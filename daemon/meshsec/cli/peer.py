@@ -78,10 +78,17 @@ def end(app: App, name: str) -> None:
 @click.argument("name", shell_complete=peer_names)
 @click.pass_obj
 def remove(app: App, name: str) -> None:
-    """Trust NAME no longer: its SA is closed at once."""
+    """Trust NAME no longer: its SA is closed at once.
+
+    A fleet's signature counts on: of a card that was added by hand its member stays a peer.
+    """
     if not _changed(app, "peer_remove", {"name": name}):
         trust_store.remove(app.peers_directory, name)
-    click.echo(f"{name} is trusted no longer")
+    still = trust_store.load(app.peers_directory, app.card)[0].get(name)
+    if still is None:
+        click.echo(f"{name} is trusted no longer")
+    else:
+        click.echo(f"{name} stays a peer by the fleet {still.fleet}: its operator's `meshsec fleet revoke` ends that")
 
 
 @peer.command

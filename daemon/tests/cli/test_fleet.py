@@ -45,7 +45,9 @@ def test_from_the_key_to_a_peer_that_is_revoked(meshsec: Meshsec, boat: Meshsec,
     signed = meshsec("fleet", "sign", card, "--directory", office).stdout.strip()
     assert boat("fleet", "join", fleet, signed).exit_code == 0
     assert meshsec("fleet", "join", fleet).exit_code == 0
-    assert _status(boat)["member"] is not None
+    member = _status(boat)["member"]
+    assert isinstance(member, dict)
+    assert (member["card"], member["signed"]) == (card, signed)
 
     assert "1 of 1 signed cards" in meshsec("fleet", "take", signed).stdout
     listed = json.loads(meshsec("peer", "list", "--json").stdout)["peers"]
@@ -74,6 +76,40 @@ def test_a_passphrase_keeps_the_key_closed(meshsec: Meshsec, card: str, office: 
     assert wrong.exit_code == 1
     assert "the passphrase is wrong" in wrong.stderr
     assert meshsec("fleet", "sign", card, "--directory", office, input="secret\n").exit_code == 0
+
+
+def test_a_passphrase_may_come_by_standard_input(meshsec: Meshsec, card: str, office: str) -> None:
+    meshsec("fleet", "init", "rescue", "--passphrase", "--directory", office, input="a secret\na secret\n")
+    for command in (["sign", card], ["revoke", card], ["renew"], ["unrevoke", cards.parse(card).fingerprint.hex()]):
+        wrong = meshsec("fleet", *command, "--passphrase-stdin", "--directory", office, input="another\n")
+        assert (wrong.exit_code, wrong.stdout) == (1, "")
+        assert "the passphrase is wrong" in wrong.stderr
+        right = meshsec("fleet", *command, "--passphrase-stdin", "--directory", office, input="a secret\n")
+        assert right.exit_code == 0, right.stderr
+    both = meshsec("fleet", "sign", "-", "--passphrase-stdin", "--directory", office, input=f"{card}\na secret\n")
+    assert both.exit_code == 2
+    assert "cannot both come from standard input" in both.stderr
+
+
+def test_the_operators_view_is_the_nodes(meshsec: Meshsec, card: str, office: str) -> None:
+    text = _fleet(meshsec("fleet", "init", "rescue", "--directory", office))
+    meshsec("fleet", "revoke", card, "--directory", office)
+    view = json.loads(meshsec("fleet", "show", "--json", "--directory", office).stdout)
+    jsonschema.validate(view, json.loads(SCHEMA.read_text()))
+    (shown,) = view["fleets"]
+    assert (shown["name"], shown["fleet"], shown["member"]) == ("rescue", text, None)
+    assert shown["list"]["revoked"] == [cards.parse(card).fingerprint.hex()]
+
+
+def test_a_card_by_hand_that_goes_leaves_the_member(meshsec: Meshsec, card: str, office: str) -> None:
+    fleet = _fleet(meshsec("fleet", "init", "rescue", "--directory", office))
+    signed = meshsec("fleet", "sign", card, "--directory", office).stdout.strip()
+    meshsec("peer", "add", "boat", card)
+    meshsec("fleet", "join", fleet)
+    meshsec("fleet", "take", signed)
+    assert "stays a peer by the fleet rescue" in meshsec("peer", "remove", "boat").stdout
+    listed = json.loads(meshsec("peer", "list", "--json").stdout)["peers"]
+    assert [(one["peer"], one["fleet"]) for one in listed] == [("boat", "rescue")]
 
 
 def test_refusals(meshsec: Meshsec, card: str, office: str, tmp_path: Path) -> None:
