@@ -47,6 +47,8 @@ def test_user_data_flows_through_the_change_of_a_key(mesh: Lab) -> None:
             _end(c, (a, b))
             for running in (new, back, four):
                 wait_arrivals(running, 50)
+    # Routes and SAs stay; ESP in user space may lose single packets where processors are few.
+    assert (new.result.lost + back.result.lost) * 50 <= new.result.sent
     assert_nothing_clear(captures)
     for node in (a, b, c):
         assert_no_drift(node)

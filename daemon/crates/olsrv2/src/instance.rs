@@ -118,6 +118,24 @@ impl Instance {
         self.own.ansn()
     }
 
+    /// Goes by another originator. What is known of the others is the same, so their routes stay; it is they who learn a
+    /// router anew. Interfaces that borrow the originator take the new one.
+    pub(crate) fn rename(
+        &mut self,
+        ctx: &mut Context,
+        originator: IpAddr,
+        interfaces: &[(InterfaceId, Vec<IpAddr>)],
+    ) {
+        self.originator = originator;
+        let own = BTreeSet::from([originator]);
+        self.nhdp.set_other_addresses(ctx.now, own);
+        self.topology.remove_node(originator);
+        for (id, addresses) in interfaces {
+            self.set_interface(ctx, *id, addresses);
+        }
+        self.nhdp_touched = true;
+    }
+
     /// Takes a changed configuration, except for the originator.
     pub(crate) fn reconfigure(&mut self, ctx: &mut Context) {
         self.nhdp.set_params(params(ctx.config));
@@ -710,7 +728,7 @@ impl Instance {
             .map(|own| own.prefix.canonical())
             .collect();
         let is_local = |prefix: Prefix| {
-            attached.contains(&prefix) || prefix.is_host() && self.nhdp.is_local(prefix.addr)
+            attached.contains(&prefix) || prefix.is_host() && self.nhdp.is_own(prefix.addr)
         };
         let routes = routing::calculate(&network, is_local);
         let old = core::mem::replace(&mut self.routes, routes);

@@ -120,7 +120,7 @@ impl Router {
         self.settle(now);
     }
 
-    /// Changes the configuration in place; an originator that changes restarts its family.
+    /// Changes the configuration in place, the originators among it.
     pub fn reconfigure(&mut self, now: Time, config: Config) {
         self.advance(now);
         self.config = config;
@@ -328,34 +328,48 @@ impl Router {
         (&mut self.instances, ctx)
     }
 
-    /// Ends instances whose originator is no longer configured and starts those that are missing.
+    /// Ends the instances of families without an originator, starts those that are missing, and lets the others go by
+    /// the originators that they have now. Former ones are kept in the originator set (RFC 7181, section 7.1).
     fn restart_instances(&mut self, now: Time) {
         let mut old = core::mem::take(&mut self.instances);
-        let originators = Family::ALL.map(|family| self.config.originator(family));
-        for originator in originators.into_iter().flatten() {
-            let kept = old
-                .iter()
-                .position(|instance| instance.originator == originator);
-            let instance = match kept {
-                Some(index) => old.remove(index),
-                None => self.new_instance(now, originator),
-            };
-            self.instances.push(instance);
-        }
         self.old_originators.retain(|_, expires| *expires > now);
         let expires = now + self.config.timing.duplicate_hold_time;
-        for instance in old {
-            self.old_originators.insert(instance.originator, expires);
-            instance.retire(&mut self.events);
+        for family in Family::ALL {
+            let position = old.iter().position(|instance| instance.family == family);
+            let before = position.map(|index| old.remove(index));
+            let former = before.as_ref().map(|instance| instance.originator);
+            let originator = self.config.originator(family);
+            let is_kept = former == originator;
+            match (before, originator) {
+                (Some(instance), Some(_)) if is_kept => self.instances.push(instance),
+                (Some(mut instance), Some(originator)) => {
+                    let interfaces = self.interface_addresses();
+                    instance.rename(&mut self.parts(now).1, originator, &interfaces);
+                    self.instances.push(instance);
+                }
+                (None, Some(originator)) => {
+                    let instance = self.new_instance(now, originator);
+                    self.instances.push(instance);
+                }
+                (Some(instance), None) => instance.retire(&mut self.events),
+                (None, None) => {}
+            }
+            if !is_kept {
+                self.old_originators
+                    .extend(former.map(|address| (address, expires)));
+            }
         }
     }
 
-    fn new_instance(&mut self, now: Time, originator: IpAddr) -> Instance {
-        let interfaces: Vec<_> = self
-            .interfaces
-            .iter()
+    fn interface_addresses(&self) -> Vec<(InterfaceId, Vec<IpAddr>)> {
+        let interfaces = self.interfaces.iter();
+        interfaces
             .map(|(id, own)| (*id, own.addresses.clone()))
-            .collect();
+            .collect()
+    }
+
+    fn new_instance(&mut self, now: Time, originator: IpAddr) -> Instance {
+        let interfaces = self.interface_addresses();
         let (_, mut ctx) = self.parts(now);
         let mut instance = Instance::new(&mut ctx, originator);
         for (id, addresses) in interfaces {

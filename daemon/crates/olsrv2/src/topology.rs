@@ -301,7 +301,8 @@ impl Topology {
         self.changed |= removed > 0;
     }
 
-    fn remove_node(&mut self, originator: IpAddr) {
+    /// Forgets what a router has told.
+    pub(crate) fn remove_node(&mut self, originator: IpAddr) {
         self.remove_where(originator, |_, _| true);
         if let Some(node) = self.nodes.remove(&originator) {
             self.events.push(Event::NodeRemoved(node.view(originator)));

@@ -866,26 +866,67 @@ fn a_lost_interface_withdraws_its_routes_at_once() {
 }
 
 #[test]
-fn a_changed_originator_restarts_the_family() {
+fn a_changed_originator_leaves_links_and_routes() {
     let mut router = router(config());
     receive(&mut router, START, hello(0));
     sent(&mut router, START + seconds(1), message::HELLO);
+    receive(
+        &mut router,
+        START + seconds(1),
+        tc("fd00::9", 1, 1, &["fd00::78"]),
+    );
+    router.handle_timeout(START + seconds(2));
     while router.poll_event().is_some() {}
     router.reconfigure(
-        START + seconds(1),
+        START + seconds(2),
         Config {
             originator_v6: Some("fd00::2".parse().unwrap()),
             ..config()
         },
     );
+    router.handle_timeout(START + seconds(3));
+    assert_eq!(router.originators(), [address("fd00::2")]);
+    assert_eq!((router.links().len(), router.nodes().len()), (1, 1));
+    let routes = router.routes();
     assert_eq!(
-        (router.originators(), router.links().len()),
-        (vec![address("fd00::2")], 0)
+        routes
+            .iter()
+            .map(|route| (route.destination.addr, route.source))
+            .collect::<Vec<_>>(),
+        [
+            (address("fd00::9"), address("fd00::2")),
+            (address("fd00::78"), address("fd00::2"))
+        ]
     );
-    let events: Vec<_> = std::iter::from_fn(|| router.poll_event()).collect();
-    assert!(events.contains(&Event::RouteRemoved(Prefix::host(address("fd00::9")))));
+    let removed = std::iter::from_fn(|| router.poll_event())
+        .filter(|event| matches!(event, Event::RouteRemoved(_)));
+    assert_eq!(removed.count(), 0);
+}
+
+#[test]
+fn a_former_originator_is_no_destination_while_others_still_tell_it() {
+    let mut router = router(config());
     receive(&mut router, START, hello(0));
-    assert_eq!(router.links().len(), 1, "the interfaces are still there");
+    sent(&mut router, START + seconds(1), message::HELLO);
+    let changed = Config {
+        originator_v6: Some("fd00::2".parse().unwrap()),
+        ..config()
+    };
+    router.reconfigure(START + seconds(1), changed);
+    receive(
+        &mut router,
+        START + seconds(1),
+        tc("fd00::9", 1, 1, &["fd00::1", "fd00::78"]),
+    );
+    router.handle_timeout(START + seconds(2));
+    let destinations = router
+        .routes()
+        .into_iter()
+        .map(|route| route.destination.addr);
+    assert_eq!(
+        destinations.collect::<Vec<_>>(),
+        [address("fd00::9"), address("fd00::78")]
+    );
 }
 
 #[test]

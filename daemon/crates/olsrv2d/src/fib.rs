@@ -258,29 +258,32 @@ impl Fib {
         destination: Prefix,
         path: Path,
     ) -> bool {
-        let old = self.present.get(&destination).cloned().unwrap_or_default();
-        if !old.contains(&path) {
-            if let Err(error) = self.add(kernel, destination, path, &old) {
-                self.fail(now, destination, &error);
-                return false;
+        let mut old = self.present.get(&destination).cloned().unwrap_or_default();
+        if !old.remove(&path) {
+            match self.add(kernel, destination, path, old) {
+                Ok(beside) => old = beside,
+                Err(error) => {
+                    self.fail(now, destination, &error);
+                    return false;
+                }
             }
         }
         self.failed.remove(&destination);
-        for stale in old.into_iter().filter(|stale| *stale != path) {
+        for stale in old {
             self.delete(kernel, now, destination, stale);
         }
         self.present.insert(destination, BTreeSet::from([path]));
         true
     }
 
-    /// Adds a path beside the old ones, or in their place where the kernel cannot hold both.
+    /// Adds a path beside the old ones, or in their place where the kernel cannot hold both; gives those that still stand.
     fn add(
         &mut self,
         kernel: &mut impl Kernel,
         key: Prefix,
         path: Path,
-        old: &BTreeSet<Path>,
-    ) -> io::Result<()> {
+        old: BTreeSet<Path>,
+    ) -> io::Result<BTreeSet<Path>> {
         let route = self.route(key, path);
         if old.is_empty() {
             let mode = if self.usurped.contains(&key) {
@@ -288,17 +291,19 @@ impl Fib {
             } else {
                 AddMode::Exclusive
             };
-            return kernel.add(&route, mode);
+            kernel.add(&route, mode)?;
+            return Ok(old);
         }
         match kernel.add(&route, AddMode::Append) {
-            // IPv6 tells paths apart by next hop and interface only, not by source.
+            // IPv6 tells paths apart by next hop and interface only, not by source; deletions neither.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 for stale in old {
-                    kernel.delete(&self.route(key, *stale))?;
+                    kernel.delete(&self.route(key, stale))?;
                 }
-                kernel.add(&route, AddMode::Exclusive)
+                kernel.add(&route, AddMode::Exclusive)?;
+                Ok(BTreeSet::new())
             }
-            result => result,
+            result => result.map(|()| old),
         }
     }
 
@@ -408,6 +413,19 @@ mod tests {
         without_route: bool,
     }
 
+    /// Whether Linux takes two routes of one destination for the same: in IPv6 the source makes no difference.
+    fn same(one: &Route, other: &Route) -> bool {
+        let sourceless = |route: &Route| Route {
+            path: Path {
+                source: None,
+                ..route.path
+            },
+            ..*route
+        };
+        let is_v6 = one.destination.addr.is_ipv6();
+        one == other || is_v6 && sourceless(one) == sourceless(other)
+    }
+
     impl Table {
         fn paths(&self, key: Prefix) -> Vec<Path> {
             self.routes
@@ -429,7 +447,9 @@ mod tests {
                 .position(|other| other.destination == route.destination);
             match (mode, place) {
                 (AddMode::Exclusive, Some(_)) => return Err(Errno::EXIST.into()),
-                (AddMode::Append, Some(_)) if self.routes.contains(route) => {
+                (AddMode::Append, Some(_))
+                    if self.routes.iter().any(|other| same(other, route)) =>
+                {
                     return Err(Errno::EXIST.into())
                 }
                 (AddMode::Replace, Some(place)) => self.routes[place] = *route,
@@ -442,7 +462,7 @@ mod tests {
             let place = self
                 .routes
                 .iter()
-                .position(|other| other == route)
+                .position(|other| same(other, route))
                 .ok_or(Errno::SRCH)?;
             self.routes.remove(place);
             self.without_route |= self.paths(route.destination).is_empty();
@@ -495,6 +515,20 @@ mod tests {
         assert!(!kernel.without_route);
         fib.remove(&mut kernel, NOW, key());
         assert!(kernel.routes.is_empty());
+    }
+
+    #[test]
+    fn a_path_with_another_source_takes_the_place_of_the_old_one() {
+        let key: Prefix = "fd00::9/128".parse().unwrap();
+        let from = |source: &str| Path {
+            source: Some(source.parse().unwrap()),
+            ..path(1)
+        };
+        let mut kernel = Table::default();
+        let mut fib = fib(&mut kernel);
+        assert!(fib.set(&mut kernel, NOW, key, from("fd00::1")));
+        assert!(fib.set(&mut kernel, NOW, key, from("fd00::2")));
+        assert_eq!(kernel.paths(key), [from("fd00::2")]);
     }
 
     #[test]
