@@ -78,7 +78,7 @@ def test_a_radio_meets_a_neighbour_who_has_the_password(machine: Board, vault: l
     machine.ssh(_SECOND_RADIO)
     _join(machine, PASSWORD)
     wait_until("a peering", lambda: "ESTAB" in machine.ssh(_STATIONS).stdout, (), JOIN_SECONDS)
-    again = _play(machine, {**RT, **RADIO}, *vault)
+    again = _play(machine, RADIO, *vault)
     assert again.changed == 0, again.output
     assert "ESTAB" in machine.ssh(_STATIONS).stdout
     machine.ssh("systemctl stop neighbour")
