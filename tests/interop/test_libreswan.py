@@ -32,7 +32,10 @@ esp = "kernel"
 peers = "peers"
 state = "state"
 run = "run"
+[policy]
+bypass = [{{ prefix = "fd12:3456:789a::/64", reason = "caméras # {{ \\"on\\" = deck }} include" }}]
 """
+"""The reason stands in a comment of what is exported: nothing of it is a word of the daemons'."""
 AUTHENTICATED = "established IKE SA; authenticated peer using authby=secret"
 
 pytestmark = [
@@ -69,7 +72,7 @@ class Site:
     def make(self, ipv4: str) -> str:
         """Have the node, and say its card."""
         self.out.mkdir(parents=True)
-        self.config.write_text(CONFIG.format(name=self.name, ipv4=ipv4), encoding="ascii")
+        self.config.write_text(CONFIG.format(name=self.name, ipv4=ipv4), encoding="utf-8")
         self.meshsec("init")
         return self.meshsec("key", "show").split()[1]
 
@@ -89,7 +92,7 @@ class Site:
 
     def values(self, key: str) -> list[str]:
         """Those of a keyword, in their order."""
-        lines = (line.strip() for line in self.conf.read_text(encoding="ascii").splitlines())
+        lines = (line.strip() for line in self.conf.read_text(encoding="utf-8").splitlines())
         return [line.removeprefix(f"{key}=") for line in lines if line.startswith(f"{key}=")]
 
     @property
@@ -184,6 +187,7 @@ def understood(kind: str, proposals: str) -> bool:
 def test_libreswan_takes_the_export_without_a_word(pair: tuple[Site, Site]) -> None:
     for site in pair:
         assert checked(site.conf) == (0, "")
+        assert "include" in site.conf.read_text(encoding="utf-8")
         for kind in ("ike", "esp"):
             assert all(understood(kind, proposals) for proposals in site.values(kind))
     assert [site.values("auto") for site in pair] == [["start", "start"], ["add", "add"]]
@@ -193,7 +197,7 @@ def test_libreswan_would_say_what_is_wrong(pair: tuple[Site, Site]) -> None:
     """The negative cases of the one above."""
     conf = pair[0].conf
     conf.write_text(
-        conf.read_text(encoding="ascii").replace("failureshunt=none", "failureshunt=nonee"), encoding="ascii"
+        conf.read_text(encoding="utf-8").replace("failureshunt=none", "failureshunt=nonee"), encoding="utf-8"
     )
     code, words = checked(conf)
     assert code

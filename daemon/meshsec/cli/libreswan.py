@@ -8,7 +8,7 @@ import click
 from meshsec import files
 from meshsec.adapters import key_store, trust_store
 from meshsec.cli.app import App
-from meshsec.core import libreswan_conf
+from meshsec.core import bypass, libreswan_conf
 from meshsec.core.desired import connection_spec, initiates
 from meshsec.core.model import EspGround, Peer
 from meshsec.core.pair_secret import pair_secret
@@ -32,6 +32,7 @@ def export(app: App, into: Path | None) -> None:
     if app.settings.ike.esp is EspChoice.LIBIPSEC:
         raise click.ClickException(f'{app.config}: ike.esp is "libipsec"; libreswan has ESP in the kernel alone')
     peers = _peers(app)
+    exceptions = [f"left out: {one}" for one in bypass.left_out(app.settings.policy.bypass)]
     try:
         exported = libreswan_conf.render(
             {
@@ -41,12 +42,12 @@ def export(app: App, into: Path | None) -> None:
                 )
                 for name, peer in peers.items()
             },
-            _COMMENT,
+            "\n".join([_COMMENT, *exceptions]),
         )
     except libreswan_conf.NothingLeftError as error:
         raise click.ClickException(str(error)) from error
-    for one in exported.refused:
-        click.echo(f"left out: {one}", err=True)
+    for told in (*exceptions, *(f"left out: {one}" for one in exported.refused)):
+        click.echo(told, err=True)
     if into is None:
         click.echo(exported.conf, nl=False)
     else:

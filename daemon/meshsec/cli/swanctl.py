@@ -9,7 +9,7 @@ import click
 from meshsec import files
 from meshsec.adapters import key_store, trust_store
 from meshsec.cli.app import App
-from meshsec.core import swanctl_conf
+from meshsec.core import bypass, swanctl_conf
 from meshsec.core.capability import OF_DEBIAN, left_out, possible
 from meshsec.core.desired import connection_spec, initiates
 from meshsec.core.model import Authentication, Card, ConnectionSpec, EspGround, Peer
@@ -52,7 +52,10 @@ def export(app: App, ground: EspGround, into: Path | None, by_secret: Collection
     policy = app.settings.policy
     for one in left_out(policy.ike_proposals, policy.esp_proposals, OF_DEBIAN):
         click.echo(f"left out: {one} in Debian's strongSwan", err=True)
-    conf = swanctl_conf.render(pairs, _COMMENT)
+    exceptions = [f"left out: {one}" for one in bypass.left_out(policy.bypass)]
+    for told in exceptions:
+        click.echo(told, err=True)
+    conf = swanctl_conf.render(pairs, "\n".join([_COMMENT, *exceptions]))
     if into is None:
         click.echo(conf, nl=False)
     else:

@@ -43,6 +43,11 @@ def outside(entries: Iterable[Bypass], mesh: Iterable[Network]) -> tuple[Bypass,
     return tuple(one for one in entries if not any(_within(one.prefix, network) for network in networks))
 
 
+def left_out(entries: Iterable[Bypass]) -> tuple[str, ...]:
+    """What to say of each where connections alone are written: none is about it, the rules are."""
+    return tuple(f"bypass {one} ({one.reason}): for the rules of `meshsec export nftables` alone" for one in entries)
+
+
 def _within(inner: Network, outer: Network) -> bool:
     return inner.version == outer.version and inner.subnet_of(outer)  # type: ignore[arg-type]  # same version
 

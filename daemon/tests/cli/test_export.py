@@ -332,6 +332,30 @@ def test_what_libreswan_cannot_do_is_named(meshsec: Meshsec, tmp_path: Path) -> 
 
 
 @pytest.mark.usefixtures("in_kernel")
+@pytest.mark.parametrize("kind", ["libreswan", "swanctl"])
+def test_what_the_policy_lets_pass_in_the_clear_is_named_and_left_to_the_rules(
+    meshsec: Meshsec, tmp_path: Path, kind: str
+) -> None:
+    before = meshsec("export", kind)
+    assert "bypass" not in before.output
+    with (tmp_path / "a/meshsec.toml").open("a") as config:
+        config.write('[policy]\nbypass = [{ prefix = "fd12:3456:789a::/64", reason = "cameras # on deck" }, ')
+        config.write('{ prefix = "fd12::9/128", protocol = "tcp", port = 9100, reason = "a printer" }]\n')
+    done = meshsec("export", kind)
+    told = [
+        f"left out: bypass {entry}: for the rules of `meshsec export nftables` alone"
+        for entry in ("fd12:3456:789a::/64 (cameras # on deck)", "fd12::9/128 tcp 9100 (a printer)")
+    ]
+    assert [line for line in done.stderr.splitlines() if "bypass" in line] == told
+    assert [line for line in done.stdout.splitlines() if "bypass" in line] == [f"# {line}" for line in told]
+    assert configured(done.stdout) == configured(before.stdout)
+
+
+def configured(conf: str) -> list[str]:
+    return [line for line in conf.splitlines() if not line.startswith("#")]
+
+
+@pytest.mark.usefixtures("in_kernel")
 def test_libreswan_is_given_nothing_where_it_can_do_nothing(meshsec: Meshsec, tmp_path: Path) -> None:
     with (tmp_path / "a/meshsec.toml").open("a") as config:
         config.write('[policy]\nike_proposals = ["aes256gcm16-prfsha256-x448"]\n')
