@@ -47,6 +47,10 @@ def in_place(executables: Path, argv: Sequence[str]) -> list[str]:
     return ["sh", "-c", _IN_PLACE, str(executables), *argv]
 
 
+_AS_ITS_UNIT = ["sh", "-c", 'ip xfrm state flush proto esp 2>/dev/null; exec "$@"', "pluto"]
+"""What meshsec-pluto.service does first."""
+
+
 class Pluto:
     """pluto of one node."""
 
@@ -71,7 +75,7 @@ class Pluto:
         self.daemon = Daemon(
             "pluto",
             namespace,
-            in_place(executables, pluto),
+            [*_AS_ITS_UNIT, *in_place(executables, pluto)],
             logs=logs or directory,
             sockets=sockets,
             notifies=False,
@@ -79,8 +83,11 @@ class Pluto:
 
     def whack(self, *arguments: str) -> str:
         """What pluto answers to a command (ipsec_whack(8))."""
-        argv = [str(self._executables / "whack"), "--rundir", str(self._sockets), *arguments]
-        return run(["ip", "netns", "exec", self._namespace, *argv], check=False).stdout
+        return run(["ip", "netns", "exec", self._namespace, *self.whacking(*arguments)], check=False).stdout
+
+    def whacking(self, *arguments: str) -> list[str]:
+        """The program that gives pluto a command, and its arguments."""
+        return [str(self._executables / "whack"), "--rundir", str(self._sockets), *arguments]
 
     def log(self) -> str:
         """What pluto said until now."""

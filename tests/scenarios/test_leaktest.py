@@ -7,36 +7,17 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import jsonschema
-
-from tests.lab import ground, programs
+from tests.lab import ground
 from tests.lab.lab import Lab
 from tests.lab.node import Node, Options
 from tests.lab.topology import line, names
+from tests.scenarios.leaktests import ended, started, waits_for
 
 NO_IPSEC = {
     "kernel": "ip xfrm policy flush; ip xfrm state flush",
     "libipsec": "ip -6 rule del table 220; ip -4 rule del table 220",
 }
 """Shell commands after which the kernel sends user data as it is, by the ground that does ESP."""
-SCHEMA = Path(__file__).parents[2] / "docs/schema/meshsec-leaktest-1.json"
-SECONDS = 90
-"""For a test that takes some."""
-
-
-def started(node: Node, *arguments: str) -> subprocess.Popen[str]:
-    """A test that runs."""
-    argv = ["ip", "netns", "exec", node.namespace, programs.meshsec(), "--config", str(node.config), "leaktest"]
-    return subprocess.Popen([*argv, "--json", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def ended(test: subprocess.Popen[str]) -> tuple[int, dict[str, Any]]:
-    """Its exit status and what it says."""
-    out, err = test.communicate(timeout=SECONDS)
-    assert out, err
-    view: dict[str, Any] = json.loads(out)
-    jsonschema.validate(view, json.loads(SCHEMA.read_text()))
-    return test.returncode, view
 
 
 def mark_of(test: subprocess.Popen[str]) -> str:
@@ -57,11 +38,6 @@ def relayed_until_now(test: subprocess.Popen[str]) -> tuple[int, dict[str, Any]]
     """What a relay has seen."""
     test.send_signal(signal.SIGINT)
     return ended(test)
-
-
-def waits_for(flag: Path) -> str:
-    """A shell command with which a test waits for the relay to look."""
-    return f"until [ -e {shlex.quote(str(flag))} ]; do sleep 0.1; done"
 
 
 def test_a_tight_node_is_told_so_by_itself_and_by_a_relay(mesh: Lab, tmp_path: Path) -> None:

@@ -4,11 +4,13 @@ Where the kernel has no ESP, pluto authenticates and gets no further: what meshs
 pluto that dies and one that hangs is shown anywhere, and that user data is protected in the guest.
 """
 
+import shlex
 import signal
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,6 +31,7 @@ from tests.scenarios.expectations import (
     flow_without_loss,
     wait_arrivals,
 )
+from tests.scenarios.leaktests import ended, started, waits_for
 
 SUITES = list(libreswan.suites())
 TRIES = 8
@@ -187,6 +190,31 @@ def test_what_others_take_away_is_told_and_ends_with_the_mend(standing: tuple[No
     first.agent.wait_ready()
     wait_answers(first, second)
     assert_no_drift(first)
+
+
+@needs_esp
+def test_its_own_leaktest_calls_a_node_with_libreswan_tight(standing: tuple[Node, Node], tmp_path: Path) -> None:
+    """Negotiated anew; pluto killed, ended in order, and started again each time; the rules deleted."""
+    first, second = standing
+    wait_answers(first, second)
+    killed, ended_in_order = (tmp_path / name for name in ("killed", "ended"))
+    shutdown = shlex.join(first.pluto.whacking("--shutdown"))
+    commands = (
+        f"kill -9 {first.pluto.daemon.pid}; {waits_for(killed)}",
+        f"{shutdown}; {waits_for(ended_in_order)}",
+        "nft delete table inet meshsec",
+    )
+    asked = [word for command in commands for word in ("--while", f"sh -c {shlex.quote(command)}")]
+    test = started(first, second.name, "--seconds", "2", "--provoke", "renegotiate", *asked)
+    for flag in (killed, ended_in_order):
+        wait_until("pluto is gone", lambda: not first.pluto.daemon.running or None, [], 180, first.summary)
+        first.pluto.daemon.start()
+        wait_answers(first, second)
+        flag.touch()
+    status, view = ended(test)
+    assert (status, view["verdict"]) == (0, "tight"), view
+    assert view["phases"][0]["packets"]["esp"] > 0, view
+    assert len(view["phases"]) == 5, view
 
 
 @needs_esp

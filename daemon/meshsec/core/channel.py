@@ -73,6 +73,8 @@ class Channel:
     loaded_connection: ConnectionSpec | None = None
     """None too when it is loaded with contents unknown to us."""
     ike_sas: tuple[IkeSa, ...] = ()
+    seen: dict[str, float] = field(default_factory=dict)
+    """Since when each of them was seen to stand, by unique id."""
     revoked: frozenset[str] = frozenset()
     """Unique ids of IKE_SAs that are not to be relied on: an older card authenticated them, or they are done anew."""
     disowned: bool = False
@@ -139,7 +141,9 @@ class Channel:
 
     def observed(self, *, attempting: bool = True) -> ObservedPeer:
         """What the IKE daemon has of the peer. ``attempting``: an attempt of this node's is in progress."""
-        return ObservedPeer(self.loaded, self.loaded_connection, self.ike_sas, self.revoked, attempting, self.replaced)
+        return ObservedPeer(
+            self.loaded, self.loaded_connection, self.ike_sas, self.revoked, attempting, self.replaced, self.seen
+        )
 
     def ike_sa(self) -> IkeSa | None:
         """The IKE_SA that counts."""

@@ -8,7 +8,7 @@ other takes over after its delay; then a place in the queue under the cap and th
 
 All SAs are taken from what the IKE daemon shows, never from the success of an action. Two ends that start at the same
 time both succeed; reconcile then closes the same duplicate on both. An end that lost its SA starts anew, and the IKE
-daemon's INITIAL_CONTACT (RFC 7296, section 2.4) clears what the other end still has.
+daemon's INITIAL_CONTACT (RFC 7296, section 2.4), or reconcile where that is not heeded, clears what the other end has.
 
 Strangers' routes touch no peer and cost one dictionary entry, up to a limit (routes.py).
 """
@@ -84,7 +84,7 @@ from meshsec.core.model import (
 )
 from meshsec.core.overlay import NONE, Overlay
 from meshsec.core.policy import Policy, RemovedPeers
-from meshsec.core.reconcile import LEAVING, missing, reconcile_peer
+from meshsec.core.reconcile import LEAVING, LIVE, missing, reconcile_peer
 from meshsec.core.routes import RouteTable
 from meshsec.core.suite_choice import SuiteChoice
 from meshsec.core.timers import Timers
@@ -474,6 +474,7 @@ class Engine:
         for gone in {sa.unique_id for sa in channel.ike_sas} - present:
             self._errands.settled(Subject(Kind.TERMINATE, channel.name, gone))
         channel.ike_sas = ike_sas
+        channel.seen = {sa.unique_id: channel.seen.get(sa.unique_id, self._now) for sa in ike_sas if sa.state in LIVE}
         if not ike_sas:
             self._unbar(channel)
         channel.unconfirmed = channel.unconfirmed and channel.state not in _STANDING

@@ -3,6 +3,7 @@
 libreswan has no Ed25519, so a pair authenticates by its own secret (``pair_secret``). ESP is in the kernel.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv6Address
@@ -16,6 +17,8 @@ PREFIX = "meshsec-"
 
 _MARGIN_PERCENT = 15
 """Part of a CHILD_SA's life before whose end it is rekeyed, and up to a fifth of that sooner."""
+_ENCAP_DSCP_SINCE = 5
+"""libreswan's version."""
 
 _ALL = {
     # Ed25519 is not among what libreswan can do; RFC 7296, section 2.15, for what a shared secret proves.
@@ -68,8 +71,11 @@ def render(specs: Mapping[str, tuple[ConnectionSpec, bool]], comment: str) -> Ex
     return Exported("\n".join([*lines, *(["", *told] if told else [])]) + "\n", tuple(refused))
 
 
-def driven(conn: str, spec: ConnectionSpec, child: ChildSpec) -> Exported:
-    """The connection for one CHILD_SA of a peer; meshsecd decides when it is negotiated. Raises NothingLeftError."""
+def driven(conn: str, spec: ConnectionSpec, child: ChildSpec, version: str) -> Exported:
+    """The connection for one CHILD_SA of a peer; meshsecd decides when it is negotiated. Raises NothingLeftError.
+
+    ``version``: pluto's. 5.2 copies the DSCP outwards only where it is told to, and 4.10 has no word for that.
+    """
     suites, refused = _suites(spec, child)
     more = {
         "keyingtries": "1",
@@ -79,7 +85,14 @@ def driven(conn: str, spec: ConnectionSpec, child: ChildSpec) -> Exported:
         "retransmit-timeout": "12s",
         "auto": "add",
     }
+    if _major(version) >= _ENCAP_DSCP_SINCE:
+        more["encap-dscp"] = "yes" if spec.copy_dscp in (CopyDscp.OUT, CopyDscp.YES) else "no"
     return Exported("\n".join(_conn(conn, spec, child, suites | more)) + "\n", refused)
+
+
+def _major(version: str) -> int:
+    found = re.match(r"v?(\d{1,4})\.", version)
+    return int(found[1]) if found else 0
 
 
 def secrets(own: IPv6Address, pairs: Iterable[tuple[IPv6Address, bytes]], comment: str) -> str:
@@ -121,7 +134,7 @@ def _conn(conn: str, spec: ConnectionSpec, child: ChildSpec, more: Mapping[str, 
         "rekeyfuzz": "20%",
         "replay-window": spec.replay_window,
         "decap-dscp": "yes" if spec.copy_dscp in (CopyDscp.IN, CopyDscp.YES) else "no",
-        # Copying outwards is what happens where nothing else is said; libreswan before 5 has no word against it.
+        # Where nothing is said 4.10 copies outwards, against which it has no word, and 5.2 does not.
         **({"encap-dscp": "no"} if spec.copy_dscp in (CopyDscp.IN, CopyDscp.NO) else {}),
         **more,
     }

@@ -5,7 +5,8 @@ Nothing is taken away before its replacement stands, except what is not trusted:
 ``reconcile`` says what is to be done; when it is done, and by which end, is the engine's business.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from meshsec.core.actions import (
     Action,
@@ -25,6 +26,9 @@ CONNECTING = frozenset({"CREATED", "CONNECTING"})
 LEAVING = frozenset({"DELETING", "DESTROYING"})
 REKEY = frozenset({"REKEYING", "REKEYED"})
 """While a rekeying replaces an IKE_SA by a new one, two of a pair are no duplicates."""
+CROSSING_SECONDS = 10.0
+"""IKE_SAs that two ends began at the same time stand within less of each other; whoever begins one later has lost the
+other, or wants it no more."""
 CHILD_LIVE = frozenset({"INSTALLED", "UPDATING", "REKEYING"})
 
 
@@ -42,6 +46,8 @@ class ObservedPeer:
     """An attempt of this node's may be in progress."""
     replaced: frozenset[str] = frozenset()
     """Unique ids of IKE_SAs in whose place the overlay carries user data."""
+    seen: Mapping[str, float] = field(default_factory=dict)
+    """Since when each IKE_SA was seen to stand, by unique id."""
 
 
 def reconcile(desired: Desired, observed: Observed, timeout: float) -> list[Action]:
@@ -97,7 +103,8 @@ def keeper(desired: DesiredPeer, observed: ObservedPeer) -> IkeSa | None:
     """The IKE_SA to keep, when there are several by simultaneous starts; both ends compute the same one.
 
     It is complete, was initiated by the end that is to initiate, and has the lowest SPI of a CHILD_SA: those of the
-    IKE_SA are told by charon alone.
+    IKE_SA are told by charon alone. One that came too late for that is kept before the others: its peer may have them
+    no longer, and not each IKE daemon heeds INITIAL_CONTACT (RFC 7296, section 2.4).
     """
 
     def order(sa: IkeSa) -> tuple[bool, bool, list[str], str, str]:
@@ -107,8 +114,15 @@ def keeper(desired: DesiredPeer, observed: ObservedPeer) -> IkeSa | None:
         )
         return incomplete, sa.initiator is not desired.initiator, spis[:1], sa.spi_initiator, sa.spi_responder
 
-    standing = live(desired, observed)
+    standing = _not_outlived(live(desired, observed), observed.seen)
     return min(standing, key=order) if len(standing) > 1 else next(iter(standing), None)
+
+
+def _not_outlived(standing: list[IkeSa], seen: Mapping[str, float]) -> list[IkeSa]:
+    """Without those beside which another came too late to have been begun at the same time, and carries."""
+    carrying = [sa for sa in standing if any(child.state in CHILD_LIVE for child in sa.children)]
+    latest = max((seen.get(sa.unique_id, 0.0) for sa in carrying), default=0.0)
+    return [sa for sa in standing if seen.get(sa.unique_id, latest) >= latest - CROSSING_SECONDS]
 
 
 def missing(desired: DesiredPeer, observed: ObservedPeer) -> tuple[str, ...]:

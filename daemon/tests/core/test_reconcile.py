@@ -208,6 +208,26 @@ def test_both_ends_keep_the_same_of_two_that_one_of_them_began_also_where_one_te
         assert kept.unique_id == also.unique_id == "2"
 
 
+@pytest.mark.parametrize(("later", "kept_one"), [(3.0, "1"), (30.0, "2")])
+def test_what_a_peer_begins_long_after_is_kept_before_what_it_may_have_lost(later: float, kept_one: str) -> None:
+    """libreswan does not heed INITIAL_CONTACT for its connections of the same peer."""
+    old, new = ike_sa("n4", "1"), ike_sa("n4", "2", initiator=False)
+    observed = ObservedPeer(loaded=True, connection=spec(4), ike_sas=(new, old), seen={"1": 100.0, "2": 100.0 + later})
+    kept = keeper(open_peer(), observed)
+    assert kept is not None
+    assert kept.unique_id == kept_one
+    (action,) = reconcile_peer("n4", open_peer(), observed, TIMEOUT)
+    assert isinstance(action, Terminate)
+    assert action.unique_id == {"1": "2", "2": "1"}[kept_one]
+
+
+def test_an_ike_sa_without_child_sas_takes_no_ones_place() -> None:
+    sas = (ike_sa("n4", "1"), ike_sa("n4", "2", children=()))
+    kept = keeper(open_peer(), ObservedPeer(ike_sas=sas, seen={"1": 100.0, "2": 200.0}))
+    assert kept is not None
+    assert kept.unique_id == "1"
+
+
 def test_a_complete_ike_sa_is_kept_before_an_incomplete_one() -> None:
     observed = ObservedPeer(ike_sas=(ike_sa("n4", "1", children=()), ike_sa("n4", "2", initiator=False)))
     kept = keeper(open_peer(), observed)
