@@ -36,9 +36,10 @@ TRIED = [
     *(("", setting) for setting in ("out", "in")),
     # Its ipsec.conf has no word against copying outwards.
     *(("bookworm", setting) for setting in ("out", "yes")),
-    *(("trixie", setting) for setting in ("out", "in")),
+    # It copies nothing outwards: what it is told about the other way counts.
+    *(("trixie", setting) for setting in ("no", "in")),
 ]
-"""The suite whose libreswan both ends have (empty: strongSwan), and the setting: each way on and off."""
+"""The suite whose libreswan both ends have (empty: strongSwan), and the setting: each way on and off where it can be."""
 
 pytestmark = pytest.mark.skipif(
     ground.probe().esp != "kernel", reason="this kernel has no ESP; `make guest` runs this there"

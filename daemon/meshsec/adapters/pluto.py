@@ -171,11 +171,10 @@ class Pluto:
             loaded = {conn for conn in await self._ours() if _peer(conn) == spec.name}
             await self._share(spec, secret)
             wanted = {conn_name(spec.name, child.name): child for child in spec.children}
-            version = self._version[1] if self._version else ""
             for conn in loaded - wanted.keys():
                 await self._delete(conn)
             for conn, child in wanted.items():
-                await self._add(conn, _driven(conn, spec, child, version), is_loaded=conn in loaded)
+                await self._add(conn, _driven(conn, spec, child), is_loaded=conn in loaded)
 
     async def _share(self, spec: ConnectionSpec, secret: bytes) -> None:
         path = self._directory / _secrets(spec.name)
@@ -422,9 +421,9 @@ def _peer(conn: str) -> str:
     return ours[0] if ours else ""
 
 
-def _driven(conn: str, spec: ConnectionSpec, child: ChildSpec, version: str) -> str:
+def _driven(conn: str, spec: ConnectionSpec, child: ChildSpec) -> str:
     try:
-        found = libreswan_conf.driven(conn, spec, child, version)
+        found = libreswan_conf.driven(conn, spec, child)
     except libreswan_conf.NothingLeftError as error:
         raise CommandError(str(error)) from error
     for one in found.refused:

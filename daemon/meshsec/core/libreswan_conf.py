@@ -3,7 +3,6 @@
 libreswan has no Ed25519, so a pair authenticates by its own secret (``pair_secret``). ESP is in the kernel.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv6Address
@@ -17,8 +16,6 @@ PREFIX = "meshsec-"
 
 _MARGIN_PERCENT = 15
 """Part of a CHILD_SA's life before whose end it is rekeyed, and up to a fifth of that sooner."""
-_ENCAP_DSCP_SINCE = 5
-"""libreswan's version."""
 
 _ALL = {
     # Ed25519 is not among what libreswan can do; RFC 7296, section 2.15, for what a shared secret proves.
@@ -71,11 +68,8 @@ def render(specs: Mapping[str, tuple[ConnectionSpec, bool]], comment: str) -> Ex
     return Exported("\n".join([*lines, *(["", *told] if told else [])]) + "\n", tuple(refused))
 
 
-def driven(conn: str, spec: ConnectionSpec, child: ChildSpec, version: str) -> Exported:
-    """The connection for one CHILD_SA of a peer; meshsecd decides when it is negotiated. Raises NothingLeftError.
-
-    ``version``: pluto's. 5.2 copies the DSCP outwards only where it is told to, and 4.10 has no word for that.
-    """
+def driven(conn: str, spec: ConnectionSpec, child: ChildSpec) -> Exported:
+    """The connection for one CHILD_SA of a peer; meshsecd decides when it is negotiated. Raises NothingLeftError."""
     suites, refused = _suites(spec, child)
     more = {
         "keyingtries": "1",
@@ -85,14 +79,7 @@ def driven(conn: str, spec: ConnectionSpec, child: ChildSpec, version: str) -> E
         "retransmit-timeout": "12s",
         "auto": "add",
     }
-    if _major(version) >= _ENCAP_DSCP_SINCE:
-        more["encap-dscp"] = "yes" if spec.copy_dscp in (CopyDscp.OUT, CopyDscp.YES) else "no"
     return Exported("\n".join(_conn(conn, spec, child, suites | more)) + "\n", refused)
-
-
-def _major(version: str) -> int:
-    found = re.match(r"v?(\d{1,4})\.", version)
-    return int(found[1]) if found else 0
 
 
 def secrets(own: IPv6Address, pairs: Iterable[tuple[IPv6Address, bytes]], comment: str) -> str:
@@ -134,7 +121,7 @@ def _conn(conn: str, spec: ConnectionSpec, child: ChildSpec, more: Mapping[str, 
         "rekeyfuzz": "20%",
         "replay-window": spec.replay_window,
         "decap-dscp": "yes" if spec.copy_dscp in (CopyDscp.IN, CopyDscp.YES) else "no",
-        # Where nothing is said 4.10 copies outwards, against which it has no word, and 5.2 does not.
+        # 4.10 copies outwards and has no word against it; 5.2 has one, and does not copy whatever it says.
         **({"encap-dscp": "no"} if spec.copy_dscp in (CopyDscp.IN, CopyDscp.NO) else {}),
         **more,
     }

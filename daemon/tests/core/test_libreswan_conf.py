@@ -8,7 +8,7 @@ from core.world import card, peer
 from meshsec.core import libreswan_conf
 from meshsec.core.desired import connection_spec
 from meshsec.core.libreswan_conf import NothingLeftError
-from meshsec.core.model import ConnectionSpec, CopyDscp, EspGround
+from meshsec.core.model import ConnectionSpec, EspGround
 from meshsec.core.policy import DEFAULT
 
 MIXED = "aes256-sha256-prfsha384-modp2048"
@@ -22,7 +22,7 @@ def spec(*ike: str) -> ConnectionSpec:
 
 def test_a_proposal_that_libreswan_cannot_do_is_left_out_and_named() -> None:
     given = spec(MIXED, "aes256gcm16-prfsha256-x25519")
-    told = libreswan_conf.driven("meshsec-n3.mesh", given, given.children[0], "4.10")
+    told = libreswan_conf.driven("meshsec-n3.mesh", given, given.children[0])
     assert "ike=aes_gcm256-sha2_256-dh31\n" in told.conf
     (one,) = told.refused
     assert str(one) == f"IKE {MIXED}: libreswan takes the same hash for integrity and for keys"
@@ -31,26 +31,4 @@ def test_a_proposal_that_libreswan_cannot_do_is_left_out_and_named() -> None:
 def test_with_nothing_left_there_is_no_connection() -> None:
     given = spec(MIXED)
     with pytest.raises(NothingLeftError, match="libreswan can do no IKE proposal of the policy"):
-        libreswan_conf.driven("meshsec-n3.mesh", given, given.children[0], "4.10")
-
-
-@pytest.mark.parametrize(
-    ("version", "setting", "told"),
-    [
-        ("4.10", CopyDscp.OUT, None),
-        ("4.10", CopyDscp.NO, "no"),
-        ("5.2", CopyDscp.OUT, "yes"),
-        ("5.2", CopyDscp.YES, "yes"),
-        ("5.2", CopyDscp.IN, "no"),
-        ("v5.3rc1", CopyDscp.OUT, "yes"),
-        ("", CopyDscp.OUT, None),
-    ],
-)
-def test_copying_the_dscp_outwards_is_said_where_there_is_a_word_for_it(
-    version: str, setting: CopyDscp, told: str | None
-) -> None:
-    """4.10 refuses a connection with the word: user data stays behind the rules, and nobody sees its DSCP."""
-    given = replace(spec("aes256gcm16-prfsha256-x25519"), copy_dscp=setting)
-    conf = libreswan_conf.driven("meshsec-n3.mesh", given, given.children[0], version).conf
-    lines = [line.strip() for line in conf.splitlines() if "encap-dscp" in line]
-    assert lines == ([] if told is None else [f"encap-dscp={told}"])
+        libreswan_conf.driven("meshsec-n3.mesh", given, given.children[0])
