@@ -39,7 +39,7 @@ TRIED = [
     # It copies nothing outwards: what it is told about the other way counts.
     *(("trixie", setting) for setting in ("no", "in")),
 ]
-"""The suite whose libreswan both ends have (empty: strongSwan), and the setting: each way on and off where it can be."""
+"""The suite whose libreswan both ends have (empty: strongSwan), and the setting: each way on and off if it can be."""
 
 pytestmark = pytest.mark.skipif(
     ground.probe().esp != "kernel", reason="this kernel has no ESP; `make guest` runs this there"
