@@ -442,6 +442,9 @@ class Engine:
             channel = self._channel(name)
             channel.loaded = name in observed.connections
             channel.loaded_connection = observed.connections.get(name)
+            if event.fresh:
+                channel.seen = {}
+            self._see(channel, observed.ike_sas.get(name, ()))
             self._take_sas(channel, observed.ike_sas.get(name, ()), "the IKE daemon restarted")
             if event.fresh:
                 channel.fresh, channel.backoff = True, Backoff()
@@ -467,14 +470,20 @@ class Engine:
 
     def _sas_observed(self, event: SasObserved) -> None:
         if event.peer in self._channels or event.ike_sas:
-            self._take_sas(self._channel(event.peer), event.ike_sas, event.reason)
+            channel = self._channel(event.peer)
+            self._see(channel, event.ike_sas)
+            self._take_sas(channel, event.ike_sas, event.reason)
+
+    def _see(self, channel: Channel, ike_sas: tuple[IkeSa, ...]) -> None:
+        """What the IKE daemon shows; one that it was told to end, and shows on, is as old as before."""
+        live = (sa.unique_id for sa in ike_sas if sa.state in LIVE)
+        channel.seen = {unique_id: channel.seen.get(unique_id, self._now) for unique_id in live}
 
     def _take_sas(self, channel: Channel, ike_sas: tuple[IkeSa, ...], reason: str) -> None:
         present = {sa.unique_id for sa in ike_sas}
         for gone in {sa.unique_id for sa in channel.ike_sas} - present:
             self._errands.settled(Subject(Kind.TERMINATE, channel.name, gone))
         channel.ike_sas = ike_sas
-        channel.seen = {sa.unique_id: channel.seen.get(sa.unique_id, self._now) for sa in ike_sas if sa.state in LIVE}
         if not ike_sas:
             self._unbar(channel)
         channel.unconfirmed = channel.unconfirmed and channel.state not in _STANDING

@@ -252,6 +252,21 @@ def test_success_and_sa_may_come_in_either_order(sa_first: bool) -> None:
     assert made.advance(3600.0) == []
 
 
+def test_an_ike_sa_whose_end_stays_without_answer_is_no_newer_for_that() -> None:
+    """libreswan 5.2 shows it as standing while it repeats the DELETE."""
+    made = driver(HIGHER)
+    protect(made, HIGHER, "1")
+    made.advance(60.0)
+    both = (ike_sa("n5", "2", initiator=False), ike_sa("n5", "1"))
+    (closing,) = made.tell(SasObserved("n5", both))
+    assert isinstance(closing, Terminate)
+    assert closing.unique_id == "1"
+    made.tell(ActionDone(closing))
+    made.advance(20.0)
+    again = made.tell(SasObserved("n5", both))
+    assert {action.unique_id for action in again if isinstance(action, Terminate)} == {"1"}
+
+
 def test_a_failed_attempt_is_tried_again_with_growing_delays_up_to_the_maximum() -> None:
     made = driver(HIGHER)
     action: Action = initiate(made)
