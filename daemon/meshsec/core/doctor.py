@@ -98,9 +98,9 @@ class Facts:
     """Peers with an IPv4 address in mode ``overlay``, which carries none."""
     ike_daemon: IkeDaemon = IkeDaemon.STRONGSWAN
     next_address: str = ""
+    """That of the key which is to take the place of this node's; empty: the key is not being changed."""
     bypass: Sequence[str] = ()
     """What the policy lets pass in the clear, each with its reason."""
-    """That of the key which is to take the place of this node's; empty: the key is not being changed."""
 
 
 def examine(facts: Facts) -> list[Check]:
@@ -284,6 +284,9 @@ def _cables_beside_radios(facts: Facts) -> list[Check]:
 
 
 def _strangers(facts: Facts) -> list[Check]:
+    if facts.ike_daemon is IkeDaemon.LIBRESWAN:
+        told = f"`journalctl -u {facts.ike_daemon.unit}`"
+        return [Check("strangers", Level.OK, f"not known: pluto says who asked for an SA in vain to its log ({told})")]
     mend = "if one of them should be a peer, add its card: `meshsec peer add NAME CARD`"
     return _one("strangers", "; ".join(facts.strangers), "nobody without a card asked for an SA", mend, Level.WARN)
 

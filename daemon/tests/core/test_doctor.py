@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 
 from meshsec.core.doctor import Check, Facts, Level, RadioFacts, examine, view
-from meshsec.core.model import EspGround
+from meshsec.core.model import EspGround, IkeDaemon
 from meshsec.core.radio import Interface, MeshParameters, Observed
 from meshsec.core.radio_settings import RadioSettings, Security
 
@@ -100,6 +100,13 @@ def test_each_fault_is_found_by_its_check_alone(fault: dict[str, Any], name: str
     shown = view(checks)
     assert shown["verdict"] == str(level)
     jsonschema.validate(shown, SCHEMA)
+
+
+def test_who_asked_libreswan_in_vain_is_not_known_and_nobody_is_said_to_have_not() -> None:
+    (check,) = (one for one in examine(replace(SOUND, ike_daemon=IkeDaemon.LIBRESWAN)) if one.name == "strangers")
+    assert check.level is Level.OK
+    assert check.found.startswith("not known")
+    assert "journalctl -u meshsec-pluto.service" in check.found
 
 
 def test_the_kernel_ground_needs_no_room_for_udp() -> None:
