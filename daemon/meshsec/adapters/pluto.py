@@ -47,6 +47,9 @@ LOOK_AT_REST = 1.0
 LOOK_QUICK = 0.1
 """Seconds between two looks at pluto's SAs: while nothing is negotiated, and while something is."""
 
+LEAVE_TIMEOUT = 15.0
+"""Seconds for an IKE_SA to go that was replaced: pluto repeats a DELETE without an answer for 12."""
+
 RECONNECT = 0.5
 """Seconds between attempts to reach pluto."""
 
@@ -167,6 +170,7 @@ class Pluto:
         """Configure one peer. SAs that stand are kept when pluto has just that already; else they go."""
         if secret is None:
             raise CommandError(f"{spec.name}: pluto authenticates by the pair's secret alone (ADR 0042)")
+        await self._settle(spec.name)
         async with self._configuring:
             loaded = {conn for conn in await self._ours() if _peer(conn) == spec.name}
             await self._share(spec, secret)
@@ -213,6 +217,7 @@ class Pluto:
 
     async def unload_connection(self, name: str) -> None:
         """Take a peer out of the configuration, with its secret and its SAs. Unknown names are fine."""
+        await self._settle(name)
         async with self._configuring:
             for conn in await self._ours():
                 if _peer(conn) == name:
@@ -291,6 +296,7 @@ class Pluto:
         if (begun := pluto_status.initiated(said)) is not None:
             self._initiated.add(begun)
         if not await self._stands(conn):
+            await self._settle(peer)
             await self._down(conn)
             if pluto_status.lacks_address(said):
                 await self._listen()
@@ -303,8 +309,20 @@ class Pluto:
         """pluto keeps up by itself what it was told to initiate, until it is told this."""
         await self._whack("--terminate", "--asynchronous", "--name", conn)
 
+    async def _settle(self, peer: str) -> None:
+        """Await that no SA of a peer's ends 5.2 when its connection is taken away or told to end (ADR 0044)."""
+        ends = self._clock() + LEAVE_TIMEOUT
+        asked: set[int] = set()
+        while (fatal := pluto_status.fatal(await self._states(), peer)) and self._clock() < ends:
+            for serial in fatal - asked:
+                await self._whack("--deletestate", str(serial), "--asynchronous")
+            asked |= fatal
+            await asyncio.sleep(LOOK_AT_REST)
+
     async def terminate(self, unique_id: str, *, patient: bool = False) -> None:  # noqa: ARG002  (the port has it)
-        """Close one IKE_SA with its CHILD_SAs and tell the peer; returns at once. Gone already is fine.
+        """Close one IKE_SA with its CHILD_SAs and tell the peer. Gone already is fine.
+
+        Returns at once, but where an SA is to go first (``_settle``).
 
         pluto repeats the DELETE by itself, or not, as its version does: ``patient`` makes no difference.
 
@@ -319,6 +337,7 @@ class Pluto:
         kept = [one for one in states if one.is_ike_sa and one is not own and _peer(one.conn) == peer]
         goes_for_all = not kept or await self._would_return(own, kept, states)
         if goes_for_all:
+            await self._settle(peer)
             for conn in sorted(await self._ours(), reverse=True):
                 if _peer(conn) == peer:
                     await self._down(conn)

@@ -334,6 +334,19 @@ def ike_sas(
     return {peer: tuple(sas) for peer, sas in found.items()}
 
 
+def fatal(states: Iterable[State], peer: str) -> frozenset[int]:
+    """IKE_SAs of a peer at which libreswan 5.2 ends when it takes their connection away, or ends its SAs (ADR 0044).
+
+    Such a one is not its connection's newest, and a CHILD_SA of that connection is older than it: it was rekeyed.
+    """
+    own = [state for state in states if (peer_and_child(state.conn) or ("",))[0] == peer]
+    ike_sas = {state.serial: state for state in own if state.is_ike_sa or state.is_leaving}
+    newest = {ike_sas[serial].conn: serial for serial in sorted(ike_sas)}
+    families = ((child, ike_sas[child.ike]) for child in own if child.ike in ike_sas)
+    rekeyed = {ike.serial for child, ike in families if child.serial < ike.serial and child.conn == ike.conn}
+    return frozenset(rekeyed - set(newest.values()))
+
+
 def counted(sas: Iterable[IkeSa], packets: Mapping[str, int]) -> tuple[IkeSa, ...]:
     """The same SAs with the packets that the kernel has counted, by SPI."""
 

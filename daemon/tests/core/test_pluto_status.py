@@ -156,6 +156,28 @@ def test_an_ike_sa_that_is_being_closed_still_has_its_child_sas() -> None:
     assert (sa.state, [child.name for child in sa.children]) == ("DELETING", ["mesh", "mesh4"])
 
 
+IKE_SA = '#{}: "meshsec-{}":500 ESTABLISHED_IKE_SA (established IKE SA); REKEY in 9s; newest; idle;'
+CHILD_SA = '#{}: "meshsec-{}":500 ESTABLISHED_CHILD_SA (established Child SA); IKE SA #{}; idle;'
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ([], set()),
+        ([IKE_SA.format(1, "a.x"), CHILD_SA.format(2, "a.x", 1)], set()),
+        ([CHILD_SA.format(2, "a.x", 3), IKE_SA.format(3, "a.x")], set()),
+        ([CHILD_SA.format(2, "a.x", 3), IKE_SA.format(3, "a.x"), IKE_SA.format(4, "a.x")], {3}),
+        ([CHILD_SA.format(2, "a.x", 3), IKE_SA.format(3, "a.x"), IKE_SA.format(4, "a.y")], set()),
+        ([CHILD_SA.format(2, "a.y", 3), IKE_SA.format(3, "a.x"), IKE_SA.format(4, "a.x")], set()),
+        ([CHILD_SA.format(4, "a.x", 3), IKE_SA.format(3, "a.x"), IKE_SA.format(5, "a.x")], set()),
+        ([CHILD_SA.format(2, "b.x", 3), IKE_SA.format(3, "b.x"), IKE_SA.format(4, "b.x")], set()),
+    ],
+)
+def test_at_which_ike_sas_libreswan_5_ends(lines: list[str], expected: set[int]) -> None:
+    """Such a one was rekeyed, has a CHILD_SA of its own connection still, and that has a newer IKE_SA."""
+    assert pluto_status.fatal(pluto_status.states("\n".join(lines)), "a") == expected
+
+
 @both
 @pytest.mark.parametrize(
     ("name", "reason"),
