@@ -7,8 +7,9 @@ needs, so a flood of them costs next to nothing and a lost one (ENOBUFS) nothing
 import asyncio
 import errno
 import socket
+import struct
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
-from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Any
@@ -22,6 +23,7 @@ _IFA_F_NOPREFIXROUTE = 0x200
 _LOOPBACK = "lo"
 
 _NETLINK_ROUTE = 0
+_NETLINK_XFRM = 6
 _NETLINK_NETFILTER = 12
 _GROUPS_ROUTES = 0x40 | 0x400
 """RTMGRP_IPV4_ROUTE and RTMGRP_IPV6_ROUTE."""
@@ -29,10 +31,15 @@ _GROUPS_ADDRESSES = 0x1 | 0x10 | 0x100
 """RTMGRP_LINK, RTMGRP_IPV4_IFADDR and RTMGRP_IPV6_IFADDR."""
 _GROUPS_NFTABLES = 1 << 6
 """NFNLGRP_NFTABLES (7)."""
+_GROUPS_XFRM_POLICIES = 1 << 3
+"""XFRMNLGRP_POLICY (4)."""
 _GROUPS_LINKS = 0x1
 """RTMGRP_LINK."""
 _GROUPS_WAYS = _GROUPS_LINKS | 1 << 18
 """RTMGRP_LINK and RTNLGRP_IPV6_RULE (19)."""
+_XFRM_MSG_FLUSHPOLICY = 0x1D
+_HEADER = struct.Struct("=IHHII")
+"""struct nlmsghdr: length, kind, flags, number, sender."""
 _IFF_UP = 0x1
 _IFF_LOWER_UP = 0x10000
 
@@ -67,15 +74,19 @@ Changes = Callable[[Callable[[], None]], AbstractContextManager[None]]
 
 
 @contextmanager
-def _told(family: int, groups: int, on_change: Callable[[], None]) -> Iterator[None]:
-    """Call ``on_change`` in the running loop whenever the kernel tells the multicast groups something."""
+def _told(family: int, groups: int, on_change: Callable[[], None], kind: int | None = None) -> Iterator[None]:
+    """Call ``on_change`` in the running loop whenever the kernel tells the multicast groups something.
+
+    ``kind``: only for messages of one kind, and where some were lost.
+    """
     loop = asyncio.get_running_loop()
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK, family) as sock:
         sock.bind((0, groups))
 
         def drain() -> None:
-            _drain(sock)
-            on_change()
+            kinds = _drain(sock)
+            if kind is None or kinds & {kind, None}:
+                on_change()
 
         loop.add_reader(sock, drain)
         try:
@@ -84,16 +95,22 @@ def _told(family: int, groups: int, on_change: Callable[[], None]) -> Iterator[N
             loop.remove_reader(sock)
 
 
-def _drain(sock: socket.socket) -> None:
-    """Read what waits, at most some hundred messages, so that a flood cannot hold the loop."""
+def _drain(sock: socket.socket) -> set[int | None]:
+    """Read what waits, at most some hundred messages, so that a flood cannot hold the loop; their kinds.
+
+    A notification comes in a datagram of its own. None stands for those that were lost.
+    """
+    kinds: set[int | None] = set()
     for _ in range(256):
         try:
-            sock.recv(65536)
+            kinds.add(_HEADER.unpack_from(sock.recv(65536))[1])
         except BlockingIOError:
-            return
+            break
         except OSError as error:
             if error.errno != errno.ENOBUFS:
                 raise
+            kinds.add(None)
+    return kinds
 
 
 def route_changes(on_change: Callable[[], None]) -> AbstractContextManager[None]:
@@ -116,9 +133,18 @@ def way_changes(on_change: Callable[[], None]) -> AbstractContextManager[None]:
     return _told(_NETLINK_ROUTE, _GROUPS_WAYS, on_change)
 
 
-def ruleset_changes(on_change: Callable[[], None]) -> AbstractContextManager[None]:
-    """While entered: ``on_change`` at each change of any nftables rule, set or table."""
-    return _told(_NETLINK_NETFILTER, _GROUPS_NFTABLES, on_change)
+@contextmanager
+def ruleset_changes(on_change: Callable[[], None]) -> Iterator[None]:
+    """While entered: ``on_change`` at each change of any nftables rule, set or table, and when policies are flushed.
+
+    libreswan 5 flushes everybody's policies when it starts and when it ends. A single policy is set or taken away for
+    each SA that comes or goes, so these are not told.
+    """
+    with ExitStack() as stack:
+        stack.enter_context(_told(_NETLINK_NETFILTER, _GROUPS_NFTABLES, on_change))
+        with suppress(OSError):  # a kernel without XFRM has no policies
+            stack.enter_context(_told(_NETLINK_XFRM, _GROUPS_XFRM_POLICIES, on_change, _XFRM_MSG_FLUSHPOLICY))
+        yield
 
 
 @asynccontextmanager

@@ -47,6 +47,9 @@ LOOK_AT_REST = 1.0
 LOOK_QUICK = 0.1
 """Seconds between two looks at pluto's SAs: while nothing is negotiated, and while something is."""
 
+PEERS_TURN = 2.0
+"""Seconds for the peer to make the CHILD_SAs of an IKE_SA that it has begun."""
+
 LEAVE_TIMEOUT = 15.0
 """Seconds for an IKE_SA to go that was replaced: pluto repeats a DELETE without an answer for 12."""
 
@@ -281,7 +284,7 @@ class Pluto:
         within ``seconds``; pluto does not go on then.
         """
         conn, said = conn_name(peer, child), list[str]()
-        if await self._stands(conn):
+        if await self._comes(peer, conn):
             return
         self._negotiating += 1
         try:
@@ -304,6 +307,20 @@ class Pluto:
 
     async def _stands(self, conn: str) -> bool:
         return any(state.is_child_sa and state.conn == conn for state in await self._states())
+
+    async def _comes(self, peer: str, conn: str) -> bool:
+        """Whether it stands, or the peer makes it: 4.10 cannot go on when both ends do at once (ADR 0044)."""
+        ends = self._clock() + PEERS_TURN
+        while not await self._stands(conn):
+            if self._clock() >= ends or not await self._is_peers(peer):
+                return False
+            await asyncio.sleep(LOOK_QUICK)
+        return True
+
+    async def _is_peers(self, peer: str) -> bool:
+        """Whether the peer has begun an IKE_SA that stands."""
+        ike_sas = {state.serial for state in await self._states() if state.is_ike_sa and _peer(state.conn) == peer}
+        return bool(ike_sas - self._initiated)
 
     async def _down(self, conn: str) -> None:
         """pluto keeps up by itself what it was told to initiate, until it is told this."""

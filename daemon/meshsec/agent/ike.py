@@ -117,8 +117,12 @@ class IkeSide:
             return
         try:
             for suspect in self._silence.look(self._loop.time(), await self._daemon.ike_sas()):
-                _log.info("nothing comes from %s: its SA is proved by a rekeying", suspect.peer)
-                await self._daemon.rekey_child(suspect.ike_sa, suspect.child)
+                if suspect.failed:
+                    _log.warning("nothing comes from %s, and its SA was not rekeyed: it is closed", suspect.peer)
+                    await self._daemon.terminate(suspect.ike_sa)
+                else:
+                    _log.info("nothing comes from %s: its SA is proved by a rekeying", suspect.peer)
+                    await self._daemon.rekey_child(suspect.ike_sa, suspect.child)
         except IkeError as error:
             _log.warning("SAs that are silent: %s", error)
 

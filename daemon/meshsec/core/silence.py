@@ -5,7 +5,8 @@ its sender has given up may still reach the peer, and its INITIAL_CONTACT makes 
 section 2.4). Nothing tells, since no end asks for the other's liveness: a partition must not cost an SA. What remains
 to be seen is that packets go out and none come in. That is no proof, because a stream may have one direction, so it
 costs the SA nothing: its CHILD_SA is rekeyed, which an end that has the SA answers, and for one that does not the IKE
-daemon gives up and the SA is made anew. Of an SA that passed, the next proof is asked later and later.
+daemon gives up and the SA is made anew. An IKE daemon that does neither (libreswan 4.10 after two CREATE_CHILD_SA that
+crossed) has failed the proof. Of an SA that passed, the next proof is asked later and later.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,6 +17,8 @@ from meshsec.core.reconcile import LIVE
 
 FIRST, LAST = 30.0, 960.0
 """Seconds of silence before the first proof, and the most before another one; doubled from proof to proof."""
+WITHIN = 75.0
+"""Seconds for a proof: charon repeats a request for 60, pluto for 12."""
 ENOUGH = 3
 """Packets sent without one received: one or two may have been lost, or need no answer."""
 
@@ -28,6 +31,8 @@ class Suspect:
     ike_sa: str
     """The unique number of its IKE_SA."""
     child: str
+    failed: bool = False
+    """A proof was asked for and the same CHILD_SA still stands: its IKE_SA is of no use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +43,8 @@ class _Seen:
     since: float
     """The last look at which there was nothing to be answered, or a proof; monotonic seconds."""
     patience: float = FIRST
+    asked_at: float | None = None
+    """When this very CHILD_SA was to be rekeyed for a proof, and nothing has come since."""
 
 
 class Silence:
@@ -56,10 +63,13 @@ class Silence:
             for child in sa.children
         }
         self._seen = {key: self._follow(now, key, child) for key, (_, child) in standing.items()}
-        due = [key for key, seen in self._seen.items() if _is_due(now, seen, standing[key][1])]
+        failed = [key for key, seen in self._seen.items() if _has_failed(now, seen)]
+        due = [key for key, seen in self._seen.items() if key not in failed and _is_due(now, seen, standing[key][1])]
+        for key in failed:
+            self._seen[key] = replace(self._seen[key], asked_at=now)
         for key in due:
             self._seen[key] = _asked(now, self._seen[key], standing[key][1])
-        return [Suspect(standing[key][0], *key) for key in due]
+        return [Suspect(standing[key][0], *key, failed=key in failed) for key in (*failed, *due)]
 
     def _follow(self, now: float, key: tuple[str, str], child: ChildSa) -> _Seen:
         """Another SPI is the CHILD_SA rekeyed: its counters begin anew, and so does the watch, no less patient."""
@@ -67,7 +77,7 @@ class Silence:
         if before is None:
             return _Seen(child.spi_in, child.packets_in, child.packets_out, now)
         if child.spi_in == before.spi_in and child.packets_in == before.packets_in:
-            return before if _unanswered(before, child) else replace(before, since=now)
+            return before if before.asked_at is not None or _unanswered(before, child) else replace(before, since=now)
         heard = child.packets_in > (before.packets_in if child.spi_in == before.spi_in else 0)
         patience = FIRST if heard else before.patience
         return _Seen(child.spi_in, child.packets_in, child.packets_out, now, patience)
@@ -77,9 +87,14 @@ def _unanswered(seen: _Seen, child: ChildSa) -> bool:
     return child.packets_out - seen.packets_out >= ENOUGH
 
 
+def _has_failed(now: float, seen: _Seen) -> bool:
+    return seen.asked_at is not None and now - seen.asked_at >= WITHIN
+
+
 def _is_due(now: float, seen: _Seen, child: ChildSa) -> bool:
-    return _unanswered(seen, child) and now - seen.since >= seen.patience
+    return seen.asked_at is None and _unanswered(seen, child) and now - seen.since >= seen.patience
 
 
 def _asked(now: float, seen: _Seen, child: ChildSa) -> _Seen:
-    return replace(seen, packets_out=child.packets_out, since=now, patience=min(2 * seen.patience, LAST))
+    patience = min(2 * seen.patience, LAST)
+    return replace(seen, packets_out=child.packets_out, since=now, patience=patience, asked_at=now)

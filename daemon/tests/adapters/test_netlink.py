@@ -71,6 +71,9 @@ def test_routes_are_read_with_all_that_tells_them_apart(mesh0: str) -> None:
     assert ip_network("fd00::c") in {route.destination for route in asyncio.run(netlink.routes())}
 
 
+POLICY = ["ip", "xfrm", "policy", "add", "src", "fd00::7/128", "dst", "fd00::8/128", "dir", "out"]
+
+
 @pytest.mark.parametrize(
     ("changes", "command"),
     [
@@ -79,8 +82,9 @@ def test_routes_are_read_with_all_that_tells_them_apart(mesh0: str) -> None:
         (netlink.address_changes, ["ip", "addr", "add", "fd00::7/128", "dev", "mesh0"]),
         (netlink.address_changes, ["ip", "link", "set", "mesh0", "down"]),
         (netlink.ruleset_changes, ["nft", "add", "table", "inet", "foreign"]),
+        (netlink.ruleset_changes, ["sh", "-ec", f"{' '.join(POLICY)}; ip xfrm policy flush"]),
     ],
-    ids=["route", "ipv4 route", "address", "link", "rules"],
+    ids=["route", "ipv4 route", "address", "link", "rules", "policies"],
 )
 def test_the_kernel_tells_of_changes(mesh0: str, changes: netlink.Changes, command: list[str]) -> None:
     assert asyncio.run(hears(changes, command))
@@ -88,7 +92,8 @@ def test_the_kernel_tells_of_changes(mesh0: str, changes: netlink.Changes, comma
 
 def test_what_did_not_change_is_not_told(mesh0: str) -> None:
     foreign = ["ip", "addr", "add", "fd00::7/128", "dev", "mesh0"]
-    assert not asyncio.run(hears(netlink.ruleset_changes, foreign, seconds=0.5))
+    for command in (foreign, POLICY):
+        assert not asyncio.run(hears(netlink.ruleset_changes, command, seconds=0.5))
 
 
 async def hears(changes: netlink.Changes, command: list[str], seconds: float = 60.0) -> bool:

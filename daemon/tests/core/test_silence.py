@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from core.world import ike_sa
 from meshsec.core.model import IkeSa
-from meshsec.core.silence import ENOUGH, FIRST, LAST, Silence, Suspect
+from meshsec.core.silence import ENOUGH, FIRST, LAST, WITHIN, Silence, Suspect
 
 SUSPECT = Suspect("boat", "1", "mesh")
 
@@ -48,6 +48,27 @@ def test_a_stream_of_one_direction_is_proved_less_and_less_often_although_each_p
     assert all(after >= before for before, after in itertools.pairwise(pauses))
     assert pauses[-1] >= LAST / 2
     assert len(asked) < 15
+
+
+def _asked() -> Silence:
+    silence = Silence()
+    silence.look(0.0, counted(0, 0))
+    assert silence.look(FIRST, counted(0, ENOUGH)) == [SUSPECT]
+    return silence
+
+
+def test_an_sa_that_is_not_rekeyed_when_it_is_asked_for_has_failed() -> None:
+    silence = _asked()
+    assert silence.look(FIRST + WITHIN - 1, counted(0, 500)) == []
+    assert silence.look(FIRST + WITHIN, counted(0, 500)) == [replace(SUSPECT, failed=True)]
+    assert silence.look(FIRST + WITHIN + 1, counted(0, 600)) == [], "it is going"
+
+
+def test_an_sa_that_is_rekeyed_or_heard_of_in_time_has_not_failed() -> None:
+    for told in (counted(0, 1, spi="c2"), counted(1, 500)):
+        silence = _asked()
+        assert silence.look(FIRST + WITHIN - 1, told) == []
+        assert silence.look(FIRST + WITHIN, told) == []
 
 
 def test_what_came_in_makes_the_next_silence_count_from_the_beginning() -> None:
