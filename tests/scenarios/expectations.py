@@ -4,6 +4,7 @@ import json
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 from tests.lab.capture import Capture
@@ -74,6 +75,16 @@ def assert_no_drift(node: Node) -> None:
     view = drift(node)
     assert not view["differences"], f"{node.name}: {view['differences']}"
     assert not view["unexamined"], f"{node.name}: {view['unexamined']}"
+
+
+def wait_no_drift(node: Node, seconds: float = 120) -> None:
+    """Await that what runs on the node is what its policy says."""
+    node.wait_for("no drift", partial(_is_without_drift, node), seconds)
+
+
+def _is_without_drift(node: Node) -> bool:
+    view = drift(node)
+    return not view["differences"] and not view["unexamined"]
 
 
 def restart_for_keys(node: Node) -> None:

@@ -42,6 +42,7 @@ MORE = (
     "test_partition.py::test_a_peer_that_returns_within_the_hold_time_finds_its_sa",
     "test_live_commands.py::test_status_tells_route_channel_and_set_up_time_of_each_peer",
     "test_drift.py::test_sas_that_come_and_go_are_no_drift",
+    "test_drift.py::test_nothing_is_left_of_a_charon_that_was_killed",
     "test_drift.py::test_what_others_configure_in_charon_is_told_and_ends_with_the_mend",
     "test_drift.py::test_an_sa_of_the_policy_of_before_is_told_and_the_mend_makes_another",
     "test_drift.py::test_a_policy_of_others_in_the_kernel_is_told",

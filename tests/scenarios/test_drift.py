@@ -11,7 +11,7 @@ from tests.lab import ground
 from tests.lab.lab import Lab
 from tests.lab.node import Node, Options
 from tests.lab.topology import line, names
-from tests.scenarios.expectations import assert_no_drift, drift
+from tests.scenarios.expectations import assert_no_drift, drift, wait_no_drift
 
 OPTIONS = Options(ipv4=True, overlay=ground.probe().tun)
 
@@ -56,6 +56,17 @@ def test_sas_that_come_and_go_are_no_drift(pair: tuple[Node, Node]) -> None:
     a.wait_for("another IKE_SA", lambda: a.wait_protected(b).spis != before.spis, 60)
     for node in pair:
         assert_no_drift(node)
+
+
+def test_nothing_is_left_of_a_charon_that_was_killed(lab: Lab, pair: tuple[Node, Node]) -> None:
+    """Its SAs stay in the kernel until others stand; then they go."""
+    a, b = pair
+    before = a.wait_protected(b).child_spis
+    a.ike.kill()
+    lab.start("charon", nodes=[a])
+    a.wait_for("other SAs", lambda: any(sa.child_spis != before for sa in a.sas_with(b)), 120)
+    for node in pair:
+        wait_no_drift(node)
 
 
 def test_a_peer_by_the_overlay_is_no_drift(pair: tuple[Node, Node]) -> None:

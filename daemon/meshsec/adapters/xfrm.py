@@ -1,22 +1,24 @@
 """The kernel's SAs and policies by NETLINK_XFRM (linux/xfrm.h), which ``ip xfrm`` cannot tell as JSON.
 
-Nothing is changed. Messages are decoded here, once; the keys that the kernel sends with an SA are not looked at.
+Messages are decoded here, once; the keys that the kernel sends with an SA are not looked at.
 """
 
 import asyncio
 import errno
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 from meshsec.core.drift_kernel import XfrmPolicy, XfrmState
 from meshsec.core.model import Address, Network
 
 _NETLINK_XFRM = 6
-_NLM_F_REQUEST, _NLM_F_DUMP = 0x1, 0x300
+_NLM_F_REQUEST, _NLM_F_ACK, _NLM_F_DUMP = 0x1, 0x4, 0x300
 _NLMSG_ERROR, _NLMSG_DONE = 2, 3
-_GET_STATE, _GET_POLICY = 0x12, 0x15
+_DONE = 0
+"""The error by which the kernel confirms."""
+_DELETE_STATE, _GET_STATE, _GET_POLICY = 0x11, 0x12, 0x15
 _HEADER, _ATTRIBUTE = struct.Struct("=IHHII"), struct.Struct("=HH")
 
 _SELECTOR = struct.Struct("=16s16sHHHHHBBB3xiI")
@@ -26,6 +28,8 @@ _STATE_SIZE, _POLICY_SIZE = 224, 168
 _STATE = struct.Struct("=16s4sB3x16s72xQ32xIHBB")
 """Of the first, after the selector: destination, SPI, protocol, source, (life times, octets,) packets, (times, errors,
 number,) request, family, mode, replay window."""
+_STATE_ID = struct.Struct("=16s4sHBx")
+"""struct xfrm_usersa_id: destination, SPI, family, protocol."""
 _POLICY = struct.Struct("=96xIIBB")
 """Of the second, after the selector: (life times,) priority, index, direction, action."""
 _TEMPLATE = struct.Struct("=24xH2x16sIBBB13x")
@@ -70,13 +74,30 @@ async def policies() -> tuple[XfrmPolicy, ...]:
     return tuple(filter(None, map(_policy, await asyncio.to_thread(_dump, _GET_POLICY, _POLICY_SIZE))))
 
 
+async def remove(states: Iterable[XfrmState]) -> None:
+    """Take SAs by ESP away; one that is gone already is fine. Raises XfrmError."""
+    await asyncio.to_thread(_remove, tuple(states))
+
+
+def _remove(states: Iterable[XfrmState]) -> None:
+    for state in states:
+        family = socket.AF_INET if state.destination.version == 4 else socket.AF_INET6
+        body = _STATE_ID.pack(state.destination.packed, bytes.fromhex(state.spi), family, socket.IPPROTO_ESP)
+        _ask(_DELETE_STATE, _NLM_F_ACK, body, forgiven=errno.ESRCH)
+
+
 def _dump(kind: int, size: int) -> list[bytes]:
     """The kernel's answers to a request for all."""
+    return _ask(kind, _NLM_F_DUMP, bytes(size))
+
+
+def _ask(kind: int, flags: int, body: bytes, forgiven: int = 0) -> list[bytes]:
+    """The kernel's answers to a request. ``forgiven``: the error that is none."""
     try:
         with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, _NETLINK_XFRM) as sock:
             sock.settimeout(_TIMEOUT)
-            sock.send(_HEADER.pack(_HEADER.size + size, kind, _NLM_F_REQUEST | _NLM_F_DUMP, 1, 0) + bytes(size))
-            return list(_answers(sock))
+            sock.send(_HEADER.pack(_HEADER.size + len(body), kind, _NLM_F_REQUEST | flags, 1, 0) + body)
+            return list(_answers(sock, forgiven))
     except struct.error as error:
         raise XfrmError(f"XFRM: the kernel's answer is cut short ({error})") from error
     except OSError as error:
@@ -87,7 +108,7 @@ def _dump(kind: int, size: int) -> list[bytes]:
         raise XfrmError(f"XFRM: {error}") from error
 
 
-def _answers(sock: socket.socket) -> Iterator[bytes]:
+def _answers(sock: socket.socket, forgiven: int) -> Iterator[bytes]:
     while True:
         portion = sock.recv(_PORTION)
         while portion:
@@ -96,7 +117,10 @@ def _answers(sock: socket.socket) -> Iterator[bytes]:
             if kind == _NLMSG_DONE:
                 return
             if kind == _NLMSG_ERROR:
-                raise XfrmError(f"XFRM: the kernel refuses, error {-struct.unpack_from('=i', body)[0]}")
+                error = -struct.unpack_from("=i", body)[0]
+                if error in (_DONE, forgiven):
+                    return
+                raise XfrmError(f"XFRM: the kernel refuses, error {error}")
             yield body
 
 

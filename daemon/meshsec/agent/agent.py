@@ -20,6 +20,7 @@ from meshsec.adapters.esp_probe import EspProbe
 from meshsec.adapters.notify import Notifier, watchdog_interval
 from meshsec.adapters.pluto import Pluto
 from meshsec.adapters.vici import Vici
+from meshsec.agent import leftovers
 from meshsec.agent.driver import Driver
 from meshsec.agent.fleet import FleetSide
 from meshsec.agent.ground import Ground
@@ -200,6 +201,7 @@ class Agent:
         """charon's coming and going concerns scheduling first: what follows may ask for a negotiation."""
         if isinstance(event, IkeDaemonUp) and self.ike.facts:
             self.scheduling.charon_up(self.ike.facts.identity.pid)
+            self._spawn(leftovers.clear(self.ike.sas, self.ground.own_addresses))
         elif isinstance(event, IkeDaemonDown):
             self.scheduling.charon_gone()
         self.driver.post(event)

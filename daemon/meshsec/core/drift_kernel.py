@@ -89,14 +89,22 @@ _FLUSH_POLICY = "ip xfrm policy delete src {0.source} dst {0.destination} dir {0
 _WALLS = "meshsecd sets it again within a minute; its log says why when it cannot"
 
 
+def strange_states(
+    states: Iterable[XfrmState], sas: Mapping[str, Sequence[IkeSa]], endpoints: Collection[Address]
+) -> Iterator[XfrmState]:
+    """Those of some endpoints that no CHILD_SA has."""
+    known = {spi for ike_sas in sas.values() for spi in _spis(ike_sas)}
+    for state in states:
+        if state.spi not in known and (state.source in endpoints or state.destination in endpoints):
+            yield state
+
+
 def _states(wanted: Wanted, kernel: Kernel) -> Iterator[Difference]:
-    known = {spi for ike_sas in kernel.sas.values() for spi in _spis(ike_sas)}
     found = {state.spi: state for state in kernel.states}
-    for state in kernel.states:
-        if state.spi not in known and kernel.endpoints & {state.source, state.destination}:
-            what = f"state of SPI {state.spi}, {state.source} to {state.destination}"
-            should, mend = "none: no CHILD_SA of the IKE daemon", _FLUSH_STATE.format(state)
-            yield Difference(Where.XFRM_STATE, _peer_of(wanted, state), what, "there", should, mend)
+    for state in strange_states(kernel.states, kernel.sas, kernel.endpoints):
+        what = f"state of SPI {state.spi}, {state.source} to {state.destination}"
+        should, mend = "none: no CHILD_SA of the IKE daemon", _FLUSH_STATE.format(state)
+        yield Difference(Where.XFRM_STATE, _peer_of(wanted, state), what, "there", should, mend)
     for one in _carrying(wanted, kernel) if kernel.esp else ():
         yield from _state(one, one.spi_in, found.get(one.spi_in))
         if one.spi_out in found or not one.ways_out & found.keys():

@@ -2,15 +2,20 @@
 
 import asyncio
 import subprocess
-from ipaddress import IPv4Network, IPv6Network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 from meshsec.adapters import xfrm
-from meshsec.core.drift_kernel import XfrmPolicy
+from meshsec.core.drift_kernel import XfrmPolicy, XfrmState
+from meshsec.core.model import Address
 from namespaces import needs_root
 
 pytestmark = needs_root
 
 A, B = IPv6Network("fc00::a/128"), IPv6Network("fc00::b/128")
+ENDS: list[tuple[Address, Address]] = [
+    (IPv6Address("fc00::a"), IPv6Address("fc00::b")),
+    (IPv4Address("10.0.0.1"), IPv4Address("10.0.0.2")),
+]
 TEMPLATE = ["tmpl", "proto", "esp", "mode"]
 
 
@@ -46,5 +51,7 @@ def test_many_answers_are_read_to_the_end(inside: str) -> None:
     assert len({policy.destination for policy in asyncio.run(xfrm.policies())}) == len(lines)
 
 
-def test_without_an_sa_there_is_no_state(inside: str) -> None:
+def test_without_an_sa_there_is_no_state_and_to_take_one_away_is_no_error(inside: str) -> None:
     assert asyncio.run(xfrm.states()) == ()
+    gone = [XfrmState(one, other, "00004242", "tunnel", 0) for one, other in ENDS]
+    asyncio.run(xfrm.remove(gone))
