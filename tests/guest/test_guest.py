@@ -21,8 +21,8 @@ from tests.scenarios import guest_claims
 PATIENCE = 6
 SECONDS = 2700.0
 """Of one boot."""
-CLAIMS = 8
-"""Of ``MORE`` in one boot: a file may take ten minutes."""
+CLAIMS = 6
+"""Of ``MORE`` in one boot: a file may take twelve minutes."""
 REPORT = "report.xml"
 ALL = "MESHSEC_GUEST_ALL"
 """Set by `make guest`."""
