@@ -201,7 +201,8 @@ class Agent:
         """charon's coming and going concerns scheduling first: what follows may ask for a negotiation."""
         if isinstance(event, IkeDaemonUp) and self.ike.facts:
             self.scheduling.charon_up(self.ike.facts.identity.pid)
-            self._spawn(leftovers.clear(self.ike.sas, self.ground.own_addresses))
+            if event.fresh:
+                self._spawn(leftovers.clear(self.ike.sas, self.ground.own_addresses))
         elif isinstance(event, IkeDaemonDown):
             self.scheduling.charon_gone()
         self.driver.post(event)
