@@ -1,6 +1,6 @@
 """``make fleet-more``: what a machine has that has a kernel of its own: which one is booted, and radios.
 
-``MESHSEC_BOARD_SUITE=bookworm`` has it with Debian 12, which nobody has tried yet.
+``MESHSEC_BOARD_SUITE=bookworm`` has it with Debian 12.
 """
 
 import json
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.lab import board, shell
-from tests.lab.board import Board
+from tests.lab.board import BOOT_SECONDS, Board
 from tests.lab.fleet import PACKAGES
 from tests.lab.fleet_controller import PROGRAMS, Played
 from tests.lab.waiting import wait_until
@@ -32,6 +32,7 @@ JOIN_SECONDS = 180.0
 _SECOND_RADIO = "ip netns add neighbour && iw phy $(cat /sys/class/net/wlan1/phy80211/name) set netns name neighbour"
 _STATIONS = "iw dev wlan0 station dump"
 _SAID = "journalctl --unit meshsec-radio@wlan0 --output cat"
+_OTHER = "/etc/default/grub.d/other.cfg"
 _TAGS = "--tags=base,rt_kernel"
 
 
@@ -46,6 +47,19 @@ def machine() -> Iterator[Board]:
         yield booted
 
 
+def test_a_boot_loader_that_takes_another_kernel_is_named(machine: Board) -> None:
+    assert "PREEMPT_RT" not in machine.ssh("uname -v").stdout
+    entry = f"Debian GNU/Linux, with Linux {machine.ssh('uname -r').stdout.strip()}"
+    machine.ssh(f"install -D -m 0644 /dev/stdin {_OTHER}", stdin=f'GRUB_DEFAULT="{entry}"\n')
+    before = _boot(machine)
+    played = _play(machine, RT, _TAGS, check=False)
+    assert played.recap[board.NAME]["failed"] == 1, played.output
+    assert "runs a kernel without PREEMPT_RT" in played.output
+    assert "what does its boot loader take?" in played.output
+    assert _boot(machine) != before
+    machine.ssh(f"rm {_OTHER} && update-grub")
+
+
 def test_the_node_boots_into_debians_rt_kernel_and_stays_there(machine: Board) -> None:
     assert "PREEMPT_RT" not in machine.ssh("uname -v").stdout
     before = _boot(machine)
@@ -56,6 +70,30 @@ def test_the_node_boots_into_debians_rt_kernel_and_stays_there(machine: Board) -
     again = _play(machine, RT, _TAGS)
     assert again.changed == 0, again.output
     assert _boot(machine) == booted
+
+
+def test_a_kernel_that_is_handed_over_is_installed_and_booted(machine: Board) -> None:
+    """The same one, as a file of the controller: what is told apart is where it comes from."""
+    release = machine.ssh("uname -r").stdout.strip()
+    assert release.endswith("-rt-amd64"), "the test before this one did not boot it"
+    (package,) = machine.bare.pool.glob(f"linux-image-{release}_*.deb")
+    _forget(machine, release)
+    handed = {**RT, "rt_kernel_deb": str(package)}
+    played = _play(machine, handed, _TAGS)
+    assert played.changed == 4, played.output  # a directory, a file, a package, a boot
+    assert machine.ssh("uname -r").stdout.strip() == release
+    assert machine.ssh("dpkg-query -W -f '${Status}' linux-image-rt-amd64", check=False).returncode != 0
+    assert _play(machine, handed, _TAGS).changed == 0
+
+
+def _forget(machine: Board, release: str) -> None:
+    """Boot the ordinary kernel, and remove the other."""
+    machine.ssh(f"mv /boot/vmlinuz-{release} /boot/kept && update-grub && mv /boot/kept /boot/vmlinuz-{release}")
+    before = _boot(machine)
+    machine.ssh("systemctl reboot", check=False)
+    wait_until("the machine is booted anew", lambda: _boot(machine, check=False) not in ("", before), (), BOOT_SECONDS)
+    assert "PREEMPT_RT" not in machine.ssh("uname -v").stdout
+    machine.ssh(f"DEBIAN_FRONTEND=noninteractive apt-get -q -y purge linux-image-rt-amd64 linux-image-{release}")
 
 
 @pytest.fixture(scope="module")
@@ -103,6 +141,6 @@ def _play(machine: Board, variables: dict[str, object], *arguments: str, check: 
     )
 
 
-def _boot(machine: Board) -> str:
-    """Another text after each boot."""
-    return machine.ssh("cat /proc/sys/kernel/random/boot_id").stdout.strip()
+def _boot(machine: Board, *, check: bool = True) -> str:
+    """Another text after each boot; without ``check`` none where the machine does not answer."""
+    return machine.ssh("cat /proc/sys/kernel/random/boot_id", check=check).stdout.strip()
