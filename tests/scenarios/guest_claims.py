@@ -36,6 +36,7 @@ MORE = (
     "test_libreswan_driven.py::test_what_others_take_away_is_told_and_ends_with_the_mend",
     "test_libreswan_driven.py::test_its_own_leaktest_calls_a_node_with_libreswan_tight",
     "test_dscp.py",
+    "test_policies.py::test_what_the_policy_bypasses_is_reached_in_the_clear_and_a_peer_beside_it_is_not",
     "test_restarts.py::test_olsrv2d_killed_and_restarted_keeps_the_sa_and_brings_the_routes_back",
     "test_partition.py::test_a_peer_that_returns_within_the_hold_time_finds_its_sa",
     "test_live_commands.py::test_status_tells_route_channel_and_set_up_time_of_each_peer",

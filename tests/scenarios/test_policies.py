@@ -122,5 +122,6 @@ def test_what_the_policy_bypasses_is_reached_in_the_clear_and_a_peer_beside_it_i
 
 def _way(node: Node, neighbour: Node) -> list[str]:
     """To a neighbour's other addresses, as ``ip route`` takes it."""
-    (route,) = json.loads(node.run("ip", "-j", "-6", "route", "get", neighbour.locator).stdout)
+    announced = neighbour.locator if neighbour.locator in node.routes() else neighbour.address
+    (route,) = json.loads(node.run("ip", "-j", "-6", "route", "get", announced).stdout)
     return ["via", route["gateway"], "dev", route["dev"]]
