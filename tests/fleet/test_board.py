@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.lab import board, shell
-from tests.lab.board import BOOT_SECONDS, Board
+from tests.lab.board import ADDRESS, BOOT_SECONDS, Board
 from tests.lab.fleet import PACKAGES
 from tests.lab.fleet_controller import PROGRAMS, Played
 from tests.lab.waiting import wait_until
@@ -29,6 +29,11 @@ RADIO: dict[str, object] = {
     "meshsec_deadman_seconds": 1800,  # an emulated machine's play is slow to confirm
 }
 JOIN_SECONDS = 180.0
+BLOCKED_SECONDS = 90.0
+"""For so long at the most a neighbour may leave one alone that it has refused (docs/radio.md)."""
+UNCONFIRMED_SECONDS = 300
+"""Longer than a play needs here from arming the timer to where the way breaks."""
+BY_RADIO, FROM_NEIGHBOUR = "192.0.2.1", "192.0.2.2"
 _SECOND_RADIO = "ip netns add neighbour && iw phy $(cat /sys/class/net/wlan1/phy80211/name) set netns name neighbour"
 _STATIONS = "iw dev wlan0 station dump"
 _SAID = "journalctl --unit meshsec-radio@wlan0 --output cat"
@@ -109,20 +114,57 @@ def vault(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 def test_a_radio_meets_a_neighbour_who_has_the_password(machine: Board, vault: list[str]) -> None:
-    """In this order: who was refused is blocked for minutes, whatever its password is then (docs/radio.md)."""
     machine.ssh("echo options mac80211_hwsim radios=2 >/etc/modprobe.d/radios.conf && modprobe mac80211_hwsim")
     played = _play(machine, RADIO, *vault)
     assert PASSWORD not in played.output
     machine.ssh(_SECOND_RADIO)
     _join(machine, PASSWORD)
-    wait_until("a peering", lambda: "ESTAB" in machine.ssh(_STATIONS).stdout, (), JOIN_SECONDS)
+    _wait_peering(machine, JOIN_SECONDS)
     again = _play(machine, RADIO, *vault)
     assert again.changed == 0, again.output
     assert "ESTAB" in machine.ssh(_STATIONS).stdout
+
+
+def test_a_password_that_no_neighbour_has_is_taken_back(machine: Board, vault: list[str]) -> None:
+    """The controller comes in by the radio alone, and by no SA: what is under test is the link itself."""
+    by_radio = _by_radio(machine)
+    wrong = {"radio_password": "a slip of the pen", "meshsec_deadman_seconds": UNCONFIRMED_SECONDS}
+    played = _play(machine, {**RADIO, **by_radio}, *vault, "--tags=radio", "-e", json.dumps(wrong), check=False)
+    recap = played.recap[board.NAME]
+    assert recap["unreachable"] + recap["failed"] == 1, played.output
+    assert "taken back already" not in played.output, "it was slower than the timer: the way never broke"
+    assert "ESTAB" not in machine.ssh(_STATIONS).stdout
+    wait_until("it is taken back", lambda: _taken_back(machine), (), UNCONFIRMED_SECONDS + BOOT_SECONDS)
+    _wait_peering(machine, BLOCKED_SECONDS + JOIN_SECONDS)
+    again = _play(machine, {**RADIO, **by_radio}, *vault, "--tags=radio")
+    assert again.changed == 0, again.output
+
+
+def test_a_radio_meets_no_neighbour_with_another_password(machine: Board) -> None:
+    """After the others, which it keeps from meeting for a while."""
     machine.ssh("systemctl stop neighbour")
     _join(machine, "nobody's password")
     wait_until("a refusal", lambda: "MESH-SAE-AUTH-FAILURE" in machine.ssh(_SAID).stdout, (), JOIN_SECONDS)
     assert "ESTAB" not in machine.ssh(_STATIONS).stdout
+
+
+def _by_radio(machine: Board) -> dict[str, object]:
+    """What has Ansible reach the board by way of its neighbour's radio."""
+    way = f"exec 3<>/dev/tcp/{BY_RADIO}/22; cat <&3 & cat >&3"
+    machine.ssh("install -m 0755 /dev/stdin /root/by-radio", stdin=f"#!/bin/bash\n{way}\n")
+    machine.ssh(f"ip address add {BY_RADIO}/24 dev wlan0; ip -n neighbour address add {FROM_NEIGHBOUR}/24 dev wlan1")
+    options = " ".join(machine.keys.options())
+    jump = f"ssh -i {machine.keys.client} {options} root@{ADDRESS} ip netns exec neighbour /root/by-radio"
+    common = f"{options} -o HostKeyAlias={ADDRESS} -o 'ProxyCommand={jump}'"
+    return {"ansible_host": BY_RADIO, "ansible_ssh_common_args": common}
+
+
+def _taken_back(machine: Board) -> bool:
+    return "is taken back" in machine.ssh("journalctl --unit meshsec-deadman.service --output cat").stdout
+
+
+def _wait_peering(machine: Board, seconds: float) -> None:
+    wait_until("a peering", lambda: "ESTAB" in machine.ssh(_STATIONS).stdout, (), seconds)
 
 
 def _join(machine: Board, password: str) -> None:

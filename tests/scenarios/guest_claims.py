@@ -35,6 +35,7 @@ MORE = (
     "test_libreswan_driven.py::test_what_changes_by_itself_is_no_drift",
     "test_libreswan_driven.py::test_what_others_take_away_is_told_and_ends_with_the_mend",
     "test_libreswan_driven.py::test_its_own_leaktest_calls_a_node_with_libreswan_tight",
+    "test_libreswan_driven.py::test_meshsecd_and_pluto_start_where_run_is_full_and_nothing_leaks",
     "test_dscp.py",
     "test_policies.py::test_what_the_policy_bypasses_is_reached_in_the_clear_and_a_peer_beside_it_is_not",
     "test_restarts.py::test_olsrv2d_killed_and_restarted_keeps_the_sa_and_brings_the_routes_back",
@@ -54,6 +55,7 @@ MORE = (
     "test_meshsec_radio.py::test_an_open_mesh_is_joined_joined_again_and_left",
     "test_meshsec_radio.py::test_a_country_opens_a_channel_that_the_world_domain_forbids",
     "test_meshsec_radio.py::test_a_mesh_with_a_password_is_joined_by_wpa_supplicant_which_never_outlives_us",
+    "test_meshsec_radio.py::test_a_password_that_was_wrong_and_is_corrected_is_forgiven",
     "test_meshsec_radio.py::test_what_cannot_be_is_refused_with_its_mend_and_nothing_is_changed",
 )
 """Of the RT kernel, besides."""

@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import pytest
 
-from tests.lab import ground, shell
+from tests.lab import ground
 from tests.lab.lab import Lab
 from tests.lab.node import Node, Options
 from tests.lab.packets import Kind
+from tests.lab.room import small
 from tests.lab.starving import knock, starved
 from tests.lab.topology import line, names
 from tests.lab.traffic import Flow
@@ -269,20 +269,3 @@ def on_full_disk(mesh: Lab, node: Node) -> Iterator[None]:
         node.agent.argv = argv
         node.agent.kill()
         mesh.start("meshsecd", nodes=[node])
-
-
-@contextmanager
-def small(directory: Path) -> Iterator[Callable[[], None]]:
-    """The directory on a disk of its own, which the function given leaves without room; all is gone afterwards."""
-    directory.mkdir(parents=True, exist_ok=True)
-    shell.run(["mount", "-t", "tmpfs", "-o", "size=256k,mode=755", "none", str(directory)])
-    try:
-        yield lambda: fill(directory)
-    finally:
-        shell.run(["umount", "--lazy", str(directory)])
-
-
-def fill(directory: Path) -> None:
-    with suppress(OSError), (directory / "filler").open("wb", buffering=0) as filler:
-        while filler.write(bytes(4096)):
-            pass

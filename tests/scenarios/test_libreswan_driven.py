@@ -20,6 +20,7 @@ from tests.lab.lab import Lab
 from tests.lab.links import End
 from tests.lab.node import Node, Options
 from tests.lab.packets import Kind
+from tests.lab.room import small
 from tests.lab.topology import line, names
 from tests.lab.waiting import wait_until
 from tests.scenarios.expectations import (
@@ -221,6 +222,29 @@ def test_its_own_leaktest_calls_a_node_with_libreswan_tight(standing: tuple[Node
     assert (status, view["verdict"]) == (0, "tight"), view
     assert view["phases"][0]["packets"]["esp"] > 0, view
     assert len(view["phases"]) == 5, view
+
+
+@needs_esp
+@pytest.mark.parametrize("suite", SUITES)
+def test_meshsecd_and_pluto_start_where_run_is_full_and_nothing_leaks(suite: str) -> None:
+    with Lab("full-run", line(names(2)), Options(libreswan=suite, ipv4=True)) as lab:
+        a, b = lab["a"], lab["b"]
+        with small(a.run_directory) as fill:
+            lab.set_up().trust_all().start("pluto", "router", "meshsecd")
+            wait_answers(a, b)
+            with captured(lab, "full-run") as captures, flow(a, b) as running:
+                fill()
+                before = standing_sas(a)
+                a.agent.kill()
+                a.agent.start()
+                a.agent.wait_ready()
+                wait_answers(a, b)
+                assert standing_sas(a) == before
+                a.pluto.daemon.kill()
+                a.pluto.daemon.start()
+                wait_answers(a, b)
+                wait_arrivals(running)
+            assert_nothing_clear(captures)
 
 
 @needs_esp

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -31,6 +32,10 @@ from tests.lab.waiting import wait_until
 
 PASSWORD = "only the crew knows"  # noqa: S105  # a test's own
 SECONDS = 40.0
+TRIES = 4
+"""Of wpa_supplicant with one neighbour, before it leaves that alone."""
+REFUSING, FORGIVEN, SILENCE = 200.0, 150.0, 90.0
+"""Seconds: for so many tries; until it tries anew; longer than a neighbour may be silent."""
 OPEN = {"mesh_id": "rescue net", "frequency": 2412, "security": "open", "rssi_threshold": -90, "mcast_rate": 6}
 SAE = {**OPEN, "security": "sae"}
 
@@ -156,13 +161,13 @@ class Ticks:
     def drain(self) -> bool:
         return bool(os.read(self._output.fileno(), 1 << 16))
 
-    def wait_peered(self, interface: str, *wanted: str) -> None:
+    def wait_peered(self, interface: str, *wanted: str, seconds: float = SECONDS) -> None:
         """Await an established peering, with this in what the kernel tells of the station."""
         wait_until(
             f"a peer of {interface}",
             lambda: all(text in stations(interface) for text in ("mesh plink: ESTAB", *wanted)),
             [self],
-            SECONDS,
+            seconds,
             last=lambda: stations(interface),
         )
 
@@ -285,6 +290,35 @@ def test_a_mesh_with_a_password_is_joined_by_wpa_supplicant_which_never_outlives
         assert one.stop() == 0
         assert not secret.exists()
         assert (kind(first), is_up(first)) == ("type managed", False)
+
+
+def test_a_password_that_was_wrong_and_is_corrected_is_forgiven(
+    pair: tuple[str, str], started: Callable[..., Program]
+) -> None:
+    """By the neighbour that has refused it until then, which nobody restarts."""
+    first, second = pair
+    with Ticks() as ticks:
+        one, other = started(first, SAE, PASSWORD), started(second, SAE, "a slip of the pen")
+        one.wait_ready()
+        other.wait_ready()
+        wait_until("refusals", lambda: refusals(one) >= TRIES, [ticks, one, other], REFUSING, last=one.log.read_text)
+        assert "ESTAB" not in stations(first)
+        assert other.stop() == 0
+        began = time.monotonic()
+        other = started(second, SAE, PASSWORD)
+        other.wait_ready()
+        ticks.wait_peered(first, "MFP: yes", seconds=FORGIVEN)
+        took = time.monotonic() - began
+        print(f"forgiven after {took:.0f} s")
+        assert took < FORGIVEN
+        silence = time.monotonic() + SILENCE
+        wait_until("silence", lambda: time.monotonic() > silence, [ticks, one, other], SILENCE + SECONDS)
+        assert "ESTAB" in stations(first)
+        assert "MESH-PEER-DISCONNECTED" not in one.log.read_text(), "who only sends beacons was forgotten"
+
+
+def refusals(program: Program) -> int:
+    return program.log.read_text().count("MESH-SAE-AUTH-FAILURE")
 
 
 def children(program: Program) -> Sequence[int]:

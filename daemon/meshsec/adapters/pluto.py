@@ -186,7 +186,8 @@ class Pluto:
     async def _share(self, spec: ConnectionSpec, secret: bytes) -> None:
         path = self._directory / _secrets(spec.name)
         text = libreswan_conf.secrets(spec.local_id, [(spec.remote_id, secret)], "Written by meshsecd.")
-        _write(path, text)
+        if _read(path) != text:
+            _write(path, text)
         if str(path) not in await self._listen():
             raise CommandError(f"pluto does not read {path}: its secretsfile= must include {path.parent}/*.secrets")
 

@@ -15,6 +15,12 @@ _PROGRAM = "wpa_supplicant"
 _STOP_SECONDS = 10.0
 """Until one that does not end is killed."""
 _LINES_KEPT = 4
+_FORGET_SECONDS = 60
+"""Until it forgets a neighbour that is silent, or that it has refused.
+
+It tries a neighbour for 40 to 80 s and then leaves it alone until it forgets it. Were that longer than it tries (300 s
+is the default), two ends that refused each other by turns would never meet again, whatever their passwords are by then.
+"""
 _RESTRICTIONS = {
     Mode.NOHT: ("disable_ht=1", "disable_vht=1"),
     Mode.HT20: ("disable_ht40=1", "disable_vht=1"),
@@ -46,7 +52,8 @@ def configuration(wish: RadioSettings, password: bytes) -> str:
     )
     lines = "".join(f"\t{line}\n" for line in network)
     # 2: an element from hashing (H2E) where the neighbour can, else hunting and pecking.
-    return f"p2p_disabled=1\nsae_pwe=2\nmesh_fwding=0\nnetwork={{\n{lines}}}\n"
+    common = ("p2p_disabled=1", "sae_pwe=2", "mesh_fwding=0", f"mesh_max_inactivity={_FORGET_SECONDS}")
+    return "\n".join((*common, f"network={{\n{lines}}}\n"))
 
 
 class Supplicant:

@@ -277,14 +277,20 @@ def test_peers_are_loaded_and_taken_away_again(pair: tuple[Node, Node]) -> None:
     run(work)
 
 
+def written(node: Node) -> dict[str, int]:
+    """meshsecd's files, and which of that name each is."""
+    return {path.name: path.stat().st_ino for path in node.control.parent.glob("meshsec-*")}
+
+
 def test_what_stands_is_not_loaded_again(pair: tuple[Node, Node]) -> None:
     """pluto would delete its SAs. A client that knows nothing, as after a restart of meshsecd, does not either."""
 
     async def work() -> None:
         await introduce(pair)
-        before = pair[0].log().count("added IKEv2 connection")
+        before, files = pair[0].log().count("added IKEv2 connection"), written(pair[0])
         await client(pair[0]).load_connection(pair[0].towards(pair[1]), SECRET)
         assert pair[0].log().count("added IKEv2 connection") == before
+        assert written(pair[0]) == files, "there may be no room to write them once more"
         await client(pair[0]).load_connection(pair[0].towards(pair[1], child_rekey_time=1800), SECRET)
         assert pair[0].log().count("added IKEv2 connection") == before + 2
 
