@@ -233,14 +233,15 @@ def test_meshsecd_and_pluto_start_where_run_is_full_and_nothing_leaks(suite: str
             lab.set_up().trust_all().start("pluto", "router", "meshsecd")
             wait_answers(a, b)
             with captured(lab, "full-run") as captures, flow(a, b) as running:
-                fill()
                 before = standing_sas(a)
                 a.agent.kill()
+                fill()
                 a.agent.start()
                 a.agent.wait_ready()
                 wait_answers(a, b)
                 assert standing_sas(a) == before
                 a.pluto.daemon.kill()
+                fill()
                 a.pluto.daemon.start()
                 wait_answers(a, b)
                 wait_arrivals(running)
