@@ -8,10 +8,12 @@ pub mod control_socket;
 pub mod logger;
 mod reactor;
 mod readers;
+pub mod secrecy;
 mod service;
 pub mod session;
 mod signals;
 
+pub use control_socket::ControlSocket;
 pub use reactor::{Code, Reactor};
 pub use readers::Readers;
 pub use service::ServiceManager;

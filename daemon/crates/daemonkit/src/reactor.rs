@@ -2,7 +2,7 @@
 
 use std::io;
 use std::marker::PhantomData;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::buffer::spare_capacity;
@@ -102,6 +102,13 @@ impl<T: Code> Reactor<T> {
             .iter()
             .filter_map(|event| T::decode(event.data.u64()))
             .collect())
+    }
+}
+
+/// Readable when something in it is ready: one reactor can be in another.
+impl<T> AsFd for Reactor<T> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
     }
 }
 

@@ -63,6 +63,11 @@ impl<S: Read + Write> Session<S> {
         Some(line)
     }
 
+    /// Whether there is a whole line.
+    pub fn has_line(&self) -> bool {
+        self.inbox.contains(&b'\n')
+    }
+
     /// Octets received and not yet taken as lines.
     pub fn unread(&self) -> usize {
         self.inbox.len()

@@ -8,6 +8,7 @@
 
 extern crate alloc;
 
+mod evict;
 mod generate;
 mod hello;
 mod neighbourhood;
@@ -17,6 +18,7 @@ mod timer;
 mod tuples;
 mod types;
 
+pub use evict::{MAX_LINKS_OF_NEIGHBOUR, MAX_TWO_HOPS_OF_LINK};
 pub use hello::{Hello, HelloError, HelloNeighbour, MAX_LOCAL_ADDRESSES};
 pub use neighbourhood::{Changes, Neighbourhood, Params};
 pub use process::Rejected;

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 use core::time::Duration;
 
+use crate::evict::GivenWay;
 use crate::tuples::{Extension, Link, LinkId, Neighbour, NeighbourId};
 use crate::types::{InterfaceId, LinkStatus, Time};
 
@@ -16,7 +17,7 @@ pub struct Params {
     pub hold_time: Duration,
     /// The most link tuples, all interfaces together.
     pub max_links: usize,
-    /// The most 2-hop tuples and the most lost neighbour tuples.
+    /// The most 2-hop tuples.
     pub max_two_hops: usize,
 }
 
@@ -34,6 +35,16 @@ pub struct Changes {
     pub statuses: BTreeSet<InterfaceId>,
 }
 
+impl Changes {
+    /// Adds later changes.
+    pub fn add(&mut self, later: Self) {
+        self.links |= later.links;
+        self.two_hops |= later.two_hops;
+        self.neighbours |= later.neighbours;
+        self.statuses.extend(later.statuses);
+    }
+}
+
 /// Local, interface and neighbour information bases.
 #[derive(Debug)]
 pub struct Neighbourhood<E: Extension> {
@@ -48,6 +59,9 @@ pub struct Neighbourhood<E: Extension> {
     pub(crate) neighbours: BTreeMap<NeighbourId, Neighbour<E>>,
     /// The lost neighbour set: NL_time by NL_neighbor_addr (RFC 6130, section 8.2).
     pub(crate) lost: BTreeMap<IpAddr, Time>,
+    /// Addresses that keep their place when a set is full.
+    pub(crate) trusted: BTreeSet<IpAddr>,
+    pub(crate) given_way: GivenWay,
     pub(crate) two_hop_count: usize,
     pub(crate) over_limit: u64,
     pub(crate) changes: Changes,
@@ -65,6 +79,8 @@ impl<E: Extension> Neighbourhood<E> {
             links: BTreeMap::new(),
             neighbours: BTreeMap::new(),
             lost: BTreeMap::new(),
+            trusted: BTreeSet::new(),
+            given_way: GivenWay::default(),
             two_hop_count: 0,
             over_limit: 0,
             changes: Changes::default(),
@@ -181,7 +197,7 @@ impl<E: Extension> Neighbourhood<E> {
         core::mem::take(&mut self.changes)
     }
 
-    /// Gives and resets the number of tuples that were not made because a set was full.
+    /// Gives and resets the number of tuples that were not made, or went, because a set was full.
     pub fn take_over_limit(&mut self) -> u64 {
         core::mem::take(&mut self.over_limit)
     }
@@ -320,11 +336,12 @@ impl<E: Extension> Neighbourhood<E> {
         }
     }
 
-    /// Adds addresses to the lost neighbour set (RFC 6130, section 8.2).
+    /// Adds addresses to the lost neighbour set (RFC 6130, section 8.2). HELLOs tell them, so at most four for each link
+    /// that there may be are kept; the others are lost without a word.
     pub(crate) fn lose(&mut self, now: Time, addresses: impl IntoIterator<Item = IpAddr>) {
         let expires = now + self.params.hold_time;
         for address in addresses {
-            if self.lost.len() < self.params.max_two_hops {
+            if self.lost.len() < 4 * self.params.max_links {
                 self.lost.insert(address, expires);
             }
         }

@@ -18,7 +18,7 @@ pub enum Rejected {
     /// The sender calls an address its own that is, or was until recently,
     /// one of this router's (RFC 6130, section 12.1).
     OwnAddress(IpAddr),
-    /// The link set is full.
+    /// The link set is full of proven or trusted links.
     TooManyLinks,
 }
 
@@ -37,10 +37,11 @@ impl<E: Extension> Neighbourhood<E> {
         hello: &Hello,
     ) -> Result<LinkId, Rejected> {
         let (sending, addresses) = address_lists(source, hello);
-        self.check(interface, &sending, &addresses)?;
+        self.check(now, interface, &sending, &addresses)?;
         let neighbour = self.update_neighbour(now, addresses);
         let id = self.update_link(now, interface, neighbour, source, sending);
         self.refresh_link(now, id, hello);
+        self.limit_links_of(now, neighbour, id);
         self.settle_link(now, id);
         self.settle_neighbour(now, neighbour);
         self.update_two_hops(now, id, hello);
@@ -49,6 +50,7 @@ impl<E: Extension> Neighbourhood<E> {
 
     fn check(
         &mut self,
+        now: Time,
         interface: InterfaceId,
         sending: &BTreeSet<IpAddr>,
         addresses: &BTreeSet<IpAddr>,
@@ -62,8 +64,7 @@ impl<E: Extension> Neighbourhood<E> {
         let known = sending
             .iter()
             .any(|address| self.find_link(interface, *address).is_some());
-        if !known && self.links.len() >= self.params.max_links {
-            self.over_limit += 1;
+        if !known && !self.make_link_room(now, addresses) {
             return Err(Rejected::TooManyLinks);
         }
         Ok(())
@@ -214,6 +215,7 @@ impl<E: Extension> Neighbourhood<E> {
         addresses: BTreeSet<IpAddr>,
     ) -> LinkId {
         let id = LinkId(self.new_id());
+        let returned = self.gave_way(interface, &addresses);
         let link = Link {
             interface,
             neighbour,
@@ -222,6 +224,10 @@ impl<E: Extension> Neighbourhood<E> {
             heard_until: now,
             symmetric_until: now,
             expires: now,
+            since: now,
+            heard_at: now,
+            hellos: 0,
+            returned,
             status: LinkStatus::Lost,
             pending: false,
             lost: false,
@@ -259,6 +265,8 @@ impl<E: Extension> Neighbourhood<E> {
             hold_time
         };
         link.expires = link.expires.max(link.heard_until + advertised_for);
+        link.heard_at = now;
+        link.hellos = link.hellos.saturating_add(1);
         link.hello_validity = hello.validity;
         link.hello_interval = hello.interval;
     }
@@ -278,23 +286,19 @@ impl<E: Extension> Neighbourhood<E> {
     }
 
     fn set_two_hop(&mut self, id: LinkId, address: IpAddr, expires: Time) {
-        let Some(link) = self.links.get_mut(&id) else {
-            return;
+        let known = |link: &mut Link<E>| {
+            let two_hop = link.two_hops.get_mut(&address);
+            two_hop.map(|two_hop| two_hop.expires = expires)
         };
-        if let Some(two_hop) = link.two_hops.get_mut(&address) {
-            two_hop.expires = expires;
-        } else if self.two_hop_count < self.params.max_two_hops {
-            link.two_hops.insert(
-                address,
-                TwoHop {
-                    expires,
-                    ext: E::TwoHop::default(),
-                },
-            );
+        if self.links.get_mut(&id).and_then(known).is_some() || !self.make_two_hop_room(id, address)
+        {
+            return;
+        }
+        let ext = E::TwoHop::default();
+        if let Some(link) = self.links.get_mut(&id) {
+            link.two_hops.insert(address, TwoHop { expires, ext });
             self.two_hop_count += 1;
             self.changes.two_hops = true;
-        } else {
-            self.over_limit += 1;
         }
     }
 

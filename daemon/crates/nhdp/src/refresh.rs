@@ -5,14 +5,19 @@
 //! before them. Sending as many HELLOs in each REFRESH_INTERVAL as all the
 //! addresses need keeps every one of them fresh.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::net::IpAddr;
+use core::time::Duration;
 
 use rfc5444::iana::address_tlv;
 use rfc5444::{AddressEntry, Message, Tlv};
 
 use crate::types::Time;
+
+/// The age given to the last report of a neighbour that was heard only once. Neighbours that were heard again are older
+/// and come first, so that invented neighbours do not crowd them out of our HELLOs.
+const ONCE: Duration = Duration::from_secs(1);
 
 /// What the HELLOs of an interface told last of each neighbour address, kept
 /// while one HELLO does not hold them all.
@@ -33,13 +38,14 @@ pub struct Piece {
 impl Refresh {
     /// Encodes a complete HELLO in at most `limit` octets, without some of the
     /// neighbour addresses if need be. It takes more octets when otherwise all
-    /// neighbour addresses would not fit into `max_pieces` HELLOs.
+    /// neighbour addresses would not fit into `max_pieces` HELLOs. Those in `once` were heard once.
     ///
     /// `None` when even the local addresses do not fit into an RFC 5444 message.
     pub fn encode(
         &mut self,
         now: Time,
         mut hello: Message,
+        once: &BTreeSet<IpAddr>,
         limit: usize,
         max_pieces: usize,
     ) -> Option<Piece> {
@@ -49,7 +55,11 @@ impl Refresh {
             return Some(Piece { octets, pieces: 1 });
         }
         let mut neighbours = hello.addresses.split_off(count_local(&hello));
-        neighbours.sort_by_key(|entry| self.told_at(entry));
+        let recent = now.saturating_sub(ONCE);
+        neighbours.sort_by_key(|entry| {
+            let is_once = once.contains(&entry.prefix.addr);
+            self.told_at(entry).or(is_once.then_some(recent))
+        });
         let least = neighbours.len().div_ceil(max_pieces.max(1));
         let (octets, count) = fit(&mut hello, &neighbours, limit, least)?;
         self.record(now, &neighbours, count);
@@ -109,12 +119,12 @@ fn fit(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::collections::BTreeSet;
     use alloc::vec;
     use rfc5444::iana::{link_status, local_if, message};
     use rfc5444::Prefix;
 
     const LIMIT: usize = 200;
+    const NOBODY: BTreeSet<IpAddr> = BTreeSet::new();
 
     fn entry(n: u32, typ: u8, value: u8) -> AddressEntry {
         let address = IpAddr::from((0x0a00_0000 + n * 0x0001_0305).to_be_bytes());
@@ -144,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_hello_that_fits_is_whole() {
-        let piece = Refresh::default().encode(Time::ZERO, hello(20), LIMIT, 4);
+        let piece = Refresh::default().encode(Time::ZERO, hello(20), &NOBODY, LIMIT, 4);
         let piece = piece.unwrap();
         assert_eq!((told(&piece).len(), piece.pieces), (21, 1));
     }
@@ -154,7 +164,9 @@ mod tests {
         let mut refresh = Refresh::default();
         let piece = |refresh: &mut Refresh, second| {
             let now = Time::from_secs(second);
-            refresh.encode(now, hello(300), LIMIT, 100).unwrap()
+            refresh
+                .encode(now, hello(300), &NOBODY, LIMIT, 100)
+                .unwrap()
         };
         for round in 0..3 {
             let first = piece(&mut refresh, 100 * round);
@@ -172,21 +184,25 @@ mod tests {
     #[test]
     fn what_has_changed_goes_first() {
         let mut refresh = Refresh::default();
-        let first = refresh.encode(Time::ZERO, hello(300), LIMIT, 100).unwrap();
+        let first = refresh
+            .encode(Time::ZERO, hello(300), &NOBODY, LIMIT, 100)
+            .unwrap();
         let mut changed = hello(300);
         let address = changed.addresses[1].prefix.addr;
         assert!(told(&first).contains(&address));
         changed.addresses[1].tlvs[0].value = [link_status::LOST].into();
         for second in 1..first.pieces as u64 - 1 {
             let now = Time::from_secs(second);
-            let next = refresh.encode(now, changed.clone(), LIMIT, 100).unwrap();
+            let next = refresh
+                .encode(now, changed.clone(), &NOBODY, LIMIT, 100)
+                .unwrap();
             assert_eq!(told(&next).contains(&address), second == 1);
         }
     }
 
     #[test]
     fn too_many_addresses_for_the_interval_make_longer_hellos() {
-        let piece = Refresh::default().encode(Time::ZERO, hello(300), LIMIT, 2);
+        let piece = Refresh::default().encode(Time::ZERO, hello(300), &NOBODY, LIMIT, 2);
         let piece = piece.unwrap();
         assert_eq!((told(&piece).len(), piece.pieces), (151, 2));
         assert!(piece.octets.len() > LIMIT);
@@ -194,7 +210,36 @@ mod tests {
 
     #[test]
     fn no_neighbourhood_is_too_large_to_be_told() {
-        let piece = Refresh::default().encode(Time::ZERO, hello(16_384), LIMIT, 1);
+        let piece = Refresh::default().encode(Time::ZERO, hello(16_384), &NOBODY, LIMIT, 1);
         assert!(piece.unwrap().octets.len() <= usize::from(u16::MAX));
+    }
+
+    #[test]
+    fn neighbours_heard_once_do_not_keep_others_from_being_told() {
+        let mut refresh = Refresh::default();
+        let real = IpAddr::from((0x0a00_0000 + 300 * 0x0001_0305_u32).to_be_bytes());
+        for round in 0..40_u32 {
+            // All but the last are new in each HELLO.
+            let mut hello = hello(300);
+            for entry in &mut hello.addresses[1..300] {
+                let IpAddr::V4(address) = entry.prefix.addr else {
+                    continue;
+                };
+                entry.prefix.addr = IpAddr::from((address.to_bits() ^ (round << 16)).to_be_bytes());
+            }
+            let once = hello.addresses[1..300].iter();
+            let once = once.map(|entry| entry.prefix.addr).collect();
+            let now = Time::from_secs(100) + round * Duration::from_millis(200);
+            let piece = refresh.encode(now, hello, &once, LIMIT, 100).unwrap();
+            assert_eq!(
+                told(&piece).contains(&real),
+                round % 6 == 0,
+                "round {round}"
+            );
+            assert!(
+                told(&piece).len() > 2,
+                "the HELLO must report the other neighbours as well"
+            );
+        }
     }
 }

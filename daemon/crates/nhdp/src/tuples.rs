@@ -48,6 +48,14 @@ pub struct Link<E: Extension> {
     pub symmetric_until: Time,
     /// L_time.
     pub expires: Time,
+    /// When the tuple was made.
+    pub since: Time,
+    /// When the last HELLO came.
+    pub heard_at: Time,
+    /// How many HELLOs have come.
+    pub hellos: u32,
+    /// An earlier tuple of it gave way to others lately.
+    pub returned: bool,
     /// L_status as of the last change or expiry.
     pub status: LinkStatus,
     /// L_pending: link quality has not yet let the link be used (RFC 6130, section 14).

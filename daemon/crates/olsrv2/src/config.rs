@@ -7,6 +7,8 @@ use core::time::Duration;
 use nhdp::Family;
 use rfc5444::{iana, Metric, Prefix};
 
+use crate::belief::Accept;
+
 /// The configuration of a router. `Config::default()` has no originator and so runs no family.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -30,6 +32,8 @@ pub struct Config {
     pub advertise_all: bool,
     /// Intervals, validity times and jitter.
     pub timing: Timing,
+    /// Which destinations are routed to.
+    pub accept: Accept,
     /// Bounds against spoofed topology.
     pub limits: Limits,
     /// The longest RFC 5444 packet in octets, at least 256. One message that exceeds it travels alone.
@@ -127,6 +131,7 @@ impl Default for Config {
             link_metric: Self::DEFAULT_LINK_METRIC,
             advertise_all: true,
             timing: Timing::default(),
+            accept: Accept::default(),
             limits: Limits::default(),
             packet_size: 1280 - 48,
             first_sequence_number: None,

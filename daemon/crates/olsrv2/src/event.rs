@@ -114,13 +114,17 @@ pub struct Counters {
     pub malformed: u64,
     /// Messages that decode and that RFC 6130 or RFC 7181 calls invalid.
     pub invalid: u64,
+    /// Messages whose sender gives an address of this router for its own.
+    pub spoofed: u64,
     /// Messages received again.
     pub duplicates: u64,
     /// TC messages with an ANSN older than the recorded one.
     pub stale: u64,
+    /// Messages, and claims in messages, that speak for somebody else and are not believed.
+    pub disbelieved: u64,
     /// Messages dropped because their source exceeded its rate.
     pub rate_limited: u64,
-    /// Entries dropped because a set was full.
+    /// Entries that were not stored, or gave way to others, because a set was full.
     pub over_limit: u64,
     /// Calculations of the routing set.
     pub route_calculations: u64,

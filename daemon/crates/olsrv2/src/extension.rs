@@ -72,6 +72,12 @@ pub(crate) fn link_metric_in(link: &OlsrLink, default: Metric) -> Metric {
     link.ext.measured.unwrap_or(default)
 }
 
+/// The metric of sending over a link: L_out_metric, which only the neighbour can measure, but not less than what this
+/// router measures itself the other way, so that no neighbour can make himself nearer than he is (docs/adr/0050).
+pub(crate) fn link_metric_out(link: &OlsrLink, default: Metric) -> Option<Metric> {
+    Some(link.ext.metric_out?.max(link_metric_in(link, default)))
+}
+
 /// N_in_metric and N_out_metric (RFC 7181, section 9).
 pub(crate) fn neighbour_metrics(
     nhdp: &Neighbours,
@@ -81,7 +87,9 @@ pub(crate) fn neighbour_metrics(
     let links = || symmetric_links(nhdp, id);
     NeighbourMetrics {
         metric_in: links().map(|link| link_metric_in(link, default)).min(),
-        metric_out: links().filter_map(|link| link.ext.metric_out).min(),
+        metric_out: links()
+            .filter_map(|link| link_metric_out(link, default))
+            .min(),
     }
 }
 

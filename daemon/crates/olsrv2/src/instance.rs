@@ -14,13 +14,18 @@ use rfc5444::iana::willingness;
 use rfc5444::{Message, Metric, Prefix};
 
 use crate::address::is_routable;
+use crate::belief::{self, Witnesses};
 use crate::config::{Config, HelloTiming};
 use crate::event::{Counters, Event};
-use crate::extension::{neighbour_metrics, symmetric_links, Neighbours, OlsrNeighbour};
+use crate::evict::{Gate, Standing};
+use crate::extension::{
+    link_metric_out, neighbour_metrics, symmetric_links, Neighbours, OlsrNeighbour,
+};
 use crate::hello::{decorate, mac_tlv, willingness_tlv, HelloInfo};
 use crate::mpr::NeighbourGraph;
 use crate::own::{OwnMessage, OwnNumbers};
 use crate::pause::Paused;
+use crate::rate::Bucket;
 use crate::routing::{self, FirstHop, Network, RoutingSet};
 use crate::tc::{AttachedNetwork, Content, NeighbourAddress, Tc};
 use crate::topology::{Outcome, Topology};
@@ -28,6 +33,13 @@ use crate::view::{LinkView, NeighbourView};
 
 /// The shortest time between two TCs that only serve newcomers.
 const NEWCOMER_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How often the consequences of a changed neighbourhood are drawn, at once and in a second. Whoever invents neighbours
+/// brings changes with each packet; MPR selection and the views of hundreds of links cost too much for that.
+const SETTLEMENTS: (u32, u32) = (64, 20);
+
+/// The shortest time between two messages that are shown to those whose they should be.
+const SHOW_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What the router lends to an instance for one call.
 pub(crate) struct Context<'a> {
@@ -65,6 +77,7 @@ pub(crate) struct Instance {
     pub originator: IpAddr,
     pub nhdp: Neighbours,
     pub topology: Topology,
+    gate: Gate,
     pub routes: RoutingSet,
     own: OwnNumbers,
     hellos: BTreeMap<InterfaceId, HelloSchedule>,
@@ -74,7 +87,13 @@ pub(crate) struct Instance {
     /// Until when TCs go out although there is nothing to advertise (A_HOLD_TIME).
     empty_tcs_until: Time,
     newcomer_tc: Option<Time>,
+    /// When a message was last shown to its originator.
+    shown: Option<Time>,
     routing: Paused,
+    /// Changes of the neighbourhood whose consequences are not drawn yet.
+    changes: Changes,
+    settlements: Bucket,
+    settlement_due: Option<Time>,
     nhdp_expiry: Option<Time>,
     /// `nhdp_expiry` must be calculated again; a TC leaves it as it is.
     nhdp_touched: bool,
@@ -93,6 +112,7 @@ impl Instance {
             originator,
             nhdp: Neighbours::new(params(ctx.config)),
             topology: Topology::default(),
+            gate: Gate::new(ctx.now),
             routes: RoutingSet::new(),
             own: first_numbers(ctx),
             hellos: BTreeMap::new(),
@@ -100,7 +120,11 @@ impl Instance {
             advertised: Content::default(),
             empty_tcs_until: Time::ZERO,
             newcomer_tc: None,
+            shown: None,
             routing: Paused::default(),
+            changes: Changes::default(),
+            settlements: Bucket::new(ctx.now, SETTLEMENTS.0, SETTLEMENTS.1),
+            settlement_due: None,
             nhdp_expiry: None,
             nhdp_touched: true,
             dirty: true,
@@ -203,6 +227,13 @@ impl Instance {
         {
             return self.own_address_used(ctx, interface, source, info.originator);
         }
+        if self.is_of_another(source, &hello, info.originator) {
+            ctx.counters.disbelieved += 1;
+            return;
+        }
+        ctx.counters.disbelieved += self.strip_foreign_originators(&mut hello, info.originator);
+        let longest = belief::HELLO_INTERVAL_MAX.max(ctx.hello_timing(interface).interval);
+        hello.validity = belief::bounded(hello.validity, hello.interval, longest);
         let own = self.nhdp.interface_addresses(interface);
         let Ok(metric_out) = info.metric_out(own) else {
             ctx.counters.invalid += 1;
@@ -218,9 +249,97 @@ impl Instance {
                 ctx.counters.hellos_received += 1;
                 self.dirty |= info.apply(ctx.now, &mut self.nhdp, link, metric_out);
             }
-            Err(Rejected::OwnAddress(_)) => ctx.counters.invalid += 1,
+            Err(Rejected::OwnAddress(_)) => {
+                ctx.counters.invalid += 1;
+                ctx.counters.spoofed += 1;
+            }
             Err(Rejected::UnknownInterface | Rejected::TooManyLinks) => {}
         }
+    }
+
+    /// Whether a HELLO from `source` claims what belongs to a symmetric neighbour that has not told this address as its
+    /// own: a router tells on each interface the addresses of all others (RFC 6130, section 11.1).
+    fn is_of_another(&self, source: IpAddr, hello: &Hello, originator: Option<IpAddr>) -> bool {
+        let claims = |neighbour: &OlsrNeighbour| {
+            let same = originator.is_some() && neighbour.ext.originator == originator;
+            let mut addresses = hello.local_addresses();
+            same || addresses.any(|address| {
+                let theirs = neighbour.ext.originator == Some(address);
+                !theirs && neighbour.addresses.contains(&address)
+            })
+        };
+        self.nhdp.neighbours().any(|(id, neighbour)| {
+            neighbour.symmetric && claims(neighbour) && !self.speaks_for(id, neighbour, source)
+        })
+    }
+
+    /// Whether a neighbour sends from `source`, on whichever interface.
+    fn speaks_for(&self, id: NeighbourId, neighbour: &OlsrNeighbour, source: IpAddr) -> bool {
+        let mut links = self.nhdp.links();
+        neighbour.addresses.contains(&source)
+            || links.any(|(_, link)| link.neighbour == id && link.source == source)
+    }
+
+    /// Takes the originators of other routers out of the addresses that a HELLO calls the sender's; how many there were.
+    fn strip_foreign_originators(&self, hello: &mut Hello, originator: Option<IpAddr>) -> u64 {
+        let before = hello.local_addresses().count();
+        let neighbours = || self.nhdp.neighbours().filter(|(_, one)| one.symmetric);
+        let is_own = |address: &IpAddr| {
+            let neighbours = &mut neighbours();
+            originator == Some(*address)
+                || !self.topology.contains(*address)
+                    && !neighbours.any(|(_, one)| one.ext.originator == Some(*address))
+        };
+        hello.this_interface.retain(is_own);
+        hello.other_interfaces.retain(is_own);
+        (before - hello.local_addresses().count()) as u64
+    }
+
+    /// Whether an address is the originator of a symmetric neighbour.
+    pub(crate) fn is_neighbour(&self, originator: IpAddr) -> bool {
+        let mut neighbours = self.nhdp.neighbours();
+        neighbours.any(|(_, one)| one.symmetric && one.ext.originator == Some(originator))
+    }
+
+    /// Whether `source` is an address of the neighbour with this originator, or with this one in the other family.
+    pub(crate) fn is_from(&self, originator: IpAddr, source: IpAddr, other_family: bool) -> bool {
+        self.nhdp.neighbours().any(|(id, neighbour)| {
+            let ext = &neighbour.ext;
+            let own = if other_family {
+                ext.other_originator
+            } else {
+                ext.originator
+            };
+            own == Some(originator) && self.speaks_for(id, neighbour, source)
+        })
+    }
+
+    /// Whether a symmetric neighbour with this originator tells a link with the neighbour that sends from `source`.
+    pub(crate) fn is_heard_by(&self, originator: IpAddr, source: IpAddr) -> bool {
+        let mut neighbours = self.symmetric_neighbours();
+        let sender = neighbours.find(|(id, one)| self.speaks_for(*id, one, source));
+        let Some((_, sender)) = sender else {
+            return false;
+        };
+        let mut neighbours = self.symmetric_neighbours();
+        let theirs = neighbours.find(|(_, one)| one.ext.originator == Some(originator));
+        theirs.is_some_and(|(id, _)| {
+            let mut names = sender.addresses.iter().chain(&sender.ext.originator);
+            names.any(|name| {
+                symmetric_links(&self.nhdp, id).any(|link| link.two_hops.contains_key(name))
+            })
+        })
+    }
+
+    /// Whether a message may be shown to its originator again; then that counts as done.
+    pub(crate) fn may_show(&mut self, now: Time) -> bool {
+        let due = self
+            .shown
+            .is_none_or(|last| now.saturating_sub(last) >= SHOW_INTERVAL);
+        if due {
+            self.shown = Some(now);
+        }
+        due
     }
 
     /// Whether an address is partially owned by this router, former originators aside (RFC 7181, section 12.2).
@@ -233,12 +352,36 @@ impl Instance {
     }
 
     /// Processes a TC (RFC 7181, section 16.3).
-    pub(crate) fn process_tc(&mut self, ctx: &mut Context, tc: &Tc) {
-        match self.topology.process(ctx.now, tc, &ctx.config.limits) {
+    pub(crate) fn process_tc(&mut self, ctx: &mut Context, mut tc: Tc, source: IpAddr) {
+        if !self.admits(ctx, &tc) {
+            ctx.counters.over_limit += 1;
+            return;
+        }
+        let longest = belief::TC_INTERVAL_MAX.max(ctx.config.timing.tc_interval);
+        tc.validity = belief::bounded(tc.validity, tc.interval, longest);
+        let first_hand = self.is_from(tc.originator, source, false);
+        match self
+            .topology
+            .process(ctx.now, &tc, source, first_hand, &ctx.config.limits)
+        {
             Outcome::Processed => ctx.counters.tcs_received += 1,
             Outcome::Stale => ctx.counters.stale += 1,
+            Outcome::Disbelieved => ctx.counters.disbelieved += 1,
             Outcome::OverLimit => ctx.counters.over_limit += 1,
         }
+    }
+
+    /// Makes room for a TC. Says whether its originator may be in the topology.
+    fn admits(&mut self, ctx: &Context, tc: &Tc) -> bool {
+        let (nhdp, routes) = (&self.nhdp, &self.routes);
+        let standing = |originator: IpAddr| match routes.get(&Prefix::host(originator)) {
+            _ if nhdp.is_trusted(originator) => Standing::Trusted(originator),
+            Some(route) => Standing::Via(route.next_originator),
+            None => Standing::Orphan,
+        };
+        let limits = &ctx.config.limits;
+        self.gate
+            .admit(ctx.now, tc, &mut self.topology, limits, standing)
     }
 
     /// Takes note of a message with this router's originator; `ansn` if it is a TC.
@@ -252,6 +395,7 @@ impl Instance {
     ) {
         let judgement = self.own.judge(ctx.now, seq, ansn);
         if judgement == OwnMessage::Duplicate {
+            ctx.counters.spoofed += 1;
             let originator = self.originator;
             ctx.events.push_back(Event::DuplicateOriginator {
                 originator,
@@ -315,6 +459,7 @@ impl Instance {
             self.nhdp_expiry,
             self.topology.next_expiry(),
             self.routing.due(),
+            self.settlement_due,
         ];
         hellos.chain(rest.into_iter().flatten()).min()
     }
@@ -331,11 +476,15 @@ impl Instance {
     /// Draws the consequences of all changes since the last call: MPRs, triggered messages, events, routes.
     pub(crate) fn settle(&mut self, ctx: &mut Context) {
         let changes = self.nhdp.take_changes();
-        if changes.links || changes.two_hops || core::mem::take(&mut self.dirty) {
-            self.settle_neighbourhood(ctx, &changes);
-        }
         if core::mem::take(&mut self.nhdp_touched) || changes.links {
             self.nhdp_expiry = self.nhdp.next_expiry(ctx.now);
+        }
+        self.dirty |= changes.links || changes.two_hops;
+        self.changes.add(changes);
+        if self.dirty && self.may_settle(ctx.now) {
+            self.dirty = false;
+            let changes = core::mem::take(&mut self.changes);
+            self.settle_neighbourhood(ctx, &changes);
         }
         ctx.counters.over_limit += self.nhdp.take_over_limit() + self.topology.take_over_limit();
         ctx.events.extend(self.topology.take_events());
@@ -352,6 +501,13 @@ impl Instance {
         }
     }
 
+    /// Whether the consequences of changes may be drawn now; otherwise they are when there is time for it again.
+    fn may_settle(&mut self, now: Time) -> bool {
+        let allowed = self.settlements.take(now);
+        self.settlement_due = (!allowed).then(|| self.settlements.next());
+        allowed
+    }
+
     /// The HELLO that is due on an interface, encoded.
     pub(crate) fn due_hello(
         &mut self,
@@ -363,11 +519,14 @@ impl Instance {
             return None;
         }
         let hello = self.hello(ctx, interface);
+        let once = self.nhdp.heard_once();
         let schedule = self.hellos.get_mut(&interface)?;
         let pace = ctx.hello_pace(interface);
         schedule.timer.sent(ctx.now, &pace, ctx.rng);
         let (limit, max_pieces) = (message_limit(ctx.config), pace.messages_per_interval());
-        let piece = schedule.refresh.encode(ctx.now, hello, limit, max_pieces)?;
+        let piece = schedule
+            .refresh
+            .encode(ctx.now, hello, &once, limit, max_pieces)?;
         let Piece { octets, pieces } = piece;
         if pieces > 1 {
             let share = (pace.interval - pace.periodic_jitter) / (pieces as u32);
@@ -463,6 +622,7 @@ impl Instance {
         originator: Option<IpAddr>,
     ) {
         ctx.counters.invalid += 1;
+        ctx.counters.spoofed += u64::from(!self.nhdp.is_local(source));
         let foreign = originator == Some(self.originator) && !self.nhdp.is_local(source);
         if foreign && self.own.may_react(ctx.now) {
             let originator = self.originator;
@@ -625,7 +785,8 @@ impl Instance {
         // Who advertises its neighbours is asked to forward to them.
         let willing = config.routing_willingness != willingness::NEVER;
         if config.advertise_all && willing {
-            let content = self.content_of(config, |_| true);
+            let mut content = self.content_of(config, |_| true);
+            content.all = true;
             if content.fits(self.originator, message_limit(config)) {
                 return content;
             }
@@ -639,7 +800,8 @@ impl Instance {
             .symmetric_neighbours()
             .filter(|(_, neighbour)| advertised(neighbour))
         {
-            if let Some(metric) = neighbour_metrics(&self.nhdp, id, config.link_metric).metric_out {
+            let metrics = neighbour_metrics(&self.nhdp, id, config.link_metric);
+            if let Some(metric) = metrics.metric_out {
                 let addresses = neighbour.addresses.iter().chain(&neighbour.ext.originator);
                 content.neighbours.extend(addresses.filter_map(|address| {
                     let originator = neighbour.ext.originator == Some(*address);
@@ -650,6 +812,7 @@ impl Instance {
                             originator,
                             routable,
                             metric,
+                            metric_in: metrics.metric_in,
                         },
                     ))
                 }));
@@ -715,11 +878,14 @@ impl Instance {
 
     fn calculate_routes(&mut self, ctx: &mut Context) {
         ctx.counters.route_calculations += 1;
-        let neighbours = self.first_hops();
+        let neighbours = self.first_hops(ctx.config.link_metric);
+        let witnesses = Witnesses::new(&self.nhdp, &self.topology);
         let network = Network {
             originator: self.originator,
             neighbours: &neighbours,
             topology: &self.topology,
+            witnesses: &witnesses,
+            accept: &ctx.config.accept,
         };
         let attached: BTreeSet<Prefix> = ctx
             .config
@@ -764,10 +930,10 @@ impl Instance {
         self.tc_timer.plan(at);
     }
 
-    fn first_hops(&self) -> Vec<FirstHop> {
+    fn first_hops(&self, default: Metric) -> Vec<FirstHop> {
         let hops = self.symmetric_neighbours().filter_map(|(id, neighbour)| {
             let links = symmetric_links(&self.nhdp, id)
-                .filter_map(|link| Some((link.ext.metric_out?, link)));
+                .filter_map(|link| Some((link_metric_out(link, default)?, link)));
             let (metric, link) =
                 links.min_by_key(|(metric, link)| (*metric, link.interface, link.source))?;
             Some(FirstHop {

@@ -9,9 +9,11 @@ extern crate alloc;
 
 mod address;
 mod airtime;
+mod belief;
 mod config;
 mod duplicate;
 mod event;
+mod evict;
 mod extension;
 mod hello;
 mod instance;
@@ -20,17 +22,21 @@ mod outbox;
 mod own;
 mod pause;
 mod rate;
+mod refusal;
 mod router;
 mod routing;
 mod seqnum;
 mod tc;
 mod topology;
 mod view;
+mod voice;
 
 pub use airtime::{Airtime, Measurement, ACCESS, BAND, MAXIMUM_LOSS, PAUSE, SMOOTHING};
+pub use belief::{Accept, AcceptedNetwork};
 pub use config::{Attached, Config, HelloTiming, Limits, Timing};
 pub use event::{Counters, Event, InterfaceEvent, Transmit};
 pub use nhdp::{Family, InterfaceId, LinkStatus, Time};
+pub use refusal::{Refusal, RefusalKind, RefusalSource};
 pub use rfc5444::{Metric, Prefix};
 pub use router::Router;
 pub use view::{

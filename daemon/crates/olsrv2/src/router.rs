@@ -1,19 +1,20 @@
 //! The router: both families, all interfaces, what comes in and what goes out.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use nhdp::{jitter, Family, Hello, InterfaceId, Time};
-use rfc5444::{forward_copy, iana, MessageHeader, Metric, PacketView, RawMessage};
+use rfc5444::{forward_copy, iana, last_hop_copy, MessageHeader, Metric, PacketView, RawMessage};
 
 use crate::config::{Config, HelloTiming};
-use crate::duplicate::{DuplicateSet, MessageKey};
+use crate::duplicate::{DuplicateSet, MessageKey, Sender};
 use crate::event::{Counters, Event, InterfaceEvent, Transmit};
 use crate::hello::HelloInfo;
 use crate::instance::{Context, Instance};
 use crate::outbox::Outbox;
 use crate::rate::RateLimiter;
+use crate::refusal::{Refusal, Refusals};
 use crate::tc::Tc;
 use crate::view::{
     AttachedView, EdgeView, InterfaceView, LinkView, NeighbourView, NodeView, RouteView, TwoHopView,
@@ -31,6 +32,8 @@ const MAX_INTERFACES: u32 = u64::BITS;
 pub struct Router {
     config: Config,
     rng: fastrand::Rng,
+    /// Secret, so that nobody can make two messages with one digest.
+    digest_key: u64,
     /// At most one for each family, IPv4 first.
     instances: Vec<Instance>,
     /// The originator set: O_time by O_orig_addr (RFC 7181, section 7.1).
@@ -42,6 +45,9 @@ pub struct Router {
     hardware_addresses: BTreeMap<InterfaceId, [u8; 6]>,
     duplicates: DuplicateSet,
     limiter: RateLimiter,
+    /// Addresses that keep their place when a set is full.
+    trusted: BTreeSet<IpAddr>,
+    refusals: Refusals,
     counters: Counters,
     transmits: VecDeque<Transmit>,
     events: VecDeque<Event>,
@@ -62,9 +68,11 @@ impl Router {
     /// A router without interfaces. `seed` feeds jitter and, unless the
     /// configuration gives one, the first sequence numbers.
     pub fn new(config: Config, now: Time, seed: u64) -> Self {
+        let mut rng = fastrand::Rng::with_seed(seed);
         let mut router = Self {
             config,
-            rng: fastrand::Rng::with_seed(seed),
+            digest_key: rng.u64(..) | 1,
+            rng,
             instances: Vec::new(),
             old_originators: BTreeMap::new(),
             interfaces: BTreeMap::new(),
@@ -72,6 +80,8 @@ impl Router {
             hardware_addresses: BTreeMap::new(),
             duplicates: DuplicateSet::default(),
             limiter: RateLimiter::default(),
+            trusted: BTreeSet::new(),
+            refusals: Refusals::default(),
             counters: Counters::default(),
             transmits: VecDeque::new(),
             events: VecDeque::new(),
@@ -90,10 +100,13 @@ impl Router {
     ) {
         self.advance(now);
         self.counters.packets_received += 1;
+        let before = self.counters;
         if self.interfaces.contains_key(&interface) {
             self.handle_messages(now, interface, source, bytes);
         }
         self.settle(now);
+        let origin = (interface, source);
+        self.refusals.note(now, origin, &before, &self.counters);
     }
 
     /// Takes in what the kernel says of an interface.
@@ -118,6 +131,20 @@ impl Router {
             }
         }
         self.settle(now);
+    }
+
+    /// Sets whose addresses keep their place when a set is full: those of routers that the operator trusts. They are
+    /// believed no more than others.
+    pub fn set_trusted(&mut self, addresses: BTreeSet<IpAddr>) {
+        for instance in &mut self.instances {
+            instance.nhdp.set_trusted(addresses.clone());
+        }
+        self.trusted = addresses;
+    }
+
+    /// Whose addresses keep their place when a set is full.
+    pub fn trusted(&self) -> &BTreeSet<IpAddr> {
+        &self.trusted
     }
 
     /// Changes the configuration in place, the originators among it.
@@ -251,6 +278,11 @@ impl Router {
         self.counters
     }
 
+    /// What was refused in the last one to two minutes, by kind.
+    pub fn refusals(&self, now: Time) -> Vec<Refusal> {
+        self.refusals.recent(now)
+    }
+
     /// The interfaces that are up.
     pub fn interfaces(&self) -> Vec<InterfaceView> {
         let view = |interface: InterfaceId| InterfaceView {
@@ -375,6 +407,7 @@ impl Router {
         for (id, addresses) in interfaces {
             instance.set_interface(&mut ctx, id, &addresses);
         }
+        instance.nhdp.set_trusted(self.trusted.clone());
         instance
     }
 
@@ -446,11 +479,7 @@ impl Router {
         for message in packet.messages() {
             match message {
                 Err(_) => self.counters.malformed += 1,
-                Ok(_)
-                    if !self
-                        .limiter
-                        .admit(now, source, self.config.limits.messages_per_second) =>
-                {
+                Ok(message) if !self.admits(now, interface, source, &message) => {
                     self.counters.rate_limited += 1;
                 }
                 Ok(message) if message.header.typ == iana::message::HELLO => {
@@ -459,6 +488,24 @@ impl Router {
                 Ok(message) => self.handle_flooded(now, interface, source, &message, due),
             }
         }
+    }
+
+    /// Whether a message is within the budgets of its source.
+    fn admits(
+        &mut self,
+        now: Time,
+        interface: InterfaceId,
+        source: IpAddr,
+        message: &RawMessage,
+    ) -> bool {
+        let instances = &self.instances;
+        self.limiter.admit(
+            now,
+            (interface, source),
+            message.header.typ == iana::message::HELLO,
+            self.config.limits.messages_per_second,
+            || is_neighbour(instances, interface, source),
+        )
     }
 
     fn handle_hello(
@@ -538,29 +585,81 @@ impl Router {
         let mut instances = self.instances.iter();
         if instances.any(|instance| instance.owns(&self.config, originator)) {
             self.counters.invalid += 1;
+            self.counters.spoofed += 1;
             return;
         }
+        let is_neighbour = is_neighbour(&self.instances, interface, source);
+        let sender = (interface, is_neighbour.then_some(source));
         let key = MessageKey {
             originator,
             seq,
             typ,
+            digest: self.digest(raw),
         };
+        if !self.duplicates.is_processed(&key) && self.is_disbelieved(now, originator, source, raw)
+        {
+            self.counters.disbelieved += 1;
+            return self.show_originator(now, originator, raw, due);
+        }
         let (hold, limit) = (
             self.config.timing.duplicate_hold_time,
             self.config.limits.duplicates,
         );
-        let seen = self.duplicates.entry(now, key, hold, limit);
+        let seen = self.duplicates.entry(now, key, sender, hold, limit);
         if core::mem::replace(&mut seen.processed, true) {
             self.counters.duplicates += 1;
+            let instances = self.instances.iter_mut();
+            instances
+                .for_each(|instance| instance.topology.heard_again(now, originator, seq, source));
         } else if typ == iana::message::TC {
-            self.handle_tc(now, raw);
+            self.handle_tc(now, source, raw);
         }
         // Only what may travel on counts as received or forwarded (RFC 7181, section 14.1).
         if let Some(copy) = forward_copy(raw.octets) {
-            if self.may_forward(now, interface, source, key) {
+            if self.may_forward(now, interface, source, key, sender) {
                 self.forward(now, raw, copy, due);
             }
         }
+    }
+
+    /// Whether a message is not from whom it says, as far as can be told without a signature (docs/adr/0050).
+    fn is_disbelieved(
+        &self,
+        now: Time,
+        originator: IpAddr,
+        source: IpAddr,
+        raw: &RawMessage,
+    ) -> bool {
+        let any = |is: &dyn Fn(&Instance) -> bool| self.instances.iter().any(is);
+        let is_neighbour = any(&|one| one.is_neighbour(originator));
+        // olsrd2 sends the TCs of both families in one packet, and says whose the other family's are; olsrv2d does not.
+        let of_olsrd2 = || !any(&|one| one.topology.tells_all(originator));
+        let first_hand = any(&|one| one.is_from(originator, source, false))
+            || any(&|one| one.is_from(originator, source, true)) && of_olsrd2();
+        let last_hop = raw.header.hop_limit.is_none_or(|limit| limit <= 1);
+        let relayed = || !last_hop && any(&|one| one.is_heard_by(originator, source));
+        let contested = || any(&|one| one.topology.is_contested(now, originator, source));
+        !first_hand && (is_neighbour && !relayed() || last_hop || contested())
+    }
+
+    /// Shows a message that is not believed to the neighbour whose it should be, which then raises its numbers. With a
+    /// hop limit of 1, nobody else believes it.
+    fn show_originator(&mut self, now: Time, originator: IpAddr, raw: &RawMessage, due: Time) {
+        let mut instances = self.instances.iter_mut();
+        if instances.any(|one| one.is_neighbour(originator) && one.may_show(now)) {
+            if let Some(copy) = last_hop_copy(raw.octets) {
+                self.forward(now, raw, copy, due);
+            }
+        }
+    }
+
+    /// Hashes what no router on the way changes in a message.
+    fn digest(&self, raw: &RawMessage) -> u64 {
+        let octets = raw.lasting_octets();
+        octets.fold(self.digest_key, |digest, octet| {
+            let mixed = (digest ^ u64::from(octet)).wrapping_mul(self.digest_key);
+            mixed.rotate_left(29)
+        })
     }
 
     fn handle_own(
@@ -583,7 +682,7 @@ impl Router {
         }
     }
 
-    fn handle_tc(&mut self, now: Time, raw: &RawMessage) {
+    fn handle_tc(&mut self, now: Time, source: IpAddr, raw: &RawMessage) {
         let Ok(message) = raw.decode() else {
             self.counters.malformed += 1;
             return;
@@ -602,7 +701,7 @@ impl Router {
             .iter_mut()
             .find(|instance| instance.family == family)
         {
-            instance.process_tc(&mut ctx, &tc);
+            instance.process_tc(&mut ctx, tc, source);
         }
     }
 
@@ -615,6 +714,7 @@ impl Router {
         interface: InterfaceId,
         source: IpAddr,
         key: MessageKey,
+        sender: Sender,
     ) -> bool {
         let transport = Family::of(source);
         let instance = self
@@ -637,7 +737,7 @@ impl Router {
             self.config.timing.duplicate_hold_time,
             self.config.limits.duplicates,
         );
-        let seen = self.duplicates.entry(now, key, hold, limit);
+        let seen = self.duplicates.entry(now, key, sender, hold, limit);
         let received = seen.received & (1 << slot) != 0;
         seen.received |= 1 << slot;
         let forward = selector && !received && !seen.forwarded;
@@ -722,6 +822,13 @@ impl Router {
             }
         }
     }
+}
+
+/// Whether there is a symmetric link to the interface that sends from `source`.
+fn is_neighbour(instances: &[Instance], interface: InterfaceId, source: IpAddr) -> bool {
+    let family = Family::of(source);
+    let instance = instances.iter().find(|instance| instance.family == family);
+    instance.is_some_and(|instance| instance.is_flooding_selector(interface, source).is_some())
 }
 
 /// The address to send to when answering a HELLO. A HELLO in a packet of the

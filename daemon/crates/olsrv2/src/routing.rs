@@ -16,6 +16,7 @@ use nhdp::InterfaceId;
 use rfc5444::{Metric, Prefix};
 
 use crate::address::{is_destination, is_routable};
+use crate::belief::{Accept, Witnesses};
 use crate::topology::{Node, Topology};
 use crate::view::RouteView;
 
@@ -41,6 +42,8 @@ pub(crate) struct Network<'a> {
     pub originator: IpAddr,
     pub neighbours: &'a [FirstHop],
     pub topology: &'a Topology,
+    pub witnesses: &'a Witnesses<'a>,
+    pub accept: &'a Accept,
 }
 
 /// The best known path to a vertex.
@@ -57,9 +60,20 @@ struct Path {
 /// Vertices in the order of their addresses, with their outgoing edges.
 struct Graph {
     vertices: Vec<IpAddr>,
-    edges: Vec<Vec<(usize, u32)>>,
+    edges: Vec<Vec<OutEdge>>,
     /// Which vertices are known originators; the others are addresses of 2-hop neighbours.
     originators: Vec<bool>,
+}
+
+/// Vertices to continue at, the nearest first: metric, hops and vertex.
+type Queue = BinaryHeap<Reverse<(u32, u8, usize)>>;
+
+/// An edge in the list of the vertex where it begins.
+#[derive(Clone, Copy, Debug)]
+struct OutEdge {
+    to: usize,
+    cost: u32,
+    denied: bool,
 }
 
 /// An edge of the graph.
@@ -69,6 +83,8 @@ struct Edge {
     metric: Metric,
     /// Whether `to` is known to be an originator; `from` always is.
     to_originator: bool,
+    /// Whether `to` denies it.
+    denied: bool,
 }
 
 /// The routes to everything in the network for which `is_local` is false.
@@ -107,7 +123,11 @@ impl Graph {
         };
         for edge in edges {
             if let (Some(from), Some(to)) = (graph.index(edge.from), graph.index(edge.to)) {
-                graph.edges[from].push((to, edge.metric.get()));
+                graph.edges[from].push(OutEdge {
+                    to,
+                    cost: edge.metric.get(),
+                    denied: edge.denied,
+                });
                 graph.originators[from] = true;
                 graph.originators[to] |= edge.to_originator;
             }
@@ -121,7 +141,7 @@ impl Graph {
 
     fn shortest_paths(&self, network: &Network) -> Vec<Option<Path>> {
         let mut paths: Vec<Option<Path>> = vec![None; self.vertices.len()];
-        let mut queue = BinaryHeap::new();
+        let mut queue = Queue::new();
         let own = self.index(network.originator);
         for (first, neighbour) in network.neighbours.iter().enumerate() {
             if let (Some(own), Some(vertex)) = (own, self.index(neighbour.originator)) {
@@ -134,24 +154,42 @@ impl Graph {
                 improve(&mut paths, &mut queue, vertex, path);
             }
         }
+        self.spread(own, &mut paths, &mut queue, |edge, _| !edge.denied);
+        // Links that their far end denies are the last resort: it may not have told its neighbours since they appeared.
+        let reached: Vec<bool> = paths.iter().map(Option::is_some).collect();
+        let ends = paths.iter().enumerate();
+        queue.extend(ends.filter_map(|(vertex, path)| {
+            path.map(|path| Reverse((path.metric, path.hops, vertex)))
+        }));
+        self.spread(own, &mut paths, &mut queue, |_, to| !reached[to]);
+        paths
+    }
+
+    /// Continues paths along the edges that are `usable`, until none gets better.
+    fn spread(
+        &self,
+        own: Option<usize>,
+        paths: &mut [Option<Path>],
+        queue: &mut Queue,
+        usable: impl Fn(&OutEdge, usize) -> bool,
+    ) {
         while let Some(Reverse((metric, hops, vertex))) = queue.pop() {
             let Some(path) =
                 paths[vertex].filter(|path| (path.metric, path.hops) == (metric, hops))
             else {
                 continue;
             };
-            for (to, cost) in self.edges[vertex].iter().filter(|(to, _)| Some(*to) != own) {
-                let metric = metric.saturating_add(*cost);
+            let edges = self.edges[vertex].iter();
+            for edge in edges.filter(|edge| Some(edge.to) != own && usable(edge, edge.to)) {
                 let next = Path {
-                    metric,
+                    metric: metric.saturating_add(edge.cost),
                     hops: hops.saturating_add(1),
                     last: vertex,
                     ..path
                 };
-                improve(&mut paths, &mut queue, *to, next);
+                improve(paths, queue, edge.to, next);
             }
         }
-        paths
     }
 }
 
@@ -162,6 +200,7 @@ fn edges<'a>(network: &'a Network<'a>) -> impl Iterator<Item = Edge> + 'a {
         to: neighbour.originator,
         metric: neighbour.metric,
         to_originator: true,
+        denied: false,
     });
     let reported = network.neighbours.iter().flat_map(|neighbour| {
         let two_hops = neighbour.two_hops.iter();
@@ -170,6 +209,7 @@ fn edges<'a>(network: &'a Network<'a>) -> impl Iterator<Item = Edge> + 'a {
             to: *address,
             metric: *metric,
             to_originator: false,
+            denied: false,
         })
     });
     let advertised = network.topology.nodes().flat_map(|(from, node)| {
@@ -180,17 +220,21 @@ fn edges<'a>(network: &'a Network<'a>) -> impl Iterator<Item = Edge> + 'a {
             to,
             metric: neighbour.metric,
             to_originator: true,
+            denied: false,
         })
     });
-    own.chain(reported).chain(advertised)
+    let weighed = reported.chain(advertised).map(|edge| {
+        let (metric, denied) = network.witnesses.weigh(edge.from, edge.to, edge.metric);
+        Edge {
+            metric,
+            denied,
+            ..edge
+        }
+    });
+    own.chain(weighed)
 }
 
-fn improve(
-    paths: &mut [Option<Path>],
-    queue: &mut BinaryHeap<Reverse<(u32, u8, usize)>>,
-    vertex: usize,
-    path: Path,
-) {
+fn improve(paths: &mut [Option<Path>], queue: &mut Queue, vertex: usize, path: Path) {
     let better = |old: Path| (path.metric, path.hops) < (old.metric, old.hops);
     if paths[vertex].is_none_or(better) {
         paths[vertex] = Some(path);
@@ -214,7 +258,7 @@ impl<'a> Routes<'a> {
         for ((address, originator), path) in vertices.zip(paths) {
             let wanted = *originator == originators && is_routable(*address);
             if let Some(path) = path.filter(|_| wanted) {
-                self.offer(Prefix::host(*address), *address, path);
+                self.offer_host(*address, *address, path);
             }
         }
         self.finish_stage();
@@ -231,8 +275,10 @@ impl<'a> Routes<'a> {
                 .addresses
                 .iter()
                 .filter(|address| is_routable(**address));
-            for (address, path) in routable.filter_map(|address| Some((address, path?))) {
-                self.offer(Prefix::host(*address), neighbour.originator, path);
+            let own = routable.filter(|address| self.may_have(neighbour.originator, **address));
+            let own: Vec<IpAddr> = own.copied().collect();
+            for (address, path) in own.into_iter().filter_map(|address| Some((address, path?))) {
+                self.offer_host(address, neighbour.originator, path);
             }
         }
         self.finish_stage();
@@ -242,12 +288,16 @@ impl<'a> Routes<'a> {
     fn add_routable_addresses(&mut self, paths: &[Option<Path>]) {
         for (vertex, path, _, node) in self.reached(paths) {
             let addresses = node.neighbours();
-            for (address, neighbour) in addresses.filter(|(_, neighbour)| neighbour.routable) {
+            let routable = addresses.filter(|(_, neighbour)| neighbour.routable);
+            for (address, neighbour) in routable {
+                if self.network.witnesses.is_originator(address) {
+                    continue;
+                }
                 let path = Path {
                     last: vertex,
                     ..beyond(path, neighbour.metric, 1)
                 };
-                self.offer(Prefix::host(address), address, path);
+                self.offer_host(address, address, path);
             }
         }
         self.finish_stage();
@@ -258,7 +308,11 @@ impl<'a> Routes<'a> {
         for (_, path, originator, node) in self.reached(paths) {
             for (prefix, network) in node.attached() {
                 let path = beyond(path, network.metric, network.distance);
-                self.offer(prefix, originator, path);
+                if self.network.accept.is_network(prefix, originator) {
+                    self.offer(prefix, originator, path);
+                } else if prefix.is_host() && self.may_have(originator, prefix.addr) {
+                    self.offer_host(prefix.addr, originator, path);
+                }
             }
         }
         self.finish_stage();
@@ -272,6 +326,19 @@ impl<'a> Routes<'a> {
             Some((vertex, paths[vertex]?, originator, node))
         });
         reached.collect()
+    }
+
+    /// Whether a router may have an address: one that is an originator belongs to nobody else.
+    fn may_have(&self, originator: IpAddr, address: IpAddr) -> bool {
+        address == originator || !self.network.witnesses.is_originator(address)
+    }
+
+    /// Enters a route to an address of a router.
+    fn offer_host(&mut self, address: IpAddr, originator: IpAddr, path: Path) {
+        let destination = Prefix::host(address);
+        if self.network.accept.is_host(destination) {
+            self.offer(destination, originator, path);
+        }
     }
 
     fn finish_stage(&mut self) {
@@ -343,14 +410,17 @@ mod tests {
             originator: false,
             routable: true,
             metric: metric(value),
+            metric_in: None,
         };
         let tc = Tc {
             originator: address(from),
             seq: 1,
             ansn: 1,
             complete: true,
+            interval: None,
             validity: Duration::from_secs(9),
             content: Content {
+                all: false,
                 neighbours: BTreeMap::from([(address(to), content)]),
                 attached: BTreeMap::new(),
             },
@@ -358,16 +428,24 @@ mod tests {
             lost_networks: BTreeSet::new(),
         };
         let mut topology = Topology::default();
-        topology.process(Duration::ZERO, &tc, &Limits::default());
+        let source = address(from);
+        topology.process(Duration::ZERO, &tc, source, false, &Limits::default());
         topology
     }
 
     /// Metric and next hop of the route to `to`.
     fn route(neighbours: &[FirstHop], topology: &Topology, to: &str) -> (u32, IpAddr) {
+        let nhdp = crate::extension::Neighbours::new(nhdp::Params {
+            hold_time: Duration::from_secs(6),
+            max_links: 1,
+            max_two_hops: 1,
+        });
         let network = Network {
             originator: address("10.0.0.1"),
             neighbours,
             topology,
+            witnesses: &Witnesses::new(&nhdp, topology),
+            accept: &Accept::default(),
         };
         let routes = calculate(&network, |_| false);
         let route = routes[&Prefix::host(address(to))];

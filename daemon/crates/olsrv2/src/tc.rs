@@ -13,20 +13,23 @@ use rfc5444::time::{encode_time, time_at_distance};
 use rfc5444::{AddressEntry, EncodeError, Message, Metric, Prefix, Tlv};
 
 use crate::address::is_routable;
-use crate::hello::{octet, read_metric};
+use crate::hello::{metric_tlvs, octet, read_metric};
 
 /// TC_HOP_LIMIT (RFC 7181, section 5.4.7): the whole network.
 const TC_HOP_LIMIT: u8 = 255;
 
+/// Private message TLV of a TC that tells all symmetric neighbours of its originator (docs/rfc-coverage/rfc7181.md).
+const ALL_NEIGHBOURS_TLV: u8 = 228;
+
 /// The most octets that an advertised address adds to a TC: address and prefix
-/// length, and its two TLVs with header and value, not shared with any other.
-const MAX_ENTRY_SIZE: usize = 17 + 6 + 5;
+/// length, and its three TLVs with header and value, not shared with any other.
+const MAX_ENTRY_SIZE: usize = 17 + 2 * 6 + 5;
 
 /// The most octets of a TC: with IPv6, UDP and packet headers it fits into one IP datagram.
 pub(crate) const MAX_TC_SIZE: usize = 65_400;
 
 /// The most octets of a TC without addresses: message header, message TLVs, address block header.
-const MAX_HEADER_SIZE: usize = 22 + 18 + 20;
+const MAX_HEADER_SIZE: usize = 22 + 20 + 20;
 
 /// A valid TC.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +38,7 @@ pub(crate) struct Tc {
     pub seq: u16,
     pub ansn: u16,
     pub complete: bool,
+    pub interval: Option<Duration>,
     pub validity: Duration,
     pub content: Content,
     /// Neighbours without a metric: no longer advertised.
@@ -46,6 +50,9 @@ pub(crate) struct Tc {
 /// What a TC advertises.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Content {
+    /// It lists all symmetric neighbours and not only the routing MPR selectors. A router that is missing in it is
+    /// therefore no symmetric neighbour.
+    pub all: bool,
     /// Addresses of advertised neighbours.
     pub neighbours: BTreeMap<IpAddr, NeighbourAddress>,
     /// Attached networks.
@@ -59,7 +66,10 @@ pub(crate) struct NeighbourAddress {
     pub originator: bool,
     /// It is a routable address.
     pub routable: bool,
+    /// To the neighbour: N_out_metric.
     pub metric: Metric,
+    /// From the neighbour, as the router that advertises it measures: N_in_metric.
+    pub metric_in: Option<Metric>,
 }
 
 /// An attached network.
@@ -103,7 +113,7 @@ impl Tc {
         let (Some(originator), Some(seq)) = (message.originator, message.seq) else {
             return Err(TcError::Header);
         };
-        let validity = read_validity(message)?;
+        let (interval, validity) = read_times(message)?;
         let advertised = read_entries(message, originator)?;
         let Some((ansn, complete)) = read_ansn(message)? else {
             return if advertised.is_empty() {
@@ -117,8 +127,12 @@ impl Tc {
             seq,
             ansn,
             complete,
+            interval,
             validity,
-            content: Content::default(),
+            content: Content {
+                all: complete && message.tlv(ALL_NEIGHBOURS_TLV, 0).is_some(),
+                ..Content::default()
+            },
             lost_neighbours: BTreeSet::new(),
             lost_networks: BTreeSet::new(),
         };
@@ -137,15 +151,17 @@ impl Tc {
             (Some(_), None) => {
                 self.lost_networks.insert(prefix);
             }
-            (None, metric) => self.add_neighbour(prefix, advertised.addr_type, metric),
+            (None, _) => self.add_neighbour(prefix, advertised),
         }
     }
 
-    fn add_neighbour(&mut self, prefix: Prefix, addr_type: u8, metric: Option<Metric>) {
-        let neighbour = metric.map(|metric| NeighbourAddress {
+    fn add_neighbour(&mut self, prefix: Prefix, advertised: Advertised) {
+        let addr_type = advertised.addr_type;
+        let neighbour = advertised.metric.map(|metric| NeighbourAddress {
             originator: addr_type & nbr_addr_type::ORIGINATOR != 0,
             routable: addr_type & nbr_addr_type::ROUTABLE != 0,
             metric,
+            metric_in: advertised.metric_in,
         });
         // A neighbour that is a network is no destination of which a router is known.
         if !prefix.is_host() || addr_type & nbr_addr_type::ROUTABLE_ORIG == 0 {
@@ -165,6 +181,7 @@ struct Advertised {
     addr_type: u8,
     distance: Option<u8>,
     metric: Option<Metric>,
+    metric_in: Option<Metric>,
 }
 
 impl Advertised {
@@ -180,6 +197,7 @@ impl Advertised {
             }
         }
         read_metric(&mut self.metric, entry, link_metric::OUTGOING_NEIGHBOR)
+            .and_then(|()| read_metric(&mut self.metric_in, entry, link_metric::INCOMING_NEIGHBOR))
             .map_err(|()| TcError::Contradiction(entry.prefix))
     }
 
@@ -219,13 +237,17 @@ fn read_entries(
 
 impl Content {
     pub(crate) fn is_empty(&self) -> bool {
-        self.neighbours.is_empty() && self.attached.is_empty()
+        self.len() == 0
+    }
+
+    /// How many addresses and networks there are.
+    pub(crate) fn len(&self) -> usize {
+        self.neighbours.len() + self.attached.len()
     }
 
     /// Whether one TC of `limit` octets carries the content.
     pub(crate) fn fits(&self, originator: IpAddr, limit: usize) -> bool {
-        let count = self.neighbours.len() + self.attached.len();
-        count * MAX_ENTRY_SIZE + MAX_HEADER_SIZE <= limit || {
+        self.len() * MAX_ENTRY_SIZE + MAX_HEADER_SIZE <= limit || {
             let tc = self.complete_tc(originator, 0, 0, [Duration::ZERO; 2]);
             tc.encode().is_ok_and(|octets| octets.len() <= limit)
         }
@@ -273,6 +295,9 @@ impl Content {
         tc.hop_count = Some(0);
         tc.seq = Some(seq);
         tc.tlvs = header_tlvs(ansn, cont_seq_num::COMPLETE, interval, validity);
+        if self.all {
+            tc.tlvs.push(Tlv::new(ALL_NEIGHBOURS_TLV, 0, []));
+        }
         tc.addresses = self.entries();
         tc
     }
@@ -283,10 +308,7 @@ impl Content {
             .iter()
             .map(|(address, neighbour)| AddressEntry {
                 prefix: Prefix::host(*address),
-                tlvs: vec![
-                    metric_tlv(neighbour.metric),
-                    Tlv::new(address_tlv::NBR_ADDR_TYPE, 0, [neighbour.addr_type()]),
-                ],
+                tlvs: neighbour.tlvs(),
             });
         let attached = self.attached.iter().map(|(prefix, network)| AddressEntry {
             prefix: *prefix,
@@ -300,6 +322,15 @@ impl Content {
 }
 
 impl NeighbourAddress {
+    fn tlvs(self) -> Vec<Tlv> {
+        let mut tlvs = metric_tlvs(&[
+            (link_metric::OUTGOING_NEIGHBOR, Some(self.metric)),
+            (link_metric::INCOMING_NEIGHBOR, self.metric_in),
+        ]);
+        tlvs.push(Tlv::new(address_tlv::NBR_ADDR_TYPE, 0, [self.addr_type()]));
+        tlvs
+    }
+
     fn addr_type(self) -> u8 {
         let originator = if self.originator {
             nbr_addr_type::ORIGINATOR
@@ -346,7 +377,8 @@ fn read_ansn(message: &Message) -> Result<Option<(u16, bool)>, TcError> {
     }
 }
 
-fn read_validity(message: &Message) -> Result<Duration, TcError> {
+/// INTERVAL_TIME, if there is one, and VALIDITY_TIME, for the distance of this router.
+fn read_times(message: &Message) -> Result<(Option<Duration>, Duration), TcError> {
     let times = |typ| message.tlvs.iter().filter(move |tlv| tlv.is(typ, 0));
     if times(message_tlv::INTERVAL_TIME).count() > 1 {
         return Err(TcError::IntervalTime);
@@ -356,9 +388,14 @@ fn read_validity(message: &Message) -> Result<Duration, TcError> {
         return Err(TcError::Header);
     }
     let hops = message.hop_count.unwrap_or(0).saturating_add(1);
+    let interval = times(message_tlv::INTERVAL_TIME).next();
+    let interval = interval.and_then(|tlv| time_at_distance(&tlv.value, hops));
     let mut validity = times(message_tlv::VALIDITY_TIME);
     match (validity.next(), validity.next()) {
-        (Some(tlv), None) => time_at_distance(&tlv.value, hops).ok_or(TcError::ValidityTime),
+        (Some(tlv), None) => {
+            let validity = time_at_distance(&tlv.value, hops).ok_or(TcError::ValidityTime)?;
+            Ok((interval, validity))
+        }
         _ => Err(TcError::ValidityTime),
     }
 }
@@ -397,6 +434,7 @@ mod tests {
                     originator: true,
                     routable: n % 2 == 0,
                     metric,
+                    metric_in: (n % 3 == 0).then_some(metric),
                 },
             )
         });
@@ -405,6 +443,7 @@ mod tests {
             metric: Metric::MIN,
         };
         Content {
+            all: addresses % 2 == 0,
             neighbours: neighbours.collect(),
             attached: BTreeMap::from([("10.128.0.0/9".parse().unwrap(), network)]),
         }
@@ -463,6 +502,7 @@ mod tests {
                 originator: true,
                 routable: false,
                 metric: Metric::MIN,
+                metric_in: Some(Metric::MAX),
             };
             (
                 IpAddr::from((address >> 8 | 0xfd << 120).to_be_bytes()),
@@ -470,6 +510,7 @@ mod tests {
             )
         });
         let content = Content {
+            all: true,
             neighbours: neighbours.collect(),
             attached: BTreeMap::new(),
         };
@@ -485,6 +526,7 @@ mod tests {
             .map(|message| read(message).unwrap().unwrap())
         {
             assert!(!tc.complete && tc.ansn == 7);
+            assert!(!tc.content.all, "nobody else's absence means anything");
             all.extend(tc.content.neighbours);
         }
         assert_eq!(all, content.neighbours);

@@ -9,11 +9,13 @@ use nhdp::Time;
 use rfc5444::Prefix;
 
 use crate::address::is_destination;
+use crate::belief::Word;
 use crate::config::Limits;
 use crate::event::Event;
 use crate::seqnum::newer;
 use crate::tc::{AttachedNetwork, NeighbourAddress, Tc};
 use crate::view::{AttachedView, EdgeView, NodeView};
+use crate::voice::Voice;
 
 /// How far apart two stale TCs must be to prove that their originator has
 /// restarted: longer than any message is on its way.
@@ -40,10 +42,18 @@ pub(crate) struct Node {
     ansn: u16,
     /// AR_time.
     expires: Time,
+    /// Its TC tells all its symmetric neighbours.
+    tells_all: bool,
+    /// How many addresses and networks its last TC told.
+    told: usize,
     /// The newest message sequence number.
     seq: u16,
     /// The sequence number and arrival of a stale TC that may come from a restarted router.
     suspect: Option<(u16, Time)>,
+    /// Whether it has sent more than one TC.
+    refreshed: bool,
+    /// Through whom it is heard.
+    voice: Voice,
     neighbours: BTreeMap<IpAddr, Tuple<NeighbourAddress>>,
     attached: BTreeMap<Prefix, Tuple<AttachedNetwork>>,
 }
@@ -62,22 +72,40 @@ pub(crate) enum Outcome {
     Processed,
     /// Its ANSN is older than the recorded one.
     Stale,
+    /// Another neighbour than the one through whom the originator is heard contradicts it.
+    Disbelieved,
     /// The topology is full.
     OverLimit,
 }
 
 impl Topology {
-    /// Takes in a TC of another router.
-    pub(crate) fn process(&mut self, now: Time, tc: &Tc, limits: &Limits) -> Outcome {
+    /// Takes in a TC of another router that the neighbour with the address `source` has passed on, or sent itself:
+    /// then it is heard `first_hand`.
+    pub(crate) fn process(
+        &mut self,
+        now: Time,
+        tc: &Tc,
+        source: IpAddr,
+        first_hand: bool,
+        limits: &Limits,
+    ) -> Outcome {
         if !self.nodes.contains_key(&tc.originator) && self.nodes.len() >= limits.nodes {
             return Outcome::OverLimit;
         }
-        if self.is_stale(now, tc) {
+        if first_hand {
+            let node = self.nodes.get_mut(&tc.originator);
+            node.into_iter()
+                .for_each(|node| node.voice.take_over(source, tc.seq));
+        }
+        if self.is_rewritten(now, tc, source) {
+            return Outcome::Disbelieved;
+        }
+        if self.is_stale(now, tc, source) {
             return Outcome::Stale;
         }
         let expires = now + tc.validity;
         self.expiry = Some(self.expiry.map_or(expires, |expiry| expiry.min(expires)));
-        self.refresh_node(tc, expires);
+        self.refresh_node(now, tc, source, expires);
         self.remove_lost(now, tc);
         self.add_content(tc, expires, limits);
         if tc.complete {
@@ -124,6 +152,30 @@ impl Topology {
             .map(|(originator, node)| (*originator, node))
     }
 
+    /// Whether a router with this originator is known.
+    pub(crate) fn contains(&self, originator: IpAddr) -> bool {
+        self.nodes.contains_key(&originator)
+    }
+
+    /// Whether a router's TC tells all its symmetric neighbours, as olsrv2d's does.
+    pub(crate) fn tells_all(&self, originator: IpAddr) -> bool {
+        let node = self.nodes.get(&originator);
+        node.is_some_and(|node| node.tells_all)
+    }
+
+    /// What the router `to` says of the link from `from` to it.
+    pub(crate) fn word(&self, from: IpAddr, to: IpAddr) -> Word {
+        let Some(node) = self.nodes.get(&to) else {
+            return Word::Silent;
+        };
+        let told = node.neighbours.get(&from).map(|tuple| tuple.content);
+        match told.filter(|neighbour| neighbour.originator) {
+            Some(neighbour) => Word::Confirmed(neighbour.metric_in),
+            None if node.tells_all => Word::Denied,
+            None => Word::Silent,
+        }
+    }
+
     pub(crate) fn node_views(&self) -> impl Iterator<Item = NodeView> + '_ {
         self.nodes().map(|(originator, node)| node.view(originator))
     }
@@ -144,10 +196,43 @@ impl Topology {
         })
     }
 
+    /// Takes note of another copy of a TC.
+    pub(crate) fn heard_again(&mut self, now: Time, originator: IpAddr, seq: u16, source: IpAddr) {
+        if let Some(node) = self.nodes.get_mut(&originator) {
+            node.voice.heard_again(now, source, seq);
+        }
+    }
+
+    /// Whether a router's TCs from `source` are not believed, because there are others that contradict them.
+    pub(crate) fn is_contested(&self, now: Time, originator: IpAddr, source: IpAddr) -> bool {
+        let node = self.nodes.get(&originator);
+        node.is_some_and(|node| node.voice.is_contested(now, source))
+    }
+
+    /// Whether a TC tells other neighbours or networks under a known ANSN, which no router does (RFC 7181, section 17.4).
+    fn is_rewritten(&self, now: Time, tc: &Tc, source: IpAddr) -> bool {
+        let Some(node) = self.nodes.get(&tc.originator) else {
+            return false;
+        };
+        let rewrites = || {
+            let mut lost = node
+                .neighbours
+                .keys()
+                .filter(|to| !tc.content.neighbours.contains_key(*to));
+            let mut unattached = node
+                .attached
+                .keys()
+                .filter(|net| !tc.content.attached.contains_key(*net));
+            node.told != tc.content.len() || lost.next().is_some() || unattached.next().is_some()
+        };
+        let again = node.ansn == tc.ansn && tc.complete;
+        again && node.voice.is_other(now, source) && rewrites()
+    }
+
     /// Whether a TC is out of date. One whose ANSN went back while its
     /// sequence number went on, or again after a while, comes from a router
     /// that has restarted; what it said before is then forgotten.
-    fn is_stale(&mut self, now: Time, tc: &Tc) -> bool {
+    fn is_stale(&mut self, now: Time, tc: &Tc, source: IpAddr) -> bool {
         let Some(node) = self.nodes.get_mut(&tc.originator) else {
             return false;
         };
@@ -157,8 +242,10 @@ impl Topology {
         let again = node.suspect.is_some_and(|(seq, at)| {
             newer(tc.seq, seq) && now.saturating_sub(at) >= RESTART_EVIDENCE
         });
-        if newer(tc.seq, node.seq) || again {
+        let contradicts = node.voice.contradicts(now, source, tc.seq);
+        if newer(tc.seq, node.seq) || again || contradicts {
             node.seq = tc.seq;
+            node.voice.went_back(now, source);
             self.remove_where(tc.originator, |_, _| true);
             return false;
         }
@@ -166,18 +253,23 @@ impl Topology {
         true
     }
 
-    fn refresh_node(&mut self, tc: &Tc, expires: Time) {
+    fn refresh_node(&mut self, now: Time, tc: &Tc, source: IpAddr, expires: Time) {
         let known = self.nodes.get(&tc.originator).map(|node| node.ansn);
         let node = self
             .nodes
             .entry(tc.originator)
-            .or_insert_with(|| Node::new(tc, expires));
+            .or_insert_with(|| Node::new(now, tc, source));
+        node.voice.believed(now, source, tc.seq, tc.validity);
         if newer(tc.seq, node.seq) || newer(tc.ansn, node.ansn) {
             node.seq = tc.seq;
         }
         node.ansn = tc.ansn;
         node.expires = expires;
+        self.changed |= node.tells_all != tc.content.all;
+        node.tells_all = tc.content.all;
+        node.told = tc.content.len();
         node.suspect = None;
+        node.refreshed = known.is_some();
         if known != Some(tc.ansn) {
             self.events.push(Event::NodeSet(node.view(tc.originator)));
         }
@@ -301,6 +393,27 @@ impl Topology {
         self.changed |= removed > 0;
     }
 
+    /// How many routers have sent TCs.
+    pub(crate) fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Advertised addresses and networks of all routers.
+    pub(crate) fn tuples(&self) -> usize {
+        self.advertised
+    }
+
+    /// Advertised addresses and networks of one router, if it is known.
+    pub(crate) fn tuples_of(&self, originator: IpAddr) -> Option<usize> {
+        self.nodes.get(&originator).map(Node::tuples)
+    }
+
+    /// Forgets a router because others need the room.
+    pub(crate) fn evict(&mut self, originator: IpAddr) {
+        self.over_limit += 1;
+        self.remove_node(originator);
+    }
+
     /// Forgets what a router has told.
     pub(crate) fn remove_node(&mut self, originator: IpAddr) {
         self.remove_where(originator, |_, _| true);
@@ -311,12 +424,16 @@ impl Topology {
 }
 
 impl Node {
-    fn new(tc: &Tc, expires: Time) -> Self {
+    fn new(now: Time, tc: &Tc, source: IpAddr) -> Self {
         Self {
             ansn: tc.ansn,
-            expires,
+            expires: now + tc.validity,
+            tells_all: tc.content.all,
+            told: tc.content.len(),
             seq: tc.seq,
             suspect: None,
+            refreshed: false,
+            voice: Voice::new(now, source, tc.seq, tc.validity),
             neighbours: BTreeMap::new(),
             attached: BTreeMap::new(),
         }
@@ -334,6 +451,18 @@ impl Node {
         self.attached
             .iter()
             .map(|(prefix, tuple)| (*prefix, tuple.content))
+    }
+
+    pub(crate) fn tuples(&self) -> usize {
+        self.neighbours.len() + self.attached.len()
+    }
+
+    pub(crate) fn is_refreshed(&self) -> bool {
+        self.refreshed
+    }
+
+    pub(crate) fn expires(&self) -> Time {
+        self.expires
     }
 
     fn next_expiry(&self) -> Time {

@@ -389,8 +389,11 @@ fn a_selector_that_is_lost_and_comes_back_has_to_say_so_again() {
 }
 
 #[test]
-fn an_originator_leaves_the_neighbour_that_had_it() {
+fn a_neighbour_keeps_its_originator_while_it_is_symmetric() {
     let mut router = router(config());
+    let links = |router: &Router| -> Vec<IpAddr> {
+        router.links().iter().map(|link| link.address).collect()
+    };
     receive(&mut router, START, hello(0));
     let mut moved = hello(0);
     moved.addresses[0] = entry("fe80::8", &[(address_tlv::LOCAL_IF, &[local_if::THIS_IF])]);
@@ -399,9 +402,75 @@ fn an_originator_leaves_the_neighbour_that_had_it() {
         messages: vec![moved],
         ..Packet::default()
     };
-    router.handle_packet(START, MESH, address("fe80::8"), &packet.encode().unwrap());
-    let links: Vec<_> = router.links().iter().map(|link| link.address).collect();
-    assert_eq!(links, [address("fe80::8")]);
+    let packet = packet.encode().unwrap();
+    router.handle_packet(START, MESH, address("fe80::8"), &packet);
+    assert_eq!(links(&router), [address("fe80::9")]);
+    assert_eq!(router.counters().disbelieved, 1);
+    // The link is symmetric for 20 s, as its last HELLO said without an interval of its own.
+    router.handle_packet(START + seconds(20), MESH, address("fe80::8"), &packet);
+    assert_eq!(links(&router), [address("fe80::8")]);
+}
+
+#[test]
+fn a_neighbour_speaks_from_another_interface_that_it_has_told() {
+    let mut router = router(config());
+    let mut told = hello(0);
+    let other = entry("fe80::8", &[(address_tlv::LOCAL_IF, &[local_if::OTHER_IF])]);
+    told.addresses.insert(1, other);
+    receive(&mut router, START, told);
+    let mut second = hello(0);
+    second.addresses[0] = entry("fe80::8", &[(address_tlv::LOCAL_IF, &[local_if::THIS_IF])]);
+    let first = entry("fe80::9", &[(address_tlv::LOCAL_IF, &[local_if::OTHER_IF])]);
+    second.addresses.insert(1, first);
+    let packet = Packet {
+        messages: vec![second],
+        ..Packet::default()
+    };
+    router.handle_packet(START, WIRE, address("fe80::8"), &packet.encode().unwrap());
+    assert_eq!(router.links().len(), 2);
+    assert_eq!(router.neighbours().len(), 1);
+    assert_eq!(router.counters().disbelieved, 0);
+}
+
+#[test]
+fn an_address_of_a_neighbour_or_the_originator_of_a_router_is_nobody_elses() {
+    let mut router = router(config());
+    receive(&mut router, START, hello(0));
+    receive(&mut router, START, tc("fd00::77", 1, 1, &["fd00::9"]));
+    let mut claims = hello(0);
+    claims.originator = Some(address("fd00::8"));
+    claims.addresses[0] = entry("fe80::8", &[(address_tlv::LOCAL_IF, &[local_if::THIS_IF])]);
+    claims.addresses[1] = entry(
+        "fd00::77",
+        &[(address_tlv::LOCAL_IF, &[local_if::OTHER_IF])],
+    );
+    let own = entry("fd00::9", &[(address_tlv::LOCAL_IF, &[local_if::OTHER_IF])]);
+    claims.addresses.insert(1, own);
+    let send = |router: &mut Router, hello: &Message| {
+        let packet = Packet {
+            messages: vec![hello.clone()],
+            ..Packet::default()
+        };
+        router.handle_packet(START, MESH, address("fe80::8"), &packet.encode().unwrap());
+    };
+    send(&mut router, &claims);
+    let told: Vec<_> = router
+        .neighbours()
+        .into_iter()
+        .map(|one| one.addresses)
+        .collect();
+    assert_eq!(
+        told,
+        [
+            [address("fd00::9"), address("fe80::9")].to_vec(),
+            vec![address("fe80::8")]
+        ]
+    );
+    assert_eq!(router.counters().disbelieved, 2);
+    claims.addresses[1] = entry("fe80::9", &[(address_tlv::LOCAL_IF, &[local_if::OTHER_IF])]);
+    send(&mut router, &claims);
+    assert_eq!(router.neighbours().len(), 2);
+    assert_eq!(router.counters().disbelieved, 3, "the whole HELLO");
 }
 
 /// Settles the router and gives the times of its further HELLOs on both interfaces.
@@ -665,9 +734,11 @@ fn a_selector_is_advertised_at_once_with_metric_and_type() {
         (tc.hop_limit, tc.hop_count, tc.seq, ansn(tc)),
         (Some(255), Some(0), Some(65535), 65535)
     );
-    let out = metric(link_metric::OUTGOING_NEIGHBOR);
+    // The neighbour says 1; what this router measures itself is more.
+    let both = link_metric::OUTGOING_NEIGHBOR | link_metric::INCOMING_NEIGHBOR;
+    let metric = (both | compress(Config::DEFAULT_LINK_METRIC)).to_be_bytes();
     let tlvs: [(u8, &[u8]); 2] = [
-        (address_tlv::LINK_METRIC, &out),
+        (address_tlv::LINK_METRIC, &metric),
         (address_tlv::NBR_ADDR_TYPE, &[nbr_addr_type::ROUTABLE_ORIG]),
     ];
     assert_eq!(
@@ -753,11 +824,12 @@ fn a_hello_tells_links_metrics_and_willingness() {
         .tlvs_of(address_tlv::LINK_METRIC, 0)
         .map(|tlv| u16::from_be_bytes(tlv.value[..].try_into().unwrap()))
         .collect();
-    let incoming = link_metric::INCOMING_LINK | link_metric::INCOMING_NEIGHBOR;
-    let outgoing = link_metric::OUTGOING_LINK | link_metric::OUTGOING_NEIGHBOR;
+    let measured = link_metric::INCOMING_LINK
+        | link_metric::INCOMING_NEIGHBOR
+        | link_metric::OUTGOING_NEIGHBOR;
     let expected = [
-        incoming | compress(Config::DEFAULT_LINK_METRIC),
-        outgoing | compress(Metric::MIN),
+        measured | compress(Config::DEFAULT_LINK_METRIC),
+        link_metric::OUTGOING_LINK | compress(Metric::MIN),
     ];
     assert_eq!(words.len(), 2);
     assert!(

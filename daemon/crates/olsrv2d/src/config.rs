@@ -10,22 +10,28 @@ use std::time::Duration;
 use daemonkit::config::{
     is_interface_name, quoted, ConfigError, Fault, INTERFACE_NAME_MAX, SOCKET_PATH_MAX,
 };
-use olsrv2::{Attached, Metric, Prefix};
+use olsrv2::{Accept, AcceptedNetwork, Attached, Metric, Prefix};
 use serde::Deserialize;
 use toml::Spanned;
 
+use crate::netlink::Route;
 use crate::probation::Probation;
 
 /// More MANET interfaces than any router has; bounds sockets and HELLO size.
 const INTERFACES_MAX: usize = 64;
 /// Attached networks of one router; keeps its TCs within a few packets.
 const ATTACHED_MAX: usize = 256;
+/// Behind the default routes that DHCP, router advertisements and NetworkManager set (100 to 20600).
+const NETWORK_METRIC: i64 = 32_768;
 /// Intervals that RFC 5497 can express and a mesh can use, in seconds.
 const INTERVAL_SECONDS: RangeInclusive<f64> = 0.05..=3600.0;
 /// Largest validity time: ten of the largest intervals, in seconds.
 const VALIDITY_SECONDS_MAX: f64 = 36_000.0;
 /// Validity time when none is given: bridges two lost messages.
 const VALIDITY_INTERVALS: u32 = 3;
+
+/// Where the sockets are when nothing else is said.
+const DIRECTORY: &str = "/run/olsrv2d";
 
 /// A checked configuration.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,6 +56,8 @@ pub struct Config {
     pub route: RouteSettings,
     /// Networks reachable through this router (RFC 7181, section 7.2).
     pub attached: Vec<Attached>,
+    /// Which destinations are routed to, networks of this machine aside.
+    pub accept: Accept,
     /// Management interfaces.
     pub management: Management,
 }
@@ -81,8 +89,31 @@ pub struct RouteSettings {
     pub table: u32,
     /// Protocol number (`rtm_protocol`).
     pub protocol: u8,
-    /// Priority (`RTA_PRIORITY`).
+    /// Priority (`RTA_PRIORITY`) of routes to addresses of routers.
     pub metric: u32,
+    /// Priority of routes to attached networks.
+    pub network_metric: u32,
+}
+
+impl RouteSettings {
+    /// The priority of our route to a destination.
+    pub fn metric_of(&self, destination: Prefix) -> u32 {
+        if destination.is_host() {
+            self.metric
+        } else {
+            self.network_metric
+        }
+    }
+
+    /// Whether olsrv2d would install a route to the same destination with the same table and metric.
+    pub fn is_place_of_ours(&self, route: &Route) -> bool {
+        (route.table, route.metric) == (self.table, self.metric_of(route.destination))
+    }
+
+    /// Whether a route is ours.
+    pub fn is_ours(&self, route: &Route) -> bool {
+        route.protocol == self.protocol && self.is_place_of_ours(route)
+    }
 }
 
 /// Management interfaces.
@@ -90,9 +121,11 @@ pub struct RouteSettings {
 pub struct Management {
     /// Where the text interface listens; `None`: nowhere.
     pub telnet: Option<SocketAddr>,
+    /// Path of the text interface's UNIX socket; `None`: none.
+    pub query: Option<PathBuf>,
     /// Path of the change stream's UNIX socket; `None`: none.
     pub socket: Option<PathBuf>,
-    /// Group that may connect to the change stream.
+    /// Group that may connect to both.
     pub socket_group: Option<String>,
 }
 
@@ -105,8 +138,14 @@ impl Config {
         daemonkit::config::load(path, Self::parse)
     }
 
-    /// What the router is told; `originators` are the ones in force.
-    pub fn router(&self, originators: &[IpAddr], first_sequence_number: u16) -> olsrv2::Config {
+    /// The configuration of the router. `originators` are those in force, `connected` are the networks of this machine
+    /// beyond the mesh.
+    pub fn router(
+        &self,
+        originators: &[IpAddr],
+        connected: &[Prefix],
+        first_sequence_number: u16,
+    ) -> olsrv2::Config {
         olsrv2::Config {
             originator_v4: originators.iter().find_map(|address| match address {
                 IpAddr::V4(address) => Some(*address),
@@ -117,6 +156,10 @@ impl Config {
                 IpAddr::V6(address) => Some(*address),
             }),
             attached: self.attached.clone(),
+            accept: Accept {
+                connected: connected.to_vec(),
+                ..self.accept.clone()
+            },
             flooding_willingness: self.willingness,
             routing_willingness: self.willingness,
             link_metric: Probation::metric(self.metric),
@@ -154,6 +197,8 @@ struct RawConfig {
     #[serde(default)]
     attached: Vec<RawAttached>,
     #[serde(default)]
+    accept: RawAccept,
+    #[serde(default)]
     management: RawManagement,
 }
 
@@ -186,6 +231,22 @@ struct RawRoute {
     table: Option<Spanned<i64>>,
     protocol: Option<Spanned<i64>>,
     metric: Option<Spanned<i64>>,
+    network_metric: Option<Spanned<i64>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawAccept {
+    hosts: Option<Vec<Spanned<String>>>,
+    #[serde(default)]
+    network: Vec<RawNetwork>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawNetwork {
+    prefix: Spanned<String>,
+    from: Spanned<Vec<Spanned<String>>>,
 }
 
 #[derive(Deserialize)]
@@ -200,6 +261,7 @@ struct RawAttached {
 #[serde(deny_unknown_fields)]
 struct RawManagement {
     telnet: Option<Spanned<String>>,
+    query: Option<Spanned<String>>,
     socket: Option<Spanned<String>>,
     socket_group: Option<String>,
 }
@@ -228,6 +290,7 @@ impl RawConfig {
             willingness: integer("willingness", self.willingness.as_ref(), 0..=15, 7)? as u8,
             route: self.route.check()?,
             attached: attached(&self.attached)?,
+            accept: self.accept.check()?,
             management: self.management.check()?,
         })
     }
@@ -291,15 +354,99 @@ impl RawRoute {
                 1..=i64::from(u32::MAX),
                 2,
             )? as u32,
+            network_metric: integer(
+                "route.network_metric",
+                self.network_metric.as_ref(),
+                1..=i64::from(u32::MAX),
+                NETWORK_METRIC,
+            )? as u32,
         })
     }
 }
 
+impl RawAccept {
+    fn check(&self) -> Result<Accept, Fault> {
+        let hosts = match &self.hosts {
+            None => default_hosts(),
+            Some(hosts) => hosts
+                .iter()
+                .map(|host| prefix("accept.hosts", host))
+                .collect::<Result<_, _>>()?,
+        };
+        if self.network.len() > ATTACHED_MAX {
+            let last = &self.network[ATTACHED_MAX].prefix;
+            let allowed = format!("at most {ATTACHED_MAX} networks");
+            return Err(Fault::value(
+                "accept.network.prefix",
+                last,
+                quoted(last),
+                allowed,
+            ));
+        }
+        let networks = self.network.iter().map(RawNetwork::check);
+        Ok(Accept {
+            hosts,
+            networks: networks.collect::<Result<_, _>>()?,
+            connected: Vec::new(),
+        })
+    }
+}
+
+impl RawNetwork {
+    fn check(&self) -> Result<AcceptedNetwork, Fault> {
+        let allowed = "originators of routers that may announce this network, at least one, such as [\"fd77::3\"]";
+        let key = "accept.network.from";
+        let originator = |text: &Spanned<String>| {
+            let address = text.as_ref().parse().ok();
+            address
+                .filter(|address| is_routable(*address))
+                .ok_or_else(|| Fault::value(key, text, quoted(text), allowed))
+        };
+        if self.from.as_ref().is_empty() {
+            return Err(Fault::value(key, &self.from, "[]", allowed));
+        }
+        let from = self.from.as_ref().iter().map(originator);
+        Ok(AcceptedNetwork {
+            prefix: prefix("accept.network.prefix", &self.prefix)?,
+            from: from.collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+/// Unique local IPv6 addresses (RFC 4193), and the IPv4 addresses that are not routed in the internet (RFC 1918,
+/// RFC 6598).
+fn default_hosts() -> Vec<Prefix> {
+    let texts = [
+        "fc00::/7",
+        "10.0.0.0/8",
+        "100.64.0.0/10",
+        "172.16.0.0/12",
+        "192.168.0.0/16",
+    ];
+    texts.iter().filter_map(|text| text.parse().ok()).collect()
+}
+
 impl RawManagement {
     fn check(&self) -> Result<Management, Fault> {
+        let socket = path("management.socket", self.socket.as_ref(), || {
+            PathBuf::from(DIRECTORY).join("changes.sock")
+        })?;
+        let query = path("management.query", self.query.as_ref(), || {
+            let beside = socket.as_deref().and_then(Path::parent);
+            beside.unwrap_or(Path::new(DIRECTORY)).join("query.sock")
+        })?;
+        if let Some(raw) = self
+            .query
+            .as_ref()
+            .filter(|_| query.is_some() && query == socket)
+        {
+            let allowed = "another path than management.socket";
+            return Err(Fault::value("management.query", raw, quoted(raw), allowed));
+        }
         Ok(Management {
             telnet: telnet(self.telnet.as_ref())?,
-            socket: socket(self.socket.as_ref())?,
+            query,
+            socket,
             socket_group: self.socket_group.clone(),
         })
     }
@@ -425,7 +572,7 @@ fn attached(raw: &[RawAttached]) -> Result<Vec<Attached>, Fault> {
     let mut prefixes = BTreeSet::new();
     raw.iter()
         .map(|entry| {
-            let prefix = prefix(&entry.prefix)?;
+            let prefix = prefix("attached.prefix", &entry.prefix)?;
             if !prefixes.insert(prefix) || prefixes.len() > ATTACHED_MAX {
                 let allowed = format!("each prefix once, at most {ATTACHED_MAX}");
                 return Err(Fault::value(
@@ -444,35 +591,39 @@ fn attached(raw: &[RawAttached]) -> Result<Vec<Attached>, Fault> {
         .collect()
 }
 
-fn prefix(raw: &Spanned<String>) -> Result<Prefix, Fault> {
+fn prefix(key: &str, raw: &Spanned<String>) -> Result<Prefix, Fault> {
     let allowed = "ADDRESS/LENGTH with all bits after LENGTH zero, such as 10.1.0.0/16 or ::/0";
     let parsed = raw.as_ref().parse::<Prefix>().ok();
     parsed
         .filter(|prefix| *prefix == prefix.canonical())
-        .ok_or_else(|| Fault::value("attached.prefix", raw, quoted(raw), allowed))
+        .ok_or_else(|| Fault::value(key, raw, quoted(raw), allowed))
 }
 
+/// The text interface's port, which every account of the host may use: only where it is asked for.
 fn telnet(raw: Option<&Spanned<String>>) -> Result<Option<SocketAddr>, Fault> {
-    let text = raw.map_or("127.0.0.1:2009", |raw| raw.as_ref().as_str());
-    match (text, raw) {
-        ("off", _) => Ok(None),
-        (text, Some(raw)) => match text.parse::<SocketAddr>() {
-            // The text interface has no authentication: it never leaves the host.
-            Ok(address) if address.ip().is_loopback() => Ok(Some(address)),
-            _ => Err(Fault::value(
-                "management.telnet",
-                raw,
-                quoted(raw),
-                "\"off\", or a loopback address with a port such as 127.0.0.1:2009 or [::1]:2009",
-            )),
-        },
-        (text, None) => Ok(text.parse().ok()),
+    let Some(raw) = raw.filter(|raw| raw.as_ref() != "off") else {
+        return Ok(None);
+    };
+    match raw.as_ref().parse::<SocketAddr>() {
+        // The text interface has no authentication: it never leaves the host.
+        Ok(address) if address.ip().is_loopback() => Ok(Some(address)),
+        _ => Err(Fault::value(
+            "management.telnet",
+            raw,
+            quoted(raw),
+            "\"off\", or a loopback address with a port such as 127.0.0.1:2009 or [::1]:2009",
+        )),
     }
 }
 
-fn socket(raw: Option<&Spanned<String>>) -> Result<Option<PathBuf>, Fault> {
+/// The path of a UNIX socket.
+fn path(
+    key: &str,
+    raw: Option<&Spanned<String>>,
+    default: impl FnOnce() -> PathBuf,
+) -> Result<Option<PathBuf>, Fault> {
     let Some(raw) = raw else {
-        return Ok(Some(PathBuf::from("/run/olsrv2d/changes.sock")));
+        return Ok(Some(default()));
     };
     match raw.as_ref().as_str() {
         "off" => Ok(None),
@@ -482,7 +633,7 @@ fn socket(raw: Option<&Spanned<String>>) -> Result<Option<PathBuf>, Fault> {
         _ => {
             let allowed =
                 format!("\"off\", or an absolute path of at most {SOCKET_PATH_MAX} octets");
-            Err(Fault::value("management.socket", raw, quoted(raw), allowed))
+            Err(Fault::value(key, raw, quoted(raw), allowed))
         }
     }
 }
@@ -507,9 +658,20 @@ mod tests {
             table,
             protocol,
             metric,
+            network_metric,
         } = config.route;
-        assert_eq!((table, protocol, metric), (254, 100, 2));
-        assert_eq!(config.management.telnet, "127.0.0.1:2009".parse().ok());
+        assert_eq!(
+            (table, protocol, metric, network_metric),
+            (254, 100, 2, 32_768)
+        );
+        let hosts: Vec<String> = config.accept.hosts.iter().map(Prefix::to_string).collect();
+        assert_eq!(hosts[..2], ["fc00::/7", "10.0.0.0/8"]);
+        assert_eq!((hosts.len(), config.accept.networks.len()), (5, 0));
+        assert_eq!(config.management.telnet, None);
+        assert_eq!(
+            config.management.query,
+            Some(PathBuf::from("/run/olsrv2d/query.sock"))
+        );
         assert_eq!(
             config.management.socket,
             Some(PathBuf::from("/run/olsrv2d/changes.sock"))
@@ -524,8 +686,9 @@ mod tests {
             metric = 1000
             willingness = 3
             tc = { interval = 1, validity = 4.5 }
-            route = { table = 1000, protocol = 42, metric = 7 }
-            management = { telnet = "off", socket = "/tmp/x.sock", socket_group = "mesh" }
+            route = { table = 1000, protocol = 42, metric = 7, network_metric = 8 }
+            accept = { hosts = ["10.77.0.0/16"], network = [{ prefix = "::/0", from = ["fd77::3", "fd77::4"] }] }
+            management = { telnet = "[::1]:2009", socket = "/tmp/x.sock", socket_group = "mesh" }
             [[interface]]
             name = "mesh0"
             hello_interval = 0.5
@@ -545,7 +708,18 @@ mod tests {
             (config.attached[0].distance, config.attached[0].metric.get()),
             (2, 9)
         );
-        assert_eq!(config.management.telnet, None);
+        assert_eq!(config.management.telnet, "[::1]:2009".parse().ok());
+        assert_eq!(
+            config.management.query,
+            Some(PathBuf::from("/tmp/query.sock"))
+        );
+        assert_eq!((config.route.metric, config.route.network_metric), (7, 8));
+        assert_eq!(config.accept.hosts, ["10.77.0.0/16".parse().unwrap()]);
+        let network = &config.accept.networks[0];
+        assert_eq!(
+            (network.prefix.to_string().as_str(), network.from.len()),
+            ("::/0", 2)
+        );
         assert_eq!(config.management.socket_group.as_deref(), Some("mesh"));
     }
 
@@ -598,6 +772,31 @@ mod tests {
                 "attached.prefix = \"10.1.1.1/16\" is refused",
             ),
             (
+                "[accept]\nhosts = [\"10.0.0.0/8\",\n\"10.1.1.1/16\"]",
+                3,
+                "accept.hosts = \"10.1.1.1/16\" is refused; allowed: ADDRESS/LENGTH",
+            ),
+            (
+                "[[accept.network]]\nprefix = \"::1/0\"\nfrom = [\"fd77::3\"]",
+                2,
+                "accept.network.prefix = \"::1/0\" is refused",
+            ),
+            (
+                "[[accept.network]]\nprefix = \"::/0\"\nfrom = []",
+                3,
+                "accept.network.from = [] is refused; allowed: originators of routers",
+            ),
+            (
+                "[[accept.network]]\nprefix = \"::/0\"\nfrom = [\"fd77::3\",\n\"gateway\"]",
+                4,
+                "accept.network.from = \"gateway\" is refused",
+            ),
+            (
+                "[route]\nnetwork_metric = 0",
+                2,
+                "route.network_metric = 0 is refused; allowed: 1 to 4294967295",
+            ),
+            (
                 "originators = [\"10.0.0.1\",\n \"10.0.0.2\"]",
                 2,
                 "originators = \"10.0.0.2\" is refused",
@@ -616,6 +815,16 @@ mod tests {
                 "[management]\nsocket = \"x.sock\"",
                 2,
                 "management.socket = \"x.sock\" is refused",
+            ),
+            (
+                "[management]\ntelnet = \"off\"\nquery = \"x.sock\"",
+                3,
+                "management.query = \"x.sock\" is refused; allowed: \"off\", or an absolute path",
+            ),
+            (
+                "[management]\nsocket = \"/x\"\nquery = \"/x\"",
+                3,
+                "management.query = \"/x\" is refused; allowed: another path",
             ),
         ];
         for (text, line, message) in cases {

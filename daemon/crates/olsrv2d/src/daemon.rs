@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use daemonkit::{named, now, ServiceManager, Signals};
 use olsrv2::{
-    Event, Family, HelloTiming, InterfaceEvent, InterfaceId, LinkStatus, LinkView, Metric,
+    Event, Family, HelloTiming, InterfaceEvent, InterfaceId, LinkStatus, LinkView, Metric, Prefix,
     RouteView, Router, Time,
 };
 use serde_json::{json, Map};
@@ -17,9 +17,10 @@ use serde_json::{json, Map};
 use crate::config::{Config, Management, Weight};
 use crate::fib::Fib;
 use crate::links::Links;
-use crate::management::changes::{Changes, DaemonCounters, Object};
+use crate::management::changes::{Changes, DaemonCounters, Object, Request};
+use crate::management::refusals::refusals;
 use crate::management::state::{name, State};
-use crate::management::telnet::Telnet;
+use crate::management::text::{Query, Telnet};
 use crate::manet::Manet;
 use crate::mesh;
 use crate::netlink::{Monitor, Notice, Path, Received, Requests};
@@ -40,6 +41,8 @@ pub struct Daemon {
     config: Config,
     first_sequence_number: u16,
     originators: Vec<IpAddr>,
+    /// Networks of this machine beyond the mesh.
+    connected: Vec<Prefix>,
     reactor: Reactor,
     signals: Signals,
     requests: Requests,
@@ -54,6 +57,7 @@ pub struct Daemon {
     warned_of_scale: bool,
     fib: Fib,
     telnet: Option<Telnet>,
+    query: Option<Query>,
     changes: Option<Changes>,
     send_errors: u64,
     sockets_due: Option<Time>,
@@ -77,13 +81,15 @@ impl Daemon {
         let links = Links::new(requests.links()?, requests.addresses()?);
         let first_sequence_number = wall_clock_sequence_number();
         let originators = originators(&config, &links);
+        let connected = links.connected(&config.interfaces);
         let router = Router::new(
-            config.router(&originators, first_sequence_number),
+            config.router(&originators, &connected, first_sequence_number),
             now,
             random_seed(),
         );
         let fib = Fib::open(&mut requests, config.route, now + settling_time(&config))?;
         let telnet = open_telnet(&config.management, &reactor)?;
+        let query = open_query(&config.management, &reactor)?;
         let changes = open_changes(&config.management, &reactor)?;
         reactor.add(&signals, Token::Signal)?;
         reactor.add(&monitor, Token::Monitor)?;
@@ -94,6 +100,7 @@ impl Daemon {
             config,
             first_sequence_number,
             originators,
+            connected,
             reactor,
             signals,
             requests,
@@ -106,6 +113,7 @@ impl Daemon {
             warned_of_scale: false,
             fib,
             telnet,
+            query,
             changes,
             send_errors: 0,
             sockets_due: None,
@@ -148,6 +156,7 @@ impl Daemon {
             self.reload(now());
         }
         let now = now();
+        self.serve_due_texts(now);
         if self.reread_due.is_some_and(|due| due <= now) {
             self.reread_links(now);
             self.follow_links(now);
@@ -169,6 +178,8 @@ impl Daemon {
             self.sockets_due,
             self.reread_due,
             self.watchdog_due,
+            self.telnet.as_ref().and_then(Telnet::poll_timeout),
+            self.query.as_ref().and_then(Query::poll_timeout),
         ]
         .into_iter()
         .flatten()
@@ -183,14 +194,9 @@ impl Daemon {
             Token::Survey => self.take_survey(now),
             Token::MeshV4(index) => self.take_packets(Family::V4, index, now),
             Token::MeshV6(index) => self.take_packets(Family::V6, index, now),
-            Token::TelnetListener => self.accept_telnet(),
             Token::ChangesListener => self.accept_reader(now),
-            Token::Telnet(number) => self.serve_telnet(number, now),
-            Token::Changes(number) => {
-                if let Some(changes) = &mut self.changes {
-                    changes.serve(number, &self.reactor);
-                }
-            }
+            Token::Telnet | Token::Query => self.serve_text(token, now),
+            Token::Changes(number) => self.serve_reader(number, now),
         }
         Ok(())
     }
@@ -498,7 +504,9 @@ impl Daemon {
 
     /// Draws the conclusions from changed links or a changed configuration.
     fn follow_links(&mut self, now: Time) {
-        if originators(&self.config, &self.links) != self.originators {
+        let connected = self.links.connected(&self.config.interfaces);
+        if originators(&self.config, &self.links) != self.originators || connected != self.connected
+        {
             self.reconfigure(now);
         }
         self.synchronise_interfaces(now);
@@ -508,9 +516,12 @@ impl Daemon {
     fn reconfigure(&mut self, now: Time) {
         let originators = originators(&self.config, &self.links);
         let before = std::mem::replace(&mut self.originators, originators);
-        let config = self
-            .config
-            .router(&self.originators, self.first_sequence_number);
+        self.connected = self.links.connected(&self.config.interfaces);
+        let config = self.config.router(
+            &self.originators,
+            &self.connected,
+            self.first_sequence_number,
+        );
         self.router.reconfigure(now, config);
         self.drain(now);
         if self.originators != before {
@@ -612,6 +623,11 @@ impl Daemon {
         } else {
             Some(open_telnet(new, &self.reactor)?)
         };
+        let query = if old.query == new.query {
+            None
+        } else {
+            Some(open_query(new, &self.reactor)?)
+        };
         if old.socket != new.socket {
             self.changes = open_changes(new, &self.reactor)?;
         } else if let Some(changes) = self
@@ -621,8 +637,15 @@ impl Daemon {
         {
             changes.admit(new.socket_group.as_deref())?;
         }
+        let kept = self.query.as_ref().filter(|_| query.is_none());
+        if let Some(kept) = kept.filter(|_| old.socket_group != new.socket_group) {
+            kept.admit(new.socket_group.as_deref())?;
+        }
         if let Some(telnet) = telnet {
             self.telnet = telnet;
+        }
+        if let Some(query) = query {
+            self.query = query;
         }
         Ok(())
     }
@@ -643,19 +666,20 @@ impl Daemon {
         }
     }
 
-    fn accept_telnet(&mut self) {
-        if let Some(Err(error)) = self
-            .telnet
-            .as_mut()
-            .map(|telnet| telnet.accept(&self.reactor))
-        {
-            log::debug!("text session: {error}");
+    fn serve_due_texts(&mut self, now: Time) {
+        let is_due = |due: Option<Time>| due.is_some_and(|due| due <= now);
+        if is_due(self.telnet.as_ref().and_then(Telnet::poll_timeout)) {
+            self.serve_text(Token::Telnet, now);
+        }
+        if is_due(self.query.as_ref().and_then(Query::poll_timeout)) {
+            self.serve_text(Token::Query, now);
         }
     }
 
-    fn serve_telnet(&mut self, number: u32, now: Time) {
+    fn serve_text(&mut self, token: Token, now: Time) {
         let Self {
             telnet,
+            query,
             reactor,
             router,
             radio,
@@ -664,10 +688,28 @@ impl Daemon {
             manet,
             ..
         } = self;
-        if let Some(telnet) = telnet {
-            telnet.serve(number, reactor, || {
-                State::observe(now, router, radio.as_ref(), fib, config, manet)
-            });
+        let observe = || State::observe(now, router, radio.as_ref(), fib, config, manet);
+        match (token, telnet, query) {
+            (Token::Telnet, Some(telnet), _) => telnet.serve(reactor, daemonkit::now, observe),
+            (Token::Query, _, Some(query)) => query.serve(reactor, daemonkit::now, observe),
+            _ => {}
+        }
+    }
+
+    /// Does what a reader of the change stream asks for.
+    fn serve_reader(&mut self, number: u32, now: Time) {
+        let Some(changes) = &mut self.changes else {
+            return;
+        };
+        for request in changes.serve(number, &self.reactor) {
+            match request {
+                Request::Trust(addresses) => self.router.set_trusted(addresses),
+                Request::Refusals => {
+                    let names = self.manet.names();
+                    let told = refusals(&self.router.refusals(now), now, names);
+                    changes.tell_refusals(&self.reactor, number, now, told);
+                }
+            }
         }
     }
 
@@ -728,10 +770,19 @@ fn settling_time(config: &Config) -> Duration {
 
 fn open_telnet(management: &Management, reactor: &Reactor) -> io::Result<Option<Telnet>> {
     let open = |address| {
-        Telnet::listen(address, reactor)
+        Telnet::port(address, reactor, now())
             .map_err(|error| named(&format!("management.telnet {address}"), &error))
     };
     management.telnet.map(open).transpose()
+}
+
+fn open_query(management: &Management, reactor: &Reactor) -> io::Result<Option<Query>> {
+    let group = management.socket_group.as_deref();
+    let open = |path: &PathBuf| {
+        Query::socket(path, group, reactor, now())
+            .map_err(|error| named(&format!("management.query {}", path.display()), &error))
+    };
+    management.query.as_ref().map(open).transpose()
 }
 
 fn open_changes(management: &Management, reactor: &Reactor) -> io::Result<Option<Changes>> {

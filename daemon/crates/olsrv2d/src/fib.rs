@@ -1,6 +1,6 @@
 //! The kernel's routes: what the router wants against what the kernel has.
 //!
-//! A route is ours when table, protocol and metric are the configured ones.
+//! A route is ours when table, protocol and metric are the configured ones; networks have a metric of their own.
 //! A better path is added behind the old one, which then goes: no packet
 //! finds the destination without a route. What is believed about the kernel
 //! is checked by an *audit*, a dump of our routes, at most one in
@@ -364,20 +364,15 @@ impl Fib {
     fn concerns(&self, route: &Route) -> bool {
         let ours = route.protocol == self.settings.protocol
             || self.wanted.contains_key(&route.destination);
-        ours && (route.table, route.metric) == (self.settings.table, self.settings.metric)
+        ours && self.settings.is_place_of_ours(route)
     }
 
     fn route(&self, destination: Prefix, path: Path) -> Route {
-        let RouteSettings {
-            table,
-            protocol,
-            metric,
-        } = self.settings;
         Route {
             destination,
-            table,
-            protocol,
-            metric,
+            table: self.settings.table,
+            protocol: self.settings.protocol,
+            metric: self.settings.metric_of(destination),
             path,
         }
     }
@@ -402,6 +397,7 @@ mod tests {
         table: 254,
         protocol: 100,
         metric: 2,
+        network_metric: 32768,
     };
     const NOW: Time = Time::from_secs(100);
 
@@ -626,6 +622,19 @@ mod tests {
         assert!(!fib.is_installed(&key()));
         assert!(fib.set(&mut kernel, NOW, key(), path(1)));
         assert_eq!(kernel.paths(key()), [path(1)]);
+    }
+
+    #[test]
+    fn a_network_stands_behind_whatever_else_leads_there() {
+        let network: Prefix = "0.0.0.0/0".parse().unwrap();
+        let mut kernel = Table::default();
+        let mut fib = fib(&mut kernel);
+        fib.set(&mut kernel, NOW, network, path(1));
+        fib.set(&mut kernel, NOW, key(), path(1));
+        let metrics: Vec<_> = kernel.routes.iter().map(|route| route.metric).collect();
+        assert_eq!(metrics, [32768, 2]);
+        fib.clear(&mut kernel, NOW);
+        assert!(kernel.routes.is_empty(), "both are ours");
     }
 
     #[test]

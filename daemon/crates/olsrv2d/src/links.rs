@@ -1,7 +1,9 @@
 //! What the kernel's links and addresses are, from notices.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use olsrv2::Prefix;
 
 use crate::config::is_routable;
 use crate::netlink::{Address, Link, Notice};
@@ -100,6 +102,27 @@ impl Links {
         [first(true), first(false)].into_iter().flatten().collect()
     }
 
+    /// The networks of this machine at links that are not of the mesh, such as the Ethernet of an uplink.
+    ///
+    /// Tunnels are left out: the device of IPsec or of the overlay has the mesh's own addresses.
+    pub fn connected(&self, mesh: &[String]) -> Vec<Prefix> {
+        let beyond = |link: &&Link| link.shared && link.usable && !mesh.contains(&link.name);
+        let indices: BTreeSet<u32> = self
+            .links
+            .values()
+            .filter(beyond)
+            .map(|link| link.index)
+            .collect();
+        let known = self
+            .addresses
+            .iter()
+            .filter(|known| indices.contains(&known.interface));
+        let networks = known.filter_map(|known| Prefix::new(known.address, known.prefix_len));
+        let routable = networks.filter(|network| is_routable(network.addr));
+        let distinct: BTreeSet<Prefix> = routable.map(|network| network.canonical()).collect();
+        distinct.into_iter().collect()
+    }
+
     fn addresses_of(&self, index: u32) -> Vec<IpAddr> {
         let usable = |known: &&Address| known.interface == index && known.usable;
         self.addresses
@@ -137,6 +160,7 @@ mod tests {
             usable,
             admin_up: usable,
             mac: Some([2, 0, 0, 0, 0, 1]),
+            shared: true,
         }
     }
 
@@ -144,6 +168,7 @@ mod tests {
         Address {
             interface,
             address: text.parse().unwrap(),
+            prefix_len: 24,
             usable,
         }
     }
@@ -181,6 +206,30 @@ mod tests {
         links.apply(Notice::Link(link(3, "mesh0", true)));
         assert_eq!(links.usable("mesh0").unwrap().index, 3);
         assert!(links.usable("mesh0").unwrap().addresses.is_empty());
+    }
+
+    #[test]
+    fn networks_beyond_the_mesh_are_connected_and_tunnels_are_not() {
+        let tunnel = Link {
+            shared: false,
+            ..link(4, "tun0", true)
+        };
+        let down = link(5, "eth1", false);
+        let all = vec![link(2, "mesh0", true), link(3, "eth0", true), tunnel, down];
+        let texts = [
+            (2, "10.77.0.1"),
+            (3, "192.168.1.7"),
+            (3, "192.168.1.8"),
+            (3, "fe80::7"),
+            (4, "10.8.0.1"),
+            (5, "10.9.0.1"),
+        ];
+        let addresses = texts
+            .map(|(index, text)| address(index, text, true))
+            .to_vec();
+        let links = Links::new(all, addresses);
+        let expected: Vec<Prefix> = vec!["192.168.1.0/24".parse().unwrap()];
+        assert_eq!(links.connected(&["mesh0".into()]), expected);
     }
 
     #[test]

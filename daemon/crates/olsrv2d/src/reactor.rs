@@ -12,16 +12,16 @@ pub enum Token {
     Signal,
     /// The kernel has notices.
     Monitor,
-    /// A new text session.
-    TelnetListener,
+    /// The text interface on a TCP port.
+    Telnet,
+    /// The text interface on a UNIX socket.
+    Query,
     /// A new reader of the change stream.
     ChangesListener,
     /// The IPv4 socket of the MANET interface with this index.
     MeshV4(u32),
     /// The IPv6 socket of the MANET interface with this index.
     MeshV6(u32),
-    /// A text session.
-    Telnet(u32),
     /// A reader of the change stream.
     Changes(u32),
     /// The kernel tells of wireless stations.
@@ -35,11 +35,11 @@ impl Code for Token {
         let (kind, number) = match self {
             Self::Signal => (0, 0),
             Self::Monitor => (1, 0),
-            Self::TelnetListener => (2, 0),
+            Self::Telnet => (2, 0),
             Self::ChangesListener => (3, 0),
             Self::MeshV4(index) => (4, index),
             Self::MeshV6(index) => (5, index),
-            Self::Telnet(number) => (6, number),
+            Self::Query => (6, 0),
             Self::Changes(number) => (7, number),
             Self::Stations => (8, 0),
             Self::Survey => (9, 0),
@@ -52,11 +52,11 @@ impl Code for Token {
         Some(match code >> 32 {
             0 => Self::Signal,
             1 => Self::Monitor,
-            2 => Self::TelnetListener,
+            2 => Self::Telnet,
             3 => Self::ChangesListener,
             4 => Self::MeshV4(number),
             5 => Self::MeshV6(number),
-            6 => Self::Telnet(number),
+            6 => Self::Query,
             7 => Self::Changes(number),
             8 => Self::Stations,
             9 => Self::Survey,

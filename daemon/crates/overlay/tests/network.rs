@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use network::Network;
-use overlay::Event;
+use overlay::{Event, Limits};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -214,5 +214,29 @@ fn a_long_line_is_passed_up_to_the_length_of_a_label() {
             network.nodes[14].received.len()
         ),
         (1, 1)
+    );
+}
+
+#[test]
+fn who_lies_about_nodes_and_labels_keeps_nobody_apart_and_causes_little() {
+    let frames = |lies: bool| {
+        let mut network = Network::new(6, &mut Rng::with_seed(3));
+        for node in 0..6 {
+            network.link(node, (node + 1) % 6, SECOND / 100);
+        }
+        network.nodes[1].lies = lies;
+        network.want_all();
+        network.run(SECOND * 60);
+        assert_eq!(without_way(&mut network), []);
+        for node in &network.nodes {
+            assert!(node.finder.store().len() <= Limits::default().nodes);
+        }
+        network.frames
+    };
+    let (honest, lied) = (frames(false), frames(true));
+    assert_ne!(honest, lied, "the liar is heard");
+    assert!(
+        lied < honest * 4,
+        "{lied} frames with a liar, {honest} without"
     );
 }

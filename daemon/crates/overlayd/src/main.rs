@@ -75,6 +75,7 @@ fn main() -> ExitCode {
         bench::run(octets.into(), seconds, json);
         return ExitCode::SUCCESS;
     }
+    daemonkit::secrecy::keep_private();
     let (config, key) = match read(&arguments) {
         Ok(read) => read,
         Err(message) => {

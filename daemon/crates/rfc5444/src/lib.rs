@@ -38,5 +38,5 @@ pub use error::{DecodeCause, DecodeError, EncodeError};
 pub use metric::Metric;
 pub use model::{AddressEntry, Message, Packet, Tlv};
 pub use prefix::{ParsePrefixError, Prefix};
-pub use view::{forward_copy, MessageHeader, Messages, PacketView, RawMessage};
+pub use view::{forward_copy, last_hop_copy, MessageHeader, Messages, PacketView, RawMessage};
 pub use writer::PacketWriter;

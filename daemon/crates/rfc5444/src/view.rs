@@ -122,6 +122,16 @@ impl RawMessage<'_> {
         Message::decode(self.octets)
     }
 
+    /// The octets that no router on the way changes: all but hop limit and hop count.
+    pub fn lasting_octets(&self) -> impl Iterator<Item = u8> + '_ {
+        let hops = [self.header.hop_limit, self.header.hop_count];
+        let (before, rest) = self
+            .octets
+            .split_at(hop_limit_position(self.octets[1], self.header.addr_len));
+        let after = &rest[hops.iter().flatten().count()..];
+        before.iter().chain(after).copied()
+    }
+
     /// The octets with which the message is forwarded, see [`forward_copy`].
     pub fn forward_copy(&self) -> Option<Vec<u8>> {
         forward_copy(self.octets)
@@ -148,6 +158,17 @@ pub fn forward_copy(message: &[u8]) -> Option<Vec<u8>> {
     if let Some(count) = hop_count {
         copy[position + 1] = count;
     }
+    Some(copy)
+}
+
+/// The octets with which a message is shown to the neighbours alone: a copy with a hop limit of 1.
+///
+/// `None` when it has no hop limit, or its header is malformed.
+pub fn last_hop_copy(message: &[u8]) -> Option<Vec<u8>> {
+    let header = message_header(&mut Reader::new(message)).ok()?;
+    header.hop_limit?;
+    let mut copy = message.to_vec();
+    copy[hop_limit_position(message[1], header.addr_len)] = 1;
     Some(copy)
 }
 

@@ -2,7 +2,7 @@
 
 mod support;
 
-use rfc5444::{forward_copy, DecodeCause, PacketView, PacketWriter};
+use rfc5444::{forward_copy, DecodeCause, Packet, PacketView, PacketWriter};
 use support::hex;
 
 #[test]
@@ -126,4 +126,42 @@ fn the_writer_without_sequence_numbers_and_without_messages() {
     writer.push(&[1, 2]);
     assert_eq!(writer.finish(|| None), [hex("00 0102")]);
     assert!(PacketWriter::new(100).finish(|| None).is_empty());
+}
+
+#[test]
+fn what_no_router_changes_is_all_but_hop_limit_and_hop_count() {
+    let mut message = rfc5444::Message::new(1, [10, 0, 0, 1].into());
+    (message.hop_limit, message.hop_count, message.seq) = (Some(9), Some(3), Some(0x0102));
+    let lasting = |message: &rfc5444::Message| -> Vec<u8> {
+        let packet = Packet {
+            messages: vec![message.clone()],
+            ..Packet::default()
+        };
+        let octets = packet.encode().unwrap();
+        let view = PacketView::new(&octets).unwrap();
+        let raw = view.messages().next().unwrap().unwrap();
+        raw.lasting_octets().collect()
+    };
+    let before = lasting(&message);
+    assert_eq!(before, [1, 0xf3, 0, 14, 10, 0, 0, 1, 1, 2, 0, 0]);
+    (message.hop_limit, message.hop_count) = (Some(8), Some(4));
+    assert_eq!(lasting(&message), before);
+    message.seq = Some(0x0103);
+    assert_ne!(lasting(&message), before);
+    (message.hop_limit, message.hop_count) = (None, None);
+    assert_eq!(lasting(&message), [1, 0x93, 0, 12, 10, 0, 0, 1, 1, 3, 0, 0]);
+}
+
+#[test]
+fn the_last_hop_leaves_all_but_the_hop_limit() {
+    let mut message = rfc5444::Message::new(1, [10, 0, 0, 1].into());
+    message.hop_count = Some(3);
+    assert_eq!(rfc5444::last_hop_copy(&message.encode().unwrap()), None);
+    for limit in [0, 1, 255] {
+        message.hop_limit = Some(limit);
+        let copy = rfc5444::last_hop_copy(&message.encode().unwrap()).unwrap();
+        message.hop_limit = Some(1);
+        assert_eq!(copy, message.encode().unwrap());
+    }
+    assert_eq!(rfc5444::last_hop_copy(&[1]), None);
 }

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use olsrv2::{Config, Family, InterfaceId, LinkStatus, Metric, Prefix};
+use olsrv2::{Accept, AcceptedNetwork, Config, Family, InterfaceId, LinkStatus, Metric, Prefix};
 use proptest::prelude::*;
 use simulator::{truth, Field, Mesh, NodeId, Port, RADIO};
 
@@ -211,15 +211,26 @@ fn a_measured_metric_moves_the_route() {
 
 #[test]
 fn attached_networks_are_reached_and_own_ones_kept() {
-    let mut mesh = line(2, Config::default(), 3);
-    let IpAddr::V6(originator) = mesh.originator(2, Family::V6) else {
-        unreachable!()
-    };
     let attached = ["fd99::/64", "::/0"].map(|prefix| olsrv2::Attached {
         prefix: prefix.parse().unwrap(),
         distance: 2,
         metric: Metric::MIN,
     });
+    let originator: std::net::Ipv6Addr = "fd00::3".parse().unwrap();
+    let named = attached.map(|own| AcceptedNetwork {
+        prefix: own.prefix,
+        from: vec![originator.into()],
+    });
+    let accept = Accept {
+        networks: named.to_vec(),
+        ..Accept::default()
+    };
+    let config = Config {
+        accept,
+        ..Config::default()
+    };
+    let mut mesh = line(2, config, 3);
+    assert_eq!(mesh.originator(2, Family::V6), originator);
     let config = Config {
         originator_v6: Some(originator),
         attached: attached.to_vec(),

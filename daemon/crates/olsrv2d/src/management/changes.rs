@@ -2,14 +2,16 @@
 //!
 //! The form is `docs/schema/olsrv2d-changes-1.json`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::net::IpAddr;
 use std::path::Path;
 
 use daemonkit::Readers;
 use olsrv2::{
     AttachedView, Counters, EdgeView, LinkView, NeighbourView, NodeView, Prefix, RouteView, Time,
 };
+use serde::Deserialize;
 use serde_json::{json, Map, Value};
 
 use super::state::{name, State};
@@ -17,6 +19,9 @@ use crate::reactor::{Reactor, Token};
 
 /// The version of the form; it grows when a reader of the old one would misread the new one.
 const SCHEMA: u32 = 1;
+
+/// Addresses that a reader may name as trusted: three of each of ten thousand routers.
+const TRUSTED_MAX: usize = 32_768;
 
 type Names = BTreeMap<u32, String>;
 
@@ -53,6 +58,29 @@ pub struct DaemonCounters {
 pub struct Changes {
     readers: Readers<Token>,
     sequence: u64,
+    /// What readers have said in part.
+    trusted: BTreeMap<u32, BTreeSet<IpAddr>>,
+}
+
+/// What a reader asks for.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Request {
+    /// These and no others are trusted.
+    Trust(BTreeSet<IpAddr>),
+    /// What was refused lately.
+    Refusals,
+}
+
+/// A line of a reader.
+#[derive(Deserialize)]
+#[serde(tag = "command", rename_all = "lowercase", deny_unknown_fields)]
+enum Command {
+    Trust {
+        addresses: BTreeSet<IpAddr>,
+        #[serde(default)]
+        more: bool,
+    },
+    Refusals,
 }
 
 impl Changes {
@@ -64,6 +92,7 @@ impl Changes {
         Ok(Self {
             readers: Readers::listen(path, group, reactor, Token::ChangesListener, Token::Changes)?,
             sequence: 0,
+            trusted: BTreeMap::new(),
         })
     }
 
@@ -78,6 +107,7 @@ impl Changes {
     /// Disconnects all readers: what their first lines said holds no more.
     pub fn restart(&mut self) {
         self.readers.restart();
+        self.trusted.clear();
     }
 
     /// Takes one waiting reader and gives it the snapshot.
@@ -93,13 +123,63 @@ impl Changes {
         let sequence = self.sequence;
         self.readers.accept(reactor, |readers| {
             let snapshot = snapshot(state, counted, sequence, readers.dropped());
-            [line(&hello(state)), line(&snapshot)].concat()
+            [line(&hello(state)), snapshot].concat()
         })
     }
 
-    /// Serves a reader that is ready; what it says is thrown away.
-    pub fn serve(&mut self, number: u32, reactor: &Reactor) {
-        self.readers.serve(number, reactor);
+    /// Serves a reader that is ready, and gives what it asks for. A line that is no command is answered by `refused`.
+    pub fn serve(&mut self, number: u32, reactor: &Reactor) -> Vec<Request> {
+        let mut requests = Vec::new();
+        for said in self.readers.serve(number, reactor) {
+            match self.read(number, &said) {
+                Ok(request) => requests.extend(request),
+                Err(reason) => {
+                    let refused = json!({"type": "refused", "reason": reason});
+                    self.readers.answer(number, &line(&refused), reactor);
+                }
+            }
+        }
+        if self.readers.connection(number).is_none() {
+            self.trusted.remove(&number);
+        }
+        requests
+    }
+
+    fn read(&mut self, number: u32, said: &[u8]) -> Result<Option<Request>, String> {
+        match serde_json::from_slice(said).map_err(|error| error.to_string())? {
+            Command::Refusals => Ok(Some(Request::Refusals)),
+            Command::Trust { addresses, more } => {
+                if !self.may_command(number) {
+                    return Err(
+                        "trust: only root and olsrv2d's own user may say whom to trust".into(),
+                    );
+                }
+                let mut trusted = self.trusted.remove(&number).unwrap_or_default();
+                trusted.extend(addresses);
+                if trusted.len() > TRUSTED_MAX {
+                    return Err(format!("trust: at most {TRUSTED_MAX} addresses"));
+                }
+                if more {
+                    self.trusted.insert(number, trusted);
+                    return Ok(None);
+                }
+                Ok(Some(Request::Trust(trusted)))
+            }
+        }
+    }
+
+    /// Whether a reader may change something: by the kernel's word on who it is (unix(7), SO_PEERCRED).
+    fn may_command(&self, number: u32) -> bool {
+        let connection = self.readers.connection(number);
+        let peer = connection.and_then(|peer| rustix::net::sockopt::socket_peercred(peer).ok());
+        let own = rustix::process::geteuid();
+        peer.is_some_and(|peer| peer.uid.is_root() || peer.uid == own)
+    }
+
+    /// Tells one reader what was refused lately.
+    pub fn tell_refusals(&mut self, reactor: &Reactor, number: u32, now: Time, refusals: Value) {
+        let told = json!({"type": "refusals", "time_us": micros(now), "refusals": refusals});
+        self.readers.answer(number, &line(&told), reactor);
     }
 
     /// Tells all readers of a change decided at `now`.
@@ -134,23 +214,68 @@ impl Changes {
     }
 }
 
-fn snapshot(state: &State, counted: DaemonCounters, sequence: u64, readers_dropped: u64) -> Value {
+/// The snapshot's line. It is written element by element, so that a large mesh takes no more memory than its text.
+fn snapshot(
+    state: &State,
+    counted: DaemonCounters,
+    sequence: u64,
+    readers_dropped: u64,
+) -> Vec<u8> {
+    let mut text = format!(
+        r#"{{"type":"snapshot","seq":{sequence},"time_us":{}"#,
+        micros(state.now)
+    );
+    let route = |route| Object::Route(route, state.installed.contains(&route.destination));
     let names = &state.names;
-    let route = |route: &RouteView| {
-        Object::Route(route, state.installed.contains(&route.destination)).fields(names)
-    };
-    json!({
-        "type": "snapshot",
-        "seq": sequence,
-        "time_us": micros(state.now),
-        "neighbours": state.neighbours.iter().map(|view| Object::Neighbour(view).fields(names)).collect::<Value>(),
-        "links": state.links.iter().map(|view| Object::Link(view).fields(names)).collect::<Value>(),
-        "nodes": state.nodes.iter().map(|view| Object::Node(view).fields(names)).collect::<Value>(),
-        "edges": state.edges.iter().map(|view| Object::Edge(view).fields(names)).collect::<Value>(),
-        "attached": state.attached.iter().map(|view| Object::Attached(view).fields(names)).collect::<Value>(),
-        "routes": state.routes.iter().map(route).collect::<Value>(),
-        "counters": counters(&state.counters, counted, readers_dropped),
-    })
+    list(
+        &mut text,
+        "neighbours",
+        names,
+        state.neighbours.iter().map(Object::Neighbour),
+    );
+    list(
+        &mut text,
+        "links",
+        names,
+        state.links.iter().map(Object::Link),
+    );
+    list(
+        &mut text,
+        "nodes",
+        names,
+        state.nodes.iter().map(Object::Node),
+    );
+    list(
+        &mut text,
+        "edges",
+        names,
+        state.edges.iter().map(Object::Edge),
+    );
+    list(
+        &mut text,
+        "attached",
+        names,
+        state.attached.iter().map(Object::Attached),
+    );
+    list(&mut text, "routes", names, state.routes.iter().map(route));
+    let counters = counters(&state.counters, counted, readers_dropped);
+    text.push_str(&format!(",\"counters\":{counters}}}\n"));
+    text.into_bytes()
+}
+
+fn list<'a>(
+    text: &mut String,
+    key: &str,
+    names: &Names,
+    objects: impl Iterator<Item = Object<'a>>,
+) {
+    text.push_str(&format!(",\"{key}\":["));
+    for (index, object) in objects.enumerate() {
+        let separator = if index == 0 { "" } else { "," };
+        text.push_str(separator);
+        text.push_str(&object.fields(names).to_string());
+    }
+    text.push(']');
 }
 
 fn counters(router: &Counters, daemon: DaemonCounters, readers_dropped: u64) -> Value {
@@ -167,6 +292,8 @@ fn counters(router: &Counters, daemon: DaemonCounters, readers_dropped: u64) -> 
         "invalid": router.invalid,
         "duplicates": router.duplicates,
         "stale": router.stale,
+        "spoofed": router.spoofed,
+        "disbelieved": router.disbelieved,
         "rate_limited": router.rate_limited,
         "over_limit": router.over_limit,
         "route_calculations": router.route_calculations,

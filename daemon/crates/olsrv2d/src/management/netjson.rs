@@ -1,29 +1,67 @@
 //! NetJSON documents in olsrd2's form (`netjsoninfo`).
 
-use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use olsrv2::{EdgeView, Family, NeighbourView, Prefix, RouteView};
+use olsrv2::{Attached, AttachedView, EdgeView, Family, NeighbourView, Prefix, RouteView};
 use serde_json::{json, Map, Value};
 
+use super::answer::{Answer, Piece};
 use super::olsrd2::{address_or_prefix, path_text, raw_metric, METRIC_NAME};
 use super::state::State;
 
-/// The documents of the subjects that are asked for, or the subject that is unknown.
-pub fn netjsoninfo<'a>(state: &State, subjects: &[&'a str]) -> Result<Value, &'a str> {
-    let mut collection = Vec::new();
+/// Subjects of one question; there are two kinds.
+const SUBJECTS_MAX: usize = 4;
+
+/// The documents of the subjects that are asked for, or why there are none.
+pub fn netjsoninfo(state: &State, subjects: &[&str]) -> Result<Answer, String> {
+    if subjects.len() > SUBJECTS_MAX {
+        return Err(format!("more than {SUBJECTS_MAX} subjects of netjsoninfo"));
+    }
+    let mut pieces = Vec::new();
     for subject in subjects {
         let document = match *subject {
             "graph" => graph,
             "route" => route_document,
-            unknown => return Err(unknown),
+            unknown => {
+                let known = "graph, route";
+                return Err(format!(
+                    "unknown subject '{unknown}' of netjsoninfo: {known}"
+                ));
+            }
         };
-        let families = Family::ALL
-            .into_iter()
-            .filter_map(|family| state.originator(family).map(|own| (family, own)));
-        collection.extend(families.map(|(family, own)| document(state, family, own)));
+        for family in Family::ALL {
+            if let Some(own) = state.originator(family) {
+                let separator = if pieces.is_empty() { "" } else { "," };
+                pieces.push(Piece::Text(separator.into()));
+                pieces.extend(document(state, family, own));
+            }
+        }
     }
-    Ok(json!({"type": "NetworkCollection", "collection": collection}))
+    let begin = r#"{"type":"NetworkCollection","collection":["#;
+    pieces.insert(0, Piece::Text(begin.into()));
+    pieces.push(Piece::Text("]}".into()));
+    Ok(Answer::new(pieces))
+}
+
+/// The beginning of a document, up to the first element of its list `key`.
+fn open(document: Map<String, Value>, key: &str) -> Piece {
+    let mut text = Value::from(document).to_string();
+    text.pop();
+    Piece::Text(format!("{text},\"{key}\":["))
+}
+
+/// An element for each element of a list, or for some of them.
+fn each<T: 'static>(
+    state: &State,
+    list: impl Fn(&State) -> &[T] + 'static,
+    entry: impl Fn(&State, &T) -> Option<Value> + 'static,
+) -> Piece {
+    let count = list(state).len();
+    let render = move |state: &State, index| {
+        let element = list(state).get(index)?;
+        Some(entry(state, element)?.to_string())
+    };
+    Piece::Rows(count, ",", Box::new(render))
 }
 
 fn head(kind: &str, family: Family, own: IpAddr) -> Map<String, Value> {
@@ -45,18 +83,17 @@ fn head(kind: &str, family: Family, own: IpAddr) -> Map<String, Value> {
     document
 }
 
-fn route_document(state: &State, family: Family, own: IpAddr) -> Value {
+fn route_document(state: &State, family: Family, own: IpAddr) -> Vec<Piece> {
     let mut document = head("NetworkRoutes", family, own);
-    let routes = state
-        .routes
-        .iter()
-        .filter(|route| Family::of(route.destination.addr) == family);
     document.insert("properties".into(), json!({"router_addr": own}));
-    document.insert(
-        "routes".into(),
-        routes.map(|route| route_entry(state, route)).collect(),
+    let routes = each(
+        state,
+        |state| &state.routes,
+        move |state, route: &RouteView| {
+            (Family::of(route.destination.addr) == family).then(|| route_entry(state, route))
+        },
     );
-    document.into()
+    vec![open(document, "routes"), routes, Piece::Text("]}".into())]
 }
 
 fn route_entry(state: &State, route: &RouteView) -> Value {
@@ -77,12 +114,15 @@ fn route_entry(state: &State, route: &RouteView) -> Value {
     })
 }
 
-fn graph(state: &State, family: Family, own: IpAddr) -> Value {
+fn graph(state: &State, family: Family, own: IpAddr) -> Vec<Piece> {
     let mut document = head("NetworkGraph", family, own);
     document.insert("properties".into(), graph_properties(state, own));
-    document.insert("nodes".into(), nodes(state, family, own));
-    document.insert("links".into(), links(state, family, own));
-    document.into()
+    let mut pieces = vec![open(document, "nodes")];
+    pieces.extend(nodes(state, family, own));
+    pieces.push(Piece::Text(r#"],"links":["#.into()));
+    pieces.extend(links(state, family, own));
+    pieces.push(Piece::Text("]}".into()));
+    pieces
 }
 
 fn graph_properties(state: &State, own: IpAddr) -> Value {
@@ -97,28 +137,41 @@ fn graph_properties(state: &State, own: IpAddr) -> Value {
     properties.into()
 }
 
-fn nodes(state: &State, family: Family, own: IpAddr) -> Value {
-    let mut remote: BTreeSet<IpAddr> = symmetric(state, family)
-        .filter_map(|known| known.originator)
-        .collect();
-    remote.extend(edges(state, family).flat_map(|edge| [edge.from, edge.to]));
-    remote.remove(&own);
-    let local = node_entry(state, node_id(own), own.to_string(), own, "local");
-    let routers = remote
-        .into_iter()
-        .map(|node| node_entry(state, node_id(node), node.to_string(), node, "node"));
-    let lans = own_prefixes(state, family).map(|prefix| attached_entry(state, own, prefix, "lan"));
-    let networks = state
-        .attached
-        .iter()
-        .filter(|network| Family::of(network.prefix.addr) == family);
-    let networks = networks
-        .map(|network| attached_entry(state, network.originator, network.prefix, "attached"));
-    std::iter::once(local)
-        .chain(routers)
-        .chain(lans)
-        .chain(networks)
-        .collect()
+fn nodes(state: &State, family: Family, own: IpAddr) -> [Piece; 4] {
+    let router = |kind: &'static str| {
+        move |state: &State, node: &IpAddr| {
+            let label = node.to_string();
+            Some(node_entry(state, node_id(*node), label, *node, kind))
+        }
+    };
+    let is_ours = move |prefix: Prefix| Family::of(prefix.addr) == family;
+    [
+        Piece::Rows(
+            1,
+            ",",
+            Box::new(move |state, _| Some(router("local")(state, &own)?.to_string())),
+        ),
+        each(
+            state,
+            move |state| &state.index().remote[&family],
+            router("node"),
+        ),
+        each(
+            state,
+            |state| &state.config.attached,
+            move |state, lan: &Attached| {
+                is_ours(lan.prefix).then(|| attached_entry(state, own, lan.prefix, "lan"))
+            },
+        ),
+        each(
+            state,
+            |state| &state.attached,
+            move |state, network: &AttachedView| {
+                let (owner, prefix) = (network.originator, network.prefix);
+                is_ours(prefix).then(|| attached_entry(state, owner, prefix, "attached"))
+            },
+        ),
+    ]
 }
 
 fn attached_entry(state: &State, owner: IpAddr, prefix: Prefix, kind: &str) -> Value {
@@ -143,37 +196,43 @@ fn node_entry(state: &State, id: String, label: String, router: IpAddr, kind: &s
     json!({"id": id, "label": label, "properties": properties})
 }
 
-fn links(state: &State, family: Family, own: IpAddr) -> Value {
-    let local = symmetric(state, family).filter_map(|neighbour| local_link(state, own, neighbour));
-    let remote = edges(state, family).map(|edge| remote_link(state, own, edge));
-    let lans = state
-        .config
-        .attached
-        .iter()
-        .filter(|network| Family::of(network.prefix.addr) == family);
-    let lans = lans.map(|network| {
-        network_link(
-            own,
-            network.prefix,
-            network.metric.get(),
-            network.distance,
-            "lan",
-        )
-    });
-    let networks = state
-        .attached
-        .iter()
-        .filter(|network| Family::of(network.prefix.addr) == family);
-    let networks = networks.map(|network| {
-        network_link(
-            network.originator,
-            network.prefix,
-            network.metric.get(),
-            network.distance,
-            "attached",
-        )
-    });
-    local.chain(remote).chain(lans).chain(networks).collect()
+fn links(state: &State, family: Family, own: IpAddr) -> [Piece; 4] {
+    let is_ours = move |prefix: Prefix| Family::of(prefix.addr) == family;
+    [
+        each(
+            state,
+            |state| &state.neighbours,
+            move |state, known: &NeighbourView| {
+                let shown = known.symmetric && known.family == family;
+                shown.then(|| local_link(state, own, known))?
+            },
+        ),
+        each(
+            state,
+            |state| &state.edges,
+            move |state, edge: &EdgeView| {
+                let shown = edge.to_originator && Family::of(edge.from) == family;
+                shown.then(|| remote_link(state, own, edge))
+            },
+        ),
+        each(
+            state,
+            |state| &state.config.attached,
+            move |_, lan: &Attached| {
+                let (metric, distance) = (lan.metric.get(), lan.distance);
+                is_ours(lan.prefix).then(|| network_link(own, lan.prefix, metric, distance, "lan"))
+            },
+        ),
+        each(
+            state,
+            |state| &state.attached,
+            move |_, network: &AttachedView| {
+                let (owner, prefix) = (network.originator, network.prefix);
+                let (metric, distance) = (network.metric.get(), network.distance);
+                is_ours(prefix).then(|| network_link(owner, prefix, metric, distance, "attached"))
+            },
+        ),
+    ]
 }
 
 fn local_link(state: &State, own: IpAddr, neighbour: &NeighbourView) -> Option<Value> {
@@ -217,20 +276,10 @@ fn local_link(state: &State, own: IpAddr, neighbour: &NeighbourView) -> Option<V
 }
 
 fn remote_link(state: &State, own: IpAddr, edge: &EdgeView) -> Value {
-    let reverse = state
-        .edges
-        .iter()
-        .find(|other| (other.from, other.to) == (edge.to, edge.from));
-    let back = reverse.map_or_else(
-        || neighbour_metric(state, own, edge),
-        |other| other.metric.get(),
-    );
-    let on_path = |route: &&RouteView| {
-        route.destination == Prefix::host(edge.to)
-            && route.last_originator == edge.from
-            && route.hops > 1
-    };
-    let tree = state.routes.iter().any(|route| on_path(&route));
+    let index = state.index();
+    let back = index.metrics.get(&(edge.to, edge.from)).copied();
+    let back = back.unwrap_or_else(|| neighbour_metric(state, own, edge));
+    let tree = index.last_hops.contains(&(edge.from, edge.to));
     edge_entry(edge.from, edge.to, edge.metric.get(), back, tree, "node")
 }
 
@@ -276,25 +325,6 @@ fn network_link(owner: IpAddr, prefix: Prefix, cost: u32, distance: u8, kind: &s
             "type": kind,
         },
     })
-}
-
-fn symmetric(state: &State, family: Family) -> impl Iterator<Item = &NeighbourView> {
-    state
-        .neighbours
-        .iter()
-        .filter(move |known| known.symmetric && known.family == family)
-}
-
-fn edges(state: &State, family: Family) -> impl Iterator<Item = &EdgeView> {
-    state
-        .edges
-        .iter()
-        .filter(move |edge| edge.to_originator && Family::of(edge.from) == family)
-}
-
-fn own_prefixes(state: &State, family: Family) -> impl Iterator<Item = Prefix> + '_ {
-    let prefixes = state.config.attached.iter().map(|network| network.prefix);
-    prefixes.filter(move |prefix| Family::of(prefix.addr) == family)
 }
 
 fn node_id(originator: IpAddr) -> String {

@@ -4,10 +4,15 @@ use std::net::IpAddr;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use olsrv2::{Family, LinkView, Metric, Prefix, RouteView};
+use olsrv2::{
+    Attached, AttachedView, EdgeView, Family, LinkView, Metric, NeighbourView, Prefix, RouteView,
+    TwoHopView,
+};
 use serde_json::{json, Value};
 
-use super::state::{State, StationView};
+use super::answer::{Answer, Piece, Render};
+use super::index::Node;
+use super::state::{Interface, State, StationView};
 
 /// Name of the metric; every link has the configured constant until it is measured.
 pub const METRIC_NAME: &str = "constant_metric";
@@ -17,21 +22,59 @@ const MPR_NAME: &str = "mpr";
 /// Rows of named fields.
 pub struct Table {
     name: &'static str,
-    rows: Vec<Row>,
+    count: usize,
+    row: RowOf,
 }
 
 type Row = Vec<(&'static str, Value)>;
+/// The row with a number.
+type RowOf = Box<dyn Fn(&State, usize) -> Option<Row>>;
 
 impl Table {
+    /// A row for each element of a list.
+    fn of<T: 'static>(
+        name: &'static str,
+        state: &State,
+        list: fn(&State) -> &[T],
+        row: fn(&State, &T) -> Row,
+    ) -> Self {
+        Self {
+            name,
+            count: list(state).len(),
+            row: Box::new(move |state, index| Some(row(state, list(state).get(index)?))),
+        }
+    }
+
+    /// A row for some elements of a list.
+    fn of_some<T: 'static>(
+        name: &'static str,
+        state: &State,
+        list: fn(&State) -> &[T],
+        row: fn(&State, &T) -> Option<Row>,
+    ) -> Self {
+        Self {
+            name,
+            count: list(state).len(),
+            row: Box::new(move |state, index| row(state, list(state).get(index)?)),
+        }
+    }
+
     /// As JSON, in olsrd2's layout.
-    pub fn to_json(&self) -> String {
-        let rows: Vec<String> = self.rows.iter().map(json_row).collect();
-        format!("{{\"{}\": [{}]}}", self.name, rows.join(","))
+    pub fn into_json(self) -> Answer {
+        let Self { name, count, row } = self;
+        let render: Render = Box::new(move |state, index| Some(json_row(&row(state, index)?)));
+        Answer::new([
+            Piece::Text(format!("{{\"{name}\": [")),
+            Piece::Rows(count, ",", render),
+            Piece::Text("]}".into()),
+        ])
     }
 
     /// As text: a line for each row, tabs between its values.
-    pub fn to_text(&self) -> String {
-        self.rows.iter().map(text_row).collect()
+    pub fn into_text(self) -> Answer {
+        let Self { count, row, .. } = self;
+        let render: Render = Box::new(move |state, index| Some(text_row(&row(state, index)?)));
+        Answer::new([Piece::Rows(count, "", render)])
     }
 }
 
@@ -57,49 +100,36 @@ fn text_value(value: &Value) -> String {
 
 /// The table `subject` of `olsrv2info`.
 pub fn olsrv2info(state: &State, subject: &str) -> Option<Table> {
-    let (name, rows) = match subject {
-        "originator" => ("originator", originators(state)),
-        "old_originator" => ("old_originator", Vec::new()),
-        "local" => ("local", local(state)),
-        "node" => ("node", nodes(state)),
-        "edge" => ("edge", edges(state)),
-        "attached_network" => ("attached_network", attached(state)),
-        "lan" => ("lan", lans(state)),
-        "route" => ("route", routes(state)),
+    Some(match subject {
+        "originator" => Table::of("originator", state, |state| &state.originators, originator),
+        "old_originator" => Table::of::<()>("old_originator", state, |_| &[], |_, ()| Vec::new()),
+        "local" => Table::of("local", state, |_| &[()], |state, ()| local(state)),
+        "node" => Table::of("node", state, |state| &state.index().nodes, node),
+        "edge" => Table::of_some("edge", state, |state| &state.edges, edge),
+        "attached_network" => {
+            Table::of("attached_network", state, |state| &state.attached, attached)
+        }
+        "lan" => Table::of("lan", state, |state| &state.config.attached, lan),
+        "route" => Table::of("route", state, |state| &state.routes, route_row),
         _ => return None,
-    };
-    Some(Table { name, rows })
+    })
 }
 
 /// The table `subject` of `nhdpinfo`.
 pub fn nhdpinfo(state: &State, subject: &str) -> Option<Table> {
-    let (name, rows) = match subject {
-        "interface" => ("interface", interfaces(state)),
-        "link" => (
-            "link",
-            state
-                .links
-                .iter()
-                .map(|link| link_row(state, link))
-                .collect(),
-        ),
-        "link_twohop" => ("link_twohop", two_hops(state)),
-        "neighbor" => ("neighbor", neighbours(state)),
+    Some(match subject {
+        "interface" => Table::of("interface", state, |state| &state.interfaces, interface),
+        "link" => Table::of("link", state, |state| &state.links, link_row),
+        "link_twohop" => Table::of("link_twohop", state, |state| &state.two_hops, two_hop),
+        "neighbor" => Table::of("neighbor", state, |state| &state.neighbours, neighbour),
         _ => return None,
-    };
-    Some(Table { name, rows })
+    })
 }
 
 /// The table `subject` of `layer2info`.
 pub fn layer2info(state: &State, subject: &str) -> Option<Table> {
-    (subject == "neighbor").then(|| Table {
-        name: "neighbor",
-        rows: state
-            .stations
-            .iter()
-            .map(|view| station_row(state, view))
-            .collect(),
-    })
+    let table = || Table::of("neighbor", state, |state| &state.stations, station_row);
+    (subject == "neighbor").then(table)
 }
 
 /// A station of the link layer; what its driver does not tell is a dash.
@@ -135,114 +165,65 @@ fn station_row(state: &State, view: &StationView) -> Row {
     ]
 }
 
-fn originators(state: &State) -> Vec<Row> {
-    state
-        .originators
-        .iter()
-        .map(|(address, _)| vec![("originator", json!(address))])
-        .collect()
+fn originator(_: &State, (address, _): &(IpAddr, u16)) -> Row {
+    vec![("originator", json!(address))]
 }
 
-fn local(state: &State) -> Vec<Row> {
+fn local(state: &State) -> Row {
     let ansn = state.originators.first().map_or(0, |(_, ansn)| *ansn);
-    vec![vec![
+    vec![
         ("local_ansn", json!(ansn.to_string())),
         ("local_itime", seconds(state.config.tc.interval)),
         ("local_vtime", seconds(state.config.tc.validity)),
         ("local_orig4", or_dash(state.originator(Family::V4))),
         ("local_orig6", or_dash(state.originator(Family::V6))),
-    ]]
+    ]
 }
 
-fn nodes(state: &State) -> Vec<Row> {
-    let mut rows: Vec<(IpAddr, u16, Duration, bool)> = state
-        .nodes
-        .iter()
-        .map(|node| (node.originator, node.ansn, state.left(node.expires), false))
-        .collect();
-    for edge in state.edges.iter().filter(|edge| edge.to_originator) {
-        if rows.iter().all(|(originator, ..)| *originator != edge.to) {
-            rows.push((edge.to, 0, state.left(edge.expires), true));
-        }
-    }
-    rows.sort_by_key(|(originator, ..)| *originator);
-    rows.into_iter()
-        .map(|(originator, ansn, validity, is_virtual)| {
-            let symmetric = |known: &&olsrv2::NeighbourView| {
-                known.originator == Some(originator) && known.symmetric
-            };
-            vec![
-                ("node", json!(originator)),
-                ("node_ansn", json!(ansn)),
-                ("node_vtime", seconds(validity)),
-                ("node_virtual", text_bool(is_virtual)),
-                (
-                    "node_neighbor",
-                    text_bool(state.neighbours.iter().any(|known| symmetric(&known))),
-                ),
-            ]
-        })
-        .collect()
+fn node(state: &State, node: &Node) -> Row {
+    let is_neighbour = state.index().neighbours.contains(&node.originator);
+    vec![
+        ("node", json!(node.originator)),
+        ("node_ansn", json!(node.ansn)),
+        ("node_vtime", seconds(state.left(node.expires))),
+        ("node_virtual", text_bool(node.is_virtual)),
+        ("node_neighbor", text_bool(is_neighbour)),
+    ]
 }
 
-fn edges(state: &State) -> Vec<Row> {
-    let rows = state.edges.iter().filter(|edge| edge.to_originator);
-    rows.map(|edge| {
-        let mut row = vec![
-            ("node", json!(edge.from)),
-            ("edge", json!(edge.to)),
-            ("edge_ansn", json!(edge.ansn)),
-        ];
-        row.extend(domain("0".into()));
-        row.extend(metric_out(Some(edge.metric)));
-        row
-    })
-    .collect()
+fn edge(_: &State, edge: &EdgeView) -> Option<Row> {
+    let mut row = vec![
+        ("node", json!(edge.from)),
+        ("edge", json!(edge.to)),
+        ("edge_ansn", json!(edge.ansn)),
+    ];
+    row.extend(domain("0".into()));
+    row.extend(metric_out(Some(edge.metric)));
+    edge.to_originator.then_some(row)
 }
 
-fn attached(state: &State) -> Vec<Row> {
-    state
-        .attached
-        .iter()
-        .map(|network| {
-            let mut row = vec![
-                ("node", json!(network.originator)),
-                ("attached_net", json!(network.prefix.to_string())),
-                ("attached_net_src", json!(any_source(network.prefix))),
-                ("attached_net_ansn", json!(network.ansn)),
-            ];
-            row.extend(domain("0".into()));
-            row.extend(metric_out(Some(network.metric)));
-            row.push(("domain_distance", json!(network.distance)));
-            row
-        })
-        .collect()
+fn attached(_: &State, network: &AttachedView) -> Row {
+    let mut row = vec![
+        ("node", json!(network.originator)),
+        ("attached_net", json!(network.prefix.to_string())),
+        ("attached_net_src", json!(any_source(network.prefix))),
+        ("attached_net_ansn", json!(network.ansn)),
+    ];
+    row.extend(domain("0".into()));
+    row.extend(metric_out(Some(network.metric)));
+    row.push(("domain_distance", json!(network.distance)));
+    row
 }
 
-fn lans(state: &State) -> Vec<Row> {
-    state
-        .config
-        .attached
-        .iter()
-        .map(|network| {
-            let mut row = vec![
-                ("lan", json!(network.prefix.to_string())),
-                ("lan_src", json!(any_source(network.prefix))),
-            ];
-            row.extend(domain("0".into()));
-            row.extend(metric_out(Some(network.metric)));
-            row.push(("domain_distance", json!(network.distance)));
-            row
-        })
-        .collect()
-}
-
-fn routes(state: &State) -> Vec<Row> {
-    state
-        .routes
-        .iter()
-        .map(|route| route_row(state, route))
-        .collect()
+fn lan(_: &State, network: &Attached) -> Row {
+    let mut row = vec![
+        ("lan", json!(network.prefix.to_string())),
+        ("lan_src", json!(any_source(network.prefix))),
+    ];
+    row.extend(domain("0".into()));
+    row.extend(metric_out(Some(network.metric)));
+    row.push(("domain_distance", json!(network.distance)));
+    row
 }
 
 fn route_row(state: &State, route: &RouteView) -> Row {
@@ -266,30 +247,24 @@ fn route_row(state: &State, route: &RouteView) -> Row {
     row
 }
 
-fn interfaces(state: &State) -> Vec<Row> {
-    state
-        .interfaces
-        .iter()
-        .map(|interface| {
-            let floods = |family| {
-                state.links.iter().any(|link| {
-                    link.interface.0 == interface.index
-                        && link.is_flooding_selector
-                        && Family::of(link.address) == family
-                })
-            };
-            vec![
-                ("if", json!(interface.name)),
-                ("if_bindto_v4", or_dash(interface.source_v4)),
-                ("if_bindto_v6", or_dash(interface.source_v6)),
-                ("if_mac", json!(mac(interface.mac))),
-                ("if_flooding_v4", text_bool(floods(Family::V4))),
-                ("if_flooding_v6", text_bool(floods(Family::V6))),
-                // Each family floods for itself.
-                ("if_dualstack_mode", json!("-")),
-            ]
+fn interface(state: &State, interface: &Interface) -> Row {
+    let floods = |family| {
+        state.links.iter().any(|link| {
+            link.interface.0 == interface.index
+                && link.is_flooding_selector
+                && Family::of(link.address) == family
         })
-        .collect()
+    };
+    vec![
+        ("if", json!(interface.name)),
+        ("if_bindto_v4", or_dash(interface.source_v4)),
+        ("if_bindto_v6", or_dash(interface.source_v6)),
+        ("if_mac", json!(mac(interface.mac))),
+        ("if_flooding_v4", text_bool(floods(Family::V4))),
+        ("if_flooding_v6", text_bool(floods(Family::V6))),
+        // Each family floods for itself.
+        ("if_dualstack_mode", json!("-")),
+    ]
 }
 
 fn link_row(state: &State, link: &LinkView) -> Row {
@@ -329,51 +304,39 @@ fn link_row(state: &State, link: &LinkView) -> Row {
     row
 }
 
-fn two_hops(state: &State) -> Vec<Row> {
-    state
-        .two_hops
-        .iter()
-        .map(|two_hop| {
-            let mut row = vec![
-                ("if", json!(state.name(two_hop.interface))),
-                ("link_bindto", json!(two_hop.link_address)),
-                ("neighbor_originator", or_dash(two_hop.neighbour_originator)),
-                ("twohop_address", json!(two_hop.address)),
-                ("twohop_same_interface", text_bool(false)),
-                ("twohop_vtime", seconds(state.left(two_hop.expires))),
-                ("domain_metric", json!(METRIC_NAME)),
-            ];
-            row.extend(metric_in(two_hop.metric_in));
-            row.extend(metric_out(two_hop.metric_out));
-            row
-        })
-        .collect()
+fn two_hop(state: &State, two_hop: &TwoHopView) -> Row {
+    let mut row = vec![
+        ("if", json!(state.name(two_hop.interface))),
+        ("link_bindto", json!(two_hop.link_address)),
+        ("neighbor_originator", or_dash(two_hop.neighbour_originator)),
+        ("twohop_address", json!(two_hop.address)),
+        ("twohop_same_interface", text_bool(false)),
+        ("twohop_vtime", seconds(state.left(two_hop.expires))),
+        ("domain_metric", json!(METRIC_NAME)),
+    ];
+    row.extend(metric_in(two_hop.metric_in));
+    row.extend(metric_out(two_hop.metric_out));
+    row
 }
 
-fn neighbours(state: &State) -> Vec<Row> {
-    state
-        .neighbours
-        .iter()
-        .map(|neighbour| {
-            let mut row = vec![
-                ("neighbor_originator", or_dash(neighbour.originator)),
-                ("neighbor_dualstack", or_dash(neighbour.other_originator)),
-                ("neighbor_symmetric", text_bool(neighbour.symmetric)),
-                ("neighbor_linkcount", json!(neighbour.links)),
-            ];
-            row.extend(domain(json!(0)));
-            row.extend(metric_in(neighbour.metric_in));
-            row.extend(metric_out(neighbour.metric_out));
-            row.push(("domain_mpr", json!(MPR_NAME)));
-            row.push(("domain_mpr_local", text_bool(neighbour.is_routing_selector)));
-            row.push(("domain_mpr_remote", text_bool(neighbour.is_routing_mpr)));
-            row.push((
-                "domain_mpr_willingness",
-                json!(neighbour.routing_willingness),
-            ));
-            row
-        })
-        .collect()
+fn neighbour(_: &State, neighbour: &NeighbourView) -> Row {
+    let mut row = vec![
+        ("neighbor_originator", or_dash(neighbour.originator)),
+        ("neighbor_dualstack", or_dash(neighbour.other_originator)),
+        ("neighbor_symmetric", text_bool(neighbour.symmetric)),
+        ("neighbor_linkcount", json!(neighbour.links)),
+    ];
+    row.extend(domain(json!(0)));
+    row.extend(metric_in(neighbour.metric_in));
+    row.extend(metric_out(neighbour.metric_out));
+    row.push(("domain_mpr", json!(MPR_NAME)));
+    row.push(("domain_mpr_local", text_bool(neighbour.is_routing_selector)));
+    row.push(("domain_mpr_remote", text_bool(neighbour.is_routing_mpr)));
+    row.push((
+        "domain_mpr_willingness",
+        json!(neighbour.routing_willingness),
+    ));
+    row
 }
 
 fn domain(number: Value) -> Row {

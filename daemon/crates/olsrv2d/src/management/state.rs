@@ -1,14 +1,16 @@
 //! What the management interfaces show: one view of the router and of the kernel's side.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
 use olsrv2::{
     AttachedView, Counters, EdgeView, Family, InterfaceId, LinkView, Metric, NeighbourView,
-    NodeView, Prefix, RouteView, Router, Time, TwoHopView,
+    NodeView, Prefix, Refusal, RouteView, Router, Time, TwoHopView,
 };
 
+use super::index::Index;
 use crate::config::Config;
 use crate::fib::Fib;
 use crate::manet::Manet;
@@ -75,6 +77,12 @@ pub struct State {
     pub stations: Vec<StationView>,
     /// What was counted.
     pub counters: Counters,
+    /// What was refused lately.
+    pub refusals: Vec<Refusal>,
+    /// Whose addresses keep their place when a set is full.
+    pub trusted: Vec<IpAddr>,
+    /// Made when it is needed.
+    pub index: OnceCell<Index>,
 }
 
 impl State {
@@ -113,7 +121,15 @@ impl State {
             installed,
             stations: radio.map(stations).unwrap_or_default(),
             counters: router.counters(),
+            refusals: router.refusals(now),
+            trusted: router.trusted().iter().copied().collect(),
+            index: OnceCell::new(),
         }
+    }
+
+    /// What is looked up in it.
+    pub fn index(&self) -> &Index {
+        self.index.get_or_init(|| Index::new(self))
     }
 
     /// The name of an interface.
@@ -131,20 +147,7 @@ impl State {
 
     /// The other originator of the router that has `originator`, where it is known.
     pub fn dualstack(&self, originator: IpAddr) -> Option<IpAddr> {
-        if let Some(own) = self.originator(Family::of(originator)) {
-            if own == originator {
-                return self
-                    .originators
-                    .iter()
-                    .map(|(address, _)| *address)
-                    .find(|address| *address != own);
-            }
-        }
-        let neighbour = self
-            .neighbours
-            .iter()
-            .find(|neighbour| neighbour.originator == Some(originator))?;
-        neighbour.other_originator
+        self.index().dualstack.get(&originator).copied()
     }
 
     /// The link of the other family to the same router over the same interface.

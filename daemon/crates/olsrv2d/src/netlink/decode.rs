@@ -28,6 +28,7 @@ pub fn link(message: &LinkMessage) -> Option<Link> {
         usable: flags.contains(LinkFlags::Up | LinkFlags::Running | LinkFlags::LowerUp),
         admin_up: flags.contains(LinkFlags::Up),
         mac,
+        shared: flags.contains(LinkFlags::Broadcast) && !flags.contains(LinkFlags::Noarp),
     })
 }
 
@@ -48,6 +49,7 @@ pub fn address(message: &AddressMessage) -> Option<Address> {
     Some(Address {
         interface: message.header.index,
         address: local.or(other)?,
+        prefix_len: message.header.prefix_len,
         usable: !unverified && !flags.contains(AddressFlags::Dadfailed),
     })
 }

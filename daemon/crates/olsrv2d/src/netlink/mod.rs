@@ -27,6 +27,8 @@ pub struct Link {
     pub admin_up: bool,
     /// Link-layer address if it has 6 octets.
     pub mac: Option<[u8; 6]>,
+    /// It joins more than two stations, which are asked for by ARP or neighbour discovery: not a tunnel.
+    pub shared: bool,
 }
 
 /// An address of an interface.
@@ -36,6 +38,8 @@ pub struct Address {
     pub interface: u32,
     /// The address.
     pub address: IpAddr,
+    /// The length of the network that is on the link.
+    pub prefix_len: u8,
     /// Not tentative and not a duplicate (RFC 4862, section 5.4).
     pub usable: bool,
 }

@@ -95,7 +95,7 @@ impl Requests {
             .collect())
     }
 
-    /// The routes that carry our table, protocol and metric.
+    /// The routes that carry our table, protocol and metrics.
     pub fn routes(&mut self, settings: RouteSettings) -> io::Result<Vec<Route>> {
         let mut found = Vec::new();
         for family in [AddressFamily::Inet, AddressFamily::Inet6] {
@@ -107,10 +107,7 @@ impl Requests {
                 .push(RouteAttribute::Table(settings.table));
             found.extend(self.dump_routes(message)?);
         }
-        found.retain(|route| {
-            (route.table, route.protocol, route.metric)
-                == (settings.table, settings.protocol, settings.metric)
-        });
+        found.retain(|route| settings.is_ours(route));
         Ok(found)
     }
 

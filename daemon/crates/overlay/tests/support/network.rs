@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use cryptoauth::{Address, PublicKey};
 use fastrand::Rng;
-use overlay::{Contact, Dropped, Event, Finder, Limits, Time, Transmit};
+use overlay::{Body, Contact, Dropped, Event, Finder, Limits, Message, Time, Transmit, MAX_NODES};
 use switch::{
     error_frame, forward, peer_label, Handle, Header, Interface, Interfaces, Label,
     MAX_ERROR_FRAME, PROTOCOL_VERSION,
@@ -25,6 +25,8 @@ pub struct Node {
     pub key: PublicKey,
     pub address: Address,
     pub alive: bool,
+    /// Its answers name nodes that do not exist, and give the real ones labels of its own invention.
+    pub lies: bool,
     interfaces: Interfaces,
     links: BTreeMap<Interface, Link>,
     /// Data that arrived: from whom.
@@ -48,6 +50,7 @@ pub struct Network {
     pub frames: u64,
     queue: BinaryHeap<Reverse<Arrival>>,
     sequence: u64,
+    random: Rng,
 }
 
 impl Network {
@@ -58,6 +61,7 @@ impl Network {
             now: Time::ZERO,
             frames: 0,
             queue: BinaryHeap::new(),
+            random: random.fork(),
             sequence: 0,
         }
     }
@@ -208,12 +212,37 @@ impl Network {
 
     fn flush(&mut self, node: usize) {
         while let Some(Transmit { to, payload }) = self.nodes[node].finder.poll_transmit() {
+            let payload = if self.nodes[node].lies {
+                self.falsified(&payload)
+            } else {
+                payload
+            };
             self.send(node, to, DHT, &payload);
         }
         while let Some(event) = self.nodes[node].finder.poll_event() {
             let now = self.now;
             self.nodes[node].events.push((now, event));
         }
+    }
+
+    /// The answer of a liar: as many nodes as an answer may name, every second one invented.
+    fn falsified(&mut self, payload: &[u8]) -> Vec<u8> {
+        let mut message = Message::decode(payload).unwrap();
+        if let Body::Reply(contacts) = &mut message.body {
+            let keys: Vec<_> = self.nodes.iter().map(|node| node.key).collect();
+            *contacts = (0..MAX_NODES)
+                .map(|number| Contact {
+                    key: if number % 2 == 0 {
+                        keys[number / 2 % keys.len()]
+                    } else {
+                        node_key(&mut self.random)
+                    },
+                    path: Label(self.random.u64(2..1 << 20)),
+                    version: PROTOCOL_VERSION,
+                })
+                .collect();
+        }
+        message.encode()
     }
 
     fn send(&mut self, node: usize, to: Contact, kind: u8, payload: &[u8]) {
@@ -314,6 +343,7 @@ impl Node {
             key,
             address: key.address(),
             alive: true,
+            lies: false,
             interfaces: Interfaces::new(),
             links: BTreeMap::new(),
             received: Vec::new(),

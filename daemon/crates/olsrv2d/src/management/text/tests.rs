@@ -1,8 +1,8 @@
 //! Our answers have the shape of olsrd2's: the recordings are in `tests/vectors/olsrd2`.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::{Read, Write};
 use std::net::{IpAddr, Shutdown};
 use std::time::Duration;
 
@@ -67,6 +67,9 @@ fn node_a() -> State {
         installed: BTreeSet::new(),
         stations: Vec::new(),
         counters: Default::default(),
+        refusals: Vec::new(),
+        trusted: Vec::new(),
+        index: Default::default(),
     };
     for [a, b, c, hop, other] in families {
         add_family(&mut state, ip(a), ip(b), ip(c), ip(hop), ip(other));
@@ -194,10 +197,14 @@ fn shape(value: &Value) -> String {
 }
 
 fn text(command: &str, state: &State) -> String {
-    match answer(command, state) {
-        Answer::Text(text) => text,
-        Answer::Quit => panic!("{command} ends the session"),
+    let Reply::Answer(mut answer) = answer(command, state) else {
+        panic!("{command} ends the session");
+    };
+    let mut text = String::new();
+    while !answer.is_finished() {
+        text.push_str(&answer.portion(state, 100));
     }
+    text
 }
 
 #[test]
@@ -292,7 +299,6 @@ fn attached_networks_are_graph_nodes_of_their_own() {
     assert_eq!(table["attached_network"][0]["domain_distance"], 2);
 }
 
-/// What a client that sends `input` and then nothing reads until the end.
 #[test]
 fn stations_are_told_with_what_their_driver_tells() {
     let mut state = node_a();
@@ -319,21 +325,63 @@ fn stations_are_told_with_what_their_driver_tells() {
     assert_eq!(station["metric_in"], 84);
 }
 
-fn conversation(input: &[u8]) -> String {
-    let reactor = Reactor::new().unwrap();
-    let mut telnet = Telnet::listen("127.0.0.1:0".parse().unwrap(), &reactor).unwrap();
-    let mut client = TcpStream::connect(telnet.listener.local_addr().unwrap()).unwrap();
-    client.write_all(input).unwrap();
-    client.shutdown(Shutdown::Write).unwrap();
-    telnet.accept(&reactor).unwrap();
-    while !telnet.sessions.is_empty() {
-        let number = *telnet.sessions.keys().next().unwrap();
-        telnet.serve(number, &reactor, node_a);
+/// A text interface on some port, with the loop that it is in.
+struct Served {
+    reactor: Reactor,
+    telnet: Telnet,
+    now: Cell<Time>,
+    views: Cell<usize>,
+}
+
+impl Served {
+    fn new() -> Self {
+        let reactor = Reactor::new().unwrap();
+        let address = "127.0.0.1:0".parse().unwrap();
+        let telnet = Telnet::port(address, &reactor, NOW).unwrap();
+        Self {
+            reactor,
+            telnet,
+            now: Cell::new(NOW),
+            views: Cell::new(0),
+        }
     }
-    let mut all = String::new();
+
+    fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.telnet.listener.local_addr().unwrap()).unwrap()
+    }
+
+    /// A turn of the loop in which each look at the clock takes 0.1 ms; the time goes on to what is due.
+    fn turn(&mut self, state: impl Fn() -> State) {
+        if let Some(due) = self.telnet.poll_timeout() {
+            self.now.set(self.now.get().max(due));
+        }
+        let clock = || {
+            self.now.set(self.now.get() + Duration::from_micros(100));
+            self.now.get()
+        };
+        let observe = || {
+            self.views.set(self.views.get() + 1);
+            state()
+        };
+        self.telnet.serve(&self.reactor, clock, observe);
+    }
+}
+
+/// What a client that sends `input` and then nothing reads until the end.
+fn conversation(input: &[u8]) -> String {
+    let mut served = Served::new();
+    let mut client = served.connect();
+    // The other end may have closed already.
+    let _ = client.write_all(input);
+    let _ = client.shutdown(Shutdown::Write);
+    served.turn(node_a);
+    while !served.telnet.sessions.is_empty() {
+        served.turn(node_a);
+    }
+    let mut all = Vec::new();
     // A session that is ended by force may reset the connection after the last octet.
-    let _ = client.read_to_string(&mut all);
-    all
+    let _ = client.read_to_end(&mut all);
+    String::from_utf8(all).unwrap()
 }
 
 #[test]
@@ -362,20 +410,107 @@ fn framing_is_that_of_olsrd2() {
 }
 
 #[test]
-fn an_endless_line_ends_the_session() {
-    assert_eq!(conversation(&vec![b'x'; 100_000]), "");
+fn a_line_too_long_ends_the_session() {
+    let fits = format!("{:LINE_MAX$}\n", "version");
+    assert!(conversation(fits.as_bytes()).starts_with("olsrv2d "));
+    let too_long = format!("{:width$}\n", "version", width = LINE_MAX + 1);
+    for input in [too_long.as_bytes(), &[b'x'; 3000]] {
+        let told = conversation(input);
+        assert!(
+            told.is_empty() || told == "Error, a line has at most 256 octets\n",
+            "{told}"
+        );
+    }
+}
+
+#[test]
+fn a_line_has_a_bounded_number_of_commands() {
+    let fits = "/version".repeat(COMMANDS_MAX) + "\n";
+    let answered = conversation(fits.as_bytes());
+    assert_eq!(answered.lines().count(), COMMANDS_MAX);
+    let too_many = "/version".repeat(COMMANDS_MAX + 1) + "\n";
+    let refused = "Error, a line has at most 8 commands\n";
+    assert_eq!(conversation(too_many.as_bytes()), refused);
+    let subjects = "/netjsoninfo graph graph graph graph graph\n";
+    let refused = "Error, more than 4 subjects of netjsoninfo\n";
+    assert_eq!(conversation(subjects.as_bytes()), refused);
 }
 
 #[test]
 fn the_session_that_was_silent_longest_gives_way() {
-    let reactor = Reactor::new().unwrap();
-    let mut telnet = Telnet::listen("127.0.0.1:0".parse().unwrap(), &reactor).unwrap();
-    let address = telnet.listener.local_addr().unwrap();
+    let mut served = Served::new();
     let mut clients = Vec::new();
     for _ in 0..=SESSIONS_MAX {
-        clients.push(TcpStream::connect(address).unwrap());
-        telnet.accept(&reactor).unwrap();
+        clients.push(served.connect());
+        served.turn(node_a);
     }
-    assert_eq!(telnet.sessions.len(), SESSIONS_MAX);
+    while served.telnet.sessions.len() < SESSIONS_MAX {
+        served.turn(node_a);
+    }
+    assert_eq!(served.telnet.sessions.len(), SESSIONS_MAX);
     assert_eq!(clients[0].read(&mut [0]).unwrap(), 0);
+}
+
+/// A mesh with so many edges that its graph is megabytes long.
+fn large() -> State {
+    let mut state = node_a();
+    let edge = state.edges[0];
+    let address = |n: u32| IpAddr::from((0x0a4e_0000 + n).to_be_bytes());
+    let edges = (0..10_000).map(|n| EdgeView {
+        from: address(n % 4000),
+        to: address(n / 5),
+        ..edge
+    });
+    state.edges.extend(edges);
+    state
+}
+
+#[test]
+fn nobody_holds_more_than_a_portion_of_an_answer() {
+    let mut served = Served::new();
+    let mut clients: Vec<TcpStream> = (0..SESSIONS_MAX).map(|_| served.connect()).collect();
+    for client in &mut clients {
+        client
+            .write_all(b"/netjsoninfo graph/netjsoninfo graph\n")
+            .unwrap();
+    }
+    let most = |served: &Served| {
+        let sessions = served.telnet.sessions.values();
+        sessions.map(|client| client.session.backlog()).max()
+    };
+    for _ in 0..500 {
+        served.turn(large);
+        assert!(most(&served).is_none_or(|most| most < 2 * PORTION));
+    }
+    assert_eq!(served.views.get(), 1, "they share a view");
+}
+
+#[test]
+fn who_does_not_read_is_closed() {
+    let mut served = Served::new();
+    let mut client = served.connect();
+    client.write_all(b"/netjsoninfo graph\n").unwrap();
+    served.turn(large);
+    while !served.telnet.sessions.is_empty() {
+        served.turn(large);
+        assert!(served.now.get() < NOW + PATIENCE);
+    }
+    assert!(served.telnet.view.is_none());
+}
+
+#[test]
+fn questions_without_pause_take_no_more_than_the_share() {
+    let mut served = Served::new();
+    let mut client = served.connect();
+    let end = NOW + Duration::from_secs(10);
+    let mut turns = 0_u32;
+    while served.now.get() < end {
+        client.write_all(b"\n").unwrap();
+        served.turn(node_a);
+        turns += 1;
+    }
+    // Each turn counts 0.1 ms of work.
+    let worked = turns * Duration::from_micros(100);
+    let allowed = Duration::from_secs(10) * SHARE_TCP / 100 + Duration::from_millis(100);
+    assert!(worked <= allowed, "{worked:?}");
 }

@@ -1,0 +1,264 @@
+//! What the router refused lately, and from whom it came.
+//!
+//! An operator needs to know that somebody fills the tables, on which interface, and by which addresses. Counters since
+//! the start do not tell; this keeps the last minute, in a few kilobytes whatever happens.
+
+use alloc::vec::Vec;
+use core::net::IpAddr;
+use core::time::Duration;
+
+use nhdp::{InterfaceId, Time};
+
+use crate::event::Counters;
+
+/// What is forgotten after one to two of these.
+const WINDOW: Duration = Duration::from_secs(60);
+
+/// Sources of each kind of refusal.
+const MAX_SOURCES: usize = 8;
+
+/// Why something from the network was refused; each has a counter of the same name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RefusalKind {
+    /// A set was full: something was not stored, or took the place of something else.
+    OverLimit,
+    /// A source, or all strangers of an interface, sent more than is processed.
+    RateLimited,
+    /// It does not decode.
+    Malformed,
+    /// It says that an address of this router is its sender's.
+    Spoofed,
+    /// It says of others what they deny, or what is theirs to say. A little of it is ordinary where packets are lost.
+    Disbelieved,
+}
+
+/// What was refused for one reason in the last one to two minutes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// Why.
+    pub kind: RefusalKind,
+    /// How often.
+    pub count: u64,
+    /// The last time.
+    pub last: Time,
+    /// Who sent most of it, first the one with most. Where there are many sources the counts are upper bounds.
+    pub sources: Vec<RefusalSource>,
+    /// How many times a source gave way to another: large when somebody invents addresses.
+    pub further_sources: u64,
+}
+
+/// Somebody whose messages were refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RefusalSource {
+    /// The interface on which they came.
+    pub interface: InterfaceId,
+    /// The source address of the packets; it can be forged.
+    pub address: IpAddr,
+    /// How often.
+    pub count: u64,
+}
+
+impl RefusalKind {
+    /// All of them.
+    pub const ALL: [Self; 5] = [
+        Self::OverLimit,
+        Self::RateLimited,
+        Self::Malformed,
+        Self::Spoofed,
+        Self::Disbelieved,
+    ];
+
+    fn count(self, counters: &Counters) -> u64 {
+        match self {
+            Self::OverLimit => counters.over_limit,
+            Self::RateLimited => counters.rate_limited,
+            Self::Malformed => counters.malformed,
+            Self::Spoofed => counters.spoofed,
+            Self::Disbelieved => counters.disbelieved,
+        }
+    }
+}
+
+/// The refusals of this and of the last window.
+#[derive(Debug, Default)]
+pub(crate) struct Refusals {
+    kinds: [Record; RefusalKind::ALL.len()],
+}
+
+/// The refusals of one kind.
+#[derive(Debug, Default)]
+struct Record {
+    /// When the present window began.
+    began: Time,
+    before: Window,
+    present: Window,
+    last: Time,
+}
+
+#[derive(Debug, Default)]
+struct Window {
+    count: u64,
+    sources: Vec<RefusalSource>,
+    further_sources: u64,
+}
+
+impl Refusals {
+    /// Charges what a packet added to the counters to its source.
+    pub(crate) fn note(
+        &mut self,
+        now: Time,
+        (interface, address): (InterfaceId, IpAddr),
+        before: &Counters,
+        after: &Counters,
+    ) {
+        for (kind, record) in RefusalKind::ALL.into_iter().zip(&mut self.kinds) {
+            let count = kind.count(after) - kind.count(before);
+            if count > 0 {
+                record.advance(now);
+                record.last = now;
+                record.present.add(interface, address, count);
+            }
+        }
+    }
+
+    /// What was refused lately.
+    pub(crate) fn recent(&self, now: Time) -> Vec<Refusal> {
+        let kinds = RefusalKind::ALL.into_iter().zip(&self.kinds);
+        kinds
+            .filter_map(|(kind, record)| record.view(now, kind))
+            .collect()
+    }
+}
+
+impl Record {
+    fn advance(&mut self, now: Time) {
+        let elapsed = now.saturating_sub(self.began);
+        if elapsed >= WINDOW {
+            let ended = core::mem::take(&mut self.present);
+            self.before = if elapsed < 2 * WINDOW {
+                ended
+            } else {
+                Window::default()
+            };
+            self.began = now;
+        }
+    }
+
+    fn view(&self, now: Time, kind: RefusalKind) -> Option<Refusal> {
+        let elapsed = now.saturating_sub(self.began);
+        let windows = [
+            (&self.present, elapsed < 2 * WINDOW),
+            (&self.before, elapsed < WINDOW),
+        ];
+        let mut all = Window::default();
+        for window in windows
+            .into_iter()
+            .filter_map(|(window, recent)| recent.then_some(window))
+        {
+            all.count += window.count;
+            all.further_sources += window.further_sources;
+            for source in &window.sources {
+                all.add_source(*source);
+            }
+        }
+        all.sources
+            .sort_by_key(|source| core::cmp::Reverse(source.count));
+        (all.count > 0).then_some(Refusal {
+            kind,
+            count: all.count,
+            last: self.last,
+            sources: all.sources,
+            further_sources: all.further_sources,
+        })
+    }
+}
+
+impl Window {
+    fn add(&mut self, interface: InterfaceId, address: IpAddr, count: u64) {
+        self.count += count;
+        self.add_source(RefusalSource {
+            interface,
+            address,
+            count,
+        });
+    }
+
+    /// Counts a source; a new one takes the place, and the count, of the one with least (Metwally's space-saving).
+    fn add_source(&mut self, new: RefusalSource) {
+        let mut sources = self.sources.iter_mut();
+        let known =
+            sources.find(|known| (known.interface, known.address) == (new.interface, new.address));
+        if let Some(known) = known {
+            known.count += new.count;
+        } else if self.sources.len() < MAX_SOURCES {
+            self.sources.push(new);
+        } else if let Some(least) = self.sources.iter_mut().min_by_key(|known| known.count) {
+            let count = least.count + new.count;
+            *least = RefusalSource { count, ..new };
+            self.further_sources += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::net::Ipv4Addr;
+
+    fn source(n: u32) -> (InterfaceId, IpAddr) {
+        (InterfaceId(1), Ipv4Addr::from_bits(n).into())
+    }
+
+    fn note(refusals: &mut Refusals, now: Time, n: u32, over_limit: u64, malformed: u64) {
+        let before = Counters {
+            over_limit: 7,
+            ..Counters::default()
+        };
+        let after = Counters {
+            over_limit: 7 + over_limit,
+            malformed,
+            ..before
+        };
+        refusals.note(now, source(n), &before, &after);
+    }
+
+    fn counts(refusals: &Refusals, now: Time) -> Vec<(RefusalKind, u64)> {
+        let recent = refusals.recent(now).into_iter();
+        recent
+            .map(|refusal| (refusal.kind, refusal.count))
+            .collect()
+    }
+
+    #[test]
+    fn only_what_grew_is_told_and_only_for_a_while() {
+        let mut refusals = Refusals::default();
+        let start = Time::from_secs(1000);
+        note(&mut refusals, start, 1, 0, 0);
+        assert_eq!(refusals.recent(start), []);
+        note(&mut refusals, start, 1, 3, 0);
+        note(&mut refusals, start + WINDOW, 1, 2, 1);
+        let both = [(RefusalKind::OverLimit, 5), (RefusalKind::Malformed, 1)];
+        assert_eq!(counts(&refusals, start + WINDOW), both);
+        let present = [(RefusalKind::OverLimit, 2), (RefusalKind::Malformed, 1)];
+        assert_eq!(counts(&refusals, start + 2 * WINDOW), present);
+        assert_eq!(refusals.recent(start + 3 * WINDOW), []);
+        note(&mut refusals, start + 9 * WINDOW, 1, 1, 0);
+        let fresh = [(RefusalKind::OverLimit, 1)];
+        assert_eq!(counts(&refusals, start + 9 * WINDOW), fresh);
+    }
+
+    #[test]
+    fn who_sends_most_is_named_among_many() {
+        let mut refusals = Refusals::default();
+        for n in 0..1000 {
+            note(&mut refusals, Time::from_secs(1000), n, 1, 0);
+            note(&mut refusals, Time::from_secs(1000), 7777, 2, 0);
+        }
+        let recent = refusals.recent(Time::from_secs(1000));
+        assert_eq!(recent[0].sources.len(), MAX_SOURCES);
+        assert_eq!(recent[0].sources[0].address, source(7777).1);
+        assert_eq!(recent[0].sources[0].count, 2000);
+        assert!(recent[0].further_sources > 900);
+        assert_eq!(recent[0].count, 3000);
+    }
+}
