@@ -26,7 +26,7 @@ CARGO_ARGUMENTS := --manifest-path daemon/Cargo.toml
 STAMPS := build/stamps
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),daemon/target)
 
-.PHONY: help setup build check lint lint-python lint-rust lint-ansible unit unit-python unit-rust test emulated machines kernel-merge licences scenarios lab-guest guest guest-claims \
+.PHONY: help setup build check lint lint-python lint-rust lint-ansible unit unit-python unit-rust test emulated machines kernel-merge licences scenarios attacks lab-guest guest guest-claims \
 	scale demo fuzz bench advisories docs install clean lock kernel-check kernel-config kernel image image-boot deb deb-all packages packages-all nodes fleet fleet-more fleet-packages
 
 help: ## list the targets
@@ -103,7 +103,10 @@ kernel-merge: setup ## every symbol of our fragments takes in Debian's RT kernel
 	$(BIN)/pytest -m slow kernel-config/tests
 
 scenarios: setup build ## claims proved on the wire, in network namespaces (root); a failed one gets a second try, and is named
-	MESHSEC_LAB_REQUIRED=1 $(BIN)/pytest $(BESIDE) --reruns $(RERUNS) tests/scenarios tests/interop
+	MESHSEC_LAB_REQUIRED=1 $(BIN)/pytest $(BESIDE) --reruns $(RERUNS) -m 'not flood' tests/scenarios tests/attacks tests/interop
+
+attacks: setup build ## what a stranger, a hostile peer or an account of the node may try, floods included (root; minutes)
+	MESHSEC_LAB_REQUIRED=1 $(BIN)/pytest tests/attacks
 
 guest-claims: setup build ## those that need ESP, radios or PREEMPT_RT: the ones that matter, Debian's RT and ordinary kernel booted once each (root)
 	MESHSEC_LAB_REQUIRED=1 $(BIN)/pytest --reruns $(RERUNS) tests/guest

@@ -12,8 +12,8 @@ from ipaddress import IPv4Address, IPv6Address
 from random import Random
 from time import thread_time
 
-from meshsec.core.desired import desired, endpoint, host
-from meshsec.core.engine import (
+from meshsec.core.channels.desired import desired, endpoint, host
+from meshsec.core.channels.engine import (
     Action,
     ActionDone,
     Engine,
@@ -28,9 +28,9 @@ from meshsec.core.engine import (
     RulesObserved,
     SasObserved,
 )
-from meshsec.core.model import Card, ChildSa, EspGround, IkeSa, Observed, Peer, Route
-from meshsec.core.policy import DEFAULT
-from meshsec.core.reconcile import reconcile
+from meshsec.core.channels.reconcile import reconcile
+from meshsec.core.policy.policy import DEFAULT
+from meshsec.core.values.model import Card, ChildSa, EspGround, IkeSa, Observed, Peer, Route
 from rt.results import QUICK, Cell, Result
 
 SIZES = (10, 1000) if QUICK else (10, 100, 1000)

@@ -16,7 +16,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -24,10 +24,11 @@ from typing import Any
 
 from rt import cores, kernels_load
 from rt.kernels_capture import LateCapture
+from rt.setup_policy import POLICY
 from rt.setup_times import setups
 from tests.lab import ground
 from tests.lab.lab import Lab
-from tests.lab.node import Node, Options, PolicyValue
+from tests.lab.node import Node, Options
 from tests.lab.patience import patient
 from tests.lab.shell import run
 from tests.lab.slices import short_slices
@@ -39,19 +40,12 @@ LOADS = ("none", "loaded")
 NICE = -20
 PRIORITY = 40
 """Of what is not the receiver's (round robin): above all that a profile gives, below threaded interrupts."""
-POLICY: Mapping[str, PolicyValue] = {
-    "backoff_first": 0.1,
-    "initiate_timeout": 60,
-    "takeover_delay": 60,
-    "initiate_rate": 100,
-}
-"""As bench-sa-setup has it: set-ups are measured, not the patience between them."""
 SAMPLE_TIMEOUT = 30.0
 """Seconds of the guest for one set-up, and for whatever else must happen while it is measured."""
 SETTLING = 3.0
 """Seconds from the load's begin to the first set-up: a governor that has just met the load is another question."""
 _FIRST, _SECOND = "192.0.2.1", "192.0.2.2"
-"""Of the load's stream: outside the mesh's prefixes (RFC 5737), which the fail-closed rules leave alone."""
+"""Addresses of the load's stream, which the policy's bypass names (RFC 5737)."""
 
 
 def main() -> int:

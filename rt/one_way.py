@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from meshsec.core.clock import Tracking, UnboundedError, apart, parse, root_of
+from meshsec.core.explain.clock import Tracking, UnboundedError, apart, parse, root_of
 from rt.results import Cell
 
 Clocks = Mapping[str, Tracking]

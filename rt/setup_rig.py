@@ -20,6 +20,7 @@ from typing import Self
 from rt import cores, kernels_load
 from rt.loads.encoder import FRAMES_PER_SECOND, Encoder, Place
 from rt.loads.rtp import RtpSink
+from rt.setup_policy import POLICY
 from rt.setup_times import SetupTimes, setups
 from tests.lab.lab import Lab
 from tests.lab.node import Node, Options, PolicyValue
@@ -43,8 +44,6 @@ PING_SIZE = 300
 PINGS = 20
 _ENDS = {"a": "192.0.2.1", "c": "192.0.2.6"}
 """The addresses of the ends beside the mesh."""
-POLICY = {"backoff_first": 0.1, "initiate_timeout": 60, "takeover_delay": 60, "initiate_rate": 100}
-"""The benchmark measures set-ups, not the patience between them: the other end never takes over."""
 
 
 @dataclass(frozen=True)
@@ -267,7 +266,7 @@ def _round_trips(source: Node, target: Node) -> list[float]:
 
 
 def _add_stream_addresses(lab: Lab) -> None:
-    """On each link two addresses outside the mesh's prefixes (RFC 5737), which the fail-closed rules leave alone."""
+    """Add two addresses on each link that the policy's bypass names (RFC 5737)."""
     for number, (first, second) in enumerate((("a", "b"), ("b", "c"))):
         for host, (node, other) in enumerate(((first, second), (second, first)), start=1):
             address = f"192.0.2.{4 * number + host}/30"

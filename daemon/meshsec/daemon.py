@@ -13,16 +13,18 @@ from typing import Any, TextIO
 
 import click
 
-from meshsec.adapters import cipher_speed, config_file, esp_probe, key_store
-from meshsec.adapters.esp_probe import EspProbe
+from meshsec.adapters.files import config_file, key_store, secrecy
+from meshsec.adapters.ike import cipher_speed
+from meshsec.adapters.kernel import esp_probe
+from meshsec.adapters.kernel.esp_probe import EspProbe
 from meshsec.adapters.scheduler import JournalError, Scheduler
 from meshsec.agent.agent import Agent, Start
-from meshsec.agent.trust import Side
-from meshsec.core.esp_rank import Rates
-from meshsec.core.identity import make_card
-from meshsec.core.model import Card
-from meshsec.core.policy import EspRank
-from meshsec.core.settings import Settings
+from meshsec.agent.sides.trust import Side
+from meshsec.core.config.settings import Settings
+from meshsec.core.policy.esp_rank import Rates
+from meshsec.core.policy.policy import EspRank
+from meshsec.core.trust.identity import make_card
+from meshsec.core.values.model import Card
 
 _LOCK = "meshsecd.lock"
 
@@ -150,6 +152,7 @@ def _restore_scheduling(path: Path) -> None:
 
 
 def _serve(config: Path, settings: Settings) -> None:
+    secrecy.keep_private()
     path = Path(settings.paths.key)
     public_key, node = key_store.load(path).public_key, settings.node
     card = make_card(node.name, public_key, node.ipv4, by_secret=settings.ike.by_secret)

@@ -1,8 +1,13 @@
 """What holds for all tests of the package."""
 
 import os
+from collections.abc import Iterator
+from unittest.mock import patch
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+from meshsec.adapters.files import secrecy
 
 # A property tells what is right, not how fast: a busy machine must not fail it. CI tries the same examples each time,
 # so that it judges the change and not the dice; everybody else's runs look for new ones.
@@ -10,3 +15,10 @@ settings.register_profile(
     "behaviour", deadline=None, derandomize=bool(os.environ.get("CI")), suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("behaviour")
+
+
+@pytest.fixture(autouse=True)
+def this_process_stays_as_it_is() -> Iterator[None]:
+    """A daemon's main that is called here must not take core dumps from the tests that come after it."""
+    with patch.object(secrecy, "keep_private"):
+        yield

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from meshsec.core.clock import UnboundedError, parse
+from meshsec.core.explain.clock import UnboundedError, parse
 from rt.one_way import main, one_way
 
 A, B, C = "fc00::a", "fc00::b", "fc00::c"

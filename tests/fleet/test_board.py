@@ -24,8 +24,12 @@ pytestmark = [
 SUITE = os.environ.get("MESHSEC_BOARD_SUITE", "trixie")
 RT: dict[str, object] = {"rt_kernel_enabled": True, "rt_kernel_reboot": True}
 PASSWORD = "only the crew knows"  # noqa: S105  # a test's own
+_CONTROLLER = {"prefix": "192.0.2.0/24", "reason": "the controller comes in by the radio, and by no SA"}
 RADIO: dict[str, object] = {
-    "meshsec_settings": {"radio": {"mesh_id": "rescue", "frequency": 2412, "security": "sae"}},
+    "meshsec_settings": {
+        "radio": {"mesh_id": "rescue", "frequency": 2412, "security": "sae"},
+        "policy": {"bypass": [_CONTROLLER]},
+    },
     "meshsec_deadman_seconds": 1800,  # an emulated machine's play is slow to confirm
 }
 JOIN_SECONDS = 180.0

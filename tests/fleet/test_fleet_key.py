@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from meshsec.adapters import fleet_key
-from meshsec.core import card as cards
-from meshsec.core import fleet as fleets
+from meshsec.adapters.files import fleet_key
+from meshsec.core.trust import card as cards
+from meshsec.core.trust import fleets
 from tests.lab.fleet import Fleet
 from tests.lab.fleet_controller import Controller
 from tests.lab.waiting import wait_until

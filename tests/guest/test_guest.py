@@ -79,7 +79,7 @@ def _claimed(kernel: str, claims: tuple[str, ...], label: str) -> dict[str, str]
 
 def _command(kernel: str, claims: tuple[str, ...]) -> str:
     """What fails inside leaves its traces in /results at once: they survive a guest that hangs."""
-    chosen = shlex.join(f"tests/scenarios/{claim}" for claim in claims)
+    chosen = shlex.join(f"tests/{claim}" for claim in claims)
     preemptible = {"rt": "PREEMPT_RT", "generic": "PREEMPT_DYNAMIC"}[kernel]
     return f"""\
 uname -v | grep -qw {preemptible} || {{ echo "not the kernel {kernel}"; exit 1; }}
@@ -98,6 +98,7 @@ def _cases(report: Path) -> dict[str, str]:
     for case in ET.parse(report).getroot().iter("testcase"):  # noqa: S314  # written by our own pytest
         troubles = [part for kind in ("failure", "error", "skipped") for part in case.iter(kind)]
         told = "\n".join(f"{trouble.get('message', '')}\n{trouble.text or ''}" for trouble in troubles)
-        name = f"{case.get('classname', '').rpartition('.')[2]}.py::{case.get('name')}"
+        path = case.get("classname", "").removeprefix("tests.").replace(".", "/")
+        name = f"{path}.py::{case.get('name')}"
         found[name] = told
     return found

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.lab import topology
-from tests.lab.routers import Mesh, Olsrd2, Router
+from tests.lab.routers import Mesh, Olsrd2, Router, accepting
 
 DEFAULTS = {"0.0.0.0/0", "::/0"}
 HELLO_VALIDITY = 6.0
@@ -43,14 +43,14 @@ class Site:
         """All that others route to."""
         return self.router.destinations | set(self.attached)
 
-    def prepare(self) -> None:
-        """Make the networks and write the router's configuration."""
+    def prepare(self, others: Sequence["Site"]) -> None:
+        """Make the networks and write the router's configuration, which takes those of the others."""
         self.router.ip("link", "add", "lan", "type", "veth", "peer", "name", "lan-far")
         for interface in ("lan", "lan-far"):
             self.router.ip("link", "set", interface, "up")
         for address, length in zip(self.hosts, (24, 64), strict=True):
             self.router.ip("address", "add", f"{address}/{length}", "dev", "lan")
-        self._configure()
+        self._configure(accepting((prefix, site.router) for site in others for prefix in site.attached))
 
     def ask(self, command: str) -> list[dict[str, Any]]:
         """The rows that the text interface answers a ``... json SUBJECT`` command with; [] when nobody answers."""
@@ -65,14 +65,14 @@ class Site:
         """One echo from ``source``; raises CommandError when no answer comes."""
         self.router.run("ping", "-n", "-c", "1", "-w", "30", "-I", source, address)
 
-    def _configure(self) -> None:
+    def _configure(self, accept: str) -> None:
         if isinstance(self.router, Olsrd2):
             lans = "".join(f"[olsrv2_lan=lan{i}]\n prefix {prefix}\n" for i, prefix in enumerate(self.attached))
             settings = f"[olsrv2]\n tc_interval 1.0\n tc_validity 30.0\n{lans}"
             self.router.configure(settings, each=f" hello_interval 0.5\n hello_validity {HELLO_VALIDITY}")
         else:
             lans = "".join(f'[[attached]]\nprefix = "{prefix}"\n' for prefix in self.attached)
-            settings = f"[tc]\ninterval = 1.0\nvalidity = 30.0\n{lans}"
+            settings = f"{accept}[tc]\ninterval = 1.0\nvalidity = 30.0\n{lans}"
             self.router.configure(settings, each=f"hello_interval = 0.5\nhello_validity = {HELLO_VALIDITY}")
 
 
@@ -87,6 +87,6 @@ def line(makes: Sequence[type[Router]]) -> Iterator[list[Site]]:
             for host, (node, other) in enumerate(((left, right), (right, left)), start=1):
                 mesh[node].ip("address", "add", f"10.78.{number}.{host}/24", "dev", f"mesh-{other}")
         for site in sites:
-            site.prepare()
+            site.prepare([other for other in sites if other is not site])
         mesh.start()
         yield sites

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from meshsec.core import libreswan_suites as suites
-from meshsec.core.capability import left_out
+from meshsec.core.ike import libreswan_suites as suites
+from meshsec.core.policy.capability import left_out
 from tests.lab import ground, libreswan, namespaces, programs
 from tests.lab.instance import Instance
 from tests.lab.libreswan import Pluto

@@ -7,8 +7,8 @@ machine has.
 from collections.abc import Sequence
 from pathlib import Path
 
-from meshsec.core import clock
-from meshsec.core.clock import Tracking
+from meshsec.core.explain import clock
+from meshsec.core.explain.clock import Tracking
 from tests.lab import programs
 from tests.lab.node import Node
 from tests.lab.processes import Daemon

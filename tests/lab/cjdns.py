@@ -3,7 +3,7 @@
 import json
 import os
 import socket
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,7 +12,7 @@ from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from meshsec.core import identity
+from meshsec.core.trust import identity
 from tests.lab import programs, topology
 from tests.lab.cjdns_admin import ADDRESS, PASSWORD, AdminClient, AdminError, decode, encode
 from tests.lab.observers import RouteEvents
@@ -252,13 +252,19 @@ class Overlayd(OverlayRouter):
 def line(makes: Sequence[type[OverlayRouter]]) -> Iterator[list[OverlayRouter]]:
     """Routers of these makes in a line, not configured and not started, with IPv4 addresses on their links."""
     names = topology.names(len(makes))
-    pairs = topology.line(names)
-    with Mesh(pairs, makes=dict(zip(names, makes, strict=True))) as mesh:
+    with addressed(topology.line(names), dict(zip(names, makes, strict=True))) as mesh:
+        yield [router for router in mesh.routers.values() if isinstance(router, OverlayRouter)]
+
+
+@contextmanager
+def addressed(pairs: Sequence[topology.Pair], makes: Mapping[str, type[OverlayRouter]]) -> Iterator[Mesh]:
+    """Routers of these makes as ``line`` has them, in any shape. The place of a link in ``pairs`` is its number."""
+    with Mesh(pairs, makes=makes) as mesh:
         for number, (left, right) in enumerate(pairs, start=1):
             for host, (node, other) in enumerate(((left, right), (right, left)), start=1):
                 address = ["address", "add", f"10.78.{number}.{host}/24", "broadcast", "+"]
                 mesh[node].ip(*address, "dev", f"mesh-{other}")
-        yield [router for router in mesh.routers.values() if isinstance(router, OverlayRouter)]
+        yield mesh
 
 
 def connect(number: int, initiator: OverlayRouter, responder: OverlayRouter, secret: Secret, host: int) -> None:

@@ -84,6 +84,12 @@ class Lab:
         """A node's end of its link with another."""
         return next(end for end in self.link(node, other).ends if end.namespace == self[node].namespace)
 
+    def outsider(self, name: str) -> str:
+        """Make a namespace that is no node of the mesh; it goes with the lab. Returns its name."""
+        namespace = self._instance.namespace(name)
+        namespaces.create(namespace)
+        return namespace
+
     def set_up(self, options: Mapping[str, Options] | None = None) -> Self:
         """Give every node its key and configuration."""
         self._each(lambda node: node.set_up((options or {}).get(node.name, self.options)), self.nodes.values())

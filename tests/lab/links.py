@@ -1,5 +1,6 @@
 """Links between nodes, and what makes them: by default veth pairs, with the faults that radio links have."""
 
+import json
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -20,6 +21,11 @@ class End:
     def down(self) -> None:
         """Bring the interface down; at the other end the carrier goes."""
         run(["ip", "-n", self.namespace, "link", "set", self.interface, "down"])
+
+    def link_local(self) -> str:
+        """Return the interface's link-local address."""
+        shown = run(["ip", "-n", self.namespace, "-6", "-j", "address", "show", "dev", self.interface, "scope", "link"])
+        return str(json.loads(shown.stdout)[0]["addr_info"][0]["local"])
 
     def filter(self, statement: str) -> None:
         """Apply an nft statement (``drop``, ...) to everything that the interface sends and receives."""

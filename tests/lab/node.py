@@ -9,7 +9,7 @@ from ipaddress import IPv6Address
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tests.lab import libreswan, observers, programs
+from tests.lab import ground, libreswan, observers, programs
 from tests.lab.capture import Capture
 from tests.lab.libreswan import Pluto
 from tests.lab.observers import Charon, ControlStream, RouteEvents, SaState
@@ -64,6 +64,12 @@ class Node:
         self.looks = dict(_LOOKS)
         """Commands whose output explains a failure, by the name of its file."""
         self._daemons: dict[str, Daemon] = {}
+
+    @property
+    def announced(self) -> str:
+        """The address to which OLSRv2 leads and on which IKE runs (docs/architecture.md)."""
+        esp = self.options.esp if self.options.esp != "auto" else ground.probe().esp
+        return self.address if esp == "kernel" else self.locator
 
     @property
     def config(self) -> Path:

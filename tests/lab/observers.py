@@ -120,6 +120,8 @@ class SaState:
     state: str
     spis: tuple[str, str]
     children: tuple[ChildState, ...]
+    remote_host: str = ""
+    """Where charon sends for it."""
 
     @property
     def installed(self) -> tuple[ChildState, ...]:
@@ -210,6 +212,7 @@ def _ike_sas(entry: Mapping[str, Mapping[str, Any]]) -> Iterator[SaState]:
             state=sa["state"].decode(),
             spis=(sa["initiator-spi"].decode(), sa["responder-spi"].decode()),
             children=tuple(_child(child) for child in sa.get("child-sas", {}).values()),
+            remote_host=sa.get("remote-host", b"").decode(),
         )
 
 

@@ -1,7 +1,7 @@
 """What the lab sends as user data, and what a captured packet is, as the product tells it."""
 
-from meshsec.core import packets
-from meshsec.core.packets import SNAPLEN, Kind
+from meshsec.core.leaktest import packets
+from meshsec.core.leaktest.packets import SNAPLEN, Kind
 
 __all__ = ["MARK", "SNAPLEN", "Classifier", "Kind"]
 

@@ -114,6 +114,7 @@ class Router:
         self.interfaces: list[str] = []
         self.config = directory / f"{self.make}.conf"
         self.socket = directory / "changes.sock"
+        self.query = directory / "query.sock"
         self.daemon = self._daemon()
 
     @property
@@ -172,9 +173,20 @@ class Router:
 
     def ask(self, line: str) -> str:
         """What the text interface answers to a one-shot line."""
-        with namespaces.within(self.namespace, lambda: socket.create_connection(TELNET, 60)) as connection:
+        with self.connect() as connection:
             connection.sendall(f"{line}\n".encode())
             return b"".join(iter(lambda: connection.recv(1 << 16), b"")).decode()
+
+    def connect(self) -> socket.socket:
+        """Connect to the text interface."""
+        connection = socket.socket(socket.AF_UNIX)
+        connection.settimeout(60)
+        connection.connect(str(self.query))
+        return connection
+
+    def connect_port(self) -> socket.socket:
+        """Connect to the text interface's TCP port, as any account of the node can."""
+        return namespaces.within(self.namespace, lambda: socket.create_connection(TELNET, 60))
 
     def reaches(self, other: "Router") -> bool:
         """Whether packets get through, there and back, in both families."""
@@ -216,6 +228,10 @@ class Olsrd2(Router):
     """One node with olsrd2, which has no change stream and does not say when it is ready."""
 
     make = "olsrd2"
+
+    def connect(self) -> socket.socket:
+        """Connect to the text interface: there is the port alone."""
+        return self.connect_port()
 
     def _word(self) -> PacketEvents:
         return PacketEvents(self.namespace)
@@ -322,6 +338,15 @@ def running(pairs: Sequence[Pair], settings: Mapping[str, str] | None = None) ->
     with Mesh(pairs, settings) as mesh:
         mesh.start()
         yield mesh
+
+
+def accepting(networks: Iterable[tuple[str, "Router"]]) -> str:
+    """The line of olsrv2d's configuration with which it takes these networks from these routers."""
+    entries = (
+        f'{{ prefix = "{prefix}", from = ["{router.ipv6 if ":" in prefix else router.ipv4}"] }}'
+        for prefix, router in networks
+    )
+    return f"accept.network = [{', '.join(entries)}]\n"
 
 
 def _key(name: str, entry: Mapping[str, Any]) -> str:

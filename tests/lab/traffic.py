@@ -10,7 +10,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from tests.lab import namespaces
 from tests.lab.notices import Notices
@@ -89,11 +89,16 @@ class Flow:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.end()
+        for opened in (self._out, self._in, self._notices):
+            opened.close()
+
+    def end(self) -> FlowResult:
+        """Send no more and await what is on its way: only now is it known what was lost."""
         self._stop.set()
         for thread in self._threads:
             thread.join()
-        for opened in (self._out, self._in, self._notices):
-            opened.close()
+        return self.result
 
     def fileno(self) -> int:
         """Readable when datagrams arrived."""
@@ -128,7 +133,8 @@ class Flow:
                 continue
             datagram, sender = self._in.recvfrom(2048)
             with suppress(OSError):
-                self._in.sendto(b"", sender)  # applications answer; an SA that only sends is suspect (core/silence.py)
+                # Applications answer, and an SA that only sends is suspect (core/channels/one_way_watch.py).
+                self._in.sendto(b"", sender)
             if datagram.startswith(MARK):
                 self.result.arrivals.append((_SEQUENCE.unpack_from(datagram, len(MARK))[0], time.monotonic()))
                 self._notices.tell()
@@ -147,11 +153,12 @@ def _drops(namespace: str) -> str:
 
 def send(source: tuple[str, str], target: str, count: int = 5, port: int = PORT) -> int:
     """Send marked datagrams; how many the sender's kernel took (a drop rule on the way out refuses them)."""
+    to = namespaces.within(source[0], lambda: socket.getaddrinfo(target, port, type=socket.SOCK_DGRAM)[0][4])
     with udp_socket(*source) as out:
-        return sum(_sent(out, (target, port), sequence) for sequence in range(count))
+        return sum(_sent(out, to, sequence) for sequence in range(count))
 
 
-def _sent(out: socket.socket, target: tuple[str, int], sequence: int) -> bool:
+def _sent(out: socket.socket, target: tuple[Any, ...], sequence: int) -> bool:
     try:
         out.sendto(MARK + _SEQUENCE.pack(sequence), target)
     except OSError:

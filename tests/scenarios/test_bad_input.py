@@ -123,7 +123,9 @@ def test_a_full_disk_while_a_card_is_written_keeps_what_was_there() -> None:
         assert result.returncode == 1
         assert "No space left on device" in result.stderr, result.stderr
         assert _inside(a, "cat", f"{a.peers}/b.card") == before
-        assert _inside(a, "ls", "-A", str(a.peers)).split() == ["b.card", "ballast"], "half a card was left behind"
+        assert _inside(a, "ls", "-A", str(a.peers)).split() == [".lock", "b.card", "ballast"], (
+            "half a card was left behind"
+        )
         assert [peer["name"] for peer in a.ask("status")["peers"]] == ["b"]
 
         _inside(a, "rm", f"{a.peers}/ballast")

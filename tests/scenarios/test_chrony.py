@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from meshsec.core.clock import UnboundedError, apart
+from meshsec.core.explain.clock import UnboundedError, apart
 from tests.lab import chrony
 from tests.lab.chrony import Chrony, leader_of
 from tests.lab.lab import Lab

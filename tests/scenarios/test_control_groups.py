@@ -13,7 +13,13 @@ from pathlib import Path
 import pytest
 
 from meshsec.adapters.scheduler import Scheduler, groups, threads
-from meshsec.core.scheduling import BEST_WITHOUT_REALTIME, Placement, SchedulingClass, SchedulingPolicy, weight_of
+from meshsec.core.scheduling.profiles import (
+    BEST_WITHOUT_REALTIME,
+    Placement,
+    SchedulingClass,
+    SchedulingPolicy,
+    weight_of,
+)
 
 NICE = SchedulingClass(nice=-10)
 RR3 = SchedulingClass(SchedulingPolicy.RR, priority=3)

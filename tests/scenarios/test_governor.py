@@ -17,9 +17,8 @@ from typing import Any
 
 import pytest
 
-from meshsec.adapters import pressure
-from meshsec.adapters.scheduler import look, threads
-from meshsec.core.scheduling import SchedulingClass, SchedulingPolicy
+from meshsec.adapters.scheduler import look, pressure, threads
+from meshsec.core.scheduling.profiles import SchedulingClass, SchedulingPolicy
 from tests.lab.lab import Lab
 from tests.lab.node import Node
 from tests.lab.patience import patient

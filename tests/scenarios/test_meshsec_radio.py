@@ -6,174 +6,46 @@ The radios are of mac80211_hwsim, plugged in and out by the test, in the guest's
 import asyncio
 import os
 import signal
-import socket
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import pytest
 from click.testing import CliRunner, Result
 
-from meshsec.adapters import config_file, nl80211
-from meshsec.agent import radios
-from meshsec.core.radio import Observed, Phy
+from meshsec.adapters.files import config_file
+from meshsec.adapters.radio import nl80211
+from meshsec.agent.sides import radios
+from meshsec.core.radio.plan import Observed, Phy
 from meshsec.radio import main
 from meshsec.radio.keeper import JoinError, Keeper
-from tests.lab import hwsim
-from tests.lab import radio as lab_radio
+from tests.lab import hwsim, radio_program
+from tests.lab.radio_program import (
+    OPEN,
+    PASSWORD,
+    SAE,
+    SECONDS,
+    Ending,
+    Program,
+    Ticks,
+    children,
+    configuration,
+    stations,
+)
 from tests.lab.shell import run
 from tests.lab.waiting import wait_until
 
-PASSWORD = "only the crew knows"  # noqa: S105  # a test's own
-SECONDS = 40.0
 TRIES = 4
 """Of wpa_supplicant with one neighbour, before it leaves that alone."""
 REFUSING, FORGIVEN, SILENCE = 200.0, 150.0, 90.0
 """Seconds: for so many tries; until it tries anew; longer than a neighbour may be silent."""
-OPEN = {"mesh_id": "rescue net", "frequency": 2412, "security": "open", "rssi_threshold": -90, "mcast_rate": 6}
-SAE = {**OPEN, "security": "sae"}
 
 
 @pytest.fixture(autouse=True)
 def guest() -> None:
-    if not os.environ.get(lab_radio.GUEST_VARIABLE):
-        pytest.skip("makes radios in the machine's own namespace: for the guest only (`make guest`)")
-    if obstacle := lab_radio.obstacle():
+    if obstacle := radio_program.obstacle():
         pytest.skip(obstacle)
-
-
-@dataclass
-class Ending:
-    """Readable when a process has ended (pidfd_open(2))."""
-
-    descriptor: int
-    ended: bool = False
-
-    def fileno(self) -> int:
-        return self.descriptor
-
-    def drain(self) -> bool:
-        self.ended = True
-        return False
-
-
-@dataclass
-class Program:
-    """One meshsec-radio, which tells how it does as it tells the service manager."""
-
-    interface: str
-    directory: Path
-    radio: dict[str, object]
-    password: str = ""
-    statuses: list[str] = field(default_factory=list)
-
-    def __enter__(self) -> Self:
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        path = self.directory / "notify"
-        self._socket.bind(str(path))
-        credentials = self.directory / "credentials"
-        credentials.mkdir(mode=0o700)
-        if self.password:
-            (credentials / "meshsec.sae-password").write_text(f"{self.password}\n", encoding="utf-8")
-            (credentials / "meshsec.sae-password").chmod(0o400)
-        environment = {
-            **os.environ,
-            "NOTIFY_SOCKET": str(path),
-            "RUNTIME_DIRECTORY": str(self.directory),
-            "CREDENTIALS_DIRECTORY": str(credentials),
-        }
-        program = [sys.executable, "-c", "from meshsec.radio import main; main()"]
-        self.log = self.directory / "log"
-        with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
-                [*program, "--config", str(configuration(self.directory, self.radio)), self.interface],
-                stderr=log,
-                env=environment,
-            )
-        self._ending = Ending(os.pidfd_open(self.process.pid))
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait()
-        os.close(self._ending.descriptor)
-        self._socket.close()
-        print(f"--- {self.interface}\n{self.log.read_text()}")  # shown when the test fails
-
-    def fileno(self) -> int:
-        """Readable when it has told something."""
-        return self._socket.fileno()
-
-    def drain(self) -> bool:
-        """Take one datagram."""
-        told = self._socket.recv(4096).decode()
-        self.statuses += [line for line in told.splitlines() if line.startswith(("STATUS=", "READY="))]
-        return True
-
-    def wait_told(self, text: str, seconds: float = SECONDS) -> None:
-        """Await a status with this text that was not awaited before."""
-        wait_until(
-            f"{self.interface}: {text}",
-            lambda: self._ending.ended or any(text in status for status in self.statuses),
-            [self, self._ending],
-            seconds,
-            last=self.log.read_text,
-        )
-        assert not self._ending.ended, f"{self.interface}: it has ended\n{self.log.read_text()}"
-        while text not in self.statuses.pop(0):
-            pass
-
-    def wait_ready(self) -> None:
-        self.wait_told("READY=1")
-
-    def stop(self) -> int:
-        self.process.terminate()
-        return self.process.wait(timeout=120)
-
-
-class Ticks:
-    """Something that comes twice a second, to look again: of some changes the kernel tells nobody."""
-
-    def __enter__(self) -> Self:
-        argv = ["ping", "-n", "-i", "0.5", "127.0.0.1"]
-        self._process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        assert self._process.stdout
-        self._output = self._process.stdout
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        self._process.wait()
-        self._output.close()
-
-    def fileno(self) -> int:
-        return self._output.fileno()
-
-    def drain(self) -> bool:
-        return bool(os.read(self._output.fileno(), 1 << 16))
-
-    def wait_peered(self, interface: str, *wanted: str, seconds: float = SECONDS) -> None:
-        """Await an established peering, with this in what the kernel tells of the station."""
-        wait_until(
-            f"a peer of {interface}",
-            lambda: all(text in stations(interface) for text in ("mesh plink: ESTAB", *wanted)),
-            [self],
-            seconds,
-            last=lambda: stations(interface),
-        )
-
-
-def stations(interface: str) -> str:
-    return " ".join(run(["iw", "dev", interface, "station", "dump"], check=False).stdout.split())
 
 
 def kind(interface: str) -> str:
@@ -198,13 +70,6 @@ def block(phy: str, *, blocked: bool) -> None:
     switches = Path("/sys/class/rfkill").glob("rfkill*")
     (own,) = (switch for switch in switches if (switch / "name").read_text().strip() == phy)
     (own / "soft").write_text("1" if blocked else "0")
-
-
-def configuration(directory: Path, radio: dict[str, object]) -> Path:
-    path = directory / "meshsec.toml"
-    keys = "\n".join(f"{key} = {value!r}" for key, value in radio.items())
-    path.write_text(f"[node]\nname = 'a'\n[routing]\ninterfaces = ['mesh7']\n[radio]\n{keys}\n", encoding="utf-8")
-    return path
 
 
 @pytest.fixture
@@ -319,11 +184,6 @@ def test_a_password_that_was_wrong_and_is_corrected_is_forgiven(
 
 def refusals(program: Program) -> int:
     return program.log.read_text().count("MESH-SAE-AUTH-FAILURE")
-
-
-def children(program: Program) -> Sequence[int]:
-    pid = program.process.pid
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def arguments(program: Program) -> list[str]:

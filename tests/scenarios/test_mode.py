@@ -9,8 +9,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
+from scapy.layers.inet import IP, UDP
+from scapy.packet import Raw
 
 from tests.lab import ground, traffic
+from tests.lab.forge.raw import Forger, Way
 from tests.lab.lab import Lab
 from tests.lab.node import Node, Options
 from tests.lab.overlay_control import OverlayControl
@@ -133,13 +136,12 @@ def _by_overlay(*nodes: Node) -> list[int]:
 
 
 def test_the_same_captures_see_user_data_in_the_clear(lab: Lab) -> None:
-    """The negative case of this module: addresses that no rule protects, and the same marked data."""
-    a, b = lab["a"], lab["b"]
-    for node, interface, address in ((a, "mesh-b", "10.78.0.1"), (b, "mesh-a", "10.78.0.2")):
-        node.run("ip", "address", "replace", f"{address}/30", "dev", interface)
-    with captured(lab, "plain") as captures:
+    """The negative case of this module: the same marked data, in frames that pass no rule."""
+    way = Way.between(lab.end_of("a", "b"), lab.end_of("b", "a"))
+    clear = IP(src="10.78.0.1", dst="10.78.0.2") / UDP(sport=traffic.PORT, dport=traffic.PORT) / Raw(MARK)
+    with captured(lab, "plain") as captures, Forger(way) as sender:
         seen = captures["b"]
-        traffic.send((a.namespace, "10.78.0.1"), "10.78.0.2")
+        sender.send(*[clear] * 5)
         wait_until("user data in the clear", lambda: seen.counts[Kind.CLEAR] >= 5, [seen], PATIENCE)
     assert not set(seen.counts) <= SEALED
     with pytest.raises(AssertionError, match="in the clear at a"):

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from tests.lab import namespaces, programs, topology
-from tests.lab.routers import Mesh, running
+from tests.lab.routers import Mesh, accepting, running
 from tests.lab.shell import run
 
 CONVERGED = 60.0
@@ -75,6 +75,7 @@ def test_sighup_takes_up_and_gives_up_interfaces_and_networks() -> None:
     with Mesh(topology.line(["a", "b"])) as mesh:
         a, b = mesh["a"], mesh["b"]
         a.configure(interfaces=[])
+        b.configure(accepting([("10.99.0.0/16", a)]))
         mesh.start()
         assert a.told().snapshot["links"] == []
         a.configure('[[attached]]\nprefix = "10.99.0.0/16"\n')
@@ -116,8 +117,10 @@ def test_sighup_moves_the_routes_to_another_table() -> None:
 
 
 def test_a_reader_that_does_not_read_is_disconnected_and_disturbs_nobody() -> None:
-    with running(topology.line(["a", "b"])) as mesh:
+    with Mesh(topology.line(["a", "b"])) as mesh:
         a = mesh["a"]
+        a.configure(accepting((prefix, mesh["b"]) for prefix in _NETWORKS))
+        mesh.start()
         mesh.wait_converged(CONVERGED)
         with socket.socket(socket.AF_UNIX) as lazy:
             lazy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -129,13 +132,16 @@ def test_a_reader_that_does_not_read_is_disconnected_and_disturbs_nobody() -> No
         a.wait_routes(mesh.others("a"), CONVERGED)
 
 
+_NETWORKS = [f"10.{n}.0.0/16" for n in range(100, 250)]
+
+
 def _flap(mesh: Mesh) -> None:
     """Many changes: hundreds of networks come and go."""
-    networks = "".join(f'[[attached]]\nprefix = "10.{n}.0.0/16"\n' for n in range(100, 250))
+    networks = "".join(f'[[attached]]\nprefix = "{prefix}"\n' for prefix in _NETWORKS)
     for settings in (networks, ""):
         mesh["b"].configure(settings)
         mesh["b"].daemon.send_signal(signal.SIGHUP)
-        expected = mesh.others("a") | ({f"10.{n}.0.0/16" for n in range(100, 250)} if settings else set())
+        expected = mesh.others("a") | (set(_NETWORKS) if settings else set())
         mesh["a"].wait_routes(expected, CONVERGED)
 
 
@@ -173,6 +179,7 @@ def _spray(mesh: Mesh, count: int) -> int:
 def test_a_taken_text_port_is_named_and_fatal() -> None:
     with Mesh(topology.line(["a", "b"])) as mesh:
         a = mesh["a"]
+        a.configure('management.telnet = "127.0.0.1:2009"')
         with namespaces.within(a.namespace, lambda: socket.create_server(("127.0.0.1", 2009))):
             refused = a.run(programs.olsrv2d(), "--config", str(a.config), check=False)
         assert refused.returncode == 1

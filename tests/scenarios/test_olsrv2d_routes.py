@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.lab import topology
-from tests.lab.routers import ChangeStream, Mesh, running
+from tests.lab.routers import ChangeStream, Mesh, accepting, running
 from tests.lab.waiting import wait_until
 
 CONVERGED = 60.0
@@ -54,14 +54,19 @@ def test_a_link_local_address_under_duplicate_address_detection_is_awaited() -> 
         mesh.wait_converged(CONVERGED)
 
 
-def test_attached_networks_and_default_routes_are_announced_and_routed() -> None:
+def test_attached_networks_and_default_routes_are_announced_and_routed_by_those_who_take_them() -> None:
     gateway = "\n".join(
         f'[[attached]]\nprefix = "{prefix}"\ndistance = {distance}'
         for prefix, distance in (("0.0.0.0/0", 1), ("::/0", 1), ("10.99.0.0/16", 2), ("fd99::/64", 0))
     )
-    with running(topology.line(["a", "b", "c"]), {"c": gateway}) as mesh:
-        attached = {"0.0.0.0/0", "::/0", "10.99.0.0/16", "fd99::/64"}
+    attached = {"0.0.0.0/0", "::/0", "10.99.0.0/16", "fd99::/64"}
+    with Mesh(topology.line(["a", "b", "c"]), {"c": gateway}) as mesh:
+        mesh["a"].configure(accepting((prefix, mesh["c"]) for prefix in attached))
+        mesh.start()
         mesh["a"].wait_routes(mesh.others("a") | attached, CONVERGED)
+        mesh["b"].wait_routes(mesh.others("b"), CONVERGED)
+        metrics = {route["metric"] for route in mesh["a"].kernel_routes() if route["dst"] in {"default", *attached}}
+        assert metrics == {32768}, "behind whatever else leads there"
         told = json.loads(mesh["a"].ask("/olsrv2info json attached_network"))["attached_network"]
         assert {row["attached_net"] for row in told} == attached
         assert {row["node"] for row in told} == {mesh["c"].ipv4, mesh["c"].ipv6}

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from meshsec.adapters import config_file
-from meshsec.core.policy import Policy, decode_policy
-from meshsec.core.suites import Suite
+from meshsec.adapters.files import config_file
+from meshsec.core.policy.policy import Policy, decode_policy
+from meshsec.core.policy.suites import Suite
 from tests.lab import traffic
 from tests.lab.lab import Lab
 from tests.lab.node import Node, Options

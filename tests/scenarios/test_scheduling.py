@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from meshsec.adapters.scheduler import look, threads
-from meshsec.core.scheduling import SchedulingClass, SchedulingPolicy
+from meshsec.core.scheduling.profiles import SchedulingClass, SchedulingPolicy
 from tests.lab import programs
 from tests.lab.lab import Lab
 from tests.lab.node import Node, Options

@@ -12,14 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from meshsec.adapters.nftables import HELD_TABLES, TABLE
 from meshsec.adapters.scheduler import look, threads
-from meshsec.core.scheduling import SchedulingClass, SchedulingPolicy, weight_of
-from tests.lab import exposure, nspawn
+from meshsec.core.channels.nft_rules import HELD_TABLES, TABLE
+from meshsec.core.scheduling.profiles import SchedulingClass, SchedulingPolicy, weight_of
+from tests.lab import booted, exposure
 from tests.lab.lab import Lab
-from tests.lab.node import Node, Options
 from tests.lab.nspawn import Machine
-from tests.lab.topology import line, names
 from tests.lab.traffic import Flow
 from tests.lab.waiting import wait_until
 from tests.scenarios.expectations import assert_nothing_clear, captured, wait_arrivals
@@ -76,30 +74,8 @@ needs_realtime = pytest.mark.skipif(bool(look().realtime_refused), reason="real-
 @pytest.fixture(scope="module")
 def pair() -> Iterator[tuple[Lab, Machine]]:
     """Node a, booted, by the quick start; and b."""
-    if obstacle := nspawn.obstacle():
-        pytest.skip(obstacle)
-    with Lab("systemd", line(names(2))) as lab, Machine(lab["a"]) as machine:
-        quick_start(machine, lab["a"])
-        b = lab["b"]
-        b.set_up(Options(ipv4=True))
-        b.install_card(lab["a"])
-        lab.start(nodes=[b])
-        machine.run("meshsec", "peer", "add", "b", b.card)
-        yield lab, machine
-
-
-def quick_start(machine: Machine, node: Node) -> None:
-    """README, on real nodes."""
-    (interface,) = node.interfaces
-    machine.run("meshsec", "init", "--name", node.name, "--interface", interface, "--ipv4", IPV4)
-    machine.run("systemd-sysusers")
-    machine.run("sysctl", "--system", check=False)  # what is not of its network is this machine's
-    machine.run("systemctl", "daemon-reload")
-    machine.run("systemctl", "disable", "--now", "strongswan")
-    machine.run("sh", "-c", "install -d /etc/olsrv2d && meshsec export olsrv2d >/etc/olsrv2d/olsrv2d.toml")
-    machine.run("systemctl", "enable", "--now", "meshsec.target")
-    shown = json.loads(machine.run("meshsec", "key", "show", "--json").stdout)
-    node.card, node.address, node.locator, node.ipv4 = (shown[key] for key in ("card", "address", "locator", "ipv4"))
+    with booted.pair("systemd") as started:
+        yield started
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from meshsec.core import card as cards
+from meshsec.core.trust import card as cards
 from tests.lab import ground, traffic
 from tests.lab.lab import Lab
 from tests.lab.node import Node, Options

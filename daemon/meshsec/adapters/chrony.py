@@ -4,9 +4,9 @@ import os
 import subprocess
 from pathlib import Path
 
-from meshsec.core import clock
-from meshsec.core.clock import Tracking
-from meshsec.core.doctor import Check, Level
+from meshsec.core.explain import clock
+from meshsec.core.explain.clock import Tracking
+from meshsec.core.explain.doctor import Check, Level
 
 _SECONDS = 10.0
 _CAP_SYS_TIME = 25

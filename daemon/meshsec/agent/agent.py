@@ -14,37 +14,43 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from meshsec.adapters import config_file, xfrm
-from meshsec.adapters.control import ControlServer
-from meshsec.adapters.esp_probe import EspProbe
-from meshsec.adapters.notify import Notifier, watchdog_interval
-from meshsec.adapters.pluto import Pluto
-from meshsec.adapters.vici import Vici
-from meshsec.agent import leftovers
+from meshsec.adapters.files import config_file
+from meshsec.adapters.ike.pluto import Pluto
+from meshsec.adapters.ike.vici import Vici
+from meshsec.adapters.kernel import netlink, xfrm
+from meshsec.adapters.kernel.esp_probe import EspProbe
+from meshsec.adapters.sockets.control import ControlServer
+from meshsec.adapters.sockets.notify import Notifier, watchdog_interval
+from meshsec.agent.control.requests import Requests
 from meshsec.agent.driver import Driver
-from meshsec.agent.fleet import FleetSide
-from meshsec.agent.ground import Ground
-from meshsec.agent.ike import IkeSide
-from meshsec.agent.keys import Keys
-from meshsec.agent.modes import ModeChoice
-from meshsec.agent.overlay import OverlaySide
-from meshsec.agent.requests import Requests
-from meshsec.agent.routing import Routing
-from meshsec.agent.scheduling import CharonSide, Scheduling
-from meshsec.agent.trust import Side, Trust
-from meshsec.core import esp_rank, views
-from meshsec.core.actions import Action, ApplyRules, OverlayAction
-from meshsec.core.capability import LeftOut, left_out
-from meshsec.core.engine import Engine
-from meshsec.core.esp_rank import Rates
-from meshsec.core.events import Event, IkeDaemonDown, IkeDaemonUp, RoutesReset
-from meshsec.core.ike_port import IkePort
-from meshsec.core.model import Card, IkeDaemon
-from meshsec.core.settings import Settings
-from meshsec.core.shown import Shown, shown
+from meshsec.agent.sides import leftovers
+from meshsec.agent.sides.fleet import FleetSide
+from meshsec.agent.sides.ike import IkeSide, Outside
+from meshsec.agent.sides.ike_ports import IkePorts
+from meshsec.agent.sides.kernel import Ground, watch
+from meshsec.agent.sides.keys import Keys
+from meshsec.agent.sides.modes import ModeChoice
+from meshsec.agent.sides.overlay import OverlaySide
+from meshsec.agent.sides.routing import Routing
+from meshsec.agent.sides.scheduling import CharonSide, Scheduling
+from meshsec.agent.sides.surroundings import Around
+from meshsec.agent.sides.trust import Side, Trust
+from meshsec.core.channels.actions import Action, ApplyRules, OverlayAction
+from meshsec.core.channels.engine import Engine
+from meshsec.core.channels.events import Event, IkeDaemonDown, IkeDaemonUp, RoutesReset
+from meshsec.core.config.settings import Settings
+from meshsec.core.explain import views
+from meshsec.core.explain.channel_status import Shown, shown
+from meshsec.core.ike.port import IkePort
+from meshsec.core.policy import esp_rank
+from meshsec.core.policy.capability import LeftOut, left_out
+from meshsec.core.policy.esp_rank import Rates
+from meshsec.core.values.model import Card, IkeDaemon
 
 LINGER = 10.0
 """Seconds; charon repeats what is not confirmed for about as long."""
+
+_PROCESSES = {IkeDaemon.STRONGSWAN: "charon", IkeDaemon.LIBRESWAN: "pluto"}
 
 _log = logging.getLogger(__name__)
 
@@ -80,12 +86,16 @@ class Agent:
         self._notifier = Notifier()
         overlay_device = settings.overlay.device if settings.overlay.enabled else ""
         engine = Engine(card, ground, esp_rank.applied(settings.policy, start.rates), random.random, overlay_device)
+        engine.perimeter = settings.routing.perimeter
         engine.next_node = start.cards[1] if start.cards[1:] else None
         self.driver = Driver(engine, self._carry_out, self._on_turn, self._spawn)
-        self.trust = Trust(Path(settings.paths.peers), card, self.driver.post, start.sides)
+        around = Around(settings, start.cards)
+        self.trust = Trust(Path(settings.paths.peers), card, self.driver.post, around.look, start.sides)
         self.fleet = FleetSide(card.address, self.trust, self._spawn)
         keys = Keys(Path(settings.paths.key), is_changing=len(start.cards) > 1)
-        self.ike = IkeSide(self._ike_daemon(), keys, self._on_ike, self._spawn, self._on_ended)
+        outside = Outside(self._on_ike, self._spawn, self._on_ended, self._is_contested, self._in_reach, engine.peer_at)
+        self.ike = IkeSide(self._ike_daemon(), keys, outside)
+        self.ports = IkePorts(settings.ike.daemon, _PROCESSES[settings.ike.daemon])
         self.routing = Routing(settings.routing, self._on_router)
         self.ground = Ground(start.cards, ground, settings.routing.interfaces, self.driver.post, self._notifier)
         self.overlay = OverlaySide(settings.overlay, card.address, self.driver.post)
@@ -124,6 +134,7 @@ class Agent:
                 for event in found:  # in the same turn as the peers: the first rules hold both
                     self.driver.post(event)
                 tasks.create_task(self.ground.watch_addresses())
+                tasks.create_task(watch(netlink.address_changes, self.trust.look_around))
                 tasks.create_task(self._give_back())
                 tasks.create_task(self.ground.watch_rules())
                 tasks.create_task(self.overlay.watch_routes())
@@ -201,10 +212,12 @@ class Agent:
         """charon's coming and going concerns scheduling first: what follows may ask for a negotiation."""
         if isinstance(event, IkeDaemonUp) and self.ike.facts:
             self.scheduling.charon_up(self.ike.facts.identity.pid)
+            self._spawn(self.ports.settle(self.ike.facts.identity.pid))
             if event.fresh:
                 self._spawn(leftovers.clear(self.ike.sas, self.ground.own_addresses))
         elif isinstance(event, IkeDaemonDown):
             self.scheduling.charon_gone()
+            self.ports.gone()
         self.driver.post(event)
 
     def _on_ended(self, peer: str) -> None:
@@ -212,6 +225,16 @@ class Agent:
         channel = self.driver.engine.channel(peer)
         if channel is not None and channel.route is not None:
             self.scheduling.expect(peer)
+
+    async def _is_contested(self, peer: str) -> bool:
+        """Somebody forges answers to this node's first messages in the name of the peer."""
+        channel = self.driver.engine.channel(peer)
+        connection = channel.connection if channel is not None else None
+        return connection is not None and connection.remote_address in await self.ground.contested()
+
+    def _in_reach(self, peer: str) -> bool:
+        channel = self.driver.engine.channel(peer)
+        return channel is not None and channel.route is not None
 
     def _on_router(self, event: Event) -> None:
         if isinstance(event, RoutesReset):
@@ -224,6 +247,7 @@ class Agent:
     def _on_turn(self) -> None:
         self.scheduling.follow(self.driver.engine.channels())
         self.fleet.follow(self.driver.engine.channels())
+        self.routing.trust(channel.card for channel in self.driver.engine.channels() if channel.card)
         self._tell_watchers()
 
     def _feed_watchdog(self) -> None:

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
 
-from meshsec.core.actions import (
+from meshsec.core.channels.actions import (
     Action,
     ApplyRules,
     Initiate,
@@ -24,8 +24,8 @@ from meshsec.core.actions import (
     Terminate,
     UnloadConnection,
 )
-from meshsec.core.engine import Engine
-from meshsec.core.events import ActionDone, Event
+from meshsec.core.channels.engine import Engine
+from meshsec.core.channels.events import ActionDone, Event
 
 CarryOut = Callable[[Action], Awaitable[str]]
 """Carries out one action; the answer is the reason of its failure, empty when it succeeded."""
@@ -47,6 +47,7 @@ class Driver:
         self._spawn = spawn
         self._loop = asyncio.get_running_loop()
         self._turn_asked = False
+        self._turned = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
 
     @property
@@ -60,6 +61,17 @@ class Driver:
         if not self._turn_asked:
             self._turn_asked = True
             self._loop.call_soon(self._turn)
+
+    async def rules_in_force(self, seconds: float) -> bool:
+        """Wait until the fail-closed rules in the kernel are those that are wanted. False when that takes longer."""
+        try:
+            async with asyncio.timeout(seconds):
+                while not self.engine.rules_stand():
+                    self._turned.clear()
+                    await self._turned.wait()
+        except TimeoutError:
+            return False
+        return True
 
     def learn(self, event: Event) -> None:
         """Tell the engine something before there is anything to decide on: no turn follows."""
@@ -80,6 +92,7 @@ class Driver:
             self._spawn(self._run(action))
         self._arm()
         self._on_turn()
+        self._turned.set()
 
     def _arm(self) -> None:
         if self._timer:

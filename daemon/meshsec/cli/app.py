@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from meshsec.core.model import Card
-    from meshsec.core.settings import Settings
+    from meshsec.core.config.settings import Settings
+    from meshsec.core.values.model import Card
 
 FAILED = 1
 DEGRADED = 3
@@ -53,18 +53,18 @@ class App:
     @cached_property
     def settings(self) -> "Settings":
         """The configuration. Raises ConfigError."""
-        return import_module("meshsec.adapters.config_file").load(self.config)  # type: ignore[no-any-return]
+        return import_module("meshsec.adapters.files.config_file").load(self.config)  # type: ignore[no-any-return]
 
     @cached_property
     def card(self) -> "Card":
         """This node's card. Raises KeyStoreError."""
-        public_key = import_module("meshsec.adapters.key_store").load_public(Path(self.settings.paths.key))
+        public_key = import_module("meshsec.adapters.files.key_store").load_public(Path(self.settings.paths.key))
         return self._made(public_key)
 
     @cached_property
     def next_card(self) -> "Card | None":
         """That of the key which is to take the place of this node's (ADR 0041). Raises KeyStoreError."""
-        store = import_module("meshsec.adapters.key_store")
+        store = import_module("meshsec.adapters.files.key_store")
         path = store.next_path(Path(self.settings.paths.key))
         if not import_module("meshsec.files").exists(path):
             return None
@@ -72,7 +72,8 @@ class App:
 
     def _made(self, public_key: bytes) -> "Card":
         node, by_secret = self.settings.node, self.settings.ike.by_secret
-        return import_module("meshsec.core.identity").make_card(node.name, public_key, node.ipv4, by_secret=by_secret)  # type: ignore[no-any-return]
+        identity = import_module("meshsec.core.trust.identity")
+        return identity.make_card(node.name, public_key, node.ipv4, by_secret=by_secret)  # type: ignore[no-any-return]
 
     @property
     def peers_directory(self) -> Path:
@@ -88,7 +89,7 @@ class App:
 def peer_names(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
     """The names of peers that begin so, for shell completion; none when there is no good configuration."""
     app = App(ctx.find_root().params["config"], None)
-    config_file = import_module("meshsec.adapters.config_file")
+    config_file = import_module("meshsec.adapters.files.config_file")
     try:
         return sorted(path.stem for path in app.peers_directory.glob(f"{incomplete}*.card"))
     except config_file.ConfigError:

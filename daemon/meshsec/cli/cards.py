@@ -2,9 +2,9 @@
 
 from mnemonic import Mnemonic
 
-from meshsec.core import card as cards
-from meshsec.core import words
-from meshsec.core.model import Card
+from meshsec.core.trust import card as cards
+from meshsec.core.trust import fingerprint_words
+from meshsec.core.values.model import Card
 
 SCHEMA = "meshsec-card-1"
 
@@ -16,7 +16,12 @@ def wordlist() -> list[str]:
 
 def spoken(card: Card) -> str:
     """The words that two people compare by voice."""
-    return " ".join(words.spoken(card.fingerprint, wordlist()))
+    return " ".join(fingerprint_words.spoken(card.fingerprint, wordlist()))
+
+
+def addresses(card: Card) -> str:
+    """Every address that the card claims: the IPv6 one follows from its key, the IPv4 one does not."""
+    return f"{card.address} and {card.ipv4}" if card.ipv4 else str(card.address)
 
 
 def view(card: Card) -> dict[str, object]:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from meshsec.adapters import config_file
+from meshsec.adapters.files import config_file
 from meshsec.cli.app import App
 
 

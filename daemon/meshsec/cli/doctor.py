@@ -1,19 +1,23 @@
 """``meshsec doctor``: what is wrong with this node, and how to mend it."""
 
+import pwd
 import sys
 from collections.abc import Mapping
 from typing import Any
 
 import click
 
-from meshsec.adapters import chrony, trust_store
-from meshsec.adapters.config_file import ConfigError
-from meshsec.adapters.key_store import KeyStoreError
+from meshsec.adapters import chrony
+from meshsec.adapters.files import trust_store
+from meshsec.adapters.files.config_file import ConfigError
+from meshsec.adapters.files.key_store import KeyStoreError
+from meshsec.adapters.kernel import udp_sockets
 from meshsec.cli.app import DEGRADED, FAILED, App
 from meshsec.cli.client import Client, DaemonAbsentError
 from meshsec.cli.output import json_option, print_json
-from meshsec.core import doctor as judge
-from meshsec.core.doctor import Check, Level
+from meshsec.core.explain import doctor as judge
+from meshsec.core.explain.doctor import Check, Level
+from meshsec.core.ike import udp_ports
 
 _COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 _EXIT_CODES = {"ok": 0, "warn": DEGRADED, "fail": FAILED}
@@ -39,7 +43,7 @@ def doctor(app: App, as_json: bool) -> None:
 def _examined(app: App) -> Mapping[str, Any]:
     try:
         with Client(app.socket) as client:
-            return judge.with_checks(client.call("doctor"), _time(app))
+            return judge.with_checks(client.call("doctor"), [*_time(app), *_ports()])
     except ConfigError as error:
         return judge.view([Check("configuration", Level.FAIL, str(error), "correct the lines named")])
     except DaemonAbsentError as error:
@@ -54,6 +58,24 @@ def _time(app: App) -> list[Check]:
     except ConfigError:  # meshsecd has what was in force before, and says so
         return []
     return [chrony.check(time.socket)] if time else []
+
+
+def _ports() -> list[Check]:
+    """Who holds a port of IKE: root sees every program, and meshsecd in its confinement none of other users."""
+    checks = []
+    for one in udp_ports.judge(udp_ports.parse(udp_sockets.table())).held:
+        pid, program = udp_sockets.holder(one.inode) or (0, "")
+        found = f"UDP {one.port} is held by user {_user(one.uid)}" + (f", process {pid} ({program})" if pid else "")
+        mend = f"kill {pid}" if pid else f"as root: ss -lunp 'sport = :{one.port}'"
+        checks.append(Check("IKE ports", Level.FAIL, found, mend))
+    return checks
+
+
+def _user(uid: int) -> str:
+    try:
+        return f"{pwd.getpwuid(uid).pw_name} ({uid})"
+    except KeyError:
+        return str(uid)
 
 
 def _key(app: App) -> Check:

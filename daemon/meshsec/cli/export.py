@@ -8,15 +8,19 @@ from pathlib import Path
 import click
 
 from meshsec import files
-from meshsec.adapters import esp_probe, nftables, scheduler, strongswan_conf, trust_store
-from meshsec.cli import libreswan, swanctl
+from meshsec.adapters import scheduler
+from meshsec.adapters.ike import strongswan_conf
+from meshsec.adapters.kernel import esp_probe
+from meshsec.cli import libreswan, swanctl, trusted
 from meshsec.cli.app import App
-from meshsec.core import chrony_conf, drop_ins, overlay_conf, router_conf
-from meshsec.core.desired import addresses, in_doubt, rules_spec, with_next, with_overlay
-from meshsec.core.model import EspGround
-from meshsec.core.scheduling import Profile
-from meshsec.core.scheduling_doctor import WITHOUT_REALTIME_GROUPS
-from meshsec.core.settings import Settings
+from meshsec.core.channels import nft_rules
+from meshsec.core.channels.desired import addresses, in_doubt, rules_spec, with_next, with_overlay, within
+from meshsec.core.config.accepted_networks import resolve
+from meshsec.core.config.settings import Settings
+from meshsec.core.explain.scheduling_doctor import WITHOUT_REALTIME_GROUPS
+from meshsec.core.formats import chrony, drop_ins, overlayd, routers
+from meshsec.core.scheduling.profiles import Profile
+from meshsec.core.values.model import Address, Card, EspGround, Network
 
 _KINDS = ("olsrv2d", "olsrd2", "overlayd", "strongswan", "swanctl", "libreswan", "nftables", "chrony", "systemd")
 _SEVERAL = ("systemd", "libreswan", "swanctl")
@@ -66,10 +70,10 @@ def export(app: App, kind: str, into: Path | None, by_secret: tuple[str, ...]) -
     ground = _ground(app)
     match kind:
         case "olsrv2d":
-            text = router_conf.olsrv2d(_announcing(app, ground), app.card, ground)
+            text = routers.olsrv2d(_announcing(app, ground), app.card, ground, _accepted(app))
         case "olsrd2":
             _refuse_weights(app)
-            text = router_conf.olsrd2(_announcing(app, ground), app.card, ground)
+            text = routers.olsrd2(_announcing(app, ground), app.card, ground)
         case "strongswan":
             text = _strongswan(app, ground)
         case _:
@@ -91,18 +95,18 @@ def _overlayd(app: App) -> str:
     if not app.settings.overlay.enabled:
         raise click.ClickException(f"{app.config}: overlay.enabled is false; with true meshsecd works with overlayd")
     comment = "Written by `meshsec export overlayd`: changes made here are lost."
-    return overlay_conf.render(overlay_conf.of_mesh(app.settings), app.settings.paths.key, comment)
+    return overlayd.render(overlayd.of_mesh(app.settings), app.settings.paths.key, comment)
 
 
 def _chrony(app: App) -> str:
     if (time := app.settings.time) is None:
         raise click.ClickException(f"{app.config}: there is no [time]; its masters say who keeps the mesh's time")
-    peers, problems = trust_store.load(app.peers_directory, app.card)
-    for problem in problems:
-        click.echo(f"refused: {problem}", err=True)
+    found = trusted.load(app)
+    trusted.tell_problems(found)
+    peers = found.peers
     cards = {name: peer.card for name, peer in peers.items()}
     comment = "Written by `meshsec export chrony`: changes made here are lost."
-    return chrony_conf.render(time, app.card, cards, app.settings.policy.mesh_prefixes, comment)
+    return chrony.render(time, app.card, cards, app.settings.policy.mesh_prefixes, comment)
 
 
 _ELSEWHERE: Mapping[str, Callable[[App], str]] = {"overlayd": _overlayd, "chrony": _chrony}
@@ -152,7 +156,21 @@ def _ground(app: App) -> EspGround:
 
 
 def _announcing(app: App, ground: EspGround) -> Settings:
-    return replace(app.settings, routing=router_conf.with_next(app.settings.routing, app.next_card, ground))
+    return replace(app.settings, routing=routers.with_next(app.settings.routing, app.next_card, ground))
+
+
+def _accepted(app: App) -> Mapping[Network, tuple[Address, ...]]:
+    """Return from which originators networks are taken; what cannot be resolved is reported and left out."""
+    if not app.settings.routing.accept:
+        return {}
+    found = trusted.load(app)
+    cards: dict[str, list[Card]] = {}
+    for name, peer in found.peers.items():
+        cards.setdefault(name.rstrip("~"), []).append(peer.card)
+    accepted = resolve(app.settings.routing.accept, cards)
+    for problem in (*map(str, found.problems), *accepted.problems):
+        click.echo(f"left out: {problem}", err=True)
+    return accepted.networks
 
 
 def _strongswan(app: App, ground: EspGround) -> str:
@@ -161,9 +179,9 @@ def _strongswan(app: App, ground: EspGround) -> str:
 
 
 def _nftables(app: App, ground: EspGround) -> str:
-    peers, problems = trust_store.load(app.peers_directory, app.card)
-    for problem in problems:
-        click.echo(f"refused: {problem}", err=True)
+    found = trusted.load(app)
+    trusted.tell_problems(found)
+    peers = found.peers
     cards = [peer.card for peer in peers.values()]
     protected = (address for card in cards for address in addresses(card))
     locators = (card.locator for card in cards)
@@ -173,4 +191,5 @@ def _nftables(app: App, ground: EspGround) -> str:
         overlay.device if overlay.enabled else "",
         (card.address for card in cards),
     )
-    return nftables.render(in_doubt(rules) if problems else rules)
+    rules = within(rules, app.settings.routing.perimeter)
+    return nft_rules.render(in_doubt(rules) if found.problems else rules)

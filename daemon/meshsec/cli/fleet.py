@@ -10,17 +10,16 @@ from typing import Any
 import click
 
 from meshsec import files
-from meshsec.adapters import fleet_key, trust_store
-from meshsec.adapters.trust_store import fleets as store
-from meshsec.adapters.trust_store.fleets import Joined, Membership
+from meshsec.adapters.files import fleet_key, trust_store
+from meshsec.adapters.files.trust_store import fleets as store
+from meshsec.adapters.files.trust_store.fleets import Joined, Membership
 from meshsec.cli import cards as shown
 from meshsec.cli.app import FAILED, App
 from meshsec.cli.client import Client, DaemonAbsentError
 from meshsec.cli.output import facts, json_option, print_json, print_table
-from meshsec.core import card as cards
-from meshsec.core import fleet as fleets
-from meshsec.core import words
-from meshsec.core.fleet import Fleet, SignedCard, TrustList
+from meshsec.core.trust import card as cards
+from meshsec.core.trust import fingerprint_words, fleets
+from meshsec.core.trust.fleets import Fleet, SignedCard, TrustList
 
 SCHEMA = "meshsec-fleet-1"
 
@@ -85,6 +84,7 @@ def sign(card: tuple[str, ...], days: int | None, directory: Path, passphrase_st
     now = int(time.time())
     signed = fleets.sign_card(_key(directory, passphrase_stdin), parsed, now, now + days * _DAY if days else 0)
     click.echo(fleets.card_text(signed))
+    click.echo(f"{parsed.name}: {shown.addresses(parsed)}", err=True)
     click.echo(f"{parsed.name}: compare by voice: {shown.spoken(parsed)}", err=True)
 
 
@@ -162,6 +162,8 @@ def take(app: App, text: tuple[str, ...]) -> None:
     new = store.take_members(app.peers_directory, members, app.card) if members else 0
     _reload(app)
     click.echo(f"new: {newer} of {len(lists)} trust lists, {new} of {len(members)} signed cards")
+    for card in (fleets.read_card(one, keys).card for one in members):
+        click.echo(f"{card.name}: {shown.addresses(card)}")
 
 
 @fleet.command
@@ -270,7 +272,7 @@ def _tell(known: Fleet, listed: TrustList | None) -> None:
 
 
 def _spoken(known: Fleet) -> str:
-    return " ".join(words.spoken(known.fingerprint, shown.wordlist()))
+    return " ".join(fingerprint_words.spoken(known.fingerprint, shown.wordlist()))
 
 
 def _sign_list(directory: Path, passphrase_stdin: bool, change: Callable[[frozenset[bytes]], frozenset[bytes]]) -> None:

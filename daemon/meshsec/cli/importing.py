@@ -8,12 +8,14 @@ from pathlib import Path
 import click
 
 from meshsec import files
-from meshsec.adapters import cjdroute_file, ipsec_conf_file
+from meshsec.adapters.ike import ipsec_conf_file
+from meshsec.adapters.overlay import cjdroute_file
 from meshsec.cli.app import App
 from meshsec.cli.output import facts
-from meshsec.core import identity, ipsec_conf, overlay_conf, overlay_key
-from meshsec.core.ipsec_conf import OldPeer
-from meshsec.core.overlay_conf import OverlayConf
+from meshsec.core.formats import ipsec_conf, overlay_key, overlayd
+from meshsec.core.formats.ipsec_conf import OldPeer
+from meshsec.core.formats.overlayd import OverlayConf
+from meshsec.core.trust import identity
 
 _MODE = 0o600
 """It has passwords."""
@@ -61,7 +63,7 @@ def cjdns(app: App, file: Path, into: Path, check: bool, anybody: bool) -> None:
     conf = replace(found.imported.conf, anybody=anybody)
     own = identity.x25519_public(app.card.public_key)
     if not check:
-        _write(into, overlay_conf.render(conf, app.settings.paths.key, _COMMENT.format(file.name)))
+        _write(into, overlayd.render(conf, app.settings.paths.key, _COMMENT.format(file.name)))
     for line in found.ignored:
         click.echo(f"not imported: {line}")
     facts(_taken(conf))

@@ -6,12 +6,12 @@ from typing import Any
 
 import click
 
-from meshsec.adapters import key_store
+from meshsec.adapters.files import key_store
 from meshsec.cli.app import App
 from meshsec.cli.cards import SCHEMA, described, view
 from meshsec.cli.client import Client, DaemonAbsentError
 from meshsec.cli.output import facts, json_option, print_json
-from meshsec.core import card as cards
+from meshsec.core.trust import card as cards
 
 STATUS_SCHEMA = "meshsec-key-1"
 _RESTART = "restart meshsecd, and reload the router after `meshsec export`: SAs and rules stay"

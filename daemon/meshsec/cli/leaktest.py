@@ -14,15 +14,15 @@ from typing import Any
 
 import click
 
-from meshsec.adapters.capture import Capture
-from meshsec.adapters.marked import DISCARD, Marked
-from meshsec.adapters.nftables import TUN_DEVICE
+from meshsec.adapters.kernel.capture import Capture
+from meshsec.adapters.sockets.marked import DISCARD, Marked
 from meshsec.cli.app import DEGRADED, FAILED, App, peer_names
 from meshsec.cli.client import Client
 from meshsec.cli.output import json_option, print_json, print_table
-from meshsec.core.leaktest import Verdict, Watch, octets_of, verdict
-from meshsec.core.model import EspGround
-from meshsec.core.packets import Kind
+from meshsec.core.channels.nft_rules import TUN_DEVICE
+from meshsec.core.leaktest.judge import Verdict, Watch, octets_of, verdict
+from meshsec.core.leaktest.packets import Kind
+from meshsec.core.values.model import EspGround
 
 _MARK_OCTETS = 16
 _HELP_SECONDS = 60

@@ -6,13 +6,15 @@ from pathlib import Path
 import click
 
 from meshsec import files
-from meshsec.adapters import key_store, trust_store
+from meshsec.adapters.files import key_store, trust_store
+from meshsec.cli import trusted
 from meshsec.cli.app import App
-from meshsec.core import bypass, libreswan_conf
-from meshsec.core.desired import connection_spec, initiates
-from meshsec.core.model import EspGround, Peer
-from meshsec.core.pair_secret import pair_secret
-from meshsec.core.settings import EspChoice
+from meshsec.core.channels.desired import connection_spec, initiates
+from meshsec.core.config.settings import EspChoice
+from meshsec.core.formats import libreswan
+from meshsec.core.policy import bypass
+from meshsec.core.trust.pair_secret import pair_secret
+from meshsec.core.values.model import EspGround, Peer
 
 _MODE = 0o644
 _SECRETS_MODE = 0o600
@@ -34,7 +36,7 @@ def export(app: App, into: Path | None) -> None:
     peers = _peers(app)
     exceptions = [f"left out: {one}" for one in bypass.left_out(app.settings.policy.bypass)]
     try:
-        exported = libreswan_conf.render(
+        exported = libreswan.render(
             {
                 _conn_name(name): (
                     connection_spec(app.card, peer, EspGround.KERNEL, app.settings.policy),
@@ -44,7 +46,7 @@ def export(app: App, into: Path | None) -> None:
             },
             "\n".join([_COMMENT, *exceptions]),
         )
-    except libreswan_conf.NothingLeftError as error:
+    except libreswan.NothingLeftError as error:
         raise click.ClickException(str(error)) from error
     for told in (*exceptions, *(f"left out: {one}" for one in exported.refused)):
         click.echo(told, err=True)
@@ -55,10 +57,9 @@ def export(app: App, into: Path | None) -> None:
 
 
 def _peers(app: App) -> Mapping[str, Peer]:
-    peers, problems = trust_store.load(app.peers_directory, app.card)
-    for problem in problems:
-        click.echo(f"refused: {problem}", err=True)
-    return peers
+    found = trusted.load(app)
+    trusted.tell_problems(found)
+    return found.peers
 
 
 def _conn_name(name: str) -> str:
@@ -70,7 +71,7 @@ def _write(app: App, into: Path, conf: str, peers: Mapping[str, Peer]) -> None:
     """The secrets first: a connection without its secret would fail, and is not tried again soon."""
     seed = key_store.load(Path(app.settings.paths.key)).private.private_bytes_raw()
     pairs = [(peer.card.address, pair_secret(seed, peer.card.public_key)) for peer in peers.values()]
-    secrets = libreswan_conf.secrets(app.card.address, pairs, _SECRETS_COMMENT)
+    secrets = libreswan.secrets(app.card.address, pairs, _SECRETS_COMMENT)
     files.write(into / f"{_NAME}.secrets", secrets.encode(), _SECRETS_MODE)
     click.echo(f"{into / _NAME}.secrets: written, for its owner alone")
     files.write(into / f"{_NAME}.conf", conf.encode(), _MODE)

@@ -2,20 +2,22 @@
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
 from meshsec import files
-from meshsec.adapters import trust_store
+from meshsec.adapters.files import trust_store
 from meshsec.cli import cards as shown
+from meshsec.cli import trusted
 from meshsec.cli.app import FAILED, App, peer_names
 from meshsec.cli.client import Client, DaemonAbsentError
 from meshsec.cli.output import facts, json_option, print_json, print_table
-from meshsec.core import card as cards
-from meshsec.core import words
-from meshsec.core.model import Peer
+from meshsec.core.trust import card as cards
+from meshsec.core.trust import fingerprint_words
+from meshsec.core.values.model import Peer
 
 SCHEMA = "meshsec-peers-1"
 
@@ -38,13 +40,14 @@ def add(app: App, name: str, card: tuple[str, ...]) -> None:
     """Trust the node whose CARD this is, under the local NAME.
 
     CARD is the card itself, with or without spaces, '@FILE', or '-' for standard input. Another card with the same key
-    takes the place of the one that is there.
+    takes the place of the one that is there. A card is refused when its IPv4 address is outside of mesh_prefixes, leads
+    out of the mesh, or is another's.
     """
     parsed = cards.parse(_card_text(" ".join(card)))
     through = _changed(app, "peer_add", {"name": name, "card": cards.render(parsed)})
     if not through:
-        trust_store.add(app.peers_directory, name, parsed, app.card)
-    click.echo(f"{name} is trusted: {parsed.address}")
+        trust_store.add(app.peers_directory, name, parsed, app.card, trusted.around(app))
+    click.echo(f"{name} is trusted: {shown.addresses(parsed)}")
     click.echo(f"Compare by voice: {shown.spoken(parsed)}")
 
 
@@ -59,8 +62,8 @@ def next_key(app: App, name: str, card: tuple[str, ...]) -> None:
     """
     parsed = cards.parse(_card_text(" ".join(card)))
     if not _changed(app, "peer_next", {"name": name, "card": cards.render(parsed)}):
-        trust_store.add_next(app.peers_directory, name, parsed, app.card)
-    click.echo(f"{name} is trusted by its next key, too: {parsed.address}")
+        trust_store.add_next(app.peers_directory, name, parsed, app.card, trusted.around(app))
+    click.echo(f"{name} is trusted by its next key, too: {shown.addresses(parsed)}")
     click.echo(f"Compare by voice: {shown.spoken(parsed)}")
 
 
@@ -128,7 +131,8 @@ def unrevoke(app: App, fingerprint: str) -> None:
 @click.pass_obj
 def list_peers(app: App, as_json: bool) -> None:
     """List the trusted nodes, the cards that are refused and the keys that are revoked."""
-    peers, problems = trust_store.load(app.peers_directory, app.card)
+    found = trusted.load_here(app)
+    peers, problems = found.cards, (*found.problems, *trusted.doubts(found))
     revoked = trust_store.revocations(app.peers_directory)
     if as_json:
         print_json(
@@ -142,11 +146,10 @@ def list_peers(app: App, as_json: bool) -> None:
             }
         )
     else:
-        _print_peers(list(peers.values()))
+        _print_peers(list(found.peers.values()))
         for fingerprint, said in revoked.items():
             click.echo(f"revoked: {fingerprint} {said}".rstrip())
-        for problem in problems:
-            click.echo(f"refused: {problem}", err=True)
+        trusted.tell_problems(found)
     if problems:
         sys.exit(FAILED)
 
@@ -157,11 +160,14 @@ def list_peers(app: App, as_json: bool) -> None:
 @click.pass_obj
 def show(app: App, name: str, as_json: bool) -> None:
     """Print the card of the trusted node NAME."""
-    card = _known(app, name).card
+    known = _known(app, name)
     if as_json:
-        print_json({"schema": shown.SCHEMA, **shown.view(card)})
-    else:
-        facts(shown.described(card, grouped=False))
+        print_json({"schema": shown.SCHEMA, **shown.view(known.card)})
+        return
+    described = shown.described(known.card, grouped=False)
+    if known.ipv4_doubt:
+        described["ipv4"] = f"{known.card.ipv4} (not believed: {known.ipv4_doubt})"
+    facts(described)
 
 
 @peer.command
@@ -177,7 +183,7 @@ def verify(app: App, name: str, said: tuple[str, ...]) -> None:
     card = _known(app, name).card
     if not said:
         click.echo(shown.spoken(card))
-    elif words.matches(card.fingerprint, " ".join(said), shown.wordlist()):
+    elif fingerprint_words.matches(card.fingerprint, " ".join(said), shown.wordlist()):
         click.echo(f"These are the words of {name}: its key is the one on the card.")
     else:
         click.echo(f"These are NOT the words of {name}, which are: {shown.spoken(card)}", err=True)
@@ -212,12 +218,13 @@ def _answer(app: App, method: str, params: dict[str, object]) -> dict[str, Any] 
 
 
 def _known(app: App, name: str) -> Peer:
-    peers, problems = trust_store.load(app.peers_directory, app.card)
-    if name in peers:
-        return peers[name]
-    refused = next((problem for problem in problems if problem.path.stem == name), None)
+    """The peer with its card as it is, and why its IPv4 address is not believed."""
+    found = trusted.load_here(app)
+    if name in found.peers:
+        return replace(found.cards[name], ipv4_doubt=found.peers[name].ipv4_doubt)
+    refused = next((problem for problem in found.problems if problem.path.stem == name), None)
     raise click.ClickException(
-        str(refused) if refused else f"there is no peer {name!r}; known: {', '.join(peers) or 'none'}"
+        str(refused) if refused else f"there is no peer {name!r}; known: {', '.join(found.peers) or 'none'}"
     )
 
 

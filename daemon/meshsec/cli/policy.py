@@ -6,14 +6,14 @@ from pathlib import Path
 
 import click
 
-from meshsec.adapters import config_file
+from meshsec.adapters.files import config_file
 from meshsec.cli.app import App
 from meshsec.cli.client import Client, DaemonAbsentError
 from meshsec.cli.output import json_option, print_json, print_table
-from meshsec.core import policy_view
-from meshsec.core.capability import Algorithms
-from meshsec.core.esp_rank import Rates
-from meshsec.core.policy import DEFAULT, Policy
+from meshsec.core.explain import policy_view
+from meshsec.core.policy.capability import Algorithms
+from meshsec.core.policy.esp_rank import Rates
+from meshsec.core.policy.policy import DEFAULT, Policy
 
 _BUILT_IN = "default"
 _IN_FORCE = "[policy]"

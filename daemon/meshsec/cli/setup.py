@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from meshsec import files
-from meshsec.adapters import config_file, key_store
+from meshsec.adapters.files import config_file, key_store
 from meshsec.cli.app import App
 from meshsec.cli.cards import described
 from meshsec.cli.output import facts

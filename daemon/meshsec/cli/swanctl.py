@@ -7,15 +7,17 @@ from pathlib import Path
 import click
 
 from meshsec import files
-from meshsec.adapters import key_store, trust_store
+from meshsec.adapters.files import key_store, trust_store
+from meshsec.cli import trusted
 from meshsec.cli.app import App
-from meshsec.core import bypass, swanctl_conf
-from meshsec.core.capability import OF_DEBIAN, left_out, possible
-from meshsec.core.desired import connection_spec, initiates
-from meshsec.core.model import Authentication, Card, ConnectionSpec, EspGround, Peer
-from meshsec.core.pair_secret import pair_secret
-from meshsec.core.policy import Policy
-from meshsec.core.swanctl_conf import Pair
+from meshsec.core.channels.desired import connection_spec, initiates
+from meshsec.core.formats import swanctl
+from meshsec.core.formats.swanctl import Pair
+from meshsec.core.policy import bypass
+from meshsec.core.policy.capability import OF_DEBIAN, left_out, possible
+from meshsec.core.policy.policy import Policy
+from meshsec.core.trust.pair_secret import pair_secret
+from meshsec.core.values.model import Authentication, Card, ConnectionSpec, EspGround, Peer
 
 _MODE = 0o644
 _SECRETS_MODE = 0o600
@@ -35,9 +37,9 @@ def export(app: App, ground: EspGround, into: Path | None, by_secret: Collection
 
     Those of ``by_secret`` authenticate by it, too, though their cards do not say so.
     """
-    peers, problems = trust_store.load(app.peers_directory, app.card)
-    for problem in problems:
-        click.echo(f"refused: {problem}", err=True)
+    found = trusted.load(app)
+    trusted.tell_problems(found)
+    peers = found.peers
     if strangers := sorted(set(by_secret) - peers.keys()):
         raise click.ClickException(
             f"--secret {strangers[0]}: no such peer; trusted are: {', '.join(peers) or 'nobody'}"
@@ -55,7 +57,7 @@ def export(app: App, ground: EspGround, into: Path | None, by_secret: Collection
     exceptions = [f"left out: {one}" for one in bypass.left_out(policy.bypass)]
     for told in exceptions:
         click.echo(told, err=True)
-    conf = swanctl_conf.render(pairs, "\n".join([_COMMENT, *exceptions]))
+    conf = swanctl.render(pairs, "\n".join([_COMMENT, *exceptions]))
     if into is None:
         click.echo(conf, nl=False)
     else:
@@ -75,13 +77,13 @@ def _connection_name(name: str) -> str:
 
 def _write(app: App, into: Path, conf: str, pairs: Mapping[str, Pair]) -> None:
     """The connections last: what they name is there then. Secrets that are not used any more go."""
-    for name, text in swanctl_conf.key_files(pairs).items():
+    for name, text in swanctl.key_files(pairs).items():
         _put(into / _KEYS / name, text, _MODE)
     key = Path(app.settings.paths.key)
     seed = key_store.load(key).private.private_bytes_raw()
     specs = {name: pair.spec for name, pair in pairs.items() if pair.by_secret}
     shared = {name: (spec, pair_secret(seed, spec.remote_public_key)) for name, spec in specs.items()}
-    _put(into / _SECRETS, swanctl_conf.secrets(shared, _SECRETS_COMMENT), _SECRETS_MODE)
+    _put(into / _SECRETS, swanctl.secrets(shared, _SECRETS_COMMENT), _SECRETS_MODE)
     _put(into / _CONF, conf, _MODE)
     click.echo(f"Then, once: `ln -s {key} {into / 'pkcs8/meshsec.key'}`; and `swanctl --load-all`.")
 

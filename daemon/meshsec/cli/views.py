@@ -30,7 +30,8 @@ _UNPROTECTED = frozenset({"waiting", "negotiating", "failed"})
 def status(app: App, as_json: bool) -> None:
     """Show this node and how each peer is protected.
 
-    Exit code 3 when a peer in reach is not protected, a daemon is away or a rule does not stand.
+    Exit code 3 when a peer in reach is not protected, nothing passes to one that is, a daemon is away or a rule does
+    not stand.
     """
     view = _asked(app, "status")
     if as_json:
@@ -110,7 +111,12 @@ def is_degraded(view: Mapping[str, Any]) -> bool:
     """Whether a status calls for somebody's attention."""
     if not view["rules_stand"] or view["problems"] or any(not daemon["up"] for _, daemon in _daemons(view)):
         return True
-    return any(peer["state"] in _UNPROTECTED for peer in view["peers"])
+    return any(peer["state"] in _UNPROTECTED or is_lost(peer) for peer in view["peers"])
+
+
+def is_lost(peer: Mapping[str, Any]) -> bool:
+    """Whether an SA stands and nothing passes: no user data comes, and the peer's IKE daemon does not answer."""
+    return peer["quiet"] is not None and not peer["quiet"]["answers"]
 
 
 def _daemons(view: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -153,6 +159,8 @@ def _print_peers(peers: list[Mapping[str, Any]]) -> None:
     for peer in peers:
         if peer["state"] != "protected":
             click.echo(f"{peer['name']} is {peer['state']}: {_reason(peer)}")
+        if peer["quiet"]:
+            click.secho(_quiet(peer), fg="red" if is_lost(peer) else None)
 
 
 def _peer_row(peer: Mapping[str, Any]) -> tuple[object, ...]:
@@ -170,6 +178,13 @@ def _peer_row(peer: Mapping[str, Any]) -> tuple[object, ...]:
         octets(peer["bytes_in"]),
         octets(peer["bytes_out"]),
     )
+
+
+def _quiet(peer: Mapping[str, Any]) -> str:
+    found = f"nothing has come from {peer['name']} for {duration(peer['quiet']['for'])}, although user data goes there"
+    if is_lost(peer):
+        return f"{found}, and its IKE daemon does not answer: `meshsec explain {peer['name']}`"
+    return f"{found}; its IKE daemon answers"
 
 
 def _reason(peer: Mapping[str, Any]) -> str:

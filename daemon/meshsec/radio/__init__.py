@@ -11,9 +11,9 @@ from pathlib import Path
 import click
 
 from meshsec import files
-from meshsec.adapters import config_file
-from meshsec.core.radio_settings import RadioSettings
-from meshsec.core.settings import Settings
+from meshsec.adapters.files import config_file, secrecy
+from meshsec.core.config.radio_settings import RadioSettings
+from meshsec.core.config.settings import Settings
 from meshsec.radio.keeper import JoinError, Keeper
 
 
@@ -43,6 +43,7 @@ def main(config: Path, check: bool, interface: str) -> None:
         _set_up_logging()
         directory = Path(os.environ.get("RUNTIME_DIRECTORY") or settings.paths.run)
         files.make_directory(directory)
+        secrecy.keep_private()
         asyncio.run(_serve(interface, wish, directory))
     except (config_file.ConfigError, files.FileError, JoinError) as error:
         raise click.ClickException(str(error)) from error

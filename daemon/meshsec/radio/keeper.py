@@ -1,10 +1,10 @@
 """Brings one radio into the mesh and keeps it there.
 
-Theory of operation: observe, plan (``core/radio.py``), carry out, read back. What fails is undone, so that nothing is
-half applied. While joined, every change of an interface or of a radio's switch, and every few seconds for its own sake,
-what stands is read again; when it is not as wished, everything is undone and joining begins anew. Before the first
-success an obstacle ends the program, so that the service manager tells it; afterwards it waits. An adapter that is not
-plugged in yet is waited for from the start: it may come at any time, and nothing else shall wait for it.
+Theory of operation: observe, plan (``core/radio/plan.py``), carry out, read back. A step that fails is undone, so that
+nothing stays half applied. While joined, the program reads the radio's state again at every change of an interface or
+of a radio's switch, and every few seconds in any case. When the state is not as wished, it undoes everything and joins
+again. An obstacle before the first success ends the program, so that the service manager reports it; a later one makes
+it wait. If the adapter is not plugged in, the program waits for it from the start.
 """
 
 import asyncio
@@ -15,15 +15,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from meshsec import files
-from meshsec.adapters import credential, netlink, nl80211, rfkill
-from meshsec.adapters.credential import CredentialError
-from meshsec.adapters.nl80211 import Nl80211
-from meshsec.adapters.notify import Notifier, watchdog_interval
-from meshsec.adapters.supplicant import Supplicant, SupplicantError
-from meshsec.agent import radios
-from meshsec.core import radio
-from meshsec.core.radio import MeshParameters, Observed, Phy, Step
-from meshsec.core.radio_settings import RadioSettings, Security
+from meshsec.adapters.files import credential
+from meshsec.adapters.files.credential import CredentialError
+from meshsec.adapters.kernel import netlink
+from meshsec.adapters.radio import nl80211, rfkill
+from meshsec.adapters.radio.nl80211 import Nl80211
+from meshsec.adapters.radio.supplicant import Supplicant, SupplicantError
+from meshsec.adapters.sockets.notify import Notifier, watchdog_interval
+from meshsec.agent.sides import radios
+from meshsec.core.config.radio_settings import RadioSettings, Security
+from meshsec.core.radio import plan
+from meshsec.core.radio.plan import Observed, Phy, Step
 
 _STEP_SECONDS = 10.0
 _JOIN_SECONDS = 60.0
@@ -81,14 +83,14 @@ class Keeper:
                 await self._something(pause)
                 pause = min(2 * pause, _PAUSES[1])
 
-    async def examine(self) -> tuple[list[radio.Obstacle], tuple[Step, ...]]:
+    async def examine(self) -> tuple[list[plan.Obstacle], tuple[Step, ...]]:
         """What is in the way, or else the steps that ``run`` would take; changes nothing."""
         async with nl80211.opened() as stack:
             seen = await radios.observe(stack, self._name)
-            if radio.wants_country(self._wish, seen):
+            if plan.wants_country(self._wish, seen):
                 seen = replace(seen, country=self._wish.country or seen.country)
-            found = radio.obstacles(self._wish, seen)
-            return found, () if found else radio.plan(self._wish, seen)
+            found = plan.obstacles(self._wish, seen)
+            return found, () if found else plan.plan(self._wish, seen)
 
     async def _membership(self) -> None:
         """Once in and out; comes back when the membership was lost, with everything undone. Raises JoinError."""
@@ -105,15 +107,15 @@ class Keeper:
                 finally:
                     await self._undo(stack, before, done)
         except OSError as error:  # from looking: there is nothing to undo
-            raise JoinError(f"{self._name}: {error}{radio.hint(error.errno, Observed(self._name))}") from error
+            raise JoinError(f"{self._name}: {error}{plan.hint(error.errno, Observed(self._name))}") from error
 
     async def _prepared(self, stack: Nl80211 | None) -> Observed:
         """What there is, under the wished rules. Raises JoinError when anything is in the way."""
         seen = await radios.observe(stack, self._name)
-        if stack is not None and radio.wants_country(self._wish, seen):
+        if stack is not None and plan.wants_country(self._wish, seen):
             await self._ask_country(stack)
             seen = await radios.observe(stack, self._name)
-        if found := radio.obstacles(self._wish, seen):
+        if found := plan.obstacles(self._wish, seen):
             kind = JoinError if seen.exists else AbsentError
             raise kind("\n".join(f"{self._name}: {one}" for one in found))
         if self._wish.security is Security.SAE:
@@ -135,7 +137,7 @@ class Keeper:
         """Carry the plan out; ``done`` is what has to be undone, also after a failure. Raises JoinError."""
         what = "plan"
         try:
-            for step in radio.plan(self._wish, before):
+            for step in plan.plan(self._wish, before):
                 what = str(step)
                 _log.info("%s: %s", self._name, what)
                 done.append(step)
@@ -145,10 +147,10 @@ class Keeper:
         except _FAILURES as error:
             code = error.errno if isinstance(error, OSError) else None
             text = "it took too long" if isinstance(error, TimeoutError) else str(error)
-            raise JoinError(f"{self._name}: {what}: {text}{radio.hint(code, before)}") from error
-        if amiss := radio.differences(self._wish, seen):
+            raise JoinError(f"{self._name}: {what}: {text}{plan.hint(code, before)}") from error
+        if amiss := plan.differences(self._wish, seen):
             raise JoinError(f"{self._name}: joined, but {'; '.join(amiss)}{self._excuse()}")
-        for remark in radio.remarks(self._wish, seen):
+        for remark in plan.remarks(self._wish, seen):
             _log.warning("%s: %s", self._name, remark)
 
     def _excuse(self) -> str:
@@ -167,12 +169,12 @@ class Keeper:
             await self._something(min(watchdog_interval() or _LOOK_SECONDS, _LOOK_SECONDS))
             if ended := self._supplicant.ended:
                 return ended
-            if amiss := radio.differences(wish, await radios.observe(stack, self._name, phy)):
+            if amiss := plan.differences(wish, await radios.observe(stack, self._name, phy)):
                 return "; ".join(amiss)
 
     async def _undo(self, stack: Nl80211, before: Observed, done: Sequence[Step]) -> None:
         """Go back as far as it goes: each step is tried, whatever became of the others."""
-        for step in radio.undo(done, before):
+        for step in plan.undo(done, before):
             try:
                 await self._carry_out(stack, before, step)
             except _FAILURES as error:
@@ -180,9 +182,9 @@ class Keeper:
                 _log.log(logging.INFO if gone else logging.WARNING, "undo: %s: %s", step, error)
 
     async def _carry_out(self, stack: Nl80211, before: Observed, step: Step) -> None:
-        if isinstance(step, radio.StartSupplicant):
+        if isinstance(step, plan.StartSupplicant):
             await asyncio.wait_for(self._start_supplicant(stack, before.phy), _JOIN_SECONDS)
-        elif isinstance(step, radio.StopSupplicant):
+        elif isinstance(step, plan.StopSupplicant):
             await self._supplicant.stop()
         else:
             await asyncio.wait_for(self._change(stack, step), _STEP_SECONDS)
@@ -191,22 +193,21 @@ class Keeper:
         """One step that the kernel does at once."""
         own, phy = await radios.interface(stack, self._name)
         match step:
-            case radio.SetUp(up=up):
+            case plan.SetUp(up=up):
                 await netlink.set_link(own.index, up=up)
-            case radio.SetType(type=kind) if kind != own.type:
+            case plan.SetType(type=kind) if kind != own.type:
                 await stack.set_type(own.index, kind)
-            case radio.SetRtsThreshold(octets=octets):
+            case plan.SetRtsThreshold(octets=octets):
                 await stack.set_rts_threshold(phy, octets)
-            case radio.SetTxPower(dbm=dbm):
+            case plan.SetTxPower(dbm=dbm):
                 await stack.set_tx_power(own.index, dbm)
-            case radio.Join():
+            case plan.Join():
                 await stack.join(own.index, step)
-            case radio.Leave():
+            case plan.Leave():
                 await stack.leave(own.index)
-            case radio.SetMeshParameters(rssi_threshold=dbm):
-                wanted = MeshParameters(forwarding=False, path_discovery=False, rssi_threshold=dbm)
-                await stack.set_mesh_parameters(own.index, wanted)
-            case radio.SetMcastRate(mbit=mbit):
+            case plan.SetMeshParameters():
+                await stack.set_mesh_parameters(own.index, step)
+            case plan.SetMcastRate(mbit=mbit):
                 await stack.set_mcast_rate(own.index, mbit)
 
     async def _start_supplicant(self, stack: Nl80211, phy: Phy | None) -> None:

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from meshsec.adapters import strongswan_conf
-from meshsec.adapters.key_store import NodeKey
-from meshsec.core import identity
-from meshsec.core.model import Card, ChildSpec, ConnectionSpec, EspGround
+from meshsec.adapters.files.key_store import NodeKey
+from meshsec.adapters.ike import strongswan_conf
+from meshsec.core.trust import identity
+from meshsec.core.values.model import Card, ChildSpec, ConnectionSpec, EspGround
 from namespaces import inside, ip, new_namespace, wait_for
 
 CHARON = shutil.which("charon-systemd") or "/usr/sbin/charon-systemd"

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from meshsec.adapters import cipher_speed
-from meshsec.core.esp_rank import STRENGTH
+from meshsec.adapters.ike import cipher_speed
+from meshsec.core.policy.esp_rank import STRENGTH
 
 
 def test_what_was_measured_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

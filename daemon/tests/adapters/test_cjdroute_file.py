@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from meshsec.adapters import cjdroute_file
-from meshsec.adapters.cjdroute_file import CjdrouteError
-from meshsec.core import overlay_conf
-from meshsec.core.overlay_conf import Admin, Beacons, Ethernet, Neighbour, OverlayConf, Udp, User
+from meshsec.adapters.overlay import cjdroute_file
+from meshsec.adapters.overlay.cjdroute_file import CjdrouteError
+from meshsec.core.formats import overlayd
+from meshsec.core.formats.overlayd import Admin, Beacons, Ethernet, Neighbour, OverlayConf, Udp, User
 
 SAMPLE = Path(__file__).parents[3] / "tests/vectors/cjdns/cjdroute.conf"
 B = "y08gbq4bm48p3dg60n7k8h2qyk6qf0b490f5mk1lzgu0xz7xc850.k"
@@ -68,7 +68,7 @@ def test_the_text_is_the_one_that_overlayd_reads() -> None:
     """overlayd's own tests read the same file."""
     conf = cjdroute_file.load(SAMPLE).imported.conf
     expected = SAMPLE.with_name("overlayd.toml").read_text()
-    assert overlay_conf.render(conf, "/var/lib/meshsec/node.key", "Written by `meshsec import`.") == expected
+    assert overlayd.render(conf, "/var/lib/meshsec/node.key", "Written by `meshsec import`.") == expected
 
 
 def test_nothing_else_is_left_out() -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from meshsec.adapters import config_file
-from meshsec.adapters.config_file import ConfigError
-from meshsec.core.scheduling import SchedulingClass
+from meshsec.adapters.files import config_file
+from meshsec.adapters.files.config_file import ConfigError
+from meshsec.core.scheduling.profiles import SchedulingClass
 
 VECTORS = Path(__file__).parents[3] / "tests/vectors/config"
 REFUSED = sorted((VECTORS / "refused").glob("*.toml"))

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from meshsec.adapters import control as module
-from meshsec.adapters.control import ControlError, ControlServer
+from meshsec.adapters.sockets import control as module
+from meshsec.adapters.sockets.control import ControlError, ControlServer
 
 
 async def handler(method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -1,16 +1,18 @@
 """Connections between nodes: who is not admitted, too long, too slow or one too many is not answered."""
 
 import asyncio
+import contextlib
 import socket
 from collections.abc import Awaitable, Callable
 from ipaddress import IPv6Address
+from pathlib import Path
 
 import pytest
 
-from meshsec.adapters import exchange
-from meshsec.adapters.exchange import ExchangeServer
-from meshsec.core import fleet_exchange as lines
-from meshsec.core.fleet_exchange import ExchangeError, Holdings, News
+from meshsec.adapters.sockets import exchange
+from meshsec.adapters.sockets.exchange import ExchangeServer
+from meshsec.core.trust import fleet_exchange as lines
+from meshsec.core.trust.fleet_exchange import ExchangeError, Holdings, News
 
 HERE = IPv6Address("::1")
 KEY = bytes(32)
@@ -96,3 +98,76 @@ def test_a_client_that_says_nothing_has_its_time_and_one_connection(monkeypatch:
         other.close()
 
     assert served(work) == []
+
+
+@pytest.mark.parametrize("wanted", range(64, 1025, 96))
+def test_a_client_that_reads_nothing_keeps_no_descriptor(monkeypatch: pytest.MonkeyPatch, wanted: int) -> None:
+    """It asks for one card many times: what the kernel does not take waits here, and must not wait for ever."""
+    monkeypatch.setattr(exchange, "TIMEOUT", 0.5)
+    card = bytes(200)
+    held = {KEY: lines.holding(1, b"", [card])}
+    (name,) = held[KEY].cards
+    asked = lines.Offer([], [], {KEY.hex(): [name] * wanted})
+    greedy = lines.encode(lines.hello(CLIENT)) + lines.encode(asked)
+
+    admitted: list[IPv6Address] = []
+
+    def admit(client: IPv6Address) -> bool:
+        admitted.append(client)
+        return True
+
+    async def run() -> None:
+        server = ExchangeServer(lambda: held, admit, _nothing)
+        await server.start(HERE)
+        with socket.socket(socket.AF_INET6) as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 536)  # as on a link: else the kernel takes all
+            client.setblocking(False)
+            before = descriptors()
+            loop = asyncio.get_running_loop()
+            await loop.sock_connect(client, (str(HERE), exchange.PORT))
+            await loop.sock_sendall(client, greedy)
+            async with asyncio.timeout(20):
+                while not admitted or descriptors() > before:  # noqa: ASYNC110 - nobody tells of a descriptor
+                    await asyncio.sleep(0.01)
+        server.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("given", [160, 256, 1024])
+def test_a_server_that_reads_nothing_keeps_no_descriptor(monkeypatch: pytest.MonkeyPatch, given: int) -> None:
+    """It says that it lacks all cards, answers before it has read them, and leaves the connection open."""
+    monkeypatch.setattr(exchange, "TIMEOUT", 0.5)
+    held = {KEY: lines.holding(1, b"", [bytes([number & 255, number >> 8]) * 100 for number in range(given)])}
+    said = lines.summary({KEY: lines.holding(0, b"", [])}, lines.hello(held))
+    greedy = lines.encode(said) + lines.encode(lines.Answer([], []))
+
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        with socket.socket(socket.AF_INET6) as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 536)
+            listener.bind((str(HERE), exchange.PORT))
+            listener.listen()
+            listener.setblocking(False)
+            before = descriptors()
+            asking = asyncio.create_task(exchange.exchange(HERE, HERE, held))
+            accepted, _ = await loop.sock_accept(listener)
+            with accepted:
+                await loop.sock_sendall(accepted, greedy)
+                with contextlib.suppress(OSError, TimeoutError, ExchangeError):
+                    await asking
+                async with asyncio.timeout(20):
+                    while descriptors() > before + 1:  # noqa: ASYNC110 - nobody tells of a descriptor
+                        await asyncio.sleep(0.01)
+
+    asyncio.run(run())
+
+
+def descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+async def _nothing(_address: IPv6Address, _news: News) -> None:
+    return

@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from meshsec.adapters import trust_store
-from meshsec.adapters.trust_store import TrustStoreError
-from meshsec.adapters.trust_store import fleets as store
-from meshsec.core import fleet as fleets
-from meshsec.core.fleet import Fleet
-from meshsec.core.identity import generate, make_card, public_key_of
-from meshsec.core.model import Card, Peer
+from meshsec.adapters.files import trust_store
+from meshsec.adapters.files.trust_store import TrustStoreError
+from meshsec.adapters.files.trust_store import fleets as store
+from meshsec.core.channels import ipv4_claims
+from meshsec.core.trust import fleets
+from meshsec.core.trust.fleets import Fleet
+from meshsec.core.trust.identity import generate, make_card, public_key_of
+from meshsec.core.values.model import Card, Peer
 
 KEY, OTHER_KEY = (Ed25519PrivateKey.from_private_bytes(bytes([octet]) * 32) for octet in (1, 2))
 FLEET = Fleet("rescue", KEY.public_key().public_bytes_raw())
@@ -150,8 +151,9 @@ def test_the_two_keys_of_a_member_share_its_ipv4_address_and_those_of_two_do_not
     take(directory, replace(BOAT_ANEW, ipv4=shared), 200)
     assert set(in_force(directory)) == {"boat", "boat~"}
     take(directory, replace(SHIP, ipv4=shared), 300)
-    assert set(in_force(directory)) == {"boat", "boat~"}
-    assert "its IPv4 address 10.77.0.9 is another's" in messages(directory)
+    peers = trust_store.load(directory, OWN)[0]
+    assert set(peers) == {"boat", "boat~", "ship"}, "its IPv6 part is nobody else's"
+    assert ipv4_claims.contested(peers, OWN) == {"ship": "10.77.0.9 is also that of peer 'boat'"}
 
 
 def test_a_members_present_key_is_ended_by_the_fleet_alone(directory: Path) -> None:
@@ -233,7 +235,7 @@ def test_who_leaves_a_fleet_trusts_nothing_of_it(directory: Path) -> None:
     revoke(directory, 200, SHIP)
     trust_store.add(directory, "by-hand", _card("x", 9), OWN)
     store.leave(directory, "rescue")
-    assert sorted(path.name for path in directory.iterdir()) == ["by-hand.card", "ships.fleet"]
+    assert sorted(path.name for path in directory.glob("[!.]*")) == ["by-hand.card", "ships.fleet"]
     with pytest.raises(TrustStoreError, match="joined: ships"):
         store.leave(directory, "rescue")
 

@@ -8,9 +8,9 @@ from functools import partial
 
 import pytest
 
-from meshsec.adapters.held_rules import HeldRules, HeldRulesError
-from meshsec.adapters.nftables import HELD_TABLES, render, render_held
-from meshsec.core.model import EspGround, RulesSpec, UnknownNodes
+from meshsec.adapters.kernel.held_rules import HeldRules, HeldRulesError
+from meshsec.core.channels.nft_rules import HELD_TABLES, render, render_held
+from meshsec.core.values.model import EspGround, RulesSpec, UnknownNodes
 from namespaces import needs_root
 
 pytestmark = needs_root

@@ -2,7 +2,7 @@
 
 import pytest
 
-from meshsec.adapters.ike_log import MAX_NEGOTIATIONS, Failure, IkeLog, Loads, Setup
+from meshsec.adapters.ike.ike_log import MAX_NEGOTIATIONS, Asking, Failure, IkeLog, Loads, Setup
 
 ALPHA, CHARLIE = "fddb:162:1705:69bf:c9a5:7699:b49e:d2e0", "fddd:50e3:80c7:f4a0:6719:361d:6904:46b3"
 
@@ -27,9 +27,14 @@ RESPONDER = [
 ]
 
 
-def told(lines: list[tuple[float, str, str]], log: IkeLog | None = None) -> list[Setup | Failure]:
+def told(lines: list[tuple[float, str, str]], log: IkeLog | None = None) -> list[Setup | Failure | Asking]:
     log = log or IkeLog()
     return [found for at, name, text in lines if (found := log.feed(at, name, "1", text))]
+
+
+def test_who_asks_is_told_before_anything_is_proved() -> None:
+    assert told([(0.0, "(unnamed)", f"{ALPHA} is initiating an IKE_SA")]) == [Asking(ALPHA)]
+    assert told([(0.0, "(unnamed)", f"{ALPHA} is initiating an IKE_SA, or so it says")]) == []
 
 
 @pytest.mark.parametrize(

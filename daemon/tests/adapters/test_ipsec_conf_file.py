@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from meshsec.adapters import ipsec_conf_file
-from meshsec.core.ipsec_conf import IpsecConfError
+from meshsec.adapters.ike import ipsec_conf_file
+from meshsec.core.formats.ipsec_conf import IpsecConfError
 
 
 def test_included_files_stand_where_they_are_named_in_the_order_of_names(tmp_path: Path) -> None:

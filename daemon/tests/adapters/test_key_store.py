@@ -11,9 +11,9 @@ from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_pri
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from meshsec import files
-from meshsec.adapters import key_store
-from meshsec.adapters.key_store import KeyStoreError
-from meshsec.core.identity import make_card
+from meshsec.adapters.files import key_store
+from meshsec.adapters.files.key_store import KeyStoreError
+from meshsec.core.trust.identity import make_card
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from meshsec.adapters.mode_store import ModeStoreError, load, save
-from meshsec.core.model import DataPlane, Modes
+from meshsec.adapters.files.mode_store import ModeStoreError, load, save
+from meshsec.core.values.model import DataPlane, Modes
 
 PEER = IPv6Address("fc00::b")
 

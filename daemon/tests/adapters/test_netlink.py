@@ -6,8 +6,8 @@ from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 import pytest
 
-from meshsec.adapters import netlink
-from meshsec.adapters.netlink import KernelRoute, NetlinkError
+from meshsec.adapters.kernel import netlink
+from meshsec.adapters.kernel.netlink import KernelRoute, NetlinkError
 from namespaces import ip, needs_root
 
 pytestmark = needs_root
@@ -140,3 +140,21 @@ def test_the_mtus_are_those_of_this_namespace(mesh0: str) -> None:
     """/sys shows the interfaces of the namespace that it was mounted in, in a container often another one."""
     ip("link", "set", mesh0, "mtu", "1440")
     assert {"mesh0": 1440, "mesh1": 1500}.items() <= asyncio.run(netlink.mtus()).items()
+
+
+def test_ipv4_networks_elsewhere_are_what_other_interfaces_reach(mesh0: str) -> None:
+    """Neither the mesh's interface with its prefix counts, nor a default route, another table or the node's own."""
+    assign(mesh0)
+    ip("addr", "add", "10.77.0.7/16", "dev", mesh0)
+    ip("addr", "add", "192.168.1.5/24", "dev", "mesh1")
+    ip("route", "add", "172.16.0.0/12", "via", "192.168.1.1", "dev", "mesh1")
+    ip("route", "add", "default", "via", "192.168.1.1", "dev", "mesh1")
+    ip("route", "add", "10.5.0.0/16", "dev", "mesh1", "table", "99")
+    ip("route", "add", "unreachable", "10.6.0.0/16")
+    found = asyncio.run(netlink.ipv4_elsewhere({mesh0}, {IPV4}))
+    assert {(str(one.network), one.interface) for one in found if not one.network.is_loopback} == {
+        ("10.77.0.7/32", mesh0),
+        ("172.16.0.0/12", "mesh1"),
+        ("192.168.1.0/24", "mesh1"),
+        ("192.168.1.5/32", "mesh1"),
+    }

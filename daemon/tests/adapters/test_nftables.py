@@ -1,29 +1,38 @@
 """The wall against a real kernel: packets are sent, nft's own counters and the other end say what became of them."""
 
 import asyncio
+import contextlib
 import json
+import os
 import socket
 import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from pyroute2 import netns
 
-from meshsec.adapters import netlink
-from meshsec.adapters.nftables import BLOCK_PRIORITY, TABLE, Nftables, RulesError, render, rewriting_chains
-from meshsec.core.model import Bypass, EspGround, RulesSpec, UnknownNodes
+from meshsec.adapters.kernel import netlink
+from meshsec.adapters.kernel.nftables import BLOCK_PRIORITY, Nftables, RulesError, rewriting_chains
+from meshsec.core.channels.nft_rules import TABLE, render
+from meshsec.core.trust.fleet_exchange import PORT as FLEET_PORT
+from meshsec.core.values.model import Bypass, EspGround, Perimeter, RulesSpec, UnknownNodes
 from namespaces import ip, needs_root, wait_for
 
 pytestmark = needs_root
+
+T = TypeVar("T")
 
 OWN, PEER, STRANGER = (IPv6Address(f"fc00::{suffix}") for suffix in ("a", "b", "5"))
 OWN_LOCATOR, LOCATOR = IPv6Address("fd00::a"), IPv6Address("fd00::b")
 OWN4, PEER4, STRANGER4 = IPv4Address("10.77.0.1"), IPv4Address("10.77.0.2"), IPv4Address("10.77.0.9")
 OUTSIDE = IPv6Address("2001:db8::b")
+"""Beyond the mesh: what becomes of it is tested in test_wall.py."""
+NOBODY = 65534
+"""An account without privileges."""
 PATIENCE, SILENCE = 60.0, 0.3
 """Seconds to wait for a datagram that shall be heard, and for one that shall not."""
 
@@ -34,6 +43,7 @@ SPEC = RulesSpec(
     locators=frozenset({LOCATOR}),
     mesh_prefixes=(IPv6Network("fc00::/7"), IPv4Network("10.77.0.0/16")),
     unknown_nodes=UnknownNodes.DROP,
+    perimeter=Perimeter(frozenset({"mesh0"})),
 )
 
 
@@ -77,7 +87,7 @@ class Wire:
             return received(heard, seconds)
 
 
-def within(namespace: str | None, action: Callable[[], socket.socket | None]) -> socket.socket | None:
+def within(namespace: str | None, action: Callable[[], T]) -> T:
     if namespace:
         netns.pushns(namespace)
     try:
@@ -90,24 +100,30 @@ def within(namespace: str | None, action: Callable[[], socket.socket | None]) ->
 def listening(namespace: str | None, address: object, port: int) -> socket.socket:
     def open_it() -> socket.socket:
         opened = socket.socket(family(address), socket.SOCK_DGRAM)
-        opened.bind((str(address), port))
+        opened.bind(resolved(address, port))
         return opened
 
-    opened = within(namespace, open_it)
-    assert opened
-    return opened
+    return within(namespace, open_it)
 
 
 def family(address: object) -> socket.AddressFamily:
     return socket.AF_INET if isinstance(address, IPv4Address) else socket.AF_INET6
 
 
-def sendto(source: object, target: object, port: int, source_port: int) -> None:
-    with socket.socket(family(target), socket.SOCK_DGRAM) as sender:
+def resolved(address: object, port: int) -> Any:
+    """With the number of the interface that a link-local address names."""
+    return socket.getaddrinfo(str(address), port, type=socket.SOCK_DGRAM)[0][4]
+
+
+def sendto(source: object, target: object, port: int, source_port: int, uid: int = 0) -> None:
+    os.seteuid(uid)
+    sender = socket.socket(family(target), socket.SOCK_DGRAM)
+    os.seteuid(0)
+    with sender:
         sender.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sender.bind((str(source), source_port))
+        sender.bind(resolved(source, source_port))
         try:
-            sender.sendto(b"user data", (str(target), port))
+            sender.sendto(b"user data", resolved(target, port))
         except PermissionError:  # what the output hook drops is told to the sender
             return
 
@@ -178,6 +194,99 @@ def test_locators_carry_ike_and_nothing_else(wire: Wire) -> None:
     assert wire.counters() == {"clear_out": 2, "clear_in": 1}
 
 
+@pytest.mark.parametrize("ground", EspGround)
+def test_ike_is_sent_by_root_alone(ground: EspGround, wire: Wire) -> None:
+    """To a peer, to one that was removed and to a stranger. What the other end's accounts send is its own business."""
+    wire.apply(replace(SPEC, ground=ground, protected=frozenset({PEER}), barred=frozenset({OUTSIDE})))
+    ip("xfrm", "policy", "flush", check=False)  # the IKE daemon's own sockets pass by these policies
+    for target in (LOCATOR, PEER, OUTSIDE, STRANGER):
+        passes = target in {LOCATOR, STRANGER} or ground is EspGround.KERNEL
+        assert wire.arrives(OWN, target, 4500, source_port=4500) if passes else True
+        with listening(wire.other, target, 4500) as heard:
+            sendto(OWN, target, 4500, 4500, uid=65534)
+            assert not received(heard, SILENCE)
+
+
+def begins(
+    uid: int, source: object, target: object, port: int, *, namespace: str | None = None, seconds: float = PATIENCE
+) -> bool:
+    """Whether an account's connection to a TCP port is answered in time."""
+    with within(namespace, lambda: _stream(uid, source, 0)) as opened:
+        opened.settimeout(seconds)
+        try:
+            opened.connect((str(target), port))
+        except OSError:
+            return False
+        return True
+
+
+def serving(uid: int, namespace: str | None, address: object, port: int) -> socket.socket:
+    """Listen at a TCP port as an account does."""
+    opened = within(namespace, lambda: _stream(uid, address, port))
+    opened.listen()
+    return opened
+
+
+def _stream(uid: int, address: object, port: int) -> socket.socket:
+    """A socket that belongs to an account."""
+    os.seteuid(uid)
+    opened = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
+    os.seteuid(0)
+    opened.bind((str(address), port))
+    return opened
+
+
+@pytest.mark.parametrize("device", ["ipsec0", "overlay0"])
+def test_a_fleets_exchange_is_begun_and_answered_by_root_alone(device: str, wire: Wire) -> None:
+    """What the other end's accounts do is its own business."""
+    wire.apply(replace(SPEC, overlay_device="overlay0", admitted=frozenset({PEER})))
+    mesh_is_named(device)
+    ip("route", "add", f"{PEER}/128", "via", "fe80::2", "dev", device)
+    introduce(None, device, "fe80::2", wire.other, "mesh0")
+    introduce(wire.other, "mesh0", "fe80::1", None, device)
+    with serving(0, wire.other, PEER, FLEET_PORT):
+        assert begins(0, OWN, PEER, FLEET_PORT)
+        assert not begins(NOBODY, OWN, PEER, FLEET_PORT, seconds=SILENCE)
+        assert wire.counters() == {"fleet_out": 1}
+    with serving(0, None, OWN, FLEET_PORT):
+        assert begins(0, PEER, OWN, FLEET_PORT, namespace=wire.other)
+    with serving(NOBODY, None, OWN, FLEET_PORT):
+        assert not begins(0, PEER, OWN, FLEET_PORT, namespace=wire.other, seconds=SILENCE)
+    assert wire.counters()["fleet_out"] > 1
+
+
+def test_what_a_closed_exchange_has_left_to_send_arrives(wire: Wire) -> None:
+    """The kernel sends it after its program has closed the socket, which has no owner then."""
+    wire.apply(SPEC)
+    mesh_is_named("ipsec0")
+    ip("route", "add", f"{PEER}/128", "via", "fe80::2", "dev", "ipsec0")
+    with serving(0, wire.other, PEER, FLEET_PORT) as listener:
+        sent = 0
+        with _stream(0, OWN, 0) as opened:
+            opened.connect((str(PEER), FLEET_PORT))
+            opened.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    sent += opened.send(bytes(1 << 16))
+        accepted, _ = listener.accept()
+        with accepted:
+            accepted.settimeout(PATIENCE)
+            assert sum(iter(lambda: len(accepted.recv(1 << 16)), 0)) == sent
+
+
+def test_other_ports_and_other_nodes_are_every_accounts(wire: Wire) -> None:
+    wire.apply(replace(SPEC, unknown_nodes=UnknownNodes.ALLOW))
+    mesh_is_named("ipsec0")
+    for address in (PEER, STRANGER):
+        ip("route", "add", f"{address}/128", "via", "fe80::2", "dev", "ipsec0")
+    with serving(0, wire.other, PEER, FLEET_PORT + 1), serving(0, wire.other, STRANGER, FLEET_PORT):
+        assert begins(NOBODY, OWN, PEER, FLEET_PORT + 1)
+        assert begins(NOBODY, OWN, STRANGER, FLEET_PORT)
+    with serving(NOBODY, None, OWN, FLEET_PORT + 1):
+        assert begins(0, PEER, OWN, FLEET_PORT + 1, namespace=wire.other)
+    assert wire.counters() == {}
+
+
 def test_on_the_kernel_ground_a_removed_peer_is_left_ike_alone() -> None:
     text = render(replace(SPEC, ground=EspGround.KERNEL, barred=frozenset({PEER})))
     assert text.index("@barred6 udp sport") < text.index("@barred6 counter") < text.index("ipsec exists accept")
@@ -196,12 +305,15 @@ def test_a_peer_that_was_removed_is_closed_inside_ipsec_too(wire: Wire) -> None:
     mesh_is_named("ipsec0")
     for address in (PEER, STRANGER):
         ip("route", "add", f"{address}/128", "via", "fe80::2", "dev", "ipsec0")
+    ip("route", "add", f"{PEER4}/32", "dev", "ipsec0")
     assert wire.arrives(OWN, PEER)
-    wire.apply(replace(SPEC, barred=frozenset({PEER})))
-    assert wire.keeps_in(OWN, PEER)
-    assert wire.keeps_out(PEER, OWN)
+    assert wire.arrives(OWN4, PEER4)
+    wire.apply(replace(SPEC, barred=frozenset({PEER, PEER4})))
+    for own, peer in ((OWN, PEER), (OWN4, PEER4)):
+        assert wire.keeps_in(own, peer)
+        assert wire.keeps_out(peer, own)
     assert wire.arrives(OWN, STRANGER)
-    assert wire.counters() == {"barred_out": 1, "barred_in": 1}
+    assert wire.counters() == {"barred_out": 2, "barred_in": 2}
 
 
 def test_only_charons_device_carries_user_data(wire: Wire) -> None:
@@ -253,13 +365,13 @@ def test_neither_a_peer_of_before_nor_another_device_passes_for_the_overlay(
     assert by_overlay.keeps_out(PEER, OWN)
 
 
-def test_unknown_mesh_nodes_get_no_user_data_but_may_ask_for_an_sa(wire: Wire) -> None:
+def test_unknown_mesh_nodes_get_no_user_data_not_even_by_the_port_at_which_they_may_ask_for_an_sa(wire: Wire) -> None:
     wire.apply(SPEC)
     assert wire.keeps_in(OWN, STRANGER)
     assert wire.keeps_out(STRANGER, OWN)
     assert wire.keeps_out(STRANGER4, OWN4)
     assert wire.counters() == {"unknown_out": 1, "unknown_in": 2}
-    assert wire.comes_in(STRANGER, OWN, 500, source_port=500)
+    assert wire.keeps_out(STRANGER, OWN, 500, source_port=500), "first messages alone pass (test_ike_guard)"
 
 
 def test_unknown_nodes_are_reachable_when_the_policy_says_so(wire: Wire) -> None:
@@ -314,14 +426,6 @@ def test_a_service_on_the_link_is_found_and_what_is_wrong_with_the_way_is_told(w
     assert wire.keeps_in(OWN, STRANGER, 7001)
 
 
-def test_addresses_outside_the_mesh_are_none_of_our_business(wire: Wire) -> None:
-    wire.apply(SPEC)
-    ip("addr", "add", "2001:db8::a/128", "dev", "lo", "nodad")
-    ip("-n", wire.other, "route", "add", "2001:db8::a/128", "via", "fe80::1", "dev", "mesh0")
-    assert wire.arrives("2001:db8::a", OUTSIDE)
-    assert wire.comes_in(OUTSIDE, IPv6Address("2001:db8::a"))
-
-
 def test_nobody_else_speaks_with_our_own_address(wire: Wire) -> None:
     wire.apply(replace(SPEC, unknown_nodes=UnknownNodes.ALLOW))
     ip("-n", wire.other, "addr", "add", f"{OWN_LOCATOR}/128", "dev", "lo", "nodad")
@@ -364,7 +468,9 @@ def test_a_relay_forwards_what_is_not_its_own(
     wire: Wire, new_namespace: Callable[[], str], inside: str, ground: EspGround
 ) -> None:
     """Also between two of its peers, on the kernel ground past its own XFRM policies."""
-    wire.apply(replace(SPEC, ground=ground, protected=SPEC.protected | {IPv6Address("fc00::c")}))
+    links = Perimeter(frozenset({"mesh0", "mesh1"}))
+    protected = SPEC.protected | {IPv6Address("fc00::c")}
+    wire.apply(replace(SPEC, ground=ground, protected=protected, perimeter=links))
     third = new_namespace()
     ip("link", "add", "mesh1", "type", "veth", "peer", "name", "mesh1", "netns", third)
     ip("link", "set", "mesh1", "up")
@@ -400,6 +506,13 @@ def test_the_kernel_ground_has_a_second_wall_of_xfrm_policies(wire: Wire) -> Non
     assert f"priority {BLOCK_PRIORITY}" in ip("xfrm", "policy", "list")
     wire.apply(SPEC)
     assert not ip("xfrm", "policy", "list"), "policies of another ground would block charon's device"
+
+
+def test_rules_without_their_xfrm_policies_do_not_stand(wire: Wire) -> None:
+    wire.apply(replace(SPEC, ground=EspGround.KERNEL))
+    assert asyncio.run(wire.rules.standing())
+    ip("xfrm", "policy", "delete", "src", f"{PEER}/128", "dst", "::/0", "dir", "in")
+    assert asyncio.run(wire.rules.standing()) is None
 
 
 def test_the_second_wall_leaves_those_to_nft_who_may_come_by_the_overlay(wire: Wire) -> None:
@@ -504,7 +617,7 @@ def test_counting_is_no_alteration(wire: Wire) -> None:
 
 def test_a_refused_transaction_changes_nothing(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
     wire.apply(SPEC)
-    monkeypatch.setattr("meshsec.adapters.nftables.render", lambda spec: f"{render(spec)}nonsense\n")
+    monkeypatch.setattr("meshsec.core.channels.nft_rules.render", lambda spec: f"{render(spec)}nonsense\n")
     with pytest.raises(RulesError, match="nonsense"):
         wire.apply(replace(SPEC, protected=frozenset()))
     assert asyncio.run(wire.rules.standing()) == SPEC

@@ -9,10 +9,10 @@ from typing import Any, Self
 
 import pytest
 
-from meshsec.adapters import olsrd2 as module
-from meshsec.adapters.olsrd2 import Olsrd2, RouterEvent
-from meshsec.core.events import RouterDown, RoutesReset
-from meshsec.core.model import Network
+from meshsec.adapters.routing import olsrd2 as module
+from meshsec.adapters.routing.olsrd2 import Olsrd2, RouterEvent
+from meshsec.core.channels.events import RouterDown, RoutesReset
+from meshsec.core.values.model import Network
 
 VECTORS = Path(__file__).parents[3] / "tests/vectors/olsrd2"
 RECORDED = {

@@ -10,9 +10,10 @@ from typing import Any, Self
 
 import pytest
 
-from meshsec.adapters import olsrv2d as module
-from meshsec.adapters.olsrv2d import Olsrv2d, RouterEvent
-from meshsec.core.events import RouterDown, RouteRemoved, RouteSet, RoutesReset
+from meshsec.adapters.routing import olsrv2d as module
+from meshsec.adapters.routing.olsrv2d import Olsrv2d, RouterEvent
+from meshsec.core.channels.events import RouterDown, RouteRemoved, RouteSet, RoutesReset
+from meshsec.core.values.refusals import Refusal, Source
 
 FAR = IPv6Network("fd00::c/128")
 HELLO: dict[str, Any] = {
@@ -70,6 +71,7 @@ class Daemon:
         self.lines = lines
         self._server: asyncio.Server | None = None
         self._writers: list[asyncio.StreamWriter] = []
+        self.heard: asyncio.Queue[Any] = asyncio.Queue()
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_unix_server(self._serve, self.path)
@@ -84,7 +86,8 @@ class Daemon:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writers.append(writer)
         self._write(writer, self.lines)
-        await reader.read()
+        while line := await reader.readline():
+            self.heard.put_nowait(json.loads(line))
 
     def say(self, *lines: Any) -> None:
         for writer in self._writers:
@@ -270,6 +273,86 @@ def test_a_daemon_that_says_nothing_is_an_outage(path: Path, monkeypatch: pytest
             event = await Listener(path).next()
             assert isinstance(event, RouterDown)
             assert "no snapshot in time" in event.reason
+
+    run(scenario)
+
+
+def test_who_is_trusted_is_said_on_each_connection_and_after_each_change(path: Path) -> None:
+    async def scenario() -> None:
+        async with Daemon(path, HELLO, SNAPSHOT) as daemon:
+            listener = Listener(path)
+            await listener.next()
+            listener.client.trust([ip_address("fd00::b"), ip_address("10.77.0.2")])
+            said = {"command": "trust", "addresses": ["10.77.0.2", "fd00::b"], "more": False}
+            assert await daemon.heard.get() == said
+            listener.client.trust([ip_address("10.77.0.2"), ip_address("fd00::b")])  # no change: nothing is said
+            daemon.hang_up()
+            assert await daemon.heard.get() == said
+            listener.client.trust([])
+            assert await daemon.heard.get() == {**said, "addresses": []}
+
+    run(scenario)
+
+
+def test_what_a_predecessor_said_stays_until_somebody_says_who_is_trusted(path: Path) -> None:
+    async def scenario() -> None:
+        async with Daemon(path, HELLO, SNAPSHOT) as daemon:
+            listener = Listener(path)
+            await listener.next()
+            listener.client.trust([ip_address("fd00::b")])
+            assert (await daemon.heard.get())["addresses"] == ["fd00::b"]
+            assert daemon.heard.empty()
+
+    run(scenario)
+
+
+def test_thousands_of_trusted_addresses_go_in_portions(path: Path) -> None:
+    async def scenario() -> None:
+        async with Daemon(path, HELLO, SNAPSHOT) as daemon:
+            listener = Listener(path)
+            await listener.next()
+            listener.client.trust([ip_address(n) for n in range(1, 2 * module.PORTION + 2)])
+            told = [await daemon.heard.get() for _ in range(3)]
+            assert [len(one["addresses"]) for one in told] == [module.PORTION, module.PORTION, 1]
+            assert [one["more"] for one in told] == [True, True, False]
+
+    run(scenario)
+
+
+def test_what_was_refused_is_asked_for(path: Path) -> None:
+    source = {"interface": "mesh0", "address": "fe80::66", "count": 4}
+    refusal = {"counter": "over_limit", "count": 5, "seconds_ago": 1, "sources": [source], "further_sources": 2}
+
+    async def scenario() -> None:
+        async with Daemon(path, HELLO, SNAPSHOT) as daemon:
+            listener = Listener(path)
+            assert await listener.client.refusals() == ()
+            await listener.next()
+            asked = asyncio.create_task(listener.client.refusals())
+            assert await daemon.heard.get() == {"command": "refusals"}
+            daemon.say({"type": "refusals", "time_us": 1, "refusals": [refusal]})
+            assert await asked == (Refusal("over_limit", 5, (Source("mesh0", "fe80::66", 4),), 2),)
+            asked = asyncio.create_task(listener.client.refusals())
+            await daemon.heard.get()
+            daemon.hang_up()
+            assert await asked == ()
+
+    run(scenario)
+
+
+def test_a_router_that_does_not_know_the_question_is_not_waited_for(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "ANSWER_TIMEOUT", 0.05)
+
+    async def scenario() -> None:
+        async with Daemon(path, HELLO, SNAPSHOT) as daemon:
+            listener = Listener(path)
+            await listener.next()
+            assert await listener.client.refusals() == ()
+            daemon.say({"type": "refused", "reason": "no such command"}, change("route", "del", destination=str(FAR)))
+            await listener.next()
+            assert listener.client.topology.warnings == ("it refuses what meshsecd says: no such command",)
 
     run(scenario)
 

@@ -6,8 +6,8 @@ from ipaddress import IPv6Address
 
 import pytest
 
-from meshsec.adapters import overlay_routes
-from meshsec.adapters.overlay_routes import RoutesError
+from meshsec.adapters.overlay import routes
+from meshsec.adapters.overlay.routes import RoutesError
 from namespaces import ip, needs_root
 
 pytestmark = needs_root
@@ -31,11 +31,11 @@ def device(inside: str) -> str:
 
 
 def apply(*addresses: IPv6Address) -> frozenset[IPv6Address]:
-    return asyncio.run(overlay_routes.apply(frozenset(addresses), DEVICE, OWN))
+    return asyncio.run(routes.apply(frozenset(addresses), DEVICE, OWN))
 
 
 def standing() -> frozenset[IPv6Address]:
-    return asyncio.run(overlay_routes.standing(DEVICE))
+    return asyncio.run(routes.standing(DEVICE))
 
 
 def taken(to: IPv6Address, *further: str) -> tuple[str, str]:
@@ -86,7 +86,7 @@ def test_a_device_that_came_back_needs_its_routes_anew(device: str) -> None:
 
 def test_rules_that_somebody_took_away_are_noticed_and_set_again(device: str) -> None:
     apply(PEER)
-    ip("-6", "rule", "delete", "priority", str(overlay_routes.PRIORITY))
+    ip("-6", "rule", "delete", "priority", str(routes.PRIORITY))
     assert standing() == frozenset()
     assert apply(PEER) == {PEER}
     assert taken(PEER)[0] == device
@@ -94,16 +94,16 @@ def test_rules_that_somebody_took_away_are_noticed_and_set_again(device: str) ->
 
 def test_what_is_not_ours_stays_when_all_of_ours_goes(device: str) -> None:
     ip("-6", "rule", "add", "to", "fc00::/8", "lookup", "300", "priority", "300")
-    ip("-6", "route", "add", "fc00::e/128", "dev", device, "table", str(overlay_routes.TABLE))
+    ip("-6", "route", "add", "fc00::e/128", "dev", device, "table", str(routes.TABLE))
     apply(PEER)
-    asyncio.run(overlay_routes.clear())
+    asyncio.run(routes.clear())
     rules = [rule["priority"] for rule in json.loads(ip("-6", "-j", "rule"))]
     assert rules == [0, 300, 32766]
-    (left,) = json.loads(ip("-6", "-j", "route", "show", "table", str(overlay_routes.TABLE)))
+    (left,) = json.loads(ip("-6", "-j", "route", "show", "table", str(routes.TABLE)))
     assert left["dst"] == "fc00::e"
-    asyncio.run(overlay_routes.clear())
+    asyncio.run(routes.clear())
 
 
 def test_what_the_kernel_refuses_is_named(device: str) -> None:
     with pytest.raises(RoutesError, match="route replace fc00::b in table 221"):
-        asyncio.run(overlay_routes.apply(frozenset({PEER}), device, IPv6Address("fc00::dead")))
+        asyncio.run(routes.apply(frozenset({PEER}), device, IPv6Address("fc00::dead")))

@@ -11,8 +11,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from meshsec.adapters.overlayd import Overlayd, OverlaydError, OverlayEvent
-from meshsec.core.events import OverlayDown, OverlayObserved, OverlayUp
+from meshsec.adapters.overlay.overlayd import Overlayd, OverlaydError, OverlayEvent
+from meshsec.core.channels.events import OverlayDown, OverlayObserved, OverlayUp
 
 SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "schema" / "overlayd-control-1.json").read_text())
 OWN, PEER, OTHER = (IPv6Address(f"fc00::{suffix}") for suffix in ("a", "b", "c"))

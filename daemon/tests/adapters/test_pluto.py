@@ -22,13 +22,13 @@ from typing import Any, TypeVar
 import pytest
 from pyroute2 import netns
 
-from meshsec.adapters import pluto as module
-from meshsec.adapters import xfrm
-from meshsec.adapters.pluto import Pluto
-from meshsec.core import drift
-from meshsec.core.drift import Wanted
-from meshsec.core.ike_port import CommandError, DaemonFacts, IkeError, IkeEvent, SaChanged
-from meshsec.core.model import Authentication, ChildSpec, ConnectionSpec
+from meshsec.adapters.ike import pluto as module
+from meshsec.adapters.ike.pluto import Pluto
+from meshsec.adapters.kernel import xfrm
+from meshsec.core.ike import drift
+from meshsec.core.ike.drift import Wanted
+from meshsec.core.ike.port import CommandError, DaemonFacts, IkeError, IkeEvent, SaChanged
+from meshsec.core.values.model import Authentication, ChildSpec, ConnectionSpec
 from namespaces import ip, needs_root, wait_for
 
 EXECUTABLES = Path(__file__).parents[3] / "build/libreswan/usr/libexec/ipsec"

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from meshsec.adapters import pressure
-from meshsec.adapters.pressure import Runs
-from meshsec.agent.contention import STARVED, ContentionWatch
+from meshsec.adapters.scheduler import pressure
+from meshsec.adapters.scheduler.pressure import Runs
+from meshsec.agent.sides.contention import STARVED, ContentionWatch
 from namespaces import wait_for
 
 SPIN = "import os; os.sched_setaffinity(0, {%d}); print(flush=True)\nwhile True: pass"

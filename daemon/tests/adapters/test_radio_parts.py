@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from meshsec.adapters import rfkill
-from meshsec.adapters.credential import SAE_PASSWORD, CredentialError, sae_password
-from meshsec.adapters.supplicant import Supplicant, configuration
-from meshsec.core.radio_settings import Mode, RadioSettings, Security
+from meshsec.adapters.files.credential import SAE_PASSWORD, CredentialError, sae_password
+from meshsec.adapters.radio import rfkill
+from meshsec.adapters.radio.supplicant import Supplicant, configuration
+from meshsec.core.config.radio_settings import Mode, RadioSettings, Security
 from meshsec.radio import main
 from meshsec.radio.keeper import JoinError, Keeper
 

@@ -26,7 +26,7 @@ from meshsec.adapters.scheduler import (
 )
 from meshsec.adapters.scheduler.mounts import Mount
 from meshsec.adapters.scheduler.threads import Attributes, Thread
-from meshsec.core.scheduling import (
+from meshsec.core.scheduling.profiles import (
     BEST_WITHOUT_REALTIME,
     Applied,
     Limits,
@@ -372,7 +372,7 @@ def test_without_the_capability_nothing_is_raised_and_it_is_said(worker: Worker,
         import sys
         from pathlib import Path
         from meshsec.adapters.scheduler import Scheduler, look
-        from meshsec.core.scheduling import SchedulingClass, SchedulingPolicy
+        from meshsec.core.scheduling.profiles import SchedulingClass, SchedulingPolicy
         facts = look()
         scheduler = Scheduler(Path(sys.argv[1]))
         applied = scheduler.apply("charon", int(sys.argv[2]), SchedulingClass(SchedulingPolicy.RR, priority=20))
@@ -430,7 +430,7 @@ def test_a_group_that_systemd_wrote_and_we_may_not_says_what_it_has(worker: Work
         import sys
         from pathlib import Path
         from meshsec.adapters.scheduler import Scheduler, groups
-        from meshsec.core.scheduling import SchedulingClass
+        from meshsec.core.scheduling.profiles import SchedulingClass
         pid = int(sys.argv[2])
         for wanted in (SchedulingClass(nice=-5), SchedulingClass(nice=-10)):
             applied = Scheduler(Path(sys.argv[1])).apply("charon", pid, wanted)
@@ -553,7 +553,7 @@ def test_autogroups_follow_as_fast_as_the_kernel_takes_it(worker: Worker, path: 
         import sys
         from pathlib import Path
         from meshsec.adapters.scheduler import Scheduler
-        from meshsec.core.scheduling import SchedulingClass
+        from meshsec.core.scheduling.profiles import SchedulingClass
         scheduler, wanted = Scheduler(Path(sys.argv[1])), SchedulingClass(nice=-10)
         for service, pid in zip(("charon", "olsrv2d"), map(int, sys.argv[2:])):
             applied = scheduler.apply(service, pid, wanted)

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from meshsec.adapters import esp_probe, strongswan_conf
-from meshsec.adapters.notify import Notifier, watchdog_interval
-from meshsec.adapters.strongswan_conf import PluginMissingError, plugins_for, render
-from meshsec.core.model import EspGround
+from meshsec.adapters.ike import strongswan_conf
+from meshsec.adapters.ike.strongswan_conf import PluginMissingError, plugins_for, render
+from meshsec.adapters.kernel import esp_probe
+from meshsec.adapters.sockets.notify import Notifier, watchdog_interval
+from meshsec.core.ike import guard
+from meshsec.core.values.model import EspGround
 from namespaces import ip, needs_root, wait_for
 
 from .conftest import CHARON
@@ -126,3 +128,19 @@ def test_charon_takes_the_configuration_without_complaint(inside: str, tmp_path:
     # strongSwan 6 says of this machine's kernel what it lacks; that is no complaint about the configuration.
     said = [line for line in log.read_text().splitlines() if "[KNL]" not in line]
     assert not [line for line in said if re.search("failed|unknown|error", line)]
+
+
+def test_nobody_blocks_a_peer_by_half_open_sas_and_none_is_redirected() -> None:
+    """charon raises a block_threshold of at most cookie_threshold_ip to one more than that: 0 would mean 4."""
+    for ground in EspGround:
+        text = render(ground, Path("/run/vici"), plugins=plugins_for(ground))
+        numbers = {name: int(found[1]) for name in _LIMITS if (found := re.search(rf"\n  {name} = (\d+)\n", text))}
+        assert numbers.keys() == set(_LIMITS)
+        assert numbers["block_threshold"] > numbers["init_limit_half_open"] > numbers["cookie_threshold"]
+        per_address = numbers["half_open_timeout"] * guard.COOKIE_RATE + guard.COOKIE_BURST
+        assert per_address * 4 < numbers["init_limit_half_open"], "one attacked peer leaves room for others"
+        assert 10 <= numbers["half_open_timeout"] <= guard.ATTEMPT_S, "as long as its initiator tries"
+        assert "\n  follow_redirects = no\n" in text
+
+
+_LIMITS = ("block_threshold", "init_limit_half_open", "cookie_threshold", "half_open_timeout")

@@ -5,17 +5,19 @@ import os
 import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from meshsec.adapters import trust_store
-from meshsec.adapters.trust_store import TrustStoreError
-from meshsec.core import card as cards
-from meshsec.core.identity import make_card
-from meshsec.core.model import Card
+from meshsec.adapters.files import trust_store
+from meshsec.adapters.files.trust_store import TrustStoreError
+from meshsec.core.channels import ipv4_claims
+from meshsec.core.channels.ipv4_claims import Surroundings
+from meshsec.core.trust import card as cards
+from meshsec.core.trust.identity import make_card
+from meshsec.core.values.model import Card
 
 VECTORS: list[dict[str, Any]] = json.loads(
     (Path(__file__).parents[3] / "tests/vectors/cards/valid.json").read_text(encoding="utf-8")
@@ -72,7 +74,7 @@ def test_a_corrupt_card_can_be_removed(store: Path) -> None:
     store.mkdir()
     (store / "boat.card").write_text("garbage")
     trust_store.remove(store, "boat")
-    assert list(store.iterdir()) == []
+    assert list(store.glob("[!.]*")) == []
 
 
 def test_a_corrupt_card_is_located_and_hides_no_other(store: Path) -> None:
@@ -136,10 +138,29 @@ def test_a_contradiction_is_not_added(clash: str, store: Path) -> None:
     with pytest.raises(TrustStoreError) as caught:
         trust_store.add(store, "other", card, OWN)
     assert str(caught.value) == f"'other' is not added: {message}"
-    assert [path.name for path in store.iterdir()] == ["boat.card"]
+    assert [path.name for path in store.glob("[!.]*")] == ["boat.card"]
 
 
-@pytest.mark.parametrize("clash", ["key of another", "IPv4 of another"])
+def test_of_two_cards_with_one_ipv4_address_both_are_in_force_and_neither_s_claim_is_believed(store: Path) -> None:
+    trust_store.add(store, "boat", BOAT, OWN)
+    (store / "other.card").write_text(cards.render(with_ipv4(SHIP, BOAT.ipv4)))
+    peers, problems = trust_store.load(store, OWN)
+    assert (sorted(peers), problems) == (["boat", "other"], ())
+    assert ipv4_claims.contested(peers, OWN).keys() == {"boat", "other"}
+
+
+def test_a_card_is_added_only_with_an_ipv4_address_that_would_be_believed(store: Path) -> None:
+    around = Surroundings((IPv4Network("10.77.0.0/16"),))
+    bad = with_ipv4(SHIP, IPv4Address("9.9.9.9"))
+    with pytest.raises(TrustStoreError, match=r"'ship' is not added: its IPv4 address 9\.9\.9\.9 is outside"):
+        trust_store.add(store, "ship", bad, OWN, around)
+    trust_store.add(store, "ship", with_ipv4(SHIP, IPv4Address("10.77.3.1")), OWN, around)
+    trust_store.add(store, "boat", with_ipv4(BOAT, None), OWN, around)
+    with pytest.raises(TrustStoreError, match=r"next key of 'ship' is not added: its IPv4 address 9\.9\.9\.9"):
+        trust_store.add_next(store, "ship", with_ipv4(TRUCK, IPv4Address("9.9.9.9")), OWN, around)
+
+
+@pytest.mark.parametrize("clash", ["key of another"])
 def test_of_a_contradiction_on_disk_neither_is_in_force(clash: str, store: Path) -> None:
     trust_store.add(store, "boat", BOAT, OWN)
     trust_store.add(store, "truck", TRUCK, OWN)
@@ -246,7 +267,7 @@ def test_a_full_disk_leaves_what_was_there(full_disk: Path) -> None:
     (full_disk / "more").unlink()
     with pytest.raises(TrustStoreError, match=r"ship\.card: No space left on device; nothing was changed"):
         trust_store.add(store, "ship", SHIP, OWN)
-    assert [path.name for path in store.iterdir()] == ["boat.card"]
+    assert [path.name for path in store.glob("[!.]*")] == ["boat.card"]
     assert trust_store.load(store, OWN)[0]["boat"].card == BOAT
     filler.unlink()
     trust_store.add(store, "ship", SHIP, OWN)
@@ -319,7 +340,7 @@ def test_removal_ends_the_trust_in_both_keys(store: Path) -> None:
     trust_store.add(store, "boat", BOAT, OWN)
     trust_store.add_next(store, "boat", SHIP, OWN)
     trust_store.remove(store, "boat")
-    assert list(store.iterdir()) == []
+    assert list(store.glob("[!.]*")) == []
 
 
 @pytest.mark.parametrize(("content", "says"), [("meshsec1qq\n", "character"), ("{card}\nchannel x\n", "mark is 'x'")])

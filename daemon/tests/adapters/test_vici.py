@@ -16,13 +16,13 @@ from typing import Any, TypeVar
 import pytest
 from vici.session import Session
 
-from meshsec.adapters import vici as module
-from meshsec.adapters.ike_log import IkeLog
-from meshsec.adapters.vici import Vici
-from meshsec.core import drift
-from meshsec.core.drift import Configured, Wanted
-from meshsec.core.ike_port import CommandError, DaemonFacts, IkeError, IkeEvent, LogLine, SaChanged
-from meshsec.core.model import Authentication
+from meshsec.adapters.ike import vici as module
+from meshsec.adapters.ike.ike_log import IkeLog
+from meshsec.adapters.ike.vici import Vici
+from meshsec.core.ike import drift
+from meshsec.core.ike.drift import Configured, Wanted
+from meshsec.core.ike.port import CommandError, DaemonFacts, IkeError, IkeEvent, LogLine, SaChanged
+from meshsec.core.values.model import Authentication
 from namespaces import needs_root
 
 from .conftest import IkeNode, new_key
@@ -405,6 +405,23 @@ def test_a_killed_charon_is_noticed_and_its_successor_is_another(ike_pair: Pair)
             await a.until(lambda own: len(own.ups) == 2)
             assert a.ups[0].identity != a.ups[1].identity
             assert await a.vici.connections() == ()
+
+    run(scenario)
+
+
+@needs_root
+def test_a_peer_that_is_taken_out_loses_its_sas_though_nobody_names_them(ike_pair: Pair) -> None:
+    """charon does not list an IKE_SA with a thousand CHILD_SAs: it can be closed by its connection's name alone."""
+
+    async def scenario() -> None:
+        alpha, charlie = ike_pair
+        async with watching(alpha, charlie) as (a, c):
+            await introduce(alpha, charlie, a.vici)
+            await introduce(charlie, alpha, c.vici)
+            await a.vici.initiate("charlie", "mesh", 30)
+            assert "charlie" in await a.vici.ike_sas()
+            await a.vici.unload_connection("charlie")
+            await until_no_sas(a.vici)
 
     run(scenario)
 

@@ -4,9 +4,9 @@ import asyncio
 import subprocess
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
-from meshsec.adapters import xfrm
-from meshsec.core.drift_kernel import XfrmPolicy, XfrmState
-from meshsec.core.model import Address
+from meshsec.adapters.kernel import xfrm
+from meshsec.core.ike.drift_kernel import XfrmPolicy, XfrmState
+from meshsec.core.values.model import Address
 from namespaces import needs_root
 
 pytestmark = needs_root

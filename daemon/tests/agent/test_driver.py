@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from meshsec.agent.driver import Driver, describe
-from meshsec.core.actions import Action, LoadKey, UnloadConnection
-from meshsec.core.events import ActionDone, Event, RouterDown
+from meshsec.core.channels.actions import Action, LoadKey, UnloadConnection
+from meshsec.core.channels.events import ActionDone, Event, RouterDown
 
 
 class Script:
@@ -20,6 +20,7 @@ class Script:
         self.due: float | None = None
         self.polls = 0
         self.timeouts: list[float] = []
+        self.closed = True
 
     def handle(self, _now: float, event: Event) -> None:
         self.events.append(event)
@@ -27,6 +28,9 @@ class Script:
     def handle_timeout(self, now: float) -> None:
         self.timeouts.append(now)
         self.due = None
+
+    def rules_stand(self) -> bool:
+        return self.closed
 
     def poll_timeout(self) -> float | None:
         return self.due
@@ -73,6 +77,22 @@ def test_a_burst_of_events_is_decided_on_once() -> None:
         assert script.polls == 0
         await rounds()
         assert script.polls == 1
+
+    drive(scenario)
+
+
+def test_it_is_waited_for_until_the_rules_are_in_force() -> None:
+    async def scenario(driver: Driver, script: Script) -> None:
+        script.closed = False
+        waiting = asyncio.ensure_future(driver.rules_in_force(60))
+        driver.post(RouterDown("a turn that changes nothing of the rules"))
+        await rounds()
+        assert not waiting.done()
+        script.closed = True
+        driver.post(RouterDown("the turn after the rules were set"))
+        assert await waiting
+        script.closed = False
+        assert not await driver.rules_in_force(0.01), "that takes too long"
 
     drive(scenario)
 

@@ -1,28 +1,31 @@
 """The fleets' side of the agent: what it gives, to whom and when, and what doctor says."""
 
 import asyncio
+import socket
 from collections.abc import Coroutine
 from dataclasses import replace
-from ipaddress import IPv6Address
+from ipaddress import IPv4Network, IPv6Address
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from meshsec.adapters import exchange, trust_store
-from meshsec.adapters.trust_store import fleets as store
-from meshsec.agent.fleet import FleetSide, checks, holdings, retry_after
-from meshsec.agent.trust import Side as OwnSide
-from meshsec.agent.trust import Trust
-from meshsec.core import fleet as fleets
-from meshsec.core.channel import Channel
-from meshsec.core.doctor import Level
-from meshsec.core.fleet import Fleet
-from meshsec.core.fleet_exchange import Holdings, News
-from meshsec.core.identity import generate, make_card, public_key_of
-from meshsec.core.lifecycle import State
-from meshsec.core.model import Card
+from meshsec.adapters.files import trust_store
+from meshsec.adapters.files.trust_store import fleets as store
+from meshsec.adapters.sockets import exchange
+from meshsec.agent.sides.fleet import FleetSide, checks, holdings, retry_after
+from meshsec.agent.sides.trust import Side as OwnSide
+from meshsec.agent.sides.trust import Trust
+from meshsec.core.channels.channel import Channel
+from meshsec.core.channels.ipv4_claims import Surroundings
+from meshsec.core.channels.lifecycle import State
+from meshsec.core.explain.doctor import Level
+from meshsec.core.trust import fleets
+from meshsec.core.trust.fleet_exchange import Holdings, News
+from meshsec.core.trust.fleets import Fleet
+from meshsec.core.trust.identity import generate, make_card, public_key_of
+from meshsec.core.values.model import Card
 
 KEY, STRANGE = (Ed25519PrivateKey.from_private_bytes(bytes([octet]) * 32) for octet in (1, 2))
 FLEET = Fleet("rescue", KEY.public_key().public_bytes_raw())
@@ -31,6 +34,11 @@ FLEET = Fleet("rescue", KEY.public_key().public_bytes_raw())
 def _card(name: str, number: int) -> Card:
     seeds = (number.to_bytes(4, "big") + counter.to_bytes(28, "big") for counter in range(100_000))
     return make_card(name, public_key_of(generate(lambda: next(seeds))))
+
+
+async def anywhere() -> Surroundings:
+    """Every IPv4 address may be a peer's."""
+    return Surroundings((IPv4Network("0.0.0.0/0"),))
 
 
 OWN, BOAT, SHIP = (_card(name, at) for at, name in enumerate(("own", "boat", "ship")))
@@ -47,7 +55,7 @@ def listed(number: int, *revoked: Card) -> bytes:
 
 
 def verdict(directory: Path, own: Card = OWN) -> tuple[Level, str]:
-    trust = Trust(directory, own, lambda _: None)
+    trust = Trust(directory, own, lambda _: None, anywhere)
     asyncio.run(trust.reload())
     (check,) = checks(trust)
     return check.level, check.found
@@ -77,7 +85,7 @@ def test_doctor_says_when_a_key_of_the_node_is_not_signed(directory: Path) -> No
     """The present one after `key end`, or the next one: who knows the node by the fleet alone refuses that key."""
     level, found = verdict(directory, BOAT)
     assert (level, found) == (Level.WARN, "a key of this node is not signed: peers know it by another alone")
-    trust = Trust(directory, OWN, lambda _: None, (OwnSide(), OwnSide(BOAT, "~", "^")))
+    trust = Trust(directory, OWN, lambda _: None, anywhere, (OwnSide(), OwnSide(BOAT, "~", "^")))
     asyncio.run(trust.reload())
     assert [check.found for check in checks(trust)] == [found]
 
@@ -95,7 +103,7 @@ def test_what_has_ended_and_what_is_revoked_is_not_given(directory: Path) -> Non
 
 
 def test_what_a_list_has_revoked_stays_out_while_it_cannot_be_read(directory: Path) -> None:
-    trust = Trust(directory, OWN, lambda _: None)
+    trust = Trust(directory, OWN, lambda _: None, anywhere)
     trust_store.add(directory, "by-hand", BOAT, OWN)
     store.take_list(directory, listed(10, BOAT))
     asyncio.run(trust.reload())
@@ -114,7 +122,7 @@ class Side:
         self.asked: asyncio.Queue[IPv6Address] = asyncio.Queue()
         self.gives = gives
         self.tasks: set[asyncio.Task[None]] = set()
-        self.trust = Trust(directory, OWN, lambda _: None)
+        self.trust = Trust(directory, OWN, lambda _: None, anywhere)
         self.side = FleetSide(IPv6Address("::1"), self.trust, self._spawn)
         monkeypatch.setattr(exchange, "PORT", 0)
         monkeypatch.setattr(exchange, "exchange", self._exchange)
@@ -184,6 +192,29 @@ def test_who_comes_into_reach_is_asked_and_news_is_passed_on_at_once(
         listing = store.read(directory).memberships[FLEET.public_key].list
         assert listing is not None
         assert listing.number == 10
+
+    asyncio.run(run())
+
+
+def test_a_program_that_has_the_port_keeps_this_node_from_no_exchange_and_is_told(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run() -> None:
+        with socket.socket(socket.AF_INET6) as stranger:
+            stranger.bind(("::1", 0))
+            stranger.listen()
+            made = Side(directory, monkeypatch, News((), ()))
+            monkeypatch.setattr(exchange, "PORT", stranger.getsockname()[1])
+
+            async def work() -> None:
+                await made.trust.reload()
+                made.side.follow([channel(BOAT, State.PROTECTED)])
+                assert await made.next() == BOAT.address
+                (check,) = made.side.checks()
+                assert (check.level, str(exchange.PORT) in check.mend) == (Level.WARN, True)
+
+            assert made.side.checks() == []
+            await running(work(), made.side)
 
     asyncio.run(run())
 

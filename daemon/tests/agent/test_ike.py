@@ -11,17 +11,20 @@ from typing import Any, Self
 import pytest
 from vici import protocol
 
-from meshsec.adapters import key_store, vici
-from meshsec.agent import ike
-from meshsec.agent.ike import IkeSide
-from meshsec.agent.keys import Keys
-from meshsec.core.actions import Initiate, LoadConnection, LoadKey
-from meshsec.core.desired import connection_spec
-from meshsec.core.events import Event, IkeDaemonDown, IkeDaemonUp, NegotiationTimed, SasObserved
-from meshsec.core.identity import make_card
-from meshsec.core.model import EspGround, Peer
-from meshsec.core.pair_secret import pair_secret
-from meshsec.core.policy import DEFAULT
+from meshsec.adapters.files import key_store
+from meshsec.adapters.ike import vici
+from meshsec.agent.sides import ike
+from meshsec.agent.sides.ike import IkeSide, Outside
+from meshsec.agent.sides.keys import Keys
+from meshsec.core.channels import one_way_watch
+from meshsec.core.channels.actions import Initiate, LoadConnection, LoadKey
+from meshsec.core.channels.desired import connection_spec
+from meshsec.core.channels.diagnosis import FORGED
+from meshsec.core.channels.events import Event, IkeDaemonDown, IkeDaemonUp, NegotiationTimed, QuietSeen, SasObserved
+from meshsec.core.policy.policy import DEFAULT
+from meshsec.core.trust.identity import make_card
+from meshsec.core.trust.pair_secret import pair_secret
+from meshsec.core.values.model import EspGround, Peer
 
 Packet: Any = protocol.Packet
 Message: Any = protocol.Message
@@ -140,7 +143,17 @@ class Side:
         self.ended: list[str] = []
         keys = Keys(path.with_name("node.key"))
         self.key = key_store.create(keys.path)
-        self.side = IkeSide(vici.Vici(path, loop.time), keys, self._post, self._spawn, self.ended.append)
+        outside = Outside(
+            self._post,
+            self._spawn,
+            self.ended.append,
+            self._is_contested,
+            lambda peer: peer not in self.out_of_reach,
+            lambda address: {"fd00::b": "boat"}.get(address, ""),
+        )
+        self.side = IkeSide(vici.Vici(path, loop.time), keys, outside)
+        self.contested: set[str] = set()
+        self.out_of_reach: set[str] = set()
         self.proofs = 0
         self.tasks.append(loop.create_task(self.side.run()))
 
@@ -152,6 +165,9 @@ class Side:
 
     def _prove(self) -> None:
         self.proofs += 1
+
+    async def _is_contested(self, peer: str) -> bool:
+        return peer in self.contested
 
     def _post(self, event: Event) -> None:
         self.events.append(event)
@@ -383,6 +399,38 @@ def test_a_failed_attempt_tells_what_the_log_told_even_when_it_comes_late(
     play(scenario)
 
 
+def test_an_attempt_to_which_somebody_forges_answers_is_given_up_early_and_says_so(
+    play: Callable[[Scenario], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """charon follows the answer that was first, and waits for more of the forger's."""
+
+    async def scenario(charon: Charon, side: Side) -> None:
+        await side.next(IkeDaemonUp)
+        monkeypatch.setattr(ike, "CONTEST_LOOK", 0.05)
+        charon.ignored = "initiate"
+        charon.sas = [{"boat": ike_sa("1", "CONNECTING")}]
+        waiting = asyncio.create_task(side.side.carry_out(Initiate("ship", ("mesh",), 3600.0)))
+        side.contested = {"boat"}
+        assert FORGED in await side.side.carry_out(Initiate("boat", ("mesh",), 3600.0))
+        assert "terminate" in charon.asked
+        assert not waiting.done(), "nobody forges in the other peer's name: its answer may still come"
+        waiting.cancel()
+
+    play(scenario)
+
+
+def test_a_refusal_beside_which_the_true_answer_came_is_the_forgers(play: Callable[[Scenario], None]) -> None:
+    async def scenario(charon: Charon, side: Side) -> None:
+        await side.next(IkeDaemonUp)
+        charon.refusal = "establishing CHILD_SA 'mesh' failed"
+        side.contested = {"boat"}
+        assert (await side.side.carry_out(Initiate("boat", ("mesh",), 1.0))).startswith(FORGED)
+        side.contested = set()
+        assert await side.side.carry_out(Initiate("boat", ("mesh",), 1.0)) == charon.refusal
+
+    play(scenario)
+
+
 def test_an_attempt_without_answer_is_given_up_in_charon_too(play: Callable[[Scenario], None]) -> None:
     async def scenario(charon: Charon, side: Side) -> None:
         await side.next(IkeDaemonUp)
@@ -498,5 +546,109 @@ def test_sas_that_came_without_an_event_are_found_by_their_number(play: Callable
         charon.sas = []
         observed = await side.next(SasObserved)
         assert observed == SasObserved("boat", ())
+
+    play(scenario)
+
+
+def _with_child(sa: dict[str, Any], spi: str, packets_in: int = 0, packets_out: int = 0) -> dict[str, Any]:
+    child = {
+        "name": "mesh",
+        "state": "INSTALLED",
+        "mode": "TUNNEL",
+        "spi-in": spi,
+        "spi-out": "c2",
+        "install-time": "1",
+    }
+    counters = {"packets-in": str(packets_in), "packets-out": str(packets_out)}
+    return {**sa, "child-sas": {"mesh-1": {**child, **counters}}}
+
+
+def _asks(charon: Charon) -> None:
+    charon.log("(unnamed)", "9", "fd00::b is initiating an IKE_SA")
+
+
+@pytest.fixture
+def in_haste(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, seconds in (("SIGN_GRACE", 0.05), ("SIGN_ANSWER", 0.1), ("SIGN_PAUSE", 3600.0)):
+        monkeypatch.setattr(ike, name, seconds)
+
+
+@pytest.mark.usefixtures("in_haste")
+def test_a_peer_that_asks_for_an_sa_and_does_not_answer_by_the_old_one_loses_it(
+    play: Callable[[Scenario], None],
+) -> None:
+    async def scenario(charon: Charon, side: Side) -> None:
+        charon.sas = [{"boat": _with_child(ike_sa("1"), "c1")}]
+        await side.next(IkeDaemonUp)
+        _asks(charon)
+        await until(lambda: "terminate" in charon.asked)
+        assert charon.asked.index("rekey") < charon.asked.index("terminate")
+        observed: SasObserved = await side.next(SasObserved)
+        assert "did not answer" in observed.reason
+        _asks(charon)
+        await asyncio.sleep(0.3)
+        assert charon.asked.count("rekey") == 1, "a first message can be forged: it asks once in a while"
+
+    play(scenario)
+
+
+@pytest.mark.usefixtures("in_haste")
+@pytest.mark.parametrize(("spi", "packets_in"), [("c9", 0), ("c1", 1)])
+def test_a_peer_that_asks_and_answers_or_sends_keeps_its_sa(
+    play: Callable[[Scenario], None], spi: str, packets_in: int
+) -> None:
+    async def scenario(charon: Charon, side: Side) -> None:
+        charon.sas = [{"boat": _with_child(ike_sa("1"), "c1")}]
+        await side.next(IkeDaemonUp)
+        _asks(charon)
+        await until(lambda: "rekey" in charon.asked)
+        charon.sas = [{"boat": _with_child(ike_sa("1"), spi, packets_in)}]
+        await asyncio.sleep(0.4)
+        assert "terminate" not in charon.asked
+
+    play(scenario)
+
+
+@pytest.mark.usefixtures("in_haste")
+def test_nobody_is_proved_who_has_no_sa_or_is_no_peer_and_none_closed_that_is_out_of_reach(
+    play: Callable[[Scenario], None],
+) -> None:
+    async def scenario(charon: Charon, side: Side) -> None:
+        await side.next(IkeDaemonUp)
+        _asks(charon)
+        charon.log("(unnamed)", "9", "fd00::5 is initiating an IKE_SA")
+        await asyncio.sleep(0.3)
+        assert "rekey" not in charon.asked
+        charon.sas = [{"boat": _with_child(ike_sa("1"), "c1")}]
+        await side.side.read_all()
+        side.out_of_reach = {"boat"}
+        _asks(charon)
+        await until(lambda: "rekey" in charon.asked)
+        await asyncio.sleep(0.4)
+        assert "terminate" not in charon.asked
+
+    play(scenario)
+
+
+def test_what_is_quiet_is_told_when_it_changes(
+    play: Callable[[Scenario], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ike, "HEALTH_INTERVAL", 0.02)
+    monkeypatch.setattr(one_way_watch, "NOTICE", 0.2)
+
+    async def scenario(charon: Charon, side: Side) -> None:
+        charon.sas = [{"boat": _with_child(ike_sa("1"), "c1")}]
+        await side.next(IkeDaemonUp)
+        side.watch_health()
+        await until(lambda: side.proofs > 2)
+        charon.sas = [{"boat": _with_child(ike_sa("1"), "c1", packets_out=9)}]
+        told: QuietSeen = await side.next(QuietSeen)
+        assert told.peers.keys() == {"boat"}
+        charon.sas = [{"boat": _with_child(ike_sa("1"), "c1", packets_in=1, packets_out=9)}]
+        assert (await side.next(QuietSeen)).peers == {}
+        side.out_of_reach = {"boat"}
+        charon.sas = [{"boat": _with_child(ike_sa("1"), "c1", packets_in=1, packets_out=90)}]
+        await asyncio.sleep(0.5)
+        assert not [one for one in side.events if isinstance(one, QuietSeen)], "a partition is no black hole"
 
     play(scenario)

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from meshsec.adapters import key_store
-from meshsec.adapters.key_store import NodeKey
-from meshsec.agent.keys import Keys
-from meshsec.core.desired import connection_spec
-from meshsec.core.identity import make_card
-from meshsec.core.model import ConnectionSpec, EspGround, Peer
-from meshsec.core.pair_secret import pair_secret
-from meshsec.core.policy import DEFAULT
+from meshsec.adapters.files import key_store
+from meshsec.adapters.files.key_store import NodeKey
+from meshsec.agent.sides.keys import Keys
+from meshsec.core.channels.desired import connection_spec
+from meshsec.core.policy.policy import DEFAULT
+from meshsec.core.trust.identity import make_card
+from meshsec.core.trust.pair_secret import pair_secret
+from meshsec.core.values.model import ConnectionSpec, EspGround, Peer
 
 
 @pytest.fixture

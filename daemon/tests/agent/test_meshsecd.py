@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from meshsec.adapters import trust_store
-from meshsec.adapters.control import ControlError
-from meshsec.adapters.nftables import HELD_TABLES
-from meshsec.agent import scheduling_facts
-from meshsec.core import card as cards
+from meshsec.adapters.files import trust_store
+from meshsec.adapters.sockets.control import ControlError
+from meshsec.agent.control import scheduling_facts
+from meshsec.core.channels.nft_rules import HELD_TABLES
+from meshsec.core.trust import card as cards
 from namespaces import ip, needs_root, wait_for
 
 pytestmark = needs_root
@@ -193,11 +193,14 @@ def test_another_configuration_is_checked_and_told_but_not_taken(node: Node) -> 
 
 def test_peers_come_and_go_by_the_control_socket(node: Node) -> None:
     node.start()
-    ship = VECTORS[2]
-    assert node.ask("peer_add", name="ship", card=ship["card"])["result"]["name"] == "ship"
+    ship, outside = VECTORS[3], VECTORS[2]
+    answer = node.ask("peer_add", name="ship", card=ship["card"])
+    assert answer.get("result", {}).get("name") == "ship", answer
     address = str(cards.parse(ship["card"]).address)
     wait_for(lambda: address in node.rules(), "the new peer's rules")
     assert node.ask("peer_add", name="again", card=ship["card"])["error"]["code"] == "refused"
+    error = node.ask("peer_add", name="outside", card=outside["card"])["error"]
+    assert (error["code"], outside["ipv4"] in error["message"]) == ("refused", True)
     assert node.ask("peer_add", name="bad", card="nonsense")["error"]["code"] == "refused"
     assert node.ask("peer_add", name="bad")["error"]["code"] == "bad_params"
     assert node.ask("peer_remove", name="ship")["result"]

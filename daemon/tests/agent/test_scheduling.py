@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from meshsec.adapters import pressure, scheduler
-from meshsec.adapters.pressure import Runs
-from meshsec.adapters.scheduler import threads
-from meshsec.agent.contention import poller
-from meshsec.agent.scheduling import CharonSide, Scheduling
-from meshsec.core.channel import Channel
-from meshsec.core.governor import Contention, Crowding, Mode, StreamReported
-from meshsec.core.governor_settings import GovernorSettings
-from meshsec.core.lifecycle import State
-from meshsec.core.scheduling import STOCK, Placement, Profile, SchedulingClass, SchedulingPolicy
-from meshsec.core.scheduling_settings import SchedulingSettings
+from meshsec.adapters import scheduler
+from meshsec.adapters.scheduler import pressure, threads
+from meshsec.adapters.scheduler.pressure import Runs
+from meshsec.agent.sides.contention import poller
+from meshsec.agent.sides.scheduling import CharonSide, Scheduling
+from meshsec.core.channels.channel import Channel
+from meshsec.core.channels.lifecycle import State
+from meshsec.core.config.scheduling_settings import SchedulingSettings
+from meshsec.core.scheduling.governor import Contention, Crowding, Mode, StreamReported
+from meshsec.core.scheduling.governor_settings import GovernorSettings
+from meshsec.core.scheduling.profiles import STOCK, Placement, Profile, SchedulingClass, SchedulingPolicy
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0 or bool(scheduler.look().realtime_refused), reason="real-time classes are refused here"

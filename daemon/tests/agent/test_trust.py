@@ -2,16 +2,26 @@
 
 import asyncio
 import json
+from dataclasses import replace
+from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from meshsec.adapters import trust_store
-from meshsec.agent.trust import Side, Trust
-from meshsec.core import card as cards
-from meshsec.core.events import Event, PeerRemoved, PeerSet, TrustStoreRead
-from meshsec.core.model import Peer
+from meshsec.adapters.files import trust_store
+from meshsec.agent.sides.trust import Side, Trust
+from meshsec.core.channels.events import Event, PeerRemoved, PeerSet, TrustStoreRead
+from meshsec.core.channels.ipv4_claims import Elsewhere, Surroundings
+from meshsec.core.trust import card as cards
+from meshsec.core.trust.identity import make_card
+from meshsec.core.values.model import Peer
+
+
+async def anywhere() -> Surroundings:
+    """Every IPv4 address may be a peer's."""
+    return Surroundings((IPv4Network("0.0.0.0/0"),))
+
 
 VECTORS: list[dict[str, Any]] = json.loads(
     (Path(__file__).parents[3] / "tests/vectors/cards/valid.json").read_text(encoding="utf-8")
@@ -25,7 +35,7 @@ class Store:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.events: list[Event] = []
-        self.trust = Trust(directory, OWN, self.events.append)
+        self.trust = Trust(directory, OWN, self.events.append, anywhere)
 
     def reload(self) -> tuple[list[Event], tuple[str, ...]]:
         self.events.clear()
@@ -119,7 +129,7 @@ def test_each_key_of_this_node_has_a_channel_to_each_key_of_a_peer(store: Store)
     events: list[Event] = []
     sides = (Side(OWN, "^"), Side(SHIP, "", "^"))
     trust_store.remove(store.directory, "ship")
-    asyncio.run(Trust(store.directory, OWN, events.append, sides).reload())
+    asyncio.run(Trust(store.directory, OWN, events.append, anywhere, sides).reload())
     assert channels(events) == [("set", "boat^", "boat"), ("set", "boat", "boat^")]
     assert [event.peer.own for event in events if isinstance(event, PeerSet)] == [OWN, SHIP]
 
@@ -151,3 +161,66 @@ def test_a_revoked_key_goes_at_once_even_where_its_card_cannot_be_read_any_more(
     trust_store.remove(store.directory, "boat")
     asyncio.run(store.trust.add("again", BOAT))
     assert set(store.trust.peers) == {"again", "ship"}
+
+
+CLAIM = IPv4Address("10.77.0.9")
+MESH = Surroundings((IPv4Network("10.77.0.0/16"),))
+LAN = replace(MESH, elsewhere=(Elsewhere(IPv4Network("10.77.0.0/24"), "eth0"),))
+
+
+class Judged(Store):
+    """A store with one card that claims ``CLAIM``, and what is around its node."""
+
+    def __init__(self, directory: Path, around: Surroundings) -> None:
+        super().__init__(directory)
+        self.around = around
+        self.trust = Trust(directory, OWN, self.events.append, self.look)
+        self.card = make_card(BOAT.name, BOAT.public_key, CLAIM)
+        trust_store.add(directory, "boat", self.card, OWN)
+
+    async def look(self) -> Surroundings:
+        return self.around
+
+    def looked(self) -> list[Event]:
+        self.events.clear()
+        asyncio.run(self.trust.look_around())
+        return list(self.events)
+
+
+def test_an_address_is_believed_or_not_as_the_node_s_networks_come_and_go(tmp_path: Path) -> None:
+    store = Judged(tmp_path, MESH)
+    assert store.reload()[0] == [PeerSet(Peer("boat", store.card))]
+    assert not store.trust.ipv4_doubts
+    assert store.looked() == [], "nothing has changed"
+    store.around = LAN
+    event = store.looked()[0]
+    assert isinstance(event, PeerSet)
+    assert event.peer.card == replace(store.card, ipv4=None)
+    assert "eth0" in event.peer.ipv4_doubt
+    assert store.trust.ipv4_doubts == (f"boat: {event.peer.ipv4_doubt}",)
+    assert store.looked() == []
+    store.around = MESH
+    assert store.looked() == [PeerSet(Peer("boat", store.card))], "it was not believed, and not forgotten"
+
+
+def test_a_last_good_card_is_judged_again_as_well(tmp_path: Path) -> None:
+    store = Judged(tmp_path, LAN)
+    store.reload()
+    (tmp_path / "boat.card").write_text("nonsense\n")
+    store.around = MESH
+    events, _ = store.reload()
+    assert PeerSet(Peer("boat", store.card)) in events
+
+
+@pytest.mark.parametrize("add", ["add", "add_next"])
+def test_a_card_is_not_added_with_an_address_that_would_not_be_believed(add: str, tmp_path: Path) -> None:
+    store = Judged(tmp_path, MESH)
+    store.reload()
+    name, change = "boat" if add == "add_next" else "ship", getattr(store.trust, add)
+    public, ours = (make_card(SHIP.name, SHIP.public_key, IPv4Address(one)) for one in ("9.9.9.9", "10.77.0.3"))
+    store.around = LAN
+    for card, said in ((public, "outside of the mesh; allowed: 10.77.0.0/16"), (ours, "eth0")):
+        with pytest.raises(trust_store.TrustStoreError, match=said):
+            asyncio.run(change(name, card))
+    store.around = MESH
+    asyncio.run(change(name, ours))

@@ -14,14 +14,16 @@ import pytest
 from click.testing import Result
 
 from core.world import Driver, ike_sa, route
-from meshsec.adapters.control import ControlError, ControlServer
+from meshsec.adapters.sockets.control import ControlError, ControlServer
 from meshsec.cli import client
-from meshsec.core import doctor, drift, scheduling_view, views
-from meshsec.core.doctor import Check, Level
-from meshsec.core.drift import Difference, Note, Report, Where
-from meshsec.core.events import OverlayDown, RouterDown, RoutesReset, SasObserved
-from meshsec.core.model import Neighbour
-from meshsec.core.scheduling_view import Known
+from meshsec.core.channels.events import OverlayDown, QuietSeen, RouterDown, RoutesReset, SasObserved
+from meshsec.core.channels.one_way_watch import Quiet
+from meshsec.core.explain import doctor, scheduling_view, views
+from meshsec.core.explain.doctor import Check, Level
+from meshsec.core.explain.scheduling_view import Known
+from meshsec.core.ike import drift
+from meshsec.core.ike.drift import Difference, Note, Report, Where
+from meshsec.core.values.model import Neighbour
 
 Meshsec = Callable[..., Result]
 SCHEMAS = Path(__file__).parents[3] / "docs/schema"
@@ -139,10 +141,15 @@ def lose_overlay(driver: Driver) -> None:
     driver.tell(OverlayDown("no such file"))
 
 
+def lose_what_is_sent(driver: Driver) -> None:
+    driver.tell(QuietSeen({"n2": Quiet(driver.now - 20, answers=False)}))
+
+
 @pytest.mark.parametrize(
     ("fault", "told"),
     [
         (lose_sa, "waiting"),
+        (lose_what_is_sent, "nothing has come from n2 for 20"),
         (lose_router, "Routing daemon is away: connection refused"),
         (lose_overlay, "Overlay is away: no such file"),
     ],
@@ -153,6 +160,15 @@ def test_status_is_degraded(fault: Callable[[Driver], None], told: str, meshsec:
     assert result.exit_code == 3
     assert told in result.stdout
     assert meshsec("status", "--json").exit_code == 3
+
+
+def test_traffic_of_one_direction_is_told_and_is_no_fault(meshsec: Meshsec, daemon: Daemon) -> None:
+    daemon.driver.tell(QuietSeen({"n2": Quiet(daemon.driver.now - 20, answers=True)}))
+    result = meshsec("status")
+    assert result.exit_code == 0
+    assert "its IKE daemon answers" in result.stdout
+    (peer, other) = validated(meshsec("status", "--json"), "meshsec-status-1")["peers"]
+    assert (peer["quiet"]["answers"], other["quiet"]) == (True, None)
 
 
 def test_topology(meshsec: Meshsec, daemon: Daemon) -> None:

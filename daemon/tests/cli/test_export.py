@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import Result
+from click.testing import CliRunner, Result
 
 from meshsec.adapters import scheduler
+from meshsec.cli import main
 
 Meshsec = Callable[..., Result]
 UNITS = Path(__file__).parents[2] / "systemd"
@@ -32,10 +33,57 @@ def test_olsrv2d(meshsec: Meshsec, own: dict[str, Any]) -> None:
     assert exported == {
         "originators": [own["locator"], "10.77.0.1"],
         "tc": {},
-        "management": {"telnet": "127.0.0.1:2009", "socket": "/run/olsrv2d/changes.sock"},
+        "management": {"socket": "/run/olsrv2d/changes.sock"},
         "interface": [{"name": "mesh0", "hello_interval": 0.5}],
         "attached": [{"prefix": "10.9.0.0/16", "distance": 2}],
+        "accept": {"hosts": ["fc00::/7", "10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16"]},
     }
+
+
+def card(node: Meshsec) -> str:
+    return str(json.loads(node("key", "show", "--json").stdout)["card"])
+
+
+def without_ipv4(directory: Path) -> Meshsec:
+    """Set up a third node, whose card has no IPv4 address."""
+    config = directory / "meshsec.toml"
+    config.parent.mkdir()
+    content = """\
+node = { name = "c" }
+routing = { interfaces = ["mesh0"] }
+paths = { peers = "peers", state = "state", run = "run" }
+"""
+    config.write_text(content)
+    run: Meshsec = lambda *arguments: CliRunner().invoke(main, ["--config", str(config), *arguments])  # noqa: E731
+    assert run("init").exit_code == 0
+    return run
+
+
+def test_networks_are_taken_from_the_addresses_on_a_peers_card(meshsec: Meshsec, boat: Meshsec, tmp_path: Path) -> None:
+    config = tmp_path / "a/meshsec.toml"
+    networks = ("0.0.0.0/0", ["b"]), ("::/0", ["b", "c", "fd77::9"]), ("10.4.0.0/16", ["c"]), ("10.5.0.0/16", ["d"])
+    entries = ", ".join(f'{{ prefix = "{prefix}", from = {json.dumps(names)} }}' for prefix, names in networks)
+    config.write_text(config.read_text().replace("[routing]", f"[routing]\naccept = [{entries}]"))
+    assert meshsec("peer", "add", "b", card(boat)).exit_code == 0
+    assert meshsec("peer", "add", "c", card(without_ipv4(tmp_path / "c"))).exit_code == 0
+    shown = {name: json.loads(meshsec("peer", "show", name, "--json").stdout) for name in "bc"}
+    both = [shown[name][key] for name in "bc" for key in ("address", "locator")]
+    result = meshsec("export", "olsrv2d")
+    assert tomllib.loads(result.stdout)["accept"]["network"] == [
+        {"prefix": "0.0.0.0/0", "from": ["10.77.0.2"]},
+        {"prefix": "::/0", "from": [*both, "fd77::9"]},
+    ]
+    assert "10.4.0.0/16 from 'c': its card has no IPv4 address" in result.stderr
+    assert "10.5.0.0/16 from 'd': there is no such peer; known: b, c; `meshsec peer add d CARD`" in result.stderr
+
+
+def test_olsrd2_cannot_refuse_networks(meshsec: Meshsec, tmp_path: Path) -> None:
+    config = tmp_path / "a/meshsec.toml"
+    accept = 'accept = [{ prefix = "::/0", from = ["b"] }]'
+    config.write_text(config.read_text().replace("[routing]", f"[routing]\n{accept}"))
+    refused = meshsec("export", "olsrd2")
+    assert refused.exit_code != 0
+    assert "olsrd2 has no key for routing.accept.0.prefix" in refused.stderr
 
 
 def test_with_esp_in_the_kernel_the_address_is_announced(meshsec: Meshsec, own: dict[str, Any], tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from click.testing import Result
 
-from meshsec.core import identity, overlay_key
+from meshsec.core.formats import overlay_key
+from meshsec.core.trust import identity
 
 Meshsec = Callable[..., Result]
 SAMPLE = Path(__file__).parents[3] / "tests/vectors/cjdns/cjdroute.conf"

@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 from click.testing import Result
 
-from meshsec.adapters.control import ControlError, ControlServer
+from meshsec.adapters.sockets.control import ControlError, ControlServer
 
 Meshsec = Callable[..., Result]
 SCHEMA = Path(__file__).parents[3] / "docs/schema/meshsec-mode-1.json"

@@ -14,9 +14,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from meshsec import daemon
-from meshsec.adapters import config_file
+from meshsec.adapters.files import config_file
 from meshsec.cli.key import behind
-from meshsec.core import card as cards
+from meshsec.core.trust import card as cards
 
 MESHSEC = f"{sys.executable} -c 'from meshsec.cli import main; main()'"
 SCHEMAS = Path(__file__).parents[3] / "docs/schema"

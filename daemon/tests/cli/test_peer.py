@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 from click.testing import Result
 
-from meshsec.core import card as cards
+from meshsec.core.trust import card as cards
 
 Meshsec = Callable[..., Result]
 SCHEMAS = Path(__file__).parents[3] / "docs/schema"

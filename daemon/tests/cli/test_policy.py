@@ -8,7 +8,7 @@ from pathlib import Path
 import jsonschema
 from click.testing import Result
 
-from meshsec.core.policy import DEFAULT, decode_policy
+from meshsec.core.policy.policy import DEFAULT, decode_policy
 
 Meshsec = Callable[..., Result]
 ROOT = Path(__file__).parents[3]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from meshsec.adapters import credential
+from meshsec.adapters.files import credential
 
 UNITS = Path(__file__).parents[2] / "systemd"
 

@@ -3,9 +3,9 @@
 from hypothesis import strategies as st
 
 from core.world import GROUND, card, ike_sa, peer
-from meshsec.core.desired import connection_spec, rules_spec
-from meshsec.core.model import ConnectionSpec, IkeSa, Observed, RulesSpec
-from meshsec.core.policy import DEFAULT
+from meshsec.core.channels.desired import connection_spec, rules_spec
+from meshsec.core.policy.policy import DEFAULT
+from meshsec.core.values.model import ConnectionSpec, IkeSa, Observed, RulesSpec
 
 STRANGERS = (8, 9)
 STATES = ("CREATED", "CONNECTING", "ESTABLISHED", "REKEYING", "REKEYED", "DELETING", "PASSIVE")

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from core.world import card, peer
-from meshsec.core.capability import OF_DEBIAN, LeftOut, NothingLeftError, left_out, possible
-from meshsec.core.desired import connection_spec
-from meshsec.core.model import ConnectionSpec, EspGround
-from meshsec.core.policy import DEFAULT, Policy, decode_policy
+from meshsec.core.channels.desired import connection_spec
+from meshsec.core.policy.capability import OF_DEBIAN, LeftOut, NothingLeftError, left_out, possible
+from meshsec.core.policy.policy import DEFAULT, Policy, decode_policy
+from meshsec.core.values.model import ConnectionSpec, EspGround
 
 PROFILES = {path.stem: path for path in (Path(__file__).parents[3] / "policies").glob("*.toml")}
 

@@ -10,10 +10,10 @@ from bech32m.codecs import CHARSET
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meshsec.core import card as cards
-from meshsec.core import identity
-from meshsec.core.model import Card
-from meshsec.core.slips import PREFIX, Damage, Slip
+from meshsec.core.trust import card as cards
+from meshsec.core.trust import identity
+from meshsec.core.trust.card_typos import PREFIX, Damage, Slip
+from meshsec.core.values.model import Card
 
 VECTORS = Path(__file__).parents[3] / "tests/vectors/cards"
 VALID: list[dict[str, Any]] = json.loads((VECTORS / "valid.json").read_text())

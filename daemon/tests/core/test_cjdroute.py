@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meshsec.core import cjdroute, identity, overlay_conf, overlay_key
-from meshsec.core.overlay_conf import Admin, Beacons, Ethernet, Neighbour, OverlayConf, Udp, User
-from meshsec.core.settings import SettingsError
+from meshsec.core.config.settings import SettingsError
+from meshsec.core.formats import cjdroute, overlay_key, overlayd
+from meshsec.core.formats.overlayd import Admin, Beacons, Ethernet, Neighbour, OverlayConf, Udp, User
+from meshsec.core.trust import identity
 
 KEYS = json.loads((Path(__file__).parents[3] / "tests/vectors/cjdns/keys.json").read_text())
 KEY, ADDRESS = KEYS[0]["publicKey"], KEYS[0]["ipv6"]
@@ -230,8 +231,8 @@ def test_no_representation_shows_a_password() -> None:
 
 def test_a_key_where_it_is_expected_is_left_to_the_unit() -> None:
     """overlayd has a user of its own, which gets the key as a credential."""
-    assert tomllib.loads(overlay_conf.render(OverlayConf(), "/var/lib/meshsec/node.key", "comment")) == {}
-    assert tomllib.loads(overlay_conf.render(OverlayConf(), "/node.key", "comment")) == {"key": "/node.key"}
+    assert tomllib.loads(overlayd.render(OverlayConf(), "/var/lib/meshsec/node.key", "comment")) == {}
+    assert tomllib.loads(overlayd.render(OverlayConf(), "/node.key", "comment")) == {"key": "/node.key"}
 
 
 def test_the_text_says_it_all() -> None:
@@ -246,7 +247,7 @@ def test_the_text_says_it_all() -> None:
         tun="tun0",
         anybody=True,
     )
-    assert tomllib.loads(overlay_conf.render(conf, "/node.key", "comment")) == {
+    assert tomllib.loads(overlayd.render(conf, "/node.key", "comment")) == {
         "key": "/node.key",
         "permit": "anybody",
         "tun": {"name": "tun0"},
@@ -278,4 +279,4 @@ def test_any_document_is_taken_or_refused(document: object) -> None:
         imported = cjdroute.decode(document)
     except SettingsError:
         return
-    tomllib.loads(overlay_conf.render(imported.conf, "/node.key", "comment"))
+    tomllib.loads(overlayd.render(imported.conf, "/node.key", "comment"))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from core.strategies import NODE, PEERS, observations, spec
 from core.world import Driver, card, ike_sa, peer, route
-from meshsec.core.engine import (
+from meshsec.core.channels.engine import (
     Action,
     ActionDone,
     ApplyRules,
@@ -26,8 +26,8 @@ from meshsec.core.engine import (
     Terminate,
     UnloadConnection,
 )
-from meshsec.core.model import IkeSa, Observed, RulesSpec
-from meshsec.core.policy import DEFAULT
+from meshsec.core.policy.policy import DEFAULT
+from meshsec.core.values.model import IkeSa, Observed, RulesSpec
 
 TRANSIENT = {"CREATED", "CONNECTING", "REKEYED", "DELETING", "PASSIVE"}
 

@@ -6,9 +6,9 @@ from ipaddress import IPv4Network, IPv6Address, IPv6Network
 import pytest
 
 from core.world import card, peer
-from meshsec.core.desired import CHILD, CHILD_IPV4, Wish, connection_spec, desired, endpoint, host, initiates
-from meshsec.core.model import Authentication, Card, EspGround, Peer
-from meshsec.core.policy import DEFAULT
+from meshsec.core.channels.desired import CHILD, CHILD_IPV4, Wish, connection_spec, desired, endpoint, host, initiates
+from meshsec.core.policy.policy import DEFAULT
+from meshsec.core.values.model import Authentication, Card, EspGround, Peer
 
 
 def test_in_user_space_one_tunnel_carries_both_families_between_locators() -> None:

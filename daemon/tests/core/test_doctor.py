@@ -8,10 +8,11 @@ from typing import Any
 import jsonschema
 import pytest
 
-from meshsec.core.doctor import Check, Facts, Level, RadioFacts, examine, view
-from meshsec.core.model import EspGround, IkeDaemon
-from meshsec.core.radio import Interface, MeshParameters, Observed
-from meshsec.core.radio_settings import RadioSettings, Security
+from meshsec.core.config.radio_settings import RadioSettings, Security
+from meshsec.core.explain.doctor import Check, Facts, Level, RadioFacts, examine, view
+from meshsec.core.radio.plan import Interface, MeshParameters, Observed
+from meshsec.core.values.model import EspGround, IkeDaemon
+from meshsec.core.values.refusals import Refusal, Source
 
 SCHEMA = json.loads((Path(__file__).parents[3] / "docs/schema/meshsec-doctor-1.json").read_text(encoding="utf-8"))
 
@@ -50,10 +51,79 @@ def test_a_sound_node_is_all_ok_and_says_what_it_is() -> None:
     assert view(examine(SOUND))["verdict"] == "ok"
 
 
+def test_what_comes_before_the_ike_daemon_is_told_and_who_forges_answers() -> None:
+    def first(**facts: Any) -> Check:
+        return next(one for one in examine(replace(SOUND, **facts)) if one.name == "first messages")
+
+    assert "dropped so far: unproven 3" in first(guarded={"unproven": 3, "forged": 0}).found
+    assert first(guarded={"forged": 0}).found.endswith("nothing")
+    broken = first(guard_problem="nft: no such expression")
+    assert (broken.level, broken.found) == (Level.WARN, "nft: no such expression")
+    contested = first(contested=["boat"], guarded={"forged": 9})
+    assert contested.level is Level.WARN
+    assert "boat" in contested.found
+
+
+def test_a_peer_to_which_nothing_passes_is_named() -> None:
+    assert "silent peers" not in {check.name for check in examine(SOUND)}
+    (check,) = (one for one in examine(replace(SOUND, lost=["boat", "ship"])) if one.name == "silent peers")
+    assert check.level is Level.WARN
+    assert "boat, ship" in check.found
+    assert check.mend
+
+
 def test_what_the_ike_daemon_cannot_do_of_the_policy_is_told_and_is_nothing_wrong() -> None:
     (check,) = (one for one in examine(replace(SOUND, left_out=2)) if one.name == "IKE daemon")
     assert check.level is Level.OK
     assert "cannot do 2 of the policy's proposals" in check.found
+
+
+def test_whose_ipv4_address_is_not_believed_is_told_with_the_reason() -> None:
+    assert "peers' IPv4 addresses" not in {check.name for check in examine(SOUND)}
+    (check,) = (one for one in examine(replace(SOUND, ipv4_doubts=["b: 9.9.9.9 is out"])) if "IPv4" in one.name)
+    assert (check.level, "b: 9.9.9.9 is out" in check.found, "mesh_prefixes" in check.mend) == (Level.WARN, True, True)
+
+
+def test_who_holds_a_port_of_ike_is_told_with_what_ends_it() -> None:
+    (check,) = (one for one in examine(replace(SOUND, ports_problem="charon runs without 4500")) if "ports" in one.name)
+    assert (check.level, check.found) == (Level.FAIL, "charon runs without 4500")
+    assert "meshsec-ike.service has the port within seconds" in check.mend
+
+
+FORGED = tuple(Source("mesh-m", f"fe80::{n}", 9 - n) for n in range(1, 6))
+
+
+@pytest.mark.parametrize(
+    ("refusal", "found", "meaning"),
+    [
+        (Refusal("over_limit", 599, FORGED, 500), "are full: 599 entries", "invents routers"),
+        (Refusal("rate_limited", 7, FORGED[:1]), "7 messages were dropped", "floods"),
+        (Refusal("malformed", 1, FORGED[:1]), "1 packets or messages were no RFC 5444", "garbage"),
+        (Refusal("spoofed", 2, FORGED[:1]), "2 messages claimed an address of this node", "meshsec key show"),
+        (Refusal("disbelieved", 151, FORGED[:1]), "151 messages said what only another router may say", "forges"),
+    ],
+)
+def test_what_the_router_refuses_is_told_with_whom_it_came_from(refusal: Refusal, found: str, meaning: str) -> None:
+    (check,) = (one for one in examine(replace(SOUND, refusals=[refusal])) if one.name == "routing input")
+    assert check.level is Level.WARN
+    assert found in check.found
+    assert "fe80::1 on mesh-m (8)" in check.found
+    assert meaning in check.mend
+    assert "tcpdump -e -n -i mesh-m udp port 269" in check.mend
+
+
+def test_of_many_forged_addresses_three_are_named() -> None:
+    facts = replace(SOUND, refusals=[Refusal("over_limit", 1, FORGED, 500)])
+    (check,) = (one for one in examine(facts) if one.level is Level.WARN)
+    assert check.found.endswith("fe80::2 on mesh-m (7), fe80::3 on mesh-m (6) and 502 more addresses")
+
+
+def test_a_little_that_is_not_believed_is_ordinary() -> None:
+    assert examine(replace(SOUND, refusals=[Refusal("disbelieved", 150, FORGED[:1])])) == examine(SOUND)
+
+
+def test_refusals_of_later_versions_are_passed_over() -> None:
+    assert examine(replace(SOUND, refusals=[Refusal("unheard_of", 1)])) == examine(SOUND)
 
 
 def test_what_the_policy_lets_pass_in_the_clear_is_told_and_is_nothing_wrong() -> None:
@@ -64,6 +134,18 @@ def test_what_the_policy_lets_pass_in_the_clear_is_told_and_is_nothing_wrong() -
     told = "in the clear by the policy: fd00::/64 udp 123 (the clock); packets so far: 3 out, 0 in"
     assert checks["bypass list"].found == told
     assert checks["fail-closed rules"].found == "they stand; dropped so far: clear_in 7"
+
+
+def test_what_the_rules_dropped_is_explained_and_is_nothing_wrong() -> None:
+    facts = replace(SOUND, dropped={"clear_in": 7, "into_networks": 3, "spoofed": 0})
+    (check,) = (one for one in examine(facts) if one.name == "dropped packets")
+    assert check.level is Level.OK
+    assert check.found.startswith("3 packets came from the mesh for a network behind this node")
+    explained = ("spoofed", "disguised", "into_sa", "into_networks", "link_out", "link_in")
+    for name in explained:
+        assert len([one for one in examine(replace(SOUND, dropped={name: 1})) if one.name == "dropped packets"]) == 1
+    for name in ("clear_out", "clear_in", "unknown_out", "unknown_in"):
+        assert "dropped packets" not in {one.name for one in examine(replace(SOUND, dropped={name: 1}))}
 
 
 @pytest.mark.parametrize(
@@ -123,7 +205,7 @@ def test_the_verdict_is_the_worst_level() -> None:
 def test_a_radio_is_told_with_its_neighbours_or_with_what_is_amiss() -> None:
     wish = RadioSettings("rescue", 2412, Security.OPEN)
     joined = Interface(7, "mesh0", "mesh point", up=True, carrier=True, frequency=2412, width=1, center=2412)
-    mesh = MeshParameters(forwarding=False, path_discovery=False, rssi_threshold=0)
+    mesh = MeshParameters(forwarding=False, path_discovery=False, rssi_threshold=0, forget_seconds=60)
     good = Observed("mesh0", exists=True, wireless=True, interface=joined, country="DE", mesh=mesh)
     off = replace(good, interface=replace(joined, up=False, carrier=False), soft_blocked=True)
 

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from core.world import card, ike_sa, peer
-from meshsec.core import card as cards
-from meshsec.core import drift, drift_kernel, pluto_status
-from meshsec.core.desired import addresses, connection_spec, host, rules_spec
-from meshsec.core.drift import Configured, Credentials, Difference, Note, Report, Wanted, Where
-from meshsec.core.drift_kernel import Kernel, XfrmPolicy, XfrmState
-from meshsec.core.model import Authentication, EspGround, IkeSa, Network
-from meshsec.core.negotiated import agrees_esp, agrees_ike
-from meshsec.core.policy import DEFAULT
+from meshsec.core.channels.desired import addresses, connection_spec, host, rules_spec
+from meshsec.core.ike import drift, drift_kernel, pluto_status
+from meshsec.core.ike.drift import Configured, Credentials, Difference, Note, Report, Wanted, Where
+from meshsec.core.ike.drift_kernel import Kernel, XfrmPolicy, XfrmState
+from meshsec.core.policy.negotiated import agrees_esp, agrees_ike
+from meshsec.core.policy.policy import DEFAULT
+from meshsec.core.trust import card as cards
+from meshsec.core.values.model import Authentication, EspGround, IkeSa, Network
 
 NODE, PEER = card(3), card(2)
 SPEC = connection_spec(NODE, peer(2), EspGround.KERNEL, DEFAULT)

@@ -4,9 +4,9 @@ import configparser
 
 import pytest
 
-from meshsec.core.drop_ins import UNITS, drop_ins, realtime_units
-from meshsec.core.model import IkeDaemon
-from meshsec.core.scheduling import SERVICES, STOCK, Placement, Profile, SchedulingClass, SchedulingPolicy
+from meshsec.core.formats.drop_ins import UNITS, drop_ins, realtime_units
+from meshsec.core.scheduling.profiles import SERVICES, STOCK, Placement, Profile, SchedulingClass, SchedulingPolicy
+from meshsec.core.values.model import IkeDaemon
 
 IKE = [daemon.unit for daemon in IkeDaemon]
 FIFO30 = SchedulingClass(SchedulingPolicy.FIFO, priority=30)

@@ -6,8 +6,9 @@ from ipaddress import IPv4Address, IPv6Network
 import pytest
 
 from core.world import GROUND, Driver, World, card, ike_sa, peer, route, stranger
-from meshsec.core.desired import connection_spec
-from meshsec.core.engine import (
+from meshsec.core.channels.desired import connection_spec
+from meshsec.core.channels.diagnosis import FORGED, Fault
+from meshsec.core.channels.engine import (
     Action,
     ActionDone,
     ApplyRules,
@@ -30,10 +31,13 @@ from meshsec.core.engine import (
     TrustStoreRead,
     UnloadConnection,
 )
-from meshsec.core.model import Bypass, Observed, Peer, RulesSpec, UnknownNodes
-from meshsec.core.policy import DEFAULT, RemovedPeers
-from meshsec.core.routes import MAX_STRANGERS
-from meshsec.core.views import explain
+from meshsec.core.channels.events import QuietSeen
+from meshsec.core.channels.one_way_watch import Quiet
+from meshsec.core.explain import views
+from meshsec.core.explain.views import explain
+from meshsec.core.policy.policy import DEFAULT, RemovedPeers
+from meshsec.core.values.model import Bypass, Observed, Peer, RulesSpec, UnknownNodes
+from meshsec.core.values.routes import MAX_STRANGERS
 
 NODE = 3
 LOWER, HIGHER = 1, 5
@@ -282,6 +286,99 @@ def test_a_failed_attempt_is_tried_again_with_growing_delays_up_to_the_maximum()
     assert delays == [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]
 
 
+def test_an_sa_that_somebody_on_the_way_moved_is_closed_and_made_again_and_the_reason_says_so() -> None:
+    made = driver(HIGHER)
+    action = initiate(made)
+    own, other = card(HIGHER).locator, card(LOWER).locator
+    made.tell(SasObserved("n5", (replace(ike_sa("n5", "7"), remote_host=own),)), ActionDone(action))
+    assert made.state(HIGHER) == "protected"
+    (closing,) = made.tell(SasObserved("n5", (replace(ike_sa("n5", "7"), remote_host=other),)))
+    assert isinstance(closing, Terminate)
+    assert closing.unique_id == "7"
+    assert made.state(HIGHER) != "protected"
+    channel = made.engine.channel("n5")
+    assert channel is not None
+    assert f"rewrote its remote address to {other}" in channel.reason
+
+
+def test_an_sa_that_was_moved_while_meshsecd_was_away_is_closed_when_it_is_met() -> None:
+    made = driver(HIGHER)
+    protect(made, HIGHER)
+    moved = replace(ike_sa("n5", "7"), remote_host=card(LOWER).locator)
+    actions = made.tell(IkeDaemonUp(Observed(ike_sas={"n5": (moved,)}), fresh=False))
+    assert [one.unique_id for one in actions if isinstance(one, Terminate)] == ["7"]
+    assert made.state(HIGHER) != "protected"
+
+
+def test_a_negotiation_in_progress_elsewhere_is_not_yet_an_sa_that_was_moved() -> None:
+    made = driver(HIGHER)
+    half_open = replace(
+        ike_sa("n5", "7", state="CONNECTING", children=()), remote_host=card(LOWER).locator, initiator=False
+    )
+    assert not [one for one in made.tell(SasObserved("n5", (half_open,))) if isinstance(one, Terminate)]
+
+
+def test_a_peer_is_known_by_its_end_point() -> None:
+    made = driver(HIGHER)
+    assert made.engine.peer_at(str(card(HIGHER).locator)) == "n5"
+    assert made.engine.peer_at(str(card(HIGHER).address)) == ""
+    assert made.engine.peer_at("fd00::99") == ""
+
+
+def test_attempts_that_somebody_spoils_by_forged_answers_are_repeated_without_growing_delays() -> None:
+    made = driver(HIGHER)
+    action: Action = initiate(made)
+    for _ in range(8):
+        made.tell(ActionDone(action, f"{FORGED} in the peer's name"))
+        assert made.state(HIGHER) == "failed"
+        (action,) = made.advance(0.5)
+    channel = made.engine.channel("n5")
+    assert channel is not None
+    assert channel.last_failure is not None
+    assert channel.last_failure.diagnosis.fault is Fault.PATH
+    assert not channel.unauthenticated()
+    made.tell(ActionDone(action, "timeout"))
+    assert made.advance(CALM.backoff_first - 0.01) == [], "an ordinary failure has its ordinary delay"
+    assert attempts(made.advance(0.01)) == ["n5"]
+
+
+def test_an_sa_of_the_peers_is_not_doubted_because_somebody_forged_answers_to_our_attempt() -> None:
+    made = driver(HIGHER)
+    action = initiate(made)
+    made.tell(SasObserved("n5", (ike_sa("n5", initiator=False),)))
+    assert made.tell(ActionDone(action, f"{FORGED} in the peer's name")) == []
+    assert made.state(HIGHER) == "protected"
+
+
+def test_an_sa_of_ours_is_not_doubted_when_an_attempt_beside_it_stayed_without_answer() -> None:
+    made = driver(HIGHER)
+    action = initiate(made)
+    assert made.tell(SasObserved("n5", (ike_sa("n5", initiator=True),)), ActionDone(action, "timeout")) == []
+    assert made.state(HIGHER) == "protected"
+
+
+def test_an_sa_is_as_old_as_when_it_was_seen_first() -> None:
+    made = driver(HIGHER)
+    protect(made, HIGHER)
+    channel = made.engine.channel("n5")
+    assert channel is not None
+    first = dict(channel.seen)
+    assert list(first.values()) == [made.now]
+    made.advance(5.0)
+    made.tell(SasObserved("n5", channel.ike_sas))
+    assert channel.seen == first
+
+
+def test_whose_sa_is_quiet_is_known_until_something_comes() -> None:
+    made = driver(LOWER, HIGHER)
+    quiet = Quiet(1.0, answers=False)
+    for peers in ({"n5": quiet}, {}):
+        made.tell(QuietSeen(peers))
+        channel = made.engine.channel("n5")
+        assert channel is not None
+        assert channel.quiet == peers.get("n5")
+
+
 def test_the_delay_after_failures_outlives_a_flapping_route() -> None:
     made = driver(HIGHER)
     made.tell(ActionDone(initiate(made), "timeout"))
@@ -333,6 +430,10 @@ def test_an_sa_of_the_peers_is_doubted_when_our_own_attempt_meanwhile_stayed_wit
     (closing,) = made.tell(SasObserved("n5", (standing,)), ActionDone(action, reason))
     assert isinstance(closing, Terminate)
     assert closing.unique_id == "7"
+    channel = made.engine.channel("n5")
+    assert channel is not None
+    assert channel.last_failure is not None
+    assert channel.last_failure.reason == reason
     assert made.advance(CALM.backoff_first) == [], "the IKE daemon would build on the SA that is being closed"
     assert attempts(made.succeed(closing)) == ["n5"]
 
@@ -955,3 +1056,19 @@ def test_a_channel_keeps_its_sa_when_its_key_takes_the_place_of_another() -> Non
     assert shown.name == "n5~"
     assert shown.ike_sas == (sa,)
     assert [action for action in actions if isinstance(action, Terminate)] == []
+
+
+def test_of_a_predecessor_s_closed_addresses_a_public_one_outside_of_the_mesh_is_opened() -> None:
+    made = Driver(NODE, CALM)
+    before = made.engine.wanted_rules()
+    closed = {IPv4Address(one) for one in ("9.9.9.9", "10.0.0.77", "192.168.1.1")}
+    made.tell(RulesObserved(replace(before, protected=before.protected | closed)), PeerSet(peer(HIGHER)))
+    assert closed & made.engine.wanted_rules().protected == closed - {IPv4Address("9.9.9.9")}
+
+
+def test_why_an_ipv4_address_is_not_believed_is_explained() -> None:
+    made = driver(HIGHER)
+    made.tell(PeerSet(replace(peer(HIGHER), card=replace(card(HIGHER), ipv4=None), ipv4_doubt="9.9.9.9 is out")))
+    (told,) = (one for one in views.explain(made.engine, 1.0, "n5")["sentences"] if "is trusted" in one)
+    assert "IPv4 address is not believed" in told
+    assert "9.9.9.9 is out" in told

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meshsec.core.esp_rank import STRENGTH, applied, ranked
-from meshsec.core.policy import DEFAULT, EspRank
+from meshsec.core.policy.esp_rank import STRENGTH, applied, ranked
+from meshsec.core.policy.policy import DEFAULT, EspRank
 
 WITH_AES = {"aes256gcm16": 5e9, "chacha20poly1305": 2e9, "aes128gcm16": 6e9}
 WITHOUT_AES = {"aes256gcm16": 4e7, "chacha20poly1305": 2e8, "aes128gcm16": 5e7}

@@ -9,9 +9,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meshsec.core import card as cards
-from meshsec.core import fleet as fleets
-from meshsec.core.fleet import Fleet, FleetError
+from meshsec.core.trust import card as cards
+from meshsec.core.trust import fleets
+from meshsec.core.trust.fleets import Fleet, FleetError
 
 VECTORS: list[dict[str, Any]] = json.loads(
     (Path(__file__).parents[3] / "tests/vectors/cards/valid.json").read_text(encoding="utf-8")

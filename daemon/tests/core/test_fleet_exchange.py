@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meshsec.core import fleet_exchange as lines
-from meshsec.core.fleet_exchange import Answer, ExchangeError, Hello, Holding, Holdings, News, Offer, Summary
+from meshsec.core.trust import fleet_exchange as lines
+from meshsec.core.trust.fleet_exchange import Answer, ExchangeError, Hello, Holding, Holdings, News, Offer, Summary
 
 KEYS = [bytes([octet]) * 32 for octet in range(3)]
 

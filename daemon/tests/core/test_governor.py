@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from meshsec.core.governor import (
+from meshsec.core.scheduling.governor import (
     HISTORY,
     NEGOTIATIONS_MAX,
     PRIVILEGED,
@@ -27,7 +27,7 @@ from meshsec.core.governor import (
     StreamReported,
     Trigger,
 )
-from meshsec.core.governor_settings import GovernorSettings
+from meshsec.core.scheduling.governor_settings import GovernorSettings
 
 SETTINGS = GovernorSettings(share=0.1, burst=0.25)
 TOP = 2

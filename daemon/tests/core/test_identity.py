@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from meshsec.core import identity
+from meshsec.core.trust import identity
 
 VECTORS = Path(__file__).parents[3] / "tests/vectors"
 CJDNS_KEYS = json.loads((VECTORS / "cjdns/keys.json").read_text())

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from meshsec.core import libreswan_suites as suites
-from meshsec.core.ipsec_conf import DEEPEST, Imported, IpsecConfError, Line, decode
-from meshsec.core.policy import decode_policy
+from meshsec.core.formats.ipsec_conf import DEEPEST, Imported, IpsecConfError, Line, decode
+from meshsec.core.ike import libreswan_suites as suites
+from meshsec.core.policy.policy import decode_policy
 
 ENDS = "\tleft=192.0.2.1\n\tright=192.0.2.2\n\tauto=add\n"
 

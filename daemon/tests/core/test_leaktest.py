@@ -4,8 +4,8 @@ from ipaddress import ip_address
 
 import pytest
 
-from meshsec.core.leaktest import KEPT, Sight, Verdict, Watch, octets_of, verdict
-from meshsec.core.packets import ARP, ESP, IPV4, IPV6, UDP, Kind
+from meshsec.core.leaktest.judge import KEPT, Sight, Verdict, Watch, octets_of, verdict
+from meshsec.core.leaktest.packets import ARP, ESP, IPV4, IPV6, UDP, Kind
 
 OWN, PEER, OTHER = "fc00::1", "fc00::2", "fc00::3"
 MARK = b"0123456789abcdef"

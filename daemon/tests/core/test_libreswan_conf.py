@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from core.world import card, peer
-from meshsec.core import libreswan_conf
-from meshsec.core.desired import connection_spec
-from meshsec.core.libreswan_conf import NothingLeftError
-from meshsec.core.model import ConnectionSpec, EspGround
-from meshsec.core.policy import DEFAULT
+from meshsec.core.channels.desired import connection_spec
+from meshsec.core.formats import libreswan
+from meshsec.core.formats.libreswan import NothingLeftError
+from meshsec.core.policy.policy import DEFAULT
+from meshsec.core.values.model import ConnectionSpec, EspGround
 
 MIXED = "aes256-sha256-prfsha384-modp2048"
 """Its algorithms are all there; libreswan takes the same hash for integrity and for keys."""
@@ -22,7 +22,7 @@ def spec(*ike: str) -> ConnectionSpec:
 
 def test_a_proposal_that_libreswan_cannot_do_is_left_out_and_named() -> None:
     given = spec(MIXED, "aes256gcm16-prfsha256-x25519")
-    told = libreswan_conf.driven("meshsec-n3.mesh", given, given.children[0])
+    told = libreswan.driven("meshsec-n3.mesh", given, given.children[0])
     assert "ike=aes_gcm256-sha2_256-dh31\n" in told.conf
     (one,) = told.refused
     assert str(one) == f"IKE {MIXED}: libreswan takes the same hash for integrity and for keys"
@@ -31,4 +31,4 @@ def test_a_proposal_that_libreswan_cannot_do_is_left_out_and_named() -> None:
 def test_with_nothing_left_there_is_no_connection() -> None:
     given = spec(MIXED)
     with pytest.raises(NothingLeftError, match="libreswan can do no IKE proposal of the policy"):
-        libreswan_conf.driven("meshsec-n3.mesh", given, given.children[0])
+        libreswan.driven("meshsec-n3.mesh", given, given.children[0])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from meshsec.core.lifecycle import TABLE, State, Trigger, transition
+from meshsec.core.channels.lifecycle import TABLE, State, Trigger, transition
 
 WITHOUT_ROUTE = {State.NO_ROUTE, State.HELD}
 STANDING = {State.PROTECTED, State.HELD}

@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meshsec.core.limits import Backoff, TokenBucket
-from meshsec.core.policy import Policy
-from meshsec.core.timers import Timers
+from meshsec.core.policy.limits import Backoff, TokenBucket
+from meshsec.core.policy.policy import Policy
+from meshsec.core.values.timers import Timers
 
 
 def test_bucket_gives_its_burst_and_then_the_rate() -> None:
@@ -56,6 +56,18 @@ def test_backoff_grows_by_the_factor_up_to_the_maximum() -> None:
 
 def test_backoff_survives_any_number_of_failures() -> None:
     assert Backoff(failures=10**6).failed(0.0, Policy(backoff_factor=10.0), 0.0).delay == Policy().backoff_max
+
+
+def test_a_forger_costs_a_short_pause_that_does_not_grow_and_forgives_nothing_else() -> None:
+    policy = Policy(backoff_jitter=0.0)
+    failed = Backoff().failed(0.0, policy, 0.5).failed(1.0, policy, 0.5)
+    contested = failed
+    for now in range(10, 20):
+        contested = contested.contested(float(now))
+        assert 0 < contested.due - now <= 0.5
+        assert contested.delay == 0
+    assert contested.failures == failed.failures
+    assert contested.failed(30.0, policy, 0.5).delay == 4.0
 
 
 def test_timers_give_the_earliest_first_and_once() -> None:

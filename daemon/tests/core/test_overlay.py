@@ -8,9 +8,8 @@ import pytest
 from core.test_engine import CALM, HIGHER, LOWER, NODE, attempts
 from core.test_views import checked
 from core.world import Driver, card, ike_sa, peer, route
-from meshsec.core import views
-from meshsec.core.actions import Keep, Permit, RouteOverlay
-from meshsec.core.engine import (
+from meshsec.core.channels.actions import Keep, Permit, RouteOverlay
+from meshsec.core.channels.engine import (
     Action,
     ActionDone,
     ApplyRules,
@@ -23,9 +22,10 @@ from meshsec.core.engine import (
     SasObserved,
     Terminate,
 )
-from meshsec.core.events import ModesSet, OverlayDown, OverlayObserved, OverlayRoutesObserved, OverlayUp
-from meshsec.core.model import DataPlane, Modes, Observed
-from meshsec.core.overlay import KEEP_MAX
+from meshsec.core.channels.events import ModesSet, OverlayDown, OverlayObserved, OverlayRoutesObserved, OverlayUp
+from meshsec.core.channels.overlay import KEEP_MAX
+from meshsec.core.explain import views
+from meshsec.core.values.model import DataPlane, Modes, Observed
 
 DEVICE = "overlay0"
 HIS = card(HIGHER).address

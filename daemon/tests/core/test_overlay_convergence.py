@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from core.strategies import PEERS, observations, spec
 from core.test_convergence import Solo, disturb
 from core.world import card, peer, route
-from meshsec.core.actions import Action, ApplyRules, Keep, Permit, RouteOverlay
-from meshsec.core.desired import DesiredPeer, Wish
-from meshsec.core.engine import Event, IkeDaemonUp, PeerRemoved, PeerSet, RouteSet, RoutesReset, RulesObserved
-from meshsec.core.events import ModesSet, OverlayDown, OverlayObserved, OverlayRoutesObserved, OverlayUp
-from meshsec.core.model import DataPlane, Modes, Observed
-from meshsec.core.reconcile import ObservedPeer, missing
+from meshsec.core.channels.actions import Action, ApplyRules, Keep, Permit, RouteOverlay
+from meshsec.core.channels.desired import DesiredPeer, Wish
+from meshsec.core.channels.engine import Event, IkeDaemonUp, PeerRemoved, PeerSet, RouteSet, RoutesReset, RulesObserved
+from meshsec.core.channels.events import ModesSet, OverlayDown, OverlayObserved, OverlayRoutesObserved, OverlayUp
+from meshsec.core.channels.reconcile import ObservedPeer, missing
+from meshsec.core.values.model import DataPlane, Modes, Observed
 
 DEVICE = "overlay0"
 BY_ADDRESS = {card(number).address: number for number in PEERS}

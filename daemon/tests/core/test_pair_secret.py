@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from meshsec.core.identity import IdentityError, public_key_of
-from meshsec.core.pair_secret import LENGTH, pair_secret
+from meshsec.core.trust.identity import IdentityError, public_key_of
+from meshsec.core.trust.pair_secret import LENGTH, pair_secret
 
 SEEDS = st.binary(min_size=32, max_size=32)
 ONE, OTHER, THIRD = (bytes([value]) * 32 for value in (1, 2, 3))

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meshsec.core import pluto_status
-from meshsec.core.drift import Configured, ConfiguredChild
-from meshsec.core.pluto_status import StatusError
+from meshsec.core.ike import pluto_status
+from meshsec.core.ike.drift import Configured, ConfiguredChild
+from meshsec.core.ike.pluto_status import StatusError
 
 RECORDED = Path(__file__).parents[3] / "tests/vectors/libreswan"
 NOW, WALL_CLOCK = 1000.0, 1795435320.0

@@ -8,9 +8,9 @@ from typing import Any
 import jsonschema
 import pytest
 
-from meshsec.core import libreswan_suites
-from meshsec.core.policy import DEFAULT, Policy, PolicyError, decode_policy
-from meshsec.core.policy_view import proposals, settings, view
+from meshsec.core.explain.policy_view import proposals, settings, view
+from meshsec.core.ike import libreswan_suites
+from meshsec.core.policy.policy import DEFAULT, Policy, PolicyError, decode_policy
 
 ROOT = Path(__file__).parents[3]
 PROFILES = {path.stem: path for path in (ROOT / "policies").glob("*.toml")}

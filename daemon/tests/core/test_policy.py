@@ -10,8 +10,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from meshsec.core.model import UnknownNodes
-from meshsec.core.policy import DEFAULT, Policy, PolicyError, RemovedPeers, decode_policy
+from meshsec.core.policy.policy import DEFAULT, Policy, PolicyError, RemovedPeers, decode_policy
+from meshsec.core.values.model import UnknownNodes
 
 POLICIES = Path(__file__).parents[3] / "policies"
 SCHEMA: dict[str, Any] = json.loads((POLICIES / "policy.schema.json").read_text())

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meshsec.core import radio
-from meshsec.core.radio import (
+from meshsec.core.config.radio_settings import Mode, RadioSettings, Security
+from meshsec.core.radio import plan
+from meshsec.core.radio.plan import (
     RTS_OFF,
     Band,
     Channel,
@@ -30,7 +31,6 @@ from meshsec.core.radio import (
     Step,
     StopSupplicant,
 )
-from meshsec.core.radio_settings import Mode, RadioSettings, Security
 
 OPEN = RadioSettings("rescue", 2412, Security.OPEN)
 SAE = replace(OPEN, security=Security.SAE)
@@ -39,7 +39,7 @@ LOW = Band({mhz: Channel(mhz, power_max=20.0) for mhz in range(2412, 2463, 5)}, 
 HIGH = Band({mhz: Channel(mhz, power_max=23.0) for mhz in range(5180, 5241, 20)}, RATES[1:], ht=0x107E, vht=True)
 PHY = Phy(0, "phy0", frozenset({"managed", "mesh point"}), mesh_auth=True, rts_threshold=RTS_OFF, bands=(LOW, HIGH))
 IDLE = Observed("mesh0", exists=True, wireless=True, interface=Interface(7, "mesh0", "managed"), phy=PHY)
-QUIET = MeshParameters(forwarding=False, path_discovery=False, rssi_threshold=0)
+QUIET = MeshParameters(forwarding=False, path_discovery=False, rssi_threshold=0, forget_seconds=60)
 JOINED = replace(
     IDLE,
     interface=Interface(
@@ -69,33 +69,33 @@ def own(seen: Observed, **changes: Any) -> Observed:
 
 
 def test_an_idle_interface_is_made_a_mesh_point_and_joins() -> None:
-    assert radio.obstacles(OPEN, IDLE) == []
-    assert radio.plan(OPEN, IDLE) == (
+    assert plan.obstacles(OPEN, IDLE) == []
+    assert plan.plan(OPEN, IDLE) == (
         SetUp(up=False),
         SetType("mesh point"),
         SetUp(up=True),
         Join(b"rescue", 2412, Mode.HT20, Span(1, 2412, (2412,))),
-        SetMeshParameters(0),
+        SetMeshParameters(0, 60),
     )
 
 
 def test_with_a_password_wpa_supplicant_joins_and_what_is_asked_for_is_set_before_anything_is_sent() -> None:
     wish = replace(SAE, tx_power=10, rts_threshold=500, mcast_rate=6, rssi_threshold=-80)
-    assert radio.plan(wish, IDLE) == (
+    assert plan.plan(wish, IDLE) == (
         SetUp(up=False),
         SetType("mesh point"),
         SetRtsThreshold(500),
         SetTxPower(10),
         SetUp(up=True),
         StartSupplicant(),
-        SetMeshParameters(-80),
+        SetMeshParameters(-80, None),
         SetMcastRate(6),
     )
 
 
 def test_a_mesh_that_somebody_left_standing_is_left_first() -> None:
-    assert radio.plan(OPEN, JOINED)[0] == Leave()
-    assert radio.plan(OPEN, own(JOINED, carrier=False))[0] == SetUp(up=False)
+    assert plan.plan(OPEN, JOINED)[0] == Leave()
+    assert plan.plan(OPEN, own(JOINED, carrier=False))[0] == SetUp(up=False)
 
 
 @pytest.mark.parametrize(
@@ -147,24 +147,24 @@ def test_a_mesh_that_somebody_left_standing_is_left_first() -> None:
 def test_each_obstacle_is_named_with_its_mend_and_nothing_is_planned(
     wish: RadioSettings, seen: Observed, words: str
 ) -> None:
-    (found,) = radio.obstacles(wish, seen)
+    (found,) = plan.obstacles(wish, seen)
     assert words in str(found)
     assert found.mend
     with pytest.raises(ValueError, match="obstacles"):
-        radio.plan(wish, seen)
+        plan.plan(wish, seen)
 
 
 def test_all_obstacles_are_told_at_once() -> None:
     seen = replace(own(IDLE, type="AP", carrier=True), soft_blocked=True)
-    assert len(radio.obstacles(replace(OPEN, frequency=2413, country="DE"), seen)) == 4
+    assert len(plan.obstacles(replace(OPEN, frequency=2413, country="DE"), seen)) == 4
 
 
 def test_a_country_is_asked_for_only_where_that_can_help() -> None:
     german = replace(OPEN, country="DE")
-    assert radio.wants_country(german, IDLE)
-    assert not radio.wants_country(german, replace(IDLE, country="DE"))
-    assert not radio.wants_country(german, with_phy(self_managed=True))
-    assert not radio.wants_country(OPEN, IDLE)
+    assert plan.wants_country(german, IDLE)
+    assert not plan.wants_country(german, replace(IDLE, country="DE"))
+    assert not plan.wants_country(german, with_phy(self_managed=True))
+    assert not plan.wants_country(OPEN, IDLE)
 
 
 @pytest.mark.parametrize(
@@ -181,13 +181,13 @@ def test_a_country_is_asked_for_only_where_that_can_help() -> None:
     ],
 )
 def test_the_whole_channel_around_the_primary_one(frequency: int, mode: Mode, expected: Span | None) -> None:
-    assert radio.span(frequency, mode) == expected
+    assert plan.span(frequency, mode) == expected
 
 
 def test_the_way_back_ends_where_it_began() -> None:
     wish = replace(OPEN, tx_power=10, rts_threshold=500)
     before = own(IDLE, up=True)
-    assert radio.undo(radio.plan(wish, before), before) == (
+    assert plan.undo(plan.plan(wish, before), before) == (
         Leave(),
         SetUp(up=False),
         SetTxPower(None),
@@ -195,7 +195,7 @@ def test_the_way_back_ends_where_it_began() -> None:
         SetType("managed"),
         SetUp(up=True),
     )
-    assert radio.undo((StartSupplicant(),), before) == (StopSupplicant(),)
+    assert plan.undo((StartSupplicant(),), before) == (StopSupplicant(),)
 
 
 def carried_out(steps: tuple[Step, ...], seen: Observed) -> Observed:
@@ -227,12 +227,12 @@ def carried_out(steps: tuple[Step, ...], seen: Observed) -> Observed:
     st.integers(0, 9),
 )
 def test_wherever_it_stops_undoing_leads_back(wish: RadioSettings, before: Observed, stop: int) -> None:
-    done = radio.plan(wish, before)[:stop]
-    assert carried_out(radio.undo(done, before), carried_out(done, before)) == before
+    done = plan.plan(wish, before)[:stop]
+    assert carried_out(plan.undo(done, before), carried_out(done, before)) == before
 
 
 def test_what_was_read_back_is_believed_and_nothing_else() -> None:
-    assert radio.differences(OPEN, JOINED) == []
+    assert plan.differences(OPEN, JOINED) == []
     for seen, words in (
         (Observed("mesh0"), "mesh0 is gone"),
         (own(JOINED, carrier=False), "mesh0 has left the mesh"),
@@ -245,20 +245,25 @@ def test_what_was_read_back_is_believed_and_nothing_else() -> None:
         (replace(JOINED, mesh=replace(QUIET, forwarding=True)), "forwarding by 802.11s is True, not False"),
         (replace(JOINED, mesh=replace(QUIET, path_discovery=True)), "path discovery by 802.11s is True, not False"),
         (replace(JOINED, mesh=replace(QUIET, rssi_threshold=-70)), "RSSI threshold is -70, not 0"),
+        (replace(JOINED, mesh=replace(QUIET, forget_seconds=1800)), "a silent station is forgotten is 1800, not 60"),
     ):
-        (told,) = radio.differences(OPEN, seen)
+        (told,) = plan.differences(OPEN, seen)
         assert words in told
 
 
+def test_with_a_password_wpa_supplicant_decides_when_a_silent_station_is_forgotten() -> None:
+    assert plan.differences(SAE, replace(JOINED, mesh=replace(QUIET, forget_seconds=0))) == []
+
+
 def test_a_driver_that_sends_otherwise_is_remarked_and_not_refused() -> None:
-    assert radio.remarks(replace(OPEN, tx_power=20, rts_threshold=None), JOINED) == []
-    told = radio.remarks(replace(OPEN, tx_power=10, rts_threshold=500), JOINED)
+    assert plan.remarks(replace(OPEN, tx_power=20, rts_threshold=None), JOINED) == []
+    told = plan.remarks(replace(OPEN, tx_power=10, rts_threshold=500), JOINED)
     assert told == ["the driver sends with 20 dBm, not 10", "the RTS threshold is off, not 500"]
 
 
 def test_error_numbers_say_what_they_mean_here() -> None:
     other = Interface(8, "wlan0", "AP", up=True)
-    assert "CAP_NET_ADMIN" in radio.hint(errno.EPERM, IDLE)
-    assert "wlan0 (AP)" in radio.hint(errno.EBUSY, replace(IDLE, others=(other,)))
-    assert "rfkill" in radio.hint(errno.ERFKILL, IDLE)
-    assert radio.hint(errno.EBUSY, IDLE) == radio.hint(None, IDLE) == ""
+    assert "CAP_NET_ADMIN" in plan.hint(errno.EPERM, IDLE)
+    assert "wlan0 (AP)" in plan.hint(errno.EBUSY, replace(IDLE, others=(other,)))
+    assert "rfkill" in plan.hint(errno.ERFKILL, IDLE)
+    assert plan.hint(errno.EBUSY, IDLE) == plan.hint(None, IDLE) == ""

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from core.strategies import NODE, PEERS, observations, spec
 from core.world import GROUND, card, ike_sa, peer
-from meshsec.core.actions import (
+from meshsec.core.channels.actions import (
     Action,
     ApplyRules,
     Initiate,
@@ -19,10 +19,10 @@ from meshsec.core.actions import (
     Terminate,
     UnloadConnection,
 )
-from meshsec.core.desired import Desired, DesiredPeer, Wish, desired, endpoint, host
-from meshsec.core.model import ConnectionSpec, EspGround, IkeSa, Observed
-from meshsec.core.policy import DEFAULT
-from meshsec.core.reconcile import CHILD_LIVE, LIVE, ObservedPeer, keeper, reconcile, reconcile_peer
+from meshsec.core.channels.desired import Desired, DesiredPeer, Wish, desired, endpoint, host
+from meshsec.core.channels.reconcile import CHILD_LIVE, LIVE, ObservedPeer, keeper, reconcile, reconcile_peer
+from meshsec.core.policy.policy import DEFAULT
+from meshsec.core.values.model import ConnectionSpec, EspGround, IkeSa, Observed
 
 ROUTED = PEERS[:2]
 TIMEOUT = 10.0
@@ -164,6 +164,13 @@ def test_an_sa_of_a_wrong_identity_or_a_revoked_card_is_closed_and_replaced() ->
         assert isinstance(terminate, Terminate)
         assert terminate.unique_id == "7"
         assert initiate == Initiate("n4", ("mesh",), TIMEOUT)
+
+
+@pytest.mark.parametrize(("children", "closed"), [(16, False), (17, True)])
+def test_an_ike_sa_whose_peer_opens_child_sas_without_end_is_closed(children: int, closed: bool) -> None:
+    filled = ike_sa("n4", "7", children=("mesh",) * children)
+    actions = reconcile_peer("n4", open_peer(), ObservedPeer(True, spec(4), (filled,)), TIMEOUT)
+    assert [action.unique_id for action in actions if isinstance(action, Terminate)] == ["7"] * closed
 
 
 def test_missing_child_sas_alone_are_negotiated() -> None:

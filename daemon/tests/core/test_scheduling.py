@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meshsec.core.scheduling import (
+from meshsec.core.scheduling.profiles import (
     BEST_WITHOUT_REALTIME,
     PRIORITY_MAX,
     SERVICES,

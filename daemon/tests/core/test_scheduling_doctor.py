@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from meshsec.core.doctor import Level
-from meshsec.core.scheduling import (
+from meshsec.core.explain.doctor import Level
+from meshsec.core.explain.scheduling_doctor import GroupFacts, HostFacts, examine
+from meshsec.core.scheduling.profiles import (
     NO_SUCH_THREAD,
     Applied,
     Limits,
@@ -15,7 +16,6 @@ from meshsec.core.scheduling import (
     SchedulingClass,
     SchedulingPolicy,
 )
-from meshsec.core.scheduling_doctor import GroupFacts, HostFacts, examine
 
 RR20 = SchedulingClass(SchedulingPolicy.RR, priority=20)
 REALTIME = Profile("fast", "", {"charon": Placement(RR20), "ksoftirqd": Placement(SchedulingClass(nice=-10))})

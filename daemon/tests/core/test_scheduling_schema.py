@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from meshsec.core.scheduling import (
+from meshsec.core.scheduling.profiles import (
     CPU_MAX,
     KERNEL_PRIORITY_MAX,
     KERNEL_THREADS,

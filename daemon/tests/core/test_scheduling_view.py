@@ -7,7 +7,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from meshsec.core.governor import (
+from meshsec.core.explain.scheduling_view import Known, view
+from meshsec.core.scheduling.governor import (
     Contention,
     DaemonUp,
     Governor,
@@ -16,10 +17,9 @@ from meshsec.core.governor import (
     NegotiationEnded,
     StreamReported,
 )
-from meshsec.core.governor_settings import DEFAULTS, GovernorSettings, decode_governor
-from meshsec.core.scheduling import STOCK, Applied, Placement, Profile, SchedulingClass, SchedulingPolicy
-from meshsec.core.scheduling_view import Known, view
-from meshsec.core.tables import Problem, Table
+from meshsec.core.scheduling.governor_settings import DEFAULTS, GovernorSettings, decode_governor
+from meshsec.core.scheduling.profiles import STOCK, Applied, Placement, Profile, SchedulingClass, SchedulingPolicy
+from meshsec.core.values.tables import Problem, Table
 
 SCHEMA = Path(__file__).parents[3] / "docs/schema/meshsec-scheduling-1.json"
 BASE, NICE = SchedulingClass(nice=-5), SchedulingClass(nice=-20)

@@ -1,17 +1,18 @@
 """The settings' own promises; what is refused is in the recorded cases of ``adapters/test_config_file.py``."""
 
-from ipaddress import IPv4Address, ip_network
+from ipaddress import IPv4Address, ip_address, ip_network
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meshsec.core.link_settings import LinkSettings, Timing
-from meshsec.core.model import IkeDaemon, UnknownNodes
-from meshsec.core.policy import Policy
-from meshsec.core.radio_settings import Mode, RadioSettings, Security
-from meshsec.core.settings import AttachedNetwork, Endpoint, EspChoice, Settings, SettingsError, decode
+from meshsec.core.config.accepted_networks import AcceptedNetwork
+from meshsec.core.config.link_settings import LinkSettings, Timing
+from meshsec.core.config.radio_settings import Mode, RadioSettings, Security
+from meshsec.core.config.settings import AttachedNetwork, Endpoint, EspChoice, Settings, SettingsError, decode
+from meshsec.core.policy.policy import Policy
+from meshsec.core.values.model import IkeDaemon, UnknownNodes
 
 MINIMAL: dict[str, Any] = {"node": {"name": "a"}, "routing": {"interfaces": ["mesh0"]}}
 
@@ -51,6 +52,8 @@ def test_each_value_reaches_its_field() -> None:
     assert decoded(with_value("routing", "telnet", "localhost:1")).routing.telnet == Endpoint("localhost", 1)
     assert decoded(with_value("routing", "hello_interval", 1)).routing.hello.interval == 1.0
     assert decoded(with_value("routing", "tc_validity", 9.5)).routing.tc.validity == 9.5
+    accept = with_value("routing", "accept", [{"prefix": "::/0", "from": ["ridge", "fd77::1"]}])
+    assert decoded(accept).routing.accept == (AcceptedNetwork(ip_network("::/0"), ("ridge", ip_address("fd77::1"))),)
     attached = with_value("routing", "attached", [{"prefix": "::/0", "distance": 255}, {"prefix": "10.0.0.0/8"}])
     assert decoded(attached).routing.attached == (
         AttachedNetwork(ip_network("::/0"), 255),

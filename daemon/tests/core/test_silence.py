@@ -4,8 +4,8 @@ import itertools
 from dataclasses import replace
 
 from core.world import ike_sa
-from meshsec.core.model import IkeSa
-from meshsec.core.silence import ENOUGH, FIRST, LAST, WITHIN, Silence, Suspect
+from meshsec.core.channels.one_way_watch import ENOUGH, FIRST, LAST, NOTICE, WITHIN, Quiet, Silence, Suspect, unmoved
+from meshsec.core.values.model import IkeSa
 
 SUSPECT = Suspect("boat", "1", "mesh")
 
@@ -46,7 +46,9 @@ def test_a_stream_of_one_direction_is_proved_less_and_less_often_although_each_p
     pauses = [after - before for before, after in itertools.pairwise(asked)]
     assert pauses
     assert all(after >= before for before, after in itertools.pairwise(pauses))
-    assert pauses[-1] >= LAST / 2
+    assert pauses[0] <= 2 * FIRST + 5
+    assert pauses[1] <= 2 * pauses[0] + 5
+    assert LAST <= pauses[-1] <= LAST + 5
     assert len(asked) < 15
 
 
@@ -62,6 +64,7 @@ def test_an_sa_that_is_not_rekeyed_when_it_is_asked_for_has_failed() -> None:
     assert silence.look(FIRST + WITHIN - 1, counted(0, 500)) == []
     assert silence.look(FIRST + WITHIN, counted(0, 500)) == [replace(SUSPECT, failed=True)]
     assert silence.look(FIRST + WITHIN + 1, counted(0, 600)) == [], "it is going"
+    assert silence.look(FIRST + 2 * WITHIN, counted(0, 700)) == [replace(SUSPECT, failed=True)], "it did not go"
 
 
 def test_an_sa_that_is_rekeyed_or_heard_of_in_time_has_not_failed() -> None:
@@ -80,6 +83,22 @@ def test_what_came_in_makes_the_next_silence_count_from_the_beginning() -> None:
     assert silence.look(110.0 + FIRST, counted(1, 1200)) == [SUSPECT]
 
 
+def test_an_sa_at_rest_is_left_alone_however_much_it_sent_before() -> None:
+    silence = Silence()
+    for look in range(10):
+        assert silence.look(look * FIRST, counted(7, 100)) == []
+
+
+def test_a_rekeyed_sa_that_received_something_is_as_impatient_as_at_first() -> None:
+    for packets_in, pause in ((1, FIRST), (0, 2 * FIRST)):
+        silence = Silence()
+        silence.look(0.0, counted(7, 0))
+        assert silence.look(FIRST, counted(7, ENOUGH)) == [SUSPECT]
+        silence.look(FIRST + 1, counted(packets_in, 0, spi="c2"))
+        assert silence.look(FIRST + pause, counted(packets_in, 50, spi="c2")) == []
+        assert silence.look(FIRST + 1 + pause, counted(packets_in, 50, spi="c2")) == [SUSPECT]
+
+
 def test_an_sa_that_is_leaving_is_not_proved_and_one_that_is_gone_is_forgotten() -> None:
     silence = Silence()
     silence.look(0.0, counted(0, 0))
@@ -94,3 +113,81 @@ def test_silence_is_counted_from_what_is_not_answered_and_not_from_a_long_rest()
     assert silence.look(10 * FIRST, counted(0, 0)) == []
     assert silence.look(10 * FIRST + 5, counted(0, 50)) == []
     assert silence.look(11 * FIRST, counted(0, 250)) == [SUSPECT]
+
+
+def looked(*looks: tuple[float, dict[str, list[IkeSa]]]) -> Silence:
+    silence = Silence()
+    for now, seen in looks:
+        silence.look(now, seen)
+    return silence
+
+
+def test_people_are_told_when_user_data_goes_out_nothing_comes_and_the_peer_does_not_answer() -> None:
+    silence = looked((0.0, counted(7, 0)), (5.0, counted(7, 50)), (10.0, counted(7, 100)))
+    assert silence.quiet(10.0) == {}, "the proof has only just been asked for"
+    silence.look(15.0, counted(7, 150))
+    assert silence.quiet(15.0) == {"boat": Quiet(0.0, answers=False)}
+    assert silence.quiet(NOTICE - 0.1) == {}
+    silence.look(20.0, counted(8, 200))
+    assert silence.quiet(20.0) == {}, "something came in"
+
+
+def test_a_peer_that_answers_the_proof_is_told_apart_and_counts_across_its_rekeying() -> None:
+    silence = looked((0.0, counted(0, 0)), (10.0, counted(0, 100)), (15.0, counted(0, 5, spi="c2")))
+    assert silence.quiet(15.0) == {"boat": Quiet(0.0, answers=True)}
+    silence.look(20.0, counted(1, 50, spi="c2"))
+    assert silence.quiet(20.0) == {}
+    silence.look(25.0, counted(1, 100, spi="c2"))
+    assert silence.quiet(34.0) == {"boat": Quiet(20.0, answers=True)}
+
+
+def test_who_sends_next_to_nothing_is_not_told_that_nothing_comes() -> None:
+    silence = looked((0.0, counted(0, 0)), (50.0, counted(0, ENOUGH - 1)))
+    assert silence.quiet(100.0) == {}
+    silence.look(101.0, counted(0, ENOUGH))
+    assert silence.quiet(101.0) == {"boat": Quiet(0.0, answers=False)}
+
+
+def test_what_is_sent_counts_from_what_came_in_and_anew_for_a_rekeyed_sa() -> None:
+    silence = looked((0.0, counted(0, 0)), (5.0, counted(1, 0)), (50.0, counted(1, ENOUGH - 1)))
+    assert silence.quiet(100.0) == {}
+    silence = looked((0.0, counted(7, 0)), (5.0, counted(7, 90)), (10.0, counted(1, 50, spi="c2")))
+    assert silence.quiet(10.0 + NOTICE) == {}, "the new one received something, if less than the old one had"
+    silence = looked((0.0, counted(0, 100)), (5.0, counted(0, 100)), (6.0, counted(0, ENOUGH - 1, spi="c2")))
+    assert silence.quiet(100.0) == {}
+    silence.look(7.0, counted(0, ENOUGH, spi="c2"))
+    assert silence.quiet(100.0) == {"boat": Quiet(5.0, answers=True)}
+
+
+def test_silence_begins_with_what_is_sent_and_not_with_a_rest_before() -> None:
+    silence = looked((0.0, counted(0, 0)), (500.0, counted(0, 0)), (505.0, counted(0, 50)))
+    assert silence.quiet(500.0 + NOTICE - 1) == {}
+    assert silence.quiet(500.0 + NOTICE) == {"boat": Quiet(500.0, answers=True)}
+
+
+def test_what_is_gone_or_was_rekeyed_is_not_told_any_more() -> None:
+    silence = looked((0.0, counted(0, 0)), (10.0, counted(0, 100)), (15.0, {}))
+    assert silence.quiet(60.0) == {}
+
+
+def test_a_child_sa_that_was_rekeyed_and_is_still_shown_does_not_count() -> None:
+    """charon shows it for some seconds beside the new one, in either order."""
+    (new,) = counted(0, 5, spi="c2")["boat"]
+    (old,) = counted(0, 100)["boat"]
+    gone = replace(old.children[0], state="REKEYED")
+    for children in ((gone, *new.children), (*new.children, gone)):
+        both = replace(new, children=children)
+        assert unmoved([old], [both]) == ()
+        silence = looked((0.0, counted(0, 0)), (10.0, counted(0, 100)))
+        silence.look(15.0, {"boat": [both]})
+        assert silence.quiet(15.0)["boat"].answers
+
+
+def test_unmoved_is_what_neither_received_nor_was_rekeyed() -> None:
+    (before,) = counted(7, 10)["boat"]
+    assert unmoved([before], counted(7, 500)["boat"]) == (SUSPECT,)
+    assert unmoved([before], counted(8, 10)["boat"]) == ()
+    assert unmoved([before], counted(7, 10, spi="c2")["boat"]) == ()
+    assert unmoved([before], counted(7, 10, state="DELETING")["boat"]) == ()
+    assert unmoved([before], [replace(before, unique_id="2")]) == ()
+    assert unmoved([], [before]) == ()

@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.world import Driver, ike_sa, peer, route
-from meshsec.core import views
-from meshsec.core.engine import (
+from meshsec.core.channels.engine import (
     Action,
     ActionDone,
     Event,
@@ -18,10 +17,11 @@ from meshsec.core.engine import (
     RoutesReset,
     SasObserved,
 )
-from meshsec.core.model import IkeSa, Observed
-from meshsec.core.policy import Policy, decode_policy
-from meshsec.core.suite_choice import ENOUGH, PAUSE_MAX, SuiteChoice
-from meshsec.core.suites import Suite
+from meshsec.core.explain import views
+from meshsec.core.policy.policy import Policy, decode_policy
+from meshsec.core.policy.suite_choice import ENOUGH, PAUSE_MAX, SuiteChoice
+from meshsec.core.policy.suites import Suite
+from meshsec.core.values.model import IkeSa, Observed
 
 COST = {"strong": 0.040, "middle": 0.010, "weak": 0.005}
 """Seconds that a set-up takes on a calm node."""

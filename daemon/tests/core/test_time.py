@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from core.world import card
-from meshsec.core.chrony_conf import UnknownMasterError, render
-from meshsec.core.model import Card
-from meshsec.core.policy import Policy
-from meshsec.core.settings import Settings, SettingsError, decode
-from meshsec.core.time_settings import Driver, Reference, TimeSettings
+from meshsec.core.config.settings import Settings, SettingsError, decode
+from meshsec.core.config.time_settings import Driver, Reference, TimeSettings
+from meshsec.core.formats.chrony import UnknownMasterError, render
+from meshsec.core.policy.policy import Policy
+from meshsec.core.values.model import Card
 
 MINIMAL: dict[str, Any] = {"node": {"name": "a"}, "routing": {"interfaces": ["mesh0"]}}
 MESH = (IPv6Network("fc00::/7"),)

@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from core.strategies import PEERS, observations
 from core.test_engine import CALM, HIGHER, LOWER, NODE, driver, initiate, protect
 from core.world import Driver, card, ike_sa, peer, route, stranger
-from meshsec.core import views
-from meshsec.core.diagnosis import Fault, diagnose
-from meshsec.core.engine import (
+from meshsec.core.channels.diagnosis import Fault, diagnose
+from meshsec.core.channels.engine import (
     ActionDone,
     Engine,
     Event,
@@ -34,7 +33,10 @@ from meshsec.core.engine import (
     SasObserved,
     TrustStoreRead,
 )
-from meshsec.core.model import Bypass, Edge, EspGround, Neighbour, Observed, Peer, UnknownNodes
+from meshsec.core.channels.events import QuietSeen
+from meshsec.core.channels.one_way_watch import Quiet
+from meshsec.core.explain import views
+from meshsec.core.values.model import Bypass, Edge, EspGround, Neighbour, Observed, Peer, UnknownNodes
 
 SCHEMAS = Path(__file__).parents[3] / "docs" / "schema"
 NEIGHBOURS = (Neighbour(card(2).locator, True, 256, 512, True, False), Neighbour(card(4).locator, False))
@@ -130,6 +132,7 @@ def test_status_of_a_protected_peer_has_every_figure() -> None:
         "mode": "ipsec",
         "authentication": "signature",
         "data_plane": "ipsec",
+        "quiet": None,
         "sa_age": 2.0,
         "ike_algorithms": ["AES_GCM_16-256", "CURVE_25519"],
         "ike_spis": {"initiator": "i1", "responder": "r1"},
@@ -139,6 +142,23 @@ def test_status_of_a_protected_peer_has_every_figure() -> None:
         "packets_in": 3,
         "packets_out": 4,
     }
+
+
+def test_an_sa_through_which_nothing_comes_is_told_until_something_does_or_it_is_gone() -> None:
+    made = driver(HIGHER)
+    protect(made, HIGHER)
+    made.now = 30.0
+    made.tell(QuietSeen({"n5": Quiet(10.0, answers=False), "n9": Quiet(1.0, answers=False)}))
+    assert only_peer(made)["quiet"] == {"for": 20.0, "answers": False}
+    assert only_peer(made)["state"] == "protected"
+    assert "nothing has come in for 20.0 s. The peer's IKE daemon does not answer either" in explained(made)
+    made.tell(QuietSeen({"n5": Quiet(10.0, answers=True)}))
+    assert only_peer(made)["quiet"] == {"for": 20.0, "answers": True}
+    assert "somebody on the way drops ESP alone" in explained(made)
+    made.tell(SasObserved("n5", ()))
+    assert only_peer(made)["quiet"] is None
+    made.tell(SasObserved("n5", (ike_sa("n5"),)), QuietSeen({"n5": Quiet(10.0, answers=True)}), QuietSeen({}))
+    assert only_peer(made)["quiet"] is None
 
 
 def test_status_of_the_node_tells_what_is_down_and_whether_the_rules_stand() -> None:

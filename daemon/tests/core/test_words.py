@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mnemonic import Mnemonic
 
-from meshsec.core import words
+from meshsec.core.trust import fingerprint_words
 
 WORDS: list[str] = Mnemonic("english").wordlist
 VALID: list[dict[str, Any]] = json.loads(
@@ -20,35 +20,37 @@ FINGERPRINTS = st.binary(min_size=32, max_size=32)
 
 @pytest.mark.parametrize("vector", VALID, ids=lambda vector: vector["name"])
 def test_vector(vector: dict[str, str]) -> None:
-    assert " ".join(words.spoken(bytes.fromhex(vector["fingerprint"]), WORDS)) == vector["words"]
+    assert " ".join(fingerprint_words.spoken(bytes.fromhex(vector["fingerprint"]), WORDS)) == vector["words"]
 
 
 def test_words_are_the_first_bits_in_order() -> None:
     bits = 0b00000000000_00000000001_00000000010_11111111111_10000000000_00000000011 << (256 - 66)
-    assert words.spoken(bits.to_bytes(32, "big"), WORDS) == tuple(WORDS[index] for index in (0, 1, 2, 2047, 1024, 3))
+    assert fingerprint_words.spoken(bits.to_bytes(32, "big"), WORDS) == tuple(
+        WORDS[index] for index in (0, 1, 2, 2047, 1024, 3)
+    )
 
 
 @given(FINGERPRINTS)
 def test_whole_words_four_letters_and_any_case_are_understood(fingerprint: bytes) -> None:
-    spoken = words.spoken(fingerprint, WORDS)
-    assert words.matches(fingerprint, ", ".join(spoken).upper(), WORDS)
-    assert words.matches(fingerprint, " ".join(word[:4] for word in spoken), WORDS)
+    spoken = fingerprint_words.spoken(fingerprint, WORDS)
+    assert fingerprint_words.matches(fingerprint, ", ".join(spoken).upper(), WORDS)
+    assert fingerprint_words.matches(fingerprint, " ".join(word[:4] for word in spoken), WORDS)
 
 
 @given(FINGERPRINTS, st.integers(0, 5), st.sampled_from(WORDS))
 def test_one_other_word_does_not_match(fingerprint: bytes, at: int, other: str) -> None:
-    said = list(words.spoken(fingerprint, WORDS))
+    said = list(fingerprint_words.spoken(fingerprint, WORDS))
     expected = said[at] == other
     said[at] = other
-    assert words.matches(fingerprint, " ".join(said), WORDS) is expected
+    assert fingerprint_words.matches(fingerprint, " ".join(said), WORDS) is expected
 
 
 def test_a_word_outside_the_list_names_the_nearest() -> None:
-    with pytest.raises(words.WordsError, match="'abndon' is not a word of the list; perhaps 'abandon'"):
-        words.matches(bytes(32), "abndon", WORDS)
+    with pytest.raises(fingerprint_words.WordsError, match="'abndon' is not a word of the list; perhaps 'abandon'"):
+        fingerprint_words.matches(bytes(32), "abndon", WORDS)
 
 
 @pytest.mark.parametrize("said", ["", "abandon", " ".join(["abandon"] * 7)])
 def test_another_number_of_words_is_refused(said: str) -> None:
-    with pytest.raises(words.WordsError, match="a fingerprint has 6"):
-        words.matches(bytes(32), said, WORDS)
+    with pytest.raises(fingerprint_words.WordsError, match="a fingerprint has 6"):
+        fingerprint_words.matches(bytes(32), said, WORDS)

@@ -12,9 +12,9 @@ from ipaddress import IPv4Address, IPv6Address
 from itertools import count
 from random import Random
 
-from meshsec.core.actions import OverlayAction
-from meshsec.core.desired import addresses, endpoint, host
-from meshsec.core.engine import (
+from meshsec.core.channels.actions import OverlayAction
+from meshsec.core.channels.desired import addresses, endpoint, host
+from meshsec.core.channels.engine import (
     Action,
     ActionDone,
     ApplyRules,
@@ -35,8 +35,8 @@ from meshsec.core.engine import (
     Terminate,
     UnloadConnection,
 )
-from meshsec.core.model import Card, ChildSa, ConnectionSpec, EspGround, IkeSa, Observed, Peer, Route, RulesSpec
-from meshsec.core.policy import Policy
+from meshsec.core.policy.policy import Policy
+from meshsec.core.values.model import Card, ChildSa, ConnectionSpec, EspGround, IkeSa, Observed, Peer, Route, RulesSpec
 
 GROUND = EspGround.LIBIPSEC
 

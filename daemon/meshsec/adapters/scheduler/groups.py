@@ -13,8 +13,8 @@ from pathlib import Path
 
 from meshsec.adapters.scheduler import realtime_groups
 from meshsec.adapters.scheduler.mounts import Mount, listed
-from meshsec.core.scheduling import Placement, SchedulingClass
-from meshsec.core.scheduling_doctor import GroupFacts
+from meshsec.core.explain.scheduling_doctor import GroupFacts
+from meshsec.core.scheduling.profiles import Placement, SchedulingClass
 
 _PROC = Path("/proc")
 _SHARES_PER_WEIGHT = 1024 / 100

@@ -7,8 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from meshsec.adapters.scheduler import realtime_groups, threads
-from meshsec.core.scheduling import Limits, SchedulingClass, SchedulingPolicy
-from meshsec.core.scheduling_doctor import HostFacts
+from meshsec.core.explain.scheduling_doctor import HostFacts
+from meshsec.core.scheduling.profiles import Limits, SchedulingClass, SchedulingPolicy
 
 _KERNEL = Path("/proc/sys/kernel")
 _CAP_SYS_NICE = 23

@@ -13,7 +13,7 @@ _INTERRUPTS = Path("/proc/interrupts")
 
 
 def find(kind: str, interfaces: Iterable[str]) -> set[Thread]:
-    """The threads of a kind (``meshsec.core.scheduling.KERNEL_THREADS``) that serve these interfaces."""
+    """The threads of a kind (``meshsec.core.scheduling.profiles.KERNEL_THREADS``) that serve these interfaces."""
     names = list(interfaces)
     if kind == "irq":
         beginnings = [f"irq/{number}-" for name in names for number in numbers(name)]

@@ -13,7 +13,7 @@ from pathlib import Path
 from meshsec.adapters.scheduler import groups, host, interrupts, journal, threads
 from meshsec.adapters.scheduler.journal import JournalError, Original, Record, Value
 from meshsec.adapters.scheduler.threads import Attributes, Thread, ThreadGoneError, ThreadRefusedError
-from meshsec.core.scheduling import (
+from meshsec.core.scheduling.profiles import (
     BEST_WITHOUT_REALTIME,
     KERNEL_THREADS,
     NO_SUCH_THREAD,

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from meshsec.core.scheduling import SchedulingClass, SchedulingPolicy
+from meshsec.core.scheduling.profiles import SchedulingClass, SchedulingPolicy
 
 _RESET_ON_FORK = 0x01
 _KEPT_FLAGS = 0x07

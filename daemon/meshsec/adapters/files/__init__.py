@@ -1,0 +1,1 @@
+"""Files of this node: settings, keys, trusted cards and what the operator chose."""

@@ -1,0 +1,101 @@
+"""The fleet's key on its operator's machine (ADR 0046), away from the nodes: a directory of three files.
+
+``fleet.key`` is PKCS#8 in PEM, for its owner alone, encrypted where a passphrase was given (PBES2 as the library
+chooses it); ``fleet.card`` is what nodes are told, ``trust.list`` the newest list that was signed.
+"""
+
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+
+from meshsec import files
+from meshsec.core.trust import fleets
+from meshsec.core.trust.fleets import Fleet, FleetError, TrustList
+from meshsec.core.trust.identity import IdentityError, checked_name
+
+_KEY, _CARD, _LIST = "fleet.key", "fleet.card", "trust.list"
+_LIMIT = 4096
+
+
+class FleetKeyError(Exception):
+    """A key that cannot be made or must not be used. The message says why and never what is in it."""
+
+
+def create(directory: Path, name: str, passphrase: str) -> Fleet:
+    """Make a fleet's key; without ``passphrase`` it is not encrypted. Raises FleetKeyError, also when there is one."""
+    key = Ed25519PrivateKey.generate()
+    try:
+        fleet = fleets.parse_fleet(fleets.fleet_text(Fleet(checked_name(name), key.public_key().public_bytes_raw())))
+    except (FleetError, IdentityError) as error:
+        raise FleetKeyError(str(error)) from error
+    encryption = BestAvailableEncryption(passphrase.encode()) if passphrase else NoEncryption()
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if files.exists(directory / _KEY):
+            raise FleetKeyError(f"{directory / _KEY} exists: a fleet has one key")
+        files.write(directory / _CARD, f"{fleets.fleet_text(fleet)}\n".encode(), 0o644)
+        pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption)
+        files.write(directory / _KEY, pem, 0o600, replace=False)  # last: without it nothing was made
+    except OSError as error:
+        raise FleetKeyError(f"{directory}: {error.strerror}") from error
+    except files.FileError as error:
+        raise FleetKeyError(str(error)) from error
+    return fleet
+
+
+def load(directory: Path, ask: Callable[[], str]) -> Ed25519PrivateKey:
+    """The key; ``ask`` gives the passphrase where it is encrypted. Raises FleetKeyError."""
+    path = directory / _KEY
+    try:
+        pem = files.read(path, _LIMIT).encode()
+        found = path.stat()
+    except (files.FileError, OSError) as error:
+        raise FleetKeyError(f"{error}: `meshsec fleet init` makes a fleet's key") from error
+    if stat.S_IMODE(found.st_mode) & 0o077 or found.st_uid != os.geteuid():
+        raise FleetKeyError(f"{path}: must be yours and nobody else's to read: chmod 600 {path}")
+    passphrase = ask().encode() if b"ENCRYPTED" in pem.partition(b"\n")[0] else None
+    try:
+        key = load_pem_private_key(pem, passphrase)
+    except (TypeError, ValueError):
+        why = "the passphrase is wrong, or the file is damaged" if passphrase is not None else "it is no private key"
+        raise FleetKeyError(f"{path}: {why}") from None
+    if not isinstance(key, Ed25519PrivateKey):
+        raise FleetKeyError(f"{path}: it is no Ed25519 key")
+    return key
+
+
+def fleet(directory: Path) -> Fleet:
+    """What nodes are told. Raises FleetKeyError."""
+    try:
+        return fleets.parse_fleet(files.read(directory / _CARD, _LIMIT))
+    except (files.FileError, FleetError) as error:
+        raise FleetKeyError(str(error)) from error
+
+
+def trust_list(directory: Path) -> TrustList | None:
+    """The newest list that was signed here. Raises FleetKeyError."""
+    path, known = directory / _LIST, fleet(directory)
+    try:
+        if not files.exists(path):
+            return None
+        return fleets.parse_list(files.read(path, fleets.TEXT_MAX + 2), {known.public_key: known})
+    except (files.FileError, FleetError) as error:
+        raise FleetKeyError(f"{path}: {str(error).removeprefix(f'{path}: ')}") from error
+
+
+def save_list(directory: Path, listed: TrustList) -> None:
+    """Keep a list as the newest. Raises FleetKeyError."""
+    try:
+        files.write(directory / _LIST, f"{fleets.list_text(listed)}\n".encode(), 0o644)
+    except files.FileError as error:
+        raise FleetKeyError(str(error)) from error

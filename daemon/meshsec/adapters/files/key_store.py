@@ -1,0 +1,228 @@
+"""The node's private key: made once on the node, PKCS#8 in PEM, readable by its owner alone.
+
+Its public half lies beside it for everybody, so that showing the node's card takes no privilege.
+
+While the key is being changed (ADR 0041) ``node.next.key`` is used beside it; to end the present key it is renamed.
+``node.rotation`` tells which of the two keys' channels are marked, so that they keep their names then. It is written
+before the next key is, and not needed where the key was never changed.
+"""
+
+import json
+import os
+import stat
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_pem_private_key,
+    load_pem_public_key,
+)
+
+from meshsec import files
+from meshsec.core.trust import identity
+from meshsec.core.values.model import OWN_NEXT
+
+_MODE = 0o600
+_PUBLIC_MODE = 0o644
+_PUBLIC_SUFFIX = ".pub"
+_NEXT_SUFFIX = ".next.key"
+_ROTATION_SUFFIX = ".rotation"
+MARK = OWN_NEXT
+"""After a peer's name: the channel of a key of this node that took, or is to take, the place of another."""
+_LIMIT = 4096
+"""Octets of a key file; an Ed25519 key needs 119."""
+
+
+class KeyStoreError(Exception):
+    """A key file that cannot be made or must not be used. The message names it and says how to mend it."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class NodeKey:
+    """The node's key pair. It has no representation as text, so that no log shows it."""
+
+    private: Ed25519PrivateKey
+
+    @property
+    def public_key(self) -> bytes:
+        """The Ed25519 public key, 32 octets."""
+        return self.private.public_key().public_bytes_raw()
+
+    def pkcs8_pem(self) -> bytes:
+        """The private key as the file has it and as VICI's load-key takes it."""
+        return self.private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+    def public_pem(self) -> bytes:
+        """The public key in PEM (RFC 8410)."""
+        return self.private.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+
+
+@dataclass(frozen=True, slots=True)
+class Rotation:
+    """The last change of the key, begun or ended. Keys are public ones in hexadecimal."""
+
+    old: str
+    next: str
+    mark: str
+    """Of the next key's channels; the old one's have the other."""
+
+    def mark_of(self, public_key: bytes) -> str:
+        """What marks the channels of a key: ``MARK`` or nothing."""
+        if public_key.hex() == self.next:
+            return self.mark
+        return "" if self.mark or public_key.hex() != self.old else MARK
+
+
+def next_path(path: Path) -> Path:
+    """Where the key is that is to take the place of that in ``path``."""
+    return path.with_suffix(_NEXT_SUFFIX)
+
+
+def rotation(path: Path) -> Rotation | None:
+    """The last change of the key in ``path``; None: it is the node's first one. Raises KeyStoreError."""
+    record = path.with_suffix(_ROTATION_SUFFIX)
+    try:
+        if not files.exists(record):
+            return None
+        found = Rotation(**json.loads(files.read(record, _LIMIT)))
+    except files.FileError as error:
+        raise KeyStoreError(str(error)) from error
+    except (TypeError, ValueError) as error:
+        raise KeyStoreError(f"{record}: is no record of a change of the key ({error})") from error
+    if found.mark not in {"", MARK}:
+        raise KeyStoreError(f"{record}: the mark is {found.mark!r}; allowed: none and {MARK!r}")
+    return found
+
+
+def create(path: Path) -> NodeKey:
+    """Make the node's key and write it. Raises KeyStoreError, also when there is one already."""
+    key = _made()
+    _save(path, key)
+    return key
+
+
+def create_next(path: Path) -> NodeKey:
+    """Make the key that is to take the place of that in ``path``; one that is there is kept. Raises KeyStoreError."""
+    following, present = next_path(path), load(path).public_key
+    try:
+        if files.exists(following):
+            return load(following)
+        before, key = rotation(path), _made()
+        mark = "" if before and before.mark_of(present) else MARK
+        record = Rotation(present.hex(), key.public_key.hex(), mark)
+        files.write(path.with_suffix(_ROTATION_SUFFIX), f"{json.dumps(asdict(record))}\n".encode(), _PUBLIC_MODE)
+        _save(following, key)
+    except files.FileError as error:
+        raise KeyStoreError(str(error)) from error
+    return key
+
+
+def end(path: Path) -> None:
+    """Destroy the key in ``path``: the next takes its place. Raises KeyStoreError when there is no next one.
+
+    After an interruption either key is whole, and a second call goes on: public halves are made anew where they lack.
+    """
+    public, following = path.with_suffix(_PUBLIC_SUFFIX), next_path(path)
+    try:
+        if files.exists(following):
+            load(following)
+            _remove(public)
+            files.rename(following, path)
+        elif files.exists(public):
+            raise KeyStoreError(f"{following}: there is no next key; `meshsec key next` makes one")
+        _remove(following.with_suffix(_PUBLIC_SUFFIX))
+        files.write(public, load(path).public_pem(), _PUBLIC_MODE)
+    except files.FileError as error:
+        raise KeyStoreError(str(error)) from error
+
+
+def cancel(path: Path) -> None:
+    """Destroy the next key. Raises KeyStoreError."""
+    try:
+        _remove(next_path(path).with_suffix(_PUBLIC_SUFFIX))
+        _remove(next_path(path))
+    except files.FileError as error:
+        raise KeyStoreError(str(error)) from error
+
+
+def _remove(path: Path) -> None:
+    if files.exists(path):
+        files.remove(path)
+
+
+def _made() -> NodeKey:
+    return NodeKey(Ed25519PrivateKey.from_private_bytes(identity.generate(lambda: os.urandom(identity.KEY_LENGTH))))
+
+
+def _save(path: Path, key: NodeKey) -> None:
+    try:
+        if files.exists(path):
+            raise KeyStoreError(f"{path}: there is a key already; it is never overwritten")
+        files.write(path, key.pkcs8_pem(), _MODE, replace=False)
+        files.write(path.with_suffix(_PUBLIC_SUFFIX), key.public_pem(), _PUBLIC_MODE)
+    except files.FileError as error:
+        raise KeyStoreError(str(error)) from error
+
+
+def load(path: Path) -> NodeKey:
+    """Read the node's key. Raises KeyStoreError when others can read it or it is no key of a node."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError as error:
+        raise KeyStoreError(f"{path}: there is no key; `meshsec init` makes one") from error
+    except OSError as error:
+        raise KeyStoreError(f"{path}: {error.strerror}") from error
+    with os.fdopen(descriptor, "rb") as file:
+        _check_owner(path, os.fstat(file.fileno()))
+        return _decoded(path, file.read(_LIMIT))
+
+
+def find(path: Path, public_key: bytes) -> NodeKey:
+    """The key in ``path``, or its next one, whose public half this is. Raises KeyStoreError, also if neither's."""
+    key = load(path)
+    if key.public_key != public_key and (following := next_path(path)).exists():
+        key = load(following)
+    if key.public_key != public_key:
+        raise KeyStoreError(f"{path}: the key was changed; restart meshsecd to use it (SAs and rules stay)")
+    return key
+
+
+def load_public(path: Path) -> bytes:
+    """The public key that belongs to the private key in ``path``, 32 octets, read without it. Raises KeyStoreError."""
+    public = path.with_suffix(_PUBLIC_SUFFIX)
+    try:
+        if not files.exists(public):
+            return load(path).public_key
+        key = load_pem_public_key(files.read(public, _LIMIT).encode())
+    except files.FileError as error:
+        raise KeyStoreError(str(error)) from error
+    except ValueError as error:
+        raise KeyStoreError(f"{public}: is no public key in PEM") from error
+    if not isinstance(key, Ed25519PublicKey):
+        raise KeyStoreError(f"{public}: is not an Ed25519 key")
+    return key.public_bytes_raw()
+
+
+def _check_owner(path: Path, status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise KeyStoreError(f"{path}: is no regular file")
+    if status.st_uid not in (0, os.geteuid()):
+        raise KeyStoreError(f"{path}: belongs to user {status.st_uid}; allowed: root (chown root {path})")
+    if status.st_mode & 0o077:
+        mode = stat.S_IMODE(status.st_mode)
+        raise KeyStoreError(f"{path}: has mode {mode:04o}, so others may use it; allowed: 0600 (chmod 600 {path})")
+
+
+def _decoded(path: Path, content: bytes) -> NodeKey:
+    try:
+        key = load_pem_private_key(content, password=None)
+    except (ValueError, TypeError) as error:
+        raise KeyStoreError(f"{path}: is no unencrypted PKCS#8 key in PEM") from error
+    if not isinstance(key, Ed25519PrivateKey):
+        raise KeyStoreError(f"{path}: is not an Ed25519 key")
+    return NodeKey(key)

@@ -1,0 +1,95 @@
+"""The directory of the trust store: its files, who may write them, and who changes them at a time."""
+
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from meshsec import files
+from meshsec.adapters.files.trust_store import lock
+from meshsec.core.values.model import PEER_NEXT
+
+SUFFIX = ".card"
+NEXT_SUFFIX = ".next"
+REVOKED_SUFFIX = ".revoked"
+NEXT = PEER_NEXT
+"""After a peer's name: its next key."""
+MARK = "\nchannel "
+"""Before what marks the channel of a key: the second line of its file."""
+
+MODE = 0o644
+
+
+class TrustStoreError(Exception):
+    """A change of the trust store that is refused. The message says why; nothing was changed."""
+
+
+class UnsafeError(Exception):
+    """A file that must not be in force."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A file that is not in force."""
+
+    path: Path
+    message: str
+
+    @property
+    def title(self) -> str:
+        """The name under which people would be shown the peer."""
+        return title_of(self.path)
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}"
+
+
+def title_of(path: Path) -> str:
+    """The name under which people are shown the peer whose card is in a file."""
+    return path.stem + (NEXT if path.suffix == NEXT_SUFFIX else "")
+
+
+def listed(directory: Path, suffix: str) -> list[Path]:
+    """The files of one kind; none where there is no directory. Raises TrustStoreError."""
+    try:
+        return sorted(path for path in directory.iterdir() if path.suffix == suffix and not path.name.startswith("."))
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise TrustStoreError(f"{directory}: {error.strerror}") from error
+
+
+def read(path: Path, limit: int) -> str:
+    """A file that says whom to trust. Raises FileError, and UnsafeError when others than its owner may write it."""
+    text = files.read(path, limit)
+    if stat.S_IMODE(path.stat().st_mode) & 0o022:
+        raise UnsafeError(f"others than its owner may write it: chmod 644 {path}")
+    return text
+
+
+def write(path: Path, text: str) -> None:
+    """Write a file of the store. Raises TrustStoreError; nothing was changed then."""
+    try:
+        files.write(path, text.encode(), MODE)
+    except files.FileError as error:
+        raise TrustStoreError(str(error)) from error
+
+
+def remove(path: Path) -> None:
+    """Remove a file of the store. Raises TrustStoreError."""
+    try:
+        files.remove(path)
+    except files.FileError as error:
+        raise TrustStoreError(str(error)) from error
+
+
+@contextmanager
+def locked(directory: Path) -> Iterator[None]:
+    """Keep other writers out, so that two of them cannot both find a place free. Raises TrustStoreError."""
+    try:
+        files.make_directory(directory)
+        with lock.locked(directory):
+            yield
+    except (files.FileError, lock.LockError) as error:
+        raise TrustStoreError(str(error)) from error

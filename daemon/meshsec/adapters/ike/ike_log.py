@@ -1,0 +1,200 @@
+"""What charon's log tells about negotiations and VICI's events do not: the time of each phase and why one failed.
+
+The texts are those of strongSwan 5.9 and 6.0. A text that is not known is passed over: nothing but the explanation
+depends on it.
+"""
+
+import re
+from collections import Counter, OrderedDict
+from dataclasses import dataclass
+
+MAX_NEGOTIATIONS = 1024
+"""Negotiations that are followed at once; strangers can start any number, the oldest is forgotten."""
+
+_UNNAMED = "(unnamed)"
+"""charon's name of an IKE_SA whose peer it does not know yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """A peer's CHILD_SA stands; the seconds that each phase took here, None where the log came too late to tell."""
+
+    peer: str
+    ike_sa_init: float | None = None
+    ike_auth: float | None = None
+    child: float | None = None
+    """CREATE_CHILD_SA, when it did not come with IKE_AUTH."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A negotiation failed. ``peer`` is empty when its peer is not one of ours; ``address`` says where it came from."""
+
+    peer: str
+    address: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """A first message came from this address. Nobody has proved anything."""
+
+    address: str
+
+
+@dataclass(slots=True)
+class _Negotiation:
+    peer: str = ""
+    address: str = ""
+    init_at: float | None = None
+    auth_at: float | None = None
+    child_at: float | None = None
+    setup: Setup | None = None
+    is_told: bool = False
+    """Why it failed: the first reason is the cause, others follow from it."""
+
+
+_INIT_BEGINS = re.compile(r"^(generating IKE_SA_INIT request|parsed IKE_SA_INIT request) ")
+_AUTH_BEGINS = re.compile(r"^(parsed IKE_SA_INIT response|parsed IKE_AUTH request) ")
+_CHILD_BEGINS = re.compile(r"^(generating|parsed) CREATE_CHILD_SA request ")
+_CHILD_STANDS = re.compile(r"^(inbound |outbound )?CHILD_SA \S+ established with SPIs ")
+_LOOKING = re.compile(r"^looking for peer configs matching \S+\.\.\.(?P<address>[^\[]+)\[(?P<id>.+)\]$")
+
+_ASKING = re.compile(r"^(?P<address>\S+) is initiating an IKE_SA$")
+
+_FAILURES: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"^received (?P<what>[A-Z_]+) notify error"), "{what}: told by the peer"),
+    (re.compile(r"^received (?P<what>[A-Z_]+) notify, no CHILD_SA built"), "{what}: told by the peer"),
+    (re.compile(r"^no IKE config found for .*\.\.\.(?P<address>\S+), sending"), "no card of this node is trusted"),
+    (re.compile(r"^no matching peer config found"), "no card of this node is trusted"),
+    (re.compile(r"^no trusted \S+ public key found for "), "the peer's key is not the one on its card"),
+    (re.compile(r"^no shared key found for "), "the peer authenticates by a secret, its card says: by its key"),
+    # Where it does not say that it knows RFC 7427, as libreswan, which authenticates by a secret.
+    (re.compile(r"^private key of type ED25519 not supported"), "the peer's IKE daemon takes no Ed25519 signature"),
+    (re.compile(r"^constraint check failed: peer not authenticated"), "the peer's key is not the one on its card"),
+    (re.compile(r"^received proposals unacceptable"), "NO_PROPOSAL_CHOSEN: told to the peer"),
+    (re.compile(r"^no acceptable proposal found"), "NO_PROPOSAL_CHOSEN: told to the peer"),
+    (re.compile(r"^traffic selectors .* unacceptable"), "TS_UNACCEPTABLE: told to the peer"),
+    (re.compile(r"^generating .* \[.*N\(AUTH_FAILED\)"), "the peer's key is not the one on its card"),
+    (re.compile(r"^giving up after (?P<what>\d+) retransmits"), "timeout: no answer after {what} repetitions"),
+    (re.compile(r"^no private key found for "), "the IKE daemon lacks this node's private key"),
+)
+
+
+_LOADED = re.compile(r"^(added|updated|replaced) vici connection: (?P<name>.+)$")
+
+
+class Loads:
+    """Tells whose configuration of a connection charon took last: it writes a line for each that it takes.
+
+    Other programs' proposals are seen by that alone, since charon does not tell what it has.
+    """
+
+    def __init__(self) -> None:
+        self._awaited: Counter[str] = Counter()
+        self.others: set[str] = set()
+        """Connections that another program configured after us."""
+
+    def forget(self) -> None:
+        """What comes now is read from the beginning."""
+        self._awaited.clear()
+        self.others.clear()
+
+    def begin(self, name: str) -> None:
+        """We configure one."""
+        self._awaited[name] += 1
+
+    def refused(self, name: str) -> None:
+        """charon did not take it: there is no line."""
+        self._awaited[name] -= 1
+
+    def feed(self, text: str) -> None:
+        """Take in one line."""
+        if not (loaded := _LOADED.match(text)):
+            return
+        name = loaded["name"]
+        if self._awaited[name] > 0:
+            self._awaited[name] -= 1
+            self.others.discard(name)
+        else:
+            self.others.add(name)
+
+
+class IkeLog:
+    """Follows negotiations line by line."""
+
+    def __init__(self) -> None:
+        self._negotiations: OrderedDict[str, _Negotiation] = OrderedDict()
+        self._failures: dict[str, str] = {}
+
+    def forget(self) -> None:
+        """The IKE daemon is another one: its numbers mean nothing any more."""
+        self._negotiations.clear()
+        self._failures.clear()
+
+    def begin(self, peer: str) -> None:
+        """An attempt begins: what failed before does not count for it."""
+        self._failures.pop(peer, None)
+
+    def failure(self, peer: str) -> str:
+        """Why the attempt with the peer failed; empty when the log did not tell."""
+        return self._failures.get(peer, "")
+
+    def feed(self, now: float, ike_name: str, unique_id: str, text: str) -> Setup | Failure | Asking | None:
+        """Take in one line, with the time of its arrival in monotonic seconds."""
+        if not unique_id:
+            return None
+        if asking := _ASKING.match(text):
+            return Asking(asking["address"])
+        negotiation = self._of(unique_id)
+        if ike_name and ike_name != _UNNAMED:
+            negotiation.peer = ike_name
+        if looking := _LOOKING.match(text):
+            negotiation.address = looking["id"]
+        return self._phase(negotiation, now, text) or self._failed(negotiation, text)
+
+    def _of(self, unique_id: str) -> _Negotiation:
+        if unique_id not in self._negotiations:
+            self._negotiations[unique_id] = _Negotiation()
+            if len(self._negotiations) > MAX_NEGOTIATIONS:
+                self._negotiations.popitem(last=False)
+        return self._negotiations[unique_id]
+
+    def _phase(self, negotiation: _Negotiation, now: float, text: str) -> Setup | None:
+        if _INIT_BEGINS.match(text):
+            negotiation.init_at = negotiation.init_at or now
+        elif _AUTH_BEGINS.match(text):
+            negotiation.auth_at = now
+        elif _CHILD_BEGINS.match(text):
+            negotiation.child_at = now
+        elif _CHILD_STANDS.match(text):
+            return self._stands(negotiation, now)
+        return None
+
+    def _stands(self, negotiation: _Negotiation, now: float) -> Setup | None:
+        """The first CHILD_SA comes with IKE_AUTH; what CREATE_CHILD_SA takes counts only for the first set-up."""
+        first, init, auth, child = negotiation.setup, negotiation.init_at, negotiation.auth_at, negotiation.child_at
+        if first is None and init is not None and auth is not None:
+            negotiation.setup = Setup(negotiation.peer, _span(init, auth), _span(auth, now))
+        elif first is not None and first.child is None and child is not None:
+            negotiation.setup = Setup(negotiation.peer, first.ike_sa_init, first.ike_auth, _span(child, now))
+        return negotiation.setup if negotiation.setup is not first else None
+
+    def _failed(self, negotiation: _Negotiation, text: str) -> Failure | None:
+        for pattern, reason in _FAILURES:
+            if found := pattern.match(text):
+                return self._told_once(negotiation, reason.format(**found.groupdict()), found.groupdict())
+        return None
+
+    def _told_once(self, negotiation: _Negotiation, reason: str, found: dict[str, str]) -> Failure | None:
+        if negotiation.is_told:
+            return None
+        negotiation.is_told = True
+        if negotiation.peer:
+            self._failures[negotiation.peer] = reason
+        return Failure(negotiation.peer, found.get("address") or negotiation.address, reason)
+
+
+def _span(begin: float, end: float) -> float | None:
+    """Lines that arrived together tell nothing about the time between them."""
+    return end - begin if end > begin else None

@@ -1,0 +1,165 @@
+"""Renders charon's strongswan.conf for a mesh node (strongswan.conf(5)).
+
+One charon serves nobody but meshsecd: connections, keys and SAs come over VICI only.
+"""
+
+from collections.abc import Collection, Iterable
+from pathlib import Path
+
+from meshsec.core.values.model import EspGround
+
+PLUGIN_DIRECTORIES = (
+    Path("/usr/lib/ipsec/plugins"),
+    Path("/usr/lib/strongswan/plugins"),
+    Path("/usr/lib64/strongswan/plugins"),
+    Path("/usr/lib64/ipsec/plugins"),
+)
+"""Where distributions put them: Debian, Arch, Fedora, others."""
+
+_LIBRARY_PREFIX = "libstrongswan-"
+
+_BASE = ("random", "nonce", "openssl", "pem", "pkcs1", "pkcs8", "pubkey", "kdf")
+"""openssl does the cryptography, the others read VICI's keys (pkcs1 takes any SubjectPublicKeyInfo)."""
+
+_TAIL = ("kernel-netlink", "socket-default", "vici")
+
+_PACKAGES = "charon-systemd, libstrongswan-standard-plugins, libcharon-extra-plugins (kernel-libipsec)"
+
+
+class PluginMissingError(Exception):
+    """A strongSwan plugin that the node needs is not installed."""
+
+
+def installed_plugins(directories: Iterable[Path] = PLUGIN_DIRECTORIES) -> frozenset[str]:
+    """The names of the strongSwan plugins on this machine; empty when strongSwan is not installed."""
+    libraries = (file.stem for directory in directories for file in directory.glob(f"{_LIBRARY_PREFIX}*.so"))
+    return frozenset(stem.removeprefix(_LIBRARY_PREFIX) for stem in libraries)
+
+
+def plugins_for(ground: EspGround) -> tuple[str, ...]:
+    """What charon loads, in this order, and nothing else: each plugin more is attack surface.
+
+    kernel-libipsec comes before kernel-netlink, since the first to register handles ESP.
+    """
+    esp = ("kernel-libipsec",) if ground is EspGround.LIBIPSEC else ()
+    return _BASE + esp + _TAIL
+
+
+def render(ground: EspGround, vici_socket: Path, log: Path | None = None, *, plugins: Collection[str]) -> str:
+    """The text of strongswan.conf.
+
+    ``log`` is a file for charon's log; without it the log goes to the journal.
+    ``plugins`` are the installed ones (``installed_plugins()``).
+    Raises ``PluginMissingError`` when one that the ground needs is not installed.
+    """
+    wanted = plugins_for(ground)
+    if missing := [name for name in wanted if name not in plugins]:
+        raise PluginMissingError(f"strongSwan lacks {', '.join(missing)}; Debian packages: {_PACKAGES}")
+    return _TEMPLATE.format(
+        load=" ".join(wanted),
+        routes=_ROUTES[ground],
+        vici_socket=vici_socket,
+        log=_FILE_LOG.format(path=log) if log else _JOURNAL,
+    )
+
+
+_ROUTES = {
+    EspGround.KERNEL: """\
+  # The routing daemon owns the routes; table 0 leaves no rule behind that would divert look-ups.
+  install_routes = no
+  routing_table = 0
+""",
+    EspGround.LIBIPSEC: """\
+  # User data reaches the TUN device only by a route; a table of its own keeps it apart from the routing daemon's.
+  install_routes = yes
+  routing_table = 220
+  routing_table_prio = 220
+""",
+}
+
+_JOURNAL = """\
+  journal {
+    default = 0
+    ike = 1
+    cfg = 1
+  }
+"""
+
+_FILE_LOG = """\
+  filelog {{
+    mesh {{
+      path = {path}
+      time_format = %b %e %T
+      default = 1
+      flush_line = yes
+    }}
+  }}
+"""
+
+_TEMPLATE = """\
+# Written by meshsec: changes made here are lost. charon-systemd reads it by STRONGSWAN_CONF.
+charon-systemd {{
+  load = {load}
+
+{routes}\
+  # Routes of a mesh change all the time; SAs bind end points, not paths.
+  process_route = no
+  install_virtual_ip = no
+  make_before_break = yes
+  # An IKE_SA without its CHILD_SA protects nothing.
+  close_ike_on_child_failure = yes
+  # Both ends may start at once; meshsecd decides which SA stays.
+  reuse_ikesa = yes
+  # The end that initiates chooses among what both allow: it is the one that measures how long a set-up takes.
+  prefer_configured_proposals = no
+
+  # Radio loses packets, and a first answer goes nowhere when the peer learns its route back some milliseconds after us:
+  # repeat after 0.05 s, half of the deadline of a set-up (the default is 4 s), then 0.1, 0.2, 0.4, 0.8, 1.6, 3, 3, 3 s;
+  # the jitter keeps nodes that lost packets together from repeating together. Gives up after about 12 s.
+  retransmit_timeout = 0.05
+  retransmit_base = 2
+  retransmit_tries = 8
+  retransmit_jitter = 20
+  retransmit_limit = 3
+
+  # Five threads wait for ever (sockets, netlink, TUN, events), every initiate that waits for its end holds one more;
+  # some stay free for replies, so that strangers' first messages cannot starve them.
+  threads = 24
+  processor {{
+    priority_threads {{
+      high = 2
+      medium = 4
+    }}
+  }}
+  # Powers of two: constant look-up time and little lock contention with hundreds of peers.
+  ikesa_table_size = 256
+  ikesa_table_segments = 16
+  # Strangers: cookies (RFC 7296, section 2.6) from 30 half-open SAs on, or 3 from one address. No address is blocked
+  # (charon takes 0 for one more than cookie_threshold_ip, so the number is out of reach): a listener could use up a
+  # peer's places with cookies that he overhears. A half-open SA ends after 12 s: its initiator gives up then. The
+  # guard's rate of 64 a second and address (ADR 0054) times that is 768 of 4096, about 12.5 KB each.
+  cookie_threshold = 30
+  cookie_threshold_ip = 3
+  block_threshold = 65535
+  init_limit_half_open = 4096
+  half_open_timeout = 12
+  # A REDIRECT (RFC 5685) is not authenticated, so anybody on the link could send this node to another gateway.
+  follow_redirects = no
+
+  plugins {{
+    vici {{
+      socket = unix://{vici_socket}
+    }}
+    kernel-netlink {{
+      # No reaction to address and route changes: MOBIKE is off, the routing daemon moves the packets.
+      roam_events = no
+    }}
+    socket-default {{
+      # IKE runs between IPv6 addresses only.
+      use_ipv4 = no
+    }}
+  }}
+
+{log}\
+}}
+"""

@@ -1,0 +1,1 @@
+"""The kernel: addresses, routes, rules, SAs and sockets."""

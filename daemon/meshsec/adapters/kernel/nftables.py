@@ -1,0 +1,256 @@
+"""Apply the fail-closed rules (``core/channels/nft_rules.py``) and read them back.
+
+On the kernel ground XFRM block policies below charon's own are a second wall, but for those with whom user data may
+pass by the overlay: XFRM cannot tell by which device it does.
+"""
+
+import asyncio
+import itertools
+import json
+from collections.abc import Iterable
+from ipaddress import IPv6Address, IPv6Network, ip_address
+from typing import Any
+
+from meshsec.core.channels import nft_rules
+from meshsec.core.channels.nft_rules import TABLE
+from meshsec.core.ike import guard
+from meshsec.core.values.model import Address, EspGround, RulesSpec, UnknownNodes
+
+BLOCK_PRIORITY = 4_000_000_000
+"""XFRM prefers the lower number; charon's own policies stay below 400000."""
+
+_TIMEOUT = 60.0
+"""Seconds for one run of nft or ip; the first use loads kernel modules, which a slow machine takes long for."""
+
+
+class RulesError(Exception):
+    """The rules could not be set or read; the text is that of nft or ip."""
+
+
+def render_block_policies(spec: RulesSpec) -> list[str]:
+    """Lines for ``ip -batch`` with ``block_selectors``."""
+    return [f"src {source} dst {target} dir {direction}" for direction, source, target in block_selectors(spec)]
+
+
+def block_selectors(spec: RulesSpec) -> list[tuple[str, IPv6Network, IPv6Network]]:
+    """Those of XFRM policies that block what charon's policies, which win over them, do not take: direction, from, to.
+
+    Outbound only from this node's own address, because the kernel asks outbound policies about forwarded packets too,
+    and a relay forwards those of its peers. Its prefix is one bit short, because the kernel keeps one policy for each
+    selector whatever the priority, so that the same selector would replace charon's; the address beside is nobody's.
+    IPv4 is left to nftables: there the address beside may be a neighbour's, and OLSR's multicast comes from the peers'
+    own addresses. None where ESP is not the kernel's: they would block charon's TUN device.
+    """
+    if spec.ground is not EspGround.KERNEL:
+        return []
+    own = [IPv6Network((address, 127), strict=False) for address in _ipv6(spec.own)]
+    peers = _ipv6(spec.protected - spec.admitted)
+    out = [("out", network, IPv6Network(peer)) for network, peer in itertools.product(own, peers)]
+    return out + [("in", IPv6Network(peer), _ANYWHERE) for peer in peers]
+
+
+_ANYWHERE = IPv6Network("::/0")
+
+
+def _ipv6(addresses: Iterable[Address]) -> list[IPv6Address]:
+    return sorted(address for address in addresses if isinstance(address, IPv6Address))
+
+
+class Nftables:
+    """Applies the rules and tells whether they still stand as applied."""
+
+    def __init__(self) -> None:
+        self._applied: tuple[RulesSpec, list[str]] | None = None
+        self._guard: list[str] = []
+        self.guard_problem = ""
+        """Why nothing sorts what comes to the IKE daemon's ports; empty when the guard is in force."""
+
+    async def apply(self, spec: RulesSpec) -> None:
+        """Replace the rules and read them back. Raises ``RulesError``; what stood before then stands."""
+        await _run("nft", "-f", "-", text=nft_rules.render(spec))
+        await self._apply_block_policies(spec)
+        listing = await _listing()
+        _verify(spec, listing)
+        self._applied = (spec, _settled_entries(listing))
+        await self._apply_guard(spec)
+
+    async def found(self, ground: EspGround) -> RulesSpec | None:
+        """What a predecessor left, as far as its sets tell: whose addresses are closed. None when there is nothing."""
+        try:
+            sets = _sets(await _listing())
+        except RulesError:
+            return None
+        protected = sets.get("protected6", set()) | sets.get("protected4", set())
+        return RulesSpec(
+            ground=ground,
+            own=frozenset(),
+            protected=frozenset(map(ip_address, protected)),
+            locators=frozenset(map(IPv6Address, sets.get("locators", set()))),
+            mesh_prefixes=(),
+            unknown_nodes=UnknownNodes.DROP,
+        )
+
+    async def standing(self) -> RulesSpec | None:
+        """The rules that stand, when they are those that were applied last; None when gone, altered or foreign."""
+        if self._applied is None:
+            return None
+        spec, applied = self._applied
+        try:
+            stands = _settled_entries(await _listing()) == applied
+            stands = stands and await self._guard_stands()
+            blocked = await _block_policies(spec.ground)
+        except RulesError:
+            return None
+        return spec if stands and blocked == set(render_block_policies(spec)) else None
+
+    async def altered(self) -> list[str]:
+        """What of the rules that were applied last is not there, and what is there besides; empty when they stand."""
+        if self._applied is None:
+            return ["none were applied"]
+        applied = self._applied[1]
+        try:
+            standing = _settled_entries(await _listing())
+        except RulesError:
+            return [f"the table inet {TABLE} is not there"]
+        gone = [f"{_described(entry)} is not there as it was applied" for entry in applied if entry not in standing]
+        return gone + [f"{_described(entry)} is not meshsecd's" for entry in standing if entry not in applied]
+
+    async def counters(self) -> dict[str, int]:
+        """Packets by counter since the rules were applied last."""
+        return {
+            entry["counter"]["name"]: int(entry["counter"]["packets"])
+            for entry in await _listing()
+            if "counter" in entry
+        }
+
+    async def guard_counters(self) -> dict[str, int]:
+        """Datagrams to the IKE daemon that the guard dropped since the rules were applied last, by reason."""
+        entries = await _listing(guard.TABLE)
+        return {one["counter"]["name"]: int(one["counter"]["packets"]) for one in entries if "counter" in one}
+
+    async def contested(self) -> frozenset[IPv6Address]:
+        """Return the peers' end points in whose name somebody forges answers to IKE_SA_INIT."""
+        return await self._guard_set(guard.CONTESTED) | await self._guard_set(guard.DENIED)
+
+    async def _guard_set(self, name: str) -> frozenset[IPv6Address]:
+        listed = await _run("nft", "-j", "list", "set", "inet", guard.TABLE, name)
+        try:
+            return guard.addresses(json.loads(listed)["nftables"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise RulesError(f"nft -j list set {name}: no valid answer ({error})") from error
+
+    async def _apply_guard(self, spec: RulesSpec) -> None:
+        """Replace the guard in a transaction of its own: a kernel that cannot have it still has the rules."""
+        self._guard, self.guard_problem = [], ""
+        try:
+            await _run("nft", "-f", "-", text=guard.render(spec))
+            self._guard = _lasting_entries(await _listing(guard.TABLE))
+        except RulesError as error:
+            self.guard_problem = str(error)
+
+    async def _guard_stands(self) -> bool:
+        return bool(self.guard_problem) or _lasting_entries(await _listing(guard.TABLE)) == self._guard
+
+    async def _apply_block_policies(self, spec: RulesSpec) -> None:
+        wanted = set(render_block_policies(spec))
+        standing = await _block_policies(spec.ground)
+        lines = [f"xfrm policy update {line} action block priority {BLOCK_PRIORITY}" for line in sorted(wanted)]
+        lines += [f"xfrm policy delete {line}" for line in sorted(standing - wanted)]
+        if lines:
+            await _run("ip", "-batch", "-", text="\n".join(lines) + "\n")
+
+
+async def _block_policies(ground: EspGround) -> set[str]:
+    """The block policies that are ours, known by their priority, in the form of ``render_block_policies``."""
+    try:
+        output = await _run("ip", "xfrm", "policy", "list", "priority", str(BLOCK_PRIORITY))
+    except RulesError:
+        if ground is EspGround.KERNEL:
+            raise
+        return set()  # a kernel without XFRM has no policy of ours either
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    found = set()
+    for selector, detail in itertools.pairwise(lines):
+        if selector.startswith("src ") and detail.startswith("dir ") and f"priority {BLOCK_PRIORITY}" in detail:
+            found.add(f"{selector} {' '.join(detail.split()[:2])}")
+    return found
+
+
+async def _listing(table: str = TABLE) -> list[dict[str, Any]]:
+    output = await _run("nft", "-j", "list", "table", "inet", table)
+    try:
+        entries: list[dict[str, Any]] = json.loads(output)["nftables"]
+    except (ValueError, KeyError) as error:
+        raise RulesError(f"nft -j list table inet {table}: no valid answer ({error})") from error
+    return entries
+
+
+async def rewriting_chains() -> tuple[str, ...]:
+    """The chains, of other programs, that may rewrite addresses before our rules see a packet, or after."""
+    try:
+        entries = json.loads(await _run("nft", "-j", "list", "chains"))["nftables"]
+    except (RulesError, ValueError, KeyError):
+        return ()
+    chains = (entry["chain"] for entry in entries if "chain" in entry)
+    return tuple(f"{one['family']} {one['table']} {one['name']}" for one in chains if one.get("type") == "nat")
+
+
+def _settled_entries(listing: list[dict[str, Any]]) -> list[str]:
+    """The listing without what changes by itself: handles, counts, the version of nft."""
+    return [json.dumps(_settled(entry), sort_keys=True) for entry in listing if "metainfo" not in entry]
+
+
+def _lasting_entries(listing: list[dict[str, Any]]) -> list[str]:
+    """The same without what the sets of a table collect by themselves for a time."""
+    growing = [entry for entry in listing if "timeout" in entry.get("set", {}).get("flags", [])]
+    for entry in growing:
+        entry["set"].pop("elem", None)
+    return _settled_entries(listing)
+
+
+def _described(settled: str) -> str:
+    """An entry of ``_settled_entries`` in words."""
+    ((kind, entry),) = json.loads(settled).items()
+    return f"a rule of the chain {entry['chain']}" if kind == "rule" else f"the {kind} {entry['name']}"
+
+
+def _settled(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _settled(part) for key, part in value.items() if key not in {"handle", "packets", "bytes"}}
+    if isinstance(value, list):
+        return [_settled(part) for part in value]
+    return value
+
+
+def _verify(spec: RulesSpec, listing: list[dict[str, Any]]) -> None:
+    """Compare what the kernel has with what was meant, independently of how it was written."""
+    meant = nft_rules.set_contents(spec)
+    sets = {name: elements for name, elements in _sets(listing).items() if name in meant}
+    hooks = {entry["chain"]["hook"] for entry in listing if "chain" in entry and "hook" in entry["chain"]}
+    if sets != meant or hooks != nft_rules.HOOKS:
+        raise RulesError(f"the table inet {TABLE} does not read back as it was written")
+
+
+def _sets(listing: list[dict[str, Any]]) -> dict[str, set[str]]:
+    """Sets of single addresses; those of prefixes are left out."""
+    listed = (entry["set"] for entry in listing if "set" in entry)
+    return {found["name"]: set(found.get("elem", [])) for found in listed if "interval" not in found.get("flags", [])}
+
+
+async def _run(*command: str, text: str = "") -> str:
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        )
+    except OSError as error:
+        raise RulesError(f"{command[0]}: {error.strerror}") from error
+    try:
+        async with asyncio.timeout(_TIMEOUT):
+            output, errors = await process.communicate(text.encode())
+    except TimeoutError as error:
+        process.kill()
+        await process.wait()
+        raise RulesError(f"{' '.join(command)}: no answer within {_TIMEOUT:.0f} s") from error
+    if process.returncode:
+        raise RulesError(f"{' '.join(command)}: {errors.decode('utf-8', 'replace').strip()}")
+    return output.decode("utf-8", "replace")

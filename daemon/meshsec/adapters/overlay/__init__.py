@@ -1,0 +1,1 @@
+"""The overlay: overlayd by its control socket, its routes, and cjdns's configuration."""

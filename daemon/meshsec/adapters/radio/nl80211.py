@@ -1,0 +1,289 @@
+"""The kernel's wireless stack by nl80211: what a radio can do and may do, and the mesh point itself.
+
+pyroute2 carries the messages; its description of nl80211 leaves some attributes undescribed, which are given here.
+"""
+
+import errno
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from pyroute2.netlink import NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, nla
+from pyroute2.netlink.nl80211 import IFTYPE_VALUES, NL80211_NAMES, AsyncNL80211, nl80211cmd
+
+from meshsec.core.config.radio_settings import Mode
+from meshsec.core.radio.plan import RTS_OFF, Band, Channel, Interface, Join, MeshParameters, Phy, SetMeshParameters
+
+_CHANNEL_TYPES = {Mode.NOHT: 0, Mode.HT20: 1, Mode.HT40_MINUS: 2, Mode.HT40_PLUS: 3}
+"""nl80211_channel_type."""
+_TX_POWER_AUTOMATIC, _TX_POWER_FIXED = 0, 2
+"""nl80211_tx_power_setting."""
+_RATES_PER_MBIT = 10
+_MBM = 100
+"""mBm in one dBm."""
+
+
+class Nl80211Error(OSError):
+    """The kernel refused; the text names what was asked for and the reason. ``errno`` is the kernel's."""
+
+    def __str__(self) -> str:
+        return str(self.strerror)
+
+
+class _mesh_config(nla):  # noqa: N801  (pyroute2 finds it by the name in the map)
+    """nl80211_meshconf_params, as far as it is used."""
+
+    prefix: Any = "NL80211_MESHCONF_"
+    nla_map: Any = (
+        (19, "NL80211_MESHCONF_FORWARDING", "uint8"),
+        (20, "NL80211_MESHCONF_RSSI_THRESHOLD", "int32"),
+        (28, "NL80211_MESHCONF_PLINK_TIMEOUT", "uint32"),
+        (30, "NL80211_MESHCONF_NOLEARN", "uint8"),
+    )
+
+
+class _bands(nla):  # noqa: N801
+    """nl80211_band: the bands by number, which a plain array would lose."""
+
+    prefix: Any = "NL80211_BAND_"
+    nla_map: Any = tuple((number, f"NL80211_BAND_{number}", "band") for number in range(8))
+    band = nl80211cmd.band
+
+
+_DESCRIBED = {
+    "NL80211_ATTR_MESH_ID": "cdata",
+    "NL80211_ATTR_MESH_CONFIG": "mesh_config",
+    "NL80211_ATTR_MCAST_RATE": "uint32",
+    "NL80211_ATTR_WIPHY_BANDS": "bands",
+    "NL80211_ATTR_WIPHY_CHANNEL_TYPE": "uint32",
+    "NL80211_ATTR_WIPHY_RTS_THRESHOLD": "uint32",
+    "NL80211_ATTR_WIPHY_SELF_MANAGED_REG": "flag",
+    "NL80211_ATTR_SUPPORT_MESH_AUTH": "flag",
+    "NL80211_ATTR_SPLIT_WIPHY_DUMP": "flag",
+}
+
+
+class message(nl80211cmd):  # noqa: N801
+    """One message of nl80211, decoded and encoded."""
+
+    nla_map: Any = tuple((name, _DESCRIBED.get(name, kind)) for name, kind in nl80211cmd.nla_map)
+    mesh_config = _mesh_config
+    bands = _bands
+
+
+class Nl80211:
+    """The wireless stack of the network namespace in which it was opened."""
+
+    def __init__(self, socket: Any) -> None:
+        self._socket = socket
+
+    async def phy(self, index: int) -> Phy:
+        """One radio, with what the rules in force allow."""
+        return decode_phy(await self._dump("GET_WIPHY", {"WIPHY": index, "SPLIT_WIPHY_DUMP": True}))
+
+    async def interfaces(self) -> tuple[tuple[int, Interface], ...]:
+        """All wireless interfaces, each with the number of its radio; not yet with what rtnetlink knows."""
+        return tuple(map(decode_interface, await self._dump("GET_INTERFACE", {})))
+
+    async def country(self, phy: Phy | None = None) -> str:
+        """The regulatory domain that rules this radio, or those that have none of their own; 00: the whole world's."""
+        own = {"WIPHY": phy.index} if phy and phy.self_managed else {}
+        found = await self._ask("GET_REG", own, "regulatory domain")
+        return next((str(one.get_attr("NL80211_ATTR_REG_ALPHA2")) for one in found), "00")
+
+    async def request_country(self, country: str) -> None:
+        """Ask for a regulatory domain; whether it was taken shows later."""
+        await self._ask("REQ_SET_REG", {"REG_ALPHA2": country}, f"regulatory domain {country}")
+
+    async def set_type(self, index: int, kind: str) -> None:
+        """Change what an interface is; it must be down."""
+        await self._ask("SET_INTERFACE", {"IFINDEX": index, "IFTYPE": _TYPES[kind]}, f"type {kind}")
+
+    async def set_rts_threshold(self, phy: int, octets: int) -> None:
+        """For a whole radio."""
+        await self._ask("SET_WIPHY", {"WIPHY": phy, "WIPHY_RTS_THRESHOLD": octets}, "RTS threshold")
+
+    async def set_tx_power(self, index: int, dbm: float | None) -> None:
+        """None: as much as is allowed."""
+        power: dict[str, object] = {"WIPHY_TX_POWER_SETTING": _TX_POWER_AUTOMATIC}
+        if dbm is not None:
+            power = {"WIPHY_TX_POWER_SETTING": _TX_POWER_FIXED, "WIPHY_TX_POWER_LEVEL": round(dbm * _MBM)}
+        await self._ask("SET_WIPHY", {"IFINDEX": index, **power}, "transmit power")
+
+    async def join(self, index: int, wish: Join) -> None:
+        """Join an open mesh; the interface is a mesh point and up."""
+        channel: dict[str, object] = {"WIPHY_FREQ": wish.frequency}
+        if wish.mode in _CHANNEL_TYPES:
+            channel["WIPHY_CHANNEL_TYPE"] = _CHANNEL_TYPES[wish.mode]
+        else:
+            channel |= {"CHANNEL_WIDTH": wish.span.width, "CENTER_FREQ1": wish.span.center}
+        config = {"attrs": [["NL80211_MESHCONF_FORWARDING", 0], ["NL80211_MESHCONF_NOLEARN", 1]]}
+        attributes = {"IFINDEX": index, "MESH_ID": wish.mesh_id, **channel, "MESH_CONFIG": config}
+        await self._ask("JOIN_MESH", attributes, f"join on {wish.frequency} MHz {wish.mode}")
+
+    async def leave(self, index: int) -> None:
+        """Leave the mesh; one that has left already is left alone."""
+        try:
+            await self._ask("LEAVE_MESH", {"IFINDEX": index}, "leave")
+        except Nl80211Error as error:
+            if error.errno not in (errno.ENOTCONN, errno.ENETDOWN, errno.EOPNOTSUPP):
+                raise
+
+    async def mesh_parameters(self, index: int) -> MeshParameters:
+        """Of a mesh point."""
+        (found, *_) = await self._ask("GET_MESH_CONFIG", {"IFINDEX": index}, "mesh parameters")
+        config = found.get_attr("NL80211_ATTR_MESH_CONFIG")
+        return MeshParameters(
+            forwarding=bool(config.get_attr("NL80211_MESHCONF_FORWARDING")),
+            path_discovery=not config.get_attr("NL80211_MESHCONF_NOLEARN"),
+            rssi_threshold=config.get_attr("NL80211_MESHCONF_RSSI_THRESHOLD") or 0,
+            forget_seconds=config.get_attr("NL80211_MESHCONF_PLINK_TIMEOUT") or 0,
+        )
+
+    async def set_mesh_parameters(self, index: int, wanted: SetMeshParameters) -> None:
+        """Change those of a mesh point that has joined."""
+        attributes: list[list[object]] = [
+            ["NL80211_MESHCONF_FORWARDING", 0],
+            ["NL80211_MESHCONF_NOLEARN", 1],
+            ["NL80211_MESHCONF_RSSI_THRESHOLD", wanted.rssi_threshold],
+        ]
+        if wanted.forget_seconds is not None:
+            attributes.append(["NL80211_MESHCONF_PLINK_TIMEOUT", wanted.forget_seconds])
+        config = {"attrs": attributes}
+        await self._ask("SET_MESH_CONFIG", {"IFINDEX": index, "MESH_CONFIG": config}, "mesh parameters")
+
+    async def set_mcast_rate(self, index: int, mbit: float) -> None:
+        """The rate of frames to all neighbours."""
+        rate = round(mbit * _RATES_PER_MBIT)
+        await self._ask("SET_MCAST_RATE", {"IFINDEX": index, "MCAST_RATE": rate}, f"multicast with {mbit:g} Mbit/s")
+
+    async def signals(self, index: int) -> tuple[int, ...]:
+        """How strongly each neighbour is heard, in dBm."""
+        stations = await self._dump("GET_STATION", {"IFINDEX": index})
+        told = (one.get_nested("NL80211_ATTR_STA_INFO", "NL80211_STA_INFO_SIGNAL") for one in stations)
+        return tuple(signal for signal in told if signal is not None)
+
+    async def _dump(self, command: str, attributes: Mapping[str, object]) -> list[Any]:
+        return await self._request(command, attributes, NLM_F_REQUEST | NLM_F_DUMP, command)
+
+    async def _ask(self, command: str, attributes: Mapping[str, object], what: str) -> list[Any]:
+        return await self._request(command, attributes, NLM_F_REQUEST | NLM_F_ACK, what)
+
+    async def _request(self, command: str, attributes: Mapping[str, object], flags: int, what: str) -> list[Any]:
+        request = message()  # type: ignore[no-untyped-call]
+        request["cmd"] = NL80211_NAMES[f"NL80211_CMD_{command}"]
+        request["attrs"] = [[f"NL80211_ATTR_{name}", value] for name, value in attributes.items()]
+        try:
+            answers = await self._socket.nlm_request(request, msg_type=self._socket.prid, msg_flags=flags)
+            return [answer async for answer in answers]
+        except Exception as error:  # pyroute2 has errors of its own beside OSError
+            raise _error(what, error) from error
+
+
+@asynccontextmanager
+async def opened() -> AsyncIterator[Nl80211 | None]:
+    """The wireless stack; None where the kernel has none. Raises Nl80211Error."""
+    socket: Any = AsyncNL80211(ext_ack=True)  # type: ignore[no-untyped-call]
+    socket.module_err_level = "debug"  # a machine without wireless interfaces is none to complain about
+    try:
+        await socket.setup_endpoint()
+        try:
+            await socket.bind()
+        except Exception as error:
+            if getattr(error, "code", None) != errno.ENOENT:
+                raise _error("nl80211", error) from error
+            yield None
+        else:
+            socket.marshal.msg_map[socket.prid] = message
+            yield Nl80211(socket)
+    finally:
+        socket.close()
+
+
+def decode_phy(parts: Sequence[Any]) -> Phy:
+    """The radio in a split dump: it has many messages, and each of its bands as well. Raises Nl80211Error."""
+
+    def first(name: str, default: Any) -> Any:
+        values = (part.get_attr(f"NL80211_ATTR_{name}") for part in parts)
+        return next((value for value in values if value is not None), default)
+
+    if not parts:
+        raise Nl80211Error(errno.ENODEV, "the radio is gone")
+    return Phy(
+        index=first("WIPHY", 0),
+        name=first("WIPHY_NAME", ""),
+        modes=frozenset(map(_type_name, first("SUPPORTED_IFTYPES", ()))),
+        mesh_auth=first("SUPPORT_MESH_AUTH", default=False),
+        self_managed=first("WIPHY_SELF_MANAGED_REG", default=False),
+        rts_threshold=first("WIPHY_RTS_THRESHOLD", RTS_OFF),
+        bands=_decode_bands(parts),
+    )
+
+
+def decode_interface(one: Any) -> tuple[int, Interface]:
+    """One interface, with the number of its radio."""
+    power = one.get_attr("NL80211_ATTR_WIPHY_TX_POWER_LEVEL")
+    return one.get_attr("NL80211_ATTR_WIPHY"), Interface(
+        index=one.get_attr("NL80211_ATTR_IFINDEX"),
+        name=one.get_attr("NL80211_ATTR_IFNAME") or "",
+        type=_type_name(IFTYPE_VALUES.get(one.get_attr("NL80211_ATTR_IFTYPE"), "unknown")),
+        frequency=one.get_attr("NL80211_ATTR_WIPHY_FREQ"),
+        width=one.get_attr("NL80211_ATTR_CHANNEL_WIDTH"),
+        center=one.get_attr("NL80211_ATTR_CENTER_FREQ1"),
+        tx_power=None if power is None else power / _MBM,
+    )
+
+
+def _decode_bands(parts: Sequence[Any]) -> tuple[Band, ...]:
+    pieces: dict[str, list[Any]] = {}
+    for part in parts:
+        listed = part.get_attr("NL80211_ATTR_WIPHY_BANDS")
+        for number, piece in listed["attrs"] if listed else ():
+            pieces.setdefault(number, []).append(piece)
+    return tuple(map(_band, pieces.values()))
+
+
+def _band(pieces: list[Any]) -> Band:
+    def every(name: str) -> Iterable[Any]:
+        values = (piece.get_attr(f"NL80211_BAND_ATTR_{name}") for piece in pieces)
+        return (value for value in values if value is not None)
+
+    channels = [_channel(one) for listed in every("FREQS") for one in listed]
+    rates = [one.get_attr("NL80211_BITRATE_ATTR_RATE") for listed in every("RATES") for one in listed]
+    return Band(
+        channels={channel.frequency: channel for channel in channels},
+        rates=tuple(rate / _RATES_PER_MBIT for rate in rates),
+        ht=next(iter(every("HT_CAPA")), None),
+        vht=any(True for _ in every("VHT_CAPA")),
+    )
+
+
+def _channel(one: Any) -> Channel:
+    def has(flag: str) -> bool:
+        return one.get_attr(f"NL80211_FREQUENCY_ATTR_{flag}") is not None
+
+    return Channel(
+        frequency=one.get_attr("NL80211_FREQUENCY_ATTR_FREQ"),
+        disabled=has("DISABLED"),
+        no_ir=has("NO_IR"),
+        radar=has("RADAR"),
+        no_ht40_plus=has("NO_HT40_PLUS"),
+        no_ht40_minus=has("NO_HT40_MINUS"),
+        no_80mhz=has("NO_80MHZ"),
+        power_max=(one.get_attr("NL80211_FREQUENCY_ATTR_MAX_TX_POWER") or 0) / _MBM,
+    )
+
+
+def _type_name(constant: str) -> str:
+    """pyroute2's name of a type as iw(8) writes it."""
+    name = constant.removeprefix("NL80211_IFTYPE_").lower()
+    return {"station": "managed", "adhoc": "IBSS", "ap": "AP", "ap_vlan": "AP/VLAN"}.get(name, name.replace("_", " "))
+
+
+_TYPES = {_type_name(name): number for number, name in IFTYPE_VALUES.items()}
+
+
+def _error(what: str, error: Exception) -> Nl80211Error:
+    code = getattr(error, "code", None) or getattr(error, "errno", None) or errno.EIO
+    reason = error.args[-1] if error.args else error
+    return Nl80211Error(code, f"{what}: {reason}")

@@ -1,0 +1,206 @@
+"""olsrd2 (OONF) by its telnet port: one-shot queries each second, and at once when the kernel's routes change.
+
+Its answers are taken with caution. Each query has a connection, a time limit and a size limit of its own; the
+documents are read leniently (several back to back, whatever follows them ignored) but each entry strictly; an entry
+that makes no sense is left out and counted. Liveness is taken from ``nhdpinfo`` alone: nodes outlive their routers in
+``olsrv2info``. ``/route`` commands are never sent: they can crash the daemon.
+"""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from ipaddress import ip_address, ip_network
+from typing import Any
+
+from meshsec.core.channels.events import RouterDown, RoutesReset
+from meshsec.core.values.model import Address, Edge, Neighbour, Network, Route
+from meshsec.core.values.topology import Topology
+
+POLL_INTERVAL = 1.0
+"""Seconds between two looks when nothing happens."""
+
+POLL_PAUSE = 0.1
+"""Seconds between two looks at least, however much the kernel's routes change."""
+
+QUERY_TIMEOUT = 2.0
+"""Seconds for one query; a hung daemon answers never."""
+
+MAX_ANSWER = 16 * 1024 * 1024
+"""Octets: the routes and edges of a mesh of 10,000 nodes."""
+
+RouterEvent = RoutesReset | RouterDown
+KernelDestinations = Callable[[], Awaitable[Collection[Network]]]
+
+
+class AnswerError(Exception):
+    """An answer without what was asked for."""
+
+
+class Olsrd2:
+    """A client of one olsrd2; ``topology`` is what it told beside the routes."""
+
+    def __init__(self, host: str, port: int, kernel_destinations: KernelDestinations) -> None:
+        """``kernel_destinations`` gives the destinations of olsrd2's routes that the kernel really has."""
+        self._host = host
+        self._port = port
+        self._kernel_destinations = kernel_destinations
+        self._wake = asyncio.Event()
+        self._last: RouterEvent | None = None
+        self.topology = Topology()
+
+    def poll_now(self) -> None:
+        """The kernel's routes changed: look at once."""
+        self._wake.set()
+
+    async def run(self, on_event: Callable[[RouterEvent], None]) -> None:
+        """Poll until cancelled; ``on_event`` hears of a look only when it found something new."""
+        while True:
+            event = await self._look()
+            if event != self._last:
+                self._last = event
+                on_event(event)
+            await asyncio.sleep(POLL_PAUSE)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(POLL_INTERVAL - POLL_PAUSE):
+                    await self._wake.wait()
+            self._wake.clear()
+
+    async def _look(self) -> RouterEvent:
+        try:
+            routes, problems = await self._routes()
+            missing = set(routes) - set(await self._kernel_destinations())
+            self.topology = await self._topology([*problems, *_missing_texts(missing)])
+        except (OSError, EOFError, TimeoutError, AnswerError) as error:
+            self.topology = Topology()
+            return RouterDown(f"olsrd2 at {self._host}:{self._port}: {_describe(error)}")
+        return RoutesReset({destination: routes[destination] for destination in routes.keys() - missing})
+
+    async def _routes(self) -> tuple[dict[Network, Route], list[str]]:
+        collection = await self._document("/netjsoninfo route", "collection")
+        routes, bad = {}, 0
+        for part in collection:
+            for entry in _entries(part.get("routes")):
+                try:
+                    route = _to_route(entry)
+                    routes[route.destination] = route
+                except (KeyError, TypeError, ValueError):
+                    bad += 1
+        return routes, [f"olsrd2 tells {bad} routes that make no sense"] if bad else []
+
+    async def _topology(self, warnings: list[str]) -> Topology:
+        """An answer that fails costs the picture, not the routes."""
+        parts: dict[str, list[Mapping[str, Any]]] = {}
+        for command, key in (
+            ("/olsrv2info json originator", "originator"),
+            ("/nhdpinfo json neighbor", "neighbor"),
+            ("/olsrv2info json node", "node"),
+            ("/olsrv2info json edge", "edge"),
+        ):
+            try:
+                parts[key] = await self._document(command, key)
+            except (OSError, EOFError, TimeoutError, AnswerError) as error:
+                parts[key] = []
+                warnings.append(f"olsrd2 {command}: {_describe(error)}")
+        return Topology(
+            software="olsrd2",
+            originators=tuple(_all(parts["originator"], lambda entry: ip_address(entry["originator"]))),
+            neighbours=tuple(_all(parts["neighbor"], _to_neighbour)),
+            nodes=tuple(_all(parts["node"], lambda entry: ip_address(entry["node"]))),
+            edges=tuple(_all(parts["edge"], _to_edge)),
+            warnings=tuple(warnings),
+        )
+
+    async def _document(self, command: str, key: str) -> list[Mapping[str, Any]]:
+        """The list under ``key`` in the first JSON document of an answer that has it."""
+        async with asyncio.timeout(QUERY_TIMEOUT):
+            text = await self._ask(command)
+        for document in _documents(text):
+            if isinstance(document, dict) and isinstance(document.get(key), list):
+                return list(_entries(document[key]))
+        raise AnswerError(f"no {key!r} in the answer to {command!r} ({len(text)} characters)")
+
+    async def _ask(self, command: str) -> str:
+        reader, writer = await asyncio.open_connection(self._host, self._port)
+        try:
+            writer.write(f"{command}\n".encode())
+            chunks, size = [], 0
+            while chunk := await reader.read(65536):
+                chunks.append(chunk)
+                size += len(chunk)
+                if size > MAX_ANSWER:
+                    raise AnswerError(f"more than {MAX_ANSWER} octets in answer to {command!r}")
+            return b"".join(chunks).decode("utf-8", "replace")
+        finally:
+            writer.close()
+
+
+def _documents(text: str) -> Iterator[Any]:
+    """The JSON documents of a text without separators, up to the first that is broken."""
+    decoder = json.JSONDecoder()
+    position = 0
+    while (position := text.find("{", position)) >= 0:
+        try:
+            document, position = decoder.raw_decode(text, position)
+        except (ValueError, RecursionError):
+            return
+        yield document
+
+
+def _entries(value: Any) -> Iterator[Mapping[str, Any]]:
+    if isinstance(value, list):
+        yield from (entry for entry in value if isinstance(entry, dict))
+
+
+def _all(entries: list[Mapping[str, Any]], read: Callable[[Mapping[str, Any]], Any]) -> Iterator[Any]:
+    for entry in entries:
+        with contextlib.suppress(KeyError, TypeError, ValueError):
+            yield read(entry)
+
+
+def _to_route(entry: Mapping[str, Any]) -> Route:
+    """One route of NetJSON's NetworkRoutes."""
+    properties = entry.get("properties") or {}
+    destination: Network = ip_network(entry["destination"])
+    next_hop = entry.get("next")
+    return Route(
+        destination=destination,
+        next_hop=ip_address(next_hop) if next_hop else destination.network_address,
+        interface=str(entry["device"]),
+        hops=int(properties["hops"]),
+        metric=int(entry["cost"]),
+        last_hop=_address(properties.get("last_router_addr")),
+    )
+
+
+def _to_neighbour(entry: Mapping[str, Any]) -> Neighbour:
+    return Neighbour(
+        originator=ip_address(entry["neighbor_originator"]),
+        symmetric=_is_true(entry["neighbor_symmetric"]),
+        metric_in=int(entry["domain_metric_in_raw"]),
+        metric_out=int(entry["domain_metric_out_raw"]),
+        is_mpr=_is_true(entry["domain_mpr_remote"]),
+        selected_us=_is_true(entry["domain_mpr_local"]),
+    )
+
+
+def _to_edge(entry: Mapping[str, Any]) -> Edge:
+    return Edge(ip_address(entry["node"]), ip_address(entry["edge"]), int(entry["domain_metric_out_raw"]))
+
+
+def _is_true(value: object) -> bool:
+    return value in (True, "true")
+
+
+def _address(text: object) -> Address | None:
+    return ip_address(text) if isinstance(text, str) and text not in ("", "-") else None
+
+
+def _missing_texts(missing: Collection[Network]) -> list[str]:
+    return [f"the kernel lacks olsrd2's route to {destination}" for destination in sorted(map(str, missing))[:8]]
+
+
+def _describe(error: BaseException) -> str:
+    if isinstance(error, TimeoutError):
+        return f"no answer within {QUERY_TIMEOUT:g} s"
+    return str(error) or type(error).__name__

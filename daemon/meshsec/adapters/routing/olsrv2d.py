@@ -1,0 +1,362 @@
+"""olsrv2d by its change stream (docs/schema/olsrv2d-changes-1.json): JSON lines over a UNIX socket.
+
+First ``hello``, then ``snapshot``, then a ``change`` for each change that the kernel has acknowledged. We say whom the
+operator trusts, on each connection and after each change, and ask what was refused lately.
+"""
+
+import asyncio
+import socket
+import struct
+from collections import deque
+from collections.abc import Callable, Collection, Iterator
+from ipaddress import ip_address, ip_network
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from meshsec.core.channels.events import RouterDown, RouteRemoved, RouteSet, RoutesReset
+from meshsec.core.values.model import Address, Edge, Neighbour, Network, Route
+from meshsec.core.values.refusals import Refusal, Source
+from meshsec.core.values.topology import Topology
+
+SCHEMA = 1
+MAX_LINE = 32 * 1024 * 1024
+"""Octets: a snapshot with 10,000 nodes and their edges."""
+
+RECONNECT_FIRST = 0.05
+RECONNECT_MAX = 1.0
+"""Seconds between attempts to reach the daemon: it doubles from the first to the last."""
+
+HELLO_TIMEOUT = 10.0
+"""Seconds for hello and snapshot."""
+
+PORTION = 1024
+"""Addresses in a line to olsrv2d, which takes lines of at most 64 KiB."""
+
+ANSWER_TIMEOUT = 5.0
+"""Seconds for the answer to a question; an olsrv2d that does not know the question does not answer."""
+
+RouterEvent = RoutesReset | RouteSet | RouteRemoved | RouterDown
+
+
+class StreamError(Exception):
+    """The stream says what its schema does not allow."""
+
+
+class _Route(msgspec.Struct):
+    destination: str
+    next_hop: str | None = None
+    interface: str = ""
+    metric: int = 0
+    hops: int = 0
+    originator: str | None = None
+    last_originator: str | None = None
+    installed: bool = True
+
+
+class _Neighbour(msgspec.Struct):
+    originator: str | None
+    symmetric: bool
+    mpr_of_us: bool = False
+    our_mpr: bool = False
+    metric_in: int | None = None
+    metric_out: int | None = None
+
+
+class _Node(msgspec.Struct):
+    originator: str
+
+
+class _Edge(msgspec.Struct):
+    source: str = msgspec.field(name="from")
+    target: str = msgspec.field(name="to")
+    metric: int = 0
+
+
+class _Hello(msgspec.Struct, tag="hello"):
+    schema: int
+    software: str = "olsrv2d"
+    version: str = ""
+    originators: list[str] = []
+
+
+class _Snapshot(msgspec.Struct, tag="snapshot"):
+    routes: list[_Route]
+    neighbours: list[_Neighbour] = []
+    nodes: list[_Node] = []
+    edges: list[_Edge] = []
+
+
+class _Change(msgspec.Struct, tag="change"):
+    object: str
+    op: Literal["set", "del"]
+    time_us: int | None = None
+
+
+class _Notice(msgspec.Struct, tag="event"):
+    name: str
+
+
+class _Source(msgspec.Struct):
+    interface: str
+    address: str
+    count: int
+
+
+class _Refusal(msgspec.Struct):
+    counter: str
+    count: int
+    sources: list[_Source] = []
+    further_sources: int = 0
+
+
+class _Refusals(msgspec.Struct, tag="refusals"):
+    refusals: list[_Refusal]
+
+
+class _Refused(msgspec.Struct, tag="refused"):
+    reason: str
+
+
+_line = msgspec.json.Decoder(_Hello | _Snapshot | _Change | _Notice | _Refusals | _Refused)
+_encoder = msgspec.json.Encoder()
+_route = msgspec.json.Decoder(_Route)
+_neighbour = msgspec.json.Decoder(_Neighbour)
+_node = msgspec.json.Decoder(_Node)
+_edge = msgspec.json.Decoder(_Edge)
+
+_MAX_WARNINGS = 8
+
+
+class Olsrv2d:
+    """A client of the change stream; ``topology`` is what it told beside the routes."""
+
+    def __init__(self, path: Path) -> None:
+        """``path`` is olsrv2d's management socket."""
+        self._path = path
+        self._writer: asyncio.StreamWriter | None = None
+        self._asked: deque[asyncio.Future[tuple[Refusal, ...]]] = deque()
+        self._trusted: frozenset[Address] | None = None
+        """None: nobody has said yet; what a predecessor said stays in force."""
+        self._clear()
+
+    def _clear(self) -> None:
+        self._pid = 0
+        self._software = ""
+        self._originators: tuple[Address, ...] = ()
+        self._neighbours: dict[str, Neighbour] = {}
+        self._nodes: dict[str, Address] = {}
+        self._edges: dict[tuple[str, str], Edge] = {}
+        self._warnings: dict[str, None] = {}
+
+    @property
+    def pid(self) -> int:
+        """olsrv2d's process; 0 while it is not connected, or where it cannot be seen from here."""
+        return self._pid
+
+    @property
+    def topology(self) -> Topology:
+        """What is known now."""
+        return Topology(
+            software=self._software,
+            originators=self._originators,
+            neighbours=tuple(self._neighbours.values()),
+            nodes=tuple(self._nodes.values()),
+            edges=tuple(self._edges.values()),
+            warnings=tuple(self._warnings),
+        )
+
+    def trust(self, addresses: Collection[Address]) -> None:
+        """Say whose entries keep their place when olsrv2d's tables are full; said again on each connection."""
+        trusted = frozenset(addresses)
+        if trusted != self._trusted:
+            self._trusted = trusted
+            self._tell_trusted()
+
+    def _tell_trusted(self) -> None:
+        if self._writer and self._trusted is not None:
+            self._writer.writelines(_encoder.encode(portion) + b"\n" for portion in _portions(self._trusted))
+
+    async def refusals(self) -> tuple[Refusal, ...]:
+        """Ask what was refused lately; empty when olsrv2d does not answer."""
+        if self._writer is None:
+            return ()
+        answer: asyncio.Future[tuple[Refusal, ...]] = asyncio.get_running_loop().create_future()
+        self._asked.append(answer)
+        self._writer.write(b'{"command":"refusals"}\n')
+        done, _ = await asyncio.wait([answer], timeout=ANSWER_TIMEOUT)
+        return answer.result() if done else ()
+
+    async def run(self, on_event: Callable[[RouterEvent], None]) -> None:
+        """Stay connected until cancelled: each connection begins with ``RoutesReset`` and ends with ``RouterDown``."""
+        pause = RECONNECT_FIRST
+        while True:
+            try:
+                reader, writer = await asyncio.open_unix_connection(self._path, limit=MAX_LINE)
+                try:
+                    async with asyncio.timeout(HELLO_TIMEOUT):
+                        await self._open(reader, _peer_of(writer), on_event)
+                    pause = RECONNECT_FIRST
+                    self._writer = writer
+                    self._tell_trusted()
+                    await self._follow(reader, on_event)
+                finally:
+                    self._writer = None
+                    self._answer(())
+                    writer.close()
+            except (OSError, EOFError, TimeoutError, asyncio.LimitOverrunError, ValueError, StreamError) as error:
+                self._clear()
+                on_event(RouterDown(f"olsrv2d at {self._path}: {_describe(error)}"))
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, RECONNECT_MAX)
+
+    async def _open(self, reader: asyncio.StreamReader, pid: int, on_event: Callable[[RouterEvent], None]) -> None:
+        hello = _line.decode(await reader.readuntil(b"\n"))
+        if not isinstance(hello, _Hello):
+            raise StreamError("its first line is no hello")
+        if hello.schema != SCHEMA:
+            raise StreamError(f"it speaks schema {hello.schema}; {SCHEMA} is needed")
+        snapshot = _line.decode(await reader.readuntil(b"\n"))
+        if not isinstance(snapshot, _Snapshot):
+            raise StreamError("its second line is no snapshot")
+        self._clear()
+        self._pid = pid
+        self._software = f"{hello.software} {hello.version}".strip()
+        self._originators = tuple(map(ip_address, hello.originators))
+        self._take_snapshot(snapshot)
+        routes = (_to_route(route, None) for route in snapshot.routes if route.installed)
+        on_event(RoutesReset({route.destination: route for route in routes}))
+
+    def _take_snapshot(self, snapshot: _Snapshot) -> None:
+        for neighbour in snapshot.neighbours:
+            self._put_neighbour(neighbour)
+        self._nodes = {node.originator: ip_address(node.originator) for node in snapshot.nodes}
+        self._edges = {(edge.source, edge.target): _to_edge(edge) for edge in snapshot.edges}
+
+    async def _follow(self, reader: asyncio.StreamReader, on_event: Callable[[RouterEvent], None]) -> None:
+        while True:
+            text = await reader.readuntil(b"\n")
+            line = _line.decode(text)
+            if isinstance(line, _Change):
+                event = self._change(line, text)
+                if event:
+                    on_event(event)
+            elif isinstance(line, _Notice):
+                self._warn(line.name)
+            elif isinstance(line, _Refusals):
+                self._answer(tuple(map(_to_refusal, line.refusals)))
+            elif isinstance(line, _Refused):
+                self._warn(f"it refuses what meshsecd says: {line.reason}")
+            else:
+                raise StreamError("a second hello or snapshot")
+
+    def _answer(self, refusals: tuple[Refusal, ...]) -> None:
+        """Answer all who asked. Answers to those who asked meanwhile say the same and are passed over."""
+        while self._asked:
+            self._asked.popleft().set_result(refusals)
+
+    def _change(self, change: _Change, text: bytes) -> RouterEvent | None:
+        if change.object == "route":
+            return _route_event(_route.decode(text), change)
+        take = {"neighbour": self._on_neighbour, "node": self._on_node, "edge": self._on_edge}.get(change.object)
+        if take:
+            take(text, change.op == "set")
+        return None
+
+    def _on_neighbour(self, text: bytes, is_set: bool) -> None:
+        neighbour = _neighbour.decode(text)
+        if is_set:
+            self._put_neighbour(neighbour)
+        elif neighbour.originator:
+            self._neighbours.pop(neighbour.originator, None)
+
+    def _put_neighbour(self, neighbour: _Neighbour) -> None:
+        if neighbour.originator:
+            self._neighbours[neighbour.originator] = Neighbour(
+                originator=ip_address(neighbour.originator),
+                symmetric=neighbour.symmetric,
+                metric_in=neighbour.metric_in,
+                metric_out=neighbour.metric_out,
+                is_mpr=neighbour.our_mpr,
+                selected_us=neighbour.mpr_of_us,
+            )
+
+    def _on_node(self, text: bytes, is_set: bool) -> None:
+        originator = _node.decode(text).originator
+        if is_set:
+            self._nodes[originator] = ip_address(originator)
+        else:
+            self._nodes.pop(originator, None)
+
+    def _on_edge(self, text: bytes, is_set: bool) -> None:
+        edge = _edge.decode(text)
+        if is_set:
+            self._edges[edge.source, edge.target] = _to_edge(edge)
+        else:
+            self._edges.pop((edge.source, edge.target), None)
+
+    def _warn(self, name: str) -> None:
+        self._warnings.pop(name, None)
+        self._warnings[name] = None
+        while len(self._warnings) > _MAX_WARNINGS:
+            del self._warnings[next(iter(self._warnings))]
+
+
+def _portions(addresses: Collection[Address]) -> Iterator[dict[str, Any]]:
+    """The commands that say whom to trust; the last one puts all in force."""
+    texts = sorted(map(str, addresses))
+    starts = range(0, max(len(texts), 1), PORTION)
+    for start in starts:
+        portion = texts[start : start + PORTION]
+        yield {"command": "trust", "addresses": portion, "more": start != starts[-1]}
+
+
+def _to_refusal(told: _Refusal) -> Refusal:
+    sources = tuple(Source(one.interface, one.address, one.count) for one in told.sources)
+    return Refusal(told.counter, told.count, sources, told.further_sources)
+
+
+def _route_event(route: _Route, change: _Change) -> RouterEvent:
+    """A route that the kernel does not have is no route."""
+    if change.op == "del" or not route.installed:
+        return RouteRemoved(ip_network(route.destination))
+    return RouteSet(_to_route(route, change.time_us))
+
+
+def _to_route(route: _Route, time_us: int | None) -> Route:
+    destination: Network = ip_network(route.destination)
+    return Route(
+        destination=destination,
+        next_hop=ip_address(route.next_hop) if route.next_hop else destination.network_address,
+        interface=route.interface,
+        hops=route.hops,
+        metric=route.metric,
+        last_hop=_address(route.last_originator),
+        originator=_address(route.originator),
+        decided_at=time_us / 1e6 if time_us is not None else None,
+    )
+
+
+def _to_edge(edge: _Edge) -> Edge:
+    return Edge(source=ip_address(edge.source), target=ip_address(edge.target), metric=edge.metric)
+
+
+def _address(text: str | None) -> Address | None:
+    return ip_address(text) if text else None
+
+
+def _describe(error: Any) -> str:
+    if isinstance(error, TimeoutError):
+        return "no snapshot in time"
+    if isinstance(error, asyncio.IncompleteReadError):
+        return "it closed the connection"
+    if isinstance(error, asyncio.LimitOverrunError):
+        return f"a line of more than {MAX_LINE} octets"
+    return str(error) or type(error).__name__
+
+
+def _peer_of(writer: asyncio.StreamWriter) -> int:
+    """The process at the other end, by the kernel's word (unix(7), SO_PEERCRED) and not by its own."""
+    credentials = writer.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+    return int(struct.unpack("3i", credentials)[0])

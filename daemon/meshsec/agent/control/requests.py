@@ -1,0 +1,252 @@
+"""Answers the methods of the control socket (docs/architecture.md)."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import meshsec
+from meshsec.adapters.files import trust_store
+from meshsec.adapters.files.mode_store import ModeStoreError
+from meshsec.adapters.sockets.control import ControlError
+from meshsec.agent.control import drift, facts, scheduling_facts
+from meshsec.agent.sides import fleet
+from meshsec.core.channels.events import RenegotiationAsked
+from meshsec.core.channels.lifecycle import State
+from meshsec.core.config.overlay_settings import NOT_ENABLED
+from meshsec.core.explain import doctor, views
+from meshsec.core.ike.drift import view as drift_view
+from meshsec.core.ike.port import IkeError
+from meshsec.core.policy.policy import MODES
+from meshsec.core.trust import card as cards
+from meshsec.core.values.model import DataPlane
+
+if TYPE_CHECKING:
+    from meshsec.agent.agent import Agent
+
+COUNTERS_AGE = 0.5
+"""Seconds: the SAs' counters are read again when what is known is older."""
+
+RULES_SECONDS = 10.0
+"""How long a command waits for the rules that follow from it: nft takes well below a second, a busy machine longer."""
+
+Params = Mapping[str, Any]
+
+
+class Requests:
+    """One method for each method of the protocol."""
+
+    def __init__(self, agent: "Agent") -> None:
+        self._agent = agent
+        self._counted_at = float("-inf")
+        self._methods: Mapping[str, Callable[[Params], Awaitable[Mapping[str, Any]]]] = {
+            "ping": self._ping,
+            "status": self._status,
+            "algorithms": self._algorithms,
+            "topology": self._topology,
+            "plan": self._plan,
+            "explain": self._explain,
+            "mode": self._mode,
+            "scheduling": self._scheduling,
+            "stream_report": self._stream_report,
+            "doctor": self._doctor,
+            "drift": self._drift,
+            "watch": self._watch,
+            "peer_add": self._peer_add,
+            "peer_remove": self._peer_remove,
+            "peer_next": self._peer_next,
+            "peer_end": self._peer_end,
+            "peer_revoke": self._peer_revoke,
+            "peer_unrevoke": self._peer_unrevoke,
+            "renegotiate": self._renegotiate,
+            "reload": self._reload,
+        }
+
+    async def answer(self, method: str, params: Params) -> Mapping[str, Any]:
+        """The result. Raises ``ControlError``."""
+        handler = self._methods.get(method)
+        if handler is None:
+            raise ControlError("unknown_method", f"{method!r} is no method; known: {' '.join(self._methods)}")
+        return await handler(params)
+
+    @property
+    def _now(self) -> float:
+        return self._agent.driver.now
+
+    async def _ping(self, _params: Params) -> Mapping[str, Any]:
+        return {"version": meshsec.__version__}
+
+    async def _status(self, _params: Params) -> Mapping[str, Any]:
+        await self._count()
+        agent = self._agent
+        trust = (*agent.trust.problems, *agent.trust.ipv4_doubts)
+        problems = [
+            *trust,
+            agent.ports.problem,
+            agent.config_problem,
+            agent.ground.address_problem,
+            agent.modes.problem,
+        ]
+        return views.status(agent.driver.engine, self._now, filter(None, problems), agent.left_out())
+
+    async def _algorithms(self, _params: Params) -> Mapping[str, Any]:
+        known = self._agent.ike.algorithms
+        return {"algorithms": None if known is None else sorted(known), "esp_rates": self._agent.start.rates}
+
+    async def _count(self) -> None:
+        """Counters change without any event."""
+        if self._agent.ike.facts is None or self._now - self._counted_at < COUNTERS_AGE:
+            return
+        self._counted_at = self._now
+        try:
+            await self._agent.ike.read_all()
+        except IkeError:
+            return  # the status then shows the last counters, and that the IKE daemon is away
+
+    async def _topology(self, _params: Params) -> Mapping[str, Any]:
+        topology = self._agent.routing.topology
+        return views.topology(self._agent.driver.engine, topology.neighbours, topology.edges)
+
+    async def _plan(self, _params: Params) -> Mapping[str, Any]:
+        return views.plan(self._agent.driver.engine, self._now)
+
+    async def _explain(self, params: Params) -> Mapping[str, Any]:
+        try:
+            return views.explain(self._agent.driver.engine, self._now, _text(params, "peer"))
+        except LookupError as error:
+            raise ControlError("unknown_peer", str(error.args[0])) from error
+
+    async def _mode(self, params: Params) -> Mapping[str, Any]:
+        """Without parameters as it is; else chosen for one peer, or for all that have none of their own."""
+        if params:
+            await self._choose(_plane(params), _text(params, "peer") if "peer" in params else None)
+        return views.mode(self._agent.driver.engine)
+
+    async def _choose(self, plane: DataPlane | None, name: str | None) -> None:
+        engine = self._agent.driver.engine
+        if plane is DataPlane.OVERLAY and not engine.overlay.enabled:
+            raise ControlError("refused", f"{NOT_ENABLED} in meshsec.toml, and a restart of meshsecd")
+        channel = engine.shown_as(name) if name is not None else None
+        if name is not None and (channel is None or channel.card is None):
+            raise ControlError("unknown_peer", f"{name} is not a peer")
+        try:
+            await self._agent.modes.choose(channel.card.address if channel and channel.card else None, plane)
+        except ModeStoreError as error:
+            raise ControlError("failed", str(error)) from error
+
+    async def _doctor(self, _params: Params) -> Mapping[str, Any]:
+        try:
+            checks = doctor.examine(await facts.collect(self._agent))
+            checks += [*fleet.checks(self._agent.trust), *self._agent.fleet.checks()]
+            return doctor.view([*checks, *await scheduling_facts.checks(self._agent.scheduling)])
+        except OSError as error:
+            raise ControlError("failed", f"this node cannot be examined: {error}") from error
+
+    async def _drift(self, params: Params) -> Mapping[str, Any]:
+        peer = _text(params, "peer") if "peer" in params else None
+        if peer is not None and self._agent.driver.engine.shown_as(peer) is None:
+            raise ControlError("unknown_peer", f"{peer} is not a peer")
+        return drift_view(await drift.examine(self._agent), peer)
+
+    async def _scheduling(self, _params: Params) -> Mapping[str, Any]:
+        return scheduling_facts.view(self._agent)
+
+    async def _stream_report(self, params: Params) -> Mapping[str, Any]:
+        return scheduling_facts.report(self._agent, params)
+
+    async def _watch(self, _params: Params) -> Mapping[str, Any]:
+        return {}
+
+    async def _peer_add(self, params: Params) -> Mapping[str, Any]:
+        name = _text(params, "name")
+        try:
+            card = cards.parse(_text(params, "card"))
+            await self._agent.trust.add(name, card)
+        except (cards.CardError, trust_store.TrustStoreError) as error:
+            raise ControlError("refused", str(error)) from error
+        return {"name": name, "address": str(card.address)}
+
+    async def _peer_next(self, params: Params) -> Mapping[str, Any]:
+        name = _text(params, "name")
+        try:
+            card = cards.parse(_text(params, "card"))
+            await self._agent.trust.add_next(name, card)
+        except (cards.CardError, trust_store.TrustStoreError) as error:
+            raise ControlError("refused", str(error)) from error
+        return {"name": name, "address": str(card.address)}
+
+    async def _peer_end(self, params: Params) -> Mapping[str, Any]:
+        name = _text(params, "name")
+        try:
+            await self._agent.trust.end(name)
+        except trust_store.TrustStoreError as error:
+            raise ControlError("refused", str(error)) from error
+        await self._wait_closed(name)
+        return {"name": name}
+
+    async def _peer_remove(self, params: Params) -> Mapping[str, Any]:
+        name = _text(params, "name")
+        channel = self._agent.driver.engine.shown_as(name)
+        card = channel.card if channel else None
+        try:
+            await self._agent.trust.remove(name)
+            if card is not None:
+                await self._agent.modes.choose(card.address, None)
+        except (trust_store.TrustStoreError, ModeStoreError) as error:
+            raise ControlError("refused", str(error)) from error
+        await self._wait_closed(name)
+        return {"name": name}
+
+    async def _peer_revoke(self, params: Params) -> Mapping[str, Any]:
+        reason = _text(params, "reason") if params.get("reason") else ""
+        target = _text(params, "target")
+        try:
+            revoked = list(await self._agent.trust.revoke(target, reason))
+        except trust_store.TrustStoreError as error:
+            raise ControlError("refused", str(error)) from error
+        await self._wait_closed(target)
+        return {"fingerprints": revoked}
+
+    async def _wait_closed(self, name: str) -> None:
+        """Answer only when the rules close the peer: whoever reads the answer relies on that."""
+        if not await self._agent.driver.rules_in_force(RULES_SECONDS):
+            raise ControlError(
+                "refused",
+                f"{name} has lost its trust, but the rules that close it are not in force after "
+                f"{RULES_SECONDS:g} s; `meshsec doctor` says why",
+            )
+
+    async def _peer_unrevoke(self, params: Params) -> Mapping[str, Any]:
+        fingerprint = _text(params, "fingerprint")
+        try:
+            await self._agent.trust.unrevoke(fingerprint)
+        except trust_store.TrustStoreError as error:
+            raise ControlError("refused", str(error)) from error
+        return {"fingerprint": fingerprint}
+
+    async def _renegotiate(self, params: Params) -> Mapping[str, Any]:
+        name = _text(params, "peer")
+        channel = self._agent.driver.engine.shown_as(name)
+        if channel is None:
+            raise ControlError("unknown_peer", f"{name} is not a peer")
+        if channel.state is not State.PROTECTED:
+            raise ControlError("refused", f"{name} is {channel.state}: only a protected channel can be negotiated anew")
+        self._agent.driver.post(RenegotiationAsked(channel.name))
+        return {"attempts": channel.attempts}
+
+    async def _reload(self, _params: Params) -> Mapping[str, Any]:
+        return {"problems": list(await self._agent.reload())}
+
+
+def _plane(params: Params) -> DataPlane | None:
+    """What is chosen; None: nothing any more."""
+    value = params.get("plane", "")
+    if value is not None and value not in MODES:
+        allowed = ", ".join((*MODES, "null"))
+        raise ControlError("bad_params", f"plane: {value!r} is not allowed; allowed: {allowed}")
+    return None if value is None else DataPlane(value)
+
+
+def _text(params: Params, name: str) -> str:
+    value = params.get(name)
+    if not isinstance(value, str) or not value:
+        raise ControlError("bad_params", f"{name}: {value!r} is not allowed; allowed: a text that is not empty")
+    return value

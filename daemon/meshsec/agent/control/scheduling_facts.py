@@ -1,0 +1,63 @@
+"""What the control socket tells and hears about scheduling."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from meshsec.adapters import scheduler
+from meshsec.adapters.scheduler import groups
+from meshsec.adapters.sockets.control import ControlError
+from meshsec.core.explain import scheduling_doctor, scheduling_view
+from meshsec.core.scheduling.governor import StreamReported
+
+if TYPE_CHECKING:
+    from meshsec.agent.agent import Agent
+    from meshsec.agent.sides.scheduling import Scheduling
+    from meshsec.core.explain.doctor import Check
+
+NAME_MAX = 64
+"""Characters of a stream's name."""
+
+COUNT_MAX = 2**53
+"""What every JSON implementation can count."""
+
+
+def view(agent: "Agent") -> scheduling_view.View:
+    """The answer of ``scheduling``."""
+    side = agent.scheduling
+    side.refresh()
+    return scheduling_view.view(side.known, side.governor, agent.driver.now)
+
+
+def report(agent: "Agent", params: Mapping[str, Any]) -> Mapping[str, Any]:
+    """``stream_report``: what a protected stream saw since its last report. Raises ``ControlError``."""
+    name = params.get("stream")
+    if not isinstance(name, str) or not 1 <= len(name) <= NAME_MAX or not name.isprintable():
+        raise _refused("stream", name, f"1 to {NAME_MAX} printable characters")
+    frames = _count(params, "frames", COUNT_MAX)
+    dropped = _count(params, "dropped", frames)
+    delay = params.get("delay_ms", 0)
+    if isinstance(delay, bool) or not isinstance(delay, int | float) or not 0 <= delay <= 60_000:
+        raise _refused("delay_ms", delay, "a number from 0 to 60000 (milliseconds)")
+    agent.scheduling.tell(StreamReported(name, dropped / frames if frames else 0.0, delay / 1000))
+    governor = agent.scheduling.governor
+    return {"share": governor.budget.share if governor else None}
+
+
+async def checks(side: "Scheduling") -> "list[Check]":
+    """What doctor says about scheduling."""
+    found = await asyncio.to_thread(scheduler.look)
+    standing = {one.service: groups.membership(one.pid).facts() for one in side.known.applied if one.pid}
+    return scheduling_doctor.examine(replace(found, groups=standing), side.profile, side.known.applied)
+
+
+def _count(params: Mapping[str, Any], name: str, highest: int) -> int:
+    value = params.get(name, 0)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= highest:
+        raise _refused(name, value, f"a whole number from 0 to {highest}")
+    return value
+
+
+def _refused(name: str, value: object, allowed: str) -> ControlError:
+    return ControlError("bad_params", f"{name}: {value!r} is not allowed; allowed: {allowed}")

@@ -1,0 +1,440 @@
+"""The IKE daemon's side of the agent: learns what charon has, follows its events, carries out what concerns it.
+
+Whatever is told about SAs is read back from it and never concluded from an event or from a command's success.
+"""
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+
+from meshsec.adapters.files.key_store import KeyStoreError
+from meshsec.adapters.ike.ike_log import Asking, Failure, IkeLog, Loads, Setup
+from meshsec.agent.driver import Spawn
+from meshsec.agent.sides.keys import Keys
+from meshsec.core.channels.actions import Action, Initiate, LoadConnection, LoadKey, Terminate, UnloadConnection
+from meshsec.core.channels.diagnosis import FORGED
+from meshsec.core.channels.events import Event, IkeDaemonDown, IkeDaemonUp, NegotiationTimed, QuietSeen, SasObserved
+from meshsec.core.channels.one_way_watch import Quiet, Silence, Suspect, unmoved
+from meshsec.core.ike.drift import Configured, Credentials
+from meshsec.core.ike.port import (
+    Alert,
+    CommandError,
+    DaemonFacts,
+    DaemonIdentity,
+    IkeError,
+    IkeEvent,
+    IkePort,
+    LogLine,
+    SaChanged,
+)
+from meshsec.core.policy.capability import Algorithms, LeftOut, NothingLeftError, possible
+from meshsec.core.values.model import ConnectionSpec, IkeSa, Observed
+
+HEALTH_INTERVAL = 5.0
+"""Seconds between two round trips that prove that the IKE daemon works."""
+
+LOG_GRACE = 0.05
+"""Seconds that the log may come after the failure that it explains: they take different connections."""
+
+MAX_STRANGERS = 64
+"""Nodes without a card that asked for an SA and are remembered for the operator."""
+
+CONTEST_LOOK = 2.0
+"""Seconds of an attempt after which it is given up if somebody forges answers to it: the IKE daemon may follow a false
+one, and would wait for its end in vain. A true answer has led to an SA long before."""
+
+SIGN_GRACE = 1.0
+"""Seconds for a peer that asks for an SA while one stands to finish its negotiation, or to be heard by the old one."""
+SIGN_ANSWER = 4.0
+"""Seconds for its answer to a rekeying then: charon asks six times in them."""
+SIGN_PAUSE = 10.0
+"""Seconds between two such proofs of one peer: a first message can be forged."""
+
+_CONNECTING = "CONNECTING"
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Stranger:
+    """A node that asked for an SA in vain."""
+
+    address: str
+    reason: str
+    times: int
+    last_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """What the IKE side tells and asks the rest of the agent."""
+
+    post: Callable[[Event], None]
+    spawn: Spawn
+    on_ended: Callable[[str], None]
+    """Hears of each IKE_SA that ended by its peer's name, before anything is read back."""
+    is_contested: Callable[[str], Awaitable[bool]]
+    """Says whether somebody forges answers in the name of a peer."""
+    in_reach: Callable[[str], bool]
+    """Says whether a route leads to a peer."""
+    peer_at: Callable[[str], str]
+    """Names the peer whose end point an address is; empty when it is nobody's."""
+
+
+class IkeSide:
+    """Everything that concerns the IKE daemon."""
+
+    def __init__(self, daemon: IkePort, keys: Keys, outside: Outside) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._daemon = daemon
+        self._keys = keys
+        self._post = outside.post
+        self._spawn = outside.spawn
+        self._on_ended = outside.on_ended
+        self._is_contested = outside.is_contested
+        self._in_reach = outside.in_reach
+        self._peer_at = outside.peer_at
+        self._quiet: dict[str, Quiet] = {}
+        self._signs: dict[str, float] = {}
+        """When a peer that has an SA was last proved because it asked for another."""
+        self._ike_log = IkeLog()
+        self._loads = Loads()
+        self._identity: DaemonIdentity | None = None
+        self._is_key_loaded = False
+        self._dirty: dict[str, str] = {}
+        self._is_reading = False
+        self._order = asyncio.Lock()
+        """Held from a question about SAs until its answer is posted, so that no older answer follows a newer one."""
+        self._known: dict[str, tuple[IkeSa, ...]] = {}
+        self._silence = Silence()
+        self.facts: DaemonFacts | None = None
+        """What it told last; None while it does not answer."""
+        self.algorithms: Algorithms | None = None
+        """What it can do, where it says; of the one that answered last."""
+        self._left_out: set[LeftOut] = set()
+        self._is_looking = False
+        self.down_reason = "not reached yet"
+        self.strangers: OrderedDict[str, Stranger] = OrderedDict()
+
+    async def run(self) -> None:
+        """Follow it until cancelled."""
+        try:
+            await self._daemon.run(self._on_up, self._on_event, self._on_down)
+        finally:
+            self._daemon.close()
+
+    async def watch_health(self, on_proof: Callable[[], None]) -> None:
+        """Prove by real round trips that the IKE daemon works; ``on_proof`` hears of each proof.
+
+        One that is gone counts as proof too, since the kernel said so and its unit brings it back. One that takes
+        connections and does not answer does not: then the service manager's watchdog has to act.
+        """
+        while True:
+            if await self._is_sound():
+                on_proof()
+                await self._prove_silent()
+            await asyncio.sleep(HEALTH_INTERVAL)
+
+    async def _prove_silent(self) -> None:
+        """Have SAs that only send proved by a rekeying: the peer may not have them any more.
+
+        A peer out of reach is left alone, because a partition must not cost an SA.
+        """
+        if self.facts is None or not self._known:
+            self._tell_quiet()
+            return
+        try:
+            sas = {peer: own for peer, own in (await self._daemon.ike_sas()).items() if self._in_reach(peer)}
+            for suspect in self._silence.look(self._loop.time(), sas):
+                await (self._close(suspect) if suspect.failed else self._prove(suspect))
+        except IkeError as error:
+            _log.warning("SAs that are silent: %s", error)
+        self._tell_quiet()
+
+    def _tell_quiet(self) -> None:
+        quiet = self._silence.quiet(self._loop.time()) if self._known else {}
+        if quiet != self._quiet:
+            self._quiet = quiet
+            self._post(QuietSeen(quiet))
+
+    async def _prove(self, suspect: Suspect) -> None:
+        _log.info("nothing comes from %s: its SA is proved by a rekeying", suspect.peer)
+        await self._daemon.rekey_child(suspect.ike_sa, suspect.child)
+
+    async def _close(self, suspect: Suspect) -> None:
+        _log.warning("nothing comes from %s, and its SA was not rekeyed: it is closed", suspect.peer)
+        await self._daemon.terminate(suspect.ike_sa)
+        self._mark(suspect.peer, "nothing came from the peer, and it did not answer")
+
+    def _on_asking(self, address: str) -> None:
+        """Note that a peer asks for an SA while one stands: it may have lost it, or somebody forges its address."""
+        peer, now = self._peer_at(address), self._loop.time()
+        if (
+            any(sa.children for sa in self._known.get(peer, ()))
+            and now - self._signs.get(peer, -SIGN_PAUSE) >= SIGN_PAUSE
+        ):
+            self._signs[peer] = now
+            self._spawn(self._prove_asking(peer))
+
+    async def _prove_asking(self, peer: str) -> None:
+        """Close the SAs of a peer that neither sends by them nor answers."""
+        try:
+            before = (await self._daemon.ike_sas(peer)).get(peer, ())
+            await asyncio.sleep(SIGN_GRACE)
+            for suspect in unmoved(before, (await self._daemon.ike_sas(peer)).get(peer, ())):
+                await self._prove(suspect)
+            await asyncio.sleep(SIGN_ANSWER)
+            if self._in_reach(peer):
+                for suspect in unmoved(before, (await self._daemon.ike_sas(peer)).get(peer, ())):
+                    await self._close(suspect)
+        except IkeError as error:
+            _log.warning("SAs with %s, which asks for another: %s", peer, error)
+
+    def look_soon(self) -> None:
+        """Ask the IKE daemon how it is, unless an answer is owed: a little work for its threads."""
+        if not self._is_looking:
+            self._spawn(self.look())
+
+    async def look(self) -> None:
+        """Ask the IKE daemon how it is, if it answers at all."""
+        if self.facts is None:
+            return
+        self._is_looking = True
+        try:
+            await self._is_sound()
+        finally:
+            self._is_looking = False
+
+    async def _is_sound(self) -> bool:
+        if self.facts is None:
+            return self._daemon.is_gone
+        try:
+            facts = await self._daemon.facts()
+            if facts.identity == self._identity:
+                self.facts = facts
+                if facts.ike_sas != sum(map(len, self._known.values())):
+                    await self.read_all()
+        except IkeError as error:
+            self._lose(str(error))
+            return False
+        if self._dirty:
+            self._read_soon()
+        return True
+
+    def _lose(self, reason: str) -> None:
+        """It owes an answer: it is down until it is met anew, from the beginning."""
+        self._on_down(reason)
+        self._daemon.reconnect()
+
+    def _on_up(self, facts: DaemonFacts) -> None:
+        self._loads.forget()
+        self._spawn(self._learn(facts))
+
+    async def _learn(self, facts: DaemonFacts) -> None:
+        """Find out what this IKE daemon already has."""
+        async with self._order:
+            try:
+                names = await self._daemon.connections()
+                sas = await self._daemon.ike_sas()
+                self.algorithms = await self._daemon.algorithms()
+            except IkeError as error:
+                self._lose(str(error))
+                return
+            self._meet(facts, names, sas)
+        if self._dirty:
+            self._read_soon()
+
+    def _meet(self, facts: DaemonFacts, names: tuple[str, ...], sas: dict[str, tuple[IkeSa, ...]]) -> None:
+        """Conclude whether it is the one from before; one that has no connection was configured by nobody."""
+        is_same = facts.identity == self._identity
+        fresh = not is_same and (self._identity is not None or not names)
+        self._is_key_loaded = self._is_key_loaded and is_same
+        if not is_same:
+            self._ike_log.forget()
+            self._left_out.clear()
+        self._identity, self.facts, self._known = facts.identity, facts, sas
+        _log.info(
+            "%s %s answers, pid %d%s", self._daemon.name, facts.version, facts.identity.pid, ", fresh" if fresh else ""
+        )
+        observed = Observed(ike_sas=sas, connections=dict.fromkeys(names), key_loaded=self._is_key_loaded)
+        self._post(IkeDaemonUp(observed, fresh))
+
+    def _on_down(self, reason: str) -> None:
+        was_up, is_new = self.facts is not None, self.down_reason != reason
+        self.facts, self.down_reason = None, reason
+        if was_up or is_new:
+            _log.warning("%s does not answer: %s", self._daemon.name, reason)
+            self._post(IkeDaemonDown(reason))
+
+    def _on_event(self, event: IkeEvent) -> None:
+        match event:
+            case LogLine(at, _, ike_name, unique_id, text):
+                self._loads.feed(text)
+                self._on_told(self._ike_log.feed(at, ike_name, unique_id, text))
+            case Alert(kind, peer):
+                _log.warning("%s: %s%s", self._daemon.name, kind, f" ({peer})" if peer else "")
+            case SaChanged(peer, kind, up):
+                if kind == "ike-updown" and not up:
+                    self._on_ended(peer)
+                self._mark(peer)
+
+    def _on_told(self, told: Setup | Failure | Asking | None) -> None:
+        match told:
+            case Asking(address):
+                self._on_asking(address)
+            case Setup(peer, ike_sa_init, ike_auth, child):
+                self._post(NegotiationTimed(peer, ike_sa_init, ike_auth, child))
+            case Failure("", address, reason):
+                self._remember(address, reason)
+            case Failure(peer, _, reason):
+                self._mark(peer, reason)
+
+    def _remember(self, address: str, reason: str) -> None:
+        known = self.strangers.pop(address, None)
+        times = known.times + 1 if known else 1
+        self.strangers[address] = Stranger(address, reason, times, self._loop.time())
+        if len(self.strangers) > MAX_STRANGERS:
+            self.strangers.popitem(last=False)
+        if times == 1:
+            _log.warning("%s asked for an SA in vain: %s", address, reason)
+
+    def _mark(self, peer: str, reason: str = "") -> None:
+        """The peer's SAs changed: read them back soon, all changes of one moment once."""
+        self._dirty[peer] = reason or self._dirty.get(peer, "")
+        if self.facts is not None:
+            self._read_soon()
+
+    def _read_soon(self) -> None:
+        if not self._is_reading:
+            self._is_reading = True
+            self._spawn(self._read_dirty())
+
+    async def _read_dirty(self) -> None:
+        """A peer that could not be read back stays marked until the next sign of life."""
+        try:
+            while self._dirty:
+                peer, reason = self._dirty.popitem()
+                try:
+                    await self._read_back(peer, reason)
+                except IkeError as error:
+                    self._dirty[peer] = self._dirty.get(peer) or reason
+                    _log.warning("SAs with %s: %s", peer, error)
+                    return
+        finally:
+            self._is_reading = False
+
+    async def _read_back(self, peer: str, reason: str = "") -> tuple[IkeSa, ...]:
+        async with self._order:
+            sas = (await self._daemon.ike_sas(peer)).get(peer, ())
+            self._known.pop(peer, None)
+            if sas:
+                self._known[peer] = sas
+            self._post(SasObserved(peer, sas, reason))
+        return sas
+
+    async def read_all(self) -> None:
+        """Read back all SAs, with their counters. Raises ``IkeError``."""
+        async with self._order:
+            sas = await self._daemon.ike_sas()
+            gone = self._known.keys() - sas.keys()
+            self._known = sas
+            for peer, own in sas.items():
+                self._post(SasObserved(peer, own))
+            for peer in gone:
+                self._post(SasObserved(peer, ()))
+
+    async def told(self) -> tuple[tuple[Configured, ...], Credentials]:
+        """What the IKE daemon is configured with. Raises ``IkeError``."""
+        return await self._daemon.configured(), await self._daemon.credentials()
+
+    @property
+    def configured_by_others(self) -> frozenset[str]:
+        """Connections that another program configured after us, as far as the IKE daemon's log tells."""
+        return frozenset(self._loads.others)
+
+    async def sas(self) -> dict[str, tuple[IkeSa, ...]]:
+        """The SAs as they are now, which the engine is not told. Raises ``IkeError``."""
+        return await self._daemon.ike_sas()
+
+    async def carry_out(self, action: Action) -> str:
+        """Do what the engine wants of the IKE daemon; the reason when it failed."""
+        try:
+            await self._do(action)
+        except IkeError as error:
+            return str(error)
+        return ""
+
+    def _do(self, action: Action) -> Coroutine[None, None, None]:
+        match action:
+            case LoadKey():
+                return self._load_key()
+            case LoadConnection(spec):
+                return self._load_connection(spec)
+            case UnloadConnection(name):
+                return self._daemon.unload_connection(name)
+            case Initiate(peer, children, timeout):
+                return self._initiate(peer, children, timeout)
+            case Terminate(unique_id, peer, _, patient):
+                return self._terminate(unique_id, peer, patient)
+        raise ValueError(f"not for the IKE daemon: {action}")
+
+    async def _load_key(self) -> None:
+        await self._daemon.load_keys(self._keys.private())
+        self._is_key_loaded = True
+
+    async def _load_connection(self, spec: ConnectionSpec) -> None:
+        try:
+            told, out = possible(spec, self.algorithms)
+            secret = self._keys.secret_for(spec)
+        except (KeyStoreError, NothingLeftError) as error:
+            raise CommandError(str(error)) from error
+        for one in set(out) - self._left_out:
+            _log.info("left out of the policy, since %s cannot do it: %s", self._daemon.name, one)
+        self._left_out.update(out)
+        self._loads.begin(spec.name)
+        try:
+            await self._daemon.load_connection(told, secret)
+        except CommandError:
+            self._loads.refused(spec.name)
+            raise
+
+    async def _initiate(self, peer: str, children: tuple[str, ...], seconds: float) -> None:
+        self._ike_log.begin(peer)
+        try:
+            for child in children:
+                await self._negotiate(peer, child, seconds)
+        except CommandError as error:
+            await asyncio.sleep(LOG_GRACE)
+            reason = self._ike_log.failure(peer) or str(error)
+            if await self._give_up(peer):
+                reason = reason if self._ike_log.failure(peer) else f"timeout: no answer within {seconds:g} s"
+            if await self._is_contested(peer):
+                reason = f"{FORGED} in the peer's name"
+            raise CommandError(reason) from error
+        await self._read_back(peer)
+
+    async def _negotiate(self, peer: str, child: str, seconds: float) -> None:
+        """Have a CHILD_SA negotiated; give it up early when the IKE daemon may be following a forged answer."""
+        attempt = asyncio.ensure_future(self._daemon.initiate(peer, child, seconds))
+        try:
+            ended, _ = await asyncio.wait({attempt}, timeout=CONTEST_LOOK)
+            if not ended and await self._is_contested(peer):
+                raise CommandError(f"no SA after {CONTEST_LOOK:g} s")
+            await attempt
+        finally:
+            attempt.cancel()
+
+    async def _give_up(self, peer: str) -> bool:
+        """Close our half-open SAs with the peer, or the daemon would go on by itself; whether there were any."""
+        waiting = [sa for sa in await self._read_back(peer) if sa.initiator and sa.state == _CONNECTING]
+        for sa in waiting:
+            await self._daemon.terminate(sa.unique_id)
+        if waiting:
+            await self._read_back(peer)
+        return bool(waiting)
+
+    async def _terminate(self, unique_id: str, peer: str, patient: bool) -> None:
+        await self._daemon.terminate(unique_id, patient=patient)
+        await self._read_back(peer)

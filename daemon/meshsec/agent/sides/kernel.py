@@ -1,0 +1,205 @@
+"""The kernel's side of the agent: the fail-closed rules and this node's addresses, kept as they ought to be.
+
+The kernel tells that something changed; what has changed is read. So other programs' changes are noticed within
+milliseconds, and a flood of them costs one look every ``PAUSE``.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from ipaddress import IPv6Address
+
+from meshsec.adapters.kernel import netlink
+from meshsec.adapters.kernel.held_rules import HeldRules, HeldRulesError
+from meshsec.adapters.kernel.nftables import Nftables, RulesError
+from meshsec.adapters.sockets.notify import Notifier, kept
+from meshsec.core.channels.actions import ApplyRules
+from meshsec.core.channels.events import Event, RulesObserved
+from meshsec.core.channels.nft_rules import HELD_TABLES, render_held
+from meshsec.core.values.model import Address, Card, EspGround, RulesSpec
+
+PAUSE = 0.2
+"""Seconds between two looks at least."""
+
+SETTLE = 0.02
+"""Seconds that changes which come together may take."""
+
+AUDIT_INTERVAL = 60.0
+"""Seconds between two looks without any word from the kernel."""
+
+_log = logging.getLogger(__name__)
+
+
+class Ground:
+    """What protects user data when no daemon runs, and what the routing daemon announces."""
+
+    def __init__(
+        self,
+        cards: Sequence[Card],
+        esp: EspGround,
+        interfaces: Sequence[str],
+        post: Callable[[Event], None],
+        notifier: Notifier,
+    ) -> None:
+        """``cards``: the node's, and that of its next key."""
+        self._notifier = notifier
+        self._cards = cards
+        self._esp = esp
+        self._interfaces = interfaces
+        self._post = post
+        self._rules = Nftables()
+        self._held = HeldRules(HELD_TABLES, {name: one for name, one in kept().items() if name in HELD_TABLES})
+        self.held_problem = ""
+        """Why there is no second copy of the rules that no other program can remove; empty when there is."""
+        self._applying = asyncio.Lock()
+        self._stood = False
+        self.disturbed = 0
+        """How often another program altered or removed the rules, and they were set again."""
+        self.tried = asyncio.Event()
+        """Set when the rules were applied for the first time, or could not be."""
+        self.address_problem = ""
+        """Why an address could not be assigned; empty when all stand."""
+
+    @property
+    def own_addresses(self) -> tuple[Address, ...]:
+        """What this node needs on its loopback device."""
+        own = (address for card in self._cards for address in (*endpoints(card, self._esp), card.ipv4) if address)
+        return tuple(dict.fromkeys(own))
+
+    async def predecessors_rules(self) -> tuple[Event, ...]:
+        """What to tell at the start: whose addresses a predecessor closed. Its rules themselves are set anew."""
+        return RulesObserved(await self._rules.found(self._esp)), RulesObserved(None)
+
+    async def apply_rules(self, action: ApplyRules) -> str:
+        """Replace the rules; the reason when it failed, and then those before stand."""
+        async with self._applying:
+            try:
+                await self._rules.apply(action.rules)
+                await self._hold(action.rules)
+            except RulesError as error:
+                return str(error)
+            finally:
+                self.tried.set()
+            self._stood = True
+        return ""
+
+    async def _hold(self, rules: RulesSpec) -> None:
+        """A second copy, which no other program can remove. Without it one that removes the rules opens a short gap.
+
+        The service manager keeps its socket, so that it stands although this process dies.
+        """
+        problem, before = "", dict(self._held.sockets)
+        try:
+            await asyncio.to_thread(self._held.apply, partial(render_held, rules))
+        except HeldRulesError as error:
+            problem = str(error)
+            if problem != self.held_problem:
+                _log.warning(
+                    "the rules are not safe from other programs for the time it takes to restore them: %s", problem
+                )
+        self.held_problem = problem
+        for table in self._held.sockets.keys() - before.keys():
+            self._notifier.keep(table, self._held.sockets[table])
+        for table in before.keys() - self._held.sockets.keys():
+            self._notifier.let_go(table)
+
+    async def counters(self) -> dict[str, int]:
+        """Packets that the rules dropped, or let pass by the bypass list, by kind; empty when they cannot be read."""
+        try:
+            return await self._rules.counters()
+        except RulesError:
+            return {}
+
+    @property
+    def guard_problem(self) -> str:
+        """Why nothing sorts what comes to the IKE daemon's ports; empty when the guard is in force."""
+        return self._rules.guard_problem
+
+    async def guard_counters(self) -> dict[str, int]:
+        """Datagrams to the IKE daemon that the guard dropped, by reason; empty when they cannot be read."""
+        try:
+            return await self._rules.guard_counters()
+        except RulesError:
+            return {}
+
+    async def contested(self) -> frozenset[IPv6Address]:
+        """The peers' end points in whose name somebody forges answers; empty when they cannot be read."""
+        try:
+            return await self._rules.contested()
+        except RulesError:
+            return frozenset()
+
+    async def altered_rules(self) -> list[str]:
+        """In what the rules in the kernel are not as they were applied; empty when they are."""
+        return await self._rules.altered()
+
+    async def rules_stand(self) -> bool:
+        """The rules are in the kernel as they were applied."""
+        return await self._rules.standing() is not None
+
+    async def watch_rules(self) -> None:
+        """Notice that others altered or removed the rules, until cancelled."""
+        await watch(netlink.ruleset_changes, self._check_rules)
+
+    async def _check_rules(self) -> None:
+        async with self._applying:
+            if not self._stood or await self.rules_stand():
+                return
+            self._stood = False
+        self.disturbed += 1
+        _log.warning("the rules were altered or removed by another program; they are set again")
+        self._post(RulesObserved(None))
+
+    async def watch_addresses(self) -> None:
+        """Keep this node's addresses assigned, also when an interface comes later, until cancelled."""
+        await watch(netlink.address_changes, self.assign_addresses)
+
+    async def give_back(self, card: Card) -> None:
+        """Take off the addresses of a key that has ended."""
+        try:
+            taken = await netlink.take_off({card.address, card.locator} - set(self.own_addresses))
+        except netlink.NetlinkError as error:
+            _log.error("%s", error)
+            return
+        if taken:
+            _log.info("took off %s", ", ".join(map(str, taken)))
+
+    async def assign_addresses(self) -> None:
+        """Assign what is missing."""
+        ipv6 = [address for card in self._cards for address in endpoints(card, self._esp)]
+        try:
+            added = await netlink.assign_addresses(ipv6, self._cards[0].ipv4, self._interfaces)
+        except netlink.NetlinkError as error:
+            if str(error) != self.address_problem:
+                _log.error("%s", error)
+            self.address_problem = str(error)
+            return
+        self.address_problem = ""
+        if added:
+            _log.info("assigned %s", ", ".join(added))
+
+
+def endpoints(card: Card, esp: EspGround) -> tuple[IPv6Address, ...]:
+    """What is assigned for one key."""
+    return (card.address, card.locator) if esp is EspGround.LIBIPSEC else (card.address,)
+
+
+async def watch(changes: netlink.Changes, look: Callable[[], Awaitable[None]]) -> None:
+    """Look after each change, and from time to time without one, until cancelled."""
+    changed = asyncio.Event()
+    with changes(changed.set):
+        while True:
+            await _either(changed, AUDIT_INTERVAL)
+            await asyncio.sleep(SETTLE)
+            changed.clear()
+            await look()
+            await asyncio.sleep(PAUSE)
+
+
+async def _either(event: asyncio.Event, seconds: float) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        return

@@ -1,0 +1,102 @@
+"""The overlay's side of the agent: overlayd by its control socket, and the routes into its device."""
+
+import logging
+from collections.abc import Callable
+from ipaddress import IPv6Address
+from pathlib import Path
+
+from meshsec.adapters.kernel import netlink
+from meshsec.adapters.overlay import routes
+from meshsec.adapters.overlay.overlayd import Overlayd, OverlaydError, OverlayEvent
+from meshsec.adapters.overlay.routes import RoutesError
+from meshsec.agent.sides.kernel import watch
+from meshsec.core.channels.actions import Keep, OverlayAction, Permit, RouteOverlay
+from meshsec.core.channels.events import Event, OverlayDown, OverlayRoutesObserved, OverlayUp
+from meshsec.core.config.overlay_settings import OverlaySettings
+
+_log = logging.getLogger(__name__)
+
+
+class OverlaySide:
+    """Everything that concerns the overlay; where it is not enabled, only what a predecessor left is taken away."""
+
+    def __init__(self, settings: OverlaySettings, own: IPv6Address, post: Callable[[Event], None]) -> None:
+        self._settings = settings
+        self._own = own
+        self._post = post
+        self._overlayd = Overlayd(Path(settings.socket), own, settings.device)
+        self._down_reason = ""
+        self._stood: frozenset[IPv6Address] = frozenset()
+
+    @property
+    def version(self) -> str:
+        """overlayd's; empty while it does not answer."""
+        return self._overlayd.version
+
+    @property
+    def talking(self) -> frozenset[IPv6Address]:
+        """Who sends user data by the overlay now."""
+        return self._overlayd.talking
+
+    async def found(self) -> tuple[Event, ...]:
+        """What to tell at the start, together with the peers: the routes that a predecessor left."""
+        try:
+            if not self._settings.enabled:
+                await routes.clear()
+                return ()
+            self._stood = await routes.standing(self._settings.device)
+        except RoutesError as error:
+            _log.log(logging.WARNING if self._settings.enabled else logging.DEBUG, "overlay: %s", error)
+        return (OverlayRoutesObserved(self._stood),)
+
+    async def run(self) -> None:
+        """Follow overlayd until cancelled."""
+        if self._settings.enabled:
+            await self._overlayd.run(self._on_event)
+
+    async def watch_routes(self) -> None:
+        """Notice that the device or the rules went or came, until cancelled."""
+        if self._settings.enabled:
+            await watch(netlink.way_changes, self._check_routes)
+
+    def _on_event(self, event: OverlayEvent) -> None:
+        if isinstance(event, OverlayDown):
+            if event.reason == self._down_reason:
+                return
+            _log.warning("overlay: %s", event.reason)
+            self._down_reason = event.reason
+        elif isinstance(event, OverlayUp):
+            _log.info("overlay: overlayd %s answers, pid %d", self._overlayd.version, self._overlayd.pid)
+            self._down_reason = ""
+        self._post(event)
+
+    async def _check_routes(self) -> None:
+        try:
+            self._tell(await routes.standing(self._settings.device))
+        except RoutesError as error:
+            _log.warning("overlay: %s", error)
+
+    def _tell(self, standing: frozenset[IPv6Address]) -> None:
+        if standing != self._stood:
+            self._stood = standing
+            self._post(OverlayRoutesObserved(standing))
+
+    async def carry_out(self, action: OverlayAction) -> str:
+        """Do what the engine wants of the overlay; the reason when it failed."""
+        try:
+            match action:
+                case Permit(addresses):
+                    await self._overlayd.permit(addresses)
+                case Keep(addresses):
+                    await self._overlayd.keep(addresses)
+                case RouteOverlay(addresses):
+                    return await self._route(addresses)
+        except (OverlaydError, RoutesError) as error:
+            return str(error)
+        return ""
+
+    async def _route(self, addresses: frozenset[IPv6Address]) -> str:
+        standing = await routes.apply(addresses, self._settings.device, self._own)
+        self._tell(standing)
+        lacking = ", ".join(map(str, sorted(addresses ^ standing)))
+        return f"routes do not read back as they were set: {lacking}" if lacking else ""

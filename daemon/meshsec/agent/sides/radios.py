@@ -1,0 +1,96 @@
+"""What there is of radios, put together from nl80211, rtnetlink and the switches."""
+
+import errno
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from meshsec.adapters.kernel import netlink
+from meshsec.adapters.radio import nl80211, rfkill
+from meshsec.adapters.radio.nl80211 import Nl80211, Nl80211Error
+from meshsec.core.config.radio_settings import Radios
+from meshsec.core.explain.doctor import RadioFacts
+from meshsec.core.radio import plan
+from meshsec.core.radio.plan import Interface, Observed, Phy
+
+_READINGS = 5
+"""Of a radio whose rules change while it is read; more changes than that are somebody's mistake."""
+
+
+async def facts(names: Iterable[str], radios: Radios | None) -> list[RadioFacts]:
+    """What doctor judges: those of the interfaces that are wireless. Raises OSError."""
+    found = []
+    async with nl80211.opened() as stack:
+        for name in names if stack else ():
+            seen = await observe(stack, name)
+            if stack and seen.interface:
+                wish = radios.of(name) if radios else None
+                found.append(RadioFacts(wish, seen, await stack.signals(seen.interface.index)))
+    return found
+
+
+async def observe(stack: Nl80211 | None, name: str, phy: Phy | None = None) -> Observed:
+    """What there is. What a radio can do is much to read: left out when ``phy`` is known. Raises OSError."""
+    links = await netlink.links()
+    if stack is None or name not in links:
+        return Observed(name, exists=name in links, wireless=stack is not None)
+    try:
+        return await _observe(stack, name, phy, links)
+    except Nl80211Error as error:
+        if error.errno == errno.ENODEV:  # it went while it was looked at
+            return Observed(name, wireless=True)
+        raise
+
+
+async def _observe(stack: Nl80211, name: str, phy: Phy | None, links: Mapping[str, netlink.Link]) -> Observed:
+    found = [(number, _with_link(one, links)) for number, one in await stack.interfaces()]
+    number, own = next((pair for pair in found if pair[1].name == name), (None, None))
+    if number is None or own is None:
+        return Observed(name, exists=True, wireless=True)
+    if phy is None or phy.index != number:
+        phy, country = await _phy_under_its_rules(stack, number)
+    else:
+        country = await stack.country(phy)
+    mesh = None
+    if own.type == plan.MESH_POINT and own.carrier:
+        mesh = await stack.mesh_parameters(own.index)
+        own = _with_link(own, await netlink.links())  # of a mesh that was left meanwhile they are the defaults
+    soft, hard = rfkill.blocked(phy.name)
+    return Observed(
+        name,
+        exists=True,
+        wireless=True,
+        interface=own,
+        phy=phy,
+        others=tuple(one for other, one in found if other == number and one.name != name and one.up),
+        soft_blocked=soft,
+        hard_blocked=hard,
+        country=country,
+        mesh=mesh if own.carrier else None,
+    )
+
+
+async def _phy_under_its_rules(stack: Nl80211, number: int) -> tuple[Phy, str]:
+    """A radio with the regulatory domain that its channels were read under.
+
+    The kernel changes the domain for all radios at once, some time after anybody has asked, and a radio is read in
+    many messages: one that was read meanwhile would have the channels of before under the domain of after.
+    """
+    before, phy, country = await stack.country(), await stack.phy(number), await stack.country()
+    for _ in range(_READINGS - 1):
+        if country == before:
+            break
+        before, phy, country = country, await stack.phy(number), await stack.country()
+    return phy, await stack.country(phy) if phy.self_managed else country
+
+
+def _with_link(one: Interface, links: Mapping[str, netlink.Link]) -> Interface:
+    link = links.get(one.name)
+    return replace(one, up=link.up, carrier=link.carrier) if link else one
+
+
+async def interface(stack: Nl80211, name: str) -> tuple[Interface, int]:
+    """The interface as it is now, and the number of its radio. Raises Nl80211Error when it is gone."""
+    for phy, one in await stack.interfaces():
+        if one.name == name:
+            return one, phy
+    raise Nl80211Error(errno.ENODEV, f"{name} is gone")

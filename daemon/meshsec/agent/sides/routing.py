@@ -1,0 +1,88 @@
+"""The routing daemon's side of the agent: olsrv2d by its change stream, or olsrd2 by polling."""
+
+import logging
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Protocol
+
+from meshsec.adapters.kernel import netlink
+from meshsec.adapters.routing.olsrd2 import Olsrd2
+from meshsec.adapters.routing.olsrv2d import Olsrv2d
+from meshsec.core.channels.events import Event, RouterDown, RouteRemoved, RouteSet, RoutesReset
+from meshsec.core.config.settings import Endpoint, RoutingDaemon, RoutingSettings
+from meshsec.core.values.model import Card, Network
+from meshsec.core.values.refusals import Refusal
+from meshsec.core.values.topology import Topology
+
+ROUTE_PROTOCOL = 100
+"""The rtnetlink protocol number of both daemons' routes."""
+
+_log = logging.getLogger(__name__)
+
+RouterEvent = RoutesReset | RouteSet | RouteRemoved | RouterDown
+
+
+class _Router(Protocol):
+    @property
+    def topology(self) -> Topology: ...
+
+    async def run(self, on_event: Callable[[RouterEvent], None]) -> None: ...
+
+
+class Routing:
+    """Follows the routing daemon that the configuration names."""
+
+    def __init__(self, settings: RoutingSettings, post: Callable[[Event], None]) -> None:
+        self._post = post
+        self._olsrd2: Olsrd2 | None = None
+        self._router: _Router
+        if settings.daemon is RoutingDaemon.OLSRD2:
+            endpoint = settings.telnet or Endpoint()
+            self._router = self._olsrd2 = Olsrd2(endpoint.host, endpoint.port, kernel_destinations)
+        else:
+            self._router = Olsrv2d(Path(settings.socket))
+        self.down_reason = "not reached yet"
+        """Empty while the routing daemon answers."""
+
+    @property
+    def pid(self) -> int:
+        """olsrv2d's process; 0 while it does not answer, and for olsrd2, which is asked by TCP."""
+        return self._router.pid if isinstance(self._router, Olsrv2d) else 0
+
+    @property
+    def topology(self) -> Topology:
+        """What the routing daemon knows beside its routes."""
+        return self._router.topology
+
+    def trust(self, cards: Iterable[Card]) -> None:
+        """Tell olsrv2d whose entries keep their place when its tables are full; olsrd2 cannot be told."""
+        if isinstance(self._router, Olsrv2d):
+            self._router.trust({one for card in cards for one in (card.address, card.locator, card.ipv4) if one})
+
+    async def refusals(self) -> tuple[Refusal, ...]:
+        """What olsrv2d refused lately; nothing is known of olsrd2."""
+        return await self._router.refusals() if isinstance(self._router, Olsrv2d) else ()
+
+    async def run(self) -> None:
+        """Follow the daemon until cancelled."""
+        if self._olsrd2:
+            with netlink.route_changes(self._olsrd2.poll_now):
+                await self._router.run(self._on_event)
+        else:
+            await self._router.run(self._on_event)
+
+    def _on_event(self, event: RouterEvent) -> None:
+        reason = event.reason if isinstance(event, RouterDown) else ""
+        if isinstance(event, RouterDown) and reason == self.down_reason:
+            return
+        if reason:
+            _log.warning("routing daemon: %s", reason)
+        elif self.down_reason:
+            _log.info("routing daemon: %s", self.topology.software)
+        self.down_reason = reason
+        self._post(event)
+
+
+async def kernel_destinations() -> frozenset[Network]:
+    """The destinations to which the kernel has a route of the routing daemon."""
+    return frozenset(route.destination for route in await netlink.routes(ROUTE_PROTOCOL))

@@ -1,0 +1,221 @@
+"""The trust store's side of the agent: what changed on disk becomes events, the last good state stays in force."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+from meshsec.adapters.files import trust_store
+from meshsec.adapters.files.trust_store import fleets, lock
+from meshsec.adapters.files.trust_store.fleets import Joined
+from meshsec.core.channels.desired import addresses
+from meshsec.core.channels.events import Event, PeerRemoved, PeerSet, TrustStoreRead
+from meshsec.core.channels.ipv4_claims import Surroundings, believed
+from meshsec.core.values.model import Card, Peer
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of this node's keys (ADR 0041)."""
+
+    card: Card | None = None
+    """None: the node's only one."""
+    mark: str = ""
+    """Ends the names of its channels, whose SAs outlive a change of the keys."""
+    shown: str = ""
+    """Ends the names that people are shown."""
+
+    def of(self, peer: Peer) -> Peer:
+        """The channel between this key and that of a peer."""
+        name, channel = peer.name + self.shown, peer.key + self.mark
+        return replace(peer, name=name, channel="" if channel == name else channel, own=self.card)
+
+
+class Trust:
+    """The peers in force and the cards that are refused."""
+
+    def __init__(
+        self,
+        directory: Path,
+        own: Card,
+        post: Callable[[Event], None],
+        look: Callable[[], Awaitable[Surroundings]],
+        sides: Sequence[Side] = (Side(),),
+    ) -> None:
+        """``sides``: this node's keys; each has a channel to each of a peer's.
+
+        ``look``: what is around the node now, by which the cards' IPv4 addresses are judged.
+        """
+        self._look = look
+        self._around = Surroundings(())
+        self._read: dict[str, Peer] = {}
+        """The peers as their cards say, whether their IPv4 addresses are believed or not."""
+        self._directory = directory
+        self._own = own
+        self._sides = sides
+        self._post = post
+        self._lock = asyncio.Lock()
+        self._writing = asyncio.Lock()
+        self.peers: dict[str, Peer] = {}
+        self.joined = Joined()
+        """The fleets of this node, as they were read last."""
+        self._listed: frozenset[str] = frozenset()
+        """Fingerprints of the keys that their lists revoked when all of them could be read last."""
+        self.on_fleets: Callable[[Joined], None] = lambda _: None
+        """Is told of them after each reading."""
+        self.problems: tuple[str, ...] = ()
+        """What is wrong with the trust store, for status and doctor."""
+
+    @property
+    def own(self) -> tuple[Card, ...]:
+        """The cards of this node's keys, that of the present one first."""
+        return (self._own, *(side.card for side in self._sides if side.card and side.card != self._own))
+
+    async def reload(self) -> tuple[str, ...]:
+        """Read the store and tell the engine what changed; returns the problems.
+
+        A card that can no longer be read does not take its peer's trust away: the last good one stays in force. One
+        whose file is gone does, and one whose key is revoked.
+        """
+        async with self._lock:
+            await asyncio.to_thread(lock.prepare, self._directory)
+            try:
+                peers, problems = await asyncio.to_thread(trust_store.load, self._directory, self._own)
+                revoked = set(await asyncio.to_thread(trust_store.revocations, self._directory))
+                joined = await asyncio.to_thread(fleets.read, self._directory)
+            except trust_store.TrustStoreError as error:
+                self._tell_problems((str(error),))
+                return self.problems
+            if joined.unclear:
+                revoked |= self._listed  # what a list said that cannot be read any more
+                peers = {name: peer for name, peer in peers.items() if peer.card.fingerprint.hex() not in revoked}
+            else:
+                self._listed = frozenset(joined.revoked())
+            refused = {problem.title for problem in problems}
+            good = {name: peer for name, peer in self._read.items() if peer.card.fingerprint.hex() not in revoked}
+            kept = {name: peer for name, peer in good.items() if name in refused}
+            self._tell_problems(
+                tuple(f"{problem}{_in_force(problem.title in kept)}" for problem in problems),
+            )
+            self._read = peers | kept
+            self._around = await self._look()
+            self._apply(believed(self._read, self._own, self._around))
+            self.joined = joined
+            self.on_fleets(joined)
+            return self.problems
+
+    async def look_around(self) -> None:
+        """Judge the IPv4 addresses on the cards again when the node's own networks have changed."""
+        async with self._lock:
+            around = await self._look()
+            if around != self._around:
+                self._around = around
+                self._apply(believed(self._read, self._own, around))
+
+    @property
+    def ipv4_doubts(self) -> tuple[str, ...]:
+        """Whose IPv4 address is not believed, and why, for status and doctor."""
+        return tuple(f"{peer.name}: {peer.ipv4_doubt}" for peer in self.peers.values() if peer.ipv4_doubt)
+
+    def _tell_problems(self, problems: tuple[str, ...]) -> None:
+        for problem in problems:
+            if problem not in self.problems:
+                _log.warning("trust store: %s", problem)
+        if problems != self.problems:
+            self._post(TrustStoreRead(problems))
+        self.problems = problems
+
+    def _apply(self, peers: dict[str, Peer]) -> None:
+        before = {peer.key: peer for peer in self.peers.values()}
+        now = {peer.key: peer for peer in peers.values()}
+        for key in before.keys() - now.keys():
+            _log.info("%s is trusted no longer: %s", before[key].name, before[key].card.address)
+            for side in self._sides:
+                self._post(PeerRemoved(side.of(before[key]).key))
+        for key, peer in now.items():
+            if before.get(key) != peer:
+                _log.info("%s is trusted: %s", peer.name, _described(peer))
+                if peer.ipv4_doubt:
+                    _log.warning("the IPv4 address of %s is not believed: %s", peer.name, peer.ipv4_doubt)
+                for side in self._sides:
+                    self._post(PeerSet(side.of(peer)))
+        self.peers = peers
+
+    async def _changed(self, change: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+        """Make one change of the store at a time, so that at most one thread waits for the store's lock.
+
+        Raises ``TrustStoreError``, also when another change has been waiting for too long.
+        """
+        try:
+            await asyncio.wait_for(self._writing.acquire(), lock.SECONDS)
+        except TimeoutError:
+            raise trust_store.TrustStoreError(
+                f"{self._directory / lock.NAME}: another change has been waiting for it for {lock.SECONDS:g} s: end "
+                f"what holds it (`fuser {self._directory / lock.NAME}`) and repeat the command; nothing was changed"
+            ) from None
+        try:
+            return await asyncio.to_thread(change, *arguments, **named)
+        finally:
+            self._writing.release()
+
+    async def add(self, name: str, card: Card) -> None:
+        """Trust a card. Raises ``TrustStoreError``; nothing has changed then."""
+        await self._changed(trust_store.add, self._directory, name, card, self._own, await self._look())
+        await self.reload()
+
+    async def add_next(self, name: str, card: Card) -> None:
+        """Trust a peer's next key, too. Raises ``TrustStoreError``; nothing has changed then."""
+        await self._changed(trust_store.add_next, self._directory, name, card, self._own, await self._look())
+        await self.reload()
+
+    async def end(self, name: str) -> None:
+        """Trust a peer's present key no longer. Raises ``TrustStoreError``."""
+        await self._changed(trust_store.end, self._directory, name, self._own)
+        await self.reload()
+
+    async def remove(self, name: str) -> None:
+        """Trust a peer no longer. Raises ``TrustStoreError``."""
+        await self._changed(trust_store.remove, self._directory, name)
+        await self.reload()
+
+    async def revoke(self, target: str, reason: str) -> tuple[str, ...]:
+        """Revoke the keys of a peer, or one key; their fingerprints. Raises ``TrustStoreError``."""
+        fingerprints = await self._changed(trust_store.revoke, self._directory, target, reason, self._own)
+        await self.reload()
+        return fingerprints
+
+    async def take(self, lists: Iterable[bytes], members: Iterable[bytes]) -> bool:
+        """Keep what fleets have signed and is new; whether anything was.
+
+        Raises ``TrustStoreError``; what was good before it is kept.
+        """
+        taken = False
+        try:
+            for listed in lists:
+                taken |= await self._changed(fleets.take_list, self._directory, listed)
+            taken |= bool(await self._changed(fleets.take_members, self._directory, members, self._own))
+        finally:
+            if taken:
+                await self.reload()
+        return taken
+
+    async def unrevoke(self, fingerprint: str) -> None:
+        """Let a key be trusted again. Raises ``TrustStoreError``."""
+        await self._changed(trust_store.unrevoke, self._directory, fingerprint)
+        await self.reload()
+
+
+def _described(peer: Peer) -> str:
+    told = " and ".join(map(str, addresses(peer.card)))
+    return f"{told}, signed by the fleet {peer.fleet}" if peer.fleet else told
+
+
+def _in_force(is_kept: bool) -> str:
+    return "; the last good card stays in force" if is_kept else ""

@@ -1,0 +1,186 @@
+"""What ought to be: ``desired = f(topology, trust, policy)``."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+
+from meshsec.core.policy.policy import Policy
+from meshsec.core.values.model import (
+    Address,
+    Authentication,
+    Card,
+    ChildSpec,
+    ConnectionSpec,
+    EspGround,
+    Network,
+    Peer,
+    Perimeter,
+    RulesSpec,
+    UnknownNodes,
+)
+
+CHILD = "mesh"
+"""The CHILD_SA of every pair. With ESP in user space it carries the IPv4 pair too."""
+CHILD_IPV4 = "mesh4"
+"""The IPv4 pair's own CHILD_SA with ESP in the kernel: transport mode cannot carry it between IPv6 end points."""
+
+
+class Wish(Enum):
+    """What is wanted of a trusted peer's IKE_SA."""
+
+    OPEN = auto()
+    """There is a route: the IKE_SA with all CHILD_SAs is wanted."""
+    KEEP = auto()
+    """There is none now, or the overlay is to carry user data: what stands is kept, nothing is negotiated."""
+    CLOSE = auto()
+    """There has been none for the hold time: what stands is closed."""
+
+
+@dataclass(frozen=True, slots=True)
+class DesiredPeer:
+    """What is wanted for one trusted peer."""
+
+    connection: ConnectionSpec
+    wish: Wish
+    initiator: bool
+    """This node is the end of the pair that initiates."""
+
+
+@dataclass(frozen=True, slots=True)
+class Desired:
+    """All that is wanted: the rules, and every trusted peer by name."""
+
+    rules: RulesSpec
+    peers: Mapping[str, DesiredPeer]
+
+
+def desired(
+    node: Card, ground: EspGround, policy: Policy, peers: Iterable[Peer], routes: Collection[Network]
+) -> Desired:
+    """What is wanted when ``routes`` are the destinations that the routing daemon reaches and nothing is held."""
+    trusted = list(peers)
+    return Desired(
+        rules=rules_spec(
+            node,
+            (address for peer in trusted for address in addresses(peer.card)),
+            (peer.card.locator for peer in trusted),
+            ground,
+            policy,
+        ),
+        peers={
+            peer.name: DesiredPeer(
+                connection=connection_spec(node, peer, ground, policy),
+                wish=Wish.OPEN if host(endpoint(peer.card, ground)) in routes else Wish.CLOSE,
+                initiator=initiates(node, peer.card),
+            )
+            for peer in trusted
+        },
+    )
+
+
+def addresses(card: Card) -> tuple[Address, ...]:
+    """The addresses that applications use for a node."""
+    return (card.address,) if card.ipv4 is None else (card.address, card.ipv4)
+
+
+def endpoint(card: Card, ground: EspGround) -> IPv6Address:
+    """Where a node's IKE daemon is, and the destination whose route makes a channel wanted (docs/architecture.md)."""
+    return card.address if ground is EspGround.KERNEL else card.locator
+
+
+def initiates(node: Card, peer: Card) -> bool:
+    """Whether ``node`` is the end that initiates: the one with the lower fingerprint. Both ends compute the same."""
+    return node.fingerprint < peer.fingerprint
+
+
+def rules_spec(
+    node: Card,
+    protected: Iterable[Address],
+    locators: Iterable[IPv6Address],
+    ground: EspGround,
+    policy: Policy,
+) -> RulesSpec:
+    """The fail-closed rules for these addresses. They depend on trust alone: no route and no SA opens one."""
+    return RulesSpec(
+        ground=ground,
+        own=frozenset(addresses(node)),
+        protected=frozenset(protected),
+        locators=frozenset(locators),
+        mesh_prefixes=policy.mesh_prefixes,
+        unknown_nodes=policy.unknown_nodes,
+        bypass=policy.bypass,
+    )
+
+
+def with_overlay(rules: RulesSpec, device: str, trusted: Iterable[IPv6Address]) -> RulesSpec:
+    """The same where there is an overlay: user data with those who are trusted now passes by its device, too."""
+    return replace(rules, overlay_device=device, admitted=frozenset(trusted)) if device else rules
+
+
+def within(rules: RulesSpec, perimeter: Perimeter) -> RulesSpec:
+    """Return the rules for a node whose mesh ends there."""
+    return replace(rules, perimeter=perimeter)
+
+
+def with_next(rules: RulesSpec, card: Card | None) -> RulesSpec:
+    """The same on a node whose key is being changed: the next key's addresses are this node's, too (ADR 0041)."""
+    return replace(rules, own=rules.own | set(addresses(card))) if card else rules
+
+
+def in_doubt(rules: RulesSpec) -> RulesSpec:
+    """The same while there are cards that cannot be read: a peer's address may then look like an unknown node's."""
+    return replace(rules, unknown_nodes=UnknownNodes.DROP, bypass=())
+
+
+def connection_spec(node: Card, peer: Peer, ground: EspGround, policy: Policy) -> ConnectionSpec:
+    """What the IKE daemon is told about ``peer``."""
+    return ConnectionSpec(
+        name=peer.name,
+        local_address=endpoint(node, ground),
+        remote_address=endpoint(peer.card, ground),
+        local_id=node.address,
+        remote_id=peer.card.address,
+        local_public_key=node.public_key,
+        remote_public_key=peer.card.public_key,
+        ike_proposals=policy.ike_proposals,
+        children=_children(node, peer.card, ground, policy.esp_proposals),
+        encapsulate=ground is EspGround.LIBIPSEC,
+        ike_rekey_time=policy.ike_rekey_time,
+        child_rekey_time=policy.child_rekey_time,
+        replay_window=policy.replay_window,
+        authentication=authentication(node, peer.card),
+        copy_dscp=policy.copy_dscp,
+    )
+
+
+def authentication(node: Card, peer: Card) -> Authentication:
+    """By what a pair authenticates: by signatures, unless an end cannot. Both ends' cards say it, so both conclude it.
+
+    Nobody on the way can change it: this node's card follows from its settings, and the peer's is trusted input.
+    """
+    return Authentication.SECRET if node.by_secret or peer.by_secret else Authentication.SIGNATURE
+
+
+def _children(node: Card, peer: Card, ground: EspGround, proposals: tuple[str, ...]) -> tuple[ChildSpec, ...]:
+    local6, remote6 = (host(node.address),), (host(peer.address),)
+    local4, remote4 = _ipv4_selectors(node, peer)
+    if ground is EspGround.LIBIPSEC:
+        return (ChildSpec(CHILD, "tunnel", local6 + local4, remote6 + remote4, proposals),)
+    mesh = ChildSpec(CHILD, "transport", local6, remote6, proposals)
+    return (mesh, ChildSpec(CHILD_IPV4, "tunnel", local4, remote4, proposals)) if local4 else (mesh,)
+
+
+def _ipv4_selectors(node: Card, peer: Card) -> tuple[tuple[Network, ...], tuple[Network, ...]]:
+    """Only when both ends have an IPv4 address: a one-sided selector would match nothing."""
+    if node.ipv4 is None or peer.ipv4 is None:
+        return (), ()
+    return (host(node.ipv4),), (host(peer.ipv4),)
+
+
+def host(address: Address) -> Network:
+    """The network of one address."""
+    # By number, because the constructors take an address apart as text, which is ten times slower.
+    if isinstance(address, IPv4Address):
+        return IPv4Network((int(address), 32))
+    return IPv6Network((int(address), 128))

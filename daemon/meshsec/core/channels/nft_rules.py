@@ -1,0 +1,420 @@
+"""The fail-closed rules as text for ``nft -f``: one table, replaced as a whole in one transaction.
+
+Theory of operation. User data to or from a peer passes only inside IPsec: on the kernel ground a packet that has a
+transformation (``rt ipsec``, ``meta ipsec``), on the libipsec ground one that takes charon's TUN device. The rules need
+no daemon to stay in force, and without a daemon there is neither transformation nor TUN device: all is dropped.
+
+- ``prerouting`` judges what arrives, before anything is done with it: sources that nobody else may have, and headers
+  that hide where a packet comes from or goes to.
+- ``input`` judges what is for this node.
+- ``forward`` judges what a stranger sends through this node: into an SA, or into the networks behind it.
+- ``output`` judges what this node sends.
+- ``postrouting`` judges what leaves from behind this node with this node's address, after address translation.
+
+A relay forwards the packets of strangers, and those of its own peers among them: from one mesh interface to another
+the rules let everything pass. On a mesh interface nothing else passes in the clear but what a mesh needs (OLSRv2,
+neighbour discovery, IKE, ESP, errors of path MTU discovery) and what the policy names. So two nodes cannot talk in the
+clear over the mesh, whichever of their addresses they use (ADR 0059).
+
+A peer that was removed is barred, which closes IPsec too, for as long as its SAs take to end. While meshsecd runs, the
+table ``inet meshsec_held`` (or ``meshsec_held2``) says the same again: nobody else can remove that one (ADR 0045).
+
+Where there is an overlay, its TUN device is the second protected way, whatever a peer's mode is: the two ends of a pair
+may switch one after the other, and a switch changes no rule. By that device user data passes with those alone who are
+trusted now; what leads there is a route, and without overlayd there is no such device.
+"""
+
+from collections.abc import Iterable, Sequence
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+
+from meshsec.core.trust.fleet_exchange import PORT as FLEET_PORT
+from meshsec.core.trust.identity import locator_of
+from meshsec.core.values.model import Address, Bypass, EspGround, Network, RulesSpec, UnknownNodes
+
+TABLE = "meshsec"
+HELD_TABLES = ("meshsec_held", "meshsec_held2")
+"""One at a time, but while a meshsecd takes over from another."""
+TUN_DEVICE = "ipsec0"
+"""What charon's kernel-libipsec calls its device when no other has that name."""
+HOOKS = frozenset({"prerouting", "input", "forward", "output", "postrouting"})
+"""Every hook of the table; it protects only while it is in all of them."""
+
+_PRIORITIES = {
+    "prerouting": ("raw", 0),  # before connection tracking, so that a forged packet costs no entry there
+    "input": ("filter", 0),
+    "forward": ("filter", 0),
+    "output": ("filter", 0),
+    "postrouting": ("srcnat", 10),  # after masquerading has given a packet its source
+}
+"""By hook: the name that nft has for a priority, and how far behind it the chain is."""
+_HELD_BEHIND = 10
+"""How far behind the table proper the held one is, so that the table proper counts what is dropped."""
+
+_IKE = "udp sport { 500, 4500 } udp dport { 500, 4500 }"
+_IKE_OUT = f"{_IKE} meta skuid 0"
+"""IKE as this node sends it: charon, its ESP in UDP and pluto are root's. Any account may bind UDP 4500 while they are
+away, and what it sends would pass for theirs (ADR 0056). Nor does anything forwarded count as IKE."""
+_FLEET_BEGUN = f"tcp flags & syn == syn tcp dport {FLEET_PORT}", f"tcp flags & syn == syn tcp sport {FLEET_PORT}"
+"""The first segment of either end of a fleet's exchange. Later ones may outlive the socket, and have no owner then."""
+_ERRORS6 = "destination-unreachable, packet-too-big, time-exceeded, parameter-problem"
+_ICMPV6_ERRORS = f"icmpv6 type {{ {_ERRORS6} }}"
+_ICMPV6_ON_LINK = f"icmpv6 type {{ nd-neighbor-solicit, nd-neighbor-advert, {_ERRORS6} }}"
+_MLD = "icmpv6 type { mld-listener-query, mld-listener-report, mld-listener-done, mld2-listener-report }"
+"""Switches that snoop deliver OLSRv2's group only to who reports it (RFC 4541)."""
+_ICMP_ERRORS = "icmp type { destination-unreachable, time-exceeded, parameter-problem }"
+_MORE_HEADERS = "ip6 nexthdr != { tcp, udp, esp, icmpv6 }"
+"""Nothing hides behind these. Asking first is cheaper than looking through the headers of each packet."""
+_INTO_SA = 'counter name "into_sa" drop'
+_OLSR = ("ip daddr 224.0.0.109 udp sport 269 udp dport 269", "ip6 daddr ff02::6d udp sport 269 udp dport 269")
+"""LL-MANET-Routers and the manet port (RFC 5498)."""
+_STRANGERS_RATE = "limit rate 50/second burst 100 packets"
+"""IKE of nodes without a card where there is no guard (ADR 0054): they get a refusal, and cannot overload charon."""
+
+_PRIVATE = {
+    4: "{ 10.0.0.0/8, 100.64.0.0/10, 127.0.0.0/8, 169.254.0.0/16, 172.16.0.0/12, 192.168.0.0/16, 224.0.0.0/3 }",
+    6: "{ ::/8, fc00::/7, fe80::/10, ff00::/8 }",
+}
+"""By IP version, what a default route does not open: it leads out, and not into the networks beside the way out."""
+
+_COUNTER_NAMES = (
+    "clear_out",
+    "clear_in",
+    "unknown_out",
+    "unknown_in",
+    "barred_out",
+    "barred_in",
+    "overlay_out",
+    "overlay_in",
+    "fleet_out",
+    "spoofed",
+    "disguised",
+    "into_sa",
+    "into_networks",
+    "link_out",
+    "link_in",
+    "bypass_out",
+    "bypass_in",
+)
+
+
+def render(spec: RulesSpec) -> str:
+    """Return the transaction that replaces the table; the old rules hold until the new ones are in force."""
+    return _transaction(TABLE, "", _body(spec, 0))
+
+
+def render_held(spec: RulesSpec, table: str) -> str:
+    """Return the same rules for a table that belongs to whoever runs the transaction."""
+    return _transaction(table, "  flags owner;\n", _body(spec, _HELD_BEHIND))
+
+
+def set_contents(spec: RulesSpec) -> dict[str, set[str]]:
+    """Return what the sets of single addresses hold, by name, as a listing shows them."""
+    return {name: {str(one) for one in elements} for name, _, elements in _single_sets(spec)}
+
+
+def _transaction(name: str, flags: str, body: str) -> str:
+    fresh = f"add table inet {name}" + (f" {{\n{flags}}}" if flags else "")
+    return f"{fresh}\ndelete table inet {name}\ntable inet {name} {{\n{flags}{body}\n}}\n"
+
+
+def _body(spec: RulesSpec, behind: int) -> str:
+    counters = [f"  counter {name} {{ }}" for name in _COUNTER_NAMES]
+    sets = [_set(*one) for one in _single_sets(spec)] + [_set(*one, interval=True) for one in _interval_sets(spec)]
+    regular = [
+        _chain("fleet_port", ["meta skuid 0 return", 'counter name "fleet_out" drop']),
+        _chain("leaving", _leaving(spec)),
+        _chain("onto_link", _onto_link(spec)),
+        _chain("from_link", _from_link(spec)),
+    ]
+    hooked = {
+        "prerouting": _prerouting(),
+        "input": _input(spec),
+        "forward": _forward(spec),
+        "output": _output(spec),
+        "postrouting": _postrouting(spec),
+    }
+    chains = [_hooked(hook, behind, rules) for hook, rules in hooked.items()]
+    return "\n".join(counters + sets + regular + chains)
+
+
+def _single_sets(spec: RulesSpec) -> list[tuple[str, str, Sequence[object]]]:
+    return [
+        ("own6", "ipv6_addr", sorted({end for one in _sorted6(spec.own) for end in (one, locator_of(one))})),
+        ("own4", "ipv4_addr", _sorted4(spec.own)),
+        ("protected6", "ipv6_addr", _sorted6(spec.protected)),
+        ("protected4", "ipv4_addr", _sorted4(spec.protected)),
+        ("locators", "ipv6_addr", sorted(spec.locators)),
+        ("barred6", "ipv6_addr", _sorted6(spec.barred)),
+        ("barred4", "ipv4_addr", _sorted4(spec.barred)),
+        ("admitted6", "ipv6_addr", sorted(spec.admitted)),
+        ("links", "ifname", sorted(spec.perimeter.links)),
+    ]
+
+
+def _interval_sets(spec: RulesSpec) -> list[tuple[str, str, Sequence[object]]]:
+    found: list[tuple[str, str, Sequence[object]]] = []
+    perimeter = spec.perimeter
+    for name, networks in (("mesh", spec.mesh_prefixes), ("opened", perimeter.opened), ("reached", perimeter.reached)):
+        found.append((f"{name}6", "ipv6_addr", _prefixes(networks, IPv6Network)))
+        found.append((f"{name}4", "ipv4_addr", _prefixes(networks, IPv4Network)))
+    return found
+
+
+# --- the chains ---
+
+
+def _prerouting() -> list[str]:
+    """Drop what no honest neighbour sends, whatever becomes of it here: it may be for this node or to be forwarded.
+
+    A dual-stack socket takes an IPv4-mapped source (RFC 4291, section 2.5.5.2) for an IPv4 peer. A routing header
+    (RFC 8200, section 4.4) hides the last destination. A mesh source of this node's own, on a packet from outside,
+    would be encrypted with this node's keys when it is forwarded.
+    """
+    return [
+        *_disguised(),
+        'iifname "lo" accept',
+        'ip6 saddr @own6 counter name "spoofed" drop',
+        'ip saddr @own4 counter name "spoofed" drop',
+    ]
+
+
+def _disguised() -> list[str]:
+    counted = 'counter name "disguised" drop'
+    return [
+        f"ip6 saddr ::ffff:0:0/96 {counted}",
+        f"ip6 daddr ::ffff:0:0/96 {counted}",
+        f"{_MORE_HEADERS} exthdr rt exists {counted}",
+    ]
+
+
+def _input(spec: RulesSpec) -> list[str]:
+    kernel = [
+        "meta ipsec exists accept",
+        f"ip6 saddr @protected6 {_IKE} accept",
+        "ip6 saddr @protected6 meta l4proto esp accept",
+        f"ip6 saddr @protected6 {_ICMPV6_ERRORS} accept",
+    ]
+    return [
+        'iifname "lo" accept',
+        *_barred(spec.ground, "saddr", "barred_in", _IKE),
+        *_overlay(spec, "iifname", "saddr", "overlay_in"),
+        *([f'iifname "{TUN_DEVICE}" accept'] if spec.ground is EspGround.LIBIPSEC else kernel),
+        f"ip6 saddr @locators {_IKE} accept",
+        f"ip6 saddr @locators {_ICMPV6_ERRORS} accept",
+        *(f"{olsr} accept" for olsr in _OLSR),
+        *_drop("saddr", "clear_in"),
+        *(rule for one in spec.bypass for rule in _bypass(one, "saddr", "sport", "bypass_in")),
+        *_unknown(spec, "saddr", "unknown_in", f"{_IKE} {_STRANGERS_RATE}"),
+        "iifname @links jump from_link",
+    ]
+
+
+def _forward(spec: RulesSpec) -> list[str]:
+    """Judge what comes from the mesh. What comes from behind this node is judged when it leaves (``_postrouting``).
+
+    From mesh to mesh everything passes, and passes early, because a relay asks these rules about each packet.
+    """
+    return [*_into_states(spec), "iifname @links oifname @links accept", *_into_devices(spec), *_into_networks(spec)]
+
+
+def _into_states(spec: RulesSpec) -> list[str]:
+    """An SA of the kernel takes what leaves by a mesh interface."""
+    if spec.ground is EspGround.LIBIPSEC:
+        return []
+    return [f"iifname @links rt ipsec exists {_INTO_SA}", f"oifname @links meta ipsec exists {_INTO_SA}"]
+
+
+def _into_devices(spec: RulesSpec) -> list[str]:
+    devices = [TUN_DEVICE] if spec.ground is EspGround.LIBIPSEC else []
+    devices += [spec.overlay_device] if spec.overlay_device else []
+    if not devices:
+        return []
+    named = "{ " + ", ".join(f'"{device}"' for device in devices) + " }"
+    return [f"iifname @links oifname {named} {_INTO_SA}", f"iifname {named} oifname @links {_INTO_SA}"]
+
+
+def _into_networks(spec: RulesSpec) -> list[str]:
+    """The last rule alone says from where and to where: what is accepted before it is dropped by nothing else."""
+    return [
+        *_answers(spec),
+        *(f"{opened} accept" for opened in _named("opened", spec.perimeter.opened)),
+        'iifname @links oifname != @links counter name "into_networks" drop',
+    ]
+
+
+def _output(spec: RulesSpec) -> list[str]:
+    return [
+        'oifname "lo" accept',
+        "jump leaving",
+        *_unknown(spec, "daddr", "unknown_out", _IKE_OUT),
+        "oifname @links jump onto_link",
+    ]
+
+
+def _postrouting(spec: RulesSpec) -> list[str]:
+    """Judge what leaves with the address that it leaves with: what is behind this node may have got its address.
+
+    What a socket of this node sends was judged by ``_output``, IKE among it. What came from the mesh was judged by
+    ``_forward``. The kernel's own errors belong to no program's socket, so they are judged here again.
+    """
+    return [
+        "iifname @links accept",
+        *_disguised(),
+        "meta skuid 0-4294967295 accept",
+        *(f"oifname @links fib saddr type != local {answers}" for answers in _answers(spec)),
+        "jump leaving",
+        "oifname != @links accept",
+        *_unknown(spec, "daddr", "unknown_out"),
+        "jump onto_link",
+    ]
+
+
+def _answers(spec: RulesSpec) -> list[str]:
+    """Connections are tracked only where some may be opened through this node."""
+    perimeter = spec.perimeter
+    return ["ct state established,related accept"] if perimeter.opened or perimeter.reached else []
+
+
+def _leaving(spec: RulesSpec) -> list[str]:
+    """What may go to a peer: inside IPsec or the overlay, IKE, and errors that concern the path.
+
+    A fleet's exchange is meshsecd's, which is root's, at either end. A peer does not listen for a while to a node that
+    gives it what nobody has signed, so that nothing else on the node, nor behind it, may speak there (ADR 0056).
+    """
+    kernel = [
+        "rt ipsec exists accept",
+        f"ip6 daddr @protected6 {_IKE_OUT} accept",
+        "ip6 daddr @protected6 meta l4proto esp accept",
+    ]
+    return [
+        *(f"{begun} ip6 daddr @protected6 jump fleet_port" for begun in _FLEET_BEGUN),
+        *_barred(spec.ground, "daddr", "barred_out", _IKE_OUT),
+        *_overlay(spec, "oifname", "daddr", "overlay_out"),
+        *([f'oifname "{TUN_DEVICE}" accept'] if spec.ground is EspGround.LIBIPSEC else kernel),
+        f"ip6 daddr @locators {_IKE_OUT} accept",
+        f"ip6 daddr @locators {_ICMPV6_ERRORS} accept",
+        *_drop("daddr", "clear_out"),
+        *(rule for one in spec.bypass for rule in _bypass(one, "daddr", "dport", "bypass_out")),
+    ]
+
+
+def _onto_link(spec: RulesSpec) -> list[str]:
+    return [
+        *_needed_on_link(),
+        *(f"{olsr} accept" for olsr in _OLSR),
+        *_strangers(spec, "daddr"),
+        *(f"{reached} accept" for reached in _named("reached", spec.perimeter.reached)),
+        'counter name "link_out" drop',
+    ]
+
+
+def _from_link(spec: RulesSpec) -> list[str]:
+    answers = ["ct state established,related accept"] if spec.perimeter.reached else []
+    return [*_needed_on_link(), *_strangers(spec, "saddr"), *answers, 'counter name "link_in" drop']
+
+
+# --- parts of chains ---
+
+
+def _needed_on_link() -> list[str]:
+    return [f"{_ICMPV6_ON_LINK} accept", f"{_MLD} accept", "ip protocol igmp accept"]
+
+
+def _strangers(spec: RulesSpec, direction: str) -> list[str]:
+    if spec.unknown_nodes is UnknownNodes.DROP:
+        return []
+    return [f"ip6 {direction} @mesh6 accept", f"ip {direction} @mesh4 accept"]
+
+
+def _named(name: str, networks: Iterable[Network]) -> list[str]:
+    """Matches for destinations in a set of networks. A default route among them does not stand for private ones."""
+    defaults = {network.version for network in networks if network.prefixlen == 0}
+    families = (("ip6", 6), ("ip", 4))
+    public = [f"{family} daddr != {_PRIVATE[version]}" for family, version in families if version in defaults]
+    return [*(f"{family} daddr @{name}{version}" for family, version in families), *public]
+
+
+def _barred(ground: EspGround, direction: str, counter: str, ike: str) -> list[str]:
+    """Before what passes inside IPsec. On the kernel ground IKE, which has to close the SAs, uses the same address."""
+    closing = [f"ip6 {direction} @barred6 {ike} accept"] if ground is EspGround.KERNEL else []
+    return [
+        *closing,
+        f'ip6 {direction} @barred6 counter name "{counter}" drop',
+        f'ip {direction} @barred4 counter name "{counter}" drop',
+    ]
+
+
+def _overlay(spec: RulesSpec, interface: str, direction: str, counter: str) -> list[str]:
+    """The device of the overlay. The kernel's own multicast on it is nobody's user data, and is not counted."""
+    if not spec.overlay_device:
+        return []
+    device = f'{interface} "{spec.overlay_device}"'
+    return [
+        f"{device} ip6 {direction} @admitted6 accept",
+        f"{device} ip6 daddr ff00::/8 drop",
+        f'{device} counter name "{counter}" drop',
+    ]
+
+
+def _drop(direction: str, counter: str) -> list[str]:
+    return [
+        f'ip6 {direction} @locators counter name "{counter}" drop',
+        f'ip6 {direction} @protected6 counter name "{counter}" drop',
+        f'ip {direction} @protected4 counter name "{counter}" drop',
+    ]
+
+
+def _bypass(entry: Bypass, address: str, port: str, counter: str) -> list[str]:
+    """Rules for one bypass entry, placed after the rules that drop peers' traffic.
+
+    An entry for one protocol also lets ICMP errors through.
+    """
+    family, errors = ("ip", _ICMP_ERRORS) if entry.prefix.version == 4 else ("ip6", _ICMPV6_ON_LINK)
+    there = f"{family} {address} {entry.prefix}"
+    narrowed = f" {entry.protocol} {port} {entry.port}" if entry.port else f" meta l4proto {entry.protocol}"
+    passes = f'{there}{narrowed if entry.protocol else ""} counter name "{counter}" accept'
+    return [passes, f"{there} {errors} accept"] if entry.protocol else [passes]
+
+
+def _unknown(spec: RulesSpec, direction: str, counter: str, ike: str = "") -> list[str]:
+    if spec.unknown_nodes is UnknownNodes.ALLOW:
+        return []
+    return [
+        *([f"ip6 {direction} @mesh6 {ike} accept"] if ike else []),
+        f"ip6 {direction} @mesh6 {_ICMPV6_ERRORS} accept",
+        f'ip6 {direction} @mesh6 counter name "{counter}" drop',
+        f'ip {direction} @mesh4 counter name "{counter}" drop',
+    ]
+
+
+# --- text ---
+
+
+def _set(name: str, kind: str, elements: Sequence[object], *, interval: bool = False) -> str:
+    flags = " flags interval; auto-merge;" if interval else ""
+    quoted = (f'"{element}"' if kind == "ifname" else str(element) for element in elements)
+    content = f" elements = {{ {', '.join(quoted)} }}" if elements else ""
+    return f"  set {name} {{ type {kind};{flags}{content} }}"
+
+
+def _chain(name: str, rules: Iterable[str]) -> str:
+    lines = "\n".join(f"    {rule}" for rule in rules)
+    return f"  chain {name} {{\n{lines}\n  }}"
+
+
+def _hooked(hook: str, behind: int, rules: Iterable[str]) -> str:
+    name, offset = _PRIORITIES[hook]
+    return _chain(hook, [f"type filter hook {hook} priority {name} + {offset + behind}; policy accept;", *rules])
+
+
+def _sorted6(addresses: Iterable[Address]) -> list[IPv6Address]:
+    return sorted(address for address in addresses if isinstance(address, IPv6Address))
+
+
+def _sorted4(addresses: Iterable[Address]) -> list[IPv4Address]:
+    return sorted(address for address in addresses if isinstance(address, IPv4Address))
+
+
+def _prefixes(networks: Iterable[Network], kind: type[IPv4Network] | type[IPv6Network]) -> list[str]:
+    """Without default routes, which ``_named`` says otherwise."""
+    return sorted(str(network) for network in networks if isinstance(network, kind) and network.prefixlen)

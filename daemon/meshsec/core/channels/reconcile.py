@@ -1,0 +1,189 @@
+"""What to do so that what is becomes what ought to be: ``actions = reconcile(desired, observed)``.
+
+The order is that of safety: rules first, then the key, then for each peer its configuration and its negotiation.
+Nothing is taken away before its replacement stands, except what is not trusted: that goes at once.
+``reconcile`` says what is to be done; when it is done, and by which end, is the engine's business.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from meshsec.core.channels.actions import (
+    Action,
+    ApplyRules,
+    Initiate,
+    LoadConnection,
+    LoadKey,
+    Terminate,
+    UnloadConnection,
+)
+from meshsec.core.channels.desired import Desired, DesiredPeer, Wish
+from meshsec.core.values.model import ConnectionSpec, IkeSa, Observed
+
+LIVE = frozenset({"ESTABLISHED", "REKEYING"})
+"""States of an IKE_SA that carries CHILD_SAs (strongSwan's names)."""
+CONNECTING = frozenset({"CREATED", "CONNECTING"})
+LEAVING = frozenset({"DELETING", "DESTROYING"})
+REKEY = frozenset({"REKEYING", "REKEYED"})
+"""While a rekeying replaces an IKE_SA by a new one, two of a pair are no duplicates."""
+CROSSING_SECONDS = 10.0
+"""IKE_SAs that two ends began at the same time stand within less of each other; whoever begins one later has lost the
+other, or wants it no more."""
+CHILD_LIVE = frozenset({"INSTALLED", "UPDATING", "REKEYING"})
+CHILDREN_MAX = 16
+"""CHILD_SAs of one IKE_SA: two are wanted, and each may have some successors while both ends rekey. charon sets no
+limit, and does not list an IKE_SA with about a thousand, so that nobody could close it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedPeer:
+    """What the IKE daemon has of one peer."""
+
+    loaded: bool = False
+    connection: ConnectionSpec | None = None
+    """None too when it is loaded with contents unknown to us."""
+    ike_sas: tuple[IkeSa, ...] = ()
+    revoked: frozenset[str] = frozenset()
+    """Unique ids of IKE_SAs that rest on a card that was taken back."""
+    attempting: bool = True
+    """An attempt of this node's may be in progress."""
+    replaced: frozenset[str] = frozenset()
+    """Unique ids of IKE_SAs in whose place the overlay carries user data."""
+    seen: Mapping[str, float] = field(default_factory=dict)
+    """Since when each IKE_SA was seen to stand, by unique id."""
+
+
+def reconcile(desired: Desired, observed: Observed, timeout: float) -> list[Action]:
+    """All that is to be done, in order; empty when what is desired stands. ``timeout`` is that of an attempt."""
+    actions: list[Action] = []
+    if observed.rules != desired.rules:
+        actions.append(ApplyRules(desired.rules))
+    if not observed.key_loaded:
+        actions.append(LoadKey())
+    strangers = (observed.connections.keys() | observed.ike_sas.keys()) - desired.peers.keys()
+    for name in (*sorted(strangers), *desired.peers):
+        actions += reconcile_peer(name, desired.peers.get(name), _observed_peer(name, observed), timeout)
+    return actions
+
+
+def _observed_peer(name: str, observed: Observed) -> ObservedPeer:
+    return ObservedPeer(
+        loaded=name in observed.connections,
+        connection=observed.connections.get(name),
+        ike_sas=observed.ike_sas.get(name, ()),
+    )
+
+
+def reconcile_peer(name: str, desired: DesiredPeer | None, observed: ObservedPeer, timeout: float) -> list[Action]:
+    """What is to be done for one peer; ``desired`` is None when it is not trusted."""
+    if desired is None:
+        return _close_stranger(name, observed)
+    actions = _close_unwanted(name, desired, observed)
+    if observed.connection != desired.connection:
+        actions.append(LoadConnection(desired.connection))
+    if desired.wish is Wish.CLOSE:
+        return actions + [Terminate(sa.unique_id, name, "no route for the hold time") for sa in live(desired, observed)]
+    absent = missing(desired, observed)
+    if absent and desired.wish is Wish.OPEN:
+        actions.append(Initiate(name, absent, timeout))
+    actions += _close_replaced(name, desired, observed)
+    return actions + _close_duplicates(name, desired, observed)
+
+
+def live(desired: DesiredPeer, observed: ObservedPeer) -> list[IkeSa]:
+    """The IKE_SAs that stand and are trusted."""
+    return [sa for sa in observed.ike_sas if sa.state in LIVE and not _distrusted(sa, desired, observed)]
+
+
+def _distrusted(sa: IkeSa, desired: DesiredPeer, observed: ObservedPeer) -> bool:
+    """Another key than that on the card authenticated it, or what stands was agreed on by a card taken back."""
+    if sa.unique_id in observed.revoked:
+        return True
+    return sa.state in LIVE and sa.remote_id is not None and sa.remote_id != desired.connection.remote_id
+
+
+def is_moved(sa: IkeSa, connection: ConnectionSpec) -> bool:
+    """Whether the IKE daemon sends an SA's packets to another address than the card's.
+
+    It follows the source of an authenticated message, which anybody on the way can rewrite.
+    """
+    return sa.state in LIVE and sa.remote_host not in (None, connection.remote_address)
+
+
+def keeper(desired: DesiredPeer, observed: ObservedPeer) -> IkeSa | None:
+    """The IKE_SA to keep, when there are several by simultaneous starts; both ends compute the same one.
+
+    It is complete, was initiated by the end that is to initiate, and has the lowest SPI of a CHILD_SA: those of the
+    IKE_SA are told by charon alone. One that came too late for that is kept before the others: its peer may have them
+    no longer, and not each IKE daemon heeds INITIAL_CONTACT (RFC 7296, section 2.4).
+    """
+
+    def order(sa: IkeSa) -> tuple[bool, bool, list[str], str, str]:
+        incomplete = bool(_absent(desired, sa))
+        spis = sorted(
+            spi for child in sa.children if child.state in CHILD_LIVE for spi in (child.spi_in, child.spi_out)
+        )
+        return incomplete, sa.initiator is not desired.initiator, spis[:1], sa.spi_initiator, sa.spi_responder
+
+    standing = _not_outlived(live(desired, observed), observed.seen)
+    return min(standing, key=order) if len(standing) > 1 else next(iter(standing), None)
+
+
+def _not_outlived(standing: list[IkeSa], seen: Mapping[str, float]) -> list[IkeSa]:
+    """Without those beside which another came too late to have been begun at the same time, and carries."""
+    carrying = [sa for sa in standing if any(child.state in CHILD_LIVE for child in sa.children)]
+    latest = max((seen.get(sa.unique_id, 0.0) for sa in carrying), default=0.0)
+    return [sa for sa in standing if seen.get(sa.unique_id, latest) >= latest - CROSSING_SECONDS]
+
+
+def missing(desired: DesiredPeer, observed: ObservedPeer) -> tuple[str, ...]:
+    """Names of the CHILD_SAs that are wanted and do not stand; empty when the channel is protected."""
+    return _absent(desired, keeper(desired, observed))
+
+
+def _absent(desired: DesiredPeer, sa: IkeSa | None) -> tuple[str, ...]:
+    standing = [child.name for child in sa.children if child.state in CHILD_LIVE] if sa else []
+    return tuple(child.name for child in desired.connection.children if child.name not in standing)
+
+
+def _close_stranger(name: str, observed: ObservedPeer) -> list[Action]:
+    """The configuration goes first, so that the peer cannot come back while its SAs are closed."""
+    unload: list[Action] = [UnloadConnection(name)] if observed.loaded else []
+    return unload + [
+        Terminate(sa.unique_id, name, "the peer is not trusted", patient=True)
+        for sa in observed.ike_sas
+        if sa.state not in LEAVING
+    ]
+
+
+def _close_unwanted(name: str, desired: DesiredPeer, observed: ObservedPeer) -> list[Action]:
+    actions: list[Action] = []
+    for sa in observed.ike_sas:
+        if _distrusted(sa, desired, observed) and sa.state not in LEAVING:
+            actions.append(Terminate(sa.unique_id, name, "it is not to be relied on any more"))
+        elif sa.state in LIVE and len(sa.children) > CHILDREN_MAX:
+            actions.append(Terminate(sa.unique_id, name, f"the peer opened more than {CHILDREN_MAX} CHILD_SAs"))
+        elif sa.state in CONNECTING and sa.initiator and not observed.attempting:
+            # Its late success would make the peer drop what was negotiated since (RFC 7296, section 2.4).
+            actions.append(Terminate(sa.unique_id, name, "nobody waits for this attempt any more"))
+    return actions
+
+
+def _close_replaced(name: str, desired: DesiredPeer, observed: ObservedPeer) -> list[Action]:
+    """Only after the overlay carries; the peer must hear of it, or it would go on sending by them."""
+    return [
+        Terminate(sa.unique_id, name, "the overlay carries user data in its place", patient=True)
+        for sa in live(desired, observed)
+        if sa.unique_id in observed.replaced
+    ]
+
+
+def _close_duplicates(name: str, desired: DesiredPeer, observed: ObservedPeer) -> list[Action]:
+    if len(observed.ike_sas) < 2 or any(sa.state in REKEY for sa in observed.ike_sas):
+        return []
+    kept = keeper(desired, observed)
+    return [
+        Terminate(sa.unique_id, name, "a duplicate of another IKE_SA", patient=True)
+        for sa in live(desired, observed)
+        if sa is not kept and sa.unique_id not in observed.replaced
+    ]

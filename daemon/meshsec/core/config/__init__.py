@@ -1,0 +1,1 @@
+"""The tables of ``meshsec.toml``: read, bounded and checked."""

@@ -1,0 +1,128 @@
+"""What a policy profile comes to: its settings, and each proposal with what it is, its source, and who can do it."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from enum import StrEnum
+
+from meshsec.core.ike import libreswan_suites
+from meshsec.core.policy.capability import Algorithms, left_out
+from meshsec.core.policy.policy import Policy
+from meshsec.core.policy.suites import Suite
+from meshsec.core.values.model import Bypass
+
+SCHEMA = "meshsec-policy-1"
+LIST_SCHEMA = "meshsec-policies-1"
+
+_BITS = (128, 192, 256)
+_WORDS: Mapping[str, tuple[str, str]] = {
+    **{f"aes{bits}gcm16": (f"AES-GCM with {bits} bits", "RFC 4106, RFC 5282") for bits in _BITS},
+    **{f"aes{bits}ccm16": (f"AES-CCM with {bits} bits", "RFC 4309, RFC 5282") for bits in _BITS},
+    **{f"aes{bits}": (f"AES-CBC with {bits} bits", "RFC 3602") for bits in _BITS},
+    "chacha20poly1305": ("ChaCha20-Poly1305", "RFC 7634"),
+    **{f"sha{bits}": (f"HMAC-SHA2-{bits}", "RFC 4868") for bits in (256, 384, 512)},
+    **{f"prfsha{bits}": (f"keys by HMAC-SHA2-{bits}", "RFC 4868") for bits in (256, 384, 512)},
+    **{f"modp{bits}": (f"MODP group of {bits} bits", "RFC 3526") for bits in (2048, 3072, 4096, 6144, 8192)},
+    **{f"ecp{bits}": (f"elliptic curve P-{bits}", "RFC 5903") for bits in (256, 384, 521)},
+    "3des": ("3DES, which is broken", "RFC 2451"),
+    "sha1": ("HMAC-SHA-1, which is broken", "RFC 2404"),
+    "modp1536": ("MODP group of 1536 bits, which is too short", "RFC 3526"),
+    "x25519": ("Curve25519", "RFC 8031"),
+    "x448": ("Curve448", "RFC 8031"),
+    **{
+        f"ke1_mlkem{size}": (f"with ML-KEM-{size} besides", "RFC 9370, FIPS 203, draft-ietf-ipsecme-ikev2-mlkem")
+        for size in (512, 768, 1024)
+    },
+}
+"""What each of strongSwan's keywords stands for, and where it is specified for IKEv2 and ESP."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One algorithm of a proposal."""
+
+    keyword: str
+    is_: str
+    """In words; empty when it is none that is known here."""
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """One of a policy, explained."""
+
+    kind: str
+    """``ike`` or ``esp``."""
+    strongswan: str
+    libreswan: str
+    """As ``ike=`` or ``esp=`` takes it; empty when libreswan cannot do it."""
+    why_not: str
+    """What of it libreswan cannot do; empty when it can."""
+    parts: tuple[Part, ...]
+    lacks: tuple[str, ...] | None = None
+    """What this node's IKE daemon does not have of it, by IANA's names; None where it was not asked."""
+
+
+def proposals(policy: Policy, known: Algorithms | None = None) -> list[Proposal]:
+    """All of a policy, best first, those of IKE before those of ESP; ``known``: what the IKE daemon has."""
+    found = [
+        *(_explained("ike", one, libreswan_suites.ike) for one in policy.ike_proposals),
+        *(_explained("esp", one, libreswan_suites.esp) for one in policy.esp_proposals),
+    ]
+    if known is None:
+        return found
+    lost = {(one.kind, one.proposal): one.lacks for one in left_out(policy.ike_proposals, policy.esp_proposals, known)}
+    return [replace(one, lacks=lost.get((one.kind, one.strongswan), ())) for one in found]
+
+
+def settings(policy: Policy) -> dict[str, object]:
+    """The fields of a profile as its file has them: suites take the place of the two lists of proposals."""
+    implied = {"ike_proposals", "esp_proposals"} if policy.suites else set()
+    return {field.name: _plain(getattr(policy, field.name)) for field in fields(policy) if field.name not in implied}
+
+
+def view(name: str, file: str, policy: Policy, known: Algorithms | None = None) -> dict[str, object]:
+    """The answer of ``meshsec policy show`` and ``explain``; ``file`` is empty for what is built in."""
+    return {
+        "schema": SCHEMA,
+        "name": name,
+        "file": file or None,
+        "settings": settings(policy),
+        "proposals": [_shown(one) for one in proposals(policy, known)],
+    }
+
+
+def _explained(kind: str, proposal: str, translate: Callable[[str], str]) -> Proposal:
+    parts = tuple(Part(word, *_WORDS.get(word, ("", ""))) for word in proposal.split("-"))
+    try:
+        return Proposal(kind, proposal, translate(proposal), "", parts)
+    except libreswan_suites.UntranslatableError as error:
+        return Proposal(kind, proposal, "", str(error), parts)
+
+
+def _shown(proposal: Proposal) -> dict[str, object]:
+    return {
+        "kind": proposal.kind,
+        "strongswan": proposal.strongswan,
+        "libreswan": proposal.libreswan or None,
+        "why_not": proposal.why_not or None,
+        "lacks": None if proposal.lacks is None else list(proposal.lacks),
+        "parts": [
+            {"keyword": part.keyword, "is": part.is_ or None, "source": part.source or None} for part in proposal.parts
+        ],
+    }
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, tuple):
+        return list(_plains(value))
+    if isinstance(value, Suite):
+        return {"name": value.name, "ike": value.ike, "esp": value.esp}
+    if isinstance(value, Bypass):
+        return value.table()
+    if isinstance(value, StrEnum):
+        return value.value
+    return value if isinstance(value, str | int | float) else str(value)
+
+
+def _plains(values: tuple[object, ...]) -> Iterator[object]:
+    return map(_plain, values)

@@ -1,0 +1,261 @@
+"""What people and programs are shown, as JSON values. Schemas: docs/schema/meshsec-VIEW-1.json.
+
+Ages and delays are seconds relative to the moment of the view, because the monotonic clock means nothing outside.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from meshsec.core.channels.actions import describe
+from meshsec.core.channels.channel import Channel
+from meshsec.core.channels.engine import Engine, Planned
+from meshsec.core.explain.channel_status import Shown, shown
+from meshsec.core.explain.sentences import CLOSED_BY_DOUBT, sentences
+from meshsec.core.policy.capability import LeftOut
+from meshsec.core.values.model import Card, Edge, IkeSa, Neighbour, Route
+
+View = dict[str, Any]
+
+
+def status(engine: Engine, now: float, problems: Iterable[str] = (), left_out: Iterable[LeftOut] = ()) -> View:
+    """The node, the daemons it works with, and every peer.
+
+    ``problems``: what the caller knows to be wrong besides; ``left_out``: what of the policy the IKE daemon cannot do.
+    """
+    return {
+        "schema": "meshsec-status-1",
+        "node": _node(engine.node),
+        "esp_ground": str(engine.ground),
+        "ike_daemon": _daemon(engine.ike_down),
+        "routing_daemon": _daemon(engine.router_down),
+        "overlay": _overlay(engine),
+        "rules_stand": engine.rules_stand(),
+        "problems": [*problems, *([CLOSED_BY_DOUBT] if engine.closed_by_doubt else [])],
+        "suites": _suites(engine),
+        "left_out": [{"kind": one.kind, "proposal": one.proposal, "lacks": list(one.lacks)} for one in left_out],
+        "bypass": [one.table() for one in engine.policy.bypass],
+        "peers": [_peer(engine, channel, now) for channel in engine.channels()],
+    }
+
+
+def topology(engine: Engine, neighbours: Iterable[Neighbour], edges: Iterable[Edge]) -> View:
+    """What the routing daemon knows, and which of it concerns a peer."""
+    return {
+        "schema": "meshsec-topology-1",
+        "routing_daemon": _daemon(engine.router_down),
+        "neighbours": [_neighbour(neighbour) for neighbour in neighbours],
+        "edges": [{"source": str(edge.source), "target": str(edge.target), "metric": edge.metric} for edge in edges],
+        "routes": [_route(engine, route) for route in engine.routes],
+        "routes_truncated": engine.routes.truncated,
+    }
+
+
+def plan(engine: Engine, now: float) -> View:
+    """What would be done, why, and in how many seconds (null: at once, or when what it waits for is there)."""
+    return {
+        "schema": "meshsec-plan-1",
+        "actions": [_planned(engine, planned, now) for planned in engine.plan(now)],
+    }
+
+
+def change(name: str, seen: Shown) -> View:
+    """What those who watch are told of a channel that is otherwise than before."""
+    return {
+        "kind": "channel",
+        "peer": name,
+        "state": str(seen.state),
+        "reason": seen.reason,
+        "data_plane": _text(seen.plane),
+    }
+
+
+def mode(engine: Engine) -> View:
+    """Which data plane is wanted and which one carries, for the node and for each peer."""
+    return {
+        "schema": "meshsec-mode-1",
+        "default": str(engine.overlay.default_mode),
+        "overlay": {"enabled": engine.overlay.enabled, **_daemon(engine.overlay.down)},
+        "peers": [_mode(engine, channel) for channel in engine.channels()],
+    }
+
+
+def _mode(engine: Engine, channel: Channel) -> View:
+    return {
+        "name": channel.title,
+        "plane": str(channel.mode),
+        "override": channel.card is not None and channel.card.address in engine.overlay.modes.peers,
+        "carries": _text(shown(engine, channel).plane),
+    }
+
+
+def explain(engine: Engine, now: float, name: str) -> View:
+    """Why the channel of peer ``name`` is as it is, in plain sentences. Raises ``LookupError`` for an unknown peer."""
+    channel = engine.shown_as(name)
+    if channel is None or channel.card is None:
+        refused = f" (refused: {'; '.join(engine.trust_problems)})" if engine.trust_problems else ""
+        raise LookupError(f"{name} is not a peer: there is no card of that name in the trust store{refused}")
+    seen = shown(engine, channel)
+    return {
+        "schema": "meshsec-explain-1",
+        "peer": name,
+        "state": str(seen.state),
+        "reason": seen.reason,
+        "sentences": sentences(engine, channel, channel.card, now),
+    }
+
+
+def _node(card: Card) -> View:
+    return {
+        "name": card.name,
+        "address": str(card.address),
+        "locator": str(card.locator),
+        "ipv4": _text(card.ipv4),
+        "fingerprint": card.fingerprint.hex(),
+    }
+
+
+def _daemon(down: str | None) -> View:
+    return {"up": down is None, "reason": down}
+
+
+def _overlay(engine: Engine) -> View | None:
+    overlay = engine.overlay
+    if not overlay.enabled:
+        return None
+    return {**_daemon(overlay.down), "device": overlay.device, "default_mode": str(overlay.default_mode)}
+
+
+def _suites(engine: Engine) -> View | None:
+    chosen = engine.suites.chosen
+    if chosen is None:
+        return None
+    return {
+        "chosen": chosen.name,
+        "why": engine.suites.why,
+        "deadline_ms": engine.policy.deadline_ms,
+        "floor": engine.policy.floor,
+        "measured": [
+            {
+                "name": measure.suite.name,
+                "samples": measure.samples,
+                "recent_ms": _milliseconds(measure.recent),
+            }
+            for measure in engine.suites.measures()
+        ],
+    }
+
+
+def _peer(engine: Engine, channel: Channel, now: float) -> View:
+    card, route, sa = channel.card, channel.route, channel.ike_sa()
+    seen = shown(engine, channel)
+    late = channel.route_to_protected is not None and channel.route_to_protected * 1000 > engine.policy.deadline_ms
+    return {
+        "name": channel.title,
+        "address": _text(card.address if card else None),
+        "ipv4": _text(card.ipv4 if card else None),
+        "hops": route.hops if route else None,
+        "next_hop": _text(route.next_hop if route else None),
+        "interface": route.interface if route else None,
+        "state": str(seen.state),
+        "reason": seen.reason,
+        "since": now - seen.since,
+        "initiator": channel.initiator,
+        "attempts": channel.attempts,
+        "last_failure": _failure(channel, now),
+        "setup_ms": _setup(channel),
+        "route_to_protected_ms": _milliseconds(channel.route_to_protected),
+        "late": late,
+        "mode": str(channel.mode),
+        "authentication": _text(channel.connection and channel.connection.authentication),
+        "data_plane": _text(seen.plane),
+        "quiet": _quiet(channel, now),
+        **_sa(sa, now),
+    }
+
+
+def _quiet(channel: Channel, now: float) -> View | None:
+    quiet = channel.quiet
+    return None if quiet is None else {"for": now - quiet.since, "answers": quiet.answers}
+
+
+def _failure(channel: Channel, now: float) -> View | None:
+    failure = channel.last_failure
+    if failure is None:
+        return None
+    return {
+        "reason": failure.reason,
+        "meaning": failure.diagnosis.meaning,
+        "fault": str(failure.diagnosis.fault),
+        "ago": now - failure.at,
+    }
+
+
+def _setup(channel: Channel) -> View | None:
+    phases = channel.phases
+    if phases is None:
+        return None
+    return {
+        "ike_sa_init": _milliseconds(phases.ike_sa_init),
+        "ike_auth": _milliseconds(phases.ike_auth),
+        "child": _milliseconds(phases.child),
+    }
+
+
+def _sa(sa: IkeSa | None, now: float) -> View:
+    children = sa.children if sa else ()
+    return {
+        "sa_age": now - sa.established_at if sa and sa.established_at is not None else None,
+        "ike_algorithms": [sa.encryption, sa.key_exchange] if sa and sa.encryption else None,
+        "ike_spis": {"initiator": sa.spi_initiator, "responder": sa.spi_responder} if sa else None,
+        "spis": [
+            {"child": child.name, "in": child.spi_in, "out": child.spi_out, "encryption": child.encryption}
+            for child in children
+        ],
+        "bytes_in": sum(child.bytes_in for child in children),
+        "bytes_out": sum(child.bytes_out for child in children),
+        "packets_in": sum(child.packets_in for child in children),
+        "packets_out": sum(child.packets_out for child in children),
+    }
+
+
+def _neighbour(neighbour: Neighbour) -> View:
+    return {
+        "originator": str(neighbour.originator),
+        "symmetric": neighbour.symmetric,
+        "metric_in": neighbour.metric_in,
+        "metric_out": neighbour.metric_out,
+        "is_mpr": neighbour.is_mpr,
+        "selected_us": neighbour.selected_us,
+    }
+
+
+def _route(engine: Engine, route: Route) -> View:
+    return {
+        "destination": str(route.destination),
+        "next_hop": str(route.next_hop),
+        "interface": route.interface,
+        "hops": route.hops,
+        "metric": route.metric,
+        "last_hop": _text(route.last_hop),
+        "originator": _text(route.originator),
+        "peer": engine.title(next(iter(engine.routes.owners(route.destination)), None)),
+    }
+
+
+def _planned(engine: Engine, planned: Planned, now: float) -> View:
+    label = describe(planned.action)
+    return {
+        "action": label.name,
+        "peer": engine.title(label.peer),
+        "detail": label.detail,
+        "why": planned.why,
+        "in": None if planned.at is None else planned.at - now,
+    }
+
+
+def _milliseconds(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds * 1000, 3)
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)

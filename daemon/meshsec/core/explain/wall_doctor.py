@@ -1,0 +1,22 @@
+"""What doctor says of the packets that the fail-closed rules have dropped or let pass in the clear."""
+
+from collections.abc import Mapping
+
+_MEANINGS = {
+    "fleet_out": "were to begin a fleet's exchange with a peer, and not meshsecd's: an account or a container of this "
+    "node tries to speak as the node",
+    "spoofed": "came from outside with an address of this node: somebody in reach forges packets",
+    "disguised": "had an IPv4-mapped address or a routing header, which no honest neighbour sends",
+    "into_sa": "came from the mesh and were to leave through this node's SAs or its overlay: somebody in reach forges "
+    "packets",
+    "into_networks": "came from the mesh for a network behind this node: to open one, announce it ([routing] attached)",
+    "link_out": "were user data in the clear on a mesh interface: use the address of a peer, or name the exception in "
+    "the policy's bypass",
+    "link_in": "were user data in the clear from a mesh interface: nobody on the mesh is reached that way",
+}
+"""By counter of the rules (``core/channels/nft_rules.py``): what the packets that it counts did."""
+
+
+def found(dropped: Mapping[str, int]) -> list[str]:
+    """Return a sentence for each counter that needs an explanation and has counted."""
+    return [f"{dropped[name]} packets {meaning}" for name, meaning in _MEANINGS.items() if dropped.get(name)]

@@ -1,0 +1,73 @@
+"""systemd drop-ins from a scheduling profile: the classes that services have from their start, and without meshsecd."""
+
+from collections.abc import Mapping
+
+from meshsec.core.scheduling.profiles import SERVICES, Placement, Profile, SchedulingPolicy
+
+UNITS = {
+    "charon": ("meshsec-ike.service", "meshsec-pluto.service"),
+    "olsrv2d": ("olsrv2d.service",),
+    "meshsecd": ("meshsecd.service",),
+    "overlayd": ("overlayd.service",),
+}
+"""The units of each service. The IKE daemon has two, of which a node runs the one whose package it has."""
+FILE = "50-meshsec-scheduling.conf"
+
+_TAKES_ITS_CLASS_ITSELF = ("meshsecd",)
+"""Once it runs. Until then it reads programs for seconds on a slow machine, without a pause: in a real-time class from
+its start, the watchdog would end it before it has begun, again and again."""
+
+_REALTIME_SECONDS = 5
+"""What a real-time thread may compute without ever waiting: longer is a loop, which throttling alone leaves running."""
+
+
+def drop_ins(profile: Profile) -> Mapping[str, str]:
+    """Texts by path below ``/etc/systemd/system``. A service that the profile does not name has an empty one.
+
+    So that the drop-ins of another profile do not stay behind, every unit has a file.
+    """
+    return {f"{unit}.d/{FILE}": _text(profile, service) for service in SERVICES for unit in UNITS[service]}
+
+
+def realtime_units(profile: Profile) -> list[str]:
+    """The units that have a real-time class from their start: where the kernel refuses it they do not start."""
+    given = {service: profile.class_of(service) for service in SERVICES if service not in _TAKES_ITS_CLASS_ITSELF}
+    return [unit for service, one in given.items() if one is not None and one.is_realtime for unit in UNITS[service]]
+
+
+def _text(profile: Profile, service: str) -> str:
+    header = [
+        "# Written by `meshsec export systemd`: changes made here are lost.",
+        f"# Scheduling profile {profile.name}: {profile.description}",
+    ]
+    settings = _settings(profile, service)
+    body = ["", "[Service]", *settings] if settings else ["# It leaves this service alone."]
+    return "\n".join([*header, *body, ""])
+
+
+def _settings(profile: Profile, service: str) -> list[str]:
+    placement = profile.placements.get(service)
+    lines = _class(service, placement) if placement else []
+    if profile.can_be_realtime(service):  # also by a governor: the watchdog is there when meshsecd is not
+        lines.append(f"LimitRTTIME={_REALTIME_SECONDS}s")
+    if placement and placement.cpus:
+        lines.append(f"CPUAffinity={' '.join(map(str, placement.cpus))}")
+    return lines
+
+
+def _class(service: str, placement: Placement) -> list[str]:
+    # Each service is a control group of its own, and weights rank above nice values.
+    wanted, weight = placement.scheduling, placement.group_weight
+    if wanted.policy is SchedulingPolicy.OTHER:
+        lines = [f"Nice={wanted.nice}"]
+    elif service in _TAKES_ITS_CLASS_ITSELF:
+        lines = []
+    else:
+        lines = [
+            f"CPUSchedulingPolicy={wanted.policy}",
+            f"CPUSchedulingPriority={wanted.priority}",
+            # The threads of an IKE daemon are its work, and it starts no programs, but for pluto's addconn once at its
+            # start; the others' children need no privilege.
+            f"CPUSchedulingResetOnFork={'no' if service == 'charon' else 'yes'}",
+        ]
+    return lines if weight is None else [*lines, f"CPUWeight={weight}"]

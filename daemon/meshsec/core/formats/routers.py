@@ -1,0 +1,138 @@
+"""The routing daemon's configuration that follows from ours: ``olsrv2d.toml`` and olsrd2's ``olsrd2.conf``."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from ipaddress import IPv4Network
+
+from meshsec.core.channels.desired import endpoint, host
+from meshsec.core.config.link_settings import LinkSettings, Timing, Weighing
+from meshsec.core.config.settings import AttachedNetwork, Endpoint, RoutingSettings, Settings
+from meshsec.core.values.model import Address, Card, EspGround, Network
+
+_PRIVATE_IPV4 = tuple(map(IPv4Network, ("10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16")))
+"""Addresses that are nobody's in the internet (RFC 1918, RFC 6598)."""
+
+_WRITTEN = "# Written by `meshsec export {}`: changes made here are lost."
+
+
+def originators(card: Card, ground: EspGround) -> tuple[Address, ...]:
+    """What this node announces (docs/architecture.md): its address or its locator, by the ESP ground, and its IPv4."""
+    ipv6 = card.address if ground is EspGround.KERNEL else card.locator
+    return (ipv6, card.ipv4) if card.ipv4 else (ipv6,)
+
+
+def with_next(routing: RoutingSettings, card: Card | None, ground: EspGround) -> RoutingSettings:
+    """The same while this node's key is being changed: where the next one is (ADR 0041) is announced, too.
+
+    At distance 0: an address of this router itself. The originator stays until the present key ends.
+    """
+    if card is None:
+        return routing
+    network = AttachedNetwork(host(endpoint(card, ground)), distance=0)
+    return replace(routing, attached=(*routing.attached, network))
+
+
+def olsrv2d(
+    settings: Settings, card: Card, ground: EspGround, accepted: Mapping[Network, tuple[Address, ...]] | None = None
+) -> str:
+    """Return the text of ``olsrv2d.toml``; ``accepted`` are the originators from whom a network is taken."""
+    routing = settings.routing
+    lines = [
+        _WRITTEN.format("olsrv2d"),
+        f"originators = [{', '.join(_quoted(str(address)) for address in originators(card, ground))}]",
+        *_toml(metric=routing.metric, willingness=routing.willingness),
+        *_section("[tc]", _toml_timing(routing.tc)),
+        *_section(
+            "[management]",
+            [*_telnet(routing.telnet), f"socket = {_quoted(routing.socket)}"],
+        ),
+    ]
+    for interface in routing.interfaces:
+        own = _links(routing, interface)
+        lines += _section("[[interface]]", [f"name = {_quoted(interface)}", *_toml_timing(own.hello, "hello_")])
+        lines += _toml(metric=own.metric)
+    for network in routing.attached:
+        lines += _section("[[attached]]", [f"prefix = {_quoted(str(network.prefix))}"])
+        lines += _toml(distance=network.distance, metric=network.metric)
+    lines += _section("[accept]", [f"hosts = [{', '.join(_quoted(str(one)) for one in _hosts(settings))}]"])
+    for prefix, senders in (accepted or {}).items():
+        names = ", ".join(_quoted(str(address)) for address in senders)
+        lines += _section("[[accept.network]]", [f"prefix = {_quoted(str(prefix))}", f"from = [{names}]"])
+    return "\n".join(lines) + "\n"
+
+
+def _telnet(endpoint: Endpoint | None) -> list[str]:
+    """olsrv2d's TCP port, which any account may use: only where the operator asks for it."""
+    if endpoint is None:
+        return []
+    host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
+    return [f"telnet = {_quoted(f'{host}:{endpoint.port}')}"]
+
+
+def olsrd2(settings: Settings, card: Card, ground: EspGround) -> str:
+    """The text of ``olsrd2.conf`` for olsrd2 0.15 in the foreground.
+
+    Without the list of originators olsrd2 picks any address of ``lo``, which holds the address and the locator.
+    """
+    routing = settings.routing
+    allowed = [f"originator {address}/{address.max_prefixlen}" for address in originators(card, ground)]
+    lines = [
+        _WRITTEN.format("olsrd2"),
+        *_section("[global]", ["lockfile -", "fork no"]),
+        *_section("[log]", ["stderr true"]),
+        *_section("[telnet]", [f"port {(routing.telnet or Endpoint()).port}", "allowed_sessions 32"]),
+        *_section("[olsrv2]", [*allowed, "originator default_reject", *_olsrd2_timing(routing.tc, "tc_")]),
+        *_section("[interface=lo]", []),
+    ]
+    for interface in routing.interfaces:
+        hello = _links(routing, interface).hello
+        lines += _section(f"[interface={interface}]", _olsrd2_timing(hello, "hello_"))
+    for index, network in enumerate(routing.attached):
+        lines += _section(f"[olsrv2_lan=attached{index}]", _lan(network))
+    return "\n".join(lines) + "\n"
+
+
+def _hosts(settings: Settings) -> tuple[Network, ...]:
+    """Return where addresses of nodes may lie: in the mesh prefixes, and for IPv4 without any in private networks."""
+    prefixes = settings.policy.mesh_prefixes
+    has_ipv4 = any(prefix.version == 4 for prefix in prefixes)
+    return prefixes if has_ipv4 else (*prefixes, *_PRIVATE_IPV4)
+
+
+def _links(routing: RoutingSettings, interface: str) -> LinkSettings:
+    return routing.links.get(interface, LinkSettings(routing.hello))
+
+
+def _section(header: str, lines: list[str]) -> list[str]:
+    return ["", header, *lines]
+
+
+def _toml(**values: int | Weighing | None) -> list[str]:
+    """The keys that were given."""
+    shown = {key: _quoted(value) if isinstance(value, Weighing) else value for key, value in values.items()}
+    return [f"{key} = {value}" for key, value in shown.items() if value is not None]
+
+
+def _toml_timing(timing: Timing, prefix: str = "") -> list[str]:
+    return [f"{prefix}{name} = {value}" for name, value in _given(timing)]
+
+
+def _olsrd2_timing(timing: Timing, prefix: str) -> list[str]:
+    return [f"{prefix}{name} {value}" for name, value in _given(timing)]
+
+
+def _given(timing: Timing) -> Iterator[tuple[str, float]]:
+    if timing.interval is not None:
+        yield "interval", timing.interval
+    if timing.validity is not None:
+        yield "validity", timing.validity
+
+
+def _lan(network: AttachedNetwork) -> list[str]:
+    return [f"prefix {network.prefix}", f"distance {network.distance}"]
+
+
+def _quoted(text: str) -> str:
+    """A TOML basic string: JSON's escapes are among TOML's."""
+    return json.dumps(text, ensure_ascii=False)

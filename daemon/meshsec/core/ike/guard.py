@@ -1,0 +1,209 @@
+"""The guard in front of the IKE daemon: which datagrams to its ports reach it (ADR 0054). An nftables table as text.
+
+Theory of operation. Everything in IKE_SA_INIT is unauthenticated, and a stranger on the link hears each first message
+and can answer it sooner than the peer. charon believes the first answer. So the kernel sorts before charon reads:
+
+- IKE and ESP-in-UDP come from the end points of peers only. Of other addresses only first messages pass, at a low
+  rate, so that a node whose card is missing here still gets its refusal.
+- After IKE_SA_INIT each message begins with an Encrypted payload (RFC 7296, section 3.14), or it is dropped.
+- An answer to IKE_SA_INIT passes only when this node asked: the output chain notes the initiator's SPI of each request.
+- An answer that begins with anything but an SA payload (an error, COOKIE, INVALID_KE_PAYLOAD) is held back for
+  ``HOLD_MS``. The IKE daemon repeats its request meanwhile, and the peer's true answer passes at once. Only where
+  nothing better comes does the unproven answer pass.
+- Two different responder SPIs for one request prove that somebody forges. The address is ``contested`` for
+  ``CONTESTED_S``: of the answers in its name each passes with a chance of one in ``ODDS``, so that who is first is not
+  always believed, and meshsecd repeats attempts at once (``Engine``).
+- What no rule drops passes: that is the policy of the hook.
+- First messages that bring a cookie back make the responder compute, so each address has a rate for them.
+
+The table is no part of the wall: without it user data stays as protected as before (ADR 0003).
+"""
+
+from collections.abc import Iterable, Mapping
+from ipaddress import IPv6Address
+from typing import Any
+
+from meshsec.core.trust.identity import locator_of
+from meshsec.core.values.model import EspGround, RulesSpec
+
+TABLE = "meshsec_ike"
+CONTESTED = "contested"
+"""The set of addresses in whose name somebody forges answers that begin as a true one does."""
+DENIED = "denied"
+"""The set of addresses in whose name somebody refused a request that the true answer accepts. Chance has no part in
+what passes then, for a refusal is held back anyway; that an attempt failed is the forger's doing."""
+
+HOLD_MS = 500
+"""How long an unproven answer is held back. charon repeats its request five times in that time, so a peer within half a
+second of round trip has answered; a refusal that is true costs the next repetition."""
+ATTEMPT_S = 15
+"""How long an answer may come after its request: charon gives an attempt up after 12 s."""
+CONTESTED_S = 60
+ODDS = 4
+"""A stranger who answers each request once, and first, is then believed in about 4 of 7 attempts."""
+COOKIE_RATE, COOKIE_BURST = 64, 64
+"""First messages with a cookie, per second and address. Times ``half_open_timeout`` it bounds the half-open IKE_SAs
+that a listener can make in one peer's name with cookies that he overhears."""
+STRANGER_RATE, STRANGER_BURST = 10, 20
+"""First messages per second of all nodes without a card."""
+MOST = 65535
+"""Entries of a set that grows by what comes in. A full set takes nothing more, and what is not in it does not pass."""
+
+COUNTERS = ("strangers", "unprotected", "unasked", "unproven", "forged", "cookies", "ports")
+"""What the guard drops, by reason."""
+
+_SA, _ENCRYPTED, _ENCRYPTED_FRAGMENT, _NOTIFY = 33, 46, 53, 41  # RFC 7296, section 3.2; RFC 7383
+_IKE_SA_INIT = 34
+_INVALID_KE_PAYLOAD, _FIRST_STATUS = 17, 16384
+"""Notify types after which the same responder may accept: another group, and those that are no error, as COOKIE."""
+_INITIATOR, _RESPONSE = 0x08, 0x20  # RFC 7296, section 3.1
+
+
+def render(spec: RulesSpec) -> str:
+    """Write the transaction for ``nft -f`` that replaces the guard."""
+    chains = [_input(), _output(), _peer(500, 0), _peer(4500, 4), _stranger()]
+    body = "\n".join([*(f"  counter {name} {{ }}" for name in COUNTERS), *_sets(spec), *chains])
+    return f"add table inet {TABLE}\ndelete table inet {TABLE}\ntable inet {TABLE} {{\n{body}\n}}\n"
+
+
+def end_points(spec: RulesSpec) -> list[IPv6Address]:
+    """Return the addresses from which peers speak IKE. A removed peer's are among them while its SAs are closed."""
+    peers = spec.locators if spec.ground is EspGround.LIBIPSEC else _ipv6(spec.protected)
+    barred = _ipv6(spec.barred)
+    return sorted({*peers, *(barred if spec.ground is EspGround.KERNEL else map(locator_of, barred))})
+
+
+def addresses(listing: Iterable[Mapping[str, Any]]) -> frozenset[IPv6Address]:
+    """Return the addresses in a listing of ``CONTESTED`` (``nft -j``). An element that times out is an object."""
+    elements = [one for entry in listing for one in entry.get("set", {}).get("elem", [])]
+    return frozenset(IPv6Address(one["elem"]["val"] if isinstance(one, dict) else one) for one in elements)
+
+
+def _ipv6(addresses: Iterable[object]) -> set[IPv6Address]:
+    return {address for address in addresses if isinstance(address, IPv6Address)}
+
+
+def _sets(spec: RulesSpec) -> list[str]:
+    peers = ", ".join(map(str, end_points(spec)))
+    spi_i, spi_r = _Header(0).spi_i, _Header(0).spi_r
+    return [
+        f"  set peers {{ type ipv6_addr;{f' elements = {{ {peers} }}' if peers else ''} }}",
+        _growing("asked", f"typeof {spi_i} . ip6 saddr", f"timeout {ATTEMPT_S}s"),
+        _growing("held", f"typeof {spi_i}", f"timeout {HOLD_MS}ms"),
+        _growing("met", f"typeof {spi_i}", f"timeout {ATTEMPT_S}s"),
+        _growing("refused", f"typeof {spi_i}", f"timeout {ATTEMPT_S}s"),
+        _growing("answered", f"typeof {spi_i}", f"timeout {ATTEMPT_S}s"),
+        _growing("answers", f"typeof {spi_i} . {spi_r}", f"timeout {ATTEMPT_S}s"),
+        _growing(CONTESTED, "type ipv6_addr", f"timeout {CONTESTED_S}s"),
+        _growing(DENIED, "type ipv6_addr", f"timeout {CONTESTED_S}s"),
+        _growing("cookied", "type ipv6_addr", "timeout 10s"),
+    ]
+
+
+def _growing(name: str, kind: str, timeout: str) -> str:
+    return f"  set {name} {{ {kind}; flags dynamic,timeout; size {MOST}; {timeout}; }}"
+
+
+class _Header:
+    """The fields of the IKE header as raw expressions of nft (RFC 7296, section 3.1)."""
+
+    def __init__(self, marker: int) -> None:
+        """``marker``: octets between the UDP header and the IKE header (RFC 3948, section 2.2)."""
+        start = 64 + 8 * marker
+        self.spi_i, self.spi_r = f"@th,{start},64", f"@th,{start + 64},64"
+        self.first = f"@th,{start + 128},8"
+        """The type of the first payload."""
+        self.exchange, self.flags = f"@th,{start + 144},8", f"@th,{start + 152},8"
+        self.notify = f"@th,{start + 272},16"
+        """The type of a Notify payload that is the first one (RFC 7296, section 3.10)."""
+
+
+def _input() -> str:
+    hooked = _chain(
+        "input",
+        "type filter hook input priority filter - 10; policy accept;",
+        'iifname "lo" accept',
+        "meta nfproto ipv6 udp dport { 500, 4500 } goto ike",
+    )
+    sorted_by_sender = _chain(
+        "ike",
+        "",
+        "ip6 saddr != @peers goto stranger",
+        "udp sport . udp dport vmap { 500 . 500 : goto peer500, 4500 . 4500 : goto peer4500 }",
+        'counter name "ports" drop',
+    )
+    return f"{hooked}\n{sorted_by_sender}"
+
+
+def _output() -> str:
+    """Note the requests that this node sends, so that answers to others are known."""
+    noted = [
+        f"udp dport {port} {extra}{header.exchange} {_IKE_SA_INIT} {header.flags} & {_RESPONSE} == 0 "
+        f"update @asked {{ {header.spi_i} . ip6 daddr }}"
+        for port, extra, header in ((500, "", _Header(0)), (4500, "@th,64,32 0 ", _Header(4)))
+    ]
+    return _chain("output", "type filter hook output priority filter - 10; policy accept;", *noted)
+
+
+def _peer(port: int, marker: int) -> str:
+    """What comes from a peer's end point. On port 4500 ESP comes too: it has an SPI where IKE has four zero octets."""
+    header = _Header(marker)
+    esp = ["@th,64,32 != 0 accept"] if marker else []
+    encrypted = f"{{ {_ENCRYPTED}, {_ENCRYPTED_FRAGMENT} }}"
+    pair = f"{header.spi_i} . {header.spi_r}"
+    main = _chain(
+        f"peer{port}",
+        "",
+        *esp,
+        f"{header.exchange} != {_IKE_SA_INIT} {header.first} {encrypted} accept",
+        f'{header.exchange} != {_IKE_SA_INIT} counter name "unprotected" drop',
+        f"{header.flags} & {_RESPONSE} != 0 goto answer{port}",
+        f"{header.first} {_NOTIFY} add @cookied {{ ip6 saddr limit rate over {COOKIE_RATE}/second "
+        f'burst {COOKIE_BURST} packets }} counter name "cookies" drop',
+    )
+    answer = _chain(
+        f"answer{port}",
+        "",
+        f'{header.spi_i} . ip6 saddr != @asked counter name "unasked" drop',
+        f"{header.first} != {_SA} goto unproven{port}",
+        f"{header.spi_i} @refused update @{DENIED} {{ ip6 saddr }}",
+        f"{pair} @answers goto chosen",
+        f"{header.spi_i} @answered update @{CONTESTED} {{ ip6 saddr }}",
+        f"add @answered {{ {header.spi_i} }}",
+        f"add @answers {{ {pair} }}",
+        "goto chosen",
+    )
+    hints = f"{{ {_INVALID_KE_PAYLOAD}, {_FIRST_STATUS}-65535 }}"
+    unproven = _chain(
+        f"unproven{port}",
+        "",
+        f"{header.first} {_NOTIFY} {header.notify} != {hints} add @refused {{ {header.spi_i} }}",
+        f'{header.spi_i} @held counter name "unproven" drop',
+        f"{header.spi_i} @met accept",
+        f"add @met {{ {header.spi_i} }} add @held {{ {header.spi_i} }}",
+        'counter name "unproven" drop',
+    )
+    return "\n".join([main, answer, unproven])
+
+
+def _stranger() -> str:
+    """What comes from no peer's end point: first messages get a refusal, and nothing else is heard."""
+    header = _Header(0)
+    chosen = _chain(
+        "chosen",
+        "",
+        f'ip6 saddr @{CONTESTED} numgen random mod {ODDS} != 0 counter name "forged" drop',
+    )
+    stranger = _chain(
+        "stranger",
+        "",
+        f"udp sport 500 udp dport 500 {header.exchange} {_IKE_SA_INIT} {header.flags} {_INITIATOR} "
+        f"limit rate {STRANGER_RATE}/second burst {STRANGER_BURST} packets accept",
+        'counter name "strangers" drop',
+    )
+    return "\n".join([chosen, stranger])
+
+
+def _chain(name: str, hook: str, *rules: str) -> str:
+    lines = "\n".join(f"    {rule}" for rule in (*([hook] if hook else []), *rules))
+    return f"  chain {name} {{\n{lines}\n  }}"

@@ -1,0 +1,468 @@
+"""What libreswan's pluto says by ``whack`` (libreswan 4.10 and 5.2), taken apart.
+
+4.10 begins each line with a number of three digits, 5.2 does not, and their names of states differ. A line about an SA
+that is not understood is an error: to pass it over would look as if there were no SA.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from ipaddress import IPv6Address
+
+from meshsec.core.ike.drift import Configured, ConfiguredChild
+from meshsec.core.values.model import ChildSa, IkeSa
+
+PREFIX = "meshsec-"
+"""Of the names of our connections: an operator's own have others."""
+
+
+ESTABLISHED = "ESTABLISHED_IKE_SA"
+"""The state of an IKE_SA that stands."""
+
+
+class StatusError(ValueError):
+    """pluto says what is not understood. The message has the line."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """An SA, or a part of a negotiation, as ``--showstates`` has it."""
+
+    serial: int
+    conn: str
+    name: str
+    """As 5.2 has it: what 4.10 calls STATE_V2_ESTABLISHED_IKE_SA is ESTABLISHED_IKE_SA."""
+    replace_in: int | None = None
+    """Seconds until the SA's lifetime ends."""
+    ike: int = 0
+    """The IKE_SA of a CHILD_SA that stands; 0 of all others."""
+    spi_in: str = ""
+    spi_out: str = ""
+    is_owner: bool = False
+    """Of the kernel's policies, by which user data takes this CHILD_SA."""
+
+    @property
+    def is_ike_sa(self) -> bool:
+        """An IKE_SA that stands."""
+        return self.name == ESTABLISHED
+
+    @property
+    def is_child_sa(self) -> bool:
+        """A CHILD_SA that stands."""
+        return self.name == "ESTABLISHED_CHILD_SA"
+
+    @property
+    def is_initiated(self) -> bool:
+        """Half of an IKE_SA, begun by this node."""
+        return self.name in _INITIATOR
+
+    @property
+    def is_leaving(self) -> bool:
+        """An IKE_SA whose end the peer has not confirmed: its CHILD_SAs stand until then."""
+        return self.name in _LEAVING
+
+    @property
+    def is_half_open(self) -> bool:
+        """Half of an IKE_SA."""
+        return self.is_initiated or self.name in _RESPONDER
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """The counters of a CHILD_SA as ``--trafficstatus`` has them."""
+
+    serial: int
+    added_at: int
+    """Seconds since 1970."""
+    bytes_in: int
+    bytes_out: int
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """A connection as ``--status`` has it."""
+
+    remote_id: str = ""
+    ike_lifetime: int = 0
+    """Seconds."""
+    ike_suite: str = ""
+    esp_suite: str = ""
+    """What was negotiated last."""
+    policy: str = ""
+    """What it is told to do, joined by plus signs."""
+    local_id: str = ""
+    local_authentication: str = ""
+    remote_authentication: str = ""
+    child_lifetime: int = 0
+    dpd_delay: int = 0
+    """Seconds."""
+    ends: str = ""
+    """Both with what is protected there, where that is not the end alone: ``TS===END...END===TS``."""
+
+    @property
+    def is_kept_up(self) -> bool:
+        """Whether pluto begins it anew when it ends: it was told to initiate it."""
+        return "UP" in self.policy.split("+")
+
+    @property
+    def is_tunnel(self) -> bool:
+        """Whether its CHILD_SA is in tunnel mode."""
+        return "TUNNEL" in self.policy.split("+")
+
+
+_INITIATOR = {
+    "PARENT_I0",
+    "PARENT_I1",
+    "PARENT_I2",
+    "IKE_SA_INIT_I0",
+    "IKE_SA_INIT_I",
+    "IKE_INTERMEDIATE_I",
+    "IKE_AUTH_I",
+}
+_RESPONDER = {"PARENT_R0", "PARENT_R1", "IKE_SA_INIT_R", "IKE_SA_INIT_IR", "IKE_INTERMEDIATE_R", "IKE_INTERMEDIATE_IR"}
+
+_LEAVING = {"IKE_SA_DELETE", "ZOMBIE"}
+"""libreswan 4 and 5."""
+
+_CODE = re.compile(r"^\d{3} ")
+_NAME = r'"(?P<conn>[^"]{1,200})"(?:\[\d+\] \S+)?'
+_NUMBER = r"\d{1,18}"
+_STATE = re.compile(rf"^#(?P<serial>{_NUMBER}): {_NAME}:\d+(?:\(tcp\))? (?:STATE_)?(?:V2_)?(?P<name>[A-Za-z0-9_]+) \(")
+_DETAILS = re.compile(rf"^#(?P<serial>{_NUMBER}): {_NAME}(?: used -?\d+s ago;)?(?P<said>(?: \S+@\S+)*) Traffic:")
+_PENDING = re.compile(rf"^#{_NUMBER}: pending ")
+_TRAFFIC = re.compile(
+    rf"^#(?P<serial>{_NUMBER}): {_NAME}, .*\badd_time=(?P<added>{_NUMBER})"
+    rf"(?:, inBytes=(?P<inward>{_NUMBER}))?(?:, outBytes=(?P<outward>{_NUMBER}))?"
+)
+_REPLACE = re.compile(rf" (?:REPLACE|EXPIRE) in (-?{_NUMBER})s;")
+_IKE = re.compile(rf" (?:IKE|ISAKMP) SA #({_NUMBER});")
+_ESP = re.compile(r"^esp[:.]([0-9a-fA-F]{1,8})@")
+_CONN = re.compile(rf"^{_NAME}: (?P<rest>.*)$")
+_VERSION = re.compile(r"\bpluto_version=([^\s,]{1,64})")
+_ATTRIBUTES: Mapping[str, re.Pattern[str]] = {
+    "ends": re.compile(r"^(\S+\.\.\.[^\s;]+);"),
+    "local_id": re.compile(r"\bour id=([^\s;]+)"),
+    "remote_id": re.compile(r"\btheir id=([^\s;]+)"),
+    "local_authentication": re.compile(r"\bour auth:([^\s,;]+)"),
+    "remote_authentication": re.compile(r"\btheir auth:([^\s,;]+)"),
+    "child_lifetime": re.compile(rf"\bipsec_life: ({_NUMBER})s;"),
+    "dpd_delay": re.compile(rf"\bdpddelay:({_NUMBER})s;"),
+    "ike_lifetime": re.compile(rf"\bike_life: ({_NUMBER})s;"),
+    "ike_suite": re.compile(r"\bIKEv2 algorithm newest: ([^\s;]+)"),
+    "esp_suite": re.compile(r"\bESP algorithm newest: ([^\s;]+)"),
+    "policy": re.compile(r"^\s*policy: (\S+);"),
+}
+
+
+def states(text: str) -> tuple[State, ...]:
+    """All SAs and negotiations of ``--showstates`` or ``--status``, in order. Raises StatusError."""
+    found: dict[int, State] = {}
+    for line in _lines(text):
+        if not line.startswith("#") or _PENDING.match(line):
+            continue
+        if state := _STATE.match(line):
+            found[int(state["serial"])] = _state(state, line)
+        elif (details := _DETAILS.match(line)) and int(details["serial"]) in found:
+            before = found[int(details["serial"])]
+            found[before.serial] = _with_spis(before, details["said"])
+        else:
+            raise StatusError(f"pluto says of an SA what is not understood: {line[:200]!r}")
+    return tuple(found.values())
+
+
+def traffic(text: str) -> Mapping[int, Traffic]:
+    """The counters by the SA's number. Raises StatusError."""
+    found = {}
+    for line in _lines(text):
+        if not line.startswith("#"):
+            continue
+        one = _TRAFFIC.match(line)
+        if one is None:
+            raise StatusError(f"pluto says of an SA's traffic what is not understood: {line[:200]!r}")
+        serial = int(one["serial"])
+        found[serial] = Traffic(serial, int(one["added"]), int(one["inward"] or 0), int(one["outward"] or 0))
+    return found
+
+
+def connections(text: str) -> Mapping[str, Connection]:
+    """The connections of ``--status`` by their names, those of others, too."""
+    told: dict[str, dict[str, str]] = {}
+    for line in _lines(text):
+        if about := _CONN.match(line):
+            values = told.setdefault(about["conn"], {})
+            for key, pattern in _ATTRIBUTES.items():
+                if value := pattern.search(about["rest"]):
+                    values[key] = value[1]
+    return {name: _connection(values) for name, values in told.items()}
+
+
+def configured(text: str) -> tuple[Configured, ...]:
+    """What ``--status`` tells of our connections, by peer: of several the longest times, and what any of them has."""
+    found: dict[str, list[tuple[str, Connection]]] = {}
+    for name, conn in connections(text).items():
+        if ours := peer_and_child(name):
+            found.setdefault(ours[0], []).append((ours[1], conn))
+    return tuple(_configured(peer, dict(conns)) for peer, conns in found.items())
+
+
+def _configured(peer: str, conns: Mapping[str, Connection]) -> Configured:
+    def told(values: Iterable[str]) -> str:
+        return ", ".join(sorted(set(values)))
+
+    every = conns.values()
+    return Configured(
+        name=peer,
+        local_addresses=tuple(sorted({_ends(conn)[0][0] for conn in every})),
+        remote_addresses=tuple(sorted({_ends(conn)[1][0] for conn in every})),
+        local_id=told(conn.local_id for conn in every),
+        remote_id=told(conn.remote_id for conn in every),
+        local_authentication=told(conn.local_authentication for conn in every),
+        remote_authentication=told(conn.remote_authentication for conn in every),
+        ike_version=told("IKEv2" if "IKEv2" in conn.policy.split("+") else conn.policy for conn in every),
+        ike_rekey_time=max(conn.ike_lifetime for conn in every),
+        dpd_delay=max(conn.dpd_delay for conn in every),
+        children=tuple(_configured_child(name, conn) for name, conn in conns.items()),
+    )
+
+
+def _configured_child(name: str, conn: Connection) -> ConfiguredChild:
+    (_, local), (_, remote) = _ends(conn)
+    mode = "tunnel" if conn.is_tunnel else "transport"
+    return ConfiguredChild(name, mode=mode, local_ts=(local,), remote_ts=(remote,), rekey_time=conn.child_lifetime)
+
+
+def _ends(conn: Connection) -> tuple[tuple[str, str], tuple[str, str]]:
+    """The address of each, and what is protected there."""
+    here, _, there = conn.ends.partition("...")
+    local_ts, _, local = here.rpartition("===")
+    remote, _, remote_ts = there.partition("===")
+    return (_host(local), local_ts or _whole(local)), (_host(remote), remote_ts or _whole(remote))
+
+
+def _host(end: str) -> str:
+    """Without what the identity is, or the name it was looked up by."""
+    return re.split(r"[<\[]", end, maxsplit=1)[0]
+
+
+def _whole(end: str) -> str:
+    return f"{_host(end)}/{128 if ':' in end else 32}"
+
+
+def secrets(text: str) -> frozenset[frozenset[str]]:
+    """Who shares each secret of ``--listpsks``, by their identities."""
+    found = (re.match(r"^\s*\d+: PSK (?P<who>.+)$", line) for line in _lines(text))
+    return frozenset(frozenset(one["who"].split()) for one in found if one)
+
+
+def version(text: str) -> str:
+    """pluto's version by ``--status``. Raises StatusError when it is not there."""
+    found = _VERSION.search(text)
+    if found is None:
+        raise StatusError(f"pluto does not say its version: {text[:200]!r}")
+    return found[1]
+
+
+def conn_name(peer: str, child: str) -> str:
+    """What the connection for one of a peer's CHILD_SAs is called. No name of a peer or a CHILD_SA has a full stop."""
+    return f"{PREFIX}{peer}.{child}"
+
+
+def peer_and_child(conn: str) -> tuple[str, str] | None:
+    """The reverse; None for a connection that is not ours."""
+    peer, stop, child = conn.removeprefix(PREFIX).rpartition(".")
+    return (peer, child) if conn.startswith(PREFIX) and stop and peer and child else None
+
+
+def initiated(lines: Iterable[str]) -> int | None:
+    """The number of the IKE_SA that an ``--initiate`` began; None when it used one that stands."""
+    begun = (re.search(rf'" #({_NUMBER}): initiating IKEv2 connection', line) for line in lines)
+    return next((int(found[1]) for found in begun if found), None)
+
+
+_NO_ADDRESS = "we cannot identify ourselves with either end"
+_FAILURES: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"rejected by peer: (?P<what>[A-Z][A-Z_]+)"), "{what}: told by the peer"),
+    (re.compile(r"rejected Child SA with (?P<what>[A-Z][A-Z_]+)"), "{what}: told by the peer"),
+    (re.compile(r"containing (?P<what>[A-Z][A-Z_]+) notification"), "{what}: told by the peer"),
+    (re.compile(r"missing v2SA, v2TSi or v2TSr"), "the peer refused the CHILD_SA"),
+    (re.compile(r"timeout exceeded after (?P<what>\d+) retransmits"), "timeout: no answer after {what} repetitions"),
+    (re.compile(_NO_ADDRESS), "the IKE daemon does not know this node's address yet"),
+    (re.compile(r"no connection (?:or alias )?named"), "the IKE daemon does not know the peer"),
+)
+
+
+def failure(lines: Iterable[str]) -> str:
+    """Why an ``--initiate`` failed, by what ``whack`` printed; empty when it does not tell."""
+    said = list(lines)
+    for line in said:
+        for pattern, reason in _FAILURES:
+            if found := pattern.search(line):
+                return reason.format(**found.groupdict())
+    return ""
+
+
+def lacks_address(lines: Iterable[str]) -> bool:
+    """Whether ``--initiate`` failed because pluto has not seen this node's address, which ``--listen`` mends."""
+    return any(_NO_ADDRESS in line for line in lines)
+
+
+def is_given_up(line: str) -> bool:
+    """Whether ``--initiate`` prints this when an attempt failed; 5.2 goes on to the next by itself."""
+    return "is supposed to remain up" in line
+
+
+def ike_sas(
+    status: str, counters: str, now: float, wall_clock: float, initiators: Iterable[int] = ()
+) -> dict[str, tuple[IkeSa, ...]]:
+    """Our SAs by peer, the newest IKE_SA first, from ``--status`` and ``--trafficstatus``. Raises StatusError.
+
+    ``now`` is the monotonic and ``wall_clock`` the other clock, in seconds; ``initiators`` are the numbers of IKE_SAs
+    that this node began. IKE SPIs and numbers of packets are not among what pluto tells.
+    """
+    known, conns, moved = states(status), connections(status), traffic(counters)
+    own = set(initiators)
+    children = _children(known, conns, moved, now - wall_clock)
+    found: dict[str, list[IkeSa]] = {}
+    for state in sorted(known, key=lambda one: -one.serial):
+        ours = peer_and_child(state.conn)
+        if ours is None or not (state.is_ike_sa or state.is_half_open or state.is_leaving):
+            continue
+        conn = conns.get(state.conn, Connection())
+        below = tuple(sorted(children.get(state.serial, ()), key=lambda child: child.name))
+        sa = _ike_sa(ours[0], state, conn, now)
+        found.setdefault(ours[0], []).append(replace(sa, children=below, initiator=sa.initiator or state.serial in own))
+    return {peer: tuple(sas) for peer, sas in found.items()}
+
+
+def fatal(states: Iterable[State], peer: str) -> frozenset[int]:
+    """IKE_SAs of a peer at which libreswan 5.2 ends when it takes their connection away, or ends its SAs (ADR 0044).
+
+    Such a one is not its connection's newest, and a CHILD_SA of that connection is older than it: it was rekeyed.
+    """
+    own = [state for state in states if (peer_and_child(state.conn) or ("",))[0] == peer]
+    ike_sas = {state.serial: state for state in own if state.is_ike_sa or state.is_leaving}
+    newest = {ike_sas[serial].conn: serial for serial in sorted(ike_sas)}
+    families = ((child, ike_sas[child.ike]) for child in own if child.ike in ike_sas)
+    rekeyed = {ike.serial for child, ike in families if child.serial < ike.serial and child.conn == ike.conn}
+    return frozenset(rekeyed - set(newest.values()))
+
+
+def counted(sas: Iterable[IkeSa], packets: Mapping[str, int]) -> tuple[IkeSa, ...]:
+    """The same SAs with the packets that the kernel has counted, by SPI."""
+
+    def of(child: ChildSa) -> ChildSa:
+        inward, outward = packets.get(child.spi_in, 0), packets.get(child.spi_out, 0)
+        return replace(child, packets_in=inward, packets_out=outward)
+
+    return tuple(replace(sa, children=tuple(map(of, sa.children))) for sa in sas)
+
+
+def _ike_sa(peer: str, state: State, conn: Connection, now: float) -> IkeSa:
+    """Half of one has no identity yet. One that stands has that of its connection: pluto compared it."""
+    stands = state.is_ike_sa
+    age = conn.ike_lifetime - state.replace_in if stands and state.replace_in is not None else None
+    return IkeSa(
+        unique_id=str(state.serial),
+        peer=peer,
+        state="ESTABLISHED" if stands else "DELETING" if state.is_leaving else "CONNECTING",
+        initiator=state.is_initiated,
+        spi_initiator="",
+        spi_responder="",
+        established_at=now - max(age, 0) if age is not None else None,
+        remote_id=_identity(conn.remote_id) if stands else None,
+        encryption=_encryption(conn.ike_suite) if stands else "",
+        key_exchange=_key_exchange(conn.ike_suite) if stands else "",
+    )
+
+
+def _children(
+    known: Iterable[State],
+    conns: Mapping[str, Connection],
+    moved: Mapping[int, Traffic],
+    offset: float,
+) -> dict[int, list[ChildSa]]:
+    """CHILD_SAs by their IKE_SA: the newest of a name carries, the others were rekeyed. ``offset``: see ``ike_sas``."""
+    found: dict[int, list[ChildSa]] = {}
+    for state in sorted(known, key=lambda one: -one.serial):
+        ours = peer_and_child(state.conn)
+        if ours is None or not state.is_child_sa:
+            continue
+        conn = conns.get(state.conn, Connection())
+        one = moved.get(state.serial)
+        siblings = found.setdefault(state.ike, [])
+        child = ChildSa(
+            name=ours[1],
+            state="REKEYED" if any(newer.name == ours[1] for newer in siblings) else "INSTALLED",
+            mode="tunnel" if conn.is_tunnel else "transport",
+            spi_in=state.spi_in,
+            spi_out=state.spi_out,
+            encryption=_encryption(conn.esp_suite),
+            installed_at=one.added_at + offset if one else 0.0,
+            bytes_in=one.bytes_in if one else 0,
+            bytes_out=one.bytes_out if one else 0,
+        )
+        siblings.append(child)
+    return found
+
+
+def _lines(text: str) -> Iterable[str]:
+    return (_CODE.sub("", line).rstrip() for line in text.split("\n"))
+
+
+def _state(found: re.Match[str], line: str) -> State:
+    replace_in, ike = _REPLACE.search(line), _IKE.search(line)
+    return State(
+        serial=int(found["serial"]),
+        conn=found["conn"],
+        name=found["name"],
+        replace_in=int(replace_in[1]) if replace_in else None,
+        ike=int(ike[1]) if ike else 0,
+        is_owner=" eroute owner;" in line,
+    )
+
+
+def _with_spis(state: State, said: str) -> State:
+    """Outward first, then inward."""
+    outward, inward = ([spi[1].lower().zfill(8) for one in said.split() if (spi := _ESP.match(one))] + ["", ""])[:2]
+    return replace(state, spi_in=inward, spi_out=outward)
+
+
+def _connection(values: Mapping[str, str]) -> Connection:
+    return Connection(
+        remote_id=values.get("remote_id", ""),
+        ike_lifetime=int(values.get("ike_lifetime", 0)),
+        ike_suite=values.get("ike_suite", ""),
+        esp_suite=values.get("esp_suite", ""),
+        policy=values.get("policy", ""),
+        local_id=values.get("local_id", ""),
+        local_authentication=values.get("local_authentication", ""),
+        remote_authentication=values.get("remote_authentication", ""),
+        child_lifetime=int(values.get("child_lifetime", 0)),
+        dpd_delay=int(values.get("dpd_delay", 0)),
+        ends=values.get("ends", ""),
+    )
+
+
+_GROUPS = {
+    **{f"DH{number}": f"MODP_{bits}" for number, bits in ((14, 2048), (15, 3072), (16, 4096), (17, 6144), (18, 8192))},
+    **{f"DH{number}": f"ECP_{bits}" for number, bits in ((19, 256), (20, 384), (21, 521))},
+    "DH31": "CURVE_25519",
+}
+"""By the number of IANA's Transform Type 4; the names are those that charon has for them."""
+
+
+def _encryption(suite: str) -> str:
+    """The cipher with its key size, as charon writes it, of what pluto writes as AES_GCM_16_256-HMAC_SHA2_256-DH31."""
+    return re.sub(r"_(128|192|256)$", r"-\1", suite.partition("-")[0])
+
+
+def _key_exchange(suite: str) -> str:
+    last = suite.rpartition("-")[2]
+    return _GROUPS.get(last, last)
+
+
+def _identity(text: str) -> IPv6Address | None:
+    try:
+        return IPv6Address(text)
+    except ValueError:
+        return None

@@ -1,0 +1,1 @@
+"""What captures say of user data in the clear."""

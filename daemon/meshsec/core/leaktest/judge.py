@@ -1,0 +1,109 @@
+"""What a node's captures say of user data in the clear.
+
+Theory of operation. User data carries a mark, and goes between known addresses. A packet leaks when the mark can be
+read in it, or when it is one between a node's address and its peer's and is neither ESP nor IKE. What is on a link is
+known from its sender alone: a kernel that has decapsulated a packet of a tunnel shows it as if it had come in on the
+link. So incoming IPv4 is not judged where ESP is the kernel's, because it comes in a tunnel (docs/architecture.md).
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from ipaddress import ip_address
+
+from meshsec.core.leaktest.packets import IPV4, SNAPLEN, Classifier, Kind, ends
+
+KEPT = 16
+"""Leaking packets that are described; all of them are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """A packet as one interface showed it."""
+
+    interface: str
+    outgoing: bool
+    ethertype: int
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Leak:
+    """A packet in the clear."""
+
+    interface: str
+    outgoing: bool
+    source: str
+    destination: str
+
+
+class Verdict(StrEnum):
+    """What the counts say."""
+
+    TIGHT = "tight"
+    LEAK = "leak"
+    INCONCLUSIVE = "inconclusive"
+
+
+@dataclass
+class Watch:
+    """Judges packets one by one, in bounded memory."""
+
+    mark: bytes
+    own: frozenset[bytes] = frozenset()
+    """This node's addresses, as octets."""
+    peers: frozenset[bytes] = frozenset()
+    """Those of the peers that take part."""
+    judges_incoming_ipv4: bool = True
+    counts: Counter[Kind] = field(default_factory=Counter)
+    leaks: list[Leak] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._classifiers: dict[str, Classifier] = {}
+
+    def take(self, sight: Sight) -> None:
+        """Count a packet; those in the clear that concern nobody here are left out."""
+        classifier = self._classifiers.setdefault(sight.interface, Classifier(self.mark))
+        payload = sight.payload[:SNAPLEN]
+        kind = classifier.content(sight.ethertype, payload)
+        if kind is Kind.CLEAR:
+            if not self._concerns_us(sight, payload):
+                return
+            self._keep(sight, payload)
+        self.counts[kind] += 1
+
+    def _concerns_us(self, sight: Sight, payload: bytes) -> bool:
+        if not sight.outgoing and sight.ethertype == IPV4 and not self.judges_incoming_ipv4:
+            return False
+        if self.mark in payload:
+            return True
+        source, destination = ends(sight.ethertype, payload) or (b"", b"")
+        there = source in self.own and destination in self.peers
+        return there or (source in self.peers and destination in self.own)
+
+    def _keep(self, sight: Sight, payload: bytes) -> None:
+        if len(self.leaks) < KEPT:
+            shown = [str(ip_address(one)) for one in ends(sight.ethertype, payload) or ()] or ["?", "?"]
+            self.leaks.append(Leak(sight.interface, sight.outgoing, *shown))
+
+
+def octets_of(addresses: Iterable[str | None]) -> frozenset[bytes]:
+    """Addresses as they stand in packets; None is left out."""
+    return frozenset(ip_address(one).packed for one in addresses if one)
+
+
+def verdict(clear: int, lost: int, sent: int, proofs: int) -> tuple[Verdict, str]:
+    """The verdict and why. ``proofs``: packets that arrived or were seen protected, without which silence says nothing.
+
+    ``lost`` are packets that the captures had no room for.
+    """
+    if clear:
+        return Verdict.LEAK, f"{clear} packets in the clear"
+    if not sent:
+        return Verdict.INCONCLUSIVE, "nothing was sent"
+    if lost:
+        return Verdict.INCONCLUSIVE, f"the captures lost {lost} packets, which nobody has looked at"
+    if not proofs:
+        return Verdict.INCONCLUSIVE, "nothing was answered and nothing protected was seen: is the peer protected?"
+    return Verdict.TIGHT, "no packet in the clear"

@@ -1,0 +1,1 @@
+"""How a radio gets into the mesh and back out."""

@@ -1,0 +1,1 @@
+"""Frozen values that everything else exchanges: addresses, routes, topology, timers."""

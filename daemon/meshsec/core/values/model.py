@@ -1,0 +1,322 @@
+"""The values that the core, the adapters and the agent exchange. All are frozen and hashable.
+
+Addresses are ``ipaddress`` objects, times are seconds on the monotonic clock (float), durations are seconds.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+
+PEER_NEXT = "~"
+OWN_NEXT = "^"
+"""After a peer's name: the channel of its next key, and of this node's own next key (ADR 0041)."""
+
+
+class EspGround(StrEnum):
+    """Where ESP runs: in the kernel (transport mode) or in charon's kernel-libipsec (tunnel mode over a TUN device)."""
+
+    KERNEL = "kernel"
+    LIBIPSEC = "libipsec"
+
+
+class DataPlane(StrEnum):
+    """What carries user data between this node and a peer; a peer's mode is one of the first two."""
+
+    IPSEC = "ipsec"
+    OVERLAY = "overlay"
+    PLAIN = "plain"
+
+
+class IkeDaemon(StrEnum):
+    """Which program speaks IKEv2 for this node: strongSwan's charon or libreswan's pluto (ADR 0044)."""
+
+    STRONGSWAN = "strongswan"
+    LIBRESWAN = "libreswan"
+
+    @property
+    def unit(self) -> str:
+        """The unit of ours that runs it."""
+        return {IkeDaemon.STRONGSWAN: "meshsec-ike.service", IkeDaemon.LIBRESWAN: "meshsec-pluto.service"}[self]
+
+
+class Authentication(StrEnum):
+    """What the two ends of a channel prove themselves by (RFC 7296, section 2.15)."""
+
+    SIGNATURE = "signature"
+    """Each by its own Ed25519 key (RFC 8420)."""
+    SECRET = "secret"  # noqa: S105 - a kind, not a password
+    """Both by the secret that they compute from their keys, where an IKE daemon has no Ed25519 (ADR 0042)."""
+
+
+class CopyDscp(StrEnum):
+    """Whether a tunnel carries the DSCP of what is in it outside, too (RFC 4301, section 5.1.2.1)."""
+
+    OUT = "out"
+    """The outer header gets that of the packet; what a relay makes of it stays outside."""
+    IN = "in"
+    """The packet that comes out gets that of the outer header."""
+    YES = "yes"
+    """Both."""
+    NO = "no"
+    """Neither: outside nobody sees which packets are urgent."""
+
+
+class UnknownNodes(StrEnum):
+    """What happens to user data from and to mesh addresses that no card speaks for."""
+
+    DROP = "drop"
+    ALLOW = "allow"
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """The public half of a node: what a person passes on (docs/card.md)."""
+
+    name: str
+    public_key: bytes
+    """Ed25519 public key, 32 octets (RFC 8032)."""
+    address: IPv6Address
+    """The self-certifying ``fc..`` address, derived from the key."""
+    locator: IPv6Address
+    """The same address with the first octet 0xfd: where IKE runs when ESP is in user space."""
+    fingerprint: bytes
+    """SHA-256 of the public key, 32 octets: orders the ends of a pair (the lower initiates)."""
+    ipv4: IPv4Address | None = None
+    by_secret: bool = False
+    """Its IKE daemon has no Ed25519: it authenticates by the pair's secret (ADR 0042)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """A key of a node that is trusted. ``name`` is the local name, as people are shown it and unique on this node."""
+
+    name: str
+    card: Card
+    channel: str = ""
+    """Of the channel and of its SAs in the IKE daemon, where that is not the name: keys change, SAs stay (ADR 0041)."""
+    own: Card | None = None
+    """This node's side of the channel; None: its only one."""
+    fleet: str = ""
+    """Whose key has signed the card (ADR 0046); empty: it was added on this node."""
+    ipv4_doubt: str = ""
+    """Why the IPv4 address is not believed, and so not on ``card`` (ADR 0057); empty: it is, or there is none."""
+
+    @property
+    def key(self) -> str:
+        """The channel's name, which stays as long as both keys do."""
+        return self.channel or self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One route of the routing daemon that the kernel has."""
+
+    destination: Network
+    next_hop: Address
+    interface: str
+    hops: int
+    metric: int
+    last_hop: Address | None = None
+    originator: Address | None = None
+    decided_at: float | None = None
+    """When the routing daemon decided on it (monotonic seconds), where it tells."""
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """A 1-hop neighbour (RFC 6130, section 8)."""
+
+    originator: Address
+    symmetric: bool
+    metric_in: int | None = None
+    metric_out: int | None = None
+    is_mpr: bool = False
+    """We selected it as a routing or flooding MPR."""
+    selected_us: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A directed link between two routers as the topology set knows it (RFC 7181, section 10)."""
+
+    source: Address
+    target: Address
+    metric: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChildSa:
+    """A CHILD_SA as the IKE daemon or the kernel reports it."""
+
+    name: str
+    state: str
+    mode: str
+    spi_in: str
+    spi_out: str
+    encryption: str
+    installed_at: float
+    bytes_in: int = 0
+    bytes_out: int = 0
+    packets_in: int = 0
+    packets_out: int = 0
+    integrity: str = ""
+    key_exchange: str = ""
+    """In IANA's names; empty where there is none of its own (the first CHILD_SA of an IKE_SA) or it is not told."""
+    local_ts: tuple[str, ...] = ()
+    remote_ts: tuple[str, ...] = ()
+    """Traffic selectors, as networks; empty when they are not told."""
+    rekey_at: float | None = None
+    """When the IKE daemon means to replace it; None when it does not tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class IkeSa:
+    """An IKE_SA as the IKE daemon reports it. ``peer`` is the connection's name, which is the peer's name."""
+
+    unique_id: str
+    peer: str
+    state: str
+    initiator: bool
+    """True when this node initiated it."""
+    spi_initiator: str
+    spi_responder: str
+    established_at: float | None = None
+    children: tuple[ChildSa, ...] = ()
+    remote_id: IPv6Address | None = None
+    """The identity that the peer authenticated; None while it has not. It binds the SA to a key (docs/card.md)."""
+    encryption: str = ""
+    key_exchange: str = ""
+    """What was negotiated for IKE itself, in IANA's names with the key size in bits; empty while it has not been."""
+    integrity: str = ""
+    prf: str = ""
+    """The same; empty too when it is not told."""
+    local_id: IPv6Address | None = None
+    rekey_at: float | None = None
+    """When the IKE daemon means to replace it; None when it does not tell."""
+    remote_host: IPv6Address | None = None
+    """Where the IKE daemon sends for it: it follows the source of what comes (RFC 7296, section 2.23). None when it is
+    not told."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChildSpec:
+    """A CHILD_SA to configure (RFC 7296, section 1.3)."""
+
+    name: str
+    mode: str
+    """``transport`` or ``tunnel``."""
+    local_ts: tuple[Network, ...]
+    remote_ts: tuple[Network, ...]
+    esp_proposals: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionSpec:
+    """Everything the IKE daemon is told about one peer. Equal specs are the same configuration."""
+
+    name: str
+    local_address: IPv6Address
+    remote_address: IPv6Address
+    local_id: IPv6Address
+    remote_id: IPv6Address
+    local_public_key: bytes
+    remote_public_key: bytes
+    ike_proposals: tuple[str, ...]
+    children: tuple[ChildSpec, ...]
+    encapsulate: bool
+    """Force UDP encapsulation (RFC 3948), as kernel-libipsec needs."""
+    ike_rekey_time: int
+    child_rekey_time: int
+    """Seconds."""
+    replay_window: int = 256
+    """Packets of each CHILD_SA (RFC 4303, section 3.4.3)."""
+    authentication: Authentication = Authentication.SIGNATURE
+    copy_dscp: CopyDscp = CopyDscp.OUT
+    """Of CHILD_SAs in tunnel mode in the kernel; in transport mode there is one header."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bypass:
+    """An entry of the policy's bypass list: mesh addresses of no peer, reached in the clear (RFC 4301, 4.4.1)."""
+
+    prefix: Network
+    reason: str
+    protocol: str = ""
+    """``tcp`` or ``udp``; empty: all that goes there and comes from there."""
+    port: int = 0
+    """There, not here; 0: all."""
+
+    def __str__(self) -> str:
+        return f"{self.prefix}{f' {self.protocol}' if self.protocol else ''}{f' {self.port}' if self.port else ''}"
+
+    def table(self) -> dict[str, str | int]:
+        """As a profile's file has it."""
+        table: dict[str, str | int] = {"prefix": str(self.prefix), "reason": self.reason}
+        if self.protocol:
+            table["protocol"] = self.protocol
+        if self.port:
+            table["port"] = self.port
+        return table
+
+
+@dataclass(frozen=True, slots=True)
+class Perimeter:
+    """Where the mesh ends on this node: its mesh interfaces, and the networks that are opened by name."""
+
+    links: frozenset[str] = frozenset()
+    """Names of the mesh interfaces. What is behind any other interface is not the mesh."""
+    opened: tuple[Network, ...] = ()
+    """Networks behind this node that it announces, so that nodes of the mesh may reach them through it."""
+    reached: tuple[Network, ...] = ()
+    """Networks beyond the mesh that this node reaches through others, in the clear."""
+
+
+@dataclass(frozen=True, slots=True)
+class RulesSpec:
+    """The fail-closed rules: complete, so that one transaction replaces what stood before."""
+
+    ground: EspGround
+    own: frozenset[Address]
+    """This node's addresses that applications use: a relay must tell its own user data from what it forwards."""
+    protected: frozenset[Address]
+    """Addresses of peers that user data may reach only through IPsec."""
+    locators: frozenset[IPv6Address]
+    """Peers' locators: nothing but IKE and ESP-in-UDP passes."""
+    mesh_prefixes: tuple[Network, ...]
+    """What counts as a mesh address (fc00::/7 and the configured IPv4 mesh prefix)."""
+    unknown_nodes: UnknownNodes
+    barred: frozenset[Address] = frozenset()
+    """Addresses of nodes that were peers until now: closed inside IPsec too, while their SAs are being closed."""
+    overlay_device: str = ""
+    """The overlay's TUN device; empty: this node has no overlay."""
+    admitted: frozenset[IPv6Address] = frozenset()
+    """Addresses of those who are trusted now: with them alone user data passes by the overlay's device."""
+    bypass: tuple[Bypass, ...] = ()
+    """What is no peer's and reached in the clear, though a mesh address."""
+    perimeter: Perimeter = Perimeter()
+
+
+@dataclass(frozen=True, slots=True)
+class Modes:
+    """What the operator chose (``meshsec mode``), over the policy's ``data_plane``."""
+
+    default: DataPlane | None = None
+    """For all peers; None: the policy's."""
+    peers: Mapping[IPv6Address, DataPlane] = field(default_factory=dict)
+    """By the peer's address, which stands for its key: another card under the same name inherits nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What the outside reports: the IKE daemon's connections and SAs, and the rules that stand."""
+
+    ike_sas: Mapping[str, tuple[IkeSa, ...]] = field(default_factory=dict)
+    """By peer name."""
+    connections: Mapping[str, ConnectionSpec | None] = field(default_factory=dict)
+    """By name; None when the connection is loaded with contents unknown to us (after a restart of meshsecd)."""
+    key_loaded: bool = False
+    rules: RulesSpec | None = None

@@ -1,0 +1,25 @@
+"""What the routing daemon refused lately: values for doctor, never for decisions."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Somebody whose packets were refused. The address is that of the packets, and can be forged."""
+
+    interface: str
+    address: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """What olsrv2d refused for one reason in the last one to two minutes."""
+
+    counter: str
+    """olsrv2d's counter: ``over_limit``, ``rate_limited``, ``malformed``, ``spoofed`` or ``disbelieved``."""
+    count: int
+    sources: tuple[Source, ...] = ()
+    """Those with most first, at most sixteen."""
+    further_sources: int = 0
+    """How many more sources there were at least; large when somebody invents addresses."""

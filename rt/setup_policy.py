@@ -1,0 +1,14 @@
+"""The policy of nodes whose set-ups are measured."""
+
+from collections.abc import Mapping
+
+from tests.lab.node import PolicyValue
+
+POLICY: Mapping[str, PolicyValue] = {
+    "backoff_first": 0.1,
+    "initiate_timeout": 60,
+    "takeover_delay": 60,
+    "initiate_rate": 100,
+    "bypass": [{"prefix": "192.0.2.0/24", "reason": "stream and round trips beside the mesh"}],
+}
+"""Set-ups are measured and not the patience between them, so the other end never takes over."""

@@ -1,0 +1,170 @@
+"""An account that takes the fleets' port, or speaks as the node there, keeps no revocation from the node."""
+
+import json
+from base64 import b64encode
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import pytest
+
+from meshsec.adapters.files.trust_store import fleets as store
+from meshsec.adapters.sockets.exchange import PORT
+from meshsec.core.trust import card as cards
+from meshsec.core.trust import fleet_exchange as lines
+from meshsec.core.trust import fleets
+from tests.lab.forge import account
+from tests.lab.forge.account import Held
+from tests.lab.lab import Lab
+from tests.lab.node import Node
+from tests.lab.office import Office
+from tests.lab.topology import line, names
+
+_HELD = """
+print("held", flush=True)
+try:
+    input()
+except EOFError:
+    pass
+"""
+TAKEN = f"""
+import socket
+s = socket.create_server(("::", {PORT}), family=socket.AF_INET6)
+{_HELD}"""
+SECONDS = 3
+"""How long the account tries: its first segment is lost, and no error comes."""
+
+
+@dataclass(frozen=True)
+class Members:
+    """a - b, members of a fleet."""
+
+    lab: Lab
+    office: Office
+
+    @property
+    def pair(self) -> tuple[Node, Node]:
+        """a, whose account means harm, and b."""
+        return self.lab["a"], self.lab["b"]
+
+    def announce(self, number: int) -> None:
+        """Give b a new list, which begins an exchange with a at once."""
+        signed = fleets.sign_list(self.office.key, number, set(), None)
+        self.lab["b"].meshsec("fleet", "take", fleets.list_text(signed))
+
+
+@contextmanager
+def _members() -> Iterator[Members]:
+    """a - b, set up as members of a fleet and not started."""
+    with Lab("port", line(names(2))) as lab:
+        office, nodes = Office(), list(lab.set_up().nodes.values())
+        signed = [office.sign(node) for node in nodes]
+        for node, own in zip(nodes, signed, strict=True):
+            card = cards.parse(node.card)
+            store.join(node.peers, office.fleet, fleets.card_text(own), [card])
+            store.take_members(node.peers, [one.octets for one in signed], card)
+        yield Members(lab, office)
+
+
+@pytest.fixture
+def taken() -> Iterator[Members]:
+    """The members; an account of a's has the port before a's meshsecd starts, and b has a list."""
+    with _members() as members:
+        store.take_list(members.lab["b"].peers, fleets.sign_list(members.office.key, 10, set(), None).octets)
+        with Held(members.lab["a"], TAKEN):
+            members.lab.start()
+            yield members
+
+
+@pytest.fixture
+def members() -> Iterator[Members]:
+    """The members, protected. a has no meshsecd any more that would answer for it."""
+    with _members() as members:
+        a, b = members.lab.start().nodes.values()
+        b.wait_protected(a)
+        a.agent.kill()
+        yield members
+
+
+def _list_of(node: Node) -> object:
+    return json.loads(node.meshsec("fleet", "status", "--json").stdout)["fleets"][0]["list"]
+
+
+def test_a_trust_list_arrives_although_an_account_has_the_port(taken: Members) -> None:
+    """Control: doctor says that the port is taken. Before, a node that could not listen began no exchange either."""
+    a, b = taken.pair
+    a.wait_protected(b)
+    a.wait_for("a has the list", lambda: _list_of(a), 60)
+    assert f"TCP port {PORT}" in a.meshsec("doctor", check=False).stdout
+
+
+def _forged(number: int) -> str:
+    """A list of another fleet, which b mutes its giver for."""
+    return b64encode(fleets.sign_list(Office().key, number, set(), None).octets).decode()
+
+
+def calling(members: Members) -> str:
+    """Code that connects to b from a's protected address, gives a forged list, and prints the answer."""
+    a, b = members.pair
+    said = lines.encode(lines.Hello({})), lines.encode(lines.Offer([_forged(20)], [], {}))
+    return f"""
+import socket
+s = socket.create_connection(({b.address!r}, {PORT}), {SECONDS}, ({a.address!r}, 0))
+answers = s.makefile("rb")
+for line in {said!r}:
+    s.sendall(line)
+    answers.readline()
+print("heard")
+"""
+
+
+def serving(members: Members) -> str:
+    """Code for ``Held`` that answers at a's port, and gives b a forged list there."""
+    a, _ = members.pair
+    said = lines.encode(lines.Summary({})), lines.encode(lines.Answer([_forged(21)], []))
+    return f"""
+import socket, threading
+s = socket.create_server(({a.address!r}, {PORT}), family=socket.AF_INET6)
+def serve():
+    while True:
+        opened, _ = s.accept()
+        asked = opened.makefile("rb")
+        for line in {said!r}:
+            asked.readline()
+            opened.sendall(line)
+threading.Thread(target=serve, daemon=True).start()
+{_HELD}"""
+
+
+def _mutings(members: Members) -> int:
+    a, b = members.pair
+    return b.agent.log.read_text().count(f"what {a.address} gave is refused")
+
+
+def _dropped(node: Node) -> int:
+    found = json.loads(node.run("nft", "-j", "list", "counter", "inet", "meshsec", "fleet_out").stdout)
+    return int(found["nftables"][-1]["counter"]["packets"])
+
+
+def test_an_account_that_calls_a_peer_as_the_node_gets_the_node_not_muted(members: Members) -> None:
+    """Control: root may speak for the node, and is muted for the same words."""
+    a, b = members.pair
+    code = calling(members)
+    assert account.try_once(a, code).startswith("TimeoutError")
+    assert _dropped(a) > 0
+    assert _mutings(members) == 0
+    assert a.run("/usr/bin/python3", "-I", "-c", code).stdout.strip() == "heard"
+    b.wait_for("b mutes a", lambda: _mutings(members), 60)
+
+
+def test_an_account_that_answers_a_peer_as_the_node_gets_the_node_not_muted(members: Members) -> None:
+    """Control: root may speak for the node, and is muted for the same words."""
+    a, b = members.pair
+    code = serving(members)
+    with Held(a, code):
+        members.announce(11)
+        a.wait_for("a's answer is dropped", lambda: _dropped(a), 60)
+        assert _mutings(members) == 0
+    with Held(a, code, as_root=True):
+        members.announce(12)
+        b.wait_for("b mutes a", lambda: _mutings(members), 60)

@@ -1,0 +1,92 @@
+"""A relay of the overlay answers searches and pings, and drops the user data that others send through it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from tests.lab import cjdns, ground
+from tests.lab.cjdns import Overlayd, Secret
+from tests.lab.overlay_control import OverlayControl
+from tests.lab.routers import Mesh
+from tests.lab.topology import ring
+from tests.lab.traffic import Flow
+from tests.lab.waiting import wait_until
+
+pytestmark = [
+    pytest.mark.skipif(not ground.probe().root, reason="network namespaces need root"),
+    pytest.mark.skipif(not ground.probe().tun, reason="there is no /dev/net/tun"),
+]
+
+SECRET = Secret("open sesame", "ali baba")
+PINGS = 80
+"""Octets of UDP that pings of a switch and of a neighbour have at most. All of an inner session is longer."""
+AROUND = 10.0
+"""Seconds within which the source is on the other way, on a busy machine."""
+
+
+@dataclass(frozen=True)
+class Relays:
+    """a reaches c by b, and by d and e."""
+
+    mesh: Mesh
+
+    def __getitem__(self, name: str) -> Overlayd:
+        router = self.mesh[name]
+        assert isinstance(router, Overlayd)
+        return router
+
+    def swallow(self) -> None:
+        """Let b drop all of inner sessions that it forwards to c or from c."""
+        self.mesh.end("b", "c").filter(f"udp length > {PINGS} drop")
+
+    @property
+    def first(self) -> str:
+        """The neighbour by which a sends to c."""
+        with OverlayControl(self["a"].socket) as control:
+            status = control.status
+        way = next((one["way"] for one in status["sessions"] if one["address"] == self["c"].address), None)
+        hops = {one["label"]: one["key"] for one in status["peers"] if one["label"]}
+        taken = {key for label, key in hops.items() if way and leads_through(way, label)}
+        return "".join(name for name in "bd" if self[name].key in taken)
+
+
+def leads_through(way: str, label: str) -> bool:
+    """Whether a way begins with a label: below its highest bit they are the same."""
+    whole, first = (int(shown.replace(".", ""), 16) for shown in (way, label))
+    return (whole ^ first) & ((1 << first.bit_length() - 1) - 1) == 0
+
+
+@pytest.fixture
+def relays() -> Iterator[Relays]:
+    """The ring a - b - c - e - d, whose user data from a to c goes by b."""
+    names = ["a", "b", "c", "e", "d"]
+    with cjdns.addressed(ring(names), dict.fromkeys(names, Overlayd)) as mesh:
+        found = Relays(mesh)
+        for number, (left, right) in enumerate(ring(names), start=1):
+            cjdns.connect(number, found[right], found[left], SECRET, 1)
+        cjdns.start([found[name] for name in names])
+        found["a"].wait_ping(found["c"])
+        wait_until("b is on the way", lambda: found.first == "b", [], 60, last=lambda: found.first)
+        yield found
+
+
+def test_user_data_goes_around_a_relay_that_drops_it(relays: Relays) -> None:
+    """Control: the relay answers as before, and tells of the node to which nothing passes by it."""
+    a, b, c = (relays[name] for name in "abc")
+    with Flow((a.namespace, a.address), (c.namespace, c.address)) as flow:
+        wait_until("it flows", lambda: len(flow.result.arrivals) > 50, [flow], 60)
+        relays.swallow()
+        before = len(flow.result.arrivals)
+        wait_until("it flows again", lambda: len(flow.result.arrivals) > before + 100, [flow], 60, last=flow.summary)
+        assert c.key in told_by(a, b)
+    print(f"no user data for {flow.result.longest_gap:.1f} s")
+    assert flow.result.longest_gap < AROUND
+    assert relays.first == "d"
+
+
+def told_by(asker: Overlayd, asked: Overlayd) -> str:
+    """What a neighbour tells of its own neighbours."""
+    peers = asker.admin.call("InterfaceController_peerStats", page=0)["peers"]
+    near = next(str(peer["addr"]) for peer in peers if str(peer["addr"]).endswith(asked.key))
+    return str(asker.admin.call("RouterModule_getPeers", path=near))

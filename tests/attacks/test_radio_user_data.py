@@ -1,0 +1,78 @@
+"""User data of two peers in an open mesh, while an attacker ends the peering of their radios again and again."""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.lab import radio
+from tests.lab.forge import wireless
+from tests.lab.forge.wireless import Ear, Frames, Name
+from tests.lab.lab import Lab
+from tests.lab.packets import Kind
+from tests.lab.topology import full
+from tests.lab.waiting import wait_until
+from tests.scenarios.expectations import assert_nothing_clear, flow, spis, wait_arrivals
+
+ATTACK = 10.0
+"""Seconds."""
+AGAIN = 60.0
+"""Seconds until the peers reach each other again."""
+
+
+@pytest.fixture
+def attacked() -> Iterator[tuple[Lab, radio.Air, Ear]]:
+    """a and c trust each other and hear each other; m is in no mesh."""
+    if obstacle := radio.obstacle():
+        pytest.skip(obstacle)
+    air = radio.Air()
+    with Lab("radio-attack", full(["a", "c", "m"]), medium=air) as lab, wireless.stranger_of(air.radios["m"]) as ear:
+        a, c = lab["a"], lab["c"]
+        for node in (a, c):
+            node.set_up(lab.options)
+        a.install_card(c)
+        c.install_card(a)
+        lab.start(nodes=[a, c])
+        for node, peer in ((a, c), (c, a)):
+            node.wait_protected(peer, AGAIN)
+        yield lab, air, ear
+
+
+def test_nothing_leaves_in_the_clear_while_the_peering_is_ended_and_data_flows_again(
+    attacked: tuple[Lab, radio.Air, Ear],
+) -> None:
+    lab, air, m = attacked
+    a, c = lab["a"], lab["c"]
+    first, second = air.radios["a"], air.radios["c"]
+    name = Name.of(first.address, second.address)
+    frames = [forge for one in (name, name.turned) for forge in (wireless.deauthentication(one), closing(one))]
+    before, parted = spis(a, c), 0
+    with (
+        a.capture("attack-a") as at_a,
+        c.capture("attack-c") as at_c,
+        lab["m"].capture("air", [radio.MONITOR]) as seen,
+        flow(a, c) as running,
+    ):
+        wait_arrivals(running)
+        over = time.monotonic() + ATTACK
+
+        def ended() -> bool:
+            nonlocal parted
+            m.send(*frames)
+            parted += second.address not in first.peers()
+            return time.monotonic() > over
+
+        wait_until("the end of the attack", ended, [Frames(m)], ATTACK + AGAIN)
+        wait_until("neighbours", lambda: second.address in first.peers(), [Frames(m)], AGAIN)
+        wait_arrivals(running, 50, AGAIN)
+    assert_nothing_clear({"a": at_a, "c": at_c})
+    assert seen.counts[Kind.CLEAR] == 0, f"in the clear on the air: {seen.clear}"
+    assert seen.counts[Kind.ESP] >= 50, "the attacker's radio did not hear the data: this proves nothing"
+    assert parted, "the attack had no effect: this proves nothing"
+    print(
+        f"parted {parted} times; {running.summary()}; the SA {'stayed' if spis(a, c) == before else 'was made again'}"
+    )
+
+
+def closing(name: Name) -> bytes:
+    return wireless.close(name, radio.FAST.mesh_id)
