@@ -644,7 +644,7 @@ impl Finder {
 impl Finder {
     fn answer(&mut self, from: Contact, txid: Txid, query: Query) {
         let contacts = match query {
-            Query::Ping => Vec::new(),
+            Query::Ping | Query::Found(_) => Vec::new(),
             Query::Peers(start) => self.peers_from(start, from),
             Query::Find(target) => self.near(target, from, NODES_PER_REPLY),
             Query::NextHop(target) => self.near(target, from, 1),

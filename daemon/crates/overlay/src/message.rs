@@ -6,7 +6,7 @@
 //! | `es`, `ei` | all | the sender's encoding scheme, and the form of his director towards the receiver |
 //! | `txid` | all | chosen by the asker, returned by the answerer |
 //! | `q` | queries | `pn`, `gp`, `fn`, `nh` |
-//! | `tar` | queries | of `gp` a label, of `fn` and `nh` an address |
+//! | `tar` | queries | of `gp` a label or, to the node with this address, an address; of `fn` and `nh` an address |
 //! | `n`, `np` | replies | nodes (public key and label, relative to the answerer) and their protocol versions |
 
 use alloc::vec::Vec;
@@ -60,6 +60,10 @@ pub enum Query {
     Ping,
     /// `gp`: your neighbours by labels from this one on, the lowest first.
     Peers(Label),
+    /// `gp` with an address: the last question of a stock node's search, to the node that it has found.
+    ///
+    /// A stock node answers it without nodes: the answer confirms the way, and nothing else is asked.
+    Found(Address),
     /// `fn`: the nodes that you know nearest to this address.
     Find(Address),
     /// `nh`: the node by which you would reach this address.
@@ -202,7 +206,7 @@ impl Query {
     const fn name(&self) -> &'static [u8] {
         match self {
             Self::Ping => b"pn",
-            Self::Peers(_) => b"gp",
+            Self::Peers(_) | Self::Found(_) => b"gp",
             Self::Find(_) => b"fn",
             Self::NextHop(_) => b"nh",
         }
@@ -212,7 +216,9 @@ impl Query {
         match self {
             Self::Ping => {}
             Self::Peers(label) => out.extend_from_slice(&label.0.to_be_bytes()),
-            Self::Find(address) | Self::NextHop(address) => out.extend_from_slice(address.octets()),
+            Self::Found(address) | Self::Find(address) | Self::NextHop(address) => {
+                out.extend_from_slice(address.octets());
+            }
         }
     }
 }
@@ -235,8 +241,11 @@ fn decode_query(query: &Value, fields: &Dictionary) -> Result<Query, MessageErro
     match query.as_string() {
         Some(b"pn") => Ok(Query::Ping),
         Some(b"gp") => {
-            let label = target().try_into().map_err(|_| MessageError::Key("tar"))?;
-            Ok(Query::Peers(Label(u64::from_be_bytes(label))))
+            let label = target().try_into().map(u64::from_be_bytes);
+            label.map_or_else(
+                |_| address().map(Query::Found),
+                |label| Ok(Query::Peers(Label(label))),
+            )
         }
         Some(b"fn") => address().map(Query::Find),
         Some(b"nh") => address().map(Query::NextHop),

@@ -104,6 +104,22 @@ fn a_ping_is_answered_by_the_way_that_it_came() {
 }
 
 #[test]
+fn the_last_question_of_a_search_is_answered_without_nodes_and_its_asker_is_known() {
+    let mut asked = Asked::new();
+    asked.peer(0);
+    let far = Contact {
+        key: node_key(&mut asked.random),
+        path: Label(0x153),
+        version: 22,
+    };
+    let own = asked.own.key.address();
+    let (to, answer) = asked.ask(far, Query::Found(own));
+    assert_eq!((to, answer.body), (far, Body::Reply(Vec::new())));
+    let known = asked.finder.store().get(far.key.address()).unwrap();
+    assert_eq!(known.ways()[0].label, far.path);
+}
+
+#[test]
 fn neighbours_are_told_page_by_page() {
     let mut asked = Asked::new();
     let peers: Vec<_> = [0, 2, 3, 4, 5, 6, 7, 8, 9, 10]

@@ -60,7 +60,7 @@ fn recorded_messages_are_read_and_mean_the_same_when_written() {
         assert_eq!(message.txid.octets().len(), 14);
         kinds[match &message.body {
             Body::Query(Query::Ping) => 0,
-            Body::Query(Query::Peers(_)) => 1,
+            Body::Query(Query::Peers(_) | Query::Found(_)) => 1,
             Body::Query(Query::Find(_) | Query::NextHop(_)) => 2,
             Body::Reply(contacts) if contacts.is_empty() => 3,
             Body::Reply(_) => 4,
@@ -105,6 +105,10 @@ fn each_query_on_the_wire() {
         (
             Query::Peers(Label(0x41)),
             "1:q2:gp3:tar8:\0\0\0\0\0\0\0A4:txid".into(),
+        ),
+        (
+            Query::Found(address),
+            format!("1:q2:gp3:tar16:{}4:txid", "\u{fc}".repeat(16)),
         ),
         (
             Query::Find(address),
@@ -184,7 +188,12 @@ fn what_is_refused() {
     );
     assert_eq!(refused(&[("q", "i1e")]), Err(MessageError::Key("q")));
     assert_eq!(refused(&[("q", "2:xx")]), Err(MessageError::Query));
-    for (query, right, wrong) in [("2:gp", 8, 16), ("2:fn", 16, 8), ("2:nh", 16, 17)] {
+    for (query, right, wrong) in [
+        ("2:gp", 8, 7),
+        ("2:gp", 16, 17),
+        ("2:fn", 16, 8),
+        ("2:nh", 16, 17),
+    ] {
         let target = |length: usize| format!("{length}:{}", "x".repeat(length));
         assert_eq!(refused(&[("q", query)]), Err(MessageError::Key("tar")));
         assert_eq!(
@@ -252,6 +261,7 @@ fn body() -> impl Strategy<Value = Body> {
     prop_oneof![
         Just(Body::Query(Query::Ping)),
         any::<u64>().prop_map(|label| Body::Query(Query::Peers(Label(label)))),
+        address().prop_map(|address| Body::Query(Query::Found(address))),
         address().prop_map(|address| Body::Query(Query::Find(address))),
         address().prop_map(|address| Body::Query(Query::NextHop(address))),
         prop::collection::vec(contact, 0..=MAX_NODES).prop_map(Body::Reply),
