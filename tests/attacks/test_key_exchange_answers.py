@@ -10,6 +10,7 @@ from functools import partial
 
 import pytest
 
+from tests.attacks.asking import Asker
 from tests.lab.forge import ike
 from tests.lab.forge.ike import Listener, LongWay, Message, Reach
 from tests.lab.lab import Lab
@@ -17,6 +18,8 @@ from tests.lab.node import Node, Options
 from tests.lab.topology import line, names
 from tests.scenarios.expectations import spis
 
+FULL = 6
+"""Half-open IKE_SAs of both ends together from which each asks the other for a cookie."""
 Forgery = Callable[[Message], Message]
 
 FORGERIES: dict[str, Forgery] = {
@@ -73,6 +76,18 @@ def test_forged_answers_do_not_keep_a_pair_apart(pair: Lab, kind: str) -> None:
     with forging(pair, FORGERIES[kind]) as sent:
         _negotiate(pair, 60)
     assert sent, "nobody was deceived: there was nothing to answer"
+
+
+def test_a_refusal_is_not_believed_where_a_forger_has_the_peer_ask_for_cookies(pair: Lab) -> None:
+    """He fills the half-open places of each in the other's name, and no first answer is an acceptance any more."""
+    with Asker(pair, 20).running() as asker:
+        _negotiate(pair, 60)
+        pair["a"].wait_for("half-open IKE_SAs", lambda: asker.admitted > FULL, 30)
+        before = asker.cookies
+        with forging(pair, FORGERIES["refusal"]) as sent:
+            _negotiate(pair, 30)
+    assert sent
+    assert asker.cookies > before, "nobody was asked for a cookie"
 
 
 def test_without_the_guard_a_forged_refusal_ends_the_attempt(pair: Lab) -> None:

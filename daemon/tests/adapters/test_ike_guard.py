@@ -297,6 +297,26 @@ def test_a_refusal_is_denied_whether_it_comes_before_the_answer_behind_it_or_beh
         assert answers(*parts)
 
 
+def test_a_cookie_passes_before_a_refusal_and_one_at_a_time(wire: Wire, port: int) -> None:
+    """A peer whose half-open places are full asks for one, and must be answered before a forged refusal passes."""
+
+    def passed(body: bytes, times: int) -> int:
+        with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as heard:
+            heard.bind(("::", port))
+            for _ in range(times):
+                answer = on(port, message(INIT, ANSWER, NOTIFY) + body)
+                wire.send(wire.other, (PEER, OWN), answer, (port, port))
+            return all_heard(heard)
+
+    wire.sends(on(port, message(INIT, REQUEST, SA)), port=port)
+    assert passed(COOKIE, 3) == 0, "the first one waits"
+    for _ in range(2):
+        time.sleep(guard.COOKIE_HOLD_MS / 1000)
+        assert passed(COOKIE, 3) == 1, "the next one waits again"
+    assert passed(REFUSED, 2) == 0, "it is held back on its own account"
+    assert not wire.contested()
+
+
 def test_what_refuses_nothing_denies_nothing(wire: Wire, port: int) -> None:
     wire.sends(on(port, message(INIT, REQUEST, SA)), port=port)
     assert not wire.hears(on(port, message(INIT, ANSWER, KE) + REFUSED), ports=(port, port))

@@ -9,7 +9,9 @@ and can answer it sooner than the peer. charon believes the first answer. So the
 - An answer to IKE_SA_INIT passes only when this node asked: the output chain notes the initiator's SPI of each request.
 - An answer that begins with anything but an SA payload (an error, COOKIE, INVALID_KE_PAYLOAD) is held back for
   ``HOLD_MS``. The IKE daemon repeats its request meanwhile, and the peer's true answer passes at once. Only where
-  nothing better comes does the unproven answer pass.
+  nothing better comes does the unproven answer pass. A COOKIE is held back for ``COOKIE_HOLD_MS`` only, and again after
+  each one that passes: a peer whose half-open places a forger has filled asks for it, and its true answer must come
+  before the forged refusal passes. A forged COOKIE costs one round trip and no more.
 - Two different responder SPIs for one request prove that somebody forges. The address is ``contested`` for
   ``CONTESTED_S``: of the answers in its name each passes with a chance of one in ``ODDS``, so that who is first is not
   always believed, and meshsecd repeats attempts at once (``Engine``).
@@ -36,6 +38,9 @@ what passes then, for a refusal is held back anyway; that an attempt failed is t
 HOLD_MS = 500
 """How long an unproven answer is held back. charon repeats its request five times in that time, so a peer within half a
 second of round trip has answered; a refusal that is true costs the next repetition."""
+COOKIE_HOLD_MS = 100
+"""charon's third request is 0.15 s after its first, so the answer to the cookie comes well before ``HOLD_MS`` is over.
+charon follows five cookies in one attempt: a listener's cookies last as long as his refusals are held back."""
 ATTEMPT_S = 15
 """How long an answer may come after its request: charon gives an attempt up after 12 s."""
 CONTESTED_S = 60
@@ -54,7 +59,7 @@ COUNTERS = ("strangers", "unprotected", "unasked", "unproven", "forged", "cookie
 
 _SA, _ENCRYPTED, _ENCRYPTED_FRAGMENT, _NOTIFY = 33, 46, 53, 41  # RFC 7296, section 3.2; RFC 7383
 _IKE_SA_INIT = 34
-_INVALID_KE_PAYLOAD, _FIRST_STATUS = 17, 16384
+_INVALID_KE_PAYLOAD, _FIRST_STATUS, _COOKIE = 17, 16384, 16390
 """Notify types after which the same responder may accept: another group, and those that are no error, as COOKIE."""
 _INITIATOR, _RESPONSE = 0x08, 0x20  # RFC 7296, section 3.1
 
@@ -90,6 +95,8 @@ def _sets(spec: RulesSpec) -> list[str]:
         f"  set peers {{ type ipv6_addr;{f' elements = {{ {peers} }}' if peers else ''} }}",
         _growing("asked", f"typeof {spi_i} . ip6 saddr", f"timeout {ATTEMPT_S}s"),
         _growing("held", f"typeof {spi_i}", f"timeout {HOLD_MS}ms"),
+        _growing("delayed", f"typeof {spi_i}", f"timeout {COOKIE_HOLD_MS}ms"),
+        _growing("asking", f"typeof {spi_i}", f"timeout {ATTEMPT_S}s"),
         _growing("met", f"typeof {spi_i}", f"timeout {ATTEMPT_S}s"),
         _growing("refused", f"typeof {spi_i}", f"timeout {ATTEMPT_S}s"),
         _growing("answered", f"typeof {spi_i}", f"timeout {ATTEMPT_S}s"),
@@ -177,13 +184,22 @@ def _peer(port: int, marker: int) -> str:
     unproven = _chain(
         f"unproven{port}",
         "",
+        f"{header.first} {_NOTIFY} {header.notify} {_COOKIE} goto cookie{port}",
         f"{header.first} {_NOTIFY} {header.notify} != {hints} add @refused {{ {header.spi_i} }}",
         f'{header.spi_i} @held counter name "unproven" drop',
         f"{header.spi_i} @met accept",
         f"add @met {{ {header.spi_i} }} add @held {{ {header.spi_i} }}",
         'counter name "unproven" drop',
     )
-    return "\n".join([main, answer, unproven])
+    cookie = _chain(
+        f"cookie{port}",
+        "",
+        f'{header.spi_i} @delayed counter name "unproven" drop',
+        f"update @delayed {{ {header.spi_i} }}",
+        f"{header.spi_i} @asking accept",
+        f'add @asking {{ {header.spi_i} }} counter name "unproven" drop',
+    )
+    return "\n".join([main, answer, cookie, unproven])
 
 
 def _stranger() -> str:
