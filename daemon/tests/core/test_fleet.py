@@ -42,6 +42,15 @@ def test_the_number_of_a_list_grows_whatever_the_clock_says() -> None:
     assert fleets.sign_list(KEY, 5000, set(), first).number == 5000
 
 
+def test_a_list_with_a_number_that_no_clock_reaches_is_refused() -> None:
+    """It could hardly be replaced, because a list is only replaced by one with a larger number."""
+    largest = fleets.sign_list(KEY, fleets.NUMBER_MAX, set(), None)
+    assert fleets.read_list(largest.octets, FLEETS) == largest
+    beyond = fleets.sign_list(KEY, 0, set(), largest)
+    with pytest.raises(FleetError, match=rf"has the number {2**63}; allowed: {2**63 - 1} at most"):
+        fleets.read_list(beyond.octets, FLEETS)
+
+
 @given(at=st.integers(0, 10_000), bit=st.integers(0, 7))
 def test_one_changed_bit_is_noticed(at: int, bit: int) -> None:
     signed, listed = fleets.sign_card(KEY, BOAT, 1000), fleets.sign_list(KEY, 1000, {BOAT.fingerprint}, None)

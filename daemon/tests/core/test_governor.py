@@ -430,6 +430,15 @@ def test_a_clock_that_cannot_be_read_is_charged_as_if_all_processors_had_worked(
     assert bench.governor.spent == pytest.approx(SETTINGS.burst, abs=0.1)
 
 
+def test_the_budget_is_looked_at_when_all_processors_together_could_have_spent_it() -> None:
+    bench = Bench(Governor(replace(SETTINGS, deadline=5.0), TOP))
+    bench.tell(BUSY, NegotiationBegan("boat"))
+    due = bench.governor.poll_timeout()
+    assert bench.level
+    assert due is not None
+    assert due - bench.now == pytest.approx(SETTINGS.burst / 2), "the bench has two processors"
+
+
 def test_what_is_spent_without_privilege_is_not_charged(bench: Bench) -> None:
     bench.tell(QUIET, NegotiationBegan("boat"))
     bench.wait(0.9, used=1.8)

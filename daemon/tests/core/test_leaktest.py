@@ -1,5 +1,6 @@
 """What the counts of a leak test say."""
 
+import struct
 from ipaddress import ip_address
 
 import pytest
@@ -50,6 +51,26 @@ def test_the_mark_is_a_leak_whoever_sends_it() -> None:
 def test_esp_is_none() -> None:
     watch = seen(packet6(OWN, PEER, ESP))
     assert (watch.counts, watch.leaks) == ({Kind.ESP: 1}, [])
+
+
+@pytest.mark.parametrize(
+    ("payload", "kind"),
+    [
+        (bytes(4) + b"IKE", Kind.IKE),
+        (b"\xff", Kind.IKE),
+        (bytes.fromhex("0000010000000001"), Kind.ESP),
+        (bytes.fromhex("00000100000000"), Kind.CLEAR),
+        (b"\xff\xff", Kind.CLEAR),
+        (b"", Kind.CLEAR),
+    ],
+    ids=["marker", "keep-alive", "SPI and number", "one byte less", "two bytes", "empty"],
+)
+def test_a_payload_at_the_port_of_esp_in_udp_is_esp_only_with_spi_and_sequence_number(
+    payload: bytes, kind: Kind
+) -> None:
+    """RFC 3948, section 2: ESP begins with both, eight bytes; anything shorter is user data in the clear."""
+    datagram = struct.pack("!HHHH", 4500, 4500, 8 + len(payload), 0) + payload
+    assert seen(packet6(OWN, PEER, UDP, datagram)).counts == {kind: 1}
 
 
 def test_incoming_ipv4_is_not_judged_where_the_kernel_shows_what_it_took_out_of_a_tunnel() -> None:

@@ -44,6 +44,15 @@ def test_a_route_lost_leads_to_a_state_without_route_and_found_to_one_with(state
     assert found is None or found.state not in WITHOUT_ROUTE
 
 
+def test_an_sa_outlives_the_route_and_protects_again_when_the_route_is_back() -> None:
+    lost = transition(State.PROTECTED, Trigger.ROUTE_LOST)
+    assert lost is not None
+    assert lost.state is State.HELD
+    back = transition(State.HELD, Trigger.ROUTE_FOUND)
+    assert back is not None
+    assert back.state is State.PROTECTED
+
+
 @pytest.mark.parametrize("state", State)
 def test_only_route_triggers_and_the_hold_time_cross_between_with_and_without_route(state: State) -> None:
     for trigger, step in TABLE[state].items():

@@ -34,6 +34,7 @@ MEMBERS_MAX = 4096
 """Signed cards that a node keeps, of all its fleets."""
 FLEETS_MAX = 16
 NUMBER_MAX = 2**63 - 1
+"""Largest number of a trust list: a signed 64-bit integer, as other programs read numbers in JSON."""
 FINGERPRINT_LENGTH = 32
 
 _VERSION = 1
