@@ -47,8 +47,8 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
 
 
 def facts(pairs: Mapping[str, object]) -> None:
-    """Named values, one on a line."""
-    width = max(map(len, pairs))
+    """Print named values, one on a line; nothing when there are none."""
+    width = max(map(len, pairs), default=0)
     for name, value in pairs.items():
         if value is not None:
             click.echo(f"{name:<{width}}  {value}")

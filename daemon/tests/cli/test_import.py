@@ -5,6 +5,7 @@ import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from click.testing import Result
 
 from meshsec.core.formats import overlay_key
@@ -105,7 +106,7 @@ def test_whose_cards_are_needed_and_what_is_left_out(meshsec: Meshsec, tmp_path:
         f"{LIBRESWAN}:16: ike: 3des-sha1;modp2048: '3des' is no encryption that meshsec takes",
         f"{vans}:14: conn Office_Gateway: mark: has no counterpart",
         f"{vans}:17: conn roadwarriors: %any stands for anybody",
-        f"{vans}:22: conn unused: is not in use",
+        f"{vans}:22: conn unused: has no auto=",
     ):
         assert f"not imported: {told}" in done.output
 
@@ -116,6 +117,17 @@ def test_a_bad_ipsec_conf_writes_nothing(meshsec: Meshsec, tmp_path: Path) -> No
     done = meshsec("import", "libreswan", str(bad), "--into", str(into))
     assert (done.exit_code, into.exists()) == (1, False)
     assert f"{bad}:3: left=192.0.2.1: is not understood" in done.output
+
+
+@pytest.mark.parametrize(("auto", "told"), [("", "has no auto="), ("\tauto=add\n", "peer a: 192.0.2.2, auto=add")])
+def test_an_ipsec_conf_without_a_policy_is_imported(meshsec: Meshsec, tmp_path: Path, auto: str, told: str) -> None:
+    """There is no proposal and no lifetime in it, or its only conn has no ``auto=``."""
+    conf, into = tmp_path / "ipsec.conf", tmp_path / "x.toml"
+    conf.write_text(f"conn a\n\tleft=192.0.2.1\n\tright=192.0.2.2\n{auto}")
+    done = meshsec("import", "libreswan", str(conf), "--into", str(into))
+    assert (done.exit_code, into.exists()) == (0, False), done.output
+    assert told in done.output
+    assert "the policy stays as it is" in done.output
 
 
 def test_a_profile_that_is_there_is_kept(meshsec: Meshsec, tmp_path: Path) -> None:

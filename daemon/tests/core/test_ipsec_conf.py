@@ -34,11 +34,14 @@ def test_the_other_end_is_the_one_that_is_not_here() -> None:
     assert (peer.address, peer.identity, peer.key, peer.auto) == ("192.0.2.1", "@far", "leftcert", "start")
 
 
-@pytest.mark.parametrize("auto", ["", "\tauto=ignore\n"])
-def test_what_is_not_in_use_is_no_peer(auto: str) -> None:
+@pytest.mark.parametrize(
+    ("auto", "why"),
+    [("", "has no auto=, which means auto=ignore"), ("\tauto=ignore\n", "has auto=ignore")],
+)
+def test_what_is_not_in_use_is_no_peer(auto: str, why: str) -> None:
     found = read(f"conn a\n\tleft=192.0.2.1\n\tright=192.0.2.2\n\tike=aes256-sha2;dh14\n{auto}")
     assert (found.peers, found.profile) == ([], {})
-    assert found.ignored == ["x.conf:1: conn a: is not in use (auto=ignore), if not by others (also=)"]
+    assert found.ignored == [f"x.conf:1: conn a: {why}; set auto=add to import it as a peer of its own"]
 
 
 def test_what_is_not_carried_over_is_named_with_its_line() -> None:

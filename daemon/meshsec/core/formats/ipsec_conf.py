@@ -206,8 +206,9 @@ def _auto(values: Mapping[str, _Value]) -> str:
 def _told(name: str, values: Mapping[str, _Value], conns: Mapping[str, _Conn], found: Imported) -> bool:
     """Whether it is in use, with one peer; else it is told why it is not carried over."""
     where = f"{conns[name].line.where}: conn {_cut(name)}"
-    if _auto(values) in _NEVER:
-        found.ignored.append(f"{where}: is not in use (auto=ignore), if not by others (also=)")
+    if (auto := _auto(values)) in _NEVER:
+        why = f"has auto={auto}" if auto else "has no auto=, which means auto=ignore"
+        found.ignored.append(f"{where}: {why}; set auto=add to import it as a peer of its own")
         return False
     if not {"left", "right"} <= values.keys():
         found.ignored.append(f"{where}: has no {'left' if 'left' not in values else 'right'}=")
