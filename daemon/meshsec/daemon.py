@@ -40,7 +40,7 @@ class StartError(Exception):
     "--config",
     type=click.Path(path_type=Path, dir_okay=False),
     envvar="MESHSEC_CONFIG",
-    default=Path("/etc/meshsec/meshsec.toml"),
+    default=config_file.DEFAULT_PATH,
     show_default=True,
     help="The configuration file.",
 )

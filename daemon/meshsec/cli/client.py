@@ -92,7 +92,7 @@ def _connected(path: Path, seconds: float) -> socket.socket:
     except OSError as error:
         connection.close()
         raise DaemonAbsentError(
-            f"meshsecd does not answer at {path}: {error.strerror or error}; is it running?"
+            f"meshsecd does not answer at {path}: {error.strerror or error}; `systemctl start meshsec.target` starts it"
         ) from error
     return connection
 

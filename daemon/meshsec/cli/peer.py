@@ -1,7 +1,7 @@
 """``meshsec peer``: whom this node trusts."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from meshsec.cli.client import Client, DaemonAbsentError
 from meshsec.cli.output import facts, json_option, print_json, print_table
 from meshsec.core.trust import card as cards
 from meshsec.core.trust import fingerprint_words
-from meshsec.core.values.model import Peer
+from meshsec.core.values.model import Card, Peer
 
 SCHEMA = "meshsec-peers-1"
 
@@ -44,10 +44,14 @@ def add(app: App, name: str, card: tuple[str, ...]) -> None:
     out of the mesh, or is another's.
     """
     parsed = cards.parse(_card_text(" ".join(card)))
-    through = _changed(app, "peer_add", {"name": name, "card": cards.render(parsed)})
-    if not through:
-        trust_store.add(app.peers_directory, name, parsed, app.card, trusted.around(app))
+    _change(
+        app,
+        "peer_add",
+        {"name": name, "card": cards.render(parsed)},
+        lambda: trust_store.add(app.peers_directory, name, parsed, app.card, trusted.around(app)),
+    )
     click.echo(f"{name} is trusted: {shown.addresses(parsed)}")
+    _warn_of_namesakes(app, name, parsed)
     click.echo(f"Compare by voice: {shown.spoken(parsed)}")
 
 
@@ -61,8 +65,12 @@ def next_key(app: App, name: str, card: tuple[str, ...]) -> None:
     Both are in force, each with its address, until `meshsec peer end NAME`. CARD is given as to `peer add`.
     """
     parsed = cards.parse(_card_text(" ".join(card)))
-    if not _changed(app, "peer_next", {"name": name, "card": cards.render(parsed)}):
-        trust_store.add_next(app.peers_directory, name, parsed, app.card, trusted.around(app))
+    _change(
+        app,
+        "peer_next",
+        {"name": name, "card": cards.render(parsed)},
+        lambda: trust_store.add_next(app.peers_directory, name, parsed, app.card, trusted.around(app)),
+    )
     click.echo(f"{name} is trusted by its next key, too: {shown.addresses(parsed)}")
     click.echo(f"Compare by voice: {shown.spoken(parsed)}")
 
@@ -72,8 +80,7 @@ def next_key(app: App, name: str, card: tuple[str, ...]) -> None:
 @click.pass_obj
 def end(app: App, name: str) -> None:
     """Trust the present key of NAME no longer: the next takes its place, and the SA of the old is closed at once."""
-    if not _changed(app, "peer_end", {"name": name}):
-        trust_store.end(app.peers_directory, name, app.card)
+    _change(app, "peer_end", {"name": name}, lambda: trust_store.end(app.peers_directory, name, app.card))
     click.echo(f"{name} is trusted by its next key alone")
 
 
@@ -85,8 +92,7 @@ def remove(app: App, name: str) -> None:
 
     A fleet's signature counts on: of a card that was added by hand its member stays a peer.
     """
-    if not _changed(app, "peer_remove", {"name": name}):
-        trust_store.remove(app.peers_directory, name)
+    _change(app, "peer_remove", {"name": name}, lambda: trust_store.remove(app.peers_directory, name))
     still = trust_store.load(app.peers_directory, app.card)[0].get(name)
     if still is None:
         click.echo(f"{name} is trusted no longer")
@@ -107,11 +113,13 @@ def revoke(app: App, target: str, reason: str) -> None:
         target = cards.render(cards.parse(target))
     elif len(target) == _FINGERPRINT_LENGTH:
         target = target.lower()
-    answer = _answer(app, "peer_revoke", {"target": target, "reason": reason})
-    fingerprints = (
-        answer["fingerprints"] if answer else trust_store.revoke(app.peers_directory, target, reason, app.card)
+    revoked = _change(
+        app,
+        "peer_revoke",
+        {"target": target, "reason": reason},
+        lambda: {"fingerprints": trust_store.revoke(app.peers_directory, target, reason, app.card)},
     )
-    for fingerprint in fingerprints:
+    for fingerprint in revoked["fingerprints"]:
         click.echo(f"revoked: {fingerprint}")
 
 
@@ -121,8 +129,12 @@ def revoke(app: App, target: str, reason: str) -> None:
 def unrevoke(app: App, fingerprint: str) -> None:
     """Let the key with this FINGERPRINT be trusted again; `meshsec peer add` trusts it then."""
     fingerprint = fingerprint.lower()
-    if not _changed(app, "peer_unrevoke", {"fingerprint": fingerprint}):
-        trust_store.unrevoke(app.peers_directory, fingerprint)
+    _change(
+        app,
+        "peer_unrevoke",
+        {"fingerprint": fingerprint},
+        lambda: trust_store.unrevoke(app.peers_directory, fingerprint),
+    )
     click.echo(f"may be trusted again: {fingerprint}")
 
 
@@ -201,20 +213,31 @@ def _card_text(given: str) -> str:
     return given
 
 
-def _changed(app: App, method: str, params: dict[str, object]) -> bool:
-    """Let meshsecd change the trust store, so that it takes effect at once; False when there is no meshsecd."""
-    return _answer(app, method, params) is not None
+def _change(app: App, method: str, params: dict[str, object], directly: Callable[[], Any]) -> Any:
+    """Let meshsecd change the trust store, so that it takes effect at once, and return its answer.
 
-
-def _answer(app: App, method: str, params: dict[str, object]) -> dict[str, Any] | None:
-    """The same, with meshsecd's answer; None when there is no meshsecd."""
+    Without meshsecd ``directly`` changes the files, and what it returns is the answer.
+    """
     try:
         with Client(app.socket) as client:
-            answer: dict[str, Any] = client.call(method, params)
-            return answer
+            return client.call(method, params)
     except DaemonAbsentError:
-        click.echo("meshsecd is not running: the file is changed directly, and takes effect when it starts.", err=True)
-        return None
+        answer = directly()
+        click.echo("meshsecd is not running: this takes effect when it starts.", err=True)
+        return answer
+
+
+def _warn_of_namesakes(app: App, name: str, card: Card) -> None:
+    """Warn of other peers that have the name on the card: a stranger may give his node the name of a known one."""
+    peers = trust_store.load(app.peers_directory, app.card)[0].values()
+    for other in peers:
+        own = other.name.removesuffix(trust_store.NEXT)
+        if own != name and card.name in {own, other.card.name}:
+            click.echo(
+                f"Warning: the card names its node {card.name!r}, as does that of peer {own!r}, and their keys differ. "
+                f"Compare the words by voice; if this card is another's: meshsec peer remove {name}",
+                err=True,
+            )
 
 
 def _known(app: App, name: str) -> Peer:

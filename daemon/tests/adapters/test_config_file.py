@@ -71,7 +71,7 @@ def test_relative_paths_start_at_the_file(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     path = tmp_path / "meshsec.toml"
-    assert refusal(path) == [" No such file or directory"]
+    assert refusal(path) == [f" there is no configuration; `meshsec --config {path} init` makes one"]
     path.mkdir()
     assert refusal(path) == [" Is a directory"]
 

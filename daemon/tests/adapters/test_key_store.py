@@ -51,6 +51,17 @@ def test_without_its_public_half_the_key_itself_is_read(path: Path) -> None:
     assert key_store.load_public(path) == made.public_key
 
 
+def test_halves_of_different_keys_are_refused_with_what_to_do(path: Path, tmp_path: Path) -> None:
+    """As after a restore of one of the two files only."""
+    made, public = key_store.create(path), path.with_suffix(".pub")
+    public.write_bytes(key_store.create(tmp_path / "other.key").public_pem())
+    for read in (key_store.load, key_store.load_public):
+        with pytest.raises(KeyStoreError, match=rf"belongs to another public key than .*; .*`rm {public}`"):
+            read(path)
+    public.unlink()
+    assert key_store.load_public(path) == made.public_key
+
+
 def test_a_key_is_never_overwritten(path: Path) -> None:
     first = key_store.create(path).public_key
     with pytest.raises(KeyStoreError, match="never overwritten"):
@@ -118,6 +129,7 @@ def test_what_is_no_key_is_refused(content: bytes, path: Path) -> None:
     with pytest.raises(KeyStoreError, match="is no unencrypted PKCS#8 key in PEM"):
         key_store.load(path)
     path.with_suffix(".pub").write_bytes(content)
+    path.unlink()
     with pytest.raises(KeyStoreError, match="is no public key in PEM"):
         key_store.load_public(path)
 

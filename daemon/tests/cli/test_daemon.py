@@ -368,4 +368,5 @@ def test_a_daemon_that_is_silent_is_not_waited_for(
 def test_without_meshsecd_the_reason_is_told(meshsec: Meshsec, path: Path) -> None:
     result = meshsec("status")
     assert result.exit_code == 1
-    assert f"meshsecd does not answer at {path}: No such file or directory; is it running?" in result.stderr
+    assert f"meshsecd does not answer at {path}: No such file or directory" in result.stderr
+    assert "`systemctl start meshsec.target` starts it" in result.stderr

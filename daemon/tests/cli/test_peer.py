@@ -9,6 +9,7 @@ import pytest
 from click.testing import Result
 
 from meshsec.core.trust import card as cards
+from meshsec.core.trust.identity import make_card
 
 Meshsec = Callable[..., Result]
 SCHEMAS = Path(__file__).parents[3] / "docs/schema"
@@ -46,7 +47,25 @@ def test_a_card_is_taken_in_whatever_form_it_comes(meshsec: Meshsec, card: str, 
 
 
 def test_without_meshsecd_it_says_so(meshsec: Meshsec, card: str) -> None:
-    assert "meshsecd is not running: the file is changed directly" in meshsec("peer", "add", "boat", card).stderr
+    assert meshsec("peer", "add", "boat", card).stderr == (
+        "meshsecd is not running: this takes effect when it starts.\n"
+    )
+
+
+def test_a_change_that_failed_is_not_said_to_take_effect(meshsec: Meshsec, card: str) -> None:
+    refused = meshsec("peer", "add", "Boat", card)
+    assert refused.exit_code == 1
+    assert "takes effect" not in refused.output
+
+
+def test_a_card_with_the_name_of_another_peer_is_taken_with_a_warning(meshsec: Meshsec, card: str) -> None:
+    other = cards.render(make_card("boat", cards.parse(FOREIGN).public_key))
+    assert meshsec("peer", "add", "boat", card).exit_code == 0
+    added = meshsec("peer", "add", "ship", other)
+    assert added.exit_code == 0
+    assert "Warning: the card names its node 'boat', as does that of peer 'boat'" in added.stderr
+    assert "meshsec peer remove ship" in added.stderr
+    assert "Warning" not in meshsec("peer", "add", "ship", FOREIGN).stderr
 
 
 def test_a_typing_error_is_located_and_nothing_is_written(meshsec: Meshsec, card: str, peers: Path) -> None:

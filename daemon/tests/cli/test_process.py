@@ -31,9 +31,10 @@ def test_the_environment_names_the_configuration(meshsec: Meshsec, tmp_path: Pat
 
 
 def test_failures_have_no_traceback(tmp_path: Path) -> None:
-    done = run("--config", str(tmp_path / "missing.toml"), "status")
+    path = tmp_path / "missing.toml"
+    done = run("--config", str(path), "status")
     assert done.returncode == 1
-    assert done.stderr == f"Error: {tmp_path}/missing.toml: No such file or directory\n"
+    assert done.stderr == f"Error: {path}: there is no configuration; `meshsec --config {path} init` makes one\n"
 
 
 @pytest.mark.parametrize(

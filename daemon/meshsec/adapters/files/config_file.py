@@ -17,6 +17,8 @@ from meshsec.core.values.tables import Problem
 
 DEFAULT_PATH = Path("/etc/meshsec/meshsec.toml")
 
+DEFAULT_PATH = Path("/etc/meshsec/meshsec.toml")
+"""Where the packages and the units have it."""
 _LIMIT = 65536
 """Octets of a configuration file."""
 _MODE = 0o644
@@ -47,7 +49,7 @@ class ConfigError(Exception):
 
 
 def load(path: Path) -> Settings:
-    """The settings in ``path``. Raises ConfigError."""
+    """Return the settings in ``path``. Raises ConfigError."""
     text = _read(path)
     base = path.absolute().parent
     try:
@@ -81,6 +83,9 @@ def _read(path: Path) -> str:
     try:
         return files.read(path, _LIMIT)
     except files.FileError as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            command = "meshsec init" if path == DEFAULT_PATH else f"meshsec --config {path} init"
+            raise ConfigError([f"{path}: there is no configuration; `{command}` makes one"]) from None
         raise ConfigError([str(error)]) from None
 
 

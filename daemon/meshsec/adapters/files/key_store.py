@@ -170,7 +170,10 @@ def _save(path: Path, key: NodeKey) -> None:
 
 
 def load(path: Path) -> NodeKey:
-    """Read the node's key. Raises KeyStoreError when others can read it or it is no key of a node."""
+    """Read the node's key.
+
+    Raises KeyStoreError when others can read it, it is no key of a node, or the public half beside it is another's.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError as error:
@@ -179,7 +182,14 @@ def load(path: Path) -> NodeKey:
         raise KeyStoreError(f"{path}: {error.strerror}") from error
     with os.fdopen(descriptor, "rb") as file:
         _check_owner(path, os.fstat(file.fileno()))
-        return _decoded(path, file.read(_LIMIT))
+        key = _decoded(path, file.read(_LIMIT))
+    if _beside(path) not in {None, key.public_key}:
+        public = path.with_suffix(_PUBLIC_SUFFIX)
+        raise KeyStoreError(
+            f"{path}: belongs to another public key than {public}; restore the key whose card the peers have, then "
+            f"`rm {public}`: without that file the key itself is asked"
+        )
+    return key
 
 
 def find(path: Path, public_key: bytes) -> NodeKey:
@@ -193,11 +203,21 @@ def find(path: Path, public_key: bytes) -> NodeKey:
 
 
 def load_public(path: Path) -> bytes:
-    """The public key that belongs to the private key in ``path``, 32 octets, read without it. Raises KeyStoreError."""
+    """Return the public key that belongs to the private key in ``path``, 32 octets. Raises KeyStoreError.
+
+    Whoever may not read the private key gets it from the file beside it.
+    """
+    if os.access(path, os.R_OK):
+        return load(path).public_key
+    return _beside(path) or load(path).public_key
+
+
+def _beside(path: Path) -> bytes | None:
+    """Return the public key in the file beside the key; None without such a file. Raises KeyStoreError."""
     public = path.with_suffix(_PUBLIC_SUFFIX)
     try:
         if not files.exists(public):
-            return load(path).public_key
+            return None
         key = load_pem_public_key(files.read(public, _LIMIT).encode())
     except files.FileError as error:
         raise KeyStoreError(str(error)) from error
