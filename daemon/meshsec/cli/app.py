@@ -4,6 +4,7 @@ A command's module is imported when the command is called, so that each pays for
 """
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -87,13 +88,20 @@ class App:
 
 
 def peer_names(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """The names of peers that begin so, for shell completion; none when there is no good configuration."""
+    """Return the names of peers that begin so, for shell completion: those with a card file, and members of fleets.
+
+    A refused card is among them, because its peer can be removed. Without a good configuration there are none, and
+    without this node's key there are no members.
+    """
     app = App(ctx.find_root().params["config"], None)
     config_file = import_module("meshsec.adapters.files.config_file")
-    try:
-        return sorted(path.stem for path in app.peers_directory.glob(f"{incomplete}*.card"))
-    except config_file.ConfigError:
-        return []
+    key_store = import_module("meshsec.adapters.files.key_store")
+    trust_store = import_module("meshsec.adapters.files.trust_store")
+    names: set[str] = set()
+    with suppress(config_file.ConfigError, key_store.KeyStoreError, trust_store.TrustStoreError):
+        names |= {path.stem for path in app.peers_directory.glob("*.card")}
+        names |= {name.removesuffix(trust_store.NEXT) for name in trust_store.load(app.peers_directory, app.card)[0]}
+    return sorted(name for name in names if name.startswith(incomplete))
 
 
 class Commands(click.Group):

@@ -118,15 +118,32 @@ def test_manual_pages_are_good_roff(tmp_path: Path) -> None:
         assert done.stderr == ""
 
 
-def test_completion_knows_commands_and_peers(meshsec: Meshsec, boat: Meshsec, tmp_path: Path) -> None:
-    peers = tmp_path / "a/peers"
-    (peers / "boat.card").touch()
-    (peers / "ship.card").touch()
+def completed(config: Path, words: str) -> list[str]:
+    """What bash offers after these words."""
+    environment = {"_MESHSEC_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    return run(MESHSEC_CONFIG=str(config), **environment).stdout.split()
 
-    def completed(words: str) -> list[str]:
-        environment = {"_MESHSEC_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
-        return run(MESHSEC_CONFIG=str(tmp_path / "a/meshsec.toml"), **environment).stdout.split()
 
-    assert completed("meshsec ex") == ["plain,explain", "plain,export"]
-    assert completed("meshsec peer remove b") == ["plain,boat"]
-    assert completed("meshsec explain ") == ["plain,boat", "plain,ship"]
+def test_completion_knows_commands_and_peers(meshsec: Meshsec, tmp_path: Path) -> None:
+    """Also those whose card is refused, because `meshsec peer remove` takes them."""
+    config = tmp_path / "a/meshsec.toml"
+    (config.parent / "peers/boat.card").touch()
+    (config.parent / "peers/ship.card").touch()
+    assert completed(config, "meshsec ex") == ["plain,explain", "plain,export"]
+    assert completed(config, "meshsec peer remove b") == ["plain,boat"]
+    assert completed(config, "meshsec explain ") == ["plain,boat", "plain,ship"]
+    shutil.rmtree(config.parent / "state")
+    assert completed(config, "meshsec explain ") == ["plain,boat", "plain,ship"], "the key is gone"
+    assert completed(tmp_path / "missing.toml", "meshsec explain ") == []
+
+
+def test_completion_knows_the_members_of_a_fleet(meshsec: Meshsec, boat: Meshsec, tmp_path: Path) -> None:
+    card = json.loads(boat("key", "show", "--json").stdout)["card"]
+    office = ["--directory", str(tmp_path / "office")]
+    created = meshsec("fleet", "init", "rescue", *office).stdout
+    signed = meshsec("fleet", "sign", card, *office).stdout.strip()
+    fleet = next(line.split()[-1] for line in created.splitlines() if line.startswith("fleet"))
+    assert meshsec("fleet", "join", fleet).exit_code == 0
+    assert meshsec("fleet", "take", signed).exit_code == 0
+    assert completed(tmp_path / "a/meshsec.toml", "meshsec peer show b") == ["plain,boat"]
+    assert completed(tmp_path / "a/meshsec.toml", "meshsec peer show s") == []
