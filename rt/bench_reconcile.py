@@ -12,7 +12,7 @@ from ipaddress import IPv4Address, IPv6Address
 from random import Random
 from time import thread_time
 
-from meshsec.core.channels.desired import desired, endpoint, host
+from meshsec.core.channels.desired import addresses, endpoint, host, rules_spec
 from meshsec.core.channels.engine import (
     Action,
     ActionDone,
@@ -28,7 +28,6 @@ from meshsec.core.channels.engine import (
     RulesObserved,
     SasObserved,
 )
-from meshsec.core.channels.reconcile import reconcile
 from meshsec.core.policy.policy import DEFAULT
 from meshsec.core.values.model import Card, ChildSa, EspGround, IkeSa, Observed, Peer, Route
 from rt.results import QUICK, Cell, Result
@@ -56,7 +55,6 @@ def _cold(size: int) -> list[Cell]:
     return [
         _cell("cold: nothing stands", size, [_cold_sample(partial(_start, nothing)) for _ in range(COLD_ROUNDS)]),
         _cell("cold: everything stands", size, [_cold_sample(partial(_start, standing)) for _ in range(COLD_ROUNDS)]),
-        _cell("reconcile from cold, pure", size, [_cold_sample(partial(_pure, peers)) for _ in range(COLD_ROUNDS)]),
     ]
 
 
@@ -146,19 +144,19 @@ def _start(inputs: list[Event]) -> _Running:
     return running
 
 
-def _pure(peers: list[Peer]) -> list[Action]:
-    routes = {_route(peer).destination for peer in peers}
-    wanted = desired(_card(0), GROUND, DEFAULT, peers, routes)
-    return reconcile(wanted, Observed(), DEFAULT.initiate_timeout)
-
-
 def _standing(peers: list[Peer]) -> Observed:
     """As after a restart of meshsecd: the contents of configurations are not known, the SAs are there."""
     return Observed(
         ike_sas={peer.name: (_ike_sa(peer),) for peer in peers},
         connections=dict.fromkeys(peer.name for peer in peers),
         key_loaded=True,
-        rules=desired(_card(0), GROUND, DEFAULT, peers, ()).rules,
+        rules=rules_spec(
+            _card(0),
+            (address for peer in peers for address in addresses(peer.card)),
+            (peer.card.locator for peer in peers),
+            GROUND,
+            DEFAULT,
+        ),
     )
 
 

@@ -9,7 +9,7 @@ protected.
 import asyncio
 import logging
 import random
-from collections.abc import Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -34,8 +34,9 @@ from meshsec.agent.sides.overlay import OverlaySide
 from meshsec.agent.sides.routing import Routing
 from meshsec.agent.sides.scheduling import CharonSide, Scheduling
 from meshsec.agent.sides.surroundings import Around
-from meshsec.agent.sides.trust import Side, Trust
-from meshsec.core.channels.actions import Action, ApplyRules, OverlayAction
+from meshsec.agent.sides.trust import Side as OwnSide
+from meshsec.agent.sides.trust import Trust
+from meshsec.core.channels.actions import Action, Side
 from meshsec.core.channels.engine import Engine
 from meshsec.core.channels.events import Event, IkeDaemonDown, IkeDaemonUp, RoutesReset
 from meshsec.core.config.settings import Settings
@@ -63,7 +64,7 @@ class Start:
     settings: Settings
     card: Card
     esp: EspProbe
-    sides: tuple[Side, ...] = (Side(),)
+    sides: tuple[OwnSide, ...] = (OwnSide(),)
     """The node's key and, while it is being changed, the next one (ADR 0041)."""
     ended: Card | None = None
     """Of the key whose place the present one took: its addresses are given back."""
@@ -103,6 +104,11 @@ class Agent:
         self.config_problem = ""
         self._control = ControlServer(Path(settings.paths.control_socket), self._answer)
         self.scheduling = self._make_scheduling(settings)
+        self._sides: Mapping[Side, Callable[[Any], Awaitable[str]]] = {
+            Side.KERNEL: self.ground.apply_rules,
+            Side.IKE: self.ike.carry_out,
+            Side.OVERLAY: self.overlay.carry_out,
+        }
         self._requests = Requests(self)
         self._tasks: asyncio.TaskGroup | None = None
         self._told: dict[str, Shown] = {}
@@ -199,11 +205,7 @@ class Agent:
             self._tasks.create_task(work)
 
     async def _carry_out(self, action: Action) -> str:
-        if isinstance(action, ApplyRules):
-            return await self.ground.apply_rules(action)
-        if isinstance(action, OverlayAction):
-            return await self.overlay.carry_out(action)
-        return await self.ike.carry_out(action)
+        return await self._sides[action.side](action)
 
     async def _answer(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
         return await self._requests.answer(method, params)

@@ -10,20 +10,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
 
-from meshsec.core.channels.actions import (
-    Action,
-    ApplyRules,
-    Initiate,
-    IpsecAction,
-    Keep,
-    LoadConnection,
-    LoadKey,
-    OverlayAction,
-    Permit,
-    RouteOverlay,
-    Terminate,
-    UnloadConnection,
-)
+from meshsec.core.channels.actions import Action
 from meshsec.core.channels.engine import Engine
 from meshsec.core.channels.events import ActionDone, Event
 
@@ -103,38 +90,7 @@ class Driver:
     async def _run(self, action: Action) -> None:
         reason = await self._carry_out(action)
         if reason:
-            _log.warning("%s: %s", describe(action), reason)
+            _log.warning("%s: %s", action.label, reason)
         else:
-            _log.info("%s: done", describe(action))
+            _log.info("%s: done%s", action.label, f", since {action.why}" if action.why else "")
         self.post(ActionDone(action, reason))
-
-
-def describe(action: Action) -> str:
-    """One line for the log; there is nothing secret in an action."""
-    if isinstance(action, ApplyRules):
-        return f"apply rules for {len(action.rules.protected)} addresses"
-    return _describe_overlay(action) if isinstance(action, OverlayAction) else _describe_ipsec(action)
-
-
-def _describe_ipsec(action: IpsecAction) -> str:
-    match action:
-        case LoadKey():
-            return "load key"
-        case LoadConnection(spec):
-            return f"load connection {spec.name}"
-        case UnloadConnection(name):
-            return f"unload connection {name}"
-        case Initiate(peer, children):
-            return f"initiate {peer} ({', '.join(children)})"
-        case Terminate(unique_id, peer, reason):
-            return f"terminate IKE_SA {unique_id} with {peer} ({reason})"
-
-
-def _describe_overlay(action: OverlayAction) -> str:
-    match action:
-        case Permit(addresses):
-            return f"permit {len(addresses)} addresses in the overlay"
-        case Keep(addresses):
-            return f"keep {len(addresses)} sessions of the overlay"
-        case RouteOverlay(addresses):
-            return f"route {len(addresses)} addresses into the overlay"

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from meshsec.agent.driver import Driver, describe
-from meshsec.core.channels.actions import Action, LoadKey, UnloadConnection
+from meshsec.agent.driver import Driver
+from meshsec.core.channels.actions import Action, LoadKey, Terminate, UnloadConnection
 from meshsec.core.channels.events import ActionDone, Event, RouterDown
 
 
@@ -173,4 +173,6 @@ def test_nothing_is_started_after_the_end() -> None:
 
 
 def test_actions_are_named_in_the_log() -> None:
-    assert describe(UnloadConnection("boat")) == "unload connection boat"
+    assert str(UnloadConnection("boat").label) == "unload connection boat"
+    assert str(Terminate("7", "boat", "no route for the hold time").label) == "terminate boat (IKE_SA 7)"
+    assert str(LoadKey().label) == "load key"

@@ -6,7 +6,7 @@ from ipaddress import IPv4Network, IPv6Address, IPv6Network
 import pytest
 
 from core.world import card, peer
-from meshsec.core.channels.desired import CHILD, CHILD_IPV4, Wish, connection_spec, desired, endpoint, host, initiates
+from meshsec.core.channels.desired import CHILD, CHILD_IPV4, addresses, connection_spec, initiates, rules_spec
 from meshsec.core.policy.policy import DEFAULT
 from meshsec.core.values.model import Authentication, Card, EspGround, Peer
 
@@ -76,25 +76,11 @@ def test_exactly_one_end_initiates() -> None:
     assert not initiates(card(3), card(1))
 
 
-def test_a_channel_is_wanted_when_the_end_point_of_the_ground_is_routed() -> None:
-    for ground in EspGround:
-        routes = {host(endpoint(card(3), ground))}
-        wanted = desired(card(1), ground, DEFAULT, [peer(2), peer(3)], routes)
-        assert wanted.peers["n3"].wish is Wish.OPEN
-        assert wanted.peers["n2"].wish is Wish.CLOSE
-        assert wanted.peers["n3"].initiator
-
-
-def test_a_default_route_makes_no_channel_wanted() -> None:
-    wanted = desired(card(1), EspGround.KERNEL, DEFAULT, [peer(3)], {IPv6Network("::/0")})
-    assert wanted.peers["n3"].wish is Wish.CLOSE
-
-
 def test_rules_stand_for_every_trusted_peer_with_and_without_route() -> None:
     cards: list[Card] = [card(2), card(3), card(4, ipv4=False)]
-    peers = [Peer(known.name, known) for known in cards]
     policy = replace(DEFAULT, mesh_prefixes=(IPv6Network("fc00::/7"), IPv4Network("10.0.0.0/8")))
-    rules = desired(card(1), EspGround.KERNEL, policy, peers, ()).rules
+    protected = (address for known in cards for address in addresses(known))
+    rules = rules_spec(card(1), protected, (known.locator for known in cards), EspGround.KERNEL, policy)
     assert rules.protected == {address for known in cards for address in (known.address, known.ipv4) if address}
     assert rules.locators == {known.locator for known in cards}
     assert rules.mesh_prefixes == policy.mesh_prefixes

@@ -12,15 +12,13 @@ from core.strategies import NODE, PEERS, observations, spec
 from core.world import GROUND, card, ike_sa, peer
 from meshsec.core.channels.actions import (
     Action,
-    ApplyRules,
     Initiate,
     LoadConnection,
-    LoadKey,
     Terminate,
     UnloadConnection,
 )
-from meshsec.core.channels.desired import Desired, DesiredPeer, Wish, desired, endpoint, host
-from meshsec.core.channels.reconcile import CHILD_LIVE, LIVE, ObservedPeer, keeper, reconcile, reconcile_peer
+from meshsec.core.channels.desired import DesiredPeer, Wish, connection_spec, initiates
+from meshsec.core.channels.reconcile import CHILD_LIVE, LIVE, ObservedPeer, keeper, reconcile_peer
 from meshsec.core.policy.policy import DEFAULT
 from meshsec.core.values.model import ConnectionSpec, EspGround, IkeSa, Observed
 
@@ -28,9 +26,22 @@ ROUTED = PEERS[:2]
 TIMEOUT = 10.0
 
 
-def wanted() -> Desired:
-    routes = {host(endpoint(card(number), GROUND)) for number in ROUTED}
-    return desired(card(NODE), GROUND, DEFAULT, [peer(number) for number in PEERS], routes)
+def wanted() -> dict[str, DesiredPeer]:
+    return {f"n{number}": wanted_peer(number, Wish.OPEN if number in ROUTED else Wish.CLOSE) for number in PEERS}
+
+
+def wanted_peer(number: int, wish: Wish, ground: EspGround = GROUND) -> DesiredPeer:
+    node, other = card(NODE), peer(number)
+    return DesiredPeer(connection_spec(node, other, ground, DEFAULT), wish, initiates(node, other.card))
+
+
+def reconcile(observed: Observed) -> list[Action]:
+    """Return what all peers lack, in the order of their names."""
+    actions: list[Action] = []
+    for name in sorted(wanted().keys() | observed.connections.keys() | observed.ike_sas.keys()):
+        has = ObservedPeer(name in observed.connections, observed.connections.get(name), observed.ike_sas.get(name, ()))
+        actions += reconcile_peer(name, wanted().get(name), has, TIMEOUT)
+    return actions
 
 
 class FakeDaemon:
@@ -42,14 +53,7 @@ class FakeDaemon:
 
     def apply(self, action: Action) -> None:
         match action:
-            case ApplyRules(rules):
-                self.now = replace(self.now, rules=rules)
-            case LoadKey():
-                assert self.now.rules is not None, "the key before the rules"
-                self.now = replace(self.now, key_loaded=True)
             case LoadConnection(connection):
-                assert self.now.key_loaded, "a configuration before the key"
-                assert connection.remote_id in (self.now.rules or wanted().rules).protected, "before its rules"
                 self.now = replace(self.now, connections={**self.now.connections, connection.name: connection})
             case UnloadConnection(name):
                 self.now = replace(self.now, connections=without(self.now.connections, name))
@@ -91,8 +95,6 @@ def without(mapping: Mapping[str, ConnectionSpec | None], name: str) -> dict[str
 
 
 def assert_as_desired(observed: Observed) -> None:
-    assert observed.rules == wanted().rules
-    assert observed.key_loaded
     assert observed.connections == {f"n{number}": spec(number) for number in PEERS}
     for name, sas in observed.ike_sas.items():
         assert bool(sas) == (name in {f"n{number}" for number in ROUTED}), name
@@ -109,7 +111,7 @@ def test_the_plan_leads_from_any_state_to_the_desired_one_and_then_is_empty(
 ) -> None:
     daemon, shuffle = FakeDaemon(observed), Random(seed)
     for _ in range(40):
-        actions = reconcile(wanted(), daemon.now, TIMEOUT)
+        actions = reconcile(daemon.now)
         if not actions and not any(sa.state not in LIVE for sas in daemon.now.ike_sas.values() for sa in sas):
             break
         for action in actions:
@@ -119,22 +121,15 @@ def test_the_plan_leads_from_any_state_to_the_desired_one_and_then_is_empty(
         if shuffle.random() < 0.5:
             daemon.time_passes()
     daemon.time_passes()
-    for action in reconcile(wanted(), daemon.now, TIMEOUT):
+    for action in reconcile(daemon.now):
         daemon.apply(action)
-    assert reconcile(wanted(), daemon.now, TIMEOUT) == []
+    assert reconcile(daemon.now) == []
     assert_as_desired(daemon.now)
 
 
 @given(observed=observations())
-def test_the_order_is_rules_key_and_then_each_peer(observed: Observed) -> None:
-    kinds = [type(action) for action in reconcile(wanted(), observed, TIMEOUT)]
-    common = [kind for kind in kinds if kind in {ApplyRules, LoadKey}]
-    assert kinds[: len(common)] == common == sorted(common, key=[ApplyRules, LoadKey].index)
-
-
-@given(observed=observations())
 def test_what_is_not_trusted_is_closed_whatever_its_state(observed: Observed) -> None:
-    actions = reconcile(wanted(), observed, TIMEOUT)
+    actions = reconcile(observed)
     for name in ("n8", "n9"):
         doomed = {sa.unique_id for sa in observed.ike_sas.get(name, ()) if sa.state != "DELETING"}
         assert {
@@ -174,13 +169,9 @@ def test_an_ike_sa_whose_peer_opens_child_sas_without_end_is_closed(children: in
 
 
 def test_missing_child_sas_alone_are_negotiated() -> None:
-    both = replace(wanted_on_kernel(), wish=Wish.OPEN)
+    both = wanted_peer(4, Wish.OPEN, EspGround.KERNEL)
     observed = ObservedPeer(loaded=True, connection=both.connection, ike_sas=(ike_sa("n4"),))
     assert reconcile_peer("n4", both, observed, TIMEOUT) == [Initiate("n4", ("mesh4",), TIMEOUT)]
-
-
-def wanted_on_kernel() -> DesiredPeer:
-    return desired(card(NODE), EspGround.KERNEL, DEFAULT, [peer(4)], ()).peers["n4"]
 
 
 @pytest.mark.parametrize("initiator", [True, False])

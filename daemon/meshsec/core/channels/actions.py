@@ -1,129 +1,236 @@
-"""What the engine tells the agent to do."""
+"""What the engine asks the agent to do.
+
+Each action knows which side of the node carries it out (``side``), what it is about (``subject``), how people read it
+(``label``) and, where that does not depend on the channel's history, why it is needed (``why``). To add one, write its
+class here and carry it out in the side of the agent.
+"""
 
 from dataclasses import dataclass
+from enum import Enum, auto
 from ipaddress import IPv6Address
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from meshsec.core.values.model import ConnectionSpec, RulesSpec
+
+
+class Side(Enum):
+    """The parts of the agent that carry out actions."""
+
+    KERNEL = auto()
+    IKE = auto()
+    OVERLAY = auto()
+
+
+class Kind(Enum):
+    """Kinds of subjects. The last two are subjects of timers only."""
+
+    RULES = auto()
+    PERMIT = auto()
+    KEEP = auto()
+    OVERLAY_ROUTES = auto()
+    KEY = auto()
+    CONNECTION = auto()
+    INITIATE = auto()
+    TERMINATE = auto()
+    PEER = auto()
+    QUEUE = auto()
+
+
+class Subject(NamedTuple):
+    """What an action or a timer is about. At most one action about a subject is in flight."""
+
+    kind: Kind
+    peer: str = ""
+    unique_id: str = ""
+
+
+QUEUE = Subject(Kind.QUEUE)
+"""The subject of the timer of the attempt queue."""
+
+
+class Label(NamedTuple):
+    """An action in words for plans and logs. ``peer`` is None when the action concerns all peers."""
+
+    name: str
+    peer: str | None = None
+    detail: str = ""
+
+    def __str__(self) -> str:
+        """Return one line for the log. An action contains no secret."""
+        words = " ".join(filter(None, (self.name.replace("-", " "), self.peer)))
+        return f"{words} ({self.detail})" if self.detail else words
 
 
 @dataclass(frozen=True, slots=True)
 class ApplyRules:
     """Replace the fail-closed rules, in one transaction."""
 
+    side: ClassVar = Side.KERNEL
+    subject: ClassVar = Subject(Kind.RULES)
+    why: ClassVar = "the rules in force are not those that the trust store and the policy ask for"
     rules: RulesSpec
+
+    @property
+    def label(self) -> Label:
+        """Return the words for plans and logs."""
+        return Label("apply-rules", None, f"{len(self.rules.protected)} protected addresses")
 
 
 @dataclass(frozen=True, slots=True)
 class LoadKey:
     """Give the IKE daemon the node's private key."""
 
+    side: ClassVar = Side.IKE
+    subject: ClassVar = Subject(Kind.KEY)
+    why: ClassVar = "the IKE daemon does not have this node's key"
+    label: ClassVar = Label("load-key")
+
 
 @dataclass(frozen=True, slots=True)
 class LoadConnection:
-    """Configure a peer in the IKE daemon; SAs that stand are kept."""
+    """Configure a peer in the IKE daemon. Its established SAs are kept."""
 
+    side: ClassVar = Side.IKE
     spec: ConnectionSpec
+
+    @property
+    def subject(self) -> Subject:
+        """Return the peer's configuration."""
+        return Subject(Kind.CONNECTION, self.spec.name)
+
+    @property
+    def label(self) -> Label:
+        """Return the words for plans and logs."""
+        return Label("load-connection", self.spec.name, str(self.spec.remote_address))
+
+    @property
+    def why(self) -> str:
+        """Return the reason."""
+        return f"the IKE daemon does not have {self.spec.name}'s configuration as wanted"
 
 
 @dataclass(frozen=True, slots=True)
 class UnloadConnection:
-    """Take a peer out of the IKE daemon's configuration."""
+    """Remove a peer from the IKE daemon's configuration."""
 
+    side: ClassVar = Side.IKE
     name: str
+
+    @property
+    def subject(self) -> Subject:
+        """Return the peer's configuration, as for ``LoadConnection``."""
+        return Subject(Kind.CONNECTION, self.name)
+
+    @property
+    def label(self) -> Label:
+        """Return the words for plans and logs."""
+        return Label("unload-connection", self.name)
+
+    @property
+    def why(self) -> str:
+        """Return the reason."""
+        return f"{self.name} is not trusted"
 
 
 @dataclass(frozen=True, slots=True)
 class Initiate:
-    """Negotiate the peer's CHILD_SAs (and the IKE_SA when there is none)."""
+    """Negotiate the peer's CHILD_SAs, and the IKE_SA when there is none."""
 
+    side: ClassVar = Side.IKE
+    why: ClassVar = ""
+    """The channel's life cycle says why."""
     peer: str
     children: tuple[str, ...]
     timeout: float
     """Seconds after which the attempt counts as failed."""
+
+    @property
+    def subject(self) -> Subject:
+        """Return the negotiation with the peer."""
+        return Subject(Kind.INITIATE, self.peer)
+
+    @property
+    def label(self) -> Label:
+        """Return the words for plans and logs."""
+        return Label("initiate", self.peer, ", ".join(self.children))
 
 
 @dataclass(frozen=True, slots=True)
 class Terminate:
     """Close one IKE_SA with its CHILD_SAs."""
 
+    side: ClassVar = Side.IKE
     unique_id: str
     peer: str
-    reason: str
+    why: str
     patient: bool = False
-    """The DELETE is repeated until the peer confirms it, and the SA stands as long. Else the SA is gone at once, and
+    """Repeat the DELETE until the peer confirms it, and keep the SA until then. Otherwise the SA is gone at once, and
     the peer may not hear of it."""
+
+    @property
+    def subject(self) -> Subject:
+        """Return the IKE_SA."""
+        return Subject(Kind.TERMINATE, self.peer, self.unique_id)
+
+    @property
+    def label(self) -> Label:
+        """Return the words for plans and logs."""
+        return Label("terminate", self.peer, f"IKE_SA {self.unique_id}")
 
 
 @dataclass(frozen=True, slots=True)
 class Permit:
-    """Tell the overlay's node with whom user data is exchanged: these and nobody else."""
+    """Tell the overlay's node with which addresses to exchange user data: these and no others."""
 
+    side: ClassVar = Side.OVERLAY
+    subject: ClassVar = Subject(Kind.PERMIT)
+    why: ClassVar = "the overlay's node was not told who is trusted"
     addresses: frozenset[IPv6Address]
+
+    @property
+    def label(self) -> Label:
+        """Return the words for plans and logs."""
+        return Label("permit", None, f"{len(self.addresses)} addresses")
 
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """Tell the overlay's node to whom a session is kept up: these and nobody else."""
+    """Tell the overlay's node to which addresses to keep sessions up: these and no others."""
 
+    side: ClassVar = Side.OVERLAY
+    subject: ClassVar = Subject(Kind.KEEP)
+    why: ClassVar = "the overlay's node was not told to whom sessions are wanted"
     addresses: frozenset[IPv6Address]
+
+    @property
+    def label(self) -> Label:
+        """Return the words for plans and logs."""
+        return Label("keep", None, _listed(self.addresses))
 
 
 @dataclass(frozen=True, slots=True)
 class RouteOverlay:
-    """Send user data to these addresses into the overlay's device, and to no other."""
+    """Route user data to these addresses into the overlay's device, and to no others."""
 
+    side: ClassVar = Side.OVERLAY
+    subject: ClassVar = Subject(Kind.OVERLAY_ROUTES)
+    why: ClassVar = "the routes into the overlay's device are not those that the modes and the sessions ask for"
     addresses: frozenset[IPv6Address]
+
+    @property
+    def label(self) -> Label:
+        """Return the words for plans and logs."""
+        return Label("route-overlay", None, _listed(self.addresses))
 
 
 OverlayAction = Permit | Keep | RouteOverlay
 IpsecAction = LoadKey | LoadConnection | UnloadConnection | Initiate | Terminate
 Action = ApplyRules | IpsecAction | OverlayAction
 
-
-class Label(NamedTuple):
-    """An action in words; ``peer`` is None when it concerns all."""
-
-    name: str
-    peer: str | None
-    detail: str
-
-
-def describe(action: Action) -> Label:
-    """The words for ``action`` in plans and logs."""
-    if isinstance(action, ApplyRules):
-        return Label("apply-rules", None, f"{len(action.rules.protected)} protected addresses")
-    return _describe_overlay(action) if isinstance(action, OverlayAction) else _describe_ipsec(action)
-
-
-def _describe_ipsec(action: IpsecAction) -> Label:
-    match action:
-        case LoadKey():
-            return Label("load-key", None, "")
-        case LoadConnection(spec):
-            return Label("load-connection", spec.name, str(spec.remote_address))
-        case UnloadConnection(name):
-            return Label("unload-connection", name, "")
-        case Initiate(peer, children):
-            return Label("initiate", peer, ", ".join(children))
-        case Terminate(unique_id, peer):
-            return Label("terminate", peer, f"IKE_SA {unique_id}")
-
-
-def _describe_overlay(action: OverlayAction) -> Label:
-    match action:
-        case Permit(addresses):
-            return Label("permit", None, f"{len(addresses)} addresses")
-        case Keep(addresses):
-            return Label("keep", None, _listed(addresses))
-        case RouteOverlay(addresses):
-            return Label("route-overlay", None, _listed(addresses))
-
-
 _LISTED = 4
+"""Addresses that a label names."""
 
 
 def _listed(addresses: frozenset[IPv6Address]) -> str:
-    """Some of them, in order."""
     shown = ", ".join(map(str, sorted(addresses)[:_LISTED])) or "none"
     return shown if len(addresses) <= _LISTED else f"{shown} and {len(addresses) - _LISTED} more"

@@ -1,6 +1,6 @@
-"""What ought to be: ``desired = f(topology, trust, policy)``."""
+"""What a peer's card and the policy ask for: the connection, the rules, and which end initiates."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
@@ -45,38 +45,6 @@ class DesiredPeer:
     wish: Wish
     initiator: bool
     """This node is the end of the pair that initiates."""
-
-
-@dataclass(frozen=True, slots=True)
-class Desired:
-    """All that is wanted: the rules, and every trusted peer by name."""
-
-    rules: RulesSpec
-    peers: Mapping[str, DesiredPeer]
-
-
-def desired(
-    node: Card, ground: EspGround, policy: Policy, peers: Iterable[Peer], routes: Collection[Network]
-) -> Desired:
-    """What is wanted when ``routes`` are the destinations that the routing daemon reaches and nothing is held."""
-    trusted = list(peers)
-    return Desired(
-        rules=rules_spec(
-            node,
-            (address for peer in trusted for address in addresses(peer.card)),
-            (peer.card.locator for peer in trusted),
-            ground,
-            policy,
-        ),
-        peers={
-            peer.name: DesiredPeer(
-                connection=connection_spec(node, peer, ground, policy),
-                wish=Wish.OPEN if host(endpoint(peer.card, ground)) in routes else Wish.CLOSE,
-                initiator=initiates(node, peer.card),
-            )
-            for peer in trusted
-        },
-    )
 
 
 def addresses(card: Card) -> tuple[Address, ...]:

@@ -4,7 +4,7 @@ Theory of operation. An event changes the record of the peers that it touches, f
 and marks them. The next ``poll_*`` settles the marked peers: ``reconcile`` says what each lacks, and the engine issues
 it when what must come before stands (rules, key, configuration), when nothing about it is in progress, and when the
 delay after a failure is over. A negotiation waits for its turn too: the end with the lower fingerprint goes first, the
-other takes over after its delay; then a place in the queue under the cap and the rate (initiations.py).
+other takes over after its delay; then a place in the queue under the cap and the rate (attempt_queue.py).
 
 All SAs are taken from what the IKE daemon shows, never from the success of an action. Two ends that start at the same
 time both succeed; reconcile then closes the same duplicate on both. An end that lost its SA starts anew, and the IKE
@@ -18,20 +18,22 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from meshsec.core.channels.actions import (
+    QUEUE,
     Action,
     ApplyRules,
     Initiate,
-    IpsecAction,
     Keep,
+    Kind,
     LoadConnection,
     LoadKey,
     OverlayAction,
     Permit,
     RouteOverlay,
+    Subject,
     Terminate,
     UnloadConnection,
 )
-from meshsec.core.channels.attempt_queue import Initiations
+from meshsec.core.channels.attempt_queue import AttemptQueue
 from meshsec.core.channels.channel import Channel, Failure, Phases
 from meshsec.core.channels.desired import (
     addresses,
@@ -69,7 +71,7 @@ from meshsec.core.channels.events import (
     SasObserved,
     TrustStoreRead,
 )
-from meshsec.core.channels.in_flight import QUEUE, Errands, Kind, Subject, subject_of
+from meshsec.core.channels.in_flight import ActionsInFlight
 from meshsec.core.channels.ipv4_claims import mesh_networks, stays_closed
 from meshsec.core.channels.lifecycle import State, Trigger
 from meshsec.core.channels.overlay import NONE, Overlay
@@ -183,9 +185,9 @@ class Engine:
         self._rules_seen = False
         self._dirty: dict[str, None] = {}
         self._blocked: set[str] = set()
-        self._errands = Errands(policy)
+        self._in_flight = ActionsInFlight(policy)
         self._timers: Timers[Subject] = Timers()
-        self._initiations = Initiations(policy)
+        self._queue = AttemptQueue(policy)
         self._handlers: Mapping[type[Event], Callable[[Any], None]] = {
             PeerSet: self._peer_set,
             PeerRemoved: self._peer_removed,
@@ -233,7 +235,7 @@ class Engine:
     def poll_actions(self) -> list[Action]:
         """What to do now, in this order; each is carried out once and answered by one ``ActionDone``."""
         self._settle()
-        return self._errands.drain()
+        return self._in_flight.drain()
 
     def plan(self, now: float) -> list[Planned]:
         """What the engine would do from here and why. Changes nothing."""
@@ -318,7 +320,7 @@ class Engine:
         return None
 
     def _opening_obstacle(self, action: LoadConnection | Initiate) -> str | None:
-        channel = self._channels[subject_of(action).peer]
+        channel = self._channels[action.subject.peer]
         if not self.covered(channel):
             return "the fail-closed rules"
         if not self.key_loaded:
@@ -330,7 +332,7 @@ class Engine:
         return None
 
     def _configured(self, channel: Channel) -> bool:
-        changing = self._errands.in_progress(Subject(Kind.CONNECTION, channel.name))
+        changing = self._in_flight.has(Subject(Kind.CONNECTION, channel.name))
         return channel.configured() and not changing
 
     def covered(self, channel: Channel) -> bool:
@@ -399,7 +401,7 @@ class Engine:
 
     def _revoke(self, channel: Channel) -> None:
         """What stands rests on a card that was taken back, and so may what is still being negotiated."""
-        if channel.configured() and not self._initiations.active(channel.name):
+        if channel.configured() and not self._queue.is_active(channel.name):
             channel.disowned = False
         if channel.disowned:
             channel.revoked |= {sa.unique_id for sa in channel.ike_sas}
@@ -477,8 +479,8 @@ class Engine:
 
     def _forget_attempts(self) -> None:
         """What was asked of the IKE daemon before is answered by nobody."""
-        self._initiations.clear()
-        self._errands.forget_ike()
+        self._queue.clear()
+        self._in_flight.forget_ike()
 
     def _sas_observed(self, event: SasObserved) -> None:
         if event.peer in self._channels or event.ike_sas:
@@ -498,7 +500,7 @@ class Engine:
     def _take_sas(self, channel: Channel, ike_sas: tuple[IkeSa, ...], reason: str) -> None:
         present = {sa.unique_id for sa in ike_sas}
         for gone in {sa.unique_id for sa in channel.ike_sas} - present:
-            self._errands.settled(Subject(Kind.TERMINATE, channel.name, gone))
+            self._in_flight.settled(Subject(Kind.TERMINATE, channel.name, gone))
         channel.ike_sas = ike_sas
         if not ike_sas:
             self._unbar(channel)
@@ -540,7 +542,7 @@ class Engine:
         self._refresh(channel)
 
     def _is_ending(self, channel: Channel, unique_id: str) -> bool:
-        return self._errands.in_progress(Subject(Kind.TERMINATE, channel.name, unique_id))
+        return self._in_flight.has(Subject(Kind.TERMINATE, channel.name, unique_id))
 
     def _take_from_overlay(self, channel: Channel, card: Card) -> None:
         self._names.pop(card.address, None)
@@ -550,7 +552,7 @@ class Engine:
     def _overlay_up(self, _event: OverlayUp) -> None:
         self.overlay.came()
         for kind in (Kind.PERMIT, Kind.KEEP):
-            self._errands.settled(Subject(kind))
+            self._in_flight.settled(Subject(kind))
         self._mark_addresses(self._names)
 
     def _overlay_down(self, event: OverlayDown) -> None:
@@ -607,8 +609,8 @@ class Engine:
 
         While a change of sessions or routes is on its way nobody knows whether the overlay will carry.
         """
-        changing = any(self._errands.in_progress(Subject(kind)) for kind in (Kind.KEEP, Kind.OVERLAY_ROUTES))
-        changing = changing or self._initiations.active(channel.name)
+        changing = any(self._in_flight.has(Subject(kind)) for kind in (Kind.KEEP, Kind.OVERLAY_ROUTES))
+        changing = changing or self._queue.is_active(channel.name)
         if channel.switching and channel.carried_since is not None and not changing:
             channel.switching = False
             channel.replaced = frozenset(sa.unique_id for sa in channel.ike_sas)
@@ -632,17 +634,17 @@ class Engine:
     # --- ends of actions ---
 
     def _action_done(self, event: ActionDone) -> None:
-        if not self._errands.answer(event.action):
+        if not self._in_flight.answer(event.action):
             return
-        subject = subject_of(event.action)
+        subject = event.action.subject
         channel = self._channels.get(subject.peer)
         if isinstance(event.action, Initiate):
-            self._initiations.finish(subject.peer)
+            self._queue.finish(subject.peer)
             self._attempt_done(self._channels[subject.peer], event.reason)
         elif event.reason:
             self._failed(subject, channel, event.reason)
         else:
-            self._errands.settled(subject)
+            self._in_flight.settled(subject)
             self._took_effect(event.action, channel)
         if channel is not None:
             self._refresh(channel)
@@ -670,7 +672,7 @@ class Engine:
                 self._take_sas(channel, left, reason)
 
     def _failed(self, subject: Subject, channel: Channel | None, reason: str) -> None:
-        due = self._errands.failed(self._now, subject, self._random())
+        due = self._in_flight.failed(self._now, subject, self._random())
         self._timers.set(subject, due)
         if channel is not None and subject.kind is Kind.CONNECTION:
             self._note_failure(channel, reason)
@@ -793,7 +795,7 @@ class Engine:
 
         The initiator does not wait for an IKE_SA that is not authenticated yet.
         """
-        if self._initiations.active(channel.name):
+        if self._queue.is_active(channel.name):
             channel.fire(self._now, Trigger.NEGOTIATION_STARTED, "by this node")
             return
         connecting = channel.connecting() and not channel.initiator
@@ -832,7 +834,7 @@ class Engine:
     def _patience_over(self, channel: Channel) -> None:
         if channel.unconfirmed:
             self._attempt_failed(channel, "the IKE daemon reported success and shows no SA")
-        elif not self._initiations.active(channel.name) and channel.fire(self._now, Trigger.NEGOTIATION_ENDED):
+        elif not self._queue.is_active(channel.name) and channel.fire(self._now, Trigger.NEGOTIATION_ENDED):
             channel.due = max(self._now + self._delay(channel), channel.backoff.due)
 
     # --- settling ---
@@ -857,7 +859,7 @@ class Engine:
         return actions
 
     def _lacking(self, channel: Channel) -> list[Action]:
-        attempting = self._initiations.active(channel.name) or channel.unconfirmed
+        attempting = self._queue.is_active(channel.name) or channel.unconfirmed
         observed = channel.observed(attempting=attempting)
         return reconcile_peer(channel.name, channel.desired(), observed, self.policy.initiate_timeout)
 
@@ -870,9 +872,9 @@ class Engine:
             else:
                 self._issue(action)
         if attempt:
-            self._initiations.enqueue(channel.name)
+            self._queue.enqueue(channel.name)
         else:
-            self._initiations.withdraw(channel.name)
+            self._queue.withdraw(channel.name)
         self._arm(channel)
 
     def _may_attempt(self, channel: Channel, action: Initiate) -> bool:
@@ -883,14 +885,14 @@ class Engine:
 
     def _issue(self, action: Action) -> None:
         if self._obstacle(action) is None:
-            self._errands.send(self._now, action)
+            self._in_flight.send(self._now, action)
         else:
-            self._blocked.add(subject_of(action).peer)
+            self._blocked.add(action.subject.peer)
 
     def _arm(self, channel: Channel) -> None:
         """Set the peer's timer to what comes next for it, or forget a peer of which nothing is left."""
         subject = Subject(Kind.PEER, channel.name)
-        if channel.gone() and not self._initiations.active(channel.name):
+        if channel.gone() and not self._queue.is_active(channel.name):
             del self._channels[channel.name]
             self._timers.set(subject, None)
             return
@@ -907,9 +909,9 @@ class Engine:
         return times
 
     def _start_attempts(self) -> None:
-        while (name := self._initiations.start_next(self._now)) is not None:
+        while (name := self._queue.start_next(self._now)) is not None:
             self._start_attempt(self._channels[name])
-        ready_at = self._initiations.ready_at(self._now)
+        ready_at = self._queue.ready_at(self._now)
         self._timers.set(QUEUE, ready_at)
 
     def _start_attempt(self, channel: Channel) -> None:
@@ -925,14 +927,14 @@ class Engine:
     # --- the plan ---
 
     def _planned(self, now: float, action: Action) -> Planned:
-        subject = subject_of(action)
-        why = self._why(action)
-        if self._errands.in_progress(subject):
+        subject = action.subject
+        why = action.why or self._channels[subject.peer].reason
+        if self._in_flight.has(subject):
             return Planned(action, f"{why}; in progress")
         obstacle = self._obstacle(action)
         if obstacle is not None:
             return Planned(action, f"{why}; waits for {obstacle}")
-        if isinstance(action, Initiate) and self._initiations.queued(action.peer):
+        if isinstance(action, Initiate) and self._queue.waits(action.peer):
             return Planned(action, f"{why}; waits for its place among the concurrent negotiations")
         at = self._due(action)
         return Planned(action, why, at if at > now else None)
@@ -940,32 +942,7 @@ class Engine:
     def _due(self, action: Action) -> float:
         if isinstance(action, Initiate):
             return self._channels[action.peer].due
-        return self._errands.due(subject_of(action))
-
-    def _why(self, action: Action) -> str:
-        if isinstance(action, ApplyRules):
-            return "the rules that stand are not those that the trust store and the policy ask for"
-        return _OVERLAY_WHY[type(action)] if isinstance(action, OverlayAction) else self._ipsec_why(action)
-
-    def _ipsec_why(self, action: IpsecAction) -> str:
-        match action:
-            case LoadKey():
-                return "the IKE daemon does not have this node's key"
-            case LoadConnection(spec):
-                return f"the IKE daemon does not have {spec.name}'s configuration as wanted"
-            case UnloadConnection(name):
-                return f"{name} is not trusted"
-            case Initiate(peer):
-                return self._channels[peer].reason
-            case Terminate(reason=reason):
-                return reason
-
-
-_OVERLAY_WHY: Mapping[type[OverlayAction], str] = {
-    Permit: "the overlay's node was not told who is trusted",
-    Keep: "the overlay's node was not told to whom sessions are wanted",
-    RouteOverlay: "the routes into the overlay's device are not those that the modes and the sessions ask for",
-}
+        return self._in_flight.due(action.subject)
 
 
 def _moved_away(channel: Channel, ike_sas: Iterable[IkeSa]) -> str:

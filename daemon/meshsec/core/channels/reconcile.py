@@ -1,8 +1,8 @@
-"""What to do so that what is becomes what ought to be: ``actions = reconcile(desired, observed)``.
+"""What turns one peer's observed state into the desired one: ``actions = reconcile_peer(name, desired, observed)``.
 
-The order is that of safety: rules first, then the key, then for each peer its configuration and its negotiation.
-Nothing is taken away before its replacement stands, except what is not trusted: that goes at once.
-``reconcile`` says what is to be done; when it is done, and by which end, is the engine's business.
+The order is that of safety: the configuration comes before the negotiation. Nothing is removed before its replacement
+is established, except what is not trusted: that goes at once. ``reconcile_peer`` says what is lacking; the engine
+decides when it is done, and which end does it.
 """
 
 from collections.abc import Mapping
@@ -10,15 +10,13 @@ from dataclasses import dataclass, field
 
 from meshsec.core.channels.actions import (
     Action,
-    ApplyRules,
     Initiate,
     LoadConnection,
-    LoadKey,
     Terminate,
     UnloadConnection,
 )
-from meshsec.core.channels.desired import Desired, DesiredPeer, Wish
-from meshsec.core.values.model import ConnectionSpec, IkeSa, Observed
+from meshsec.core.channels.desired import DesiredPeer, Wish
+from meshsec.core.values.model import ConnectionSpec, IkeSa
 
 LIVE = frozenset({"ESTABLISHED", "REKEYING"})
 """States of an IKE_SA that carries CHILD_SAs (strongSwan's names)."""
@@ -51,27 +49,6 @@ class ObservedPeer:
     """Unique ids of IKE_SAs in whose place the overlay carries user data."""
     seen: Mapping[str, float] = field(default_factory=dict)
     """Since when each IKE_SA was seen to stand, by unique id."""
-
-
-def reconcile(desired: Desired, observed: Observed, timeout: float) -> list[Action]:
-    """All that is to be done, in order; empty when what is desired stands. ``timeout`` is that of an attempt."""
-    actions: list[Action] = []
-    if observed.rules != desired.rules:
-        actions.append(ApplyRules(desired.rules))
-    if not observed.key_loaded:
-        actions.append(LoadKey())
-    strangers = (observed.connections.keys() | observed.ike_sas.keys()) - desired.peers.keys()
-    for name in (*sorted(strangers), *desired.peers):
-        actions += reconcile_peer(name, desired.peers.get(name), _observed_peer(name, observed), timeout)
-    return actions
-
-
-def _observed_peer(name: str, observed: Observed) -> ObservedPeer:
-    return ObservedPeer(
-        loaded=name in observed.connections,
-        connection=observed.connections.get(name),
-        ike_sas=observed.ike_sas.get(name, ()),
-    )
 
 
 def reconcile_peer(name: str, desired: DesiredPeer | None, observed: ObservedPeer, timeout: float) -> list[Action]:

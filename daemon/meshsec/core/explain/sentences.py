@@ -1,6 +1,5 @@
 """Why a channel is as it is, in plain sentences: the text of ``meshsec explain``."""
 
-from meshsec.core.channels.actions import describe
 from meshsec.core.channels.channel import Channel
 from meshsec.core.channels.desired import authentication, endpoint
 from meshsec.core.channels.engine import Engine
@@ -157,7 +156,7 @@ def _explain_doubt(engine: Engine) -> list[str]:
 
 def _explain_next(engine: Engine, channel: Channel, now: float) -> str:
     for planned in engine.plan(now):
-        label = describe(planned.action)
+        label = planned.action.label
         if label.peer == channel.name:
             when = "" if planned.at is None else f" in {_span(planned.at - now)}"
             return f"Next{when}: {label.name} ({planned.why})."

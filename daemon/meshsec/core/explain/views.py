@@ -6,7 +6,6 @@ Ages and delays are seconds relative to the moment of the view, because the mono
 from collections.abc import Iterable
 from typing import Any
 
-from meshsec.core.channels.actions import describe
 from meshsec.core.channels.channel import Channel
 from meshsec.core.channels.engine import Engine, Planned
 from meshsec.core.explain.channel_status import Shown, shown
@@ -243,7 +242,7 @@ def _route(engine: Engine, route: Route) -> View:
 
 
 def _planned(engine: Engine, planned: Planned, now: float) -> View:
-    label = describe(planned.action)
+    label = planned.action.label
     return {
         "action": label.name,
         "peer": engine.title(label.peer),
