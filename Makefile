@@ -112,7 +112,7 @@ guest-claims: setup build ## those that need ESP, radios or PREEMPT_RT: the ones
 	MESHSEC_LAB_REQUIRED=1 $(BIN)/pytest --reruns $(RERUNS) tests/guest
 
 lab-guest: setup ## a Debian 13 root with RT and ordinary kernel for the scenarios' guest, into build/guest (root)
-	$(BIN)/python -m tests.lab.guest_root
+	$(BIN)/python -m tests.lab.machines.guest_root
 
 guest: setup build ## all of those (root; long)
 	MESHSEC_GUEST_ALL=1 $(BIN)/pytest tests/guest

@@ -10,12 +10,13 @@ from contextlib import ExitStack, closing
 from statistics import median
 
 from rt.results import QUICK, Cell, Result
-from tests.lab import topology
-from tests.lab.ground import find
-from tests.lab.observers import RouteEvents
-from tests.lab.routers import Mesh, Olsrd2, Router
-from tests.lab.topology import Pair
-from tests.lab.waiting import wait_until
+from tests.lab.basics.programs import find
+from tests.lab.basics.waiting import wait_until
+from tests.lab.foreign.olsrd2 import Olsrd2
+from tests.lab.net import topology
+from tests.lab.net.topology import Pair
+from tests.lab.node.routers import Mesh, Router
+from tests.lab.observe.kernel_events import RouteEvents
 
 ROUNDS = 1 if QUICK else 5
 REST_SECONDS = 15.0

@@ -26,7 +26,8 @@ from rt.bench_latency import KERNELS, RT, Kernel, MeasurementError, histogram
 from rt.kernels_rig import LOADS, PROFILES
 from rt.results import DIRECTORY, QUICK, Cell, Result
 from rt.setup_times import SetupTimes
-from tests.lab import guest, patience
+from tests.lab.basics import patience
+from tests.lab.machines import guest
 
 SAMPLES = 5 if QUICK else 20
 """Set-ups for each kernel, profile and load."""

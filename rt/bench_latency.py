@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from rt.results import DIRECTORY, QUICK, Cell, Result
-from tests.lab import guest
+from tests.lab.machines import guest
 
 LOOPS = 500 if QUICK else 2000
 """Of one millisecond each."""

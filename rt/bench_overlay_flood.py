@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from itertools import count
 
 from rt.results import QUICK, Cell, Result
-from tests.lab import cjdns
-from tests.lab.cjdns import Neighbour, Overlayd, Secret
-from tests.lab.overlay_control import OverlayControl
-from tests.lab.patience import patient
-from tests.lab.traffic import udp_socket
-from tests.lab.waiting import NotInTimeError
+from tests.lab.basics.patience import patient
+from tests.lab.basics.waiting import NotInTimeError
+from tests.lab.foreign import cjdns
+from tests.lab.foreign.cjdns import Neighbour, Overlayd, Secret
+from tests.lab.net.traffic import udp_socket
+from tests.lab.observe.overlay_control import OverlayControl
 
 SECONDS = 3 if QUICK else 10
 ROUNDS = 1 if QUICK else 3

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from rt.results import QUICK, Cell, Result
-from tests.lab import ground
-from tests.lab.capture import Capture
+from tests.lab.basics.waiting import wait_until
 from tests.lab.lab import Lab
-from tests.lab.node import Node, Options
-from tests.lab.packets import Kind
-from tests.lab.topology import line, names
-from tests.lab.traffic import Flow
-from tests.lab.waiting import wait_until
+from tests.lab.net.packets import Kind
+from tests.lab.net.topology import line, names
+from tests.lab.net.traffic import Flow
+from tests.lab.node import capabilities
+from tests.lab.node.node import Node, Options
+from tests.lab.observe.capture import Capture
 
 ROUNDS = 5 if QUICK else 30
 FLOW_INTERVAL = 0.001
@@ -80,7 +80,7 @@ def main() -> None:
         initiator, target = _ends(lab)
         samples = [_round(lab, initiator, target) for _ in range(ROUNDS)]
         idle = _idle(lab["a"])
-    result = Result("reaction", {"nodes": 3, "rounds": ROUNDS, "esp": ground.probe().esp, "idle_s": IDLE_SECONDS})
+    result = Result("reaction", {"nodes": 3, "rounds": ROUNDS, "esp": capabilities.probe().esp, "idle_s": IDLE_SECONDS})
     for what in Sample.__dataclass_fields__:
         result.cells.append(Cell({"what": what}, "ms", [getattr(sample, what) for sample in samples]))
     result.cells += idle
@@ -117,7 +117,7 @@ def _round(lab: Lab, initiator: Node, target: Node) -> Sample:
 
 
 def _end_point(node: Node) -> str:
-    return node.address if ground.probe().esp == "kernel" else node.locator
+    return node.address if capabilities.probe().esp == "kernel" else node.locator
 
 
 def _sample(routes: RouteTimes, seen: Capture, reported: float) -> Sample:

@@ -11,7 +11,8 @@ import sys
 from pathlib import Path
 
 from rt.results import DIRECTORY, QUICK, Cell, Result
-from tests.lab import guest, patience
+from tests.lab.basics import patience
+from tests.lab.machines import guest
 
 ROUNDS = 3 if QUICK else 10
 SECONDS = 3600.0

@@ -19,8 +19,8 @@ from rt.results import QUICK, Cell, Result
 from rt.setup_figures import draw
 from rt.setup_rig import Block, Circumstances, Load, Rig
 from rt.setup_targets import judged
-from tests.lab import ground
-from tests.lab.waiting import NotInTimeError
+from tests.lab.basics.waiting import NotInTimeError
+from tests.lab.node import capabilities
 
 PROFILES = ("paper-2007", "stock", "nice", "fifo", "governor")
 NICE = (-20, -10, 0, 10, 19)
@@ -161,7 +161,7 @@ def _result(taken: Mapping[Key, Taken], arguments: argparse.Namespace, *, nice_c
     params = {
         "rounds": arguments.rounds,
         "samples": arguments.samples,
-        "esp": ground.probe().esp,
+        "esp": capabilities.probe().esp,
         "hops": 2,
         "nice_counts_between_sessions": nice_counts,
         "cut_short": cut_short,

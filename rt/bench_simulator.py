@@ -5,13 +5,21 @@ import subprocess
 from typing import Any
 
 from rt.results import QUICK, Cell, Result
-from tests.lab.programs import ROOT
+from tests.lab.basics.places import REPOSITORY
 
 SIZES = (100,) if QUICK else (100, 300, 1000)
 SEEDS = (1,) if QUICK else (1, 2, 3)
 DEGREE = 12
 """Neighbours of a node on the average."""
-_CARGO = ("cargo", "run", "--release", "--locked", "--quiet", "--manifest-path", str(ROOT / "daemon" / "Cargo.toml"))
+_CARGO = (
+    "cargo",
+    "run",
+    "--release",
+    "--locked",
+    "--quiet",
+    "--manifest-path",
+    str(REPOSITORY / "daemon" / "Cargo.toml"),
+)
 _FIGURES = {
     "converged after": ("convergence_seconds", "s, virtual"),
     "computing time of the simulation": ("wall_seconds", "s"),

@@ -22,7 +22,7 @@ from rt.throughput_lines import SUITES, Ground, cjdroute_version, planes
 from rt.throughput_rig import PINGS, SIZE
 from rt.throughput_run import Extent, Run
 from rt.throughput_sums import Samples
-from tests.lab import ground
+from tests.lab.node import capabilities
 
 ROUNDS, SECONDS = (1, 0.5) if QUICK else (3, 1.0)
 LOADS = (100.0, 400.0, 1600.0) if QUICK else (50.0, 100.0, 200.0, 400.0, 800.0, 1600.0)
@@ -37,7 +37,7 @@ GUEST_SECONDS = 0.3
 def main() -> None:
     """Measure, write, draw, print."""
     arguments = _arguments()
-    if missing := ground.probe().missing_for_all():
+    if missing := capabilities.probe().missing_for_all():
         sys.exit(f"bench-throughput: it needs {', '.join(missing)}")
     # So that the nodes go with it, however it is ended.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -85,7 +85,7 @@ def _result(samples: Samples, arguments: argparse.Namespace, more: Mapping[str, 
         "loads_mbit_per_s": LOADS,
         "datagram_octets": SIZE,
         "pings": PINGS,
-        "esp": {NAMESPACES.name: ground.probe().esp, "guest": "kernel"},
+        "esp": {NAMESPACES.name: capabilities.probe().esp, "guest": "kernel"},
         "grounds": arguments.ground,
         "guest_time": "1 ns for each instruction",
         "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.lab import load
-from tests.lab.node import Node
+from tests.lab.faults import load
+from tests.lab.node.node import Node
 
 _AUTOGROUP = Path("/proc/sys/kernel/sched_autogroup_enabled")
 

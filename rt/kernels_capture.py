@@ -8,7 +8,7 @@ import struct
 from types import TracebackType
 from typing import Self
 
-from tests.lab import namespaces
+from tests.lab.net import namespaces
 
 _ETH_P_ALL = 0x0003
 _SOL_PACKET, _PACKET_STATISTICS = 263, 6  # linux/if_packet.h

@@ -26,13 +26,13 @@ from rt import cores, kernels_load
 from rt.kernels_capture import LateCapture
 from rt.setup_policy import POLICY
 from rt.setup_times import setups
-from tests.lab import ground
+from tests.lab.basics.patience import patient
+from tests.lab.basics.shell import run
 from tests.lab.lab import Lab
-from tests.lab.node import Node, Options
-from tests.lab.patience import patient
-from tests.lab.shell import run
-from tests.lab.slices import short_slices
-from tests.lab.topology import line, names
+from tests.lab.net.topology import line, names
+from tests.lab.node import capabilities
+from tests.lab.node.node import Node, Options
+from tests.lab.node.slices import short_slices
 
 RESULTS = Path("/results")
 PROFILES = ("stock", "governor")
@@ -51,7 +51,7 @@ _FIRST, _SECOND = "192.0.2.1", "192.0.2.2"
 def main() -> int:
     """Measure every profile under every load."""
     samples = int(sys.argv[1])
-    if ground.probe().esp != "kernel":
+    if capabilities.probe().esp != "kernel":
         raise RuntimeError("this kernel has no ESP")
     (RESULTS / "release").write_text(os.uname().release, encoding="ascii")
     with (

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from tests.lab.node import PolicyValue
+from tests.lab.node.node import PolicyValue
 
 POLICY: Mapping[str, PolicyValue] = {
     "backoff_first": 0.1,

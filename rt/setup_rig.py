@@ -22,12 +22,12 @@ from rt.loads.encoder import FRAMES_PER_SECOND, Encoder, Place
 from rt.loads.rtp import RtpSink
 from rt.setup_policy import POLICY
 from rt.setup_times import SetupTimes, setups
+from tests.lab.basics.shell import run
+from tests.lab.basics.waiting import NotInTimeError
 from tests.lab.lab import Lab
-from tests.lab.node import Node, Options, PolicyValue
-from tests.lab.shell import run
-from tests.lab.slices import short_slices
-from tests.lab.topology import line, names
-from tests.lab.waiting import NotInTimeError
+from tests.lab.net.topology import line, names
+from tests.lab.node.node import Node, Options, PolicyValue
+from tests.lab.node.slices import short_slices
 
 STREAM_PORT = 5004
 SETTLE_FRAMES = 30

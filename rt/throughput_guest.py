@@ -21,12 +21,14 @@ from rt.results import DIRECTORY
 from rt.throughput_lines import SUITES, Ground, planes
 from rt.throughput_run import Extent, Run
 from rt.throughput_sums import Key, Samples
-from tests.lab import guest, patience, radio
+from tests.lab.basics import patience
+from tests.lab.machines import guest
+from tests.lab.radio import medium
 
 HOPS = (1, 2)
 LOADS = (20.0, 100.0, 400.0)
 CABLES = Ground("guest, cables", HOPS)
-RADIO = Ground("guest, radio", HOPS, radio.Air, radio=True)
+RADIO = Ground("guest, radio", HOPS, medium.Air, radio=True)
 GROUNDS = {"cables": CABLES, "radio": RADIO}
 LIBRARY = "libsodium.so.23"
 """overlayd takes it where a machine has it, as nodes should. The guest's root has none: this machine's is lent."""
@@ -109,7 +111,7 @@ def driver(crypto: str, name: str) -> str:
 def main() -> None:
     """In the guest."""
     rounds, seconds, path = int(sys.argv[1]), float(sys.argv[2]), Path(sys.argv[3])
-    if obstacle := radio.obstacle():
+    if obstacle := medium.obstacle():
         sys.exit(obstacle)
     extent = Extent(rounds, HOPS, seconds, LOADS)
     samples: Samples = {}

@@ -14,16 +14,18 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from tests.lab import cjdns, namespaces, programs, topology
-from tests.lab.cjdns import Cjdroute, Overlayd, OverlayRouter, Secret
-from tests.lab.ground import find
+from tests.lab.basics import programs
+from tests.lab.basics.patience import patient
+from tests.lab.basics.processes import Daemon
+from tests.lab.basics.programs import find
+from tests.lab.basics.shell import run
+from tests.lab.foreign import cjdns
+from tests.lab.foreign.cjdns import Cjdroute, Overlayd, OverlayRouter, Secret
 from tests.lab.lab import Lab
-from tests.lab.links import Cables, Medium
-from tests.lab.node import Options
-from tests.lab.patience import patient
-from tests.lab.processes import Daemon
-from tests.lab.routers import Mesh
-from tests.lab.shell import run
+from tests.lab.net import namespaces, topology
+from tests.lab.net.links import Cables, Medium
+from tests.lab.node.node import Options
+from tests.lab.node.routers import Mesh
 
 SUITES = {
     "aes256gcm16": ("aes256gcm16-prfsha256-x25519", "aes256gcm16-x25519"),

@@ -15,9 +15,9 @@ from statistics import median
 from rt import throughput_ends
 from rt.throughput_ends import PATIENCE, STAT, Report, busy_seconds
 from rt.throughput_lines import Line
-from tests.lab import namespaces
-from tests.lab.patience import patient
-from tests.lab.shell import run
+from tests.lab.basics.patience import patient
+from tests.lab.basics.shell import run
+from tests.lab.net import namespaces
 
 SIZE = 1200
 """Octets in a datagram: one packet in every plane."""

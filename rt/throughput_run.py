@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from rt import throughput_rig as rig
 from rt.throughput_lines import Ground, Line, Planes
 from rt.throughput_sums import Key, Samples
-from tests.lab.cjdns_admin import AdminError
-from tests.lab.processes import NotReadyError
-from tests.lab.shell import CommandError
-from tests.lab.waiting import NotInTimeError
+from tests.lab.basics.processes import NotReadyError
+from tests.lab.basics.shell import CommandError
+from tests.lab.basics.waiting import NotInTimeError
+from tests.lab.foreign.cjdns_admin import AdminError
 
 FAILURES = (AdminError, CommandError, NotInTimeError, NotReadyError, OSError, subprocess.TimeoutExpired)
 """What a plane may do instead of carrying data. It is told in the result, and the others go on."""

@@ -8,15 +8,15 @@ from collections.abc import Generator
 
 import pytest
 
-from tests.lab import ground
 from tests.lab.lab import Lab
+from tests.lab.node import capabilities
 
 MEND = "mend: `make setup`"
 
 
 def pytest_sessionstart() -> None:
     """Before anything runs: one message, not one for each test."""
-    if ground.REQUIRED in os.environ and (missing := ground.probe().missing_for_all()):
+    if capabilities.REQUIRED in os.environ and (missing := capabilities.probe().missing_for_all()):
         pytest.exit(f"scenarios need {', '.join(missing)}; {MEND}", returncode=1)
 
 
@@ -26,7 +26,7 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """A test that is skipped for something that is not installed fails; what explains a failure is kept."""
     report = yield
-    if ground.REQUIRED in os.environ and report.skipped and isinstance(report.longrepr, tuple):
+    if capabilities.REQUIRED in os.environ and report.skipped and isinstance(report.longrepr, tuple):
         reason = str(report.longrepr[2])
         if "not installed" in reason:
             report.outcome, report.longrepr = "failed", f"{reason}; {MEND}"

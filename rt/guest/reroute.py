@@ -16,11 +16,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.lab import radio
-from tests.lab.roads import VANISHES, Roads, open_roads
-from tests.lab.routers import ChangeStream
-from tests.lab.traffic import FlowResult
-from tests.lab.waiting import wait_until
+from tests.lab.basics.waiting import wait_until
+from tests.lab.net.traffic import FlowResult
+from tests.lab.node.routers import ChangeStream
+from tests.lab.radio import medium
+from tests.lab.radio.radio_ring import VANISHES, RadioRing, radio_ring
 from tests.scenarios.expectations import wait_arrivals
 
 PATIENCE = 60.0
@@ -33,9 +33,9 @@ AFTERWARDS = 50
 def main() -> None:
     """Measure and write."""
     rounds, path = int(sys.argv[1]), Path(sys.argv[2])
-    if obstacle := radio.obstacle():
+    if obstacle := medium.obstacle():
         sys.exit(obstacle)
-    with open_roads() as roads, path.open("w", encoding="ascii") as file:
+    with radio_ring() as roads, path.open("w", encoding="ascii") as file:
         for _, vanish in itertools.product(range(rounds), VANISHES):
             while (times := measure(roads, vanish)) is None:
                 pass
@@ -44,7 +44,7 @@ def main() -> None:
             file.flush()
 
 
-def measure(roads: Roads, vanish: str) -> tuple[float, float] | None:
+def measure(roads: RadioRing, vanish: str) -> tuple[float, float] | None:
     """One relay vanishes and comes back; seconds until the other route stood, and of user data lost.
 
     None when the route had just moved away from the relay of itself, as it may between two ways that are alike.
@@ -62,16 +62,16 @@ def measure(roads: Roads, vanish: str) -> tuple[float, float] | None:
     return (decided - begun, gap(running.result, begun)) if decided > begun else None
 
 
-def _destination(roads: Roads) -> str:
+def _destination(roads: RadioRing) -> str:
     return f"{roads.c.ipv6}/128"
 
 
-def _by(route: Mapping[str, Any], roads: Roads) -> str:
+def _by(route: Mapping[str, Any], roads: RadioRing) -> str:
     """The relay that a route leads to."""
     return next(router.name for router in roads.mesh.routers.values() if router.ipv6 == route["next_originator"])
 
 
-def _decided(told: ChangeStream, roads: Roads, relay: str) -> float | None:
+def _decided(told: ChangeStream, roads: RadioRing, relay: str) -> float | None:
     """When, on the monotonic clock, the route that the kernel has now was decided on, if it avoids the relay."""
     route = told.routes.get(_destination(roads))
     return route["time_us"] / 1e6 if route and _by(route, roads) != relay else None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
-from tests.lab import namespaces
+from tests.lab.net import namespaces
 
 _HEADER = 12
 """Octets of an RTP header (RFC 3550, section 5.1)."""

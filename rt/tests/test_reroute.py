@@ -8,7 +8,7 @@ import pytest
 from rt.bench_reroute import read
 from rt.guest.reroute import gap
 from rt.results import Cell
-from tests.lab.traffic import FlowResult
+from tests.lab.net.traffic import FlowResult
 
 
 def test_each_way_to_vanish_has_its_samples_in_order(tmp_path: Path) -> None:

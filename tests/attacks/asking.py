@@ -11,8 +11,8 @@ from dataclasses import replace
 from tests.lab.forge import ike
 from tests.lab.forge.ike import Listener, Message, Reach
 from tests.lab.lab import Lab
-from tests.lab.node import Node, Options
-from tests.lab.topology import line, names
+from tests.lab.net.topology import line, names
+from tests.lab.node.node import Node, Options
 from tests.scenarios.expectations import spis
 
 

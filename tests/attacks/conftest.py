@@ -2,11 +2,11 @@
 
 import pytest
 
-from tests.lab import ground
+from tests.lab.node import capabilities
 
 
 @pytest.fixture(scope="session", autouse=True)
 def ground_is_there() -> None:
     """Without namespaces and charon there is nothing to attack."""
-    if missing := ground.probe().missing():
+    if missing := capabilities.probe().missing():
         pytest.skip(f"attacks need {', '.join(missing)}")

@@ -4,7 +4,7 @@ import time
 from types import TracebackType
 from typing import Self
 
-from tests.lab.node import Node
+from tests.lab.node.node import Node
 
 MEGABYTES_MORE = 64
 """What any daemon may grow by under any of these attacks."""

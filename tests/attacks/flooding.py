@@ -11,13 +11,13 @@ from typing import Self
 
 from scapy.layers.l2 import Ether
 
+from tests.lab.basics.waiting import wait_until
 from tests.lab.forge import rfc5444
 from tests.lab.forge.raw import Forger, Way, checksummed, mac_of
 from tests.lab.forge.rfc5444 import Status
-from tests.lab.links import End
-from tests.lab.observers import RouteEvents
-from tests.lab.routers import Mesh, Router
-from tests.lab.waiting import wait_until
+from tests.lab.net.links import End
+from tests.lab.node.routers import Mesh, Router
+from tests.lab.observe.kernel_events import RouteEvents
 
 CONVERGED = 60.0
 

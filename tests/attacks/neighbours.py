@@ -6,11 +6,11 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.lab import hwsim
+from tests.lab.basics.waiting import wait_until
 from tests.lab.forge import wireless
 from tests.lab.forge.wireless import Ear, Frames, Name
-from tests.lab.radio_program import OPEN, PASSWORD, SECONDS, Program, Ticks, stations
-from tests.lab.waiting import wait_until
+from tests.lab.radio import hwsim
+from tests.lab.radio.meshsec_radio import OPEN, PASSWORD, SECONDS, Program, Ticks, stations
 
 MESH_ID = str(OPEN["mesh_id"])
 AGAIN = 60.0

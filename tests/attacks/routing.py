@@ -5,8 +5,8 @@ from contextlib import contextmanager
 
 from tests.lab.forge.raw import Forger, Way
 from tests.lab.forge.rfc5444 import LONGEST, Entry, Message, datagram, hello, link, neighbour, packet, tc
-from tests.lab.routers import Mesh, Router
-from tests.lab.topology import Pair
+from tests.lab.net.topology import Pair
+from tests.lab.node.routers import Mesh, Router
 
 PAIRS = (("a", "b"), ("b", "c"), ("a", "m"))
 CONVERGED = 60.0

@@ -23,11 +23,11 @@ from meshsec.core.trust import fleet_exchange as lines
 from meshsec.core.trust import fleets, identity
 from meshsec.core.trust.fleets import Fleet, TrustList
 from meshsec.core.values.model import Card
-from tests.lab import namespaces
+from tests.lab.basics.waiting import wait_until
 from tests.lab.lab import Lab
-from tests.lab.node import Node
-from tests.lab.topology import line, names
-from tests.lab.waiting import wait_until
+from tests.lab.net import namespaces
+from tests.lab.net.topology import line, names
+from tests.lab.node.node import Node
 
 DESCRIPTORS_MORE = 24
 """What meshsecd may open under attack: a connection of each peer, and commands to charon and nft."""

@@ -24,20 +24,21 @@ from meshsec.adapters.files import key_store
 from meshsec.core.trust import card as cards
 from meshsec.core.trust import identity
 from meshsec.core.trust.pair_secret import pair_secret
-from tests.lab import ground, traffic
+from tests.lab.basics.patience import patient
+from tests.lab.basics.waiting import wait_until
 from tests.lab.forge import insider
 from tests.lab.forge.insider import ANY4, ANY6, Insider, only
 from tests.lab.lab import Lab
-from tests.lab.node import Node, Options
-from tests.lab.packets import MARK
-from tests.lab.patience import patient
-from tests.lab.topology import line, names
-from tests.lab.waiting import wait_until
+from tests.lab.net import traffic
+from tests.lab.net.packets import MARK
+from tests.lab.net.topology import line, names
+from tests.lab.node import capabilities
+from tests.lab.node.node import Node, Options
 from tests.scenarios.expectations import flow, ipsec_errors, spis, wait_arrivals
 
 T = TypeVar("T")
 
-IS_KERNEL = ground.probe().esp == "kernel"
+IS_KERNEL = capabilities.probe().esp == "kernel"
 """Then IPv4 has an SA of its own (docs/architecture.md)."""
 FENCE = b"fence"
 REKEY_SA, INITIAL_CONTACT, MOBIKE_SUPPORTED, ADDITIONAL_IP6, UPDATE_SA_ADDRESSES = 16393, 16384, 16396, 16398, 16400

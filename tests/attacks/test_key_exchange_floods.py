@@ -13,10 +13,11 @@ import pytest
 from scapy.layers.l2 import Ether
 
 from tests.attacks.asking import Asker, prepare, renegotiate, two_peers
+from tests.lab.basics.places import BUILD
 from tests.lab.forge.ike import Listener, Message, Reach
 from tests.lab.forge.raw import Forger, Way, checksummed, mac_of
-from tests.lab.lab import BUILD, Lab
-from tests.lab.node import Node
+from tests.lab.lab import Lab
+from tests.lab.node.node import Node
 
 pytestmark = pytest.mark.flood
 

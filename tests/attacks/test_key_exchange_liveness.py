@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from tests.attacks.asking import limit
-from tests.lab import namespaces
 from tests.lab.forge import ike
 from tests.lab.forge.ike import Listener, Message, Reach
 from tests.lab.lab import Lab
-from tests.lab.node import Node, Options
-from tests.lab.topology import line, names
+from tests.lab.net import namespaces
+from tests.lab.net.topology import line, names
+from tests.lab.node.node import Node, Options
 from tests.scenarios.expectations import flow, spis, wait_arrivals
 
 _ESP_ALONE = "udp sport 4500 udp dport 4500 @th,64,32 != 0 drop; meta l4proto esp drop;"

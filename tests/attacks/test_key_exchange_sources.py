@@ -5,15 +5,16 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.lab import ground
 from tests.lab.lab import Lab
-from tests.lab.node import Node, Options
-from tests.lab.topology import line, names
-from tests.lab.traffic import Flow
+from tests.lab.net.topology import line, names
+from tests.lab.net.traffic import Flow
+from tests.lab.node import capabilities
+from tests.lab.node.node import Node, Options
 from tests.scenarios.expectations import flow, spis, wait_arrivals
 
 follows = pytest.mark.skipif(
-    ground.probe().esp == "kernel", reason="charon follows a source only where it takes the peer to be behind a NAT"
+    capabilities.probe().esp == "kernel",
+    reason="charon follows a source only where it takes the peer to be behind a NAT",
 )
 
 STRANGER = "fd12:3456:789a:bcde:f012:3456:789a:bcde"

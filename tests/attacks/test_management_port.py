@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from tests.attacks.flooding import await_full, await_routes, flooded, tcs
-from tests.lab import programs, topology
-from tests.lab.routers import Mesh, Router
-from tests.lab.shell import run
-from tests.lab.waiting import wait_until
+from tests.lab.basics import programs
+from tests.lab.basics.shell import run
+from tests.lab.basics.waiting import wait_until
+from tests.lab.net import topology
+from tests.lab.node.routers import Mesh, Router
 
 CONVERGED = 60.0
 PORT = 'management.telnet = "127.0.0.1:2009"'

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab import booted
 from tests.lab.forge.account import Held, bound
 from tests.lab.lab import Lab
-from tests.lab.nspawn import Machine
+from tests.lab.machines import booted
+from tests.lab.machines.nspawn import Machine
 
 KEEPERS = ("meshsecd.service", "meshsec-ike.service")
 """Services with keys in memory that run here; the others' units say the same and are looked at as files."""

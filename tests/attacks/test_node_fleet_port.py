@@ -16,9 +16,9 @@ from meshsec.core.trust import fleets
 from tests.lab.forge import account
 from tests.lab.forge.account import Held
 from tests.lab.lab import Lab
-from tests.lab.node import Node
-from tests.lab.office import Office
-from tests.lab.topology import line, names
+from tests.lab.net.topology import line, names
+from tests.lab.node.node import Node
+from tests.lab.node.office import Office
 
 _HELD = """
 print("held", flush=True)

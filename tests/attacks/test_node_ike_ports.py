@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.lab import namespaces
+from tests.lab.basics.patience import patient
 from tests.lab.forge.account import Held, bound
 from tests.lab.lab import Lab
-from tests.lab.node import Node
-from tests.lab.patience import patient
-from tests.lab.topology import line, names
+from tests.lab.net import namespaces
+from tests.lab.net.topology import line, names
+from tests.lab.node.node import Node
 
 ACCOUNT, ROOT = b"user data of an account", b"what root sends"
 DATAGRAMS = 5

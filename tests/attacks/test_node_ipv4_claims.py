@@ -7,8 +7,8 @@ import pytest
 
 from tests.lab.forge import account
 from tests.lab.lab import Lab
-from tests.lab.node import Node, Options
-from tests.lab.topology import line, names
+from tests.lab.net.topology import line, names
+from tests.lab.node.node import Node, Options
 from tests.scenarios.expectations import flow, wait_arrivals
 
 VICTIM = "9.9.9.9"

@@ -10,8 +10,8 @@ import pytest
 from tests.lab.forge import account
 from tests.lab.forge.account import Held
 from tests.lab.lab import Lab
-from tests.lab.node import Node
-from tests.lab.topology import line, names
+from tests.lab.net.topology import line, names
+from tests.lab.node.node import Node
 
 SECONDS = 30
 """For a command that takes less than one: this machine may be busy."""

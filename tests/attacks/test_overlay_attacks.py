@@ -8,17 +8,18 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 from scapy.packet import Raw
 
-from tests.lab import cjdns, ground
-from tests.lab.cjdns import Overlayd, Secret
+from tests.lab.foreign import cjdns
+from tests.lab.foreign.cjdns import Overlayd, Secret
 from tests.lab.forge.raw import Forger, Way
 from tests.lab.forge.replay import Recorder
-from tests.lab.links import End
-from tests.lab.overlay_control import OverlayControl
-from tests.lab.traffic import PORT, udp_socket
+from tests.lab.net.links import End
+from tests.lab.net.traffic import PORT, udp_socket
+from tests.lab.node import capabilities
+from tests.lab.observe.overlay_control import OverlayControl
 
 pytestmark = [
-    pytest.mark.skipif(not ground.probe().root, reason="network namespaces need root"),
-    pytest.mark.skipif(not ground.probe().tun, reason="there is no /dev/net/tun"),
+    pytest.mark.skipif(not capabilities.probe().root, reason="network namespaces need root"),
+    pytest.mark.skipif(not capabilities.probe().tun, reason="there is no /dev/net/tun"),
 ]
 
 FENCE, DATA = b"fence", b"recorded"

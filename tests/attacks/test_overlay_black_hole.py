@@ -5,17 +5,18 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.lab import cjdns, ground
-from tests.lab.cjdns import Overlayd, Secret
-from tests.lab.overlay_control import OverlayControl
-from tests.lab.routers import Mesh
-from tests.lab.topology import ring
-from tests.lab.traffic import Flow
-from tests.lab.waiting import wait_until
+from tests.lab.basics.waiting import wait_until
+from tests.lab.foreign import cjdns
+from tests.lab.foreign.cjdns import Overlayd, Secret
+from tests.lab.net.topology import ring
+from tests.lab.net.traffic import Flow
+from tests.lab.node import capabilities
+from tests.lab.node.routers import Mesh
+from tests.lab.observe.overlay_control import OverlayControl
 
 pytestmark = [
-    pytest.mark.skipif(not ground.probe().root, reason="network namespaces need root"),
-    pytest.mark.skipif(not ground.probe().tun, reason="there is no /dev/net/tun"),
+    pytest.mark.skipif(not capabilities.probe().root, reason="network namespaces need root"),
+    pytest.mark.skipif(not capabilities.probe().tun, reason="there is no /dev/net/tun"),
 ]
 
 SECRET = Secret("open sesame", "ali baba")

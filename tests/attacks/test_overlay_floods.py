@@ -10,18 +10,19 @@ import pytest
 
 from meshsec.core.trust import identity
 from tests.attacks.flooding import FrameFlood, Paced
-from tests.lab import cjdns, ground
-from tests.lab.cjdns import Overlayd, Secret
+from tests.lab.basics.waiting import wait_until
+from tests.lab.foreign import cjdns
+from tests.lab.foreign.cjdns import Overlayd, Secret
 from tests.lab.forge.raw import Way, mac_of
-from tests.lab.links import End
-from tests.lab.overlay_control import OverlayControl
-from tests.lab.traffic import PORT, udp_socket
-from tests.lab.waiting import wait_until
+from tests.lab.net.links import End
+from tests.lab.net.traffic import PORT, udp_socket
+from tests.lab.node import capabilities
+from tests.lab.observe.overlay_control import OverlayControl
 
 pytestmark = [
     pytest.mark.flood,
-    pytest.mark.skipif(not ground.probe().root, reason="network namespaces need root"),
-    pytest.mark.skipif(not ground.probe().tun, reason="there is no /dev/net/tun"),
+    pytest.mark.skipif(not capabilities.probe().root, reason="network namespaces need root"),
+    pytest.mark.skipif(not capabilities.probe().tun, reason="there is no /dev/net/tun"),
 ]
 
 SECRET = Secret("open sesame", "ali baba")

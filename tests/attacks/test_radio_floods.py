@@ -14,11 +14,11 @@ from typing import Self
 import pytest
 
 from tests.attacks.neighbours import Scene, established, neighbours, started
-from tests.lab import hwsim, radio_program
+from tests.lab.basics.waiting import wait_until
 from tests.lab.forge import wireless
 from tests.lab.forge.wireless import Name
-from tests.lab.radio_program import SAE, children, stations
-from tests.lab.waiting import wait_until
+from tests.lab.radio import hwsim, meshsec_radio
+from tests.lab.radio.meshsec_radio import SAE, children, stations
 
 pytestmark = pytest.mark.flood
 
@@ -56,7 +56,7 @@ class Cost:
 
 @pytest.fixture(autouse=True)
 def guest() -> None:
-    if obstacle := radio_program.obstacle():
+    if obstacle := meshsec_radio.obstacle():
         pytest.skip(obstacle)
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.attacks.neighbours import MESH_ID, Scene, established, neighbours, started
-from tests.lab import hwsim, radio_program
+from tests.lab.basics.waiting import wait_until
 from tests.lab.forge import wireless
-from tests.lab.radio_program import OPEN, SAE, SECONDS, stations
-from tests.lab.waiting import wait_until
+from tests.lab.radio import hwsim, meshsec_radio
+from tests.lab.radio.meshsec_radio import OPEN, SAE, SECONDS, stations
 
 ROUNDS = 30
 """How often frames are sent that must have no effect."""
@@ -25,7 +25,7 @@ FORGOTTEN = 150.0
 
 @pytest.fixture(autouse=True)
 def guest() -> None:
-    if obstacle := radio_program.obstacle():
+    if obstacle := meshsec_radio.obstacle():
         pytest.skip(obstacle)
 
 

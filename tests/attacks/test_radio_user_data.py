@@ -5,13 +5,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.lab import radio
+from tests.lab.basics.waiting import wait_until
 from tests.lab.forge import wireless
 from tests.lab.forge.wireless import Ear, Frames, Name
 from tests.lab.lab import Lab
-from tests.lab.packets import Kind
-from tests.lab.topology import full
-from tests.lab.waiting import wait_until
+from tests.lab.net.packets import Kind
+from tests.lab.net.topology import full
+from tests.lab.radio import medium
 from tests.scenarios.expectations import assert_nothing_clear, flow, spis, wait_arrivals
 
 ATTACK = 10.0
@@ -21,11 +21,11 @@ AGAIN = 60.0
 
 
 @pytest.fixture
-def attacked() -> Iterator[tuple[Lab, radio.Air, Ear]]:
+def attacked() -> Iterator[tuple[Lab, medium.Air, Ear]]:
     """a and c trust each other and hear each other; m is in no mesh."""
-    if obstacle := radio.obstacle():
+    if obstacle := medium.obstacle():
         pytest.skip(obstacle)
-    air = radio.Air()
+    air = medium.Air()
     with Lab("radio-attack", full(["a", "c", "m"]), medium=air) as lab, wireless.stranger_of(air.radios["m"]) as ear:
         a, c = lab["a"], lab["c"]
         for node in (a, c):
@@ -39,7 +39,7 @@ def attacked() -> Iterator[tuple[Lab, radio.Air, Ear]]:
 
 
 def test_nothing_leaves_in_the_clear_while_the_peering_is_ended_and_data_flows_again(
-    attacked: tuple[Lab, radio.Air, Ear],
+    attacked: tuple[Lab, medium.Air, Ear],
 ) -> None:
     lab, air, m = attacked
     a, c = lab["a"], lab["c"]
@@ -50,7 +50,7 @@ def test_nothing_leaves_in_the_clear_while_the_peering_is_ended_and_data_flows_a
     with (
         a.capture("attack-a") as at_a,
         c.capture("attack-c") as at_c,
-        lab["m"].capture("air", [radio.MONITOR]) as seen,
+        lab["m"].capture("air", [medium.MONITOR]) as seen,
         flow(a, c) as running,
     ):
         wait_arrivals(running)
@@ -75,4 +75,4 @@ def test_nothing_leaves_in_the_clear_while_the_peering_is_ended_and_data_flows_a
 
 
 def closing(name: Name) -> bytes:
-    return wireless.close(name, radio.FAST.mesh_id)
+    return wireless.close(name, medium.FAST.mesh_id)

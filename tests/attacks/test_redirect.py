@@ -8,12 +8,12 @@ from ipaddress import IPv6Address
 
 import pytest
 
-from tests.lab import traffic
+from tests.lab.basics.patience import patient
 from tests.lab.forge import insider
 from tests.lab.lab import Lab
-from tests.lab.node import Options
-from tests.lab.patience import patient
-from tests.lab.topology import line, names
+from tests.lab.net import traffic
+from tests.lab.net.topology import line, names
+from tests.lab.node.node import Options
 
 ELSEWHERE = "fd00::bad"
 IKE_PORT = 500

@@ -12,12 +12,12 @@ from scapy.layers.inet import UDP
 from scapy.layers.l2 import Ether
 
 from tests.attacks.flooding import CONVERGED, Flood, await_full, await_routes, flooded, hellos, stamped, tcs
-from tests.lab import topology
+from tests.lab.basics.waiting import wait_until
 from tests.lab.lab import Lab
-from tests.lab.node import Node
-from tests.lab.routers import Mesh, Router
-from tests.lab.topology import line, names
-from tests.lab.waiting import wait_until
+from tests.lab.net import topology
+from tests.lab.net.topology import line, names
+from tests.lab.node.node import Node
+from tests.lab.node.routers import Mesh, Router
 
 LINKS = 256
 """olsrv2d's bound on links of a family."""

@@ -14,7 +14,7 @@ from scapy.layers.l2 import Ether
 from tests.attacks.routing import Stranger, under_attack
 from tests.lab.forge.raw import Forger, Way
 from tests.lab.forge.rfc5444 import LONGEST, Entry, Message, datagram, edge, hello, link, neighbour, packet, tc
-from tests.lab.routers import Mesh, Router
+from tests.lab.node.routers import Mesh, Router
 
 pytestmark = pytest.mark.flood
 

@@ -4,7 +4,7 @@ import json
 
 from tests.attacks.routing import Stranger, under_attack
 from tests.lab.forge.rfc5444 import attached, edge
-from tests.lab.routers import Mesh
+from tests.lab.node.routers import Mesh
 
 
 def _lead_to(mesh: Mesh) -> dict[str, str]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.lab.lab import Lab
-from tests.lab.node import Options
+from tests.lab.node.node import Options
 from tests.scenarios.expectations import assert_nothing_clear, captured, flow, wait_arrivals
 
 CHEAP = 1

@@ -15,13 +15,14 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.packet import Packet, Raw
 
-from tests.lab import ground, libreswan, traffic
-from tests.lab.behind import Host, masquerade
+from tests.lab.basics.waiting import wait_until
 from tests.lab.forge.raw import Forger, Way
 from tests.lab.lab import Lab
-from tests.lab.node import Node, Options
-from tests.lab.packets import MARK, Kind
-from tests.lab.waiting import wait_until
+from tests.lab.net import traffic
+from tests.lab.net.packets import MARK, Kind
+from tests.lab.node import capabilities, libreswan
+from tests.lab.node.behind import Host, masquerade
+from tests.lab.node.node import Node, Options
 from tests.scenarios.expectations import assert_nothing_clear, captured, flow, flow_without_loss, wait_arrivals
 
 SUITES = list(libreswan.suites())
@@ -73,7 +74,7 @@ def besieged(label: str, options: Options, *kinds: str) -> Iterator[Siege]:
         c.install_card(a)
         b.assign_addresses()
         lab.start("router", nodes=[b]).start(*kinds, nodes=[a, c])
-        host = Host.behind(lab, a)
+        host = Host.behind(a, lab.outsider("alan"))
         with Forger(Way.between(lab.end_of("m", "a"), lab.end_of("a", "m"))) as forger:
             yield Siege(lab, forger, host)
 
@@ -221,7 +222,7 @@ def test_without_the_rules_each_of_these_attacks_succeeds(siege: Siege) -> None:
 
 
 @pytest.mark.skipif(not SUITES, reason="libreswan is not unpacked: tools/setup system")
-@pytest.mark.skipif(ground.probe().esp != "kernel", reason="this kernel has no ESP; `make guest` runs this there")
+@pytest.mark.skipif(capabilities.probe().esp != "kernel", reason="this kernel has no ESP; `make guest` runs this there")
 def test_the_wall_is_the_same_where_libreswan_makes_the_sas() -> None:
     """Before there is an SA nothing leaves, and then no stranger speaks by it. Without the rules both succeed."""
     with besieged("pluto", Options(ipv4=True, libreswan=SUITES[0]), "router", "meshsecd") as siege:

@@ -19,14 +19,15 @@ from scapy.packet import Packet, Raw
 from meshsec.adapters.files import key_store
 from meshsec.core.trust import card as cards
 from meshsec.core.trust import identity
-from tests.lab import ground, namespaces, traffic
+from tests.lab.basics.waiting import wait_until
 from tests.lab.forge import account
 from tests.lab.forge.raw import Forger, Way
 from tests.lab.lab import Lab
-from tests.lab.node import Node, Options
-from tests.lab.packets import MARK, Kind
-from tests.lab.topology import line, names
-from tests.lab.waiting import wait_until
+from tests.lab.net import namespaces, traffic
+from tests.lab.net.packets import MARK, Kind
+from tests.lab.net.topology import line, names
+from tests.lab.node import capabilities
+from tests.lab.node.node import Node, Options
 from tests.scenarios.expectations import assert_nothing_clear, captured, flow, wait_arrivals
 
 IPV6_TRANSPARENT, IP_TRANSPARENT, IPV6_FREEBIND = 75, 19, 78  # linux/in6.h, linux/in.h
@@ -36,7 +37,7 @@ FWMARK, TABLE = 0x77, 77
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Lab]:
     """a - b - c, with the overlay where this machine has TUN devices."""
-    with Lab("node", line(names(3)), Options(ipv4=True, overlay=ground.probe().tun)) as made:
+    with Lab("node", line(names(3)), Options(ipv4=True, overlay=capabilities.probe().tun)) as made:
         yield made.set_up().trust_all().start()
 
 

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.lab import nspawn
 from tests.lab.lab import Lab
-from tests.lab.nspawn import Machine
-from tests.lab.topology import line, names
+from tests.lab.machines import nspawn
+from tests.lab.machines.nspawn import Machine
+from tests.lab.net.topology import line, names
 
 UNITS = {
     "olsrv2d.service": (512, 32),

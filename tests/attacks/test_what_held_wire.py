@@ -20,15 +20,16 @@ from scapy.layers.l2 import GRE, Ether
 from scapy.packet import Packet, Raw
 
 from tests.attacks.figures import Cost
-from tests.lab import ground, traffic
+from tests.lab.basics.waiting import wait_until
 from tests.lab.forge import insider
 from tests.lab.forge.raw import Forger, Way
 from tests.lab.forge.replay import Recorder
 from tests.lab.lab import Lab
-from tests.lab.node import Node, Options
-from tests.lab.packets import MARK
-from tests.lab.routers import ChangeStream
-from tests.lab.waiting import wait_until
+from tests.lab.net import traffic
+from tests.lab.net.packets import MARK
+from tests.lab.node import capabilities
+from tests.lab.node.node import Node, Options
+from tests.lab.node.routers import ChangeStream
 from tests.scenarios.expectations import flow, ipsec_errors, spis, wait_arrivals
 
 OLSR, IKE, ESP = 269, 500, 4500
@@ -170,7 +171,7 @@ def _arrived(node: Node) -> int:
     return int(counters["Udp6InDatagrams"]) + late
 
 
-@pytest.mark.skipif(ground.probe().esp != "kernel", reason="only the kernel's replay windows can be taken away")
+@pytest.mark.skipif(capabilities.probe().esp != "kernel", reason="only the kernel's replay windows can be taken away")
 def test_without_the_replay_window_repeated_esp_is_delivered_again(lab: Lab, mesh: tuple[Node, Node, Node]) -> None:
     """The control of the test before."""
     a, _, c = mesh

@@ -9,11 +9,12 @@ from rich.console import Console
 
 from tests.demo.screen import WIDTH, save_svg
 from tests.demo.story import Demo, shape
-from tests.lab.instance import end_kept
-from tests.lab.lab import BUILD, Lab
-from tests.lab.programs import ProgramMissingError
-from tests.lab.shell import CommandError
-from tests.lab.topology import names
+from tests.lab.basics.places import BUILD
+from tests.lab.basics.programs import ProgramMissingError
+from tests.lab.basics.shell import CommandError
+from tests.lab.lab import Lab
+from tests.lab.net.instance import end_kept
+from tests.lab.net.topology import names
 
 REPORT = BUILD / "demo" / "report.json"
 

@@ -8,15 +8,16 @@ from rich.console import Console, Group, RenderableType
 
 from tests.demo.report import RelayChange, Report, Sa
 from tests.demo.screen import Screen, table, verdict
-from tests.lab import ground, traffic
+from tests.lab.basics.waiting import wait_until
 from tests.lab.lab import Lab
-from tests.lab.node import Node
-from tests.lab.packets import MARK, Kind
-from tests.lab.topology import Pair, line
-from tests.lab.waiting import wait_until
+from tests.lab.net import traffic
+from tests.lab.net.packets import MARK, Kind
+from tests.lab.net.topology import Pair, line
+from tests.lab.node import capabilities
+from tests.lab.node.node import Node
 
 if TYPE_CHECKING:
-    from tests.lab.capture import Capture
+    from tests.lab.observe.capture import Capture
 
 SPARE = "spare"
 """A router that nobody trusts: the line's second and third node can do without each other's link through it."""
@@ -43,7 +44,7 @@ class Demo:
         self.members = [lab[name] for name in nodes]
         self.first, self.relay, self.last = self.members[0], self.members[1], self.members[-1]
         self.spare = lab[SPARE]
-        self.report = Report(nodes=len(nodes), esp_ground=ground.probe().esp)
+        self.report = Report(nodes=len(nodes), esp_ground=capabilities.probe().esp)
         self.screen = Screen(console, self.picture)
         self._captures: dict[str, Capture] = {}
         self._statuses: dict[str, dict[str, Any]] = {}

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.fleet import quick_start
-from tests.lab.fleet import Fleet
-from tests.lab.fleet_controller import Controller
+from tests.lab.machines.fleet import Fleet
+from tests.lab.machines.fleet_controller import Controller
 
 
 @pytest.fixture(scope="session")

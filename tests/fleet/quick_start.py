@@ -5,9 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.lab import fleet
-from tests.lab.fleet import PACKAGES, Fleet, FleetNode
-from tests.lab.fleet_root import SUITES
+from tests.lab.machines import fleet
+from tests.lab.machines.fleet import PACKAGES, Fleet, FleetNode
+from tests.lab.machines.fleet_root import SUITES
 
 _INSTALL = "apt-get -q update && DEBIAN_FRONTEND=noninteractive apt-get -q -y install meshsec"
 _CONFIGURE = (

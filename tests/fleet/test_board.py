@@ -9,11 +9,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.lab import board, shell
-from tests.lab.board import ADDRESS, BOOT_SECONDS, Board
-from tests.lab.fleet import PACKAGES
-from tests.lab.fleet_controller import PROGRAMS, Played
-from tests.lab.waiting import wait_until
+from tests.lab.basics import shell
+from tests.lab.basics.waiting import wait_until
+from tests.lab.machines import board
+from tests.lab.machines.board import ADDRESS, BOOT_SECONDS, Board
+from tests.lab.machines.fleet import PACKAGES
+from tests.lab.machines.fleet_controller import PROGRAMS, Played
 
 pytestmark = [
     pytest.mark.skipif("MESHSEC_FLEET_ALL" not in os.environ, reason="minutes: `make fleet-more` runs it"),

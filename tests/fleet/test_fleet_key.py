@@ -11,9 +11,9 @@ import pytest
 from meshsec.adapters.files import fleet_key
 from meshsec.core.trust import card as cards
 from meshsec.core.trust import fleets
-from tests.lab.fleet import Fleet
-from tests.lab.fleet_controller import Controller
-from tests.lab.waiting import wait_until
+from tests.lab.basics.waiting import wait_until
+from tests.lab.machines.fleet import Fleet
+from tests.lab.machines.fleet_controller import Controller
 from tests.scenarios.expectations import assert_nothing_clear, captured, flow, wait_arrivals
 
 pytestmark = pytest.mark.timeout(900, func_only=True)

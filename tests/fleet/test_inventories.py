@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import yaml  # type: ignore[import-untyped]
 
-from tests.lab.guest_root import REPOSITORY
-from tests.lab.patience import patient
+from tests.lab.basics.patience import patient
+from tests.lab.basics.places import REPOSITORY
 
 _COLLECTION = REPOSITORY / "ansible"
 _PROGRAMS = Path(os.environ.get("MESHSEC_ANSIBLE") or Path(sys.executable).parent / "ansible-playbook").parent

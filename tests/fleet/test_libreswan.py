@@ -10,9 +10,9 @@ from collections.abc import Iterator
 import pytest
 
 from tests.fleet import quick_start
-from tests.lab.fleet import Fleet
-from tests.lab.fleet_controller import Controller
-from tests.lab.waiting import wait_until
+from tests.lab.basics.waiting import wait_until
+from tests.lab.machines.fleet import Fleet
+from tests.lab.machines.fleet_controller import Controller
 
 pytestmark = pytest.mark.timeout(900, func_only=True)
 

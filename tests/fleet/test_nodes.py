@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab import fleet, fleet_root, namespaces
-from tests.lab.fleet import Fleet
-from tests.lab.fleet_controller import Controller
-from tests.lab.fleet_repository import SigningKey
-from tests.lab.patience import patient
+from tests.lab.basics.patience import patient
+from tests.lab.machines import fleet, fleet_root
+from tests.lab.machines.fleet import Fleet
+from tests.lab.machines.fleet_controller import Controller
+from tests.lab.machines.fleet_repository import SigningKey
+from tests.lab.net import namespaces
 
 RELEASES = {"trixie": "13", "bookworm": "12"}
 SYS_TIME = 25  # linux/capability.h
@@ -104,7 +105,16 @@ def test_a_repository_signed_by_another_key_is_refused(two: Fleet, name: str) ->
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
 def test_a_fleet_that_is_ended_leaves_nothing_behind(two: Fleet, tmp_path: Path, ending: signal.Signals) -> None:
     link = tmp_path / "run"
-    argv = [sys.executable, "-m", "tests.lab.fleet", "--nodes", "2", "--packages", str(tmp_path), f"--handover={link}"]
+    argv = [
+        sys.executable,
+        "-m",
+        "tests.lab.machines.fleet",
+        "--nodes",
+        "2",
+        "--packages",
+        str(tmp_path),
+        f"--handover={link}",
+    ]
     with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as running:
         assert running.stderr is not None
         said = list(iter_until(running.stderr, "run there"))

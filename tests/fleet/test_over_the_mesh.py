@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.fleet import Fleet
-from tests.lab.fleet_controller import Controller
-from tests.lab.waiting import wait_until
+from tests.lab.basics.waiting import wait_until
+from tests.lab.machines.fleet import Fleet
+from tests.lab.machines.fleet_controller import Controller
 
 pytestmark = [
     pytest.mark.skipif("MESHSEC_FLEET_ALL" not in os.environ, reason="minutes: `make fleet-more` runs it"),

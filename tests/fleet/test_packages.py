@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import pytest
 
 from tests.fleet import quick_start
-from tests.lab import exposure
-from tests.lab.fleet import Fleet
-from tests.lab.fleet_root import SUITES
-from tests.lab.packets import Kind
-from tests.lab.waiting import wait_until
+from tests.lab.basics.waiting import wait_until
+from tests.lab.machines import exposure
+from tests.lab.machines.fleet import Fleet
+from tests.lab.machines.fleet_root import SUITES
+from tests.lab.net.packets import Kind
 from tests.scenarios.expectations import assert_nothing_clear, captured, flow, wait_arrivals
 
 pytestmark = pytest.mark.timeout(600, func_only=True)

@@ -5,11 +5,11 @@ from ipaddress import ip_interface
 
 import pytest
 
-from tests.lab.fleet import Fleet
-from tests.lab.fleet_controller import Controller
-from tests.lab.fleet_root import SUITES
-from tests.lab.packets import Kind
-from tests.lab.waiting import wait_until
+from tests.lab.basics.waiting import wait_until
+from tests.lab.machines.fleet import Fleet
+from tests.lab.machines.fleet_controller import Controller
+from tests.lab.machines.fleet_root import SUITES
+from tests.lab.net.packets import Kind
 from tests.scenarios.expectations import assert_nothing_clear, captured, flow, wait_arrivals
 
 pytestmark = pytest.mark.timeout(900, func_only=True)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import yaml  # type: ignore[import-untyped]
 
-from tests.lab.exposure import LOOK
-from tests.lab.guest_root import REPOSITORY
+from tests.lab.basics.places import REPOSITORY
+from tests.lab.machines.exposure import LOOK
 
 jinja2 = pytest.importorskip("jinja2", reason="not installed: Jinja, which comes with Ansible")
 

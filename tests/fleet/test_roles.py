@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab import shell
-from tests.lab.fleet import INTERFACE, Fleet
-from tests.lab.fleet_controller import Controller
-from tests.lab.packets import Kind
-from tests.lab.waiting import wait_until
+from tests.lab.basics import shell
+from tests.lab.basics.waiting import wait_until
+from tests.lab.machines.fleet import INTERFACE, Fleet
+from tests.lab.machines.fleet_controller import Controller
+from tests.lab.net.packets import Kind
 from tests.scenarios.expectations import assert_nothing_clear, captured, flow, wait_arrivals
 
 pytestmark = pytest.mark.timeout(900, func_only=True)

@@ -9,9 +9,9 @@ from contextlib import ExitStack
 import pytest
 
 from tests.fleet import quick_start
-from tests.lab.fleet import Fleet
-from tests.lab.fleet_controller import Controller, Played
-from tests.lab.lab import BUILD
+from tests.lab.basics.places import BUILD
+from tests.lab.machines.fleet import Fleet
+from tests.lab.machines.fleet_controller import Controller, Played
 
 NODES = int(os.environ.get("NODES") or "0")
 SECONDS_PER_NODE, SECONDS_PER_PAIR = 60.0, 4.0

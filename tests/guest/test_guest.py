@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab import guest
-from tests.lab.lab import BUILD
-from tests.lab.patience import VARIABLE
+from tests.lab.basics.patience import VARIABLE
+from tests.lab.basics.places import BUILD
+from tests.lab.machines import guest
 from tests.scenarios import guest_claims
 
 PATIENCE = 6

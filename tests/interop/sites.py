@@ -6,8 +6,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from tests.lab import topology
-from tests.lab.routers import Mesh, Olsrd2, Router, accepting
+from tests.lab.foreign.olsrd2 import Olsrd2
+from tests.lab.net import topology
+from tests.lab.node.routers import Mesh, Router, accepting
 
 DEFAULTS = {"0.0.0.0/0", "::/0"}
 HELLO_VALIDITY = 6.0

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab import ground, libreswan
 from tests.lab.lab import Lab
-from tests.lab.libreswan import Pluto
-from tests.lab.node import Node, Options
+from tests.lab.node import capabilities, libreswan
+from tests.lab.node.libreswan import Pluto
+from tests.lab.node.node import Node, Options
 
 SECONDS = 120.0
 PLUTOS_WORDS = "established IKE SA; authenticated peer using authby=secret"
@@ -33,9 +33,10 @@ charon-systemd {{
 }}
 """
 
+MISSING = capabilities.probe().missing()
 pytestmark = [
     pytest.mark.skipif(not libreswan.suites(), reason="libreswan is not unpacked: tools/setup system"),
-    pytest.mark.skipif(bool(ground.probe().missing()), reason=f"needs {', '.join(ground.probe().missing())}"),
+    pytest.mark.skipif(bool(MISSING), reason=f"needs {', '.join(MISSING)}"),
 ]
 
 

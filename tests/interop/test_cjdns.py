@@ -6,16 +6,18 @@ from itertools import permutations
 
 import pytest
 
-from tests.lab import cjdns, ground
-from tests.lab.cjdns import Cjdroute, Neighbour, Overlayd, OverlayRouter, Secret
-from tests.lab.overlay_control import OverlayControl
-from tests.lab.traffic import tcp_stream
-from tests.lab.waiting import wait_until
+from tests.lab.basics import programs
+from tests.lab.basics.waiting import wait_until
+from tests.lab.foreign import cjdns
+from tests.lab.foreign.cjdns import Cjdroute, Neighbour, Overlayd, OverlayRouter, Secret
+from tests.lab.net.traffic import tcp_stream
+from tests.lab.node import capabilities
+from tests.lab.observe.overlay_control import OverlayControl
 
 pytestmark = [
-    pytest.mark.skipif(not ground.find("cjdroute"), reason="cjdroute is not on PATH"),
-    pytest.mark.skipif(not ground.probe().root, reason="network namespaces need root"),
-    pytest.mark.skipif(not ground.probe().tun, reason="there is no /dev/net/tun"),
+    pytest.mark.skipif(not programs.find("cjdroute"), reason="cjdroute is not on PATH"),
+    pytest.mark.skipif(not capabilities.probe().root, reason="network namespaces need root"),
+    pytest.mark.skipif(not capabilities.probe().tun, reason="there is no /dev/net/tun"),
 ]
 
 Pair = tuple[OverlayRouter, OverlayRouter]

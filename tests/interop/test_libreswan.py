@@ -12,12 +12,14 @@ import pytest
 
 from meshsec.core.ike import libreswan_suites as suites
 from meshsec.core.policy.capability import left_out
-from tests.lab import ground, libreswan, namespaces, programs
-from tests.lab.instance import Instance
-from tests.lab.libreswan import Pluto
-from tests.lab.processes import Daemon
-from tests.lab.shell import run
-from tests.lab.waiting import wait_until
+from tests.lab.basics import programs
+from tests.lab.basics.processes import Daemon
+from tests.lab.basics.shell import run
+from tests.lab.basics.waiting import wait_until
+from tests.lab.net import namespaces
+from tests.lab.net.instance import Instance
+from tests.lab.node import capabilities, libreswan
+from tests.lab.node.libreswan import Pluto
 
 SECONDS = 120.0
 CONFIG = """\
@@ -40,7 +42,7 @@ AUTHENTICATED = "established IKE SA; authenticated peer using authby=secret"
 
 pytestmark = [
     pytest.mark.skipif(not libreswan.ADDCONN.exists(), reason="libreswan is not unpacked: tools/setup system"),
-    pytest.mark.skipif(not ground.probe().root, reason="network namespaces need root"),
+    pytest.mark.skipif(not capabilities.probe().root, reason="network namespaces need root"),
 ]
 
 
@@ -60,7 +62,7 @@ swanctl {{
 """
 """swanctl takes seconds to load what it does not need."""
 
-needs_charon = pytest.mark.skipif(not ground.find("charon-systemd"), reason="strongSwan is not installed")
+needs_charon = pytest.mark.skipif(not programs.find("charon-systemd"), reason="strongSwan is not installed")
 
 
 class Site:

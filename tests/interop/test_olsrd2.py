@@ -7,12 +7,14 @@ import pytest
 
 from tests.interop import sites
 from tests.interop.sites import DEFAULTS, Site
-from tests.lab import ground
-from tests.lab.routers import Olsrd2, Router
+from tests.lab.basics import programs
+from tests.lab.foreign.olsrd2 import Olsrd2
+from tests.lab.node import capabilities
+from tests.lab.node.routers import Router
 
 pytestmark = [
-    pytest.mark.skipif(not ground.find("olsrd2"), reason="olsrd2 is not on PATH"),
-    pytest.mark.skipif(not ground.probe().root, reason="network namespaces need root"),
+    pytest.mark.skipif(not programs.find("olsrd2"), reason="olsrd2 is not on PATH"),
+    pytest.mark.skipif(not capabilities.probe().root, reason="network namespaces need root"),
 ]
 
 LINES = {"olsrv2d-olsrd2-olsrv2d": (Router, Olsrd2, Router), "olsrd2-olsrv2d-olsrd2": (Olsrd2, Router, Olsrd2)}

@@ -11,13 +11,15 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, ClassVar, Self
 
-from tests.lab import ground, namespaces, programs
-from tests.lab.instance import Instance
-from tests.lab.links import Cables, End, Link, Medium
-from tests.lab.node import Node, Options
-from tests.lab.topology import Pair
+from tests.lab.basics import programs
+from tests.lab.basics.places import BUILD
+from tests.lab.net import namespaces
+from tests.lab.net.instance import Instance
+from tests.lab.net.links import Cables, End, Link, Medium
+from tests.lab.net.topology import Pair
+from tests.lab.node import capabilities
+from tests.lab.node.node import Node, Options
 
-BUILD = programs.ROOT / "build"
 KINDS = ("charon", "pluto", "overlayd", "meshsecd", "router")
 """Daemons of a node, in the order of starting: nobody is announced before it is ready."""
 Report = Callable[[str], None]
@@ -49,7 +51,7 @@ class Lab:
         self._handlers: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Self:
-        if missing := ground.probe().missing():
+        if missing := capabilities.probe().missing():
             raise programs.ProgramMissingError(f"the lab needs {', '.join(missing)}")
         self._instance = Instance()
         self._directory = self._instance.own_directory(BUILD / "lab", self.label)

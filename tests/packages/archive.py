@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.lab import fleet_root, shell
-from tests.lab.guest_root import sources_of, write_apt_settings
+from tests.lab.basics import shell
+from tests.lab.machines import fleet_root
+from tests.lab.machines.guest_root import sources_of, write_apt_settings
 
 _SECONDS = 900.0
 

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.lab import fleet_repository, fleet_root, shell
+from tests.lab.basics import shell
+from tests.lab.machines import fleet_repository, fleet_root
 
 OURS = "srv/meshsec"
 _POOL = "srv/debian"

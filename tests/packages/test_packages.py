@@ -15,7 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab import fleet_root, programs, shell
+from tests.lab.basics import shell
+from tests.lab.basics.places import REPOSITORY
+from tests.lab.machines import fleet_root
 from tests.packages import archive
 from tests.packages.root import Root, bare
 
@@ -156,14 +158,14 @@ def test_programs_and_wheels_are_those_of_the_architecture(release: str, archite
 def test_an_unknown_release_or_architecture_is_named() -> None:
     """Before anything is done."""
     for words in (["sid", "amd64"], ["trixie", "s390x"], ["trixie"]):
-        done = subprocess.run([programs.ROOT / "tools/deb", *words], capture_output=True, text=True, check=False)
+        done = subprocess.run([REPOSITORY / "tools/deb", *words], capture_output=True, text=True, check=False)
         assert done.returncode == 2
         assert done.stderr == f"deb: usage: tools/deb bookworm|trixie amd64|arm64, not: {' '.join(words)}\n"
 
 
 def _made(release: str, architecture: str, place: Path, commit: dict[str, str] | None = None) -> dict[str, Path]:
     environment = {**os.environ, "OUT": str(place), **(commit or {})}
-    shell.run([str(programs.ROOT / "tools/deb"), release, architecture], env=environment, timeout=900)
+    shell.run([str(REPOSITORY / "tools/deb"), release, architecture], env=environment, timeout=900)
     return {name: next(place.glob(f"{name}_*_{architecture}.deb")) for name in PACKAGES}
 
 

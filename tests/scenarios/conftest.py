@@ -4,16 +4,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.lab import ground
 from tests.lab.lab import Lab
-from tests.lab.node import Options
-from tests.lab.topology import line, names
+from tests.lab.net.topology import line, names
+from tests.lab.node import capabilities
+from tests.lab.node.node import Options
 
 
 @pytest.fixture(scope="session", autouse=True)
 def ground_is_there() -> None:
     """Without namespaces and charon there is nothing to observe."""
-    if missing := ground.probe().missing():
+    if missing := capabilities.probe().missing():
         pytest.skip(f"scenarios need {', '.join(missing)}")
 
 

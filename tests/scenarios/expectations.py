@@ -8,12 +8,12 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
 
-from tests.lab.capture import Capture
+from tests.lab.basics.waiting import wait_until
 from tests.lab.lab import Lab
-from tests.lab.node import Node
-from tests.lab.packets import Kind
-from tests.lab.traffic import Flow
-from tests.lab.waiting import wait_until
+from tests.lab.net.packets import Kind
+from tests.lab.net.traffic import Flow
+from tests.lab.node.node import Node
+from tests.lab.observe.capture import Capture
 
 
 @contextmanager

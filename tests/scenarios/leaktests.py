@@ -8,9 +8,9 @@ from typing import Any
 
 import jsonschema
 
-from tests.lab import programs
-from tests.lab.node import Node
-from tests.lab.patience import patient
+from tests.lab.basics import programs
+from tests.lab.basics.patience import patient
+from tests.lab.node.node import Node
 
 SCHEMA = Path(__file__).parents[2] / "docs/schema/meshsec-leaktest-1.json"
 SECONDS = 90

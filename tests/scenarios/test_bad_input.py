@@ -4,10 +4,10 @@ import re
 import shutil
 import signal
 
+from tests.lab.basics.shell import run
 from tests.lab.lab import Lab
-from tests.lab.node import Node
-from tests.lab.shell import run
-from tests.lab.topology import line, names
+from tests.lab.net.topology import line, names
+from tests.lab.node.node import Node
 from tests.scenarios.expectations import flow, spis, wait_arrivals
 
 

@@ -6,15 +6,18 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.lab import ground, programs, traffic
+from tests.lab.basics import programs
+from tests.lab.basics.places import REPOSITORY
+from tests.lab.basics.waiting import wait_until
 from tests.lab.lab import Lab
-from tests.lab.node import Node, Options
-from tests.lab.packets import Kind
-from tests.lab.topology import line, names
-from tests.lab.waiting import wait_until
+from tests.lab.net import traffic
+from tests.lab.net.packets import Kind
+from tests.lab.net.topology import line, names
+from tests.lab.node import capabilities
+from tests.lab.node.node import Node, Options
 from tests.scenarios.expectations import assert_nothing_clear, captured
 
-UNITS = programs.ROOT / "daemon" / "systemd"
+UNITS = REPOSITORY / "daemon" / "systemd"
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +83,7 @@ def _source(node: Node, target: str) -> tuple[str, str]:
 
 def _routed_address(node: Node) -> str:
     """What the routers announce of a node: its locator where ESP runs in user space."""
-    return node.address if ground.probe().esp == "kernel" else node.locator
+    return node.address if capabilities.probe().esp == "kernel" else node.locator
 
 
 def _run_firewall_unit(node: Node) -> None:

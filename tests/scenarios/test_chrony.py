@@ -6,10 +6,10 @@ from collections.abc import Iterator
 import pytest
 
 from meshsec.core.explain.clock import UnboundedError, apart
-from tests.lab import chrony
-from tests.lab.chrony import Chrony, leader_of
+from tests.lab.basics.waiting import wait_until
+from tests.lab.foreign import chrony
+from tests.lab.foreign.chrony import Chrony, leader_of
 from tests.lab.lab import Lab
-from tests.lab.waiting import wait_until
 from tests.scenarios.expectations import assert_nothing_clear, captured
 
 MASTERS = ("a", "b")

@@ -3,9 +3,9 @@
 import signal
 from concurrent.futures import ThreadPoolExecutor
 
+from tests.lab.basics.waiting import wait_until
 from tests.lab.lab import Lab
-from tests.lab.node import Node
-from tests.lab.waiting import wait_until
+from tests.lab.node.node import Node
 from tests.scenarios.expectations import assert_nothing_clear, captured, flow, spis, wait_arrivals
 
 TRIES = 8

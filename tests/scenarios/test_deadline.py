@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.lab import load
+from tests.lab.faults import load
 from tests.lab.lab import Lab
-from tests.lab.node import Node, Options, PolicyValue
-from tests.lab.topology import line, names
+from tests.lab.net.topology import line, names
+from tests.lab.node.node import Node, Options, PolicyValue
 
 STRONG = {"name": "strong", "ike": "aes256gcm16-prfsha256-modp2048", "esp": "aes256gcm16-modp2048"}
 WEAK = {"name": "weak", "ike": "aes256gcm16-prfsha256-x25519", "esp": "aes256gcm16-x25519"}

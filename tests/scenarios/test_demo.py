@@ -11,17 +11,18 @@ import pytest
 
 from tests.demo.__main__ import REPORT
 from tests.demo.report import RelayChange, Report, Sa
-from tests.lab import ground, namespaces
-from tests.lab.instance import RUN
-from tests.lab.programs import ROOT
-from tests.lab.waiting import wait_until
+from tests.lab.basics.places import REPOSITORY
+from tests.lab.basics.waiting import wait_until
+from tests.lab.net import namespaces
+from tests.lab.net.instance import RUN
+from tests.lab.node import capabilities
 
 
 def start(*arguments: str) -> subprocess.Popen[str]:
     """As from a terminal: a test run that a shell put into the background has SIGINT ignored, and hands that on."""
     return subprocess.Popen(
         ["env", "--default-signal=INT", sys.executable, "-m", "tests.demo", *arguments],
-        cwd=ROOT,
+        cwd=REPOSITORY,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -55,7 +56,7 @@ def test_the_demo_runs_to_its_end_and_reports_what_it_saw() -> None:
     assert report["nodes"] == 3
     assert report["hops"] == 2
     assert report["data_plane"] == "ipsec"
-    assert report["esp_ground"] == ground.probe().esp
+    assert report["esp_ground"] == capabilities.probe().esp
     assert report["relay_packets"]["clear"] == 0
     for kind in ("ike", "esp", "olsr"):
         assert report["relay_packets"][kind] > 0

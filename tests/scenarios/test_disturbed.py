@@ -11,15 +11,15 @@ from functools import partial
 
 import pytest
 
-from tests.lab import ground
+from tests.lab.basics.waiting import wait_until
+from tests.lab.faults.out_of_memory import knock, starved
+from tests.lab.faults.small_disk import small
 from tests.lab.lab import Lab
-from tests.lab.node import Node, Options
-from tests.lab.packets import Kind
-from tests.lab.room import small
-from tests.lab.starving import knock, starved
-from tests.lab.topology import line, names
-from tests.lab.traffic import Flow
-from tests.lab.waiting import wait_until
+from tests.lab.net.packets import Kind
+from tests.lab.net.topology import line, names
+from tests.lab.net.traffic import Flow
+from tests.lab.node import capabilities
+from tests.lab.node.node import Node, Options
 from tests.scenarios.expectations import assert_nothing_clear, captured, flow, spis, wait_arrivals
 
 PATIENCE = 60.0
@@ -91,7 +91,9 @@ def test_all_rules_flushed_by_another_program_are_back_at_once_and_nothing_leaks
     assert "altered or removed by another program" in a.agent.tail(200)
 
 
-@pytest.mark.skipif(ground.probe().esp == "kernel", reason="the kernel's SAs outlive charon: the way stays protected")
+@pytest.mark.skipif(
+    capabilities.probe().esp == "kernel", reason="the kernel's SAs outlive charon: the way stays protected"
+)
 def test_nothing_leaks_from_the_flush_until_the_rules_are_back_when_no_sa_holds_the_way(mesh: Lab) -> None:
     """IPv4 has a route in the clear as soon as charon's is gone: the rules alone are between the two."""
     a, c = mesh["a"], mesh["c"]

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from tests.lab import ground
 from tests.lab.lab import Lab
-from tests.lab.node import Node, Options
-from tests.lab.topology import line, names
+from tests.lab.net.topology import line, names
+from tests.lab.node import capabilities
+from tests.lab.node.node import Node, Options
 from tests.scenarios.expectations import assert_no_drift, drift, wait_no_drift
 
-OPTIONS = Options(ipv4=True, overlay=ground.probe().tun)
+OPTIONS = Options(ipv4=True, overlay=capabilities.probe().tun)
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +134,7 @@ def test_a_policy_of_others_in_the_kernel_is_told(pair: tuple[Node, Node]) -> No
 
 
 def test_states_and_policies_that_others_removed_are_told(pair: tuple[Node, Node]) -> None:
-    if ground.probe().esp != "kernel":
+    if capabilities.probe().esp != "kernel":
         pytest.skip("SAs have states and policies in the kernel only where it has ESP")
     a, b = pair
     (first, *_) = a.wait_protected(b).installed
@@ -178,7 +178,7 @@ def _mend(node: Node, mend: str, *more: str) -> None:
 
 def _as_wanted(node: Node, peer: Node) -> Mapping[str, Any]:
     """What meshsecd would load, but for the proposals."""
-    kernel = ground.probe().esp == "kernel"
+    kernel = capabilities.probe().esp == "kernel"
     here, there = (node.address, peer.address) if kernel else (node.locator, peer.locator)
     times = {"rekey_time": "3600", "replay_window": "256"}
     six = {"local_ts": [f"{node.address}/128"], "remote_ts": [f"{peer.address}/128"], **times}

@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab import ground, libreswan, namespaces
+from tests.lab.basics.waiting import wait_until
 from tests.lab.lab import Lab
-from tests.lab.node import Node, Options
-from tests.lab.packets import Kind
-from tests.lab.topology import line, names
-from tests.lab.waiting import wait_until
+from tests.lab.net import namespaces
+from tests.lab.net.packets import Kind
+from tests.lab.net.topology import line, names
+from tests.lab.node import capabilities, libreswan
+from tests.lab.node.node import Node, Options
 from tests.scenarios.expectations import captured
 
 EF, AF41 = 46, 34
@@ -42,7 +43,7 @@ TRIED = [
 """The suite whose libreswan both ends have (empty: strongSwan), and the setting: each way on and off if it can be."""
 
 pytestmark = pytest.mark.skipif(
-    ground.probe().esp != "kernel", reason="this kernel has no ESP; `make guest` runs this there"
+    capabilities.probe().esp != "kernel", reason="this kernel has no ESP; `make guest` runs this there"
 )
 
 

@@ -19,11 +19,11 @@ import pytest
 
 from meshsec.adapters.scheduler import look, pressure, threads
 from meshsec.core.scheduling.profiles import SchedulingClass, SchedulingPolicy
+from tests.lab.basics.patience import patient
 from tests.lab.lab import Lab
-from tests.lab.node import Node
-from tests.lab.patience import patient
-from tests.lab.slices import short_slices
-from tests.lab.topology import line, names
+from tests.lab.net.topology import line, names
+from tests.lab.node.node import Node
+from tests.lab.node.slices import short_slices
 
 SETUPS = 7
 STARVED = 0.2

@@ -9,9 +9,9 @@ import sys
 
 import pytest
 
-from tests.lab import nspawn
-from tests.lab.ground import REQUIRED
-from tests.lab.programs import ROOT
+from tests.lab.basics.places import REPOSITORY
+from tests.lab.machines import nspawn
+from tests.lab.node.capabilities import REQUIRED
 
 TUN = "mount -t tmpfs none /dev/net"
 CHARON = "mount --bind /dev/null $(PATH=$PATH:/usr/sbin command -v charon-systemd)"
@@ -27,7 +27,7 @@ def run_of(claim: str, without: str, *, required: bool) -> subprocess.CompletedP
         environment[REQUIRED] = "1"
     program = f'{without} && exec "$@"'
     argv = ["unshare", "--mount", "sh", "-c", program, "sh", sys.executable, "-m", "pytest", "-q", claim]
-    return subprocess.run(argv, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run(argv, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False)
 
 
 pytestmark = pytest.mark.skipif(bool(nspawn.obstacle()), reason=f"booted nodes are taken away: {nspawn.obstacle()}")

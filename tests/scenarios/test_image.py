@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab import vehicle
-from tests.lab.lab import BUILD
-from tests.lab.packets import MARK, Kind
-from tests.lab.vehicle import Link, Vehicle
+from tests.lab.basics.places import BUILD
+from tests.lab.machines import vehicle
+from tests.lab.machines.vehicle import Link, Vehicle
+from tests.lab.net.packets import MARK, Kind
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 

@@ -9,14 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab import namespaces, traffic
-from tests.lab.capture import Capture
-from tests.lab.instance import Instance
-from tests.lab.lab import BUILD, Lab
-from tests.lab.node import Node
-from tests.lab.packets import MARK, Classifier, Kind
-from tests.lab.topology import full, grid, line, names, ring, star
-from tests.lab.waiting import NotInTimeError, wait_until
+from tests.lab.basics.places import BUILD
+from tests.lab.basics.waiting import NotInTimeError, wait_until
+from tests.lab.lab import Lab
+from tests.lab.net import namespaces, traffic
+from tests.lab.net.instance import Instance
+from tests.lab.net.packets import MARK, Classifier, Kind
+from tests.lab.net.topology import full, grid, line, names, ring, star
+from tests.lab.node.node import Node
+from tests.lab.observe.capture import Capture
 
 _ETHERNET = bytes(12)
 

@@ -7,10 +7,10 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from tests.lab import ground
 from tests.lab.lab import Lab
-from tests.lab.node import Node, Options
-from tests.lab.topology import line, names
+from tests.lab.net.topology import line, names
+from tests.lab.node import capabilities
+from tests.lab.node.node import Node, Options
 from tests.scenarios.leaktests import ended, started, waits_for
 
 NO_IPSEC = {
@@ -68,7 +68,7 @@ def test_a_leak_is_seen_at_the_sender_and_at_a_relay(tmp_path: Path) -> None:
         lab.wait_full_mesh()
         a, b = lab["a"], lab["b"]
         # Nobody puts back what is taken away: rules, and what leads into IPsec.
-        undone = f"kill -9 {a.agent.pid}; nft delete table inet meshsec; {NO_IPSEC[ground.probe().esp]}"
+        undone = f"kill -9 {a.agent.pid}; nft delete table inet meshsec; {NO_IPSEC[capabilities.probe().esp]}"
         steps = f"{waits_for(tmp_path / 'looks')}; {undone}"
         test = started(a, "c", "--seconds", "2", "--while", f"sh -c {shlex.quote(steps)}", "--while", "true")
         relay = watching(b, mark_of(test))

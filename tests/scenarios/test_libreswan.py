@@ -11,17 +11,19 @@ from itertools import combinations
 
 import pytest
 
-from tests.lab import ground, libreswan
+from tests.lab.basics.waiting import wait_until
 from tests.lab.lab import Lab
-from tests.lab.node import Node, Options
-from tests.lab.packets import Kind
-from tests.lab.topology import star
-from tests.lab.waiting import wait_until
+from tests.lab.net.packets import Kind
+from tests.lab.net.topology import star
+from tests.lab.node import capabilities, libreswan
+from tests.lab.node.node import Node, Options
 from tests.scenarios.expectations import assert_nothing_clear, captured, flow_without_loss, wait_arrivals
 
 pytestmark = [
     pytest.mark.skipif(not libreswan.suites(), reason="libreswan is not unpacked: tools/setup system"),
-    pytest.mark.skipif(ground.probe().esp != "kernel", reason="this kernel has no ESP; `make guest` runs this there"),
+    pytest.mark.skipif(
+        capabilities.probe().esp != "kernel", reason="this kernel has no ESP; `make guest` runs this there"
+    ),
 ]
 
 SUITES = list(libreswan.suites())

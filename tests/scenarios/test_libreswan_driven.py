@@ -15,14 +15,14 @@ from typing import Any
 
 import pytest
 
-from tests.lab import ground, libreswan
+from tests.lab.basics.waiting import wait_until
+from tests.lab.faults.small_disk import small
 from tests.lab.lab import Lab
-from tests.lab.links import End
-from tests.lab.node import Node, Options
-from tests.lab.packets import Kind
-from tests.lab.room import small
-from tests.lab.topology import line, names
-from tests.lab.waiting import wait_until
+from tests.lab.net.links import End
+from tests.lab.net.packets import Kind
+from tests.lab.net.topology import line, names
+from tests.lab.node import capabilities, libreswan
+from tests.lab.node.node import Node, Options
 from tests.scenarios.expectations import (
     assert_no_drift,
     assert_nothing_clear,
@@ -41,7 +41,7 @@ AUTHENTICATED = "established IKE SA; authenticated peer using authby=secret"
 
 pytestmark = pytest.mark.skipif(not SUITES, reason="libreswan is not unpacked: tools/setup system")
 needs_esp = pytest.mark.skipif(
-    ground.probe().esp != "kernel", reason="this kernel has no ESP; `make guest` runs this there"
+    capabilities.probe().esp != "kernel", reason="this kernel has no ESP; `make guest` runs this there"
 )
 
 

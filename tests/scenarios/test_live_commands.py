@@ -2,8 +2,8 @@
 
 import json
 
-from tests.lab import ground
 from tests.lab.lab import Lab
+from tests.lab.node import capabilities
 
 
 def test_status_tells_route_channel_and_set_up_time_of_each_peer(mesh: Lab) -> None:
@@ -17,7 +17,7 @@ def test_status_tells_route_channel_and_set_up_time_of_each_peer(mesh: Lab) -> N
     assert entry["hops"] == 2
     assert entry["interface"] == "mesh-b"
     assert entry["data_plane"] == "ipsec"
-    assert ground.probe().esp in json.dumps(status)
+    assert capabilities.probe().esp in json.dumps(status)
     shown = a.meshsec("status").stdout
     for text in ("b", "c", "protected"):
         assert text in shown

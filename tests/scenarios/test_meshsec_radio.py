@@ -20,8 +20,10 @@ from meshsec.agent.sides import radios
 from meshsec.core.radio.plan import Observed, Phy
 from meshsec.radio import main
 from meshsec.radio.keeper import JoinError, Keeper
-from tests.lab import hwsim, radio_program
-from tests.lab.radio_program import (
+from tests.lab.basics.shell import run
+from tests.lab.basics.waiting import wait_until
+from tests.lab.radio import hwsim, meshsec_radio
+from tests.lab.radio.meshsec_radio import (
     OPEN,
     PASSWORD,
     SAE,
@@ -33,8 +35,6 @@ from tests.lab.radio_program import (
     configuration,
     stations,
 )
-from tests.lab.shell import run
-from tests.lab.waiting import wait_until
 
 TRIES = 4
 """Of wpa_supplicant with one neighbour, before it leaves that alone."""
@@ -44,7 +44,7 @@ REFUSING, FORGIVEN, SILENCE = 200.0, 150.0, 90.0
 
 @pytest.fixture(autouse=True)
 def guest() -> None:
-    if obstacle := radio_program.obstacle():
+    if obstacle := meshsec_radio.obstacle():
         pytest.skip(obstacle)
 
 

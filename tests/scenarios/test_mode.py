@@ -12,21 +12,22 @@ import pytest
 from scapy.layers.inet import IP, UDP
 from scapy.packet import Raw
 
-from tests.lab import ground, traffic
+from tests.lab.basics.processes import Daemon
+from tests.lab.basics.waiting import wait_until
+from tests.lab.faults.out_of_memory import knock, starved
 from tests.lab.forge.raw import Forger, Way
 from tests.lab.lab import Lab
-from tests.lab.node import Node, Options
-from tests.lab.overlay_control import OverlayControl
-from tests.lab.packets import MARK, Kind
-from tests.lab.processes import Daemon
-from tests.lab.starving import knock, starved
-from tests.lab.stream import Stream
-from tests.lab.topology import line, names
-from tests.lab.traffic import Flow
-from tests.lab.waiting import wait_until
+from tests.lab.net import traffic
+from tests.lab.net.packets import MARK, Kind
+from tests.lab.net.stream import Stream
+from tests.lab.net.topology import line, names
+from tests.lab.net.traffic import Flow
+from tests.lab.node import capabilities
+from tests.lab.node.node import Node, Options
+from tests.lab.observe.overlay_control import OverlayControl
 from tests.scenarios.expectations import assert_nothing_clear, captured, flow, wait_arrivals
 
-pytestmark = pytest.mark.skipif(not ground.probe().tun, reason="there is no /dev/net/tun")
+pytestmark = pytest.mark.skipif(not capabilities.probe().tun, reason="there is no /dev/net/tun")
 
 SEALED = {Kind.IKE, Kind.ESP, Kind.OVERLAY, Kind.OLSR, Kind.CONTROL}
 ENOUGH = 50_000

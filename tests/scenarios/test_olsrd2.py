@@ -2,14 +2,14 @@
 
 import pytest
 
-from tests.lab import ground
+from tests.lab.basics import programs
 from tests.lab.lab import Lab
-from tests.lab.node import Options
-from tests.lab.topology import line, names
+from tests.lab.net.topology import line, names
+from tests.lab.node.node import Options
 from tests.scenarios.expectations import assert_nothing_clear, captured, flow, wait_arrivals
 
 pytestmark = [
-    pytest.mark.skipif(not ground.find("olsrd2"), reason="olsrd2 is not on PATH"),
+    pytest.mark.skipif(not programs.find("olsrd2"), reason="olsrd2 is not on PATH"),
     pytest.mark.timeout(400),
 ]
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.lab import topology
-from tests.lab.routers import Mesh, Router, running
+from tests.lab.net import topology
+from tests.lab.node.routers import Mesh, Router, running
 
 CONVERGED = 60.0
 REPAIRED = 30.0

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.lab import topology
-from tests.lab.routers import Mesh, running
+from tests.lab.net import topology
+from tests.lab.node.routers import Mesh, running
 
 CONVERGED = 60.0
 AT_ONCE = 60.0

@@ -7,12 +7,14 @@ import socket
 import time
 from pathlib import Path
 
-from tests.lab import namespaces, programs, topology
-from tests.lab.routers import Mesh, accepting, running
-from tests.lab.shell import run
+from tests.lab.basics import programs
+from tests.lab.basics.places import REPOSITORY
+from tests.lab.basics.shell import run
+from tests.lab.net import namespaces, topology
+from tests.lab.node.routers import Mesh, accepting, running
 
 CONVERGED = 60.0
-RECORDINGS = programs.ROOT / "tests" / "vectors" / "olsrd2"
+RECORDINGS = REPOSITORY / "tests" / "vectors" / "olsrd2"
 SUBJECTS = [
     ("/netjsoninfo route", "netjsoninfo-route"),
     ("/netjsoninfo graph", "netjsoninfo-graph"),
@@ -60,7 +62,7 @@ def test_a_refused_configuration_is_told_with_its_line(tmp_path: Path) -> None:
 
 def test_what_meshsec_exports_is_taken_whole(tmp_path: Path) -> None:
     """With every key that reaches the router, at the ends of their ranges."""
-    given = programs.ROOT / "tests" / "vectors" / "config" / "accepted" / "weights.toml"
+    given = REPOSITORY / "tests" / "vectors" / "config" / "accepted" / "weights.toml"
     own = tmp_path / "meshsec.toml"
     paths = 'peers = "peers"\nstate = "state"\nrun = "run"\n'
     own.write_text(f'{given.read_text(encoding="utf-8")}\n[ike]\nesp = "libipsec"\n[paths]\n{paths}', encoding="utf-8")

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from tests.lab import topology
-from tests.lab.routers import ChangeStream, Mesh, accepting, running
-from tests.lab.waiting import wait_until
+from tests.lab.basics.waiting import wait_until
+from tests.lab.net import topology
+from tests.lab.node.routers import ChangeStream, Mesh, accepting, running
 
 CONVERGED = 60.0
 """Seconds; generous, since only the result is asserted: `make bench-convergence` measures the time."""

@@ -9,13 +9,14 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.lab import cjdns, ground
-from tests.lab.cjdns import Overlayd, Secret
-from tests.lab.overlay_control import OverlayControl
+from tests.lab.foreign import cjdns
+from tests.lab.foreign.cjdns import Overlayd, Secret
+from tests.lab.node import capabilities
+from tests.lab.observe.overlay_control import OverlayControl
 
 pytestmark = [
-    pytest.mark.skipif(not ground.probe().root, reason="network namespaces need root"),
-    pytest.mark.skipif(not ground.probe().tun, reason="there is no /dev/net/tun"),
+    pytest.mark.skipif(not capabilities.probe().root, reason="network namespaces need root"),
+    pytest.mark.skipif(not capabilities.probe().tun, reason="there is no /dev/net/tun"),
 ]
 
 SECRET = Secret("open sesame", "ali baba")

@@ -15,20 +15,24 @@ from typing import Any
 
 import pytest
 
-from tests.lab import cjdns, ground, nspawn, programs, topology
-from tests.lab.capture import Capture
-from tests.lab.cjdns import Neighbour, Overlayd, Secret
+from tests.lab.basics import programs
+from tests.lab.basics.waiting import wait_until
+from tests.lab.foreign import cjdns
+from tests.lab.foreign.cjdns import Neighbour, Overlayd, Secret
 from tests.lab.lab import Lab
-from tests.lab.namespaces import within
-from tests.lab.nspawn import Machine
-from tests.lab.overlay_control import OverlayControl
-from tests.lab.packets import MARK
-from tests.lab.traffic import tcp_stream, udp_socket
-from tests.lab.waiting import wait_until
+from tests.lab.machines import nspawn
+from tests.lab.machines.nspawn import Machine
+from tests.lab.net import topology
+from tests.lab.net.namespaces import within
+from tests.lab.net.packets import MARK
+from tests.lab.net.traffic import tcp_stream, udp_socket
+from tests.lab.node import capabilities
+from tests.lab.observe.capture import Capture
+from tests.lab.observe.overlay_control import OverlayControl
 
 pytestmark = [
-    pytest.mark.skipif(not ground.probe().root, reason="network namespaces need root"),
-    pytest.mark.skipif(not ground.probe().tun, reason="there is no /dev/net/tun"),
+    pytest.mark.skipif(not capabilities.probe().root, reason="network namespaces need root"),
+    pytest.mark.skipif(not capabilities.probe().tun, reason="there is no /dev/net/tun"),
 ]
 
 SECRET = Secret("open sesame", "ali baba")

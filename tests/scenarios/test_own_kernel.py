@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab import guest
-from tests.lab.lab import BUILD
+from tests.lab.basics.places import BUILD
+from tests.lab.machines import guest
 
 SECONDS = 600.0
 _COMMAND = """\

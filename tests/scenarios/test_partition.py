@@ -1,9 +1,9 @@
 """A partition heals: the SA is kept for the hold time, and not a second longer."""
 
 from tests.lab.lab import Lab
-from tests.lab.node import Options
-from tests.lab.packets import Kind
-from tests.lab.topology import line, names
+from tests.lab.net.packets import Kind
+from tests.lab.net.topology import line, names
+from tests.lab.node.node import Options
 from tests.scenarios.expectations import assert_nothing_clear, captured, flow, spis, wait_arrivals
 
 

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.lab import traffic
+from tests.lab.basics.waiting import wait_until
 from tests.lab.lab import Lab
-from tests.lab.node import Options
-from tests.lab.packets import Kind
-from tests.lab.topology import line, names
-from tests.lab.waiting import wait_until
+from tests.lab.net import traffic
+from tests.lab.net.packets import Kind
+from tests.lab.net.topology import line, names
+from tests.lab.node.node import Options
 from tests.scenarios.expectations import assert_nothing_clear, captured, flow, wait_arrivals
 
 

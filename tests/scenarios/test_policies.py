@@ -11,12 +11,12 @@ import pytest
 from meshsec.adapters.files import config_file
 from meshsec.core.policy.policy import Policy, decode_policy
 from meshsec.core.policy.suites import Suite
-from tests.lab import traffic
+from tests.lab.basics.waiting import wait_until
 from tests.lab.lab import Lab
-from tests.lab.node import Node, Options
-from tests.lab.packets import Kind
-from tests.lab.topology import line, names, star
-from tests.lab.waiting import wait_until
+from tests.lab.net import traffic
+from tests.lab.net.packets import Kind
+from tests.lab.net.topology import line, names, star
+from tests.lab.node.node import Node, Options
 from tests.scenarios.expectations import assert_nothing_clear, captured, flow, wait_arrivals
 
 PROFILES = {

@@ -8,13 +8,14 @@ from functools import partial
 
 import pytest
 
-from tests.lab import radio, traffic
-from tests.lab.capture import Capture
+from tests.lab.basics.waiting import wait_until
 from tests.lab.lab import Lab
-from tests.lab.node import Node
-from tests.lab.packets import Kind
-from tests.lab.topology import full
-from tests.lab.waiting import wait_until
+from tests.lab.net import traffic
+from tests.lab.net.packets import Kind
+from tests.lab.net.topology import full
+from tests.lab.node.node import Node
+from tests.lab.observe.capture import Capture
+from tests.lab.radio import medium
 from tests.scenarios.expectations import assert_nothing_clear, captured, flow, spis, wait_arrivals
 
 NODES = ["a", "b", "c"]
@@ -28,7 +29,7 @@ class Squad:
     """``a`` and ``c`` trust each other; ``b`` is a stranger that relays and has the router alone."""
 
     lab: Lab
-    air: radio.Air
+    air: medium.Air
 
     @property
     def ends(self) -> tuple[Node, Node]:
@@ -42,7 +43,7 @@ class Squad:
     @contextmanager
     def watched(self, label: str) -> Iterator[dict[str, Capture]]:
         """Captures at all nodes, and at ``air`` of all that the relay's radio hears; none may show user data."""
-        with captured(self.lab, label) as captures, self.lab["b"].capture(f"{label}-air", [radio.MONITOR]) as air:
+        with captured(self.lab, label) as captures, self.lab["b"].capture(f"{label}-air", [medium.MONITOR]) as air:
             yield {**captures, "air": air}
         assert_nothing_clear(captures)
         assert air.lost == 0, f"the capture of the air lost {air.lost} frames: it proves nothing"
@@ -68,9 +69,9 @@ def _leads(node: Node, peer: Node, by: Node) -> bool:
 @pytest.fixture(scope="module")
 def squad() -> Iterator[Squad]:
     """One lab for all, started on the line a - b - c, watched from the first packet on."""
-    if obstacle := radio.obstacle():
+    if obstacle := medium.obstacle():
         pytest.skip(obstacle)
-    air = radio.Air()
+    air = medium.Air()
     with Lab("radio", full(NODES), medium=air) as lab:
         air.hear(*LINE)
         lab.set_up()
@@ -143,7 +144,7 @@ def test_what_nobody_protects_is_seen_on_the_air(line: Squad) -> None:
     """The negative case of this module: the same detector on the same radio, with data that the stranger sends."""
     a, _ = line.ends
     b = line.lab["b"]
-    with b.capture("stranger") as seen, b.capture("stranger-air", [radio.MONITOR]) as air:
+    with b.capture("stranger") as seen, b.capture("stranger-air", [medium.MONITOR]) as air:
         traffic.send((b.namespace, "::"), a.address if a.address in b.routes() else a.locator)
         wait_until("user data in the clear", lambda: seen.counts[Kind.CLEAR] >= 5, [seen], 10)
         wait_until("user data on the air", lambda: air.counts[Kind.CLEAR] >= 5, [air], 10)

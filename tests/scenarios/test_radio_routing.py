@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.lab import radio
-from tests.lab.roads import CONVERGED, VANISHES, Roads, open_roads
+from tests.lab.radio import medium
+from tests.lab.radio.radio_ring import CONVERGED, VANISHES, RadioRing, radio_ring
 from tests.scenarios.expectations import wait_arrivals
 
 AT_ONCE = 10.0
@@ -13,22 +13,22 @@ AT_ONCE = 10.0
 
 
 @pytest.fixture(scope="module")
-def roads() -> Iterator[Roads]:
-    if obstacle := radio.obstacle():
+def roads() -> Iterator[RadioRing]:
+    if obstacle := medium.obstacle():
         pytest.skip(obstacle)
-    with open_roads() as opened:
+    with radio_ring() as opened:
         yield opened
 
 
 @pytest.fixture
-def circle(roads: Roads) -> Roads:
+def circle(roads: RadioRing) -> RadioRing:
     """The circle, converged; the slow link is out of hearing."""
     roads.heal()
     return roads
 
 
 @pytest.mark.parametrize("vanish", VANISHES)
-def test_a_station_that_vanishes_takes_its_routes_with_it_at_once(circle: Roads, vanish: str) -> None:
+def test_a_station_that_vanishes_takes_its_routes_with_it_at_once(circle: RadioRing, vanish: str) -> None:
     """Where no link layer tells, this takes the hold time: test_relay_change.py, the silent cut."""
     with circle.flow() as running:
         wait_arrivals(running)
@@ -41,7 +41,7 @@ def test_a_station_that_vanishes_takes_its_routes_with_it_at_once(circle: Roads,
         circle.returns(relay)
 
 
-def test_a_good_way_over_a_relay_is_taken_before_a_bad_one_without(circle: Roads) -> None:
+def test_a_good_way_over_a_relay_is_taken_before_a_bad_one_without(circle: RadioRing) -> None:
     """The negative case comes first: where hops alone count, the slow link is taken."""
     circle.weigh("hop")
     circle.slow.mend()

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab import radio
-from tests.lab.radio_sae import PEERED, REFUSED, Supplicant
-from tests.lab.routers import Mesh
-from tests.lab.topology import full
+from tests.lab.net.topology import full
+from tests.lab.node.routers import Mesh
+from tests.lab.radio import medium
+from tests.lab.radio.sae import PEERED, REFUSED, Supplicant
 
 PASSWORD = "only the crew knows"  # noqa: S105  # a test's own
 PEERING = 40.0
@@ -17,11 +17,11 @@ PEERING = 40.0
 
 
 @pytest.fixture
-def crew() -> Iterator[tuple[Mesh, radio.Air]]:
+def crew() -> Iterator[tuple[Mesh, medium.Air]]:
     """Three routers that hear each other, in no mesh yet."""
-    if obstacle := radio.obstacle():
+    if obstacle := medium.obstacle():
         pytest.skip(obstacle)
-    air = radio.Air()
+    air = medium.Air()
     with Mesh(full(["a", "b", "c"]), medium=air) as mesh:
         for each in air.radios.values():
             each.leave()
@@ -30,7 +30,7 @@ def crew() -> Iterator[tuple[Mesh, radio.Air]]:
 
 
 def test_who_knows_the_password_is_a_neighbour_and_who_does_not_is_none(
-    crew: tuple[Mesh, radio.Air], tmp_path: Path
+    crew: tuple[Mesh, medium.Air], tmp_path: Path
 ) -> None:
     mesh, air = crew
     a, b, c = (air.radios[name] for name in "abc")

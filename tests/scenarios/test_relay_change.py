@@ -5,10 +5,10 @@ from functools import partial
 
 import pytest
 
+from tests.lab.basics.waiting import wait_until
 from tests.lab.lab import Lab
-from tests.lab.packets import Kind
-from tests.lab.topology import names, ring
-from tests.lab.waiting import wait_until
+from tests.lab.net.packets import Kind
+from tests.lab.net.topology import names, ring
 from tests.scenarios.expectations import assert_nothing_clear, captured, flow, spis, wait_arrivals
 
 HOLD_TIME = 6.0

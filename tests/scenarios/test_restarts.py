@@ -4,10 +4,10 @@ import time
 
 import pytest
 
-from tests.lab import ground
 from tests.lab.lab import Lab
-from tests.lab.packets import Kind
-from tests.lab.traffic import Flow
+from tests.lab.net.packets import Kind
+from tests.lab.net.traffic import Flow
+from tests.lab.node import capabilities
 from tests.scenarios.expectations import assert_nothing_clear, captured, flow, flow_without_loss, spis, wait_arrivals
 
 BACK = 3.0
@@ -77,7 +77,7 @@ def _return_of_charon(mesh: Lab, running: Flow) -> float:
     return took
 
 
-@pytest.mark.skipif(ground.probe().esp == "kernel", reason="the kernel's SAs outlive charon: nothing is refused")
+@pytest.mark.skipif(capabilities.probe().esp == "kernel", reason="the kernel's SAs outlive charon: nothing is refused")
 def test_charon_killed_at_the_sender_leaks_nothing(mesh: Lab) -> None:
     a, c = mesh["a"], mesh["c"]
     with captured(mesh, "charon-sender") as captures, flow(a, c) as running:

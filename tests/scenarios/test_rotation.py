@@ -7,9 +7,9 @@ from functools import partial
 import pytest
 
 from tests.lab.lab import Lab
-from tests.lab.node import Node, Options
-from tests.lab.topology import line, names
-from tests.lab.traffic import Flow
+from tests.lab.net.topology import line, names
+from tests.lab.net.traffic import Flow
+from tests.lab.node.node import Node, Options
 from tests.scenarios.expectations import (
     assert_no_drift,
     assert_nothing_clear,

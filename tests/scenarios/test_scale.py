@@ -9,11 +9,12 @@ import time
 
 import pytest
 
-from tests.lab.lab import BUILD, Lab
-from tests.lab.node import Options
-from tests.lab.observers import SaState
-from tests.lab.topology import grid, names
-from tests.lab.waiting import wait_until
+from tests.lab.basics.places import BUILD
+from tests.lab.basics.waiting import wait_until
+from tests.lab.lab import Lab
+from tests.lab.net.topology import grid, names
+from tests.lab.node.node import Options
+from tests.lab.observe.charon import SaState
 
 NODES = int(os.environ.get("NODES") or "10")
 SECONDS_PER_PAIR = 2.0

@@ -8,11 +8,11 @@ import pytest
 
 from meshsec.adapters.scheduler import look, threads
 from meshsec.core.scheduling.profiles import SchedulingClass, SchedulingPolicy
-from tests.lab import programs
+from tests.lab.basics import programs
+from tests.lab.basics.processes import Daemon
 from tests.lab.lab import Lab
-from tests.lab.node import Node, Options
-from tests.lab.processes import Daemon
-from tests.lab.topology import line, names
+from tests.lab.net.topology import line, names
+from tests.lab.node.node import Node, Options
 
 CHARON = SchedulingClass(SchedulingPolicy.RR, priority=3)
 POLLER = SchedulingClass(SchedulingPolicy.RR, priority=2)

@@ -4,7 +4,7 @@ import pytest
 
 from rt import setup_rig
 from rt.setup_rig import Circumstances, Rig
-from tests.lab.node import Node
+from tests.lab.node.node import Node
 
 
 def test_each_sample_is_a_cold_set_up_timed_by_the_capture_and_by_charons_events() -> None:

@@ -15,11 +15,11 @@ import pytest
 from meshsec.adapters.scheduler import look, threads
 from meshsec.core.channels.nft_rules import HELD_TABLES, TABLE
 from meshsec.core.scheduling.profiles import SchedulingClass, SchedulingPolicy, weight_of
-from tests.lab import booted, exposure
+from tests.lab.basics.waiting import wait_until
 from tests.lab.lab import Lab
-from tests.lab.nspawn import Machine
-from tests.lab.traffic import Flow
-from tests.lab.waiting import wait_until
+from tests.lab.machines import booted, exposure
+from tests.lab.machines.nspawn import Machine
+from tests.lab.net.traffic import Flow
 from tests.scenarios.expectations import assert_nothing_clear, captured, wait_arrivals
 
 PROFILES = Path(__file__).parents[2] / "rt/profiles"

@@ -4,12 +4,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.lab import ground, traffic
+from tests.lab.basics.waiting import wait_until
 from tests.lab.lab import Lab
-from tests.lab.node import Node, Options
-from tests.lab.packets import Kind
-from tests.lab.topology import line, names, star
-from tests.lab.waiting import wait_until
+from tests.lab.net import traffic
+from tests.lab.net.packets import Kind
+from tests.lab.net.topology import line, names, star
+from tests.lab.node import capabilities
+from tests.lab.node.node import Node, Options
 from tests.scenarios.expectations import assert_nothing_clear, captured, flow, wait_arrivals
 
 SUITES = {
@@ -23,7 +24,7 @@ SUITES = {
 @pytest.fixture(scope="module", autouse=True)
 def esp_is_the_kernels() -> None:
     """On the other ground the same nodes use tunnel mode."""
-    if ground.probe().esp != "kernel":
+    if capabilities.probe().esp != "kernel":
         pytest.skip("this kernel has no ESP; `make guest` runs this on kernels that have it")
 
 

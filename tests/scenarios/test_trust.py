@@ -8,12 +8,13 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from meshsec.core.trust import card as cards
-from tests.lab import ground, traffic
+from tests.lab.basics.waiting import wait_until
 from tests.lab.lab import Lab
-from tests.lab.node import Node, Options
-from tests.lab.packets import Kind
-from tests.lab.topology import line, names, star
-from tests.lab.waiting import wait_until
+from tests.lab.net import traffic
+from tests.lab.net.packets import Kind
+from tests.lab.net.topology import line, names, star
+from tests.lab.node import capabilities
+from tests.lab.node.node import Node, Options
 from tests.scenarios.expectations import assert_nothing_clear, captured, flow, wait_arrivals
 
 
@@ -121,7 +122,7 @@ def _negotiate_as(impostor: Node, victim: Node, target: Node) -> str:
     """Load a key of the impostor's own under the victim's identity and negotiate; charon's word about the end."""
     key = Ed25519PrivateKey.generate()
     expected = Ed25519PublicKey.from_public_bytes(cards.parse(target.card).public_key)
-    kernel = ground.probe().esp == "kernel"
+    kernel = capabilities.probe().esp == "kernel"
     ends = (victim.address, target.address) if kernel else (victim.locator, target.locator)
     spec = {
         "local_addrs": [ends[0]],

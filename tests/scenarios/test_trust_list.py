@@ -10,14 +10,15 @@ from meshsec.adapters.files.trust_store import fleets as store
 from meshsec.core.trust import card as cards
 from meshsec.core.trust import fleets
 from meshsec.core.trust.fleets import SignedCard
-from tests.lab import ground, traffic
+from tests.lab.basics.waiting import wait_until
 from tests.lab.lab import Lab
-from tests.lab.node import Node, Options
-from tests.lab.office import Office
-from tests.lab.overlay_control import OverlayControl
-from tests.lab.topology import line, names
-from tests.lab.traffic import Flow
-from tests.lab.waiting import wait_until
+from tests.lab.net import traffic
+from tests.lab.net.topology import line, names
+from tests.lab.net.traffic import Flow
+from tests.lab.node import capabilities
+from tests.lab.node.node import Node, Options
+from tests.lab.node.office import Office
+from tests.lab.observe.overlay_control import OverlayControl
 from tests.scenarios.expectations import (
     assert_nothing_clear,
     captured,
@@ -159,7 +160,7 @@ def test_user_data_flows_through_the_change_of_a_members_key(
     assert refused.returncode == 1
 
 
-@pytest.mark.skipif(not ground.probe().tun, reason="there is no /dev/net/tun")
+@pytest.mark.skipif(not capabilities.probe().tun, reason="there is no /dev/net/tun")
 def test_what_is_signed_passes_on_by_the_overlay_and_a_revoked_key_is_permitted_there_no_longer() -> None:
     """a - b - c: no SA is wanted, so that it is the overlay by which a and c come to know each other."""
     with Lab("overlay-fleet", line(names(3)), Options(overlay=True, policy={"data_plane": "overlay"})) as lab:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab import exposure
-from tests.lab.exposure import IMAGE_UNITS, UNITS, WAIVERS, WaiverError
+from tests.lab.machines import exposure
+from tests.lab.machines.exposure import IMAGE_UNITS, UNITS, WAIVERS, WaiverError
 
 OWN = exposure.own_units()
 FILES = [UNITS / f"{unit}.service" for unit in OWN] + [

@@ -4,8 +4,8 @@ import subprocess
 from types import TracebackType
 from typing import Self
 
-from tests.lab.node import Node
-from tests.lab.patience import patient
+from tests.lab.basics.patience import patient
+from tests.lab.node.node import Node
 
 UID = 65534
 """``nobody`` and ``nogroup``: it owns nothing and is in no group."""

@@ -19,11 +19,11 @@ from scapy.layers.inet import UDP
 from scapy.layers.inet6 import IPv6
 from scapy.packet import Packet, Raw
 
-from tests.lab import namespaces
+from tests.lab.basics.shell import run
 from tests.lab.forge.raw import Forger, Way
 from tests.lab.lab import Lab
-from tests.lab.links import End
-from tests.lab.shell import run
+from tests.lab.net import namespaces
+from tests.lab.net.links import End
 
 IKE_SA_INIT, IKE_AUTH, CREATE_CHILD_SA, INFORMATIONAL = 34, 35, 36, 37
 RESPONSE, INITIATOR = 0x20, 0x08

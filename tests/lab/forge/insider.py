@@ -25,9 +25,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from tests.lab import ground, namespaces
-from tests.lab.patience import patient
-from tests.lab.traffic import udp_socket
+from tests.lab.basics.patience import patient
+from tests.lab.net import namespaces
+from tests.lab.net.traffic import udp_socket
+from tests.lab.node import capabilities
 
 PORT = 4500
 IKE_SA_INIT, IKE_AUTH, CREATE_CHILD_SA, INFORMATIONAL = 34, 35, 36, 37
@@ -100,7 +101,7 @@ class Insider:
         self._ends = IPv6Address(local), IPv6Address(remote)
         self._socket = udp_socket(namespace, local, PORT)
         self._socket.settimeout(patient(0.5))
-        self._is_bare = ground.probe().esp == "kernel"
+        self._is_bare = capabilities.probe().esp == "kernel"
         self._raw = namespaces.within(namespace, _raw_socket)
         self._spi_i, self._spi_r = os.urandom(8), bytes(8)
         self._secret, self._nonce = X25519PrivateKey.generate(), os.urandom(32)

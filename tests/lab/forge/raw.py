@@ -11,9 +11,9 @@ from typing import Self
 from scapy.layers.l2 import Ether
 from scapy.packet import Packet
 
-from tests.lab import namespaces
-from tests.lab.links import End
-from tests.lab.shell import run
+from tests.lab.basics.shell import run
+from tests.lab.net import namespaces
+from tests.lab.net.links import End
 
 
 def mac_of(end: End) -> str:

@@ -10,8 +10,8 @@ from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Ether
 from scapy.packet import Packet
 
-from tests.lab import namespaces
-from tests.lab.links import End
+from tests.lab.net import namespaces
+from tests.lab.net.links import End
 
 _ESP = 50
 _ETH_P_ALL = 0x0003

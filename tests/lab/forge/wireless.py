@@ -13,10 +13,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tests.lab import namespaces
-from tests.lab.radio import FAST, MONITOR, Channel, Radio
-from tests.lab.shell import run
-from tests.lab.waiting import wait_until
+from tests.lab.basics.shell import run
+from tests.lab.basics.waiting import wait_until
+from tests.lab.net import namespaces
+from tests.lab.radio.medium import FAST, MONITOR, Channel, Radio
 
 BEACON, AUTHENTICATION, DEAUTHENTICATION, ACTION = 8, 11, 12, 13
 """Subtypes of management frames (table 9-1)."""

@@ -1,0 +1,1 @@
+"""What every room uses: programs and where they are, running and awaiting them."""

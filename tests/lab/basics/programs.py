@@ -1,0 +1,66 @@
+"""Where the programs under test are."""
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from tests.lab.basics.places import REPOSITORY
+
+
+class ProgramMissingError(Exception):
+    """A program that the lab starts is not there."""
+
+
+def find(program: str) -> str | None:
+    """Where a program is, /usr/sbin included."""
+    return shutil.which(program, path=f"{os.environ.get('PATH', '')}:/usr/local/sbin:/usr/sbin:/sbin")
+
+
+def meshsec() -> str:
+    """The command line of this Python environment."""
+    return str(Path(sys.executable).parent / "meshsec")
+
+
+def meshsecd() -> str:
+    """The orchestrator of this Python environment."""
+    return str(Path(sys.executable).parent / "meshsecd")
+
+
+def charon() -> str:
+    """strongSwan's IKE daemon."""
+    return _found("charon-systemd")
+
+
+def olsrd2() -> str:
+    """The other OLSRv2 router."""
+    return _found("olsrd2")
+
+
+def cjdroute() -> str:
+    """The router of cjdns."""
+    return _found("cjdroute")
+
+
+def olsrv2d() -> str:
+    """The OLSRv2 router."""
+    return _built("olsrv2d")
+
+
+def overlayd() -> str:
+    """The overlay router."""
+    return _built("overlayd")
+
+
+def _built(program: str) -> str:
+    """What was built last, else what is on PATH."""
+    cargo = Path(os.environ.get("CARGO_TARGET_DIR", REPOSITORY / "daemon" / "target"))
+    places = (REPOSITORY / "build" / "bin", cargo / "release", cargo / "debug")
+    built = [path for place in places if (path := place / program).exists()]
+    return str(max(built, key=lambda path: path.stat().st_mtime)) if built else _found(program)
+
+
+def _found(program: str) -> str:
+    if path := find(program):
+        return path
+    raise ProgramMissingError(f"{program} is neither built nor on PATH")

@@ -1,0 +1,33 @@
+"""Runs a program to its end; its failure carries what it said."""
+
+import subprocess
+from collections.abc import Mapping, Sequence
+
+from tests.lab.basics.patience import patient
+
+
+class CommandError(Exception):
+    """A program ended with another status than 0."""
+
+    def __init__(self, result: subprocess.CompletedProcess[str]) -> None:
+        super().__init__(
+            f"{' '.join(result.args)}: status {result.returncode}\n{result.stdout}{result.stderr}".rstrip()
+        )
+        self.result = result
+
+
+def run(
+    argv: Sequence[str],
+    *,
+    stdin: str = "",
+    env: Mapping[str, str] | None = None,
+    timeout: float = 60,
+    check: bool = True,
+) -> subprocess.CompletedProcess[str]:
+    """Run ``argv`` for at most ``timeout`` seconds; raises CommandError when ``check`` and the status is not 0."""
+    result = subprocess.run(
+        argv, input=stdin, env=env, timeout=patient(timeout), text=True, capture_output=True, check=False
+    )
+    if check and result.returncode:
+        raise CommandError(result)
+    return result

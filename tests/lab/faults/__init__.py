@@ -1,0 +1,1 @@
+"""What goes wrong on a machine: a busy processor, a full disk, no memory."""

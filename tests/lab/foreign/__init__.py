@@ -1,0 +1,1 @@
+"""Programs of other projects that the product meets or is compared with."""

@@ -1,0 +1,1 @@
+"""Whole Debian systems: containers with systemd, emulated machines, a fleet reached by ssh."""

@@ -1,0 +1,45 @@
+"""A pair of nodes of which one is booted: with systemd as process 1, set up by the README's quick start."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tests.lab.lab import Lab
+from tests.lab.machines import nspawn
+from tests.lab.machines.nspawn import Machine
+from tests.lab.net.topology import line, names
+from tests.lab.node.node import Node, Options
+
+IPV4 = "10.77.0.200"
+"""The IPv4 mesh address of the booted node."""
+
+
+@contextmanager
+def pair(label: str) -> Iterator[tuple[Lab, Machine]]:
+    """Boot node a and set it up; node b runs in the lab. Both trust each other. Skips where nothing can be booted."""
+    if obstacle := nspawn.obstacle():
+        pytest.skip(obstacle)
+    with Lab(label, line(names(2))) as lab, Machine(lab["a"]) as machine:
+        quick_start(machine, lab["a"])
+        b = lab["b"]
+        b.set_up(Options(ipv4=True))
+        b.install_card(lab["a"])
+        lab.start(nodes=[b])
+        machine.run("meshsec", "peer", "add", "b", b.card)
+        yield lab, machine
+
+
+def quick_start(machine: Machine, node: Node) -> None:
+    """Do what the README says for real nodes, and note what the node announces."""
+    (interface,) = node.interfaces
+    machine.run("meshsec", "init", "--name", node.name, "--interface", interface, "--ipv4", IPV4)
+    machine.run("systemd-sysusers")
+    machine.run("sysctl", "--system", check=False)  # what is not of its network is this machine's
+    machine.run("systemctl", "daemon-reload")
+    machine.run("systemctl", "disable", "--now", "strongswan")
+    machine.run("sh", "-c", "install -d /etc/olsrv2d && meshsec export olsrv2d >/etc/olsrv2d/olsrv2d.toml")
+    machine.run("systemctl", "enable", "--now", "meshsec.target")
+    shown = json.loads(machine.run("meshsec", "key", "show", "--json").stdout)
+    node.card, node.address, node.locator, node.ipv4 = (shown[key] for key in ("card", "address", "locator", "ipv4"))

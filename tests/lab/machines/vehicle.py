@@ -1,0 +1,268 @@
+"""A vehicle: the image of `make image` in a QEMU machine with UEFI, its serial console, its one mesh interface.
+
+Machines are emulated (TCG) as the guest is. Two of them share a link: UDP between their QEMUs in a network namespace
+that lives as long as the link. One may be cut from its power and come back; what each sends and receives is captured.
+"""
+
+import base64
+import fcntl
+import platform
+import re
+import shlex
+import shutil
+import struct
+import subprocess
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tests.lab.basics.places import REPOSITORY
+from tests.lab.basics.waiting import wait_until
+from tests.lab.net.packets import SNAPLEN, Classifier, Kind
+
+IMAGE = REPOSITORY / "build" / "image" / "meshsec.img"
+INTERFACE = "enp0s16"
+_SLOT = 0x10
+"""What the interface is called after."""
+_FIRMWARE = Path("/usr/share/OVMF/OVMF_CODE_4M.fd")
+_VARIABLES = Path("/usr/share/OVMF/OVMF_VARS_4M.fd")
+_MEMORY_MIB = 1024
+_PATIENCE = "systemd.default_device_timeout_sec=900 systemd.default_timeout_start_sec=900"
+"""An emulated machine may wait for its own disk longer than a vehicle's would ever take."""
+RADIOS = "modules_load=mac80211_hwsim mac80211_hwsim.radios=2"
+"""What has the kernel simulate radios, wlan0 and wlan1, which hear each other."""
+_ESCAPES = re.compile(r"\x1b(?:\[[0-9;?=]*[A-Za-z]|[()][A-Z0-9]|[cM=>78])|\x1b\][^\x07]*\x07|\r")
+
+
+def obstacle() -> str | None:
+    """Why this machine cannot boot an image, or None."""
+    if platform.machine() != "x86_64":
+        return f"the image is for x86_64, this is {platform.machine()}"
+    if not IMAGE.exists():
+        return "no image is built: `make image`"
+    if shutil.which("qemu-system-x86_64") is None or not _FIRMWARE.exists():
+        return "QEMU or its UEFI firmware is not installed: `tools/setup image`"
+    return None
+
+
+class Console:
+    """A vehicle's serial console: what it said, line by line, and what is typed there."""
+
+    def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self._input, self._output = process.stdin, process.stdout
+        # Nobody reads one console while the other is waited for: a full pipe would stop the machine.
+        fcntl.fcntl(self._output, fcntl.F_SETPIPE_SZ, 1 << 20)
+        self._log = log.open("ab")
+        self._said = b""
+
+    @property
+    def text(self) -> str:
+        """All that it has said, without the escape sequences of terminals."""
+        return _ESCAPES.sub("", self._said.decode(errors="replace"))
+
+    def fileno(self) -> int:
+        """Readable when it says more."""
+        return self._output.fileno()
+
+    def drain(self) -> bool:
+        """Take what there is; False after its end."""
+        said = self._output.read1(65536)  # type: ignore[attr-defined]
+        self._said += said
+        self._log.write(said)
+        self._log.flush()
+        return bool(said)
+
+    def type(self, text: str) -> None:
+        """As a person would."""
+        self._input.write(text.encode())
+        self._input.flush()
+
+    def wait(self, pattern: str, seconds: float, after: int = 0) -> re.Match[str]:
+        """The first match of ``pattern`` behind the position ``after`` of ``text``."""
+        return wait_until(
+            f"{pattern!r} on the console",
+            lambda: re.compile(pattern, re.MULTILINE).search(self.text, after),
+            [self],
+            seconds,
+            last=lambda: self.text[-2000:],
+        )
+
+    def close(self) -> None:
+        """Take what is left, and no more."""
+        while self.drain():
+            pass
+        self._log.close()
+
+
+class Link:
+    """A namespace without name, in which nothing but the vehicles' frames is on the loopback interface."""
+
+    def __enter__(self) -> Self:
+        script = "ip link set lo up && echo up && exec cat"
+        self._holder = subprocess.Popen(
+            ["setpriv", "--pdeathsig", "KILL", "unshare", "--net", "sh", "-ec", script],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        assert self._holder.stdout is not None
+        assert self._holder.stdout.readline() == b"up\n", "no network namespace"
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._holder.communicate()
+
+    def within(self) -> list[str]:
+        """What to put before a program that shall run there."""
+        return ["nsenter", f"--net=/proc/{self._holder.pid}/ns/net"]
+
+
+class Vehicle:
+    """One machine. Its disk is a copy of the image and keeps what is written from one start to the next."""
+
+    def __init__(self, name: str, link: Link, directory: Path, logs: Path) -> None:
+        self.name = name
+        self._link = link
+        self._directory = directory
+        self._logs = logs
+        self._disk = directory / f"{name}.img"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._console: Console | None = None
+        self.capture = logs / f"{name}.pcap"
+        directory.mkdir(parents=True, exist_ok=True)
+        logs.mkdir(parents=True, exist_ok=True)
+        subprocess.run(["cp", "--sparse=always", "--reflink=auto", IMAGE, self._disk], check=True)
+        shutil.copyfile(_VARIABLES, directory / f"{name}.vars")
+
+    @property
+    def console(self) -> Console:
+        """That of the running machine."""
+        assert self._console is not None
+        return self._console
+
+    def start(self, other: str, credentials: Mapping[str, str], kernel_words: str = "") -> Self:
+        """Switch on, on a link with the vehicle ``other``; ``credentials`` come from the machine's firmware.
+
+        ``kernel_words`` are added to the kernel's command line, as a hypervisor may (systemd-stub(7)).
+        """
+        assert self._process is None
+        argv = [*self._link.within(), *self._machine(), *self._interface(other), *self._firmware(credentials)]
+        argv += ["-smbios", f"type=11,value=io.systemd.stub.kernel-cmdline-extra={_PATIENCE} {kernel_words}"]
+        self._process = subprocess.Popen(
+            argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
+        )
+        self._console = Console(self._process, self._logs / f"{self.name}.console")
+        return self
+
+    def cut_power(self) -> None:
+        """The battery is off: nothing on the machine is told."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self.console.close()
+            for pipe in (self._process.stdin, self._process.stdout):
+                assert pipe is not None
+                pipe.close()
+            self._process = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.cut_power()
+        self._disk.unlink()
+
+    def log_in(self, password: str, seconds: float) -> None:
+        """As root on the console, with a prompt that `run` understands."""
+        self.console.wait(r"login: ", seconds)
+        self.console.type("root\n")
+        self.console.wait(r"Password: ", seconds)
+        self.console.type(f"{password}\n")
+        self.console.wait(r"root@\S+:\S*#", seconds)
+        self.console.type("stty -echo; PS1=; PS2=; PROMPT_COMMAND=; bind 'set enable-bracketed-paste off'\n")
+        self.run("dmesg --console-off; kill -SIGRTMIN+21 1", seconds)  # the console is ours alone
+
+    def run(self, command: str, seconds: float) -> tuple[int, str]:
+        """Status and output of a command that is typed at the console."""
+        after = len(self.console.text)
+        self.console.type(f'{{ {command}\n}} 2>&1; echo "==$?=="\n')
+        end = self.console.wait(r"==(\d+)==", seconds, after)
+        return int(end[1]), self.console.text[after : end.start()].strip()
+
+    def sent_and_received(self) -> Counter[Kind]:
+        """What the link to the other vehicle carried up to now."""
+        classifier = Classifier()
+        return Counter(classifier.frame(frame) for frame in _frames(self.capture.read_bytes()))
+
+    def _machine(self) -> list[str]:
+        firmware = "if=pflash,format=raw"
+        return [
+            *("setpriv", "--pdeathsig", "KILL"),  # not even a test that is killed leaves one behind
+            *("qemu-system-x86_64", "-M", "q35,accel=tcg", "-cpu", "max", "-smp", "1", "-m", str(_MEMORY_MIB)),
+            *("-nodefaults", "-no-user-config", "-display", "none", "-serial", "stdio", "-no-reboot"),
+            *("-uuid", _uuid(self.name)),
+            *("-drive", f"{firmware},unit=0,readonly=on,file={_FIRMWARE}"),
+            *("-drive", f"{firmware},unit=1,file={self._directory / self.name}.vars"),
+            *("-drive", f"if=none,id=disk,format=raw,file={self._disk}"),
+            *("-device", "virtio-blk-pci,drive=disk,bootindex=0"),
+            *("-device", "virtio-rng-pci"),
+        ]
+
+    def _interface(self, other: str) -> list[str]:
+        ends = {"local": _port(self.name), "remote": _port(other)}
+        addresses = ",".join(f"{end}.type=inet,{end}.host=127.0.0.1,{end}.port={port}" for end, port in ends.items())
+        return [
+            *("-netdev", f"dgram,id=link,{addresses}"),
+            *("-device", f"virtio-net-pci,netdev=link,addr={_SLOT:#x},romfile=,mac={_mac(self.name)}"),
+            *("-object", f"filter-dump,id=dump,netdev=link,maxlen={SNAPLEN},file={self.capture}"),
+        ]
+
+    def _firmware(self, credentials: Mapping[str, str]) -> Iterator[str]:
+        """Credentials in files, which unlike arguments nobody else reads."""
+        for name, value in credentials.items():
+            path = self._directory / f"{self.name}.{name}"
+            path.touch(mode=0o600)
+            encoded = base64.b64encode(value.encode()).decode()
+            path.write_text(f"io.systemd.credential.binary:{name}={encoded}", encoding="ascii")
+            yield from ("-smbios", f"type=11,path={path}")
+
+
+def password_hash(password: str) -> str:
+    """As `mkpasswd` makes it."""
+    done = subprocess.run(
+        ["openssl", "passwd", "-6", "-stdin"], input=password, text=True, capture_output=True, check=True
+    )
+    return done.stdout.strip()
+
+
+def quoted(*words: str) -> str:
+    """``words`` as the console's shell takes them."""
+    return shlex.join(words)
+
+
+def _uuid(name: str) -> str:
+    return f"00000000-0000-4000-8000-{name.encode().hex():0>12}"
+
+
+def _port(name: str) -> int:
+    return 10000 + ord(name[0])
+
+
+def _mac(name: str) -> str:
+    return f"02:00:00:00:00:{ord(name[0]):02x}"
+
+
+def _frames(pcap: bytes) -> Iterator[bytes]:
+    """The packets of a pcap file in this machine's octet order, as far as they are whole."""
+    position = 24
+    while position + 16 <= len(pcap):
+        (kept,) = struct.unpack_from("=I", pcap, position + 8)
+        yield pcap[position + 16 : position + 16 + kept]
+        position += 16 + kept

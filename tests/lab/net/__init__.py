@@ -1,0 +1,1 @@
+"""Namespaces, links and shapes of a network, and the user data that is sent through it."""

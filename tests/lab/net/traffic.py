@@ -1,0 +1,223 @@
+"""User data between two nodes, every payload marked, with what came of it."""
+
+import itertools
+import re
+import select
+import socket
+import struct
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Self
+
+from tests.lab.basics.patience import patient
+from tests.lab.basics.shell import run
+from tests.lab.basics.wakeups import Wakeups
+from tests.lab.net import namespaces
+from tests.lab.net.packets import MARK
+
+PORT = 7000
+GRACE = 2.0
+"""Seconds for what is still on its way when a flow ends; at once over when nothing is."""
+_SEQUENCE = struct.Struct("!Q")
+_RECEIVE_BUFFER = 8 << 20
+"""Octets: what arrives while this program has no processor is not lost."""
+_COUNTER = re.compile(r"counter (\w+) \{\s*packets (\d+)")
+_STATE = re.compile(r"proto esp (spi \w+)[^\n]*|lifetime current:\s*(\d+\(bytes\), \d+\(packets\))")
+
+
+def udp_socket(namespace: str, address: str, port: int = 0) -> socket.socket:
+    """A UDP socket in a namespace, bound to one of its addresses."""
+
+    def opened() -> socket.socket:
+        made = socket.socket(_family(address), socket.SOCK_DGRAM)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind((address, port))
+        return made
+
+    return namespaces.within(namespace, opened)
+
+
+@dataclass
+class FlowResult:
+    """What a flow sent and what arrived; times in seconds."""
+
+    sent: int = 0
+    refused: int = 0
+    """Datagrams that the sender's own kernel did not take: no route, or a rule dropped them."""
+    arrivals: list[tuple[int, float]] = field(default_factory=list)
+    """Sequence number and monotonic time."""
+    interval: float = 0.0
+
+    @property
+    def lost(self) -> int:
+        """Datagrams that did not arrive."""
+        return self.sent + self.refused - len({sequence for sequence, _ in self.arrivals})
+
+    @property
+    def longest_gap(self) -> float:
+        """The longest time without an arrival between the first and the last one; infinite when nothing arrived."""
+        times = sorted(at for _, at in self.arrivals)
+        return max((b - a for a, b in itertools.pairwise(times)), default=0.0) if times else float("inf")
+
+
+class Flow:
+    """A steady flow of marked datagrams from one node's address to another's while the context is open."""
+
+    def __init__(
+        self, source: tuple[str, str], target: tuple[str, str], interval: float = 0.02, port: int = PORT
+    ) -> None:
+        self.result = FlowResult(interval=interval)
+        self.grace = GRACE
+        self._ends = source, target
+        self._stop = threading.Event()
+        self._sent_all = threading.Event()
+        self._target = (target[1], port)
+        self._out = udp_socket(*source)
+        self._in = udp_socket(*target, port)
+        self._in.setsockopt(socket.SOL_SOCKET, getattr(socket, "SO_RCVBUFFORCE", 33), _RECEIVE_BUFFER)
+        self._notices = Wakeups()
+        self._threads = [threading.Thread(target=run, daemon=True) for run in (self._receive, self._send)]
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.end()
+        for opened in (self._out, self._in, self._notices):
+            opened.close()
+
+    def end(self) -> FlowResult:
+        """Send no more and await what is on its way: only now is it known what was lost."""
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+        return self.result
+
+    def fileno(self) -> int:
+        """Readable when datagrams arrived."""
+        return self._notices.fileno()
+
+    def drain(self) -> bool:
+        """Take the notices."""
+        return self._notices.drain()
+
+    def summary(self) -> str:
+        """What came of it so far, and what each end's kernel dropped: why nothing arrives is lost with the lab."""
+        told = [f"{self.result.sent} sent, {self.result.refused} refused, {len(self.result.arrivals)} arrived"]
+        return "\n".join(told + [f"{namespace}: {_drops(namespace)}" for namespace, _ in self._ends])
+
+    def _send(self) -> None:
+        for sequence in itertools.count():
+            try:
+                self._out.sendto(MARK + _SEQUENCE.pack(sequence), self._target)
+                self.result.sent += 1
+            except OSError:
+                self.result.refused += 1
+            if self._stop.wait(self.result.interval):
+                break
+        self._sent_all.set()
+
+    def _receive(self) -> None:
+        end = float("inf")
+        while time.monotonic() < end:
+            if self._sent_all.is_set():
+                end = min(end, time.monotonic() + patient(self.grace)) if self.result.lost else 0.0
+            if not select.select([self._in], [], [], 0.1)[0]:
+                continue
+            datagram, sender = self._in.recvfrom(2048)
+            with suppress(OSError):
+                # Applications answer, and an SA that only sends is suspect (core/channels/one_way_watch.py).
+                self._in.sendto(b"", sender)
+            if datagram.startswith(MARK):
+                self.result.arrivals.append((_SEQUENCE.unpack_from(datagram, len(MARK))[0], time.monotonic()))
+                self._notices.tell()
+
+
+def _drops(namespace: str) -> str:
+    """What IPsec and the rules of a namespace count unless it is zero, and the SPIs of its SAs with their packets."""
+    inside = ["ip", "netns", "exec", namespace]
+    ipsec = [line.split() for line in run([*inside, "cat", "/proc/net/xfrm_stat"], check=False).stdout.splitlines()]
+    counted = [f"{name} {count}" for name, count in ipsec if count != "0"]
+    rules = run([*inside, "nft", "list", "counters"], check=False).stdout
+    counted += [f"{name} {count}" for name, count in _COUNTER.findall(rules) if count != "0"]
+    states = run([*inside, "ip", "-s", "xfrm", "state"], check=False).stdout
+    return ", ".join(counted + ["".join(found) for found in _STATE.findall(states)]) or "nothing"
+
+
+def send(source: tuple[str, str], target: str, count: int = 5, port: int = PORT) -> int:
+    """Send marked datagrams; how many the sender's kernel took (a drop rule on the way out refuses them)."""
+    to = namespaces.within(source[0], lambda: socket.getaddrinfo(target, port, type=socket.SOCK_DGRAM)[0][4])
+    with udp_socket(*source) as out:
+        return sum(_sent(out, to, sequence) for sequence in range(count))
+
+
+def _sent(out: socket.socket, target: tuple[Any, ...], sequence: int) -> bool:
+    try:
+        out.sendto(MARK + _SEQUENCE.pack(sequence), target)
+    except OSError:
+        return False
+    return True
+
+
+@dataclass(frozen=True)
+class StreamResult:
+    """A finished TCP stream."""
+
+    octets: int
+    seconds: float
+
+    @property
+    def mbit_per_s(self) -> float:
+        """Octets of payload as Mbit/s."""
+        return self.octets * 8 / self.seconds / 1e6
+
+
+def tcp_stream(source: tuple[str, str], target: tuple[str, str], octets: int, seconds: float = 120.0) -> StreamResult:
+    """Send ``octets`` of marked data over one TCP connection and read them at the other end; TimeoutError when late."""
+    listener = namespaces.within(target[0], lambda: socket.create_server((target[1], PORT), family=_family(target[1])))
+    client = namespaces.within(source[0], lambda: socket.socket(_family(source[1]), socket.SOCK_STREAM))
+    with listener, client:
+        for end in (listener, client):
+            end.settimeout(seconds)
+        client.bind((source[1], 0))
+        begun = time.monotonic()
+        client.connect((target[1], PORT))
+        writer = threading.Thread(target=_write, args=(client, octets), daemon=True)
+        writer.start()
+        received = _read_all(listener, octets, begun + seconds)
+        writer.join()
+    return StreamResult(received, time.monotonic() - begun)
+
+
+def _write(client: socket.socket, octets: int) -> None:
+    block = MARK * 4096
+    with suppress(OSError):
+        for start in range(0, octets, len(block)):
+            client.sendall(block[: min(len(block), octets - start)])
+        client.shutdown(socket.SHUT_WR)
+
+
+def _read_all(listener: socket.socket, octets: int, deadline: float) -> int:
+    connection, _ = listener.accept()
+    received = 0
+    with connection:
+        connection.settimeout(1.0)
+        while received < octets:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{received} of {octets} octets arrived in time")
+            with suppress(TimeoutError):
+                if not (data := connection.recv(1 << 16)):
+                    break
+                received += len(data)
+    return received
+
+
+def _family(address: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in address else socket.AF_INET

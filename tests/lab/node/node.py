@@ -1,0 +1,360 @@
+"""A node: a network namespace with the product in it, configured by the product's own commands."""
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from ipaddress import IPv6Address
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tests.lab.basics import programs
+from tests.lab.basics.processes import Daemon
+from tests.lab.basics.shell import run
+from tests.lab.basics.waiting import Source, wait_until
+from tests.lab.node import capabilities, libreswan
+from tests.lab.node.libreswan import Pluto
+from tests.lab.observe import control
+from tests.lab.observe.capture import Capture
+from tests.lab.observe.charon import Charon, SaState
+from tests.lab.observe.control import ControlStream
+from tests.lab.observe.kernel_events import RouteEvents
+
+T = TypeVar("T")
+
+IPV4_MESH = "10.77.0.0/16"
+
+
+PolicyValue = str | float | list[str] | Sequence[Mapping[str, str | int]]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What scenarios vary."""
+
+    routing_daemon: str = "olsrv2d"
+    ipv4: bool = False
+    policy: Mapping[str, PolicyValue] = field(default_factory=dict)
+    scheduling: str = "stock"
+    """The scheduling profile: many nodes share this machine's processors, so none is raised unless that is tested."""
+    overlay: bool = False
+    """Whether the other data plane is there, too."""
+    libreswan: str = ""
+    """The suite of Debian whose libreswan speaks IKE (``libreswan.suites``); empty: strongSwan."""
+    esp: str = "auto"
+    """Where ESP is to run."""
+
+
+class Node:
+    """One node. ``directory`` holds etc and var, ``run_directory`` the sockets."""
+
+    def __init__(self, name: str, number: int, namespace: str, directory: Path, run_directory: Path) -> None:
+        self.name = name
+        self.number = number
+        self.namespace = namespace
+        self.directory = directory
+        self.etc, self.var, self.logs = directory / "etc", directory / "var", directory / "log"
+        self.run_directory = run_directory
+        self.interfaces: list[str] = []
+        self.options = Options()
+        self.card = ""
+        self.address = ""
+        self.locator = ""
+        self.ipv4 = ""
+        self.fingerprint = ""
+        """The end of a pair with the lower one initiates."""
+        self.charon = Charon(run_directory / "charon.vici")
+        self.looks = dict(_LOOKS)
+        """Commands whose output explains a failure, by the name of its file."""
+        self._daemons: dict[str, Daemon] = {}
+
+    @property
+    def announced(self) -> str:
+        """The address to which OLSRv2 leads and on which IKE runs (docs/architecture.md)."""
+        esp = self.options.esp if self.options.esp != "auto" else capabilities.probe().esp
+        return self.address if esp == "kernel" else self.locator
+
+    @property
+    def config(self) -> Path:
+        """The node's meshsec.toml."""
+        return self.etc / "meshsec.toml"
+
+    @property
+    def peers(self) -> Path:
+        """The trust store."""
+        return self.etc / "peers"
+
+    @property
+    def router(self) -> Daemon:
+        """The routing daemon."""
+        return self._daemons["router"]
+
+    @property
+    def ike(self) -> Daemon:
+        """charon."""
+        return self._daemons["charon"]
+
+    @property
+    def agent(self) -> Daemon:
+        """meshsecd."""
+        return self._daemons["meshsecd"]
+
+    @property
+    def overlay(self) -> Daemon:
+        """overlayd, where the overlay is."""
+        return self._daemons["overlayd"]
+
+    @property
+    def overlay_socket(self) -> Path:
+        """Where overlayd answers."""
+        return self.run_directory / "overlayd.sock"
+
+    def daemon(self, kind: str) -> Daemon | None:
+        """One of them by its kind; None where there is none of it."""
+        return self._daemons.get(kind)
+
+    @property
+    def daemons(self) -> Sequence[Daemon]:
+        """Those that were set up, in the order of starting."""
+        return list(self._daemons.values())
+
+    def set_up(self, options: Options) -> None:
+        """Write the configuration, make the key and have the product write the daemons' configurations."""
+        for directory in (self.etc, self.peers, self.var, self.logs, self.run_directory):
+            directory.mkdir(parents=True, exist_ok=True)
+        self.options = options
+        self.config.write_text(self._toml(), encoding="utf-8")
+        self.meshsec("init")
+        self.become(options)
+
+    def become(self, options: Options) -> None:
+        """What ``set_up`` does, with the key that is there; nothing runs yet."""
+        self.options = options
+        self.config.write_text(self._toml(), encoding="utf-8")
+        self._read_card()
+        self._daemons = {
+            **self._ike_daemon(),
+            "meshsecd": self._daemon("meshsecd", self._meshsecd()),
+            "router": self._routing_daemon(),
+        }
+        if options.overlay:
+            self._daemons["overlayd"] = self._daemon(
+                "overlayd", [programs.overlayd(), "--config", str(self._export("overlayd")), "--log-level", "debug"]
+            )
+
+    def reconfigure(self, options: Options) -> None:
+        """Write meshsec.toml and charon's configuration anew; a daemon takes it up when it is started again."""
+        self.options = options
+        self.config.write_text(self._toml(), encoding="utf-8")
+        self._export("strongswan")
+
+    def assign_addresses(self) -> None:
+        """What meshsecd does; for a node that only relays and runs none."""
+        for address in (self.address, self.locator, self.ipv4):
+            if address:
+                self.run("ip", "address", "add", address, "dev", "lo")
+
+    def trust(self, peer: "Node", card: str | None = None) -> None:
+        """Add a peer by its card, as a person would."""
+        self.meshsec("peer", "add", peer.name, card or peer.card)
+
+    def install_card(self, peer: "Node") -> None:
+        """Put a peer's card where a provisioning tool would put it; takes effect when meshsecd starts."""
+        (self.peers / f"{peer.name}.card").write_text(f"{peer.card}\n", encoding="ascii")
+
+    def distrust(self, peer: "Node") -> None:
+        """Remove a peer."""
+        self.meshsec("peer", "remove", peer.name)
+
+    def meshsec(self, *arguments: str, check: bool = True, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+        """Run the command line inside the node."""
+        argv = [programs.meshsec(), "--config", str(self.config), *arguments]
+        return self.run(*argv, check=check, timeout=timeout)
+
+    def ask(self, method: str, **params: object) -> dict[str, Any]:
+        """A question to the control socket; {} when meshsecd is not there."""
+        try:
+            return control.ask(self.run_directory / "control.sock", method, params)
+        except (ConnectionError, FileNotFoundError):
+            return {}
+
+    def run(
+        self, *argv: str, check: bool = True, stdin: str = "", timeout: float = 120
+    ) -> subprocess.CompletedProcess[str]:
+        """Run any program inside the node's namespace."""
+        return run(["ip", "netns", "exec", self.namespace, *argv], check=check, stdin=stdin, timeout=timeout)
+
+    def peer_status(self, peer: "Node") -> dict[str, Any]:
+        """What ``status`` says about one peer; {} when it says nothing."""
+        found = [entry for entry in self.ask("status").get("peers", []) if entry["name"] == peer.name]
+        return found[0] if found else {}
+
+    def sas_with(self, peer: "Node") -> list[SaState]:
+        """The IKE_SAs that charon has with a peer, by whichever key (ADR 0041)."""
+        return [sa for sa in self.charon.sas() if sa.peer.rstrip("~^") == peer.name]
+
+    def routes(self) -> dict[str, str]:
+        """Destination to interface of the routing daemon's routes in the kernel."""
+        found = {}
+        for family in ("-4", "-6"):
+            for route in json.loads(self.run("ip", "-j", family, "route", "show", "proto", "100").stdout or "[]"):
+                found[route["dst"].removesuffix("/128").removesuffix("/32")] = route["dev"]
+        return found
+
+    def wait_for(self, what: str, condition: Callable[[], T | None], seconds: float) -> T:
+        """Await a condition on this node; looked at again when a route changes or meshsecd reports a change."""
+        with self.sources() as sources:
+            return wait_until(f"{self.name}: {what}", condition, sources, seconds, last=self.summary)
+
+    def wait_route(self, peer: "Node", seconds: float = 60.0) -> str:
+        """Await the routing daemon's route to a peer; its interface."""
+        return self.wait_for(
+            f"route to {peer.name}", lambda: self.routes().get(peer.locator) or self.routes().get(peer.address), seconds
+        )
+
+    def wait_state(self, peer: "Node", state: str, seconds: float = 60.0) -> dict[str, Any]:
+        """Await that meshsecd reports a peer's channel in a state; the peer's entry of ``status``."""
+
+        def entry() -> dict[str, Any] | None:
+            status = self.peer_status(peer)
+            return status if status.get("state") == state else None
+
+        return self.wait_for(f"channel with {peer.name} {state}", entry, seconds)
+
+    def wait_protected(self, peer: "Node", seconds: float = 60.0) -> SaState:
+        """Await a protected channel: meshsecd says so and charon has exactly one IKE_SA with its CHILD_SA.
+
+        Of two negotiations that crossed, both ends may report the channel before the duplicate is closed.
+        """
+
+        def alone() -> SaState | None:
+            sas = self.sas_with(peer)
+            stands = len(sas) == 1 and sas[0].state == "ESTABLISHED" and sas[0].installed
+            return sas[0] if stands and self.peer_status(peer).get("state") == "protected" else None
+
+        return self.wait_for(f"one IKE_SA with {peer.name}, protected", alone, seconds)
+
+    @contextmanager
+    def sources(self) -> Iterator[list[Source]]:
+        """What tells that something changed on this node."""
+        with ExitStack() as stack:
+            routes = RouteEvents(self.namespace)
+            stack.callback(routes.close)
+            found: list[Source] = [routes]
+            try:
+                stream = ControlStream(self.run_directory / "control.sock")
+            except (ConnectionError, FileNotFoundError):
+                yield found
+                return
+            stack.callback(stream.close)
+            yield [*found, stream]
+
+    def capture(self, label: str, interfaces: Sequence[str] = ()) -> Capture:
+        """A capture of what crosses the node's mesh interfaces."""
+        return Capture(self.namespace, interfaces or self.interfaces, self.directory / "capture" / label)
+
+    def summary(self) -> str:
+        """State of every channel in a few words."""
+        peers = self.ask("status").get("peers", [])
+        return "; ".join(f"{peer['name']} {peer['state']} ({peer.get('reason', '')})" for peer in peers) or "no answer"
+
+    def artifacts(self) -> Iterator[tuple[str, str]]:
+        """Names and texts of what explains a failure."""
+        yield "status.json", self._last_status()
+        yield "sas.txt", "\n".join(map(str, self.charon.sas()))
+        for name, argv in self.looks.items():
+            yield name, self.run(*argv, check=False).stdout
+        for log in sorted(self.logs.glob("*.log")):
+            yield log.name, log.read_text(encoding="utf-8", errors="replace")
+
+    def _last_status(self) -> str:
+        """What meshsecd says, or why it does not: one that hangs must not hide the failure that it explains."""
+        try:
+            view = control.ask(self.run_directory / "control.sock", "status", seconds=_LAST_WORD)
+        except (OSError, LookupError) as error:
+            return f"no answer: {error}"
+        return json.dumps(view, indent=1)
+
+    def _toml(self) -> str:
+        options = self.options
+        lines = ["[node]", f'name = "{self.name}"']
+        lines += [f'ipv4 = "10.77.{self.number >> 8}.{self.number & 255}"'] if options.ipv4 else []
+        lines += [
+            "",
+            "[routing]",
+            f'daemon = "{options.routing_daemon}"',
+            f"interfaces = {json.dumps(self.interfaces)}",
+        ]
+        lines += [f'socket = "{self.run_directory}/changes.sock"']
+        lines += ["", "[paths]", 'peers = "peers"', 'state = "../var"', f'run = "{self.run_directory}"']
+        lines += ["", "[ike]", f'esp = "{options.esp}"', *(['daemon = "libreswan"'] if options.libreswan else [])]
+        lines += [f'pluto = "{self.run_directory}/pluto.ctl"']
+        lines += ["", "[scheduling]", f'profile = "{options.scheduling}"']
+        mesh_prefixes = ["fc00::/7", IPV4_MESH] if options.ipv4 else ["fc00::/7"]
+        if options.overlay:
+            lines += ["", "[overlay]", "enabled = true", f'socket = "{self.overlay_socket}"']
+        policy = {"mesh_prefixes": mesh_prefixes, **options.policy}
+        lines += ["", "[policy]", *(f"{key} = {_toml(value)}" for key, value in policy.items())]
+        return "\n".join(lines) + "\n"
+
+    def _read_card(self) -> None:
+        shown = json.loads(self.meshsec("key", "show", "--json").stdout)
+        self.card = shown["card"]
+        self.address, self.locator = shown["address"], shown["locator"]
+        self.fingerprint = shown["fingerprint"]
+        self.ipv4 = shown.get("ipv4") or ""
+        assert IPv6Address(self.address).packed[0] == 0xFC
+
+    def _export(self, kind: str) -> Path:
+        """The configuration of another daemon, written by the product."""
+        path = self.etc / f"{kind}.conf"
+        path.write_text(self.meshsec("export", kind).stdout, encoding="utf-8")
+        return path
+
+    def _ike_daemon(self) -> dict[str, Daemon]:
+        if suite := self.options.libreswan:
+            self.etc.joinpath("ipsec").mkdir(exist_ok=True)
+            self.pluto = Pluto(
+                self.namespace, self.etc / "ipsec", self.run_directory, libreswan.suites()[suite], self.logs
+            )
+            return {"pluto": self.pluto.daemon}
+        env = {"STRONGSWAN_CONF": str(self._export("strongswan"))}
+        return {"charon": self._daemon("charon", [programs.charon()], env)}
+
+    def _meshsecd(self) -> list[str]:
+        argv = [programs.meshsecd(), "--config", str(self.config)]
+        suite = self.options.libreswan
+        return libreswan.in_place(libreswan.suites()[suite], argv) if suite else argv
+
+    def _routing_daemon(self) -> Daemon:
+        if self.options.routing_daemon == "olsrd2":
+            return self._daemon("router", [programs.olsrd2(), f"--load={self._export('olsrd2')}"], notifies=False)
+        return self._daemon("router", [programs.olsrv2d(), "--config", str(self._export("olsrv2d"))])
+
+    def _daemon(
+        self, name: str, argv: list[str], env: Mapping[str, str] | None = None, notifies: bool = True
+    ) -> Daemon:
+        logs, sockets = self.logs, self.run_directory
+        return Daemon(name, self.namespace, argv, logs=logs, sockets=sockets, env=env, notifies=notifies)
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{key} = {_toml(inner)}' for key, inner in value.items())} }}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml, value))}]"
+    return json.dumps(value)
+
+
+_LAST_WORD = 5.0
+"""Seconds for an answer when all is lost already."""
+_LOOKS = {
+    "rules.txt": ["nft", "list", "ruleset"],
+    "routes.txt": ["ip", "-6", "route", "show", "table", "all"],
+    "routes4.txt": ["ip", "route", "show", "table", "all"],
+    "policy-rules.txt": ["ip", "-6", "rule"],
+    "addresses.txt": ["ip", "address"],
+    "xfrm.txt": ["ip", "xfrm", "policy"],
+    "counters.txt": ["ip", "-s", "link"],
+}

@@ -1,0 +1,31 @@
+"""The operator of a fleet in the lab."""
+
+import time
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from meshsec.core.trust import card as cards
+from meshsec.core.trust import fleets
+from meshsec.core.trust.fleets import Fleet, SignedCard
+from tests.lab.node.node import Node
+
+
+class Office:
+    """A fleet's operator: the key, and what it signs."""
+
+    def __init__(self) -> None:
+        self.key = Ed25519PrivateKey.generate()
+        self.fleet = Fleet("rescue", self.key.public_key().public_bytes_raw())
+
+    def sign(self, node: Node) -> SignedCard:
+        """Sign a node's card."""
+        return fleets.sign_card(self.key, cards.parse(node.card), int(time.time()))
+
+    def sign_next(self, card: str) -> SignedCard:
+        """Sign a node's next card with a later time than the present one, whatever the clock's resolution."""
+        return fleets.sign_card(self.key, cards.parse(card), int(time.time()) + 1)
+
+    def revoke(self, node: Node) -> str:
+        """Return the text of a trust list that revokes a node's key."""
+        revoked = {cards.parse(node.card).fingerprint}
+        return fleets.list_text(fleets.sign_list(self.key, int(time.time()), revoked, None))

@@ -1,0 +1,60 @@
+"""Sources of events of the kernel in a namespace: a route has changed, a packet has passed."""
+
+import socket
+from contextlib import suppress
+
+from tests.lab.net import namespaces
+
+_RTMGRP_IPV4_ROUTE, _RTMGRP_IPV6_ROUTE = 0x40, 0x400  # linux/rtnetlink.h
+_ETH_P_ALL = 0x0003  # linux/if_ether.h
+
+
+class RouteEvents:
+    """Readable when the kernel changed a route in a namespace."""
+
+    def __init__(self, namespace: str) -> None:
+        self._socket = namespaces.within(namespace, self._open)
+
+    @staticmethod
+    def _open() -> socket.socket:
+        opened = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
+        opened.bind((0, _RTMGRP_IPV4_ROUTE | _RTMGRP_IPV6_ROUTE))
+        return opened
+
+    def fileno(self) -> int:
+        """For select."""
+        return self._socket.fileno()
+
+    def drain(self) -> bool:
+        """Take one notice; an overrun counts as a notice too."""
+        with suppress(OSError):
+            self._socket.recv(1 << 16)
+        return True
+
+    def close(self) -> None:
+        """End the subscription."""
+        self._socket.close()
+
+
+class PacketEvents:
+    """Readable when a packet passes any interface of a namespace."""
+
+    def __init__(self, namespace: str) -> None:
+        self._socket = namespaces.within(namespace, self._open)
+
+    @staticmethod
+    def _open() -> socket.socket:
+        return socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(_ETH_P_ALL))
+
+    def fileno(self) -> int:
+        """For select."""
+        return self._socket.fileno()
+
+    def drain(self) -> bool:
+        """Take one packet."""
+        self._socket.recv(1)
+        return True
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._socket.close()

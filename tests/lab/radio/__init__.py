@@ -1,0 +1,1 @@
+"""802.11s without hardware: radios of mac80211_hwsim in the nodes' namespaces."""

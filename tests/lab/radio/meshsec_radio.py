@@ -1,0 +1,176 @@
+"""meshsec-radio on radios of the guest's own network namespace, started as the service manager starts it."""
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tests.lab.basics.shell import run
+from tests.lab.basics.waiting import wait_until
+from tests.lab.radio import medium as lab_radio
+
+SECONDS = 40.0
+PASSWORD = "only the crew knows"  # noqa: S105  # a test's own
+OPEN = {"mesh_id": "rescue net", "frequency": 2412, "security": "open", "rssi_threshold": -90, "mcast_rate": 6}
+SAE = {**OPEN, "security": "sae"}
+
+
+def obstacle() -> str | None:
+    """Why nothing of this can run here, or None."""
+    if not os.environ.get(lab_radio.GUEST_VARIABLE):
+        return "makes radios in the machine's own namespace: for the guest only (`make guest`)"
+    return lab_radio.obstacle()
+
+
+@dataclass
+class Ending:
+    """Readable when a process has ended (pidfd_open(2))."""
+
+    descriptor: int
+    ended: bool = False
+
+    def fileno(self) -> int:
+        """Readable when it has ended."""
+        return self.descriptor
+
+    def drain(self) -> bool:
+        """Note the end."""
+        self.ended = True
+        return False
+
+
+@dataclass
+class Program:
+    """A running meshsec-radio. It reports its state to the test as it does to the service manager."""
+
+    interface: str
+    directory: Path
+    radio: dict[str, object]
+    password: str = ""
+    statuses: list[str] = field(default_factory=list)
+
+    def __enter__(self) -> Self:
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        path = self.directory / "notify"
+        self._socket.bind(str(path))
+        credentials = self.directory / "credentials"
+        credentials.mkdir(mode=0o700)
+        if self.password:
+            (credentials / "meshsec.sae-password").write_text(f"{self.password}\n", encoding="utf-8")
+            (credentials / "meshsec.sae-password").chmod(0o400)
+        environment = {
+            **os.environ,
+            "NOTIFY_SOCKET": str(path),
+            "RUNTIME_DIRECTORY": str(self.directory),
+            "CREDENTIALS_DIRECTORY": str(credentials),
+        }
+        program = [sys.executable, "-c", "from meshsec.radio import main; main()"]
+        self.log = self.directory / "log"
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [*program, "--config", str(configuration(self.directory, self.radio)), self.interface],
+                stderr=log,
+                env=environment,
+            )
+        self._ending = Ending(os.pidfd_open(self.process.pid))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        os.close(self._ending.descriptor)
+        self._socket.close()
+        print(f"--- {self.interface}\n{self.log.read_text()}")  # shown when the test fails
+
+    def fileno(self) -> int:
+        """Readable when it has told something."""
+        return self._socket.fileno()
+
+    def drain(self) -> bool:
+        """Take one datagram."""
+        told = self._socket.recv(4096).decode()
+        self.statuses += [line for line in told.splitlines() if line.startswith(("STATUS=", "READY="))]
+        return True
+
+    def wait_told(self, text: str, seconds: float = SECONDS) -> None:
+        """Await a status with this text that was not awaited before."""
+        wait_until(
+            f"{self.interface}: {text}",
+            lambda: self._ending.ended or any(text in status for status in self.statuses),
+            [self, self._ending],
+            seconds,
+            last=self.log.read_text,
+        )
+        assert not self._ending.ended, f"{self.interface}: it has ended\n{self.log.read_text()}"
+        while text not in self.statuses.pop(0):
+            pass
+
+    def wait_ready(self) -> None:
+        """Await that it says so."""
+        self.wait_told("READY=1")
+
+    def stop(self) -> int:
+        """End it as the service manager does; its exit status."""
+        self.process.terminate()
+        return self.process.wait(timeout=120)
+
+
+class Ticks:
+    """Something that comes twice a second, to look again: of some changes the kernel tells nobody."""
+
+    def __enter__(self) -> Self:
+        argv = ["ping", "-n", "-i", "0.5", "127.0.0.1"]
+        self._process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        assert self._process.stdout
+        self._output = self._process.stdout
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._output.close()
+
+    def fileno(self) -> int:
+        """Readable at each tick."""
+        return self._output.fileno()
+
+    def drain(self) -> bool:
+        """Take the ticks."""
+        return bool(os.read(self._output.fileno(), 1 << 16))
+
+    def wait_peered(self, interface: str, *wanted: str, seconds: float = SECONDS) -> None:
+        """Await an established peering, with this in what the kernel tells of the station."""
+        wait_until(
+            f"a peer of {interface}",
+            lambda: all(text in stations(interface) for text in ("mesh plink: ESTAB", *wanted)),
+            [self],
+            seconds,
+            last=lambda: stations(interface),
+        )
+
+
+def stations(interface: str) -> str:
+    """Return all that the kernel knows of an interface's stations, in one line."""
+    return " ".join(run(["iw", "dev", interface, "station", "dump"], check=False).stdout.split())
+
+
+def configuration(directory: Path, radio: dict[str, object]) -> Path:
+    """Write a meshsec.toml with these keys of ``[radio]``."""
+    path = directory / "meshsec.toml"
+    keys = "\n".join(f"{key} = {value!r}" for key, value in radio.items())
+    path.write_text(f"[node]\nname = 'a'\n[routing]\ninterfaces = ['mesh7']\n[radio]\n{keys}\n", encoding="utf-8")
+    return path
+
+
+def children(program: Program) -> Sequence[int]:
+    """Return the PIDs of its children: wpa_supplicant."""
+    pid = program.process.pid
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
