@@ -31,15 +31,22 @@ extern crate alloc;
 mod answer;
 mod arguments;
 mod auth;
+mod call;
 mod functions;
+mod neighbours;
 mod outcome;
+mod questions;
 mod router;
 mod server;
+mod sessions;
+mod store;
+mod words;
 
 pub use auth::{EmptyPassword, Password, COOKIE_LIFETIME};
-pub use functions::{Entries, ENTRIES, FUNCTIONS_PER_PAGE};
+pub use functions::FUNCTIONS_PER_PAGE;
 pub use router::{
     Ask, Beacon, Connect, Control, Interface, InterfaceKind, Listed, Node, Outcome, Page, Parent,
     Peer, PeerState, Pong, Refused, Router, Session, Target, Ticket,
 };
 pub use server::{Counters, Now, Server, MAX_ANSWER, MAX_CALLERS, MAX_PENDING, MAX_REQUEST};
+pub use words::{Entries, ENTRIES};

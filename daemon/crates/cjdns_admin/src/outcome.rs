@@ -8,8 +8,8 @@ use overlay::Contact;
 use switch::{ErrorCode, Label};
 
 use crate::answer::{Answer, Field};
-use crate::functions::{address, contact, milliseconds, scheme};
 use crate::router::{Outcome, Pong};
+use crate::words::{address, contact, milliseconds, scheme};
 
 /// The form in which a function tells what came of its question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,9 +10,11 @@ use overlay::bencode::{Dictionary, Value};
 use crate::answer::Answer;
 use crate::arguments::{Arguments, Wrong};
 use crate::auth::{cookie_at, Password};
-use crate::functions::{find, milliseconds, Call, Done};
+use crate::call::{Call, Done};
+use crate::functions::find;
 use crate::outcome::Form;
 use crate::router::{Ask, Outcome, Router, Ticket};
+use crate::words::milliseconds;
 
 /// The most octets of a request, as in cjdns.
 pub const MAX_REQUEST: usize = 2048;
