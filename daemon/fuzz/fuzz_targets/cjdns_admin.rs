@@ -6,13 +6,13 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use cjdns_admin::{
-    Ask, Beacon, Connect, Interface, Listed, Node, Now, Page, Password, Peer, Refused, Router,
+    Ask, Beacon, Connect, Interface, Link, Listed, Node, Now, Page, Password, Peer, Refused, Router,
     Server, Session, Ticket, MAX_ANSWER, MAX_REQUEST,
 };
 use cryptoauth::{Address, PublicKey};
 use libfuzzer_sys::fuzz_target;
 use overlay::bencode::{Dictionary, Value};
-use overlay::Contact;
+use overlay::{Contact, Query};
 use sha2::{Digest, Sha256};
 use switch::Label;
 
@@ -137,6 +137,14 @@ impl Router for Alone {
 
     fn node_by(&self, _: Label) -> Option<Contact> {
         None
+    }
+
+    fn links(&self, _: Address) -> Vec<Link> {
+        Vec::new()
+    }
+
+    fn answer(&self, _: Query) -> Vec<Contact> {
+        Vec::new()
     }
 
     fn handles(&self, _: Page) -> Listed<u32> {

@@ -12,6 +12,7 @@ use overlay::bencode::{Dictionary, Value};
 use overlay::Contact;
 use switch::Label;
 
+use crate::words::own;
 use crate::{Page, Router};
 
 /// An argument that a function takes.
@@ -146,14 +147,21 @@ impl<'a> Arguments<'a> {
 
     /// A node, by the way to it, by its address, or by all of it (`v22.0000.0000.0000.0013.KEY.k`).
     ///
-    /// Only what the router knows can be named by less than all.
+    /// Only this router and what it knows can be named by less than all.
     pub(crate) fn node(&self, name: &str, router: &dyn Router) -> Result<Contact, Wrong> {
         let text = self.text(name).unwrap_or(Ok(""))?;
+        let own = own(router);
         let found = if let Ok(label) = Label::from_str(text) {
-            router.node_by(label)
+            match label {
+                Label::SELF => Some(own),
+                label => router.node_by(label),
+            }
         } else if let Ok(address) = Ipv6Addr::from_str(text) {
             let address = Address::from_octets(address.octets());
-            router.node(address).map(|node| node.contact)
+            match address {
+                address if address == own.key.address() => Some(own),
+                address => router.node(address).map(|node| node.contact),
+            }
         } else {
             let allowed = "a path, an address or v22.PATH.KEY.k";
             return contact(text).ok_or_else(|| not_allowed(name, text, allowed));

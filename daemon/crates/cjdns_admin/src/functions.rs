@@ -82,6 +82,14 @@ pub(crate) const FUNCTIONS: &[Function] = &[
         store::dump_table,
     ),
     closed(
+        "NodeStore_getLink",
+        &[
+            required("linkNum", Kind::Int),
+            optional("parent", Kind::String),
+        ],
+        store::link,
+    ),
+    closed(
         "NodeStore_getRouteLabel",
         &[
             required("pathParentToChild", Kind::String),

@@ -45,8 +45,8 @@ mod words;
 pub use auth::{EmptyPassword, Password, COOKIE_LIFETIME};
 pub use functions::FUNCTIONS_PER_PAGE;
 pub use router::{
-    Ask, Beacon, Connect, Control, Interface, InterfaceKind, Listed, Node, Outcome, Page, Parent,
-    Peer, PeerState, Pong, Refused, Router, Session, Target, Ticket,
+    Ask, Beacon, Connect, Control, Interface, InterfaceKind, Link, Listed, Node, Outcome, Page,
+    Parent, Peer, PeerState, Pong, Refused, Router, Session, Target, Ticket,
 };
 pub use server::{Counters, Now, Server, MAX_ANSWER, MAX_CALLERS, MAX_PENDING, MAX_REQUEST};
 pub use words::{Entries, ENTRIES};

@@ -56,6 +56,12 @@ pub trait Router {
     /// The node that a way leads to, if it is known.
     fn node_by(&self, way: Label) -> Option<Contact>;
 
+    /// The links that begin at a node, as far as they are known; none when the node is not known.
+    fn links(&self, parent: Address) -> Vec<Link>;
+
+    /// What this router itself answers to a query; labels begin here, the lowest or the nearest first.
+    fn answer(&self, query: Query) -> Vec<Contact>;
+
     /// The handles by which other nodes write to this one's sessions.
     fn handles(&self, page: Page) -> Listed<u32>;
 
@@ -227,12 +233,25 @@ pub struct Node {
     pub contact: Contact,
     /// What that way costs: of two nodes, the one with less is the nearer one.
     pub cost: u32,
-    /// How many ways to it are known.
-    pub ways: u32,
     /// When it last answered or was told of.
     pub heard: Duration,
     /// The node before it on that way, if known.
     pub parent: Option<Parent>,
+}
+
+/// A link from a node to one of its neighbours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// The node at which it begins, and the way there.
+    pub parent: Contact,
+    /// The node at which it ends, and the way there through the parent.
+    pub child: Contact,
+    /// The label of the child, relative to the parent.
+    pub label: Label,
+    /// What the link costs.
+    pub cost: u32,
+    /// Whether the best way to the child uses this link.
+    pub is_best: bool,
 }
 
 /// The node before another on the way to it.

@@ -4,11 +4,11 @@ use alloc::format;
 
 use cryptoauth::Address;
 use overlay::{distance, Contact};
-use switch::{Label, Scheme};
+use switch::{Form, Label, Scheme};
 
 use crate::answer::{Answer, Field};
 use crate::call::{Call, Called};
-use crate::router::{Node, Page, Parent};
+use crate::router::{Link, Node, Page, Parent};
 use crate::words::{address, contact, milliseconds, own, scheme, with_more, ENTRIES};
 use crate::Now;
 
@@ -16,6 +16,7 @@ use crate::Now;
 const NO_COST: u32 = 0;
 /// The bucket of an address that is the own one; the others are below it.
 const OWN_BUCKET: u32 = 127;
+
 /// This node is the first of the table.
 pub(crate) fn dump_table<'a>(call: &mut Call<'a, '_>) -> Called<'a> {
     let page = call.arguments.page(ENTRIES.nodes)?;
@@ -36,7 +37,7 @@ pub(crate) fn dump_table<'a>(call: &mut Call<'a, '_>) -> Called<'a> {
     Ok(with_more(answer, page, listed.total.saturating_add(1)).into())
 }
 
-pub(crate) fn in_table(node: &Node, own: Address, now: Now) -> Answer {
+fn in_table(node: &Node, own: Address, now: Now) -> Answer {
     let of = node.contact.key.address();
     let age = now.monotonic.saturating_sub(node.heard);
     Answer::new()
@@ -57,11 +58,12 @@ pub(crate) fn node_for_address<'a>(call: &mut Call<'a, '_>) -> Called<'a> {
         Some(other) => call.router.node(other),
         None => Some(itself(&own, call.now)),
     };
-    let result = node.map_or_else(Answer::new, |node| details(&node));
+    let links = |node: &Node| call.router.links(node.contact.key.address()).len();
+    let result = node.map_or_else(Answer::new, |node| details(&node, links(&node)));
     Ok(Answer::error("none").with("result", result).into())
 }
 
-pub(crate) fn details(node: &Node) -> Answer {
+fn details(node: &Node, links: usize) -> Answer {
     let parent = node.parent.map(|parent| {
         Answer::new()
             .with("ip", address(parent.address))
@@ -76,9 +78,36 @@ pub(crate) fn details(node: &Node) -> Answer {
         .with("cost", node.cost)
         .with("encodingScheme", scheme(&Scheme::V3X5X8))
         .with("key", format!("{}", node.contact.key))
-        .with("linkCount", node.ways)
+        .with("linkCount", links)
         .with("protocolVersion", node.contact.version)
         .with("routeLabel", format!("{}", node.contact.path))
+}
+
+/// A link by its number, of the node `parent` or of this one.
+pub(crate) fn link<'a>(call: &mut Call<'a, '_>) -> Called<'a> {
+    let own = call.router.key().address();
+    let parent = call.arguments.address("parent")?.unwrap_or(own);
+    let number: usize = call.arguments.number("linkNum")?.unwrap_or(0);
+    let link = call.router.links(parent).get(number).copied();
+    let error = link.map_or("not_found", |_| "none");
+    let result = link.map_or_else(Answer::new, |link| described(&link));
+    Ok(Answer::error(error).with("result", result).into())
+}
+
+/// The spelling `cannonicalLabel` is cjdns's.
+fn described(link: &Link) -> Answer {
+    let is_one_hop = link.label.first_hop() == link.label && link.label != Label::SELF;
+    Answer::new()
+        .with("bestParent", link.is_best)
+        .with("cannonicalLabel", format!("{}", link.label))
+        .with("child", contact(&link.child))
+        .with(
+            "inverseLinkEncodingFormNumber",
+            u32::from(Form::of_label(link.label).index()),
+        )
+        .with("isOneHop", is_one_hop)
+        .with("linkCost", link.cost)
+        .with("parent", contact(&link.parent))
 }
 
 pub(crate) fn route_label<'a>(call: &mut Call<'a, '_>) -> Called<'a> {
@@ -96,7 +125,6 @@ fn itself(own: &Contact, now: Now) -> Node {
     Node {
         contact: *own,
         cost: NO_COST,
-        ways: 1,
         heard: now.monotonic,
         parent: Some(Parent {
             address: own.key.address(),

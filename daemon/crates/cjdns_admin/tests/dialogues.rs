@@ -236,7 +236,7 @@ fn functions_are_told_page_by_page_with_the_arguments_of_cjdns() {
             break;
         }
     }
-    assert_eq!(told.len(), 28);
+    assert_eq!(told.len(), 29);
 }
 
 #[test]

@@ -641,6 +641,84 @@ fn ping(timeout: i64) -> Vec<u8> {
     )
 }
 
+/// A traceroute begins at the router that it asks.
+#[test]
+fn questions_to_the_router_itself_are_answered_at_once() {
+    let [a, b, c] =
+        [support::own(), b(), c()].map(|node| format!("v22.{}.{}", node.path, node.key));
+    let by_address = a_address();
+    for itself in ["0000.0000.0000.0001", &*by_address, &*a] {
+        let mut router = Recorded::default();
+        let target = [("nodeToQuery", text(itself)), ("target", text("fc00::1"))];
+        let peers = call(
+            &mut router,
+            "RouterModule_getPeers",
+            &[("path", text(itself))],
+        );
+        let list = |nodes: &[&String]| {
+            let nodes: Vec<_> = nodes
+                .iter()
+                .map(|node| format!("{}:{node}", node.len()))
+                .collect();
+            format!("l{}e", nodes.concat())
+        };
+        let told = format!("2:msi0e5:peers{}6:result5:peers", list(&[&a, &b]));
+        assert!(
+            peers.contains("5:error4:none") && peers.contains(&told),
+            "{peers}"
+        );
+        let found = call(&mut router, "RouterModule_findNode", &target);
+        assert!(
+            found.contains(&format!("5:nodes{}", list(&[&c, &b]))),
+            "{found}"
+        );
+        let hop = call(&mut router, "RouterModule_nextHop", &target);
+        assert!(hop.contains(&format!("5:nodes{}", list(&[&b]))), "{hop}");
+        let pong = call(
+            &mut router,
+            "RouterModule_pingNode",
+            &[("path", text(itself))],
+        );
+        assert!(
+            pong.contains("6:result4:pong") && pong.contains(&a),
+            "{pong}"
+        );
+        assert_eq!(router.asked, []);
+    }
+}
+
+fn a_address() -> String {
+    let octets: [u8; 16] = *support::a().address().octets();
+    std::net::Ipv6Addr::from(octets).to_string()
+}
+
+#[test]
+fn links_are_told_by_their_numbers() {
+    let link = |parent: Option<&str>, number: i64| {
+        let mut arguments = vec![("linkNum", Value::Integer(number))];
+        arguments.extend(parent.map(|parent| ("parent", text(parent))));
+        call(&mut Recorded::default(), "NodeStore_getLink", &arguments)
+    };
+    let own = a_address();
+    let told = format!(
+        "6:resultd10:bestParenti1e15:cannonicalLabel19:0000.0000.0000.00135:child78:v22.0000.0000.0000.0013.{}\
+         29:inverseLinkEncodingFormNumberi0e8:isOneHopi1e8:linkCosti1024e6:parent78:v22.0000.0000.0000.0001.{}e",
+        b().key,
+        support::a()
+    );
+    for parent in [None, Some(&*own)] {
+        let first = link(parent, 0);
+        assert!(
+            first.contains("5:error4:none") && first.contains(&told),
+            "{first}"
+        );
+        assert!(link(parent, 1).contains("5:error9:not_found6:resultde"));
+    }
+    assert!(link(Some("fc00::1"), 0).contains("5:error9:not_found6:resultde"));
+    assert!(link(Some("x"), 0).contains("parent is [x], allowed is an IPv6 address"));
+    assert!(link(None, -1).contains("linkNum is -1, which is out of range"));
+}
+
 #[test]
 fn a_question_that_nobody_answers_ends() {
     for (timeout, ends) in [(500, 500), (0, 2_000), (i64::MAX, 60_000)] {

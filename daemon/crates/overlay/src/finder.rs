@@ -642,26 +642,41 @@ impl Finder {
 
 /// Answering.
 impl Finder {
+    /// What this node knows about a query, with labels that begin here; the lowest or the nearest first.
+    #[must_use]
+    pub fn consult(&self, query: Query) -> Vec<Contact> {
+        let mut contacts = self.contacts(query, self.itself());
+        contacts.reverse();
+        contacts
+    }
+
+    const fn itself(&self) -> Contact {
+        Contact {
+            key: self.own,
+            path: Label::SELF,
+            version: PROTOCOL_VERSION,
+        }
+    }
+
     fn answer(&mut self, from: Contact, txid: Txid, query: Query) {
-        let contacts = match query {
+        let contacts = self.contacts(query, from);
+        self.send(from, Some(txid), Body::Reply(contacts));
+    }
+
+    fn contacts(&self, query: Query, from: Contact) -> Vec<Contact> {
+        match query {
             Query::Ping | Query::Found(_) => Vec::new(),
             Query::Peers(start) => self.peers_from(start, from),
             Query::Find(target) => self.near(target, from, NODES_PER_REPLY),
             Query::NextHop(target) => self.near(target, from, 1),
-        };
-        self.send(from, Some(txid), Body::Reply(contacts));
+        }
     }
 
     /// The neighbours with the lowest labels that are not below `start`, this node before all; highest first.
     fn peers_from(&self, start: Label, from: Contact) -> Vec<Contact> {
-        let own = Contact {
-            key: self.own,
-            path: Label::SELF,
-            version: PROTOCOL_VERSION,
-        };
         let start = start.first_hop();
         let peers = self.peers.values().filter(|peer| peer.path >= start);
-        let own = (start <= Label::SELF).then_some(own);
+        let own = (start <= Label::SELF).then_some(self.itself());
         let all = own
             .into_iter()
             .chain(peers.filter_map(|peer| told_to(from, *peer)));
@@ -672,8 +687,8 @@ impl Finder {
 
     /// The proved nodes nearest to an address, the nearest last. Not the asker, nor what is behind him.
     fn near(&self, target: Address, from: Contact, limit: usize) -> Vec<Contact> {
-        let useful =
-            |contact: &Contact| contact.key != from.key && !contact.path.leads_through(from.path);
+        let is_behind = |path: Label| from.path != Label::SELF && path.leads_through(from.path);
+        let useful = |contact: &Contact| contact.key != from.key && !is_behind(contact.path);
         let nearest = self.store.nearest(target, limit, useful);
         let mut contacts: Vec<_> = nearest
             .into_iter()

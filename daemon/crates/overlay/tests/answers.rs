@@ -145,6 +145,20 @@ fn neighbours_are_told_page_by_page() {
 }
 
 #[test]
+fn a_node_consults_itself_with_labels_that_begin_there() {
+    let mut asked = Asked::new();
+    let (near, far) = (asked.peer(2), asked.peer(40));
+    let peers = asked.finder.consult(Query::Peers(Label(0)));
+    assert_eq!(peers, [asked.own, near, far], "itself before all");
+    assert_eq!(
+        asked.finder.consult(Query::NextHop(far.key.address())),
+        [far]
+    );
+    let found = asked.finder.consult(Query::Find(near.key.address()));
+    assert_eq!(found, [near, far], "the nearest first");
+}
+
+#[test]
 fn labels_leave_room_for_the_way_back_to_the_asker() {
     let mut asked = Asked::new();
     let (near, far) = (asked.peer(2), asked.peer(40));

@@ -417,6 +417,12 @@ impl Node {
         self.add_ping(now, token, None)
     }
 
+    /// What this node itself answers to a query; labels begin here, the lowest or the nearest first.
+    #[must_use]
+    pub fn consult(&self, query: Query) -> Vec<Contact> {
+        self.finder.consult(query)
+    }
+
     /// The neighbours, in no order.
     pub fn peers(&self, now: Time) -> impl Iterator<Item = PeerView> + '_ {
         self.peers.iter().map(move |(_, peer)| peer.view(now))

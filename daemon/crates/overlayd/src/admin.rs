@@ -264,6 +264,31 @@ impl Router for Asking<'_, '_> {
         known.find_map(|(_, node)| node.way(way).map(|way| node.by(way.label)))
     }
 
+    fn links(&self, parent: Address) -> Vec<cjdns_admin::Link> {
+        let store = self.view.node.store();
+        let (parent, cost) = if parent == self.view.node.address() {
+            (own(self.view.node), Time::ZERO)
+        } else {
+            let Some(best) = store
+                .get(parent)
+                .and_then(|node| Some((node, node.ways().first()?)))
+            else {
+                return Vec::new();
+            };
+            (best.0.by(best.1.label), best.1.latency.unwrap_or_default())
+        };
+        let links = store
+            .iter()
+            .flat_map(|(_, node)| links_to(node, parent, cost));
+        let mut links: Vec<_> = links.collect();
+        links.sort_by_key(|link| link.label);
+        links
+    }
+
+    fn answer(&self, query: Query) -> Vec<Contact> {
+        self.view.node.consult(query)
+    }
+
     fn handles(&self, page: Page) -> Listed<u32> {
         let sessions: Vec<_> = self.view.node.sessions().collect();
         Listed::of(
@@ -416,14 +441,49 @@ impl Asking<'_, '_> {
 /// A node of the store; what the best way to it costs is its latency in microseconds.
 fn known_node(node: &overlay::Node) -> cjdns_admin::Node {
     let best = node.ways().first();
-    let latency = best.and_then(|way| way.latency);
     cjdns_admin::Node {
         contact: node.by(best.map_or(Label(0), |way| way.label)),
-        cost: latency.map_or(u32::MAX, |latency| latency.as_micros() as u32),
-        ways: node.ways().len() as u32,
+        cost: microseconds(best.and_then(|way| way.latency)),
         heard: best.map_or(Time::ZERO, |way| way.heard),
         parent: None,
     }
+}
+
+fn own(node: &Node) -> Contact {
+    Contact {
+        key: *node.key(),
+        path: Label::SELF,
+        version: PROTOCOL_VERSION,
+    }
+}
+
+/// The links from `parent`, the way to which takes `cost`, that end at a node: its ways of one hop more.
+fn links_to(
+    node: &overlay::Node,
+    parent: Contact,
+    cost: Time,
+) -> impl Iterator<Item = cjdns_admin::Link> + '_ {
+    node.ways()
+        .iter()
+        .enumerate()
+        .filter_map(move |(rank, way)| {
+            let label = way.label.beyond(parent.path)?;
+            let latency = way.latency.map(|latency| latency.saturating_sub(cost));
+            (label != Label::SELF && label.first_hop() == label).then(|| cjdns_admin::Link {
+                parent,
+                child: node.by(way.label),
+                label,
+                cost: microseconds(latency),
+                is_best: rank == 0,
+            })
+        })
+}
+
+/// What a way costs, by how long it takes; the highest number when that is not known.
+fn microseconds(latency: Option<Time>) -> u32 {
+    latency.map_or(u32::MAX, |latency| {
+        u32::try_from(latency.as_micros()).unwrap_or(u32::MAX)
+    })
 }
 
 fn at(monotonic: Time) -> Now {

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use cjdns_admin::{
-    Ask, Beacon, Connect, Control, Interface, InterfaceKind, Listed, Node, Now, Page, Parent, Peer,
-    PeerState, Refused, Router, Session, Ticket,
+    Ask, Beacon, Connect, Control, Interface, InterfaceKind, Link, Listed, Node, Now, Page, Parent,
+    Peer, PeerState, Refused, Router, Session, Ticket,
 };
 use cryptoauth::{Address, PublicKey, Received, Stage};
 use overlay::{Contact, Query};
@@ -66,6 +66,14 @@ pub fn c() -> Contact {
     }
 }
 
+pub fn own() -> Contact {
+    Contact {
+        key: a(),
+        path: Label::SELF,
+        version: 22,
+    }
+}
+
 /// A question as it was asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Asked {
@@ -107,7 +115,6 @@ fn node(contact: Contact, cost: u32, age: u64, parent: Parent) -> Node {
     Node {
         contact,
         cost,
-        ways: 1,
         heard: RECORDED_AT - Duration::from_millis(age),
         parent: Some(parent),
     }
@@ -210,6 +217,29 @@ impl Router for Recorded {
 
     fn node_by(&self, way: Label) -> Option<Contact> {
         [b(), c()].into_iter().find(|contact| contact.path == way)
+    }
+
+    fn links(&self, parent: Address) -> Vec<Link> {
+        let link = |parent: Contact, child: Contact| Link {
+            parent,
+            child,
+            label: Label(0x13),
+            cost: 1024,
+            is_best: true,
+        };
+        let all = [link(own(), b()), link(b(), c()), link(c(), c())];
+        all.into_iter()
+            .filter(|link| link.parent.key.address() == parent)
+            .collect()
+    }
+
+    fn answer(&self, query: Query) -> Vec<Contact> {
+        match query {
+            Query::Peers(_) => vec![own(), b()],
+            Query::Find(_) => vec![c(), b()],
+            Query::NextHop(_) => vec![b()],
+            Query::Ping | Query::Found(_) => vec![],
+        }
     }
 
     fn handles(&self, page: Page) -> Listed<u32> {
