@@ -77,6 +77,10 @@ def test_each_make_tells_by_its_admin_api_what_the_other_answers(pair: Pair) -> 
         assert told["lladdr"]["lladdr"] == f"10.78.1.{1 if one is pair[0] else 2}:{cjdns.PORT}"
         peers = one.admin.call("RouterModule_getPeers", path=neighbour["addr"])["peers"]
         assert any(peer.endswith(one.key) for peer in peers)
+        itself = one.admin.call("RouterModule_getPeers", path="0000.0000.0000.0001")["peers"]
+        assert {key for peer in itself for key in (one.key, other.key) if peer.endswith(key)} == {one.key, other.key}
+        *steps, last = one.admin.stream("SearchRunner_search", ipv6=ip_address(other.address).exploded)
+        assert (steps[-1]["from"].endswith(other.key), last["complete"]) == (True, 1)
         to = {"nodeToQuery": neighbour["addr"], "target": ip_address(other.address).exploded}
         assert one.admin.call("RouterModule_nextHop", **to)["result"] == "nodes"
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from ipaddress import IPv6Address
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from tests.lab.basics import programs
 from tests.lab.basics.waiting import wait_until
 from tests.lab.foreign import cjdns
 from tests.lab.foreign.cjdns import Neighbour, Overlayd, Secret
+from tests.lab.foreign.cjdns_admin import AdminError
 from tests.lab.lab import Lab
 from tests.lab.machines import nspawn
 from tests.lab.machines.nspawn import Machine
@@ -154,6 +156,41 @@ def test_what_other_nodes_know_can_be_asked(three: Line) -> None:
     for function, arguments in (("getPeers", {"path": near}), ("findNode", where), ("nextHop", where)):
         # An answer comes in time unless the machine stands still.
         wait_until(function, partial(tells_of_c, function, arguments), [], 60)
+
+
+def test_a_traceroute_begins_at_the_router_itself_and_finds_the_links_that_it_has(three: Line) -> None:
+    a, b, _ = three
+    itself = "0000.0000.0000.0001"
+    peers = a.admin.call("RouterModule_getPeers", path=itself)["peers"]
+    assert [peer.endswith(key) for peer, key in zip(peers, (a.key, b.key), strict=True)] == [True, True]
+    assert a.admin.call("RouterModule_pingNode", path=itself)["result"] == "pong"
+    link = a.admin.call("NodeStore_getLink", linkNum=0)["result"]
+    assert link["child"].endswith(b.key)
+    assert link["parent"].endswith(a.key)
+    assert a.admin.call("NodeStore_nodeForAddr")["result"]["linkCount"] == 1
+
+
+def test_a_search_tells_of_its_answers_and_of_its_end(three: Line) -> None:
+    a, _, c = three
+    a.wait_ping(c)
+    *told, last = a.admin.stream("SearchRunner_search", 5.0, ipv6=c.address)
+    assert (last["error"], last["complete"]) == ("none", 1)
+    assert told[-1]["from"].endswith(c.key)
+
+
+def test_a_subscriber_hears_the_log(three: Line) -> None:
+    a = three[0]
+    lines = a.admin.stream("AdminLog_subscribe", level="DEBUG")
+    subscribed = next(lines)
+    assert subscribed["error"] == "none"
+    a.admin.call("AdminLog_logMany", count=1)
+    way = ".".join(a.admin.call("InterfaceController_peerStats", page=0)["peers"][0]["addr"].split(".")[1:5])
+    a.admin.call("SwitchPinger_ping", path=way)
+    heard = {(line["file"], line["level"], line["streamId"]) for line in islice(lines, 2)}
+    assert heard == {(file, "DEBUG", subscribed["streamId"]) for file in ("server.rs", "daemon.rs")}
+    assert a.admin.call("AdminLog_unsubscribe", streamId=subscribed["streamId"])["error"] == "none"
+    with pytest.raises(AdminError, match="No such subscription"):
+        a.admin.call("AdminLog_unsubscribe", streamId=subscribed["streamId"])
 
 
 def test_octets_of_strangers_are_counted_by_cause_and_harm_nobody(three: Line) -> None:

@@ -2,6 +2,7 @@
 
 import secrets
 import socket
+from collections.abc import Iterator
 from contextlib import closing
 from hashlib import sha256
 from typing import Any
@@ -33,14 +34,32 @@ class AdminClient:
 
     def call(self, function: str, seconds: float = 10.0, /, **arguments: Any) -> dict[str, Any]:
         """The answer to a function that needs authentication; raises AdminError when it is refused."""
-        cookie = str(self._exchange({"q": "cookie"}, seconds)["cookie"])
-        secret = sha256(f"{PASSWORD}{cookie}".encode()).hexdigest()
-        message = {"q": "auth", "aq": function, "cookie": cookie, "hash": secret, "args": arguments, "txid": _txid()}
-        message["hash"] = sha256(encode(message)).hexdigest()
-        answer = self._exchange(message, seconds)
+        answer = self._exchange(self._signed(function, arguments, seconds), seconds)
         if answer.get("error", "none") != "none":
             raise AdminError(f"{function}({arguments}): {answer['error']}")
         return answer
+
+    def stream(self, function: str, seconds: float = 10.0, /, **arguments: Any) -> Iterator[dict[str, Any]]:
+        """Yield the answers to a function that answers more than once, until none comes for some seconds."""
+        message = self._signed(function, arguments, seconds)
+        with closing(namespaces.within(self._namespace, _connected)) as connection:
+            connection.settimeout(patient(seconds))
+            connection.send(encode(message))
+            while True:
+                try:
+                    answer = decode(connection.recv(_LONGEST_ANSWER))
+                except TimeoutError:
+                    return
+                if answer.get("txid") != message["txid"]:
+                    raise AdminError(f"{function}: not an answer to {message['txid']}: {answer}")
+                yield answer
+
+    def _signed(self, function: str, arguments: dict[str, Any], seconds: float) -> dict[str, Any]:
+        """Return a request as an authenticated caller sends it."""
+        cookie = str(self._exchange({"q": "cookie"}, seconds)["cookie"])
+        secret = sha256(f"{PASSWORD}{cookie}".encode()).hexdigest()
+        message = {"q": "auth", "aq": function, "cookie": cookie, "hash": secret, "args": arguments, "txid": _txid()}
+        return {**message, "hash": sha256(encode(message)).hexdigest()}
 
     def _exchange(self, message: dict[str, Any], seconds: float) -> dict[str, Any]:
         message = {"txid": _txid(), **message}

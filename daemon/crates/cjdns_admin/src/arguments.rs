@@ -12,8 +12,8 @@ use overlay::bencode::{Dictionary, Value};
 use overlay::Contact;
 use switch::Label;
 
+use crate::router::{Page, Router};
 use crate::words::own;
-use crate::{Page, Router};
 
 /// An argument that a function takes.
 #[derive(Debug)]

@@ -4,9 +4,11 @@ use core::time::Duration;
 
 use crate::answer::Answer;
 use crate::arguments::{Argument, Arguments, Kind, Wrong};
+use crate::now::Now;
 use crate::outcome::Form;
-use crate::router::Ask;
-use crate::{Now, Refused, Router};
+use crate::router::{Ask, Refused, Router};
+use crate::search::Search;
+use crate::subscriptions::Filter;
 
 /// A function as the table has it.
 pub(crate) struct Function {
@@ -32,6 +34,14 @@ pub(crate) struct Call<'a, 'r> {
 pub(crate) enum Done<'a> {
     /// An answer.
     Answer(Answer),
+    /// A search, whose answers come later.
+    Search(Search),
+    /// A subscription to the log.
+    Subscribe(Filter),
+    /// The end of a subscription, by its stream.
+    Unsubscribe(u64),
+    /// So many lines of the log.
+    LogMany(u32),
     /// A question to another node.
     Ask {
         ask: Ask<'a>,

@@ -9,7 +9,7 @@ use crate::answer::Answer;
 use crate::arguments::{Argument, Kind};
 use crate::call::{closed, open, optional, required, Call, Called, Function};
 use crate::words::{address, contact, own, scheme, with_more};
-use crate::{neighbours, questions, sessions, store};
+use crate::{log_lines, neighbours, questions, sessions, store};
 
 /// How many functions a page of `Admin_availableFunctions` tells of, as in cjdns.
 pub const FUNCTIONS_PER_PAGE: usize = 8;
@@ -27,6 +27,25 @@ const QUERY: &[Argument] = &[
 
 /// Every function, by name; which ones need no authentication is as in cjdns.
 pub(crate) const FUNCTIONS: &[Function] = &[
+    closed(
+        "AdminLog_logMany",
+        &[required("count", Kind::Int)],
+        log_lines::log_many,
+    ),
+    closed(
+        "AdminLog_subscribe",
+        &[
+            optional("file", Kind::String),
+            optional("level", Kind::String),
+            optional("line", Kind::Int),
+        ],
+        log_lines::subscribe,
+    ),
+    closed(
+        "AdminLog_unsubscribe",
+        &[required("streamId", Kind::String)],
+        log_lines::unsubscribe,
+    ),
     open("Admin_asyncEnabled", &[], async_enabled),
     open("Admin_availableFunctions", PAGE, available_functions),
     closed(
@@ -125,6 +144,14 @@ pub(crate) const FUNCTIONS: &[Function] = &[
             optional("timeout", Kind::Int),
         ],
         questions::ping_node,
+    ),
+    closed(
+        "SearchRunner_search",
+        &[
+            required("ipv6", Kind::String),
+            optional("maxRequests", Kind::Int),
+        ],
+        questions::search,
     ),
     closed("SessionManager_getHandles", PAGE, sessions::handles),
     closed(

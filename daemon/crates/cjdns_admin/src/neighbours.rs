@@ -4,9 +4,9 @@ use alloc::format;
 
 use crate::answer::{Answer, Field};
 use crate::call::{Call, Called};
+use crate::now::Now;
 use crate::router::{Beacon, Connect, Interface, InterfaceKind, Peer, PeerState, Target};
 use crate::words::{contact, received, stage_name, with_more, ENTRIES};
-use crate::Now;
 
 pub(crate) fn add_user<'a>(call: &mut Call<'a, '_>) -> Called<'a> {
     let only = call.arguments.address("ipv6")?;

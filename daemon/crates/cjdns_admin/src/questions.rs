@@ -1,4 +1,4 @@
-//! RouterModule and SwitchPinger: questions to other nodes.
+//! RouterModule, SearchRunner and SwitchPinger: questions to other nodes.
 
 use alloc::format;
 use core::time::Duration;
@@ -12,6 +12,7 @@ use crate::arguments::Wrong;
 use crate::call::{Call, Called, Done};
 use crate::outcome::Form;
 use crate::router::{Ask, Control, Outcome};
+use crate::search::Search;
 
 /// What an octet string that comes back may have: a frame of control has not much room.
 const MAX_OPAQUE: usize = 64;
@@ -74,6 +75,16 @@ fn query<'a>(call: &Call<'a, '_>, to: Contact, query: Query, form: Form) -> Call
         timeout: call.arguments.timeout()?,
         form,
     })
+}
+
+/// Starts a search for the node `ipv6` with at most `maxRequests` questions.
+pub(crate) fn search<'a>(call: &mut Call<'a, '_>) -> Called<'a> {
+    let target = call.arguments.address("ipv6")?;
+    let target = target.ok_or("ipv6 is required")?;
+    let asked = call.arguments.number("maxRequests")?;
+    let known = call.router.answer(Query::Find(target));
+    let own = call.router.key().address();
+    Ok(Done::Search(Search::new(own, target, asked, &known)))
 }
 
 pub(crate) fn ping_switch<'a>(call: &mut Call<'a, '_>) -> Called<'a> {

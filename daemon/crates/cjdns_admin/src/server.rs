@@ -6,15 +6,21 @@ use core::net::SocketAddr;
 use core::time::Duration;
 
 use overlay::bencode::{Dictionary, Value};
+use overlay::Contact;
 
-use crate::answer::Answer;
+use crate::answer::{Answer, Field};
 use crate::arguments::{Arguments, Wrong};
 use crate::auth::{cookie_at, Password};
 use crate::call::{Call, Done};
+use crate::callers::Callers;
+use crate::counters::Counters;
 use crate::functions::find;
+use crate::now::Now;
 use crate::outcome::Form;
 use crate::router::{Ask, Outcome, Router, Ticket};
-use crate::words::milliseconds;
+use crate::search::{complete, Search};
+use crate::subscriptions::{LogLevel, LogLine, Subscriptions};
+use crate::words::{contact, milliseconds};
 
 /// The most octets of a request, as in cjdns.
 pub const MAX_REQUEST: usize = 2048;
@@ -25,117 +31,51 @@ pub const MAX_ANSWER: usize = 65507;
 /// How many questions to other nodes may be open.
 pub const MAX_PENDING: usize = 64;
 
-/// How many callers are known as authenticated of late.
-pub const MAX_CALLERS: usize = 64;
+/// The datagrams that may wait to be sent: those of one `AdminLog_logMany`, and some more.
+pub const MAX_OUTBOX: usize = 1024;
 
-/// A caller that says nothing for so long is no longer known, as in cjdns.
-const CALLER_LIFETIME: Duration = Duration::from_secs(30);
-
-/// The time as a server needs it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Now {
-    /// Since an arbitrary start; never runs backwards.
-    pub monotonic: Duration,
-    /// Since the beginning of 1970: cookies are made of it, and times are told in it.
-    pub unix: Duration,
-}
-
-/// What came in, by what became of it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Requests that were carried out or asked of another node, and requests for a cookie.
-    pub taken: u64,
-    /// Datagrams that are no request; they are not answered.
-    pub malformed: u64,
-    /// Datagrams with more values, or more of them in each other, than a request can have: bencode that is small on the wire
-    /// and large in memory. They are not answered, and were not decoded further than to the bound.
-    pub bomb: u64,
-    /// Requests that are too long.
-    pub oversize: u64,
-    /// Requests with a wrong hash or an old cookie.
-    pub unauthenticated: u64,
-    /// Requests for a function that needs authentication, without any.
-    pub forbidden: u64,
-    /// Requests for a function that does not exist.
-    pub unknown: u64,
-    /// Requests whose arguments are wrong, or that the router does not carry out.
-    pub refused: u64,
-    /// Questions that could not be asked because too many were open.
-    pub busy: u64,
-}
-
-impl Counters {
-    /// None yet.
-    const ZERO: Self = Self {
-        taken: 0,
-        malformed: 0,
-        bomb: 0,
-        oversize: 0,
-        unauthenticated: 0,
-        forbidden: 0,
-        unknown: 0,
-        refused: 0,
-        busy: 0,
-    };
-
-    /// Every counter with its name.
-    #[must_use]
-    pub const fn all(&self) -> [(&'static str, u64); 9] {
-        [
-            ("taken", self.taken),
-            ("malformed", self.malformed),
-            ("bomb", self.bomb),
-            ("oversize", self.oversize),
-            ("unauthenticated", self.unauthenticated),
-            ("forbidden", self.forbidden),
-            ("unknown", self.unknown),
-            ("refused", self.refused),
-            ("busy", self.busy),
-        ]
-    }
-}
+/// How long a search waits for each answer.
+const SEARCH_PATIENCE: Duration = Duration::from_secs(2);
 
 /// The admin API of a router.
 pub struct Server {
     password: Option<Password>,
-    callers: VecDeque<Caller>,
+    callers: Callers,
     pending: BTreeMap<Ticket, Pending>,
     asked: u64,
+    subscriptions: Subscriptions,
+    outbox: VecDeque<(SocketAddr, Vec<u8>)>,
     counters: Counters,
-}
-
-/// Somebody who was authenticated.
-struct Caller {
-    address: SocketAddr,
-    heard: Duration,
 }
 
 /// A question that is open.
 struct Pending {
     from: SocketAddr,
     txid: Option<Vec<u8>>,
-    form: Form,
+    purpose: Purpose,
     asked: Duration,
     until: Duration,
 }
 
-impl Now {
-    /// A time of the router's clock in milliseconds since 1970.
-    pub(crate) fn unix_milliseconds(self, then: Duration) -> u64 {
-        let age = self.monotonic.saturating_sub(then);
-        milliseconds(self.unix.saturating_sub(age))
-    }
+/// Why a question was asked.
+enum Purpose {
+    /// A caller wants the answer in this form.
+    Answer(Form),
+    /// The next step of a search, which asked this node.
+    Search(Search, Contact),
 }
 
 impl Server {
     /// A server; without a password it answers only what needs no authentication.
     #[must_use]
-    pub const fn new(password: Option<Password>) -> Self {
+    pub fn new(password: Option<Password>) -> Self {
         Self {
             password,
-            callers: VecDeque::new(),
+            callers: Callers::default(),
             pending: BTreeMap::new(),
             asked: 0,
+            subscriptions: Subscriptions::default(),
+            outbox: VecDeque::new(),
             counters: Counters::ZERO,
         }
     }
@@ -171,39 +111,63 @@ impl Server {
             return None;
         };
         let txid = fields.string("txid");
-        match self.call(now, from, datagram, fields, query, router) {
+        let done = self.call(now, from, datagram, fields, query, router);
+        let answer = done.and_then(|done| self.perform(now, from, txid, done, router));
+        match answer {
             Err(wrong) => Some(Answer::error(wrong).encode(txid)),
-            Ok(Done::Answer(answer)) => {
-                self.counters.taken += 1;
-                Some(answer.encode(txid))
-            }
-            Ok(Done::Ask { ask, timeout, form }) => {
-                let pending = Pending {
-                    from,
-                    txid: txid.map(<[u8]>::to_vec),
-                    form,
-                    asked: now.monotonic,
-                    until: now.monotonic.saturating_add(timeout),
-                };
-                let refused = self.ask(pending, &ask, router).err()?;
-                Some(Answer::error(refused).encode(txid))
-            }
+            Ok(answer) => answer.map(|answer| answer.encode(txid)),
         }
     }
 
-    /// Takes the outcome of a question, and gives the answer and to whom it is to be sent.
-    ///
-    /// `None` when nobody waits for it any more.
+    /// Takes the outcome of a question. Nothing happens when nobody waits for it any more.
     pub fn complete(
         &mut self,
         now: Now,
         ticket: Ticket,
         outcome: &Outcome,
-    ) -> Option<(SocketAddr, Vec<u8>)> {
-        let pending = self.pending.remove(&ticket)?;
+        router: &mut dyn Router,
+    ) {
+        let Some(pending) = self.pending.remove(&ticket) else {
+            return;
+        };
         let elapsed = now.monotonic.saturating_sub(pending.asked);
-        let answer = pending.form.answer(outcome, elapsed);
-        Some((pending.from, answer.encode(pending.txid.as_deref())))
+        let Pending { from, txid, .. } = pending;
+        match pending.purpose {
+            Purpose::Answer(form) => {
+                let answer = form.answer(outcome, elapsed);
+                self.send(from, answer.encode(txid.as_deref()));
+            }
+            Purpose::Search(mut search, to) => {
+                if let Outcome::Reply { version, nodes, .. } = outcome {
+                    let told = told_by(to, *version, nodes).with("ms", milliseconds(elapsed));
+                    self.send(from, told.encode(txid.as_deref()));
+                    search.hear(to, nodes);
+                }
+                self.advance(now, from, txid, search, router);
+            }
+        }
+    }
+
+    /// Takes a line of the log: those who subscribed hear of it.
+    pub fn log(&mut self, now: Now, line: LogLine<'_>) {
+        self.callers.forget(now.monotonic);
+        let callers = &self.callers;
+        self.subscriptions.retain(|to| callers.has(to));
+        let datagrams: Vec<_> = self.subscriptions.datagrams(now, line).collect();
+        for (to, octets) in datagrams {
+            self.send(to, octets);
+        }
+    }
+
+    /// The level of the log that somebody wants to hear; `None` when nobody subscribed.
+    #[must_use]
+    pub fn log_level(&self) -> Option<LogLevel> {
+        self.subscriptions.level()
+    }
+
+    /// The next datagram, and to whom: to be called until it is `None`.
+    pub fn poll_transmit(&mut self) -> Option<(SocketAddr, Vec<u8>)> {
+        self.outbox.pop_front()
     }
 
     /// When [`Server::handle_timeout`] is to be called; `None` while no question is open.
@@ -212,18 +176,116 @@ impl Server {
         self.pending.values().map(|pending| pending.until).min()
     }
 
-    /// Ends a question whose time has come, and gives the answer and to whom it is to be sent: to be called until it is
-    /// `None`.
-    pub fn handle_timeout(&mut self, now: Now) -> Option<(SocketAddr, Vec<u8>)> {
+    /// Ends the questions whose time has come.
+    pub fn handle_timeout(&mut self, now: Now, router: &mut dyn Router) {
         let due = |(_, pending): &(&Ticket, &Pending)| pending.until <= now.monotonic;
-        let ticket = *self.pending.iter().find(due)?.0;
-        self.complete(now, ticket, &Outcome::Silence)
+        while let Some((ticket, _)) = self.pending.iter().find(due) {
+            self.complete(now, *ticket, &Outcome::Silence, router);
+        }
     }
 
     /// What came in.
     #[must_use]
     pub const fn counters(&self) -> &Counters {
         &self.counters
+    }
+
+    /// Does what a call comes to; `None` when its answer comes later.
+    fn perform(
+        &mut self,
+        now: Now,
+        from: SocketAddr,
+        txid: Option<&[u8]>,
+        done: Done<'_>,
+        router: &mut dyn Router,
+    ) -> Result<Option<Answer>, Wrong> {
+        let none = || Answer::error("none");
+        let answer = match done {
+            Done::Answer(answer) => Ok(answer),
+            Done::Ask { ask, timeout, form } => {
+                let pending = Pending {
+                    from,
+                    txid: txid.map(<[u8]>::to_vec),
+                    purpose: Purpose::Answer(form),
+                    asked: now.monotonic,
+                    until: now.monotonic.saturating_add(timeout),
+                };
+                return self.ask(pending, &ask, router).map(|()| None);
+            }
+            Done::Search(search) => {
+                self.advance(now, from, txid.map(<[u8]>::to_vec), search, router);
+                self.counters.taken += 1;
+                return Ok(None);
+            }
+            Done::Subscribe(filter) => self
+                .subscriptions
+                .add(from, txid, filter)
+                .map(|stream| none().with("streamId", stream)),
+            Done::Unsubscribe(stream) => self.subscriptions.remove(stream).map(|()| none()),
+            Done::LogMany(count) => {
+                self.log_many(now, count);
+                Ok(none())
+            }
+        };
+        match &answer {
+            Ok(_) => self.counters.taken += 1,
+            Err(_) => self.counters.refused += 1,
+        }
+        answer.map(Some)
+    }
+
+    /// Asks the next node of a search, or ends it when there is none.
+    fn advance(
+        &mut self,
+        now: Now,
+        from: SocketAddr,
+        txid: Option<Vec<u8>>,
+        mut search: Search,
+        router: &mut dyn Router,
+    ) {
+        let ticket = Ticket(self.asked + 1);
+        while let Some((to, query)) = search.next() {
+            if self.pending.len() >= MAX_PENDING {
+                self.counters.busy += 1;
+                break;
+            }
+            if router.ask(ticket, &Ask::Query { to, query }).is_ok() {
+                self.asked += 1;
+                let pending = Pending {
+                    from,
+                    txid,
+                    purpose: Purpose::Search(search, to),
+                    asked: now.monotonic,
+                    until: now.monotonic.saturating_add(SEARCH_PATIENCE),
+                };
+                self.pending.insert(ticket, pending);
+                return;
+            }
+        }
+        self.send(from, complete().encode(txid.as_deref()));
+    }
+
+    fn log_many(&mut self, now: Now, count: u32) {
+        for number in 1..=count {
+            let message = alloc::format!("message {number} of {count}");
+            self.log(
+                now,
+                LogLine {
+                    level: LogLevel::Debug,
+                    file: "server.rs",
+                    line: line!(),
+                    message: &message,
+                },
+            );
+        }
+    }
+
+    fn send(&mut self, to: SocketAddr, octets: Vec<u8>) {
+        if self.outbox.len() >= MAX_OUTBOX {
+            self.counters.lost += 1;
+            return;
+        }
+        self.outbox.push_back((to, octets));
     }
 
     fn call<'a>(
@@ -249,7 +311,7 @@ impl Server {
         } else {
             query
         };
-        let is_known = self.hear(now.monotonic, from, claimed);
+        let is_known = self.callers.hear(now.monotonic, from, claimed);
         let found = find(name);
         let Some(function) = found.filter(|function| function.open || claimed) else {
             *match found {
@@ -278,28 +340,6 @@ impl Server {
         password.is_some_and(|word| word.authenticates(datagram, fields, now.unix.as_secs()))
     }
 
-    /// Notes a caller when it is authenticated or was of late; whether it is one of these.
-    fn hear(&mut self, now: Duration, from: SocketAddr, authenticated: bool) -> bool {
-        self.callers
-            .retain(|caller| now.saturating_sub(caller.heard) <= CALLER_LIFETIME);
-        let place = self
-            .callers
-            .iter()
-            .position(|caller| caller.address == from);
-        if place.is_none() && !authenticated {
-            return false;
-        }
-        place.and_then(|place| self.callers.remove(place));
-        if self.callers.len() == MAX_CALLERS {
-            self.callers.pop_front();
-        }
-        self.callers.push_back(Caller {
-            address: from,
-            heard: now,
-        });
-        true
-    }
-
     fn ask(
         &mut self,
         pending: Pending,
@@ -322,3 +362,15 @@ impl Server {
 
 /// The arguments of a request that has none.
 static NO_ARGUMENTS: Dictionary<'static> = Dictionary::new();
+
+/// What a node that a search asked by `to` told of.
+fn told_by(to: Contact, version: u32, nodes: &[Contact]) -> Answer {
+    let from = Contact { version, ..to };
+    let seen = nodes.iter().filter_map(|node| {
+        let path = node.path.after(to.path)?;
+        Some(contact(&Contact { path, ..*node }))
+    });
+    Answer::new()
+        .with("from", contact(&from))
+        .with("nodes", seen.collect::<Field>())
+}

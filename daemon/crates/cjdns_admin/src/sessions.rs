@@ -2,9 +2,9 @@
 
 use crate::answer::{Answer, Field};
 use crate::call::{Call, Called};
+use crate::now::Now;
 use crate::router::Session;
 use crate::words::{address, contact, received, stage_name, with_more, ENTRIES};
-use crate::Now;
 
 pub(crate) fn handles<'a>(call: &mut Call<'a, '_>) -> Called<'a> {
     let page = call.arguments.page(ENTRIES.handles)?;

@@ -8,9 +8,9 @@ use switch::{Form, Label, Scheme};
 
 use crate::answer::{Answer, Field};
 use crate::call::{Call, Called};
+use crate::now::Now;
 use crate::router::{Link, Node, Page, Parent};
 use crate::words::{address, contact, milliseconds, own, scheme, with_more, ENTRIES};
-use crate::Now;
 
 /// The cost of the way to oneself.
 const NO_COST: u32 = 0;

@@ -5,14 +5,16 @@ mod support;
 use std::time::Duration;
 
 use cjdns_admin::{
-    Counters, Now, Outcome, Password, Pong, Server, COOKIE_LIFETIME, ENTRIES, MAX_ANSWER,
-    MAX_CALLERS, MAX_PENDING, MAX_REQUEST,
+    Counters, LogLevel, LogLine, Now, Outcome, Password, Pong, Server, COOKIE_LIFETIME, ENTRIES,
+    MAX_ANSWER, MAX_CALLERS, MAX_OUTBOX, MAX_PENDING, MAX_REQUEST, MAX_SUBSCRIPTIONS,
 };
+use cryptoauth::{Address, PublicKey};
 use overlay::bencode::{Dictionary, Value};
+use overlay::{Contact, Query};
 use proptest::prelude::*;
 use sha2::{Digest, Sha256};
-use support::{b, c, caller, dialogues, Recorded, NOW};
-use switch::{ErrorCode, Label};
+use support::{b, c, caller, dialogues, Asked, Recorded, NOW};
+use switch::{ErrorCode, Label, Scheme};
 
 /// A function, its arguments, and what its answer has in it.
 type Told<'a> = (&'a str, &'a [(&'a str, Value<'a>)], &'a str);
@@ -729,16 +731,19 @@ fn a_question_that_nobody_answers_ends() {
             None
         );
         assert_eq!(server.poll_timeout(), Some(later(ends).monotonic));
-        assert_eq!(server.handle_timeout(later(ends - 1)), None);
-        let (to, told) = server.handle_timeout(later(ends)).unwrap();
+        server.handle_timeout(later(ends - 1), &mut router);
+        assert_eq!(server.poll_transmit(), None);
+        server.handle_timeout(later(ends), &mut router);
+        let (to, told) = server.poll_transmit().unwrap();
         let told = String::from_utf8(told).unwrap();
         assert_eq!(to, caller(7));
         assert!(told.contains(&format!("2:msi{ends}e")) && told.contains("6:result7:timeout"));
         assert!(told.contains("4:txid2:12"));
-        assert_eq!(server.handle_timeout(later(ends)), None);
+        server.handle_timeout(later(ends), &mut router);
         let (ticket, _) = router.asked[0];
         let late = Outcome::Pong(Pong::default());
-        assert_eq!(server.complete(later(ends), ticket, &late), None);
+        server.complete(later(ends), ticket, &late, &mut router);
+        assert_eq!(server.poll_transmit(), None);
     }
 }
 
@@ -762,7 +767,8 @@ fn what_came_of_a_question_is_told() {
     for (outcome, told) in outcomes {
         let (mut server, mut router) = (server(), Recorded::default());
         server.handle(NOW, caller(1), &ping(100), &mut router);
-        let (_, octets) = server.complete(NOW, router.asked[0].0, &outcome).unwrap();
+        server.complete(NOW, router.asked[0].0, &outcome, &mut router);
+        let (_, octets) = server.poll_transmit().unwrap();
         let octets = String::from_utf8(octets).unwrap();
         assert!(octets.contains(told), "{octets}");
     }
@@ -780,8 +786,308 @@ fn open_questions_are_bounded() {
         (router.asked.len(), server.counters().busy),
         (MAX_PENDING, 1)
     );
-    server.complete(NOW, router.asked[0].0, &Outcome::Silence);
+    server.complete(NOW, router.asked[0].0, &Outcome::Silence, &mut router);
     assert_eq!(server.handle(NOW, caller(1), &ping(100), &mut router), None);
+}
+
+fn search(server: &mut Server, router: &mut Recorded, arguments: &[(&str, Value)]) {
+    let cookie = NOW.unix.as_secs();
+    let request = signed("SearchRunner_search", arguments, PASSWORD, cookie);
+    assert_eq!(server.handle(NOW, caller(1), &request, router), None);
+}
+
+fn reply(nodes: &[Contact]) -> Outcome {
+    Outcome::Reply {
+        version: 22,
+        scheme: Scheme::V3X5X8,
+        nodes: nodes.to_vec(),
+    }
+}
+
+/// What was sent to the one caller.
+fn sent(server: &mut Server) -> Vec<String> {
+    let sent = std::iter::from_fn(|| server.poll_transmit());
+    sent.map(|(to, octets)| {
+        assert_eq!(to, caller(1));
+        String::from_utf8(octets).unwrap()
+    })
+    .collect()
+}
+
+const COMPLETE: &str = "8:completei1e5:error4:none4:txid2:12e";
+
+#[test]
+fn a_search_asks_ever_nearer_nodes_and_tells_of_each_answer() {
+    let (mut server, mut router) = (server(), Recorded::default());
+    let target = "fc00::1".parse::<std::net::Ipv6Addr>().unwrap().octets();
+    let target = Address::from_octets(target);
+    search(&mut server, &mut router, &[("ipv6", text("fc00::1"))]);
+    let mut answered = 0;
+    while let Some((ticket, Asked::Query(to, query))) = router.asked.get(answered).cloned() {
+        assert_eq!(query, Query::Find(target));
+        // A silent node is passed over; the last one tells of what is known.
+        let outcome = match answered {
+            0 => Outcome::Silence,
+            _ => reply(&[b(), c(), support::own()]),
+        };
+        let then = later(5 * (answered as u64 + 1));
+        server.complete(then, ticket, &outcome, &mut router);
+        let told = sent(&mut server);
+        let last = router.asked.len() == answered + 1;
+        assert_eq!(told.len(), answered + usize::from(last));
+        if answered > 0 {
+            let from = format!("v22.{}.{}", to.path, to.key);
+            assert!(
+                told[0].contains(&format!("4:from78:{from}2:msi5e5:nodesl")),
+                "{told:?}"
+            );
+            assert!(told[0].contains("4:txid2:12"));
+        }
+        answered += 1;
+    }
+    assert_eq!(answered, 2, "each node once, and never the router itself");
+    search(&mut server, &mut router, &[("ipv6", text("fc00::1"))]);
+    let (ticket, _) = router.asked[2];
+    server.complete(NOW, ticket, &Outcome::Silence, &mut router);
+    let (ticket, _) = router.asked[3];
+    server.complete(NOW, ticket, &Outcome::Silence, &mut router);
+    let told = sent(&mut server);
+    assert_eq!(told.len(), 1);
+    assert!(told[0].ends_with(COMPLETE), "{told:?}");
+}
+
+#[test]
+fn a_search_ends_with_its_target_with_its_questions_or_when_nobody_can_be_asked() {
+    let target = Value::String(b"fc46:6012:3c2e:ac74:012d:a120:d0a8:9141");
+    let found = [("ipv6", target.clone())];
+    let (mut server, mut router) = (server(), Recorded::default());
+    search(&mut server, &mut router, &found);
+    let (ticket, asked) = router.asked[0].clone();
+    assert_eq!(asked, Asked::Query(c(), Query::Found(c().key.address())));
+    server.complete(NOW, ticket, &reply(&[]), &mut router);
+    let told = sent(&mut server);
+    assert!(told[0].contains("5:nodesle") && told[1].ends_with(COMPLETE));
+    assert_eq!((told.len(), router.asked.len()), (2, 1));
+    for (arguments, refusing) in [
+        (
+            vec![("ipv6", target.clone()), ("maxRequests", Value::Integer(0))],
+            false,
+        ),
+        (vec![("ipv6", target)], true),
+    ] {
+        let mut router = Recorded {
+            refusing,
+            ..Recorded::default()
+        };
+        search(&mut server, &mut router, &arguments);
+        let told = sent(&mut server);
+        assert!(told.len() == 1 && told[0].ends_with(COMPLETE));
+        assert_eq!(router.asked.len(), 0);
+    }
+    let mut router = Recorded::default();
+    let wrong = call(&mut router, "SearchRunner_search", &[("ipv6", text("x"))]);
+    assert!(wrong.contains("ipv6 is [x], allowed is an IPv6 address"));
+}
+
+#[test]
+fn a_search_in_a_crowd_of_nodes_is_bounded() {
+    let (mut server, mut router) = (server(), Recorded::default());
+    let many = [
+        ("ipv6", text("fc00::1")),
+        ("maxRequests", Value::Integer(1 << 31)),
+    ];
+    search(&mut server, &mut router, &many);
+    let mut random = 0_u64;
+    let mut asked = 0;
+    while let Some((ticket, _)) = router.asked.get(asked).cloned() {
+        let crowd: Vec<_> = (0..8).map(|_| node(&mut random)).collect();
+        server.complete(NOW, ticket, &reply(&crowd), &mut router);
+        sent(&mut server);
+        asked += 1;
+    }
+    assert_eq!(asked, 64);
+    assert_eq!(server.poll_timeout(), None);
+}
+
+/// A node behind the answerer, another one each time.
+fn node(seed: &mut u64) -> Contact {
+    loop {
+        *seed += 1;
+        let octets: [u8; 32] = Sha256::digest(seed.to_be_bytes()).into();
+        let key = PublicKey::from_octets(octets);
+        if key.node_address().is_ok() {
+            return Contact {
+                key,
+                path: Label(0x15),
+                version: 22,
+            };
+        }
+    }
+}
+
+fn subscribe(server: &mut Server, now: Now, arguments: &[(&str, Value)]) -> String {
+    let request = signed(
+        "AdminLog_subscribe",
+        arguments,
+        PASSWORD,
+        now.unix.as_secs(),
+    );
+    let mut router = Recorded::default();
+    let octets = server
+        .handle(now, caller(1), &request, &mut router)
+        .unwrap();
+    let value = Value::decode(&octets).unwrap();
+    let fields = value.as_dictionary().unwrap();
+    assert_eq!(fields.string("error"), Some(&b"none"[..]));
+    String::from_utf8(fields.string("streamId").unwrap().to_vec()).unwrap()
+}
+
+fn logged(server: &mut Server, now: Now, level: LogLevel, file: &str, line: u32) -> usize {
+    let message = "says something";
+    server.log(
+        now,
+        LogLine {
+            level,
+            file,
+            line,
+            message,
+        },
+    );
+    sent(server).len()
+}
+
+#[test]
+fn a_subscriber_hears_the_lines_that_it_wants() {
+    let mut server = server();
+    assert_eq!(server.log_level(), None);
+    let stream = subscribe(
+        &mut server,
+        NOW,
+        &[("level", text("WARN")), ("line", Value::Integer(-1))],
+    );
+    assert!(stream.len() == 16 && stream.bytes().all(|digit| digit.is_ascii_hexdigit()));
+    assert_eq!(server.log_level(), Some(LogLevel::Warn));
+    server.log(
+        NOW,
+        LogLine {
+            level: LogLevel::Error,
+            file: "node.rs",
+            line: 7,
+            message: "is full",
+        },
+    );
+    let told = sent(&mut server);
+    let time = NOW.unix.as_secs();
+    let form = format!(
+        "4:file7:node.rs5:level5:ERROR4:linei7e7:message7:is full8:streamId16:{stream}4:timei{time}e4:txid2:12e"
+    );
+    assert!(told.len() == 1 && told[0].ends_with(&form), "{told:?}");
+    assert_eq!(logged(&mut server, NOW, LogLevel::Warn, "a.rs", 1), 1);
+    assert_eq!(logged(&mut server, NOW, LogLevel::Info, "a.rs", 1), 0);
+    subscribe(
+        &mut server,
+        NOW,
+        &[("file", text("b.rs")), ("line", Value::Integer(3))],
+    );
+    assert_eq!(
+        server.log_level(),
+        Some(LogLevel::Debug),
+        "when nothing is said"
+    );
+    for (file, line, takers) in [("b.rs", 3, 1), ("b.rs", 4, 0), ("a.rs", 3, 0)] {
+        assert_eq!(
+            logged(&mut server, NOW, LogLevel::Debug, file, line),
+            takers,
+            "{file}:{line}"
+        );
+    }
+    let long = "x".repeat(100_000);
+    server.log(
+        NOW,
+        LogLine {
+            level: LogLevel::Error,
+            file: "a.rs",
+            line: 1,
+            message: &long,
+        },
+    );
+    assert!(
+        sent(&mut server)[0].len() < 1400,
+        "a line fits into a datagram"
+    );
+}
+
+#[test]
+fn a_subscription_ends_when_it_is_told_to_or_its_caller_is_gone() {
+    let (mut server, mut router) = (server(), Recorded::default());
+    let mut end = |server: &mut Server, stream: &str| {
+        let cookie = NOW.unix.as_secs();
+        let request = signed(
+            "AdminLog_unsubscribe",
+            &[("streamId", text(stream))],
+            PASSWORD,
+            cookie,
+        );
+        ask(server, &mut router, &request)
+    };
+    let stream = subscribe(&mut server, NOW, &[]);
+    for name in [
+        "",
+        "1",
+        "000000000000000g",
+        "00000000000000001",
+        "+000000000000001",
+    ] {
+        assert!(
+            end(&mut server, name).contains("Invalid streamId."),
+            "{name}"
+        );
+    }
+    assert!(end(&mut server, "00000000000000ff").contains("No such subscription."));
+    assert_eq!(logged(&mut server, NOW, LogLevel::Debug, "a.rs", 1), 1);
+    assert!(end(&mut server, &stream).contains("5:error4:none"));
+    assert!(end(&mut server, &stream).contains("No such subscription."));
+    assert_eq!(logged(&mut server, NOW, LogLevel::Debug, "a.rs", 1), 0);
+    subscribe(&mut server, NOW, &[]);
+    assert_eq!(
+        logged(&mut server, later(30_000), LogLevel::Debug, "a.rs", 1),
+        1
+    );
+    assert_eq!(
+        logged(&mut server, later(30_001), LogLevel::Debug, "a.rs", 1),
+        0
+    );
+    assert_eq!(server.log_level(), None);
+}
+
+#[test]
+fn subscriptions_and_lines_are_bounded() {
+    let (mut server, mut router) = (server(), Recorded::default());
+    for _ in 0..MAX_SUBSCRIPTIONS {
+        subscribe(&mut server, NOW, &[]);
+    }
+    let cookie = NOW.unix.as_secs();
+    let mut call = |function, arguments: &[(&str, Value)]| {
+        ask(
+            &mut server,
+            &mut router,
+            &signed(function, arguments, PASSWORD, cookie),
+        )
+    };
+    assert!(call("AdminLog_subscribe", &[]).contains("there are 64 subscriptions"));
+    assert!(call("AdminLog_subscribe", &[("level", text("LOUD"))])
+        .contains("level is unknown, allowed are KEYS"));
+    for count in [-1, 1001, i64::MAX] {
+        let told = call("AdminLog_logMany", &[("count", Value::Integer(count))]);
+        assert!(
+            told.contains(&format!("count is {count}, allowed is 0 to 1000")),
+            "{told}"
+        );
+    }
+    assert!(call("AdminLog_logMany", &[("count", Value::Integer(1000))]).contains("5:error4:none"));
+    assert_eq!(sent(&mut server).len(), MAX_OUTBOX);
+    let lost = (1000 * MAX_SUBSCRIPTIONS - MAX_OUTBOX) as u64;
+    assert_eq!(server.counters().lost, lost);
 }
 
 fn any_argument() -> impl Strategy<Value = (String, Vec<u8>)> {

@@ -1,20 +1,99 @@
-//! Log lines on standard error, with the journal's priorities under systemd.
+//! Log lines on standard error, with the journal's priorities under systemd; and for the program itself, which may show
+//! them elsewhere.
 
+use std::collections::VecDeque;
 use std::io::{self, Write};
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use log::{Level, LevelFilter, Log, Metadata, Record};
+
+/// The lines that wait for [`take_lines`] at most: a burst between two turns of an event loop.
+const MAX_LINES: usize = 256;
+
+/// A line of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// How much it matters.
+    pub level: Level,
+    /// The source file that wrote it, without its folder.
+    pub file: String,
+    /// Its line in that file.
+    pub line: u32,
+    /// What it says.
+    pub message: String,
+}
+
+/// The lines that the program wants for itself.
+struct Tap {
+    level: LevelFilter,
+    lines: VecDeque<Line>,
+    /// The level of standard error.
+    installed: LevelFilter,
+}
+
+static TAP: Mutex<Tap> = Mutex::new(Tap {
+    level: LevelFilter::Off,
+    lines: VecDeque::new(),
+    installed: LevelFilter::Off,
+});
 
 struct Stderr {
     program: &'static str,
     journal: bool,
+    level: LevelFilter,
 }
 
 /// Installs the logger of a program; lines below `level` are left out.
 pub fn install(program: &'static str, level: LevelFilter) {
     let journal = std::env::var_os("JOURNAL_STREAM").is_some();
-    if log::set_boxed_logger(Box::new(Stderr { program, journal })).is_ok() {
+    if log::set_boxed_logger(Box::new(Stderr {
+        program,
+        journal,
+        level,
+    }))
+    .is_ok()
+    {
         log::set_max_level(level);
+        with_tap(|tap| tap.installed = level);
     }
+}
+
+/// Keeps lines down to `level` for [`take_lines`]; standard error goes on as before.
+pub fn tap(level: LevelFilter) {
+    with_tap(|tap| {
+        tap.level = level;
+        log::set_max_level(level.max(tap.installed));
+    });
+}
+
+/// Returns the lines that were logged since the last call: the last [`MAX_LINES`] of them.
+#[must_use]
+pub fn take_lines() -> VecDeque<Line> {
+    with_tap(|tap| std::mem::take(&mut tap.lines))
+}
+
+fn with_tap<T>(act: impl FnOnce(&mut Tap) -> T) -> T {
+    act(&mut TAP.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+fn keep(record: &Record) {
+    with_tap(|tap| {
+        if record.level() > tap.level {
+            return;
+        }
+        if tap.lines.len() >= MAX_LINES {
+            tap.lines.pop_front();
+        }
+        let path = Path::new(record.file().unwrap_or_default());
+        let file = path.file_name().unwrap_or_default();
+        tap.lines.push_back(Line {
+            level: record.level(),
+            file: file.to_string_lossy().into_owned(),
+            line: record.line().unwrap_or_default(),
+            message: record.args().to_string(),
+        });
+    });
 }
 
 impl Log for Stderr {
@@ -23,7 +102,8 @@ impl Log for Stderr {
     }
 
     fn log(&self, record: &Record) {
-        if !self.enabled(record.metadata()) {
+        keep(record);
+        if record.level() > self.level {
             return;
         }
         let line = if self.journal {

@@ -7,11 +7,12 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use cjdns_admin::{
-    Ask, Beacon, Connect, Control, Counters, InterfaceKind, Listed, Now, Outcome, Page, Password,
-    PeerState, Pong, Refused, Router, Server, Target, Ticket, MAX_REQUEST,
+    Ask, Beacon, Connect, Control, Counters, InterfaceKind, Listed, LogLevel, LogLine, Now,
+    Outcome, Page, Password, PeerState, Pong, Refused, Router, Server, Target, Ticket, MAX_REQUEST,
 };
 use cryptoauth::{Address, Credential, PublicKey, Stage, UserId};
-use daemonkit::{named, Time};
+use daemonkit::{logger, named, Time};
+use log::{Level, LevelFilter};
 use overlay::{Contact, Query};
 use overlay_node::{
     Beacons, Connection, Link, LinkAddress, Node, PeerView, PingId, PingResult, Question,
@@ -33,6 +34,8 @@ pub struct Admin {
     bound: SocketAddr,
     server: Server,
     pings: Pings,
+    /// The level of the log that subscribers want.
+    wanted: Option<LogLevel>,
 }
 
 /// Pings that were asked for here, and what their answers mean.
@@ -72,6 +75,7 @@ impl Admin {
             socket,
             server: Server::new(password.and_then(|octets| Password::new(octets).ok())),
             pings: Pings::new(),
+            wanted: None,
         })
     }
 
@@ -103,12 +107,15 @@ impl Admin {
                 pings: &mut self.pings,
             };
             let answer = self.server.handle(now, from, request, &mut router);
-            self.send(answer.map(|answer| (from, answer)));
+            if let Some(answer) = answer {
+                self.send(from, &answer);
+            }
         }
+        self.flush();
     }
 
     /// Tells who asked for a ping what came of it.
-    pub fn pinged(&mut self, now: Time, id: PingId, result: &PingResult) {
+    pub fn pinged(&mut self, view: &mut View<'_>, id: PingId, result: &PingResult) {
         let Some((ticket, asked)) = self.pings.remove(&id) else {
             return;
         };
@@ -129,24 +136,77 @@ impl Admin {
             (PingResult::Refused(code), _) => Outcome::Error(*code),
             (PingResult::TimedOut, _) => Outcome::Silence,
         };
-        let answer = self.server.complete(at(now), ticket, &outcome);
-        self.send(answer);
+        let now = at(view.now);
+        let mut router = Asking {
+            view,
+            pings: &mut self.pings,
+        };
+        self.server.complete(now, ticket, &outcome, &mut router);
+        self.flush();
     }
 
     /// Ends what nobody has answered.
-    pub fn handle_timeout(&mut self, now: Time) {
-        while let Some(answer) = self.server.handle_timeout(at(now)) {
-            self.send(Some(answer));
+    pub fn handle_timeout(&mut self, view: &mut View<'_>) {
+        let now = at(view.now);
+        let mut router = Asking {
+            view,
+            pings: &mut self.pings,
+        };
+        self.server.handle_timeout(now, &mut router);
+        self.flush();
+    }
+
+    /// Sends what was logged since to those who subscribed, and has as much logged as they want.
+    pub fn follow_log(&mut self, now: Time) {
+        for line in logger::take_lines() {
+            self.server.log(
+                at(now),
+                LogLine {
+                    level: level_of(line.level),
+                    file: &line.file,
+                    line: line.line,
+                    message: &line.message,
+                },
+            );
+        }
+        self.flush();
+        let wanted = self.server.log_level();
+        if wanted != self.wanted {
+            self.wanted = wanted;
+            logger::tap(wanted.map_or(LevelFilter::Off, filter_of));
         }
     }
 
-    /// An answer that does not fit into the socket is lost, as datagrams are.
-    fn send(&self, answer: Option<(SocketAddr, Vec<u8>)>) {
-        if let Some((to, octets)) = answer {
-            if let Err(error) = self.socket.send_to(&octets, to) {
-                log::debug!("admin: an answer to {to} was refused: {error}");
-            }
+    fn flush(&mut self) {
+        while let Some((to, octets)) = self.server.poll_transmit() {
+            self.send(to, &octets);
         }
+    }
+
+    /// An answer that does not fit into the socket is lost, as datagrams are. Logging that would make one more line for those
+    /// who subscribed to the log, which might not fit either.
+    fn send(&self, to: SocketAddr, octets: &[u8]) {
+        let _ = self.socket.send_to(octets, to);
+    }
+}
+
+const fn level_of(level: Level) -> LogLevel {
+    match level {
+        Level::Error => LogLevel::Error,
+        Level::Warn => LogLevel::Warn,
+        Level::Info => LogLevel::Info,
+        Level::Debug => LogLevel::Debug,
+        Level::Trace => LogLevel::Keys,
+    }
+}
+
+const fn filter_of(level: LogLevel) -> LevelFilter {
+    match level {
+        LogLevel::Error | LogLevel::Critical => LevelFilter::Error,
+        LogLevel::Warn => LevelFilter::Warn,
+        LogLevel::Info => LevelFilter::Info,
+        LogLevel::Debug => LevelFilter::Debug,
+        LogLevel::Keys => LevelFilter::Trace,
     }
 }
 

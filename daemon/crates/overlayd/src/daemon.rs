@@ -147,9 +147,11 @@ impl Daemon {
             self.node.handle_timeout(now);
             self.drain(now);
         }
-        if let Some(admin) = self.admin.as_mut().filter(|_| now >= admin_due) {
-            admin.handle_timeout(now);
+        if now >= admin_due {
+            self.with_admin(now, Admin::handle_timeout);
+            self.drain(now);
         }
+        self.with_admin(now, |admin, view| admin.follow_log(view.now));
         self.flush();
         self.follow_flow()?;
         self.feed_watchdog(now);
@@ -292,6 +294,19 @@ impl Daemon {
 
     /// Takes what the node says by itself, and what it tells.
     fn drain(&mut self, now: Time) {
+        self.transmit(now);
+        let mut was_told = false;
+        while let Some(event) = self.node.poll_event() {
+            self.tell(now, &event);
+            was_told = true;
+        }
+        if was_told {
+            // A search of the admin API asks its next question when the last one is answered.
+            self.transmit(now);
+        }
+    }
+
+    fn transmit(&mut self, now: Time) {
         while let Some(buffer) = self.pool.take() {
             let octets = self.pool.octets_mut(buffer);
             let Some(said) = self.node.poll_transmit(now, &mut self.rng, octets) else {
@@ -302,15 +317,12 @@ impl Daemon {
             self.push(said.interface, said.to, Part { buffer, range });
             self.flush_when_short();
         }
-        while let Some(event) = self.node.poll_event() {
-            self.tell(now, &event);
-        }
     }
 
     fn tell(&mut self, now: Time, event: &Event) {
         log::debug!("{event:?}");
-        if let (Event::Pinged { id, result }, Some(admin)) = (event, &mut self.admin) {
-            admin.pinged(now, *id, result);
+        if let Event::Pinged { id, result } = event {
+            self.with_admin(now, |admin, view| admin.pinged(view, *id, result));
         }
         if let Some(control) = &mut self.control {
             control.tell(&self.reactor, now, event, &self.ports);
@@ -446,15 +458,20 @@ impl Daemon {
 
     fn serve_admin(&mut self) {
         let now = now();
+        self.with_admin(now, Admin::serve);
+        self.drain(now);
+    }
+
+    fn with_admin(&mut self, now: Time, act: impl FnOnce(&mut Admin, &mut View<'_>)) {
         if let Some(admin) = &mut self.admin {
-            admin.serve(&mut View {
+            let mut view = View {
                 now,
                 node: &mut self.node,
                 ports: &mut self.ports,
                 neighbours: &mut self.neighbours,
-            });
+            };
+            act(admin, &mut view);
         }
-        self.drain(now);
     }
 
     fn status(&self) -> serde_json::Value {
