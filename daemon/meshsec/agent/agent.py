@@ -87,8 +87,8 @@ class Agent:
         self._notifier = Notifier()
         overlay_device = settings.overlay.device if settings.overlay.enabled else ""
         engine = Engine(card, ground, esp_rank.applied(settings.policy, start.rates), random.random, overlay_device)
-        engine.perimeter = settings.routing.perimeter
-        engine.next_node = start.cards[1] if start.cards[1:] else None
+        engine.rules.perimeter = settings.routing.perimeter
+        engine.rules.next_node = start.cards[1] if start.cards[1:] else None
         self.driver = Driver(engine, self._carry_out, self._on_turn, self._spawn)
         around = Around(settings, start.cards)
         self.trust = Trust(Path(settings.paths.peers), card, self.driver.post, around.look, start.sides)

@@ -29,7 +29,11 @@ class Script:
         self.timeouts.append(now)
         self.due = None
 
-    def rules_stand(self) -> bool:
+    @property
+    def rules(self) -> "Script":
+        return self
+
+    def met(self) -> bool:
         return self.closed
 
     def poll_timeout(self) -> float | None:

@@ -178,7 +178,7 @@ def disturb(solo: Solo, data: st.DataObject, routed: set[int]) -> None:
 def assert_as_desired(solo: Solo, routed: set[int]) -> None:
     engine = solo.driver.engine
     assert engine.plan(solo.driver.now) == []
-    assert solo.rules == engine.wanted_rules()
+    assert solo.rules == engine.rules.wanted()
     assert solo.key
     assert solo.connections == {f"n{number}": spec(number) for number in PEERS}
     for name, sas in solo.sas.items():

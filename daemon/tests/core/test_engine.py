@@ -113,7 +113,7 @@ def test_nothing_is_opened_for_a_new_peer_before_its_rules_stand() -> None:
 def test_rules_that_others_alter_are_restored() -> None:
     made = driver(HIGHER)
     (action,) = made.tell(RulesObserved(None))
-    assert action == ApplyRules(made.engine.wanted_rules())
+    assert action == ApplyRules(made.engine.rules.wanted())
     assert made.succeed(action) == []
 
 
@@ -649,7 +649,7 @@ def test_what_stands_is_adopted_without_renegotiation_after_a_restart_of_meshsec
 def rules_for_higher() -> RulesSpec:
     made = Driver(NODE, CALM)
     made.tell(PeerSet(peer(HIGHER)))
-    return made.engine.wanted_rules()
+    return made.engine.rules.wanted()
 
 
 def test_an_attempt_that_was_running_when_meshsecd_was_killed_is_closed_and_made_anew() -> None:
@@ -751,7 +751,7 @@ def test_a_removed_peer_loses_its_sas_at_once_and_is_forgotten() -> None:
     assert (terminate.unique_id, terminate.patient) == ("7", True)
     closing = ike_sa("n5", "7", state="DELETING")
     assert made.tell(SasObserved("n5", (closing,)), *(ActionDone(action) for action in (bar, unload, terminate))) == []
-    assert made.engine.wanted_rules().barred == bar.rules.barred
+    assert made.engine.rules.wanted().barred == bar.rules.barred
     (lift,) = made.tell(SasObserved("n5", ()))
     assert isinstance(lift, ApplyRules)
     assert lift.rules.barred == frozenset()
@@ -765,14 +765,14 @@ def test_a_removed_peer_that_comes_again_under_another_name_is_not_barred() -> N
     made = driver(HIGHER)
     protect(made, HIGHER, "7")
     made.tell(PeerRemoved("n5"), PeerSet(Peer("boat", card(HIGHER))))
-    assert made.engine.wanted_rules().barred == frozenset()
+    assert made.engine.rules.wanted().barred == frozenset()
 
 
 def test_nothing_is_barred_longer_than_an_ike_daemon_has_the_sa() -> None:
     made = driver(HIGHER)
     protect(made, HIGHER, "7")
     made.tell(PeerRemoved("n5"), IkeDaemonDown("killed"))
-    assert made.engine.wanted_rules().barred == frozenset()
+    assert made.engine.rules.wanted().barred == frozenset()
 
 
 def test_the_drop_rule_of_a_removed_peer_stands_or_goes_as_the_policy_says() -> None:
@@ -780,7 +780,7 @@ def test_the_drop_rule_of_a_removed_peer_stands_or_goes_as_the_policy_says() -> 
         made = driver(LOWER, HIGHER, removed_peers=removed_peers)
         rules = [action for action in made.tell(PeerRemoved("n5")) if isinstance(action, ApplyRules)]
         assert bool(rules) is not stands
-        wanted = made.engine.wanted_rules()
+        wanted = made.engine.rules.wanted()
         assert (card(HIGHER).address in wanted.protected) is stands
         assert (card(HIGHER).locator in wanted.locators) is stands
         assert card(LOWER).address in wanted.protected
@@ -788,16 +788,16 @@ def test_the_drop_rule_of_a_removed_peer_stands_or_goes_as_the_policy_says() -> 
 
 @pytest.mark.parametrize(("removed_peers", "stands"), [(RemovedPeers.DROP, True), (RemovedPeers.OPEN, False)])
 def test_so_it_does_across_a_restart_of_meshsecd(removed_peers: RemovedPeers, stands: bool) -> None:
-    before = driver(LOWER, HIGHER).engine.wanted_rules()
+    before = driver(LOWER, HIGHER).engine.rules.wanted()
     made = Driver(NODE, replace(CALM, removed_peers=removed_peers))
     actions = made.tell(PeerSet(peer(LOWER)), RulesObserved(before))
     assert (actions == []) is stands
-    assert (card(HIGHER).address in made.engine.wanted_rules().protected) is stands
+    assert (card(HIGHER).address in made.engine.rules.wanted().protected) is stands
 
 
 def test_rules_that_others_put_in_are_not_taken_for_those_of_removed_peers() -> None:
     made = driver(LOWER)
-    (action,) = made.tell(RulesObserved(driver(LOWER, HIGHER).engine.wanted_rules()))
+    (action,) = made.tell(RulesObserved(driver(LOWER, HIGHER).engine.rules.wanted()))
     assert isinstance(action, ApplyRules)
     assert card(HIGHER).address not in action.rules.protected
 
@@ -805,12 +805,12 @@ def test_rules_that_others_put_in_are_not_taken_for_those_of_removed_peers() -> 
 def test_while_a_card_is_refused_unknown_nodes_are_closed_even_where_the_policy_allows_them() -> None:
     """The peer behind that card must not pass for an unknown node, to which data may go in the clear."""
     made = driver(HIGHER, unknown_nodes=UnknownNodes.ALLOW)
-    assert made.engine.rules is not None
-    assert made.engine.rules.unknown_nodes is UnknownNodes.ALLOW
+    assert made.engine.rules.in_force is not None
+    assert made.engine.rules.in_force.unknown_nodes is UnknownNodes.ALLOW
     (closing,) = made.tell(TrustStoreRead(("boat.card: corrupt",)))
     assert isinstance(closing, ApplyRules)
     assert closing.rules.unknown_nodes is UnknownNodes.DROP
-    assert closing.rules.protected == made.engine.rules.protected
+    assert closing.rules.protected == made.engine.rules.in_force.protected
     assert made.succeed(closing) == []
     opening = made.tell(TrustStoreRead(()), PeerSet(peer(LOWER)))
     assert isinstance(opening[0], ApplyRules)
@@ -821,12 +821,12 @@ def test_while_a_card_is_refused_unknown_nodes_are_closed_even_where_the_policy_
 def test_while_a_card_is_refused_nothing_is_bypassed() -> None:
     entry = Bypass(IPv6Network("fd12:3456:789a::/64"), "the ship's clock")
     made = driver(HIGHER, bypass=(entry,))
-    assert made.engine.rules is not None
-    assert made.engine.rules.bypass == (entry,)
+    assert made.engine.rules.in_force is not None
+    assert made.engine.rules.in_force.bypass == (entry,)
     (closing,) = made.tell(TrustStoreRead(("boat.card: corrupt",)))
     assert isinstance(closing, ApplyRules)
     assert closing.rules.bypass == ()
-    assert made.engine.closed_by_doubt
+    assert made.engine.rules.closed_by_doubt
 
 
 def test_a_refused_card_at_the_start_leaves_no_moment_of_openness() -> None:
@@ -1001,7 +1001,7 @@ def test_only_a_protected_channel_is_negotiated_anew() -> None:
 def rotating(**changes: object) -> Driver:
     """A node with two keys, each of which has a channel to the same peer."""
     made = driver(**changes)
-    made.engine.next_node = OTHER_KEY
+    made.engine.rules.next_node = OTHER_KEY
     present = peer(HIGHER)
     actions = made.tell(PeerSet(present), PeerSet(replace(present, name="n5^", own=OTHER_KEY)))
     while actions:
@@ -1022,7 +1022,7 @@ def test_both_keys_of_this_node_have_a_channel_by_the_same_route() -> None:
     }
     assert attempts(actions) == ["n5"], "with its other key the peer has the lower fingerprint, and initiates"
     assert all(one.route == route(HIGHER) for one in specs.values() if one)
-    assert {OTHER_KEY.address, card(NODE).address} <= made.engine.wanted_rules().own
+    assert {OTHER_KEY.address, card(NODE).address} <= made.engine.rules.wanted().own
     assert "this node's next key" in explain(made.engine, made.now, "n5^")["sentences"][0]
     assert "next key" not in explain(made.engine, made.now, "n5")["sentences"][0]
 
@@ -1032,12 +1032,12 @@ def test_the_end_of_one_channel_leaves_the_other_s_route_and_rules(removed_peers
     """The card is in force still, by the other key: nothing to it may go in the clear."""
     made = rotating(removed_peers=removed_peers)
     made.tell(RouteSet(route(HIGHER)))
-    before = made.engine.wanted_rules()
+    before = made.engine.rules.wanted()
     made.tell(PeerRemoved("n5"))
     left = made.engine.channel("n5^")
     assert left is not None
     assert left.route == route(HIGHER)
-    after = made.engine.wanted_rules()
+    after = made.engine.rules.wanted()
     assert (after.protected, after.locators, after.barred) == (before.protected, before.locators, frozenset())
     made.tell(RouteRemoved(route(HIGHER).destination))
     assert left.route is None
@@ -1060,10 +1060,10 @@ def test_a_channel_keeps_its_sa_when_its_key_takes_the_place_of_another() -> Non
 
 def test_of_a_predecessor_s_closed_addresses_a_public_one_outside_of_the_mesh_is_opened() -> None:
     made = Driver(NODE, CALM)
-    before = made.engine.wanted_rules()
+    before = made.engine.rules.wanted()
     closed = {IPv4Address(one) for one in ("9.9.9.9", "10.0.0.77", "192.168.1.1")}
     made.tell(RulesObserved(replace(before, protected=before.protected | closed)), PeerSet(peer(HIGHER)))
-    assert closed & made.engine.wanted_rules().protected == closed - {IPv4Address("9.9.9.9")}
+    assert closed & made.engine.rules.wanted().protected == closed - {IPv4Address("9.9.9.9")}
 
 
 def test_why_an_ipv4_address_is_not_believed_is_explained() -> None:

@@ -239,9 +239,9 @@ def test_a_peer_without_a_session_is_not_bridged_to() -> None:
 
 def test_a_switch_touches_no_rule() -> None:
     made = by_ipsec()
-    before = made.engine.wanted_rules()
+    before = made.engine.rules.wanted()
     made.tell(ModesSet(ALL))
-    assert made.engine.wanted_rules() == before
+    assert made.engine.rules.wanted() == before
 
 
 # --- mode overlay ---

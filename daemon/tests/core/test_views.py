@@ -255,7 +255,7 @@ def test_the_plan_names_each_action_with_peer_and_reason() -> None:
     ]
     assert actions[2]["detail"] == "IKE_SA 7"
     assert actions[2]["why"] == "the peer is not trusted"
-    made.tell(RulesObserved(made.engine.wanted_rules()))
+    made.tell(RulesObserved(made.engine.rules.wanted()))
     (turn,) = [action for action in views.plan(made.engine, made.now)["actions"] if action["peer"] == "n1"]
     assert turn["in"] == pytest.approx(CALM.takeover_delay)
 
@@ -324,7 +324,7 @@ def test_explain_tells_that_rules_come_first() -> None:
     made = Driver(NODE, CALM, ground=EspGround.KERNEL)
     made.tell(PeerSet(peer(HIGHER)))
     assert "The fail-closed rules for the peer do not stand yet" in explained(made)
-    made.tell(RulesObserved(made.engine.wanted_rules()))
+    made.tell(RulesObserved(made.engine.rules.wanted()))
     assert "leaves only encrypted, in the kernel" in explained(made)
 
 

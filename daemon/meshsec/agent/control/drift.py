@@ -72,7 +72,7 @@ def _configuration(agent: "Agent", wanted: Wanted, told: tuple[tuple[Configured,
 
 
 async def _kernel(agent: "Agent", wanted: Wanted, sas: Mapping[str, Sequence[IkeSa]]) -> Report:
-    rules = agent.driver.engine.wanted_rules()
+    rules = agent.driver.engine.rules.wanted()
     try:
         kernel = Kernel(
             rules=rules,
@@ -92,7 +92,7 @@ async def _kernel(agent: "Agent", wanted: Wanted, sas: Mapping[str, Sequence[Ike
 async def _rules(agent: "Agent") -> Report:
     """meshsecd mends what others do to the rules within milliseconds; what lasts is what it could not mend."""
     found = [_rule("rules", text, "as applied") for text in await agent.ground.altered_rules()]
-    if not agent.driver.engine.rules_stand():
+    if not agent.driver.engine.rules.met():
         found.append(_rule("rules", "not those wanted now", "those that trust store and policy ask for"))
     if agent.ground.held_problem:
         found.append(_rule("second copy of the rules", f"none: {agent.ground.held_problem}", "held by meshsecd"))

@@ -57,7 +57,7 @@ async def collect(agent: "Agent") -> Facts:
         trust_problems=agent.trust.problems,
         ipv4_doubts=agent.trust.ipv4_doubts,
         bypass=[f"{one} ({one.reason})" for one in agent.driver.engine.policy.bypass],
-        closed_by_doubt=agent.driver.engine.closed_by_doubt,
+        closed_by_doubt=agent.driver.engine.rules.closed_by_doubt,
         config_problem=agent.config_problem,
         unauthenticated=[one.title for one in agent.driver.engine.channels() if one.unauthenticated()],
         strangers=_strangers(agent),

@@ -14,7 +14,7 @@ Strangers' routes touch no peer and cost one dictionary entry, up to a limit (ro
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from meshsec.core.channels.actions import (
@@ -36,16 +36,10 @@ from meshsec.core.channels.actions import (
 from meshsec.core.channels.attempt_queue import AttemptQueue
 from meshsec.core.channels.channel import Channel, Failure, Phases
 from meshsec.core.channels.desired import (
-    addresses,
     connection_spec,
     endpoint,
     host,
-    in_doubt,
     initiates,
-    rules_spec,
-    with_next,
-    with_overlay,
-    within,
 )
 from meshsec.core.channels.diagnosis import FORGED, Fault, diagnose
 from meshsec.core.channels.events import (
@@ -71,13 +65,13 @@ from meshsec.core.channels.events import (
     SasObserved,
     TrustStoreRead,
 )
+from meshsec.core.channels.fail_closed import FailClosed
 from meshsec.core.channels.in_flight import ActionsInFlight
-from meshsec.core.channels.ipv4_claims import mesh_networks, stays_closed
 from meshsec.core.channels.lifecycle import State, Trigger
 from meshsec.core.channels.overlay import NONE, Overlay
 from meshsec.core.channels.reconcile import LEAVING, LIVE, is_moved, missing, reconcile_peer
 from meshsec.core.policy.limits import Backoff
-from meshsec.core.policy.policy import Policy, RemovedPeers
+from meshsec.core.policy.policy import Policy
 from meshsec.core.policy.suite_choice import SuiteChoice
 from meshsec.core.values.model import (
     Address,
@@ -87,10 +81,7 @@ from meshsec.core.values.model import (
     EspGround,
     IkeSa,
     Peer,
-    Perimeter,
     Route,
-    RulesSpec,
-    UnknownNodes,
 )
 from meshsec.core.values.routes import RouteTable
 from meshsec.core.values.timers import Timers
@@ -150,10 +141,6 @@ class Engine:
     ) -> None:
         """``random`` gives floats in [0, 1) for the jitters. ``overlay_device``: empty where there is no overlay."""
         self.node = node
-        self.next_node: Card | None = None
-        """The card of the key that is to take the place of the node's (ADR 0041); set before the first event."""
-        self.perimeter = Perimeter()
-        """Where the mesh ends on this node; set before the first event."""
         self.ground = ground
         self.policy = policy
         self.suites = SuiteChoice(policy)
@@ -166,23 +153,13 @@ class Engine:
         self.router_down: str | None = "not contacted yet"
         """Why the routing daemon does not answer; None when it does."""
         self.key_loaded = False
-        self.trust_problems: tuple[str, ...] = ()
-        """What is wrong with the trust store."""
-        self.rules: RulesSpec | None = None
-        """The fail-closed rules that stand."""
         self._random = random
         self._now = 0.0
         self._channels: dict[str, Channel] = {}
-        self._protected: set[Address] = set()
-        self._locators: set[IPv6Address] = set()
+        self.rules = FailClosed(node, ground, policy, overlay_device, self._channels)
+        """To be read only, but for what is set before the first event."""
         self._names: dict[IPv6Address, str] = {}
         """Of the peers that are trusted now."""
-        self._removed: dict[str, frozenset[Address]] = {}
-        """Addresses of peers that were removed and whose SAs are still being closed."""
-        self._wanted_rules: RulesSpec | None = None
-        self._compared: bool | None = None
-        """Whether the rules stand; None when that is to be found out, which takes time with many peers."""
-        self._rules_seen = False
         self._dirty: dict[str, None] = {}
         self._blocked: set[str] = set()
         self._in_flight = ActionsInFlight(policy)
@@ -267,61 +244,23 @@ class Engine:
         channel = self._channels.get(name) if name is not None else None
         return channel.title or name if channel is not None else name
 
-    def wanted_rules(self) -> RulesSpec:
-        """The fail-closed rules that ought to stand."""
-        if self._wanted_rules is None:
-            rules = rules_spec(self.node, self._protected, self._locators, self.ground, self.policy)
-            rules = with_next(replace(rules, barred=self._barred()), self.next_node)
-            rules = within(with_overlay(rules, self.overlay.device, self._names), self.perimeter)
-            self._wanted_rules = in_doubt(rules) if self.trust_problems else rules
-        return self._wanted_rules
-
-    def _barred(self) -> frozenset[Address]:
-        """Without what a card in force speaks for: a peer may have got another name."""
-        return frozenset[Address]().union(*self._removed.values()) - self._trusted() if self._removed else frozenset()
-
-    def _trusted(self) -> set[Address]:
-        """What the cards in force speak for."""
-        return {address for channel in self._channels.values() if channel.card for address in addresses(channel.card)}
-
-    def _bar(self, channel: Channel) -> None:
-        """User data with a peer that is removed ends at once, although its SAs end when the peer has confirmed it."""
-        if channel.card is not None and channel.ike_sas:
-            self._removed[channel.name] = frozenset(addresses(channel.card))
-
-    def _unbar(self, channel: Channel) -> None:
-        if self._removed.pop(channel.name, None) is not None:
-            self._wanted_rules = self._compared = None
-
-    @property
-    def closed_by_doubt(self) -> bool:
-        """Unknown nodes are closed although the policy opens them: one of them may be a peer whose card is refused."""
-        opened = self.policy.unknown_nodes is UnknownNodes.ALLOW or bool(self.policy.bypass)
-        return bool(self.trust_problems) and opened
-
-    def rules_stand(self) -> bool:
-        """Whether the fail-closed rules stand as they ought to."""
-        if self._compared is None:
-            self._compared = self.rules == self.wanted_rules()
-        return self._compared
-
     def _obstacle(self, action: Action) -> str | None:
         """What must come before ``action``; None when nothing stands in its way."""
         if isinstance(action, ApplyRules):
             return None
         if isinstance(action, OverlayAction):
-            return self.overlay.obstacle(action) if self.rules is not None else "the fail-closed rules"
+            return self.overlay.obstacle(action) if self.rules.in_force is not None else "the fail-closed rules"
         if self.ike_down is not None:
             return f"the IKE daemon ({self.ike_down})"
         if isinstance(action, LoadKey):
-            return None if self.rules is not None else "the fail-closed rules"
+            return None if self.rules.in_force is not None else "the fail-closed rules"
         if isinstance(action, LoadConnection | Initiate):
             return self._opening_obstacle(action)
         return None
 
     def _opening_obstacle(self, action: LoadConnection | Initiate) -> str | None:
         channel = self._channels[action.subject.peer]
-        if not self.covered(channel):
+        if not self.rules.covers(channel.card):
             return "the fail-closed rules"
         if not self.key_loaded:
             return "this node's key in the IKE daemon"
@@ -335,16 +274,6 @@ class Engine:
         changing = self._in_flight.has(Subject(Kind.CONNECTION, channel.name))
         return channel.configured() and not changing
 
-    def covered(self, channel: Channel) -> bool:
-        """The rules that stand keep the peer's user data from leaving in the clear."""
-        card, rules = channel.card, self.rules
-        return (
-            card is not None
-            and rules is not None
-            and card.locator in rules.locators
-            and all(address in rules.protected for address in addresses(card))
-        )
-
     # --- trust ---
 
     def _peer_set(self, event: PeerSet) -> None:
@@ -354,17 +283,15 @@ class Engine:
         if channel.card == card and channel.own == own:
             return
         self._disown(channel, "its card changed")
-        self._unbar(channel)
+        self.rules.unbar(channel.name)
         channel.card, channel.own = card, own
         channel.connection = self._specified(channel, card)
         channel.initiator = initiates(own or self.node, card)
         channel.backoff = Backoff()
         channel.destination = host(endpoint(card, self.ground))
-        self._protected.update(addresses(card))
-        self._locators.add(card.locator)
         self._names[card.address] = channel.name
         channel.mode = self.overlay.mode(card.address)
-        self._wanted_rules = self._compared = None
+        self.rules.changed()
         self._apply_route(channel, self.routes.watch(channel.destination, channel.name), self._now)
 
     def _specified(self, channel: Channel, card: Card) -> ConnectionSpec:
@@ -374,27 +301,22 @@ class Engine:
     def _peer_removed(self, event: PeerRemoved) -> None:
         channel = self._channels.get(event.name)
         if channel is not None:
-            self._bar(channel)
+            self.rules.bar(channel)
             self._disown(channel, "it is not trusted any more")
 
     def _trust_store_read(self, event: TrustStoreRead) -> None:
-        self.trust_problems = event.problems
-        self._wanted_rules = self._compared = None
+        self.rules.doubts(event.problems)
 
     def _disown(self, channel: Channel, why: str) -> None:
         card = channel.card
         if card is None or channel.destination is None:
             return
         self.routes.unwatch(channel.destination, channel.name)
-        self._wanted_rules = self._compared = None
         self._take_from_overlay(channel, card)
         channel.route = None
         channel.fire(self._now, Trigger.ROUTE_LOST, why)
         channel.card = channel.connection = None
-        if self.policy.removed_peers is RemovedPeers.OPEN:
-            # An address may be that of another key of the same node, and a card that of another channel.
-            self._protected.difference_update(set(addresses(card)) - self._trusted())
-            self._locators.difference_update({card.locator} - {one.card.locator for one in self.channels() if one.card})
+        self.rules.keep_closed(card)
         channel.disowned = True
         self._revoke(channel)
         self._refresh(channel, why)
@@ -471,7 +393,7 @@ class Engine:
         self._forget_attempts()
         for channel in self._channels.values():
             channel.loaded, channel.loaded_connection, channel.ike_sas = False, None, ()
-            self._unbar(channel)
+            self.rules.unbar(channel.name)
             channel.patience_until, channel.unconfirmed = None, False
             if channel.fire(self._now, Trigger.IKE_DAEMON_LOST, event.reason) and channel.state is State.WAITING:
                 self._await_turn(channel, self._now)
@@ -503,7 +425,7 @@ class Engine:
             self._in_flight.settled(Subject(Kind.TERMINATE, channel.name, gone))
         channel.ike_sas = ike_sas
         if not ike_sas:
-            self._unbar(channel)
+            self.rules.unbar(channel.name)
         channel.unconfirmed = channel.unconfirmed and channel.state not in _STANDING
         channel.revoked = (channel.revoked | _moved(channel, ike_sas).keys()) & present
         channel.replaced &= present
@@ -616,20 +538,13 @@ class Engine:
             channel.replaced = frozenset(sa.unique_id for sa in channel.ike_sas)
 
     def _overlay_actions(self) -> list[OverlayAction]:
-        admitted = self.rules.admitted if self.rules is not None and self.rules_stand() else NONE
-        return self.overlay.actions(admitted)
+        rules = self.rules.in_force
+        return self.overlay.actions(rules.admitted if rules is not None and self.rules.met() else NONE)
 
     # --- the rules ---
 
     def _rules_observed(self, event: RulesObserved) -> None:
-        """What stands at the start holds the addresses of peers removed earlier: they stay as the policy says."""
-        self.rules, self._compared = event.rules, None
-        if event.rules is not None and not self._rules_seen and self.policy.removed_peers is RemovedPeers.DROP:
-            mesh = mesh_networks(self.policy.mesh_prefixes, self.node.ipv4)
-            self._protected |= {address for address in event.rules.protected if stays_closed(address, mesh)}
-            self._locators |= event.rules.locators
-            self._wanted_rules = self._compared = None
-        self._rules_seen = True
+        self.rules.observed(event.rules)
 
     # --- ends of actions ---
 
@@ -654,7 +569,7 @@ class Engine:
     def _took_effect(self, action: Action, channel: Channel | None) -> None:
         match action:
             case ApplyRules(rules):
-                self.rules, self._compared, self._rules_seen = rules, None, True
+                self.rules.applied(rules)
                 if self.key_loaded:
                     self._unblock()
             case LoadKey():
@@ -852,8 +767,8 @@ class Engine:
 
     def _common_actions(self) -> list[Action]:
         actions: list[Action] = []
-        if not self.rules_stand():
-            actions.append(ApplyRules(self.wanted_rules()))
+        if not self.rules.met():
+            actions.append(ApplyRules(self.rules.wanted()))
         if not self.key_loaded:
             actions.append(LoadKey())
         return actions

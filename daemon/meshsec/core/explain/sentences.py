@@ -143,7 +143,7 @@ def _explain_quiet(channel: Channel, now: float) -> list[str]:
 
 
 def _explain_rules(engine: Engine, channel: Channel) -> str:
-    if engine.covered(channel):
+    if engine.rules.covers(channel.card):
         where = "in the kernel" if engine.ground is EspGround.KERNEL else "by ipsec0"
         where += f", or by {engine.overlay.device}" if engine.overlay.enabled else ""
         return f"The fail-closed rules stand: user data to the peer leaves only encrypted, {where}."
@@ -151,7 +151,7 @@ def _explain_rules(engine: Engine, channel: Channel) -> str:
 
 
 def _explain_doubt(engine: Engine) -> list[str]:
-    return [f"The trust store has a card that is refused: {CLOSED_BY_DOUBT}."] if engine.closed_by_doubt else []
+    return [f"The trust store has a card that is refused: {CLOSED_BY_DOUBT}."] if engine.rules.closed_by_doubt else []
 
 
 def _explain_next(engine: Engine, channel: Channel, now: float) -> str:

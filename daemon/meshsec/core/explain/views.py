@@ -28,8 +28,8 @@ def status(engine: Engine, now: float, problems: Iterable[str] = (), left_out: I
         "ike_daemon": _daemon(engine.ike_down),
         "routing_daemon": _daemon(engine.router_down),
         "overlay": _overlay(engine),
-        "rules_stand": engine.rules_stand(),
-        "problems": [*problems, *([CLOSED_BY_DOUBT] if engine.closed_by_doubt else [])],
+        "rules_stand": engine.rules.met(),
+        "problems": [*problems, *([CLOSED_BY_DOUBT] if engine.rules.closed_by_doubt else [])],
         "suites": _suites(engine),
         "left_out": [{"kind": one.kind, "proposal": one.proposal, "lacks": list(one.lacks)} for one in left_out],
         "bypass": [one.table() for one in engine.policy.bypass],
@@ -91,7 +91,7 @@ def explain(engine: Engine, now: float, name: str) -> View:
     """Why the channel of peer ``name`` is as it is, in plain sentences. Raises ``LookupError`` for an unknown peer."""
     channel = engine.shown_as(name)
     if channel is None or channel.card is None:
-        refused = f" (refused: {'; '.join(engine.trust_problems)})" if engine.trust_problems else ""
+        refused = f" (refused: {'; '.join(engine.rules.trust_problems)})" if engine.rules.trust_problems else ""
         raise LookupError(f"{name} is not a peer: there is no card of that name in the trust store{refused}")
     seen = shown(engine, channel)
     return {

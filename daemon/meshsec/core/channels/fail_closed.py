@@ -1,0 +1,134 @@
+"""The fail-closed rules: which are wanted, and which are in force.
+
+Theory of operation. The rules follow from trust alone: no route and no SA opens an address. They are derived from the
+channels whenever trust changes, and are not kept in step with them. Besides the peers' addresses they close those of
+removed peers, as long as the policy says so: for good (``RemovedPeers.DROP``), or until their SAs are closed.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from meshsec.core.channels.channel import Channel
+from meshsec.core.channels.desired import addresses, in_doubt, rules_spec, with_next, with_overlay, within
+from meshsec.core.channels.ipv4_claims import mesh_networks, stays_closed
+from meshsec.core.policy.policy import Policy, RemovedPeers
+from meshsec.core.values.model import Address, Card, EspGround, Perimeter, RulesSpec, UnknownNodes
+
+if TYPE_CHECKING:
+    from ipaddress import IPv6Address
+
+
+class FailClosed:
+    """The engine writes it, the views read it."""
+
+    def __init__(
+        self, node: Card, ground: EspGround, policy: Policy, overlay_device: str, channels: Mapping[str, Channel]
+    ) -> None:
+        """``channels``: the engine's, by name. ``overlay_device``: empty where there is no overlay."""
+        self.next_node: Card | None = None
+        """The card of the key that will replace the node's (ADR 0041); set before the first event."""
+        self.perimeter = Perimeter()
+        """Where the mesh ends on this node; set before the first event."""
+        self.in_force: RulesSpec | None = None
+        """The rules in the kernel as last applied or read back; None when there are none or others."""
+        self.trust_problems: tuple[str, ...] = ()
+        """What is wrong with the trust store."""
+        self._node, self._ground, self._policy, self._device = node, ground, policy, overlay_device
+        self._channels = channels
+        self._kept: set[Address] = set()
+        """Addresses of removed peers that stay closed for good."""
+        self._kept_locators: set[IPv6Address] = set()
+        self._barred: dict[str, frozenset[Address]] = {}
+        """Addresses of removed peers whose SAs are still being closed, by channel."""
+        self._seen = False
+        """The rules of an earlier run were read back, or others were applied."""
+        self._wanted: RulesSpec | None = None
+        self._met: bool | None = None
+
+    def changed(self) -> None:
+        """Derive the wanted rules again when they are next asked for: trust has changed."""
+        self._wanted = self._met = None
+
+    def wanted(self) -> RulesSpec:
+        """Return the rules that ought to be in force."""
+        if self._wanted is None:
+            rules = with_next(replace(self._of_peers(), barred=self._barred_now()), self.next_node)
+            admitted = (card.address for card in self._cards())
+            rules = within(with_overlay(rules, self._device, admitted), self.perimeter)
+            self._wanted = in_doubt(rules) if self.trust_problems else rules
+        return self._wanted
+
+    def met(self) -> bool:
+        """Return whether the wanted rules are in force. The comparison, which takes time, is made once per change."""
+        if self._met is None:
+            self._met = self.in_force == self.wanted()
+        return self._met
+
+    def covers(self, card: Card | None) -> bool:
+        """Return whether the rules in force keep the card's user data from leaving in the clear."""
+        rules = self.in_force
+        return (
+            card is not None
+            and rules is not None
+            and card.locator in rules.locators
+            and all(address in rules.protected for address in addresses(card))
+        )
+
+    @property
+    def closed_by_doubt(self) -> bool:
+        """Unknown nodes are closed although the policy opens them: one of them may be a peer whose card is refused."""
+        opened = self._policy.unknown_nodes is UnknownNodes.ALLOW or bool(self._policy.bypass)
+        return bool(self.trust_problems) and opened
+
+    def keep_closed(self, card: Card) -> None:
+        """Keep the addresses of a card that was withdrawn closed, where the policy says so."""
+        if self._policy.removed_peers is RemovedPeers.DROP:
+            self._kept.update(addresses(card))
+            self._kept_locators.add(card.locator)
+        self.changed()
+
+    def bar(self, channel: Channel) -> None:
+        """End user data with a removed peer at once, although its SAs end when the peer has confirmed it."""
+        if channel.card is not None and channel.ike_sas:
+            self._barred[channel.name] = frozenset(addresses(channel.card))
+            self.changed()
+
+    def unbar(self, name: str) -> None:
+        """Forget a removed peer: its SAs are closed, or it is trusted again."""
+        if self._barred.pop(name, None) is not None:
+            self.changed()
+
+    def applied(self, rules: RulesSpec) -> None:
+        """Take the rules that the kernel was given."""
+        self.in_force, self._met, self._seen = rules, None, True
+
+    def observed(self, rules: RulesSpec | None) -> None:
+        """Take the rules as read back. Those of an earlier run hold the addresses of peers removed before."""
+        self.in_force, self._met = rules, None
+        if rules is not None and not self._seen and self._policy.removed_peers is RemovedPeers.DROP:
+            mesh = mesh_networks(self._policy.mesh_prefixes, self._node.ipv4)
+            self._kept |= {address for address in rules.protected if stays_closed(address, mesh)}
+            self._kept_locators |= rules.locators
+            self.changed()
+        self._seen = True
+
+    def doubts(self, problems: tuple[str, ...]) -> None:
+        """Take what is wrong with the trust store: a card that cannot be read may be that of any address."""
+        self.trust_problems = problems
+        self.changed()
+
+    def _cards(self) -> list[Card]:
+        return [channel.card for channel in self._channels.values() if channel.card is not None]
+
+    def _of_peers(self) -> RulesSpec:
+        trusted, cards = self._trusted(), self._cards()
+        locators = self._kept_locators | {card.locator for card in cards}
+        return rules_spec(self._node, self._kept | trusted, locators, self._ground, self._policy)
+
+    def _barred_now(self) -> frozenset[Address]:
+        """Without the addresses of the cards in force: a removed peer may have come back under another name."""
+        return frozenset[Address]().union(*self._barred.values()) - self._trusted()
+
+    def _trusted(self) -> set[Address]:
+        return {address for card in self._cards() for address in addresses(card)}
