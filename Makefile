@@ -119,7 +119,7 @@ guest: setup build ## all of those (root; long)
 
 scale: NODES ?= 30
 scale: setup build ## many nodes started at once: all pairs protected, one IKE_SA each (root; NODES=n)
-	NODES=$(NODES) $(BIN)/pytest tests/scenarios/test_scale.py
+	NODES=$(NODES) $(BIN)/pytest tests/scenarios/topology/test_scale.py
 
 advisories: $(STAMPS)/deny ## known vulnerabilities of the Rust dependencies (fetches the advisory database)
 	cargo deny $(CARGO_ARGUMENTS) check advisories
@@ -174,7 +174,7 @@ kernel-boot: setup build ## boot a built kernel in the guest and prove the guest
 	@test -f '$(BOOTED)' || { echo "kernel-boot: no kernel package '$(BOOTED)'; build one (make kernel) or name it: KERNEL=path" >&2; exit 2; }
 	@rm -rf build/kernel/boot
 	@dpkg-deb -x '$(BOOTED)' build/kernel/boot
-	MESHSEC_LAB_KERNEL=$(CURDIR)/build/kernel/boot $(BIN)/pytest tests/scenarios/test_own_kernel.py \
+	MESHSEC_LAB_KERNEL=$(CURDIR)/build/kernel/boot $(BIN)/pytest tests/scenarios/operations/test_own_kernel.py \
 		tests/guest -k 'own_kernel or rt'
 
 # --- the vehicle image ---
@@ -187,7 +187,7 @@ image: build docs $(STAMPS)/image ## a disk image that boots into a node (root; 
 	@PYTHONPATH=kernel-config $(BIN)/python -m image build $(if $(KERNEL),--kernel '$(KERNEL)') $(if $(FRESH),--fresh)
 
 image-boot: image ## boot two of that image in QEMU: ready, locked, silent before trust (root; minutes)
-	MESHSEC_IMAGE_BOOT=1 $(BIN)/pytest tests/scenarios/test_image.py
+	MESHSEC_IMAGE_BOOT=1 $(BIN)/pytest tests/scenarios/operations/test_image.py
 
 # --- for users and packagers ---
 

@@ -1,7 +1,7 @@
 """Nodes with libreswan in strongSwan's place, of both releases, as the role ike makes them.
 
 Where the kernel has no ESP they authenticate and get no further, and nothing passes: that user data is protected is
-shown in the guest (tests/scenarios/test_libreswan_driven.py).
+shown in the guest (tests/scenarios/ike/test_libreswan_driven.py).
 """
 
 import json

@@ -1,4 +1,4 @@
-"""What ``leaktest`` provokes; what it sees is tests/scenarios/test_leaktest.py."""
+"""What ``leaktest`` provokes; what it sees is tests/scenarios/protection/test_leaktest.py."""
 
 from pathlib import Path
 

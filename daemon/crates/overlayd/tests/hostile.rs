@@ -14,7 +14,7 @@ use switch::{peer_label, Control, Interface, Label, PROTOCOL_VERSION};
 
 /// Causes that nobody outside can bring about, or that are shown elsewhere.
 const OTHERS: [&str; 9] = [
-    // These need a device, and have one in tests/scenarios/test_overlayd.py.
+    // These need a device, and have one in tests/scenarios/overlay/test_overlayd.py.
     "beacon",
     "packet-malformed",
     "packet-address",

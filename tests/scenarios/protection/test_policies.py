@@ -4,13 +4,13 @@ import json
 import tomllib
 from collections.abc import Iterator
 from ipaddress import IPv6Address
-from pathlib import Path
 
 import pytest
 
 from meshsec.adapters.files import config_file
 from meshsec.core.policy.policy import Policy, decode_policy
 from meshsec.core.policy.suites import Suite
+from tests.lab.basics.places import REPOSITORY
 from tests.lab.basics.waiting import wait_until
 from tests.lab.lab import Lab
 from tests.lab.net import traffic
@@ -21,7 +21,7 @@ from tests.scenarios.expectations import assert_nothing_clear, captured, flow, w
 
 PROFILES = {
     path.stem.replace("-", "")[:8]: path
-    for path in sorted((Path(__file__).parents[2] / "policies").glob("*.toml"))
+    for path in sorted((REPOSITORY / "policies").glob("*.toml"))
     if path.stem != "ccm"
 }
 """By the node that has it. What ccm has of its own is in ESP, in the kernel: test_transport_mode.py."""

@@ -11,7 +11,7 @@ from tests.lab.lab import Lab
 from tests.lab.net.topology import line, names
 from tests.lab.node import capabilities
 from tests.lab.node.node import Node, Options
-from tests.scenarios.leaktests import ended, started, waits_for
+from tests.scenarios.protection.leaktests import ended, started, waits_for
 
 NO_IPSEC = {
     "kernel": "ip xfrm policy flush; ip xfrm state flush",

@@ -8,13 +8,13 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
 from meshsec.adapters.scheduler import look, threads
 from meshsec.core.channels.nft_rules import HELD_TABLES, TABLE
 from meshsec.core.scheduling.profiles import SchedulingClass, SchedulingPolicy, weight_of
+from tests.lab.basics.places import REPOSITORY
 from tests.lab.basics.waiting import wait_until
 from tests.lab.lab import Lab
 from tests.lab.machines import booted, exposure
@@ -22,7 +22,7 @@ from tests.lab.machines.nspawn import Machine
 from tests.lab.net.traffic import Flow
 from tests.scenarios.expectations import assert_nothing_clear, captured, wait_arrivals
 
-PROFILES = Path(__file__).parents[2] / "rt/profiles"
+PROFILES = REPOSITORY / "rt/profiles"
 UNITS = ("meshsec.target", "meshsec-firewall.service", "meshsec-ike.service", "meshsecd.service", "olsrv2d.service")
 DAEMONS = ("meshsec-ike.service", "olsrv2d.service", "meshsecd.service")
 CONFIG = "/etc/meshsec/meshsec.toml"

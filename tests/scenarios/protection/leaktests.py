@@ -10,9 +10,10 @@ import jsonschema
 
 from tests.lab.basics import programs
 from tests.lab.basics.patience import patient
+from tests.lab.basics.places import REPOSITORY
 from tests.lab.node.node import Node
 
-SCHEMA = Path(__file__).parents[2] / "docs/schema/meshsec-leaktest-1.json"
+SCHEMA = REPOSITORY / "docs/schema/meshsec-leaktest-1.json"
 SECONDS = 90
 """For a test that takes some."""
 

@@ -17,8 +17,8 @@ TUN = "mount -t tmpfs none /dev/net"
 CHARON = "mount --bind /dev/null $(PATH=$PATH:/usr/sbin command -v charon-systemd)"
 NSPAWN = "mount --bind /dev/null $(command -v systemd-nspawn)"
 
-ANY = "tests/scenarios/test_boot.py"
-BOOTED = "tests/scenarios/test_systemd.py::test_the_quick_start_ends_in_a_protected_channel"
+ANY = "tests/scenarios/protection/test_boot.py"
+BOOTED = "tests/scenarios/operations/test_systemd.py::test_the_quick_start_ends_in_a_protected_channel"
 
 
 def run_of(claim: str, without: str, *, required: bool) -> subprocess.CompletedProcess[str]:

@@ -33,7 +33,7 @@ from tests.scenarios.expectations import (
     wait_arrivals,
     wait_no_drift,
 )
-from tests.scenarios.leaktests import ended, started, waits_for
+from tests.scenarios.protection.leaktests import ended, started, waits_for
 
 SUITES = list(libreswan.suites())
 TRIES = 8

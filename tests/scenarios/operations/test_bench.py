@@ -1,13 +1,13 @@
 """``meshsec bench`` on running nodes."""
 
 import json
-from pathlib import Path
 
 import jsonschema
 
+from tests.lab.basics.places import REPOSITORY
 from tests.lab.lab import Lab
 
-SCHEMA = Path(__file__).parents[2] / "docs/schema/meshsec-bench-1.json"
+SCHEMA = REPOSITORY / "docs/schema/meshsec-bench-1.json"
 
 
 def test_sa_setup_negotiates_anew_and_tells_the_times(mesh: Lab) -> None:
