@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from meshsec.core.config.radio_settings import Mode, RadioSettings, Security
 from meshsec.core.radio import plan
@@ -33,7 +34,7 @@ from meshsec.core.radio.plan import (
 )
 
 OPEN = RadioSettings("rescue", 2412, Security.OPEN)
-SAE = replace(OPEN, security=Security.SAE)
+SAE = structs.replace(OPEN, security=Security.SAE)
 RATES = (1.0, 6.0, 54.0)
 LOW = Band({mhz: Channel(mhz, power_max=20.0) for mhz in range(2412, 2463, 5)}, RATES, ht=0x107E)
 HIGH = Band({mhz: Channel(mhz, power_max=23.0) for mhz in range(5180, 5241, 20)}, RATES[1:], ht=0x107E, vht=True)
@@ -80,7 +81,7 @@ def test_an_idle_interface_is_made_a_mesh_point_and_joins() -> None:
 
 
 def test_with_a_password_wpa_supplicant_joins_and_what_is_asked_for_is_set_before_anything_is_sent() -> None:
-    wish = replace(SAE, tx_power=10, rts_threshold=500, mcast_rate=6, rssi_threshold=-80)
+    wish = structs.replace(SAE, tx_power=10, rts_threshold=500, mcast_rate=6, rssi_threshold=-80)
     assert plan.plan(wish, IDLE) == (
         SetUp(up=False),
         SetType("mesh point"),
@@ -110,35 +111,59 @@ def test_a_mesh_that_somebody_left_standing_is_left_first() -> None:
         (OPEN, replace(IDLE, hard_blocked=True), "switched off by hardware"),
         (OPEN, own(IDLE, carrier=True), "in use as managed"),
         (OPEN, own(IDLE, type="AP", carrier=True), "in use as AP"),
-        (replace(OPEN, country="DE"), IDLE, "stays in regulatory domain 00, not DE; mend: install wireless-regdb"),
-        (replace(OPEN, country="DE"), with_phy(self_managed=True), "keeps its own regulatory domain, 00, not DE"),
-        (replace(OPEN, frequency=2413), IDLE, "no channel at 2413 MHz; mend: [radio] frequency, one of: 2412, 2417"),
+        (
+            structs.replace(OPEN, country="DE"),
+            IDLE,
+            "stays in regulatory domain 00, not DE; mend: install wireless-regdb",
+        ),
+        (
+            structs.replace(OPEN, country="DE"),
+            with_phy(self_managed=True),
+            "keeps its own regulatory domain, 00, not DE",
+        ),
+        (
+            structs.replace(OPEN, frequency=2413),
+            IDLE,
+            "no channel at 2413 MHz; mend: [radio] frequency, one of: 2412, 2417",
+        ),
         (OPEN, with_channel(2412, disabled=True), "2412 MHz is disabled"),
         (OPEN, with_channel(2412, no_ir=True), "on 2412 MHz only listening is allowed"),
         (OPEN, with_channel(2412, radar=True), "2412 MHz must make way for radar"),
-        (replace(OPEN, mode=Mode.HT40_PLUS), with_channel(2412, no_ht40_plus=True), "HT40+ around 2412 MHz"),
+        (structs.replace(OPEN, mode=Mode.HT40_PLUS), with_channel(2412, no_ht40_plus=True), "HT40+ around 2412 MHz"),
         (
-            replace(OPEN, frequency=2462, mode=Mode.HT40_MINUS),
+            structs.replace(OPEN, frequency=2462, mode=Mode.HT40_MINUS),
             with_channel(2462, no_ht40_minus=True),
             "HT40- around 2462 MHz",
         ),
-        (replace(OPEN, frequency=5180, mode=Mode.VHT80), with_channel(5180, no_80mhz=True), "VHT80 around 5180 MHz"),
-        (replace(OPEN, frequency=5180, mode=Mode.VHT80), with_channel(5240, no_ir=True), "on 5240 MHz only listening"),
-        (replace(OPEN, frequency=5240, mode=Mode.HT40_PLUS), IDLE, "5260 MHz is disabled"),
-        (replace(OPEN, mode=Mode.VHT80), IDLE, "cannot do VHT80 on 2412 MHz; mend: [radio] mode, one of: NOHT, HT20"),
+        (
+            structs.replace(OPEN, frequency=5180, mode=Mode.VHT80),
+            with_channel(5180, no_80mhz=True),
+            "VHT80 around 5180 MHz",
+        ),
+        (
+            structs.replace(OPEN, frequency=5180, mode=Mode.VHT80),
+            with_channel(5240, no_ir=True),
+            "on 5240 MHz only listening",
+        ),
+        (structs.replace(OPEN, frequency=5240, mode=Mode.HT40_PLUS), IDLE, "5260 MHz is disabled"),
+        (
+            structs.replace(OPEN, mode=Mode.VHT80),
+            IDLE,
+            "cannot do VHT80 on 2412 MHz; mend: [radio] mode, one of: NOHT, HT20",
+        ),
         (
             OPEN,
             with_phy(bands=(replace(LOW, ht=None),)),
             "cannot do HT20 on 2412 MHz; mend: [radio] mode, one of: NOHT",
         ),
         (
-            replace(OPEN, mode=Mode.HT40_PLUS),
+            structs.replace(OPEN, mode=Mode.HT40_PLUS),
             with_phy(bands=(replace(LOW, ht=0x107C),)),
             "cannot do HT40+ on 2412 MHz; mend: [radio] mode, one of: NOHT, HT20",
         ),
-        (replace(OPEN, tx_power=21), IDLE, "21 dBm is too strong for 2412 MHz; mend: [radio] tx_power <= 20"),
+        (structs.replace(OPEN, tx_power=21), IDLE, "21 dBm is too strong for 2412 MHz; mend: [radio] tx_power <= 20"),
         (
-            replace(OPEN, frequency=5180, mcast_rate=1),
+            structs.replace(OPEN, frequency=5180, mcast_rate=1),
             IDLE,
             "no 1 Mbit/s on 5180 MHz; mend: [radio] mcast_rate, one of: 6",
         ),
@@ -156,11 +181,11 @@ def test_each_obstacle_is_named_with_its_mend_and_nothing_is_planned(
 
 def test_all_obstacles_are_told_at_once() -> None:
     seen = replace(own(IDLE, type="AP", carrier=True), soft_blocked=True)
-    assert len(plan.obstacles(replace(OPEN, frequency=2413, country="DE"), seen)) == 4
+    assert len(plan.obstacles(structs.replace(OPEN, frequency=2413, country="DE"), seen)) == 4
 
 
 def test_a_country_is_asked_for_only_where_that_can_help() -> None:
-    german = replace(OPEN, country="DE")
+    german = structs.replace(OPEN, country="DE")
     assert plan.wants_country(german, IDLE)
     assert not plan.wants_country(german, replace(IDLE, country="DE"))
     assert not plan.wants_country(german, with_phy(self_managed=True))
@@ -185,7 +210,7 @@ def test_the_whole_channel_around_the_primary_one(frequency: int, mode: Mode, ex
 
 
 def test_the_way_back_ends_where_it_began() -> None:
-    wish = replace(OPEN, tx_power=10, rts_threshold=500)
+    wish = structs.replace(OPEN, tx_power=10, rts_threshold=500)
     before = own(IDLE, up=True)
     assert plan.undo(plan.plan(wish, before), before) == (
         Leave(),
@@ -222,7 +247,7 @@ def carried_out(steps: tuple[Step, ...], seen: Observed) -> Observed:
 
 
 @given(
-    st.sampled_from([OPEN, SAE, replace(OPEN, rts_threshold=0, tx_power=1, mcast_rate=6)]),
+    st.sampled_from([OPEN, SAE, structs.replace(OPEN, rts_threshold=0, tx_power=1, mcast_rate=6)]),
     st.sampled_from([IDLE, own(IDLE, up=True), own(IDLE, type="IBSS"), own(JOINED, carrier=False)]),
     st.integers(0, 9),
 )
@@ -256,8 +281,8 @@ def test_with_a_password_wpa_supplicant_decides_when_a_silent_station_is_forgott
 
 
 def test_a_driver_that_sends_otherwise_is_remarked_and_not_refused() -> None:
-    assert plan.remarks(replace(OPEN, tx_power=20, rts_threshold=None), JOINED) == []
-    told = plan.remarks(replace(OPEN, tx_power=10, rts_threshold=500), JOINED)
+    assert plan.remarks(structs.replace(OPEN, tx_power=20, rts_threshold=None), JOINED) == []
+    told = plan.remarks(structs.replace(OPEN, tx_power=10, rts_threshold=500), JOINED)
     assert told == ["the driver sends with 20 dBm, not 10", "the RTS threshold is off, not 500"]
 
 

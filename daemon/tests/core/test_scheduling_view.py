@@ -17,9 +17,10 @@ from meshsec.core.scheduling.governor import (
     NegotiationEnded,
     StreamReported,
 )
-from meshsec.core.scheduling.governor_settings import DEFAULTS, GovernorSettings, decode_governor
+from meshsec.core.scheduling.governor_settings import DEFAULTS, GovernorSettings, GovernorTable
 from meshsec.core.scheduling.profiles import STOCK, Applied, Placement, Profile, SchedulingClass, SchedulingPolicy
-from meshsec.core.values.tables import Problem, Table
+from meshsec.core.values.definition import Reading
+from meshsec.core.values.tables import Problem
 
 SCHEMA = Path(__file__).parents[3] / "docs/schema/meshsec-scheduling-1.json"
 BASE, NICE = SchedulingClass(nice=-5), SchedulingClass(nice=-20)
@@ -146,24 +147,24 @@ def test_a_base_that_the_profile_leaves_alone_is_called_so() -> None:
 
 
 def decoded(values: dict[str, object]) -> tuple[GovernorSettings, list[Problem]]:
-    problems: list[Problem] = []
-    return decode_governor(Table(("scheduling", "governor"), values, problems)), problems
+    reading = Reading("/")
+    return reading.table(GovernorTable, values, ("scheduling", "governor")).settings, reading.problems
 
 
 def test_settings_replace_the_defaults_they_name() -> None:
-    found, problems = decoded({"share": 0.3, "linger": 2, "head_start": False})
+    found, problems = decoded({"share": 0.3, "linger": 2})
     assert not problems
-    assert (found.share, found.linger, found.burst, found.head_start) == (0.3, 2.0, DEFAULTS.burst, False)
+    assert (found.share, found.linger, found.burst) == (0.3, 2.0, DEFAULTS.burst)
 
 
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"share": 0.9}, "share: 0.9 is not allowed; allowed: a number from 0.01 to 0.5 (CPU seconds a second)"),
+        ({"share": 0.9}, "share: 0.9 is not allowed; allowed: a number from 0.02 to 0.5 (CPU seconds a second)"),
         ({"burst": True}, "burst: true is not allowed"),
-        ({"head_start": 1}, "head_start: 1 is not allowed; allowed: true or false"),
+        ({"head_start": False}, "head_start: is no longer a key; a negotiation always begins with the ladder's first"),
         ({"bursts": 1}, "perhaps 'burst' is meant"),
-        ({"share": 0.05, "share_min": 0.1}, "share_min: 0.1 is not allowed; allowed: at most share, which is 0.05"),
+        ({"share_min": 0.1}, "share_min: is no longer a key; streams that complain leave 0.02 CPU seconds a second"),
     ],
 )
 def test_bad_settings_are_named_with_what_is_allowed(values: dict[str, object], message: str) -> None:

@@ -192,7 +192,7 @@ def test_a_node_with_libreswan_says_on_its_card_that_it_cannot_sign() -> None:
 @pytest.mark.parametrize(
     ("ike", "key", "allowed"),
     [
-        ({"daemon": "racoon"}, "daemon", "'racoon' is not allowed; allowed: strongswan, libreswan"),
+        ({"daemon": "racoon"}, "daemon", '\'racoon\' is not allowed; allowed: "strongswan" or "libreswan"'),
         ({"daemon": "libreswan", "esp": "libipsec"}, "esp", "libreswan has ESP in the kernel alone"),
     ],
 )

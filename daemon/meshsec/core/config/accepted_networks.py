@@ -2,26 +2,51 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from ipaddress import ip_address, ip_network
+from ipaddress import ip_address
+from typing import Annotated
 
-from meshsec.core.trust.identity import NAME_RULE, IdentityError, checked_name
-from meshsec.core.values import tables
+from msgspec import Meta, Struct, field
+
+from meshsec.core.config.kinds import Prefix
+from meshsec.core.trust.identity import NAME_RULE, checked_name
+from meshsec.core.values.definition import Rule, Wrong
 from meshsec.core.values.model import Address, Card, Network
-from meshsec.core.values.tables import RefusedError, Table
 
 ACCEPTED_MAX = 256
 """As many as olsrv2d takes."""
-_EXAMPLE = "[{ prefix = '0.0.0.0/0', from = ['ridge'] }]"
 _FROM_RULE = f"names of peers or originators of routers, at least one; a name has {NAME_RULE}"
 
 
-@dataclass(frozen=True, slots=True)
-class AcceptedNetwork:
+def _sender(value: object) -> str | Address:
+    if not isinstance(value, str):
+        raise ValueError  # noqa: TRY004  # the rule says what is allowed
+    try:
+        return ip_address(value)
+    except ValueError:
+        return checked_name(value)
+
+
+class AcceptedNetwork(Struct, frozen=True):
     """A network that certain routers may announce."""
 
-    prefix: Network
-    senders: tuple[str | Address, ...]
-    """Names of peers, and originators."""
+    prefix: Annotated[Prefix, Meta(description="exactly this network")]
+    senders: Annotated[
+        tuple[Annotated[str | Address, Rule(_FROM_RULE, _sender)], ...],
+        Meta(
+            min_length=1,
+            max_length=ACCEPTED_MAX,
+            description="names of peers, and originators of the network's family",
+            extra={"allowed": _FROM_RULE},
+        ),
+    ] = field(name="from")
+
+    def wrong(self, _given: object) -> Wrong:
+        """Yield originators that cannot announce a network of this family."""
+        version = getattr(self.prefix, "version", None)
+        for index, sender in enumerate(self.senders or ()):
+            if version and not isinstance(sender, str) and sender.version != version:
+                rule = f"an originator of the network's family, IPv{version}, or a peer's name"
+                yield ("from", index), rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,24 +55,6 @@ class Accepted:
 
     networks: Mapping[Network, tuple[Address, ...]]
     problems: tuple[str, ...]
-
-
-def read_accepted(routing: Table) -> tuple[AcceptedNetwork, ...]:
-    """Return the entries of ``accept``."""
-    entries: Sequence[Mapping[str, object]] = routing.take("accept", _read_tables, [])
-    found: dict[Network, AcceptedNetwork] = {}
-    for index, entry in enumerate(entries):
-        table = Table((*routing.path, "accept", index), entry, routing.problems)
-        prefix = table.take("prefix", _read_prefix, None, required=True)
-        nobody: tuple[str | Address, ...] = ()
-        senders = table.take("from", _read_senders, nobody, required=True)
-        _refuse_other_family(table, prefix, senders)
-        if prefix in found:
-            table.refuse(str(prefix), RefusedError("each prefix once, with all of its routers in 'from'"), "prefix")
-        elif prefix is not None:
-            found[prefix] = AcceptedNetwork(prefix, senders)
-        table.refuse_the_rest()
-    return tuple(found.values())
 
 
 def resolve(accepted: Iterable[AcceptedNetwork], cards: Mapping[str, Sequence[Card]]) -> Accepted:
@@ -81,49 +88,8 @@ def resolve(accepted: Iterable[AcceptedNetwork], cards: Mapping[str, Sequence[Ca
     return Accepted(networks, tuple(problems))
 
 
-def _refuse_other_family(table: Table, prefix: Network | None, senders: tuple[str | Address, ...]) -> None:
-    for index, sender in enumerate(senders):
-        if prefix is not None and not isinstance(sender, str) and sender.version != prefix.version:
-            allowed = RefusedError(f"an originator of the network's family, IPv{prefix.version}, or a peer's name")
-            table.refuse(str(sender), allowed, "from", index)
-
-
 def _originators(card: Card, version: int) -> tuple[Address, ...]:
     """Return what a peer may announce itself as: where its ESP runs is not known here (docs/architecture.md)."""
     if version == 6:
         return card.address, card.locator
     return (card.ipv4,) if card.ipv4 else ()
-
-
-def _read_tables(value: object) -> Sequence[Mapping[str, object]]:
-    if not isinstance(value, list) or not all(isinstance(entry, Mapping) for entry in value):
-        raise RefusedError(f"a list of tables, such as {_EXAMPLE}")
-    if len(value) > ACCEPTED_MAX:
-        raise RefusedError(f"at most {ACCEPTED_MAX} entries", ACCEPTED_MAX)
-    return value
-
-
-def _read_prefix(value: object) -> Network | None:
-    try:
-        return ip_network(tables.text(value))
-    except ValueError:
-        raise RefusedError("ADDRESS/LENGTH with zeros behind LENGTH, such as '10.1.0.0/16' or '::/0'") from None
-
-
-def _read_senders(value: object) -> tuple[str | Address, ...]:
-    if not isinstance(value, list) or not 1 <= len(value) <= ACCEPTED_MAX:
-        raise RefusedError(_FROM_RULE)
-    return tuple(_read_sender(one, index) for index, one in enumerate(value))
-
-
-def _read_sender(value: object, index: int) -> str | Address:
-    if not isinstance(value, str):
-        raise RefusedError(_FROM_RULE, index)
-    try:
-        return ip_address(value)
-    except ValueError:
-        pass
-    try:
-        return checked_name(value)
-    except IdentityError:
-        raise RefusedError(_FROM_RULE, index) from None

@@ -3,15 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Annotated
 
-from meshsec.core.values import tables
-from meshsec.core.values.tables import RefusedError, Table
+import msgspec
+from msgspec import Meta, Struct
 
-INTERVAL_SECONDS = (0.05, 3600.0)
-"""What RFC 5497 can express and a mesh can use."""
-VALIDITY_SECONDS_MAX = 36_000.0
-METRIC = (1, 16_776_960)
-"""Of a link (RFC 7181, section 6.2: MINIMUM_METRIC to MAXIMUM_METRIC)."""
+from meshsec.core.config.kinds import Interval, Metric, Validity
+from meshsec.core.values.definition import Rule, Wrong
 
 
 class Weighing(StrEnum):
@@ -33,45 +31,52 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class LinkSettings:
-    """Of the links of one interface."""
+    """Of the links of one interface, with what holds for all where it says nothing."""
 
     hello: Timing = Timing()
     metric: int | Weighing | None = None
     """None: the router's choice, which is ``auto``."""
 
 
-def read_timing(table: Table, name: str, default: Timing = Timing()) -> Timing:
-    """``NAME_interval`` and ``NAME_validity``; an interval of one's own takes its validity from the same table."""
-    interval = table.take(f"{name}_interval", tables.seconds(*INTERVAL_SECONDS), None)
-    base = default if interval is None else Timing(interval)
-    shortest = base.interval or INTERVAL_SECONDS[0]
-    validity = table.take(f"{name}_validity", tables.seconds(shortest, VALIDITY_SECONDS_MAX), base.validity)
-    return Timing(base.interval, validity)
+def _metric(value: object) -> int | Weighing:
+    return Weighing(value) if isinstance(value, str) else msgspec.convert(value, Metric)
 
 
-def read_links(routing: Table, interfaces: tuple[str, ...], hello: Timing) -> Mapping[str, LinkSettings]:
-    """The tables of ``[routing.interface]``, by interface; ``hello`` is what holds for all."""
-    every = routing.table("interface")
-    found = {}
-    for name in every.values:
-        if name not in interfaces:
-            every.refuse(name, RefusedError(f"those in routing.interfaces: {', '.join(interfaces) or 'none'}"), name)
-        table = every.table(name)
-        found[name] = LinkSettings(read_timing(table, "hello", hello), table.take("metric", _read_metric, None))
-        table.refuse_the_rest()
-    return found
+class LinkTable(Struct, frozen=True):
+    """One table of ``[routing.interface]``."""
+
+    metric: Annotated[
+        int | Weighing | None,
+        Rule(
+            "'auto', 'hop', or a whole number from 1 to 16776960",
+            _metric,
+            {"anyOf": [{"enum": ["auto", "hop"]}, {"type": "integer", "minimum": 1, "maximum": 16_776_960}]},
+        ),
+        Meta(
+            description="of its links: a number as above, `auto`: as measured where it is wireless, or `hop`: that of "
+            "`[routing]`, so that hops count",
+            extra={"default": '`"auto"`'},
+        ),
+    ] = None
+    hello_interval: Annotated[
+        Interval | None, Meta(description="HELLO_INTERVAL of this interface", extra={"default": "that of `[routing]`"})
+    ] = None
+    hello_validity: Annotated[
+        Validity | None,
+        Meta(
+            description="H_HOLD_TIME of this interface",
+            extra={"default": "that of `[routing]`; with an interval here, the router's for it"},
+        ),
+    ] = None
+
+    def over(self, hello: Timing) -> LinkSettings:
+        """Return what holds; ``hello`` is that of all interfaces. An own interval leaves the validity to the router."""
+        base = hello if self.hello_interval is None else Timing(self.hello_interval)
+        validity = base.validity if self.hello_validity is None else self.hello_validity
+        return LinkSettings(Timing(base.interval, validity), self.metric)
 
 
-def read_metric(value: object) -> int | None:
-    """A link's metric."""
-    return tables.integer(*METRIC)(value)
-
-
-def _read_metric(value: object) -> int | Weighing | None:
-    for one in Weighing:
-        if one == value:
-            return one
-    try:
-        return read_metric(value)
-    except RefusedError as refused:
-        raise RefusedError(f"{', '.join(repr(str(one)) for one in Weighing)}, or {refused}") from None
+def too_short(name: str, interval: float | None, given: Mapping[str, object], validity: float | None) -> Wrong:
+    """Yield ``NAME_validity`` where the table gives one that is shorter than the interval."""
+    if f"{name}_validity" in given and interval is not None and validity is not None and validity < interval:
+        yield (f"{name}_validity",), f"at least {name}_interval, which is {interval:g}"

@@ -1,40 +1,37 @@
 """``[overlay]`` of ``meshsec.toml``: the other data plane (docs/meshsec.toml.md)."""
 
-from dataclasses import dataclass
+from typing import Annotated
 
+from msgspec import Meta, Struct, field
+
+from meshsec.core.config.kinds import InterfaceName, SocketPath
 from meshsec.core.values import tables
-from meshsec.core.values.tables import RefusedError, Table
+from meshsec.core.values.definition import Wrong
 
-_TAKEN = ("ipsec0",)
+_TAKEN = "ipsec0"
 """charon's own device: user data that leaves by it counts as protected."""
 
 NOT_ENABLED = "'overlay' needs [overlay] enabled = true"
 
 
-@dataclass(frozen=True, slots=True)
-class OverlaySettings:
-    """Where the overlay's node answers and which device is its."""
+class OverlaySettings(Struct, frozen=True):
+    """Where the overlay's node answers, and which device it has."""
 
-    enabled: bool = False
-    """It runs, relays for others and admits trusted peers, whatever this node's own mode is."""
-    socket: str = "/run/overlayd/control.sock"
-    device: str = "overlay0"
-    """Its TUN device (``tun``)."""
-
-
-def read(table: Table, base: str) -> OverlaySettings:
-    """The section; relative paths start from the directory ``base``."""
-    default = OverlaySettings()
-    settings = OverlaySettings(
-        enabled=table.take("enabled", tables.boolean, default.enabled),
-        socket=table.take("socket", tables.path(base, tables.SOCKET_PATH_MAX), default.socket),
-        device=table.take("tun", _device, default.device),
+    enabled: Annotated[
+        bool,
+        Meta(
+            description="whether overlayd runs, relays for others and takes the user data of trusted peers, whatever "
+            "this node's own mode is"
+        ),
+    ] = False
+    socket: Annotated[SocketPath, Meta(description="overlayd's control socket: a path of at most 107 octets")] = (
+        "/run/overlayd/control.sock"
     )
-    table.refuse_the_rest()
-    return settings
+    device: Annotated[InterfaceName, Meta(description=f"the name of its TUN device; not `{_TAKEN}`")] = field(
+        name="tun", default="overlay0"
+    )
 
-
-def _device(value: object) -> str:
-    if not isinstance(value, str) or not tables.is_interface_name(value) or value in _TAKEN:
-        raise RefusedError(f"the name of a device of its own: {tables.INTERFACE_RULE}, not {', '.join(_TAKEN)}")
-    return value
+    def wrong(self, _given: object) -> Wrong:
+        """Yield the name of a device that is not the overlay's own."""
+        if self.device == _TAKEN:
+            yield ("tun",), f"the name of a device of its own: {tables.INTERFACE_RULE}, not {_TAKEN}"

@@ -1,21 +1,19 @@
 """``[radio]`` of ``meshsec.toml``: how a wireless interface takes part in the mesh (docs/meshsec.toml.md)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from typing import Annotated
+
+from msgspec import Meta, Struct
+from msgspec.structs import fields
 
 from meshsec.core.values import tables
-from meshsec.core.values.tables import RefusedError, Table
+from meshsec.core.values.definition import Inherits, Rule, Wrong
 
-MESH_ID_MAX = 32
+_MESH_ID_MAX = 32
 """Octets of a mesh ID (IEEE 802.11-2020, section 9.4.2.98)."""
-FREQUENCY_MHZ = (2412, 5885)
-TX_POWER_DBM = (0, 36)
-RSSI_DBM = (-100, -30)
-RTS_OCTETS = (0, 2347)
-"""2347 octets and more are never reached (IEEE 802.11-2020, annex C, dot11RTSThreshold)."""
-RATES_MBIT = (1, 2, 5.5, 6, 9, 11, 12, 18, 24, 36, 48, 54)
-INTERFACES_MAX = 16
+_RATES = (1, 2, 5.5, 6, 9, 11, 12, 18, 24, 36, 48, 54)
+"""Mbit/s of 802.11b, a and g."""
 
 
 class Security(StrEnum):
@@ -35,96 +33,115 @@ class Mode(StrEnum):
     VHT80 = "VHT80"
 
 
-@dataclass(frozen=True, slots=True)
-class RadioSettings:
-    """How one interface joins the mesh; None: what the driver does by itself."""
-
-    mesh_id: str
-    frequency: int
-    """MHz, centre of the primary 20 MHz channel."""
-    security: Security
-    mode: Mode = Mode.HT20
-    country: str | None = None
-    """ISO 3166-1 alpha-2."""
-    mcast_rate: float | None = None
-    """Mbit/s."""
-    tx_power: int | None = None
-    """dBm."""
-    rssi_threshold: int | None = None
-    """dBm; a weaker node is no neighbour."""
-    rts_threshold: int | None = None
-    """Octets; a longer frame asks for the channel first."""
-
-
-@dataclass(frozen=True, slots=True)
-class Radios:
-    """All of ``[radio]``: what holds for every interface, and where one differs."""
-
-    common: RadioSettings
-    interfaces: Mapping[str, RadioSettings] = field(default_factory=dict)
-
-    def of(self, interface: str) -> RadioSettings:
-        """The settings of one interface."""
-        return self.interfaces.get(interface, self.common)
-
-
-def read(table: Table) -> Radios | None:
-    """The settings in ``[radio]``; None when there is no such table. Problems are noted in the table."""
-    common = _settings(table, None)
-    own = table.table("interfaces")
-    if len(own.values) > INTERFACES_MAX:
-        table.refuse(len(own.values), RefusedError(f"at most {INTERFACES_MAX} tables"), "interfaces")
-    found = {}
-    for name in list(own.values)[:INTERFACES_MAX]:
-        if not tables.is_interface_name(name):
-            own.refuse(name, RefusedError(tables.INTERFACE_RULE), name)
-        one = own.table(name)
-        found[name] = _settings(one, common)
-        one.refuse_the_rest()
-    table.refuse_the_rest()
-    return Radios(common, found) if table.values else None
-
-
-def _settings(table: Table, base: RadioSettings | None) -> RadioSettings:
-    """The keys of one table over those of ``base``; without one the keys that have no default are required."""
-    default = base or RadioSettings("", 0, Security.SAE)
-    required = base is None and bool(table.values)
-    readers = {
-        "mesh_id": _read_mesh_id,
-        "frequency": tables.integer(*FREQUENCY_MHZ),
-        "security": tables.choice(Security),
-        "mode": tables.choice(Mode),
-        "country": _read_country,
-        "mcast_rate": _read_rate,
-        "tx_power": tables.integer(*TX_POWER_DBM),
-        "rssi_threshold": tables.integer(*RSSI_DBM),
-        "rts_threshold": tables.integer(*RTS_OCTETS),
-    }
-    taken = {
-        one.name: table.take(
-            one.name,
-            readers[one.name],
-            getattr(default, one.name),
-            required=required and one.name in ("mesh_id", "frequency", "security"),
-        )
-        for one in fields(RadioSettings)
-    }
-    return RadioSettings(**taken)
-
-
-def _read_mesh_id(value: object) -> str:
-    if not isinstance(value, str) or not 1 <= len(value.encode()) <= MESH_ID_MAX or not value.isprintable():
-        raise RefusedError(f"a text of 1 to {MESH_ID_MAX} octets of UTF-8, printable")
+def _mesh_id(value: object) -> str:
+    if not isinstance(value, str) or not 1 <= len(value.encode()) <= _MESH_ID_MAX or not value.isprintable():
+        raise ValueError
     return value
 
 
-def _read_country(value: object) -> str:
+def _country(value: object) -> str:
     if not isinstance(value, str) or len(value) != 2 or not value.isascii() or not value.isalpha():
-        raise RefusedError("two letters of ISO 3166-1, such as 'DE'")
+        raise ValueError
     return value.upper()
 
 
-def _read_rate(value: object) -> float:
-    if isinstance(value, bool) or value not in RATES_MBIT:
-        raise RefusedError(f"one of {', '.join(f'{rate:g}' for rate in RATES_MBIT)} (Mbit/s)")
+def _rate(value: object) -> float:
+    if isinstance(value, bool) or value not in _RATES or not isinstance(value, int | float):
+        raise ValueError
     return float(value)
+
+
+class RadioSettings(Struct, frozen=True):
+    """How one interface joins the mesh; None: what the driver does by itself."""
+
+    mesh_id: Annotated[
+        str,
+        Rule(f"a text of 1 to {_MESH_ID_MAX} octets of UTF-8, printable", _mesh_id),
+        Meta(description="the mesh's name: 1 to 32 octets of printable UTF-8, the same on all nodes"),
+    ]
+    frequency: Annotated[
+        int,
+        Meta(
+            ge=2412,
+            le=5885,
+            description="centre of the primary 20 MHz channel: what the radio has and the regulatory domain allows",
+            extra={"unit": "MHz"},
+        ),
+    ]
+    security: Annotated[
+        Security,
+        Meta(
+            description="`open`: any node may be a neighbour. `sae`: only who knows the password. User data is "
+            "protected by IPsec in both"
+        ),
+    ]
+    mode: Annotated[Mode, Meta(description="channel width and modulation, the same on all nodes")] = Mode.HT20
+    country: Annotated[
+        str | None,
+        Rule("two letters of ISO 3166-1, such as 'DE'", _country),
+        Meta(
+            description="two letters of ISO 3166-1: the regulatory domain asked for", extra={"default": "the kernel's"}
+        ),
+    ] = None
+    mcast_rate: Annotated[
+        float | None,
+        Rule(f"one of {', '.join(f'{rate:g}' for rate in _RATES)} (Mbit/s)", _rate, {"type": "number", "enum": _RATES}),
+        Meta(
+            description="Mbit/s of frames to all neighbours: 1, 2, 5.5, 6, 9, 11, 12, 18, 24, 36, 48 or 54; 1, 2, 5.5 "
+            "and 11 only on 2.4 GHz",
+            extra={"default": "the driver's"},
+        ),
+    ] = None
+    tx_power: Annotated[
+        int | None,
+        Meta(
+            ge=0,
+            le=36,
+            description="transmit power, at most what the regulatory domain allows",
+            extra={"unit": "dBm", "default": "as much as is allowed"},
+        ),
+    ] = None
+    rssi_threshold: Annotated[
+        int | None,
+        Meta(
+            ge=-100,
+            le=-30,
+            description="a node that is heard weaker is no neighbour",
+            extra={"unit": "dBm", "default": "none"},
+        ),
+    ] = None
+    # 2347 and more are never reached (IEEE 802.11-2020, annex C, dot11RTSThreshold).
+    rts_threshold: Annotated[
+        int | None,
+        Meta(
+            ge=0,
+            le=2347,
+            description="a longer frame asks for the channel first; for the whole radio",
+            extra={"unit": "octets", "default": "the driver's"},
+        ),
+    ] = None
+
+
+class Radios(RadioSettings, frozen=True):
+    """All of ``[radio]``: what holds for every interface, and where one differs."""
+
+    interfaces: Annotated[
+        dict[str, RadioSettings],
+        Inherits(),
+        Meta(max_length=16, description="a table `[radio.interfaces.NAME]` for each interface that differs"),
+    ] = {}  # msgspec copies it
+
+    @property
+    def common(self) -> RadioSettings:
+        """The settings of interfaces that do not differ."""
+        return RadioSettings(**{one.name: getattr(self, one.name) for one in fields(RadioSettings)})
+
+    def of(self, interface: str) -> RadioSettings:
+        """Return the settings of one interface."""
+        return self.interfaces.get(interface, self.common)
+
+    def wrong(self, _given: Mapping[str, object]) -> Wrong:
+        """Yield names that no interface can have."""
+        for name in self.interfaces:
+            if not tables.is_interface_name(name):
+                yield ("interfaces", name), tables.INTERFACE_RULE

@@ -2,17 +2,19 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Annotated
 
-from meshsec.core.scheduling.governor_settings import DEFAULTS, GovernorSettings, decode_governor
+from msgspec import Meta, Struct
+
+from meshsec.core.scheduling.governor_settings import DEFAULTS, GovernorSettings, GovernorTable
 from meshsec.core.scheduling.profiles import STOCK, Profile
-from meshsec.core.values import tables
-from meshsec.core.values.tables import RefusedError, Table
+from meshsec.core.values.definition import Once, Rule
 
 DEFAULT_PROFILE = "governor"
 """What is in force when the file says nothing; where its file is not installed, ``stock`` is."""
-PROTECTED_MAX = 16
 _NAME_MAX = 255
+"""Bytes of a unit's name, and of a control group's path."""
 _UNIT = re.compile(r"[A-Za-z0-9:_.@\\-]+\.(?:service|scope|slice)")
 _GROUP = re.compile(r"(?:/[A-Za-z0-9:_.@\\-]+)+")
 
@@ -20,9 +22,50 @@ Profiles = Callable[[str], Profile]
 """Gives the scheduling profile of a name, or raises ValueError with what is allowed."""
 
 
+def _stream(value: object) -> str:
+    if not isinstance(value, str) or len(value) > _NAME_MAX or ".." in value:
+        raise ValueError
+    if not _UNIT.fullmatch(value) and not _GROUP.fullmatch(value):
+        raise ValueError
+    return value
+
+
+class SchedulingTable(Struct, frozen=True):
+    """``[scheduling]`` as it is written."""
+
+    profile: Annotated[
+        str | None,
+        Meta(
+            description="the name of a scheduling profile, which is a file `NAME.toml`: `stock`, `nice`, `fifo`, "
+            "`governor`, `paper-2007`, or your own ([real-time.md](real-time.md)); of what a host forbids the rest is "
+            "in force, and `doctor` says so",
+            extra={"default": f'`"{DEFAULT_PROFILE}"`'},
+        ),
+    ] = None
+    protect: Annotated[
+        tuple[
+            Annotated[
+                str,
+                Rule("a systemd unit such as 'encoder.service', or a control group such as '/video'", _stream),
+            ],
+            ...,
+        ],
+        Once("each once"),
+        Meta(
+            max_length=16,
+            description="the streams whose frames count: at most 16 systemd units or control groups, such as "
+            '`["encoder.service", "/video"]`',
+            extra={"allowed": "a list of at most 16 units or control groups, such as ['encoder.service']"},
+        ),
+    ] = ()
+    governor: Annotated[
+        GovernorTable, Meta(description="how far the governor may go, for profiles that have a ladder")
+    ] = GovernorTable()
+
+
 @dataclass(frozen=True, slots=True)
 class SchedulingSettings:
-    """``[scheduling]``."""
+    """``[scheduling]`` with the profile that it names."""
 
     profile: Profile = STOCK
     protect: tuple[str, ...] = ()
@@ -32,38 +75,18 @@ class SchedulingSettings:
 
 
 def only_stock(name: str) -> Profile:
-    """The profiles where there are no files."""
+    """Return the profile where there are no files. Raises ValueError for all others."""
     if name != STOCK.name:
         raise ValueError(STOCK.name)
     return STOCK
 
 
-def read(table: Table, profiles: Profiles) -> SchedulingSettings:
-    """The settings in the table; problems are noted there."""
-    name = table.take("profile", tables.text, None)
-    protect: tuple[str, ...] = table.take("protect", _read_protect, ())
-    governor = decode_governor(table.table("governor"))
-    table.refuse_the_rest()
+def resolve(table: SchedulingTable, profiles: Profiles) -> SchedulingSettings:
+    """Return the settings. Raises ValueError when the profile that is named is not there."""
+    settings = SchedulingSettings(protect=table.protect, governor=table.governor.settings)
     try:
-        return SchedulingSettings(profiles(name or DEFAULT_PROFILE), protect, governor)
-    except ValueError as error:
-        if name is not None:
-            table.refuse(name, error, "profile")
-        return SchedulingSettings(protect=protect, governor=governor)
-
-
-def _read_protect(value: object) -> tuple[str, ...]:
-    if not isinstance(value, list) or len(value) > PROTECTED_MAX:
-        raise RefusedError(f"a list of at most {PROTECTED_MAX} units or control groups, such as ['encoder.service']")
-    for index, name in enumerate(value):
-        if not _is_unit_or_group(name):
-            raise RefusedError("a systemd unit such as 'encoder.service', or a control group such as '/video'", index)
-        if name in value[:index]:
-            raise RefusedError("each once", index)
-    return tuple(value)
-
-
-def _is_unit_or_group(name: object) -> bool:
-    if not isinstance(name, str) or len(name) > _NAME_MAX or ".." in name:
-        return False
-    return bool(_UNIT.fullmatch(name) or _GROUP.fullmatch(name))
+        return replace(settings, profile=profiles(table.profile or DEFAULT_PROFILE))
+    except ValueError:
+        if table.profile is not None:
+            raise
+        return settings

@@ -1,25 +1,17 @@
 """``[time]`` of ``meshsec.toml``: who keeps the mesh's time (docs/time.md)."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from enum import StrEnum
+from typing import Annotated
 
-from meshsec.core.trust.identity import NAME_RULE, IdentityError, checked_name
-from meshsec.core.values import tables
-from meshsec.core.values.tables import RefusedError, Table
+from msgspec import Meta, Struct, field
 
-MASTERS_MAX = 8
-SERVERS_MAX = 16
-REFERENCES_MAX = 8
-STRATUM = (2, 15)
-"""Of a clock without reference: below every real one, and above 16, which is unsynchronised (RFC 5905, figure 11)."""
-DISTANCE_SECONDS = (0.001, 1.0)
-POLL = (0, 17)
-"""Logarithms of seconds; MAXPOLL is 17 (RFC 5905, section 7.2)."""
-UNIT_MAX = 255
-OFFSET_SECONDS = (-1.0, 1.0)
+from meshsec.core.config.kinds import NodeName, SocketPath
+from meshsec.core.values.definition import Once, Rule, Wrong
 
+_POLL_MAX = 17
+"""MAXPOLL, a logarithm of seconds (RFC 5905, section 7.2)."""
 _SERVER = re.compile(r"[0-9A-Za-z]([0-9A-Za-z.:-]{0,251}[0-9A-Za-z])?")
 _PATH = re.compile(r"/[0-9A-Za-z._/+-]{1,106}")
 
@@ -32,127 +24,111 @@ class Driver(StrEnum):
     PPS = "pps"
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
+def _matching(pattern: re.Pattern[str], value: object) -> str:
+    if not isinstance(value, str) or not pattern.fullmatch(value):
+        raise ValueError
+    return value
+
+
+class Reference(Struct, frozen=True):
     """A receiver at this node: the time of day by ``shm`` or ``sock``, the second's beginning by ``pps``."""
 
-    driver: Driver
-    unit: int = 0
-    """Of ``shm``: the segment that gpsd writes."""
-    path: str = ""
-    """Of ``sock`` and ``pps``."""
-    offset: float = 0.0
-    """Seconds that what it says is late."""
+    driver: Annotated[Driver, Meta(description="how chronyd reads it")]
+    unit: Annotated[int, Meta(ge=0, le=255, description="of `shm`: the segment that gpsd writes")] = 0
+    path: Annotated[
+        str,
+        Rule(
+            "an absolute path of letters, digits and ._/+-, such as '/dev/pps0'",
+            lambda value: _matching(_PATH, value),
+        ),
+        Meta(description="of `sock` and `pps`: the socket or device"),
+    ] = ""
+    offset: Annotated[float, Meta(ge=-1.0, le=1.0, description="how late it is", extra={"unit": "seconds"})] = 0.0
+
+    def wrong(self, given: Mapping[str, object]) -> Wrong:
+        """Yield keys that the driver does not have, and a driver without the path that it needs."""
+        if self.driver is Driver.SHM and "path" in given:
+            yield ("path",), "with driver = 'sock' or 'pps' only"
+        if self.driver in (Driver.SOCK, Driver.PPS):
+            if "unit" in given:
+                yield ("unit",), "with driver = 'shm' only"
+            if "path" not in given:
+                yield ("driver",), "'shm', or another one with a path, such as path = '/dev/pps0'"
 
 
-@dataclass(frozen=True, slots=True)
-class TimeSettings:
+class TimeSettings(Struct, frozen=True):
     """All of ``[time]``."""
 
-    masters: tuple[str, ...] = ()
-    """Nodes by name; this node, too, when it is one."""
-    stratum: int = 10
-    """That a master has who knows no time but his own."""
-    distance: float = 0.1
-    """Seconds: a master whose error may be more is a clock of his own."""
-    minpoll: int = 4
-    maxpoll: int = 7
-    servers: tuple[str, ...] = ()
-    """Outside the mesh."""
-    references: tuple[Reference, ...] = ()
-    hardware_timestamps: bool = True
-    socket: str = "/run/chrony/chronyd.sock"
+    masters: Annotated[
+        tuple[NodeName, ...],
+        Once("each master once"),
+        Meta(
+            min_length=1,
+            max_length=8,
+            description="whose time it is: 1 to 8 names of nodes, the same list on all nodes; a master names itself, "
+            "too",
+            extra={"allowed": "a list of 1 to 8 names of nodes, such as ['alpha', 'bravo']"},
+        ),
+    ]
+    # Below every real stratum, and above 16, which is unsynchronised (RFC 5905, figure 11).
+    stratum: Annotated[int, Meta(ge=2, le=15, description="of a master that knows no time but its own")] = 10
+    distance: Annotated[
+        float,
+        Meta(
+            ge=0.001,
+            le=1.0,
+            description="a master whose error may be more than that keeps its own time from then on",
+            extra={"unit": "seconds"},
+        ),
+    ] = 0.1
+    minpoll: Annotated[
+        int, Meta(ge=0, le=_POLL_MAX, description="how often the masters are asked at most, as a logarithm of seconds")
+    ] = 4
+    maxpoll: Annotated[
+        int, Meta(ge=0, le=_POLL_MAX, description="how often they are asked at least; at least `minpoll`")
+    ] = 7
+    servers: Annotated[
+        tuple[
+            Annotated[
+                str,
+                Rule(
+                    "an address or a host name, such as 'ntp.example.net'",
+                    lambda value: _matching(_SERVER, value),
+                ),
+            ],
+            ...,
+        ],
+        Meta(
+            max_length=16,
+            description="time servers outside the mesh: at most 16 addresses or host names",
+            extra={"allowed": "a list of at most 16 addresses or host names"},
+        ),
+    ] = ()
+    references: Annotated[
+        tuple[Reference, ...],
+        Meta(
+            max_length=8,
+            description='receivers at this node, at most 8: `{ driver = "shm", unit = 0 }` (what gpsd writes), '
+            '`{ driver = "sock", path = "/run/..." }`, `{ driver = "pps", path = "/dev/pps0" }`; each with an '
+            "`offset`, -1 to 1 s, that what it says is late",
+            extra={"allowed": "a list of at most 8 tables, such as [{ driver = 'shm', unit = 0 }]"},
+        ),
+    ] = ()
+    hardware_timestamps: Annotated[
+        bool, Meta(description="whether interfaces that can stamp packets in hardware do so")
+    ] = field(name="hwtimestamp", default=True)
+    socket: Annotated[
+        SocketPath, Meta(description="where chronyd answers: a path of at most 107 letters, digits and `._/+-`")
+    ] = "/run/chrony/chronyd.sock"
 
+    @property
+    def slowest_poll(self) -> int:
+        """Return ``maxpoll``; where ``minpoll`` alone is given, at least that."""
+        return max(self.minpoll, self.maxpoll)
 
-def read(table: Table, base: str) -> TimeSettings | None:
-    """The section, None where there is none; relative paths start from the directory ``base``."""
-    default = TimeSettings()
-    present = bool(table.values)
-    minpoll = table.take("minpoll", tables.integer(*POLL), default.minpoll)
-    settings = TimeSettings(
-        masters=table.take("masters", _masters, (), required=present),
-        stratum=table.take("stratum", tables.integer(*STRATUM), default.stratum),
-        distance=table.take("distance", _number(DISTANCE_SECONDS), default.distance),
-        minpoll=minpoll,
-        maxpoll=table.take("maxpoll", tables.integer(minpoll, POLL[1]), max(minpoll, default.maxpoll)),
-        servers=table.take("servers", _servers, ()),
-        references=_references(table),
-        hardware_timestamps=table.take("hwtimestamp", tables.boolean, default.hardware_timestamps),
-        socket=table.take("socket", _socket(base), default.socket),
-    )
-    table.refuse_the_rest()
-    return settings if present else None
-
-
-def _references(section: Table) -> tuple[Reference, ...]:
-    entries: Sequence[Mapping[str, object]] = section.take("references", _tables, [])
-    found = []
-    for index, entry in enumerate(entries):
-        table = Table((*section.path, "references", index), entry, section.problems)
-        driver = table.take("driver", tables.choice(Driver), Driver.SHM, required=True)
-        offset = table.take("offset", _number(OFFSET_SECONDS), 0.0)
-        if driver is Driver.SHM:
-            found.append(Reference(driver, unit=table.take("unit", tables.integer(0, UNIT_MAX), 0), offset=offset))
-        else:
-            found.append(Reference(driver, path=table.take("path", _device, "", required=True), offset=offset))
-        table.refuse_the_rest()
-    return tuple(found)
-
-
-def _masters(value: object) -> tuple[str, ...]:
-    if not isinstance(value, list) or not 1 <= len(value) <= MASTERS_MAX:
-        raise RefusedError(f"a list of 1 to {MASTERS_MAX} names of nodes, such as ['alpha', 'bravo']")
-    for index, name in enumerate(value):
-        try:
-            checked_name(name if isinstance(name, str) else "")
-        except IdentityError:
-            raise RefusedError(NAME_RULE, index) from None
-        if name in value[:index]:
-            raise RefusedError("each master once", index)
-    return tuple(value)
-
-
-def _servers(value: object) -> tuple[str, ...]:
-    if not isinstance(value, list) or len(value) > SERVERS_MAX:
-        raise RefusedError(f"a list of at most {SERVERS_MAX} addresses or host names")
-    for index, name in enumerate(value):
-        if not isinstance(name, str) or not _SERVER.fullmatch(name):
-            raise RefusedError("an address or a host name, such as 'ntp.example.net'", index)
-    return tuple(value)
-
-
-def _tables(value: object) -> Sequence[Mapping[str, object]]:
-    good = isinstance(value, list) and all(isinstance(entry, Mapping) for entry in value)
-    if not isinstance(value, list) or not good or len(value) > REFERENCES_MAX:
-        raise RefusedError(f"a list of at most {REFERENCES_MAX} tables, such as [{{ driver = 'shm', unit = 0 }}]")
-    return value
-
-
-def _device(value: object) -> str:
-    if not isinstance(value, str) or not _PATH.fullmatch(value):
-        raise RefusedError("an absolute path of letters, digits and ._/+-, such as '/dev/pps0'")
-    return value
-
-
-def _socket(base: str) -> Callable[[object], str]:
-    """chronyd reads words: a path with a space in it would be two of them."""
-    read_path = tables.path(base, tables.SOCKET_PATH_MAX)
-
-    def read(value: object) -> str:
-        path = read_path(value)
-        if not _PATH.fullmatch(path):
-            raise RefusedError("a path of letters, digits and ._/+-")
-        return path
-
-    return read
-
-
-def _number(bounds: tuple[float, float]) -> Callable[[object], float]:
-    low, high = bounds
-
-    def read(value: object) -> float:
-        if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-            raise RefusedError(f"{low:g} to {high:g} seconds")
-        return float(value)
-
-    return read
+    def wrong(self, given: Mapping[str, object]) -> Wrong:
+        """Yield a maximum below its minimum, and a socket that chronyd would read as several words."""
+        if "maxpoll" in given and self.maxpoll < self.minpoll:
+            yield ("maxpoll",), f"at least minpoll, which is {self.minpoll}"
+        if not _PATH.fullmatch(self.socket):
+            yield ("socket",), "a path of letters, digits and ._/+-"

@@ -21,7 +21,7 @@ class UnknownMasterError(ValueError):
 def render(time: TimeSettings, own: Card, peers: Mapping[str, Card], prefixes: Iterable[Network], comment: str) -> str:
     """The text. ``peers`` are the trusted ones by name. Raises UnknownMasterError."""
     others = [_address(name, peers) for name in time.masters if name != own.name]
-    poll = f"minpoll {time.minpoll} maxpoll {time.maxpoll}"
+    poll = f"minpoll {time.minpoll} maxpoll {time.slowest_poll}"
     lines = [f"# {comment}"]
     lines += [f"server {address} iburst xleave {poll} {_SAMPLES}" for address in others]
     lines += [f"server {name} iburst" for name in time.servers]

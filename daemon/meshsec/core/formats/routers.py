@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from ipaddress import IPv4Network
+
+import msgspec
 
 from meshsec.core.channels.desired import endpoint, host
 from meshsec.core.config.link_settings import LinkSettings, Timing, Weighing
@@ -30,7 +31,7 @@ def with_next(routing: RoutingSettings, card: Card | None, ground: EspGround) ->
     if card is None:
         return routing
     network = AttachedNetwork(host(endpoint(card, ground)), distance=0)
-    return replace(routing, attached=(*routing.attached, network))
+    return msgspec.structs.replace(routing, attached=(*routing.attached, network))
 
 
 def olsrv2d(

@@ -1,10 +1,11 @@
 """How the scheduling governor behaves: how far it may go, what it may spend, how patient it is."""
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar
 
-from meshsec.core.values import tables
-from meshsec.core.values.tables import RefusedError, Table
+import msgspec
+from msgspec import Meta, Struct
 
 SETUP_RUNS = 20
 """How often threads of the IKE daemon are put on a CPU for one set-up,
@@ -14,7 +15,10 @@ the load lets them."""
 
 @dataclass(frozen=True, slots=True)
 class GovernorSettings:
-    """Times are seconds. CPU seconds count on all processors together."""
+    """Times are seconds. CPU seconds count on all processors together.
+
+    Six of them are keys of ``GovernorTable``. The others are constants, because no operator can judge them.
+    """
 
     deadline: float = 0.1
     """A set-up shall take no longer; from the policy."""
@@ -65,36 +69,75 @@ class GovernorSettings:
 DEFAULTS = GovernorSettings()
 
 
-def decode_governor(table: Table, base: GovernorSettings = DEFAULTS) -> GovernorSettings:
-    """``base`` with what ``table`` (``[scheduling.governor]``) says; problems are noted in the table."""
-    decoded = replace(
-        base,
-        cpu_part=table.take("cpu_part", _number(0.01, 0.5, "part of the deadline"), base.cpu_part),
-        share=table.take("share", _number(0.01, 0.5, "CPU seconds a second"), base.share),
-        share_min=table.take("share_min", _number(0.005, 0.5, "CPU seconds a second"), base.share_min),
-        burst=table.take("burst", _number(0.02, 1.0, "CPU seconds"), base.burst),
-        linger=table.take("linger", _number(0.0, 10.0, "seconds"), base.linger),
-        attention=table.take("attention", _number(0.1, 10.0, "seconds"), base.attention),
-        relax=table.take("relax", _number(1.0, 3600.0, "seconds"), base.relax),
-        loss_limit=table.take("loss_limit", _number(0.0, 1.0, "part of the frames"), base.loss_limit),
-        delay_limit=table.take("delay_limit", _number(0.001, 10.0, "seconds"), base.delay_limit),
-        pressure_limit=table.take("pressure_limit", _number(0.05, 1.0, "part of the time"), base.pressure_limit),
-        head_start=table.take("head_start", tables.boolean, base.head_start),
-        busy_limit=table.take("busy_limit", _number(0.05, 1.0, "part of the time"), base.busy_limit),
-    )
-    table.refuse_the_rest()
-    if decoded.share_min > decoded.share:
-        table.refuse(decoded.share_min, RefusedError(f"at most share, which is {decoded.share:g}"), "share_min")
-        return base
-    return decoded
+class GovernorTable(Struct, frozen=True):
+    """``[scheduling.governor]``: what an operator can judge of it."""
 
+    removed: ClassVar[Mapping[str, str]] = {
+        "cpu_part": f"a set-up may lose {DEFAULTS.cpu_part:g} of its deadline to waiting for a CPU",
+        "share_min": f"streams that complain leave {DEFAULTS.share_min:g} CPU seconds a second",
+        "attention": f"after {DEFAULTS.attention:g} s a negotiation waits for something else than a CPU",
+        "relax": f"a level that was needed is remembered for {DEFAULTS.relax:g} s",
+        "pressure_limit": f"a CPU counts as contended when tasks wait for {DEFAULTS.pressure_limit:g} of the time",
+        "head_start": "a negotiation always begins with the ladder's first real-time class",
+    }
 
-def _number(low: float, high: float, unit: str) -> Callable[[object], float]:
-    """Reads a number from ``low`` to ``high``; ``unit`` is for the message."""
+    share: Annotated[
+        float,
+        Meta(
+            ge=DEFAULTS.share_min,
+            le=0.5,
+            description="CPU seconds above charon's own class that may be spent each second in the long run",
+            extra={"unit": "CPU seconds a second"},
+        ),
+    ] = DEFAULTS.share
+    burst: Annotated[
+        float,
+        Meta(
+            ge=0.02,
+            le=1.0,
+            description="CPU seconds that may be spent at once after a pause",
+            extra={"unit": "CPU seconds"},
+        ),
+    ] = DEFAULTS.burst
+    linger: Annotated[
+        float,
+        Meta(
+            ge=0.0,
+            le=10.0,
+            description="how long a level is kept after the last negotiation",
+            extra={"unit": "seconds"},
+        ),
+    ] = DEFAULTS.linger
+    loss_limit: Annotated[
+        float,
+        Meta(
+            ge=0.0,
+            le=1.0,
+            description="part of its frames that a protected stream may lose before the governor spends less",
+            extra={"unit": "part of the frames"},
+        ),
+    ] = DEFAULTS.loss_limit
+    delay_limit: Annotated[
+        float,
+        Meta(
+            ge=0.001,
+            le=10.0,
+            description="how late the frames of a protected stream may be before the governor spends less",
+            extra={"unit": "seconds"},
+        ),
+    ] = DEFAULTS.delay_limit
+    busy_limit: Annotated[
+        float,
+        Meta(
+            ge=0.05,
+            le=1.0,
+            description="part of the time that others keep the least busy of charon's processors busy, above which a "
+            "level is kept without a negotiation; 1: never",
+            extra={"unit": "part of the time"},
+        ),
+    ] = DEFAULTS.busy_limit
 
-    def read(value: object) -> float:
-        if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-            raise RefusedError(f"a number from {low:g} to {high:g} ({unit})")
-        return float(value)
-
-    return read
+    @property
+    def settings(self) -> GovernorSettings:
+        """The same with the constants."""
+        return replace(DEFAULTS, **msgspec.structs.asdict(self))

@@ -71,7 +71,7 @@ class Table:
 
     def refuse(self, found: object, allowed: Exception, *where: str | int) -> None:
         """Note a bad value."""
-        self.problems.append(Problem((*self.path, *where), f"{_shown(found)} is not allowed; allowed: {allowed}"))
+        self.problems.append(Problem((*self.path, *where), f"{shown(found)} is not allowed; allowed: {allowed}"))
 
     def table(self, key: str) -> "Table":
         """The table of that name; what is missing in one that is no table is not told as well."""
@@ -163,8 +163,8 @@ def _read_table(value: object) -> Mapping[str, object]:
     return value
 
 
-def _shown(value: object) -> str:
-    """The value as a person would write it, bounded."""
+def shown(value: object) -> str:
+    """Return the value as a person would write it, cut where it is long."""
     shown = str(value).lower() if isinstance(value, bool) else repr(value)
     return shown if len(shown) <= _SHOWN_MAX else f"{shown[: _SHOWN_MAX - 3]}..."
 
