@@ -6,6 +6,7 @@ The node is made by the README's quick start; the other one is an ordinary node 
 import json
 import os
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -65,6 +66,9 @@ REFUSED = "status=31/SYS"
 """What systemd says of a process that called what the filter of its unit forbids."""
 RADIO = '[radio]\nmesh_id = "rescue"\nfrequency = 2412\nsecurity = "open"\n'
 
+START_SECONDS = 8.0
+"""In which systemd says that a start failed; meshsecd's attempts to start without a configuration took 12 and more."""
+
 pytestmark = pytest.mark.timeout(600, func_only=True)
 """Not the set-up, which builds the guest's root when nobody has done that before: minutes."""
 
@@ -112,6 +116,29 @@ def test_the_quick_start_ends_in_a_protected_channel(pair: tuple[Lab, Machine]) 
     for unit in UNITS:
         assert machine.show(unit, "ActiveState") == {"ActiveState": "active"}, unit
     assert machine.run("systemctl", "list-units", "--failed", "--plain", "--no-legend").stdout == ""
+
+
+def test_before_init_the_target_fails_at_once_and_nothing_is_restarted(pair: tuple[Lab, Machine]) -> None:
+    """On the same node, with its configurations out of the way."""
+    _, machine = pair
+    moved = f"for file in {CONFIG} /etc/olsrv2d/olsrv2d.toml; do"
+    machine.run("systemctl", "stop", "meshsec.target", *DAEMONS)
+    machine.run("sh", "-c", f"{moved} mv $file $file.kept; done")
+    try:
+        begun = time.monotonic()
+        started = machine.run("systemctl", "start", "meshsec.target", check=False)
+        assert time.monotonic() - begun < START_SECONDS
+        assert started.returncode != 0
+        assert "Assertion failed" in started.stderr
+        assert (
+            f"AssertPathExists={CONFIG} was not met"
+            in machine.run("systemctl", "status", "meshsec.target", check=False).stdout
+        )
+        for unit in DAEMONS:
+            assert machine.show(unit, "ActiveState", "NRestarts") == {"ActiveState": "inactive", "NRestarts": "0"}, unit
+    finally:
+        machine.run("sh", "-c", f"{moved} mv $file.kept $file; done")
+        machine.run("systemctl", "start", "meshsec.target")
 
 
 def test_systemd_accepts_the_units_with_the_drop_ins_of_every_profile(machine: Machine) -> None:
