@@ -87,14 +87,16 @@ class Agent:
         self._notifier = Notifier()
         overlay_device = settings.overlay.device if settings.overlay.enabled else ""
         engine = Engine(card, ground, esp_rank.applied(settings.policy, start.rates), random.random, overlay_device)
-        engine.rules.perimeter = settings.routing.perimeter
-        engine.rules.next_node = start.cards[1] if start.cards[1:] else None
+        engine.known.rules.perimeter = settings.routing.perimeter
+        engine.known.rules.next_node = start.cards[1] if start.cards[1:] else None
         self.driver = Driver(engine, self._carry_out, self._on_turn, self._spawn)
         around = Around(settings, start.cards)
         self.trust = Trust(Path(settings.paths.peers), card, self.driver.post, around.look, start.sides)
         self.fleet = FleetSide(card.address, self.trust, self._spawn)
         keys = Keys(Path(settings.paths.key), is_changing=len(start.cards) > 1)
-        outside = Outside(self._on_ike, self._spawn, self._on_ended, self._is_contested, self._in_reach, engine.peer_at)
+        outside = Outside(
+            self._on_ike, self._spawn, self._on_ended, self._is_contested, self._in_reach, engine.known.peer_at
+        )
         self.ike = IkeSide(self._ike_daemon(), keys, outside)
         self.ports = IkePorts(settings.ike.daemon, _PROCESSES[settings.ike.daemon])
         self.routing = Routing(settings.routing, self._on_router)
@@ -197,7 +199,7 @@ class Agent:
 
     def left_out(self) -> tuple[LeftOut, ...]:
         """What of the policy the IKE daemon cannot do."""
-        policy = self.driver.engine.policy
+        policy = self.driver.engine.known.policy
         return left_out(policy.ike_proposals, policy.esp_proposals, self.ike.algorithms)
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
@@ -224,18 +226,18 @@ class Agent:
 
     def _on_ended(self, peer: str) -> None:
         """An IKE_SA ended. A peer in reach begins another at once, sooner than the engine can want one."""
-        channel = self.driver.engine.channel(peer)
+        channel = self.driver.engine.known.channel(peer)
         if channel is not None and channel.route is not None:
             self.scheduling.expect(peer)
 
     async def _is_contested(self, peer: str) -> bool:
         """Somebody forges answers to this node's first messages in the name of the peer."""
-        channel = self.driver.engine.channel(peer)
+        channel = self.driver.engine.known.channel(peer)
         connection = channel.connection if channel is not None else None
         return connection is not None and connection.remote_address in await self.ground.contested()
 
     def _in_reach(self, peer: str) -> bool:
-        channel = self.driver.engine.channel(peer)
+        channel = self.driver.engine.known.channel(peer)
         return channel is not None and channel.route is not None
 
     def _on_router(self, event: Event) -> None:
@@ -247,9 +249,9 @@ class Agent:
         return self.ike.facts.queued if self.ike.facts else None
 
     def _on_turn(self) -> None:
-        self.scheduling.follow(self.driver.engine.channels())
-        self.fleet.follow(self.driver.engine.channels())
-        self.routing.trust(channel.card for channel in self.driver.engine.channels() if channel.card)
+        self.scheduling.follow(self.driver.engine.known.channels())
+        self.fleet.follow(self.driver.engine.known.channels())
+        self.routing.trust(channel.card for channel in self.driver.engine.known.channels() if channel.card)
         self._tell_watchers()
 
     def _feed_watchdog(self) -> None:
@@ -261,7 +263,7 @@ class Agent:
         if not self._control.is_watched:
             return
         engine = self.driver.engine
-        now = {channel.title: shown(engine, channel) for channel in engine.channels()}
+        now = {channel.title: shown(engine, channel) for channel in engine.known.channels()}
         for name, seen in now.items():
             if self._told.get(name) != seen:
                 self._control.publish(views.change(name, seen))

@@ -53,7 +53,7 @@ class Driver:
         """Wait until the fail-closed rules in the kernel are those that are wanted. False when that takes longer."""
         try:
             async with asyncio.timeout(seconds):
-                while not self.engine.rules.met():
+                while not self.engine.known.rules.met():
                     self._turned.clear()
                     await self._turned.wait()
         except TimeoutError:

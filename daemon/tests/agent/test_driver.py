@@ -30,6 +30,10 @@ class Script:
         self.due = None
 
     @property
+    def known(self) -> "Script":
+        return self
+
+    @property
     def rules(self) -> "Script":
         return self
 

@@ -137,7 +137,7 @@ def lose_router(driver: Driver) -> None:
 
 
 def lose_overlay(driver: Driver) -> None:
-    driver.engine.overlay.device = "overlay0"
+    driver.engine.known.overlay.device = "overlay0"
     driver.tell(OverlayDown("no such file"))
 
 

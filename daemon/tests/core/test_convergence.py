@@ -178,7 +178,7 @@ def disturb(solo: Solo, data: st.DataObject, routed: set[int]) -> None:
 def assert_as_desired(solo: Solo, routed: set[int]) -> None:
     engine = solo.driver.engine
     assert engine.plan(solo.driver.now) == []
-    assert solo.rules == engine.rules.wanted()
+    assert solo.rules == engine.known.rules.wanted()
     assert solo.key
     assert solo.connections == {f"n{number}": spec(number) for number in PEERS}
     for name, sas in solo.sas.items():
@@ -187,5 +187,5 @@ def assert_as_desired(solo: Solo, routed: set[int]) -> None:
         assert all("mesh" in {child.name for child in sa.children} for sa in sas)
     for number in PEERS:
         assert solo.driver.state(number) == ("protected" if number in routed else "no-route")
-    assert len(list(engine.channels())) == len(PEERS)
-    assert len(engine._channels) == len(PEERS), "something of a stranger is remembered"
+    assert len(list(engine.known.channels())) == len(PEERS)
+    assert len(engine.known.by_name) == len(PEERS), "something of a stranger is remembered"

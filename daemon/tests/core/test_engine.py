@@ -113,7 +113,7 @@ def test_nothing_is_opened_for_a_new_peer_before_its_rules_stand() -> None:
 def test_rules_that_others_alter_are_restored() -> None:
     made = driver(HIGHER)
     (action,) = made.tell(RulesObserved(None))
-    assert action == ApplyRules(made.engine.rules.wanted())
+    assert action == ApplyRules(made.engine.known.rules.wanted())
     assert made.succeed(action) == []
 
 
@@ -147,7 +147,7 @@ def test_a_configuration_that_fails_is_shown_as_failed() -> None:
         actions = made.succeed(*actions)
     made.tell(ActionDone(actions[0], "invalid proposal"))
     assert made.state(HIGHER) == "failed"
-    channel = made.engine.channel("n5")
+    channel = made.engine.known.channel("n5")
     assert channel is not None
     assert "invalid proposal" in channel.reason
 
@@ -166,7 +166,7 @@ def test_the_initiator_waits_within_its_jitter() -> None:
     made = driver(*range(10, 40), initiator_jitter=0.05)
     for number in range(10, 40):
         assert made.tell(RouteSet(route(number))) == []
-        channel = made.engine.channel(f"n{number}")
+        channel = made.engine.known.channel(f"n{number}")
         assert channel is not None
         waits.add(channel.due)
     assert 0 < min(waits) < max(waits) <= 0.05
@@ -224,7 +224,7 @@ def test_the_peers_sa_ends_the_wait_without_an_attempt_of_our_own() -> None:
     made = driver(LOWER)
     protect(made, LOWER)
     assert made.advance(3600.0) == []
-    channel = made.engine.channel("n1")
+    channel = made.engine.known.channel("n1")
     assert channel is not None
     assert channel.attempts == 0
 
@@ -238,7 +238,7 @@ def test_the_success_of_an_attempt_counts_only_with_the_sa() -> None:
     assert made.state(HIGHER) == "negotiating"
     made.advance(CALM.backoff_first)
     assert made.state(HIGHER) == "failed"
-    channel = made.engine.channel("n5")
+    channel = made.engine.known.channel("n5")
     assert channel is not None
     assert channel.last_failure is not None
     assert channel.last_failure.diagnosis.fault == "node"
@@ -296,7 +296,7 @@ def test_an_sa_that_somebody_on_the_way_moved_is_closed_and_made_again_and_the_r
     assert isinstance(closing, Terminate)
     assert closing.unique_id == "7"
     assert made.state(HIGHER) != "protected"
-    channel = made.engine.channel("n5")
+    channel = made.engine.known.channel("n5")
     assert channel is not None
     assert f"rewrote its remote address to {other}" in channel.reason
 
@@ -320,9 +320,9 @@ def test_a_negotiation_in_progress_elsewhere_is_not_yet_an_sa_that_was_moved() -
 
 def test_a_peer_is_known_by_its_end_point() -> None:
     made = driver(HIGHER)
-    assert made.engine.peer_at(str(card(HIGHER).locator)) == "n5"
-    assert made.engine.peer_at(str(card(HIGHER).address)) == ""
-    assert made.engine.peer_at("fd00::99") == ""
+    assert made.engine.known.peer_at(str(card(HIGHER).locator)) == "n5"
+    assert made.engine.known.peer_at(str(card(HIGHER).address)) == ""
+    assert made.engine.known.peer_at("fd00::99") == ""
 
 
 def test_attempts_that_somebody_spoils_by_forged_answers_are_repeated_without_growing_delays() -> None:
@@ -332,7 +332,7 @@ def test_attempts_that_somebody_spoils_by_forged_answers_are_repeated_without_gr
         made.tell(ActionDone(action, f"{FORGED} in the peer's name"))
         assert made.state(HIGHER) == "failed"
         (action,) = made.advance(0.5)
-    channel = made.engine.channel("n5")
+    channel = made.engine.known.channel("n5")
     assert channel is not None
     assert channel.last_failure is not None
     assert channel.last_failure.diagnosis.fault is Fault.PATH
@@ -360,7 +360,7 @@ def test_an_sa_of_ours_is_not_doubted_when_an_attempt_beside_it_stayed_without_a
 def test_an_sa_is_as_old_as_when_it_was_seen_first() -> None:
     made = driver(HIGHER)
     protect(made, HIGHER)
-    channel = made.engine.channel("n5")
+    channel = made.engine.known.channel("n5")
     assert channel is not None
     first = dict(channel.seen)
     assert list(first.values()) == [made.now]
@@ -374,7 +374,7 @@ def test_whose_sa_is_quiet_is_known_until_something_comes() -> None:
     quiet = Quiet(1.0, answers=False)
     for peers in ({"n5": quiet}, {}):
         made.tell(QuietSeen(peers))
-        channel = made.engine.channel("n5")
+        channel = made.engine.known.channel("n5")
         assert channel is not None
         assert channel.quiet == peers.get("n5")
 
@@ -406,7 +406,7 @@ def test_an_answer_that_nobody_waits_for_is_ignored() -> None:
     made.tell(IkeDaemonDown("connection closed"))
     assert made.state(HIGHER) == "waiting"
     made.tell(ActionDone(action, "timeout"))
-    channel = made.engine.channel("n5")
+    channel = made.engine.known.channel("n5")
     assert channel is not None
     assert channel.last_failure is None
 
@@ -416,7 +416,7 @@ def test_a_refusal_after_the_peers_own_success_is_no_failure() -> None:
     action = initiate(made)
     made.tell(SasObserved("n5", (ike_sa("n5", initiator=False),)), ActionDone(action, "NO_PROPOSAL_CHOSEN"))
     assert made.state(HIGHER) == "protected"
-    channel = made.engine.channel("n5")
+    channel = made.engine.known.channel("n5")
     assert channel is not None
     assert channel.last_failure is None
 
@@ -430,7 +430,7 @@ def test_an_sa_of_the_peers_is_doubted_when_our_own_attempt_meanwhile_stayed_wit
     (closing,) = made.tell(SasObserved("n5", (standing,)), ActionDone(action, reason))
     assert isinstance(closing, Terminate)
     assert closing.unique_id == "7"
-    channel = made.engine.channel("n5")
+    channel = made.engine.known.channel("n5")
     assert channel is not None
     assert channel.last_failure is not None
     assert channel.last_failure.reason == reason
@@ -480,8 +480,8 @@ def test_routes_to_strangers_cost_nothing_but_a_bounded_table() -> None:
         made.engine.handle(made.now, RouteSet(stranger(number)))
     assert made.engine.poll_actions() == []
     assert made.engine.poll_timeout() is None
-    assert len(list(made.engine.routes)) == MAX_STRANGERS
-    assert made.engine.routes.truncated
+    assert len(list(made.engine.known.routes)) == MAX_STRANGERS
+    assert made.engine.known.routes.truncated
     assert attempts(made.tell(RouteSet(route(HIGHER)))) == ["n5"]
 
 
@@ -490,10 +490,10 @@ def test_a_table_full_of_strangers_empties_with_the_next_snapshot() -> None:
     for number in range(MAX_STRANGERS + 1):
         made.engine.handle(made.now, RouteSet(stranger(number)))
     made.tell(RoutesReset({stranger(1).destination: stranger(1)}))
-    assert list(made.engine.routes) == [stranger(1)]
-    assert not made.engine.routes.truncated
+    assert list(made.engine.known.routes) == [stranger(1)]
+    assert not made.engine.known.routes.truncated
     made.tell(RouteRemoved(stranger(1).destination))
-    assert list(made.engine.routes) == []
+    assert list(made.engine.known.routes) == []
 
 
 def test_an_sa_that_does_not_last_is_damped() -> None:
@@ -528,7 +528,7 @@ def test_an_sa_that_lasted_is_replaced_at_once() -> None:
     protect(made, HIGHER)
     made.advance(60.0)
     made.engine.handle(made.now, SasObserved("n5", (), "closed by the peer"))
-    channel = made.engine.channel("n5")
+    channel = made.engine.known.channel("n5")
     assert channel is not None
     assert channel.reason == "the SA is gone: closed by the peer"
     assert attempts(made.engine.poll_actions()) == ["n5"]
@@ -542,7 +542,7 @@ def test_a_route_change_renegotiates_nothing() -> None:
     protect(made, HIGHER)
     for hops in (3, 4, 2):
         assert made.tell(RouteSet(route(HIGHER, hops))) == []
-    channel = made.engine.channel("n5")
+    channel = made.engine.known.channel("n5")
     assert channel is not None
     assert channel.route == route(HIGHER, 2)
     assert made.state(HIGHER) == "protected"
@@ -641,7 +641,7 @@ def test_what_stands_is_adopted_without_renegotiation_after_a_restart_of_meshsec
     assert made.state(HIGHER) == "protected"
     assert made.succeed(*actions) == []
     assert made.advance(3600.0) == []
-    channel = made.engine.channel("n5")
+    channel = made.engine.known.channel("n5")
     assert channel is not None
     assert channel.route_to_protected is None
 
@@ -649,7 +649,7 @@ def test_what_stands_is_adopted_without_renegotiation_after_a_restart_of_meshsec
 def rules_for_higher() -> RulesSpec:
     made = Driver(NODE, CALM)
     made.tell(PeerSet(peer(HIGHER)))
-    return made.engine.rules.wanted()
+    return made.engine.known.rules.wanted()
 
 
 def test_an_attempt_that_was_running_when_meshsecd_was_killed_is_closed_and_made_anew() -> None:
@@ -751,12 +751,12 @@ def test_a_removed_peer_loses_its_sas_at_once_and_is_forgotten() -> None:
     assert (terminate.unique_id, terminate.patient) == ("7", True)
     closing = ike_sa("n5", "7", state="DELETING")
     assert made.tell(SasObserved("n5", (closing,)), *(ActionDone(action) for action in (bar, unload, terminate))) == []
-    assert made.engine.rules.wanted().barred == bar.rules.barred
+    assert made.engine.known.rules.wanted().barred == bar.rules.barred
     (lift,) = made.tell(SasObserved("n5", ()))
     assert isinstance(lift, ApplyRules)
     assert lift.rules.barred == frozenset()
     assert made.succeed(lift) == []
-    assert made.engine.channel("n5") is None
+    assert made.engine.known.channel("n5") is None
     assert made.engine.plan(made.now) == []
     assert made.tell(RouteSet(route(HIGHER))) == []
 
@@ -765,14 +765,14 @@ def test_a_removed_peer_that_comes_again_under_another_name_is_not_barred() -> N
     made = driver(HIGHER)
     protect(made, HIGHER, "7")
     made.tell(PeerRemoved("n5"), PeerSet(Peer("boat", card(HIGHER))))
-    assert made.engine.rules.wanted().barred == frozenset()
+    assert made.engine.known.rules.wanted().barred == frozenset()
 
 
 def test_nothing_is_barred_longer_than_an_ike_daemon_has_the_sa() -> None:
     made = driver(HIGHER)
     protect(made, HIGHER, "7")
     made.tell(PeerRemoved("n5"), IkeDaemonDown("killed"))
-    assert made.engine.rules.wanted().barred == frozenset()
+    assert made.engine.known.rules.wanted().barred == frozenset()
 
 
 def test_the_drop_rule_of_a_removed_peer_stands_or_goes_as_the_policy_says() -> None:
@@ -780,7 +780,7 @@ def test_the_drop_rule_of_a_removed_peer_stands_or_goes_as_the_policy_says() -> 
         made = driver(LOWER, HIGHER, removed_peers=removed_peers)
         rules = [action for action in made.tell(PeerRemoved("n5")) if isinstance(action, ApplyRules)]
         assert bool(rules) is not stands
-        wanted = made.engine.rules.wanted()
+        wanted = made.engine.known.rules.wanted()
         assert (card(HIGHER).address in wanted.protected) is stands
         assert (card(HIGHER).locator in wanted.locators) is stands
         assert card(LOWER).address in wanted.protected
@@ -788,16 +788,16 @@ def test_the_drop_rule_of_a_removed_peer_stands_or_goes_as_the_policy_says() -> 
 
 @pytest.mark.parametrize(("removed_peers", "stands"), [(RemovedPeers.DROP, True), (RemovedPeers.OPEN, False)])
 def test_so_it_does_across_a_restart_of_meshsecd(removed_peers: RemovedPeers, stands: bool) -> None:
-    before = driver(LOWER, HIGHER).engine.rules.wanted()
+    before = driver(LOWER, HIGHER).engine.known.rules.wanted()
     made = Driver(NODE, replace(CALM, removed_peers=removed_peers))
     actions = made.tell(PeerSet(peer(LOWER)), RulesObserved(before))
     assert (actions == []) is stands
-    assert (card(HIGHER).address in made.engine.rules.wanted().protected) is stands
+    assert (card(HIGHER).address in made.engine.known.rules.wanted().protected) is stands
 
 
 def test_rules_that_others_put_in_are_not_taken_for_those_of_removed_peers() -> None:
     made = driver(LOWER)
-    (action,) = made.tell(RulesObserved(driver(LOWER, HIGHER).engine.rules.wanted()))
+    (action,) = made.tell(RulesObserved(driver(LOWER, HIGHER).engine.known.rules.wanted()))
     assert isinstance(action, ApplyRules)
     assert card(HIGHER).address not in action.rules.protected
 
@@ -805,12 +805,12 @@ def test_rules_that_others_put_in_are_not_taken_for_those_of_removed_peers() -> 
 def test_while_a_card_is_refused_unknown_nodes_are_closed_even_where_the_policy_allows_them() -> None:
     """The peer behind that card must not pass for an unknown node, to which data may go in the clear."""
     made = driver(HIGHER, unknown_nodes=UnknownNodes.ALLOW)
-    assert made.engine.rules.in_force is not None
-    assert made.engine.rules.in_force.unknown_nodes is UnknownNodes.ALLOW
+    assert made.engine.known.rules.in_force is not None
+    assert made.engine.known.rules.in_force.unknown_nodes is UnknownNodes.ALLOW
     (closing,) = made.tell(TrustStoreRead(("boat.card: corrupt",)))
     assert isinstance(closing, ApplyRules)
     assert closing.rules.unknown_nodes is UnknownNodes.DROP
-    assert closing.rules.protected == made.engine.rules.in_force.protected
+    assert closing.rules.protected == made.engine.known.rules.in_force.protected
     assert made.succeed(closing) == []
     opening = made.tell(TrustStoreRead(()), PeerSet(peer(LOWER)))
     assert isinstance(opening[0], ApplyRules)
@@ -821,12 +821,12 @@ def test_while_a_card_is_refused_unknown_nodes_are_closed_even_where_the_policy_
 def test_while_a_card_is_refused_nothing_is_bypassed() -> None:
     entry = Bypass(IPv6Network("fd12:3456:789a::/64"), "the ship's clock")
     made = driver(HIGHER, bypass=(entry,))
-    assert made.engine.rules.in_force is not None
-    assert made.engine.rules.in_force.bypass == (entry,)
+    assert made.engine.known.rules.in_force is not None
+    assert made.engine.known.rules.in_force.bypass == (entry,)
     (closing,) = made.tell(TrustStoreRead(("boat.card: corrupt",)))
     assert isinstance(closing, ApplyRules)
     assert closing.rules.bypass == ()
-    assert made.engine.rules.closed_by_doubt
+    assert made.engine.known.rules.closed_by_doubt
 
 
 def test_a_refused_card_at_the_start_leaves_no_moment_of_openness() -> None:
@@ -882,7 +882,7 @@ def test_sas_and_configurations_of_strangers_are_closed() -> None:
     actions = made.tell(IkeDaemonUp(observed, fresh=False), SasObserved("y", (ike_sa("y", "8"),)), SasObserved("z", ()))
     assert UnloadConnection("x") in actions
     assert {action.unique_id for action in actions if isinstance(action, Terminate)} == {"7", "8"}
-    assert list(made.engine.channels()) == []
+    assert list(made.engine.known.channels()) == []
 
 
 def test_a_peer_that_returns_while_it_is_being_removed_is_configured_afresh() -> None:
@@ -933,7 +933,7 @@ def test_the_time_from_route_to_protected_is_taken_from_the_routers_decision() -
     made.now = 100.03
     made.tell(SasObserved("n5", (ike_sa("n5", established_at=100.03),)), ActionDone(action))
     made.tell(NegotiationTimed("n5", 0.004, 0.005), NegotiationTimed("nobody"))
-    channel = made.engine.channel("n5")
+    channel = made.engine.known.channel("n5")
     assert channel is not None
     assert channel.route_to_protected == pytest.approx(0.05)
     assert (channel.route_at, channel.initiate_at, channel.protected_at) == (99.98, 100.0, 100.03)
@@ -1001,7 +1001,7 @@ def test_only_a_protected_channel_is_negotiated_anew() -> None:
 def rotating(**changes: object) -> Driver:
     """A node with two keys, each of which has a channel to the same peer."""
     made = driver(**changes)
-    made.engine.rules.next_node = OTHER_KEY
+    made.engine.known.rules.next_node = OTHER_KEY
     present = peer(HIGHER)
     actions = made.tell(PeerSet(present), PeerSet(replace(present, name="n5^", own=OTHER_KEY)))
     while actions:
@@ -1015,14 +1015,14 @@ OTHER_KEY = card(NODE, key=7)
 def test_both_keys_of_this_node_have_a_channel_by_the_same_route() -> None:
     made = rotating()
     actions = made.tell(RouteSet(route(HIGHER)))
-    specs = {name: made.engine.channel(name) for name in ("n5", "n5^")}
+    specs = {name: made.engine.known.channel(name) for name in ("n5", "n5^")}
     assert {name: one.connection.local_public_key for name, one in specs.items() if one and one.connection} == {
         "n5": card(NODE).public_key,
         "n5^": OTHER_KEY.public_key,
     }
     assert attempts(actions) == ["n5"], "with its other key the peer has the lower fingerprint, and initiates"
     assert all(one.route == route(HIGHER) for one in specs.values() if one)
-    assert {OTHER_KEY.address, card(NODE).address} <= made.engine.rules.wanted().own
+    assert {OTHER_KEY.address, card(NODE).address} <= made.engine.known.rules.wanted().own
     assert "this node's next key" in explain(made.engine, made.now, "n5^")["sentences"][0]
     assert "next key" not in explain(made.engine, made.now, "n5")["sentences"][0]
 
@@ -1032,12 +1032,12 @@ def test_the_end_of_one_channel_leaves_the_other_s_route_and_rules(removed_peers
     """The card is in force still, by the other key: nothing to it may go in the clear."""
     made = rotating(removed_peers=removed_peers)
     made.tell(RouteSet(route(HIGHER)))
-    before = made.engine.rules.wanted()
+    before = made.engine.known.rules.wanted()
     made.tell(PeerRemoved("n5"))
-    left = made.engine.channel("n5^")
+    left = made.engine.known.channel("n5^")
     assert left is not None
     assert left.route == route(HIGHER)
-    after = made.engine.rules.wanted()
+    after = made.engine.known.rules.wanted()
     assert (after.protected, after.locators, after.barred) == (before.protected, before.locators, frozenset())
     made.tell(RouteRemoved(route(HIGHER).destination))
     assert left.route is None
@@ -1051,7 +1051,7 @@ def test_a_channel_keeps_its_sa_when_its_key_takes_the_place_of_another() -> Non
     made.tell(SasObserved("n5~", (sa,)))
     made.tell(PeerRemoved("n5"))
     actions = made.tell(PeerSet(replace(following, name="n5", channel="n5~")))
-    shown = made.engine.shown_as("n5")
+    shown = made.engine.known.shown_as("n5")
     assert shown is not None
     assert shown.name == "n5~"
     assert shown.ike_sas == (sa,)
@@ -1060,10 +1060,10 @@ def test_a_channel_keeps_its_sa_when_its_key_takes_the_place_of_another() -> Non
 
 def test_of_a_predecessor_s_closed_addresses_a_public_one_outside_of_the_mesh_is_opened() -> None:
     made = Driver(NODE, CALM)
-    before = made.engine.rules.wanted()
+    before = made.engine.known.rules.wanted()
     closed = {IPv4Address(one) for one in ("9.9.9.9", "10.0.0.77", "192.168.1.1")}
     made.tell(RulesObserved(replace(before, protected=before.protected | closed)), PeerSet(peer(HIGHER)))
-    assert closed & made.engine.rules.wanted().protected == closed - {IPv4Address("9.9.9.9")}
+    assert closed & made.engine.known.rules.wanted().protected == closed - {IPv4Address("9.9.9.9")}
 
 
 def test_why_an_ipv4_address_is_not_believed_is_explained() -> None:

@@ -94,7 +94,7 @@ def by_overlay(**changes: object) -> Driver:
 
 def told(made: Driver) -> tuple[object, object]:
     """With whom the overlay's node exchanges user data, and to whom it keeps sessions."""
-    return made.engine.overlay.permitted, made.engine.overlay.keeping
+    return made.engine.known.overlay.permitted, made.engine.known.overlay.keeping
 
 
 def plane(made: Driver) -> tuple[str, str | None]:
@@ -115,7 +115,7 @@ def test_without_an_overlay_nothing_is_asked_of_it_and_no_rule_knows_it() -> Non
     (rules,) = asked
     assert isinstance(rules, ApplyRules)
     assert (rules.rules.overlay_device, rules.rules.admitted) == ("", frozenset())
-    channel = made.engine.channel("n5")
+    channel = made.engine.known.channel("n5")
     assert channel is not None
     assert channel.mode is DataPlane.IPSEC
 
@@ -239,9 +239,9 @@ def test_a_peer_without_a_session_is_not_bridged_to() -> None:
 
 def test_a_switch_touches_no_rule() -> None:
     made = by_ipsec()
-    before = made.engine.rules.wanted()
+    before = made.engine.known.rules.wanted()
     made.tell(ModesSet(ALL))
-    assert made.engine.rules.wanted() == before
+    assert made.engine.known.rules.wanted() == before
 
 
 # --- mode overlay ---
@@ -251,7 +251,7 @@ def test_a_peer_in_mode_overlay_is_configured_and_never_called() -> None:
     made = ready(HIGHER, LOWER, modes=ALL)
     assert made.tell(RouteSet(route(HIGHER)), RouteSet(route(LOWER))) == []
     assert made.advance(600.0) == []
-    channel = made.engine.channel("n5")
+    channel = made.engine.known.channel("n5")
     assert channel is not None
     assert channel.configured()
 
@@ -316,13 +316,13 @@ def test_a_peer_may_have_a_mode_of_its_own() -> None:
         ("n5", "overlay", True),
     }
     made.tell(ModesSet(Modes(DataPlane.OVERLAY, {HIS: DataPlane.IPSEC})))
-    assert [str(channel.mode) for channel in made.engine.channels()] == ["overlay", "ipsec"]
+    assert [str(channel.mode) for channel in made.engine.known.channels()] == ["overlay", "ipsec"]
 
 
 def test_another_card_under_the_same_name_inherits_no_mode() -> None:
     made = ready(HIGHER, modes=Modes(peers={HIS: DataPlane.OVERLAY}))
     made.tell(PeerSet(replace(peer(HIGHER), card=card(HIGHER, key=77))))
-    channel = made.engine.channel("n5")
+    channel = made.engine.known.channel("n5")
     assert channel is not None
     assert channel.mode is DataPlane.IPSEC
 
@@ -331,7 +331,7 @@ def test_the_policy_says_what_is_wanted_where_the_operator_says_nothing() -> Non
     made = ready(HIGHER, data_plane=DataPlane.OVERLAY)
     assert told(made) == (frozenset({HIS}), frozenset({HIS}))
     made.tell(ModesSet(Modes(DataPlane.IPSEC)))
-    assert [str(channel.mode) for channel in made.engine.channels()] == ["ipsec"]
+    assert [str(channel.mode) for channel in made.engine.known.channels()] == ["ipsec"]
 
 
 @pytest.mark.parametrize("state", ["no-route", "waiting"])
@@ -349,8 +349,8 @@ def test_of_more_peers_than_sessions_can_be_kept_those_in_reach_come_first() -> 
     numbers = range(10, 10 + KEEP_MAX + 3)
     made = ready(*numbers, modes=ALL)
     everybody = frozenset(card(number).address for number in numbers)
-    first = made.engine.overlay.keeping or NOBODY
-    assert (made.engine.overlay.permitted, len(first)) == (everybody, KEEP_MAX)
+    first = made.engine.known.overlay.keeping or NOBODY
+    assert (made.engine.known.overlay.permitted, len(first)) == (everybody, KEEP_MAX)
     (out, *_) = [number for number in numbers if card(number).address not in first]
     assert "Sessions are kept to 1024 others" in _explained(made, out)
     assert "others" not in _explained(made, numbers[0])

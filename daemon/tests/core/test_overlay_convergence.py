@@ -203,7 +203,7 @@ def disturb_overlay(both: Both, data: st.DataObject) -> None:
 def assert_as_desired(both: Both, modes: dict[int, DataPlane], routed: set[int]) -> None:
     engine = both.driver.engine
     assert engine.plan(both.driver.now) == []
-    assert both.rules == engine.rules.wanted()
+    assert both.rules == engine.known.rules.wanted()
     assert both.leaks() == set()
     assert both.permitted == addresses(PEERS)
     for number in PEERS:

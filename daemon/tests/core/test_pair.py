@@ -26,7 +26,7 @@ def assert_one_ike_sa(world: World, one: int, other: int) -> None:
     for station in (world.stations[one], world.stations[other]):
         assert station.engine.plan(world.now) == []
     for end, far in ((one, other), (other, one)):
-        channel = world.stations[end].engine.channel(f"n{far}")
+        channel = world.stations[end].engine.known.channel(f"n{far}")
         assert channel is not None
         assert channel.state == "protected"
 

@@ -168,7 +168,7 @@ def outcome(made: Driver, action: Action) -> list[Event]:
 
 def standing(made: Driver, action: Initiate) -> IkeSa:
     """The SA that a peer makes of the first proposal."""
-    channel = made.engine.channel(action.peer)
+    channel = made.engine.known.channel(action.peer)
     assert channel is not None
     assert channel.loaded_connection is not None
     ike = channel.loaded_connection.ike_proposals[0]

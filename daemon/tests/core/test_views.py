@@ -62,7 +62,7 @@ def all_views(made: Driver) -> None:
     checked("topology", views.topology(made.engine, NEIGHBOURS, EDGES))
     checked("plan", views.plan(made.engine, made.now))
     checked("mode", views.mode(made.engine))
-    for channel in made.engine.channels():
+    for channel in made.engine.known.channels():
         checked("explain", views.explain(made.engine, made.now, channel.name))
 
 
@@ -194,7 +194,7 @@ def test_status_gives_the_last_failure_with_meaning_and_fault() -> None:
 
 def test_a_failed_authentication_stands_until_an_sa_does() -> None:
     made = driver(HIGHER)
-    (channel,) = made.engine.channels()
+    (channel,) = made.engine.known.channels()
     made.tell(ActionDone(initiate(made), "timeout"))
     assert not channel.unauthenticated()
     made.now += 60
@@ -255,7 +255,7 @@ def test_the_plan_names_each_action_with_peer_and_reason() -> None:
     ]
     assert actions[2]["detail"] == "IKE_SA 7"
     assert actions[2]["why"] == "the peer is not trusted"
-    made.tell(RulesObserved(made.engine.rules.wanted()))
+    made.tell(RulesObserved(made.engine.known.rules.wanted()))
     (turn,) = [action for action in views.plan(made.engine, made.now)["actions"] if action["peer"] == "n1"]
     assert turn["in"] == pytest.approx(CALM.takeover_delay)
 
@@ -324,7 +324,7 @@ def test_explain_tells_that_rules_come_first() -> None:
     made = Driver(NODE, CALM, ground=EspGround.KERNEL)
     made.tell(PeerSet(peer(HIGHER)))
     assert "The fail-closed rules for the peer do not stand yet" in explained(made)
-    made.tell(RulesObserved(made.engine.rules.wanted()))
+    made.tell(RulesObserved(made.engine.known.rules.wanted()))
     assert "leaves only encrypted, in the kernel" in explained(made)
 
 

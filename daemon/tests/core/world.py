@@ -131,7 +131,7 @@ class Driver:
             actions = self.succeed(*actions)
 
     def state(self, number: int) -> str:
-        channel = self.engine.channel(f"n{number}")
+        channel = self.engine.known.channel(f"n{number}")
         assert channel is not None
         return str(channel.state)
 
@@ -407,8 +407,8 @@ class Station:
 
     def meshsecd_restarts(self) -> None:
         """A new engine, which learns everything again; what the old one asked for is answered by nobody."""
-        trusted = [channel.name for channel in self.engine.channels()]
-        routes = [known for known in self.engine.routes if self.engine.routes.owners(known.destination)]
+        trusted = [channel.name for channel in self.engine.known.channels()]
+        routes = [known for known in self.engine.known.routes if self.engine.known.routes.owners(known.destination)]
         self.todo.clear()
         self.world.start_engine(self)
         for name in trusted:

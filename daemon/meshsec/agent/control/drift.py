@@ -46,7 +46,7 @@ def _joined(*parts: Report) -> Report:
 
 
 def _wanted(agent: "Agent") -> Wanted:
-    channels = [channel for channel in agent.driver.engine.channels() if channel.connection]
+    channels = [channel for channel in agent.driver.engine.known.channels() if channel.connection]
     return Wanted(
         connections={channel.name: channel.connection for channel in channels if channel.connection},
         titles={channel.name: channel.title for channel in channels},
@@ -72,7 +72,7 @@ def _configuration(agent: "Agent", wanted: Wanted, told: tuple[tuple[Configured,
 
 
 async def _kernel(agent: "Agent", wanted: Wanted, sas: Mapping[str, Sequence[IkeSa]]) -> Report:
-    rules = agent.driver.engine.rules.wanted()
+    rules = agent.driver.engine.known.rules.wanted()
     try:
         kernel = Kernel(
             rules=rules,
@@ -92,7 +92,7 @@ async def _kernel(agent: "Agent", wanted: Wanted, sas: Mapping[str, Sequence[Ike
 async def _rules(agent: "Agent") -> Report:
     """meshsecd mends what others do to the rules within milliseconds; what lasts is what it could not mend."""
     found = [_rule("rules", text, "as applied") for text in await agent.ground.altered_rules()]
-    if not agent.driver.engine.rules.met():
+    if not agent.driver.engine.known.rules.met():
         found.append(_rule("rules", "not those wanted now", "those that trust store and policy ask for"))
     if agent.ground.held_problem:
         found.append(_rule("second copy of the rules", f"none: {agent.ground.held_problem}", "held by meshsecd"))

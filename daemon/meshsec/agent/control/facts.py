@@ -56,12 +56,12 @@ async def collect(agent: "Agent") -> Facts:
         mtus={name: mtus.get(name) for name in agent.start.settings.routing.interfaces},
         trust_problems=agent.trust.problems,
         ipv4_doubts=agent.trust.ipv4_doubts,
-        bypass=[f"{one} ({one.reason})" for one in agent.driver.engine.policy.bypass],
-        closed_by_doubt=agent.driver.engine.rules.closed_by_doubt,
+        bypass=[f"{one} ({one.reason})" for one in agent.driver.engine.known.policy.bypass],
+        closed_by_doubt=agent.driver.engine.known.rules.closed_by_doubt,
         config_problem=agent.config_problem,
-        unauthenticated=[one.title for one in agent.driver.engine.channels() if one.unauthenticated()],
+        unauthenticated=[one.title for one in agent.driver.engine.known.channels() if one.unauthenticated()],
         strangers=_strangers(agent),
-        lost=[one.title for one in agent.driver.engine.channels() if one.quiet and not one.quiet.answers],
+        lost=[one.title for one in agent.driver.engine.known.channels() if one.quiet and not one.quiet.answers],
         guard_problem=agent.ground.guard_problem,
         guarded=await agent.ground.guard_counters(),
         contested=await _contested(agent),
@@ -72,10 +72,10 @@ async def collect(agent: "Agent") -> Facts:
 
 
 def _overlay(agent: "Agent") -> dict[str, Any]:
-    overlay = agent.driver.engine.overlay
+    overlay = agent.driver.engine.known.overlay
     if not overlay.enabled:
         return {}
-    chosen = [channel for channel in agent.driver.engine.channels() if channel.mode is DataPlane.OVERLAY]
+    chosen = [channel for channel in agent.driver.engine.known.channels() if channel.mode is DataPlane.OVERLAY]
     return {
         "overlay": f"overlayd {agent.overlay.version}, by {overlay.device}".replace(" ,", ","),
         "overlay_problem": overlay.down or "",
@@ -90,7 +90,7 @@ def _one_sided(agent: "Agent") -> list[str]:
     A session alone is no sign: neighbours have one to tell each other of ways.
     """
     engine, found = agent.driver.engine, []
-    for channel in engine.channels():
+    for channel in engine.known.channels():
         talks = channel.card is not None and channel.card.address in agent.overlay.talking
         if channel.mode is DataPlane.OVERLAY:
             differs = channel.carried_since is not None and channel.standing().complete and not channel.replaced
@@ -115,14 +115,14 @@ async def _contested(agent: "Agent") -> list[str]:
     addresses = await agent.ground.contested()
     return [
         one.title
-        for one in agent.driver.engine.channels()
+        for one in agent.driver.engine.known.channels()
         if one.connection and one.connection.remote_address in addresses
     ]
 
 
 def _strangers(agent: "Agent") -> list[str]:
     """Without the peers: one that starts before us asks before charon knows its card, and is let in the next time."""
-    cards = [channel.card for channel in agent.driver.engine.channels() if channel.card]
+    cards = [channel.card for channel in agent.driver.engine.known.channels() if channel.card]
     trusted = {str(address) for card in cards for address in (card.address, card.locator)}
     asked = (one for one in agent.ike.strangers.values() if one.address not in trusted)
     return [f"{one.address}: {one.reason} ({one.times} times)" for one in asked]
@@ -130,7 +130,9 @@ def _strangers(agent: "Agent") -> list[str]:
 
 async def _routes_missing(agent: "Agent") -> list[str]:
     standing = await routing.kernel_destinations()
-    return sorted(str(route.destination) for route in agent.driver.engine.routes if route.destination not in standing)
+    return sorted(
+        str(route.destination) for route in agent.driver.engine.known.routes if route.destination not in standing
+    )
 
 
 async def _addresses_missing(own: tuple[Address, ...]) -> list[str]:

@@ -122,9 +122,9 @@ class Requests:
 
     async def _choose(self, plane: DataPlane | None, name: str | None) -> None:
         engine = self._agent.driver.engine
-        if plane is DataPlane.OVERLAY and not engine.overlay.enabled:
+        if plane is DataPlane.OVERLAY and not engine.known.overlay.enabled:
             raise ControlError("refused", f"{NOT_ENABLED} in meshsec.toml, and a restart of meshsecd")
-        channel = engine.shown_as(name) if name is not None else None
+        channel = engine.known.shown_as(name) if name is not None else None
         if name is not None and (channel is None or channel.card is None):
             raise ControlError("unknown_peer", f"{name} is not a peer")
         try:
@@ -142,7 +142,7 @@ class Requests:
 
     async def _drift(self, params: Params) -> Mapping[str, Any]:
         peer = _text(params, "peer") if "peer" in params else None
-        if peer is not None and self._agent.driver.engine.shown_as(peer) is None:
+        if peer is not None and self._agent.driver.engine.known.shown_as(peer) is None:
             raise ControlError("unknown_peer", f"{peer} is not a peer")
         return drift_view(await drift.examine(self._agent), peer)
 
@@ -184,7 +184,7 @@ class Requests:
 
     async def _peer_remove(self, params: Params) -> Mapping[str, Any]:
         name = _text(params, "name")
-        channel = self._agent.driver.engine.shown_as(name)
+        channel = self._agent.driver.engine.known.shown_as(name)
         card = channel.card if channel else None
         try:
             await self._agent.trust.remove(name)
@@ -224,7 +224,7 @@ class Requests:
 
     async def _renegotiate(self, params: Params) -> Mapping[str, Any]:
         name = _text(params, "peer")
-        channel = self._agent.driver.engine.shown_as(name)
+        channel = self._agent.driver.engine.known.shown_as(name)
         if channel is None:
             raise ControlError("unknown_peer", f"{name} is not a peer")
         if channel.state is not State.PROTECTED:

@@ -29,6 +29,10 @@ class State(StrEnum):
     FAILED = "failed"
 
 
+WITH_SA = frozenset({State.PROTECTED, State.HELD})
+"""The states in which all wanted CHILD_SAs are installed."""
+
+
 class Trigger(StrEnum):
     """What happens to a channel."""
 

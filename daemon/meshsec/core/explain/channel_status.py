@@ -42,7 +42,7 @@ def _carried(channel: Channel) -> str:
 
 
 def _lacking(engine: Engine, channel: Channel) -> str:
-    overlay, address = engine.overlay, channel.card.address if channel.card else None
+    overlay, address = engine.known.overlay, channel.card.address if channel.card else None
     if overlay.down is not None:
         return f"the overlay's node is away ({overlay.down})"
     if address not in overlay.kept:

@@ -55,7 +55,7 @@ def _explain_trust(channel: Channel, card: Card) -> str:
 
 
 def _explain_authentication(engine: Engine, channel: Channel, card: Card) -> str:
-    node = channel.own or engine.node
+    node = channel.own or engine.known.node
     if authentication(node, card) is Authentication.SIGNATURE:
         return "Each end authenticates by its key."
     whose = "the peer's" if card.by_secret else "this node's"
@@ -64,9 +64,9 @@ def _explain_authentication(engine: Engine, channel: Channel, card: Card) -> str
 
 
 def _explain_route(engine: Engine, channel: Channel, card: Card) -> str:
-    target = endpoint(card, engine.ground)
-    frozen = f" The routing daemon is away ({engine.router_down}): what was known stays in force."
-    note = frozen if engine.router_down is not None else ""
+    target = endpoint(card, engine.known.ground)
+    frozen = f" The routing daemon is away ({engine.known.router_down}): what was known stays in force."
+    note = frozen if engine.known.router_down is not None else ""
     route = channel.route
     if route is None:
         return f"There is no route to {target}.{note}"
@@ -77,7 +77,7 @@ def _explain_route(engine: Engine, channel: Channel, card: Card) -> str:
 def _explain_turn(engine: Engine, channel: Channel) -> str:
     if channel.initiator:
         return "This node initiates, because its fingerprint is the lower of the two."
-    delay = engine.policy.takeover_delay_fresh if channel.fresh else engine.policy.takeover_delay
+    delay = engine.known.policy.takeover_delay_fresh if channel.fresh else engine.known.policy.takeover_delay
     return (
         "The peer initiates, because its fingerprint is the lower of the two; "
         f"this node takes over when nothing stands after {_span(delay)}."
@@ -85,7 +85,7 @@ def _explain_turn(engine: Engine, channel: Channel) -> str:
 
 
 def _explain_mode(engine: Engine, channel: Channel, card: Card) -> list[str]:
-    overlay = engine.overlay
+    overlay = engine.known.overlay
     if not overlay.enabled:
         return []
     whose = "for this peer" if card.address in overlay.modes.peers else "as for every peer without one of its own"
@@ -102,12 +102,10 @@ def _explain_mode(engine: Engine, channel: Channel, card: Card) -> list[str]:
 
 
 def _explain_suite(engine: Engine) -> list[str]:
-    chosen = engine.suites.chosen
-    if chosen is None:
+    suites, floor = engine.known.suites, engine.known.policy.floor
+    if suites.chosen is None:
         return []
-    return [
-        f"This node proposes the suite {chosen.name} first, never one below {engine.policy.floor}: {engine.suites.why}."
-    ]
+    return [f"This node proposes the suite {suites.chosen.name} first, never one below {floor}: {suites.why}."]
 
 
 def _explain_attempts(channel: Channel, now: float) -> list[str]:
@@ -143,15 +141,19 @@ def _explain_quiet(channel: Channel, now: float) -> list[str]:
 
 
 def _explain_rules(engine: Engine, channel: Channel) -> str:
-    if engine.rules.covers(channel.card):
-        where = "in the kernel" if engine.ground is EspGround.KERNEL else "by ipsec0"
-        where += f", or by {engine.overlay.device}" if engine.overlay.enabled else ""
+    if engine.known.rules.covers(channel.card):
+        where = "in the kernel" if engine.known.ground is EspGround.KERNEL else "by ipsec0"
+        where += f", or by {engine.known.overlay.device}" if engine.known.overlay.enabled else ""
         return f"The fail-closed rules stand: user data to the peer leaves only encrypted, {where}."
     return "The fail-closed rules for the peer do not stand yet: nothing is negotiated before."
 
 
 def _explain_doubt(engine: Engine) -> list[str]:
-    return [f"The trust store has a card that is refused: {CLOSED_BY_DOUBT}."] if engine.rules.closed_by_doubt else []
+    return (
+        [f"The trust store has a card that is refused: {CLOSED_BY_DOUBT}."]
+        if engine.known.rules.closed_by_doubt
+        else []
+    )
 
 
 def _explain_next(engine: Engine, channel: Channel, now: float) -> str:
@@ -163,7 +165,7 @@ def _explain_next(engine: Engine, channel: Channel, now: float) -> str:
     if channel.mode is DataPlane.OVERLAY and channel.carried_since is None:
         return "Next: the route into the overlay when the session stands."
     if channel.state is State.HELD and channel.hold_until is not None:
-        if engine.router_down is not None:
+        if engine.known.router_down is not None:
             return "Next: the SA is kept until the routing daemon is back."
         return f"Next: the SA is closed in {_span(channel.hold_until - now)} unless a route appears."
     if channel.state is State.NO_ROUTE and channel.mode is DataPlane.IPSEC:

@@ -23,17 +23,17 @@ def status(engine: Engine, now: float, problems: Iterable[str] = (), left_out: I
     """
     return {
         "schema": "meshsec-status-1",
-        "node": _node(engine.node),
-        "esp_ground": str(engine.ground),
-        "ike_daemon": _daemon(engine.ike_down),
-        "routing_daemon": _daemon(engine.router_down),
+        "node": _node(engine.known.node),
+        "esp_ground": str(engine.known.ground),
+        "ike_daemon": _daemon(engine.known.ike_down),
+        "routing_daemon": _daemon(engine.known.router_down),
         "overlay": _overlay(engine),
-        "rules_stand": engine.rules.met(),
-        "problems": [*problems, *([CLOSED_BY_DOUBT] if engine.rules.closed_by_doubt else [])],
+        "rules_stand": engine.known.rules.met(),
+        "problems": [*problems, *([CLOSED_BY_DOUBT] if engine.known.rules.closed_by_doubt else [])],
         "suites": _suites(engine),
         "left_out": [{"kind": one.kind, "proposal": one.proposal, "lacks": list(one.lacks)} for one in left_out],
-        "bypass": [one.table() for one in engine.policy.bypass],
-        "peers": [_peer(engine, channel, now) for channel in engine.channels()],
+        "bypass": [one.table() for one in engine.known.policy.bypass],
+        "peers": [_peer(engine, channel, now) for channel in engine.known.channels()],
     }
 
 
@@ -41,11 +41,11 @@ def topology(engine: Engine, neighbours: Iterable[Neighbour], edges: Iterable[Ed
     """What the routing daemon knows, and which of it concerns a peer."""
     return {
         "schema": "meshsec-topology-1",
-        "routing_daemon": _daemon(engine.router_down),
+        "routing_daemon": _daemon(engine.known.router_down),
         "neighbours": [_neighbour(neighbour) for neighbour in neighbours],
         "edges": [{"source": str(edge.source), "target": str(edge.target), "metric": edge.metric} for edge in edges],
-        "routes": [_route(engine, route) for route in engine.routes],
-        "routes_truncated": engine.routes.truncated,
+        "routes": [_route(engine, route) for route in engine.known.routes],
+        "routes_truncated": engine.known.routes.truncated,
     }
 
 
@@ -72,9 +72,9 @@ def mode(engine: Engine) -> View:
     """Which data plane is wanted and which one carries, for the node and for each peer."""
     return {
         "schema": "meshsec-mode-1",
-        "default": str(engine.overlay.default_mode),
-        "overlay": {"enabled": engine.overlay.enabled, **_daemon(engine.overlay.down)},
-        "peers": [_mode(engine, channel) for channel in engine.channels()],
+        "default": str(engine.known.overlay.default_mode),
+        "overlay": {"enabled": engine.known.overlay.enabled, **_daemon(engine.known.overlay.down)},
+        "peers": [_mode(engine, channel) for channel in engine.known.channels()],
     }
 
 
@@ -82,16 +82,18 @@ def _mode(engine: Engine, channel: Channel) -> View:
     return {
         "name": channel.title,
         "plane": str(channel.mode),
-        "override": channel.card is not None and channel.card.address in engine.overlay.modes.peers,
+        "override": channel.card is not None and channel.card.address in engine.known.overlay.modes.peers,
         "carries": _text(shown(engine, channel).plane),
     }
 
 
 def explain(engine: Engine, now: float, name: str) -> View:
     """Why the channel of peer ``name`` is as it is, in plain sentences. Raises ``LookupError`` for an unknown peer."""
-    channel = engine.shown_as(name)
+    channel = engine.known.shown_as(name)
     if channel is None or channel.card is None:
-        refused = f" (refused: {'; '.join(engine.rules.trust_problems)})" if engine.rules.trust_problems else ""
+        refused = (
+            f" (refused: {'; '.join(engine.known.rules.trust_problems)})" if engine.known.rules.trust_problems else ""
+        )
         raise LookupError(f"{name} is not a peer: there is no card of that name in the trust store{refused}")
     seen = shown(engine, channel)
     return {
@@ -118,28 +120,28 @@ def _daemon(down: str | None) -> View:
 
 
 def _overlay(engine: Engine) -> View | None:
-    overlay = engine.overlay
+    overlay = engine.known.overlay
     if not overlay.enabled:
         return None
     return {**_daemon(overlay.down), "device": overlay.device, "default_mode": str(overlay.default_mode)}
 
 
 def _suites(engine: Engine) -> View | None:
-    chosen = engine.suites.chosen
+    chosen = engine.known.suites.chosen
     if chosen is None:
         return None
     return {
         "chosen": chosen.name,
-        "why": engine.suites.why,
-        "deadline_ms": engine.policy.deadline_ms,
-        "floor": engine.policy.floor,
+        "why": engine.known.suites.why,
+        "deadline_ms": engine.known.policy.deadline_ms,
+        "floor": engine.known.policy.floor,
         "measured": [
             {
                 "name": measure.suite.name,
                 "samples": measure.samples,
                 "recent_ms": _milliseconds(measure.recent),
             }
-            for measure in engine.suites.measures()
+            for measure in engine.known.suites.measures()
         ],
     }
 
@@ -147,7 +149,9 @@ def _suites(engine: Engine) -> View | None:
 def _peer(engine: Engine, channel: Channel, now: float) -> View:
     card, route, sa = channel.card, channel.route, channel.ike_sa()
     seen = shown(engine, channel)
-    late = channel.route_to_protected is not None and channel.route_to_protected * 1000 > engine.policy.deadline_ms
+    late = (
+        channel.route_to_protected is not None and channel.route_to_protected * 1000 > engine.known.policy.deadline_ms
+    )
     return {
         "name": channel.title,
         "address": _text(card.address if card else None),
@@ -237,7 +241,7 @@ def _route(engine: Engine, route: Route) -> View:
         "metric": route.metric,
         "last_hop": _text(route.last_hop),
         "originator": _text(route.originator),
-        "peer": engine.title(next(iter(engine.routes.owners(route.destination)), None)),
+        "peer": engine.known.title(next(iter(engine.known.routes.owners(route.destination)), None)),
     }
 
 
@@ -245,7 +249,7 @@ def _planned(engine: Engine, planned: Planned, now: float) -> View:
     label = planned.action.label
     return {
         "action": label.name,
-        "peer": engine.title(label.peer),
+        "peer": engine.known.title(label.peer),
         "detail": label.detail,
         "why": planned.why,
         "in": None if planned.at is None else planned.at - now,

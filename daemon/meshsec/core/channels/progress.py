@@ -1,0 +1,173 @@
+"""How a channel goes on: what its observed SAs, time and the ends of attempts make of it."""
+
+from meshsec.core.channels.channel import Channel, Failure
+from meshsec.core.channels.desired import endpoint
+from meshsec.core.channels.diagnosis import FORGED, Fault, diagnose
+from meshsec.core.channels.lifecycle import WITH_SA, State, Trigger
+from meshsec.core.channels.situation import Situation
+from meshsec.core.policy.limits import Backoff
+from meshsec.core.values.model import IkeSa
+
+_UNANSWERED = frozenset({Fault.PATH, Fault.UNKNOWN})
+"""Failures after which nobody knows what the peer made of the attempt: not its refusals, and not our own daemon's."""
+
+
+def refresh(known: Situation, channel: Channel, reason: str = "") -> None:
+    """Bring the life cycle in line with what is known, and let the peer be settled."""
+    known.mark(channel.name)
+    live, complete = channel.standing()
+    _time_hold(known, channel, live=live)
+    stands = complete and not channel.hold_over
+    if stands and channel.state not in WITH_SA:
+        _sa_up(known, channel)
+    elif not stands and channel.state in WITH_SA:
+        _sa_lost(known, channel, reason)
+    if channel.card is not None:
+        _follow_negotiation(known, channel, incomplete=live and not complete)
+
+
+def peer_timeout(known: Situation, channel: Channel) -> None:
+    """Act on the channel's time that has come: of the hold, of the patience, or of the next attempt."""
+    known.mark(channel.name)
+    if _hold_expired(known, channel):
+        channel.hold_over = True
+        channel.fire(known.now, Trigger.HOLD_OVER)
+    if channel.patience_until is not None and channel.patience_until <= known.now:
+        _patience_over(known, channel)
+    if channel.due <= known.now:
+        channel.fire(known.now, Trigger.RETRY_DUE)
+
+
+def revoke(known: Situation, channel: Channel) -> None:
+    """Give up the SAs of a card that was withdrawn, and those that are still being negotiated."""
+    if channel.configured() and not known.queue.is_active(channel.name):
+        channel.disowned = False
+    if channel.disowned:
+        channel.revoked |= {sa.unique_id for sa in channel.ike_sas}
+
+
+def attempt_failed(known: Situation, channel: Channel, reason: str) -> None:
+    """Take the failure of an attempt of this node's, and set the time of the next one."""
+    if channel.standing().complete:
+        _doubt(known, channel, reason)
+        return
+    channel.unconfirmed = False
+    channel.backoff = _after_failure(known, channel, reason)
+    channel.due = channel.backoff.due
+    note_failure(known, channel, reason)
+    channel.fire(known.now, Trigger.ATTEMPT_FAILED, reason)
+
+
+def note_failure(known: Situation, channel: Channel, reason: str) -> None:
+    """Record a failure and what it means, for people."""
+    address = endpoint(channel.card, known.ground) if channel.card is not None else channel.name
+    channel.last_failure = Failure(reason, known.now, diagnose(reason, address))
+
+
+def await_turn(known: Situation, channel: Channel, wanted_at: float) -> None:
+    """Have the channel wait for its turn. It has been wanted since the monotonic time ``wanted_at``."""
+    channel.wanted_at = wanted_at
+    channel.due = max(known.now + delay(known, channel), channel.backoff.due)
+
+
+def delay(known: Situation, channel: Channel) -> float:
+    """Return the seconds before an attempt: a jitter, and at the end that does not initiate the time to take over."""
+    jitter = known.random() * known.policy.initiator_jitter
+    if channel.initiator:
+        return jitter
+    return jitter + (known.policy.takeover_delay_fresh if channel.fresh else known.policy.takeover_delay)
+
+
+def _time_hold(known: Situation, channel: Channel, *, live: bool) -> None:
+    if channel.route is not None or not live:
+        channel.hold_until, channel.hold_over = None, False
+    elif channel.hold_until is None:
+        channel.hold_until = known.now + known.policy.hold_time
+
+
+def _sa_up(known: Situation, channel: Channel) -> None:
+    sa = channel.ike_sa()
+    by = "this node" if sa is not None and sa.initiator else "the peer"
+    channel.fire(known.now, Trigger.SA_UP, f"initiated by {by}")
+    channel.protected_at = known.now
+    if sa is not None and sa.initiator:
+        _measure(known, channel, sa)
+    channel.patience_until, channel.unconfirmed, channel.fresh = None, False, False
+    if channel.wanted_at is not None:
+        adopted = sa is not None and sa.established_at is not None and sa.established_at < channel.wanted_at
+        channel.route_to_protected = None if adopted else known.now - channel.wanted_at
+
+
+def _measure(known: Situation, channel: Channel, sa: IkeSa) -> None:
+    """The initiator alone sees all of a set-up: what the peer took and what the network took is in its time."""
+    if channel.initiate_at is None or channel.measured == channel.attempts:
+        return
+    channel.measured = channel.attempts
+    if known.suites.measured(known.now, sa, known.now - channel.initiate_at):
+        for other in known.by_name.values():
+            if other.card is not None:
+                other.connection = known.specified(other, other.card)
+                known.mark(other.name)
+
+
+def _sa_lost(known: Situation, channel: Channel, reason: str) -> None:
+    """Damping: an SA that stood for less than the delay before it did not last."""
+    stood = known.now - (channel.protected_at or 0.0)
+    if stood < max(channel.backoff.delay, known.policy.backoff_first):
+        channel.backoff = channel.backoff.lost(known.now, known.policy, known.random())
+    else:
+        channel.backoff = Backoff()
+    channel.patience_until = channel.quiet = None
+    channel.fire(known.now, Trigger.SA_LOST, reason)
+    if channel.state is State.WAITING:
+        await_turn(known, channel, known.now)
+    if channel.asked_anew:
+        channel.asked_anew, channel.backoff, channel.due = False, Backoff(), known.now
+
+
+def _follow_negotiation(known: Situation, channel: Channel, *, incomplete: bool) -> None:
+    """The peer's negotiation is waited for, but only once and for a time: half-open IKE_SAs can be forged.
+
+    The initiator does not wait for an IKE_SA that is not authenticated yet.
+    """
+    if known.queue.is_active(channel.name):
+        channel.fire(known.now, Trigger.NEGOTIATION_STARTED, "by this node")
+        return
+    connecting = channel.connecting() and not channel.initiator
+    busy = connecting or incomplete
+    if busy and channel.patience_until is None:
+        patience = known.policy.initiate_timeout if connecting else known.policy.takeover_delay
+        if channel.fire(known.now, Trigger.NEGOTIATION_STARTED, "by the peer"):
+            channel.patience_until = known.now + patience
+    elif not busy and not channel.unconfirmed and channel.fire(known.now, Trigger.NEGOTIATION_ENDED):
+        channel.due = max(known.now + delay(known, channel), channel.backoff.due)
+
+
+def _hold_expired(known: Situation, channel: Channel) -> bool:
+    """Never while the routing daemon is away: its routes may be back with it."""
+    return channel.hold_until is not None and channel.hold_until <= known.now and known.router_down is None
+
+
+def _patience_over(known: Situation, channel: Channel) -> None:
+    if channel.unconfirmed:
+        attempt_failed(known, channel, "the IKE daemon reported success and shows no SA")
+    elif not known.queue.is_active(channel.name) and channel.fire(known.now, Trigger.NEGOTIATION_ENDED):
+        channel.due = max(known.now + delay(known, channel), channel.backoff.due)
+
+
+def _after_failure(known: Situation, channel: Channel, reason: str) -> Backoff:
+    if reason.startswith(FORGED):
+        return channel.backoff.contested(known.now)
+    return channel.backoff.failed(known.now, known.policy, known.random())
+
+
+def _doubt(known: Situation, channel: Channel, reason: str) -> None:
+    """Give up an SA of the peer's that came while an attempt of ours stayed without answer.
+
+    The attempt may have reached the peer: then its INITIAL_CONTACT made the peer drop that SA, and the two ends
+    would hold different ones for ever, as neither can see the other's.
+    """
+    sa, is_forged = channel.ike_sa(), reason.startswith(FORGED)
+    if sa is not None and not sa.initiator and not is_forged and diagnose(reason, "").fault in _UNANSWERED:
+        channel.revoked |= {sa.unique_id}
+        note_failure(known, channel, reason)

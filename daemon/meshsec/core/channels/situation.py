@@ -1,0 +1,104 @@
+"""All that the engine knows. Events change it, ``plan`` reads it, and people are shown it."""
+
+from collections.abc import Callable, Iterable
+from ipaddress import IPv6Address
+from typing import TYPE_CHECKING
+
+from meshsec.core.channels.attempt_queue import AttemptQueue
+from meshsec.core.channels.channel import Channel
+from meshsec.core.channels.desired import connection_spec
+from meshsec.core.channels.fail_closed import FailClosed
+from meshsec.core.channels.in_flight import ActionsInFlight
+from meshsec.core.channels.overlay import Overlay
+from meshsec.core.policy.policy import Policy
+from meshsec.core.policy.suite_choice import SuiteChoice
+from meshsec.core.values.model import Card, ConnectionSpec, EspGround, Peer
+from meshsec.core.values.routes import RouteTable
+from meshsec.core.values.timers import Timers
+
+if TYPE_CHECKING:
+    from meshsec.core.channels.actions import Subject
+
+
+class Situation:
+    """The functions of this room that take events write it; all others read it.
+
+    Times are monotonic seconds.
+    """
+
+    def __init__(
+        self, node: Card, ground: EspGround, policy: Policy, random: Callable[[], float], overlay_device: str
+    ) -> None:
+        """``random`` gives floats in [0, 1) for the jitters. ``overlay_device``: empty where there is no overlay."""
+        self.node, self.ground, self.policy, self.random = node, ground, policy, random
+        self.now = 0.0
+        self.suites = SuiteChoice(policy)
+        """Which suite is proposed first, and why."""
+        self.routes = RouteTable()
+        self.overlay = Overlay(overlay_device, policy.data_plane)
+        self.ike_down: str | None = "not contacted yet"
+        """Why the IKE daemon does not answer; None when it does."""
+        self.router_down: str | None = "not contacted yet"
+        """Why the routing daemon does not answer; None when it does."""
+        self.key_loaded = False
+        """The IKE daemon has the node's private key."""
+        self.by_name: dict[str, Channel] = {}
+        """The channels of trusted peers, and of others as long as the IKE daemon has something of them."""
+        self.rules = FailClosed(node, ground, policy, overlay_device, self.by_name)
+        self.names: dict[IPv6Address, str] = {}
+        """The channel of each trusted peer by its address."""
+        self.dirty: dict[str, None] = {}
+        """The channels to settle, in order."""
+        self.blocked: set[str] = set()
+        """The channels that wait for the rules, the key or a configuration."""
+        self.in_flight = ActionsInFlight(policy)
+        self.timers: Timers[Subject] = Timers()
+        self.queue = AttemptQueue(policy)
+
+    def channels(self) -> Iterable[Channel]:
+        """The channels of all trusted peers, to be read only."""
+        return (channel for channel in self.by_name.values() if channel.card is not None)
+
+    def channel(self, name: str) -> Channel | None:
+        """The channel of one trusted peer, to be read only."""
+        channel = self.by_name.get(name)
+        return channel if channel is not None and channel.card is not None else None
+
+    def peer_at(self, address: str) -> str:
+        """Return the name of the channel to the peer whose end point an address is; empty when it is nobody's."""
+        found = (one for one in self.channels() if one.connection and str(one.connection.remote_address) == address)
+        return next((one.name for one in found), "")
+
+    def shown_as(self, title: str) -> Channel | None:
+        """The channel that people are shown under this name, to be read only."""
+        return next((channel for channel in self.channels() if channel.title == title), None)
+
+    def title(self, name: str | None) -> str | None:
+        """The name under which people are shown a channel; that of an SA of nobody's is its own."""
+        channel = self.by_name.get(name) if name is not None else None
+        return channel.title or name if channel is not None else name
+
+    def opened(self, name: str) -> Channel:
+        """Return the channel of this name. A new one is made where there is none."""
+        if name not in self.by_name:
+            self.by_name[name] = Channel(name, self.now)
+        return self.by_name[name]
+
+    def specified(self, channel: Channel, card: Card) -> ConnectionSpec:
+        """Return what the IKE daemon is told about the peer with this card."""
+        return connection_spec(channel.own or self.node, Peer(channel.name, card), self.ground, self.suites.policy())
+
+    def mark(self, name: str) -> None:
+        """Have the channel settled with the next ``poll_*``."""
+        self.dirty[name] = None
+
+    def mark_addresses(self, addresses: Iterable[IPv6Address]) -> None:
+        """Have the channels of the peers with these addresses settled; others' addresses count for nothing."""
+        for address in addresses:
+            if address in self.names:
+                self.mark(self.names[address])
+
+    def unblock(self) -> None:
+        """Have the channels settled that waited for the rules or the key."""
+        self.dirty.update(dict.fromkeys(name for name in sorted(self.blocked) if name in self.by_name))
+        self.blocked.clear()

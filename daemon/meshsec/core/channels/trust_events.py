@@ -1,0 +1,64 @@
+"""What trust does to the channels: cards that are set and withdrawn, and the rules as read back."""
+
+from meshsec.core.channels.channel import Channel
+from meshsec.core.channels.desired import endpoint, host, initiates
+from meshsec.core.channels.events import PeerRemoved, PeerSet, RulesObserved, TrustStoreRead
+from meshsec.core.channels.lifecycle import Trigger
+from meshsec.core.channels.overlay_events import take_from_overlay
+from meshsec.core.channels.progress import refresh, revoke
+from meshsec.core.channels.route_events import apply_route
+from meshsec.core.channels.situation import Situation
+from meshsec.core.policy.limits import Backoff
+
+
+def peer_set(known: Situation, event: PeerSet) -> None:
+    """Take a peer's card: its channel begins, or begins again with another card."""
+    channel = known.opened(event.peer.key)
+    channel.title, channel.fleet, channel.ipv4_doubt = event.peer.name, event.peer.fleet, event.peer.ipv4_doubt
+    card, own = event.peer.card, event.peer.own
+    if channel.card == card and channel.own == own:
+        return
+    _disown(known, channel, "its card changed")
+    known.rules.unbar(channel.name)
+    channel.card, channel.own = card, own
+    channel.connection = known.specified(channel, card)
+    channel.initiator = initiates(own or known.node, card)
+    channel.backoff = Backoff()
+    channel.destination = host(endpoint(card, known.ground))
+    known.names[card.address] = channel.name
+    channel.mode = known.overlay.mode(card.address)
+    known.rules.changed()
+    apply_route(known, channel, known.routes.watch(channel.destination, channel.name), known.now)
+
+
+def peer_removed(known: Situation, event: PeerRemoved) -> None:
+    """Withdraw a peer's card. User data with the peer ends at once, its SAs when the peer confirms it."""
+    channel = known.by_name.get(event.name)
+    if channel is not None:
+        known.rules.bar(channel)
+        _disown(known, channel, "it is not trusted any more")
+
+
+def trust_store_read(known: Situation, event: TrustStoreRead) -> None:
+    """Take what is wrong with the trust store."""
+    known.rules.doubts(event.problems)
+
+
+def rules_observed(known: Situation, event: RulesObserved) -> None:
+    """Take the rules as read back from the kernel."""
+    known.rules.observed(event.rules)
+
+
+def _disown(known: Situation, channel: Channel, why: str) -> None:
+    card = channel.card
+    if card is None or channel.destination is None:
+        return
+    known.routes.unwatch(channel.destination, channel.name)
+    take_from_overlay(known, channel, card)
+    channel.route = None
+    channel.fire(known.now, Trigger.ROUTE_LOST, why)
+    channel.card = channel.connection = None
+    known.rules.keep_closed(card)
+    channel.disowned = True
+    revoke(known, channel)
+    refresh(known, channel, why)
