@@ -146,17 +146,17 @@ demo: setup build ## three nodes in a line protect themselves (root; NODES=n, KE
 fuzz: setup ## feed the packet parsers with mutated input for a bounded time
 	daemon/fuzz/run $(SECONDS_PER_FUZZ_TARGET)
 
-bench: $(patsubst rt/bench_%.py,bench-%,$(wildcard rt/bench_*.py)) ## all benchmarks (QUICK=1: few samples), into build/bench
+bench: $(subst _,-,$(patsubst rt/bench_%.py,bench-%,$(wildcard rt/bench_*.py))) ## all benchmarks (QUICK=1: few samples), into build/bench
 
 $(STAMPS)/bench: $(STAMPS)/system tools/setup
 	@tools/setup bench
 	@touch $@
 
 bench-%: setup build $(STAMPS)/bench ## one benchmark: `make bench-NAME` runs rt/bench_NAME.py
-	$(BIN)/python -m rt.bench_$*
+	$(BIN)/python -m rt.bench_$(subst -,_,$*)
 
-baseline: setup ## what changed in the figures of build/bench since rt/baselines (python -m rt.baseline keep NAME renews)
-	$(BIN)/python -m rt.baseline compare
+baseline: setup ## what changed in the figures of build/bench since rt/baselines (python -m rt.measure.baseline keep NAME renews)
+	$(BIN)/python -m rt.measure.baseline compare
 
 # --- the kernel ---
 

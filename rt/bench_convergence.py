@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from statistics import median
 
-from rt.results import QUICK, Cell, Result
+from rt.measure.results import QUICK, Cell, Result
 from tests.lab.basics.programs import find
 from tests.lab.basics.waiting import wait_until
 from tests.lab.foreign.olsrd2 import Olsrd2

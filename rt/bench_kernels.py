@@ -1,6 +1,6 @@
 """Set-up time by kernel: cold IKE set-ups on Debian's RT kernel and on its ordinary one with each model of preemption.
 
-As bench-sa-setup has it, in a guest whose time follows the executed instructions (``rt.kernels_rig``): a line of three
+As bench-sa-setup has it, in a guest whose time follows the executed instructions (``rt.kernels.rig``): a line of three
 nodes, charon with the kernel's ESP, no load and a receiver that is loaded at nice -20, profiles stock and governor.
 cyclictest runs beside it. A nanosecond is one instruction, so that the figures compare kernels and profiles whatever
 else this machine does; they are no times of hardware.
@@ -21,11 +21,11 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from rt import kernels_figure
 from rt.bench_latency import KERNELS, RT, Kernel, MeasurementError, histogram
-from rt.kernels_rig import LOADS, PROFILES
-from rt.results import DIRECTORY, QUICK, Cell, Result
-from rt.setup_times import SetupTimes
+from rt.kernels import figure as kernels_figure
+from rt.kernels.rig import LOADS, PROFILES
+from rt.measure.results import DIRECTORY, QUICK, Cell, Result
+from rt.sa_setup.times import SetupTimes
 from tests.lab.basics import patience
 from tests.lab.machines import guest
 
@@ -49,7 +49,7 @@ ip xfrm state flush
 mkdir -p build/artifacts
 mount --bind /results build/artifacts
 export {patience.VARIABLE}={PATIENCE}
-exec .venv/bin/python -m rt.kernels_rig {SAMPLES}
+exec .venv/bin/python -m rt.kernels.rig {SAMPLES}
 """
 """The kernel gives up waiting for a cipher's module after a while of the guest's time, which leaps while the module is
 read: a second try finds it there. What a rig that failed leaves stands with the results.

@@ -19,7 +19,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from rt.results import DIRECTORY, QUICK, Cell, Result
+from rt.measure.results import DIRECTORY, QUICK, Cell, Result
 from tests.lab.machines import guest
 
 LOOPS = 500 if QUICK else 2000

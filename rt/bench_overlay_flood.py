@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import count
 
-from rt.results import QUICK, Cell, Result
+from rt.measure.results import QUICK, Cell, Result
 from tests.lab.basics.patience import patient
 from tests.lab.basics.waiting import NotInTimeError
 from tests.lab.foreign import cjdns

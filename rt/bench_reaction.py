@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rt.results import QUICK, Cell, Result
+from rt.measure.results import QUICK, Cell, Result
 from tests.lab.basics.waiting import wait_until
 from tests.lab.lab import Lab
 from tests.lab.net.packets import Kind

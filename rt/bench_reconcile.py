@@ -30,7 +30,7 @@ from meshsec.core.channels.engine import (
 )
 from meshsec.core.policy.policy import DEFAULT
 from meshsec.core.values.model import Card, ChildSa, EspGround, IkeSa, Observed, Peer, Route
-from rt.results import QUICK, Cell, Result
+from rt.measure.results import QUICK, Cell, Result
 
 SIZES = (10, 1000) if QUICK else (10, 100, 1000)
 COLD_ROUNDS = 5 if QUICK else 25

@@ -10,7 +10,7 @@ import json
 import sys
 from pathlib import Path
 
-from rt.results import DIRECTORY, QUICK, Cell, Result
+from rt.measure.results import DIRECTORY, QUICK, Cell, Result
 from tests.lab.basics import patience
 from tests.lab.machines import guest
 

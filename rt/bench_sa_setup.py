@@ -15,10 +15,10 @@ from statistics import median
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from rt.loads import encoder
-from rt.results import QUICK, Cell, Result
-from rt.setup_figures import draw
-from rt.setup_rig import Block, Circumstances, Load, Rig
-from rt.setup_targets import judged
+from rt.measure.results import QUICK, Cell, Result
+from rt.sa_setup.figures import draw
+from rt.sa_setup.rig import Block, Circumstances, Load, Rig
+from rt.sa_setup.targets import judged
 from tests.lab.basics.waiting import NotInTimeError
 from tests.lab.node import capabilities
 

@@ -4,7 +4,7 @@ import json
 import subprocess
 from typing import Any
 
-from rt.results import QUICK, Cell, Result
+from rt.measure.results import QUICK, Cell, Result
 from tests.lab.basics.places import REPOSITORY
 
 SIZES = (100,) if QUICK else (100, 300, 1000)

@@ -3,7 +3,7 @@
 SMesh's question (Kaplan, 2006), asked of this project's planes: plain routes, IPsec with each suite, the overlay over
 UDP and over Ethernet, and cjdroute when it is on PATH. Lines in network namespaces; every round visits every plane,
 each with a new line, so that what the machine does meanwhile meets all. A guest adds short lines with the kernel's ESP,
-on cables and on radio (``rt.throughput_guest``). Nothing is asserted about speed.
+on cables and on radio (``rt.throughput.guest``). Nothing is asserted about speed.
 """
 
 import argparse
@@ -14,14 +14,14 @@ from collections.abc import Mapping
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from rt import throughput_guest
-from rt import throughput_sums as sums
-from rt.results import QUICK
-from rt.throughput_figures import Throughput
-from rt.throughput_lines import SUITES, Ground, cjdroute_version, planes
-from rt.throughput_rig import PINGS, SIZE
-from rt.throughput_run import Extent, Run
-from rt.throughput_sums import Samples
+from rt.measure.results import QUICK
+from rt.throughput import guest as throughput_guest
+from rt.throughput import sums
+from rt.throughput.figures import Throughput
+from rt.throughput.lines import SUITES, Ground, cjdroute_version, planes
+from rt.throughput.rig import PINGS, SIZE
+from rt.throughput.run import Extent, Run
+from rt.throughput.sums import Samples
 from tests.lab.node import capabilities
 
 ROUNDS, SECONDS = (1, 0.5) if QUICK else (3, 1.0)

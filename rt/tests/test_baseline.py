@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from rt import baseline
+from rt.measure import baseline
 
 
 def _result(*figures: tuple[str, str, float], machine: str = "a") -> dict[str, Any]:

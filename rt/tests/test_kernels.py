@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from rt import kernels_load
 from rt.bench_kernels import read
 from rt.bench_latency import MeasurementError
-from rt.kernels_rig import LOADS, PROFILES
+from rt.kernels.rig import LOADS, PROFILES
+from rt.loads import light
 
 TWO_SET_UPS = [
     {"begin": 100.0 + number, "ike_sa_init": 0.004, "ike_auth": 0.006, "total": 0.011, "first_esp": None}
@@ -58,7 +58,7 @@ def test_what_is_lacking_is_told(tmp_path: Path, loaded: dict[str, Any], told: s
         read(_leave(tmp_path, **loaded), 2)
 
 
-_LOTS = {"encode": len(kernels_load.FRAME), **{role: len(burst) for role, burst in kernels_load.BURSTS.items()}}
+_LOTS = {"encode": len(light.FRAME), **{role: len(burst) for role, burst in light.BURSTS.items()}}
 
 
 @pytest.mark.parametrize(("role", "packets"), _LOTS.items())
@@ -66,9 +66,9 @@ def test_a_load_sends_until_it_is_ended_and_tells_what(role: str, packets: int) 
     number = os.getpid()  # two runs of this test at once are no trouble to each other
     own, other = (f"127.{network}.{number >> 8 & 255}.{number & 255}" for network in (1, 2))
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as peer:
-        peer.bind((other, kernels_load.PORT))
+        peer.bind((other, light.PORT))
         peer.settimeout(60)
-        argv = [sys.executable, kernels_load.__file__, role, own, other]
+        argv = [sys.executable, light.__file__, role, own, other]
         with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
             for _ in range(2 * packets):
                 peer.recv(2048)

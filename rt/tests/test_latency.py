@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rt.bench_latency import MeasurementError, difference, histogram, read
-from rt.results import Cell
+from rt.measure.results import Cell
 
 SAS = "\tlifetime current:\n\t  {}(bytes), 7(packets)\n"
 

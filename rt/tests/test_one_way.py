@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from meshsec.core.explain.clock import UnboundedError, parse
-from rt.one_way import main, one_way
+from rt.measure.one_way import main, one_way
 
 A, B, C = "fc00::a", "fc00::b", "fc00::c"
 OWN = "7F7F0101,,10,1763860000.1,0.0,0.0,0.0,0.0,0.0,0.0,0.0,0.0,0.0,Normal"

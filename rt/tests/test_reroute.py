@@ -7,7 +7,7 @@ import pytest
 
 from rt.bench_reroute import read
 from rt.guest.reroute import gap
-from rt.results import Cell
+from rt.measure.results import Cell
 from tests.lab.net.traffic import FlowResult
 
 

@@ -1,7 +1,7 @@
 """The targets are judged on the cells that they are about, and on nothing that was not measured."""
 
-from rt.results import Cell, Result
-from rt.setup_targets import judged
+from rt.measure.results import Cell, Result
+from rt.sa_setup.targets import judged
 
 
 def result(*cells: Cell) -> Result:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rt.setup_times import SetupTimes, setups
+from rt.sa_setup.times import SetupTimes, setups
 
 CAPTURE = (Path(__file__).parents[2] / "tests/vectors/ike/three-set-ups.pcap").read_bytes()
 HEADER = CAPTURE[:24]

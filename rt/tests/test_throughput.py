@@ -7,12 +7,12 @@ from statistics import median
 
 import pytest
 
-from rt import throughput_guest
-from rt import throughput_rig as rig
-from rt.results import SCHEMA, Cell
-from rt.throughput_ends import BURST, busy_seconds, due
-from rt.throughput_figures import Throughput, by_hops, by_load
-from rt.throughput_sums import Key, Samples, cells, collapse, derived, ratios, tables
+from rt.measure.results import SCHEMA, Cell
+from rt.throughput import guest as throughput_guest
+from rt.throughput import rig
+from rt.throughput.ends import BURST, busy_seconds, due
+from rt.throughput.figures import Throughput, by_hops, by_load
+from rt.throughput.sums import Key, Samples, cells, collapse, derived, ratios, tables
 
 STAT = "cpu  100 20 300 5000 600 7 8 900 0 0\ncpu0 1 1 1 1 1 1 1 1 0 0\n"
 

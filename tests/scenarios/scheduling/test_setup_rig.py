@@ -2,8 +2,8 @@
 
 import pytest
 
-from rt import setup_rig
-from rt.setup_rig import Circumstances, Rig
+from rt.sa_setup import rig as setup_rig
+from rt.sa_setup.rig import Circumstances, Rig
 from tests.lab.node.node import Node
 
 

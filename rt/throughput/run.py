@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from rt import throughput_rig as rig
-from rt.throughput_lines import Ground, Line, Planes
-from rt.throughput_sums import Key, Samples
+from rt.throughput import rig
+from rt.throughput.lines import Ground, Line, Planes
+from rt.throughput.sums import Key, Samples
 from tests.lab.basics.processes import NotReadyError
 from tests.lab.basics.shell import CommandError
 from tests.lab.basics.waiting import NotInTimeError

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from functools import partial
 from statistics import median
 
-from rt import throughput_ends
-from rt.throughput_ends import PATIENCE, STAT, Report, busy_seconds
-from rt.throughput_lines import Line
+from rt.throughput import ends as throughput_ends
+from rt.throughput.ends import PATIENCE, STAT, Report, busy_seconds
+from rt.throughput.lines import Line
 from tests.lab.basics.patience import patient
 from tests.lab.basics.shell import run
 from tests.lab.net import namespaces

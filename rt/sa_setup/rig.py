@@ -17,11 +17,12 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Self
 
-from rt import cores, kernels_load
+from rt.loads import light
 from rt.loads.encoder import FRAMES_PER_SECOND, Encoder, Place
 from rt.loads.rtp import RtpSink
-from rt.setup_policy import POLICY
-from rt.setup_times import SetupTimes, setups
+from rt.measure import cores
+from rt.sa_setup.policy import POLICY
+from rt.sa_setup.times import SetupTimes, setups
 from tests.lab.basics.shell import run
 from tests.lab.basics.waiting import NotInTimeError
 from tests.lab.lab import Lab
@@ -248,7 +249,7 @@ def _frames(sink: RtpSink, begin: float) -> Frames:
 @contextmanager
 def _knocks(source: Node, target: Node) -> Iterator[None]:
     """User data that waits for the SA: the first of it is the first ESP packet. ping would spin while none answers."""
-    argv = ["ip", "netns", "exec", source.namespace, sys.executable, "-S", kernels_load.__file__]
+    argv = ["ip", "netns", "exec", source.namespace, sys.executable, "-S", light.__file__]
     argv += ["knock", source.address, target.address]
     process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:

@@ -1,4 +1,4 @@
-"""One-way times between two nodes, or the refusal to tell them: ``python -m rt.one_way FILE``.
+"""One-way times between two nodes, or the refusal to tell them: ``python -m rt.measure.one_way FILE``.
 
 A packet's way from one clock to another takes what the second says less what the first said, give or take how far the
 clocks are apart. Nobody sees that from the times themselves, so it has to be bounded by what chronyd of each node
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from meshsec.core.explain.clock import Tracking, UnboundedError, apart, parse, root_of
-from rt.results import Cell
+from rt.measure.results import Cell
 
 Clocks = Mapping[str, Tracking]
 
@@ -65,7 +65,7 @@ def read(document: Mapping[str, Any]) -> OneWay:
 def main(argv: Sequence[str]) -> int:
     """Print the times as a benchmark's cell, or why there are none."""
     if len(argv) != 1:
-        print("usage: python -m rt.one_way FILE", file=sys.stderr)
+        print("usage: python -m rt.measure.one_way FILE", file=sys.stderr)
         return 2
     try:
         document = json.loads(Path(argv[0]).read_text(encoding="utf-8"))

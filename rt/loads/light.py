@@ -1,8 +1,8 @@
 """What runs in the guest beside the set-ups: the likeness of a live encoder, a neighbour's stream, waiting user data.
 
-    python rt/kernels_load.py encode ADDRESS PEER    computes without end; a frame leaves for PEER each sixtieth second
-    python rt/kernels_load.py send ADDRESS PEER      sends 20 Mbit/s of video to PEER
-    python rt/kernels_load.py knock ADDRESS PEER     sends a small packet each 5 ms
+    python rt/loads/light.py encode ADDRESS PEER    computes without end; a frame leaves for PEER each sixtieth second
+    python rt/loads/light.py send ADDRESS PEER      sends 20 Mbit/s of video to PEER
+    python rt/loads/light.py knock ADDRESS PEER     sends a small packet each 5 ms
 
 x264 itself is too heavy for an emulated processor: it would not encode one frame of 720p in the time of sixty. What
 matters to the scheduler is there: a process that always wants the processor, in user mode, and packets in both

@@ -1,7 +1,9 @@
 """Keeps figures of a benchmark and compares later ones with them.
 
-    python -m rt.baseline keep NAME...       build/bench/NAME.json becomes rt/baselines/NAME.json, without its samples
-    python -m rt.baseline compare [NAME...]  what has changed since (all that are kept and measured by default)
+    python -m rt.measure.baseline keep NAME...
+        build/bench/NAME.json becomes rt/baselines/NAME.json, without its samples
+    python -m rt.measure.baseline compare [NAME...]
+        what has changed since (all that are kept and measured by default)
 
 Figures of another machine say little, unless they are those of deterministic time: what differs in machine, versions
 and parameters is told first. Exit status: 0 nothing got worse beyond the tolerance, 1 something did or is not measured
@@ -19,9 +21,9 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from rt.results import DIRECTORY, SCHEMA
+from rt.measure.results import DIRECTORY, SCHEMA
 
-BASELINES = Path(__file__).parent / "baselines"
+BASELINES = Path(__file__).parents[1] / "baselines"
 FIGURES = ("median", "p95", "p99", "max")
 _MORE_IS_BETTER = {"Mbit/s", "frames/s"}
 """Units; of all others less is better."""

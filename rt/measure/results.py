@@ -11,8 +11,10 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
+from tests.lab.basics.places import BUILD
+
 SCHEMA = 1
-DIRECTORY = Path(__file__).resolve().parents[1] / "build" / "bench"
+DIRECTORY = BUILD / "bench"
 QUICK = os.environ.get("QUICK", "") not in ("", "0")
 """Fewer cells and samples, so that a benchmark ends in under three minutes."""
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
-from rt.results import Cell
+from rt.measure.results import Cell
 
 UNITS = {
     "TCP": "Mbit/s",

@@ -1,6 +1,6 @@
 """The rig of bench-kernels, inside the guest: a line a - b - c, cold set-ups between its ends, a load on the receiver.
 
-    python -m rt.kernels_rig SAMPLES    for each profile and load /results gets PROFILE-LOAD.json
+    python -m rt.kernels.rig SAMPLES    for each profile and load /results gets PROFILE-LOAD.json
 
 The guest has one processor, whose time follows the executed instructions, and three nodes share it. So that the load
 meets the receiver only, the daemons of the other nodes, the benchmark and what it runs stand above in a real-time
@@ -22,10 +22,11 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from rt import cores, kernels_load
-from rt.kernels_capture import LateCapture
-from rt.setup_policy import POLICY
-from rt.setup_times import setups
+from rt.kernels.capture import LateCapture
+from rt.loads import light
+from rt.measure import cores
+from rt.sa_setup.policy import POLICY
+from rt.sa_setup.times import setups
 from tests.lab.basics.patience import patient
 from tests.lab.basics.shell import run
 from tests.lab.lab import Lab
@@ -181,8 +182,8 @@ def _loaded(relay: Node, receiver: Node) -> Iterator[dict[str, int]]:
 
 @contextmanager
 def _program(node: Node, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """One role of kernels_load, from its first packet on."""
-    process = _start(node, [sys.executable, "-S", kernels_load.__file__, *arguments])
+    """One role of light, from its first packet on."""
+    process = _start(node, [sys.executable, "-S", light.__file__, *arguments])
     try:
         assert process.stdout is not None
         if process.stdout.readline() != "ready\n":

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from rt.results import Cell, Result, percentile
+from rt.measure.results import Cell, Result, percentile
 
 OVER_IDLE = 1.5
 """The governor's p99 with the receiver loaded at nice -20, over its own idle median."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from rt.results import DIRECTORY, Cell, Result, percentile
+from rt.measure.results import DIRECTORY, Cell, Result, percentile
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

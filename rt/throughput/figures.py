@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 from typing import TYPE_CHECKING
 
-from rt.results import DIRECTORY, Cell, Result
+from rt.measure.results import DIRECTORY, Cell, Result
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,6 +1,6 @@
 """bench-throughput in a guest, where the kernel has ESP and radios: short lines on cables and on 802.11s.
 
-    python -m rt.throughput_guest ROUNDS SECONDS FILE GROUND...    what runs there; FILE gets what was taken
+    python -m rt.throughput.guest ROUNDS SECONDS FILE GROUND...    what runs there; FILE gets what was taken
 
 The guest has one processor, whose time follows the executed instructions: a nanosecond is one instruction, so that the
 figures are what programs and kernel have to do for a packet, whatever else this machine does. They compare planes and
@@ -17,10 +17,10 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
-from rt.results import DIRECTORY
-from rt.throughput_lines import SUITES, Ground, planes
-from rt.throughput_run import Extent, Run
-from rt.throughput_sums import Key, Samples
+from rt.measure.results import DIRECTORY
+from rt.throughput.lines import SUITES, Ground, planes
+from rt.throughput.run import Extent, Run
+from rt.throughput.sums import Key, Samples
 from tests.lab.basics import patience
 from tests.lab.machines import guest
 from tests.lab.radio import medium
@@ -48,7 +48,7 @@ done
 ip xfrm state flush
 export LD_LIBRARY_PATH=/results/lib
 export {patience.VARIABLE}={PATIENCE}
-exec .venv/bin/python -m rt.throughput_guest"""
+exec .venv/bin/python -m rt.throughput.guest"""
 """The kernel gives up waiting for a cipher's module after a while of the guest's time, which leaps while the module is
 read: a second try finds it there."""
 _FIELD = re.compile(r"^(\w+) *: (.*)$", re.MULTILINE)

@@ -1,0 +1,1 @@
+"""Parts of bench-kernels: set-ups in a guest, by kernel."""

@@ -1,0 +1,1 @@
+"""Parts of bench-sa-setup: cold set-ups under load."""

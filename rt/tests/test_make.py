@@ -1,0 +1,20 @@
+"""Each benchmark has a target of make, named as the documents name it."""
+
+import importlib.util
+import re
+import subprocess
+
+from tests.lab.basics.places import REPOSITORY
+
+
+def test_make_bench_names_every_benchmark_with_hyphens_and_finds_its_module() -> None:
+    shown = subprocess.run(["make", "-n", "bench"], cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout
+    modules = re.findall(r"-m (rt\.bench_\w+)", shown)
+    assert len(modules) == len(list((REPOSITORY / "rt").glob("bench_*.py")))
+    assert all(importlib.util.find_spec(module) for module in modules)
+
+
+def test_the_target_of_the_documents_is_there() -> None:
+    argv = ["make", "-n", "bench-sa-setup"]
+    shown = subprocess.run(argv, cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout
+    assert "-m rt.bench_sa_setup" in shown

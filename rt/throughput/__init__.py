@@ -1,0 +1,1 @@
+"""Parts of bench-throughput: what each plane carries."""
