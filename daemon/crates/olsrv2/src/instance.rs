@@ -23,7 +23,7 @@ use crate::extension::{
 };
 use crate::hello::{decorate, mac_tlv, willingness_tlv, HelloInfo};
 use crate::mpr::NeighbourGraph;
-use crate::own::{OwnMessage, OwnNumbers};
+use crate::own_seqno::{OwnMessage, OwnNumbers};
 use crate::pause::Paused;
 use crate::rate::Bucket;
 use crate::routing::{self, FirstHop, Network, RoutingSet};

@@ -19,7 +19,7 @@ mod hello;
 mod instance;
 mod mpr;
 mod outbox;
-mod own;
+mod own_seqno;
 mod pause;
 mod rate;
 mod refusal;

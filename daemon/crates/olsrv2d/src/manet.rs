@@ -7,12 +7,26 @@ use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use olsrv2::{Family, InterfaceEvent, InterfaceId};
 
 use crate::links::{Links, Usable};
-use crate::management::state::Interface;
 use crate::mesh;
 use crate::reactor::{Reactor, Token};
 
 /// Names of interfaces that have gone are kept up to this number: events may still mention them.
 const NAMES_MAX: usize = 256;
+
+/// A MANET interface that is up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// Name in the kernel.
+    pub name: String,
+    /// Interface index.
+    pub index: u32,
+    /// Link-layer address.
+    pub mac: Option<[u8; 6]>,
+    /// The address that IPv4 packets are sent from.
+    pub source_v4: Option<IpAddr>,
+    /// The address that IPv6 packets are sent from.
+    pub source_v6: Option<IpAddr>,
+}
 
 /// The MANET interfaces that are up.
 #[derive(Default)]

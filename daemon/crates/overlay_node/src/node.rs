@@ -1,10 +1,10 @@
 //! The node: what a caller sees of it, and its management.
 
 mod clock;
-mod keeping;
 mod links;
+mod originate;
 mod packets;
-mod speaking;
+mod pinned_sessions;
 mod switching;
 
 use alloc::collections::{BTreeMap, VecDeque};
@@ -30,9 +30,9 @@ use crate::peers::Peers;
 use crate::view::{PeerView, SessionView};
 use crate::Time;
 
-use keeping::Kept;
+use originate::Outgoing;
 use packets::{Flow, Waiting};
-use speaking::Outgoing;
+use pinned_sessions::Kept;
 
 /// Things that wait for the caller at most, of each kind.
 const MAX_QUEUE: usize = 1024;

@@ -245,21 +245,9 @@ impl Mesh {
         self.now = end;
     }
 
-    /// Runs until every router has the right routes, at most until `limit`
-    /// has passed. Gives the time from now to the last change of a route.
-    pub fn run_until_converged(&mut self, limit: Duration, step: Duration) -> Option<Duration> {
-        let start = self.now;
-        let mut checked = None;
-        while self.now < start + limit {
-            self.run_for(step);
-            if checked != Some(self.last_route_change) {
-                checked = Some(self.last_route_change);
-                if crate::truth::check(self).is_ok() {
-                    return Some(self.last_route_change.saturating_sub(start));
-                }
-            }
-        }
-        None
+    /// The time of the last change of a route of any router.
+    pub fn last_route_change(&self) -> Time {
+        self.last_route_change
     }
 
     /// The virtual time since the start.

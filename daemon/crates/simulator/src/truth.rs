@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::net::IpAddr;
+use std::time::Duration;
 
 use olsrv2::{Family, Prefix};
 
@@ -51,6 +52,26 @@ pub fn check(mesh: &Mesh) -> Result<(), Wrong> {
     let distances = Distances::of(mesh);
     let owners = owners(mesh);
     (0..mesh.node_count()).try_for_each(|node| check_node(mesh, &distances, &owners, node))
+}
+
+impl Mesh {
+    /// Runs until every router has the right routes, at most until `limit` has passed. Returns the time from now to the last
+    /// change of a route.
+    pub fn run_until_converged(&mut self, limit: Duration, step: Duration) -> Option<Duration> {
+        let start = self.now();
+        let mut checked = None;
+        while self.now() < start + limit {
+            self.run_for(step);
+            let changed = self.last_route_change();
+            if checked != Some(changed) {
+                checked = Some(changed);
+                if check(self).is_ok() {
+                    return Some(changed.saturating_sub(start));
+                }
+            }
+        }
+        None
+    }
 }
 
 /// Hops between all nodes, `usize::MAX` where there is no path.

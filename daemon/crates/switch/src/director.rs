@@ -8,8 +8,8 @@
 //!
 //! The own router, interface 1, is written in the short form only, as 0001.
 
-use crate::label::MAX_LABEL_BITS;
-use crate::{Interface, Label};
+use crate::interfaces::Interface;
+use crate::label::{Label, MAX_LABEL_BITS};
 
 /// The forms of a director, shortest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,6 +57,20 @@ impl Form {
     #[must_use]
     pub const fn index(self) -> u8 {
         self as u8
+    }
+}
+
+impl Label {
+    /// The beginning of this way: up to the first neighbour.
+    ///
+    /// [`Label::SELF`] is its own beginning, and so is the label 0.
+    #[must_use]
+    pub const fn first_hop(self) -> Self {
+        if self.0 <= Self::SELF.0 {
+            return self;
+        }
+        let end = 1 << Form::of_label(self).bits();
+        Self(self.0 & (end - 1) | end)
     }
 }
 

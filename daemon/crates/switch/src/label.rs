@@ -3,8 +3,7 @@
 use core::fmt;
 use core::str::FromStr;
 
-use crate::director::Form;
-use crate::ParseLabelError;
+use crate::error::ParseLabelError;
 
 /// The most bits of directors that a label may hold when two are spliced.
 ///
@@ -65,18 +64,6 @@ impl Label {
     pub const fn leads_through(self, middle: Self) -> bool {
         let mask = (1 << middle.bits()) - 1;
         middle.0 != 0 && middle.0 <= self.0 && (self.0 ^ middle.0) & mask == 0
-    }
-
-    /// The beginning of this way: up to the first neighbour.
-    ///
-    /// [`Label::SELF`] is its own beginning, and so is the label 0.
-    #[must_use]
-    pub const fn first_hop(self) -> Self {
-        if self.0 <= Self::SELF.0 {
-            return self;
-        }
-        let end = 1 << Form::of_label(self).bits();
-        Self(self.0 & (end - 1) | end)
     }
 }
 

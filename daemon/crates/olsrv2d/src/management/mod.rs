@@ -3,7 +3,6 @@
 
 mod answer;
 pub mod changes;
-mod index;
 mod netjson;
 mod olsrd2;
 pub mod refusals;

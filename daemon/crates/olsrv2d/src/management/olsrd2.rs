@@ -11,8 +11,8 @@ use olsrv2::{
 use serde_json::{json, Value};
 
 use super::answer::{Answer, Piece, Render};
-use super::index::Node;
-use super::state::{Interface, State, StationView};
+use super::state::{Node, State, StationView};
+use crate::manet::Interface;
 
 /// Name of the metric; every link has the configured constant until it is measured.
 pub const METRIC_NAME: &str = "constant_metric";

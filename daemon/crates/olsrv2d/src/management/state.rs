@@ -1,4 +1,4 @@
-//! What the management interfaces show: one view of the router and of the kernel's side.
+//! What the management interfaces show: one view of the router and of the kernel's side, and what answers look up in it.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,26 +10,10 @@ use olsrv2::{
     NodeView, Prefix, Refusal, RouteView, Router, Time, TwoHopView,
 };
 
-use super::index::Index;
 use crate::config::Config;
 use crate::fib::Fib;
-use crate::manet::Manet;
+use crate::manet::{Interface, Manet};
 use crate::nl80211::{Entry, Radio, Station};
-
-/// A MANET interface that is up.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Interface {
-    /// Name in the kernel.
-    pub name: String,
-    /// Interface index.
-    pub index: u32,
-    /// Link-layer address.
-    pub mac: Option<[u8; 6]>,
-    /// The address that IPv4 packets are sent from.
-    pub source_v4: Option<IpAddr>,
-    /// The address that IPv6 packets are sent from.
-    pub source_v6: Option<IpAddr>,
-}
 
 /// A station of the link layer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -180,4 +164,110 @@ pub fn name(names: &BTreeMap<u32, String>, interface: InterfaceId) -> String {
         .get(&interface.0)
         .cloned()
         .unwrap_or_else(|| format!("if{interface}"))
+}
+
+/// A router of the mesh in olsrd2's table of nodes.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// Its originator.
+    pub originator: IpAddr,
+    /// Its ANSN; 0 while it has sent no TC.
+    pub ansn: u16,
+    /// Until when it is known.
+    pub expires: Time,
+    /// Whether it is known from what others say alone.
+    pub is_virtual: bool,
+}
+
+/// The tables of a view.
+#[derive(Clone, Debug, Default)]
+pub struct Index {
+    /// Metrics of edges.
+    pub metrics: BTreeMap<(IpAddr, IpAddr), u32>,
+    /// Edges that end the path to a router: before it, and it.
+    pub last_hops: BTreeSet<(IpAddr, IpAddr)>,
+    /// The originator in the other family, by originator.
+    pub dualstack: BTreeMap<IpAddr, IpAddr>,
+    /// Symmetric neighbours, by originator.
+    pub neighbours: BTreeSet<IpAddr>,
+    /// Routers, as the table of nodes shows them.
+    pub nodes: Vec<Node>,
+    /// All routers but this one, as the graph of a family shows them.
+    pub remote: BTreeMap<Family, Vec<IpAddr>>,
+}
+
+impl Index {
+    pub(super) fn new(state: &State) -> Self {
+        let symmetric = || state.neighbours.iter().filter(|known| known.symmetric);
+        let originators = |known: &NeighbourView| known.originator;
+        let metrics = state.edges.iter();
+        let hops = state.routes.iter().filter(|route| route.hops > 1);
+        let hosts = hops.filter(|route| route.destination.is_host());
+        Self {
+            metrics: metrics
+                .map(|edge| ((edge.from, edge.to), edge.metric.get()))
+                .collect(),
+            last_hops: hosts
+                .map(|route| (route.last_originator, route.destination.addr))
+                .collect(),
+            dualstack: dualstack(state),
+            neighbours: symmetric().filter_map(originators).collect(),
+            nodes: nodes(state),
+            remote: Family::ALL
+                .map(|family| (family, remote(state, family)))
+                .into(),
+        }
+    }
+}
+
+/// The first neighbour with an originator says what its other one is; this router's own are known.
+fn dualstack(state: &State) -> BTreeMap<IpAddr, IpAddr> {
+    let mut found = BTreeMap::new();
+    for known in &state.neighbours {
+        if let Some(originator) = known.originator {
+            found.entry(originator).or_insert(known.other_originator);
+        }
+    }
+    let mut found: BTreeMap<_, _> = found
+        .into_iter()
+        .filter_map(|(originator, other)| Some((originator, other?)))
+        .collect();
+    if let [(first, _), (second, _)] = state.originators[..] {
+        found.extend([(first, second), (second, first)]);
+    }
+    found
+}
+
+fn nodes(state: &State) -> Vec<Node> {
+    let mut nodes: BTreeMap<IpAddr, Node> = BTreeMap::new();
+    for node in &state.nodes {
+        let of_node = Node {
+            originator: node.originator,
+            ansn: node.ansn,
+            expires: node.expires,
+            is_virtual: false,
+        };
+        nodes.insert(node.originator, of_node);
+    }
+    for edge in state.edges.iter().filter(|edge| edge.to_originator) {
+        nodes.entry(edge.to).or_insert(Node {
+            originator: edge.to,
+            ansn: 0,
+            expires: edge.expires,
+            is_virtual: true,
+        });
+    }
+    nodes.into_values().collect()
+}
+
+fn remote(state: &State, family: Family) -> Vec<IpAddr> {
+    let symmetric = state.neighbours.iter().filter(|known| known.symmetric);
+    let neighbours = symmetric.filter_map(|known| known.originator);
+    let edges = state.edges.iter().filter(|edge| edge.to_originator);
+    let own = state.originator(family);
+    let all: BTreeSet<IpAddr> = neighbours
+        .chain(edges.flat_map(|edge| [edge.from, edge.to]))
+        .filter(|address| Family::of(*address) == family && Some(*address) != own)
+        .collect();
+    all.into_iter().collect()
 }

@@ -2,14 +2,14 @@
 //!
 //! Theory of operation. Every MANET interface is looked at; one that is not wireless, seldom. Looking means a dump of
 //! its stations by the [`Worker`], a thread, because a driver may take its time. [`Stations`] draws the conclusions:
-//! which station is lost (see [`vigil`]), and what metric the link from it has (see [`olsrv2::Airtime`]). The kernel's
+//! which station is lost (see [`liveness`]), and what metric the link from it has (see [`olsrv2::Airtime`]). The kernel's
 //! own notices only make the next look come sooner, or a loss be known at once: none of them is needed. So whatever
 //! goes wrong with a socket heals by itself at a later look, and a kernel without nl80211 is one without stations.
 
+mod liveness;
 mod message;
 mod socket;
 mod stations;
-mod vigil;
 mod worker;
 
 use std::collections::BTreeMap;

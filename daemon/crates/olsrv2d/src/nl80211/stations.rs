@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use olsrv2::{Airtime, Measurement, Metric, Time};
 
+use super::liveness::{Liveness, Look, Verdict};
 use super::message::{Mac, Station};
-use super::vigil::{Look, Verdict, Vigil};
 
 /// Time between two looks.
 pub const LOOK_INTERVAL: Duration = Duration::from_millis(200);
@@ -49,7 +49,7 @@ pub enum News {
 pub struct Entry {
     /// As the driver tells it.
     pub station: Station,
-    vigil: Vigil,
+    liveness: Liveness,
     airtime: Airtime,
     /// The last rates at which frames were sent, so that a single frame at an unusual rate does not count.
     rates: [Option<NonZeroU64>; 3],
@@ -125,7 +125,7 @@ impl Stations {
         let of_interface = self.iter().filter(|(index, _)| *index == interface);
         let close = of_interface
             .map(|(_, entry)| entry)
-            .any(|entry| entry.missed > 0 || entry.is_there() && entry.vigil.is_suspect());
+            .any(|entry| entry.missed > 0 || entry.is_there() && entry.liveness.is_suspect());
         if close {
             CLOSE_LOOK_INTERVAL
         } else {
@@ -178,7 +178,7 @@ impl Entry {
     fn new(at: Time, station: Station) -> Self {
         Self {
             station,
-            vigil: Vigil::default(),
+            liveness: Liveness::default(),
             airtime: Airtime::default(),
             rates: [None; 3],
             sent_at: at,
@@ -196,7 +196,7 @@ impl Entry {
 
     /// Whether it can be reached as far as is known.
     pub fn is_there(&self) -> bool {
-        self.station.established != Some(false) && !self.vigil.is_lost()
+        self.station.established != Some(false) && !self.liveness.is_lost()
     }
 
     fn look(&mut self, at: Time, new: &Station) -> Option<News> {
@@ -232,8 +232,8 @@ impl Entry {
                 beacon_interval: interval.map(|units| TIME_UNIT * u32::from(units)),
             };
             if self.station.established == Some(false) {
-                self.vigil = Vigil::default();
-            } else if self.vigil.look(at, look) == Verdict::Back {
+                self.liveness = Liveness::default();
+            } else if self.liveness.look(at, look) == Verdict::Back {
                 log::debug!("{:02x?} is heard again", self.station.mac);
             }
         }
@@ -299,7 +299,7 @@ impl Entry {
     fn wants_probe(&self, now: Time) -> bool {
         let is_peer = self.station.established == Some(true) && self.missed == 0;
         let idle = now >= self.sent_at + PROBE_INTERVAL && now >= self.probed_at + PROBE_INTERVAL;
-        is_peer && self.is_there() && (self.vigil.is_suspect() || idle)
+        is_peer && self.is_there() && (self.liveness.is_suspect() || idle)
     }
 }
 

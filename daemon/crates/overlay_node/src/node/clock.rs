@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::speaking::Outgoing;
+use super::originate::Outgoing;
 use super::Node;
 use crate::counters::Cause;
 use crate::event::PingResult;

@@ -9,7 +9,7 @@ use cryptoauth::{Event as LinkEvent, Opened, PublicKey, Refused, Session};
 use rand_core::CryptoRng;
 use switch::{is_compatible, Control, PROTOCOL_VERSION};
 
-use super::speaking::Outgoing;
+use super::originate::Outgoing;
 use super::{Node, Verdict};
 use crate::beacon::Beacon;
 use crate::counters::Cause;

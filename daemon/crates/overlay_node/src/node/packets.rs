@@ -12,7 +12,7 @@ use overlay::{
 use rand_core::CryptoRng;
 use switch::Interface;
 
-use super::speaking::Outgoing;
+use super::originate::Outgoing;
 use super::{Node, Verdict};
 use crate::counters::Cause;
 use crate::event::{Event, PingResult, Told};

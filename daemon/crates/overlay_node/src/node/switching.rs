@@ -1,32 +1,25 @@
 //! The switch, and the control frames that end at this node.
 
-use alloc::vec::Vec;
 use core::ops::Range;
 
 use cryptoauth::PublicKey;
 use overlay::{Contact, Content, Delivered, InnerError};
 use rand_core::CryptoRng;
 use switch::{
-    control_frame, error_frame, forward, refused_frame, Answerer, Control, ErrorCode, Handle,
-    Header, Interface, Label, Refusal, Snode, MAX_ERROR_FRAME, PROTOCOL_VERSION,
+    error_frame, forward, refused_frame, Answerer, Control, ErrorCode, Handle, Header, Interface,
+    Label, Refusal, Snode, MAX_ERROR_FRAME, PROTOCOL_VERSION,
 };
 
-use super::speaking::Outgoing;
+use super::originate::{encode, Outgoing, MAX_CONTROL, NEIGHBOUR};
 use super::{Node, Verdict};
 use crate::counters::Cause;
 use crate::event::{Event, PingResult, Question, Told};
 use crate::interface::LinkAddress;
 use crate::Time;
 
-/// The label of a frame from neighbour to neighbour, router to router, as it is on the link.
-pub(super) const NEIGHBOUR: Label = Label(1 << 63 | 1);
-
 /// The nonces of handshakes that begin a session.
 const HELLO: u32 = 0;
 const REPEATED_HELLO: u32 = 1;
-
-/// The most octets of a control frame that is answered; those of other nodes are far shorter.
-const MAX_CONTROL: usize = 512;
 
 impl Node {
     /// Passes on what came by a link: a frame of the switch, a part of `buffer`.
@@ -468,13 +461,6 @@ fn told_supernode(snode: &Snode) -> Told {
 fn is_neighbours(frame: &[u8]) -> bool {
     let handle = frame.get(Header::LEN..Header::LEN + Handle::LEN);
     frame.starts_with(&NEIGHBOUR.0.to_be_bytes()) && handle == Some(&[0xff; Handle::LEN])
-}
-
-/// A whole control frame; `None` when it is longer than any that is answered.
-pub(super) fn encode(control: &Control, label: Label) -> Option<Vec<u8>> {
-    let mut out = [0; MAX_CONTROL + Header::LEN + Handle::LEN];
-    let length = control_frame(control, label, &mut out).ok()?;
-    Some(out[..length].into())
 }
 
 /// As neighbours tell each other their addresses.

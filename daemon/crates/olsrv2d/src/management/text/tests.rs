@@ -14,7 +14,8 @@ use serde_json::Value;
 
 use super::*;
 use crate::config::Config;
-use crate::management::state::{Interface, StationView};
+use crate::management::state::StationView;
+use crate::manet::Interface;
 use crate::nl80211::Station;
 
 const NOW: Duration = Duration::from_secs(1000);

@@ -1,4 +1,4 @@
-//! What the node says by itself.
+//! What the node sends of its own accord.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -7,14 +7,19 @@ use cryptoauth::noise::MESSAGE_ROOM;
 use cryptoauth::{Address, PublicKey};
 use overlay::Contact;
 use rand_core::CryptoRng;
-use switch::{Control, Interface, PROTOCOL_VERSION};
+use switch::{control_frame, Control, Handle, Header, Interface, Label, PROTOCOL_VERSION};
 
-use super::switching::{encode, NEIGHBOUR};
 use super::{Node, Transmission, Verdict};
 use crate::counters::Cause;
 use crate::interface::{Destination, InterfaceId};
 use crate::peer::Endpoint;
 use crate::Time;
+
+/// The label of a frame from neighbour to neighbour, router to router, as it is on the link.
+pub(super) const NEIGHBOUR: Label = Label(1 << 63 | 1);
+
+/// The most octets of a control frame that is answered; those of other nodes are far shorter.
+pub(super) const MAX_CONTROL: usize = 512;
 
 /// The opaque octets of PINGs to neighbours: shorter than those of [`Node::ping_switch`].
 const NEIGHBOUR_OPAQUE: [u8; 4] = [0; 4];
@@ -215,4 +220,11 @@ fn transmission(verdict: Verdict) -> Option<Transmission> {
         }),
         Verdict::Deliver { .. } | Verdict::Nothing => None,
     }
+}
+
+/// A whole control frame; `None` when it is longer than any that is answered.
+pub(super) fn encode(control: &Control, label: Label) -> Option<Vec<u8>> {
+    let mut out = [0; MAX_CONTROL + Header::LEN + Handle::LEN];
+    let length = control_frame(control, label, &mut out).ok()?;
+    Some(out[..length].into())
 }

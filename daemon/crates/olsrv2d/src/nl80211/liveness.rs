@@ -54,7 +54,7 @@ pub enum Verdict {
 
 /// The watch over one station.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Vigil {
+pub struct Liveness {
     last: Option<Time>,
     silent_looks: u32,
     failed_when_heard: u32,
@@ -64,7 +64,7 @@ pub struct Vigil {
     last_loss: Time,
 }
 
-impl Vigil {
+impl Liveness {
     /// Takes in a look made at `now`.
     pub fn look(&mut self, now: Time, look: Look) -> Verdict {
         let heard = self
@@ -134,7 +134,7 @@ mod tests {
 
     /// Looks every 50 ms at a station that falls silent; gives the silence after which it is found lost.
     fn silence_until_lost(
-        vigil: &mut Vigil,
+        liveness: &mut Liveness,
         beacon_interval: Option<Duration>,
         failed_in_a_look: u32,
         start: Time,
@@ -147,7 +147,7 @@ mod tests {
                 failed,
                 beacon_interval,
             };
-            if vigil.look(now, seen) == Verdict::Lost {
+            if liveness.look(now, seen) == Verdict::Lost {
                 return Some(silent);
             }
             silent += STEP;
@@ -167,14 +167,15 @@ mod tests {
     #[test]
     fn who_does_not_acknowledge_is_lost_after_the_patience() {
         for interval in [None, FREQUENT, RARE] {
-            let silence = silence_until_lost(&mut Vigil::default(), interval, 1, Time::ZERO);
+            let silence = silence_until_lost(&mut Liveness::default(), interval, 1, Time::ZERO);
             assert_eq!(silence, Some(PATIENCE), "{interval:?}");
         }
     }
 
     #[test]
     fn who_sends_no_beacons_is_lost_without_any_transmission() {
-        let silence = |interval| silence_until_lost(&mut Vigil::default(), interval, 0, Time::ZERO);
+        let silence =
+            |interval| silence_until_lost(&mut Liveness::default(), interval, 0, Time::ZERO);
         assert_eq!(silence(FREQUENT), Some(Duration::from_millis(450)));
         assert_eq!(silence(RARE), Some(Duration::from_millis(4100)));
         assert_eq!(silence(None), None, "nothing proves that it is gone");
@@ -182,60 +183,63 @@ mod tests {
 
     #[test]
     fn a_stall_of_the_machine_is_no_loss() {
-        let mut vigil = Vigil::default();
-        vigil.look(Time::ZERO, heard(0));
+        let mut liveness = Liveness::default();
+        liveness.look(Time::ZERO, heard(0));
         // Two seconds later nothing was heard, and then everybody is.
         let stalled = Look {
             silent: Duration::from_secs(2),
             failed: 9,
             beacon_interval: FREQUENT,
         };
-        assert_eq!(vigil.look(Time::from_secs(2), stalled), Verdict::Same);
-        assert!(vigil.is_suspect());
-        assert_eq!(vigil.look(Time::from_millis(2050), heard(9)), Verdict::Same);
-        assert!(!vigil.is_suspect());
+        assert_eq!(liveness.look(Time::from_secs(2), stalled), Verdict::Same);
+        assert!(liveness.is_suspect());
+        assert_eq!(
+            liveness.look(Time::from_millis(2050), heard(9)),
+            Verdict::Same
+        );
+        assert!(!liveness.is_suspect());
     }
 
     #[test]
     fn failures_of_a_station_that_is_heard_are_no_loss() {
-        let mut vigil = Vigil::default();
+        let mut liveness = Liveness::default();
         for look in 0..100 {
-            assert_eq!(vigil.look(look * STEP, heard(10 * look)), Verdict::Same);
+            assert_eq!(liveness.look(look * STEP, heard(10 * look)), Verdict::Same);
         }
     }
 
     #[test]
     fn who_returns_is_back_once_and_can_be_lost_again() {
-        let mut vigil = Vigil::default();
+        let mut liveness = Liveness::default();
         let mut start = Time::ZERO;
         for _ in 0..3 {
             assert_eq!(
-                silence_until_lost(&mut vigil, FREQUENT, 1, start),
+                silence_until_lost(&mut liveness, FREQUENT, 1, start),
                 Some(PATIENCE)
             );
-            assert!(vigil.is_lost());
+            assert!(liveness.is_lost());
             start += 10 * MISTAKEN_WITHIN;
-            assert_eq!(vigil.look(start, heard(0)), Verdict::Back);
-            assert_eq!(vigil.look(start + STEP, heard(0)), Verdict::Same);
+            assert_eq!(liveness.look(start, heard(0)), Verdict::Back);
+            assert_eq!(liveness.look(start + STEP, heard(0)), Verdict::Same);
             start += 2 * STEP;
         }
     }
 
     #[test]
     fn each_mistake_doubles_the_patience_until_it_is_forgiven() {
-        let mut vigil = Vigil::default();
+        let mut liveness = Liveness::default();
         let mut start = Time::ZERO;
         for factor in [1, 2, 4, 8, 8] {
-            let silence = silence_until_lost(&mut vigil, FREQUENT, 1, start);
+            let silence = silence_until_lost(&mut liveness, FREQUENT, 1, start);
             assert_eq!(silence, Some(factor * PATIENCE));
             start += factor * PATIENCE + STEP;
-            assert_eq!(vigil.look(start, heard(0)), Verdict::Back);
+            assert_eq!(liveness.look(start, heard(0)), Verdict::Back);
             start += STEP;
         }
         start += FORGIVEN_AFTER;
-        vigil.look(start, heard(0));
-        vigil.look(start + STEP, heard(0));
-        let silence = silence_until_lost(&mut vigil, FREQUENT, 1, start + 2 * STEP);
+        liveness.look(start, heard(0));
+        liveness.look(start + STEP, heard(0));
+        let silence = silence_until_lost(&mut liveness, FREQUENT, 1, start + 2 * STEP);
         assert_eq!(silence, Some(PATIENCE));
     }
 
@@ -244,7 +248,7 @@ mod tests {
         fn whatever_is_seen_verdicts_alternate_and_losses_are_rare(
             looks in prop::collection::vec((0..3000_u64, any::<u32>(), 1..400_u64), 1..300),
         ) {
-            let (mut vigil, mut now) = (Vigil::default(), Time::ZERO);
+            let (mut liveness, mut now) = (Liveness::default(), Time::ZERO);
             let mut losses = Vec::new();
             for (silent, failed, pause) in looks {
                 now += Duration::from_millis(pause);
@@ -253,13 +257,13 @@ mod tests {
                     failed,
                     beacon_interval: FREQUENT,
                 };
-                let was_lost = vigil.is_lost();
-                match vigil.look(now, look) {
+                let was_lost = liveness.is_lost();
+                match liveness.look(now, look) {
                     Verdict::Lost => { prop_assert!(!was_lost); losses.push(now); }
                     Verdict::Back => prop_assert!(was_lost),
-                    Verdict::Same => prop_assert_eq!(was_lost, vigil.is_lost()),
+                    Verdict::Same => prop_assert_eq!(was_lost, liveness.is_lost()),
                 }
-                prop_assert!(!(vigil.is_lost() && vigil.is_suspect()));
+                prop_assert!(!(liveness.is_lost() && liveness.is_suspect()));
             }
         }
     }
