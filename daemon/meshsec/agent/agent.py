@@ -104,6 +104,9 @@ class Agent:
         self.overlay = OverlaySide(settings.overlay, card.address, self.driver.post)
         self.modes = ModeChoice(Path(settings.paths.modes), self.driver.post)
         self.config_problem = ""
+        """Why the configuration file is not what is in force; empty when it is."""
+        self.config_changed = False
+        """It is good, and a restart is all that it needs."""
         self._control = ControlServer(Path(settings.paths.control_socket), self._answer)
         self.scheduling = self._make_scheduling(settings)
         self._sides: Mapping[Side, Callable[[Any], Awaitable[str]]] = {
@@ -181,21 +184,24 @@ class Agent:
         The trust store takes effect at once. Another configuration is checked, and takes effect with a restart.
         """
         self._notifier.reloading()
-        self.config_problem = await self._changed_configuration()
+        await self.look_at_configuration()
         if self.config_problem:
             _log.warning("configuration: %s", self.config_problem)
         problems = await self.trust.reload()
         self._notifier.ready()
         return (*problems, self.config_problem) if self.config_problem else problems
 
-    async def _changed_configuration(self) -> str:
+    async def look_at_configuration(self) -> None:
+        """Compare the configuration file with what is in force."""
+        self.config_problem, self.config_changed = "", False
         try:
             settings = await asyncio.to_thread(config_file.load, self.start.config)
         except config_file.ConfigError as error:
-            return str(error)
+            self.config_problem = str(error)
+            return
         if settings != self.start.settings:
-            return f"{self.start.config} was changed: restart meshsecd to use it (SAs and rules stay)"
-        return ""
+            self.config_changed = True
+            self.config_problem = f"{self.start.config} was changed: restart meshsecd to use it (SAs and rules stay)"
 
     def left_out(self) -> tuple[LeftOut, ...]:
         """What of the policy the IKE daemon cannot do."""

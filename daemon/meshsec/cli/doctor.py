@@ -12,12 +12,14 @@ from meshsec.adapters.files import trust_store
 from meshsec.adapters.files.config_file import ConfigError
 from meshsec.adapters.files.key_store import KeyStoreError
 from meshsec.adapters.kernel import udp_sockets
+from meshsec.cli import router_file
 from meshsec.cli.app import DEGRADED, FAILED, App
 from meshsec.cli.client import Client, DaemonAbsentError
 from meshsec.cli.output import json_option, print_json
 from meshsec.core.explain import doctor as judge
 from meshsec.core.explain.doctor import Check, Level
 from meshsec.core.ike import udp_ports
+from meshsec.core.values.model import EspGround
 
 _COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 _EXIT_CODES = {"ok": 0, "warn": DEGRADED, "fail": FAILED}
@@ -43,7 +45,8 @@ def doctor(app: App, as_json: bool) -> None:
 def _examined(app: App) -> Mapping[str, Any]:
     try:
         with Client(app.socket) as client:
-            return judge.with_checks(client.call("doctor"), [*_time(app), *_ports()])
+            ground = EspGround(client.call("status")["esp_ground"])
+            return judge.with_checks(client.call("doctor"), [*_time(app), *_ports(), *router_file.checks(app, ground)])
     except ConfigError as error:
         return judge.view([Check("configuration", Level.FAIL, str(error), "correct the lines named")])
     except DaemonAbsentError as error:

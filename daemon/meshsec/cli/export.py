@@ -70,7 +70,7 @@ def export(app: App, kind: str, into: Path | None, by_secret: tuple[str, ...]) -
     ground = _ground(app)
     match kind:
         case "olsrv2d":
-            text = routers.olsrv2d(_announcing(app, ground), app.card, ground, _accepted(app))
+            text = olsrv2d(app, ground)
         case "olsrd2":
             _refuse_weights(app)
             text = routers.olsrd2(_announcing(app, ground), app.card, ground)
@@ -79,6 +79,11 @@ def export(app: App, kind: str, into: Path | None, by_secret: tuple[str, ...]) -
         case _:
             text = _nftables(app, ground)
     click.echo(text, nl=False)
+
+
+def olsrv2d(app: App, ground: EspGround) -> str:
+    """Return the text of olsrv2d.toml that follows from the configuration and the trust store."""
+    return routers.olsrv2d(_announcing(app, ground), app.card, ground, _accepted(app))
 
 
 def _several(app: App, kind: str, into: Path | None, by_secret: tuple[str, ...]) -> None:

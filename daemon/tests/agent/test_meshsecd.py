@@ -191,6 +191,22 @@ def test_another_configuration_is_checked_and_told_but_not_taken(node: Node) -> 
     assert node.ask("reload")["result"]["problems"] == []
 
 
+def test_doctor_sees_an_interface_that_is_down_and_a_changed_configuration_without_being_told(node: Node) -> None:
+    node.start()
+    ip("-n", node.namespace, "link", "add", "mesh0", "type", "veth", "peer", "name", "other")
+    node.config.write_text(CONFIG.replace('"rescue-1"', '"rescue-2"'))
+    checks = {check["name"]: check for check in node.ask("doctor")["result"]["checks"]}
+    interface, configuration = checks["interface mesh0"], checks["configuration"]
+    assert (interface["level"], interface["found"]) == ("warn", "is down")
+    assert (configuration["level"], configuration["mend"]) == ("warn", "systemctl restart meshsecd")
+    ip("-n", node.namespace, "link", "set", "mesh0", "up")
+    checks = {check["name"]: check for check in node.ask("doctor")["result"]["checks"]}
+    assert checks["interface mesh0"]["found"] == "is up and has no link to anybody"
+    ip("-n", node.namespace, "link", "set", "other", "up")
+    checks = {check["name"]: check for check in node.ask("doctor")["result"]["checks"]}
+    assert checks["interface mesh0"]["level"] == "ok"
+
+
 def test_peers_come_and_go_by_the_control_socket(node: Node) -> None:
     node.start()
     ship, outside = VECTORS[3], VECTORS[2]

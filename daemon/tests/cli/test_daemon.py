@@ -15,7 +15,7 @@ from click.testing import Result
 
 from core.world import Driver, ike_sa, route
 from meshsec.adapters.sockets.control import ControlError, ControlServer
-from meshsec.cli import client
+from meshsec.cli import client, router_file
 from meshsec.core.channels.events import OverlayDown, QuietSeen, RouterDown, RoutesReset, SasObserved
 from meshsec.core.channels.one_way_watch import Quiet
 from meshsec.core.explain import doctor, scheduling_view, views
@@ -251,6 +251,23 @@ def test_doctor_tells_of_the_time_where_the_mesh_keeps_its_own(
     *others, last = _checks(meshsec)
     assert others
     assert (last["name"], "chrony is not installed" in last["found"]) == ("time", True)
+
+
+def test_doctor_tells_that_the_routers_configuration_is_not_what_ours_asks_for(
+    meshsec: Meshsec, daemon: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def found() -> list[tuple[str, str]]:
+        return [(one["level"], one["found"]) for one in _checks(meshsec) if one["name"] == "routing configuration"]
+
+    monkeypatch.setattr(router_file, "PATH", path := tmp_path / "olsrv2d.toml")
+    assert found() == [], "there is none"
+    path.write_text(meshsec("export", "olsrv2d").stdout)
+    assert found() == [("ok", f"{path} is what meshsec.toml asks for")]
+    config = tmp_path / "a/meshsec.toml"
+    config.write_text(config.read_text().replace('["mesh0"]', '["mesh0", "mesh1"]'))
+    assert found() == [("warn", f"{path} is not what meshsec.toml and the trust store ask for: interface")]
+    path.write_text("originators = []\n")
+    assert found() == [], "somebody's own"
 
 
 def _checks(meshsec: Meshsec) -> list[dict[str, str]]:

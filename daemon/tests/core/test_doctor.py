@@ -168,6 +168,10 @@ def test_what_the_rules_dropped_is_explained_and_is_nothing_wrong() -> None:
         ({"forwarding": {"net.ipv4.ip_forward": False}}, "forwarding", Level.WARN, "net.ipv4.ip_forward"),
         ({"mtus": {"mesh0": 1400}}, "interface mesh0", Level.WARN, "MTU 1400"),
         ({"mtus": {"mesh0": None}}, "interface mesh0", Level.WARN, "does not exist"),
+        ({"down": ["mesh0"]}, "interface mesh0", Level.WARN, "is down"),
+        ({"no_carrier": ["mesh0"]}, "interface mesh0", Level.WARN, "no link to anybody"),
+        ({"announced_instead": ["fd00::9"]}, "routing configuration", Level.FAIL, "announces fd00::9"),
+        ({"failed": ["boat (it refuses)"]}, "failed peers", Level.WARN, "boat (it refuses)"),
         ({"unauthenticated": ["boat", "ship"]}, "authentication", Level.WARN, "failed with boat, ship"),
         ({"strangers": ["fd00::5: no card (3 times)"]}, "strangers", Level.WARN, "fd00::5"),
     ],
@@ -182,6 +186,12 @@ def test_each_fault_is_found_by_its_check_alone(fault: dict[str, Any], name: str
     shown = view(checks)
     assert shown["verdict"] == str(level)
     jsonschema.validate(shown, SCHEMA)
+
+
+def test_a_configuration_that_was_changed_wants_a_restart_and_no_correction() -> None:
+    changed = replace(SOUND, config_problem="meshsec.toml was changed: restart meshsecd", config_changed=True)
+    (check,) = (one for one in examine(changed) if one.name == "configuration")
+    assert (check.level, check.mend) == (Level.WARN, "systemctl restart meshsecd")
 
 
 def test_who_asked_libreswan_in_vain_is_not_known_and_nobody_is_said_to_have_not() -> None:

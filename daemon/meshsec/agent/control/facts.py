@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+from collections.abc import Iterable
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,8 +11,11 @@ from meshsec.adapters.files import key_store
 from meshsec.adapters.ike import strongswan_conf
 from meshsec.adapters.kernel import netlink
 from meshsec.agent.sides import radios, routing
+from meshsec.agent.sides.ike import Stranger
+from meshsec.core.channels.lifecycle import State
 from meshsec.core.explain.doctor import Facts, RadioFacts
-from meshsec.core.values.model import Address, DataPlane, IkeDaemon
+from meshsec.core.formats import routers
+from meshsec.core.values.model import Address, Card, DataPlane, IkeDaemon
 
 if TYPE_CHECKING:
     from meshsec.agent.agent import Agent
@@ -26,7 +31,9 @@ _SYSCTLS = {
 async def collect(agent: "Agent") -> Facts:
     """Look at everything once; nothing is changed."""
     esp, ike, topology = agent.start.esp, agent.ike.facts, agent.routing.topology
-    mtus = await netlink.mtus()
+    mtus, links = await netlink.mtus(), await netlink.links()
+    interfaces = agent.start.settings.routing.interfaces
+    await agent.look_at_configuration()
     await agent.ports.look(is_up=ike is not None)
     daemon = agent.start.settings.ike.daemon
     needed = strongswan_conf.plugins_for(esp.ground) if daemon is IkeDaemon.STRONGSWAN else ()
@@ -53,12 +60,17 @@ async def collect(agent: "Agent") -> Facts:
         key_problem=await asyncio.to_thread(_key_problem, Path(agent.start.settings.paths.key)),
         next_address=str(agent.start.cards[1].address) if agent.start.cards[1:] else "",
         forwarding={name: _is_on(path) for name, path in _SYSCTLS.items() if path.exists()},
-        mtus={name: mtus.get(name) for name in agent.start.settings.routing.interfaces},
+        mtus={name: mtus.get(name) for name in interfaces},
+        down=[name for name in interfaces if name in links and not links[name].up],
+        no_carrier=[name for name in interfaces if name in links and links[name].up and not links[name].carrier],
         trust_problems=agent.trust.problems,
         ipv4_doubts=agent.trust.ipv4_doubts,
         bypass=[f"{one} ({one.reason})" for one in agent.driver.engine.known.policy.bypass],
         closed_by_doubt=agent.driver.engine.known.rules.closed_by_doubt,
         config_problem=agent.config_problem,
+        config_changed=agent.config_changed,
+        announced_instead=_announced_instead(agent),
+        failed=_failed(agent),
         unauthenticated=[one.title for one in agent.driver.engine.known.channels() if one.unauthenticated()],
         strangers=_strangers(agent),
         lost=[one.title for one in agent.driver.engine.known.channels() if one.quiet and not one.quiet.answers],
@@ -121,11 +133,35 @@ async def _contested(agent: "Agent") -> list[str]:
 
 
 def _strangers(agent: "Agent") -> list[str]:
-    """Without the peers: one that starts before us asks before charon knows its card, and is let in the next time."""
-    cards = [channel.card for channel in agent.driver.engine.known.channels() if channel.card]
-    trusted = {str(address) for card in cards for address in (card.address, card.locator)}
-    asked = (one for one in agent.ike.strangers.values() if one.address not in trusted)
+    """Return who asked in vain.
+
+    A peer that starts before meshsecd asks before charon knows its card, and is let in the next time.
+    """
+    own = [*agent.start.cards, *filter(None, [agent.start.ended])]
+    peers = [channel.card for channel in agent.driver.engine.known.channels() if channel.card]
+    asked = unknown(agent.ike.strangers.values(), [*own, *peers])
     return [f"{one.address}: {one.reason} ({one.times} times)" for one in asked]
+
+
+def unknown(asked: Iterable[Stranger], known: Iterable[Card]) -> list[Stranger]:
+    """Return those who asked from an address that none of the cards gives."""
+    addresses = {address for card in known for address in (card.address, card.locator, card.ipv4)}
+    return [one for one in asked if ip_address(one.address) not in addresses]
+
+
+def _failed(agent: "Agent") -> list[str]:
+    """Return the peers in reach with whom every attempt has failed, each with the last reason."""
+    failed = [
+        one for one in agent.driver.engine.known.channels() if one.state is State.FAILED and not one.unauthenticated()
+    ]
+    return [f"{one.title} ({one.last_failure.diagnosis.meaning if one.last_failure else one.reason})" for one in failed]
+
+
+def _announced_instead(agent: "Agent") -> list[str]:
+    """Return the addresses that the routing daemon announces for this node, if they are not this node's."""
+    announced = agent.routing.topology.originators
+    own = routers.originators(agent.start.card, agent.start.esp.ground)
+    return [] if set(announced) >= set(own) else [str(address) for address in announced]
 
 
 async def _routes_missing(agent: "Agent") -> list[str]:

@@ -115,6 +115,16 @@ class Facts:
     """Why nothing sorts what comes to the IKE daemon's ports; empty when the guard is in force (ADR 0054)."""
     guarded: Mapping[str, int] = field(default_factory=dict)
     """Datagrams to the IKE daemon that the guard dropped, by reason."""
+    config_changed: bool = False
+    """``config_problem`` is only that the file was changed since meshsecd started."""
+    announced_instead: Sequence[str] = ()
+    """What the routing daemon announces in place of this node's addresses; empty: these are what it announces."""
+    failed: Sequence[str] = ()
+    """Peers in reach with whom the last attempt failed, each with what that means."""
+    down: Sequence[str] = ()
+    """Mesh interfaces that are not up."""
+    no_carrier: Sequence[str] = ()
+    """Mesh interfaces that are up and have no link."""
     contested: Sequence[str] = ()
     """Peers in whose name somebody forges answers to this node's first messages."""
 
@@ -151,6 +161,8 @@ def _one(name: str, problem: str, fine: str, mend: str, level: Level = Level.FAI
 
 def _config(facts: Facts) -> list[Check]:
     mend = "correct the file, then `meshsec doctor` again; the last good configuration is in force"
+    if facts.config_changed:
+        mend = "systemctl restart meshsecd"
     return _one("configuration", facts.config_problem, "the file is what is in force", mend, Level.WARN)
 
 
@@ -214,6 +226,10 @@ def _ports(facts: Facts) -> list[Check]:
 def _router(facts: Facts) -> list[Check]:
     mend = "systemctl status olsrv2d (or olsrd2); [routing] in meshsec.toml says which is asked, and where"
     checks = _one("routing daemon", facts.router_problem, facts.router_software, mend)
+    if facts.announced_instead:
+        found = f"announces {', '.join(facts.announced_instead)}, not this node's addresses: no peer finds a route here"
+        mend = "write its configuration again (`meshsec export olsrv2d > /etc/olsrv2d/olsrv2d.toml`) and restart it"
+        checks.append(Check("routing configuration", Level.FAIL, found, mend))
     return checks + [
         Check("routing daemon", Level.WARN, warning, "look into the routing daemon's log")
         for warning in facts.router_warnings
@@ -342,6 +358,11 @@ def _interfaces(facts: Facts) -> list[Check]:
             checks.append(
                 Check(f"interface {name}", Level.WARN, "does not exist", "bring it up, or correct [routing] interfaces")
             )
+        elif name in facts.down:
+            checks.append(Check(f"interface {name}", Level.WARN, "is down", f"ip link set {name} up"))
+        elif name in facts.no_carrier:
+            mend = f"plug in the cable; for a radio: systemctl status meshsec-radio@{name}"
+            checks.append(Check(f"interface {name}", Level.WARN, "is up and has no link to anybody", mend))
         elif mtu < least:
             mend = f"ip link set {name} mtu {least}, or more"
             checks.append(Check(f"interface {name}", Level.WARN, f"MTU {mtu}: ESP packets are fragmented", mend))
@@ -390,6 +411,13 @@ def _authentication(facts: Facts) -> list[Check]:
     return [Check("authentication", Level.WARN, found, mend)]
 
 
+def _failed(facts: Facts) -> list[Check]:
+    if not facts.failed:
+        return []
+    found = f"in reach and not protected, so no user data passes: {'; '.join(facts.failed)}"
+    return [Check("failed peers", Level.WARN, found, "`meshsec explain NAME` says what was tried and what comes next")]
+
+
 def _lost(facts: Facts) -> list[Check]:
     if not facts.lost:
         return []
@@ -428,6 +456,7 @@ _CHECKS: tuple[Callable[[Facts], list[Check]], ...] = (
     _interfaces,
     _radios,
     _authentication,
+    _failed,
     _lost,
     _guard,
     _strangers,
