@@ -60,18 +60,20 @@ build: $(STAMPS)/system ## compile olsrv2d and overlayd (release) into build/bin
 
 check: lint unit ## the fast part: linters, types, import contracts and unit tests of both languages
 
-lint: lint-python lint-rust ## ruff, mypy --strict, import contracts, rustfmt, clippy, no_std proof
+lint: lint-python lint-rust ## ruff, mypy --strict, import contracts, rustfmt, clippy, no_std proof, sizes of modules
 
 lint-python: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	PYTHONPATH=kernel-config $(BIN)/lint-imports --no-logo
+	@tools/check-structure
 
 lint-rust: setup
 	cargo fmt --all $(CARGO_ARGUMENTS) --check
 	cargo clippy $(CARGO_ARGUMENTS) --workspace --all-targets --locked -- -D warnings
 	tools/check-no-std
+	@tools/check-structure
 
 lint-ansible: setup ## the collection by ansible-lint's profile `production`
 	cd ansible && PATH="$(CURDIR)/$(BIN):$$PATH" ANSIBLE_HOME="$(CURDIR)/build/ansible" ansible-lint --offline --profile production --nocolor -q .
