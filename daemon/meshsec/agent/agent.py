@@ -101,6 +101,7 @@ class Agent:
         self.ports = IkePorts(settings.ike.daemon, _PROCESSES[settings.ike.daemon])
         self.routing = Routing(settings.routing, self._on_router)
         self.ground = Ground(start.cards, ground, settings.routing.interfaces, self.driver.post, self._notifier)
+        self.ground.ending = start.ended
         self.overlay = OverlaySide(settings.overlay, card.address, self.driver.post)
         self.modes = ModeChoice(Path(settings.paths.modes), self.driver.post)
         self.config_problem = ""

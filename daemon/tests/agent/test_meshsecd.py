@@ -240,6 +240,25 @@ def test_killed_it_leaves_rules_that_no_other_program_can_remove(node: Node) -> 
     assert not ip("netns", "exec", node.namespace, "nft", "list", "ruleset"), "it is the socket that holds them"
 
 
+def test_addresses_that_another_key_left_are_taken_off_and_drift_finds_none(node: Node) -> None:
+    """As after the repair of a clone: a trusted peer has them now, and its packets would end here."""
+
+    def on_loopback() -> str:
+        return ip("-n", node.namespace, "-6", "addr", "show", "dev", "lo")
+
+    left, operators = (str(BOAT.address), str(BOAT.locator)), "fd77::7"
+    for address in (*left, operators):
+        ip("-n", node.namespace, "addr", "add", f"{address}/128", "dev", "lo")
+    node.start()
+    assert not [one for one in left if one in on_loopback()]
+    assert operators in on_loopback(), "nobody's address but the operator's"
+    assert node.ask("status")["result"]["node"]["address"] in on_loopback()
+    assert f"belongs to another key: {left[0]}, {left[1]}" in node.log.read_text()
+    ip("-n", node.namespace, "addr", "add", f"{left[0]}/128", "dev", "lo")
+    wait_for(lambda: left[0] not in on_loopback(), "the address to go again")
+    assert not [one for one in node.ask("drift")["result"]["differences"] if one["where"] == "address"]
+
+
 def test_an_address_that_was_taken_away_comes_back_and_a_late_interface_gets_its_own(node: Node) -> None:
     node.config.write_text(CONFIG.replace("[routing]", 'ipv4 = "10.77.0.1"\n[routing]'))
     node.start()

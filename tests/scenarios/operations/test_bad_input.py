@@ -3,6 +3,7 @@
 import re
 import shutil
 import signal
+from functools import partial
 
 from tests.lab.basics.shell import run
 from tests.lab.lab import Lab
@@ -105,9 +106,11 @@ def test_a_node_whose_address_is_announced_by_another_one_too_says_so() -> None:
         assert d.address == a.address
         lab.start(nodes=[lab[name] for name in "abc"])
         a.wait_route(lab["c"])
-        assert not _doctor_says(a, "originator")
+        assert not _doctor_says(a, "this node's key")
         lab.start(nodes=[d])
-        a.wait_for("doctor names the clash", lambda: _doctor_says(a, "originator"), 60)
+        for clone in (a, d):
+            clone.wait_for("doctor names the clash", partial(_doctor_says, clone, "this node's key"), 60)
+            assert any("a copy of this node's key" in one for one in clone.ask("status")["problems"])
 
 
 def test_a_full_disk_while_a_card_is_written_keeps_what_was_there() -> None:

@@ -108,7 +108,11 @@ def _rule(what: str, is_: str, should: str) -> Difference:
 async def _addresses(agent: "Agent") -> Report:
     try:
         standing = await netlink.assigned()
+        stale = sorted(await agent.ground.stale_addresses())
     except netlink.NetlinkError as error:
         return Report(unexamined=(Note(Where.ADDRESS, str(error)),))
     missing = (str(own) for own in agent.ground.own_addresses if own not in standing)
-    return Report(tuple(Difference(Where.ADDRESS, None, own, "not there", "on lo", _LOG) for own in missing))
+    lacking = [Difference(Where.ADDRESS, None, own, "not there", "on lo", _LOG) for own in missing]
+    mend = "ip -6 addr del {}/128 dev lo"
+    left = [Difference(Where.ADDRESS, None, str(one), "on lo", "another key's", mend.format(one)) for one in stale]
+    return Report((*lacking, *left))

@@ -13,6 +13,7 @@ from meshsec.adapters.kernel import netlink
 from meshsec.agent.sides import radios, routing
 from meshsec.agent.sides.ike import Stranger
 from meshsec.core.channels.lifecycle import State
+from meshsec.core.explain import doctor
 from meshsec.core.explain.doctor import Facts, RadioFacts
 from meshsec.core.formats import routers
 from meshsec.core.values.model import Address, Card, DataPlane, IkeDaemon
@@ -71,6 +72,7 @@ async def collect(agent: "Agent") -> Facts:
         config_changed=agent.config_changed,
         announced_instead=_announced_instead(agent),
         failed=_failed(agent),
+        doubled=doubled(agent),
         unauthenticated=[one.title for one in agent.driver.engine.known.channels() if one.unauthenticated()],
         strangers=_strangers(agent),
         lost=[one.title for one in agent.driver.engine.known.channels() if one.quiet and not one.quiet.answers],
@@ -147,6 +149,18 @@ def unknown(asked: Iterable[Stranger], known: Iterable[Card]) -> list[Stranger]:
     """Return those who asked from an address that none of the cards gives."""
     addresses = {address for card in known for address in (card.address, card.locator, card.ipv4)}
     return [one for one in asked if ip_address(one.address) not in addresses]
+
+
+def doubled(agent: "Agent") -> list[str]:
+    """Return the peers that seem to be two nodes."""
+    return [one.title for one in agent.driver.engine.known.channels() if one.name in agent.ike.doubled]
+
+
+def clones(agent: "Agent") -> list[str]:
+    """Return what status says of copied keys."""
+    found = [doctor.CLONED] if doctor.SAME_ADDRESS in agent.routing.topology.warnings else []
+    names = doubled(agent)
+    return [*found, doctor.doubled(names)] if names else found
 
 
 def _failed(agent: "Agent") -> list[str]:

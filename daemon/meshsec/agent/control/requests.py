@@ -84,6 +84,7 @@ class Requests:
             agent.config_problem,
             agent.ground.address_problem,
             agent.modes.problem,
+            *facts.clones(agent),
         ]
         return views.status(agent.driver.engine, self._now, filter(None, problems), agent.left_out())
 

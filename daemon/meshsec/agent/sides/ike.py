@@ -5,7 +5,7 @@ Whatever is told about SAs is read back from it and never concluded from an even
 
 import asyncio
 import logging
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 
@@ -51,6 +51,10 @@ SIGN_ANSWER = 4.0
 """Seconds for its answer to a rekeying then: charon asks six times in them."""
 SIGN_PAUSE = 10.0
 """Seconds between two such proofs of one peer: a first message can be forged."""
+ASKED_OFTEN, ASKED_SECONDS = 6, 600.0
+"""So many first messages of a peer that has an SA, in so many seconds, are not those of one node.
+
+A node that lost its SA asks until the old one is closed here, after about SIGN_GRACE and SIGN_ANSWER."""
 
 _CONNECTING = "CONNECTING"
 
@@ -97,6 +101,8 @@ class IkeSide:
         self._in_reach = outside.in_reach
         self._peer_at = outside.peer_at
         self._quiet: dict[str, Quiet] = {}
+        self._askings: dict[str, deque[float]] = {}
+        """When each peer asked for an SA while one stood."""
         self._signs: dict[str, float] = {}
         """When a peer that has an SA was last proved because it asked for another."""
         self._ike_log = IkeLog()
@@ -171,12 +177,18 @@ class IkeSide:
     def _on_asking(self, address: str) -> None:
         """Note that a peer asks for an SA while one stands: it may have lost it, or somebody forges its address."""
         peer, now = self._peer_at(address), self._loop.time()
-        if (
-            any(sa.children for sa in self._known.get(peer, ()))
-            and now - self._signs.get(peer, -SIGN_PAUSE) >= SIGN_PAUSE
-        ):
+        if not any(sa.children for sa in self._known.get(peer, ())):
+            return
+        self._askings.setdefault(peer, deque(maxlen=ASKED_OFTEN)).append(now)
+        if now - self._signs.get(peer, -SIGN_PAUSE) >= SIGN_PAUSE:
             self._signs[peer] = now
             self._spawn(self._prove_asking(peer))
+
+    @property
+    def doubled(self) -> frozenset[str]:
+        """The peers that seem to be two nodes: one has an SA, and another asks for one again and again."""
+        since = self._loop.time() - ASKED_SECONDS
+        return frozenset(peer for peer, at in self._askings.items() if len(at) == ASKED_OFTEN and at[0] > since)
 
     async def _prove_asking(self, peer: str) -> None:
         """Close the SAs of a peer that neither sends by them nor answers."""

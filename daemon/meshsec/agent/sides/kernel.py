@@ -17,6 +17,7 @@ from meshsec.adapters.sockets.notify import Notifier, kept
 from meshsec.core.channels.actions import ApplyRules
 from meshsec.core.channels.events import Event, RulesObserved
 from meshsec.core.channels.nft_rules import HELD_TABLES, render_held
+from meshsec.core.trust import identity
 from meshsec.core.values.model import Address, Card, EspGround, RulesSpec
 
 PAUSE = 0.2
@@ -58,8 +59,10 @@ class Ground:
         """How often another program altered or removed the rules, and they were set again."""
         self.tried = asyncio.Event()
         """Set when the rules were applied for the first time, or could not be."""
+        self.ending: Card | None = None
+        """The card of the key that ended last: its addresses stay until ``give_back``."""
         self.address_problem = ""
-        """Why an address could not be assigned; empty when all stand."""
+        """Why an address could not be assigned or taken off; empty when this node has its own and no others."""
 
     @property
     def own_addresses(self) -> tuple[Address, ...]:
@@ -157,6 +160,7 @@ class Ground:
 
     async def give_back(self, card: Card) -> None:
         """Take off the addresses of a key that has ended."""
+        self.ending = None
         try:
             taken = await netlink.take_off({card.address, card.locator} - set(self.own_addresses))
         except netlink.NetlinkError as error:
@@ -166,10 +170,11 @@ class Ground:
             _log.info("took off %s", ", ".join(map(str, taken)))
 
     async def assign_addresses(self) -> None:
-        """Assign what is missing."""
+        """Assign what is missing, and take off the addresses of other keys."""
         ipv6 = [address for card in self._cards for address in endpoints(card, self._esp)]
         try:
             added = await netlink.assign_addresses(ipv6, self._cards[0].ipv4, self._interfaces)
+            stale = await netlink.take_off(await self.stale_addresses())
         except netlink.NetlinkError as error:
             if str(error) != self.address_problem:
                 _log.error("%s", error)
@@ -178,6 +183,16 @@ class Ground:
         self.address_problem = ""
         if added:
             _log.info("assigned %s", ", ".join(added))
+        if stale:
+            _log.warning("took off lo what belongs to another key: %s", ", ".join(map(str, stale)))
+
+    async def stale_addresses(self) -> frozenset[IPv6Address]:
+        """Return the addresses of other keys that this node has. Raises ``NetlinkError``."""
+        ending = (self.ending.address, self.ending.locator) if self.ending else ()
+        return identity.stale_addresses(await netlink.assigned(), {*self.own_addresses, *self._locators(), *ending})
+
+    def _locators(self) -> set[IPv6Address]:
+        return {card.locator for card in self._cards}
 
 
 def endpoints(card: Card, esp: EspGround) -> tuple[IPv6Address, ...]:

@@ -6,7 +6,7 @@ of the X25519 form, so that nobody can claim an address without its key.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from hashlib import sha256, sha512
 from ipaddress import IPv4Address, IPv6Address
 
@@ -82,6 +82,17 @@ def is_mesh_address(address: IPv6Address) -> bool:
 def locator_of(address: IPv6Address) -> IPv6Address:
     """The address with the first octet 0xfd: where IKE runs when ESP is in user space."""
     return IPv6Address(bytes([_LOCATOR_OCTET]) + address.packed[1:])
+
+
+def stale_addresses(standing: Iterable[IPv4Address | IPv6Address], own: Iterable[object]) -> frozenset[IPv6Address]:
+    """Return the addresses of other keys among those on this node's loopback device, and their locators.
+
+    fc00::/8 holds nothing but addresses of nodes. One that is not this node's was left by a key that it had before,
+    and packets to the node that has it now would end here.
+    """
+    others = {one for one in standing if isinstance(one, IPv6Address)} - set(own)
+    nodes = {one for one in others if is_mesh_address(one)}
+    return frozenset(nodes | {locator_of(one) for one in nodes} & others)
 
 
 def make_card(name: str, public_key: bytes, ipv4: IPv4Address | None = None, *, by_secret: bool = False) -> Card:
