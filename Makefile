@@ -26,7 +26,7 @@ CARGO_ARGUMENTS := --manifest-path daemon/Cargo.toml
 STAMPS := build/stamps
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),daemon/target)
 
-.PHONY: help setup build check lint lint-python lint-rust lint-ansible unit unit-python unit-rust test emulated machines kernel-merge licences scenarios attacks lab-guest guest guest-claims \
+.PHONY: help setup build check lint lint-python reference lint-rust lint-ansible unit unit-python unit-rust test emulated machines kernel-merge licences scenarios attacks lab-guest guest guest-claims \
 	scale demo fuzz bench advisories docs install clean lock kernel-check kernel-config kernel image image-boot deb deb-all packages packages-all nodes fleet fleet-more fleet-packages
 
 help: ## list the targets
@@ -192,6 +192,9 @@ image-boot: image ## boot two of that image in QEMU: ready, locked, silent befor
 	MESHSEC_IMAGE_BOOT=1 $(BIN)/pytest tests/scenarios/operations/test_image.py
 
 # --- for users and packagers ---
+
+reference: setup ## what follows from the declared settings: schemas, policies/default.toml, tables of docs/meshsec.toml.md
+	$(BIN)/python tools/reference
 
 docs: setup ## man pages and shell completions from the commands' own help
 	$(BIN)/python -m meshsec.cli.docs build

@@ -21,7 +21,7 @@ from rt.loads import light
 from rt.loads.encoder import FRAMES_PER_SECOND, Encoder, Place
 from rt.loads.rtp import RtpSink
 from rt.measure import cores
-from rt.sa_setup.policy import POLICY
+from rt.sa_setup.policy import POLICY, allow_pacing
 from rt.sa_setup.times import SetupTimes, setups
 from tests.lab.basics.shell import run
 from tests.lab.basics.waiting import NotInTimeError
@@ -103,6 +103,7 @@ class Rig:
 
     def __init__(self) -> None:
         self._stack = ExitStack()
+        allow_pacing()
         self._lab = Lab("sa-setup", line(names(3)), Options(policy=POLICY))
         self._now = Circumstances()
         self.busy, self.others = cores.busy_and_others()

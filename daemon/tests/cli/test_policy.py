@@ -72,7 +72,7 @@ def test_check_names_file_line_and_field(meshsec: Meshsec, tmp_path: Path) -> No
     for arguments in (("policy", "check", str(path)), ("policy", "check")):
         result = meshsec(*arguments)
         assert result.exit_code == 1
-        assert f"{path}:2: ike_proposals: '3des-sha1-modp1024' is not allowed" in result.stderr
+        assert f"{path}:2: ike_proposals.0: '3des-sha1-modp1024' is not allowed" in result.stderr
         assert f"{path}:3: floor: 3" in result.stderr
 
 

@@ -90,8 +90,8 @@ def test_a_bad_entry_is_refused_and_named(change: dict[str, Any]) -> None:
     with pytest.raises(PolicyError) as caught:
         decode_policy({"mesh_prefixes": MESH, "bypass": [entry]})
     (problem,) = caught.value.problems
-    assert (problem.field, problem.value) == ("bypass", entry)
-    assert "a reason of one line" in problem.allowed
+    assert problem.path == ("bypass", 0)
+    assert "a reason of one line" in problem.message
 
 
 @pytest.mark.parametrize("lacking", ["prefix", "reason", "protocol"])
@@ -104,7 +104,7 @@ def test_prefix_and_reason_are_needed_and_a_port_needs_a_protocol(lacking: str) 
 
 @pytest.mark.parametrize("value", ["fd12:3456:789a::/64", [ENTRY["prefix"]], [ENTRY] * 2, {"a": ENTRY}, None])
 def test_what_is_no_list_of_different_entries_is_refused(value: object) -> None:
-    with pytest.raises(PolicyError, match="bypass: "):
+    with pytest.raises(PolicyError, match="bypass"):
         decode_policy({"bypass": value})
 
 

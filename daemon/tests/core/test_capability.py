@@ -1,10 +1,10 @@
 """What an IKE daemon is told of a policy, and what is left out of it."""
 
 import tomllib
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from core.world import card, peer
 from meshsec.core.channels.desired import connection_spec
@@ -20,7 +20,7 @@ def spec(policy: Policy) -> ConnectionSpec:
 
 
 def of(ike: str, esp: str) -> Policy:
-    return replace(DEFAULT, ike_proposals=tuple(ike.split(",")), esp_proposals=tuple(esp.split(",")))
+    return structs.replace(DEFAULT, ike_proposals=tuple(ike.split(",")), esp_proposals=tuple(esp.split(",")))
 
 
 @pytest.mark.parametrize("name", sorted(PROFILES))

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from core.strategies import NODE, PEERS, observations, spec
 from core.world import Driver, card, ike_sa, peer, route
@@ -36,7 +37,7 @@ class Solo:
     """One engine and everything around it; peers answer every negotiation."""
 
     def __init__(self, observed: Observed, overlay: str = "") -> None:
-        self.driver = Driver(NODE, replace(DEFAULT, hold_time=20.0), overlay=overlay)
+        self.driver = Driver(NODE, structs.replace(DEFAULT, hold_time=20.0), overlay=overlay)
         self.rules: RulesSpec | None = observed.rules
         self.key = observed.key_loaded
         self.connections = dict(observed.connections)

@@ -4,6 +4,7 @@ from dataclasses import replace
 from ipaddress import IPv4Network, IPv6Address, IPv6Network
 
 import pytest
+from msgspec import structs
 
 from core.world import card, peer
 from meshsec.core.channels.desired import CHILD, CHILD_IPV4, addresses, connection_spec, initiates, rules_spec
@@ -24,7 +25,7 @@ def test_in_user_space_one_tunnel_carries_both_families_between_locators() -> No
 
 
 def test_the_lifetimes_and_the_replay_window_are_the_policys() -> None:
-    policy = replace(DEFAULT, ike_rekey_time=601, child_rekey_time=301, replay_window=64)
+    policy = structs.replace(DEFAULT, ike_rekey_time=601, child_rekey_time=301, replay_window=64)
     spec = connection_spec(card(1), peer(3), EspGround.KERNEL, policy)
     assert (spec.ike_rekey_time, spec.child_rekey_time, spec.replay_window) == (601, 301, 64)
 
@@ -78,7 +79,7 @@ def test_exactly_one_end_initiates() -> None:
 
 def test_rules_stand_for_every_trusted_peer_with_and_without_route() -> None:
     cards: list[Card] = [card(2), card(3), card(4, ipv4=False)]
-    policy = replace(DEFAULT, mesh_prefixes=(IPv6Network("fc00::/7"), IPv4Network("10.0.0.0/8")))
+    policy = structs.replace(DEFAULT, mesh_prefixes=(IPv6Network("fc00::/7"), IPv4Network("10.0.0.0/8")))
     protected = (address for known in cards for address in addresses(known))
     rules = rules_spec(card(1), protected, (known.locator for known in cards), EspGround.KERNEL, policy)
     assert rules.protected == {address for known in cards for address in (known.address, known.ipv4) if address}

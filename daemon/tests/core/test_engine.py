@@ -4,6 +4,7 @@ from dataclasses import replace
 from ipaddress import IPv4Address, IPv6Network
 
 import pytest
+from msgspec import structs
 
 from core.world import GROUND, Driver, World, card, ike_sa, peer, route, stranger
 from meshsec.core.channels.desired import connection_spec
@@ -42,12 +43,12 @@ from meshsec.core.values.routes import MAX_STRANGERS
 NODE = 3
 LOWER, HIGHER = 1, 5
 """Peers that initiate to this node, and that this node initiates to."""
-CALM = replace(DEFAULT, initiator_jitter=0.0, backoff_jitter=0.0)
+CALM = structs.replace(DEFAULT, initiator_jitter=0.0, backoff_jitter=0.0)
 """Without randomness, where a test names times."""
 
 
 def driver(*numbers: int, **changes: object) -> Driver:
-    made = Driver(NODE, replace(CALM, **changes))  # type: ignore[arg-type]
+    made = Driver(NODE, structs.replace(CALM, **changes))
     made.ready(*numbers)
     return made
 
@@ -789,7 +790,7 @@ def test_the_drop_rule_of_a_removed_peer_stands_or_goes_as_the_policy_says() -> 
 @pytest.mark.parametrize(("removed_peers", "stands"), [(RemovedPeers.DROP, True), (RemovedPeers.OPEN, False)])
 def test_so_it_does_across_a_restart_of_meshsecd(removed_peers: RemovedPeers, stands: bool) -> None:
     before = driver(LOWER, HIGHER).engine.known.rules.wanted()
-    made = Driver(NODE, replace(CALM, removed_peers=removed_peers))
+    made = Driver(NODE, structs.replace(CALM, removed_peers=removed_peers))
     actions = made.tell(PeerSet(peer(LOWER)), RulesObserved(before))
     assert (actions == []) is stands
     assert (card(HIGHER).address in made.engine.known.rules.wanted().protected) is stands
@@ -830,7 +831,7 @@ def test_while_a_card_is_refused_nothing_is_bypassed() -> None:
 
 
 def test_a_refused_card_at_the_start_leaves_no_moment_of_openness() -> None:
-    made = Driver(NODE, replace(CALM, unknown_nodes=UnknownNodes.ALLOW))
+    made = Driver(NODE, structs.replace(CALM, unknown_nodes=UnknownNodes.ALLOW))
     (first,) = made.tell(TrustStoreRead(("boat.card: corrupt",)), PeerSet(peer(HIGHER)))
     assert isinstance(first, ApplyRules)
     assert first.rules.unknown_nodes is UnknownNodes.DROP

@@ -1,10 +1,9 @@
 """Equally strong ESP proposals stand in the order of this processor's speed."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from meshsec.core.policy.esp_rank import STRENGTH, applied, ranked
 from meshsec.core.policy.policy import DEFAULT, EspRank
@@ -33,7 +32,7 @@ def test_a_little_faster_is_not_enough(chacha: float) -> None:
 
 
 def test_as_listed_where_the_profile_says_so_where_nothing_was_measured_and_where_suites_are_chosen() -> None:
-    listed = replace(DEFAULT, esp_rank=EspRank.LISTED)
+    listed = structs.replace(DEFAULT, esp_rank=EspRank.LISTED)
     assert applied(listed, WITHOUT_AES) == listed
     assert applied(DEFAULT, {}) == DEFAULT
 

@@ -1,8 +1,7 @@
 """What pluto is told where meshsecd drives it."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec import structs
 
 from core.world import card, peer
 from meshsec.core.channels.desired import connection_spec
@@ -16,7 +15,7 @@ MIXED = "aes256-sha256-prfsha384-modp2048"
 
 
 def spec(*ike: str) -> ConnectionSpec:
-    policy = replace(DEFAULT, ike_proposals=ike, esp_proposals=("aes256gcm16-x25519",))
+    policy = structs.replace(DEFAULT, ike_proposals=ike, esp_proposals=("aes256gcm16-x25519",))
     return connection_spec(card(1), peer(3), EspGround.KERNEL, policy)
 
 

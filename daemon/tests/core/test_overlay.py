@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from core.test_engine import CALM, HIGHER, LOWER, NODE, attempts
 from core.test_views import checked
@@ -35,7 +36,7 @@ ALL = Modes(DataPlane.OVERLAY)
 
 def ready(*numbers: int, modes: Modes | None = None, **changes: object) -> Driver:
     """Both daemons answer, and everything is told to them."""
-    made = Driver(NODE, replace(CALM, **changes), overlay=DEVICE)  # type: ignore[arg-type]
+    made = Driver(NODE, structs.replace(CALM, **changes), overlay=DEVICE)
     choose(made, modes or Modes())
     made.ready(*numbers)
     settle(made, made.tell(OverlayUp()))

@@ -40,6 +40,7 @@ POLICY = decode_policy(
 
 
 def sa_of(suite: Suite) -> IkeSa:
+    assert suite.algorithms
     encryption, key_exchange = suite.algorithms
     return replace(ike_sa("n5"), encryption=encryption, key_exchange=key_exchange)
 

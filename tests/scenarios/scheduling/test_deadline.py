@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from meshsec.adapters.files import config_file
 from tests.lab.faults import load
 from tests.lab.lab import Lab
 from tests.lab.net.topology import line, names
@@ -24,6 +25,12 @@ DEADLINE_MS = 500
 PATIENCE = 240.0
 
 pytestmark = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="the load needs a processor of its own")
+
+
+@pytest.fixture(autouse=True)
+def _pacing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The nodes take the constants of pacing from their policy."""
+    monkeypatch.setenv(config_file.LAB_PACING, config_file.IN_LAB)
 
 
 @pytest.fixture

@@ -36,6 +36,9 @@ LAB, IN_LAB = "MESHSEC_LAB_BROKEN_ALGORITHMS", "for-measurements-alone"
 """The environment in which profiles may have broken algorithms, and those of ``policies/lab`` are there
 (docs/policies.md)."""
 
+LAB_PACING = "MESHSEC_LAB_PACING"
+"""With the same value, ``[policy]`` takes the constants of pacing, too: benchmarks measure set-ups, not patience."""
+
 _BUILT_IN = "default"
 """The profile that needs no file: ``Policy`` itself."""
 
@@ -54,7 +57,11 @@ def load(path: Path) -> Settings:
     base = path.absolute().parent
     try:
         return decode(
-            _parsed(path, text), str(base), lambda name: _profile(name, base), lambda name: _schedule(name, base)
+            _parsed(path, text),
+            str(base),
+            lambda name: _profile(name, base),
+            lambda name: _schedule(name, base),
+            pacing=os.environ.get(LAB_PACING) == IN_LAB,
         )
     except SettingsError as error:
         raise ConfigError(_located(path, text, error.problems)) from None
@@ -127,8 +134,7 @@ def load_policy(path: Path) -> Policy:
     try:
         return decode_policy(_parsed(path, text), broken=_in_lab())
     except PolicyError as error:
-        problems = [Problem((p.field,), str(p).removeprefix(f"{p.field}: ")) for p in error.problems]
-        raise ConfigError(_located(path, text, problems)) from None
+        raise ConfigError(_located(path, text, error.problems)) from None
 
 
 def _schedule(name: str, base: Path) -> Profile:

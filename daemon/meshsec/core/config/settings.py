@@ -392,12 +392,17 @@ class SettingsError(ValueError):
 
 
 def decode(
-    table: Mapping[str, object], base: str, profile: Callable[[str], Policy], schedules: Profiles = only_stock
+    table: Mapping[str, object],
+    base: str,
+    profile: Callable[[str], Policy],
+    schedules: Profiles = only_stock,
+    *,
+    pacing: bool = False,
 ) -> Settings:
     """The settings in a decoded TOML document. Raises SettingsError.
 
     ``base`` is the directory that relative paths start from. ``profile`` gives the policy profile of a name, or raises
-    ValueError with what is allowed; ``schedules`` does the same for scheduling profiles.
+    ValueError with what is allowed; ``schedules`` does the same for scheduling profiles. ``pacing`` is for a lab.
     """
     reading = Reading(base)
     found = reading.table(Document, table)
@@ -406,7 +411,7 @@ def decode(
         scheduling = scheduling_settings.resolve(found.scheduling, schedules)
     except ValueError as error:
         reading.refuse(("scheduling", "profile"), found.scheduling.profile, str(error))
-    name, policy = _policy(reading, found.policy, profile)
+    name, policy = _policy(reading, found.policy, profile, pacing=pacing)
     if policy.data_plane is DataPlane.OVERLAY and not found.overlay.enabled:
         reading.note(("policy", "data_plane"), overlay_settings.NOT_ENABLED)
     if reading.problems:
@@ -424,7 +429,9 @@ def _sockets(ike: IkeSettings, given: object, run: str) -> IkeSettings:
     return msgspec.structs.replace(ike, **{key: path for key, path in usual.items() if key not in named})
 
 
-def _policy(reading: Reading, given: Mapping[str, object], profile: Callable[[str], Policy]) -> tuple[str, Policy]:
+def _policy(
+    reading: Reading, given: Mapping[str, object], profile: Callable[[str], Policy], *, pacing: bool
+) -> tuple[str, Policy]:
     name, base = given.get("profile", "default"), Policy()
     if not isinstance(name, str) or not name:
         reading.refuse(("policy", "profile"), name, "a text in quotes, not empty")
@@ -435,8 +442,8 @@ def _policy(reading: Reading, given: Mapping[str, object], profile: Callable[[st
         reading.refuse(("policy", "profile"), name, str(error))
     overrides = {key: value for key, value in given.items() if key != "profile"}
     try:
-        return name, decode_policy(overrides, base)
+        return name, decode_policy(overrides, base, pacing=pacing)
     except PolicyError as error:
         for problem in error.problems:
-            reading.note(("policy", problem.field), str(problem).removeprefix(f"{problem.field}: "))
+            reading.note(("policy", *problem.path), problem.message)
         return name, base

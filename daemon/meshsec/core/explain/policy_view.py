@@ -1,13 +1,14 @@
 """What a policy profile comes to: its settings, and each proposal with what it is, its source, and who can do it."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from meshsec.core.ike import libreswan_suites
 from meshsec.core.policy.capability import Algorithms, left_out
-from meshsec.core.policy.policy import Policy
+from meshsec.core.policy.policy import Policy, Profile
 from meshsec.core.policy.suites import Suite
+from meshsec.core.values.definition import keys
 from meshsec.core.values.model import Bypass
 
 SCHEMA = "meshsec-policy-1"
@@ -77,7 +78,7 @@ def proposals(policy: Policy, known: Algorithms | None = None) -> list[Proposal]
 def settings(policy: Policy) -> dict[str, object]:
     """The fields of a profile as its file has them: suites take the place of the two lists of proposals."""
     implied = {"ike_proposals", "esp_proposals"} if policy.suites else set()
-    return {field.name: _plain(getattr(policy, field.name)) for field in fields(policy) if field.name not in implied}
+    return {key.name: _plain(getattr(policy, key.attribute)) for key in keys(Profile) if key.name not in implied}
 
 
 def view(name: str, file: str, policy: Policy, known: Algorithms | None = None) -> dict[str, object]:

@@ -33,7 +33,7 @@ _NEEDLESS = {
     "ikev2": "there is nothing but IKEv2",
     "keyexchange": "there is nothing but IKEv2",
     "mobike": "SAs bind addresses that do not change",
-    "keyingtries": "the policy's backoff_first, backoff_factor and backoff_max say when it is tried again",
+    "keyingtries": "meshsecd tries it again after 1 s, later after up to 60 s",
     "dpddelay": "SAs are kept while the peer is out of reach (hold_time of the policy)",
     "dpdtimeout": "SAs are kept while the peer is out of reach (hold_time of the policy)",
     "dpdaction": "SAs are kept while the peer is out of reach (hold_time of the policy)",

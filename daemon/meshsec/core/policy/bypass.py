@@ -27,6 +27,19 @@ ALLOWED = (
     f"IPv4 of /{SHORTEST[4]} or longer, or {_LINK_LOCAL}; a reason of one line, at most {_REASON} characters"
 )
 
+SCHEMA: Mapping[str, object] = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["prefix", "reason"],
+    "properties": {
+        "prefix": {"type": "string", "pattern": "/"},
+        "protocol": {"enum": list(PROTOCOLS)},
+        "port": {"type": "integer", "minimum": 1, "maximum": 65535},
+        "reason": {"type": "string", "minLength": 1, "maxLength": _REASON},
+    },
+    "dependentRequired": {"port": ["protocol"]},
+}
+
 
 def decode(entry: object) -> Bypass:
     """An entry from its table. Raises ValueError."""

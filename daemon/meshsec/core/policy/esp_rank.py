@@ -1,8 +1,9 @@
 """The order of ESP proposals that are equally strong: by what this processor does best (ADR 0043)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import groupby
+
+from msgspec import structs
 
 from meshsec.core.policy.policy import EspRank, Policy
 
@@ -20,7 +21,7 @@ def applied(policy: Policy, rates: Rates) -> Policy:
     """The policy with its ESP proposals in the order for this processor, where it leaves that to the processor."""
     if policy.esp_rank is EspRank.LISTED or policy.suites:
         return policy
-    return replace(policy, esp_proposals=ranked(policy.esp_proposals, rates))
+    return structs.replace(policy, esp_proposals=ranked(policy.esp_proposals, rates))
 
 
 def ranked(proposals: Sequence[str], rates: Rates) -> tuple[str, ...]:

@@ -1,19 +1,22 @@
 """The policy profile: which algorithms, how patient, how many at once, and what is dropped.
 
-A profile is a file ``policies/NAME.toml`` with the fields of ``Policy``; ``decode_policy`` turns its decoded table
-into a ``Policy``. The defaults here are those of ``policies/default.toml``, which gives each setting's source.
+A profile is a file ``policies/NAME.toml`` with the keys of ``Profile``. ``decode_policy`` turns its decoded table into
+a ``Policy``, which has the constants of pacing, too. ``policies/default.toml`` is generated from ``Profile``.
 """
 
 import re
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from ipaddress import IPv6Network, ip_network
-from typing import Any
+from typing import Annotated, ClassVar
 
-from meshsec.core.policy import bypass, suites
-from meshsec.core.policy.suites import Suite
+from msgspec import Meta, Struct, structs
+
+from meshsec.core.policy import bypass as exceptions
+from meshsec.core.policy.suites import Proposal, Suite
+from meshsec.core.values.definition import Once, Path, Reading, Rule, Wrong
 from meshsec.core.values.model import Bypass, CopyDscp, DataPlane, Network, UnknownNodes
+from meshsec.core.values.tables import Problem
 
 
 class RemovedPeers(StrEnum):
@@ -34,213 +37,10 @@ class EspRank(StrEnum):
     """Nobody: as they are listed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """A complete profile. Times are seconds."""
-
-    ike_proposals: tuple[str, ...] = (
-        "aes256gcm16-prfsha256-x25519-ke1_mlkem768",
-        "aes256gcm16-prfsha256-x25519",
-        "chacha20poly1305-prfsha256-x25519",
-        "aes128gcm16-prfsha256-x25519",
-    )
-    """In strongSwan's names, best first (RFC 8247)."""
-    esp_proposals: tuple[str, ...] = (
-        "aes256gcm16-x25519-ke1_mlkem768",
-        "chacha20poly1305-x25519-ke1_mlkem768",
-        "aes256gcm16-x25519",
-        "chacha20poly1305-x25519",
-        "aes128gcm16-x25519",
-    )
-    """In strongSwan's names, best first (RFC 8221)."""
-    esp_rank: EspRank = EspRank.CPU
-    suites: tuple[Suite, ...] = ()
-    """Ranked, the strongest first and none below the floor: what is not here cannot be chosen (suite_choice.py). Their
-    proposals then are ``ike_proposals`` and ``esp_proposals``. Empty: nothing is chosen."""
-    floor: str = ""
-    """Name of the last suite that was kept; empty: the last of the list."""
-    ike_rekey_time: int = 14400
-    child_rekey_time: int = 3600
-    replay_window: int = 256
-    """Packets by which one may come late on an SA before it is dropped as a replay."""
-    copy_dscp: CopyDscp = CopyDscp.OUT
-    hold_time: float = 300.0
-    """How long the SA of a peer without a route is kept: partitions heal."""
-    deadline_ms: float = 100.0
-    """Milliseconds from route to protected; longer is reported as late, and makes a faster suite be chosen."""
-    initiate_timeout: float = 10.0
-    """After which an attempt counts as failed."""
-    concurrency: int = 4
-    """Negotiations that this node initiates at the same time."""
-    initiate_rate: float = 20.0
-    """Attempts per second in the long run, over all peers."""
-    initiate_burst: int = 40
-    """Attempts that may be made at once after a pause."""
-    backoff_first: float = 1.0
-    backoff_factor: float = 2.0
-    backoff_max: float = 60.0
-    backoff_jitter: float = 0.2
-    """Part of a delay by which it is lengthened at random, 0 to 1."""
-    initiator_jitter: float = 0.01
-    """The initiator waits at random up to this long, so that neighbours do not start in step."""
-    takeover_delay: float = 2.0
-    """After which the other end initiates because the initiator did not."""
-    takeover_delay_fresh: float = 0.5
-    """The same when our own IKE daemon is fresh: the initiator then believes that the SA stands."""
-    data_plane: DataPlane = DataPlane.IPSEC
-    """What carries user data to a peer where `meshsec mode` says nothing else."""
-    unknown_nodes: UnknownNodes = UnknownNodes.DROP
-    removed_peers: RemovedPeers = RemovedPeers.DROP
-    mesh_prefixes: tuple[Network, ...] = (IPv6Network("fc00::/7"),)
-    """What counts as a mesh address; the IPv4 mesh prefix is added here by the configuration."""
-    bypass: tuple[Bypass, ...] = ()
-    """What is reached in the clear on the mesh as long as it is no peer's."""
-
-    def preferring(self, suite: Suite | None) -> "Policy":
-        """The same with the proposals of one of its suites first."""
-        if suite is None:
-            return self
-        return replace(
-            self,
-            ike_proposals=tuple(dict.fromkeys((suite.ike, *self.ike_proposals))),
-            esp_proposals=tuple(dict.fromkeys((suite.esp, *self.esp_proposals))),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class FieldProblem:
-    """What is wrong with one field of a table."""
-
-    field: str
-    value: object
-    allowed: str
-
-    def __str__(self) -> str:
-        return f"{self.field}: {self.value!r} is not allowed; allowed: {self.allowed}"
-
-
-class PolicyError(ValueError):
-    """A table that is no policy: all of its problems at once."""
-
-    def __init__(self, problems: tuple[FieldProblem, ...]) -> None:
-        super().__init__("; ".join(map(str, problems)))
-        self.problems = problems
-
-
-DEFAULT = Policy()
-
 MODES = (DataPlane.IPSEC, DataPlane.OVERLAY)
 """What may be chosen: user data is never sent plain."""
-
-
-class _RefusalError(ValueError):
-    """A part of a value that is not allowed, where naming the whole would hide it."""
-
-    def __init__(self, value: object, allowed: str) -> None:
-        super().__init__()
-        self.value = value
-        self.allowed = allowed
-
-
-def decode_policy(table: Mapping[str, object], base: Policy = DEFAULT, *, broken: bool = False) -> Policy:
-    """``base`` with the fields of ``table`` (a profile, or the overrides of one) in place of its own.
-
-    ``broken``: algorithms that are broken are allowed, for measurements in a lab. Raises ``PolicyError`` with every
-    field that is unknown or has a bad value.
-    """
-    problems: list[FieldProblem] = []
-    decoded: dict[str, Any] = {}
-    for name, value in table.items():
-        if name not in _FIELDS:
-            problems.append(FieldProblem(name, value, "one of " + ", ".join(_FIELDS)))
-            continue
-        try:
-            if not broken:
-                _refuse_broken(value)
-            decoded[name] = _FIELDS[name].decode(value)
-        except _RefusalError as refusal:
-            problems.append(FieldProblem(name, refusal.value, refusal.allowed))
-        except ValueError:
-            problems.append(FieldProblem(name, value, _FIELDS[name].allowed))
-    policy = replace(base, **decoded)
-    problems += _order_problems(policy, decoded.keys())
-    problems += _suite_problems(policy, decoded)
-    if problems:
-        raise PolicyError(tuple(problems))
-    return _with_suites(policy) if policy.suites else policy
-
-
-def _suite_problems(policy: Policy, given: Mapping[str, Any]) -> list[FieldProblem]:
-    problems = []
-    names = [suite.name for suite in policy.suites]
-    if policy.floor and policy.floor not in names:
-        problems.append(FieldProblem("floor", policy.floor, f"the name of a suite of the profile: {', '.join(names)}"))
-    if policy.suites:
-        allowed = "nothing, because the profile's suites say what is proposed"
-        mixed = [name for name in ("ike_proposals", "esp_proposals") if name in given]
-        problems += [FieldProblem(name, given[name], allowed) for name in mixed]
-    return problems
-
-
-def _with_suites(policy: Policy) -> Policy:
-    """What is below the floor goes here, once: nothing that comes later has it to propose or to choose."""
-    names = [suite.name for suite in policy.suites]
-    kept = policy.suites[: names.index(policy.floor) + 1] if policy.floor else policy.suites
-    return replace(
-        policy,
-        suites=kept,
-        floor=kept[-1].name,
-        ike_proposals=tuple(dict.fromkeys(suite.ike for suite in kept)),
-        esp_proposals=tuple(dict.fromkeys(suite.esp for suite in kept)),
-    )
-
-
-def _order_problems(policy: Policy, given: Collection[str]) -> list[FieldProblem]:
-    """Pairs of fields of which the first must not exceed the second; told about a field that was given."""
-    problems = []
-    for low, high in (("backoff_first", "backoff_max"), ("takeover_delay_fresh", "takeover_delay")):
-        low_value, high_value = getattr(policy, low), getattr(policy, high)
-        if low_value > high_value and low in given:
-            problems.append(FieldProblem(low, low_value, f"at most {high}, which is {high_value:g}"))
-        elif low_value > high_value and high in given:
-            problems.append(FieldProblem(high, high_value, f"at least {low}, which is {low_value:g}"))
-    return problems
-
-
-@dataclass(frozen=True, slots=True)
-class _Field:
-    """How one field is decoded; ``decode`` raises ``ValueError`` on anything but ``allowed``."""
-
-    allowed: str
-    decode: Callable[[object], object]
-
-
-def _number(low: float, high: float, unit: str) -> _Field:
-    def decode(value: object) -> float:
-        if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-            raise ValueError
-        return float(value)
-
-    return _Field(f"a number from {low:g} to {high:g} ({unit})", decode)
-
-
-def _integer(low: int, high: int, unit: str) -> _Field:
-    def decode(value: object) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            raise ValueError
-        return value
-
-    return _Field(f"a whole number from {low} to {high} ({unit})", decode)
-
-
-def _choice(kind: type[UnknownNodes] | type[RemovedPeers] | type[EspRank] | type[CopyDscp]) -> _Field:
-    return _Field(" or ".join(f'"{member}"' for member in kind), kind)
-
-
-def _texts(value: object) -> list[str]:
-    if not isinstance(value, list | tuple) or not value or not all(isinstance(item, str) for item in value):
-        raise ValueError
-    return list(value)
+SHORTEST_PREFIX = {4: 8, 6: 7}
+"""By IP version. A shorter mesh prefix would put other networks than a mesh under the drop rules."""
 
 
 def _data_plane(value: object) -> DataPlane:
@@ -249,111 +49,334 @@ def _data_plane(value: object) -> DataPlane:
     return DataPlane(str(value))
 
 
-_PROPOSAL = re.compile(r"(3des|[a-z][a-z0-9]*)([-_][a-z0-9]+)+")
-
-
-def _proposals(value: object) -> tuple[str, ...]:
-    proposals = _texts(value)
-    if not all(_PROPOSAL.fullmatch(proposal) for proposal in proposals) or len(set(proposals)) < len(proposals):
+def _prefix(value: object) -> Network:
+    if not isinstance(value, str):
+        raise ValueError  # noqa: TRY004  # the rule says what is allowed
+    network = ip_network(value)
+    if network.prefixlen < SHORTEST_PREFIX[network.version]:
         raise ValueError
-    return tuple(proposals)
+    return network
+
+
+def _name(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError  # noqa: TRY004  # the rule says what is allowed
+    return value
+
+
+_LIST = "a list of different proposals in strongSwan's names, as aes256gcm16-prfsha256-x25519"
+_PREFIXES = 'a list of network prefixes, IPv6 of /7 or longer, IPv4 of /8 or longer, as "fc00::/7"'
+
+
+class Profile(Struct, frozen=True):
+    """The keys of a profile. Times are seconds unless the name says otherwise."""
+
+    removed: ClassVar[Mapping[str, str]] = {
+        "initiate_timeout": "an attempt that takes longer than 10 s has failed",
+        "initiate_rate": "this node makes at most 20 attempts a second in the long run",
+        "initiate_burst": "this node makes at most 40 attempts at once",
+        "backoff_first": "after a failed attempt the next is made in 1 s, later ones in up to 60 s",
+        "backoff_factor": "each failed attempt doubles the delay of the next, up to 60 s",
+        "backoff_max": "after failed attempts the next is made in at most 60 s",
+        "backoff_jitter": "a delay is lengthened by up to a fifth at random",
+        "initiator_jitter": "the initiator waits up to 0.01 s at random",
+        "takeover_delay": "the other end takes over after 2 s",
+        "takeover_delay_fresh": "after a restart of its IKE daemon the other end takes over after 0.5 s",
+    }
+
+    ike_proposals: Annotated[
+        tuple[Proposal, ...],
+        Once("each proposal once"),
+        Meta(
+            min_length=1,
+            description="IKEv2 proposals, best first, in strongSwan's names. RFC 8247: AES-GCM with a 16-octet ICV and "
+            "ChaCha20-Poly1305 (section 2.1), PRF_HMAC_SHA2_256 (section 2.2), Curve25519 (section 2.4; RFC 8031). AES "
+            "with 256 bits is first because it costs one packet; 128 bits are last, for peers whose policy asks for "
+            "them. AEAD algorithms need no integrity algorithm (RFC 5282). The first one is a hybrid of Curve25519 and "
+            "ML-KEM-768, so that both would have to be broken to read one day what is recorded today (RFC 9370, RFC "
+            "9242; FIPS 203; draft-ietf-ipsecme-ikev2-mlkem). An IKE daemon without ML-KEM, as those of Debian 12 and "
+            "13, is not told of it (`meshsec policy explain`); a pair uses it where both ends have it. Broken "
+            "algorithms are refused (docs/policies.md).",
+            extra={"allowed": _LIST},
+        ),
+    ] = (
+        "aes256gcm16-prfsha256-x25519-ke1_mlkem768",
+        "aes256gcm16-prfsha256-x25519",
+        "chacha20poly1305-prfsha256-x25519",
+        "aes128gcm16-prfsha256-x25519",
+    )
+    esp_proposals: Annotated[
+        tuple[Proposal, ...],
+        Once("each proposal once"),
+        Meta(
+            min_length=1,
+            description="ESP proposals, best first. RFC 8221, section 5: AES-GCM with a 16-octet ICV, "
+            "ChaCha20-Poly1305. The key exchange method gives each rekeyed CHILD_SA forward secrecy of its own (RFC "
+            "7296, section 1.3.1).",
+            extra={"allowed": _LIST},
+        ),
+    ] = (
+        "aes256gcm16-x25519-ke1_mlkem768",
+        "chacha20poly1305-x25519-ke1_mlkem768",
+        "aes256gcm16-x25519",
+        "chacha20poly1305-x25519",
+        "aes128gcm16-x25519",
+    )
+    esp_rank: Annotated[
+        EspRank,
+        Meta(
+            description='"cpu" orders ESP proposals that differ in nothing but an equally strong cipher by this '
+            "processor (docs/adr/0043): AES-GCM first where it has AES instructions, ChaCha20-Poly1305 first where it "
+            'has none (RFC 7634, section 1). "listed" leaves them as they are listed.'
+        ),
+    ] = EspRank.CPU
+    suites: Annotated[
+        tuple[Suite, ...],
+        Once("each name once", "name"),
+        Meta(
+            description="A ranked list of suites, the strongest first, takes the place of the two lists above. The "
+            "node chooses the strongest that meets deadline_ms now, never one below the floor (policies/deadline.toml "
+            "shows it). Without suites nothing is chosen.",
+            extra={"allowed": 'a list of tables { name = "...", ike = "...", esp = "..." }'},
+        ),
+    ] = ()
+    floor: Annotated[
+        str,
+        Rule("the name of a suite of the profile, or nothing", _name),
+        Meta(description="The name of the last suite that may be chosen; empty: the last of the list."),
+    ] = ""
+    ike_rekey_time: Annotated[
+        int,
+        Meta(
+            ge=600,
+            le=86400,
+            description="Lifetime of an IKE_SA before it is rekeyed. Each end has its own (RFC 7296, section 2.8). The "
+            "default is strongSwan's (swanctl.conf, rekey_time).",
+            extra={"unit": "seconds"},
+        ),
+    ] = 14400
+    child_rekey_time: Annotated[
+        int,
+        Meta(
+            ge=300,
+            le=86400,
+            description="Lifetime of a CHILD_SA before it is rekeyed; the default is strongSwan's.",
+            extra={"unit": "seconds"},
+        ),
+    ] = 3600
+    replay_window: Annotated[
+        int,
+        Meta(
+            ge=32,
+            le=1024,
+            description="Packets by which one may come late before it is dropped as a replay (RFC 4303, section 3.4.3: "
+            "at least 32, 64 is preferred). The default is larger because a new path overtakes the old one when a "
+            "route changes. It is for ESP in the kernel; libipsec has its own.",
+            extra={"unit": "packets"},
+        ),
+    ] = 256
+    copy_dscp: Annotated[
+        CopyDscp,
+        Meta(
+            description="Whether a tunnel's outer header has the DSCP of the packet in it, so that relays know what is "
+            'urgent ("out"), and the packet that comes out has the outer one\'s ("in"); "yes": both, "no": '
+            "neither. RFC 4301, section 5.1.2.1: copying outwards tells an observer which packets are urgent, copying "
+            "inwards lets him set it. It concerns IPv4 where ESP is in the kernel: IPv6 is in transport mode there, "
+            "with one header, and in user space nothing is copied (tried with 5.9.8)."
+        ),
+    ] = CopyDscp.OUT
+    hold_time: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=86400,
+            description="How long the SA of a peer without a route is kept. A partition of a moving mesh (a tunnel, a "
+            "hill) heals in minutes, and the SA costs a few kilobytes meanwhile.",
+            extra={"unit": "seconds"},
+        ),
+    ] = 300.0
+    deadline_ms: Annotated[
+        float,
+        Meta(
+            ge=1,
+            le=60000,
+            description="Milliseconds from route to protected. ETSI TS 122 186 and the vehicle messages have 100 ms. A "
+            "set-up that takes longer is reported, and where there are suites a faster one is chosen.",
+            extra={"unit": "milliseconds"},
+        ),
+    ] = 100.0
+    concurrency: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=64,
+            description="Negotiations that this node initiates at the same time. A set-up costs about half a "
+            "millisecond of CPU and two round trips, so four do not crowd a small radio cell, and thirty peers are "
+            "done in a second.",
+            extra={"unit": "negotiations"},
+        ),
+    ] = 4
+    data_plane: Annotated[
+        DataPlane,
+        Rule('"ipsec" or "overlay"', _data_plane, {"enum": ["ipsec", "overlay"]}),
+        Meta(
+            description='What carries user data to a peer where `meshsec mode` says nothing else: "ipsec", or '
+            '"overlay" with [overlay] enabled.'
+        ),
+    ] = DataPlane.IPSEC
+    unknown_nodes: Annotated[
+        UnknownNodes,
+        Meta(
+            description='User data from and to mesh addresses that no card speaks for: "drop" or "allow". While a '
+            'card is refused it is "drop", because its peer would look like an unknown node.'
+        ),
+    ] = UnknownNodes.DROP
+    removed_peers: Annotated[
+        RemovedPeers,
+        Meta(
+            description='The drop rule of a peer that is removed: "drop" keeps it, "open" lets its addresses fall '
+            "under unknown_nodes."
+        ),
+    ] = RemovedPeers.DROP
+    mesh_prefixes: Annotated[
+        tuple[Annotated[Network, Rule(_PREFIXES, _prefix)], ...],
+        Meta(
+            min_length=1,
+            description="What counts as a mesh address: the unique local addresses (RFC 4193), in which every node's "
+            "address and locator lie. Add the mesh's IPv4 prefix where nodes have IPv4 addresses. A peer's IPv4 "
+            "address counts only inside of one; without any, inside of the /16 around this node's own address "
+            "(docs/card.md).",
+            extra={"allowed": _PREFIXES},
+        ),
+    ] = (IPv6Network("fc00::/7"),)
+    bypass: Annotated[
+        tuple[Annotated[Bypass, Rule(exceptions.ALLOWED, exceptions.decode, exceptions.SCHEMA)], ...],
+        Once(exceptions.ALLOWED, "matches"),
+        Meta(
+            max_length=exceptions.MOST,
+            description="What is reached in the clear on the mesh, because it knows no IPsec (BYPASS in RFC 4301, "
+            "section 4.4.1): a mesh address, or any other address on a mesh interface, as { prefix = "
+            '"fd12:3456:789a::/64", protocol = "udp", port = 123, reason = "..." }. A peer is never reached in the '
+            "clear, whatever this list says.",
+            extra={"allowed": exceptions.ALLOWED},
+        ),
+    ] = ()
+
+    def wrong(self, given: Mapping[str, object]) -> Wrong:
+        """Yield a floor that is no suite, suites with equal algorithms, and suites beside lists of proposals."""
+        names = [suite.name for suite in self.suites]
+        if self.floor and self.floor not in names:
+            where = "floor" if "floor" in given else "suites"
+            yield (where,), f"the name of a suite of the profile: {', '.join(names)}, with floor = {self.floor!r}"
+        kinds = [suite.algorithms for suite in self.suites]
+        if "suites" in given:
+            for index, kind in enumerate(kinds):
+                if kind and kind in kinds[:index]:
+                    yield ("suites", index, "ike"), "other algorithms than those of the suites before"
+        if self.suites:
+            for name in ("ike_proposals", "esp_proposals"):
+                if name in given:
+                    yield (name,), "nothing, because the profile's suites say what is proposed"
+
+
+class Policy(Profile, frozen=True):
+    """A complete profile, and the constants of pacing, which no operator can judge. Times are seconds.
+
+    The floor has been applied: ``suites`` has none below it, and ``ike_proposals`` and ``esp_proposals`` are theirs.
+    """
+
+    # Several retransmissions at the mesh's pace (the first after 0.05 s); charon itself gives up after 12 s.
+    initiate_timeout: Annotated[float, Meta(ge=1, le=120, description="after which an attempt has failed")] = 10.0
+    # What topology can make this node send: thirty peers that appear at once are tried without a pause.
+    initiate_rate: Annotated[float, Meta(ge=0.1, le=1000, description="attempts per second, over all peers")] = 20.0
+    initiate_burst: Annotated[int, Meta(ge=1, le=1000, description="attempts at once after a pause")] = 40
+    # Exponential, as RFC 7296, section 2.4, asks of retries; up to a minute: the peer may not have our card yet.
+    backoff_first: Annotated[float, Meta(ge=0.1, le=60, description="delay after the first failure")] = 1.0
+    backoff_factor: Annotated[float, Meta(ge=1, le=10, description="times the delay before")] = 2.0
+    backoff_max: Annotated[float, Meta(ge=0.1, le=3600, description="the longest delay")] = 60.0
+    backoff_jitter: Annotated[float, Meta(ge=0, le=1, description="part of a delay added at random")] = 0.2
+    # One relay's appearance gives many nodes a route at the same time (RFC 5148, section 4, for the reasoning).
+    initiator_jitter: Annotated[float, Meta(ge=0, le=0.05, description="random wait of the initiator")] = 0.01
+    # The end with the higher fingerprint takes over when the other did nothing; sooner when our own IKE daemon was
+    # restarted, because the other end then believes that the SA stands.
+    takeover_delay: Annotated[float, Meta(ge=0.1, le=60, description="after which the other end initiates")] = 2.0
+    takeover_delay_fresh: Annotated[float, Meta(ge=0.1, le=60, description="the same after a restart")] = 0.5
+
+    def preferring(self, suite: Suite | None) -> "Policy":
+        """Return the same with the proposals of one of its suites first."""
+        if suite is None:
+            return self
+        return structs.replace(
+            self,
+            ike_proposals=tuple(dict.fromkeys((suite.ike, *self.ike_proposals))),
+            esp_proposals=tuple(dict.fromkeys((suite.esp, *self.esp_proposals))),
+        )
+
+
+class PolicyError(ValueError):
+    """A table that is no policy: all of its problems at once."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__("; ".join(map(str, problems)))
+        self.problems = tuple(problems)
+
+
+DEFAULT = Policy()
+
+
+def decode_policy(
+    table: Mapping[str, object], base: Policy = DEFAULT, *, broken: bool = False, pacing: bool = False
+) -> Policy:
+    """Return ``base`` with the keys of ``table`` (a profile, or the overrides of one) in place of its own.
+
+    For measurements in a lab, ``broken`` allows broken algorithms, and ``pacing`` makes the constants keys. Raises
+    ``PolicyError`` with every key that is unknown or has a bad value.
+    """
+    reading = Reading("/")
+    found = reading.table(Policy if pacing else Profile, table, defaults=structs.asdict(base))
+    if not broken:
+        refused = {problem.path for problem in reading.problems}
+        for path, proposal in _broken(table):
+            if path not in refused:
+                reading.refuse(path, proposal, _STRONG)
+    if reading.problems:
+        raise PolicyError(reading.problems)
+    policy = structs.replace(base, **structs.asdict(found))
+    return _with_suites(policy) if policy.suites else policy
+
+
+def _with_suites(policy: Policy) -> Policy:
+    """What is below the floor goes here, once: nothing that comes later has it to propose or to choose."""
+    names = [suite.name for suite in policy.suites]
+    kept = policy.suites[: names.index(policy.floor) + 1] if policy.floor else policy.suites
+    return structs.replace(
+        policy,
+        suites=kept,
+        floor=kept[-1].name,
+        ike_proposals=tuple(dict.fromkeys(suite.ike for suite in kept)),
+        esp_proposals=tuple(dict.fromkeys(suite.esp for suite in kept)),
+    )
 
 
 _WEAK = re.compile(r"(des|3des|null|blowfish|cast|rc4|md5|sha1|prfmd5|prfsha1|modp(768|1024|1536)|modp1024s160)(\d*)")
 _STRONG = "algorithms that are not broken: no DES, 3DES, MD5, SHA-1, null encryption, MODP group of less than 2048 bits"
 
 
-def _refuse_broken(value: object) -> None:
-    """The floor below every profile's own: in a list of proposals, or of suites with theirs.
-
-    Raises _RefusalError that names the proposal.
-    """
-    for entry in value if isinstance(value, list | tuple) else ():
-        for proposal in (entry.get("ike"), entry.get("esp")) if isinstance(entry, Mapping) else (entry,):
-            if any(_WEAK.fullmatch(word) for word in str(proposal).split("-")):
-                raise _RefusalError(proposal, _STRONG)
+def _broken(table: Mapping[str, object]) -> Iterator[tuple[Path, str]]:
+    """Yield the proposals that are below the floor of every profile, wherever they are in a table."""
+    for path, proposal in _written(table):
+        if any(_WEAK.fullmatch(word) for word in proposal.split("-")):
+            yield path, proposal
 
 
-def _suites(value: object) -> tuple[Suite, ...]:
-    if not isinstance(value, list | tuple):
-        raise ValueError  # noqa: TRY004  # the caller names what is allowed
-    found = tuple(_suite(entry) for entry in value)
-    for index, suite in enumerate(found):
-        if any(suite.name == other.name or suite.algorithms == other.algorithms for other in found[:index]):
-            raise _RefusalError(value[index], suites.ALLOWED)
-    return found
+def _written(table: Mapping[str, object]) -> Iterator[tuple[Path, str]]:
+    for name in ("ike_proposals", "esp_proposals"):
+        for index, one in enumerate(_entries(table.get(name))):
+            yield (name, index), str(one)
+    for index, suite in enumerate(_entries(table.get("suites"))):
+        found = suite if isinstance(suite, Mapping) else {}
+        yield from ((("suites", index, name), str(found[name])) for name in ("ike", "esp") if name in found)
 
 
-def _suite(entry: object) -> Suite:
-    if not isinstance(entry, Mapping) or entry.keys() != {"name", "ike", "esp"}:
-        raise _RefusalError(entry, suites.ALLOWED)
-    try:
-        return suites.decode(entry["name"], entry["ike"], entry["esp"], _PROPOSAL)
-    except ValueError:
-        raise _RefusalError(entry, suites.ALLOWED) from None
-
-
-def _bypass(value: object) -> tuple[Bypass, ...]:
-    if not isinstance(value, list | tuple) or len(value) > bypass.MOST:
-        raise ValueError
-    found: list[Bypass] = []
-    for entry in value:
-        try:
-            found.append(bypass.decode(entry))
-        except ValueError:
-            raise _RefusalError(entry, bypass.ALLOWED) from None
-        if str(found[-1]) in map(str, found[:-1]):
-            raise _RefusalError(entry, bypass.ALLOWED)
-    return tuple(found)
-
-
-def _name(value: object) -> str:
-    if not isinstance(value, str):
-        raise ValueError  # noqa: TRY004  # the caller names what is allowed
-    return value
-
-
-SHORTEST_PREFIX = {4: 8, 6: 7}
-"""By IP version. A shorter mesh prefix would put other networks than a mesh under the drop rules."""
-
-
-def _prefixes(value: object) -> tuple[Network, ...]:
-    networks = tuple(ip_network(text) for text in _texts(value))
-    if any(network.prefixlen < SHORTEST_PREFIX[network.version] for network in networks):
-        raise ValueError
-    return networks
-
-
-_PROPOSALS = _Field("a list of different proposals in strongSwan's names, as aes256gcm16-prfsha256-x25519", _proposals)
-
-_FIELDS: Mapping[str, _Field] = {
-    "ike_proposals": _PROPOSALS,
-    "esp_proposals": _PROPOSALS,
-    "esp_rank": _choice(EspRank),
-    "suites": _Field(suites.ALLOWED, _suites),
-    "floor": _Field("the name of a suite of the profile, or nothing", _name),
-    "ike_rekey_time": _integer(600, 86400, "seconds"),
-    "child_rekey_time": _integer(300, 86400, "seconds"),
-    "replay_window": _integer(32, 1024, "packets"),
-    "copy_dscp": _choice(CopyDscp),
-    "hold_time": _number(0, 86400, "seconds"),
-    "deadline_ms": _number(1, 60000, "milliseconds"),
-    "initiate_timeout": _number(1, 120, "seconds"),
-    "concurrency": _integer(1, 64, "negotiations"),
-    "initiate_rate": _number(0.1, 1000, "attempts per second"),
-    "initiate_burst": _integer(1, 1000, "attempts"),
-    "backoff_first": _number(0.1, 60, "seconds"),
-    "backoff_factor": _number(1, 10, "times the delay before"),
-    "backoff_max": _number(0.1, 3600, "seconds"),
-    "backoff_jitter": _number(0, 1, "part of the delay"),
-    "initiator_jitter": _number(0, 0.05, "seconds"),
-    "takeover_delay": _number(0.1, 60, "seconds"),
-    "takeover_delay_fresh": _number(0.1, 60, "seconds"),
-    "data_plane": _Field(" or ".join(f'"{mode}"' for mode in MODES), _data_plane),
-    "unknown_nodes": _choice(UnknownNodes),
-    "removed_peers": _choice(RemovedPeers),
-    "mesh_prefixes": _Field(
-        'a list of network prefixes, IPv6 of /7 or longer, IPv4 of /8 or longer, as "fc00::/7"', _prefixes
-    ),
-    "bypass": _Field(bypass.ALLOWED, _bypass),
-}
+def _entries(value: object) -> Iterable[object]:
+    return value if isinstance(value, list | tuple) else ()

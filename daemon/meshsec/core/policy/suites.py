@@ -6,8 +6,11 @@ Proposals are in strongSwan's keywords, what a standing IKE_SA reports is in IAN
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import Annotated
 
+from msgspec import Meta, Struct
+
+from meshsec.core.values.definition import Rule, Wrong
 from meshsec.core.values.model import IkeSa
 
 ENCRYPTION = {
@@ -25,41 +28,59 @@ KEY_EXCHANGE = {
     **{f"modp{bits}": f"MODP_{bits}" for bits in (2048, 3072, 4096, 6144, 8192)},
 }
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
-
-ALLOWED = (
-    'a list of tables { name = "...", ike = "...", esp = "..." } with different names and different IKE algorithms: '
-    f"one of {', '.join(ENCRYPTION)} and one of {', '.join(KEY_EXCHANGE)} in each IKE proposal"
-)
+PROPOSAL = re.compile(r"(3des|[a-z][a-z0-9]*)([-_][a-z0-9]+)+")
+_ALLOWED = f"one of {', '.join(ENCRYPTION)} and one of {', '.join(KEY_EXCHANGE)}"
 
 
-@dataclass(frozen=True, slots=True)
-class Suite:
+def _name(value: object) -> str:
+    if not isinstance(value, str) or not _NAME.fullmatch(value):
+        raise ValueError
+    return value
+
+
+def _proposal(value: object) -> str:
+    if not isinstance(value, str) or not PROPOSAL.fullmatch(value):
+        raise ValueError
+    return value
+
+
+Proposal = Annotated[
+    str,
+    Rule(
+        "a proposal in strongSwan's names, as aes256gcm16-prfsha256-x25519",
+        _proposal,
+        {"type": "string", "pattern": f"^{PROPOSAL.pattern}$"},
+    ),
+]
+
+
+class Suite(Struct, frozen=True):
     """One suite of a policy profile."""
 
-    name: str
-    ike: str
-    """IKE proposal, as aes256gcm16-prfsha256-x25519."""
-    esp: str
-    """ESP proposal, as aes256gcm16-x25519."""
+    name: Annotated[
+        str,
+        Rule(
+            "1 to 32 characters of a-z, 0-9 and '-', the first not '-'",
+            _name,
+            {"type": "string", "pattern": f"^{_NAME.pattern}$"},
+        ),
+        Meta(description="what it is called in `floor` and in reports"),
+    ]
+    ike: Annotated[Proposal, Meta(description="IKE proposal, as aes256gcm16-prfsha256-x25519")]
+    esp: Annotated[Proposal, Meta(description="ESP proposal, as aes256gcm16-x25519")]
 
     @property
-    def algorithms(self) -> tuple[str, str]:
-        """Encryption and key exchange of the IKE proposal in IANA's names. Raises ValueError unless one of each."""
-        words = self.ike.split("-")
-        (encryption,) = (ENCRYPTION[word] for word in words if word in ENCRYPTION)
-        (key_exchange,) = (KEY_EXCHANGE[word] for word in words if word in KEY_EXCHANGE)
-        return encryption, key_exchange
+    def algorithms(self) -> tuple[str, str] | None:
+        """Encryption and key exchange of the IKE proposal in IANA's names; None unless it has one of each."""
+        words = (self.ike or "").split("-")
+        encryption = [ENCRYPTION[word] for word in words if word in ENCRYPTION]
+        key_exchange = [KEY_EXCHANGE[word] for word in words if word in KEY_EXCHANGE]
+        return (encryption[0], key_exchange[0]) if len(encryption) == len(key_exchange) == 1 else None
 
-
-def decode(name: object, ike: object, esp: object, proposal: re.Pattern[str]) -> Suite:
-    """A suite from the values of its table; ``proposal`` is the form of one. Raises ValueError."""
-    if not (isinstance(name, str) and isinstance(ike, str) and isinstance(esp, str)):
-        raise ValueError  # noqa: TRY004  # the caller names what is allowed
-    if not (_NAME.fullmatch(name) and proposal.fullmatch(ike) and proposal.fullmatch(esp)):
-        raise ValueError
-    suite = Suite(name, ike, esp)
-    _ = suite.algorithms
-    return suite
+    def wrong(self, _given: object) -> Wrong:
+        """Yield an IKE proposal of which it cannot be seen later that it was negotiated."""
+        if self.algorithms is None:
+            yield ("ike",), _ALLOWED
 
 
 def negotiated(suites: Iterable[Suite], sa: IkeSa) -> Suite | None:

@@ -268,9 +268,9 @@ class Reading:
     ) -> None:
         if once is None:
             return
-        one = getattr(value, once.key) if once.key else value
-        if one is not None and one in [getattr(other, once.key) if once.key else other for other in before]:
-            below = (once.key,) if once.key else ()
+        one = getattr(value, once.key, None) if once.key else value
+        if one is not None and one in [getattr(other, once.key, None) if once.key else other for other in before]:
+            below = (once.key,) if isinstance(found, Mapping) and once.key in found else ()
             self.refuse((*path, *below), _descend(found, below), once.allowed)
 
     def refuse(self, path: Path, found: object, rule: str) -> None:

@@ -253,6 +253,11 @@ class Bypass:
     def __str__(self) -> str:
         return f"{self.prefix}{f' {self.protocol}' if self.protocol else ''}{f' {self.port}' if self.port else ''}"
 
+    @property
+    def matches(self) -> str:
+        """Return what it is about, without the reason."""
+        return str(self)
+
     def table(self) -> dict[str, str | int]:
         """As a profile's file has it."""
         table: dict[str, str | int] = {"prefix": str(self.prefix), "reason": self.reason}

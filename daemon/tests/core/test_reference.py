@@ -1,0 +1,36 @@
+"""The files that are generated from the declared tables are as tools/reference writes them."""
+
+import json
+import tomllib
+from pathlib import Path
+from runpy import run_path
+
+import jsonschema
+import pytest
+
+ROOT = Path(__file__).parents[3]
+PAGES = run_path(str(ROOT / "tools/reference"))["pages"](ROOT)
+SCHEMA = json.loads((ROOT / "docs/schema/meshsec-toml.json").read_text())
+VECTORS = ROOT / "tests/vectors/config"
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_a_generated_file_is_up_to_date(path: Path) -> None:
+    assert path.read_text() == PAGES[path], "run `make reference`"
+
+
+def test_every_table_of_the_page_has_keys() -> None:
+    page = (ROOT / "docs/meshsec.toml.md").read_text()
+    assert page.count("<!-- keys of ") == page.count("<!-- end -->") == 10
+
+
+@pytest.mark.parametrize("case", sorted((VECTORS / "accepted").glob("*.toml")), ids=lambda case: case.stem)
+def test_the_schema_takes_what_is_accepted(case: Path) -> None:
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    jsonschema.validate(tomllib.loads(case.read_text()), SCHEMA)
+
+
+@pytest.mark.parametrize("name", ["empty", "missing", "unknown-keys", "unknown-table", "removed-keys", "wrong-types"])
+def test_the_schema_refuses_what_a_type_or_a_name_shows(name: str) -> None:
+    table = tomllib.loads((VECTORS / f"refused/{name}.toml").read_text())
+    assert list(jsonschema.Draft202012Validator(SCHEMA).iter_errors(table))
