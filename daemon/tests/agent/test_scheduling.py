@@ -219,7 +219,7 @@ def test_an_expected_negotiation_counts_and_one_that_failed_does_not_until_its_d
         expected.route = object()  # type: ignore[assignment]  # that there is one is all that counts
         bench.side.follow([unreachable, expected])
         assert list(governor.negotiating) == ["ship"]
-        expected.backoff = replace(expected.backoff, due=asyncio.get_running_loop().time() + 600)
+        expected.attempt.backoff = replace(expected.attempt.backoff, due=asyncio.get_running_loop().time() + 600)
         bench.side.follow([unreachable, expected])
         assert not governor.negotiating
 

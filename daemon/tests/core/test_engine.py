@@ -169,7 +169,7 @@ def test_the_initiator_waits_within_its_jitter() -> None:
         assert made.tell(RouteSet(route(number))) == []
         channel = made.engine.known.channel(f"n{number}")
         assert channel is not None
-        waits.add(channel.due)
+        waits.add(channel.attempt.due)
     assert 0 < min(waits) < max(waits) <= 0.05
     assert len(waits) == 30
 
@@ -227,7 +227,7 @@ def test_the_peers_sa_ends_the_wait_without_an_attempt_of_our_own() -> None:
     assert made.advance(3600.0) == []
     channel = made.engine.known.channel("n1")
     assert channel is not None
-    assert channel.attempts == 0
+    assert channel.attempt.count == 0
 
 
 # --- attempts ---
@@ -241,8 +241,8 @@ def test_the_success_of_an_attempt_counts_only_with_the_sa() -> None:
     assert made.state(HIGHER) == "failed"
     channel = made.engine.known.channel("n5")
     assert channel is not None
-    assert channel.last_failure is not None
-    assert channel.last_failure.diagnosis.fault == "node"
+    assert channel.attempt.last_failure is not None
+    assert channel.attempt.last_failure.diagnosis.fault == "node"
     assert attempts(made.advance(CALM.backoff_first)) == ["n5"]
 
 
@@ -335,8 +335,8 @@ def test_attempts_that_somebody_spoils_by_forged_answers_are_repeated_without_gr
         (action,) = made.advance(0.5)
     channel = made.engine.known.channel("n5")
     assert channel is not None
-    assert channel.last_failure is not None
-    assert channel.last_failure.diagnosis.fault is Fault.PATH
+    assert channel.attempt.last_failure is not None
+    assert channel.attempt.last_failure.diagnosis.fault is Fault.PATH
     assert not channel.unauthenticated()
     made.tell(ActionDone(action, "timeout"))
     assert made.advance(CALM.backoff_first - 0.01) == [], "an ordinary failure has its ordinary delay"
@@ -363,11 +363,11 @@ def test_an_sa_is_as_old_as_when_it_was_seen_first() -> None:
     protect(made, HIGHER)
     channel = made.engine.known.channel("n5")
     assert channel is not None
-    first = dict(channel.seen)
+    first = dict(channel.sas.first_seen)
     assert list(first.values()) == [made.now]
     made.advance(5.0)
-    made.tell(SasObserved("n5", channel.ike_sas))
-    assert channel.seen == first
+    made.tell(SasObserved("n5", channel.sas.listed))
+    assert channel.sas.first_seen == first
 
 
 def test_whose_sa_is_quiet_is_known_until_something_comes() -> None:
@@ -409,7 +409,7 @@ def test_an_answer_that_nobody_waits_for_is_ignored() -> None:
     made.tell(ActionDone(action, "timeout"))
     channel = made.engine.known.channel("n5")
     assert channel is not None
-    assert channel.last_failure is None
+    assert channel.attempt.last_failure is None
 
 
 def test_a_refusal_after_the_peers_own_success_is_no_failure() -> None:
@@ -419,7 +419,7 @@ def test_a_refusal_after_the_peers_own_success_is_no_failure() -> None:
     assert made.state(HIGHER) == "protected"
     channel = made.engine.known.channel("n5")
     assert channel is not None
-    assert channel.last_failure is None
+    assert channel.attempt.last_failure is None
 
 
 @pytest.mark.parametrize("reason", ["timeout: no answer", "CHILD_SA 'mesh' not established after 10000ms"])
@@ -433,8 +433,8 @@ def test_an_sa_of_the_peers_is_doubted_when_our_own_attempt_meanwhile_stayed_wit
     assert closing.unique_id == "7"
     channel = made.engine.known.channel("n5")
     assert channel is not None
-    assert channel.last_failure is not None
-    assert channel.last_failure.reason == reason
+    assert channel.attempt.last_failure is not None
+    assert channel.attempt.last_failure.reason == reason
     assert made.advance(CALM.backoff_first) == [], "the IKE daemon would build on the SA that is being closed"
     assert attempts(made.succeed(closing)) == ["n5"]
 
@@ -644,7 +644,7 @@ def test_what_stands_is_adopted_without_renegotiation_after_a_restart_of_meshsec
     assert made.advance(3600.0) == []
     channel = made.engine.known.channel("n5")
     assert channel is not None
-    assert channel.route_to_protected is None
+    assert channel.attempt.route_to_protected is None
 
 
 def rules_for_higher() -> RulesSpec:
@@ -936,10 +936,14 @@ def test_the_time_from_route_to_protected_is_taken_from_the_routers_decision() -
     made.tell(NegotiationTimed("n5", 0.004, 0.005), NegotiationTimed("nobody"))
     channel = made.engine.known.channel("n5")
     assert channel is not None
-    assert channel.route_to_protected == pytest.approx(0.05)
-    assert (channel.route_at, channel.initiate_at, channel.protected_at) == (99.98, 100.0, 100.03)
-    assert channel.phases is not None
-    assert (channel.phases.ike_sa_init, channel.phases.ike_auth, channel.phases.child) == (0.004, 0.005, None)
+    assert channel.attempt.route_to_protected == pytest.approx(0.05)
+    assert (channel.attempt.wanted_at, channel.attempt.began_at, channel.protected_at) == (99.98, 100.0, 100.03)
+    assert channel.attempt.phases is not None
+    assert (channel.attempt.phases.ike_sa_init, channel.attempt.phases.ike_auth, channel.attempt.phases.child) == (
+        0.004,
+        0.005,
+        None,
+    )
 
 
 def test_the_plan_changes_nothing_and_says_what_each_action_waits_for() -> None:
@@ -1055,7 +1059,7 @@ def test_a_channel_keeps_its_sa_when_its_key_takes_the_place_of_another() -> Non
     shown = made.engine.known.shown_as("n5")
     assert shown is not None
     assert shown.name == "n5~"
-    assert shown.ike_sas == (sa,)
+    assert shown.sas.listed == (sa,)
     assert [action for action in actions if isinstance(action, Terminate)] == []
 
 

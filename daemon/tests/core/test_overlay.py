@@ -118,7 +118,7 @@ def test_without_an_overlay_nothing_is_asked_of_it_and_no_rule_knows_it() -> Non
     assert (rules.rules.overlay_device, rules.rules.admitted) == ("", frozenset())
     channel = made.engine.known.channel("n5")
     assert channel is not None
-    assert channel.mode is DataPlane.IPSEC
+    assert channel.handover.mode is DataPlane.IPSEC
 
 
 def test_rules_then_permission_then_sessions_and_a_route_when_the_session_stands() -> None:
@@ -317,7 +317,7 @@ def test_a_peer_may_have_a_mode_of_its_own() -> None:
         ("n5", "overlay", True),
     }
     made.tell(ModesSet(Modes(DataPlane.OVERLAY, {HIS: DataPlane.IPSEC})))
-    assert [str(channel.mode) for channel in made.engine.known.channels()] == ["overlay", "ipsec"]
+    assert [str(channel.handover.mode) for channel in made.engine.known.channels()] == ["overlay", "ipsec"]
 
 
 def test_another_card_under_the_same_name_inherits_no_mode() -> None:
@@ -325,14 +325,14 @@ def test_another_card_under_the_same_name_inherits_no_mode() -> None:
     made.tell(PeerSet(replace(peer(HIGHER), card=card(HIGHER, key=77))))
     channel = made.engine.known.channel("n5")
     assert channel is not None
-    assert channel.mode is DataPlane.IPSEC
+    assert channel.handover.mode is DataPlane.IPSEC
 
 
 def test_the_policy_says_what_is_wanted_where_the_operator_says_nothing() -> None:
     made = ready(HIGHER, data_plane=DataPlane.OVERLAY)
     assert told(made) == (frozenset({HIS}), frozenset({HIS}))
     made.tell(ModesSet(Modes(DataPlane.IPSEC)))
-    assert [str(channel.mode) for channel in made.engine.known.channels()] == ["ipsec"]
+    assert [str(channel.handover.mode) for channel in made.engine.known.channels()] == ["ipsec"]
 
 
 @pytest.mark.parametrize("state", ["no-route", "waiting"])

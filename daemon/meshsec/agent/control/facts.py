@@ -89,7 +89,7 @@ def _overlay(agent: "Agent") -> dict[str, Any]:
     overlay = agent.driver.engine.known.overlay
     if not overlay.enabled:
         return {}
-    chosen = [channel for channel in agent.driver.engine.known.channels() if channel.mode is DataPlane.OVERLAY]
+    chosen = [channel for channel in agent.driver.engine.known.channels() if channel.handover.mode is DataPlane.OVERLAY]
     return {
         "overlay": f"overlayd {agent.overlay.version}, by {overlay.device}".replace(" ,", ","),
         "overlay_problem": overlay.down or "",
@@ -106,10 +106,14 @@ def _one_sided(agent: "Agent") -> list[str]:
     engine, found = agent.driver.engine, []
     for channel in engine.known.channels():
         talks = channel.card is not None and channel.card.address in agent.overlay.talking
-        if channel.mode is DataPlane.OVERLAY:
-            differs = channel.carried_since is not None and channel.standing().complete and not channel.replaced
+        if channel.handover.mode is DataPlane.OVERLAY:
+            differs = (
+                channel.handover.carried_since is not None
+                and channel.standing().complete
+                and not channel.handover.superseded
+            )
         else:
-            differs = talks and channel.carried_since is None and channel.standing().complete
+            differs = talks and channel.handover.carried_since is None and channel.standing().complete
         if differs:
             found.append(channel.title)
     return found

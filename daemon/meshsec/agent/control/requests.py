@@ -231,7 +231,7 @@ class Requests:
         if channel.state is not State.PROTECTED:
             raise ControlError("refused", f"{name} is {channel.state}: only a protected channel can be negotiated anew")
         self._agent.driver.post(RenegotiationAsked(channel.name))
-        return {"attempts": channel.attempts}
+        return {"attempts": channel.attempt.count}
 
     async def _reload(self, _params: Params) -> Mapping[str, Any]:
         return {"problems": list(await self._agent.reload())}

@@ -148,7 +148,7 @@ class FleetSide:
         reached = frozenset(
             address
             for address, channel in trusted.items()
-            if channel.state is State.PROTECTED or channel.carried_since is not None
+            if channel.state is State.PROTECTED or channel.handover.carried_since is not None
         )
         if reached == self._reached:
             return

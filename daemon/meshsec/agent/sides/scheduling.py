@@ -362,12 +362,12 @@ def _wants_charon(channel: Channel, now: float) -> bool:
     """A negotiation runs, or can begin at any moment: there is a route, and no failure that delays the next attempt."""
     if channel.state is State.NEGOTIATING:
         return True
-    return channel.state is State.WAITING and channel.route is not None and channel.backoff.due <= now
+    return channel.state is State.WAITING and channel.route is not None and channel.attempt.backoff.due <= now
 
 
 def _own_time(channel: Channel) -> float | None:
     """How long the set-up took, where it was ours: nobody here knows when the peer began."""
     sa = channel.ike_sa()
-    if sa is None or not sa.initiator or channel.initiate_at is None or channel.protected_at is None:
+    if sa is None or not sa.initiator or channel.attempt.began_at is None or channel.protected_at is None:
         return None
-    return channel.protected_at - channel.initiate_at
+    return channel.protected_at - channel.attempt.began_at

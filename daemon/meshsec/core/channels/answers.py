@@ -40,7 +40,7 @@ def action_done(known: Situation, event: ActionDone) -> None:
     if channel is not None:
         refresh(known, channel)
     if isinstance(event.action, Keep | RouteOverlay):
-        known.mark_addresses(one for one, name in known.names.items() if known.by_name[name].switching)
+        known.mark_addresses(one for one, name in known.names.items() if known.by_name[name].handover.switching)
 
 
 def _took_effect(known: Situation, action: Action, channel: Channel | None) -> None:
@@ -60,7 +60,7 @@ def _took_effect(known: Situation, action: Action, channel: Channel | None) -> N
         case Permit() | Keep() | RouteOverlay():
             known.overlay.took_effect(action)
         case Terminate(unique_id, _, reason) if channel is not None:
-            left = tuple(sa for sa in channel.ike_sas if sa.unique_id != unique_id or sa.state in LEAVING)
+            left = tuple(sa for sa in channel.sas.listed if sa.unique_id != unique_id or sa.state in LEAVING)
             take_sas(known, channel, left, reason)
 
 
@@ -69,17 +69,17 @@ def _failed(known: Situation, subject: Subject, channel: Channel | None, reason:
     known.timers.set(subject, due)
     if channel is not None and subject.kind is Kind.CONNECTION:
         note_failure(known, channel, reason)
-        channel.due = max(channel.due, due)
+        channel.attempt.due = max(channel.attempt.due, due)
         channel.fire(known.now, Trigger.ATTEMPT_FAILED, reason)
 
 
 def _attempt_done(known: Situation, channel: Channel, reason: str) -> None:
-    channel.patience_until = None
-    if channel.disowned:
+    channel.attempt.patience_until = None
+    if channel.sas.disowned:
         revoke(known, channel)
     elif reason:
         attempt_failed(known, channel, reason)
     else:
-        channel.unconfirmed = channel.state is State.NEGOTIATING or channel.connecting()
-    if channel.unconfirmed and channel.state is State.NEGOTIATING:
-        channel.patience_until = known.now + known.policy.backoff_first
+        channel.attempt.unconfirmed = channel.state is State.NEGOTIATING or channel.sas.connecting()
+    if channel.attempt.unconfirmed and channel.state is State.NEGOTIATING:
+        channel.attempt.patience_until = known.now + known.policy.backoff_first

@@ -165,7 +165,7 @@ class Engine:
         if plan.obstacle(self.known, action) is not None:
             self.known.blocked.add(channel.name)
             return False
-        return channel.state is State.WAITING and channel.due <= self.known.now
+        return channel.state is State.WAITING and channel.attempt.due <= self.known.now
 
     def _issue(self, action: Action) -> None:
         if plan.obstacle(self.known, action) is None:
@@ -180,17 +180,8 @@ class Engine:
             del self.known.by_name[channel.name]
             self.known.timers.set(subject, None)
             return
-        self.known.timers.set(subject, min(self._times(channel), default=None))
-
-    def _times(self, channel: Channel) -> list[float]:
-        times = []
-        if channel.hold_until is not None and not channel.hold_over and self.known.router_down is None:
-            times.append(channel.hold_until)
-        if channel.state is State.NEGOTIATING and channel.patience_until is not None:
-            times.append(channel.patience_until)
-        if channel.state is State.FAILED or (channel.state is State.WAITING and channel.due > self.known.now):
-            times.append(channel.due)
-        return times
+        may_expire = self.known.router_down is None
+        self.known.timers.set(subject, channel.next_time(self.known.now, may_expire=may_expire))
 
     def _start_attempts(self) -> None:
         while (name := self.known.queue.start_next(self.known.now)) is not None:
@@ -202,9 +193,7 @@ class Engine:
         wanted = channel.desired()
         absent = missing(wanted, channel.observed()) if wanted is not None else ()
         channel.fire(self.known.now, Trigger.NEGOTIATION_STARTED, "by this node")
-        channel.initiate_at = self.known.now
-        channel.attempts += 1
-        channel.fresh, channel.patience_until = False, None
+        channel.attempt.begin(self.known.now)
         self._issue(Initiate(channel.name, absent, self.known.policy.initiate_timeout))
         self._arm(channel)
 

@@ -90,7 +90,7 @@ class FailClosed:
 
     def bar(self, channel: Channel) -> None:
         """End user data with a removed peer at once, although its SAs end when the peer has confirmed it."""
-        if channel.card is not None and channel.ike_sas:
+        if channel.card is not None and channel.sas.listed:
             self._barred[channel.name] = frozenset(addresses(channel.card))
             self.changed()
 

@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 
 from meshsec.core.channels.actions import Kind, Subject
-from meshsec.core.channels.channel import Channel, Phases
+from meshsec.core.channels.attempt import Phases
+from meshsec.core.channels.channel import Channel
 from meshsec.core.channels.events import (
     IkeDaemonDown,
     IkeDaemonUp,
@@ -14,7 +15,7 @@ from meshsec.core.channels.events import (
 )
 from meshsec.core.channels.lifecycle import WITH_SA, State, Trigger
 from meshsec.core.channels.progress import await_turn, delay, refresh, revoke
-from meshsec.core.channels.reconcile import LIVE, is_moved
+from meshsec.core.channels.reconcile import is_moved
 from meshsec.core.channels.situation import Situation
 from meshsec.core.policy.limits import Backoff
 from meshsec.core.values.model import Address, IkeSa
@@ -32,13 +33,13 @@ def ike_daemon_up(known: Situation, event: IkeDaemonUp) -> None:
         channel.loaded = name in observed.connections
         channel.loaded_connection = observed.connections.get(name)
         if event.fresh:
-            channel.seen = {}
-        _see(known, channel, observed.ike_sas.get(name, ()))
+            channel.sas.first_seen = {}
+        channel.sas.see(known.now, observed.ike_sas.get(name, ()))
         take_sas(known, channel, observed.ike_sas.get(name, ()), "the IKE daemon restarted")
         if event.fresh:
-            channel.fresh, channel.backoff = True, Backoff()
+            channel.attempt.daemon_restarted, channel.attempt.backoff = True, Backoff()
         if channel.state in {State.WAITING, State.FAILED}:
-            channel.due = max(known.now + delay(known, channel), channel.backoff.due)
+            channel.attempt.wait(known.now, delay(known, channel))
 
 
 def ike_daemon_down(known: Situation, event: IkeDaemonDown) -> None:
@@ -47,9 +48,9 @@ def ike_daemon_down(known: Situation, event: IkeDaemonDown) -> None:
     known.key_loaded = False
     _forget_attempts(known)
     for channel in known.by_name.values():
-        channel.loaded, channel.loaded_connection, channel.ike_sas = False, None, ()
+        channel.loaded, channel.loaded_connection, channel.sas.listed = False, None, ()
         known.rules.unbar(channel.name)
-        channel.patience_until, channel.unconfirmed = None, False
+        channel.attempt.patience_until, channel.attempt.unconfirmed = None, False
         if channel.fire(known.now, Trigger.IKE_DAEMON_LOST, event.reason) and channel.state is State.WAITING:
             await_turn(known, channel, known.now)
         refresh(known, channel)
@@ -59,7 +60,7 @@ def sas_observed(known: Situation, event: SasObserved) -> None:
     """Take the SAs with one peer."""
     if event.peer in known.by_name or event.ike_sas:
         channel = known.opened(event.peer)
-        _see(known, channel, event.ike_sas)
+        channel.sas.see(known.now, event.ike_sas)
         take_sas(known, channel, event.ike_sas, event.reason or _moved_away(channel, event.ike_sas))
 
 
@@ -73,35 +74,29 @@ def negotiation_timed(known: Situation, event: NegotiationTimed) -> None:
     """Take how long the phases of a set-up took."""
     channel = known.by_name.get(event.peer)
     if channel is not None:
-        channel.phases = Phases(event.ike_sa_init, event.ike_auth, event.child)
+        channel.attempt.phases = Phases(event.ike_sa_init, event.ike_auth, event.child)
 
 
 def renegotiation_asked(known: Situation, event: RenegotiationAsked) -> None:
     """Give up the peer's established SAs so that they are negotiated again. The rules hold user data back meanwhile."""
     channel = known.channel(event.peer)
     if channel is not None and channel.state is State.PROTECTED:
-        channel.revoked |= {sa.unique_id for sa in channel.ike_sas}
-        channel.asked_anew = True
+        channel.sas.revoke()
+        channel.attempt.asked_again = True
         refresh(known, channel, "it is negotiated anew, as the operator asked")
-
-
-def _see(known: Situation, channel: Channel, ike_sas: tuple[IkeSa, ...]) -> None:
-    """Record when each live IKE_SA was first seen. One that is still listed after Terminate keeps its time."""
-    live = (sa.unique_id for sa in ike_sas if sa.state in LIVE)
-    channel.seen = {unique_id: channel.seen.get(unique_id, known.now) for unique_id in live}
 
 
 def take_sas(known: Situation, channel: Channel, ike_sas: tuple[IkeSa, ...], reason: str) -> None:
     """Replace what is known of a peer's SAs."""
     present = {sa.unique_id for sa in ike_sas}
-    for gone in {sa.unique_id for sa in channel.ike_sas} - present:
+    for gone in {sa.unique_id for sa in channel.sas.listed} - present:
         known.in_flight.settled(Subject(Kind.TERMINATE, channel.name, gone))
-    channel.ike_sas = ike_sas
+    channel.sas.listed = ike_sas
     if not ike_sas:
         known.rules.unbar(channel.name)
-    channel.unconfirmed = channel.unconfirmed and channel.state not in WITH_SA
-    channel.revoked = (channel.revoked | _moved(channel, ike_sas).keys()) & present
-    channel.replaced &= present
+    channel.attempt.unconfirmed = channel.attempt.unconfirmed and channel.state not in WITH_SA
+    channel.sas.revoked = (channel.sas.revoked | _moved(channel, ike_sas).keys()) & present
+    channel.handover.superseded &= present
     revoke(known, channel)
     refresh(known, channel, reason)
 

@@ -54,7 +54,7 @@ def follow_overlay(known: Situation, channel: Channel) -> None:
     card, overlay = channel.card, known.overlay
     if card is None or not overlay.enabled:
         return
-    address, wanted = card.address, channel.mode is DataPlane.OVERLAY
+    address, wanted = card.address, channel.handover.mode is DataPlane.OVERLAY
     sa_stands = _relies_on_sa(channel)
     bridged = not sa_stands and (address in overlay.linked or overlay.wants_session(address))
     is_routed = address in overlay.routes
@@ -62,18 +62,15 @@ def follow_overlay(known: Situation, channel: Channel) -> None:
     begins = address in overlay.kept and (wanted or bridged)
     keep, is_near = wanted or bridged or is_routed, channel.route is not None
     overlay.want(address, permit=True, keep=keep, route=sticks or begins, near=is_near)
-    if not overlay.carries(address):
-        channel.carried_since = None
-    elif channel.carried_since is None:
-        channel.carried_since = known.now
+    channel.handover.follow(known.now, carries=overlay.carries(address))
     _replace_sas(known, channel)
 
 
 def _relies_on_sa(channel: Channel) -> bool:
     """An SA stands, and is not about to end."""
     sa = channel.ike_sa()
-    is_ending = sa is not None and sa.unique_id in channel.replaced
-    return channel.standing().complete and not channel.hold_over and not is_ending
+    is_ending = sa is not None and sa.unique_id in channel.handover.superseded
+    return channel.standing().complete and not channel.hold.over and not is_ending
 
 
 def _replace_sas(known: Situation, channel: Channel) -> None:
@@ -83,20 +80,20 @@ def _replace_sas(known: Situation, channel: Channel) -> None:
     """
     changing = any(known.in_flight.has(Subject(kind)) for kind in (Kind.KEEP, Kind.OVERLAY_ROUTES))
     changing = changing or known.queue.is_active(channel.name)
-    if channel.switching and channel.carried_since is not None and not changing:
-        channel.switching = False
-        channel.replaced = frozenset(sa.unique_id for sa in channel.ike_sas)
+    if channel.handover.switching and channel.handover.carried_since is not None and not changing:
+        channel.handover.switching = False
+        channel.handover.superseded = frozenset(sa.unique_id for sa in channel.sas.listed)
 
 
 def _switch(known: Situation, channel: Channel, mode: DataPlane) -> None:
     """Start the requested data plane now, and keep the present one until the new one carries user data."""
-    if channel.mode is mode:
+    if channel.handover.mode is mode:
         return
-    channel.mode = mode
-    channel.switching = mode is DataPlane.OVERLAY
-    channel.replaced = frozenset(one for one in channel.replaced if _is_ending(known, channel, one))
+    handover = channel.handover
+    handover.mode, handover.switching = mode, mode is DataPlane.OVERLAY
+    handover.superseded = frozenset(one for one in handover.superseded if _is_ending(known, channel, one))
     if mode is DataPlane.IPSEC and channel.state is State.WAITING:
-        channel.due = max(known.now, channel.backoff.due)
+        channel.attempt.due = max(known.now, channel.attempt.backoff.due)
     refresh(known, channel)
 
 
@@ -108,4 +105,4 @@ def take_from_overlay(known: Situation, channel: Channel, card: Card) -> None:
     """End what the overlay does for a peer whose card is withdrawn."""
     known.names.pop(card.address, None)
     known.overlay.want(card.address)
-    channel.carried_since, channel.switching, channel.replaced = None, False, frozenset()
+    channel.handover.end()

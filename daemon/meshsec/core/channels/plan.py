@@ -68,7 +68,7 @@ def overlay_actions(known: Situation) -> list[OverlayAction]:
 
 def lacking(known: Situation, channel: Channel) -> list[Action]:
     """Return what is lacking for one peer."""
-    attempting = known.queue.is_active(channel.name) or channel.unconfirmed
+    attempting = known.queue.is_active(channel.name) or channel.attempt.unconfirmed
     observed = channel.observed(attempting=attempting)
     return reconcile_peer(channel.name, channel.desired(), observed, known.policy.initiate_timeout)
 
@@ -81,7 +81,7 @@ def _opening_obstacle(known: Situation, action: LoadConnection | Initiate) -> st
         return "this node's key in the IKE daemon"
     if isinstance(action, Initiate) and not _configured(known, channel):
         return "the peer's configuration in the IKE daemon"
-    if isinstance(action, Initiate) and channel.revoked_stands():
+    if isinstance(action, Initiate) and channel.sas.revoked_left():
         return "the end of an SA that is not to be relied on"
     return None
 
@@ -107,5 +107,5 @@ def _planned(known: Situation, now: float, action: Action) -> Planned:
 
 def _due(known: Situation, action: Action) -> float:
     if isinstance(action, Initiate):
-        return known.by_name[action.peer].due
+        return known.by_name[action.peer].attempt.due
     return known.in_flight.due(action.subject)

@@ -1,6 +1,7 @@
 """How a channel goes on: what its observed SAs, time and the ends of attempts make of it."""
 
-from meshsec.core.channels.channel import Channel, Failure
+from meshsec.core.channels.attempt import Failure
+from meshsec.core.channels.channel import Channel
 from meshsec.core.channels.desired import endpoint
 from meshsec.core.channels.diagnosis import FORGED, Fault, diagnose
 from meshsec.core.channels.lifecycle import WITH_SA, State, Trigger
@@ -16,8 +17,8 @@ def refresh(known: Situation, channel: Channel, reason: str = "") -> None:
     """Bring the life cycle in line with what is known, and let the peer be settled."""
     known.mark(channel.name)
     live, complete = channel.standing()
-    _time_hold(known, channel, live=live)
-    stands = complete and not channel.hold_over
+    channel.hold.follow(known.now, known.policy.hold_time, is_needed=live and channel.route is None)
+    stands = complete and not channel.hold.over
     if stands and channel.state not in WITH_SA:
         _sa_up(known, channel)
     elif not stands and channel.state in WITH_SA:
@@ -30,20 +31,20 @@ def peer_timeout(known: Situation, channel: Channel) -> None:
     """Act on the channel's time that has come: of the hold, of the patience, or of the next attempt."""
     known.mark(channel.name)
     if _hold_expired(known, channel):
-        channel.hold_over = True
+        channel.hold.over = True
         channel.fire(known.now, Trigger.HOLD_OVER)
-    if channel.patience_until is not None and channel.patience_until <= known.now:
+    if channel.attempt.patience_until is not None and channel.attempt.patience_until <= known.now:
         _patience_over(known, channel)
-    if channel.due <= known.now:
+    if channel.attempt.due <= known.now:
         channel.fire(known.now, Trigger.RETRY_DUE)
 
 
 def revoke(known: Situation, channel: Channel) -> None:
     """Give up the SAs of a card that was withdrawn, and those that are still being negotiated."""
     if channel.configured() and not known.queue.is_active(channel.name):
-        channel.disowned = False
-    if channel.disowned:
-        channel.revoked |= {sa.unique_id for sa in channel.ike_sas}
+        channel.sas.disowned = False
+    if channel.sas.disowned:
+        channel.sas.revoke()
 
 
 def attempt_failed(known: Situation, channel: Channel, reason: str) -> None:
@@ -51,9 +52,9 @@ def attempt_failed(known: Situation, channel: Channel, reason: str) -> None:
     if channel.standing().complete:
         _doubt(known, channel, reason)
         return
-    channel.unconfirmed = False
-    channel.backoff = _after_failure(known, channel, reason)
-    channel.due = channel.backoff.due
+    channel.attempt.unconfirmed = False
+    channel.attempt.backoff = _after_failure(known, channel, reason)
+    channel.attempt.due = channel.attempt.backoff.due
     note_failure(known, channel, reason)
     channel.fire(known.now, Trigger.ATTEMPT_FAILED, reason)
 
@@ -61,13 +62,13 @@ def attempt_failed(known: Situation, channel: Channel, reason: str) -> None:
 def note_failure(known: Situation, channel: Channel, reason: str) -> None:
     """Record a failure and what it means, for people."""
     address = endpoint(channel.card, known.ground) if channel.card is not None else channel.name
-    channel.last_failure = Failure(reason, known.now, diagnose(reason, address))
+    channel.attempt.last_failure = Failure(reason, known.now, diagnose(reason, address))
 
 
 def await_turn(known: Situation, channel: Channel, wanted_at: float) -> None:
     """Have the channel wait for its turn. It has been wanted since the monotonic time ``wanted_at``."""
-    channel.wanted_at = wanted_at
-    channel.due = max(known.now + delay(known, channel), channel.backoff.due)
+    channel.attempt.wanted_at = wanted_at
+    channel.attempt.wait(known.now, delay(known, channel))
 
 
 def delay(known: Situation, channel: Channel) -> float:
@@ -75,14 +76,9 @@ def delay(known: Situation, channel: Channel) -> float:
     jitter = known.random() * known.policy.initiator_jitter
     if channel.initiator:
         return jitter
-    return jitter + (known.policy.takeover_delay_fresh if channel.fresh else known.policy.takeover_delay)
-
-
-def _time_hold(known: Situation, channel: Channel, *, live: bool) -> None:
-    if channel.route is not None or not live:
-        channel.hold_until, channel.hold_over = None, False
-    elif channel.hold_until is None:
-        channel.hold_until = known.now + known.policy.hold_time
+    return jitter + (
+        known.policy.takeover_delay_fresh if channel.attempt.daemon_restarted else known.policy.takeover_delay
+    )
 
 
 def _sa_up(known: Situation, channel: Channel) -> None:
@@ -92,18 +88,18 @@ def _sa_up(known: Situation, channel: Channel) -> None:
     channel.protected_at = known.now
     if sa is not None and sa.initiator:
         _measure(known, channel, sa)
-    channel.patience_until, channel.unconfirmed, channel.fresh = None, False, False
-    if channel.wanted_at is not None:
-        adopted = sa is not None and sa.established_at is not None and sa.established_at < channel.wanted_at
-        channel.route_to_protected = None if adopted else known.now - channel.wanted_at
+    channel.attempt.patience_until, channel.attempt.unconfirmed, channel.attempt.daemon_restarted = None, False, False
+    if channel.attempt.wanted_at is not None:
+        adopted = sa is not None and sa.established_at is not None and sa.established_at < channel.attempt.wanted_at
+        channel.attempt.route_to_protected = None if adopted else known.now - channel.attempt.wanted_at
 
 
 def _measure(known: Situation, channel: Channel, sa: IkeSa) -> None:
     """The initiator alone sees all of a set-up: what the peer took and what the network took is in its time."""
-    if channel.initiate_at is None or channel.measured == channel.attempts:
+    if channel.attempt.began_at is None or channel.attempt.measured == channel.attempt.count:
         return
-    channel.measured = channel.attempts
-    if known.suites.measured(known.now, sa, known.now - channel.initiate_at):
+    channel.attempt.measured = channel.attempt.count
+    if known.suites.measured(known.now, sa, known.now - channel.attempt.began_at):
         for other in known.by_name.values():
             if other.card is not None:
                 other.connection = known.specified(other, other.card)
@@ -113,16 +109,16 @@ def _measure(known: Situation, channel: Channel, sa: IkeSa) -> None:
 def _sa_lost(known: Situation, channel: Channel, reason: str) -> None:
     """Damping: an SA that stood for less than the delay before it did not last."""
     stood = known.now - (channel.protected_at or 0.0)
-    if stood < max(channel.backoff.delay, known.policy.backoff_first):
-        channel.backoff = channel.backoff.lost(known.now, known.policy, known.random())
+    if stood < max(channel.attempt.backoff.delay, known.policy.backoff_first):
+        channel.attempt.backoff = channel.attempt.backoff.lost(known.now, known.policy, known.random())
     else:
-        channel.backoff = Backoff()
-    channel.patience_until = channel.quiet = None
+        channel.attempt.backoff = Backoff()
+    channel.attempt.patience_until = channel.quiet = None
     channel.fire(known.now, Trigger.SA_LOST, reason)
     if channel.state is State.WAITING:
         await_turn(known, channel, known.now)
-    if channel.asked_anew:
-        channel.asked_anew, channel.backoff, channel.due = False, Backoff(), known.now
+    if channel.attempt.asked_again:
+        channel.attempt.asked_again, channel.attempt.backoff, channel.attempt.due = False, Backoff(), known.now
 
 
 def _follow_negotiation(known: Situation, channel: Channel, *, incomplete: bool) -> None:
@@ -133,32 +129,32 @@ def _follow_negotiation(known: Situation, channel: Channel, *, incomplete: bool)
     if known.queue.is_active(channel.name):
         channel.fire(known.now, Trigger.NEGOTIATION_STARTED, "by this node")
         return
-    connecting = channel.connecting() and not channel.initiator
+    connecting = channel.sas.connecting() and not channel.initiator
     busy = connecting or incomplete
-    if busy and channel.patience_until is None:
+    if busy and channel.attempt.patience_until is None:
         patience = known.policy.initiate_timeout if connecting else known.policy.takeover_delay
         if channel.fire(known.now, Trigger.NEGOTIATION_STARTED, "by the peer"):
-            channel.patience_until = known.now + patience
-    elif not busy and not channel.unconfirmed and channel.fire(known.now, Trigger.NEGOTIATION_ENDED):
-        channel.due = max(known.now + delay(known, channel), channel.backoff.due)
+            channel.attempt.patience_until = known.now + patience
+    elif not busy and not channel.attempt.unconfirmed and channel.fire(known.now, Trigger.NEGOTIATION_ENDED):
+        channel.attempt.wait(known.now, delay(known, channel))
 
 
 def _hold_expired(known: Situation, channel: Channel) -> bool:
     """Never while the routing daemon is away: its routes may be back with it."""
-    return channel.hold_until is not None and channel.hold_until <= known.now and known.router_down is None
+    return channel.hold.until is not None and channel.hold.until <= known.now and known.router_down is None
 
 
 def _patience_over(known: Situation, channel: Channel) -> None:
-    if channel.unconfirmed:
+    if channel.attempt.unconfirmed:
         attempt_failed(known, channel, "the IKE daemon reported success and shows no SA")
     elif not known.queue.is_active(channel.name) and channel.fire(known.now, Trigger.NEGOTIATION_ENDED):
-        channel.due = max(known.now + delay(known, channel), channel.backoff.due)
+        channel.attempt.wait(known.now, delay(known, channel))
 
 
 def _after_failure(known: Situation, channel: Channel, reason: str) -> Backoff:
     if reason.startswith(FORGED):
-        return channel.backoff.contested(known.now)
-    return channel.backoff.failed(known.now, known.policy, known.random())
+        return channel.attempt.backoff.contested(known.now)
+    return channel.attempt.backoff.failed(known.now, known.policy, known.random())
 
 
 def _doubt(known: Situation, channel: Channel, reason: str) -> None:
@@ -169,5 +165,5 @@ def _doubt(known: Situation, channel: Channel, reason: str) -> None:
     """
     sa, is_forged = channel.ike_sa(), reason.startswith(FORGED)
     if sa is not None and not sa.initiator and not is_forged and diagnose(reason, "").fault in _UNANSWERED:
-        channel.revoked |= {sa.unique_id}
+        channel.sas.revoked |= {sa.unique_id}
         note_failure(known, channel, reason)

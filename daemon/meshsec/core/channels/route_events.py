@@ -15,7 +15,7 @@ def routes_reset(known: Situation, event: RoutesReset) -> None:
         channel = known.by_name[name]
         apply_route(known, channel, _known_route(known, channel), known.now)
     for channel in known.by_name.values():
-        if channel.hold_until is not None:
+        if channel.hold.until is not None:
             known.mark(channel.name)
 
 
@@ -45,8 +45,7 @@ def apply_route(known: Situation, channel: Channel, route: Route | None, at: flo
     """Take the route to a peer (None: there is none), decided at the monotonic time ``at``."""
     before, channel.route = channel.route, route
     if route is not None and before is None:
-        channel.route_at = at
-        channel.patience_until = None
+        channel.attempt.patience_until = None
         channel.fire(known.now, Trigger.ROUTE_FOUND, _describe(route))
         if channel.state is State.WAITING:
             await_turn(known, channel, at)

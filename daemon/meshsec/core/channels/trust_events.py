@@ -23,10 +23,10 @@ def peer_set(known: Situation, event: PeerSet) -> None:
     channel.card, channel.own = card, own
     channel.connection = known.specified(channel, card)
     channel.initiator = initiates(own or known.node, card)
-    channel.backoff = Backoff()
+    channel.attempt.backoff = Backoff()
     channel.destination = host(endpoint(card, known.ground))
     known.names[card.address] = channel.name
-    channel.mode = known.overlay.mode(card.address)
+    channel.handover.mode = known.overlay.mode(card.address)
     known.rules.changed()
     apply_route(known, channel, known.routes.watch(channel.destination, channel.name), known.now)
 
@@ -59,6 +59,6 @@ def _disown(known: Situation, channel: Channel, why: str) -> None:
     channel.fire(known.now, Trigger.ROUTE_LOST, why)
     channel.card = channel.connection = None
     known.rules.keep_closed(card)
-    channel.disowned = True
+    channel.sas.disowned = True
     revoke(known, channel)
     refresh(known, channel, why)

@@ -23,10 +23,10 @@ class Shown(NamedTuple):
 
 def shown(engine: Engine, channel: Channel) -> Shown:
     """The life cycle of the SA (lifecycle.py), unless the overlay carries or is to carry user data."""
-    if channel.carried_since is not None:
-        return Shown(State.PROTECTED, _carried(channel), channel.carried_since, DataPlane.OVERLAY)
+    if channel.handover.carried_since is not None:
+        return Shown(State.PROTECTED, _carried(channel), channel.handover.carried_since, DataPlane.OVERLAY)
     plane = DataPlane.IPSEC if channel.state in _STANDING else None
-    if channel.mode is not DataPlane.OVERLAY:
+    if channel.handover.mode is not DataPlane.OVERLAY:
         return Shown(channel.state, channel.reason, channel.since, plane)
     waiting = f"waiting for the overlay's session: {_lacking(engine, channel)}"
     if plane is not None:
@@ -36,7 +36,7 @@ def shown(engine: Engine, channel: Channel) -> Shown:
 
 
 def _carried(channel: Channel) -> str:
-    if channel.mode is DataPlane.OVERLAY:
+    if channel.handover.mode is DataPlane.OVERLAY:
         return "the overlay's session carries user data"
     return f"the overlay carries user data until an SA stands: {channel.reason}"
 

@@ -77,7 +77,11 @@ def _explain_route(engine: Engine, channel: Channel, card: Card) -> str:
 def _explain_turn(engine: Engine, channel: Channel) -> str:
     if channel.initiator:
         return "This node initiates, because its fingerprint is the lower of the two."
-    delay = engine.known.policy.takeover_delay_fresh if channel.fresh else engine.known.policy.takeover_delay
+    delay = (
+        engine.known.policy.takeover_delay_fresh
+        if channel.attempt.daemon_restarted
+        else engine.known.policy.takeover_delay
+    )
     return (
         "The peer initiates, because its fingerprint is the lower of the two; "
         f"this node takes over when nothing stands after {_span(delay)}."
@@ -89,14 +93,14 @@ def _explain_mode(engine: Engine, channel: Channel, card: Card) -> list[str]:
     if not overlay.enabled:
         return []
     whose = "for this peer" if card.address in overlay.modes.peers else "as for every peer without one of its own"
-    sentences = [f"The mode is {channel.mode}, {whose}."]
+    sentences = [f"The mode is {channel.handover.mode}, {whose}."]
     if overlay.down is not None:
         sentences.append(f"The overlay's node is away: {overlay.down}.")
     elif card.address in overlay.linked:
         sentences.append("The overlay has a session with the peer.")
     elif overlay.leaves_out(card.address):
         sentences.append(f"Sessions are kept to {KEEP_MAX} others; those to whom a route leads come first.")
-    if channel.mode is DataPlane.OVERLAY:
+    if channel.handover.mode is DataPlane.OVERLAY:
         sentences.append("This node answers IKE and begins no negotiation in this mode; the overlay carries no IPv4.")
     return sentences
 
@@ -110,10 +114,10 @@ def _explain_suite(engine: Engine) -> list[str]:
 
 def _explain_attempts(channel: Channel, now: float) -> list[str]:
     sentences = []
-    if channel.initiate_at is not None:
-        times = "once" if channel.attempts == 1 else f"{channel.attempts} times"
-        sentences.append(f"This node has initiated {times}, last {_span(now - channel.initiate_at)} ago.")
-    failure = channel.last_failure
+    if channel.attempt.began_at is not None:
+        times = "once" if channel.attempt.count == 1 else f"{channel.attempt.count} times"
+        sentences.append(f"This node has initiated {times}, last {_span(now - channel.attempt.began_at)} ago.")
+    failure = channel.attempt.last_failure
     if failure is not None:
         sentences.append(
             f"The last failure, {_span(now - failure.at)} ago: {failure.reason}. It means: {failure.diagnosis.meaning}."
@@ -162,13 +166,13 @@ def _explain_next(engine: Engine, channel: Channel, now: float) -> str:
         if label.peer == channel.name:
             when = "" if planned.at is None else f" in {_span(planned.at - now)}"
             return f"Next{when}: {label.name} ({planned.why})."
-    if channel.mode is DataPlane.OVERLAY and channel.carried_since is None:
+    if channel.handover.mode is DataPlane.OVERLAY and channel.handover.carried_since is None:
         return "Next: the route into the overlay when the session stands."
-    if channel.state is State.HELD and channel.hold_until is not None:
+    if channel.state is State.HELD and channel.hold.until is not None:
         if engine.known.router_down is not None:
             return "Next: the SA is kept until the routing daemon is back."
-        return f"Next: the SA is closed in {_span(channel.hold_until - now)} unless a route appears."
-    if channel.state is State.NO_ROUTE and channel.mode is DataPlane.IPSEC:
+        return f"Next: the SA is closed in {_span(channel.hold.until - now)} unless a route appears."
+    if channel.state is State.NO_ROUTE and channel.handover.mode is DataPlane.IPSEC:
         return "Next: a negotiation when a route to the peer appears."
     return "Nothing is left to do."
 

@@ -81,7 +81,7 @@ def mode(engine: Engine) -> View:
 def _mode(engine: Engine, channel: Channel) -> View:
     return {
         "name": channel.title,
-        "plane": str(channel.mode),
+        "plane": str(channel.handover.mode),
         "override": channel.card is not None and channel.card.address in engine.known.overlay.modes.peers,
         "carries": _text(shown(engine, channel).plane),
     }
@@ -150,7 +150,8 @@ def _peer(engine: Engine, channel: Channel, now: float) -> View:
     card, route, sa = channel.card, channel.route, channel.ike_sa()
     seen = shown(engine, channel)
     late = (
-        channel.route_to_protected is not None and channel.route_to_protected * 1000 > engine.known.policy.deadline_ms
+        channel.attempt.route_to_protected is not None
+        and channel.attempt.route_to_protected * 1000 > engine.known.policy.deadline_ms
     )
     return {
         "name": channel.title,
@@ -163,12 +164,12 @@ def _peer(engine: Engine, channel: Channel, now: float) -> View:
         "reason": seen.reason,
         "since": now - seen.since,
         "initiator": channel.initiator,
-        "attempts": channel.attempts,
+        "attempts": channel.attempt.count,
         "last_failure": _failure(channel, now),
         "setup_ms": _setup(channel),
-        "route_to_protected_ms": _milliseconds(channel.route_to_protected),
+        "route_to_protected_ms": _milliseconds(channel.attempt.route_to_protected),
         "late": late,
-        "mode": str(channel.mode),
+        "mode": str(channel.handover.mode),
         "authentication": _text(channel.connection and channel.connection.authentication),
         "data_plane": _text(seen.plane),
         "quiet": _quiet(channel, now),
@@ -182,7 +183,7 @@ def _quiet(channel: Channel, now: float) -> View | None:
 
 
 def _failure(channel: Channel, now: float) -> View | None:
-    failure = channel.last_failure
+    failure = channel.attempt.last_failure
     if failure is None:
         return None
     return {
@@ -194,7 +195,7 @@ def _failure(channel: Channel, now: float) -> View | None:
 
 
 def _setup(channel: Channel) -> View | None:
-    phases = channel.phases
+    phases = channel.attempt.phases
     if phases is None:
         return None
     return {

@@ -1,0 +1,76 @@
+"""This node's attempts to negotiate with one peer: their turn, their time and their failures."""
+
+from dataclasses import dataclass, field
+
+from meshsec.core.channels.diagnosis import OF_AUTHENTICATION, Diagnosis
+from meshsec.core.channels.lifecycle import State
+from meshsec.core.policy.limits import Backoff
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The last attempt that failed."""
+
+    reason: str
+    at: float
+    """Monotonic seconds."""
+    diagnosis: Diagnosis
+
+    @property
+    def of_authentication(self) -> bool:
+        """Return whether one end was not, for the other, who it said it was."""
+        return any(self.diagnosis == one for _, one in OF_AUTHENTICATION)
+
+
+@dataclass(frozen=True, slots=True)
+class Phases:
+    """How long the phases of the set-up took, in seconds."""
+
+    ike_sa_init: float | None
+    ike_auth: float | None
+    child: float | None
+
+
+@dataclass(slots=True)
+class Attempt:
+    """Times are monotonic seconds."""
+
+    wanted_at: float | None = None
+    """Since when there is a route and no SA, or was until the last set-up."""
+    began_at: float | None = None
+    """When this node's last attempt began."""
+    count: int = 0
+    """Number of negotiations that this node has started with the peer."""
+    measured: int = 0
+    """The last of them whose time the choice of a suite knows."""
+    phases: Phases | None = None
+    route_to_protected: float | None = None
+    """Seconds from ``wanted_at`` to the SA; None when the SA was adopted."""
+    last_failure: Failure | None = None
+    asked_again: bool = False
+    """The operator wants the SA to be negotiated again, without waiting for a turn or a delay."""
+    due: float = 0.0
+    """Time before which this node does not begin its next attempt."""
+    backoff: Backoff = field(default_factory=Backoff)
+    patience_until: float | None = None
+    """Time until which the peer's negotiation, or the SA of this node's own, is waited for."""
+    unconfirmed: bool = False
+    """The IKE daemon reported the success of an attempt, and its SA was not seen yet."""
+    daemon_restarted: bool = False
+    """This node's IKE daemon lost its SAs, and the peer has none since."""
+
+    def wait(self, now: float, delay: float) -> None:
+        """Put the next attempt off by ``delay`` seconds, and not before the backoff is over."""
+        self.due = max(now + delay, self.backoff.due)
+
+    def begin(self, now: float) -> None:
+        """Count an attempt that begins now."""
+        self.began_at = now
+        self.count += 1
+        self.daemon_restarted, self.patience_until = False, None
+
+    def next_time(self, now: float, state: State) -> float | None:
+        """Return when the attempt needs the engine next; None: not before the next event."""
+        if state is State.NEGOTIATING:
+            return self.patience_until
+        return self.due if state is State.FAILED or (state is State.WAITING and self.due > now) else None
