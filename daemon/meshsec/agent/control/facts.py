@@ -12,6 +12,7 @@ from meshsec.adapters.ike import strongswan_conf
 from meshsec.adapters.kernel import netlink
 from meshsec.agent.sides import radios, routing
 from meshsec.agent.sides.ike import Stranger
+from meshsec.core.channels.channel import Channel
 from meshsec.core.channels.lifecycle import State
 from meshsec.core.explain import doctor
 from meshsec.core.explain.doctor import Facts, RadioFacts
@@ -172,7 +173,12 @@ def _failed(agent: "Agent") -> list[str]:
     failed = [
         one for one in agent.driver.engine.known.channels() if one.state is State.FAILED and not one.unauthenticated()
     ]
-    return [f"{one.title} ({one.last_failure.diagnosis.meaning if one.last_failure else one.reason})" for one in failed]
+    return [f"{one.title} ({_last_reason(one)})" for one in failed]
+
+
+def _last_reason(channel: Channel) -> str:
+    failure = channel.attempt.last_failure
+    return failure.diagnosis.meaning if failure else channel.reason
 
 
 def _announced_instead(agent: "Agent") -> list[str]:
