@@ -14,15 +14,12 @@ from typing import Any, TextIO
 import click
 
 from meshsec.adapters.files import config_file, key_store, secrecy
-from meshsec.adapters.ike import cipher_speed
-from meshsec.adapters.kernel import esp_probe
+from meshsec.adapters.kernel import esp_probe, processor
 from meshsec.adapters.kernel.esp_probe import EspProbe
 from meshsec.adapters.scheduler import JournalError, Scheduler
 from meshsec.agent.agent import Agent, Start
 from meshsec.agent.sides.trust import Side
 from meshsec.core.config.settings import Settings
-from meshsec.core.policy.esp_rank import Rates
-from meshsec.core.policy.policy import EspRank
 from meshsec.core.trust.identity import make_card
 from meshsec.core.values.model import Card
 
@@ -181,7 +178,7 @@ def _ended(path: Path, sides: tuple[Side, ...]) -> Card | None:
 
 async def _run(config: Path, settings: Settings, card: Card, sides: tuple[Side, ...]) -> None:
     ended = _ended(Path(settings.paths.key), sides)
-    start = Start(config, settings, card, await _esp(settings), sides, ended, await _rates(settings))
+    start = Start(config, settings, card, await _esp(settings), sides, ended, processor.has_aes())
     _log.info("%s %s, ESP in %s: %s", card.name, card.address, start.esp.ground, start.esp.reason)
     agent = Agent(start)
     loop = asyncio.get_running_loop()
@@ -195,12 +192,6 @@ async def _run(config: Path, settings: Settings, card: Card, sides: tuple[Side, 
         _log.info("ended; SAs and rules stay in place")
     except OSError as error:
         raise StartError(f"{settings.paths.control_socket}: {error.strerror or error}") from error
-
-
-async def _rates(settings: Settings) -> Rates:
-    if settings.policy.esp_rank is EspRank.LISTED:
-        return {}
-    return await asyncio.to_thread(cipher_speed.rates, Path(settings.paths.ciphers))
 
 
 async def _esp(settings: Settings) -> EspProbe:

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,6 @@ from meshsec.core.explain.channel_status import Shown, shown
 from meshsec.core.ike.port import IkePort
 from meshsec.core.policy import esp_rank
 from meshsec.core.policy.capability import LeftOut, left_out
-from meshsec.core.policy.esp_rank import Rates
 from meshsec.core.values.model import Card, IkeDaemon
 
 LINGER = 10.0
@@ -68,8 +67,8 @@ class Start:
     """The node's key and, while it is being changed, the next one (ADR 0041)."""
     ended: Card | None = None
     """Of the key whose place the present one took: its addresses are given back."""
-    rates: Rates = field(default_factory=dict)
-    """Of ESP's ciphers on this processor; empty: they were not measured."""
+    aes: bool | None = None
+    """Whether this processor has instructions for AES-GCM; None: nobody knows."""
 
     @property
     def cards(self) -> tuple[Card, ...]:
@@ -86,7 +85,7 @@ class Agent:
         self.start = start
         self._notifier = Notifier()
         overlay_device = settings.overlay.device if settings.overlay.enabled else ""
-        engine = Engine(card, ground, esp_rank.applied(settings.policy, start.rates), random.random, overlay_device)
+        engine = Engine(card, ground, esp_rank.applied(settings.policy, start.aes), random.random, overlay_device)
         engine.known.rules.perimeter = settings.routing.perimeter
         engine.known.rules.next_node = start.cards[1] if start.cards[1:] else None
         self.driver = Driver(engine, self._carry_out, self._on_turn, self._spawn)

@@ -7,12 +7,12 @@ from pathlib import Path
 import click
 
 from meshsec.adapters.files import config_file
+from meshsec.adapters.kernel import processor
 from meshsec.cli.app import App
 from meshsec.cli.client import Client, DaemonAbsentError
 from meshsec.cli.output import json_option, print_json, print_table
 from meshsec.core.explain import policy_view
 from meshsec.core.policy.capability import Algorithms
-from meshsec.core.policy.esp_rank import Rates
 from meshsec.core.policy.policy import DEFAULT, Policy
 
 _BUILT_IN = "default"
@@ -79,7 +79,7 @@ def explain(app: App, name: str | None, as_json: bool) -> None:
     libreswan it is known how it says a proposal, or why it cannot.
     """
     shown, file, found = _found(app, name)
-    known, rates = _asked(app)
+    known = _asked(app)
     if as_json:
         print_json(policy_view.view(shown, file, found, known))
         return
@@ -93,20 +93,19 @@ def explain(app: App, name: str | None, as_json: bool) -> None:
         click.echo(f"     libreswan: {one.libreswan or f'cannot: {one.why_not}'}")
     for exception in found.bypass:
         click.echo(f"In the clear: {exception} ({exception.reason})")
-    if rates:
-        told = ", ".join(f"{cipher} {rate / 1e6:.0f}" for cipher, rate in rates.items())
-        click.echo(f"This processor, in megabytes a second: {told}; esp_rank: {found.esp_rank}")
+    if (aes := processor.has_aes()) is not None:
+        click.echo(f"This processor has {'' if aes else 'no '}instructions for AES-GCM; esp_rank: {found.esp_rank}")
 
 
-def _asked(app: App) -> tuple[Algorithms | None, Rates]:
-    """What meshsecd knows: what the IKE daemon has, and how fast this processor is."""
+def _asked(app: App) -> Algorithms | None:
+    """Return what the IKE daemon has; None where meshsecd does not know it, or does not run."""
     try:
         with Client(app.socket) as client:
             answer = client.call("algorithms")
     except DaemonAbsentError:
-        return None, {}
+        return None
     known = answer["algorithms"]
-    return None if known is None else frozenset(known), answer["esp_rates"]
+    return None if known is None else frozenset(known)
 
 
 def _found(app: App, name: str | None) -> tuple[str, str, Policy]:

@@ -5,19 +5,40 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from meshsec.core.policy.esp_rank import STRENGTH, applied, ranked
+from meshsec.core.policy.esp_rank import STRENGTH, applied, has_aes, ranked
 from meshsec.core.policy.policy import DEFAULT, EspRank
 
-WITH_AES = {"aes256gcm16": 5e9, "chacha20poly1305": 2e9, "aes128gcm16": 6e9}
-WITHOUT_AES = {"aes256gcm16": 4e7, "chacha20poly1305": 2e8, "aes128gcm16": 5e7}
+X86 = "processor\t: {}\nvendor_id\t: GenuineIntel\nflags\t\t: fpu sse2 ssse3{}\n\n"
+PI_4 = "processor\t: {}\nBogoMIPS\t: 108.00\nFeatures\t: fp asimd evtstrm crc32 cpuid\nCPU part\t: 0xd08\n\n"
+PI_5 = "processor\t: {}\nFeatures\t: fp asimd evtstrm aes pmull sha1 sha2 crc32\nCPU part\t: 0xd0b\n\n"
+RISC_V = "processor\t: 0\nhart\t\t: 2\nisa\t\t: rv64imafdc\n"
 
 
-def test_with_aes_instructions_the_default_profile_stays_as_it_is_listed() -> None:
-    assert applied(DEFAULT, WITH_AES) == DEFAULT
+@pytest.mark.parametrize(
+    ("cpuinfo", "expected"),
+    [
+        (X86.format(0, " pclmulqdq aes avx") + X86.format(1, " pclmulqdq aes avx"), True),
+        (X86.format(0, " pclmulqdq aes") + X86.format(1, ""), False),
+        (X86.format(0, " aes"), False),
+        (X86.format(0, " pclmulqdq vaes"), False),
+        (PI_4.format(0) + PI_4.format(1), False),
+        (PI_5.format(0), True),
+        (RISC_V, None),
+        ("", None),
+    ],
+)
+def test_what_a_processor_has_for_aes_gcm(cpuinfo: str, expected: bool | None) -> None:
+    assert has_aes(cpuinfo) is expected
+
+
+def test_with_aes_instructions_aes_comes_first() -> None:
+    assert applied(DEFAULT, True) == DEFAULT
+    chacha_first = structs.replace(DEFAULT, esp_proposals=("chacha20poly1305-x25519", "aes256gcm16-x25519"))
+    assert applied(chacha_first, True).esp_proposals == ("aes256gcm16-x25519", "chacha20poly1305-x25519")
 
 
 def test_without_them_chacha_comes_first_and_what_is_weaker_stays_last() -> None:
-    assert applied(DEFAULT, WITHOUT_AES).esp_proposals == (
+    assert applied(DEFAULT, False).esp_proposals == (
         "chacha20poly1305-x25519-ke1_mlkem768",
         "aes256gcm16-x25519-ke1_mlkem768",
         "chacha20poly1305-x25519",
@@ -26,15 +47,10 @@ def test_without_them_chacha_comes_first_and_what_is_weaker_stays_last() -> None
     )
 
 
-@pytest.mark.parametrize("chacha", [4.1e7, 4.7e7])
-def test_a_little_faster_is_not_enough(chacha: float) -> None:
-    assert applied(DEFAULT, {**WITHOUT_AES, "chacha20poly1305": chacha}) == DEFAULT
-
-
-def test_as_listed_where_the_profile_says_so_where_nothing_was_measured_and_where_suites_are_chosen() -> None:
+def test_as_listed_where_the_profile_says_so_where_nobody_knows_and_where_suites_are_chosen() -> None:
     listed = structs.replace(DEFAULT, esp_rank=EspRank.LISTED)
-    assert applied(listed, WITHOUT_AES) == listed
-    assert applied(DEFAULT, {}) == DEFAULT
+    assert applied(listed, False) == listed
+    assert applied(DEFAULT, None) == DEFAULT
 
 
 @given(
@@ -42,16 +58,14 @@ def test_as_listed_where_the_profile_says_so_where_nothing_was_measured_and_wher
         st.tuples(st.sampled_from([*STRENGTH, "aes256ccm16", "aes128-sha256"]), st.sampled_from(["x25519", "ecp384"])),
         unique=True,
     ),
-    st.dictionaries(st.sampled_from(list(STRENGTH)), st.floats(1, 1e10)),
+    st.booleans(),
 )
-def test_none_is_lost_and_the_strengths_keep_their_order(
-    proposals: list[tuple[str, str]], rates: dict[str, float]
-) -> None:
+def test_none_is_lost_and_the_strengths_keep_their_order(proposals: list[tuple[str, str]], aes: bool) -> None:
     given_ = ["-".join(one) for one in proposals]
-    found = ranked(given_, rates)
+    found = ranked(given_, aes=aes)
     assert sorted(found) == sorted(given_)
     assert [_kind(one) for one in found] == [_kind(one) for one in given_]
-    assert ranked(found, rates) == found
+    assert ranked(found, aes=aes) == found
 
 
 def _kind(proposal: str) -> tuple[object, str]:

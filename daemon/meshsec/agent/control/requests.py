@@ -90,7 +90,7 @@ class Requests:
 
     async def _algorithms(self, _params: Params) -> Mapping[str, Any]:
         known = self._agent.ike.algorithms
-        return {"algorithms": None if known is None else sorted(known), "esp_rates": self._agent.start.rates}
+        return {"algorithms": None if known is None else sorted(known)}
 
     async def _count(self) -> None:
         """Counters change without any event."""

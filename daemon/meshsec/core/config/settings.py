@@ -331,11 +331,6 @@ class Paths(Struct, frozen=True):
         return posixpath.join(self.run, "control.sock")
 
     @property
-    def ciphers(self) -> str:
-        """How fast this processor does ESP's ciphers."""
-        return posixpath.join(self.state, "ciphers.json")
-
-    @property
     def modes(self) -> str:
         """Which data plane the operator chose."""
         return posixpath.join(self.state, "modes.json")
