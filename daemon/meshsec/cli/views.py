@@ -146,6 +146,8 @@ def _print_node(view: Mapping[str, Any]) -> None:
     for one in view["bypass"]:
         what = " ".join(str(one[key]) for key in ("prefix", "protocol", "port") if key in one)
         click.secho(f"In the clear by the policy: {what} ({one['reason']})", fg="yellow")
+    if networks := ", ".join(view["unprotected_networks"]):
+        click.secho(f"In the clear, because IPsec protects addresses of nodes alone: {networks}", fg="yellow")
     for problem in view["problems"]:
         click.secho(f"Problem: {problem}", fg="red")
 

@@ -161,6 +161,7 @@ def test_what_the_rules_dropped_is_explained_and_is_nothing_wrong() -> None:
         ({"router_problem": "gone"}, "routing daemon", Level.FAIL, "gone"),
         ({"router_warnings": ["it lags"]}, "routing daemon", Level.WARN, "it lags"),
         ({"router_warnings": ["duplicate_originator"]}, "copied key", Level.WARN, "a copy of this node's key"),
+        ({"unprotected_networks": ["10.9.0.0/16"]}, "networks behind nodes", Level.WARN, "10.9.0.0/16 crosses"),
         ({"doubled": ["boat"]}, "copied key", Level.WARN, "boat asks for an SA again and again while one stands"),
         ({"routes_missing": ["fd00::b/128"]}, "kernel routes", Level.FAIL, "lacks 1 of"),
         ({"rules_stand": False}, "fail-closed rules", Level.FAIL, "inet meshsec"),

@@ -36,7 +36,7 @@ from meshsec.core.channels.engine import (
 from meshsec.core.channels.events import QuietSeen
 from meshsec.core.channels.one_way_watch import Quiet
 from meshsec.core.explain import views
-from meshsec.core.values.model import Bypass, Edge, EspGround, Neighbour, Observed, Peer, UnknownNodes
+from meshsec.core.values.model import Bypass, Edge, EspGround, Neighbour, Observed, Peer, Perimeter, UnknownNodes
 
 SCHEMAS = Path(__file__).parents[3] / "docs" / "schema"
 NEIGHBOURS = (Neighbour(card(2).locator, True, 256, 512, True, False), Neighbour(card(4).locator, False))
@@ -368,6 +368,15 @@ def test_status_tells_what_the_policy_lets_pass_in_the_clear() -> None:
     made = driver(HIGHER, bypass=(Bypass(IPv6Network("fd12:3456:789a::/64"), "the clock", "udp", 123),))
     told = {"prefix": "fd12:3456:789a::/64", "protocol": "udp", "port": 123, "reason": "the clock"}
     assert views.status(made.engine, made.now)["bypass"] == [told]
+
+
+def test_status_names_the_networks_whose_user_data_crosses_the_mesh_in_the_clear() -> None:
+    made = driver(HIGHER)
+    assert views.status(made.engine, made.now)["unprotected_networks"] == []
+    behind, beyond = IPv6Network("fd77::/64"), IPv6Network("::/0")
+    made.engine.known.rules.perimeter = Perimeter(opened=(behind,), reached=(beyond, behind))
+    status = checked("status", views.status(made.engine, made.now))
+    assert status["unprotected_networks"] == ["fd77::/64", "::/0"]
 
 
 def test_where_unknown_nodes_are_closed_anyway_a_refused_card_changes_nothing_for_them() -> None:

@@ -73,6 +73,7 @@ async def collect(agent: "Agent") -> Facts:
         config_changed=agent.config_changed,
         announced_instead=_announced_instead(agent),
         failed=_failed(agent),
+        unprotected_networks=[str(one) for one in agent.driver.engine.known.rules.perimeter.unprotected],
         doubled=doubled(agent),
         unauthenticated=[one.title for one in agent.driver.engine.known.channels() if one.unauthenticated()],
         strangers=_strangers(agent),

@@ -109,6 +109,8 @@ class Facts:
     """What the routing daemon refused lately."""
     bypass: Sequence[str] = ()
     """What the policy lets pass in the clear, each with its reason."""
+    unprotected_networks: Sequence[str] = ()
+    """Networks that this node announces or reaches through others."""
     lost: Sequence[str] = ()
     """Peers with an SA through which nothing comes, and whose IKE daemon does not answer."""
     guard_problem: str = ""
@@ -355,6 +357,16 @@ def _bypass(facts: Facts) -> list[Check]:
     return [Check("bypass list", Level.OK, found)]
 
 
+def _networks(facts: Facts) -> list[Check]:
+    if not facts.unprotected_networks:
+        return []
+    found = f"user data to and from {', '.join(facts.unprotected_networks)} crosses the mesh in the clear"
+    mend = (
+        "use ssh, TLS or a VPN of its own there; IPsec protects addresses of nodes alone ([routing] attached, accept)"
+    )
+    return [Check("networks behind nodes", Level.WARN, found, mend)]
+
+
 def _addresses(facts: Facts) -> list[Check]:
     missing = f"not assigned: {', '.join(facts.addresses_missing)}" if facts.addresses_missing else ""
     return _one("own addresses", facts.address_problem or missing, "assigned", "see the log of meshsecd")
@@ -481,6 +493,7 @@ _CHECKS: tuple[Callable[[Facts], list[Check]], ...] = (
     _rules,
     _dropped,
     _bypass,
+    _networks,
     _addresses,
     _overlay,
     _forwarding,

@@ -33,6 +33,7 @@ def status(engine: Engine, now: float, problems: Iterable[str] = (), left_out: I
         "suites": _suites(engine),
         "left_out": [{"kind": one.kind, "proposal": one.proposal, "lacks": list(one.lacks)} for one in left_out],
         "bypass": [one.table() for one in engine.known.policy.bypass],
+        "unprotected_networks": [str(one) for one in engine.known.rules.perimeter.unprotected],
         "peers": [_peer(engine, channel, now) for channel in engine.known.channels()],
     }
 

@@ -279,6 +279,11 @@ class Perimeter:
     reached: tuple[Network, ...] = ()
     """Networks beyond the mesh that this node reaches through others, in the clear."""
 
+    @property
+    def unprotected(self) -> tuple[Network, ...]:
+        """The networks whose user data crosses the mesh in the clear: IPsec protects addresses of nodes alone."""
+        return tuple(dict.fromkeys((*self.opened, *self.reached)))
+
 
 @dataclass(frozen=True, slots=True)
 class RulesSpec:
