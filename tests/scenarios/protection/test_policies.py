@@ -96,8 +96,13 @@ def test_what_the_policy_bypasses_is_reached_in_the_clear_and_a_peer_beside_it_i
         a.reconfigure(Options(policy={"bypass": bypass}))
         lab.start("meshsecd", "router")
         a.wait_route(b)
+        b.run(
+            "ip", "link", "add", "office", "type", "veth", "peer", "desk"
+        )  # on lo meshsecd takes them for those of another key
+        for end in ("office", "desk"):
+            b.run("ip", "link", "set", end, "up")
         for address in (printer, nobody):
-            b.run("ip", "address", "add", address, "dev", "lo")
+            b.run("ip", "address", "add", address, "dev", "office")
             a.run("ip", "route", "add", address, *_way(a, b))
         with captured(lab, "bypass") as captures:
             for target, port in ((b.address, 9100), (b.locator, 9100), (nobody, 9100), (printer, 9101)):
