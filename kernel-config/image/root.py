@@ -21,6 +21,7 @@ PACKAGES = (
     *("charon-systemd", "strongswan-swanctl", "libstrongswan-standard-plugins", "libstrongswan-extra-plugins"),
     *("libcharon-extra-plugins", "iproute2", "nftables", "iputils-ping", "procps"),
     *("iw", "wpasupplicant", "wireless-regdb", "firmware-ath9k-htc", "chrony", "python3", "libsodium23"),
+    "python3-cryptography",
 )
 
 _NO_TEXTS = (
@@ -40,7 +41,7 @@ _MASKED = (
 _LEFT_OUT = ("boot", "initrd.img", "initrd.img.old", "vmlinuz", "vmlinuz.old")
 """The kernel is started from the first partition."""
 
-_TEXTS = ("man", "zsh", "fish", "doc/meshsec/README.md", "doc/meshsec/CHANGELOG.md")
+_TEXTS = ("man", "zsh", "fish", "doc/meshsec/README.md", "doc/meshsec/CHANGELOG.md", "doc/meshsec/docs")
 """Below /usr/share: nobody reads them on a vehicle."""
 MOUNTED = ("efi", "etc/meshsec", "etc/olsrv2d", "etc/overlayd")
 """What of the root comes from elsewhere at run time."""
@@ -163,10 +164,8 @@ def _install_meshsec(root: Path) -> None:
         env={"PREFIX": "/usr", "DESTDIR": str(root), "TARGET_PYTHON": PYTHON},
         cwd=REPOSITORY,
     )
-    inside(root, ["python3", "-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash", "/usr/lib/meshsec"])
-    inside(
-        root, ["python3", "-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash", f"/usr/lib/python{PYTHON}"]
-    )
+    compiled = ("/usr/lib/meshsec", f"/usr/lib/python{PYTHON}", "/usr/lib/python3/dist-packages")
+    inside(root, ["python3", "-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash", *compiled])
 
 
 def _digest(path: Path) -> str:

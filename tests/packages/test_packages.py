@@ -31,6 +31,8 @@ CONFIG = "/etc/meshsec/meshsec.toml"
 LATER = "99"
 KERNEL = "linux-image-9.9-meshsec"
 KERNEL_FILE = re.compile(r"linux-image-[0-9.]+.*-rt-amd64_")
+LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
+"""A link to another file in Markdown."""
 ALL = "MESHSEC_PACKAGES_ALL" in os.environ
 MACHINES = {"amd64": "Advanced Micro Devices X86-64", "arm64": "AArch64"}
 OWN_ARCHITECTURE = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), "")
@@ -73,6 +75,9 @@ def test_the_life_of_packages_on_a_node(root: Root, packages: dict[str, Path], t
     """Installed, configured, upgraded, removed, purged and installed again: one root, because each takes its time."""
     root.apt("install", *PACKAGES)
     _check_installed(root)
+    _check_documents(root)
+    _check_cryptography(root)
+    _check_completion(root)
     kept = _configure(root)
     root.offer(_renumbered(package, tmp_path / "later") for package in packages.values())
     root.apt("upgrade")
@@ -248,6 +253,35 @@ def _check_installed(root: Root) -> None:
     assert not root.path(KEY).exists(), "an operator's act, not the package's"
     _check_modes(root)
     _check_scripts(root)
+
+
+def _check_documents(root: Root) -> None:
+    """Each link between the documents leads to a file, except to what only developers need."""
+    place = root.path("/usr/share/doc/meshsec")
+    documents = [place / "README.md", *(place / "docs").rglob("*.md")]
+    assert len(documents) > 20
+    developers = ("docs/adr/", "docs/rfc-coverage/", "docs/development/")
+    for document in documents:
+        for link in LINK.findall(document.read_text(encoding="utf-8")):
+            target = (document.parent / link).resolve()
+            name = f"{target.relative_to(place)}/" if target.is_relative_to(place) else ""
+            assert target.exists() or not name.startswith("docs/") or name.startswith(developers), (document, link)
+
+
+def _check_cryptography(root: Root) -> None:
+    """Keys are made and used with Debian's OpenSSL, which its security updates reach."""
+    assert not list(root.path("/usr/lib/meshsec").glob("*crypt*"))
+    place = root.run("python3", "-c", "import cryptography; print(cryptography.__file__)").stdout
+    assert place.startswith("/usr/lib/python3/dist-packages/")
+    card = root.run("meshsec", "fleet", "init", "rescue", "--directory", "/root/office").stdout
+    assert "meshsec-fleet1:" in card
+
+
+def _check_completion(root: Root) -> None:
+    """Debian's zsh finds the function by itself."""
+    root.apt("install", "zsh")
+    script = "autoload -U compinit; compinit -D; print $_comps[meshsec]"
+    assert root.run("zsh", "-fc", script).stdout == "_meshsec\n"
 
 
 def _check_upgraded(root: Root, kept: dict[str, bytes], version: str) -> None:

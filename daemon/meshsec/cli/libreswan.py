@@ -69,7 +69,7 @@ def _conn_name(name: str) -> str:
 
 def _write(app: App, into: Path, conf: str, peers: Mapping[str, Peer]) -> None:
     """The secrets first: a connection without its secret would fail, and is not tried again soon."""
-    seed = key_store.load(Path(app.settings.paths.key)).private.private_bytes_raw()
+    seed = key_store.load(Path(app.settings.paths.key)).seed()
     pairs = [(peer.card.address, pair_secret(seed, peer.card.public_key)) for peer in peers.values()]
     secrets = libreswan.secrets(app.card.address, pairs, _SECRETS_COMMENT)
     files.write(into / f"{_NAME}.secrets", secrets.encode(), _SECRETS_MODE)

@@ -80,7 +80,7 @@ def _write(app: App, into: Path, conf: str, pairs: Mapping[str, Pair]) -> None:
     for name, text in swanctl.key_files(pairs).items():
         _put(into / _KEYS / name, text, _MODE)
     key = Path(app.settings.paths.key)
-    seed = key_store.load(key).private.private_bytes_raw()
+    seed = key_store.load(key).seed()
     specs = {name: pair.spec for name, pair in pairs.items() if pair.by_secret}
     shared = {name: (spec, pair_secret(seed, spec.remote_public_key)) for name, spec in specs.items()}
     _put(into / _SECRETS, swanctl.secrets(shared, _SECRETS_COMMENT), _SECRETS_MODE)

@@ -13,12 +13,12 @@ from meshsec.adapters.files.trust_store import fleets as store
 from meshsec.core.channels import ipv4_claims
 from meshsec.core.trust import fleets
 from meshsec.core.trust.fleets import Fleet
-from meshsec.core.trust.identity import generate, make_card, public_key_of
+from meshsec.core.trust.identity import generate, make_card, public_key_of, raw_public_key
 from meshsec.core.values.model import Card, Peer
 
 KEY, OTHER_KEY = (Ed25519PrivateKey.from_private_bytes(bytes([octet]) * 32) for octet in (1, 2))
-FLEET = Fleet("rescue", KEY.public_key().public_bytes_raw())
-OTHER = Fleet("ships", OTHER_KEY.public_key().public_bytes_raw())
+FLEET = Fleet("rescue", raw_public_key(KEY.public_key()))
+OTHER = Fleet("ships", raw_public_key(OTHER_KEY.public_key()))
 
 
 def _card(name: str, number: int) -> Card:

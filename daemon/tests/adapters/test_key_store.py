@@ -71,7 +71,7 @@ def test_a_key_is_never_overwritten(path: Path) -> None:
 
 def test_no_text_of_it_shows_it(path: Path) -> None:
     key = key_store.create(path)
-    seed = key.private.private_bytes_raw()
+    seed = key.seed()
     for text in (repr(key), str(key), f"{key}"):
         assert seed.hex() not in text
         assert repr(seed) not in text

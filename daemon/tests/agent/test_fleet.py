@@ -24,11 +24,11 @@ from meshsec.core.explain.doctor import Level
 from meshsec.core.trust import fleets
 from meshsec.core.trust.fleet_exchange import Holdings, News
 from meshsec.core.trust.fleets import Fleet
-from meshsec.core.trust.identity import generate, make_card, public_key_of
+from meshsec.core.trust.identity import generate, make_card, public_key_of, raw_public_key
 from meshsec.core.values.model import Card
 
 KEY, STRANGE = (Ed25519PrivateKey.from_private_bytes(bytes([octet]) * 32) for octet in (1, 2))
-FLEET = Fleet("rescue", KEY.public_key().public_bytes_raw())
+FLEET = Fleet("rescue", raw_public_key(KEY.public_key()))
 
 
 def _card(name: str, number: int) -> Card:

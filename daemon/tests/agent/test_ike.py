@@ -279,7 +279,7 @@ def test_a_pair_s_secret_is_charon_s_before_the_connection_that_needs_it(
         load = LoadConnection(connection_spec(node, boat, EspGround.LIBIPSEC, DEFAULT))
         assert await side.side.carry_out(load) == ""
         assert charon.asked[-2:] == ["load-shared", "load-conn"]
-        secret = pair_secret(other.private.private_bytes_raw(), node.public_key)
+        secret = pair_secret(other.seed(), node.public_key)
         owners = [str(node.address).encode(), str(boat.card.address).encode()]
         assert charon.secrets == [{"id": b"boat", "type": b"IKE", "data": secret, "owners": owners}]
 

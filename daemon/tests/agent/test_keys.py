@@ -31,7 +31,7 @@ def spec(own: NodeKey, other: NodeKey, *, by_secret: bool = True) -> ConnectionS
 
 def theirs(other: NodeKey, own: NodeKey) -> bytes:
     """As the other end computes it."""
-    return pair_secret(other.private.private_bytes_raw(), own.public_key)
+    return pair_secret(other.seed(), own.public_key)
 
 
 def test_each_of_two_keys_has_a_secret_of_its_own_with_a_peer(path: Path, boat: NodeKey) -> None:

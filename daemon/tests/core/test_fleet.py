@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 from meshsec.core.trust import card as cards
 from meshsec.core.trust import fleets
 from meshsec.core.trust.fleets import Fleet, FleetError
+from meshsec.core.trust.identity import raw_public_key
 
 VECTORS: list[dict[str, Any]] = json.loads(
     (Path(__file__).parents[3] / "tests/vectors/cards/valid.json").read_text(encoding="utf-8")
 )
 BOAT, SHIP = (cards.parse(VECTORS[index]["card"]) for index in (4, 2))
 KEY, OTHER = (Ed25519PrivateKey.from_private_bytes(bytes([octet]) * 32) for octet in (1, 2))
-FLEET = Fleet("rescue", KEY.public_key().public_bytes_raw())
+FLEET = Fleet("rescue", raw_public_key(KEY.public_key()))
 FLEETS = {FLEET.public_key: FLEET}
 
 

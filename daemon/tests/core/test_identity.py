@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -29,7 +30,8 @@ def test_address_is_the_one_that_cjdns_derives(key: dict[str, str]) -> None:
 def test_both_ways_to_the_x25519_key_agree(seed: bytes) -> None:
     """The map of the public key, and base point multiplication of the private key's X25519 form."""
     private = X25519PrivateKey.from_private_bytes(identity.x25519_private(seed))
-    assert identity.x25519_public(identity.public_key_of(seed)) == private.public_key().public_bytes_raw()
+    public = private.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
+    assert identity.x25519_public(identity.public_key_of(seed)) == public
 
 
 def test_x25519_private_form_is_clamped() -> None:

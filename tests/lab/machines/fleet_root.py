@@ -30,7 +30,8 @@ OFFERED = (
     *("libstrongswan-standard-plugins", "libstrongswan-extra-plugins"),
     *("iproute2", "nftables", "iputils-ping", "procps", "kmod", "ethtool", "tcpdump", "apparmor"),
     *("iw", "wpasupplicant", "wireless-regdb"),
-    *("libsodium23", "chrony", "python3-apt", "sudo", "dbus", "ca-certificates"),
+    *("libsodium23", "chrony", "python3-apt", "python3-cryptography", "sudo", "dbus", "ca-certificates"),
+    "zsh",  # completes what a package's test asks it to
 )
 """What its mirror has besides, with all that these depend on."""
 OFFERED_INSTEAD = ("libreswan",)

@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.serialization import (
 from meshsec import files
 from meshsec.core.trust import fleets
 from meshsec.core.trust.fleets import Fleet, FleetError, TrustList
-from meshsec.core.trust.identity import IdentityError, checked_name
+from meshsec.core.trust.identity import IdentityError, checked_name, raw_public_key
 
 _KEY, _CARD, _LIST = "fleet.key", "fleet.card", "trust.list"
 _LIMIT = 4096
@@ -35,7 +35,7 @@ def create(directory: Path, name: str, passphrase: str) -> Fleet:
     """Make a fleet's key; without ``passphrase`` it is not encrypted. Raises FleetKeyError, also when there is one."""
     key = Ed25519PrivateKey.generate()
     try:
-        fleet = fleets.parse_fleet(fleets.fleet_text(Fleet(checked_name(name), key.public_key().public_bytes_raw())))
+        fleet = fleets.parse_fleet(fleets.fleet_text(Fleet(checked_name(name), raw_public_key(key.public_key()))))
     except (FleetError, IdentityError) as error:
         raise FleetKeyError(str(error)) from error
     encryption = BestAvailableEncryption(passphrase.encode()) if passphrase else NoEncryption()

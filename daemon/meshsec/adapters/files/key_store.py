@@ -51,7 +51,11 @@ class NodeKey:
     @property
     def public_key(self) -> bytes:
         """The Ed25519 public key, 32 octets."""
-        return self.private.public_key().public_bytes_raw()
+        return identity.raw_public_key(self.private.public_key())
+
+    def seed(self) -> bytes:
+        """Return the 32 bytes of the private key (RFC 8032, section 5.1.5)."""
+        return self.private.private_bytes(Encoding.Raw, PrivateFormat.Raw, NoEncryption())
 
     def pkcs8_pem(self) -> bytes:
         """The private key as the file has it and as VICI's load-key takes it."""
@@ -225,7 +229,7 @@ def _beside(path: Path) -> bytes | None:
         raise KeyStoreError(f"{public}: is no public key in PEM") from error
     if not isinstance(key, Ed25519PublicKey):
         raise KeyStoreError(f"{public}: is not an Ed25519 key")
-    return key.public_bytes_raw()
+    return identity.raw_public_key(key)
 
 
 def _check_owner(path: Path, status: os.stat_result) -> None:

@@ -25,4 +25,4 @@ class Keys:
         if spec.authentication is not Authentication.SECRET:
             return None
         key = key_store.find(self.path, spec.local_public_key)
-        return pair_secret(key.private.private_bytes_raw(), spec.remote_public_key)
+        return pair_secret(key.seed(), spec.remote_public_key)

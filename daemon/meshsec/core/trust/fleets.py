@@ -25,7 +25,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from meshsec.core.trust import card as cards
-from meshsec.core.trust.identity import KEY_LENGTH, IdentityError, checked_name, x25519_public
+from meshsec.core.trust.identity import KEY_LENGTH, IdentityError, checked_name, raw_public_key, x25519_public
 from meshsec.core.values.model import Card
 
 REVOKED_MAX = 4096
@@ -185,7 +185,7 @@ def read_list(octets: bytes, fleets: Fleets) -> TrustList:
 
 def sign_card(key: Ed25519PrivateKey, card: Card, since: int, until: int = 0) -> SignedCard:
     """Make ``card`` a member's."""
-    fleet = key.public_key().public_bytes_raw()
+    fleet = raw_public_key(key.public_key())
     body = _CARD_HEAD.pack(_VERSION, fleet, since, until) + cards.render(card).encode("ascii")
     return SignedCard(fleet, card, since, until, body + key.sign(_CARD_PURPOSE + body))
 
@@ -194,7 +194,7 @@ def sign_list(key: Ed25519PrivateKey, now: int, revoked: Collection[bytes], befo
     """The list that takes the place of ``before``. Raises FleetError when it would have too many keys."""
     if len(revoked) > REVOKED_MAX:
         raise FleetError(f"the trust list would have {len(revoked)} keys; allowed: {REVOKED_MAX}")
-    fleet, number = key.public_key().public_bytes_raw(), max(now, before.number + 1 if before else 0)
+    fleet, number = raw_public_key(key.public_key()), max(now, before.number + 1 if before else 0)
     body = _LIST_HEAD.pack(_VERSION, fleet, number, len(revoked)) + b"".join(sorted(revoked))
     return TrustList(fleet, number, frozenset(revoked), body + key.sign(_LIST_PURPOSE + body))
 

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable
 from hashlib import sha256, sha512
 from ipaddress import IPv4Address, IPv6Address
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from meshsec.core.values.model import Card
 
@@ -48,7 +49,12 @@ def generate(new_seed: Callable[[], bytes]) -> bytes:
 
 def public_key_of(seed: bytes) -> bytes:
     """The Ed25519 public key of a seed (RFC 8032, section 5.1.5)."""
-    return Ed25519PrivateKey.from_private_bytes(seed).public_key().public_bytes_raw()
+    return raw_public_key(Ed25519PrivateKey.from_private_bytes(seed).public_key())
+
+
+def raw_public_key(key: Ed25519PublicKey) -> bytes:
+    """Return the 32 bytes of a public key (RFC 8032, section 5.1.5), also with cryptography 38 of Debian 12."""
+    return key.public_bytes(Encoding.Raw, PublicFormat.Raw)
 
 
 def x25519_private(seed: bytes) -> bytes:
