@@ -21,6 +21,10 @@ ARCH ?= $(shell dpkg --print-architecture)
 # Where `cargo install` puts cargo-deny.
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
+# Byte code is kept whatever the caller's shell says: without it each command in a lab's node compiles the package again,
+# which takes a node's daemon over a second of processor time.
+unexport PYTHONDONTWRITEBYTECODE
+
 BIN := .venv/bin
 CARGO_ARGUMENTS := --manifest-path daemon/Cargo.toml
 STAMPS := build/stamps
@@ -97,9 +101,13 @@ emulated: ## guest-claims, kernel-merge
 machines: ## packages, nodes
 	$(MAKE) --jobs=1 packages nodes
 
-licences: $(STAMPS)/deny ## what the Rust build may be made of: licences, sources, no wildcards
+licences: $(STAMPS)/licences ## what the Rust build may be made of: licences, sources, no wildcards
+
+# Judged again when a dependency, its lock or a rule has changed.
+$(STAMPS)/licences: $(STAMPS)/deny daemon/deny.toml daemon/Cargo.lock daemon/Cargo.toml $(wildcard daemon/crates/*/Cargo.toml)
 	cargo fetch $(CARGO_ARGUMENTS) --locked
 	cargo deny $(CARGO_ARGUMENTS) --offline check bans licenses sources
+	@touch $@
 
 kernel-merge: setup ## every symbol of our fragments takes in Debian's RT kernel, for amd64 and arm64 (fetches its source)
 	$(BIN)/pytest -m slow kernel-config/tests

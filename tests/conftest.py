@@ -8,6 +8,7 @@ from collections.abc import Generator
 
 import pytest
 
+from tests import summary
 from tests.lab.lab import Lab
 from tests.lab.node import capabilities
 
@@ -33,3 +34,12 @@ def pytest_runtest_makereport(
     if report.failed and call.excinfo is not None:  # while the daemons still run
         report.sections.extend(("artifacts", str(lab.save_artifacts())) for lab in Lab.running)
     return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say which claims had no foreign program to be proved with, and which tests needed a second try."""
+    stats = terminalreporter.stats
+    terminalreporter.write_line(summary.foreign_line(summary.foreign_programs(), stats.get("skipped", [])))
+    passed = [report.nodeid for report in stats.get("passed", [])]
+    for line in summary.record_second_tries(stats.get("rerun", []), passed, summary.SECOND_TRIES):
+        terminalreporter.write_line(line)
