@@ -32,7 +32,7 @@ def test_an_absent_program_is_named_with_the_claims_that_did_not_run() -> None:
     skips = [
         skipped("interop/test_cjdns.py", "Skipped: cjdroute is not on PATH"),
         skipped("interop/test_cjdns.py", "Skipped: cjdroute is not on PATH"),
-        skipped("scenarios/test_radio.py", "Skipped: this kernel has no radios"),
+        skipped("scenarios/radio/test_radio.py", "Skipped: this kernel has no radios"),
     ]
     line = summary.foreign_line({"cjdroute": False, "olsrd2": False, "chronyd": True}, skips)
     assert line == (
