@@ -206,6 +206,34 @@ mod tests {
         );
     }
 
+    /// Neighbour 1 covers most and is taken first; 4 and 5 then cover all of that, too. Of those that cover as much of what
+    /// is left, the ones with more 2-hop neighbours are taken, though others have lower numbers.
+    #[test]
+    fn of_equals_the_one_with_the_higher_degree_is_taken_and_what_is_covered_twice_is_removed() {
+        let edges = [(1, "bcde"), (2, "a"), (3, "f"), (4, "abc"), (5, "def")];
+        let edges: Vec<_> = edges
+            .iter()
+            .flat_map(|(via, targets)| targets.chars().map(|target| (*via, target, 1)))
+            .collect();
+        let neighbours = [1, 2, 3, 4, 5].map(|id| (id, 7, 1));
+        assert_eq!(selected(&graph(&neighbours, &edges)), [4, 5]);
+    }
+
+    /// Neighbours 1 and 2 cover each other's targets, so that one of them can be removed.
+    #[test]
+    fn the_least_willing_is_removed_first() {
+        let edges = [
+            (1, 's', 1),
+            (2, 's', 1),
+            (2, 't', 1),
+            (3, 't', 1),
+            (3, 'u', 1),
+            (4, 'u', 1),
+        ];
+        let neighbours = [(1, 7, 1), (2, 6, 1), (3, 5, 1), (4, 4, 1)];
+        assert_eq!(selected(&graph(&neighbours, &edges)), [1, 3]);
+    }
+
     #[test]
     fn only_the_least_metric_covers() {
         let edges = [(1, 'a', 1), (2, 'a', 5)];

@@ -868,6 +868,31 @@ fn a_router_whose_ansn_went_back_while_its_sequence_number_went_on_has_restarted
     );
 }
 
+/// A restarted router may begin anywhere: both of its numbers are lower than before. It goes on for longer than any message
+/// is on its way.
+#[test]
+fn a_router_both_of_whose_numbers_went_back_has_restarted_when_it_goes_on_for_a_second() {
+    let believed = |later: &[(u64, u16)]| {
+        let mut router = router(config());
+        receive(&mut router, START, hello(0));
+        receive(&mut router, START, tc("fd00::5", 100, 50, &["fd00::6"]));
+        for (milliseconds, seq) in later {
+            let now = START + Duration::from_millis(*milliseconds);
+            receive(&mut router, now, tc("fd00::5", *seq, 5, &["fd00::7"]));
+        }
+        let edges = router.edges();
+        edges.iter().any(|edge| edge.to == address("fd00::7"))
+    };
+    assert!(!believed(&[(0, 10)]), "an old message");
+    assert!(!believed(&[(0, 10), (999, 11)]), "they may be on their way");
+    assert!(!believed(&[(0, 10), (1000, 9)]), "they do not go on");
+    assert!(believed(&[(0, 10), (1000, 11)]));
+    assert!(
+        believed(&[(0, 10), (600, 11), (1000, 12)]),
+        "since the first"
+    );
+}
+
 #[test]
 fn a_complete_tc_replaces_and_an_incomplete_one_adds() {
     let mut router = router(config());
