@@ -74,9 +74,9 @@ def protect(made: Driver, unique_id: str = "1", *, initiator: bool = True) -> li
     return made.tell(SasObserved("n5", (sa,)))
 
 
-def by_ipsec() -> Driver:
+def by_ipsec(**changes: object) -> Driver:
     """A peer in mode ``ipsec`` with an SA."""
-    made = ready(HIGHER)
+    made = ready(HIGHER, modes=None, **changes)
     (attempt,) = made.tell(RouteSet(route(HIGHER)))
     protect(made)
     made.succeed(attempt)
@@ -203,8 +203,16 @@ def test_an_end_that_is_not_the_initiator_does_not_wait_for_the_other_after_a_sw
     assert attempts(made.tell(ModesSet(Modes()))) == ["n1"]
 
 
-def test_while_no_sa_stands_the_overlay_bridges_to_a_peer_that_has_a_session_with_us() -> None:
+def test_in_mode_ipsec_the_overlay_carries_nothing_unless_the_policy_says_so() -> None:
     made = by_ipsec()
+    session(made, HIGHER)
+    asked = settle(made, made.tell(SasObserved("n5", (), "charon died")))
+    assert not any(isinstance(action, Keep | RouteOverlay) for action in asked)
+    assert plane(made)[1] is None
+
+
+def test_while_no_sa_stands_the_overlay_bridges_to_a_peer_that_has_a_session_with_us() -> None:
+    made = by_ipsec(overlay_fallback=True)
     assert session(made, HIGHER, kept=False) == []
     asked = made.tell(SasObserved("n5", (), "the peer closed it"))
     assert Keep(frozenset({HIS})) in asked
@@ -215,7 +223,7 @@ def test_while_no_sa_stands_the_overlay_bridges_to_a_peer_that_has_a_session_wit
 
 
 def test_a_bridge_that_is_wanted_again_while_its_end_is_on_the_way_comes_to_rest() -> None:
-    made = by_ipsec()
+    made = by_ipsec(overlay_fallback=True)
     session(made, HIGHER, kept=False)
     bridge, end = Keep(frozenset({HIS})), Keep(NOBODY)
     assert bridge in made.tell(SasObserved("n5", (), "the peer closed it"))
@@ -232,7 +240,7 @@ def test_a_bridge_that_is_wanted_again_while_its_end_is_on_the_way_comes_to_rest
 
 
 def test_a_peer_without_a_session_is_not_bridged_to() -> None:
-    made = by_ipsec()
+    made = by_ipsec(overlay_fallback=True)
     asked = made.tell(SasObserved("n5", (), "lost"))
     assert not any(isinstance(action, Keep | RouteOverlay) for action in asked)
     assert plane(made) == ("negotiating", None) or plane(made) == ("waiting", None)

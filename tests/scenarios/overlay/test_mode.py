@@ -136,6 +136,24 @@ def _by_overlay(*nodes: Node) -> list[int]:
     return counts
 
 
+def test_in_mode_ipsec_the_overlay_carries_nothing_when_the_ike_daemon_dies(lab: Lab) -> None:
+    """The overlay has a session, which the peer asked for, and could carry: the policy does not say that it may."""
+    a, c = lab["a"], lab["c"]
+    choose(c, a, "overlay")
+    wait_carried(c, a, "overlay")
+    wait_carried(a, c, "ipsec")
+    with captured(lab, "no-fallback") as captures, flow(a, c) as running:
+        wait_arrivals(running, 10, PATIENCE)
+        sealed = _by_overlay(a)
+        a.ike.kill()
+        a.wait_for("nothing carries", lambda: a.peer_status(c).get("data_plane") is None, PATIENCE)
+        lab.start("charon", nodes=[a])
+        wait_carried(a, c, "ipsec")
+        wait_arrivals(running, 25, PATIENCE)
+        assert _by_overlay(a) == sealed
+    assert_nothing_clear(captures)
+
+
 def test_the_same_captures_see_user_data_in_the_clear(lab: Lab) -> None:
     """The negative case of this module: the same marked data, in frames that pass no rule."""
     way = Way.between(lab.end_of("a", "b"), lab.end_of("b", "a"))

@@ -27,9 +27,14 @@ KEEP_MAX = 1024
 class Overlay:
     """The engine writes it, the views read it."""
 
-    def __init__(self, device: str, default: DataPlane) -> None:
-        """``device`` is the overlay's; empty: this node has no overlay. ``default``: the policy's data plane."""
+    def __init__(self, device: str, default: DataPlane, *, fallback: bool = False) -> None:
+        """Start with nothing known.
+
+        ``device`` is the overlay's; empty: this node has no overlay. ``default`` is the policy's data plane,
+        ``fallback`` its choice whether the overlay carries where the mode is ipsec and no SA stands.
+        """
         self.device = device
+        self._fallback = fallback
         self.modes = Modes()
         self.down: str | None = "not contacted yet"
         """Why the overlay's node cannot be used; None when it can."""
@@ -96,6 +101,14 @@ class Overlay:
         changed, each answer would be the reason for its contrary.
         """
         return address in self._keep
+
+    def may_bridge(self, address: IPv6Address) -> bool:
+        """Return whether the overlay may carry to a peer in mode ipsec while no SA stands.
+
+        Either the policy allows it and there is a session, or the mode was ``overlay`` and its route still stands.
+        """
+        has_session = address in self.linked or self.wants_session(address)
+        return has_session and (self._fallback or address in self.routes)
 
     def actions(self, admitted: Addresses) -> list[OverlayAction]:
         """What is to be done; ``admitted`` are those whom the rules that stand let pass by the device."""

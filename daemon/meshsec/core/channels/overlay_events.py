@@ -47,16 +47,17 @@ def overlay_routes_observed(known: Situation, event: OverlayRoutesObserved) -> N
 def follow_overlay(known: Situation, channel: Channel) -> None:
     """Decide what is wanted of the overlay for one peer.
 
-    In mode ``overlay`` all of it. In mode ``ipsec`` that it bridges to a peer that has a session with us, from when
-    no SA stands until one does: whether the session goes on is our own doing then, and no sign of anything. A route
-    that stands is kept while nothing else does, or while nobody knows better; a session goes after its route.
+    In mode ``overlay`` all of it. In mode ``ipsec``, where the policy has ``overlay_fallback``, that it bridges to a
+    peer that has a session with us, from when no SA stands until one does: whether the session goes on is our own doing
+    then, and no sign of anything. A route that stands is kept while nothing else does, or while nobody knows better; a
+    session goes after its route.
     """
     card, overlay = channel.card, known.overlay
     if card is None or not overlay.enabled:
         return
     address, wanted = card.address, channel.handover.mode is DataPlane.OVERLAY
     sa_stands = _relies_on_sa(channel)
-    bridged = not sa_stands and (address in overlay.linked or overlay.wants_session(address))
+    bridged = not sa_stands and overlay.may_bridge(address)
     is_routed = address in overlay.routes
     sticks = is_routed and (not sa_stands or (wanted and overlay.down is not None))
     begins = address in overlay.kept and (wanted or bridged)

@@ -35,7 +35,7 @@ class Situation:
         self.suites = SuiteChoice(policy)
         """Which suite is proposed first, and why."""
         self.routes = RouteTable()
-        self.overlay = Overlay(overlay_device, policy.data_plane)
+        self.overlay = Overlay(overlay_device, policy.data_plane, fallback=policy.overlay_fallback)
         self.ike_down: str | None = "not contacted yet"
         """Why the IKE daemon does not answer; None when it does."""
         self.router_down: str | None = "not contacted yet"

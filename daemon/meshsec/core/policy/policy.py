@@ -224,6 +224,14 @@ class Profile(Struct, frozen=True):
             '"overlay" with [overlay] enabled.'
         ),
     ] = DataPlane.IPSEC
+    overlay_fallback: Annotated[
+        bool,
+        Meta(
+            description="Whether the overlay carries user data to a peer whose data plane is ipsec while no SA stands, "
+            "as after the death of the IKE daemon. Without it such user data is dropped until an SA stands. A switch "
+            "from the overlay to ipsec goes on by the overlay until the first SA stands, whatever this says."
+        ),
+    ] = False
     unknown_nodes: Annotated[
         UnknownNodes,
         Meta(
