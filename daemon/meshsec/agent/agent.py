@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from meshsec.adapters.files import config_file
-from meshsec.adapters.ike.pluto import Pluto
-from meshsec.adapters.ike.vici import Vici
+from meshsec.adapters.ike import client
 from meshsec.adapters.kernel import netlink, xfrm
 from meshsec.adapters.kernel.esp_probe import EspProbe
 from meshsec.adapters.sockets.control import ControlServer
@@ -45,12 +44,10 @@ from meshsec.core.explain.channel_status import Shown, shown
 from meshsec.core.ike.port import IkePort
 from meshsec.core.policy import esp_rank
 from meshsec.core.policy.capability import LeftOut, left_out
-from meshsec.core.values.model import Card, IkeDaemon
+from meshsec.core.values.model import Card
 
 LINGER = 10.0
 """Seconds; charon repeats what is not confirmed for about as long."""
-
-_PROCESSES = {IkeDaemon.STRONGSWAN: "charon", IkeDaemon.LIBRESWAN: "pluto"}
 
 _log = logging.getLogger(__name__)
 
@@ -97,7 +94,7 @@ class Agent:
             self._on_ike, self._spawn, self._on_ended, self._is_contested, self._in_reach, engine.known.peer_at
         )
         self.ike = IkeSide(self._ike_daemon(), keys, outside)
-        self.ports = IkePorts(settings.ike.daemon, _PROCESSES[settings.ike.daemon])
+        self.ports = IkePorts(settings.ike.daemon.traits)
         self.routing = Routing(settings.routing, self._on_router)
         self.ground = Ground(start.cards, ground, settings.routing.interfaces, self.driver.post, self._notifier)
         self.ground.ending = start.ended
@@ -119,10 +116,7 @@ class Agent:
         self._told: dict[str, Shown] = {}
 
     def _ike_daemon(self) -> IkePort:
-        ike, clock = self.start.settings.ike, asyncio.get_running_loop().time
-        if ike.daemon is IkeDaemon.LIBRESWAN:
-            return Pluto(Path(ike.pluto), clock, xfrm.packets)
-        return Vici(Path(ike.vici), clock)
+        return client.make(self.start.settings.ike, asyncio.get_running_loop().time, xfrm.packets)
 
     def _make_scheduling(self, settings: Settings) -> Scheduling:
         governor = replace(settings.scheduling.governor, deadline=settings.policy.deadline_ms / 1000)

@@ -148,7 +148,7 @@ def _prove_detector(mark: bytes) -> None:
 
 def _provocation(app: App, name: str, peers: Sequence[Mapping[str, Any]]) -> Callable[[], None]:
     if name in PROVOCATIONS:
-        unit = [app.settings.ike.daemon.unit] if name == "kill-ike" else []
+        unit = [app.settings.ike.daemon.traits.unit] if name == "kill-ike" else []
         return _running([*PROVOCATIONS[name], *unit])
     method, parameters = _ASKED[name]
 

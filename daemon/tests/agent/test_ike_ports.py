@@ -9,7 +9,7 @@ import pytest
 from meshsec.adapters.kernel import udp_sockets
 from meshsec.agent.sides import ike_ports
 from meshsec.agent.sides.ike_ports import IkePorts
-from meshsec.core.values.model import IkeDaemon
+from meshsec.core.values.ike_daemon import IkeDaemon
 from namespaces import wait_for
 
 PID = 4711
@@ -40,13 +40,13 @@ class World:
 
 
 def test_one_that_has_its_ports_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    world, ports = World(monkeypatch), IkePorts(IkeDaemon.STRONGSWAN, "charon")
+    world, ports = World(monkeypatch), IkePorts(IkeDaemon.STRONGSWAN.traits)
     world.settle(ports, GOOD)
     assert (world.ended, ports.problem) == ([], "")
 
 
 def test_one_without_a_port_ends_when_the_port_is_free_and_not_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    world, ports = World(monkeypatch), IkePorts(IkeDaemon.STRONGSWAN, "charon")
+    world, ports = World(monkeypatch), IkePorts(IkeDaemon.STRONGSWAN.traits)
     world.settle(ports, HELD, HELD, HELD, LACKING)
     assert world.ended == [(PID, signal.SIGTERM)]
     assert world.tables == [LACKING]
@@ -55,7 +55,7 @@ def test_one_without_a_port_ends_when_the_port_is_free_and_not_before(monkeypatc
 
 
 def test_it_does_not_end_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    world, ports = World(monkeypatch), IkePorts(IkeDaemon.STRONGSWAN, "charon")
+    world, ports = World(monkeypatch), IkePorts(IkeDaemon.STRONGSWAN.traits)
     world.settle(ports, LACKING)
     world.settle(ports, LACKING, LACKING, LACKING, GOOD)
     assert len(world.ended) == 1
@@ -71,13 +71,13 @@ def test_it_does_not_end_again_and_again(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_one_that_nobody_would_start_again_or_that_opens_ports_later_is_left_alone(
     daemon: IkeDaemon, in_unit: bool, pid: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world, ports = World(monkeypatch, in_unit=in_unit), IkePorts(daemon, "it")
+    world, ports = World(monkeypatch, in_unit=in_unit), IkePorts(daemon.traits)
     world.settle(ports, LACKING, LACKING, GOOD, pid=pid)
     assert world.ended == []
 
 
 def test_one_that_is_gone_is_watched_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
-    world, ports = World(monkeypatch, in_unit=False), IkePorts(IkeDaemon.STRONGSWAN, "charon")
+    world, ports = World(monkeypatch, in_unit=False), IkePorts(IkeDaemon.STRONGSWAN.traits)
     world.tables = [HELD]
 
     async def gone() -> None:

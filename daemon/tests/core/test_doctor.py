@@ -11,7 +11,8 @@ import pytest
 from meshsec.core.config.radio_settings import RadioSettings, Security
 from meshsec.core.explain.doctor import Check, Facts, Level, RadioFacts, examine, view
 from meshsec.core.radio.plan import Interface, MeshParameters, Observed
-from meshsec.core.values.model import EspGround, IkeDaemon
+from meshsec.core.values.ike_daemon import IkeDaemon
+from meshsec.core.values.model import EspGround
 from meshsec.core.values.refusals import Refusal, Source
 
 SCHEMA = json.loads((Path(__file__).parents[3] / "docs/schema/meshsec-doctor-1.json").read_text(encoding="utf-8"))

@@ -6,9 +6,9 @@ import pytest
 
 from meshsec.core.formats.drop_ins import UNITS, drop_ins, realtime_units
 from meshsec.core.scheduling.profiles import SERVICES, STOCK, Placement, Profile, SchedulingClass, SchedulingPolicy
-from meshsec.core.values.model import IkeDaemon
+from meshsec.core.values.ike_daemon import IkeDaemon
 
-IKE = [daemon.unit for daemon in IkeDaemon]
+IKE = [daemon.traits.unit for daemon in IkeDaemon]
 FIFO30 = SchedulingClass(SchedulingPolicy.FIFO, priority=30)
 
 

@@ -12,7 +12,8 @@ from meshsec.core.config.link_settings import LinkSettings, Timing
 from meshsec.core.config.radio_settings import Mode, RadioSettings, Security
 from meshsec.core.config.settings import AttachedNetwork, Endpoint, EspChoice, Settings, SettingsError, decode
 from meshsec.core.policy.policy import Policy
-from meshsec.core.values.model import IkeDaemon, UnknownNodes
+from meshsec.core.values.ike_daemon import IkeDaemon
+from meshsec.core.values.model import UnknownNodes
 
 MINIMAL: dict[str, Any] = {"node": {"name": "a"}, "routing": {"interfaces": ["mesh0"]}}
 

@@ -140,8 +140,8 @@ def way_changes(on_change: Callable[[], None]) -> AbstractContextManager[None]:
 def ruleset_changes(on_change: Callable[[], None]) -> Iterator[None]:
     """While entered: ``on_change`` at each change of any nftables rule, set or table, and when policies are flushed.
 
-    libreswan 5 flushes everybody's policies when it starts and when it ends. A single policy is set or taken away for
-    each SA that comes or goes, so these are not told.
+    An IKE daemon may flush everybody's policies when it starts and when it ends (ADR 0044). A single policy is
+    set or taken away for each SA that comes or goes, so these are not told.
     """
     with ExitStack() as stack:
         stack.enter_context(_told(_NETLINK_NETFILTER, _GROUPS_NFTABLES, on_change))

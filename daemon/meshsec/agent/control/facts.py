@@ -17,7 +17,8 @@ from meshsec.core.channels.lifecycle import State
 from meshsec.core.explain import doctor
 from meshsec.core.explain.doctor import Facts, RadioFacts
 from meshsec.core.formats import routers
-from meshsec.core.values.model import Address, Card, DataPlane, IkeDaemon
+from meshsec.core.values.ike_daemon import IkeDaemon
+from meshsec.core.values.model import Address, Card, DataPlane
 
 if TYPE_CHECKING:
     from meshsec.agent.agent import Agent

@@ -52,7 +52,7 @@ _HELD_BEHIND = 10
 
 _IKE = "udp sport { 500, 4500 } udp dport { 500, 4500 }"
 _IKE_OUT = f"{_IKE} meta skuid 0"
-"""IKE as this node sends it: charon, its ESP in UDP and pluto are root's. Any account may bind UDP 4500 while they are
+"""IKE as this node sends it: IKE daemons and their ESP in UDP are root's. Any account may bind UDP 4500 while they are
 away, and what it sends would pass for theirs (ADR 0056). Nor does anything forwarded count as IKE."""
 _FLEET_BEGUN = f"tcp flags & syn == syn tcp dport {FLEET_PORT}", f"tcp flags & syn == syn tcp sport {FLEET_PORT}"
 """The first segment of either end of a fleet's exchange. Later ones may outlive the socket, and have no owner then."""

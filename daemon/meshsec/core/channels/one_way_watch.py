@@ -5,8 +5,9 @@ its sender has given up may still reach the peer, and its INITIAL_CONTACT makes 
 section 2.4). Nothing tells, since no end asks for the other's liveness: a partition must not cost an SA. What remains
 to be seen is that packets go out and none come in. That is no proof, because a stream may have one direction, so it
 costs the SA nothing: its CHILD_SA is rekeyed, which an end that has the SA answers, and for one that does not the IKE
-daemon gives up and the SA is made anew. An IKE daemon that does neither (libreswan 4.10 after two CREATE_CHILD_SA that
-crossed) has failed the proof. Of an SA that passed, the next proof is asked later and later.
+daemon gives up and the SA is made anew. An IKE daemon that does neither, which can be after two
+CREATE_CHILD_SA that crossed (ADR 0044), has failed the proof. Of an SA that passed, the next proof is asked later and
+later.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,7 +21,7 @@ FIRST, LAST = 10.0, 960.0
 NOTICE = 14.0
 """Seconds of silence after which people are told: the first proof was asked for and had time for its answer."""
 WITHIN = 75.0
-"""Seconds for a proof: charon repeats a request for 60, pluto for 12."""
+"""Seconds for a proof: an IKE daemon repeats a request for 60 at most."""
 ENOUGH = 3
 """Packets sent without one received: one or two may have been lost, or need no answer."""
 

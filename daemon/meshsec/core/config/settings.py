@@ -22,7 +22,8 @@ from meshsec.core.policy.policy import Policy, PolicyError, decode_policy
 from meshsec.core.trust.identity import IPV4_RULE, IdentityError, checked_ipv4
 from meshsec.core.values import tables
 from meshsec.core.values.definition import Once, PathRule, Reading, Rule, Wrong
-from meshsec.core.values.model import DataPlane, EspGround, IkeDaemon, Perimeter
+from meshsec.core.values.ike_daemon import IkeDaemon
+from meshsec.core.values.model import DataPlane, EspGround, Perimeter
 from meshsec.core.values.tables import Problem, RefusedError
 
 ATTACHED_MAX = 256
@@ -286,19 +287,19 @@ class IkeSettings(Struct, frozen=True):
     ] = EspChoice.AUTO
 
     def wrong(self, _given: object) -> Wrong:
-        """Yield ESP in user space with libreswan, which has none."""
-        if self.daemon is IkeDaemon.LIBRESWAN and self.esp is EspChoice.LIBIPSEC:
-            yield ("esp",), "'auto' or 'kernel': libreswan has ESP in the kernel alone"
+        """Yield ESP in user space with an IKE daemon that has none."""
+        if not self.daemon.traits.has_libipsec and self.esp is EspChoice.LIBIPSEC:
+            yield ("esp",), f"'auto' or 'kernel': {self.daemon.traits.title} has ESP in the kernel alone"
 
     @property
     def by_secret(self) -> bool:
-        """Whether this node's card says that it authenticates by the pair's secret: libreswan has no Ed25519."""
-        return self.daemon is IkeDaemon.LIBRESWAN
+        """Whether this node's card says that it authenticates by the pair's secret, for want of Ed25519."""
+        return not self.daemon.traits.has_ed25519
 
     @property
     def ground(self) -> EspGround | None:
-        """Where ESP runs, as far as it is settled: libreswan has it in the kernel alone. None: the kernel is asked."""
-        if self.daemon is IkeDaemon.LIBRESWAN:
+        """Where ESP runs, as far as that is settled by the configuration. None: the kernel is asked."""
+        if not self.daemon.traits.has_libipsec:
             return EspGround.KERNEL
         return None if self.esp is EspChoice.AUTO else EspGround(self.esp)
 

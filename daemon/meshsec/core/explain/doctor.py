@@ -10,7 +10,8 @@ from meshsec.core.explain import wall_doctor
 from meshsec.core.explain.sentences import CLOSED_BY_DOUBT
 from meshsec.core.radio import plan
 from meshsec.core.radio.plan import Observed
-from meshsec.core.values.model import EspGround, IkeDaemon
+from meshsec.core.values.ike_daemon import IkeDaemon
+from meshsec.core.values.model import EspGround
 from meshsec.core.values.refusals import Refusal
 
 SCHEMA = "meshsec-doctor-1"
@@ -202,13 +203,9 @@ def _esp(facts: Facts) -> list[Check]:
     return _one("ESP", facts.ground_problem, f"{where}: {facts.ground_reason}", _ESP_MEND[facts.ground])
 
 
-_IKE = {IkeDaemon.STRONGSWAN: "strongSwan", IkeDaemon.LIBRESWAN: "libreswan"}
-"""What people call it."""
-
-
 def _ike(facts: Facts) -> list[Check]:
-    unit = facts.ike_daemon.unit.removesuffix(".service")
-    fine = f"{_IKE[facts.ike_daemon]} {facts.ike_version}"
+    unit = facts.ike_daemon.traits.unit.removesuffix(".service")
+    fine = f"{facts.ike_daemon.traits.title} {facts.ike_version}"
     if facts.left_out:
         fine += f"; it cannot do {facts.left_out} of the policy's proposals: `meshsec policy explain`"
     checks = _one("IKE daemon", facts.ike_problem, fine, f"systemctl status {unit}; its journal")
@@ -223,7 +220,8 @@ def _ike(facts: Facts) -> list[Check]:
 def _ports(facts: Facts) -> list[Check]:
     """The IKE daemon is told how to come back where no unit restarts it."""
     find = "`ss -lunp 'sport = :500 or sport = :4500'` names the program, `kill PID` ends it"
-    mend = f"{find}; then {facts.ike_daemon.unit} has the port within seconds (without systemd: restart the IKE daemon)"
+    unit = facts.ike_daemon.traits.unit
+    mend = f"{find}; then {unit} has the port within seconds (without systemd: restart the IKE daemon)"
     return _one("IKE ports", facts.ports_problem, "UDP 500 and 4500 are the IKE daemon's", mend)
 
 
@@ -436,9 +434,10 @@ def _cables_beside_radios(facts: Facts) -> list[Check]:
 
 
 def _strangers(facts: Facts) -> list[Check]:
-    if facts.ike_daemon is IkeDaemon.LIBRESWAN:
-        told = f"`journalctl -u {facts.ike_daemon.unit}`"
-        return [Check("strangers", Level.OK, f"not known: pluto says who asked for an SA in vain to its log ({told})")]
+    daemon = facts.ike_daemon.traits
+    if not daemon.names_strangers:
+        told = f"only the log of {daemon.program} says who asked for an SA in vain (`journalctl -u {daemon.unit}`)"
+        return [Check("strangers", Level.OK, f"not known: {told}")]
     mend = "if one of them should be a peer, add its card: `meshsec peer add NAME CARD`"
     return _one("strangers", "; ".join(facts.strangers), "nobody without a card asked for an SA", mend, Level.WARN)
 

@@ -31,18 +31,6 @@ class DataPlane(StrEnum):
     PLAIN = "plain"
 
 
-class IkeDaemon(StrEnum):
-    """Which program speaks IKEv2 for this node: strongSwan's charon or libreswan's pluto (ADR 0044)."""
-
-    STRONGSWAN = "strongswan"
-    LIBRESWAN = "libreswan"
-
-    @property
-    def unit(self) -> str:
-        """The unit of ours that runs it."""
-        return {IkeDaemon.STRONGSWAN: "meshsec-ike.service", IkeDaemon.LIBRESWAN: "meshsec-pluto.service"}[self]
-
-
 class Authentication(StrEnum):
     """What the two ends of a channel prove themselves by (RFC 7296, section 2.15)."""
 
