@@ -17,11 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.lab.basics.waiting import wait_until
-from tests.lab.net.traffic import FlowResult
+from tests.lab.net.traffic import FlowResult, wait_arrivals
 from tests.lab.node.routers import ChangeStream
 from tests.lab.radio import medium
 from tests.lab.radio.radio_ring import VANISHES, RadioRing, radio_ring
-from tests.scenarios.expectations import wait_arrivals
 
 PATIENCE = 60.0
 """Seconds; far more than was ever measured."""

@@ -32,9 +32,10 @@ from tests.lab.lab import Lab
 from tests.lab.net import traffic
 from tests.lab.net.packets import MARK
 from tests.lab.net.topology import line, names
+from tests.lab.net.traffic import wait_arrivals
 from tests.lab.node import capabilities
 from tests.lab.node.node import Node, Options
-from tests.scenarios.expectations import flow, ipsec_errors, spis, wait_arrivals
+from tests.scenarios.expectations import flow, ipsec_errors, spis
 
 T = TypeVar("T")
 

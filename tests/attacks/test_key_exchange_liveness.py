@@ -18,8 +18,9 @@ from tests.lab.forge.ike import Listener, Message, Reach
 from tests.lab.lab import Lab
 from tests.lab.net import namespaces
 from tests.lab.net.topology import line, names
+from tests.lab.net.traffic import wait_arrivals
 from tests.lab.node.node import Node, Options
-from tests.scenarios.expectations import flow, spis, wait_arrivals
+from tests.scenarios.expectations import flow, spis
 
 _ESP_ALONE = "udp sport 4500 udp dport 4500 @th,64,32 != 0 drop; meta l4proto esp drop;"
 _PORT = 7100

@@ -7,10 +7,10 @@ import pytest
 
 from tests.lab.lab import Lab
 from tests.lab.net.topology import line, names
-from tests.lab.net.traffic import Flow
+from tests.lab.net.traffic import Flow, wait_arrivals
 from tests.lab.node import capabilities
 from tests.lab.node.node import Node, Options
-from tests.scenarios.expectations import flow, spis, wait_arrivals
+from tests.scenarios.expectations import flow, spis
 
 follows = pytest.mark.skipif(
     capabilities.probe().esp == "kernel",

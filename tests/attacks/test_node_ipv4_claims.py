@@ -8,8 +8,9 @@ import pytest
 from tests.lab.forge import account
 from tests.lab.lab import Lab
 from tests.lab.net.topology import line, names
+from tests.lab.net.traffic import wait_arrivals
 from tests.lab.node.node import Node, Options
-from tests.scenarios.expectations import flow, wait_arrivals
+from tests.scenarios.expectations import flow
 
 VICTIM = "9.9.9.9"
 """A host of the Internet. Nothing is sent there: it is reached by an interface that leads nowhere."""

@@ -11,8 +11,9 @@ from tests.lab.forge.wireless import Ear, Frames, Name
 from tests.lab.lab import Lab
 from tests.lab.net.packets import Kind
 from tests.lab.net.topology import full
+from tests.lab.net.traffic import wait_arrivals
 from tests.lab.radio import medium
-from tests.scenarios.expectations import assert_nothing_clear, flow, spis, wait_arrivals
+from tests.scenarios.expectations import assert_nothing_clear, flow, spis
 
 ATTACK = 10.0
 """Seconds."""

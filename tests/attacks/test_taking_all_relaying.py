@@ -11,8 +11,9 @@ from collections.abc import Iterator
 import pytest
 
 from tests.lab.lab import Lab
+from tests.lab.net.traffic import wait_arrivals
 from tests.lab.node.node import Options
-from tests.scenarios.expectations import assert_nothing_clear, captured, flow, wait_arrivals
+from tests.scenarios.expectations import assert_nothing_clear, captured, flow
 
 CHEAP = 1
 """The metric that m claims for its links."""

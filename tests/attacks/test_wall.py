@@ -20,10 +20,11 @@ from tests.lab.forge.raw import Forger, Way
 from tests.lab.lab import Lab
 from tests.lab.net import traffic
 from tests.lab.net.packets import MARK, Kind
+from tests.lab.net.traffic import wait_arrivals
 from tests.lab.node import capabilities, libreswan
 from tests.lab.node.behind import Host, masquerade
 from tests.lab.node.node import Node, Options
-from tests.scenarios.expectations import assert_nothing_clear, captured, flow, flow_without_loss, wait_arrivals
+from tests.scenarios.expectations import assert_nothing_clear, captured, flow, flow_without_loss
 
 SUITES = list(libreswan.suites())
 NEW_RULES = ("spoofed", "disguised", "into_sa", "into_networks", "link_out", "link_in")

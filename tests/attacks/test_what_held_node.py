@@ -26,9 +26,10 @@ from tests.lab.lab import Lab
 from tests.lab.net import namespaces, traffic
 from tests.lab.net.packets import MARK, Kind
 from tests.lab.net.topology import line, names
+from tests.lab.net.traffic import wait_arrivals
 from tests.lab.node import capabilities
 from tests.lab.node.node import Node, Options
-from tests.scenarios.expectations import assert_nothing_clear, captured, flow, wait_arrivals
+from tests.scenarios.expectations import assert_nothing_clear, captured, flow
 
 IPV6_TRANSPARENT, IP_TRANSPARENT, IPV6_FREEBIND = 75, 19, 78  # linux/in6.h, linux/in.h
 FWMARK, TABLE = 0x77, 77

@@ -27,10 +27,11 @@ from tests.lab.forge.replay import Recorder
 from tests.lab.lab import Lab
 from tests.lab.net import traffic
 from tests.lab.net.packets import MARK
+from tests.lab.net.traffic import wait_arrivals
 from tests.lab.node import capabilities
 from tests.lab.node.node import Node, Options
 from tests.lab.node.routers import ChangeStream
-from tests.scenarios.expectations import flow, ipsec_errors, spis, wait_arrivals
+from tests.scenarios.expectations import flow, ipsec_errors, spis
 
 OLSR, IKE, ESP = 269, 500, 4500
 ETH_P_IPV6 = 0x86DD

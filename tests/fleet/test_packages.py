@@ -12,7 +12,8 @@ from tests.lab.machines import exposure
 from tests.lab.machines.fleet import Fleet
 from tests.lab.machines.fleet_root import SUITES
 from tests.lab.net.packets import Kind
-from tests.scenarios.expectations import assert_nothing_clear, captured, flow, wait_arrivals
+from tests.lab.net.traffic import wait_arrivals
+from tests.scenarios.expectations import assert_nothing_clear, captured, flow
 
 pytestmark = pytest.mark.timeout(600, func_only=True)
 """Not the set-up, which builds the roots when nobody has done that before."""

@@ -13,7 +13,8 @@ from tests.lab.basics.waiting import wait_until
 from tests.lab.machines.fleet import Fleet
 from tests.lab.machines.fleet_controller import Controller
 from tests.lab.net.packets import Kind
-from tests.scenarios.expectations import assert_nothing_clear, captured, flow, wait_arrivals
+from tests.lab.net.traffic import wait_arrivals
+from tests.scenarios.expectations import assert_nothing_clear, captured, flow
 
 pytestmark = pytest.mark.timeout(900, func_only=True)
 """Not the set-up, which provisions a fleet when nobody has done that before."""

@@ -42,12 +42,6 @@ def flow_without_loss(source: Node, target: Node) -> Flow:
     return running
 
 
-def wait_arrivals(running: Flow, count: int = 10, seconds: float = 60.0) -> None:
-    """Await ``count`` more datagrams of a flow."""
-    goal = len(running.result.arrivals) + count
-    wait_until(f"{count} arrivals", lambda: len(running.result.arrivals) >= goal, [running], seconds, running.summary)
-
-
 def spis(first: Node, second: Node) -> frozenset[str]:
     """The SPIs of the CHILD_SAs between two nodes, once both ends agree on them."""
 

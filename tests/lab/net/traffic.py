@@ -14,6 +14,7 @@ from typing import Any, Self
 
 from tests.lab.basics.patience import patient
 from tests.lab.basics.shell import run
+from tests.lab.basics.waiting import wait_until
 from tests.lab.basics.wakeups import Wakeups
 from tests.lab.net import namespaces
 from tests.lab.net.packets import MARK
@@ -138,6 +139,12 @@ class Flow:
             if datagram.startswith(MARK):
                 self.result.arrivals.append((_SEQUENCE.unpack_from(datagram, len(MARK))[0], time.monotonic()))
                 self._notices.tell()
+
+
+def wait_arrivals(running: Flow, count: int = 10, seconds: float = 60.0) -> None:
+    """Await ``count`` more datagrams of a flow."""
+    goal = len(running.result.arrivals) + count
+    wait_until(f"{count} arrivals", lambda: len(running.result.arrivals) >= goal, [running], seconds, running.summary)
 
 
 def _drops(namespace: str) -> str:

@@ -15,9 +15,10 @@ from tests.lab.basics.waiting import wait_until
 from tests.lab.lab import Lab
 from tests.lab.net.packets import Kind
 from tests.lab.net.topology import star
+from tests.lab.net.traffic import wait_arrivals
 from tests.lab.node import capabilities, libreswan
 from tests.lab.node.node import Node, Options
-from tests.scenarios.expectations import assert_nothing_clear, captured, flow_without_loss, wait_arrivals
+from tests.scenarios.expectations import assert_nothing_clear, captured, flow_without_loss
 
 pytestmark = [
     pytest.mark.skipif(not libreswan.suites(), reason="libreswan is not unpacked: tools/setup system"),

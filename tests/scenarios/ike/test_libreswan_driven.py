@@ -21,6 +21,7 @@ from tests.lab.lab import Lab
 from tests.lab.net.links import End
 from tests.lab.net.packets import Kind
 from tests.lab.net.topology import line, names
+from tests.lab.net.traffic import wait_arrivals
 from tests.lab.node import capabilities, libreswan
 from tests.lab.node.node import Node, Options
 from tests.scenarios.expectations import (
@@ -30,7 +31,6 @@ from tests.scenarios.expectations import (
     drift,
     flow,
     flow_without_loss,
-    wait_arrivals,
     wait_no_drift,
 )
 from tests.scenarios.protection.leaktests import ended, started, waits_for

@@ -8,7 +8,7 @@ import pytest
 
 from tests.lab.lab import Lab
 from tests.lab.net.topology import line, names
-from tests.lab.net.traffic import Flow
+from tests.lab.net.traffic import Flow, wait_arrivals
 from tests.lab.node.node import Node, Options
 from tests.scenarios.expectations import (
     assert_no_drift,
@@ -17,7 +17,6 @@ from tests.scenarios.expectations import (
     flow_without_loss,
     restart_for_keys,
     states,
-    wait_arrivals,
 )
 
 

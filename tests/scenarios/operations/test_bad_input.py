@@ -8,8 +8,9 @@ from functools import partial
 from tests.lab.basics.shell import run
 from tests.lab.lab import Lab
 from tests.lab.net.topology import line, names
+from tests.lab.net.traffic import wait_arrivals
 from tests.lab.node.node import Node
-from tests.scenarios.expectations import flow, spis, wait_arrivals
+from tests.scenarios.expectations import flow, spis
 
 
 def reload(node: Node) -> None:

@@ -6,9 +6,9 @@ import pytest
 
 from tests.lab.lab import Lab
 from tests.lab.net.packets import Kind
-from tests.lab.net.traffic import Flow
+from tests.lab.net.traffic import Flow, wait_arrivals
 from tests.lab.node import capabilities
-from tests.scenarios.expectations import assert_nothing_clear, captured, flow, flow_without_loss, spis, wait_arrivals
+from tests.scenarios.expectations import assert_nothing_clear, captured, flow, flow_without_loss, spis
 
 BACK = 3.0
 """Seconds within which user data passes again."""

@@ -20,8 +20,8 @@ from tests.lab.basics.waiting import wait_until
 from tests.lab.lab import Lab
 from tests.lab.machines import booted, exposure
 from tests.lab.machines.nspawn import Machine
-from tests.lab.net.traffic import Flow
-from tests.scenarios.expectations import assert_nothing_clear, captured, wait_arrivals
+from tests.lab.net.traffic import Flow, wait_arrivals
+from tests.scenarios.expectations import assert_nothing_clear, captured
 
 PROFILES = REPOSITORY / "rt/profiles"
 UNITS = ("meshsec.target", "meshsec-firewall.service", "meshsec-ike.service", "meshsecd.service", "olsrv2d.service")

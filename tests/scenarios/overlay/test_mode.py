@@ -21,11 +21,11 @@ from tests.lab.net import traffic
 from tests.lab.net.packets import MARK, Kind
 from tests.lab.net.stream import Stream
 from tests.lab.net.topology import line, names
-from tests.lab.net.traffic import Flow
+from tests.lab.net.traffic import Flow, wait_arrivals
 from tests.lab.node import capabilities
 from tests.lab.node.node import Node, Options
 from tests.lab.observe.overlay_control import OverlayControl
-from tests.scenarios.expectations import assert_nothing_clear, captured, flow, wait_arrivals
+from tests.scenarios.expectations import assert_nothing_clear, captured, flow
 
 pytestmark = pytest.mark.skipif(not capabilities.probe().tun, reason="there is no /dev/net/tun")
 

@@ -5,8 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 from tests.lab.basics.waiting import wait_until
 from tests.lab.lab import Lab
+from tests.lab.net.traffic import wait_arrivals
 from tests.lab.node.node import Node
-from tests.scenarios.expectations import assert_nothing_clear, captured, flow, spis, wait_arrivals
+from tests.scenarios.expectations import assert_nothing_clear, captured, flow, spis
 
 TRIES = 8
 

@@ -17,10 +17,10 @@ from tests.lab.faults.small_disk import small
 from tests.lab.lab import Lab
 from tests.lab.net.packets import Kind
 from tests.lab.net.topology import line, names
-from tests.lab.net.traffic import Flow
+from tests.lab.net.traffic import Flow, wait_arrivals
 from tests.lab.node import capabilities
 from tests.lab.node.node import Node, Options
-from tests.scenarios.expectations import assert_nothing_clear, captured, flow, spis, wait_arrivals
+from tests.scenarios.expectations import assert_nothing_clear, captured, flow, spis
 
 PATIENCE = 60.0
 """Seconds."""

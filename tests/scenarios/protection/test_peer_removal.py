@@ -9,8 +9,9 @@ from tests.lab.lab import Lab
 from tests.lab.net import traffic
 from tests.lab.net.packets import Kind
 from tests.lab.net.topology import line, names
+from tests.lab.net.traffic import wait_arrivals
 from tests.lab.node.node import Options
-from tests.scenarios.expectations import assert_nothing_clear, captured, flow, wait_arrivals
+from tests.scenarios.expectations import assert_nothing_clear, captured, flow
 
 
 @pytest.fixture(params=["drop", "open"])

@@ -9,8 +9,9 @@ from tests.lab.lab import Lab
 from tests.lab.net import traffic
 from tests.lab.net.packets import MARK, Kind
 from tests.lab.net.topology import line, names
+from tests.lab.net.traffic import wait_arrivals
 from tests.lab.node.node import Options
-from tests.scenarios.expectations import assert_nothing_clear, captured, flow, flow_without_loss, wait_arrivals
+from tests.scenarios.expectations import assert_nothing_clear, captured, flow, flow_without_loss
 
 
 def test_a_relay_sees_ike_and_esp_and_nothing_in_the_clear_from_the_start_on() -> None:

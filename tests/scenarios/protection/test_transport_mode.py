@@ -9,9 +9,10 @@ from tests.lab.lab import Lab
 from tests.lab.net import traffic
 from tests.lab.net.packets import Kind
 from tests.lab.net.topology import line, names, star
+from tests.lab.net.traffic import wait_arrivals
 from tests.lab.node import capabilities
 from tests.lab.node.node import Node, Options
-from tests.scenarios.expectations import assert_nothing_clear, captured, flow, wait_arrivals
+from tests.scenarios.expectations import assert_nothing_clear, captured, flow
 
 SUITES = {
     "gcm": ("aes256gcm16-x25519", "rfc4106(gcm(aes))"),

@@ -13,9 +13,10 @@ from tests.lab.lab import Lab
 from tests.lab.net import traffic
 from tests.lab.net.packets import Kind
 from tests.lab.net.topology import line, names, star
+from tests.lab.net.traffic import wait_arrivals
 from tests.lab.node import capabilities
 from tests.lab.node.node import Node, Options
-from tests.scenarios.expectations import assert_nothing_clear, captured, flow, wait_arrivals
+from tests.scenarios.expectations import assert_nothing_clear, captured, flow
 
 
 def test_trust_by_one_side_gives_no_sa_and_a_reason_on_both_sides() -> None:

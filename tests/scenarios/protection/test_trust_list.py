@@ -14,7 +14,7 @@ from tests.lab.basics.waiting import wait_until
 from tests.lab.lab import Lab
 from tests.lab.net import traffic
 from tests.lab.net.topology import line, names
-from tests.lab.net.traffic import Flow
+from tests.lab.net.traffic import Flow, wait_arrivals
 from tests.lab.node import capabilities
 from tests.lab.node.node import Node, Options
 from tests.lab.node.office import Office
@@ -26,7 +26,6 @@ from tests.scenarios.expectations import (
     flow_without_loss,
     restart_for_keys,
     states,
-    wait_arrivals,
 )
 
 

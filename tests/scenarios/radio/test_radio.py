@@ -13,10 +13,11 @@ from tests.lab.lab import Lab
 from tests.lab.net import traffic
 from tests.lab.net.packets import Kind
 from tests.lab.net.topology import full
+from tests.lab.net.traffic import wait_arrivals
 from tests.lab.node.node import Node
 from tests.lab.observe.capture import Capture
 from tests.lab.radio import medium
-from tests.scenarios.expectations import assert_nothing_clear, captured, flow, spis, wait_arrivals
+from tests.scenarios.expectations import assert_nothing_clear, captured, flow, spis
 
 NODES = ["a", "b", "c"]
 LINE = (("a", "b"), ("b", "c"))

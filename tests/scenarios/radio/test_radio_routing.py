@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.lab.net.traffic import wait_arrivals
 from tests.lab.radio import medium
 from tests.lab.radio.radio_ring import CONVERGED, VANISHES, RadioRing, radio_ring
-from tests.scenarios.expectations import wait_arrivals
 
 AT_ONCE = 10.0
 """Seconds, far less than the hold time: only the radio can be that fast. How fast it is: rt/bench_reroute.py."""

@@ -5,8 +5,9 @@ import pytest
 from tests.lab.basics import programs
 from tests.lab.lab import Lab
 from tests.lab.net.topology import line, names
+from tests.lab.net.traffic import wait_arrivals
 from tests.lab.node.node import Options
-from tests.scenarios.expectations import assert_nothing_clear, captured, flow, wait_arrivals
+from tests.scenarios.expectations import assert_nothing_clear, captured, flow
 
 pytestmark = [
     pytest.mark.skipif(not programs.find("olsrd2"), reason="olsrd2 is not on PATH"),

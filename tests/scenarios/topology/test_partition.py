@@ -3,8 +3,9 @@
 from tests.lab.lab import Lab
 from tests.lab.net.packets import Kind
 from tests.lab.net.topology import line, names
+from tests.lab.net.traffic import wait_arrivals
 from tests.lab.node.node import Options
-from tests.scenarios.expectations import assert_nothing_clear, captured, flow, spis, wait_arrivals
+from tests.scenarios.expectations import assert_nothing_clear, captured, flow, spis
 
 
 def test_a_peer_that_returns_within_the_hold_time_finds_its_sa(mesh: Lab) -> None:

@@ -9,7 +9,8 @@ from tests.lab.basics.waiting import wait_until
 from tests.lab.lab import Lab
 from tests.lab.net.packets import Kind
 from tests.lab.net.topology import names, ring
-from tests.scenarios.expectations import assert_nothing_clear, captured, flow, spis, wait_arrivals
+from tests.lab.net.traffic import wait_arrivals
+from tests.scenarios.expectations import assert_nothing_clear, captured, flow, spis
 
 HOLD_TIME = 6.0
 """Seconds after which the router believes a silent link lost, with its default timers."""
