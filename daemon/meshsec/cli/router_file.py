@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from meshsec import files
 from meshsec.cli import export
 from meshsec.cli.app import App
-from meshsec.core.config.settings import RoutingDaemon
+from meshsec.core.config.routing_settings import RoutingDaemon
 from meshsec.core.explain.doctor import Check, Level
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from meshsec.core.config.accepted_networks import AcceptedNetwork
 from meshsec.core.config.link_settings import LinkSettings, Timing
 from meshsec.core.config.radio_settings import Mode, RadioSettings, Security
-from meshsec.core.config.settings import AttachedNetwork, Endpoint, EspChoice, Settings, SettingsError, decode
+from meshsec.core.config.routing_settings import AttachedNetwork, Endpoint
+from meshsec.core.config.settings import EspChoice, Settings, SettingsError, decode
 from meshsec.core.policy.policy import Policy
 from meshsec.core.values.ike_daemon import IkeDaemon
 from meshsec.core.values.model import UnknownNodes

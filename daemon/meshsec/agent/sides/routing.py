@@ -9,7 +9,7 @@ from meshsec.adapters.kernel import netlink
 from meshsec.adapters.routing.olsrd2 import Olsrd2
 from meshsec.adapters.routing.olsrv2d import Olsrv2d
 from meshsec.core.channels.events import Event, RouterDown, RouteRemoved, RouteSet, RoutesReset
-from meshsec.core.config.settings import Endpoint, RoutingDaemon, RoutingSettings
+from meshsec.core.config.routing_settings import Endpoint, RoutingDaemon, RoutingSettings
 from meshsec.core.values.model import Card, Network
 from meshsec.core.values.refusals import Refusal
 from meshsec.core.values.topology import Topology

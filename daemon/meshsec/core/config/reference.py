@@ -12,8 +12,9 @@ import msgspec
 from meshsec.core.config.link_settings import LinkTable
 from meshsec.core.config.overlay_settings import OverlaySettings
 from meshsec.core.config.radio_settings import RadioSettings
+from meshsec.core.config.routing_settings import RoutingSettings
 from meshsec.core.config.scheduling_settings import SchedulingTable
-from meshsec.core.config.settings import Document, IkeSettings, NodeSettings, Paths, RoutingSettings
+from meshsec.core.config.settings import Document, IkeSettings, NodeSettings, Paths
 from meshsec.core.config.time_settings import TimeSettings
 from meshsec.core.policy.policy import Profile
 from meshsec.core.scheduling.governor_settings import GovernorTable

@@ -8,7 +8,8 @@ import msgspec
 
 from meshsec.core.channels.desired import endpoint, host
 from meshsec.core.config.link_settings import LinkSettings, Timing, Weighing
-from meshsec.core.config.settings import AttachedNetwork, Endpoint, RoutingSettings, Settings
+from meshsec.core.config.routing_settings import AttachedNetwork, Endpoint, RoutingSettings
+from meshsec.core.config.settings import Settings
 from meshsec.core.values.model import Address, Card, EspGround, Network
 
 _PRIVATE_IPV4 = tuple(map(IPv4Network, ("10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16")))

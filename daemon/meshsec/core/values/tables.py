@@ -4,7 +4,6 @@ A reader takes the value that was found and gives the value that is meant, or ra
 allowed. It must refuse None: so it tells what is allowed when nothing was found.
 """
 
-import posixpath
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -104,36 +103,6 @@ def choice(choices: type[Choice]) -> Callable[[object], Choice]:
         raise RefusedError(", ".join(choices))
 
     return read
-
-
-def path(base: str, longest: int) -> Callable[[object], str]:
-    """Reads a path, relative to ``base``, of at most ``longest`` octets in all."""
-
-    def read(value: object) -> str:
-        joined = posixpath.normpath(posixpath.join(base, text(value)))
-        if "\0" in joined or len(joined.encode()) > longest:
-            raise RefusedError(f"a path of at most {longest} octets, with its directory, and without NUL")
-        return joined
-
-    return read
-
-
-def seconds(low: float, high: float) -> Callable[[object], float | None]:
-    """Reads a duration from ``low`` to ``high`` seconds."""
-
-    def read(value: object) -> float:
-        if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-            raise RefusedError(f"{low:g} to {high:g} seconds")
-        return float(value)
-
-    return read
-
-
-def boolean(value: object) -> bool:
-    """Reads true or false."""
-    if not isinstance(value, bool):
-        raise RefusedError("true or false")
-    return value
 
 
 def integer(low: int, high: int) -> Callable[[object], int]:
