@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from meshsec.cli.app import App, peer_names
-from meshsec.cli.client import Client
+from meshsec.cli.client import Client, DaemonError
 from meshsec.cli.output import json_option, print_json, print_table
 
 _LOOK = 0.02
@@ -54,9 +54,27 @@ def sa_setup(  # noqa: PLR0913, PLR0917  # one for each option
     if not yes:
         click.confirm(f"Close the SA with {peer} {count} times? User data waits meanwhile", abort=True, err=True)
     with Client(app.socket) as client:
-        taken = list(_set_ups(client, peer, count, interval, timeout))
-        status = _status(client, peer)
-    view = _view(peer, status, taken)
+        taken, problem = _measured(_set_ups(client, peer, count, interval, timeout))
+    if not taken:
+        raise click.ClickException(problem)
+    _print(_view(peer, taken[-1], taken), as_json=as_json)
+    if problem:
+        raise click.ClickException(f"{problem}; the figures are those of {len(taken)} of {count} set-ups")
+
+
+def _measured(set_ups: Iterator[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], str]:
+    """Take all set-ups, or those until one failed or somebody interrupted, with what ended them."""
+    taken: list[Mapping[str, Any]] = []
+    try:
+        taken.extend(set_ups)
+    except KeyboardInterrupt:
+        return taken, "interrupted"
+    except (click.ClickException, DaemonError) as error:
+        return taken, str(error)
+    return taken, ""
+
+
+def _print(view: Mapping[str, Any], *, as_json: bool) -> None:
     if as_json:
         print_json(view)
         return
@@ -68,7 +86,9 @@ def sa_setup(  # noqa: PLR0913, PLR0917  # one for each option
         ),
     )
     if not view["initiator"]:
-        click.echo(f"{peer} initiates: a set-up that it began was measured here only as far as this node took part.")
+        click.echo(
+            f"{view['peer']} initiates: a set-up that it began was measured here only as far as this node took part."
+        )
 
 
 _FIGURES = ("median", "p95", "p99", "max")
@@ -79,10 +99,28 @@ def _set_ups(client: Client, peer: str, count: int, interval: float, timeout: fl
     with click.progressbar(length=count, label=f"set-ups with {peer}", file=sys.stderr) as progress:
         for _ in range(count):
             begun = time.monotonic()
-            client.call("renegotiate", {"peer": peer})
+            _renegotiate(client, peer, begun + timeout)
             yield _protected(client, peer, begun + timeout)
             progress.update(1)
             time.sleep(max(0.0, begun + interval - time.monotonic()))
+
+
+def _renegotiate(client: Client, peer: str, end: float) -> None:
+    """Begin a set-up; a channel that waits for something else meanwhile is waited for."""
+    _protected(client, peer, end)
+    while not _begun(client, peer):
+        _protected(client, peer, end)
+
+
+def _begun(client: Client, peer: str) -> bool:
+    """Ask for a set-up. False when the channel is not protected any more."""
+    try:
+        client.call("renegotiate", {"peer": peer})
+    except DaemonError:
+        if _status(client, peer)["state"] == "protected":
+            raise
+        return False
+    return True
 
 
 def _protected(client: Client, peer: str, end: float) -> Mapping[str, Any]:

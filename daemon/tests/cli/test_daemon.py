@@ -284,6 +284,42 @@ def test_doctor_without_meshsecd_examines_the_files(meshsec: Meshsec, tmp_path: 
     assert "node.naem: is not a known key; perhaps 'name' is meant" in meshsec("doctor").stdout
 
 
+class Busy(Daemon):
+    """Its channel to n2 waits now and then, and meshsecd refuses what it is asked meanwhile."""
+
+    waits: int = 0
+    """Looks in which the channel waits from now on."""
+    set_ups: int = 0
+
+    async def answer(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        if method == "status" and self.waits:
+            self.waits -= 1
+            found = await super().answer(method, params)
+            peers = [one | {"state": "waiting", "reason": "a turn"} for one in found["peers"] if one["name"] == "n2"]
+            return {**found, "peers": peers}
+        if method == "renegotiate":
+            if self.waits:
+                raise ControlError("refused", "n2 is waiting: only a protected channel can be negotiated anew")
+            self.set_ups += 1
+            self.waits = 3 if self.set_ups % 2 else 10**9 if self.set_ups == 4 else 0
+        return await super().answer(method, params)
+
+
+def test_a_bench_waits_for_a_channel_that_waits_and_keeps_what_it_measured(meshsec: Meshsec, path: Path) -> None:
+    def bench(count: int) -> Result:
+        return meshsec(
+            "bench", "sa-setup", "n2", "--yes", "--interval", "0.1", "--timeout", "1", "--json", "--count", str(count)
+        )
+
+    with running(path, daemon := Busy()):
+        daemon.waits = 2
+        whole = bench(2)
+        assert (whole.exit_code, json.loads(whole.stdout)["cells"][-1]["n"]) == (0, 2), whole.output
+        partly = bench(5)
+        assert (partly.exit_code, json.loads(partly.stdout)["cells"][-1]["n"]) == (1, 1)
+        assert "no new SA with n2 in time: it is waiting (a turn); the figures are those of 1 of 5" in partly.stderr
+
+
 def test_watch_prints_what_happens_until_meshsecd_ends(meshsec: Meshsec, daemon: Daemon) -> None:
     result = meshsec("watch", "--json")
     expected = {"kind": "channel", "peer": "n2", "state": "held", "reason": "the route went away"}
