@@ -8,9 +8,11 @@ and independently from charon's events. Cells are taken in rounds, so that what 
 import argparse
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from statistics import median
+from subprocess import TimeoutExpired
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -19,6 +21,7 @@ from rt.measure.results import QUICK, Cell, Result
 from rt.sa_setup.figures import draw
 from rt.sa_setup.rig import Block, Circumstances, Load, Rig
 from rt.sa_setup.targets import judged
+from tests.lab.basics.shell import CommandError
 from tests.lab.basics.waiting import NotInTimeError
 from tests.lab.node import capabilities
 
@@ -33,6 +36,8 @@ SUITES: Mapping[str, tuple[str, str]] = {
 }
 ROUNDS, SAMPLES = (1, 3) if QUICK else (3, 17)
 STREAM_SECONDS = 4.0 if QUICK else 15.0
+SPOILED = (NotInTimeError, CommandError, TimeoutError, TimeoutExpired)
+"""What waiting for a node raises on a machine that is too busy."""
 STREAM_RATE = 5
 """Set-ups a second beside a stream that is watched."""
 
@@ -94,28 +99,56 @@ def main() -> None:
     taken: dict[Key, Taken] = {}
     planned = list(cells(tuple(arguments.profile or PROFILES), tuple(arguments.nice or NICE)))
     streams = list(_streams(tuple(arguments.profile or ("stock", "governor"))))
-    cut_short = ""
     with Rig() as rig, _progress() as progress:
         task = progress.add_task("cells", total=arguments.rounds * (len(planned) + len(streams)))
-        try:
-            for number in range(arguments.rounds):
-                # Each round goes the other way round, so that none of two cells always has the warmer machine.
-                for key, circumstances in planned if number % 2 == 0 else reversed(planned):
-                    _take(rig, taken.setdefault(key, Taken()), circumstances, arguments.samples)
-                    progress.advance(task)
-                for key, circumstances in streams if number % 2 == 0 else reversed(streams):
-                    _watch(rig, taken.setdefault(key, Taken()), circumstances, key.rate or 0)
-                    progress.advance(task)
-        except NotInTimeError as error:
-            # What was measured until then is worth half an hour.
-            cut_short = str(error)
+        visits = _visits(rig, taken, arguments, planned, streams)
+        cut_short = through(visits, lambda: progress.advance(task))
         nice_counts = rig.nice_counts
     result = _result(taken, arguments, nice_counts=nice_counts, cut_short=cut_short)
+    if not result.cells:
+        sys.exit(f"bench-sa-setup: nothing was measured: {cut_short}")
     path = result.write()
     draw(result)
     print("\n".join([*result.lines(), "", *judged(result), str(path)]))
     if cut_short:
         sys.exit(f"bench-sa-setup: cut short: {cut_short}")
+
+
+def _visits(
+    rig: Rig,
+    taken: dict[Key, Taken],
+    arguments: argparse.Namespace,
+    planned: Sequence[tuple[Key, Circumstances]],
+    streams: Sequence[tuple[Key, Circumstances]],
+) -> Iterator[Callable[[], None]]:
+    """Yield the visits to cells, round by round.
+
+    Each round goes the other way round, so that none of two cells always has the warmer machine.
+    """
+    for number in range(arguments.rounds):
+        for key, circumstances in planned if number % 2 == 0 else reversed(planned):
+            yield partial(_take, rig, taken.setdefault(key, Taken()), circumstances, arguments.samples)
+        for key, circumstances in streams if number % 2 == 0 else reversed(streams):
+            yield partial(_watch, rig, taken.setdefault(key, Taken()), circumstances, key.rate or 0)
+
+
+def through(visits: Iterable[Callable[[], None]], on_done: Callable[[], None]) -> str:
+    """Make all visits, a visit that a busy machine spoils once more; return why the run ended early, or nothing.
+
+    What was measured until then is worth half an hour, so nothing of it is thrown away.
+    """
+    try:
+        for visit in visits:
+            try:
+                visit()
+            except SPOILED:
+                visit()
+            on_done()
+    except SPOILED as error:
+        return str(error)
+    except KeyboardInterrupt:
+        return "interrupted"
+    return ""
 
 
 def _arguments() -> argparse.Namespace:
