@@ -17,8 +17,9 @@ from meshsec.adapters.files import config_file, key_store, secrecy
 from meshsec.adapters.kernel import esp_probe, processor
 from meshsec.adapters.kernel.esp_probe import EspProbe
 from meshsec.adapters.scheduler import JournalError, Scheduler
-from meshsec.agent.agent import Agent, Start
+from meshsec.agent.agent import Agent
 from meshsec.agent.sides.trust import Side
+from meshsec.agent.start import Start
 from meshsec.core.config.settings import Settings
 from meshsec.core.trust.identity import make_card
 from meshsec.core.values.model import Card

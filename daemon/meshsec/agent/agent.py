@@ -10,19 +10,19 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from meshsec.adapters.files import config_file
 from meshsec.adapters.ike import client
 from meshsec.adapters.kernel import netlink, xfrm
-from meshsec.adapters.kernel.esp_probe import EspProbe
 from meshsec.adapters.sockets.control import ControlServer
 from meshsec.adapters.sockets.notify import Notifier, watchdog_interval
 from meshsec.agent.control.requests import Requests
+from meshsec.agent.control.sides import Sides
 from meshsec.agent.driver import Driver
 from meshsec.agent.sides import leftovers
+from meshsec.agent.sides.configuration import ConfigurationFile
 from meshsec.agent.sides.fleet import FleetSide
 from meshsec.agent.sides.ike import IkeSide, Outside
 from meshsec.agent.sides.ike_ports import IkePorts
@@ -33,8 +33,8 @@ from meshsec.agent.sides.overlay import OverlaySide
 from meshsec.agent.sides.routing import Routing
 from meshsec.agent.sides.scheduling import CharonSide, Scheduling
 from meshsec.agent.sides.surroundings import Around
-from meshsec.agent.sides.trust import Side as OwnSide
 from meshsec.agent.sides.trust import Trust
+from meshsec.agent.start import Start
 from meshsec.core.channels.actions import Action, Side
 from meshsec.core.channels.engine import Engine
 from meshsec.core.channels.events import Event, IkeDaemonDown, IkeDaemonUp, RoutesReset
@@ -43,34 +43,11 @@ from meshsec.core.explain import views
 from meshsec.core.explain.channel_status import Shown, shown
 from meshsec.core.ike.port import IkePort
 from meshsec.core.policy import esp_rank
-from meshsec.core.policy.capability import LeftOut, left_out
-from meshsec.core.values.model import Card
 
 LINGER = 10.0
 """Seconds; charon repeats what is not confirmed for about as long."""
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """What the agent is started with: all of it was checked before."""
-
-    config: Path
-    settings: Settings
-    card: Card
-    esp: EspProbe
-    sides: tuple[OwnSide, ...] = (OwnSide(),)
-    """The node's key and, while it is being changed, the next one (ADR 0041)."""
-    ended: Card | None = None
-    """Of the key whose place the present one took: its addresses are given back."""
-    aes: bool | None = None
-    """Whether this processor has instructions for AES-GCM; None: nobody knows."""
-
-    @property
-    def cards(self) -> tuple[Card, ...]:
-        """All cards of this node."""
-        return (self.card, *(side.card for side in self.sides[1:] if side.card))
 
 
 class Agent:
@@ -100,10 +77,7 @@ class Agent:
         self.ground.ending = start.ended
         self.overlay = OverlaySide(settings.overlay, card.address, self.driver.post)
         self.modes = ModeChoice(Path(settings.paths.modes), self.driver.post)
-        self.config_problem = ""
-        """Why the configuration file is not what is in force; empty when it is."""
-        self.config_changed = False
-        """It is good, and a restart is all that it needs."""
+        self.configuration = ConfigurationFile(start.config, settings)
         self._control = ControlServer(Path(settings.paths.control_socket), self._answer)
         self.scheduling = self._make_scheduling(settings)
         self._sides: Mapping[Side, Callable[[Any], Awaitable[str]]] = {
@@ -111,7 +85,23 @@ class Agent:
             Side.IKE: self.ike.carry_out,
             Side.OVERLAY: self.overlay.carry_out,
         }
-        self._requests = Requests(self)
+        self._requests = Requests(
+            Sides(
+                start,
+                self.driver,
+                self.configuration,
+                self.trust,
+                self.fleet,
+                self.ike,
+                self.ports,
+                self.routing,
+                self.ground,
+                self.overlay,
+                self.modes,
+                self.scheduling,
+                self.reload,
+            )
+        )
         self._tasks: asyncio.TaskGroup | None = None
         self._told: dict[str, Shown] = {}
 
@@ -178,29 +168,12 @@ class Agent:
         The trust store takes effect at once. Another configuration is checked, and takes effect with a restart.
         """
         self._notifier.reloading()
-        await self.look_at_configuration()
-        if self.config_problem:
-            _log.warning("configuration: %s", self.config_problem)
+        await self.configuration.look()
+        if self.configuration.problem:
+            _log.warning("configuration: %s", self.configuration.problem)
         problems = await self.trust.reload()
         self._notifier.ready()
-        return (*problems, self.config_problem) if self.config_problem else problems
-
-    async def look_at_configuration(self) -> None:
-        """Compare the configuration file with what is in force."""
-        self.config_problem, self.config_changed = "", False
-        try:
-            settings = await asyncio.to_thread(config_file.load, self.start.config)
-        except config_file.ConfigError as error:
-            self.config_problem = str(error)
-            return
-        if settings != self.start.settings:
-            self.config_changed = True
-            self.config_problem = f"{self.start.config} was changed: restart meshsecd to use it (SAs and rules stay)"
-
-    def left_out(self) -> tuple[LeftOut, ...]:
-        """What of the policy the IKE daemon cannot do."""
-        policy = self.driver.engine.known.policy
-        return left_out(policy.ike_proposals, policy.esp_proposals, self.ike.algorithms)
+        return (*problems, self.configuration.problem) if self.configuration.problem else problems
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
         if self._tasks:

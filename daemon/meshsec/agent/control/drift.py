@@ -2,17 +2,14 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from meshsec.adapters.kernel import netlink, nftables, xfrm
+from meshsec.agent.control.sides import Sides
 from meshsec.core.ike import drift, drift_kernel
 from meshsec.core.ike.drift import Configured, Credentials, Difference, Note, Report, Wanted, Where
 from meshsec.core.ike.drift_kernel import Kernel
 from meshsec.core.ike.port import IkeError
 from meshsec.core.values.model import EspGround, IkeSa
-
-if TYPE_CHECKING:
-    from meshsec.agent.agent import Agent
 
 LOOKS = 3
 PAUSE = 0.7
@@ -21,20 +18,20 @@ PAUSE = 0.7
 _LOG = "the log of meshsecd says why"
 
 
-async def examine(agent: "Agent") -> Report:
+async def examine(sides: Sides) -> Report:
     """What each of several looks has found; one is enough where it finds nothing."""
-    report = await _look(agent)
+    report = await _look(sides)
     for _ in range(LOOKS - 1):
         if not report.differences and not report.unexamined:
             break
         await asyncio.sleep(PAUSE)
-        report = drift.lasting(report, await _look(agent))
+        report = drift.lasting(report, await _look(sides))
     return report
 
 
-async def _look(agent: "Agent") -> Report:
-    wanted = _wanted(agent)
-    return _joined(await _ike(agent, wanted), await _rules(agent), await _addresses(agent))
+async def _look(sides: Sides) -> Report:
+    wanted = _wanted(sides)
+    return _joined(await _ike(sides, wanted), await _rules(sides), await _addresses(sides))
 
 
 def _joined(*parts: Report) -> Report:
@@ -45,43 +42,43 @@ def _joined(*parts: Report) -> Report:
     )
 
 
-def _wanted(agent: "Agent") -> Wanted:
-    channels = [channel for channel in agent.driver.engine.known.channels() if channel.connection]
+def _wanted(sides: Sides) -> Wanted:
+    channels = [channel for channel in sides.driver.engine.known.channels() if channel.connection]
     return Wanted(
         connections={channel.name: channel.connection for channel in channels if channel.connection},
         titles={channel.name: channel.title for channel in channels},
-        public_keys=tuple(card.public_key for card in agent.start.cards),
+        public_keys=tuple(card.public_key for card in sides.start.cards),
     )
 
 
-async def _ike(agent: "Agent", wanted: Wanted) -> Report:
+async def _ike(sides: Sides, wanted: Wanted) -> Report:
     """The IKE daemon, and what of the kernel is judged by its SAs."""
     try:
-        told, sas = await agent.ike.told(), await agent.ike.sas()
+        told, sas = await sides.ike.told(), await sides.ike.sas()
     except IkeError as error:
         unknown = tuple(Note(where, str(error)) for where in (Where.CONNECTION, Where.IKE_SA, Where.XFRM_STATE))
         return Report(unexamined=unknown)
-    judged = [_configuration(agent, wanted, told), await _kernel(agent, wanted, sas)]
-    return _joined(Report(tuple(drift.sas(wanted, sas, agent.driver.now))), *judged)
+    judged = [_configuration(sides, wanted, told), await _kernel(sides, wanted, sas)]
+    return _joined(Report(tuple(drift.sas(wanted, sas, sides.driver.now))), *judged)
 
 
-def _configuration(agent: "Agent", wanted: Wanted, told: tuple[tuple[Configured, ...], Credentials]) -> Report:
+def _configuration(sides: Sides, wanted: Wanted, told: tuple[tuple[Configured, ...], Credentials]) -> Report:
     configured, credentials = told
-    found = drift.connections(wanted, configured, agent.ike.configured_by_others)
+    found = drift.connections(wanted, configured, sides.ike.configured_by_others)
     return Report((*found, *drift.credentials(wanted, credentials)))
 
 
-async def _kernel(agent: "Agent", wanted: Wanted, sas: Mapping[str, Sequence[IkeSa]]) -> Report:
-    rules = agent.driver.engine.known.rules.wanted()
+async def _kernel(sides: Sides, wanted: Wanted, sas: Mapping[str, Sequence[IkeSa]]) -> Report:
+    rules = sides.driver.engine.known.rules.wanted()
     try:
         kernel = Kernel(
             rules=rules,
             block_priority=nftables.BLOCK_PRIORITY,
             blocks=frozenset(nftables.block_selectors(rules)),
-            endpoints=frozenset({*agent.ground.own_addresses, *rules.protected, *rules.locators}),
+            endpoints=frozenset({*sides.ground.own_addresses, *rules.protected, *rules.locators}),
             states=await xfrm.states(),
             policies=await xfrm.policies(),
-            esp=agent.start.esp.ground is EspGround.KERNEL,
+            esp=sides.start.esp.ground is EspGround.KERNEL,
             sas=sas,
         )
     except xfrm.XfrmError as error:
@@ -89,13 +86,13 @@ async def _kernel(agent: "Agent", wanted: Wanted, sas: Mapping[str, Sequence[Ike
     return Report(tuple(drift_kernel.differences(wanted, kernel)))
 
 
-async def _rules(agent: "Agent") -> Report:
+async def _rules(sides: Sides) -> Report:
     """meshsecd mends what others do to the rules within milliseconds; what lasts is what it could not mend."""
-    found = [_rule("rules", text, "as applied") for text in await agent.ground.altered_rules()]
-    if not agent.driver.engine.known.rules.met():
+    found = [_rule("rules", text, "as applied") for text in await sides.ground.altered_rules()]
+    if not sides.driver.engine.known.rules.met():
         found.append(_rule("rules", "not those wanted now", "those that trust store and policy ask for"))
-    if agent.ground.held_problem:
-        found.append(_rule("second copy of the rules", f"none: {agent.ground.held_problem}", "held by meshsecd"))
+    if sides.ground.held_problem:
+        found.append(_rule("second copy of the rules", f"none: {sides.ground.held_problem}", "held by meshsecd"))
     text = "{} may rewrite addresses: look that no mesh address is among them"
     chains = await nftables.rewriting_chains()
     return Report(tuple(found), notes=tuple(Note(Where.RULES, text.format(chain)) for chain in chains))
@@ -105,13 +102,13 @@ def _rule(what: str, is_: str, should: str) -> Difference:
     return Difference(Where.RULES, None, what, is_, should, _LOG)
 
 
-async def _addresses(agent: "Agent") -> Report:
+async def _addresses(sides: Sides) -> Report:
     try:
         standing = await netlink.assigned()
-        stale = sorted(await agent.ground.stale_addresses())
+        stale = sorted(await sides.ground.stale_addresses())
     except netlink.NetlinkError as error:
         return Report(unexamined=(Note(Where.ADDRESS, str(error)),))
-    missing = (str(own) for own in agent.ground.own_addresses if own not in standing)
+    missing = (str(own) for own in sides.ground.own_addresses if own not in standing)
     lacking = [Difference(Where.ADDRESS, None, own, "not there", "on lo", _LOG) for own in missing]
     mend = "ip -6 addr del {}/128 dev lo"
     left = [Difference(Where.ADDRESS, None, str(one), "on lo", "another key's", mend.format(one)) for one in stale]

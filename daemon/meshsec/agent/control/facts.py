@@ -5,11 +5,12 @@ import logging
 from collections.abc import Iterable
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from meshsec.adapters.files import key_store
 from meshsec.adapters.ike import strongswan_conf
 from meshsec.adapters.kernel import netlink
+from meshsec.agent.control.sides import Sides
 from meshsec.agent.sides import radios, routing
 from meshsec.agent.sides.ike import Stranger
 from meshsec.core.channels.channel import Channel
@@ -20,9 +21,6 @@ from meshsec.core.formats import routers
 from meshsec.core.values.ike_daemon import IkeDaemon
 from meshsec.core.values.model import Address, Card, DataPlane
 
-if TYPE_CHECKING:
-    from meshsec.agent.agent import Agent
-
 _log = logging.getLogger(__name__)
 
 _SYSCTLS = {
@@ -31,14 +29,14 @@ _SYSCTLS = {
 }
 
 
-async def collect(agent: "Agent") -> Facts:
+async def collect(sides: Sides) -> Facts:
     """Look at everything once; nothing is changed."""
-    esp, ike, topology = agent.start.esp, agent.ike.facts, agent.routing.topology
+    esp, ike, topology = sides.start.esp, sides.ike.facts, sides.routing.topology
     mtus, links = await netlink.mtus(), await netlink.links()
-    interfaces = agent.start.settings.routing.interfaces
-    await agent.look_at_configuration()
-    await agent.ports.look(is_up=ike is not None)
-    daemon = agent.start.settings.ike.daemon
+    interfaces = sides.start.settings.routing.interfaces
+    await sides.configuration.look()
+    await sides.ports.look(is_up=ike is not None)
+    daemon = sides.start.settings.ike.daemon
     needed = strongswan_conf.plugins_for(esp.ground) if daemon is IkeDaemon.STRONGSWAN else ()
     return Facts(
         ground=esp.ground,
@@ -46,69 +44,69 @@ async def collect(agent: "Agent") -> Facts:
         ground_problem=esp.problem,
         ike_daemon=daemon,
         ike_version=ike.version if ike else "",
-        ike_problem="" if ike else agent.ike.down_reason,
+        ike_problem="" if ike else sides.ike.down_reason,
         plugins_missing=[name for name in needed if name not in ike.plugins] if ike else [],
-        ports_problem=agent.ports.problem,
-        left_out=len(agent.left_out()),
+        ports_problem=sides.ports.problem,
+        left_out=len(sides.left_out()),
         router_software=topology.software,
-        router_problem=agent.routing.down_reason,
+        router_problem=sides.routing.down_reason,
         router_warnings=topology.warnings,
-        refusals=await agent.routing.refusals(),
-        routes_missing=await _routes_missing(agent),
-        rules_stand=await agent.ground.rules_stand(),
-        rules_disturbed=agent.ground.disturbed,
-        dropped=await agent.ground.counters(),
-        addresses_missing=await _addresses_missing(agent.ground.own_addresses),
-        address_problem=agent.ground.address_problem,
-        key_problem=await asyncio.to_thread(_key_problem, Path(agent.start.settings.paths.key)),
-        next_address=str(agent.start.cards[1].address) if agent.start.cards[1:] else "",
+        refusals=await sides.routing.refusals(),
+        routes_missing=await _routes_missing(sides),
+        rules_stand=await sides.ground.rules_stand(),
+        rules_disturbed=sides.ground.disturbed,
+        dropped=await sides.ground.counters(),
+        addresses_missing=await _addresses_missing(sides.ground.own_addresses),
+        address_problem=sides.ground.address_problem,
+        key_problem=await asyncio.to_thread(_key_problem, Path(sides.start.settings.paths.key)),
+        next_address=str(sides.start.cards[1].address) if sides.start.cards[1:] else "",
         forwarding={name: _is_on(path) for name, path in _SYSCTLS.items() if path.exists()},
         mtus={name: mtus.get(name) for name in interfaces},
         down=[name for name in interfaces if name in links and not links[name].up],
         no_carrier=[name for name in interfaces if name in links and links[name].up and not links[name].carrier],
-        trust_problems=agent.trust.problems,
-        ipv4_doubts=agent.trust.ipv4_doubts,
-        bypass=[f"{one} ({one.reason})" for one in agent.driver.engine.known.policy.bypass],
-        closed_by_doubt=agent.driver.engine.known.rules.closed_by_doubt,
-        config_problem=agent.config_problem,
-        config_changed=agent.config_changed,
-        announced_instead=_announced_instead(agent),
-        failed=_failed(agent),
-        unprotected_networks=[str(one) for one in agent.driver.engine.known.rules.perimeter.unprotected],
-        doubled=doubled(agent),
-        unauthenticated=[one.title for one in agent.driver.engine.known.channels() if one.unauthenticated()],
-        strangers=_strangers(agent),
-        lost=[one.title for one in agent.driver.engine.known.channels() if one.quiet and not one.quiet.answers],
-        guard_problem=agent.ground.guard_problem,
-        guarded=await agent.ground.guard_counters(),
-        contested=await _contested(agent),
-        radios=await _radios(agent),
-        unweighed=agent.start.settings.routing.unweighed,
-        **_overlay(agent),
+        trust_problems=sides.trust.problems,
+        ipv4_doubts=sides.trust.ipv4_doubts,
+        bypass=[f"{one} ({one.reason})" for one in sides.driver.engine.known.policy.bypass],
+        closed_by_doubt=sides.driver.engine.known.rules.closed_by_doubt,
+        config_problem=sides.configuration.problem,
+        config_changed=sides.configuration.changed,
+        announced_instead=_announced_instead(sides),
+        failed=_failed(sides),
+        unprotected_networks=[str(one) for one in sides.driver.engine.known.rules.perimeter.unprotected],
+        doubled=doubled(sides),
+        unauthenticated=[one.title for one in sides.driver.engine.known.channels() if one.unauthenticated()],
+        strangers=_strangers(sides),
+        lost=[one.title for one in sides.driver.engine.known.channels() if one.quiet and not one.quiet.answers],
+        guard_problem=sides.ground.guard_problem,
+        guarded=await sides.ground.guard_counters(),
+        contested=await _contested(sides),
+        radios=await _radios(sides),
+        unweighed=sides.start.settings.routing.unweighed,
+        **_overlay(sides),
     )
 
 
-def _overlay(agent: "Agent") -> dict[str, Any]:
-    overlay = agent.driver.engine.known.overlay
+def _overlay(sides: Sides) -> dict[str, Any]:
+    overlay = sides.driver.engine.known.overlay
     if not overlay.enabled:
         return {}
-    chosen = [channel for channel in agent.driver.engine.known.channels() if channel.handover.mode is DataPlane.OVERLAY]
+    chosen = [channel for channel in sides.driver.engine.known.channels() if channel.handover.mode is DataPlane.OVERLAY]
     return {
-        "overlay": f"overlayd {agent.overlay.version}, by {overlay.device}".replace(" ,", ","),
+        "overlay": f"overlayd {sides.overlay.version}, by {overlay.device}".replace(" ,", ","),
         "overlay_problem": overlay.down or "",
-        "one_sided": _one_sided(agent),
+        "one_sided": _one_sided(sides),
         "without_ipv4": [channel.title for channel in chosen if channel.card and channel.card.ipv4],
     }
 
 
-def _one_sided(agent: "Agent") -> list[str]:
+def _one_sided(sides: Sides) -> list[str]:
     """An SA that a peer made although we are in mode ``overlay``, or its user data by the overlay although we are not.
 
     A session alone is no sign: neighbours have one to tell each other of ways.
     """
-    engine, found = agent.driver.engine, []
+    engine, found = sides.driver.engine, []
     for channel in engine.known.channels():
-        talks = channel.card is not None and channel.card.address in agent.overlay.talking
+        talks = channel.card is not None and channel.card.address in sides.overlay.talking
         if channel.handover.mode is DataPlane.OVERLAY:
             differs = (
                 channel.handover.carried_since is not None
@@ -122,9 +120,9 @@ def _one_sided(agent: "Agent") -> list[str]:
     return found
 
 
-async def _radios(agent: "Agent") -> list[RadioFacts]:
+async def _radios(sides: Sides) -> list[RadioFacts]:
     """Those that can be looked at: a wireless stack that does not answer hides nothing else."""
-    settings = agent.start.settings
+    settings = sides.start.settings
     try:
         return await radios.facts(settings.routing.interfaces, settings.radios)
     except OSError as error:
@@ -132,23 +130,23 @@ async def _radios(agent: "Agent") -> list[RadioFacts]:
         return []
 
 
-async def _contested(agent: "Agent") -> list[str]:
-    addresses = await agent.ground.contested()
+async def _contested(sides: Sides) -> list[str]:
+    addresses = await sides.ground.contested()
     return [
         one.title
-        for one in agent.driver.engine.known.channels()
+        for one in sides.driver.engine.known.channels()
         if one.connection and one.connection.remote_address in addresses
     ]
 
 
-def _strangers(agent: "Agent") -> list[str]:
+def _strangers(sides: Sides) -> list[str]:
     """Return who asked in vain.
 
     A peer that starts before meshsecd asks before charon knows its card, and is let in the next time.
     """
-    own = [*agent.start.cards, *filter(None, [agent.start.ended])]
-    peers = [channel.card for channel in agent.driver.engine.known.channels() if channel.card]
-    asked = unknown(agent.ike.strangers.values(), [*own, *peers])
+    own = [*sides.start.cards, *filter(None, [sides.start.ended])]
+    peers = [channel.card for channel in sides.driver.engine.known.channels() if channel.card]
+    asked = unknown(sides.ike.strangers.values(), [*own, *peers])
     return [f"{one.address}: {one.reason} ({one.times} times)" for one in asked]
 
 
@@ -158,22 +156,22 @@ def unknown(asked: Iterable[Stranger], known: Iterable[Card]) -> list[Stranger]:
     return [one for one in asked if ip_address(one.address) not in addresses]
 
 
-def doubled(agent: "Agent") -> list[str]:
+def doubled(sides: Sides) -> list[str]:
     """Return the peers that seem to be two nodes."""
-    return [one.title for one in agent.driver.engine.known.channels() if one.name in agent.ike.doubled]
+    return [one.title for one in sides.driver.engine.known.channels() if one.name in sides.ike.doubled]
 
 
-def clones(agent: "Agent") -> list[str]:
+def clones(sides: Sides) -> list[str]:
     """Return what status says of copied keys."""
-    found = [doctor.CLONED] if doctor.SAME_ADDRESS in agent.routing.topology.warnings else []
-    names = doubled(agent)
+    found = [doctor.CLONED] if doctor.SAME_ADDRESS in sides.routing.topology.warnings else []
+    names = doubled(sides)
     return [*found, doctor.doubled(names)] if names else found
 
 
-def _failed(agent: "Agent") -> list[str]:
+def _failed(sides: Sides) -> list[str]:
     """Return the peers in reach with whom every attempt has failed, each with the last reason."""
     failed = [
-        one for one in agent.driver.engine.known.channels() if one.state is State.FAILED and not one.unauthenticated()
+        one for one in sides.driver.engine.known.channels() if one.state is State.FAILED and not one.unauthenticated()
     ]
     return [f"{one.title} ({_last_reason(one)})" for one in failed]
 
@@ -183,17 +181,17 @@ def _last_reason(channel: Channel) -> str:
     return failure.diagnosis.meaning if failure else channel.reason
 
 
-def _announced_instead(agent: "Agent") -> list[str]:
+def _announced_instead(sides: Sides) -> list[str]:
     """Return the addresses that the routing daemon announces for this node, if they are not this node's."""
-    announced = agent.routing.topology.originators
-    own = routers.originators(agent.start.card, agent.start.esp.ground)
+    announced = sides.routing.topology.originators
+    own = routers.originators(sides.start.card, sides.start.esp.ground)
     return [] if set(announced) >= set(own) else [str(address) for address in announced]
 
 
-async def _routes_missing(agent: "Agent") -> list[str]:
+async def _routes_missing(sides: Sides) -> list[str]:
     standing = await routing.kernel_destinations()
     return sorted(
-        str(route.destination) for route in agent.driver.engine.known.routes if route.destination not in standing
+        str(route.destination) for route in sides.driver.engine.known.routes if route.destination not in standing
     )
 
 

@@ -1,13 +1,14 @@
 """Answers the methods of the control socket (docs/architecture.md)."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import meshsec
 from meshsec.adapters.files import trust_store
 from meshsec.adapters.files.mode_store import ModeStoreError
 from meshsec.adapters.sockets.control import ControlError
 from meshsec.agent.control import drift, facts, scheduling_facts
+from meshsec.agent.control.sides import Sides
 from meshsec.agent.sides import fleet
 from meshsec.core.channels.events import RenegotiationAsked
 from meshsec.core.channels.lifecycle import State
@@ -18,9 +19,6 @@ from meshsec.core.ike.port import IkeError
 from meshsec.core.policy.policy import MODES
 from meshsec.core.trust import card as cards
 from meshsec.core.values.model import DataPlane
-
-if TYPE_CHECKING:
-    from meshsec.agent.agent import Agent
 
 COUNTERS_AGE = 0.5
 """Seconds: the SAs' counters are read again when what is known is older."""
@@ -34,8 +32,8 @@ Params = Mapping[str, Any]
 class Requests:
     """One method for each method of the protocol."""
 
-    def __init__(self, agent: "Agent") -> None:
-        self._agent = agent
+    def __init__(self, sides: Sides) -> None:
+        self._sides = sides
         self._counted_at = float("-inf")
         self._methods: Mapping[str, Callable[[Params], Awaitable[Mapping[str, Any]]]] = {
             "ping": self._ping,
@@ -69,49 +67,49 @@ class Requests:
 
     @property
     def _now(self) -> float:
-        return self._agent.driver.now
+        return self._sides.driver.now
 
     async def _ping(self, _params: Params) -> Mapping[str, Any]:
         return {"version": meshsec.__version__}
 
     async def _status(self, _params: Params) -> Mapping[str, Any]:
         await self._count()
-        agent = self._agent
-        trust = (*agent.trust.problems, *agent.trust.ipv4_doubts)
+        sides = self._sides
+        trust = (*sides.trust.problems, *sides.trust.ipv4_doubts)
         problems = [
             *trust,
-            agent.ports.problem,
-            agent.config_problem,
-            agent.ground.address_problem,
-            agent.modes.problem,
-            *facts.clones(agent),
+            sides.ports.problem,
+            sides.configuration.problem,
+            sides.ground.address_problem,
+            sides.modes.problem,
+            *facts.clones(sides),
         ]
-        return views.status(agent.driver.engine, self._now, filter(None, problems), agent.left_out())
+        return views.status(sides.driver.engine, self._now, filter(None, problems), sides.left_out())
 
     async def _algorithms(self, _params: Params) -> Mapping[str, Any]:
-        known = self._agent.ike.algorithms
+        known = self._sides.ike.algorithms
         return {"algorithms": None if known is None else sorted(known)}
 
     async def _count(self) -> None:
         """Counters change without any event."""
-        if self._agent.ike.facts is None or self._now - self._counted_at < COUNTERS_AGE:
+        if self._sides.ike.facts is None or self._now - self._counted_at < COUNTERS_AGE:
             return
         self._counted_at = self._now
         try:
-            await self._agent.ike.read_all()
+            await self._sides.ike.read_all()
         except IkeError:
             return  # the status then shows the last counters, and that the IKE daemon is away
 
     async def _topology(self, _params: Params) -> Mapping[str, Any]:
-        topology = self._agent.routing.topology
-        return views.topology(self._agent.driver.engine, topology.neighbours, topology.edges)
+        topology = self._sides.routing.topology
+        return views.topology(self._sides.driver.engine, topology.neighbours, topology.edges)
 
     async def _plan(self, _params: Params) -> Mapping[str, Any]:
-        return views.plan(self._agent.driver.engine, self._now)
+        return views.plan(self._sides.driver.engine, self._now)
 
     async def _explain(self, params: Params) -> Mapping[str, Any]:
         try:
-            return views.explain(self._agent.driver.engine, self._now, _text(params, "peer"))
+            return views.explain(self._sides.driver.engine, self._now, _text(params, "peer"))
         except LookupError as error:
             raise ControlError("unknown_peer", str(error.args[0])) from error
 
@@ -119,39 +117,39 @@ class Requests:
         """Without parameters as it is; else chosen for one peer, or for all that have none of their own."""
         if params:
             await self._choose(_plane(params), _text(params, "peer") if "peer" in params else None)
-        return views.mode(self._agent.driver.engine)
+        return views.mode(self._sides.driver.engine)
 
     async def _choose(self, plane: DataPlane | None, name: str | None) -> None:
-        engine = self._agent.driver.engine
+        engine = self._sides.driver.engine
         if plane is DataPlane.OVERLAY and not engine.known.overlay.enabled:
             raise ControlError("refused", f"{NOT_ENABLED} in meshsec.toml, and a restart of meshsecd")
         channel = engine.known.shown_as(name) if name is not None else None
         if name is not None and (channel is None or channel.card is None):
             raise ControlError("unknown_peer", f"{name} is not a peer")
         try:
-            await self._agent.modes.choose(channel.card.address if channel and channel.card else None, plane)
+            await self._sides.modes.choose(channel.card.address if channel and channel.card else None, plane)
         except ModeStoreError as error:
             raise ControlError("failed", str(error)) from error
 
     async def _doctor(self, _params: Params) -> Mapping[str, Any]:
         try:
-            checks = doctor.examine(await facts.collect(self._agent))
-            checks += [*fleet.checks(self._agent.trust), *self._agent.fleet.checks()]
-            return doctor.view([*checks, *await scheduling_facts.checks(self._agent.scheduling)])
+            checks = doctor.examine(await facts.collect(self._sides))
+            checks += [*fleet.checks(self._sides.trust), *self._sides.fleet.checks()]
+            return doctor.view([*checks, *await scheduling_facts.checks(self._sides.scheduling)])
         except OSError as error:
             raise ControlError("failed", f"this node cannot be examined: {error}") from error
 
     async def _drift(self, params: Params) -> Mapping[str, Any]:
         peer = _text(params, "peer") if "peer" in params else None
-        if peer is not None and self._agent.driver.engine.known.shown_as(peer) is None:
+        if peer is not None and self._sides.driver.engine.known.shown_as(peer) is None:
             raise ControlError("unknown_peer", f"{peer} is not a peer")
-        return drift_view(await drift.examine(self._agent), peer)
+        return drift_view(await drift.examine(self._sides), peer)
 
     async def _scheduling(self, _params: Params) -> Mapping[str, Any]:
-        return scheduling_facts.view(self._agent)
+        return scheduling_facts.view(self._sides)
 
     async def _stream_report(self, params: Params) -> Mapping[str, Any]:
-        return scheduling_facts.report(self._agent, params)
+        return scheduling_facts.report(self._sides, params)
 
     async def _watch(self, _params: Params) -> Mapping[str, Any]:
         return {}
@@ -160,7 +158,7 @@ class Requests:
         name = _text(params, "name")
         try:
             card = cards.parse(_text(params, "card"))
-            await self._agent.trust.add(name, card)
+            await self._sides.trust.add(name, card)
         except (cards.CardError, trust_store.TrustStoreError) as error:
             raise ControlError("refused", str(error)) from error
         return {"name": name, "address": str(card.address)}
@@ -169,7 +167,7 @@ class Requests:
         name = _text(params, "name")
         try:
             card = cards.parse(_text(params, "card"))
-            await self._agent.trust.add_next(name, card)
+            await self._sides.trust.add_next(name, card)
         except (cards.CardError, trust_store.TrustStoreError) as error:
             raise ControlError("refused", str(error)) from error
         return {"name": name, "address": str(card.address)}
@@ -177,7 +175,7 @@ class Requests:
     async def _peer_end(self, params: Params) -> Mapping[str, Any]:
         name = _text(params, "name")
         try:
-            await self._agent.trust.end(name)
+            await self._sides.trust.end(name)
         except trust_store.TrustStoreError as error:
             raise ControlError("refused", str(error)) from error
         await self._wait_closed(name)
@@ -185,12 +183,12 @@ class Requests:
 
     async def _peer_remove(self, params: Params) -> Mapping[str, Any]:
         name = _text(params, "name")
-        channel = self._agent.driver.engine.known.shown_as(name)
+        channel = self._sides.driver.engine.known.shown_as(name)
         card = channel.card if channel else None
         try:
-            await self._agent.trust.remove(name)
+            await self._sides.trust.remove(name)
             if card is not None:
-                await self._agent.modes.choose(card.address, None)
+                await self._sides.modes.choose(card.address, None)
         except (trust_store.TrustStoreError, ModeStoreError) as error:
             raise ControlError("refused", str(error)) from error
         await self._wait_closed(name)
@@ -200,7 +198,7 @@ class Requests:
         reason = _text(params, "reason") if params.get("reason") else ""
         target = _text(params, "target")
         try:
-            revoked = list(await self._agent.trust.revoke(target, reason))
+            revoked = list(await self._sides.trust.revoke(target, reason))
         except trust_store.TrustStoreError as error:
             raise ControlError("refused", str(error)) from error
         await self._wait_closed(target)
@@ -208,7 +206,7 @@ class Requests:
 
     async def _wait_closed(self, name: str) -> None:
         """Answer only when the rules close the peer: whoever reads the answer relies on that."""
-        if not await self._agent.driver.rules_in_force(RULES_SECONDS):
+        if not await self._sides.driver.rules_in_force(RULES_SECONDS):
             raise ControlError(
                 "refused",
                 f"{name} has lost its trust, but the rules that close it are not in force after "
@@ -218,23 +216,23 @@ class Requests:
     async def _peer_unrevoke(self, params: Params) -> Mapping[str, Any]:
         fingerprint = _text(params, "fingerprint")
         try:
-            await self._agent.trust.unrevoke(fingerprint)
+            await self._sides.trust.unrevoke(fingerprint)
         except trust_store.TrustStoreError as error:
             raise ControlError("refused", str(error)) from error
         return {"fingerprint": fingerprint}
 
     async def _renegotiate(self, params: Params) -> Mapping[str, Any]:
         name = _text(params, "peer")
-        channel = self._agent.driver.engine.known.shown_as(name)
+        channel = self._sides.driver.engine.known.shown_as(name)
         if channel is None:
             raise ControlError("unknown_peer", f"{name} is not a peer")
         if channel.state is not State.PROTECTED:
             raise ControlError("refused", f"{name} is {channel.state}: only a protected channel can be negotiated anew")
-        self._agent.driver.post(RenegotiationAsked(channel.name))
+        self._sides.driver.post(RenegotiationAsked(channel.name))
         return {"attempts": channel.attempt.count}
 
     async def _reload(self, _params: Params) -> Mapping[str, Any]:
-        return {"problems": list(await self._agent.reload())}
+        return {"problems": list(await self._sides.reload())}
 
 
 def _plane(params: Params) -> DataPlane | None:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from meshsec.adapters import scheduler
 from meshsec.adapters.scheduler import groups
 from meshsec.adapters.sockets.control import ControlError
+from meshsec.agent.control.sides import Sides
 from meshsec.core.explain import scheduling_doctor, scheduling_view
 from meshsec.core.scheduling.governor import StreamReported
 
 if TYPE_CHECKING:
-    from meshsec.agent.agent import Agent
     from meshsec.agent.sides.scheduling import Scheduling
     from meshsec.core.explain.doctor import Check
 
@@ -23,14 +23,14 @@ COUNT_MAX = 2**53
 """What every JSON implementation can count."""
 
 
-def view(agent: "Agent") -> scheduling_view.View:
+def view(sides: Sides) -> scheduling_view.View:
     """The answer of ``scheduling``."""
-    side = agent.scheduling
+    side = sides.scheduling
     side.refresh()
-    return scheduling_view.view(side.known, side.governor, agent.driver.now)
+    return scheduling_view.view(side.known, side.governor, sides.driver.now)
 
 
-def report(agent: "Agent", params: Mapping[str, Any]) -> Mapping[str, Any]:
+def report(sides: Sides, params: Mapping[str, Any]) -> Mapping[str, Any]:
     """``stream_report``: what a protected stream saw since its last report. Raises ``ControlError``."""
     name = params.get("stream")
     if not isinstance(name, str) or not 1 <= len(name) <= NAME_MAX or not name.isprintable():
@@ -40,8 +40,8 @@ def report(agent: "Agent", params: Mapping[str, Any]) -> Mapping[str, Any]:
     delay = params.get("delay_ms", 0)
     if isinstance(delay, bool) or not isinstance(delay, int | float) or not 0 <= delay <= 60_000:
         raise _refused("delay_ms", delay, "a number from 0 to 60000 (milliseconds)")
-    agent.scheduling.tell(StreamReported(name, dropped / frames if frames else 0.0, delay / 1000))
-    governor = agent.scheduling.governor
+    sides.scheduling.tell(StreamReported(name, dropped / frames if frames else 0.0, delay / 1000))
+    governor = sides.scheduling.governor
     return {"share": governor.budget.share if governor else None}
 
 

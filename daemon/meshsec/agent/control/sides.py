@@ -1,0 +1,43 @@
+"""The parts of the agent that the requests of the control socket read and command."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from meshsec.agent.driver import Driver
+from meshsec.agent.sides.configuration import ConfigurationFile
+from meshsec.agent.sides.fleet import FleetSide
+from meshsec.agent.sides.ike import IkeSide
+from meshsec.agent.sides.ike_ports import IkePorts
+from meshsec.agent.sides.kernel import Ground
+from meshsec.agent.sides.modes import ModeChoice
+from meshsec.agent.sides.overlay import OverlaySide
+from meshsec.agent.sides.routing import Routing
+from meshsec.agent.sides.scheduling import Scheduling
+from meshsec.agent.sides.trust import Trust
+from meshsec.agent.start import Start
+from meshsec.core.policy.capability import LeftOut, left_out
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """What a request may touch, and nothing else of the agent."""
+
+    start: Start
+    driver: Driver
+    configuration: ConfigurationFile
+    trust: Trust
+    fleet: FleetSide
+    ike: IkeSide
+    ports: IkePorts
+    routing: Routing
+    ground: Ground
+    overlay: OverlaySide
+    modes: ModeChoice
+    scheduling: Scheduling
+    reload: Callable[[], Awaitable[tuple[str, ...]]]
+    """Read the trust store and the configuration again; return the problems, empty when all is good."""
+
+    def left_out(self) -> tuple[LeftOut, ...]:
+        """Return what of the policy the IKE daemon cannot do."""
+        policy = self.driver.engine.known.policy
+        return left_out(policy.ike_proposals, policy.esp_proposals, self.ike.algorithms)

@@ -1,0 +1,30 @@
+"""Whether the configuration file is what is in force."""
+
+import asyncio
+from pathlib import Path
+
+from meshsec.adapters.files import config_file
+from meshsec.core.config.settings import Settings
+
+
+class ConfigurationFile:
+    """meshsec.toml, compared with the settings that meshsecd was started with."""
+
+    def __init__(self, path: Path, settings: Settings) -> None:
+        self._path, self._settings = path, settings
+        self.problem = ""
+        """Why the file is not what is in force; empty when it is."""
+        self.changed = False
+        """The file is good, and takes effect with a restart."""
+
+    async def look(self) -> None:
+        """Read the file again and compare it."""
+        self.problem, self.changed = "", False
+        try:
+            settings = await asyncio.to_thread(config_file.load, self._path)
+        except config_file.ConfigError as error:
+            self.problem = str(error)
+            return
+        if settings != self._settings:
+            self.changed = True
+            self.problem = f"{self._path} was changed: restart meshsecd to use it (SAs and rules stay)"
