@@ -15,7 +15,7 @@ from meshsec.agent.sides import radios, routing
 from meshsec.agent.sides.ike import Stranger
 from meshsec.core.channels.channel import Channel
 from meshsec.core.channels.lifecycle import State
-from meshsec.core.explain import doctor
+from meshsec.core.explain import copied_keys
 from meshsec.core.explain.doctor import Facts, RadioFacts
 from meshsec.core.formats import routers
 from meshsec.core.values.ike_daemon import IkeDaemon
@@ -163,9 +163,7 @@ def doubled(sides: Sides) -> list[str]:
 
 def clones(sides: Sides) -> list[str]:
     """Return what status says of copied keys."""
-    found = [doctor.CLONED] if doctor.SAME_ADDRESS in sides.routing.topology.warnings else []
-    names = doubled(sides)
-    return [*found, doctor.doubled(names)] if names else found
+    return copied_keys.found(sides.routing.topology.warnings, doubled(sides))
 
 
 def _failed(sides: Sides) -> list[str]:

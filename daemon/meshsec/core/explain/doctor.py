@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any
 
 from meshsec.core.config.radio_settings import RadioSettings
-from meshsec.core.explain import wall_doctor
+from meshsec.core.explain import copied_keys, wall_doctor
 from meshsec.core.explain.sentences import CLOSED_BY_DOUBT
 from meshsec.core.radio import plan
 from meshsec.core.radio.plan import Observed
@@ -235,35 +235,13 @@ def _router(facts: Facts) -> list[Check]:
     return checks + [
         Check("routing daemon", Level.WARN, warning, "look into the routing daemon's log")
         for warning in facts.router_warnings
-        if warning != SAME_ADDRESS
+        if warning != copied_keys.SAME_ADDRESS
     ]
 
 
-SAME_ADDRESS = "duplicate_originator"
-"""What olsrv2d reports when another router announces this node's address."""
-CLONED = "another node announces this node's address, so it has a copy of this node's key or of its configuration"
-"""What that means."""
-_NEW_KEY = (
-    "on the copy `systemctl stop meshsec.target`, remove node.key and node.pub, then `meshsec init`, "
-    "`meshsec export olsrv2d` and `systemctl start meshsec.target`, and give its new card to the peers. "
-    "Nobody meant to copy it? Then the key is in wrong hands: `meshsec peer revoke` on every peer, and a new key here"
-)
-
-
-def doubled(names: Sequence[str]) -> str:
-    """Return the sentence about peers that seem to be two nodes."""
-    return (
-        f"{', '.join(names)} asks for an SA again and again while one stands: two nodes have its key, or somebody "
-        "forges its address"
-    )
-
-
 def _clones(facts: Facts) -> list[Check]:
-    found = [CLONED] if SAME_ADDRESS in facts.router_warnings else []
-    if facts.doubled:
-        found.append(doubled(facts.doubled))
-    mend = f"`meshsec key show` on each node tells which have the same key; {_NEW_KEY}"
-    return [Check("copied key", Level.WARN, one, mend) for one in found]
+    found = copied_keys.found(facts.router_warnings, facts.doubled)
+    return [Check("copied key", Level.WARN, one, copied_keys.MEND) for one in found]
 
 
 _REFUSED = {
