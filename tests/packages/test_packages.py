@@ -4,6 +4,7 @@ This machine's release and architecture where we package for it; all of them whe
 (``make packages-all``).
 """
 
+import gzip
 import os
 import platform
 import re
@@ -76,6 +77,7 @@ def test_the_life_of_packages_on_a_node(root: Root, packages: dict[str, Path], t
     root.apt("install", *PACKAGES)
     _check_installed(root)
     _check_documents(root)
+    _check_notices(root)
     _check_cryptography(root)
     _check_completion(root)
     kept = _configure(root)
@@ -266,6 +268,17 @@ def _check_documents(root: Root) -> None:
             target = (document.parent / link).resolve()
             name = f"{target.relative_to(place)}/" if target.is_relative_to(place) else ""
             assert target.exists() or not name.startswith("docs/") or name.startswith(developers), (document, link)
+
+
+def _check_notices(root: Root) -> None:
+    """Each program comes with the notices of the crates that it contains, and of no others."""
+    for program, crates in {"olsrv2d": ["clap", "serde"], "overlayd": ["clap", "curve25519-dalek", "zeroize"]}.items():
+        place = root.path(f"/usr/share/doc/meshsec-{program}/crate-notices.gz")
+        text = gzip.decompress(place.read_bytes()).decode()
+        for crate in crates:
+            assert re.search(rf"^  {crate} [0-9.]+: ", text, re.MULTILINE), crate
+        assert "Permission is hereby granted" in text
+        assert not re.search(r"^  (serde_derive|proptest) ", text, re.MULTILINE), "not linked"
 
 
 def _check_cryptography(root: Root) -> None:
