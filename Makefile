@@ -25,6 +25,12 @@ export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 # which takes a node's daemon over a second of processor time.
 unexport PYTHONDONTWRITEBYTECODE
 
+# The pinned compiler; rustup's default where that cannot be fetched.
+RUST_TOOLCHAIN := $(shell tools/rust-toolchain)
+ifneq ($(RUST_TOOLCHAIN),)
+export RUSTUP_TOOLCHAIN := $(RUST_TOOLCHAIN)
+endif
+
 BIN := .venv/bin
 CARGO_ARGUMENTS := --manifest-path daemon/Cargo.toml
 STAMPS := build/stamps
