@@ -477,7 +477,7 @@ def test_a_peer_that_needs_no_attempt_any_more_leaves_the_queue() -> None:
 
 def test_routes_to_strangers_cost_nothing_but_a_bounded_table() -> None:
     made = driver(HIGHER)
-    for number in range(100_000):
+    for number in range(MAX_STRANGERS + 1000):
         made.engine.handle(made.now, RouteSet(stranger(number)))
     assert made.engine.poll_actions() == []
     assert made.engine.poll_timeout() is None
