@@ -69,13 +69,13 @@ def test_from_the_key_to_a_peer_that_is_revoked(meshsec: Meshsec, boat: Meshsec,
 
 
 def test_a_passphrase_keeps_the_key_closed(meshsec: Meshsec, card: str, office: str) -> None:
-    created = meshsec("fleet", "init", "rescue", "--passphrase", "--directory", office, input="secret\nsecret\n")
+    created = meshsec("fleet", "init", "rescue", "--passphrase", "--directory", office, input="17-sesame\n17-sesame\n")
     assert created.exit_code == 0
-    assert "secret" not in created.stdout + (Path(office) / "fleet.key").read_text()
+    assert "17-sesame" not in created.stdout + (Path(office) / "fleet.key").read_text()
     wrong = meshsec("fleet", "sign", card, "--directory", office, input="wrong\n")
     assert wrong.exit_code == 1
     assert "the passphrase is wrong" in wrong.stderr
-    assert meshsec("fleet", "sign", card, "--directory", office, input="secret\n").exit_code == 0
+    assert meshsec("fleet", "sign", card, "--directory", office, input="17-sesame\n").exit_code == 0
 
 
 def test_a_passphrase_may_come_by_standard_input(meshsec: Meshsec, card: str, office: str) -> None:
