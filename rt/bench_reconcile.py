@@ -12,14 +12,13 @@ from ipaddress import IPv4Address, IPv6Address
 from random import Random
 from time import thread_time
 
+from meshsec.core.channels.actions import Action, LoadConnection
 from meshsec.core.channels.desired import addresses, endpoint, host, rules_spec
-from meshsec.core.channels.engine import (
-    Action,
+from meshsec.core.channels.engine import Engine
+from meshsec.core.channels.events import (
     ActionDone,
-    Engine,
     Event,
     IkeDaemonUp,
-    LoadConnection,
     PeerRemoved,
     PeerSet,
     RouteRemoved,

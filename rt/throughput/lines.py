@@ -147,7 +147,7 @@ def ipsec(ground: Ground, suite: str) -> Iterator[Line]:
 
 
 @contextmanager
-def overlay_by_udp(ground: Ground, make: type[OverlayRouter]) -> Iterator[Line]:
+def overlay_by_udp(ground: Ground, make: type[Overlayd] | type[Cjdroute]) -> Iterator[Line]:
     """Each node is an overlay router and calls the one before it."""
     secret = Secret("throughput", "neighbour")
     with cjdns.line([make] * len(ground.names)) as routers:

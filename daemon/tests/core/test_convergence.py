@@ -8,15 +8,19 @@ from msgspec import structs
 
 from core.strategies import NODE, PEERS, observations, spec
 from core.world import Driver, card, ike_sa, peer, route
-from meshsec.core.channels.engine import (
+from meshsec.core.channels.actions import (
     Action,
-    ActionDone,
     ApplyRules,
-    Event,
-    IkeDaemonUp,
     Initiate,
     LoadConnection,
     LoadKey,
+    Terminate,
+    UnloadConnection,
+)
+from meshsec.core.channels.events import (
+    ActionDone,
+    Event,
+    IkeDaemonUp,
     PeerRemoved,
     PeerSet,
     RouteRemoved,
@@ -24,8 +28,6 @@ from meshsec.core.channels.engine import (
     RoutesReset,
     RulesObserved,
     SasObserved,
-    Terminate,
-    UnloadConnection,
 )
 from meshsec.core.policy.policy import DEFAULT
 from meshsec.core.values.model import IkeSa, Observed, RulesSpec

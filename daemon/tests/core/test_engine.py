@@ -7,20 +7,25 @@ import pytest
 from msgspec import structs
 
 from core.world import GROUND, Driver, World, card, ike_sa, peer, route, stranger
-from meshsec.core.channels.desired import connection_spec
-from meshsec.core.channels.diagnosis import FORGED, Fault
-from meshsec.core.channels.engine import (
+from meshsec.core.channels.actions import (
     Action,
-    ActionDone,
     ApplyRules,
-    IkeDaemonDown,
-    IkeDaemonUp,
     Initiate,
     LoadConnection,
     LoadKey,
+    Terminate,
+    UnloadConnection,
+)
+from meshsec.core.channels.desired import connection_spec
+from meshsec.core.channels.diagnosis import FORGED, Fault
+from meshsec.core.channels.events import (
+    ActionDone,
+    IkeDaemonDown,
+    IkeDaemonUp,
     NegotiationTimed,
     PeerRemoved,
     PeerSet,
+    QuietSeen,
     RenegotiationAsked,
     RouterDown,
     RouteRemoved,
@@ -28,11 +33,8 @@ from meshsec.core.channels.engine import (
     RoutesReset,
     RulesObserved,
     SasObserved,
-    Terminate,
     TrustStoreRead,
-    UnloadConnection,
 )
-from meshsec.core.channels.events import QuietSeen
 from meshsec.core.channels.one_way_watch import Quiet
 from meshsec.core.explain import views
 from meshsec.core.explain.views import explain

@@ -9,21 +9,21 @@ from msgspec import structs
 from core.test_engine import CALM, HIGHER, LOWER, NODE, attempts
 from core.test_views import checked
 from core.world import Driver, card, ike_sa, peer, route
-from meshsec.core.channels.actions import Keep, Permit, RouteOverlay
-from meshsec.core.channels.engine import (
-    Action,
+from meshsec.core.channels.actions import Action, ApplyRules, Initiate, Keep, Permit, RouteOverlay, Terminate
+from meshsec.core.channels.events import (
     ActionDone,
-    ApplyRules,
     IkeDaemonUp,
-    Initiate,
+    ModesSet,
+    OverlayDown,
+    OverlayObserved,
+    OverlayRoutesObserved,
+    OverlayUp,
     PeerRemoved,
     PeerSet,
     RouteSet,
     RulesObserved,
     SasObserved,
-    Terminate,
 )
-from meshsec.core.channels.events import ModesSet, OverlayDown, OverlayObserved, OverlayRoutesObserved, OverlayUp
 from meshsec.core.channels.overlay import KEEP_MAX
 from meshsec.core.explain import views
 from meshsec.core.values.model import DataPlane, Modes, Observed

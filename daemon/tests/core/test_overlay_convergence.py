@@ -12,8 +12,20 @@ from core.test_convergence import Solo, disturb
 from core.world import card, peer, route
 from meshsec.core.channels.actions import Action, ApplyRules, Keep, Permit, RouteOverlay
 from meshsec.core.channels.desired import DesiredPeer, Wish
-from meshsec.core.channels.engine import Event, IkeDaemonUp, PeerRemoved, PeerSet, RouteSet, RoutesReset, RulesObserved
-from meshsec.core.channels.events import ModesSet, OverlayDown, OverlayObserved, OverlayRoutesObserved, OverlayUp
+from meshsec.core.channels.events import (
+    Event,
+    IkeDaemonUp,
+    ModesSet,
+    OverlayDown,
+    OverlayObserved,
+    OverlayRoutesObserved,
+    OverlayUp,
+    PeerRemoved,
+    PeerSet,
+    RouteSet,
+    RoutesReset,
+    RulesObserved,
+)
 from meshsec.core.channels.reconcile import ObservedPeer, missing
 from meshsec.core.values.model import DataPlane, Modes, Observed
 

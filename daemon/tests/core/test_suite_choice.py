@@ -6,17 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.world import Driver, ike_sa, peer, route
-from meshsec.core.channels.engine import (
-    Action,
-    ActionDone,
-    Event,
-    IkeDaemonUp,
-    Initiate,
-    LoadConnection,
-    PeerSet,
-    RoutesReset,
-    SasObserved,
-)
+from meshsec.core.channels.actions import Action, Initiate, LoadConnection
+from meshsec.core.channels.events import ActionDone, Event, IkeDaemonUp, PeerSet, RoutesReset, SasObserved
 from meshsec.core.explain import views
 from meshsec.core.policy.policy import Policy, decode_policy
 from meshsec.core.policy.suite_choice import ENOUGH, PAUSE_MAX, SuiteChoice

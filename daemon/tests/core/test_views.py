@@ -16,15 +16,16 @@ from core.strategies import PEERS, observations
 from core.test_engine import CALM, HIGHER, LOWER, NODE, driver, initiate, protect
 from core.world import Driver, card, ike_sa, peer, route, stranger
 from meshsec.core.channels.diagnosis import Fault, diagnose
-from meshsec.core.channels.engine import (
+from meshsec.core.channels.engine import Engine
+from meshsec.core.channels.events import (
     ActionDone,
-    Engine,
     Event,
     IkeDaemonDown,
     IkeDaemonUp,
     NegotiationTimed,
     PeerRemoved,
     PeerSet,
+    QuietSeen,
     RouterDown,
     RouteRemoved,
     RouteSet,
@@ -33,7 +34,6 @@ from meshsec.core.channels.engine import (
     SasObserved,
     TrustStoreRead,
 )
-from meshsec.core.channels.events import QuietSeen
 from meshsec.core.channels.one_way_watch import Quiet
 from meshsec.core.explain import views
 from meshsec.core.values.model import Bypass, Edge, EspGround, Neighbour, Observed, Peer, Perimeter, UnknownNodes

@@ -12,19 +12,23 @@ from ipaddress import IPv4Address, IPv6Address
 from itertools import count
 from random import Random
 
-from meshsec.core.channels.actions import OverlayAction
-from meshsec.core.channels.desired import addresses, endpoint, host
-from meshsec.core.channels.engine import (
+from meshsec.core.channels.actions import (
     Action,
-    ActionDone,
     ApplyRules,
-    Engine,
-    Event,
-    IkeDaemonDown,
-    IkeDaemonUp,
     Initiate,
     LoadConnection,
     LoadKey,
+    OverlayAction,
+    Terminate,
+    UnloadConnection,
+)
+from meshsec.core.channels.desired import addresses, endpoint, host
+from meshsec.core.channels.engine import Engine
+from meshsec.core.channels.events import (
+    ActionDone,
+    Event,
+    IkeDaemonDown,
+    IkeDaemonUp,
     PeerRemoved,
     PeerSet,
     RouteRemoved,
@@ -32,8 +36,6 @@ from meshsec.core.channels.engine import (
     RoutesReset,
     RulesObserved,
     SasObserved,
-    Terminate,
-    UnloadConnection,
 )
 from meshsec.core.policy.policy import Policy
 from meshsec.core.values.model import Card, ChildSa, ConnectionSpec, EspGround, IkeSa, Observed, Peer, Route, RulesSpec

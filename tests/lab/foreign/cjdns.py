@@ -3,6 +3,7 @@
 import json
 import os
 import socket
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -65,7 +66,7 @@ class Plan:
         return [neighbour for neighbour in self.neighbours if neighbour.device == device]
 
 
-class OverlayRouter(Router):
+class OverlayRouter(Router, ABC):
     """What both makes have in common. Nothing is written before ``configure``."""
 
     def __init__(self, name: str, number: int, namespace: str, directory: Path) -> None:
@@ -119,8 +120,9 @@ class OverlayRouter(Router):
         del settings, interfaces, each  # the plan says everything
         return self._text()
 
+    @abstractmethod
     def _text(self) -> str:
-        raise NotImplementedError
+        """Return the configuration file."""
 
     def _is_up(self) -> bool:
         shown = self.ip("-j", "-6", "address", "show", "to", self.address, check=False).stdout

@@ -9,7 +9,7 @@ use crate::words::milliseconds;
 pub struct Now {
     /// Since an arbitrary start; never runs backwards.
     pub monotonic: Duration,
-    /// Since the beginning of 1970: cookies are made of it, and times are told in it.
+    /// Time since the beginning of 1970. Cookies are derived from it, and answers report times in it.
     pub unix: Duration,
 }
 

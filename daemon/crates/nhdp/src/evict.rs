@@ -16,7 +16,7 @@ use crate::neighbourhood::Neighbourhood;
 use crate::tuples::{Extension, Link, LinkId, NeighbourId};
 use crate::types::{InterfaceId, Time};
 
-/// The most link tuples of one neighbour. It allows for four interfaces of the neighbour, each heard on four of ours.
+/// The most link tuples of one neighbour: four interfaces of the neighbour, each heard on four of this router's.
 pub const MAX_LINKS_OF_NEIGHBOUR: usize = 16;
 
 /// The most 2-hop tuples of one link: a router with [`MAX_LINKS_OF_NEIGHBOUR`] times as many neighbours as hear each

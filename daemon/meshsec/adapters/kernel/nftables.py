@@ -37,7 +37,7 @@ def block_selectors(spec: RulesSpec) -> list[tuple[str, IPv6Network, IPv6Network
 
     Outbound only from this node's own address, because the kernel asks outbound policies about forwarded packets too,
     and a relay forwards those of its peers. Its prefix is one bit short, because the kernel keeps one policy for each
-    selector whatever the priority, so that the same selector would replace charon's; the address beside is nobody's.
+    selector whatever the priority, so that the same selector would replace charon's. No node has the second address.
     IPv4 is left to nftables: there the address beside may be a neighbour's, and OLSR's multicast comes from the peers'
     own addresses. None where ESP is not the kernel's: they would block charon's TUN device.
     """
@@ -57,7 +57,7 @@ def _ipv6(addresses: Iterable[Address]) -> list[IPv6Address]:
 
 
 class Nftables:
-    """Applies the rules and tells whether they still stand as applied."""
+    """Applies the rules and reports whether they are still in force as applied."""
 
     def __init__(self) -> None:
         self._applied: tuple[RulesSpec, list[str]] | None = None
@@ -66,7 +66,7 @@ class Nftables:
         """Why nothing sorts what comes to the IKE daemon's ports; empty when the guard is in force."""
 
     async def apply(self, spec: RulesSpec) -> None:
-        """Replace the rules and read them back. Raises ``RulesError``; what stood before then stands."""
+        """Replace the rules and read them back. Raises ``RulesError``, and the previous rules then stay in force."""
         await _run("nft", "-f", "-", text=nft_rules.render(spec))
         await self._apply_block_policies(spec)
         listing = await _listing()
@@ -104,7 +104,7 @@ class Nftables:
         return spec if stands and blocked == set(render_block_policies(spec)) else None
 
     async def altered(self) -> list[str]:
-        """What of the rules that were applied last is not there, and what is there besides; empty when they stand."""
+        """Return how the kernel's rules differ from those applied last, in words; empty when they do not."""
         if self._applied is None:
             return ["none were applied"]
         applied = self._applied[1]
@@ -167,7 +167,7 @@ async def _block_policies(ground: EspGround) -> set[str]:
     except RulesError:
         if ground is EspGround.KERNEL:
             raise
-        return set()  # a kernel without XFRM has no policy of ours either
+        return set()  # a kernel without XFRM has no block policies
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     found = set()
     for selector, detail in itertools.pairwise(lines):

@@ -205,7 +205,7 @@ class Requests:
         return {"fingerprints": revoked}
 
     async def _wait_closed(self, name: str) -> None:
-        """Answer only when the rules close the peer: whoever reads the answer relies on that."""
+        """Answer only when the rules in force close the peer, because the caller relies on that."""
         if not await self._sides.driver.rules_in_force(RULES_SECONDS):
             raise ControlError(
                 "refused",

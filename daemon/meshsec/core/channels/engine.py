@@ -20,14 +20,9 @@ from meshsec.core.channels import answers, ike_events, overlay_events, plan, pro
 from meshsec.core.channels.actions import (
     QUEUE,
     Action,
-    ApplyRules,
     Initiate,
     Kind,
-    LoadConnection,
-    LoadKey,
     Subject,
-    Terminate,
-    UnloadConnection,
 )
 from meshsec.core.channels.channel import Channel
 from meshsec.core.channels.events import (
@@ -58,37 +53,7 @@ from meshsec.core.channels.plan import Planned
 from meshsec.core.channels.reconcile import missing
 from meshsec.core.channels.situation import Situation
 from meshsec.core.policy.policy import Policy
-from meshsec.core.values.model import (
-    Card,
-    EspGround,
-)
-
-__all__ = [
-    "Action",
-    "ActionDone",
-    "ApplyRules",
-    "Engine",
-    "Event",
-    "IkeDaemonDown",
-    "IkeDaemonUp",
-    "Initiate",
-    "LoadConnection",
-    "LoadKey",
-    "NegotiationTimed",
-    "PeerRemoved",
-    "PeerSet",
-    "Planned",
-    "RenegotiationAsked",
-    "RouteRemoved",
-    "RouteSet",
-    "RouterDown",
-    "RoutesReset",
-    "RulesObserved",
-    "SasObserved",
-    "Terminate",
-    "TrustStoreRead",
-    "UnloadConnection",
-]
+from meshsec.core.values.model import Card, EspGround
 
 
 class Engine:

@@ -53,9 +53,7 @@ class FailClosed:
     def wanted(self) -> RulesSpec:
         """Return the rules that ought to be in force."""
         if self._wanted is None:
-            rules = with_next(replace(self._of_peers(), barred=self._barred_now()), self.next_node)
-            admitted = (card.address for card in self._cards())
-            rules = within(with_overlay(rules, self._device, admitted), self.perimeter)
+            rules = within(with_next(self._of_peers(), self.next_node), self.perimeter)
             self._wanted = in_doubt(rules) if self.trust_problems else rules
         return self._wanted
 
@@ -118,17 +116,14 @@ class FailClosed:
         self.trust_problems = problems
         self.changed()
 
-    def _cards(self) -> list[Card]:
-        return [channel.card for channel in self._channels.values() if channel.card is not None]
-
     def _of_peers(self) -> RulesSpec:
-        trusted, cards = self._trusted(), self._cards()
+        """Return the rules for the cards in force and for removed peers.
+
+        What a card in force speaks for is not barred: a removed peer may have come back under another name.
+        """
+        cards = [channel.card for channel in self._channels.values() if channel.card is not None]
+        trusted = {address for card in cards for address in addresses(card)}
         locators = self._kept_locators | {card.locator for card in cards}
-        return rules_spec(self._node, self._kept | trusted, locators, self._ground, self._policy)
-
-    def _barred_now(self) -> frozenset[Address]:
-        """Without the addresses of the cards in force: a removed peer may have come back under another name."""
-        return frozenset[Address]().union(*self._barred.values()) - self._trusted()
-
-    def _trusted(self) -> set[Address]:
-        return {address for card in self._cards() for address in addresses(card)}
+        rules = rules_spec(self._node, self._kept | trusted, locators, self._ground, self._policy)
+        barred = frozenset[Address]().union(*self._barred.values()) - trusted
+        return with_overlay(replace(rules, barred=barred), self._device, (card.address for card in cards))

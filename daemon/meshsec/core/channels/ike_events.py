@@ -28,7 +28,7 @@ def ike_daemon_up(known: Situation, event: IkeDaemonUp) -> None:
     if event.fresh:
         _forget_attempts(known)
     observed = event.observed
-    for name in known.by_name.keys() | observed.connections.keys() | observed.ike_sas.keys():
+    for name in sorted(known.by_name.keys() | observed.connections.keys() | observed.ike_sas.keys()):
         channel = known.opened(name)
         channel.loaded = name in observed.connections
         channel.loaded_connection = observed.connections.get(name)

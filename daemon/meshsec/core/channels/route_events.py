@@ -37,10 +37,6 @@ def router_lost(known: Situation, event: RouterDown) -> None:
     known.router_down = event.reason
 
 
-def _known_route(known: Situation, channel: Channel) -> Route | None:
-    return known.routes.to(channel.destination) if channel.destination is not None else None
-
-
 def apply_route(known: Situation, channel: Channel, route: Route | None, at: float) -> None:
     """Take the route to a peer (None: there is none), decided at the monotonic time ``at``."""
     before, channel.route = channel.route, route
@@ -52,6 +48,10 @@ def apply_route(known: Situation, channel: Channel, route: Route | None, at: flo
     elif route is None and before is not None:
         channel.fire(known.now, Trigger.ROUTE_LOST)
     refresh(known, channel)
+
+
+def _known_route(known: Situation, channel: Channel) -> Route | None:
+    return known.routes.to(channel.destination) if channel.destination is not None else None
 
 
 def _describe(route: Route) -> str:

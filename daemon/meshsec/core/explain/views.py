@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from meshsec.core.channels.channel import Channel
-from meshsec.core.channels.engine import Engine, Planned
+from meshsec.core.channels.engine import Engine
+from meshsec.core.channels.plan import Planned
 from meshsec.core.explain.channel_status import Shown, shown
 from meshsec.core.explain.sentences import CLOSED_BY_DOUBT, sentences
 from meshsec.core.policy.capability import LeftOut

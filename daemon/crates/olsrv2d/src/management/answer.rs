@@ -1,7 +1,7 @@
 //! Answers that are written in portions.
 //!
-//! An answer about a large mesh is megabytes long. It is made row by row, as the reader takes it, from a view of the router
-//! that all readers share, so that nobody's question costs more memory than a portion.
+//! An answer about a large mesh is megabytes long. It is written row by row, as fast as the reader takes it, from a view of
+//! the router that all readers share. So a question costs no more memory than one portion.
 
 use std::collections::VecDeque;
 
