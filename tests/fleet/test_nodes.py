@@ -106,6 +106,8 @@ def test_a_repository_signed_by_another_key_is_refused(two: Fleet, name: str) ->
 def test_a_fleet_that_is_ended_leaves_nothing_behind(two: Fleet, tmp_path: Path, ending: signal.Signals) -> None:
     link = tmp_path / "run"
     argv = [
+        "env",
+        "--ignore-signal=INT",  # as a shell starts what runs in the background
         sys.executable,
         "-m",
         "tests.lab.machines.fleet",
@@ -123,7 +125,11 @@ def test_a_fleet_that_is_ended_leaves_nothing_behind(two: Fleet, tmp_path: Path,
         directory = link.resolve()
         assert (directory / "inventory/hosts.json").exists()
         os.kill(running.pid, ending)
-        assert running.wait(patient(120)) == 0
+        try:
+            assert running.wait(patient(120)) == 0
+        except subprocess.TimeoutExpired:
+            running.terminate()
+            raise
     assert not namespaces.existing(own)
     assert not directory.exists()
     assert not link.is_symlink()

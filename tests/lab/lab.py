@@ -171,7 +171,8 @@ class Lab:
     def _catch_signals(self) -> None:
         if threading.current_thread() is not threading.main_thread():
             return
-        for number in (signal.SIGTERM, signal.SIGHUP):
+        # SIGINT too: a shell starts what runs in the background with it ignored.
+        for number in _Uninterrupted.SIGNALS:
             self._handlers[number] = signal.signal(number, _interrupt)
 
     def _end(self) -> None:
@@ -189,10 +190,10 @@ class Lab:
 class _Uninterrupted:
     """A second SIGINT must not leave half of the lab behind."""
 
-    _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
     def __enter__(self) -> None:
-        self._before = signal.pthread_sigmask(signal.SIG_BLOCK, self._SIGNALS)
+        self._before = signal.pthread_sigmask(signal.SIG_BLOCK, self.SIGNALS)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
