@@ -12,16 +12,19 @@ import pytest
 
 from tests.lab.lab import Lab
 from tests.lab.net.traffic import wait_arrivals
-from tests.lab.node.node import Options
+from tests.lab.node.node import Node, Options
 from tests.scenarios.expectations import assert_nothing_clear, captured, flow
 
 CHEAP = 1
-"""The metric that m claims for its links."""
+"""The metric that m claims for its links. a and c take their own measure of a link where it is heavier (ADR 0050)."""
+
+SLOWER = 4_000_000
+"""The metric of b's links, about twice what a and c measure by themselves: the way over m is truly the better one."""
 
 
 @pytest.fixture
 def lab() -> Iterator[Lab]:
-    """a reaches c by the honest b and by m, which takes all relaying at the lowest metric."""
+    """a reaches c by the honest b, whose links are slower, and by m, which takes all relaying."""
     with Lab("relaying", [("a", "b"), ("b", "c"), ("a", "m"), ("m", "c")], Options(ipv4=True)) as made:
         made.set_up()
         a, b, c, m = (made[name] for name in "abcm")
@@ -29,9 +32,8 @@ def lab() -> Iterator[Lab]:
         c.install_card(a)
         for node in (b, m):
             node.assign_addresses()
-        config = m.etc / "olsrv2d.conf"
-        kept = re.sub(r"(?m)^(willingness|metric) = .*\n", "", config.read_text(encoding="utf-8"))
-        config.write_text(f"willingness = 15\nmetric = {CHEAP}\n{kept}", encoding="utf-8")
+        _set(b, f"metric = {SLOWER}")
+        _set(m, f"metric = {CHEAP}", "willingness = 15")
         yield made.start(nodes=[a, c]).start("router", nodes=[b, m])
 
 
@@ -52,6 +54,13 @@ def test_who_takes_all_relaying_and_drops_costs_connectivity_and_no_secrecy(lab:
         wait_arrivals(running, seconds=120)
         print(f"user data passes again {time.monotonic() - begun:.1f} s after the last HELLO of m")
     assert_nothing_clear(captures)
+
+
+def _set(node: Node, *settings: str) -> None:
+    """Give a router these settings in place of what its file says of them."""
+    config = node.etc / "olsrv2d.conf"
+    kept = re.sub(r"(?m)^(willingness|metric) = .*\n", "", config.read_text(encoding="utf-8"))
+    config.write_text("\n".join([*settings, kept]), encoding="utf-8")
 
 
 _DROP = """table inet blackhole {
