@@ -12,7 +12,6 @@ import click
 from meshsec import files
 from meshsec.adapters.files import fleet_key, trust_store
 from meshsec.adapters.files.trust_store import fleets as store
-from meshsec.adapters.files.trust_store.fleets import Joined, Membership
 from meshsec.cli import cards as shown
 from meshsec.cli.app import FAILED, App
 from meshsec.cli.client import Client, DaemonAbsentError
@@ -20,6 +19,7 @@ from meshsec.cli.output import facts, json_option, print_json, print_table
 from meshsec.core.trust import card as cards
 from meshsec.core.trust import fingerprint_words, fleets
 from meshsec.core.trust.fleets import Fleet, SignedCard, TrustList
+from meshsec.core.trust.membership import Joined, Membership
 
 SCHEMA = "meshsec-fleet-1"
 

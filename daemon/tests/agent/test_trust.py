@@ -5,17 +5,28 @@ import json
 from dataclasses import replace
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from meshsec.adapters.files import trust_store
+from meshsec.agent.control.requests import Requests
 from meshsec.agent.sides.trust import Side, Trust
 from meshsec.core.channels.events import Event, PeerRemoved, PeerSet, TrustStoreRead
 from meshsec.core.channels.ipv4_claims import Elsewhere, Surroundings
 from meshsec.core.trust import card as cards
-from meshsec.core.trust.identity import make_card
-from meshsec.core.values.model import Peer
+from meshsec.core.trust import fleets
+from meshsec.core.trust.fleets import Fleet
+from meshsec.core.trust.identity import make_card, raw_public_key
+from meshsec.core.values.model import Card, Peer
+from opened import opened, settle
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from meshsec.agent.control.sides import Sides
 
 
 async def anywhere() -> Surroundings:
@@ -26,7 +37,7 @@ async def anywhere() -> Surroundings:
 VECTORS: list[dict[str, Any]] = json.loads(
     (Path(__file__).parents[3] / "tests/vectors/cards/valid.json").read_text(encoding="utf-8")
 )
-OWN, BOAT, SHIP = (cards.parse(VECTORS[index]["card"]) for index in (1, 4, 2))
+OWN, BOAT, SHIP, TRUCK, FAR = (cards.parse(VECTORS[index]["card"]) for index in (1, 4, 2, 0, 3))
 
 
 class Store:
@@ -97,6 +108,67 @@ def test_adding_and_removing_take_effect_at_once(tmp_path: Path) -> None:
     asyncio.run(store.trust.add("boat", BOAT))
     asyncio.run(store.trust.remove("boat"))
     assert store.events == [PeerSet(Peer("boat", BOAT)), PeerRemoved("boat")]
+
+
+def fleet(directory: Path) -> None:
+    """Join a fleet with one member, and take its list."""
+    key = Ed25519PrivateKey.from_private_bytes(bytes(32))
+    store = trust_store.fleets
+    store.join(directory, Fleet("rescue", raw_public_key(key.public_key())), "", [OWN])
+    store.take_members(directory, [fleets.sign_card(key, TRUCK, 1).octets], OWN)
+    store.take_list(directory, fleets.sign_list(key, 2, [], None).octets)
+
+
+def test_a_change_of_one_card_opens_no_other(store: Store) -> None:
+    """But one that was changed just now is looked at again: its next change may have the same time."""
+    (store.directory / f"{'0' * 64}.revoked").write_text("lost")
+    (store.directory / "other.card").write_text(cards.render(make_card("other", FAR.public_key)))
+    fleet(store.directory)
+    settle(store.directory)
+    store.reload()
+    changes: tuple[tuple[Coroutine[None, None, None], set[str]], ...] = (
+        (store.trust.remove("other"), set()),
+        (store.trust.add("truck", TRUCK), {"truck.card"}),
+        (store.trust.add_next("boat", FAR), {"truck.card", "boat.next"}),
+        (store.trust.remove("boat"), {"truck.card"}),
+    )
+    for change, read in changes:
+        with opened(store.directory) as names:
+            asyncio.run(change)
+        assert names - {"rescue.fleet", "rescue.list"} <= read
+    assert set(store.trust.peers) == {"ship", "truck"}
+
+
+def test_the_next_change_knows_what_was_changed_by_another_program(store: Store) -> None:
+    """A provisioning tool lays files here without a word to meshsecd."""
+    settle(store.directory)
+    store.reload()
+    (store.directory / "boat.card").unlink()
+    (store.directory / "other.card").write_text(cards.render(SHIP))
+    (store.directory / f"{FAR.fingerprint.hex()}.revoked").touch()
+    with pytest.raises(trust_store.TrustStoreError, match="is revoked"):
+        asyncio.run(store.trust.add("far", FAR))
+    asyncio.run(store.trust.add("boat", TRUCK))
+    assert store.trust.peers["boat"].card == TRUCK
+    assert any("also that of peer 'other'" in problem for problem in store.trust.problems)
+
+
+def test_a_card_is_parsed_once_from_the_request_to_the_rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store(tmp_path / "peers")
+    parsed: list[Card] = []
+    parse = cards.parse
+
+    def counted(text: str) -> Card:
+        parsed.append(parse(text))
+        return parsed[-1]
+
+    monkeypatch.setattr(cards, "parse", counted)
+    requests = Requests(cast("Sides", SimpleNamespace(trust=store.trust)))
+    asyncio.run(requests.answer("peer_add", {"name": "boat", "card": VECTORS[4]["card"]}))
+    (event,) = store.events
+    assert isinstance(event, PeerSet)
+    assert parsed == [BOAT]
+    assert event.peer.card is parsed[0]
 
 
 def test_a_refused_card_changes_nothing(store: Store) -> None:

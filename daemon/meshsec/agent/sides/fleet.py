@@ -12,7 +12,6 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from ipaddress import IPv6Address
 
 from meshsec.adapters.files.trust_store import TrustStoreError
-from meshsec.adapters.files.trust_store.fleets import Joined, Membership
 from meshsec.adapters.sockets import exchange
 from meshsec.agent.sides.trust import Trust
 from meshsec.core.channels.channel import Channel
@@ -20,6 +19,7 @@ from meshsec.core.channels.lifecycle import State
 from meshsec.core.explain.doctor import Check, Level
 from meshsec.core.trust import fleet_exchange as lines
 from meshsec.core.trust.fleet_exchange import ExchangeError, Holdings, News
+from meshsec.core.trust.membership import Joined, Membership
 from meshsec.core.values.model import Card
 
 PERIOD = 60.0

@@ -9,10 +9,11 @@ from typing import ParamSpec, TypeVar
 
 from meshsec.adapters.files import trust_store
 from meshsec.adapters.files.trust_store import fleets, lock
-from meshsec.adapters.files.trust_store.fleets import Joined
 from meshsec.core.channels.desired import addresses
 from meshsec.core.channels.events import Event, PeerRemoved, PeerSet, TrustStoreRead
 from meshsec.core.channels.ipv4_claims import Surroundings, believed
+from meshsec.core.trust import roster
+from meshsec.core.trust.membership import Joined
 from meshsec.core.values.model import Card, Peer
 
 P = ParamSpec("P")
@@ -87,28 +88,22 @@ class Trust:
         async with self._lock:
             await asyncio.to_thread(lock.prepare, self._directory)
             try:
-                peers, problems = await asyncio.to_thread(trust_store.load, self._directory, self._own)
-                revoked = set(await asyncio.to_thread(trust_store.revocations, self._directory))
-                joined = await asyncio.to_thread(fleets.read, self._directory)
+                found = await asyncio.to_thread(trust_store.read, self._directory, self._own)
             except trust_store.TrustStoreError as error:
                 self._tell_problems((str(error),))
                 return self.problems
-            if joined.unclear:
-                revoked |= self._listed  # what a list said that cannot be read any more
-                peers = {name: peer for name, peer in peers.items() if peer.card.fingerprint.hex() not in revoked}
-            else:
-                self._listed = frozenset(joined.revoked())
-            refused = {problem.title for problem in problems}
-            good = {name: peer for name, peer in self._read.items() if peer.card.fingerprint.hex() not in revoked}
-            kept = {name: peer for name, peer in good.items() if name in refused}
+            if not found.joined.unclear:
+                self._listed = frozenset(found.joined.revoked())
+            revoked = self._listed | found.revocations.all().keys()
+            kept = roster.kept(self._read, found.refused(), revoked)
             self._tell_problems(
-                tuple(f"{problem}{_in_force(problem.title in kept)}" for problem in problems),
+                tuple(f"{problem}{_in_force(problem.title in kept)}" for problem in found.problems),
             )
-            self._read = peers | kept
+            self._read = roster.trusted(found.roster.peers, revoked) | kept
             self._around = await self._look()
             self._apply(believed(self._read, self._own, self._around))
-            self.joined = joined
-            self.on_fleets(joined)
+            self.joined = found.joined
+            self.on_fleets(found.joined)
             return self.problems
 
     async def look_around(self) -> None:

@@ -6,17 +6,19 @@ one; to end the present one it is renamed (ADR 0041). It has a second line: what
 ``FINGERPRINT.revoked`` revokes a key (ADR 0046): no card with it is in force, whoever lays it here and whenever. The
 file's name is what counts, so that neither an empty nor an unreadable one is worth less; its text says why.
 
-Fleets (fleets.py) add members and revoked keys. A card that was added by hand goes before a member's.
+Fleets (fleets.py) add members and revoked keys. Whose card is in force is decided in core/trust/roster.py. A file that
+has not changed is not opened again (memory.py).
 """
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from meshsec import files
 from meshsec.adapters.files.trust_store import fleets
-from meshsec.adapters.files.trust_store.fleets import MEMBER_SUFFIX, Joined
+from meshsec.adapters.files.trust_store.fleets import MEMBER_SUFFIX
+from meshsec.adapters.files.trust_store.memory import Memory
 from meshsec.adapters.files.trust_store.place import (
     MARK,
     NEXT,
@@ -28,14 +30,17 @@ from meshsec.adapters.files.trust_store.place import (
     UnsafeError,
     listed,
     locked,
-    read,
+    refuse_shared,
     title_of,
     write,
 )
 from meshsec.core.channels import ipv4_claims
 from meshsec.core.channels.ipv4_claims import Surroundings
 from meshsec.core.trust import card as cards
+from meshsec.core.trust import roster as rosters
 from meshsec.core.trust.identity import IdentityError, checked_name
+from meshsec.core.trust.membership import Joined
+from meshsec.core.trust.roster import Held, RefusedError, Revocations, Roster
 from meshsec.core.values.model import Card, Peer
 
 __all__ = [
@@ -43,12 +48,14 @@ __all__ = [
     "NEXT_SUFFIX",
     "REVOKED_SUFFIX",
     "SUFFIX",
+    "Contents",
     "Problem",
     "TrustStoreError",
     "add",
     "add_next",
     "end",
     "load",
+    "read",
     "remove",
     "revocations",
     "revoke",
@@ -62,28 +69,51 @@ REASON_LIMIT = 200
 _FINGERPRINT = re.compile(r"[0-9a-f]{64}")
 
 
-def load(directory: Path, own: Card) -> tuple[dict[str, Peer], tuple[Problem, ...]]:
-    """The trusted peers by name, and every file that is refused; one bad card does not hide the others.
+def _parsed(text: str) -> Held:
+    card, _, mark = text.partition(MARK)
+    return Held(cards.parse(card), mark.strip())
 
-    Of two cards that contradict each other, neither is in force, because nobody can know which is meant. Whether an
-    IPv4 address is believed is decided where the node's surroundings are known (core/channels/ipv4_claims.py). A
-    directory that does not exist trusts nobody. Raise TrustStoreError when the directory cannot be read.
+
+_CARDS = Memory(_parsed, _LIMIT)
+_REASONS = Memory(str, _LIMIT)
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What the trust store says."""
+
+    roster: Roster
+    joined: Joined
+    revocations: Revocations
+    problems: tuple[Problem, ...]
+    """Every file that is not in force."""
+
+    def refused(self) -> frozenset[str]:
+        """Return the titles of the peers whose files are not in force."""
+        return frozenset(problem.title for problem in self.problems)
+
+
+def read(directory: Path, own: Card) -> Contents:
+    """Read the trust store; one bad file hides no other. Raise TrustStoreError when the directory cannot be read.
+
+    A directory that does not exist trusts nobody.
     """
-    peers: dict[str, Peer] = {}
     joined = fleets.read(directory)
-    by_hand, problems = _revocations(directory)
-    revoked = joined.revoked() | by_hand
-    problems += joined.problems
-    for path in (*listed(directory, SUFFIX), *listed(directory, NEXT_SUFFIX)):
-        try:
-            peers[title_of(path)] = _not_revoked(_peer(path), revoked, by_hand)
-        except (files.FileError, cards.CardError, IdentityError, UnsafeError) as error:
-            problems.append(Problem(path, str(error).removeprefix(f"{path}: ")))
-    for name, message in _conflicts(peers, own).items():
-        del peers[name]
-        problems.append(Problem(_path(directory, name), message))
-    problems += _add_members(peers, joined, revoked, own)
-    return peers, tuple(sorted(problems, key=str))
+    here, problems = _revocations(directory)
+    held, unreadable = _cards(directory)
+    revocations = Revocations(here, joined.revoked())
+    roster = rosters.decide(held, {path.stem for path in listed(directory, SUFFIX)}, revocations, joined, own)
+    problems += unreadable
+    problems += [Problem(_path(directory, title), why) for title, why in roster.refused.items()]
+    for file, why in (*joined.refused.items(), *roster.refused_members.items()):
+        problems.append(Problem(directory / file, why))
+    return Contents(roster, joined, revocations, tuple(sorted(problems, key=str)))
+
+
+def load(directory: Path, own: Card) -> tuple[dict[str, Peer], tuple[Problem, ...]]:
+    """Return the trusted peers by name, and every file that is refused. Raises TrustStoreError as ``read`` does."""
+    contents = read(directory, own)
+    return contents.roster.peers, contents.problems
 
 
 def add(directory: Path, name: str, card: Card, own: Card, around: Surroundings | None = None) -> Peer:
@@ -93,25 +123,16 @@ def add(directory: Path, name: str, card: Card, own: Card, around: Surroundings 
     card's IPv4 address is judged by; None: only by the other cards.
     """
     try:
-        peer = Peer(checked_name(name), card)
+        path = directory / f"{checked_name(name)}{SUFFIX}"
     except IdentityError as error:
         raise TrustStoreError(str(error)) from error
     with locked(directory):
-        peers = _by_hand(load(directory, own)[0])
-        path = directory / f"{name}{SUFFIX}"
-        known = peers.get(name)
-        if known and known.card == card:
-            return known
-        _refuse_revoked(directory, peer)
-        if known and known.card.public_key == card.public_key:
-            peer = replace(known, card=card)
-        elif path.exists():
-            raise TrustStoreError(f"{path}: there is a peer {name!r} with another card; remove it first")
-        conflict = _refused({**peers, name: peer}, name, own, around)
-        if conflict:
-            raise TrustStoreError(f"{name!r} is not added: {conflict}")
-        _written(path, card, peer.key.removeprefix(name))
-    return peer
+        roster = read(directory, own).roster
+        try:
+            peer = rosters.added(roster, name, card, str(path) if path.exists() else "")
+        except RefusedError as error:
+            raise TrustStoreError(str(error)) from error
+        return _taken(directory, roster, peer, around)
 
 
 def add_next(directory: Path, name: str, card: Card, own: Card, around: Surroundings | None = None) -> Peer:
@@ -120,27 +141,18 @@ def add_next(directory: Path, name: str, card: Card, own: Card, around: Surround
     Another card with that next key takes the place of the one that is there.
     """
     with locked(directory):
-        peers, problems = load(directory, own)
-        peers = _by_hand(peers)
-        title = name + NEXT
-        if name not in peers:
+        found = read(directory, own)
+        is_known = name in found.roster.by_hand()
+        if not is_known:
             _refuse_member(directory, name)
-        if name not in peers or title in {problem.title for problem in problems}:
-            refused = [str(problem) for problem in problems if problem.title in {name, title}]
+        if not is_known or name + NEXT in found.refused():
+            refused = [str(problem) for problem in found.problems if problem.title in {name, name + NEXT}]
             raise TrustStoreError("; ".join(refused) or f"there is no peer {name!r}: `meshsec peer add` trusts one")
-        for known in filter(None, (peers[name], peers.get(title))):
-            if known.card == card:
-                return known
-        if title in peers and peers[title].card.public_key != card.public_key:
-            raise TrustStoreError(f"{name!r} has a next key already: `meshsec peer end {name}` ends the present one")
-        mark = "" if peers[name].key.endswith(NEXT) else NEXT
-        peer = Peer(title, card, "" if mark else name)
-        _refuse_revoked(directory, peer)
-        conflict = _refused({**peers, title: peer}, title, own, around)
-        if conflict:
-            raise TrustStoreError(f"the next key of {name!r} is not added: {conflict}")
-        _written(_path(directory, title), card, mark)
-    return peer
+        try:
+            peer = rosters.added_next(found.roster, name, card)
+        except RefusedError as error:
+            raise TrustStoreError(str(error)) from error
+        return _taken(directory, found.roster, peer, around)
 
 
 def end(directory: Path, name: str, own: Card) -> Peer:
@@ -179,7 +191,7 @@ def remove(directory: Path, name: str) -> None:
 
 def revocations(directory: Path) -> dict[str, str]:
     """The revoked keys by fingerprint (64 hexadecimal digits), with what is said about each. Raises TrustStoreError."""
-    return fleets.read(directory).revoked() | _revocations(directory)[0]
+    return Revocations(_revocations(directory)[0], fleets.read(directory).revoked()).all()
 
 
 def revoke(directory: Path, target: str, reason: str, own: Card) -> tuple[str, ...]:
@@ -218,11 +230,6 @@ def unrevoke(directory: Path, fingerprint: str) -> None:
             raise TrustStoreError(str(error)) from error
 
 
-def _by_hand(peers: Mapping[str, Peer]) -> dict[str, Peer]:
-    """Those whose card was added on this node."""
-    return {name: peer for name, peer in peers.items() if not peer.fleet}
-
-
 def _refuse_member(directory: Path, name: str) -> None:
     """Say why what is for cards that were added here does not work for a member of a fleet. Raises TrustStoreError."""
     if any(member.card.name == name for member in fleets.read(directory).members.values()):
@@ -231,51 +238,15 @@ def _refuse_member(directory: Path, name: str) -> None:
         )
 
 
-def _add_members(peers: dict[str, Peer], joined: Joined, revoked: Mapping[str, str], own: Card) -> list[Problem]:
-    """Add the members of the fleets; those that contradict what is there already are not in force."""
-    problems = []
-    keys = {own.public_key, *(peer.card.public_key for peer in peers.values())}
-    taken = {claim: noun for card in (own, *(peer.card for peer in peers.values())) for claim, noun in _claims(card)}
-    by_hand = set(peers)
-    good = [path for path, one in joined.current().items() if one.card.fingerprint.hex() not in revoked]
-    for path in sorted(good, key=lambda path: (joined.members[path].since, str(path))):
-        member = joined.members[path]
-        card, fleet = member.card, joined.memberships[member.fleet].fleet.name
-        if card.public_key in keys or joined.is_own(member, own):
-            continue
-        present = peers.get(card.name) if card.name not in by_hand else None
-        its_own = present is not None and present.fleet == fleet
-        obstacle = next((f"its {noun} is another's" for claim, noun in _claims(card) if claim in taken), "")
-        if card.name in peers and not its_own:
-            obstacle = f"there is another peer of its name, {card.name!r}"
-        if joined.late(member):
-            obstacle = f"its time has ended: the fleet {fleet!r} signed it until {member.until}"
-        if obstacle:
-            problems.append(Problem(path, f"{card.name!r} of the fleet {fleet!r} is not in force: {obstacle}"))
-            continue
-        title = card.name + NEXT if present else card.name
-        peers[title] = _member(title, card, fleet, joined.marks[path], present)
-        taken.update(_claims(card))
-    return problems
-
-
-def _member(title: str, card: Card, fleet: str, mark: str, present: Peer | None) -> Peer:
-    """Of the two keys of one the channels differ, whatever their files say."""
-    if present and present.key == card.name + mark:
-        mark = "" if mark else NEXT
-    channel = card.name + mark
-    return Peer(title, card, "" if channel == title else channel, fleet=fleet)
-
-
 def _held(directory: Path) -> dict[Path, Card]:
     """The cards that can be read, in force or not."""
     found = {}
     for path in (*listed(directory, SUFFIX), *listed(directory, NEXT_SUFFIX)):
         try:
-            found[path] = cards.parse(files.read(path, _LIMIT).partition(MARK)[0])
+            found[path] = _CARDS.read(path)[0].card
         except (files.FileError, cards.CardError):
             continue
-    return found | {path: member.card for path, member in fleets.read(directory).members.items()}
+    return found | {directory / file: member.card for file, member in fleets.read(directory).members.items()}
 
 
 def _called(path: Path, card: Card) -> str:
@@ -324,27 +295,11 @@ def _revocations(directory: Path) -> tuple[dict[str, str], list[Problem]]:
             problems.append(Problem(path, f"revokes nothing: the name is {path.name!r}; allowed: {allowed}"))
             continue
         try:
-            said = files.read(path, _LIMIT).strip()
+            said = _REASONS.read(path)[0].strip()
         except files.FileError:
             said = ""
         found[path.stem] = "".join(filter(str.isprintable, said))
     return found, problems
-
-
-def _not_revoked(peer: Peer, revoked: Mapping[str, str], by_hand: Mapping[str, str]) -> Peer:
-    fingerprint = peer.card.fingerprint.hex()
-    if fingerprint in revoked:
-        why = f" ({revoked[fingerprint]})" if revoked[fingerprint] else ""
-        back = f": only `meshsec peer unrevoke {fingerprint}` takes that back" if fingerprint in by_hand else ""
-        raise UnsafeError(f"its key is revoked{why}{back}")
-    return peer
-
-
-def _refuse_revoked(directory: Path, peer: Peer) -> None:
-    try:
-        _not_revoked(peer, revocations(directory), _revocations(directory)[0])
-    except UnsafeError as error:
-        raise TrustStoreError(f"{peer.name!r} is not added: {error}") from None
 
 
 def _path(directory: Path, title: str) -> Path:
@@ -352,50 +307,46 @@ def _path(directory: Path, title: str) -> Path:
     return directory / f"{title.removesuffix(NEXT)}{NEXT_SUFFIX if is_next else SUFFIX}"
 
 
-def _peer(path: Path) -> Peer:
-    name = checked_name(path.stem)
-    text = read(path, _LIMIT)
-    if path.suffix == NEXT_SUFFIX and not files.exists(path.with_suffix(SUFFIX)):
-        raise UnsafeError("there is no card whose place it is to take: remove it, or add the peer")
-    card, _, mark = text.partition(MARK)
-    if mark.strip() not in {"", NEXT}:
-        raise UnsafeError(f"the channel's mark is {mark.strip()!r}; allowed: none and {NEXT!r}")
-    title, channel = title_of(path), name + mark.strip()
-    return Peer(title, cards.parse(card), "" if channel == title else channel)
+def _cards(directory: Path) -> tuple[dict[str, Held], list[Problem]]:
+    """Return the added cards by title, and the files that say none."""
+    found: dict[str, Held] = {}
+    problems = []
+    for path in (*listed(directory, SUFFIX), *listed(directory, NEXT_SUFFIX)):
+        try:
+            checked_name(path.stem)
+            found[title_of(path)] = _said(path)
+        except (files.FileError, cards.CardError, IdentityError, UnsafeError) as error:
+            problems.append(Problem(path, str(error).removeprefix(f"{path}: ")))
+    return found, problems
 
 
-def _refused(peers: Mapping[str, Peer], name: str, own: Card, around: Surroundings | None) -> str:
-    """Why a new peer is not added beside the others; empty when nothing is against it."""
-    claim = peers[name].card.ipv4
-    doubt = ipv4_claims.contested(peers, own).get(name, "")
-    if claim is not None and around is not None:
-        doubt = doubt or ipv4_claims.refusal(claim, around)
-    return _conflicts(peers, own).get(name, "") or (f"its IPv4 address {doubt}" if doubt else "")
+def _said(path: Path) -> Held:
+    held, mode = _CARDS.read(path)
+    refuse_shared(path, mode)
+    if held.mark not in {"", NEXT}:
+        raise UnsafeError(f"the channel's mark is {held.mark!r}; allowed: none and {NEXT!r}")
+    return held
 
 
-def _conflicts(peers: Mapping[str, Peer], own: Card) -> dict[str, str]:
-    """Why a peer cannot be in force beside the others, by name."""
-    found: dict[str, str] = {}
-    holders: dict[object, str] = {own.public_key: "", own.address: ""}
-    for name, peer in sorted(peers.items()):
-        for claim, noun in _claims(peer.card):
-            if claim not in holders:
-                holders[claim] = name
-                continue
-            holder = holders[claim]
-            if not holder:
-                found.setdefault(name, f"its {noun} is this node's own")
-            elif holder != name:
-                found.setdefault(name, f"its {noun} is also that of peer {holder!r}")
-                found.setdefault(holder, f"its {noun} is also that of peer {name!r}")
-    return found
+def _taken(directory: Path, roster: Roster, peer: Peer, around: Surroundings | None) -> Peer:
+    """Write the card of an added peer, when it is new and its IPv4 address may be believed. Raises TrustStoreError."""
+    peers = roster.by_hand()
+    if peer == peers.get(peer.name):
+        return peer
+    name = peer.name.removesuffix(NEXT)
+    if doubt := _doubt({**peers, peer.name: peer}, peer, roster.own, around):
+        noun = f"the next key of {name!r}" if peer.name.endswith(NEXT) else repr(name)
+        raise TrustStoreError(f"{noun} is not added: its IPv4 address {doubt}")
+    path, mark = _path(directory, peer.name), peer.key.removeprefix(name)
+    text = f"{cards.render(peer.card)}{f'{MARK}{mark}' if mark else ''}\n"
+    write(path, text)
+    _CARDS.wrote(path, text, Held(peer.card, mark))
+    return peer
 
 
-def _claims(card: Card) -> Iterator[tuple[object, str]]:
-    yield card.public_key, "public key"
-    yield card.address, f"address {card.address}"
-
-
-def _written(path: Path, card: Card, mark: str = "") -> None:
-    line = f"{MARK}{mark}" if mark else ""
-    write(path, f"{cards.render(card)}{line}\n")
+def _doubt(peers: Mapping[str, Peer], peer: Peer, own: Card, around: Surroundings | None) -> str:
+    """Return why the IPv4 address of a new peer would not be believed; empty when it would, or there is none."""
+    doubt = ipv4_claims.contested(peers, own).get(peer.name, "")
+    if peer.card.ipv4 is not None and around is not None:
+        doubt = doubt or ipv4_claims.refusal(peer.card.ipv4, around)
+    return doubt

@@ -1,5 +1,6 @@
 """The directory of the trust store: its files, who may write them, and who changes them at a time."""
 
+import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -53,19 +54,26 @@ def title_of(path: Path) -> str:
 def listed(directory: Path, suffix: str) -> list[Path]:
     """The files of one kind; none where there is no directory. Raises TrustStoreError."""
     try:
-        return sorted(path for path in directory.iterdir() if path.suffix == suffix and not path.name.startswith("."))
+        with os.scandir(directory) as found:
+            names = sorted(entry.name for entry in found)
     except FileNotFoundError:
         return []
     except OSError as error:
         raise TrustStoreError(f"{directory}: {error.strerror}") from error
+    return [directory / name for name in names if name.endswith(suffix) and not name.startswith(".")]
 
 
 def read(path: Path, limit: int) -> str:
     """A file that says whom to trust. Raises FileError, and UnsafeError when others than its owner may write it."""
     text = files.read(path, limit)
-    if stat.S_IMODE(path.stat().st_mode) & 0o022:
-        raise UnsafeError(f"others than its owner may write it: chmod 644 {path}")
+    refuse_shared(path, path.stat().st_mode)
     return text
+
+
+def refuse_shared(path: Path, mode: int) -> None:
+    """Raise UnsafeError when others than a file's owner may write it."""
+    if stat.S_IMODE(mode) & 0o022:
+        raise UnsafeError(f"others than its owner may write it: chmod 644 {path}")
 
 
 def write(path: Path, text: str) -> None:

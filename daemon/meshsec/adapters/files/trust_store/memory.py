@@ -1,0 +1,70 @@
+"""What the files of the trust store said when they were read last, so that a change of one opens no other.
+
+A file is opened again when its status has changed (inode, size, mode and times). The time of the last change of status
+(ctime) cannot be set by a program. But two changes within one of its steps look like one, so a file that was changed
+just now is not relied on.
+"""
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from meshsec import files
+
+T = TypeVar("T")
+
+SETTLED = 1.1
+"""Seconds after which a change of a file shows in its ctime: ext4 with inodes of 128 bytes counts whole seconds, and
+the kernel's clock for it lags by up to 10 ms."""
+_LIMIT = 16384
+"""Files that are remembered; then all are forgotten, among them those that are gone. A store has at most 4096 members,
+and no more than some thousands of cards."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Known(Generic[T]):
+    status: tuple[int, ...]
+    text: str
+    said: T
+
+
+class Memory(Generic[T]):
+    """Files of one kind. Threads may share it: each entry is replaced as a whole."""
+
+    def __init__(self, parse: Callable[[str], T], limit: int) -> None:
+        """``parse``: returns what a file with this text says. ``limit``: bytes of a file."""
+        self._parse = parse
+        self._limit = limit
+        self._known: dict[Path, _Known[T]] = {}
+
+    def read(self, path: Path) -> tuple[T, int]:
+        """Return what a file says, and its mode. Raises FileError and what parsing raises; neither is remembered."""
+        try:
+            found = path.stat()
+        except OSError as error:
+            raise files.FileError(f"{path}: {error.strerror}") from error
+        known, status = self._known.get(path), _status(found)
+        if known is None or not status or known.status != status:
+            text = files.read(path, self._limit)
+            known = _Known(status, text, known.said if known and known.text == text else self._parse(text))
+            self._remember(path, known)
+        return known.said, found.st_mode
+
+    def wrote(self, path: Path, text: str, said: T) -> None:
+        """Take what was just written, so that it is compared when it is read, and not parsed."""
+        self._remember(path, _Known((), text, said))
+
+    def _remember(self, path: Path, known: _Known[T]) -> None:
+        if len(self._known) >= _LIMIT:
+            self._known.clear()
+        self._known[path] = known
+
+
+def _status(found: os.stat_result) -> tuple[int, ...]:
+    """Return what changes with a file; empty when the file was changed just now."""
+    if time.time() - found.st_ctime < SETTLED:
+        return ()
+    return (found.st_dev, found.st_ino, found.st_size, found.st_mode, found.st_mtime_ns, found.st_ctime_ns)
