@@ -29,6 +29,7 @@ from meshsec.core.channels.events import (
 )
 from meshsec.core.policy.policy import DEFAULT
 from meshsec.core.values.model import Card, ChildSa, EspGround, IkeSa, Observed, Peer, Route
+from meshsec.core.values.sa_states import ChildSaState, IkeSaState
 from rt.measure.results import QUICK, Cell, Result
 
 SIZES = (10, 1000) if QUICK else (10, 100, 1000)
@@ -179,8 +180,10 @@ def _route(peer: Peer) -> Route:
 
 
 def _ike_sa(peer: Peer) -> IkeSa:
-    child = ChildSa("mesh", "INSTALLED", "TUNNEL", "c1", "c2", "AES_GCM_16-256", 0.0)
-    return IkeSa(f"sa-{peer.name}", peer.name, "ESTABLISHED", True, "i1", "r1", 0.0, (child,), peer.card.address)
+    child = ChildSa("mesh", ChildSaState.INSTALLED, "TUNNEL", "c1", "c2", "AES_GCM_16-256", 0.0)
+    return IkeSa(
+        f"sa-{peer.name}", peer.name, IkeSaState.ESTABLISHED, True, "i1", "r1", 0.0, (child,), peer.card.address
+    )
 
 
 if __name__ == "__main__":

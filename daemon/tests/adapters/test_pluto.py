@@ -29,6 +29,7 @@ from meshsec.core.ike import drift
 from meshsec.core.ike.drift import Wanted
 from meshsec.core.ike.port import CommandError, DaemonFacts, IkeError, IkeEvent, SaChanged
 from meshsec.core.values.model import Authentication, ChildSpec, ConnectionSpec
+from meshsec.core.values.sa_states import IkeSaState
 from namespaces import ip, needs_root, wait_for
 
 EXECUTABLES = Path(__file__).parents[3] / "build/libreswan/usr/libexec/ipsec"
@@ -372,7 +373,7 @@ def test_half_of_an_ike_sa_is_seen_and_can_be_ended(pair: tuple[Node, Node]) -> 
         attempt = asyncio.create_task(watcher.pluto.initiate("node-2", "mesh", 60))
         await watcher.until(lambda own: own.events)
         ((half,),) = (await watcher.pluto.ike_sas()).values()
-        assert (half.peer, half.state, half.initiator) == ("node-2", "CONNECTING", True)
+        assert (half.peer, half.state, half.initiator) == ("node-2", IkeSaState.CONNECTING, True)
         assert (await watcher.pluto.facts()).half_open == 1
         await watcher.pluto.terminate(half.unique_id)
         await watcher.until(lambda own: len(own.events) > 1)

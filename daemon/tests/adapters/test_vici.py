@@ -23,6 +23,7 @@ from meshsec.core.ike import drift
 from meshsec.core.ike.drift import Configured, Wanted
 from meshsec.core.ike.port import CommandError, DaemonFacts, IkeError, IkeEvent, LogLine, SaChanged
 from meshsec.core.values.model import Authentication
+from meshsec.core.values.sa_states import ChildSaState, IkeSaState
 from namespaces import needs_root
 
 from .conftest import IkeNode, new_key
@@ -181,7 +182,7 @@ def test_two_charons_set_up_an_sa_with_raw_keys_and_report_it(ike_pair: Pair) ->
                 theirs[0].children[0].spi_out,
                 theirs[0].children[0].spi_in,
             )
-            assert (ours[0].children[0].mode, ours[0].children[0].state) == ("tunnel", "INSTALLED")
+            assert (ours[0].children[0].mode, ours[0].children[0].state) == ("tunnel", ChildSaState.INSTALLED)
             await c.until(lambda own: SaChanged("alpha", "child-updown", up=True) in own.events)
             assert alpha.send(charlie), "user data passes the tunnel"
             counted = (await a.vici.ike_sas())["charlie"][0].children[0]
@@ -325,7 +326,7 @@ def test_an_initiate_in_progress_blocks_no_other_command(ike_pair: Pair) -> None
             initiating = asyncio.create_task(a.vici.initiate("charlie", "mesh", 60))
             await a.until(lambda own: any("generating IKE_SA_INIT" in getattr(e, "text", "") for e in own.events))
             waiting = (await a.vici.ike_sas())["charlie"]
-            assert waiting[0].state == "CONNECTING"
+            assert waiting[0].state is IkeSaState.CONNECTING
             assert not initiating.done()
             await a.vici.terminate(waiting[0].unique_id)
             with pytest.raises(CommandError):
@@ -376,7 +377,7 @@ def test_a_delete_that_is_lost_is_repeated_when_the_sa_is_closed_with_patience(i
             nft(charlie, LOSS)
             await a.vici.terminate(sa.unique_id, patient=patient)
             left = (await a.vici.ike_sas()).get("charlie", ())
-            assert [sa.state for sa in left] == (["DELETING"] if patient else [])
+            assert [sa.state for sa in left] == ([IkeSaState.DELETING] if patient else [])
             nft(charlie, "delete table inet loss")
             if patient:
                 await c.until(lambda own: SaChanged("alpha", "ike-updown", up=False) in own.events)

@@ -6,9 +6,9 @@ from core.world import GROUND, card, ike_sa, peer
 from meshsec.core.channels.desired import connection_spec, rules_spec
 from meshsec.core.policy.policy import DEFAULT
 from meshsec.core.values.model import ConnectionSpec, IkeSa, Observed, RulesSpec
+from meshsec.core.values.sa_states import IkeSaState
 
 STRANGERS = (8, 9)
-STATES = ("CREATED", "CONNECTING", "ESTABLISHED", "REKEYING", "REKEYED", "DELETING", "PASSIVE")
 NODE = 3
 """Between the others, so that it initiates to some and not to others."""
 PEERS = (2, 4, 5)
@@ -26,7 +26,7 @@ def ike_sas(draw: st.DrawFn, number: int) -> tuple[IkeSa, ...]:
             f"n{number}",
             f"{number}-{index}",
             initiator=draw(st.booleans()),
-            state=draw(st.sampled_from(STATES)),
+            state=draw(st.sampled_from(IkeSaState)),
             children=draw(st.sampled_from([(), ("mesh",), ("mesh", "mesh"), ("other",)])),
             remote_id=draw(identities),
         )

@@ -31,8 +31,9 @@ from meshsec.core.channels.events import (
 )
 from meshsec.core.policy.policy import DEFAULT
 from meshsec.core.values.model import IkeSa, Observed, RulesSpec
+from meshsec.core.values.sa_states import IkeSaState
 
-TRANSIENT = {"CREATED", "CONNECTING", "REKEYED", "DELETING", "PASSIVE"}
+TRANSIENT = {state for state in IkeSaState if not state.is_live}
 
 
 class Solo:
@@ -115,7 +116,7 @@ class Solo:
     def end_transients(self) -> None:
         """What does not last comes to its end, and the IKE daemon tells."""
         for name, sas in list(self.sas.items()):
-            self.sas[name] = tuple(replace(sa, state="ESTABLISHED") for sa in sas if sa.state not in TRANSIENT)
+            self.sas[name] = tuple(replace(sa, state=IkeSaState.ESTABLISHED) for sa in sas if sa.state not in TRANSIENT)
             self.tell(SasObserved(name, self.sas[name]))
 
     def come_to_rest(self) -> None:

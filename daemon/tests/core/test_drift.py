@@ -11,14 +11,16 @@ from typing import Any
 import pytest
 
 from core.world import card, ike_sa, peer
+from meshsec.adapters.ike import pluto_sas
 from meshsec.core.channels.desired import addresses, connection_spec, host, rules_spec
-from meshsec.core.ike import drift, drift_kernel, pluto_status
+from meshsec.core.ike import drift, drift_kernel
 from meshsec.core.ike.drift import Configured, Credentials, Difference, Note, Report, Wanted, Where
 from meshsec.core.ike.drift_kernel import Kernel, XfrmPolicy, XfrmState
 from meshsec.core.policy.negotiated import agrees_esp, agrees_ike
 from meshsec.core.policy.policy import DEFAULT
 from meshsec.core.trust import card as cards
 from meshsec.core.values.model import Authentication, EspGround, IkeSa, Network
+from meshsec.core.values.sa_states import ChildSaState, IkeSaState
 
 NODE, PEER = card(3), card(2)
 SPEC = connection_spec(NODE, peer(2), EspGround.KERNEL, DEFAULT)
@@ -131,7 +133,7 @@ def sas(*given: IkeSa, wanted: Wanted = WANTED) -> list[tuple[Where, str | None,
 def test_sas_as_negotiated_by_this_policy_are_no_difference() -> None:
     assert not sas(good_sa())
     assert not sas(good_sa(prf="", integrity="", local_id=None, rekey_at=None, remote_id=None))
-    assert not sas(good_sa(state="REKEYED", encryption="3DES_CBC")), "what does not carry any more"
+    assert not sas(good_sa(state=IkeSaState.REKEYED, encryption="3DES_CBC")), "what does not carry any more"
 
 
 @pytest.mark.parametrize(
@@ -171,7 +173,7 @@ def test_a_child_sa_of_another_policy_is_told(changes: Mapping[str, Any], what: 
 @pytest.mark.parametrize("version", ["4.10", "5.2"])
 def test_sas_as_pluto_tells_of_them_are_judged_alike(version: str) -> None:
     told = [(RECORDED / version / f"initiator-{kind}.txt").read_text("ascii") for kind in ("status", "trafficstatus")]
-    standing = pluto_status.ike_sas(told[0], told[1], NOW, 1795435320.0)
+    standing = pluto_sas.ike_sas(told[0], told[1], NOW, 1795435320.0)
     spec = replace(SPEC, name="node-2", remote_id=IPv6Address("fc00::2"))
     assert not list(drift.sas(Wanted({"node-2": spec}, {}, ()), standing, NOW))
     other = replace(spec, ike_proposals=("chacha20poly1305-prfsha256-x25519",))
@@ -265,7 +267,7 @@ def test_states_that_lack_and_states_of_nobody() -> None:
 def test_the_end_that_answers_a_rekeying_sends_by_the_sa_of_before_for_a_time() -> None:
     sa = good_sa()
     new = replace(sa.children[0], spi_in="c7", spi_out="d7")
-    before = replace(sa.children[0], state="REKEYED")
+    before = replace(sa.children[0], state=ChildSaState.REKEYED)
     rekeyed = {"n2": (replace(sa, children=(before, *sa.children[1:], new)),)}
     states = [*kernel().states, state("c7", inbound=True, mode="transport")]
     assert not found(kernel(sas=rekeyed, states=states))

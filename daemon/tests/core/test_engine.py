@@ -41,6 +41,7 @@ from meshsec.core.explain.views import explain
 from meshsec.core.policy.policy import DEFAULT, RemovedPeers
 from meshsec.core.values.model import Bypass, Observed, Peer, RulesSpec, UnknownNodes
 from meshsec.core.values.routes import MAX_STRANGERS
+from meshsec.core.values.sa_states import IkeSaState
 
 NODE = 3
 LOWER, HIGHER = 1, 5
@@ -197,7 +198,7 @@ def test_the_other_end_takes_over_sooner_when_its_own_ike_daemon_is_fresh() -> N
 def test_a_negotiation_of_the_peer_is_waited_for_but_not_for_ever() -> None:
     made = driver(LOWER)
     made.tell(RouteSet(route(LOWER)))
-    half_open = ike_sa("n1", state="CONNECTING", initiator=False, children=())
+    half_open = ike_sa("n1", state=IkeSaState.CONNECTING, initiator=False, children=())
     made.tell(SasObserved("n1", (half_open,)))
     assert made.state(LOWER) == "negotiating"
     assert made.advance(CALM.initiate_timeout - 0.01) == []
@@ -210,13 +211,13 @@ def test_a_negotiation_of_the_peer_is_waited_for_but_not_for_ever() -> None:
 
 def test_a_half_open_ike_sa_does_not_keep_the_initiator_from_its_turn() -> None:
     made = driver(HIGHER)
-    half_open = ike_sa("n5", state="CONNECTING", initiator=False, children=())
+    half_open = ike_sa("n5", state=IkeSaState.CONNECTING, initiator=False, children=())
     assert attempts(made.tell(RouteSet(route(HIGHER)), SasObserved("n5", (half_open,)))) == ["n5"]
 
 
 def test_a_negotiation_of_the_peer_that_ends_without_sa_gives_the_turn_back() -> None:
     made = driver(LOWER)
-    half_open = ike_sa("n1", state="CONNECTING", initiator=False, children=())
+    half_open = ike_sa("n1", state=IkeSaState.CONNECTING, initiator=False, children=())
     made.tell(RouteSet(route(LOWER)), SasObserved("n1", (half_open,)))
     made.tell(SasObserved("n1", ()))
     assert made.state(LOWER) == "waiting"
@@ -316,7 +317,7 @@ def test_an_sa_that_was_moved_while_meshsecd_was_away_is_closed_when_it_is_met()
 def test_a_negotiation_in_progress_elsewhere_is_not_yet_an_sa_that_was_moved() -> None:
     made = driver(HIGHER)
     half_open = replace(
-        ike_sa("n5", "7", state="CONNECTING", children=()), remote_host=card(LOWER).locator, initiator=False
+        ike_sa("n5", "7", state=IkeSaState.CONNECTING, children=()), remote_host=card(LOWER).locator, initiator=False
     )
     assert not [one for one in made.tell(SasObserved("n5", (half_open,))) if isinstance(one, Terminate)]
 
@@ -658,7 +659,7 @@ def rules_for_higher() -> RulesSpec:
 def test_an_attempt_that_was_running_when_meshsecd_was_killed_is_closed_and_made_anew() -> None:
     """Its late success would make the peer drop what was negotiated since."""
     made = Driver(NODE, CALM)
-    half_open = ike_sa("n5", "7", state="CONNECTING", children=())
+    half_open = ike_sa("n5", "7", state=IkeSaState.CONNECTING, children=())
     observed = Observed({"n5": (half_open,)}, {"n5": None}, key_loaded=True)
     actions = made.tell(
         PeerSet(peer(HIGHER)),
@@ -674,7 +675,10 @@ def test_an_attempt_that_was_running_when_meshsecd_was_killed_is_closed_and_made
 def test_an_attempt_that_succeeded_is_not_closed_because_of_an_older_view_of_it() -> None:
     made = driver(HIGHER)
     action = initiate(made)
-    assert made.tell(SasObserved("n5", (ike_sa("n5", state="CONNECTING", children=()),)), ActionDone(action)) == []
+    assert (
+        made.tell(SasObserved("n5", (ike_sa("n5", state=IkeSaState.CONNECTING, children=()),)), ActionDone(action))
+        == []
+    )
 
 
 def test_sas_that_are_seen_before_the_cards_are_adopted_too() -> None:
@@ -752,7 +756,7 @@ def test_a_removed_peer_loses_its_sas_at_once_and_is_forgotten() -> None:
     assert unload == UnloadConnection("n5")
     assert isinstance(terminate, Terminate)
     assert (terminate.unique_id, terminate.patient) == ("7", True)
-    closing = ike_sa("n5", "7", state="DELETING")
+    closing = ike_sa("n5", "7", state=IkeSaState.DELETING)
     assert made.tell(SasObserved("n5", (closing,)), *(ActionDone(action) for action in (bar, unload, terminate))) == []
     assert made.engine.known.rules.wanted().barred == bar.rules.barred
     (lift,) = made.tell(SasObserved("n5", ()))

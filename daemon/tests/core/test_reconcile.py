@@ -18,9 +18,10 @@ from meshsec.core.channels.actions import (
     UnloadConnection,
 )
 from meshsec.core.channels.desired import DesiredPeer, Wish, connection_spec, initiates
-from meshsec.core.channels.reconcile import CHILD_LIVE, LIVE, ObservedPeer, keeper, reconcile_peer
+from meshsec.core.channels.reconcile import ObservedPeer, keeper, reconcile_peer
 from meshsec.core.policy.policy import DEFAULT
 from meshsec.core.values.model import ConnectionSpec, EspGround, IkeSa, Observed
+from meshsec.core.values.sa_states import IkeSaState
 
 ROUTED = PEERS[:2]
 TIMEOUT = 10.0
@@ -76,17 +77,8 @@ class FakeDaemon:
 
     def time_passes(self) -> None:
         """States that do not last come to their end."""
-        ends = {
-            "REKEYING": "ESTABLISHED",
-            "REKEYED": "",
-            "DELETING": "",
-            "PASSIVE": "",
-            "CREATED": "",
-            "CONNECTING": "",
-        }
         for name, sas in self.now.ike_sas.items():
-            aged = (replace(sa, state=ends.get(sa.state, sa.state)) for sa in sas)
-            self._put(name, tuple(sa for sa in aged if sa.state))
+            self._put(name, tuple(replace(sa, state=IkeSaState.ESTABLISHED) for sa in sas if sa.is_live))
 
 
 def without(mapping: Mapping[str, ConnectionSpec | None], name: str) -> dict[str, ConnectionSpec | None]:
@@ -99,8 +91,8 @@ def assert_as_desired(observed: Observed) -> None:
     for name, sas in observed.ike_sas.items():
         assert bool(sas) == (name in {f"n{number}" for number in ROUTED}), name
         for sa in sas:
-            assert sa.state in LIVE
-            assert "mesh" in {child.name for child in sa.children if child.state in CHILD_LIVE}
+            assert sa.is_live
+            assert "mesh" in {child.name for child in sa.children if child.carries}
             assert sa.remote_id in {None, card(int(name[1:])).address}
     assert all(len(sas) <= 1 for sas in observed.ike_sas.values())
 
@@ -112,7 +104,7 @@ def test_the_plan_leads_from_any_state_to_the_desired_one_and_then_is_empty(
     daemon, shuffle = FakeDaemon(observed), Random(seed)
     for _ in range(40):
         actions = reconcile(daemon.now)
-        if not actions and not any(sa.state not in LIVE for sas in daemon.now.ike_sas.values() for sa in sas):
+        if not actions and not any(not sa.is_live for sas in daemon.now.ike_sas.values() for sa in sas):
             break
         for action in actions:
             if failures and failures.pop():
@@ -131,7 +123,7 @@ def test_the_plan_leads_from_any_state_to_the_desired_one_and_then_is_empty(
 def test_what_is_not_trusted_is_closed_whatever_its_state(observed: Observed) -> None:
     actions = reconcile(observed)
     for name in ("n8", "n9"):
-        doomed = {sa.unique_id for sa in observed.ike_sas.get(name, ()) if sa.state != "DELETING"}
+        doomed = {sa.unique_id for sa in observed.ike_sas.get(name, ()) if sa.state is not IkeSaState.DELETING}
         assert {
             action.unique_id for action in actions if isinstance(action, Terminate) and action.peer == name
         } == doomed
@@ -233,8 +225,8 @@ def test_a_complete_ike_sa_is_kept_before_an_incomplete_one() -> None:
     assert kept.unique_id == "2"
 
 
-@pytest.mark.parametrize("state", ["REKEYING", "REKEYED"])
-def test_rekeying_makes_no_duplicates(state: str) -> None:
+@pytest.mark.parametrize("state", [IkeSaState.REKEYING, IkeSaState.REKEYED])
+def test_rekeying_makes_no_duplicates(state: IkeSaState) -> None:
     sas = (ike_sa("n4", "1", state=state), ike_sa("n4", "2"))
     observed = ObservedPeer(loaded=True, connection=spec(4), ike_sas=sas)
     assert reconcile_peer("n4", open_peer(), observed, TIMEOUT) == []

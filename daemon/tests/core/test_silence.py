@@ -6,11 +6,14 @@ from dataclasses import replace
 from core.world import ike_sa
 from meshsec.core.channels.one_way_watch import ENOUGH, FIRST, LAST, NOTICE, WITHIN, Quiet, Silence, Suspect, unmoved
 from meshsec.core.values.model import IkeSa
+from meshsec.core.values.sa_states import ChildSaState, IkeSaState
 
 SUSPECT = Suspect("boat", "1", "mesh")
 
 
-def counted(packets_in: int, packets_out: int, spi: str = "c1", state: str = "ESTABLISHED") -> dict[str, list[IkeSa]]:
+def counted(
+    packets_in: int, packets_out: int, spi: str = "c1", state: IkeSaState = IkeSaState.ESTABLISHED
+) -> dict[str, list[IkeSa]]:
     sa = ike_sa("boat", state=state)
     child = replace(sa.children[0], spi_in=spi, packets_in=packets_in, packets_out=packets_out)
     return {"boat": [replace(sa, children=(child,))]}
@@ -102,7 +105,7 @@ def test_a_rekeyed_sa_that_received_something_is_as_impatient_as_at_first() -> N
 def test_an_sa_that_is_leaving_is_not_proved_and_one_that_is_gone_is_forgotten() -> None:
     silence = Silence()
     silence.look(0.0, counted(0, 0))
-    assert silence.look(100.0, counted(0, 100, state="DELETING")) == []
+    assert silence.look(100.0, counted(0, 100, state=IkeSaState.DELETING)) == []
     assert silence.look(101.0, counted(0, 200)) == [], "the watch begins anew"
     assert silence.look(102.0, {}) == []
 
@@ -174,7 +177,7 @@ def test_a_child_sa_that_was_rekeyed_and_is_still_shown_does_not_count() -> None
     """charon shows it for some seconds beside the new one, in either order."""
     (new,) = counted(0, 5, spi="c2")["boat"]
     (old,) = counted(0, 100)["boat"]
-    gone = replace(old.children[0], state="REKEYED")
+    gone = replace(old.children[0], state=ChildSaState.REKEYED)
     for children in ((gone, *new.children), (*new.children, gone)):
         both = replace(new, children=children)
         assert unmoved([old], [both]) == ()
@@ -188,6 +191,6 @@ def test_unmoved_is_what_neither_received_nor_was_rekeyed() -> None:
     assert unmoved([before], counted(7, 500)["boat"]) == (SUSPECT,)
     assert unmoved([before], counted(8, 10)["boat"]) == ()
     assert unmoved([before], counted(7, 10, spi="c2")["boat"]) == ()
-    assert unmoved([before], counted(7, 10, state="DELETING")["boat"]) == ()
+    assert unmoved([before], counted(7, 10, state=IkeSaState.DELETING)["boat"]) == ()
     assert unmoved([before], [replace(before, unique_id="2")]) == ()
     assert unmoved([], [before]) == ()

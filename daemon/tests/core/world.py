@@ -39,6 +39,7 @@ from meshsec.core.channels.events import (
 )
 from meshsec.core.policy.policy import Policy
 from meshsec.core.values.model import Card, ChildSa, ConnectionSpec, EspGround, IkeSa, Observed, Peer, Route, RulesSpec
+from meshsec.core.values.sa_states import ChildSaState, IkeSaState
 
 GROUND = EspGround.LIBIPSEC
 
@@ -75,7 +76,7 @@ def ike_sa(
     unique_id: str = "1",
     *,
     initiator: bool = True,
-    state: str = "ESTABLISHED",
+    state: IkeSaState = IkeSaState.ESTABLISHED,
     children: tuple[str, ...] = ("mesh",),
     spi: str | None = None,
     established_at: float = 0.0,
@@ -90,7 +91,8 @@ def ike_sa(
         spi_responder=f"r{spi or unique_id}",
         established_at=established_at,
         children=tuple(
-            ChildSa(child, "INSTALLED", "TUNNEL", "c1", "c2", "AES_GCM_16-256", established_at) for child in children
+            ChildSa(child, ChildSaState.INSTALLED, "TUNNEL", "c1", "c2", "AES_GCM_16-256", established_at)
+            for child in children
         ),
         remote_id=remote_id,
     )
@@ -152,7 +154,9 @@ class Sa:
     def report(self) -> IkeSa:
         shown = ike_sa(f"n{self.peer}", self.unique_id, initiator=self.initiator)
         if self.established_at is None:
-            return replace(shown, state="CONNECTING", children=(), spi_initiator=self.spi_initiator, spi_responder="")
+            return replace(
+                shown, state=IkeSaState.CONNECTING, children=(), spi_initiator=self.spi_initiator, spi_responder=""
+            )
         return replace(
             shown,
             spi_initiator=self.spi_initiator,

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from meshsec import files
+from meshsec.adapters.ike import pluto_sas, pluto_status
+from meshsec.adapters.ike.pluto_status import ESTABLISHED, State, StatusError, conn_name, peer_and_child
 from meshsec.core.formats import libreswan
-from meshsec.core.ike import pluto_status
 from meshsec.core.ike.drift import Configured, Credentials
 from meshsec.core.ike.libreswan_suites import ALGORITHMS
-from meshsec.core.ike.pluto_status import ESTABLISHED, State, StatusError, conn_name, peer_and_child
 from meshsec.core.ike.port import CommandError, DaemonFacts, DaemonIdentity, IkeError, IkeEvent, SaChanged
 from meshsec.core.policy.capability import Algorithms
 from meshsec.core.values.model import ChildSpec, ConnectionSpec, IkeSa
@@ -269,9 +269,9 @@ class Pluto:
     async def ike_sas(self, peer: str = "") -> dict[str, tuple[IkeSa, ...]]:
         """The SAs by peer, of all peers or of one; a peer without SA is left out."""
         told = await self._whack("--status"), await self._whack("--trafficstatus")
-        sas = _understood(pluto_status.ike_sas, *told, self._clock(), time.time(), self._initiated)
+        sas = _understood(pluto_sas.ike_sas, *told, self._clock(), time.time(), self._initiated)
         packets = await self._counted()
-        return {name: pluto_status.counted(own, packets) for name, own in sas.items() if peer in ("", name)}
+        return {name: pluto_sas.counted(own, packets) for name, own in sas.items() if peer in ("", name)}
 
     async def _counted(self) -> Mapping[str, int]:
         try:
@@ -332,7 +332,7 @@ class Pluto:
         """Await that no SA of a peer's ends 5.2 when its connection is taken away or told to end (ADR 0044)."""
         ends = self._clock() + LEAVE_TIMEOUT
         asked: set[int] = set()
-        while (fatal := pluto_status.fatal(await self._states(), peer)) and self._clock() < ends:
+        while (fatal := pluto_sas.fatal(await self._states(), peer)) and self._clock() < ends:
             for serial in fatal - asked:
                 await self._whack("--deletestate", str(serial), "--asynchronous")
             asked |= fatal

@@ -2,8 +2,7 @@
 
 Frames and messages are (de)serialised by the ``vici`` package; the transport is ours, because that package blocks.
 charon serves the requests of one connection one after the other and answers an ``initiate`` when it has ended, so each
-command in progress has a connection of its own, taken from a pool; events come over one more.
-Everything is decoded here, once, into values of ``core.model``.
+command in progress has a connection of its own, from a pool; events come over one more. All is decoded here, once.
 """
 
 import asyncio
@@ -19,6 +18,7 @@ from typing import Any
 from vici import protocol
 from vici.exception import DeserializationException
 
+from meshsec.adapters.ike.charon_states import child_sa_state, ike_sa_state
 from meshsec.core.ike.drift import Configured, ConfiguredChild, Credentials
 from meshsec.core.ike.port import (
     Alert,
@@ -494,7 +494,7 @@ def _ike_sa(name: str, section: Mapping[str, Any], now: float) -> IkeSa:
     return IkeSa(
         unique_id=_text(section, "uniqueid"),
         peer=name,
-        state=_text(section, "state"),
+        state=ike_sa_state(_text(section, "state")),
         initiator=_text(section, "initiator", "no") == "yes",
         spi_initiator=_text(section, "initiator-spi"),
         spi_responder=_text(section, "responder-spi"),
@@ -531,7 +531,7 @@ def _identity(text: str) -> IPv6Address | None:
 def _child_sa(section: Mapping[str, Any], now: float) -> ChildSa:
     return ChildSa(
         name=_text(section, "name"),
-        state=_text(section, "state"),
+        state=child_sa_state(_text(section, "state")),
         mode=_text(section, "mode").lower(),
         spi_in=_text(section, "spi-in", ""),
         spi_out=_text(section, "spi-out", ""),

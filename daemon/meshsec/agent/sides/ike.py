@@ -31,6 +31,7 @@ from meshsec.core.ike.port import (
 )
 from meshsec.core.policy.capability import Algorithms, LeftOut, NothingLeftError, possible
 from meshsec.core.values.model import ConnectionSpec, IkeSa, Observed
+from meshsec.core.values.sa_states import IkeSaState
 
 HEALTH_INTERVAL = 5.0
 """Seconds between two round trips that prove that the IKE daemon works."""
@@ -55,8 +56,6 @@ ASKED_OFTEN, ASKED_SECONDS = 6, 600.0
 """So many first messages of a peer that has an SA, in so many seconds, are not those of one node.
 
 A node that lost its SA asks until the old one is closed here, after about SIGN_GRACE and SIGN_ANSWER."""
-
-_CONNECTING = "CONNECTING"
 
 _log = logging.getLogger(__name__)
 
@@ -440,7 +439,7 @@ class IkeSide:
 
     async def _give_up(self, peer: str) -> bool:
         """Close our half-open SAs with the peer, or the daemon would go on by itself; whether there were any."""
-        waiting = [sa for sa in await self._read_back(peer) if sa.initiator and sa.state == _CONNECTING]
+        waiting = [sa for sa in await self._read_back(peer) if sa.initiator and sa.state is IkeSaState.CONNECTING]
         for sa in waiting:
             await self._daemon.terminate(sa.unique_id)
         if waiting:

@@ -19,8 +19,8 @@ from meshsec.core.channels.events import ActionDone
 from meshsec.core.channels.ike_events import take_sas
 from meshsec.core.channels.lifecycle import State, Trigger
 from meshsec.core.channels.progress import attempt_failed, note_failure, refresh, revoke
-from meshsec.core.channels.reconcile import LEAVING
 from meshsec.core.channels.situation import Situation
+from meshsec.core.values.sa_states import IkeSaState
 
 
 def action_done(known: Situation, event: ActionDone) -> None:
@@ -60,7 +60,8 @@ def _took_effect(known: Situation, action: Action, channel: Channel | None) -> N
         case Permit() | Keep() | RouteOverlay():
             known.overlay.took_effect(action)
         case Terminate(unique_id, _, reason) if channel is not None:
-            left = tuple(sa for sa in channel.sas.listed if sa.unique_id != unique_id or sa.state in LEAVING)
+            listed = channel.sas.listed
+            left = tuple(sa for sa in listed if sa.unique_id != unique_id or sa.state is IkeSaState.DELETING)
             take_sas(known, channel, left, reason)
 
 

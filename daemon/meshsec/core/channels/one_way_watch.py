@@ -13,7 +13,6 @@ later.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from meshsec.core.channels.reconcile import CHILD_LIVE, LIVE
 from meshsec.core.values.model import ChildSa, IkeSa
 
 FIRST, LAST = 10.0, 960.0
@@ -90,9 +89,9 @@ class Silence:
             (sa.unique_id, child.name): (peer, child)
             for peer, sas in ike_sas.items()
             for sa in sas
-            if sa.state in LIVE
+            if sa.is_live
             for child in sa.children
-            if child.state in CHILD_LIVE
+            if child.carries
         }
         self._seen = {
             key: _counted(now, self._seen.get(key), self._follow(now, key, child), child)
@@ -133,9 +132,9 @@ def _received(ike_sas: Iterable[IkeSa]) -> list[tuple[str, str, str, str, int]]:
     return [
         (sa.peer, sa.unique_id, child.name, child.spi_in, child.packets_in)
         for sa in ike_sas
-        if sa.state in LIVE
+        if sa.is_live
         for child in sa.children
-        if child.state in CHILD_LIVE
+        if child.carries
     ]
 
 

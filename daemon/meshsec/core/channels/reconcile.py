@@ -17,17 +17,11 @@ from meshsec.core.channels.actions import (
 )
 from meshsec.core.channels.desired import DesiredPeer, Wish
 from meshsec.core.values.model import ConnectionSpec, IkeSa
+from meshsec.core.values.sa_states import IkeSaState
 
-LIVE = frozenset({"ESTABLISHED", "REKEYING"})
-"""States of an IKE_SA that carries CHILD_SAs (strongSwan's names)."""
-CONNECTING = frozenset({"CREATED", "CONNECTING"})
-LEAVING = frozenset({"DELETING", "DESTROYING"})
-REKEY = frozenset({"REKEYING", "REKEYED"})
-"""While a rekeying replaces an IKE_SA by a new one, two of a pair are no duplicates."""
 CROSSING_SECONDS = 10.0
 """IKE_SAs that two ends began at the same time stand within less of each other; whoever begins one later has lost the
 other, or wants it no more."""
-CHILD_LIVE = frozenset({"INSTALLED", "UPDATING", "REKEYING"})
 CHILDREN_MAX = 16
 """CHILD_SAs of one IKE_SA: two are wanted, and each may have some successors while both ends rekey. charon sets no
 limit, and does not list an IKE_SA with about a thousand, so that nobody could close it."""
@@ -69,14 +63,14 @@ def reconcile_peer(name: str, desired: DesiredPeer | None, observed: ObservedPee
 
 def live(desired: DesiredPeer, observed: ObservedPeer) -> list[IkeSa]:
     """The IKE_SAs that stand and are trusted."""
-    return [sa for sa in observed.ike_sas if sa.state in LIVE and not _distrusted(sa, desired, observed)]
+    return [sa for sa in observed.ike_sas if sa.is_live and not _distrusted(sa, desired, observed)]
 
 
 def _distrusted(sa: IkeSa, desired: DesiredPeer, observed: ObservedPeer) -> bool:
     """Another key than that on the card authenticated it, or what stands was agreed on by a card taken back."""
     if sa.unique_id in observed.revoked:
         return True
-    return sa.state in LIVE and sa.remote_id is not None and sa.remote_id != desired.connection.remote_id
+    return sa.is_live and sa.remote_id is not None and sa.remote_id != desired.connection.remote_id
 
 
 def is_moved(sa: IkeSa, connection: ConnectionSpec) -> bool:
@@ -84,7 +78,7 @@ def is_moved(sa: IkeSa, connection: ConnectionSpec) -> bool:
 
     It follows the source of an authenticated message, which anybody on the way can rewrite.
     """
-    return sa.state in LIVE and sa.remote_host not in (None, connection.remote_address)
+    return sa.is_live and sa.remote_host not in (None, connection.remote_address)
 
 
 def keeper(desired: DesiredPeer, observed: ObservedPeer) -> IkeSa | None:
@@ -97,9 +91,7 @@ def keeper(desired: DesiredPeer, observed: ObservedPeer) -> IkeSa | None:
 
     def order(sa: IkeSa) -> tuple[bool, bool, list[str], str, str]:
         incomplete = bool(_absent(desired, sa))
-        spis = sorted(
-            spi for child in sa.children if child.state in CHILD_LIVE for spi in (child.spi_in, child.spi_out)
-        )
+        spis = sorted(spi for child in sa.children if child.carries for spi in (child.spi_in, child.spi_out))
         return incomplete, sa.initiator is not desired.initiator, spis[:1], sa.spi_initiator, sa.spi_responder
 
     standing = _not_outlived(live(desired, observed), observed.seen)
@@ -108,7 +100,7 @@ def keeper(desired: DesiredPeer, observed: ObservedPeer) -> IkeSa | None:
 
 def _not_outlived(standing: list[IkeSa], seen: Mapping[str, float]) -> list[IkeSa]:
     """Without those beside which another came too late to have been begun at the same time, and carries."""
-    carrying = [sa for sa in standing if any(child.state in CHILD_LIVE for child in sa.children)]
+    carrying = [sa for sa in standing if any(child.carries for child in sa.children)]
     latest = max((seen.get(sa.unique_id, 0.0) for sa in carrying), default=0.0)
     return [sa for sa in standing if seen.get(sa.unique_id, latest) >= latest - CROSSING_SECONDS]
 
@@ -119,7 +111,7 @@ def missing(desired: DesiredPeer, observed: ObservedPeer) -> tuple[str, ...]:
 
 
 def _absent(desired: DesiredPeer, sa: IkeSa | None) -> tuple[str, ...]:
-    standing = [child.name for child in sa.children if child.state in CHILD_LIVE] if sa else []
+    standing = [child.name for child in sa.children if child.carries] if sa else []
     return tuple(child.name for child in desired.connection.children if child.name not in standing)
 
 
@@ -129,18 +121,18 @@ def _close_stranger(name: str, observed: ObservedPeer) -> list[Action]:
     return unload + [
         Terminate(sa.unique_id, name, "the peer is not trusted", patient=True)
         for sa in observed.ike_sas
-        if sa.state not in LEAVING
+        if sa.state is not IkeSaState.DELETING
     ]
 
 
 def _close_unwanted(name: str, desired: DesiredPeer, observed: ObservedPeer) -> list[Action]:
     actions: list[Action] = []
     for sa in observed.ike_sas:
-        if _distrusted(sa, desired, observed) and sa.state not in LEAVING:
+        if _distrusted(sa, desired, observed) and sa.state is not IkeSaState.DELETING:
             actions.append(Terminate(sa.unique_id, name, "it is not to be relied on any more"))
-        elif sa.state in LIVE and len(sa.children) > CHILDREN_MAX:
+        elif sa.is_live and len(sa.children) > CHILDREN_MAX:
             actions.append(Terminate(sa.unique_id, name, f"the peer opened more than {CHILDREN_MAX} CHILD_SAs"))
-        elif sa.state in CONNECTING and sa.initiator and not observed.attempting:
+        elif sa.state is IkeSaState.CONNECTING and sa.initiator and not observed.attempting:
             # Its late success would make the peer drop what was negotiated since (RFC 7296, section 2.4).
             actions.append(Terminate(sa.unique_id, name, "nobody waits for this attempt any more"))
     return actions
@@ -156,7 +148,7 @@ def _close_replaced(name: str, desired: DesiredPeer, observed: ObservedPeer) -> 
 
 
 def _close_duplicates(name: str, desired: DesiredPeer, observed: ObservedPeer) -> list[Action]:
-    if len(observed.ike_sas) < 2 or any(sa.state in REKEY for sa in observed.ike_sas):
+    if len(observed.ike_sas) < 2 or any(sa.state.is_in_rekeying for sa in observed.ike_sas):
         return []
     kept = keeper(desired, observed)
     return [

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from meshsec.core.channels.reconcile import CONNECTING, LEAVING, LIVE
 from meshsec.core.values.model import IkeSa
+from meshsec.core.values.sa_states import IkeSaState
 
 
 @dataclass(slots=True)
@@ -20,7 +20,7 @@ class Sas:
 
     def see(self, now: float, ike_sas: tuple[IkeSa, ...]) -> None:
         """Record when each live IKE_SA was first seen. One that is still listed after Terminate keeps its time."""
-        live = (sa.unique_id for sa in ike_sas if sa.state in LIVE)
+        live = (sa.unique_id for sa in ike_sas if sa.is_live)
         self.first_seen = {unique_id: self.first_seen.get(unique_id, now) for unique_id in live}
 
     def revoke(self) -> None:
@@ -29,8 +29,8 @@ class Sas:
 
     def connecting(self) -> bool:
         """Return whether the IKE daemon is negotiating an IKE_SA with the peer."""
-        return any(sa.state in CONNECTING for sa in self.listed)
+        return any(sa.state is IkeSaState.CONNECTING for sa in self.listed)
 
     def revoked_left(self) -> bool:
         """Return whether a revoked IKE_SA is not closed yet: the IKE daemon would build on it."""
-        return any(sa.unique_id in self.revoked and sa.state not in LEAVING for sa in self.listed)
+        return any(sa.unique_id in self.revoked and sa.state is not IkeSaState.DELETING for sa in self.listed)

@@ -14,7 +14,6 @@ from hashlib import sha1
 from ipaddress import IPv6Address
 from typing import Any
 
-from meshsec.core.channels.reconcile import CHILD_LIVE, LIVE
 from meshsec.core.policy.negotiated import agrees_esp, agrees_ike
 from meshsec.core.trust.identity import IdentityError, address_of, x25519_public
 from meshsec.core.values.model import Authentication, ChildSa, ChildSpec, ConnectionSpec, IkeSa
@@ -256,7 +255,7 @@ def sas(wanted: Wanted, standing: Mapping[str, Sequence[IkeSa]], now: float) -> 
     for name, ike_sas in standing.items():
         spec = wanted.connections.get(name)
         for sa in ike_sas:
-            if sa.state not in LIVE:
+            if not sa.is_live:
                 continue
             if spec is None:
                 what, mend = f"IKE_SA {sa.unique_id} of {name}", _RESTART
@@ -283,7 +282,7 @@ def _ike_sa(peer: str, spec: ConnectionSpec, sa: IkeSa, now: float) -> Iterator[
     if _late(sa.rekey_at, spec.ike_rekey_time, now):
         yield differs("rekeying", "later than the policy allows", f"within {spec.ike_rekey_time} s")
     for child in sa.children:
-        if child.state in CHILD_LIVE:
+        if child.carries:
             yield from _child_sa(peer, spec, child, now)
 
 

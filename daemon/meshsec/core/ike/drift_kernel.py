@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from meshsec.core.channels.desired import host
-from meshsec.core.channels.reconcile import CHILD_LIVE, LIVE
 from meshsec.core.ike.drift import ANEW, Difference, Wanted, Where
 from meshsec.core.values.model import Address, ChildSa, ConnectionSpec, IkeSa, Network, RulesSpec
 
@@ -159,7 +158,7 @@ def _ways_out(ike_sas: Iterable[IkeSa], name: str) -> frozenset[str]:
 
 
 def _live_children(ike_sas: Iterable[IkeSa]) -> list[ChildSa]:
-    return [child for sa in ike_sas if sa.state in LIVE for child in sa.children if child.state in CHILD_LIVE]
+    return [child for sa in ike_sas if sa.is_live for child in sa.children if child.carries]
 
 
 def _peer_of(wanted: Wanted, state: XfrmState) -> str | None:

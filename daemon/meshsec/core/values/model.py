@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
+from meshsec.core.values.sa_states import ChildSaState, IkeSaState
+
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
@@ -141,7 +143,7 @@ class ChildSa:
     """A CHILD_SA as the IKE daemon or the kernel reports it."""
 
     name: str
-    state: str
+    state: ChildSaState
     mode: str
     spi_in: str
     spi_out: str
@@ -160,6 +162,11 @@ class ChildSa:
     rekey_at: float | None = None
     """When the IKE daemon means to replace it; None when it does not tell."""
 
+    @property
+    def carries(self) -> bool:
+        """Return whether it carries user data."""
+        return self.state is ChildSaState.INSTALLED
+
 
 @dataclass(frozen=True, slots=True)
 class IkeSa:
@@ -167,7 +174,7 @@ class IkeSa:
 
     unique_id: str
     peer: str
-    state: str
+    state: IkeSaState
     initiator: bool
     """True when this node initiated it."""
     spi_initiator: str
@@ -188,6 +195,11 @@ class IkeSa:
     remote_host: IPv6Address | None = None
     """Where the IKE daemon sends for it: it follows the source of what comes (RFC 7296, section 2.23). None when it is
     not told."""
+
+    @property
+    def is_live(self) -> bool:
+        """Return whether it carries CHILD_SAs."""
+        return self.state.is_live
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meshsec.core.ike import pluto_status
+from meshsec.adapters.ike import pluto_sas, pluto_status
+from meshsec.adapters.ike.pluto_status import StatusError
 from meshsec.core.ike.drift import Configured, ConfiguredChild
-from meshsec.core.ike.pluto_status import StatusError
+from meshsec.core.values.sa_states import ChildSaState, IkeSaState
 
 RECORDED = Path(__file__).parents[3] / "tests/vectors/libreswan"
 NOW, WALL_CLOCK = 1000.0, 1795435320.0
@@ -42,7 +43,7 @@ def test_connections_that_are_loaded(version: str) -> None:
     assert pluto_status.connections(recorded(version, "initiator-status"))["meshsec-node-2.mesh"].is_kept_up
     assert not pluto_status.connections(recorded(version, "responder-status"))["meshsec-node-1.mesh"].is_kept_up
     assert (mesh4.remote_id, mesh4.ike_lifetime, mesh4.is_tunnel) == ("fc00::2", 14400, True)
-    assert pluto_status.ike_sas(recorded(version, "loaded-status"), "", NOW, WALL_CLOCK) == {}
+    assert pluto_sas.ike_sas(recorded(version, "loaded-status"), "", NOW, WALL_CLOCK) == {}
 
 
 @both
@@ -89,15 +90,15 @@ def test_of_a_child_sa_that_was_rekeyed_the_newest_carries_and_the_other_is_told
     text = recorded(version, "initiator-status")
     lines = [line.replace("#3: ", "#7: ") for line in text.splitlines() if "#3: " in line]
     more = [re.sub(r"esp:[0-9a-f]{7}", "esp:abcdef0", line) for line in lines]
-    (sa,) = pluto_status.ike_sas("\n".join([text, *more]), "", NOW, WALL_CLOCK)["node-2"]
+    (sa,) = pluto_sas.ike_sas("\n".join([text, *more]), "", NOW, WALL_CLOCK)["node-2"]
     assert [(child.name, child.state) for child in sa.children] == [
-        ("mesh", "INSTALLED"),
-        ("mesh4", "INSTALLED"),
-        ("mesh4", "REKEYED"),
+        ("mesh", ChildSaState.INSTALLED),
+        ("mesh4", ChildSaState.INSTALLED),
+        ("mesh4", ChildSaState.REKEYED),
     ]
     before, now = sa.children[2], sa.children[1]
     packets = {before.spi_in: 1, before.spi_out: 2, now.spi_in: 3}
-    (sa,) = pluto_status.counted((sa,), packets)
+    (sa,) = pluto_sas.counted((sa,), packets)
     counted = [(child.packets_in, child.packets_out) for child in sa.children]
     assert counted == [(0, 0), (3, 0), (1, 2)]
 
@@ -106,16 +107,21 @@ def test_of_a_child_sa_that_was_rekeyed_the_newest_carries_and_the_other_is_told
 @pytest.mark.parametrize(("end", "peer", "remote"), [("initiator", 2, "fc00::2"), ("responder", 1, "fc00::1")])
 def test_two_child_sas_of_one_peer_are_of_one_ike_sa(version: str, end: str, peer: int, remote: str) -> None:
     told = recorded(version, f"{end}-status"), recorded(version, f"{end}-trafficstatus")
-    found = pluto_status.ike_sas(*told, NOW, WALL_CLOCK, {1})
+    found = pluto_sas.ike_sas(*told, NOW, WALL_CLOCK, {1})
     assert list(found) == [f"node-{peer}"]
     (sa,) = found[f"node-{peer}"]
-    assert (sa.unique_id, sa.state, sa.initiator, sa.remote_id) == ("1", "ESTABLISHED", True, IPv6Address(remote))
+    assert (sa.unique_id, sa.state, sa.initiator, sa.remote_id) == (
+        "1",
+        IkeSaState.ESTABLISHED,
+        True,
+        IPv6Address(remote),
+    )
     assert (sa.encryption, sa.key_exchange) == ("AES_GCM_16-256", "CURVE_25519")
     assert sa.established_at in (NOW - 5, NOW - 6)
     mesh, mesh4 = sa.children
     assert [(child.name, child.mode, child.state) for child in sa.children] == [
-        ("mesh", "transport", "INSTALLED"),
-        ("mesh4", "tunnel", "INSTALLED"),
+        ("mesh", "transport", ChildSaState.INSTALLED),
+        ("mesh4", "tunnel", ChildSaState.INSTALLED),
     ]
     assert (mesh.bytes_in, mesh.bytes_out, mesh4.bytes_in, mesh4.bytes_out) == (192, 192, 168, 168)
     assert mesh.encryption == mesh4.encryption == "AES_GCM_16-256"
@@ -126,7 +132,7 @@ def test_two_child_sas_of_one_peer_are_of_one_ike_sa(version: str, end: str, pee
 def test_spis_of_one_end_are_the_others_reversed(version: str) -> None:
     def spis(end: str) -> dict[str, tuple[str, str]]:
         told = recorded(version, f"{end}-status"), recorded(version, f"{end}-trafficstatus")
-        ((sa,),) = pluto_status.ike_sas(*told, NOW, WALL_CLOCK).values()
+        ((sa,),) = pluto_sas.ike_sas(*told, NOW, WALL_CLOCK).values()
         return {child.name: (child.spi_in, child.spi_out) for child in sa.children}
 
     one, other = spis("initiator"), spis("responder")
@@ -145,15 +151,15 @@ def test_an_spi_has_its_leading_zeros() -> None:
 
 @both
 def test_half_of_an_ike_sa(version: str) -> None:
-    ((sa,),) = pluto_status.ike_sas(recorded(version, "half-open-status"), "", NOW, WALL_CLOCK).values()
-    assert (sa.state, sa.initiator, sa.remote_id, sa.established_at) == ("CONNECTING", True, None, None)
+    ((sa,),) = pluto_sas.ike_sas(recorded(version, "half-open-status"), "", NOW, WALL_CLOCK).values()
+    assert (sa.state, sa.initiator, sa.remote_id, sa.established_at) == (IkeSaState.CONNECTING, True, None, None)
 
 
 def test_an_ike_sa_that_is_being_closed_still_has_its_child_sas() -> None:
     """The kernel has them until the peer has confirmed the end."""
     text = recorded("4.10", "initiator-status").replace("_ESTABLISHED_IKE_SA (established", "_IKE_SA_DELETE (deleting")
-    ((sa,),) = pluto_status.ike_sas(text, "", NOW, WALL_CLOCK).values()
-    assert (sa.state, [child.name for child in sa.children]) == ("DELETING", ["mesh", "mesh4"])
+    ((sa,),) = pluto_sas.ike_sas(text, "", NOW, WALL_CLOCK).values()
+    assert (sa.state, [child.name for child in sa.children]) == (IkeSaState.DELETING, ["mesh", "mesh4"])
 
 
 IKE_SA = '#{}: "meshsec-{}":500 ESTABLISHED_IKE_SA (established IKE SA); REKEY in 9s; newest; idle;'
@@ -175,7 +181,7 @@ CHILD_SA = '#{}: "meshsec-{}":500 ESTABLISHED_CHILD_SA (established Child SA); I
 )
 def test_at_which_ike_sas_libreswan_5_ends(lines: list[str], expected: set[int]) -> None:
     """Such a one was rekeyed, has a CHILD_SA of its own connection still, and that has a newer IKE_SA."""
-    assert pluto_status.fatal(pluto_status.states("\n".join(lines)), "a") == expected
+    assert pluto_sas.fatal(pluto_status.states("\n".join(lines)), "a") == expected
 
 
 @both
@@ -227,7 +233,7 @@ def test_connections_of_others_are_not_ours(conn: str) -> None:
 
 def test_sas_of_others_are_not_ours() -> None:
     text = recorded("5.2", "initiator-status").replace("meshsec-node-2", "office")
-    assert pluto_status.ike_sas(text, recorded("5.2", "initiator-trafficstatus"), NOW, WALL_CLOCK) == {}
+    assert pluto_sas.ike_sas(text, recorded("5.2", "initiator-trafficstatus"), NOW, WALL_CLOCK) == {}
 
 
 def test_a_line_about_an_sa_that_is_not_understood_is_an_error() -> None:
@@ -245,7 +251,7 @@ ODD = st.text(alphabet=st.sampled_from('#0123456789: "()=;,.@[]\n -abesptrTSV_')
 @given(st.one_of(ODD, ODD.map("#1: ".__add__), ODD.map('#1: "meshsec-a.b":500 ESTABLISHED_IKE_SA ('.__add__)), ODD)
 def test_garbage_raises_nothing_but_its_error(status: str, traffic: str) -> None:
     with suppress(StatusError):
-        pluto_status.ike_sas(status, traffic, NOW, WALL_CLOCK)
+        pluto_sas.ike_sas(status, traffic, NOW, WALL_CLOCK)
     pluto_status.failure(status.splitlines())
     pluto_status.initiated(status.splitlines())
 
@@ -256,4 +262,4 @@ def test_what_is_cut_or_altered_raises_nothing_but_its_error(data: st.DataObject
     start = data.draw(st.integers(0, len(text)))
     altered = text[:start] + data.draw(ODD) + text[start + data.draw(st.integers(0, 300)) :]
     with suppress(StatusError):
-        pluto_status.ike_sas(altered, "", NOW, WALL_CLOCK)
+        pluto_sas.ike_sas(altered, "", NOW, WALL_CLOCK)
