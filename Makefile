@@ -96,16 +96,16 @@ unit-python: setup
 unit-rust: setup
 	cargo test $(CARGO_ARGUMENTS) --workspace --locked --quiet
 
-# The guest is emulated by one processor, and the machines mostly wait for each other.
-test: check licences lint-ansible build ## everything: those, emulated beside machines, then scenarios (root)
+# The guest is emulated by one processor for longer than all else takes but the scenarios; the other one has the rest.
+test: lint licences lint-ansible build ## everything: those, emulated beside machines, then scenarios (root)
 	$(MAKE) --jobs=2 --output-sync=target emulated machines
 	$(MAKE) scenarios
 
 emulated: ## guest-claims, kernel-merge
 	$(MAKE) --jobs=1 guest-claims kernel-merge
 
-machines: ## packages, nodes
-	$(MAKE) --jobs=1 packages nodes
+machines: ## unit, packages, nodes
+	$(MAKE) --jobs=1 unit packages nodes
 
 licences: $(STAMPS)/licences ## what the Rust build may be made of: licences, sources, no wildcards
 
