@@ -8,7 +8,7 @@
 //!
 //! A real router speaks again. So an address that gave way and comes back is worth more than one that is new.
 
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet};
 use core::cmp::Reverse;
 use core::net::IpAddr;
 
@@ -27,13 +27,6 @@ pub const MAX_TWO_HOPS_OF_LINK: usize = 1024;
 /// HELLO_INTERVAL, at 8192 HELLOs in a second.
 const REMEMBERED: usize = 64;
 
-/// The first addresses of links that gave way lately.
-#[derive(Debug, Default)]
-pub(crate) struct GivenWay {
-    order: VecDeque<(InterfaceId, IpAddr)>,
-    known: BTreeSet<(InterfaceId, IpAddr)>,
-}
-
 /// How much a link is worth keeping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Standing {
@@ -50,19 +43,6 @@ enum Standing {
 /// What orders the links that may go; the least goes first.
 type Merit = (Reverse<usize>, Standing, Reverse<usize>, Time);
 
-impl GivenWay {
-    fn remember(&mut self, address: (InterfaceId, IpAddr), limit: usize) {
-        if !self.known.insert(address) {
-            return;
-        }
-        self.order.push_back(address);
-        if self.order.len() > limit {
-            let oldest = self.order.pop_front();
-            oldest.map(|oldest| self.known.remove(&oldest));
-        }
-    }
-}
-
 impl<E: Extension> Neighbourhood<E> {
     /// The addresses of links that were heard once.
     pub fn heard_once(&self) -> BTreeSet<IpAddr> {
@@ -74,7 +54,7 @@ impl<E: Extension> Neighbourhood<E> {
 
     /// Whether a link with these addresses gave way lately.
     pub(crate) fn gave_way(&self, interface: InterfaceId, addresses: &BTreeSet<IpAddr>) -> bool {
-        let known = |address: &IpAddr| self.given_way.known.contains(&(interface, *address));
+        let known = |address: &IpAddr| self.given_way.contains(&(interface, *address));
         addresses.first().is_some_and(known)
     }
 

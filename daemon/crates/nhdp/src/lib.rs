@@ -10,6 +10,7 @@ extern crate alloc;
 
 mod evict;
 mod generate;
+mod given_way;
 mod hello;
 mod neighbourhood;
 mod process;

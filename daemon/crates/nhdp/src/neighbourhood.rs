@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 use core::time::Duration;
 
-use crate::evict::GivenWay;
+use crate::given_way::GivenWay;
 use crate::tuples::{Extension, Link, LinkId, Neighbour, NeighbourId};
 use crate::types::{InterfaceId, LinkStatus, Time};
 

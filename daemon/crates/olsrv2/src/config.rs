@@ -7,7 +7,7 @@ use core::time::Duration;
 use nhdp::Family;
 use rfc5444::{iana, Metric, Prefix};
 
-use crate::belief::Accept;
+use crate::accept::Accept;
 
 /// The configuration of a router. `Config::default()` has no originator and so runs no family.
 #[derive(Clone, Debug, PartialEq, Eq)]

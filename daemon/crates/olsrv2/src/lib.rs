@@ -7,6 +7,7 @@
 
 extern crate alloc;
 
+mod accept;
 mod address;
 mod airtime;
 mod belief;
@@ -30,9 +31,10 @@ mod tc;
 mod topology;
 mod view;
 mod voice;
+mod word;
 
+pub use accept::{Accept, AcceptedNetwork};
 pub use airtime::{Airtime, Measurement, ACCESS, BAND, MAXIMUM_LOSS, PAUSE, SMOOTHING};
-pub use belief::{Accept, AcceptedNetwork};
 pub use config::{Attached, Config, HelloTiming, Limits, Timing};
 pub use event::{Counters, Event, InterfaceEvent, Transmit};
 pub use nhdp::{Family, InterfaceId, LinkStatus, Time};

@@ -1,10 +1,8 @@
 //! The routing set: shortest paths by metric (RFC 7181, section 19).
 //!
-//! Vertices are addresses: this router, its symmetric neighbours and remote
-//! routers by originator, and the addresses of 2-hop neighbours. Edges are the
-//! own links, the links that neighbours report and those that TCs advertise.
-//! Dijkstra's algorithm gives each vertex its path; routable addresses and
-//! attached networks hang on the vertex that advertises them.
+//! Vertices are addresses: this router, its symmetric neighbours and remote routers by originator, and the addresses of
+//! 2-hop neighbours. Edges are the own links, the links that neighbours report and those that TCs advertise. Dijkstra's
+//! algorithm gives each vertex its path; routable addresses and attached networks hang on the vertex that advertises them.
 
 use alloc::collections::{BTreeMap, BinaryHeap};
 use alloc::vec;
@@ -15,8 +13,9 @@ use core::net::IpAddr;
 use nhdp::InterfaceId;
 use rfc5444::{Metric, Prefix};
 
+use crate::accept::Accept;
 use crate::address::{is_destination, is_routable};
-use crate::belief::{Accept, Witnesses};
+use crate::belief::Witnesses;
 use crate::topology::{Node, Topology};
 use crate::view::RouteView;
 

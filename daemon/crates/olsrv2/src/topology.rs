@@ -9,13 +9,13 @@ use nhdp::Time;
 use rfc5444::Prefix;
 
 use crate::address::is_destination;
-use crate::belief::Word;
 use crate::config::Limits;
 use crate::event::Event;
 use crate::seqnum::newer;
 use crate::tc::{AttachedNetwork, NeighbourAddress, Tc};
 use crate::view::{AttachedView, EdgeView, NodeView};
 use crate::voice::Voice;
+use crate::word::Word;
 
 /// How far apart two stale TCs must be to prove that their originator has
 /// restarted: longer than any message is on its way.
