@@ -43,6 +43,7 @@ from meshsec.core.explain import views
 from meshsec.core.explain.channel_status import Shown, shown
 from meshsec.core.ike.port import IkePort
 from meshsec.core.policy import esp_rank
+from meshsec.core.values.failures import Cause
 
 LINGER = 10.0
 """Seconds; charon repeats what is not confirmed for about as long."""
@@ -80,7 +81,7 @@ class Agent:
         self.configuration = ConfigurationFile(start.config, settings)
         self._control = ControlServer(Path(settings.paths.control_socket), self._answer)
         self.scheduling = self._make_scheduling(settings)
-        self._sides: Mapping[Side, Callable[[Any], Awaitable[str]]] = {
+        self._sides: Mapping[Side, Callable[[Any], Awaitable[Cause | None]]] = {
             Side.KERNEL: self.ground.apply_rules,
             Side.IKE: self.ike.carry_out,
             Side.OVERLAY: self.overlay.carry_out,
@@ -179,7 +180,7 @@ class Agent:
         if self._tasks:
             self._tasks.create_task(work)
 
-    async def _carry_out(self, action: Action) -> str:
+    async def _carry_out(self, action: Action) -> Cause | None:
         return await self._sides[action.side](action)
 
     async def _answer(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -13,9 +13,10 @@ from collections.abc import Awaitable, Callable, Coroutine
 from meshsec.core.channels.actions import Action
 from meshsec.core.channels.engine import Engine
 from meshsec.core.channels.events import ActionDone, Event
+from meshsec.core.values.failures import Cause
 
-CarryOut = Callable[[Action], Awaitable[str]]
-"""Carries out one action; the answer is the reason of its failure, empty when it succeeded."""
+CarryOut = Callable[[Action], Awaitable[Cause | None]]
+"""Carries out one action; the answer is the cause of its failure, None when it succeeded."""
 
 Spawn = Callable[[Coroutine[None, None, None]], object]
 """Starts a task whose unexpected failure ends the daemon: a fault of ours must not go on in silence."""
@@ -88,9 +89,9 @@ class Driver:
         self._timer = None if due is None else self._loop.call_at(due, self._turn)
 
     async def _run(self, action: Action) -> None:
-        reason = await self._carry_out(action)
-        if reason:
-            _log.warning("%s: %s", action.label, reason)
+        cause = await self._carry_out(action)
+        if cause is not None:
+            _log.warning("%s: %s", action.label, cause.words)
         else:
             _log.info("%s: done%s", action.label, f", since {action.why}" if action.why else "")
-        self.post(ActionDone(action, reason))
+        self.post(ActionDone(action, cause))

@@ -3,6 +3,7 @@
 import pytest
 
 from meshsec.adapters.ike.ike_log import MAX_NEGOTIATIONS, Asking, Failure, IkeLog, Loads, Setup
+from meshsec.core.values.failures import Cause, FailureKind
 
 ALPHA, CHARLIE = "fddb:162:1705:69bf:c9a5:7699:b49e:d2e0", "fddd:50e3:80c7:f4a0:6719:361d:6904:46b3"
 
@@ -78,27 +79,27 @@ def test_a_further_child_sa_counts_once_and_a_rekeying_not_at_all() -> None:
         (
             "charlie",
             ["received AUTHENTICATION_FAILED notify error"],
-            Failure("charlie", "", "AUTHENTICATION_FAILED: told by the peer"),
+            Failure("charlie", "", Cause("AUTHENTICATION_FAILED: told by the peer", FailureKind.NOT_TRUSTED)),
         ),
         (
             "charlie",
             ["received TS_UNACCEPTABLE notify, no CHILD_SA built"],
-            Failure("charlie", "", "TS_UNACCEPTABLE: told by the peer"),
+            Failure("charlie", "", Cause("TS_UNACCEPTABLE: told by the peer", FailureKind.SELECTORS)),
         ),
         (
             "charlie",
             ["private key of type ED25519 not supported"],
-            Failure("charlie", "", "the peer's IKE daemon takes no Ed25519 signature"),
+            Failure("charlie", "", Cause("the peer's IKE daemon takes no Ed25519 signature", FailureKind.OTHER_METHOD)),
         ),
         (
             "charlie",
             ["retransmit 6 of request with message ID 0", "giving up after 6 retransmits"],
-            Failure("charlie", "", "timeout: no answer after 6 repetitions"),
+            Failure("charlie", "", Cause("timeout: no answer after 6 repetitions", FailureKind.NO_ANSWER)),
         ),
         (
             "(unnamed)",
             [f"no IKE config found for {CHARLIE}...{ALPHA}, sending NO_PROPOSAL_CHOSEN"],
-            Failure("", ALPHA, "no card of this node is trusted"),
+            Failure("", ALPHA, Cause("no card of this node is trusted")),
         ),
         (
             "(unnamed)",
@@ -107,7 +108,7 @@ def test_a_further_child_sa_counts_once_and_a_rekeying_not_at_all() -> None:
                 "no matching peer config found",
                 "generating IKE_AUTH response 1 [ N(AUTH_FAILED) ]",
             ],
-            Failure("", "fc02::a", "no card of this node is trusted"),
+            Failure("", "fc02::a", Cause("no card of this node is trusted")),
         ),
         (
             "alpha",
@@ -115,19 +116,19 @@ def test_a_further_child_sa_counts_once_and_a_rekeying_not_at_all() -> None:
                 "signature validation failed, looking for another key",
                 "generating IKE_AUTH response 1 [ N(AUTH_FAILED) ]",
             ],
-            Failure("alpha", "", "the peer's key is not the one on its card"),
+            Failure("alpha", "", Cause("the peer's key is not the one on its card", FailureKind.OTHER_KEY)),
         ),
         (
             "charlie",
             ["generating INFORMATIONAL request 2 [ N(AUTH_FAILED) ]"],
-            Failure("charlie", "", "the peer's key is not the one on its card"),
+            Failure("charlie", "", Cause("the peer's key is not the one on its card", FailureKind.OTHER_KEY)),
         ),
     ],
 )
 def test_failures_name_their_cause_once(name: str, lines: list[str], failure: Failure) -> None:
     log = IkeLog()
     assert told([(0.0, name, text) for text in lines], log) == [failure]
-    assert log.failure("charlie") == (failure.reason if failure.peer == "charlie" else "")
+    assert log.failure("charlie") == (failure.cause if failure.peer == "charlie" else None)
 
 
 def test_a_new_attempt_forgets_the_failure_of_the_one_before() -> None:

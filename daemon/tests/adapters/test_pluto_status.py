@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from meshsec.adapters.ike import pluto_sas, pluto_status
 from meshsec.adapters.ike.pluto_status import StatusError
 from meshsec.core.ike.drift import Configured, ConfiguredChild
+from meshsec.core.values.failures import Cause, FailureKind
 from meshsec.core.values.sa_states import ChildSaState, IkeSaState
 
 RECORDED = Path(__file__).parents[3] / "tests/vectors/libreswan"
@@ -186,26 +187,29 @@ def test_at_which_ike_sas_libreswan_5_ends(lines: list[str], expected: set[int])
 
 @both
 @pytest.mark.parametrize(
-    ("name", "reason"),
+    ("name", "cause"),
     [
-        ("other-secret", "AUTHENTICATION_FAILED: told by the peer"),
-        ("not-known-there", "NO_PROPOSAL_CHOSEN: told by the peer"),
-        ("unknown", "the IKE daemon does not know the peer"),
-        ("unanswered", ""),
-        ("mesh", ""),
-        ("mesh4", ""),
+        ("other-secret", Cause("AUTHENTICATION_FAILED: told by the peer", FailureKind.NOT_TRUSTED)),
+        ("not-known-there", Cause("NO_PROPOSAL_CHOSEN: told by the peer", FailureKind.NO_PROPOSAL)),
+        ("unknown", Cause("the IKE daemon does not know the peer", FailureKind.OWN_DAEMON)),
+        ("unanswered", None),
+        ("mesh", None),
+        ("mesh4", None),
     ],
 )
-def test_why_a_negotiation_failed(version: str, name: str, reason: str) -> None:
-    assert pluto_status.failure(said(version, f"initiate-{name}")) == reason
+def test_why_a_negotiation_failed(version: str, name: str, cause: Cause | None) -> None:
+    assert pluto_status.failure(said(version, f"initiate-{name}")) == cause
 
 
 @pytest.mark.parametrize(
-    ("version", "reason"),
-    [("4.10", "TS_UNACCEPTABLE: told by the peer"), ("5.2", "the peer refused the CHILD_SA")],
+    ("version", "cause"),
+    [
+        ("4.10", Cause("TS_UNACCEPTABLE: told by the peer", FailureKind.SELECTORS)),
+        ("5.2", Cause("the peer refused the CHILD_SA")),
+    ],
 )
-def test_a_child_sa_that_is_refused(version: str, reason: str) -> None:
-    assert pluto_status.failure(said(version, "initiate-no-esp")) == reason
+def test_a_child_sa_that_is_refused(version: str, cause: Cause) -> None:
+    assert pluto_status.failure(said(version, "initiate-no-esp")) == cause
 
 
 @both

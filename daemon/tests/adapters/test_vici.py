@@ -22,6 +22,7 @@ from meshsec.adapters.ike.vici import Vici
 from meshsec.core.ike import drift
 from meshsec.core.ike.drift import Configured, Wanted
 from meshsec.core.ike.port import CommandError, DaemonFacts, IkeError, IkeEvent, LogLine, SaChanged
+from meshsec.core.values.failures import Cause, FailureKind
 from meshsec.core.values.model import Authentication
 from meshsec.core.values.sa_states import ChildSaState, IkeSaState
 from namespaces import needs_root
@@ -29,6 +30,8 @@ from namespaces import needs_root
 from .conftest import IkeNode, new_key
 
 T = TypeVar("T")
+OTHER_KEY = Cause("the peer's key is not the one on its card", FailureKind.OTHER_KEY)
+BY_SECRET = Cause("the peer authenticates by a secret, its card says: by its key", FailureKind.OTHER_METHOD)
 SECRET, OTHER_SECRET = b"what this pair shares, 32 octets", b"what another pair has, 32 octets"
 Pair = tuple[IkeNode, IkeNode]
 
@@ -207,8 +210,8 @@ def test_a_peer_that_has_another_key_for_us_refuses_and_both_learn_why(ike_pair:
                 await a.vici.initiate("charlie", "mesh", 30)
             await a.until(lambda own: own.log.failure("charlie"))
             await c.until(lambda own: own.log.failure("alpha"))
-            assert a.log.failure("charlie") == "AUTHENTICATION_FAILED: told by the peer"
-            assert c.log.failure("alpha") == "the peer's key is not the one on its card"
+            assert a.log.failure("charlie") == Cause("AUTHENTICATION_FAILED: told by the peer", FailureKind.NOT_TRUSTED)
+            assert c.log.failure("alpha") == OTHER_KEY
             await until_no_sas(a.vici)
 
     run(scenario)
@@ -224,7 +227,7 @@ def test_a_responder_with_another_key_than_its_card_is_refused(ike_pair: Pair) -
             with pytest.raises(CommandError):
                 await a.vici.initiate("charlie", "mesh", 30)
             await a.until(lambda own: own.log.failure("charlie"))
-            assert a.log.failure("charlie") == "the peer's key is not the one on its card"
+            assert a.log.failure("charlie") == OTHER_KEY
 
     run(scenario)
 
@@ -255,14 +258,14 @@ def test_a_pair_that_shares_a_secret_authenticates_by_it_until_it_is_forgotten(i
 @pytest.mark.parametrize(
     ("ours", "theirs", "cause"),
     [
-        (SECRET, OTHER_SECRET, "the peer's key is not the one on its card"),
-        (SECRET, None, "the peer authenticates by a secret, its card says: by its key"),
-        (None, SECRET, "the peer's key is not the one on its card"),
+        (SECRET, OTHER_SECRET, OTHER_KEY),
+        (SECRET, None, BY_SECRET),
+        (None, SECRET, OTHER_KEY),
     ],
     ids=["another secret", "the responder expects a signature", "the responder expects the secret"],
 )
 def test_who_has_another_secret_or_none_is_refused(
-    ike_pair: Pair, ours: bytes | None, theirs: bytes | None, cause: str
+    ike_pair: Pair, ours: bytes | None, theirs: bytes | None, cause: Cause
 ) -> None:
     async def scenario() -> None:
         alpha, charlie = ike_pair
@@ -273,7 +276,7 @@ def test_who_has_another_secret_or_none_is_refused(
                 await a.vici.initiate("charlie", "mesh", 30)
             await a.until(lambda own: own.log.failure("charlie"))
             await c.until(lambda own: own.log.failure("alpha"))
-            assert a.log.failure("charlie") == "AUTHENTICATION_FAILED: told by the peer"
+            assert a.log.failure("charlie") == Cause("AUTHENTICATION_FAILED: told by the peer", FailureKind.NOT_TRUSTED)
             assert c.log.failure("alpha") == cause
             await until_no_sas(a.vici)
 
@@ -289,7 +292,7 @@ def test_a_node_without_our_card_answers_at_once(ike_pair: Pair) -> None:
             with pytest.raises(CommandError):
                 await a.vici.initiate("charlie", "mesh", 30)
             await a.until(lambda own: own.log.failure("charlie"))
-            assert a.log.failure("charlie") == "NO_PROPOSAL_CHOSEN: told by the peer"
+            assert a.log.failure("charlie") == Cause("NO_PROPOSAL_CHOSEN: told by the peer", FailureKind.NO_PROPOSAL)
             await c.until(lambda own: any("no IKE config found" in getattr(e, "text", "") for e in own.events))
 
     run(scenario)

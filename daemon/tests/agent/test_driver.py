@@ -9,6 +9,7 @@ import pytest
 from meshsec.agent.driver import Driver
 from meshsec.core.channels.actions import Action, LoadKey, Terminate, UnloadConnection
 from meshsec.core.channels.events import ActionDone, Event, RouterDown
+from meshsec.core.values.failures import Cause
 
 
 class Script:
@@ -49,12 +50,12 @@ class Script:
         return actions
 
 
-CarryOut = Callable[[Action], Coroutine[Any, Any, str]]
+CarryOut = Callable[[Action], Coroutine[Any, Any, Cause | None]]
 Scenario = Callable[[Driver, Script], Coroutine[Any, Any, None]]
 
 
-async def succeed(_action: Action) -> str:
-    return ""
+async def succeed(_action: Action) -> None:
+    pass
 
 
 def drive(scenario: Scenario, carry_out: CarryOut = succeed) -> Script:
@@ -106,27 +107,27 @@ def test_it_is_waited_for_until_the_rules_are_in_force() -> None:
 
 
 def test_each_action_is_carried_out_and_answered_with_its_reason() -> None:
-    async def fail(_action: Action) -> str:
-        return "no charon"
+    async def fail(_action: Action) -> Cause | None:
+        return Cause("no charon")
 
     async def scenario(driver: Driver, script: Script) -> None:
         script.actions = [LoadKey(), UnloadConnection("boat")]
         driver.post(RouterDown("go"))
         await rounds()
 
-    for carry_out, reason in ((succeed, ""), (fail, "no charon")):
+    for carry_out, cause in ((succeed, None), (fail, Cause("no charon"))):
         script = drive(scenario, carry_out)
         answers = [event for event in script.events if isinstance(event, ActionDone)]
-        assert answers == [ActionDone(LoadKey(), reason), ActionDone(UnloadConnection("boat"), reason)]
+        assert answers == [ActionDone(LoadKey(), cause), ActionDone(UnloadConnection("boat"), cause)]
 
 
 def test_a_slow_action_holds_up_no_other() -> None:
     release = asyncio.Event()
 
-    async def slow_key(action: Action) -> str:
+    async def slow_key(action: Action) -> Cause | None:
         if isinstance(action, LoadKey):
             await release.wait()
-        return ""
+        return None
 
     async def scenario(driver: Driver, script: Script) -> None:
         script.actions = [LoadKey(), UnloadConnection("boat")]
@@ -156,7 +157,7 @@ def test_the_engines_timer_fires_when_it_is_due_and_not_before() -> None:
 
 
 def test_a_fault_of_ours_ends_the_daemon() -> None:
-    async def broken(_action: Action) -> str:
+    async def broken(_action: Action) -> Cause | None:
         raise RuntimeError("a fault")
 
     async def scenario(driver: Driver, script: Script) -> None:

@@ -19,11 +19,11 @@ from meshsec.agent.sides.keys import Keys
 from meshsec.core.channels import one_way_watch
 from meshsec.core.channels.actions import Initiate, LoadConnection, LoadKey
 from meshsec.core.channels.desired import connection_spec
-from meshsec.core.channels.diagnosis import FORGED
 from meshsec.core.channels.events import Event, IkeDaemonDown, IkeDaemonUp, NegotiationTimed, QuietSeen, SasObserved
 from meshsec.core.policy.policy import DEFAULT
 from meshsec.core.trust.identity import make_card
 from meshsec.core.trust.pair_secret import pair_secret
+from meshsec.core.values.failures import Cause, FailureKind
 from meshsec.core.values.model import EspGround, Peer
 
 Packet: Any = protocol.Packet
@@ -256,7 +256,7 @@ def test_a_charon_with_connections_was_there_before_us_and_keeps_its_sas(play: C
 def test_the_key_counts_as_loaded_only_in_the_charon_that_got_it(play: Callable[[Scenario], None]) -> None:
     async def scenario(charon: Charon, side: Side) -> None:
         await side.next(IkeDaemonUp)
-        assert await side.side.carry_out(LoadKey()) == ""
+        assert await side.side.carry_out(LoadKey()) is None
         charon.connections = ["boat"]
         for since, is_loaded in (("", True), ("Nov 20 15:00:00 2026", False)):
             charon.since = since or charon.since
@@ -277,7 +277,7 @@ def test_a_pair_s_secret_is_charon_s_before_the_connection_that_needs_it(
         await side.next(IkeDaemonUp)
         node = make_card("node", side.key.public_key)
         load = LoadConnection(connection_spec(node, boat, EspGround.LIBIPSEC, DEFAULT))
-        assert await side.side.carry_out(load) == ""
+        assert await side.side.carry_out(load) is None
         assert charon.asked[-2:] == ["load-shared", "load-conn"]
         secret = pair_secret(other.seed(), node.public_key)
         owners = [str(node.address).encode(), str(boat.card.address).encode()]
@@ -297,7 +297,7 @@ def test_what_charon_cannot_do_is_left_out_and_with_nothing_left_the_peer_has_no
         load = LoadConnection(
             connection_spec(make_card("node", side.key.public_key), boat, EspGround.LIBIPSEC, DEFAULT)
         )
-        assert await side.side.carry_out(load) == ""
+        assert await side.side.carry_out(load) is None
         (told,) = charon.loaded
         assert told["boat"]["proposals"] == [b"aes256gcm16-prfsha256-x25519", b"aes128gcm16-prfsha256-x25519"]
         assert "aes256gcm16-prfsha256-x25519-ke1_mlkem768 for IKE: ML_KEM_768 is not there" in caplog.text
@@ -305,9 +305,11 @@ def test_what_charon_cannot_do_is_left_out_and_with_nothing_left_the_peer_has_no
         charon.since = "Nov 20 15:00:00 2026"
         charon.listeners[-1].close()
         await side.next(IkeDaemonUp)
-        reason = await side.side.carry_out(load)
-        assert "the IKE daemon can do none of the policy's proposals" in reason
-        assert "aes128gcm16-x25519 for ESP: CURVE_25519 is not there" in reason
+        cause = await side.side.carry_out(load)
+        assert cause is not None
+        assert cause.kind is FailureKind.OWN_DAEMON
+        assert "the IKE daemon can do none of the policy's proposals" in cause.words
+        assert "aes128gcm16-x25519 for ESP: CURVE_25519 is not there" in cause.words
         assert len(charon.loaded) == 1
 
     play(scenario)
@@ -322,7 +324,9 @@ def test_a_pair_whose_key_was_changed_is_not_configured_by_another(
 
     async def scenario(charon: Charon, side: Side) -> None:
         await side.next(IkeDaemonUp)
-        assert "the key was changed; restart meshsecd" in await side.side.carry_out(load)
+        cause = await side.side.carry_out(load)
+        assert cause is not None
+        assert "the key was changed; restart meshsecd" in cause.words
         assert not {"load-shared", "load-conn"} & set(charon.asked)
 
     play(scenario)
@@ -392,9 +396,9 @@ def test_a_failed_attempt_tells_what_the_log_told_even_when_it_comes_late(
         attempt = asyncio.create_task(side.side.carry_out(Initiate("boat", ("mesh",), 1.0)))
         await until(lambda: "initiate" in charon.asked)
         charon.log("boat", "1", "received AUTHENTICATION_FAILED notify error")
-        assert await attempt == "AUTHENTICATION_FAILED: told by the peer"
+        assert await attempt == Cause("AUTHENTICATION_FAILED: told by the peer", FailureKind.NOT_TRUSTED)
         monkeypatch.setattr(ike, "LOG_GRACE", 0.02)
-        assert await side.side.carry_out(Initiate("boat", ("mesh",), 1.0)) == charon.refusal
+        assert await side.side.carry_out(Initiate("boat", ("mesh",), 1.0)) == Cause(charon.refusal)
 
     play(scenario)
 
@@ -411,7 +415,9 @@ def test_an_attempt_to_which_somebody_forges_answers_is_given_up_early_and_says_
         charon.sas = [{"boat": ike_sa("1", "CONNECTING")}]
         waiting = asyncio.create_task(side.side.carry_out(Initiate("ship", ("mesh",), 3600.0)))
         side.contested = {"boat"}
-        assert FORGED in await side.side.carry_out(Initiate("boat", ("mesh",), 3600.0))
+        cause = await side.side.carry_out(Initiate("boat", ("mesh",), 3600.0))
+        assert cause is not None
+        assert cause.kind is FailureKind.FORGED
         assert "terminate" in charon.asked
         assert not waiting.done(), "nobody forges in the other peer's name: its answer may still come"
         waiting.cancel()
@@ -424,9 +430,11 @@ def test_a_refusal_beside_which_the_true_answer_came_is_the_forgers(play: Callab
         await side.next(IkeDaemonUp)
         charon.refusal = "establishing CHILD_SA 'mesh' failed"
         side.contested = {"boat"}
-        assert (await side.side.carry_out(Initiate("boat", ("mesh",), 1.0))).startswith(FORGED)
+        cause = await side.side.carry_out(Initiate("boat", ("mesh",), 1.0))
+        assert cause is not None
+        assert cause.kind is FailureKind.FORGED
         side.contested = set()
-        assert await side.side.carry_out(Initiate("boat", ("mesh",), 1.0)) == charon.refusal
+        assert await side.side.carry_out(Initiate("boat", ("mesh",), 1.0)) == Cause(charon.refusal)
 
     play(scenario)
 
@@ -436,7 +444,8 @@ def test_an_attempt_without_answer_is_given_up_in_charon_too(play: Callable[[Sce
         await side.next(IkeDaemonUp)
         charon.refusal = "CHILD_SA 'mesh' not established after 1000ms"
         charon.sas = [{"boat": ike_sa("1", "CONNECTING")}]
-        assert await side.side.carry_out(Initiate("boat", ("mesh",), 1.0)) == "timeout: no answer within 1 s"
+        cause = await side.side.carry_out(Initiate("boat", ("mesh",), 1.0))
+        assert cause == Cause("timeout: no answer within 1 s", FailureKind.NO_ANSWER)
         assert "terminate" in charon.asked
 
     play(scenario)

@@ -30,6 +30,7 @@ from meshsec.core.channels.events import (
     SasObserved,
 )
 from meshsec.core.policy.policy import DEFAULT
+from meshsec.core.values.failures import Cause
 from meshsec.core.values.model import IkeSa, Observed, RulesSpec
 from meshsec.core.values.sa_states import IkeSaState
 
@@ -75,7 +76,7 @@ class Solo:
         return Observed(dict(self.sas), dict(self.connections), self.key)
 
     def fail(self, index: int) -> None:
-        self.tell(ActionDone(self.running.pop(index), "failed on purpose"))
+        self.tell(ActionDone(self.running.pop(index), Cause("failed on purpose")))
 
     def complete(self, index: int, *, seen_first: bool = True) -> None:
         action = self.running.pop(index)

@@ -17,7 +17,7 @@ from meshsec.core.channels.actions import (
     UnloadConnection,
 )
 from meshsec.core.channels.desired import connection_spec
-from meshsec.core.channels.diagnosis import FORGED, Fault
+from meshsec.core.channels.diagnosis import Fault
 from meshsec.core.channels.events import (
     ActionDone,
     IkeDaemonDown,
@@ -39,12 +39,15 @@ from meshsec.core.channels.one_way_watch import Quiet
 from meshsec.core.explain import views
 from meshsec.core.explain.views import explain
 from meshsec.core.policy.policy import DEFAULT, RemovedPeers
+from meshsec.core.values.failures import Cause, FailureKind
 from meshsec.core.values.model import Bypass, Observed, Peer, RulesSpec, UnknownNodes
 from meshsec.core.values.routes import MAX_STRANGERS
 from meshsec.core.values.sa_states import IkeSaState
 
 NODE = 3
 LOWER, HIGHER = 1, 5
+NO_ANSWER = Cause("AUTHENTICATION_FAILED: words decide nothing", FailureKind.NO_ANSWER)
+FORGED = Cause("timeout: words decide nothing", FailureKind.FORGED)
 """Peers that initiate to this node, and that this node initiates to."""
 CALM = structs.replace(DEFAULT, initiator_jitter=0.0, backoff_jitter=0.0)
 """Without randomness, where a test names times."""
@@ -136,7 +139,7 @@ def test_an_action_that_fails_is_tried_again_after_a_growing_delay(kind: type[Ac
         actions = made.succeed(*actions)
     times = []
     for _ in range(4):
-        assert made.tell(ActionDone(actions[0], "no space left")) == []
+        assert made.tell(ActionDone(actions[0], Cause("no space left"))) == []
         before = made.now
         while not (actions := made.advance(0.25)):
             pass
@@ -149,7 +152,7 @@ def test_a_configuration_that_fails_is_shown_as_failed() -> None:
     actions = made.tell(PeerSet(peer(HIGHER)), RouteSet(route(HIGHER)), IkeDaemonUp(Observed(), fresh=False))
     while not isinstance(actions[0], LoadConnection):
         actions = made.succeed(*actions)
-    made.tell(ActionDone(actions[0], "invalid proposal"))
+    made.tell(ActionDone(actions[0], Cause("invalid proposal")))
     assert made.state(HIGHER) == "failed"
     channel = made.engine.known.channel("n5")
     assert channel is not None
@@ -280,7 +283,7 @@ def test_a_failed_attempt_is_tried_again_with_growing_delays_up_to_the_maximum()
     action: Action = initiate(made)
     delays = []
     for _ in range(8):
-        made.tell(ActionDone(action, "AUTHENTICATION_FAILED"))
+        made.tell(ActionDone(action, Cause("AUTHENTICATION_FAILED", FailureKind.NOT_TRUSTED)))
         assert made.state(HIGHER) == "failed"
         before = made.now
         while not (actions := made.advance(0.5)):
@@ -333,7 +336,7 @@ def test_attempts_that_somebody_spoils_by_forged_answers_are_repeated_without_gr
     made = driver(HIGHER)
     action: Action = initiate(made)
     for _ in range(8):
-        made.tell(ActionDone(action, f"{FORGED} in the peer's name"))
+        made.tell(ActionDone(action, FORGED))
         assert made.state(HIGHER) == "failed"
         (action,) = made.advance(0.5)
     channel = made.engine.known.channel("n5")
@@ -341,7 +344,7 @@ def test_attempts_that_somebody_spoils_by_forged_answers_are_repeated_without_gr
     assert channel.attempt.last_failure is not None
     assert channel.attempt.last_failure.diagnosis.fault is Fault.PATH
     assert not channel.unauthenticated()
-    made.tell(ActionDone(action, "timeout"))
+    made.tell(ActionDone(action, NO_ANSWER))
     assert made.advance(CALM.backoff_first - 0.01) == [], "an ordinary failure has its ordinary delay"
     assert attempts(made.advance(0.01)) == ["n5"]
 
@@ -350,14 +353,14 @@ def test_an_sa_of_the_peers_is_not_doubted_because_somebody_forged_answers_to_ou
     made = driver(HIGHER)
     action = initiate(made)
     made.tell(SasObserved("n5", (ike_sa("n5", initiator=False),)))
-    assert made.tell(ActionDone(action, f"{FORGED} in the peer's name")) == []
+    assert made.tell(ActionDone(action, FORGED)) == []
     assert made.state(HIGHER) == "protected"
 
 
 def test_an_sa_of_ours_is_not_doubted_when_an_attempt_beside_it_stayed_without_answer() -> None:
     made = driver(HIGHER)
     action = initiate(made)
-    assert made.tell(SasObserved("n5", (ike_sa("n5", initiator=True),)), ActionDone(action, "timeout")) == []
+    assert made.tell(SasObserved("n5", (ike_sa("n5", initiator=True),)), ActionDone(action, NO_ANSWER)) == []
     assert made.state(HIGHER) == "protected"
 
 
@@ -385,7 +388,7 @@ def test_whose_sa_is_quiet_is_known_until_something_comes() -> None:
 
 def test_the_delay_after_failures_outlives_a_flapping_route() -> None:
     made = driver(HIGHER)
-    made.tell(ActionDone(initiate(made), "timeout"))
+    made.tell(ActionDone(initiate(made), NO_ANSWER))
     for _ in range(100):
         made.tell(RouteRemoved(route(HIGHER).destination), RouteSet(route(HIGHER)))
     assert made.advance(CALM.backoff_first - 0.01) == []
@@ -409,7 +412,7 @@ def test_an_answer_that_nobody_waits_for_is_ignored() -> None:
     action = initiate(made)
     made.tell(IkeDaemonDown("connection closed"))
     assert made.state(HIGHER) == "waiting"
-    made.tell(ActionDone(action, "timeout"))
+    made.tell(ActionDone(action, NO_ANSWER))
     channel = made.engine.known.channel("n5")
     assert channel is not None
     assert channel.attempt.last_failure is None
@@ -418,26 +421,29 @@ def test_an_answer_that_nobody_waits_for_is_ignored() -> None:
 def test_a_refusal_after_the_peers_own_success_is_no_failure() -> None:
     made = driver(HIGHER)
     action = initiate(made)
-    made.tell(SasObserved("n5", (ike_sa("n5", initiator=False),)), ActionDone(action, "NO_PROPOSAL_CHOSEN"))
+    made.tell(
+        SasObserved("n5", (ike_sa("n5", initiator=False),)),
+        ActionDone(action, Cause("NO_PROPOSAL_CHOSEN", FailureKind.NO_PROPOSAL)),
+    )
     assert made.state(HIGHER) == "protected"
     channel = made.engine.known.channel("n5")
     assert channel is not None
     assert channel.attempt.last_failure is None
 
 
-@pytest.mark.parametrize("reason", ["timeout: no answer", "CHILD_SA 'mesh' not established after 10000ms"])
-def test_an_sa_of_the_peers_is_doubted_when_our_own_attempt_meanwhile_stayed_without_answer(reason: str) -> None:
+@pytest.mark.parametrize("cause", [NO_ANSWER, Cause("CHILD_SA 'mesh' not established after 10000ms")])
+def test_an_sa_of_the_peers_is_doubted_when_our_own_attempt_meanwhile_stayed_without_answer(cause: Cause) -> None:
     """Our request may have reached the peer and made it drop that SA (INITIAL_CONTACT)."""
     made = driver(HIGHER)
     action = initiate(made)
     standing = ike_sa("n5", "7", initiator=False)
-    (closing,) = made.tell(SasObserved("n5", (standing,)), ActionDone(action, reason))
+    (closing,) = made.tell(SasObserved("n5", (standing,)), ActionDone(action, cause))
     assert isinstance(closing, Terminate)
     assert closing.unique_id == "7"
     channel = made.engine.known.channel("n5")
     assert channel is not None
     assert channel.attempt.last_failure is not None
-    assert channel.attempt.last_failure.reason == reason
+    assert channel.attempt.last_failure.cause == cause
     assert made.advance(CALM.backoff_first) == [], "the IKE daemon would build on the SA that is being closed"
     assert attempts(made.succeed(closing)) == ["n5"]
 
@@ -475,7 +481,7 @@ def test_a_peer_that_needs_no_attempt_any_more_leaves_the_queue() -> None:
     (first,) = made.tell(*(RouteSet(route(number)) for number in (10, 11, 12)))
     assert ["its place" in planned.why for planned in made.engine.plan(made.now)] == [False, True, True]
     made.tell(RouteRemoved(route(11).destination))
-    assert attempts(made.tell(ActionDone(first, "timeout"))) == ["n12"]
+    assert attempts(made.tell(ActionDone(first, NO_ANSWER))) == ["n12"]
 
 
 def test_routes_to_strangers_cost_nothing_but_a_bounded_table() -> None:
@@ -716,9 +722,9 @@ def test_a_fresh_ike_daemon_ends_the_delays_after_failures() -> None:
     made = driver(HIGHER)
     action: Action = initiate(made)
     for _ in range(8):
-        made.tell(ActionDone(action, "timeout"))
+        made.tell(ActionDone(action, NO_ANSWER))
         action = (made.advance(60.0))[-1]
-    made.tell(ActionDone(action, "timeout"))
+    made.tell(ActionDone(action, NO_ANSWER))
     actions = made.tell(IkeDaemonUp(Observed(), fresh=True))
     while actions and not attempts(actions):
         actions = made.succeed(*actions) + made.advance(0.0)
@@ -908,9 +914,9 @@ def test_an_sa_that_will_not_close_is_closed_again() -> None:
     made.succeed(UnloadConnection("n5"))
     _, unload, terminate = made.tell(PeerRemoved("n5"))
     made.succeed(unload)
-    assert made.tell(ActionDone(terminate, "busy")) == []
+    assert made.tell(ActionDone(terminate, Cause("busy"))) == []
     assert made.advance(CALM.backoff_first) == [terminate]
-    made.tell(ActionDone(terminate, "busy"))
+    made.tell(ActionDone(terminate, Cause("busy")))
     made.tell(SasObserved("n5", ()))
     assert made.advance(3600.0) == []
 
@@ -962,7 +968,7 @@ def test_the_plan_changes_nothing_and_says_what_each_action_waits_for() -> None:
     assert "waits for the IKE daemon (not contacted yet)" in first[-1].why
     (rules,) = made.engine.poll_actions()
     assert made.engine.plan(0.0)[0].why.endswith("in progress")
-    made.tell(ActionDone(rules, "no permission"))
+    made.tell(ActionDone(rules, Cause("no permission")))
     assert made.engine.plan(0.0)[0].at == CALM.backoff_first
 
 

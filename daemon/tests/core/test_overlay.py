@@ -26,6 +26,7 @@ from meshsec.core.channels.events import (
 )
 from meshsec.core.channels.overlay import KEEP_MAX
 from meshsec.core.explain import views
+from meshsec.core.values.failures import Cause
 from meshsec.core.values.model import DataPlane, Modes, Observed
 
 DEVICE = "overlay0"
@@ -159,7 +160,7 @@ def test_what_the_node_refuses_is_tried_again_later() -> None:
     made = Driver(NODE, CALM, overlay=DEVICE)
     made.ready(HIGHER)
     permit, _ = made.tell(OverlayUp())
-    assert made.tell(ActionDone(permit, "refused: on purpose")) == []
+    assert made.tell(ActionDone(permit, Cause("refused: on purpose"))) == []
     assert Permit(frozenset({HIS})) in made.advance(2.0)
 
 

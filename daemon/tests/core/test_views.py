@@ -36,6 +36,7 @@ from meshsec.core.channels.events import (
 )
 from meshsec.core.channels.one_way_watch import Quiet
 from meshsec.core.explain import views
+from meshsec.core.values.failures import Cause, FailureKind
 from meshsec.core.values.model import Bypass, Edge, EspGround, Neighbour, Observed, Peer, Perimeter, UnknownNodes
 
 SCHEMAS = Path(__file__).parents[3] / "docs" / "schema"
@@ -86,7 +87,7 @@ def test_every_view_of_every_state_is_valid_and_changes_nothing(observed: Observ
     for event in data.draw(st.permutations(events)):
         actions = made.tell(event)
         for action in actions:
-            made.tell(ActionDone(action, data.draw(st.sampled_from(["", "AUTHENTICATION_FAILED", "timeout"]))))
+            made.tell(ActionDone(action, data.draw(st.sampled_from([None, *map(Cause, FailureKind, FailureKind)]))))
         made.advance(data.draw(st.sampled_from([0.0, 0.3, 70.0, 4000.0])))
         before = made.engine.plan(made.now)
         all_views(made)
@@ -182,11 +183,11 @@ def test_a_peer_without_sa_carries_no_data() -> None:
 
 def test_status_gives_the_last_failure_with_meaning_and_fault() -> None:
     made = driver(HIGHER)
-    made.tell(ActionDone(initiate(made), "received AUTHENTICATION_FAILED error notify"))
+    made.tell(ActionDone(initiate(made), Cause("received AUTHENTICATION_FAILED error notify", FailureKind.NOT_TRUSTED)))
     made.now += 3.0
     assert only_peer(made)["last_failure"] == {
         "reason": "received AUTHENTICATION_FAILED error notify",
-        "meaning": diagnose("AUTHENTICATION_FAILED", "").meaning,
+        "meaning": diagnose(Cause("", FailureKind.NOT_TRUSTED), "").meaning,
         "fault": "peer",
         "ago": 3.0,
     }
@@ -195,11 +196,11 @@ def test_status_gives_the_last_failure_with_meaning_and_fault() -> None:
 def test_a_failed_authentication_stands_until_an_sa_does() -> None:
     made = driver(HIGHER)
     (channel,) = made.engine.known.channels()
-    made.tell(ActionDone(initiate(made), "timeout"))
+    made.tell(ActionDone(initiate(made), Cause("timeout", FailureKind.NO_ANSWER)))
     assert not channel.unauthenticated()
     made.now += 60
     made.engine.handle_timeout(made.now)
-    made.tell(ActionDone(initiate(made), "AUTHENTICATION_FAILED: told by the peer"))
+    made.tell(ActionDone(initiate(made), Cause("AUTHENTICATION_FAILED: told by the peer", FailureKind.NOT_TRUSTED)))
     assert channel.unauthenticated()
     assert "has changed its IKE daemon" in explained(made)
     made.now += 1
@@ -280,8 +281,8 @@ def test_explain_tells_the_chain_from_trust_to_what_comes_next() -> None:
 
 def test_explain_tells_of_failed_attempts_and_when_the_next_comes() -> None:
     made = driver(HIGHER)
-    made.tell(ActionDone(initiate(made), "timeout: no answer"))
-    made.tell(*(ActionDone(action, "timeout: no answer") for action in made.advance(1.0)))
+    made.tell(ActionDone(initiate(made), Cause("timeout: no answer", FailureKind.NO_ANSWER)))
+    made.tell(*(ActionDone(action, Cause("timeout: no answer", FailureKind.NO_ANSWER)) for action in made.advance(1.0)))
     text = explained(made)
     assert "This node has initiated 2 times, last 0 ms ago" in text
     assert "It means: no answer from fd00::5" in text
@@ -333,22 +334,25 @@ def test_explain_of_a_stranger_says_so() -> None:
         views.explain(driver().engine, 0.0, "n9")
 
 
-@pytest.mark.parametrize(
-    ("reason", "fault", "meaning"),
-    [
-        ("received AUTHENTICATION_FAILED notify error", Fault.PEER, "does not trust this node's key"),
-        ("received NO_PROPOSAL_CHOSEN notify", Fault.BOTH, "has no card of it"),
-        ("INVALID_KE_PAYLOAD", Fault.BOTH, "key exchange"),
-        ("received TS_UNACCEPTABLE notify", Fault.BOTH, "old card"),
-        ("INVALID_SYNTAX", Fault.PEER, "could not read"),
-        ("timeout: no answer within 10 s", Fault.PATH, "no answer from fd00::5"),
-        ("Network is unreachable", Fault.PATH, "no answer from fd00::5"),
-        ("the IKE daemon reported success and shows no SA", Fault.NODE, "this node's IKE daemon"),
-        ("something new", Fault.UNKNOWN, "something new"),
-    ],
-)
-def test_a_failure_is_told_with_its_meaning_and_whose_fault_it_is(reason: str, fault: Fault, meaning: str) -> None:
-    told = diagnose(reason, card(HIGHER).locator)
+MEANINGS = {
+    FailureKind.FORGED: (Fault.PATH, "answers in the name of fd00::5"),
+    FailureKind.NOT_TRUSTED: (Fault.PEER, "does not trust this node's key"),
+    FailureKind.OTHER_KEY: (Fault.PEER, "has another key than on the card"),
+    FailureKind.OTHER_METHOD: (Fault.PEER, "has changed its IKE daemon, and this node has its old card"),
+    FailureKind.NO_PROPOSAL: (Fault.BOTH, "has no card of it"),
+    FailureKind.KEY_EXCHANGE: (Fault.BOTH, "key exchange"),
+    FailureKind.SELECTORS: (Fault.BOTH, "old card"),
+    FailureKind.SYNTAX: (Fault.PEER, "could not read"),
+    FailureKind.NO_ANSWER: (Fault.PATH, "no answer from fd00::5"),
+    FailureKind.OWN_DAEMON: (Fault.NODE, "this node's IKE daemon"),
+    FailureKind.OTHER: (Fault.UNKNOWN, "AUTHENTICATION_FAILED: what the daemon said"),
+}
+
+
+@pytest.mark.parametrize("kind", FailureKind)
+def test_a_failure_is_told_with_its_meaning_and_whose_fault_it_is(kind: FailureKind) -> None:
+    told = diagnose(Cause("AUTHENTICATION_FAILED: what the daemon said", kind), card(HIGHER).locator)
+    fault, meaning = MEANINGS[kind]
     assert told.fault is fault
     assert meaning in told.meaning
 

@@ -38,6 +38,7 @@ from meshsec.core.channels.events import (
     SasObserved,
 )
 from meshsec.core.policy.policy import Policy
+from meshsec.core.values.failures import Cause, FailureKind
 from meshsec.core.values.model import Card, ChildSa, ConnectionSpec, EspGround, IkeSa, Observed, Peer, Route, RulesSpec
 from meshsec.core.values.sa_states import ChildSaState, IkeSaState
 
@@ -239,7 +240,7 @@ class Station:
         if not self.up and not isinstance(action, ApplyRules):
             failure = "the IKE daemon is away"
         if failure:
-            self.tell(ActionDone(action, failure))
+            self.tell(ActionDone(action, Cause(failure)))
         elif isinstance(action, Initiate):
             self._initiate(action)
         elif isinstance(action, Terminate):
@@ -291,14 +292,14 @@ class Station:
             self.changed(sa.peer, "closed by this node")
             self.send(sa.peer, Delete(sa.spi_initiator))
             self._abort(sa, "closed by this node")
-        self.tell(ActionDone(action, "" if doomed else "no such IKE_SA"))
+        self.tell(ActionDone(action, None if doomed else Cause("no such IKE_SA")))
 
     def _abort(self, sa: Sa, reason: str) -> None:
         """An IKE_SA that is closed ends the attempt that was to set it up."""
         aborted = self.attempts.pop(sa.spi_initiator, None) if sa.initiator else None
         if aborted is not None:
             self.world.recall(sa.spi_initiator)
-            self.tell(ActionDone(aborted.action, reason))
+            self.tell(ActionDone(aborted.action, Cause(reason)))
 
     # --- the IKE daemon ---
 
@@ -349,7 +350,9 @@ class Station:
         else:
             sa.spi_responder, sa.established_at = response.spi_responder, self.world.now
         self.changed(other, response.error)
-        self.tell(ActionDone(attempt.action, response.error))
+        self.tell(
+            ActionDone(attempt.action, Cause(response.error, FailureKind.NOT_TRUSTED) if response.error else None)
+        )
 
     def retransmit(self) -> None:
         for spi, attempt in self.attempts.items():
@@ -361,7 +364,7 @@ class Station:
                 del self.attempts[spi]
                 self.world.recall(spi)
                 self.sas = [sa for sa in self.sas if sa.spi_initiator != spi]
-                self.tell(ActionDone(attempt.action, "timeout"))
+                self.tell(ActionDone(attempt.action, Cause("timeout", FailureKind.NO_ANSWER)))
 
     def observe(self) -> None:
         for other, reason in self.unobserved.items():
@@ -397,7 +400,7 @@ class Station:
         asked = [action for action in self.todo if not isinstance(action, ApplyRules)]
         self.todo = [action for action in self.todo if isinstance(action, ApplyRules)]
         for action in (*asked, *(attempt.action for attempt in lost.values())):
-            self.tell(ActionDone(action, "connection closed"))
+            self.tell(ActionDone(action, Cause("connection closed")))
 
     def ike_starts(self, *, fresh: bool = True) -> None:
         self.up = True

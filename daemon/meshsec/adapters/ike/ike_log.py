@@ -6,7 +6,11 @@ depends on it.
 
 import re
 from collections import Counter, OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+from meshsec.adapters.ike.causes import NOTIFIED, REPEATED, Table, find
+from meshsec.core.values.failures import Cause, FailureKind
 
 MAX_NEGOTIATIONS = 1024
 """Negotiations that are followed at once; strangers can start any number, the oldest is forgotten."""
@@ -32,7 +36,7 @@ class Failure:
 
     peer: str
     address: str
-    reason: str
+    cause: Cause
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,22 +66,30 @@ _LOOKING = re.compile(r"^looking for peer configs matching \S+\.\.\.(?P<address>
 
 _ASKING = re.compile(r"^(?P<address>\S+) is initiating an IKE_SA$")
 
-_FAILURES: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"^received (?P<what>[A-Z_]+) notify error"), "{what}: told by the peer"),
-    (re.compile(r"^received (?P<what>[A-Z_]+) notify, no CHILD_SA built"), "{what}: told by the peer"),
-    (re.compile(r"^no IKE config found for .*\.\.\.(?P<address>\S+), sending"), "no card of this node is trusted"),
-    (re.compile(r"^no matching peer config found"), "no card of this node is trusted"),
-    (re.compile(r"^no trusted \S+ public key found for "), "the peer's key is not the one on its card"),
-    (re.compile(r"^no shared key found for "), "the peer authenticates by a secret, its card says: by its key"),
+_NO_CARD = Cause("no card of this node is trusted")
+_OTHER_KEY = Cause("the peer's key is not the one on its card", FailureKind.OTHER_KEY)
+_BY_SECRET = Cause("the peer authenticates by a secret, its card says: by its key", FailureKind.OTHER_METHOD)
+_NO_ED25519 = Cause("the peer's IKE daemon takes no Ed25519 signature", FailureKind.OTHER_METHOD)
+_NO_PROPOSAL = Cause("NO_PROPOSAL_CHOSEN: told to the peer", FailureKind.NO_PROPOSAL)
+_SELECTORS = Cause("TS_UNACCEPTABLE: told to the peer", FailureKind.SELECTORS)
+_NO_PRIVATE_KEY = Cause("the IKE daemon lacks this node's private key", FailureKind.OWN_DAEMON)
+
+_FAILURES: Table = (
+    (re.compile(r"^received (?P<what>[A-Z_]+) notify error"), NOTIFIED),
+    (re.compile(r"^received (?P<what>[A-Z_]+) notify, no CHILD_SA built"), NOTIFIED),
+    (re.compile(r"^no IKE config found for .*\.\.\.(?P<address>\S+), sending"), _NO_CARD),
+    (re.compile(r"^no matching peer config found"), _NO_CARD),
+    (re.compile(r"^no trusted \S+ public key found for "), _OTHER_KEY),
+    (re.compile(r"^no shared key found for "), _BY_SECRET),
     # Where it does not say that it knows RFC 7427, as libreswan, which authenticates by a secret.
-    (re.compile(r"^private key of type ED25519 not supported"), "the peer's IKE daemon takes no Ed25519 signature"),
-    (re.compile(r"^constraint check failed: peer not authenticated"), "the peer's key is not the one on its card"),
-    (re.compile(r"^received proposals unacceptable"), "NO_PROPOSAL_CHOSEN: told to the peer"),
-    (re.compile(r"^no acceptable proposal found"), "NO_PROPOSAL_CHOSEN: told to the peer"),
-    (re.compile(r"^traffic selectors .* unacceptable"), "TS_UNACCEPTABLE: told to the peer"),
-    (re.compile(r"^generating .* \[.*N\(AUTH_FAILED\)"), "the peer's key is not the one on its card"),
-    (re.compile(r"^giving up after (?P<what>\d+) retransmits"), "timeout: no answer after {what} repetitions"),
-    (re.compile(r"^no private key found for "), "the IKE daemon lacks this node's private key"),
+    (re.compile(r"^private key of type ED25519 not supported"), _NO_ED25519),
+    (re.compile(r"^constraint check failed: peer not authenticated"), _OTHER_KEY),
+    (re.compile(r"^received proposals unacceptable"), _NO_PROPOSAL),
+    (re.compile(r"^no acceptable proposal found"), _NO_PROPOSAL),
+    (re.compile(r"^traffic selectors .* unacceptable"), _SELECTORS),
+    (re.compile(r"^generating .* \[.*N\(AUTH_FAILED\)"), _OTHER_KEY),
+    (re.compile(r"^giving up after (?P<what>\d+) retransmits"), REPEATED),
+    (re.compile(r"^no private key found for "), _NO_PRIVATE_KEY),
 )
 
 
@@ -125,7 +137,7 @@ class IkeLog:
 
     def __init__(self) -> None:
         self._negotiations: OrderedDict[str, _Negotiation] = OrderedDict()
-        self._failures: dict[str, str] = {}
+        self._failures: dict[str, Cause] = {}
 
     def forget(self) -> None:
         """The IKE daemon is another one: its numbers mean nothing any more."""
@@ -136,9 +148,9 @@ class IkeLog:
         """An attempt begins: what failed before does not count for it."""
         self._failures.pop(peer, None)
 
-    def failure(self, peer: str) -> str:
-        """Why the attempt with the peer failed; empty when the log did not tell."""
-        return self._failures.get(peer, "")
+    def failure(self, peer: str) -> Cause | None:
+        """Return why the attempt with the peer failed; None when the log did not say."""
+        return self._failures.get(peer)
 
     def feed(self, now: float, ike_name: str, unique_id: str, text: str) -> Setup | Failure | Asking | None:
         """Take in one line, with the time of its arrival in monotonic seconds."""
@@ -181,18 +193,16 @@ class IkeLog:
         return negotiation.setup if negotiation.setup is not first else None
 
     def _failed(self, negotiation: _Negotiation, text: str) -> Failure | None:
-        for pattern, reason in _FAILURES:
-            if found := pattern.match(text):
-                return self._told_once(negotiation, reason.format(**found.groupdict()), found.groupdict())
-        return None
+        found = find(_FAILURES, text)
+        return self._told_once(negotiation, *found) if found else None
 
-    def _told_once(self, negotiation: _Negotiation, reason: str, found: dict[str, str]) -> Failure | None:
+    def _told_once(self, negotiation: _Negotiation, cause: Cause, found: Mapping[str, str]) -> Failure | None:
         if negotiation.is_told:
             return None
         negotiation.is_told = True
         if negotiation.peer:
-            self._failures[negotiation.peer] = reason
-        return Failure(negotiation.peer, found.get("address") or negotiation.address, reason)
+            self._failures[negotiation.peer] = cause
+        return Failure(negotiation.peer, found.get("address") or negotiation.address, cause)
 
 
 def _span(begin: float, end: float) -> float | None:

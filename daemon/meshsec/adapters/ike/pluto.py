@@ -17,12 +17,14 @@ from typing import TypeVar
 
 from meshsec import files
 from meshsec.adapters.ike import pluto_sas, pluto_status
-from meshsec.adapters.ike.pluto_status import ESTABLISHED, State, StatusError, conn_name, peer_and_child
+from meshsec.adapters.ike.causes import no_answer
+from meshsec.adapters.ike.pluto_status import ESTABLISHED, State, StatusError, conn_name, is_given_up, peer_and_child
 from meshsec.core.formats import libreswan
 from meshsec.core.ike.drift import Configured, Credentials
 from meshsec.core.ike.libreswan_suites import ALGORITHMS
 from meshsec.core.ike.port import CommandError, DaemonFacts, DaemonIdentity, IkeError, IkeEvent, SaChanged
 from meshsec.core.policy.capability import Algorithms
+from meshsec.core.values.failures import Cause
 from meshsec.core.values.model import ChildSpec, ConnectionSpec, IkeSa
 
 T = TypeVar("T")
@@ -290,12 +292,10 @@ class Pluto:
             return
         self._negotiating += 1
         try:
-            await self._run(
-                "whack", "--initiate", "--name", conn, within=seconds, said=said, until=pluto_status.is_given_up
-            )
-            reason = pluto_status.failure(said) or _last(said)
+            await self._run("whack", "--initiate", "--name", conn, within=seconds, said=said, until=is_given_up)
+            cause = pluto_status.failure(said) or Cause(_last(said))
         except TimeoutError:
-            reason = pluto_status.failure(said) or f"timeout: no answer within {seconds:g} s"
+            cause = pluto_status.failure(said) or no_answer(seconds)
         finally:
             self._negotiating -= 1
         if (begun := pluto_status.initiated(said)) is not None:
@@ -305,7 +305,7 @@ class Pluto:
             await self._down(conn)
             if pluto_status.lacks_address(said):
                 await self._listen()
-            raise CommandError(reason)
+            raise CommandError(cause.words, cause.kind)
 
     async def _stands(self, conn: str) -> bool:
         return any(state.is_child_sa and state.conn == conn for state in await self._states())

@@ -8,7 +8,9 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from meshsec.adapters.ike.causes import NOTIFIED, REPEATED, Table, find
 from meshsec.core.ike.drift import Configured, ConfiguredChild
+from meshsec.core.values.failures import Cause, FailureKind
 
 PREFIX = "meshsec-"
 """Of the names of our connections: an operator's own have others."""
@@ -278,25 +280,25 @@ def initiated(lines: Iterable[str]) -> int | None:
 
 
 _NO_ADDRESS = "we cannot identify ourselves with either end"
-_FAILURES: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"rejected by peer: (?P<what>[A-Z][A-Z_]+)"), "{what}: told by the peer"),
-    (re.compile(r"rejected Child SA with (?P<what>[A-Z][A-Z_]+)"), "{what}: told by the peer"),
-    (re.compile(r"containing (?P<what>[A-Z][A-Z_]+) notification"), "{what}: told by the peer"),
-    (re.compile(r"missing v2SA, v2TSi or v2TSr"), "the peer refused the CHILD_SA"),
-    (re.compile(r"timeout exceeded after (?P<what>\d+) retransmits"), "timeout: no answer after {what} repetitions"),
-    (re.compile(_NO_ADDRESS), "the IKE daemon does not know this node's address yet"),
-    (re.compile(r"no connection (?:or alias )?named"), "the IKE daemon does not know the peer"),
+_UNKNOWN_PEER = Cause("the IKE daemon does not know the peer", FailureKind.OWN_DAEMON)
+_FAILURES: Table = (
+    (re.compile(r"rejected by peer: (?P<what>[A-Z][A-Z_]+)"), NOTIFIED),
+    (re.compile(r"rejected Child SA with (?P<what>[A-Z][A-Z_]+)"), NOTIFIED),
+    (re.compile(r"containing (?P<what>[A-Z][A-Z_]+) notification"), NOTIFIED),
+    (re.compile(r"missing v2SA, v2TSi or v2TSr"), Cause("the peer refused the CHILD_SA")),
+    (re.compile(r"timeout exceeded after (?P<what>\d+) retransmits"), REPEATED),
+    (
+        re.compile(_NO_ADDRESS),
+        Cause("the IKE daemon does not know this node's address yet", FailureKind.OWN_DAEMON),
+    ),
+    (re.compile(r"no connection (?:or alias )?named"), _UNKNOWN_PEER),
 )
 
 
-def failure(lines: Iterable[str]) -> str:
-    """Why an ``--initiate`` failed, by what ``whack`` printed; empty when it does not tell."""
-    said = list(lines)
-    for line in said:
-        for pattern, reason in _FAILURES:
-            if found := pattern.search(line):
-                return reason.format(**found.groupdict())
-    return ""
+def failure(lines: Iterable[str]) -> Cause | None:
+    """Return why an ``--initiate`` failed, by what ``whack`` printed; None when it does not say."""
+    found = (find(_FAILURES, line) for line in lines)
+    return next((cause for cause, _ in filter(None, found)), None)
 
 
 def lacks_address(lines: Iterable[str]) -> bool:

@@ -10,11 +10,11 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 
 from meshsec.adapters.files.key_store import KeyStoreError
+from meshsec.adapters.ike.causes import no_answer
 from meshsec.adapters.ike.ike_log import Asking, Failure, IkeLog, Loads, Setup
 from meshsec.agent.driver import Spawn
 from meshsec.agent.sides.keys import Keys
 from meshsec.core.channels.actions import Action, Initiate, LoadConnection, LoadKey, Terminate, UnloadConnection
-from meshsec.core.channels.diagnosis import FORGED
 from meshsec.core.channels.events import Event, IkeDaemonDown, IkeDaemonUp, NegotiationTimed, QuietSeen, SasObserved
 from meshsec.core.channels.one_way_watch import Quiet, Silence, Suspect, unmoved
 from meshsec.core.ike.drift import Configured, Credentials
@@ -30,8 +30,8 @@ from meshsec.core.ike.port import (
     SaChanged,
 )
 from meshsec.core.policy.capability import Algorithms, LeftOut, NothingLeftError, possible
+from meshsec.core.values.failures import Cause, FailureKind
 from meshsec.core.values.model import ConnectionSpec, IkeSa, Observed
-from meshsec.core.values.sa_states import IkeSaState
 
 HEALTH_INTERVAL = 5.0
 """Seconds between two round trips that prove that the IKE daemon works."""
@@ -266,9 +266,8 @@ class IkeSide:
             self._ike_log.forget()
             self._left_out.clear()
         self._identity, self.facts, self._known = facts.identity, facts, sas
-        _log.info(
-            "%s %s answers, pid %d%s", self._daemon.name, facts.version, facts.identity.pid, ", fresh" if fresh else ""
-        )
+        age = ", fresh" if fresh else ""
+        _log.info("%s %s answers, pid %d%s", self._daemon.name, facts.version, facts.identity.pid, age)
         observed = Observed(ike_sas=sas, connections=dict.fromkeys(names), key_loaded=self._is_key_loaded)
         self._post(IkeDaemonUp(observed, fresh))
 
@@ -297,10 +296,10 @@ class IkeSide:
                 self._on_asking(address)
             case Setup(peer, ike_sa_init, ike_auth, child):
                 self._post(NegotiationTimed(peer, ike_sa_init, ike_auth, child))
-            case Failure("", address, reason):
-                self._remember(address, reason)
-            case Failure(peer, _, reason):
-                self._mark(peer, reason)
+            case Failure("", address, cause):
+                self._remember(address, cause.words)
+            case Failure(peer, _, cause):
+                self._mark(peer, cause.words)
 
     def _remember(self, address: str, reason: str) -> None:
         known = self.strangers.pop(address, None)
@@ -369,13 +368,13 @@ class IkeSide:
         """The SAs as they are now, which the engine is not told. Raises ``IkeError``."""
         return await self._daemon.ike_sas()
 
-    async def carry_out(self, action: Action) -> str:
-        """Do what the engine wants of the IKE daemon; the reason when it failed."""
+    async def carry_out(self, action: Action) -> Cause | None:
+        """Do what the engine wants of the IKE daemon; return why it failed."""
         try:
             await self._do(action)
         except IkeError as error:
-            return str(error)
-        return ""
+            return error.cause
+        return None
 
     def _do(self, action: Action) -> Coroutine[None, None, None]:
         match action:
@@ -400,7 +399,8 @@ class IkeSide:
             told, out = possible(spec, self.algorithms)
             secret = self._keys.secret_for(spec)
         except (KeyStoreError, NothingLeftError) as error:
-            raise CommandError(str(error)) from error
+            kind = FailureKind.OWN_DAEMON if isinstance(error, NothingLeftError) else FailureKind.OTHER
+            raise CommandError(str(error), kind) from error
         for one in set(out) - self._left_out:
             _log.info("left out of the policy, since %s cannot do it: %s", self._daemon.name, one)
         self._left_out.update(out)
@@ -418,12 +418,12 @@ class IkeSide:
                 await self._negotiate(peer, child, seconds)
         except CommandError as error:
             await asyncio.sleep(LOG_GRACE)
-            reason = self._ike_log.failure(peer) or str(error)
-            if await self._give_up(peer):
-                reason = reason if self._ike_log.failure(peer) else f"timeout: no answer within {seconds:g} s"
+            cause = self._ike_log.failure(peer) or error.cause
+            if await self._give_up(peer) and not self._ike_log.failure(peer):
+                cause = no_answer(seconds)
             if await self._is_contested(peer):
-                reason = f"{FORGED} in the peer's name"
-            raise CommandError(reason) from error
+                cause = Cause("somebody forges answers to the first message in the peer's name", FailureKind.FORGED)
+            raise CommandError(cause.words, cause.kind) from error
         await self._read_back(peer)
 
     async def _negotiate(self, peer: str, child: str, seconds: float) -> None:
@@ -439,7 +439,7 @@ class IkeSide:
 
     async def _give_up(self, peer: str) -> bool:
         """Close our half-open SAs with the peer, or the daemon would go on by itself; whether there were any."""
-        waiting = [sa for sa in await self._read_back(peer) if sa.initiator and sa.state is IkeSaState.CONNECTING]
+        waiting = [sa for sa in await self._read_back(peer) if sa.initiator and sa.is_connecting]
         for sa in waiting:
             await self._daemon.terminate(sa.unique_id)
         if waiting:

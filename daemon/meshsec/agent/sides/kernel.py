@@ -18,6 +18,7 @@ from meshsec.core.channels.actions import ApplyRules
 from meshsec.core.channels.events import Event, RulesObserved
 from meshsec.core.channels.nft_rules import HELD_TABLES, render_held
 from meshsec.core.trust import identity
+from meshsec.core.values.failures import Cause
 from meshsec.core.values.model import Address, Card, EspGround, RulesSpec
 
 PAUSE = 0.2
@@ -74,18 +75,18 @@ class Ground:
         """What to tell at the start: whose addresses a predecessor closed. Its rules themselves are set anew."""
         return RulesObserved(await self._rules.found(self._esp)), RulesObserved(None)
 
-    async def apply_rules(self, action: ApplyRules) -> str:
-        """Replace the rules; the reason when it failed, and then those before stand."""
+    async def apply_rules(self, action: ApplyRules) -> Cause | None:
+        """Replace the rules; return why it failed, and then those before are in force."""
         async with self._applying:
             try:
                 await self._rules.apply(action.rules)
                 await self._hold(action.rules)
             except RulesError as error:
-                return str(error)
+                return Cause(str(error))
             finally:
                 self.tried.set()
             self._stood = True
-        return ""
+        return None
 
     async def _hold(self, rules: RulesSpec) -> None:
         """A second copy, which no other program can remove. Without it one that removes the rules opens a short gap.

@@ -13,6 +13,7 @@ from meshsec.agent.sides.kernel import watch
 from meshsec.core.channels.actions import Keep, OverlayAction, Permit, RouteOverlay
 from meshsec.core.channels.events import Event, OverlayDown, OverlayRoutesObserved, OverlayUp
 from meshsec.core.config.overlay_settings import OverlaySettings
+from meshsec.core.values.failures import Cause
 
 _log = logging.getLogger(__name__)
 
@@ -81,8 +82,8 @@ class OverlaySide:
             self._stood = standing
             self._post(OverlayRoutesObserved(standing))
 
-    async def carry_out(self, action: OverlayAction) -> str:
-        """Do what the engine wants of the overlay; the reason when it failed."""
+    async def carry_out(self, action: OverlayAction) -> Cause | None:
+        """Do what the engine wants of the overlay; return why it failed."""
         try:
             match action:
                 case Permit(addresses):
@@ -92,11 +93,11 @@ class OverlaySide:
                 case RouteOverlay(addresses):
                     return await self._route(addresses)
         except (OverlaydError, RoutesError) as error:
-            return str(error)
-        return ""
+            return Cause(str(error))
+        return None
 
-    async def _route(self, addresses: frozenset[IPv6Address]) -> str:
+    async def _route(self, addresses: frozenset[IPv6Address]) -> Cause | None:
         standing = await routes.apply(addresses, self._settings.device, self._own)
         self._tell(standing)
         lacking = ", ".join(map(str, sorted(addresses ^ standing)))
-        return f"routes do not read back as they were set: {lacking}" if lacking else ""
+        return Cause(f"routes do not read back as they were set: {lacking}") if lacking else None

@@ -20,6 +20,7 @@ from meshsec.core.channels.ike_events import take_sas
 from meshsec.core.channels.lifecycle import State, Trigger
 from meshsec.core.channels.progress import attempt_failed, note_failure, refresh, revoke
 from meshsec.core.channels.situation import Situation
+from meshsec.core.values.failures import Cause
 from meshsec.core.values.sa_states import IkeSaState
 
 
@@ -31,9 +32,9 @@ def action_done(known: Situation, event: ActionDone) -> None:
     channel = known.by_name.get(subject.peer)
     if isinstance(event.action, Initiate):
         known.queue.finish(subject.peer)
-        _attempt_done(known, known.by_name[subject.peer], event.reason)
-    elif event.reason:
-        _failed(known, subject, channel, event.reason)
+        _attempt_done(known, known.by_name[subject.peer], event.cause)
+    elif event.cause is not None:
+        _failed(known, subject, channel, event.cause)
     else:
         known.in_flight.settled(subject)
         _took_effect(known, event.action, channel)
@@ -65,21 +66,21 @@ def _took_effect(known: Situation, action: Action, channel: Channel | None) -> N
             take_sas(known, channel, left, reason)
 
 
-def _failed(known: Situation, subject: Subject, channel: Channel | None, reason: str) -> None:
+def _failed(known: Situation, subject: Subject, channel: Channel | None, cause: Cause) -> None:
     due = known.in_flight.failed(known.now, subject, known.random())
     known.timers.set(subject, due)
     if channel is not None and subject.kind is Kind.CONNECTION:
-        note_failure(known, channel, reason)
+        note_failure(known, channel, cause)
         channel.attempt.due = max(channel.attempt.due, due)
-        channel.fire(known.now, Trigger.ATTEMPT_FAILED, reason)
+        channel.fire(known.now, Trigger.ATTEMPT_FAILED, cause.words)
 
 
-def _attempt_done(known: Situation, channel: Channel, reason: str) -> None:
+def _attempt_done(known: Situation, channel: Channel, cause: Cause | None) -> None:
     channel.attempt.patience_until = None
     if channel.sas.disowned:
         revoke(known, channel)
-    elif reason:
-        attempt_failed(known, channel, reason)
+    elif cause is not None:
+        attempt_failed(known, channel, cause)
     else:
         channel.attempt.unconfirmed = channel.state is State.NEGOTIATING or channel.sas.connecting()
     if channel.attempt.unconfirmed and channel.state is State.NEGOTIATING:

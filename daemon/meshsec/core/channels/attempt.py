@@ -5,13 +5,14 @@ from dataclasses import dataclass, field
 from meshsec.core.channels.diagnosis import OF_AUTHENTICATION, Diagnosis
 from meshsec.core.channels.lifecycle import State
 from meshsec.core.policy.limits import Backoff
+from meshsec.core.values.failures import Cause
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
     """The last attempt that failed."""
 
-    reason: str
+    cause: Cause
     at: float
     """Monotonic seconds."""
     diagnosis: Diagnosis
@@ -19,7 +20,7 @@ class Failure:
     @property
     def of_authentication(self) -> bool:
         """Return whether one end was not, for the other, who it said it was."""
-        return any(self.diagnosis == one for _, one in OF_AUTHENTICATION)
+        return self.cause.kind in OF_AUTHENTICATION
 
 
 @dataclass(frozen=True, slots=True)

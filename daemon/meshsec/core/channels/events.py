@@ -6,6 +6,7 @@ from ipaddress import IPv6Address
 
 from meshsec.core.channels.actions import Action
 from meshsec.core.channels.one_way_watch import Quiet
+from meshsec.core.values.failures import Cause
 from meshsec.core.values.model import IkeSa, Modes, Network, Observed, Peer, Route, RulesSpec
 
 
@@ -92,10 +93,10 @@ class QuietSeen:
 
 @dataclass(frozen=True, slots=True)
 class ActionDone:
-    """An action ended. ``reason`` is empty when it succeeded."""
+    """An action ended. ``cause`` is None when it succeeded."""
 
     action: Action
-    reason: str = ""
+    cause: Cause | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,14 +3,17 @@
 from meshsec.core.channels.attempt import Failure
 from meshsec.core.channels.channel import Channel
 from meshsec.core.channels.desired import endpoint
-from meshsec.core.channels.diagnosis import FORGED, Fault, diagnose
+from meshsec.core.channels.diagnosis import Fault, diagnose
 from meshsec.core.channels.lifecycle import WITH_SA, State, Trigger
 from meshsec.core.channels.situation import Situation
 from meshsec.core.policy.limits import Backoff
+from meshsec.core.values.failures import Cause, FailureKind
 from meshsec.core.values.model import IkeSa
 
 _UNANSWERED = frozenset({Fault.PATH, Fault.UNKNOWN})
 """Failures after which nobody knows what the peer made of the attempt: not its refusals, and not our own daemon's."""
+
+_NO_SA = Cause("the IKE daemon reported success and shows no SA", FailureKind.OWN_DAEMON)
 
 
 def refresh(known: Situation, channel: Channel, reason: str = "") -> None:
@@ -47,22 +50,22 @@ def revoke(known: Situation, channel: Channel) -> None:
         channel.sas.revoke()
 
 
-def attempt_failed(known: Situation, channel: Channel, reason: str) -> None:
+def attempt_failed(known: Situation, channel: Channel, cause: Cause) -> None:
     """Take the failure of an attempt of this node's, and set the time of the next one."""
     if channel.standing().complete:
-        _doubt(known, channel, reason)
+        _doubt(known, channel, cause)
         return
     channel.attempt.unconfirmed = False
-    channel.attempt.backoff = _after_failure(known, channel, reason)
+    channel.attempt.backoff = _after_failure(known, channel, cause)
     channel.attempt.due = channel.attempt.backoff.due
-    note_failure(known, channel, reason)
-    channel.fire(known.now, Trigger.ATTEMPT_FAILED, reason)
+    note_failure(known, channel, cause)
+    channel.fire(known.now, Trigger.ATTEMPT_FAILED, cause.words)
 
 
-def note_failure(known: Situation, channel: Channel, reason: str) -> None:
+def note_failure(known: Situation, channel: Channel, cause: Cause) -> None:
     """Record a failure and what it means, for people."""
     address = endpoint(channel.card, known.ground) if channel.card is not None else channel.name
-    channel.attempt.last_failure = Failure(reason, known.now, diagnose(reason, address))
+    channel.attempt.last_failure = Failure(cause, known.now, diagnose(cause, address))
 
 
 def await_turn(known: Situation, channel: Channel, wanted_at: float) -> None:
@@ -146,24 +149,24 @@ def _hold_expired(known: Situation, channel: Channel) -> bool:
 
 def _patience_over(known: Situation, channel: Channel) -> None:
     if channel.attempt.unconfirmed:
-        attempt_failed(known, channel, "the IKE daemon reported success and shows no SA")
+        attempt_failed(known, channel, _NO_SA)
     elif not known.queue.is_active(channel.name) and channel.fire(known.now, Trigger.NEGOTIATION_ENDED):
         channel.attempt.wait(known.now, delay(known, channel))
 
 
-def _after_failure(known: Situation, channel: Channel, reason: str) -> Backoff:
-    if reason.startswith(FORGED):
+def _after_failure(known: Situation, channel: Channel, cause: Cause) -> Backoff:
+    if cause.kind is FailureKind.FORGED:
         return channel.attempt.backoff.contested(known.now)
     return channel.attempt.backoff.failed(known.now, known.policy, known.random())
 
 
-def _doubt(known: Situation, channel: Channel, reason: str) -> None:
+def _doubt(known: Situation, channel: Channel, cause: Cause) -> None:
     """Give up an SA of the peer's that came while an attempt of ours stayed without answer.
 
     The attempt may have reached the peer: then its INITIAL_CONTACT made the peer drop that SA, and the two ends
     would hold different ones for ever, as neither can see the other's.
     """
-    sa, is_forged = channel.ike_sa(), reason.startswith(FORGED)
-    if sa is not None and not sa.initiator and not is_forged and diagnose(reason, "").fault in _UNANSWERED:
+    sa, is_forged = channel.ike_sa(), cause.kind is FailureKind.FORGED
+    if sa is not None and not sa.initiator and not is_forged and diagnose(cause, "").fault in _UNANSWERED:
         channel.sas.revoked |= {sa.unique_id}
-        note_failure(known, channel, reason)
+        note_failure(known, channel, cause)

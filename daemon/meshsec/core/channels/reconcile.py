@@ -132,7 +132,7 @@ def _close_unwanted(name: str, desired: DesiredPeer, observed: ObservedPeer) -> 
             actions.append(Terminate(sa.unique_id, name, "it is not to be relied on any more"))
         elif sa.is_live and len(sa.children) > CHILDREN_MAX:
             actions.append(Terminate(sa.unique_id, name, f"the peer opened more than {CHILDREN_MAX} CHILD_SAs"))
-        elif sa.state is IkeSaState.CONNECTING and sa.initiator and not observed.attempting:
+        elif sa.is_connecting and sa.initiator and not observed.attempting:
             # Its late success would make the peer drop what was negotiated since (RFC 7296, section 2.4).
             actions.append(Terminate(sa.unique_id, name, "nobody waits for this attempt any more"))
     return actions

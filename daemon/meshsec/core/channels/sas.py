@@ -29,7 +29,7 @@ class Sas:
 
     def connecting(self) -> bool:
         """Return whether the IKE daemon is negotiating an IKE_SA with the peer."""
-        return any(sa.state is IkeSaState.CONNECTING for sa in self.listed)
+        return any(sa.is_connecting for sa in self.listed)
 
     def revoked_left(self) -> bool:
         """Return whether a revoked IKE_SA is not closed yet: the IKE daemon would build on it."""

@@ -119,8 +119,9 @@ def _explain_attempts(channel: Channel, now: float) -> list[str]:
         sentences.append(f"This node has initiated {times}, last {_span(now - channel.attempt.began_at)} ago.")
     failure = channel.attempt.last_failure
     if failure is not None:
+        meaning = failure.diagnosis.meaning
         sentences.append(
-            f"The last failure, {_span(now - failure.at)} ago: {failure.reason}. It means: {failure.diagnosis.meaning}."
+            f"The last failure, {_span(now - failure.at)} ago: {failure.cause.words}. It means: {meaning}."
         )
     return sentences
 

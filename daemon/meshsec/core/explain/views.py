@@ -189,7 +189,7 @@ def _failure(channel: Channel, now: float) -> View | None:
     if failure is None:
         return None
     return {
-        "reason": failure.reason,
+        "reason": failure.cause.words,
         "meaning": failure.diagnosis.meaning,
         "fault": str(failure.diagnosis.fault),
         "ago": now - failure.at,

@@ -6,11 +6,16 @@ from typing import Protocol
 
 from meshsec.core.ike.drift import Configured, Credentials
 from meshsec.core.policy.capability import Algorithms
+from meshsec.core.values.failures import Cause, FailureKind
 from meshsec.core.values.model import ConnectionSpec, IkeSa
 
 
 class IkeError(Exception):
     """The IKE daemon is not reachable, does not answer in time, or answers what it should not."""
+
+    def __init__(self, words: str, kind: FailureKind = FailureKind.OTHER) -> None:
+        super().__init__(words)
+        self.cause = Cause(words, kind)
 
 
 class CommandError(IkeError):

@@ -201,6 +201,11 @@ class IkeSa:
         """Return whether it carries CHILD_SAs."""
         return self.state.is_live
 
+    @property
+    def is_connecting(self) -> bool:
+        """Return whether it is being negotiated."""
+        return self.state is IkeSaState.CONNECTING
+
 
 @dataclass(frozen=True, slots=True)
 class ChildSpec:

@@ -1,0 +1,40 @@
+"""Why an action failed, as meshsecd tells causes apart, whatever the IKE daemon says."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class FailureKind(StrEnum):
+    """Kind of a failure. An adapter derives it from its IKE daemon's words."""
+
+    FORGED = "forged"
+    """Two different answers came to one first message: somebody forges answers."""
+    NOT_TRUSTED = "not-trusted"
+    """The peer refused this node's authentication."""
+    OTHER_KEY = "other-key"
+    """The peer authenticated by another key than the one on its card."""
+    OTHER_METHOD = "other-method"
+    """The peer authenticates by another method than its card says."""
+    NO_PROPOSAL = "no-proposal"
+    """One end accepts none of the other's algorithms, or has no card of it."""
+    KEY_EXCHANGE = "key-exchange"
+    """The peer accepts none of this node's key exchange methods."""
+    SELECTORS = "selectors"
+    """One end expects other addresses."""
+    SYNTAX = "syntax"
+    """The peer could not read a request."""
+    NO_ANSWER = "no-answer"
+    """The peer did not answer in time."""
+    OWN_DAEMON = "own-daemon"
+    """This node's IKE daemon is not in order."""
+    OTHER = "other"
+    """Any other, and words that the adapter does not know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why something failed."""
+
+    words: str
+    """For people. No decision depends on them."""
+    kind: FailureKind = FailureKind.OTHER
