@@ -200,7 +200,7 @@ def test_a_member_with_this_nodes_address_is_not_in_force() -> None:
     assert of({}, joined=joined).peers == {}
 
 
-@pytest.mark.parametrize("one", [OWN, replace(SHIP, name=OWN.name), VAN])
+@pytest.mark.parametrize("one", [OWN, replace(OWN, name="x"), replace(SHIP, name=OWN.name), VAN])
 def test_this_node_is_no_member_of_its_own_by_whichever_key_or_name(one: Card) -> None:
     signed = fleets.sign_card(KEYS[0], VAN, 1)
     joined = Joined({RESCUE.public_key: Membership(RESCUE, (signed,))})
@@ -341,6 +341,40 @@ def test_a_third_key_ends_the_first_and_takes_its_channel() -> None:
     other = fleets.sign_card(KEYS[1], LAST, 30)
     joined.memberships[SHIPS.public_key] = Membership(SHIPS)
     assert placed(joined, "c", other, OWN, {}) == Place("", ()), "another fleet's namesake is another node"
+
+
+def test_a_key_that_is_signed_again_keeps_its_channel_and_ends_no_other() -> None:
+    joined = one_fleet()
+    for file, one, since, mark in (("a", BOAT, 10, ""), ("b", ANEW, 20, "~")):
+        member(joined, file, one, since)
+        joined.marks[file] = mark
+    for file, one, mark in (("a", BOAT, ""), ("b", ANEW, "~")):
+        assert placed(joined, file, fleets.sign_card(KEYS[0], one, 30), OWN, {}) == Place(mark, ())
+    del joined.members["a"]
+    assert placed(joined, "b", fleets.sign_card(KEYS[0], ANEW, 30), OWN, {}) == Place("~", ()), "also alone"
+
+
+def test_namesakes_of_two_fleets_do_not_count_against_each_other() -> None:
+    joined = one_fleet()
+    joined.memberships[SHIPS.public_key] = Membership(SHIPS)
+    for file, one, since, key in (("a", BOAT, 1, 0), ("b", ANEW, 2, 0), ("c", LAST, 3, 1)):
+        member(joined, file, one, since, key=key)
+    assert set(joined.current()) == {"a", "b", "c"}
+
+
+def test_the_lists_of_all_fleets_revoke() -> None:
+    joined = one_fleet()
+    listed = TrustList(SHIPS.public_key, 7, frozenset({BOAT.fingerprint}), b"")
+    joined.memberships[SHIPS.public_key] = Membership(SHIPS, list=listed)
+    assert joined.revoked() == {said(BOAT): "by the fleet ships, list 7"}
+
+
+def test_a_third_key_needs_no_room_where_the_first_makes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fleets, "MEMBERS_MAX", 2)
+    joined = one_fleet()
+    member(joined, "a", BOAT, 10)
+    member(joined, "b", ANEW, 20)
+    assert placed(joined, "c", fleets.sign_card(KEYS[0], LAST, 30), OWN, {}) == Place("~", ("a",))
 
 
 def test_the_members_have_an_end(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -198,7 +198,7 @@ def _members(
     """Return the members in force beside the added cards, by title, and why others are not, by file."""
     peers: dict[str, Peer] = {}
     refused: dict[str, str] = {}
-    keys = {own.public_key, *(peer.card.public_key for peer in added_here.values())}
+    keys = {peer.card.public_key for peer in added_here.values()}
     taken = {claim for card in (own, *(peer.card for peer in added_here.values())) for claim, _ in _claims(card)}
     good = {file: one for file, one in joined.current().items() if one.card.fingerprint.hex() not in revoked}
     for file, member in sorted(good.items(), key=lambda entry: (entry[1].since, entry[0])):
