@@ -4,12 +4,17 @@ A time ends when the kernel of each node concerned has the routes of both famili
 """
 
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
+from functools import partial
+from itertools import product
 from statistics import median
 
-from rt.measure.results import QUICK, Cell, Result
+from rt.measure.frame import Bench
+from rt.measure.plot import boxes
+from rt.measure.results import QUICK, Cell
 from tests.lab.basics.programs import find
 from tests.lab.basics.waiting import wait_until
 from tests.lab.foreign.olsrd2 import Olsrd2
@@ -18,50 +23,67 @@ from tests.lab.net.topology import Pair
 from tests.lab.node.routers import Mesh, Router
 from tests.lab.observe.kernel_events import RouteEvents
 
-ROUNDS = 1 if QUICK else 5
 REST_SECONDS = 15.0
 """Before the look at idle CPU: the triggered messages of the start are over, however soon the routes were there."""
 IDLE_SECONDS = 10.0 if QUICK else 60.0
 PATIENCE = 60.0
 """Seconds; twice what the slowest of them needs."""
-Samples = dict[tuple[str, str, str], list[float]]
+Figure = tuple[str, str, float]
+"""What was measured, its unit, its value."""
 
 
-def main() -> None:
-    """Measure, write, print."""
+def main() -> int:
+    """Measure olsrv2d, and olsrd2 beside it where it is on PATH."""
+    bench = Bench("convergence", __doc__, rounds=1 if QUICK else 5)
+    rounds = bench.parse().rounds
     peer = find("olsrd2")
-    makes = [Router, Olsrd2] if peer else [Router]
-    samples: Samples = {}
-    for round_ in range(ROUNDS):
-        for make in makes if round_ % 2 == 0 else makes[::-1]:
-            for name, value in _measure(make):
-                samples.setdefault((*name, make.make), []).append(value)
-    result = Result(
-        "convergence", {"rounds": ROUNDS, "rest_s": REST_SECONDS, "idle_s": IDLE_SECONDS, "timers": "default"}
-    )
-    for (what, unit, daemon), values in sorted(samples.items()):
-        result.cells.append(Cell({"what": what, "daemon": daemon}, unit, values))
-    result.ratios = _ratios(samples)
+    makes: Sequence[type[Router]] = [Router, Olsrd2] if peer else [Router]
+    with bench.measuring():
+        for number, (measure, make) in bench.in_rounds(list(product(MEASURES, makes))):
+            about = f"round {number + 1}: {make.make}, {measure.__name__.strip('_')}"
+            for what, unit, value in bench.visit(about, partial(measure, make)):
+                bench.take({"what": what, "daemon": make.make}, unit, [value])
+    cells = sorted(bench.cells(), key=lambda cell: (cell.key["what"], cell.unit, cell.key["daemon"]))
+    params = {"rounds": rounds, "rest_s": REST_SECONDS, "idle_s": IDLE_SECONDS, "timers": "default"}
+    result = bench.result(params, cells)
+    result.ratios = _ratios(result.cells)
     result.peers = {"olsrd2": _version(peer) if peer else "not on PATH"}
-    path = result.write()
-    print("\n".join([*result.lines(), str(path)]))
+    title = "From a cold start, or from a fault, to all routes; and what the router costs at rest"
+    return bench.finish(result, partial(boxes, title=title, compare="daemon"))
 
 
-def _measure(make: type[Router]) -> Iterator[tuple[tuple[str, str], float]]:
-    """Each figure of one round, with what it is and its unit."""
-    for count in (3, 10):
-        with _mesh(topology.line(topology.names(count)), make) as mesh:
-            yield (f"line of {count}, start to all routes", "s"), _cold_start(mesh)
-            yield from _idle(mesh, f"line of {count}")
-    ring = topology.ring(topology.names(4))
-    with _mesh(ring, make) as mesh:
-        yield ("ring of 4, start to all routes", "s"), _cold_start(mesh)
+def _line_of_3(make: type[Router]) -> list[Figure]:
+    return list(_line(3, make))
+
+
+def _line_of_10(make: type[Router]) -> list[Figure]:
+    return list(_line(10, make))
+
+
+def _line(count: int, make: type[Router]) -> Iterator[Figure]:
+    with _mesh(topology.line(topology.names(count)), make) as mesh:
+        yield f"line of {count}, start to all routes", "s", _cold_start(mesh)
+        yield from _idle(mesh, f"line of {count}")
+
+
+def _link_down(make: type[Router]) -> list[Figure]:
+    with _mesh(topology.ring(topology.names(4)), make) as mesh:
+        start = _cold_start(mesh)
         near, far = _detour(mesh, mesh.end("a", "b").down)
-        yield ("ring of 4, link down, that end", "s"), near
-        yield ("ring of 4, link down, the other end (carrier lost)", "s"), far
-    with _mesh(ring, make) as mesh:
+    return [
+        ("ring of 4, start to all routes", "s", start),
+        ("ring of 4, link down, that end", "s", near),
+        ("ring of 4, link down, the other end (carrier lost)", "s", far),
+    ]
+
+
+def _silent_cut(make: type[Router]) -> list[Figure]:
+    with _mesh(topology.ring(topology.names(4)), make) as mesh:
         _cold_start(mesh)
-        yield ("ring of 4, silent cut, both ends", "s"), max(_detour(mesh, mesh.links[frozenset("ab")].cut))
+        return [("ring of 4, silent cut, both ends", "s", max(_detour(mesh, mesh.links[frozenset("ab")].cut)))]
+
+
+MEASURES: Sequence[Callable[[type[Router]], list[Figure]]] = (_line_of_3, _line_of_10, _link_down, _silent_cut)
 
 
 def _mesh(pairs: Sequence[Pair], make: type[Router]) -> Mesh:
@@ -121,23 +143,25 @@ def _await_all(
     return taken
 
 
-def _idle(mesh: Mesh, shape: str) -> Iterator[tuple[tuple[str, str], float]]:
+def _idle(mesh: Mesh, shape: str) -> Iterator[Figure]:
     """What the relay in the middle costs at rest."""
     daemon = list(mesh.routers.values())[len(mesh.routers) // 2].daemon
-    yield (f"{shape}, resident memory", "MiB"), daemon.resident_bytes() / 2**20
+    yield f"{shape}, resident memory", "MiB", daemon.resident_bytes() / 2**20
     time.sleep(REST_SECONDS)
     before = daemon.cpu_seconds()
     time.sleep(IDLE_SECONDS)
-    yield (f"{shape}, idle CPU", "% of a core"), (daemon.cpu_seconds() - before) / IDLE_SECONDS * 100
+    yield f"{shape}, idle CPU", "% of a core", (daemon.cpu_seconds() - before) / IDLE_SECONDS * 100
 
 
-def _ratios(samples: Samples) -> list[Mapping[str, object]]:
-    """olsrd2's figure divided by olsrv2d's of the same round."""
+def _ratios(cells: Sequence[Cell]) -> list[Mapping[str, object]]:
+    """Return olsrd2's figures divided by olsrv2d's of the same round."""
+    samples = {(cell.key["what"], cell.unit, cell.key["daemon"]): cell.samples for cell in cells}
     ratios: list[Mapping[str, object]] = []
     for (what, unit, daemon), ours in samples.items():
         theirs = samples.get((what, unit, "olsrd2"), [])
-        if daemon == "olsrv2d" and len(theirs) == len(ours) and all(ours):
-            each = [other / own for own, other in zip(ours, theirs, strict=True)]
+        if daemon == "olsrv2d" and theirs and all(ours):
+            # A run that was cut short may have a sample more of one.
+            each = [other / own for own, other in zip(ours, theirs, strict=False)]
             ratios.append({"key": {"what": what}, "median": median(each), "min": min(each), "max": max(each)})
     return ratios
 
@@ -148,4 +172,4 @@ def _version(program: str) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -11,26 +11,23 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
+from multiprocessing import Pool
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
-from rt.bench_latency import KERNELS, RT, Kernel, MeasurementError, histogram
+from rt.bench_latency import KERNELS, RT, Kernel, histogram
 from rt.kernels import figure as kernels_figure
 from rt.kernels.rig import LOADS, PROFILES
-from rt.measure.results import DIRECTORY, QUICK, Cell, Result
+from rt.measure.frame import Bench
+from rt.measure.results import DIRECTORY, QUICK, MeasurementError, Result
 from rt.sa_setup.times import SetupTimes
 from tests.lab.basics import patience
 from tests.lab.machines import guest
 
-SAMPLES = 5 if QUICK else 20
-"""Set-ups for each kernel, profile and load."""
 SECONDS = 3600.0
 """By this machine's clock, for one kernel; some minutes on a quiet core."""
 PATIENCE = 20
@@ -49,8 +46,7 @@ ip xfrm state flush
 mkdir -p build/artifacts
 mount --bind /results build/artifacts
 export {patience.VARIABLE}={PATIENCE}
-exec .venv/bin/python -m rt.kernels.rig {SAMPLES}
-"""
+exec .venv/bin/python -m rt.kernels.rig"""
 """The kernel gives up waiting for a cipher's module after a while of the guest's time, which leaps while the module is
 read: a second try finds it there. What a rig that failed leaves stands with the results.
 """
@@ -81,33 +77,34 @@ class Measured:
 
 
 def main() -> int:
-    """Measure, write, draw, print."""
-    if obstacle := guest.obstacle():
-        print(f"kernels: {obstacle}", file=sys.stderr)
-        return 2
-    guest.prepare()
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:  # each emulated guest takes one core
-        measured = dict(zip(KERNELS, pool.map(_measure, KERNELS), strict=True))
-    result = _result(measured)
-    path = result.write()
-    kernels_figure.draw(result)
-    _show(result)
-    print(path)
-    return 0
+    """Boot each kernel once, for all profiles and loads."""
+    bench = Bench("kernels", __doc__, 5 if QUICK else 20, "set-ups for each kernel, profile and load")
+    samples = bench.parse().rounds
+    bench.need(guest.obstacle())
+    measured: dict[Kernel, Measured] = {}
+    with bench.measuring():
+        guest.prepare()
+        bench.say(f"{', '.join(kernel.name for kernel in KERNELS)}: {samples} set-ups for each profile and load")
+        # Each emulated guest takes one core. Processes, because they can be ended when somebody interrupts.
+        with Pool(len(os.sched_getaffinity(0))) as pool:
+            for kernel, each in pool.imap_unordered(partial(_measure, samples=samples), KERNELS):
+                measured[kernel] = each
+                bench.say(f"{kernel.name}: measured")
+    result = _result(bench, {kernel: measured[kernel] for kernel in KERNELS if kernel in measured})
+    return bench.finish(result, kernels_figure.draw)
 
 
-def _measure(kernel: Kernel) -> Measured:
+def _measure(kernel: Kernel, samples: int) -> tuple[Kernel, Measured]:
     """Boot it once, for all profiles and loads."""
-    print(f"kernels: {kernel.name}: {SAMPLES} set-ups for each profile and load", file=sys.stderr, flush=True)
     folder = DIRECTORY / "kernels" / kernel.name
     shutil.rmtree(folder, ignore_errors=True)
+    command = f"{_COMMAND} {samples}"
     outcome = guest.run_in_guest(
-        _COMMAND, folder, seconds=SECONDS, kernel=kernel.kind, arguments=kernel.arguments, deterministic=True
+        command, folder, seconds=SECONDS, kernel=kernel.kind, arguments=kernel.arguments, deterministic=True
     )
     if outcome.status != 0:
         raise MeasurementError(f"{kernel.name}: status {outcome.status}: {outcome.output}{outcome.console}")
-    print(f"kernels: {kernel.name}: measured", file=sys.stderr, flush=True)
-    return read(folder, SAMPLES)
+    return kernel, read(folder, samples)
 
 
 def read(folder: Path, samples: int) -> Measured:
@@ -131,16 +128,16 @@ def _block(path: Path, samples: int) -> Block:
 _COUNTED = ("encoder_sent", "encoder_received")
 
 
-def _result(measured: Mapping[Kernel, Measured]) -> Result:
+def _result(bench: Bench, measured: Mapping[Kernel, Measured]) -> Result:
     releases = {kernel.name: each.release for kernel, each in measured.items()}
-    params = {"samples": SAMPLES, "cpus": 1, "esp": "kernel", "nice": -20, "kernels": releases}
-    result = Result("kernels", {**params, "time": "1 ns for each instruction"}, logarithmic=True)
+    params = {"samples": bench.options.rounds, "cpus": 1, "esp": "kernel", "nice": -20, "kernels": releases}
     for (profile, load), (kernel, each) in product(product(PROFILES, LOADS), measured.items()):
         key = {"profile": profile, "load": load, "kernel": kernel.name}
         block = each.blocks[profile, load]
         for phase, figure in PHASES.items():
-            result.cells.append(Cell({"what": phase, **key}, "ms", [1000 * figure(times) for times in block.set_ups]))
-        result.cells.append(Cell({"what": "cyclictest", **key}, "us", block.wake_ups))
+            bench.take({"what": phase, **key}, "ms", [1000 * figure(times) for times in block.set_ups])
+        bench.take({"what": "cyclictest", **key}, "us", block.wake_ups)
+    result = bench.result({**params, "time": "1 ns for each instruction"})
     result.ratios += [*_by_kernel(measured), *_by_load(measured)]
     return result
 
@@ -148,7 +145,7 @@ def _result(measured: Mapping[Kernel, Measured]) -> Result:
 def _by_kernel(measured: Mapping[Kernel, Measured]) -> Iterator[Mapping[str, object]]:
     """By how much a set-up takes longer with an ordinary kernel than with the RT kernel."""
     for (profile, load), kernel in product(product(PROFILES, LOADS), measured):
-        if kernel is not RT:
+        if RT in measured and kernel is not RT:
             ratio = _median(measured[kernel], profile, load) / _median(measured[RT], profile, load)
             key = {"profile": profile, "load": load, "kernel": kernel.name, "to": RT.name}
             yield {"key": key, "median": ratio, "min": ratio, "max": ratio}
@@ -164,26 +161,6 @@ def _by_load(measured: Mapping[Kernel, Measured]) -> Iterator[Mapping[str, objec
 
 def _median(measured: Measured, profile: str, load: str) -> float:
     return median(times.total for times in measured.blocks[profile, load].set_ups)
-
-
-def _show(result: Result) -> None:
-    """The table: set-ups in milliseconds, and the latest wake-up in microseconds."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("load", "profile", "kernel"):
-        table.add_column(heading)
-    for heading in ("median", "p95", "max ms", "cyclictest max us"):
-        table.add_column(heading, justify="right")
-    latest = {_place(cell): max(cell.samples) for cell in result.cells if cell.key["what"] == "cyclictest"}
-    for cell in result.cells:
-        if cell.key["what"] == "total":
-            figures = cell.as_dict()
-            shown = (f"{figures[name]:.1f}" for name in ("median", "p95", "max"))
-            table.add_row(*_place(cell), *shown, f"{latest[_place(cell)]:.0f}")
-    Console().print(table)
-
-
-def _place(cell: Cell) -> tuple[str, str, str]:
-    return str(cell.key["load"]), str(cell.key["profile"]), str(cell.key["kernel"])
 
 
 if __name__ == "__main__":

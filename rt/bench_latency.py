@@ -11,19 +11,17 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
-from rt.measure.results import DIRECTORY, QUICK, Cell, Result
+from rt.measure.frame import Bench
+from rt.measure.plot import boxes
+from rt.measure.results import DIRECTORY, QUICK, Cell, MeasurementError, Result
 from tests.lab.machines import guest
 
-LOOPS = 500 if QUICK else 2000
-"""Of one millisecond each."""
 LOADS = ("idle", "tcp", "esp")
 SECONDS = 3600.0
 """A boot takes a minute on two quiet cores, and longer on busy ones."""
@@ -48,10 +46,6 @@ ORDINARY = tuple(
 KERNELS = (RT, ORDINARY[-1]) if QUICK else (RT, *ORDINARY)
 
 
-class MeasurementError(Exception):
-    """What was measured is not what was to be measured."""
-
-
 @dataclass(frozen=True)
 class Measured:
     """What one kernel did: microseconds for each load, octets received meanwhile."""
@@ -62,27 +56,26 @@ class Measured:
 
 
 def main() -> int:
-    """Measure, write, print."""
-    if obstacle := guest.obstacle():
-        print(f"latency: {obstacle}", file=sys.stderr)
-        return 2
-    measured = {}
-    for kernel in KERNELS:
-        print(f"latency: {kernel.name}: {len(LOADS)} loads, {LOOPS} wake-ups each", file=sys.stderr, flush=True)
-        measured[kernel] = _measure(kernel)
-    result = _result(measured)
-    path = result.write()
-    _show(result)
-    print(path)
-    return 0
+    """Boot each kernel once, under each load in turn."""
+    bench = Bench("latency", __doc__, 500 if QUICK else 2000, "wake-ups under each load, a millisecond apart")
+    loops = bench.parse().rounds
+    bench.need(guest.obstacle())
+    measured: dict[Kernel, Measured] = {}
+    with bench.measuring():
+        for kernel in KERNELS:
+            about = f"{kernel.name}: {len(LOADS)} loads, {loops} wake-ups each"
+            measured[kernel] = bench.visit(about, partial(_measure, kernel, loops))
+    result = _result(bench, measured)
+    title = "Lateness of a real-time thread by kernel and load, in deterministic time"
+    return bench.finish(result, partial(boxes, title=title, compare="kernel"), difference(result.cells))
 
 
-def _measure(kernel: Kernel) -> Measured:
+def _measure(kernel: Kernel, loops: int) -> Measured:
     """Boot it once, under each load in turn."""
     folder = DIRECTORY / "latency" / kernel.name
     for old in folder.glob("*"):
         old.unlink()
-    command = f"rt/guest/latency {LOOPS} {' '.join(LOADS)}"
+    command = f"rt/guest/latency {loops} {' '.join(LOADS)}"
     outcome = guest.run_in_guest(
         command, folder, seconds=SECONDS, kernel=kernel.kind, arguments=kernel.arguments, deterministic=True
     )
@@ -113,14 +106,13 @@ def histogram(report: Mapping[str, Any]) -> list[int]:
     return samples
 
 
-def _result(measured: Mapping[Kernel, Measured]) -> Result:
+def _result(bench: Bench, measured: Mapping[Kernel, Measured]) -> Result:
     releases = {kernel.name: each.release for kernel, each in measured.items()}
     octets = {kernel.name: each.octets for kernel, each in measured.items()}
-    params = {"loops": LOOPS, "interval_us": 1000, "priority": 95, "cpus": 1, "kernels": releases, "octets": octets}
-    result = Result("latency", {**params, "time": "1 ns for each instruction"}, logarithmic=True)
-    for load in LOADS:
-        for kernel, each in measured.items():
-            result.cells.append(Cell({"load": load, "kernel": kernel.name}, "us", each.latencies[load]))
+    params = {"loops": bench.options.rounds, "interval_us": 1000, "priority": 95, "cpus": 1, "kernels": releases}
+    for load, (kernel, each) in product(LOADS, measured.items()):
+        bench.take({"load": load, "kernel": kernel.name}, "us", each.latencies[load])
+    result = bench.result({**params, "octets": octets, "time": "1 ns for each instruction"})
     result.ratios += _ratios(measured)
     return result
 
@@ -129,33 +121,19 @@ def _ratios(measured: Mapping[Kernel, Measured]) -> Iterator[Mapping[str, object
     """By how much an ordinary kernel is later than the RT kernel: its median and its latest wake-up."""
     figures: Mapping[str, Callable[[Sequence[int]], float]] = {"median": median, "max": max}
     for load, kernel, (name, figure) in product(LOADS, measured, figures.items()):
-        if kernel is not RT:
+        if RT in measured and kernel is not RT:
             ratio = figure(measured[kernel].latencies[load]) / figure(measured[RT].latencies[load])
             key = {"load": load, "kernel": kernel.name, "to": RT.name, "figure": name}
             yield {"key": key, "median": ratio, "min": ratio, "max": ratio}
 
 
-def _show(result: Result) -> None:
-    """The table, and in a sentence what the difference is."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("load", "kernel"):
-        table.add_column(heading)
-    for heading in ("median", "p99", "max us"):
-        table.add_column(heading, justify="right")
-    for cell in result.cells:
-        figures = cell.as_dict()
-        shown = (f"{figures[name]:.0f}" for name in ("median", "p99", "max"))
-        table.add_row(*map(str, cell.key.values()), *shown)
-    console = Console()
-    console.print(table)
-    console.print(difference(result.cells), highlight=False, soft_wrap=True)
-
-
-def difference(cells: Sequence[Cell]) -> str:
-    """What the RT kernel is good for, in a sentence."""
+def difference(cells: Sequence[Cell]) -> list[str]:
+    """Say in a sentence what the RT kernel is good for, once it and another were measured."""
     worst = {name: max(_late(cells, name)) for name in dict.fromkeys(str(cell.key["kernel"]) for cell in cells)}
-    others = (f"{late:.0f} us with {name}" for name, late in worst.items() if name != RT.name)
-    return f"The latest wake-up under any load: {worst[RT.name]:.0f} us on the RT kernel, {', '.join(others)}."
+    others = [f"{late:.0f} us with {name}" for name, late in worst.items() if name != RT.name]
+    if RT.name not in worst or not others:
+        return []
+    return [f"The latest wake-up under any load: {worst[RT.name]:.0f} us on the RT kernel, {', '.join(others)}."]
 
 
 def _late(cells: Sequence[Cell], kernel: str) -> Iterator[float]:

@@ -7,14 +7,18 @@ connect. Meanwhile one whom a does not know yet connects to it by another cable.
 
 import re
 import socket
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 
-from rt.measure.results import QUICK, Cell, Result
+from rt.measure.frame import Bench
+from rt.measure.plot import boxes
+from rt.measure.results import QUICK
 from tests.lab.basics.patience import patient
 from tests.lab.basics.waiting import NotInTimeError
 from tests.lab.foreign import cjdns
@@ -23,7 +27,6 @@ from tests.lab.net.traffic import udp_socket
 from tests.lab.observe.overlay_control import OverlayControl
 
 SECONDS = 3 if QUICK else 10
-ROUNDS = 1 if QUICK else 3
 SOURCES = 64
 SECRET = Secret("open sesame", "ali baba")
 KINDS = {
@@ -35,6 +38,8 @@ KINDS = {
 }
 NEWCOMER_SECONDS = 20.0
 """So long is waited for a newcomer; one that takes longer counts as this long."""
+UNJUDGED = ("offered, thousands/s", "taken from the kernel, thousands/s", "answers/s")
+"""Units of what tells how strong the flood was."""
 INTERVAL = 0.05
 """Seconds between echoes; half a second without answers is several of them."""
 _SNIFFER = ("10.78.3.1", 6000)
@@ -75,11 +80,11 @@ class Flood:
         return sum(_drain(source) for source in self.sockets)
 
 
-def main() -> None:
-    """Measure, write, print."""
-    result = Result("overlay_flood", {"seconds": SECONDS, "sources": SOURCES})
-    samples: dict[tuple[str, str], list[float]] = {}
-    with cjdns.line([Overlayd] * 4) as found, ExitStack() as stack:
+def main() -> int:
+    """Let each kind of flood meet the same line."""
+    bench = Bench("overlay-flood", __doc__, rounds=1 if QUICK else 3)
+    rounds = bench.parse().rounds
+    with bench.measuring(), cjdns.line([Overlayd] * 4) as found, ExitStack() as stack:
         newcomer, a, b, c = (router for router in found if isinstance(router, Overlayd))
         cjdns.connect(2, b, a, SECRET, 1)
         cjdns.start((a, b))
@@ -89,14 +94,13 @@ def main() -> None:
         sockets = [stack.enter_context(udp_socket(b.namespace, host)) for host in hosts]
         datagrams = {kind: _hello(c, b, a, secret) if secret else bytes(range(200)) for kind, secret in KINDS.items()}
         b.wait_ping(a)
-        for _ in range(ROUNDS):
-            for kind, octets in datagrams.items():
-                flood = Flood(sockets, octets, ("10.78.2.1", cjdns.PORT)) if kind != "none" else None
-                for unit, values in _measured(a, b, newcomer, flood).items():
-                    samples.setdefault((kind, unit), []).extend(values)
-    result.cells = [Cell({"flood": kind}, unit, values) for (kind, unit), values in samples.items()]
-    path = result.write()
-    print("\n".join([*result.lines(), str(path)]))
+        for _, (kind, octets) in bench.in_rounds(list(datagrams.items())):
+            flood = Flood(sockets, octets, ("10.78.2.1", cjdns.PORT)) if kind != "none" else None
+            for unit, values in bench.visit(kind, partial(_measured, a, b, newcomer, flood)).items():
+                bench.take({"flood": kind}, unit, values)
+    result = bench.result({"rounds": rounds, "seconds": SECONDS, "sources": SOURCES})
+    title = "What a flood of strangers does to overlayd and to its neighbour"
+    return bench.finish(result, partial(boxes, title=title, compare="flood", unjudged=UNJUDGED))
 
 
 def _hello(thief: Overlayd, nearby: Overlayd, target: Overlayd, secret: Secret) -> bytes:
@@ -171,4 +175,4 @@ def _drain(source: socket.socket) -> int:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

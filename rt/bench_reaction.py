@@ -6,13 +6,18 @@ are those of the router's decision (its change stream) and of the packets on the
 
 import json
 import socket
+import sys
 import time
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rt.measure.results import QUICK, Cell, Result
+from rt.measure.frame import Bench
+from rt.measure.plot import boxes
+from rt.measure.results import QUICK
 from tests.lab.basics.waiting import wait_until
 from tests.lab.lab import Lab
 from tests.lab.net.packets import Kind
@@ -22,7 +27,6 @@ from tests.lab.node import capabilities
 from tests.lab.node.node import Node, Options
 from tests.lab.observe.capture import Capture
 
-ROUNDS = 5 if QUICK else 30
 FLOW_INTERVAL = 0.001
 """Seconds between datagrams: how late the first ESP packet may be because nothing was sent."""
 IDLE_SECONDS = 5.0 if QUICK else 30.0
@@ -73,19 +77,21 @@ class Sample:
     """What meshsecd says about route to protected."""
 
 
-def main() -> None:
-    """Measure, write, print."""
-    with Lab("reaction", line(names(3)), Options(policy={"hold_time": 0})) as lab:
+def main() -> int:
+    """Let c come back again and again, and look at the idle node afterwards."""
+    bench = Bench("reaction", __doc__, rounds=5 if QUICK else 30)
+    rounds = bench.parse().rounds
+    with bench.measuring(), Lab("reaction", line(names(3)), Options(policy={"hold_time": 0})) as lab:
         lab.set_up().trust_all().start()
         initiator, target = _ends(lab)
-        samples = [_round(lab, initiator, target) for _ in range(ROUNDS)]
-        idle = _idle(lab["a"])
-    result = Result("reaction", {"nodes": 3, "rounds": ROUNDS, "esp": capabilities.probe().esp, "idle_s": IDLE_SECONDS})
-    for what in Sample.__dataclass_fields__:
-        result.cells.append(Cell({"what": what}, "ms", [getattr(sample, what) for sample in samples]))
-    result.cells += idle
-    path = result.write()
-    print("\n".join([*result.lines(), str(path)]))
+        for number, _ in bench.in_rounds([target]):
+            sample = bench.visit(f"round {number + 1}", partial(_round, lab, initiator, target))
+            for what, value in vars(sample).items():
+                bench.take({"what": what}, "ms", [value])
+        for key, unit, value in _idle(lab["a"]):
+            bench.take({"what": key}, unit, [value])
+    params = {"nodes": 3, "rounds": rounds, "esp": capabilities.probe().esp, "idle_s": IDLE_SECONDS}
+    return bench.finish(bench.result(params), partial(boxes, title="From a route's appearance to the first ESP packet"))
 
 
 def _ends(lab: Lab) -> tuple[Node, Node]:
@@ -96,6 +102,7 @@ def _ends(lab: Lab) -> tuple[Node, Node]:
 
 def _round(lab: Lab, initiator: Node, target: Node) -> Sample:
     link = lab.link("b", target.name)
+    link.up()  # A round before that a busy machine spoilt may have left it down.
     for node, peer in ((initiator, target), (target, initiator)):
         node.wait_protected(peer)
     link.down()
@@ -128,17 +135,15 @@ def _sample(routes: RouteTimes, seen: Capture, reported: float) -> Sample:
     return Sample(ike, esp - ike, esp, reported)
 
 
-def _idle(node: Node) -> list[Cell]:
+def _idle(node: Node) -> Iterator[tuple[str, str, float]]:
     """CPU and memory of each daemon of a node at rest."""
     before = {daemon.name: daemon.cpu_seconds() for daemon in node.daemons}
     time.sleep(IDLE_SECONDS)
-    cells = []
     for daemon in node.daemons:
         percent = (daemon.cpu_seconds() - before[daemon.name]) / IDLE_SECONDS * 100
-        cells.append(Cell({"what": f"idle CPU of {daemon.name}"}, "% of a core", [percent]))
-        cells.append(Cell({"what": f"resident memory of {daemon.name}"}, "MiB", [daemon.resident_bytes() / 2**20]))
-    return cells
+        yield f"idle CPU of {daemon.name}", "% of a core", percent
+        yield f"resident memory of {daemon.name}", "MiB", daemon.resident_bytes() / 2**20
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

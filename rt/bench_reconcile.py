@@ -5,6 +5,7 @@ idle machine, and does not scatter on a busy one.
 """
 
 import gc
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -30,47 +31,51 @@ from meshsec.core.channels.events import (
 from meshsec.core.policy.policy import DEFAULT
 from meshsec.core.values.model import Card, ChildSa, EspGround, IkeSa, Observed, Peer, Route
 from meshsec.core.values.sa_states import ChildSaState, IkeSaState
-from rt.measure.results import QUICK, Cell, Result
+from rt.measure.frame import Bench
+from rt.measure.plot import boxes
+from rt.measure.results import QUICK
 
 SIZES = (10, 1000) if QUICK else (10, 100, 1000)
-COLD_ROUNDS = 5 if QUICK else 25
-CHANGE_ROUNDS = 100 if QUICK else 500
+CHANGES = 20
+"""Of each kind, in a round."""
 TARGETS_MS = {"cold": 100.0, "one change": 5.0}
 """At 1000 peers."""
 GROUND = EspGround.LIBIPSEC
 
 
-def main() -> None:
-    """Measure, write, print."""
-    result = Result("reconcile", {"sizes": SIZES, "targets_ms_at_1000_peers": TARGETS_MS, "esp": str(GROUND)})
-    for size in SIZES:
-        result.cells += [*_cold(size), *_changes(size)]
-    path = result.write()
-    print("\n".join([*result.lines(), str(path)]))
+def main() -> int:
+    """Measure a start and single changes with each number of peers."""
+    bench = Bench("reconcile", __doc__, rounds=5 if QUICK else 25, rounds_are="how often a start is measured")
+    rounds = bench.parse().rounds
+    with bench.measuring():
+        for size in SIZES:
+            bench.visit(f"{size} peers, cold", partial(_cold, bench, size, rounds))
+            bench.visit(f"{size} peers, one change", partial(_changes, bench, size, rounds * CHANGES))
+    params = {"rounds": rounds, "sizes": SIZES, "targets_ms_at_1000_peers": TARGETS_MS, "esp": str(GROUND)}
+    targets = ", ".join(f"{what} {limit:g} ms" for what, limit in TARGETS_MS.items())
+    title = f"CPU time of one decision (targets at 1000 peers: {targets})"
+    return bench.finish(bench.result(params), partial(boxes, title=title, compare="peers"))
 
 
-def _cold(size: int) -> list[Cell]:
+def _cold(bench: Bench, size: int, rounds: int) -> None:
     peers = [_peer(number) for number in range(1, size + 1)]
-    nothing, standing = _inputs(peers, Observed()), _inputs(peers, _standing(peers))
-    return [
-        _cell("cold: nothing stands", size, [_cold_sample(partial(_start, nothing)) for _ in range(COLD_ROUNDS)]),
-        _cell("cold: everything stands", size, [_cold_sample(partial(_start, standing)) for _ in range(COLD_ROUNDS)]),
-    ]
+    for what, observed in (("nothing", Observed()), ("everything", _standing(peers))):
+        inputs = _inputs(peers, observed)
+        times = [_cold_sample(partial(_start, inputs)) for _ in range(rounds)]
+        bench.take({"what": f"cold: {what} stands", "peers": size}, "ms", times)
 
 
-def _changes(size: int) -> list[Cell]:
+def _changes(bench: Bench, size: int, rounds: int) -> None:
     """One event among ``size`` protected peers. The peer is drawn anew each time."""
     peers = [_peer(number) for number in range(1, size + 1)]
     running = _start(_inputs(peers, _standing(peers)))
     running.finish()
     random = Random(size)
-    samples: dict[str, list[float]] = {}
-    for round_ in range(CHANGE_ROUNDS):
+    for round_ in range(rounds):
         peer = random.choice(peers)
         for what, event in _events(peer, round_):
-            samples.setdefault(what, []).append(_timed(partial(running.tell, event)))
+            bench.take({"what": f"one change: {what}", "peers": size}, "ms", [_timed(partial(running.tell, event))])
             running.finish()
-    return [_cell(f"one change: {what}", size, times) for what, times in samples.items()]
 
 
 def _events(peer: Peer, round_: int) -> list[tuple[str, Event]]:
@@ -98,10 +103,6 @@ def _timed(work: Callable[[], object]) -> float:
     begin = thread_time()
     work()
     return (thread_time() - begin) * 1e3
-
-
-def _cell(what: str, size: int, samples: list[float]) -> Cell:
-    return Cell({"what": what, "peers": size}, "ms", samples)
 
 
 class _Running:
@@ -187,4 +188,4 @@ def _ike_sa(peer: Peer) -> IkeSa:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -8,13 +8,15 @@ on what else this machine does. They are those of the program on a perfect radio
 
 import json
 import sys
+from functools import partial
 from pathlib import Path
 
-from rt.measure.results import DIRECTORY, QUICK, Cell, Result
+from rt.measure.frame import Bench
+from rt.measure.plot import boxes
+from rt.measure.results import DIRECTORY, QUICK, Cell, MeasurementError
 from tests.lab.basics import patience
 from tests.lab.machines import guest
 
-ROUNDS = 3 if QUICK else 10
 SECONDS = 3600.0
 """A boot takes a minute on two quiet cores, and longer on busy ones."""
 PATIENCE = 10
@@ -24,34 +26,34 @@ TARGET = 1.0
 FIGURES = ("decided", "gap")
 
 
-class MeasurementError(Exception):
-    """What was measured is not what was to be measured."""
-
-
 def main() -> int:
-    """Measure, write, print; 1 when the target is missed."""
-    if obstacle := guest.obstacle():
-        print(f"reroute: {obstacle}", file=sys.stderr)
-        return 2
+    """Boot the guest once; return 1 when a time is beyond the target, too."""
+    bench = Bench("reroute", __doc__, rounds=3 if QUICK else 10)
+    rounds = bench.parse().rounds
+    bench.need(guest.obstacle())
     folder = DIRECTORY / "reroute"
-    command = f"{patience.VARIABLE}={PATIENCE} .venv/bin/python -m rt.guest.reroute {ROUNDS} /results/times"
-    outcome = guest.run_in_guest(command, folder, seconds=SECONDS, deterministic=True)
-    if outcome.status != 0:
-        raise MeasurementError(f"status {outcome.status}: {outcome.output}{outcome.console}")
-    result = Result("reroute", {"rounds": ROUNDS, "time": "1 ns for each instruction", "target_s": TARGET})
-    result.cells += read(folder / "times")
-    print(result.write())
-    for line in result.lines():
-        print(line)
+    times = folder / "times"
+    times.unlink(missing_ok=True)
+    command = f"{patience.VARIABLE}={PATIENCE} .venv/bin/python -m rt.guest.reroute {rounds} /results/{times.name}"
+    with bench.measuring():
+        bench.say(f"the guest, {rounds} rounds")
+        outcome = guest.run_in_guest(command, folder, seconds=SECONDS, deterministic=True)
+        if outcome.status != 0:
+            raise MeasurementError(f"status {outcome.status}: {outcome.output}{outcome.console}")
+    params = {"rounds": rounds, "time": "1 ns for each instruction", "target_s": TARGET}
+    result = bench.result(params, read(times) if times.exists() else [])
     late = [value for cell in result.cells for value in cell.samples if value > TARGET]
-    print(f"under {TARGET:g} s: {'missed by ' + str(len(late)) if late else 'all'}")
-    return 1 if late else 0
+    words = f"under {TARGET:g} s: {'missed by ' + str(len(late)) if late else 'all'}"
+    title = f"From a relay's vanishing to the other route (every time is to be under {TARGET:g} s)"
+    return bench.finish(result, partial(boxes, title=title, compare="figure"), [words]) or bool(late)
 
 
 def read(path: Path) -> list[Cell]:
-    """What the guest left, by the way to vanish and the figure."""
+    """Return what the guest left, by the way to vanish and the figure; a guest that was ended may leave half a line."""
     cells: dict[tuple[str, str], list[float]] = {}
-    for line in path.read_text(encoding="ascii").splitlines():
+    for line in path.read_text(encoding="ascii").splitlines(keepends=True):
+        if not line.endswith("\n"):
+            break
         told = json.loads(line)
         for figure in FIGURES:
             cells.setdefault((told["vanish"], figure), []).append(told[figure])

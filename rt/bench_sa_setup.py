@@ -5,24 +5,18 @@ receiver and on the relay. Line a - b - c, real encoder, real charon; phases fro
 and independently from charon's events. Cells are taken in rounds, so that what the machine does meanwhile meets all.
 """
 
-import argparse
 import sys
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from statistics import median
-from subprocess import TimeoutExpired
-
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from rt.loads import encoder
+from rt.measure.frame import Bench
 from rt.measure.results import QUICK, Cell, Result
 from rt.sa_setup.figures import draw
 from rt.sa_setup.rig import Block, Circumstances, Load, Rig
 from rt.sa_setup.targets import judged
-from tests.lab.basics.shell import CommandError
-from tests.lab.basics.waiting import NotInTimeError
 from tests.lab.node import capabilities
 
 PROFILES = ("paper-2007", "stock", "nice", "fifo", "governor")
@@ -36,8 +30,6 @@ SUITES: Mapping[str, tuple[str, str]] = {
 }
 ROUNDS, SAMPLES = (1, 3) if QUICK else (3, 17)
 STREAM_SECONDS = 4.0 if QUICK else 15.0
-SPOILED = (NotInTimeError, CommandError, TimeoutError, TimeoutExpired)
-"""What waiting for a node raises on a machine that is too busy."""
 STREAM_RATE = 5
 """Set-ups a second beside a stream that is watched."""
 
@@ -91,77 +83,36 @@ def cells(profiles: tuple[str, ...], nice: tuple[int, ...]) -> Iterator[tuple[Ke
         yield Key("suite", "stock", suite=name), Circumstances("stock", policy=policy)
 
 
-def main() -> None:
-    """Measure, write, draw, print."""
-    arguments = _arguments()
-    if problem := encoder.missing():
-        sys.exit(f"bench-sa-setup: {problem}")
+def main() -> int:
+    """Visit every cell in every round."""
+    bench = Bench("sa-setup", __doc__, ROUNDS, "how often every cell is visited")
+    bench.flags.add_argument("--samples", type=int, default=SAMPLES, help="set-ups at each visit")
+    bench.flags.add_argument("--profile", action="append", choices=PROFILES, help="only these scheduling profiles")
+    bench.flags.add_argument("--nice", action="append", type=int, help="only these nice values of the load")
+    options = bench.parse()
+    bench.need(encoder.missing())
+    planned = [
+        *cells(tuple(options.profile or PROFILES), tuple(options.nice or NICE)),
+        *_streams(tuple(options.profile or ("stock", "governor"))),
+    ]
     taken: dict[Key, Taken] = {}
-    planned = list(cells(tuple(arguments.profile or PROFILES), tuple(arguments.nice or NICE)))
-    streams = list(_streams(tuple(arguments.profile or ("stock", "governor"))))
-    with Rig() as rig, _progress() as progress:
-        task = progress.add_task("cells", total=arguments.rounds * (len(planned) + len(streams)))
-        visits = _visits(rig, taken, arguments, planned, streams)
-        cut_short = through(visits, lambda: progress.advance(task))
+    nice_counts = False
+    with bench.measuring(), Rig() as rig:
         nice_counts = rig.nice_counts
-    result = _result(taken, arguments, nice_counts=nice_counts, cut_short=cut_short)
-    if not result.cells:
-        sys.exit(f"bench-sa-setup: nothing was measured: {cut_short}")
-    path = result.write()
-    draw(result)
-    print("\n".join([*result.lines(), "", *judged(result), str(path)]))
-    if cut_short:
-        sys.exit(f"bench-sa-setup: cut short: {cut_short}")
+        for _, (key, circumstances) in bench.in_rounds(planned):
+            about = ", ".join(map(str, key.of().values()))
+            bench.visit(
+                about, partial(_visit, rig, key, taken.setdefault(key, Taken()), circumstances, options.samples)
+            )
+    result = _result(bench, taken, nice_counts=nice_counts)
+    return bench.finish(result, draw, judged(result))
 
 
-def _visits(
-    rig: Rig,
-    taken: dict[Key, Taken],
-    arguments: argparse.Namespace,
-    planned: Sequence[tuple[Key, Circumstances]],
-    streams: Sequence[tuple[Key, Circumstances]],
-) -> Iterator[Callable[[], None]]:
-    """Yield the visits to cells, round by round.
-
-    Each round goes the other way round, so that none of two cells always has the warmer machine.
-    """
-    for number in range(arguments.rounds):
-        for key, circumstances in planned if number % 2 == 0 else reversed(planned):
-            yield partial(_take, rig, taken.setdefault(key, Taken()), circumstances, arguments.samples)
-        for key, circumstances in streams if number % 2 == 0 else reversed(streams):
-            yield partial(_watch, rig, taken.setdefault(key, Taken()), circumstances, key.rate or 0)
-
-
-def through(visits: Iterable[Callable[[], None]], on_done: Callable[[], None]) -> str:
-    """Make all visits, a visit that a busy machine spoils once more; return why the run ended early, or nothing.
-
-    What was measured until then is worth half an hour, so nothing of it is thrown away.
-    """
-    try:
-        for visit in visits:
-            try:
-                visit()
-            except SPOILED:
-                visit()
-            on_done()
-    except SPOILED as error:
-        return str(error)
-    except KeyboardInterrupt:
-        return "interrupted"
-    return ""
-
-
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="bench_sa_setup", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=ROUNDS, help="how often every cell is visited")
-    parser.add_argument("--samples", type=int, default=SAMPLES, help="set-ups at each visit")
-    parser.add_argument("--profile", action="append", choices=PROFILES, help="only these scheduling profiles")
-    parser.add_argument("--nice", action="append", type=int, help="only these nice values of the load")
-    return parser.parse_args()
-
-
-def _progress() -> Progress:
-    return Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+def _visit(rig: Rig, key: Key, taken: Taken, circumstances: Circumstances, samples: int) -> None:
+    if key.part == "stream":
+        _watch(rig, taken, circumstances, key.rate or 0)
+    else:
+        _take(rig, taken, circumstances, samples)
 
 
 def _streams(profiles: tuple[str, ...]) -> Iterator[tuple[Key, Circumstances]]:
@@ -190,19 +141,15 @@ def _watch(rig: Rig, taken: Taken, circumstances: Circumstances, rate: int) -> N
     taken.missing.append(frames.missing_percent)
 
 
-def _result(taken: Mapping[Key, Taken], arguments: argparse.Namespace, *, nice_counts: bool, cut_short: str) -> Result:
+def _result(bench: Bench, taken: Mapping[Key, Taken], *, nice_counts: bool) -> Result:
     params = {
-        "rounds": arguments.rounds,
-        "samples": arguments.samples,
+        "rounds": bench.options.rounds,
+        "samples": bench.options.samples,
         "esp": capabilities.probe().esp,
         "hops": 2,
         "nice_counts_between_sessions": nice_counts,
-        "cut_short": cut_short,
-        "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
-    result = Result("sa-setup", params)
-    for key, what in taken.items():
-        result.cells += _cells(key, what)
+    result = bench.result(params, [cell for key, what in taken.items() for cell in _cells(key, what)])
     result.ratios = list(_ratios(taken))
     return result
 
@@ -261,4 +208,4 @@ def _median(block: Block) -> float | None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -2,13 +2,18 @@
 
 import json
 import subprocess
+import sys
+from functools import partial
 from typing import Any
 
-from rt.measure.results import QUICK, Cell, Result
+from rt.measure.frame import Bench
+from rt.measure.plot import boxes
+from rt.measure.results import QUICK
 from tests.lab.basics.places import REPOSITORY
 
 SIZES = (100,) if QUICK else (100, 300, 1000)
-SEEDS = (1,) if QUICK else (1, 2, 3)
+ROUNDS = 1 if QUICK else 3
+"""Each has a seed of its own: 1, 2, 3."""
 DEGREE = 12
 """Neighbours of a node on the average."""
 _CARGO = (
@@ -27,17 +32,19 @@ _FIGURES = {
 }
 
 
-def main() -> None:
-    """Measure, write, print."""
-    result = Result("simulator", {"sizes": SIZES, "seeds": SEEDS, "degree": DEGREE, "timers": "default", "loss": 0})
-    for nodes in SIZES:
-        reports = [_simulate(nodes, seed) for seed in SEEDS]
-        for what, (key, unit) in _FIGURES.items():
-            share = nodes if unit == "octets" else 1
-            samples = [report[key] / share for report in reports]
-            result.cells.append(Cell({"what": what, "nodes": nodes}, unit, samples))
-    path = result.write()
-    print("\n".join([*result.lines(), str(path)]))
+def main() -> int:
+    """Simulate meshes of each size."""
+    bench = Bench("simulator", __doc__, ROUNDS, "how many random meshes of each size are simulated")
+    seeds = tuple(range(1, bench.parse().rounds + 1))
+    with bench.measuring():
+        for number, nodes in bench.in_rounds(SIZES):
+            report = bench.visit(f"{nodes} nodes, seed {seeds[number]}", partial(_simulate, nodes, seeds[number]))
+            for what, (key, unit) in _FIGURES.items():
+                share = nodes if unit == "octets" else 1
+                bench.take({"what": what, "nodes": nodes}, unit, [report[key] / share])
+    params = {"sizes": SIZES, "seeds": seeds, "degree": DEGREE, "timers": "default", "loss": 0}
+    result = bench.result(params, sorted(bench.cells(), key=lambda cell: SIZES.index(cell.key["nodes"])))
+    return bench.finish(result, partial(boxes, title="Cold start of random meshes in the simulator", compare="nodes"))
 
 
 def _simulate(nodes: int, seed: int) -> dict[str, Any]:
@@ -49,4 +56,4 @@ def _simulate(nodes: int, seed: int) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -7,21 +7,19 @@ on cables and on radio (``rt.throughput.guest``). Nothing is asserted about spee
 """
 
 import argparse
-import signal
 import sys
-import time
 from collections.abc import Mapping
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-from rt.measure.results import QUICK
+from rt.measure.frame import Bench
+from rt.measure.results import QUICK, Result
 from rt.throughput import guest as throughput_guest
 from rt.throughput import sums
-from rt.throughput.figures import Throughput
-from rt.throughput.lines import SUITES, Ground, cjdroute_version, planes
+from rt.throughput.figures import draw
+from rt.throughput.lines import SUITES, Ground, Planes, cjdroute_version, planes
 from rt.throughput.rig import PINGS, SIZE
 from rt.throughput.run import Extent, Run
 from rt.throughput.sums import Samples
+from tests.lab.machines import guest
 from tests.lab.node import capabilities
 
 ROUNDS, SECONDS = (1, 0.5) if QUICK else (3, 1.0)
@@ -34,82 +32,71 @@ GUEST_SECONDS = 0.3
 """Of the guest, for each flow."""
 
 
-def main() -> None:
-    """Measure, write, draw, print."""
-    arguments = _arguments()
+def main() -> int:
+    """Measure in namespaces, then in the guest."""
+    bench = Bench("throughput", __doc__, ROUNDS, "how often every plane is visited")
+    options = _options(bench)
     if missing := capabilities.probe().missing_for_all():
-        sys.exit(f"bench-throughput: it needs {', '.join(missing)}")
-    # So that the nodes go with it, however it is ended.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    samples: Samples = {}
-    missed: list[str] = []
-    cipher = ""
-    if NAMESPACES.name in arguments.ground:
-        taken = _in_namespaces(arguments)
-        samples |= taken.samples
-        missed += taken.missed
-    if "guest" in arguments.ground:
-        print("bench-throughput: the guest, for some ten minutes", file=sys.stderr, flush=True)
-        found = throughput_guest.measure(1, GUEST_SECONDS, GUEST_GROUNDS)
-        samples |= found.samples
-        missed += found.missed
-        cipher = found.cipher
-    samples |= sums.derived(samples)
-    path = _result(
-        samples,
-        arguments,
-        {"missed": missed, "guest_cipher": cipher, "libsodium": throughput_guest.sodium() is not None},
-    ).write()
-    print("\n".join([*sums.tables(samples), *missed, str(path)]))
-
-
-def _in_namespaces(arguments: argparse.Namespace) -> Run:
-    known = planes(NAMESPACES, list(SUITES)[:1] if QUICK else list(SUITES))
-    if unknown := set(arguments.plane or ()) - set(known):
-        sys.exit(f"bench-throughput: no plane {'; '.join(sorted(unknown))}; there are: {'; '.join(known)}")
-    chosen = {name: make for name, make in known.items() if name in (arguments.plane or known)}
-    hops = arguments.hops or (QUICK_HOPS if QUICK else NAMESPACES.hops)
-    extent = Extent(arguments.rounds, hops, arguments.seconds, LOADS, restarts=not QUICK)
+        bench.need(f"it needs {', '.join(missing)}")
+    extent = Extent(options.rounds, options.hops, options.seconds, LOADS, restarts=not QUICK)
     taken = Run(NAMESPACES, extent)
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    with Progress(*columns) as progress:
-        task = progress.add_task("planes", total=arguments.rounds * len(chosen), completed=-1)
-        taken.all(chosen, lambda plane: progress.update(task, description=plane, advance=1))
-    return taken
+    throughput_guest.clear()
+    with bench.measuring():
+        if NAMESPACES.name in options.ground:
+            taken.all(_chosen(bench), lambda plane: bench.say(f"in namespaces: {plane}"))
+        if "guest" in options.ground and (obstacle := guest.obstacle()):
+            taken.missed.append(f"guest: {obstacle}")
+        elif "guest" in options.ground:
+            bench.say("the guest, for some ten minutes")
+            throughput_guest.measure(1, GUEST_SECONDS, GUEST_GROUNDS)
+    found = throughput_guest.left()
+    samples = taken.samples | found.samples
+    samples |= sums.derived(samples)
+    missed = [*taken.missed, *found.missed]
+    result = _result(bench, samples, {"missed": missed, "guest_cipher": found.cipher})
+    return bench.finish(result, draw, [*sums.tables(samples), *missed])
 
 
-def _result(samples: Samples, arguments: argparse.Namespace, more: Mapping[str, object]) -> Throughput:
+def _options(bench: Bench) -> argparse.Namespace:
+    add = bench.flags.add_argument
+    add("--seconds", type=float, default=SECONDS, help="for which each flow sends")
+    add("--plane", action="append", help="only this plane, by its name in the result; may be repeated")
+    add("--hops", action="append", type=int, choices=NAMESPACES.hops, help="only this distance; may be repeated")
+    add("--ground", action="append", choices=GROUNDS, help="only there (default: both; QUICK: namespaces)")
+    options = bench.parse()
+    options.hops = options.hops or (QUICK_HOPS if QUICK else NAMESPACES.hops)
+    options.ground = options.ground or (GROUNDS[:1] if QUICK else GROUNDS)
+    _chosen(bench)
+    return options
+
+
+def _chosen(bench: Bench) -> Planes:
+    """Return the planes to be measured, and end the program when one is unknown."""
+    known = planes(NAMESPACES, list(SUITES)[:1] if QUICK else list(SUITES))
+    wanted = bench.options.plane or known
+    if unknown := set(wanted) - set(known):
+        bench.need(f"no plane {'; '.join(sorted(unknown))}; there are: {'; '.join(known)}")
+    return {name: make for name, make in known.items() if name in wanted}
+
+
+def _result(bench: Bench, samples: Samples, more: Mapping[str, object]) -> Result:
     params = {
-        "rounds": arguments.rounds,
-        "seconds": arguments.seconds,
+        "rounds": bench.options.rounds,
+        "seconds": bench.options.seconds,
         "loads_mbit_per_s": LOADS,
         "datagram_octets": SIZE,
         "pings": PINGS,
         "esp": {NAMESPACES.name: capabilities.probe().esp, "guest": "kernel"},
-        "grounds": arguments.ground,
+        "grounds": bench.options.ground,
         "guest_time": "1 ns for each instruction",
-        "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "libsodium": throughput_guest.sodium() is not None,
         **more,
     }
-    peers = {"cjdroute": cjdroute_version()}
-    return Throughput("throughput", params, sums.cells(samples), list(sums.ratios(samples)), peers)
-
-
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="bench_throughput", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=ROUNDS, help="how often every plane is visited")
-    parser.add_argument("--seconds", type=float, default=SECONDS, help="for which each flow sends")
-    parser.add_argument("--plane", action="append", help="only this plane, by its name in the result; may be repeated")
-    parser.add_argument(
-        "--hops", action="append", type=int, choices=NAMESPACES.hops, help="only this distance; may be repeated"
-    )
-    parser.add_argument(
-        "--ground", action="append", choices=GROUNDS, help="only there (default: both; QUICK: namespaces)"
-    )
-    arguments = parser.parse_args()
-    arguments.ground = arguments.ground or (GROUNDS[:1] if QUICK else GROUNDS)
-    return arguments
+    result = bench.result(params, sums.cells(samples))
+    result.ratios = list(sums.ratios(samples))
+    result.peers = {"cjdroute": cjdroute_version()}
+    return result
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

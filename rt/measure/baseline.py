@@ -21,13 +21,13 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from rt.measure.results import DIRECTORY, SCHEMA
+from rt.measure.results import DIRECTORY, MORE_IS_BETTER, SCHEMA
 
 BASELINES = Path(__file__).parents[1] / "baselines"
 FIGURES = ("median", "p95", "p99", "max")
-_MORE_IS_BETTER = {"Mbit/s", "frames/s"}
-"""Units; of all others less is better."""
 _CONTEXT = ("machine", "versions", "params")
+_EACH_TIME = "at"
+"""The parameter that says when it was measured, and never is as it was."""
 
 
 class UnusableError(Exception):
@@ -48,7 +48,7 @@ class Change:
         """The factor by which it got worse; below 1 when it got better, infinite when it is gone."""
         if self.now is None:
             return float("inf")
-        small, large = (self.now, self.before) if self.unit in _MORE_IS_BETTER else (self.before, self.now)
+        small, large = (self.now, self.before) if self.unit in MORE_IS_BETTER else (self.before, self.now)
         if large == small:
             return 1.0
         return large / small if small else float("inf")
@@ -71,8 +71,9 @@ def context(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
     for part in _CONTEXT:
         names = {**before[part], **now[part]}
         for name in names:
-            then, present = before[part].get(name), now[part].get(name)
-            if then != present:
+            # A baseline that was kept before a parameter existed was measured without it, as "" says.
+            then, present = before[part].get(name, ""), now[part].get(name, "")
+            if then != present and name != _EACH_TIME:
                 yield f"{part}, {name}: {then!r} then, {present!r} now"
 
 

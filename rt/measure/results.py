@@ -1,4 +1,4 @@
-"""The form of a benchmark's result: build/bench/NAME.json with every sample, and a plot beside it."""
+"""The form of a benchmark's result: build/bench/NAME.json with every sample."""
 
 import json
 import os
@@ -15,8 +15,14 @@ from tests.lab.basics.places import BUILD
 
 SCHEMA = 1
 DIRECTORY = BUILD / "bench"
+MORE_IS_BETTER = {"Mbit/s", "frames/s"}
+"""Units; of all others less is better."""
 QUICK = os.environ.get("QUICK", "") not in ("", "0")
 """Fewer cells and samples, so that a benchmark ends in under three minutes."""
+
+
+class MeasurementError(Exception):
+    """What was measured is not what was to be measured."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +47,10 @@ class Cell:
             "samples": list(self.samples),
         }
 
+    def label(self) -> str:
+        """Return the key as text, for tables and plots."""
+        return ", ".join(str(value) for value in self.key.values())
+
 
 @dataclass
 class Result:
@@ -51,26 +61,13 @@ class Result:
     cells: list[Cell] = field(default_factory=list)
     ratios: list[Mapping[str, object]] = field(default_factory=list)
     peers: Mapping[str, str] = field(default_factory=dict)
-    logarithmic: bool = False
-    """Plot on a logarithmic scale, with whiskers from the least to the largest sample: for figures whose extremes count
-    and are far apart. All samples are positive then."""
 
     def write(self) -> Path:
-        """Write NAME.json, NAME.svg and NAME.png; the path of the first."""
+        """Write NAME.json and return its path."""
         DIRECTORY.mkdir(parents=True, exist_ok=True)
         path = DIRECTORY / f"{self.name}.json"
         path.write_text(json.dumps(self._as_dict(), indent=1) + "\n", encoding="utf-8")
-        self._plot()
         return path
-
-    def lines(self) -> list[str]:
-        """One line for each cell, for the terminal."""
-        return [
-            "{label}: median {median:.2f} {unit}, p95 {p95:.2f}, p99 {p99:.2f}, max {max:.2f} (n={n})".format(
-                label=_label(cell), **cell.as_dict()
-            )
-            for cell in self.cells
-        ]
 
     def _as_dict(self) -> dict[str, Any]:
         return {
@@ -83,38 +80,6 @@ class Result:
             "ratios": list(self.ratios),
             "peers": dict(self.peers),
         }
-
-    def _by_unit(self) -> dict[str, list[Cell]]:
-        """Each unit has an axis of its own."""
-        panels: dict[str, list[Cell]] = {}
-        for cell in self.cells:
-            panels.setdefault(cell.unit, []).append(cell)
-        return panels
-
-    def _plot(self) -> None:
-        import matplotlib  # noqa: PLC0415 - heavy, and only needed at the very end
-
-        matplotlib.use("Agg")
-        from matplotlib import pyplot  # noqa: PLC0415
-
-        panels = self._by_unit()
-        heights = [1 + len(cells) for cells in panels.values()]
-        figure, rows = pyplot.subplots(
-            len(panels), figsize=(9, 1 + 0.5 * sum(heights)), height_ratios=heights, layout="constrained", squeeze=False
-        )
-        for (unit, cells), axes in zip(panels.items(), rows[:, 0], strict=True):
-            whiskers = (0, 100) if self.logarithmic else 1.5
-            axes.boxplot([list(cell.samples) for cell in cells], orientation="horizontal", whis=whiskers)
-            axes.set_yticks(range(1, len(cells) + 1), [_label(cell) for cell in cells])
-            if self.logarithmic:
-                axes.set_xscale("log")
-            else:
-                axes.set_xlim(left=0)
-            axes.set_xlabel(unit)
-        figure.suptitle(self.name)
-        for kind in ("svg", "png"):
-            figure.savefig(DIRECTORY / f"{self.name}.{kind}")
-        pyplot.close(figure)
 
 
 def percentile(ordered: Sequence[float], percent: int) -> float:
@@ -144,7 +109,3 @@ def _system() -> str:
         return platform.freedesktop_os_release()["PRETTY_NAME"]
     except OSError:
         return platform.system()
-
-
-def _label(cell: Cell) -> str:
-    return ", ".join(str(value) for value in cell.key.values())

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from rt.bench_kernels import read
-from rt.bench_latency import MeasurementError
 from rt.kernels.rig import LOADS, PROFILES
 from rt.loads import light
+from rt.measure.results import MeasurementError
 
 TWO_SET_UPS = [
     {"begin": 100.0 + number, "ike_sa_init": 0.004, "ike_auth": 0.006, "total": 0.011, "first_esp": None}

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from rt.bench_latency import MeasurementError, difference, histogram, read
-from rt.measure.results import Cell
+from rt.bench_latency import difference, histogram, read
+from rt.measure.results import Cell, MeasurementError
 
 SAS = "\tlifetime current:\n\t  {}(bytes), 7(packets)\n"
 
@@ -56,4 +56,9 @@ def test_the_difference_is_that_of_the_latest_wake_ups() -> None:
         Cell({"load": load, "kernel": kernel}, "us", samples)
         for load, kernel, samples in [("idle", "rt", [3, 9]), ("esp", "rt", [4]), ("esp", "preempt=none", [5, 700])]
     ]
-    assert difference(cells) == "The latest wake-up under any load: 9 us on the RT kernel, 700 us with preempt=none."
+    assert difference(cells) == ["The latest wake-up under any load: 9 us on the RT kernel, 700 us with preempt=none."]
+
+
+def test_a_run_that_was_cut_short_before_the_second_kernel_has_no_difference_to_tell() -> None:
+    assert difference([Cell({"load": "idle", "kernel": "rt"}, "us", [3, 9])]) == []
+    assert difference([]) == []

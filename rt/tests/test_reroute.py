@@ -24,6 +24,12 @@ def test_each_way_to_vanish_has_its_samples_in_order(tmp_path: Path) -> None:
     ]
 
 
+def test_a_guest_that_was_ended_leaves_half_a_line_and_what_it_measured_before(tmp_path: Path) -> None:
+    times = tmp_path / "times"
+    times.write_text('{"vanish": "silent", "decided": 0.4, "gap": 0.5}\n{"vanish": "leaves", "deci')
+    assert [cell.samples for cell in read(times)] == [[0.4], [0.5]]
+
+
 def test_a_gap_is_what_is_missing_after_the_relay_vanished_not_how_long_nothing_came() -> None:
     before = [(0, 1.00), (3, 1.15), (4, 1.20)]  # two are missing before
     after = [(9, 9.00), (10, 9.05), (12, 9.15), (11, 9.20)]  # then four, though it took the clock 7.8 s

@@ -7,11 +7,11 @@ from statistics import median
 
 import pytest
 
-from rt.measure.results import SCHEMA, Cell
+from rt.measure.results import SCHEMA, Cell, Result
 from rt.throughput import guest as throughput_guest
 from rt.throughput import rig
 from rt.throughput.ends import BURST, busy_seconds, due
-from rt.throughput.figures import Throughput, by_hops, by_load
+from rt.throughput.figures import by_hops, by_load
 from rt.throughput.sums import Key, Samples, cells, collapse, derived, ratios, tables
 
 STAT = "cpu  100 20 300 5000 600 7 8 900 0 0\ncpu0 1 1 1 1 1 1 1 1 0 0\n"
@@ -147,7 +147,7 @@ def test_cells_and_series_keep_every_sample() -> None:
 
 
 def test_the_result_has_the_form_of_all_benchmarks() -> None:
-    result = Throughput("throughput", {}, cells(SAMPLES), list(ratios(SAMPLES)), peers={"cjdroute": "not on PATH"})
+    result = Result("throughput", {}, cells(SAMPLES), list(ratios(SAMPLES)), peers={"cjdroute": "not on PATH"})
     written = json.loads(json.dumps(result._as_dict()))
     assert written["schema"] == SCHEMA
     assert {"machine", "versions", "params", "peers"} < written.keys()

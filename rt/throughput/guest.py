@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
-from rt.measure.results import DIRECTORY
+from rt.measure.results import DIRECTORY, MeasurementError
 from rt.throughput.lines import SUITES, Ground, planes
 from rt.throughput.run import Extent, Run
 from rt.throughput.sums import Key, Samples
@@ -51,6 +51,8 @@ export {patience.VARIABLE}={PATIENCE}
 exec .venv/bin/python -m rt.throughput.guest"""
 """The kernel gives up waiting for a cipher's module after a while of the guest's time, which leaps while the module is
 read: a second try finds it there."""
+_FOLDER = DIRECTORY / "throughput"
+_TAKEN = "taken.json"
 _FIELD = re.compile(r"^(\w+) *: (.*)$", re.MULTILINE)
 
 
@@ -76,24 +78,26 @@ class Taken:
         return cls(samples, found["missed"], found["cipher"])
 
 
-class MeasurementError(Exception):
-    """The guest did not come to an end."""
+def clear() -> None:
+    """Delete what a guest left before."""
+    shutil.rmtree(_FOLDER, ignore_errors=True)
 
 
-def measure(rounds: int, seconds: float, grounds: Sequence[str]) -> Taken:
+def measure(rounds: int, seconds: float, grounds: Sequence[str]) -> None:
     """Boot the guest and measure in it on some of ``GROUNDS``. Raises MeasurementError."""
-    if obstacle := guest.obstacle():
-        return Taken(missed=[f"guest: {obstacle}"])
-    folder = DIRECTORY / "throughput"
-    shutil.rmtree(folder, ignore_errors=True)
-    (folder / "lib").mkdir(parents=True)
+    (_FOLDER / "lib").mkdir(parents=True)
     if library := sodium():
-        shutil.copy(library, folder / "lib" / LIBRARY)
-    command = f"{_COMMAND} {rounds} {seconds} /results/taken.json {' '.join(grounds)}"
-    outcome = guest.run_in_guest(command, folder, seconds=SECONDS, deterministic=True)
+        shutil.copy(library, _FOLDER / "lib" / LIBRARY)
+    command = f"{_COMMAND} {rounds} {seconds} /results/{_TAKEN} {' '.join(grounds)}"
+    outcome = guest.run_in_guest(command, _FOLDER, seconds=SECONDS, deterministic=True)
     if outcome.status != 0:
         raise MeasurementError(f"status {outcome.status}: {outcome.output}{outcome.console}")
-    return Taken.read((folder / "taken.json").read_text(encoding="utf-8"))
+
+
+def left() -> Taken:
+    """Return what the guest has measured, on every ground that it came to the end of."""
+    path = _FOLDER / _TAKEN
+    return Taken.read(path.read_text(encoding="utf-8")) if path.exists() else Taken()
 
 
 def sodium() -> Path | None:
@@ -122,7 +126,9 @@ def main() -> None:
         samples |= taken.samples
         missed += taken.missed
         cipher = driver(Path("/proc/crypto").read_text(encoding="ascii"), CIPHER)
-        path.write_text(Taken(samples, missed, cipher).text(), encoding="utf-8")
+        part = path.with_suffix(".part")  # so that whoever ends the guest finds the whole of the file before
+        part.write_text(Taken(samples, missed, cipher).text(), encoding="utf-8")
+        part.replace(path)
 
 
 if __name__ == "__main__":

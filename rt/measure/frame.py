@@ -1,0 +1,155 @@
+"""The frame of every benchmark: its flags, its rounds, what is kept when it ends early, and its report.
+
+A benchmark's main says what is measured. Everything else is here, so that all of them have the same flags, the same
+treatment of Ctrl-C and of a busy machine, the same JSON and the same plot.
+"""
+
+import argparse
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from subprocess import TimeoutExpired
+from typing import TypeVar
+
+from rich.console import Console
+from rich.table import Table
+
+from rt.measure.results import Cell, MeasurementError, Result
+from tests.lab.basics.shell import CommandError
+from tests.lab.basics.waiting import NotInTimeError
+
+SPOILED = (NotInTimeError, CommandError, TimeoutError, TimeoutExpired)
+"""What waiting for a node raises on a machine that is too busy."""
+_LOG_WIDTH = 160
+"""Columns of the report in a file, where nothing wraps."""
+_QUICK = "QUICK=1 in the environment measures fewer cells and samples, and ends in under three minutes."
+Samples = dict[tuple[tuple[tuple[str, object], ...], str], list[float]]
+T = TypeVar("T")
+
+
+class Bench:
+    """One run of a benchmark. ``about`` is the main's docstring, ``rounds_are`` says what one round is."""
+
+    def __init__(
+        self, name: str, about: str | None, rounds: int, rounds_are: str = "how often all is measured"
+    ) -> None:
+        self.name = name
+        self.flags = argparse.ArgumentParser(prog=f"bench-{name}", description=about, epilog=_QUICK)
+        self.flags.add_argument("--rounds", type=_positive, default=rounds, help=f"{rounds_are} (default: %(default)s)")
+        self.options = argparse.Namespace(rounds=rounds)
+        self.cut_short = ""
+        """Why the run ended early; empty when it came to its end."""
+        self._samples: Samples = {}
+        self._planned = 0
+        self._begun = 0
+
+    def parse(self, argv: Sequence[str] | None = None) -> argparse.Namespace:
+        """Parse the command line, after the main has added the flags that only it has."""
+        self.options = self.flags.parse_args(argv)
+        return self.options
+
+    def need(self, obstacle: str | None) -> None:
+        """End the program with status 2 if this machine lacks what the benchmark needs."""
+        if obstacle:
+            self.say(obstacle)
+            sys.exit(2)
+
+    def say(self, text: str) -> None:
+        """Report progress or a problem on standard error."""
+        print(f"bench-{self.name}: {text}", file=sys.stderr, flush=True)
+
+    @contextmanager
+    def measuring(self) -> Iterator[None]:
+        """End the measurement, but not the program, at whatever ends the context early.
+
+        What was measured until then may be worth half an hour, so it is kept and marked with the reason. SIGTERM
+        counts as Ctrl-C, so that the nodes end with the benchmark.
+        """
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.default_int_handler)
+        try:
+            yield
+        except KeyboardInterrupt:
+            self.cut_short = "interrupted"
+        except (*SPOILED, MeasurementError) as error:
+            self.cut_short = str(error) or type(error).__name__
+        except Exception as error:  # noqa: BLE001 - it is shown, and the exit status says that the run failed
+            traceback.print_exc()
+            self.cut_short = f"{type(error).__name__}: {error}"
+
+    def in_rounds(self, things: Sequence[T]) -> Iterator[tuple[int, T]]:
+        """Yield the number of the round and each thing, in every round.
+
+        Every other round goes backwards, so that none of two things always has the warmer machine.
+        """
+        self._planned = self.options.rounds * len(things)
+        for number in range(self.options.rounds):
+            for thing in things if number % 2 == 0 else reversed(things):
+                yield number, thing
+
+    def visit(self, what: str, measure: Callable[[], T]) -> T:
+        """Announce and make a measurement. One that a busy machine spoils is made once more."""
+        self._begun += 1
+        self.say(f"{self._begun} of {self._planned}: {what}" if self._planned else what)
+        try:
+            return measure()
+        except SPOILED as error:
+            self.say(f"once more, because the machine was too busy: {error}")
+            return measure()
+
+    def take(self, key: Mapping[str, object], unit: str, values: Iterable[float]) -> None:
+        """Keep samples of one cell."""
+        self._samples.setdefault((tuple(key.items()), unit), []).extend(values)
+
+    def cells(self) -> list[Cell]:
+        """Return all that ``take`` has kept, a cell for each key and unit."""
+        return [Cell(dict(key), unit, values) for (key, unit), values in self._samples.items() if values]
+
+    def result(self, params: Mapping[str, object], cells: Sequence[Cell] | None = None) -> Result:
+        """Return the result so far, with the parameters that every benchmark has."""
+        common = {
+            "cut_short": self.cut_short,
+            "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        }
+        return Result(self.name, {**common, **params}, list(self.cells() if cells is None else cells))
+
+    def finish(self, result: Result, draw: Callable[[Result], object], words: Iterable[str] = ()) -> int:
+        """Write and draw the result and print it, with ``words`` below; return the exit status.
+
+        The status is 1 when the run was cut short.
+        """
+        if not result.cells:
+            self.say(f"nothing was measured: {self.cut_short or 'there was nothing to do'}")
+            return 1
+        path = result.write()
+        draw(result)
+        _print(result)
+        print("\n".join([*words, str(path)]))
+        if self.cut_short:
+            self.say(f"cut short: {self.cut_short}; what was measured before is kept")
+        return 1 if self.cut_short else 0
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{number} is not allowed; allowed is 1 or more")
+    return number
+
+
+def _print(result: Result) -> None:
+    """Print a row for each cell."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("cell")
+    for heading in ("median", "p95", "p99", "max"):
+        table.add_column(heading, justify="right")
+    table.add_column("unit")
+    table.add_column("n", justify="right")
+    for cell in result.cells:
+        figures = cell.as_dict()
+        shown = (f"{figures[name]:.4g}" for name in ("median", "p95", "p99", "max"))
+        table.add_row(cell.label(), *shown, cell.unit, str(figures["n"]))
+    Console(highlight=False, width=None if sys.stdout.isatty() else _LOG_WIDTH).print(table)

@@ -1,0 +1,193 @@
+"""The frame of all benchmarks: a run keeps what it has measured, whatever ends it, and all have the same form."""
+
+import importlib
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rt.kernels import figure as kernels_figure
+from rt.measure import plot, results
+from rt.measure.frame import Bench
+from rt.sa_setup import figures as setup_figures
+from rt.throughput import figures as throughput_figures
+from tests.lab.basics.places import REPOSITORY
+from tests.lab.basics.waiting import NotInTimeError
+
+MAINS = sorted(path.stem for path in (REPOSITORY / "rt").glob("bench_*.py"))
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where results are written."""
+    monkeypatch.setattr(results, "DIRECTORY", tmp_path)
+    monkeypatch.setattr(plot, "DIRECTORY", tmp_path)
+    return tmp_path
+
+
+@pytest.fixture(autouse=True)
+def _handlers() -> Any:
+    """The frame takes these signals over, as it may in a program of its own."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def run(faults: dict[int, list[BaseException]]) -> tuple[list[float], Bench]:
+    """Return what was measured in four visits, of which some fail for a time."""
+    bench = Bench("trial", "A trial.", 4)
+    with bench.measuring():
+        for number, _ in bench.in_rounds(["it"]):
+            bench.take({"what": "visit"}, "s", [bench.visit("it", lambda number=number: _visit(number, faults))])  # type: ignore[misc]
+    return [sample for cell in bench.cells() for sample in cell.samples], bench
+
+
+def _visit(number: int, faults: dict[int, list[BaseException]]) -> float:
+    if faults.get(number):
+        raise faults[number].pop()
+    return number
+
+
+def test_a_visit_that_a_busy_machine_spoils_is_made_once_more() -> None:
+    taken, bench = run({1: [NotInTimeError("no SA in 60 s")]})
+    assert (taken, bench.cut_short) == ([0, 1, 2, 3], "")
+
+
+def test_a_visit_that_is_spoilt_twice_ends_the_run_and_what_was_measured_stays() -> None:
+    taken, bench = run({2: [NotInTimeError("again"), NotInTimeError("once")]})
+    assert (taken, bench.cut_short) == ([0, 1], "again")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_keeps_what_was_measured(number: signal.Signals) -> None:
+    bench = Bench("trial", "A trial.", 1)
+    with bench.measuring():
+        bench.take({"what": "before"}, "s", [1.0])
+        os.kill(os.getpid(), number)
+        bench.take({"what": "after"}, "s", [2.0])
+    assert [cell.key["what"] for cell in bench.cells()] == ["before"]
+    assert bench.cut_short == "interrupted"
+
+
+def test_a_fault_of_the_benchmark_itself_is_shown_and_throws_nothing_away(capsys: pytest.CaptureFixture[str]) -> None:
+    taken, bench = run({1: [LookupError("no such node")]})
+    assert (taken, bench.cut_short) == ([0], "LookupError: no such node")
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_every_other_round_goes_backwards() -> None:
+    bench = Bench("trial", "A trial.", 3)
+    assert "".join(thing for _, thing in bench.in_rounds("abc")) == "abccbaabc"
+
+
+def test_a_run_that_was_cut_short_is_written_drawn_and_marked(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, bench = run({2: [KeyboardInterrupt()]})
+    titles: list[str] = []
+
+    def draw(result: results.Result) -> None:
+        plot.boxes(result, "A trial")
+        titles.append(plot.marked("A trial", result))
+
+    assert bench.finish(bench.result({"rounds": 4}), draw) == 1
+    written = json.loads((folder / "trial.json").read_text(encoding="utf-8"))
+    assert written["params"]["cut_short"] == "interrupted"
+    assert written["cells"][0]["samples"] == [0, 1]
+    assert titles == ["A trial\n(cut short)"]
+    assert all((folder / f"trial.{kind}").stat().st_size for kind in ("svg", "png"))
+    assert "cut short: interrupted" in capsys.readouterr().err
+
+
+def test_a_complete_run_ends_well_and_says_so_in_the_result(folder: Path) -> None:
+    _, bench = run({})
+    assert bench.finish(bench.result({"rounds": 4}), lambda _: None) == 0
+    assert json.loads((folder / "trial.json").read_text(encoding="utf-8"))["params"]["cut_short"] == ""
+
+
+def test_a_run_without_a_sample_leaves_an_earlier_result_alone(folder: Path) -> None:
+    (folder / "trial.json").write_text("earlier", encoding="utf-8")
+    _, bench = run({0: [KeyboardInterrupt()]})
+    assert bench.finish(bench.result({}), lambda _: None) == 1
+    assert (folder / "trial.json").read_text(encoding="utf-8") == "earlier"
+
+
+@pytest.mark.parametrize("rounds", ["0", "-1", "many"])
+def test_a_number_of_rounds_that_is_none_is_refused(rounds: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        Bench("trial", "A trial.", 1).parse(["--rounds", rounds])
+    assert ended.value.code == 2
+    assert "--rounds" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("module", MAINS)
+def test_every_main_has_the_flags_of_all(
+    module: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", [module, "--help"])
+    with pytest.raises(SystemExit) as ended:
+        importlib.import_module(f"rt.{module}").main()
+    assert ended.value.code == 0
+    shown = capsys.readouterr().out
+    name = module.removeprefix("bench_").replace("_", "-")
+    assert shown.startswith(f"usage: bench-{name}")
+    assert "--rounds" in shown
+    assert "QUICK=1" in shown
+
+
+def test_a_plot_has_a_row_for_each_cell_with_its_median_and_says_what_is_good(folder: Path) -> None:
+    cells = [results.Cell({"what": "slow", "of": "a"}, "ms", [1, 2, 900]), results.Cell({"what": "b"}, "Mbit/s", [5])]
+    plot.boxes(results.Result("trial", {}, cells), "A trial", compare="of")
+    drawn = (folder / "trial.svg").read_text(encoding="utf-8")
+    for text in ("A trial", "slow, a", "ms (less is better)", "Mbit/s (more is better)"):
+        assert f"<!-- {text} -->" in drawn
+
+
+SET_UPS = [
+    results.Cell(
+        {"part": "priority", "profile": profile, "place": "receiver", "nice": nice, "what": what}, unit, samples
+    )
+    for profile, nice in (("stock", -20), ("stock", 0), ("governor", 0), ("governor", -20))
+    for what, unit, samples in (("total", "ms", [5.0, 7.0, 90.0]), ("frames missing", "% of frames", [0.0, 2.0]))
+]
+KERNELS = [
+    results.Cell({"what": what, "profile": "stock", "load": load, "kernel": kernel}, unit, [3.0, 5.0, 400.0])
+    for load in ("none", "loaded")
+    for kernel in ("rt", "preempt=none")
+    for what, unit in (("total", "ms"), ("cyclictest", "us"))
+]
+PLANES = [
+    results.Cell({"what": what, "plane": plane, "hops": hops, "ground": "namespaces"}, unit, [rate / hops])
+    for plane, rate in (("plain", 9000.0), ("overlay", 900.0))
+    for hops in (1, 2)
+    for what, unit in (("TCP", "Mbit/s"), ("UDP left of the peak", "%"))
+]
+
+
+@pytest.mark.parametrize(
+    ("draw", "cells", "name", "texts"),
+    [
+        (setup_figures.draw, SET_UPS, "figure-8-receiver", ("stock", "governor", "nice value of the encoder")),
+        (kernels_figure.draw, KERNELS, "by-kernel", ("rt", "preempt=none", "no load, stock")),
+        (
+            throughput_figures.draw,
+            PLANES,
+            "namespaces-figure-4-tcp",
+            ("overlay", "TCP, Mbit/s (more is better)", "hops"),
+        ),
+    ],
+)
+def test_the_figures_of_their_own_have_the_style_of_all(
+    folder: Path, draw: Any, cells: list[results.Cell], name: str, texts: tuple[str, ...]
+) -> None:
+    draw(results.Result("throughput", {}, cells))
+    drawn = (folder / f"throughput-{name}.svg").read_text(encoding="utf-8")
+    assert (folder / f"throughput-{name}.png").stat().st_size
+    assert all(f"<!-- {text} -->" in drawn for text in texts)
+
+
+def test_a_figure_has_three_digits_and_no_exponent() -> None:
+    assert [plot.figure(value) for value in (0.01234, 7.777, 7780.4)] == ["0.0123", "7.78", "7780"]
