@@ -8,6 +8,9 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 KEEP ?=
 SECONDS_PER_FUZZ_TARGET ?= 60
+MINUTES ?= 30
+SEED ?=
+ONLY ?=
 # A machine that others use too may stall a node for seconds: the summary names each test that needed its second try.
 RERUNS ?= 1
 # Two files of tests at a time: nodes mostly wait for each other. BESIDE= runs one after the other.
@@ -37,7 +40,7 @@ STAMPS := build/stamps
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),daemon/target)
 
 .PHONY: help setup build check lint lint-python reference lint-rust lint-ansible unit unit-python unit-rust test emulated machines kernel-merge licences scenarios attacks lab-guest guest guest-claims \
-	scale demo fuzz bench advisories docs install clean lock kernel-check kernel-config kernel image image-boot deb deb-all packages packages-all nodes fleet fleet-more fleet-packages
+	scale demo fuzz mutants bench advisories docs install clean lock kernel-check kernel-config kernel image image-boot deb deb-all packages packages-all nodes fleet fleet-more fleet-packages
 
 help: ## list the targets
 	@sed -nE 's/^([a-z%-]+):[^#]*## (.*)/  make \1|\2/p' Makefile | column -t -s'|'
@@ -161,6 +164,13 @@ demo: setup build ## three nodes in a line protect themselves (root; NODES=n, KE
 
 fuzz: setup ## feed the packet parsers with mutated input for a bounded time
 	daemon/fuzz/run $(SECONDS_PER_FUZZ_TARGET)
+
+$(STAMPS)/mutants: $(STAMPS)/python tools/setup tools/requirements-mutants.lock
+	@tools/setup mutants
+	@touch $@
+
+mutants: setup $(STAMPS)/mutants ## which changes of the code that matters no test notices, into build/mutants.json (MINUTES=30, SEED=n, ONLY=python or rust)
+	tools/mutants --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only $(ONLY))
 
 bench: $(subst _,-,$(patsubst rt/bench_%.py,bench-%,$(wildcard rt/bench_*.py))) ## all benchmarks (QUICK=1: few samples), into build/bench
 

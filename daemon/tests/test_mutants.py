@@ -1,0 +1,63 @@
+"""tools/mutants: what it says of a change that no test noticed, and which changes make it fail."""
+
+from pathlib import Path
+from runpy import run_path
+
+import pytest
+
+TOOL = run_path(str(Path(__file__).parents[2] / "tools/mutants"))
+DIFF = """\
+--- meshsec/core/hold.py
++++ meshsec/core/hold.py
+@@ -1,3 +1,3 @@
+ def follow(self, now):
+-    return self.until <= now
++    return self.until < now
+"""
+SOURCE = """\
+def other(self, now):
+    return self.until <= now
+
+def follow(self, now):
+    return self.until <= now
+"""
+
+
+def test_a_python_change_is_named_by_its_function_and_the_line_in_it() -> None:
+    before, after = TOOL["changed"](DIFF)
+    assert (before, after) == ("return self.until <= now", "return self.until < now")
+    assert TOOL["line_of"](SOURCE, "Hold.follow", before) == 5
+
+
+def test_a_rust_change_keeps_its_name_when_the_lines_before_it_move() -> None:
+    here, moved = (
+        TOOL["rust_survivor"](f"crates/a/src/b.rs:{line}:5: replace a::b -> bool with true") for line in (7, 9)
+    )
+    assert (here.file, here.line) == ("daemon/crates/a/src/b.rs", 7)
+    assert here.key == moved.key == "daemon/crates/a/src/b.rs: replace a::b -> bool with true"
+
+
+def test_only_a_survivor_without_a_reason_counts() -> None:
+    known, new = (TOOL["Survivor"]("a.py", 1, change) for change in ("f: x -> y", "f: x -> z"))
+    reports = {"python": TOOL["Report"](9, 8, [known, new])}
+    reviewed = {"a.py: f: x -> y": "the same value"}
+    assert TOOL["unexplained"](reports, reviewed) == [new]
+    head, line, named = TOOL["table"](reports, reviewed)
+    assert dict(zip(head.split(), map(int, line.split()[1:]), strict=True)) == {
+        "mutants": 9, "tried": 8, "killed": 6, "survived": 2, "reviewed": 1,
+    }  # fmt: skip
+    assert named == "a.py:1: f: x -> z"
+
+
+def test_a_pattern_that_names_no_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(
+        TOOL["MutantsError"], match=r"tools/mutants\.json: python\.modules: 'gone/\*\.py' names no file"
+    ):
+        TOOL["files"]("python.modules", tmp_path, ["gone/*.py"])
+
+
+def test_a_sample_is_the_same_for_the_same_seed() -> None:
+    names = [str(number) for number in range(10)]
+    first, again, other = (list(TOOL["chunks"](names, 4, seed)) for seed in (1, 1, 2))
+    assert first == again != other
+    assert sorted(name for chunk in first for name in chunk) == names
