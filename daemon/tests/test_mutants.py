@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from runpy import run_path
+from time import monotonic
 
 import pytest
 
@@ -61,3 +62,14 @@ def test_a_sample_is_the_same_for_the_same_seed() -> None:
     first, again, other = (list(TOOL["chunks"](names, 4, seed)) for seed in (1, 1, 2))
     assert first == again != other
     assert sorted(name for chunk in first for name in chunk) == names
+
+
+def test_a_tool_that_fails_is_no_success(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with pytest.raises(TOOL["MutantsError"], match="ended with status 4"):
+        TOOL["run"](["sh", "-c", "echo why; exit 4"], tmp_path, log, monotonic() + 60, (0,))
+    assert log.read_text() == "why\n"
+
+
+def test_a_tool_is_ended_when_its_time_is_over(tmp_path: Path) -> None:
+    TOOL["run"](["sleep", "60"], tmp_path, tmp_path / "log", monotonic(), (0,))
