@@ -73,3 +73,17 @@ def test_a_tool_that_fails_is_no_success(tmp_path: Path) -> None:
 
 def test_a_tool_is_ended_when_its_time_is_over(tmp_path: Path) -> None:
     TOOL["run"](["sleep", "60"], tmp_path, tmp_path / "log", monotonic(), (0,))
+
+
+@pytest.mark.parametrize(
+    ("change", "is_words"),
+    [
+        ('f: x = "a rule" -> x = "A RULE"', True),
+        ('f: raise E("it is bad") -> raise E("XXit is badXX")', True),
+        ('f: raise E("it is bad") -> raise E(None)', True),
+        ("f: x = a - b -> x = a + b", False),
+        ('f: x = "a" -> x = ""', False),
+    ],
+)
+def test_a_text_in_other_letters_needs_no_test(change: str, is_words: bool) -> None:
+    assert TOOL["only_words"](change) is is_words

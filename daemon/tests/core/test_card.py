@@ -141,3 +141,10 @@ def test_no_text_does_more_than_be_refused(text: str) -> None:
 def test_a_long_text_is_refused_unread() -> None:
     with pytest.raises(cards.CardError, match="1025 characters"):
         cards.parse("q" * 1025)
+
+
+def test_spaces_around_a_card_count_only_towards_the_limit_of_the_text() -> None:
+    (text, *_) = (vector["card"] for vector in VALID)
+    assert cards.parse(text.ljust(1024)) == cards.parse(text)
+    with pytest.raises(cards.CardError, match="1025 characters"):
+        cards.parse(text.ljust(1025))

@@ -108,3 +108,35 @@ def test_a_fleet_whose_signatures_anybody_can_make_is_none() -> None:
     """The neutral element of the curve, of order 1."""
     with pytest.raises(FleetError, match="small order"):
         fleets.parse_fleet(fleets.fleet_text(Fleet("trap", bytes([1]) + bytes(31))))
+
+
+def test_a_fleet_s_card_has_room_for_the_longest_name() -> None:
+    longest = Fleet("r" * 32, FLEET.public_key)
+    assert fleets.parse_fleet(fleets.fleet_text(longest)) == longest
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("meshsec-fleet1:" + "A" * 93, "has 93 characters after 'meshsec-fleet1:'; allowed: 92"),
+        ("meshsec-fleet1:AA!A?", r"has the characters '!\?', which never occur in one"),
+        (
+            fleets.list_text(fleets.sign_list(OTHER, 1, set(), None)),
+            "the trust list is of a fleet with the key .*; joined: rescue",
+        ),
+    ],
+)
+def test_the_refusal_says_what_is_wrong_with_the_text(text: str, reason: str) -> None:
+    parse = fleets.parse_fleet if text.startswith("meshsec-fleet1:") else lambda text: fleets.parse_list(text, FLEETS)
+    with pytest.raises(FleetError, match=reason):
+        parse(text)
+
+
+def test_the_refusal_of_a_list_names_what_is_wrong_with_it() -> None:
+    listed = fleets.sign_list(KEY, 1000, {BOAT.fingerprint}, None)
+    with pytest.raises(FleetError, match="the trust list is not signed by the fleet"):
+        fleets.read_list(listed.octets[:-1] + bytes([listed.octets[-1] ^ 1]), FLEETS)
+    with pytest.raises(FleetError, match="the trust list has version 2; this meshsec reads version 1"):
+        fleets.read_list(bytes([2]) + listed.octets[1:], FLEETS)
+    with pytest.raises(FleetError, match="joined: none"):
+        fleets.read_list(listed.octets, {})

@@ -93,3 +93,9 @@ def test_whatever_comes_is_refused_in_order(octets: bytes) -> None:
 def test_what_is_no_base64_is_refused() -> None:
     with pytest.raises(ExchangeError):
         lines.decode(b'{"lists": ["%"], "cards": []}\n', Answer).news()
+
+
+def test_a_line_that_was_cut_off_is_told_from_one_that_is_too_long() -> None:
+    for length, reason in ((lines.LINE_MAX - 1, "the connection ended"), (lines.LINE_MAX, "more than 1048576 octets")):
+        with pytest.raises(ExchangeError, match=reason):
+            lines.decode(b" " * length, Hello)

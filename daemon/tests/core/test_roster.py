@@ -377,6 +377,14 @@ def test_a_third_key_needs_no_room_where_the_first_makes_it(monkeypatch: pytest.
     assert placed(joined, "c", fleets.sign_card(KEYS[0], LAST, 30), OWN, {}) == Place("~", ("a",))
 
 
+def test_the_second_key_keeps_its_channel_when_a_third_ends_the_first() -> None:
+    joined = one_fleet()
+    member(joined, "b", ANEW, 20)
+    member(joined, "a", BOAT, 10)
+    joined.marks.update({"a": "~", "b": ""})
+    assert placed(joined, "c", fleets.sign_card(KEYS[0], LAST, 30), OWN, {}) == Place("~", ("a",))
+
+
 def test_the_members_have_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fleets, "MEMBERS_MAX", 1)
     joined = one_fleet()

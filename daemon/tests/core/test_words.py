@@ -54,3 +54,8 @@ def test_a_word_outside_the_list_names_the_nearest() -> None:
 def test_another_number_of_words_is_refused(said: str) -> None:
     with pytest.raises(fingerprint_words.WordsError, match="a fingerprint has 6"):
         fingerprint_words.matches(bytes(32), said, WORDS)
+
+
+def test_a_word_that_is_near_no_word_of_the_list_gets_no_hint() -> None:
+    with pytest.raises(fingerprint_words.WordsError, match=r"'qqqqqqqq' is not a word of the list$"):
+        fingerprint_words.matches(bytes(32), "qqqqqqqq", WORDS)

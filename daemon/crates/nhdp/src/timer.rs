@@ -111,6 +111,16 @@ mod tests {
     }
 
     #[test]
+    fn the_first_message_goes_out_within_the_jitter_of_a_trigger() {
+        let mut rng = fastrand::Rng::with_seed(7);
+        let now = Time::from_secs(10);
+        for _ in 0..100 {
+            let first = MessageTimer::start(now, &PACE, &mut rng).next();
+            assert!(first >= now && first <= now + PACE.triggered_jitter);
+        }
+    }
+
+    #[test]
     fn periodic_jitter_only_shortens_the_interval() {
         let mut rng = fastrand::Rng::with_seed(1);
         let now = Time::from_secs(10);

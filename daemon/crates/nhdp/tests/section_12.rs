@@ -326,6 +326,43 @@ fn neighbours_that_turn_out_to_be_one_are_merged() {
     assert_eq!(nhdp.neighbours().count(), 2);
     receive(&mut nhdp, START, vec![this_if(9), other_if(8), heard(1)]);
     assert_eq!((nhdp.links().count(), nhdp.neighbours().count()), (2, 1));
+    let (merged, _) = nhdp.neighbours().next().unwrap();
+    assert!(nhdp.links().all(|(_, link)| link.neighbour == merged));
+}
+
+#[test]
+fn a_link_goes_with_the_address_that_its_neighbour_gives_up() {
+    let mut nhdp = neighbourhood();
+    receive(&mut nhdp, START, vec![this_if(9), other_if(8), heard(1)]);
+    nhdp.process(
+        START,
+        OTHER,
+        address(8),
+        &hello(vec![this_if(8), other_if(9), heard(2)]),
+    )
+    .unwrap();
+    receive(&mut nhdp, START, vec![this_if(9), heard(1)]);
+    assert_eq!(only_link(&nhdp).interface, MESH);
+}
+
+#[test]
+fn a_link_follows_the_addresses_and_the_source_of_its_neighbour() {
+    let mut nhdp = neighbourhood();
+    receive(&mut nhdp, START, vec![this_if(9), heard(1)]);
+    nhdp.take_changes();
+    nhdp.process(
+        START,
+        MESH,
+        address(7),
+        &hello(vec![this_if(7), this_if(9), heard(1)]),
+    )
+    .unwrap();
+    let link = only_link(&nhdp);
+    assert_eq!(
+        (&link.addresses, link.source),
+        (&BTreeSet::from([address(7), address(9)]), address(7))
+    );
+    assert!(nhdp.take_changes().links);
 }
 
 #[test]
