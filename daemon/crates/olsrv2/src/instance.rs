@@ -24,7 +24,7 @@ use crate::extension::{
 use crate::hello::{decorate, mac_tlv, willingness_tlv, HelloInfo};
 use crate::mpr::NeighbourGraph;
 use crate::own_seqno::{OwnMessage, OwnNumbers};
-use crate::pause::Paused;
+use crate::pause::{Paused, Spacing};
 use crate::rate::Bucket;
 use crate::routing::{self, FirstHop, Network, RoutingSet};
 use crate::tc::{AttachedNetwork, Content, NeighbourAddress, Tc};
@@ -87,8 +87,8 @@ pub(crate) struct Instance {
     /// Until when TCs go out although there is nothing to advertise (A_HOLD_TIME).
     empty_tcs_until: Time,
     newcomer_tc: Option<Time>,
-    /// When a message was last shown to its originator.
-    shown: Option<Time>,
+    /// Messages shown to the router whose they should be.
+    pub(crate) shows: Spacing,
     routing: Paused,
     /// Changes of the neighbourhood whose consequences are not drawn yet.
     changes: Changes,
@@ -120,7 +120,7 @@ impl Instance {
             advertised: Content::default(),
             empty_tcs_until: Time::ZERO,
             newcomer_tc: None,
-            shown: None,
+            shows: Spacing::new(SHOW_INTERVAL),
             routing: Paused::default(),
             changes: Changes::default(),
             settlements: Bucket::new(ctx.now, SETTLEMENTS.0, SETTLEMENTS.1),
@@ -329,17 +329,6 @@ impl Instance {
                 symmetric_links(&self.nhdp, id).any(|link| link.two_hops.contains_key(name))
             })
         })
-    }
-
-    /// Whether a message may be shown to its originator again; then that counts as done.
-    pub(crate) fn may_show(&mut self, now: Time) -> bool {
-        let due = self
-            .shown
-            .is_none_or(|last| now.saturating_sub(last) >= SHOW_INTERVAL);
-        if due {
-            self.shown = Some(now);
-        }
-        due
     }
 
     /// Whether an address is partially owned by this router, former originators aside (RFC 7181, section 12.2).
@@ -624,7 +613,7 @@ impl Instance {
         ctx.counters.invalid += 1;
         ctx.counters.spoofed += u64::from(!self.nhdp.is_local(source));
         let foreign = originator == Some(self.originator) && !self.nhdp.is_local(source);
-        if foreign && self.own.may_react(ctx.now) {
+        if foreign && self.own.reactions.start(ctx.now) {
             let originator = self.originator;
             ctx.events.push_back(Event::DuplicateOriginator {
                 originator,

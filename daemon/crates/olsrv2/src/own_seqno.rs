@@ -5,6 +5,7 @@ use core::time::Duration;
 
 use nhdp::Time;
 
+use crate::pause::Spacing;
 use crate::seqnum::newer;
 
 /// How many own messages are remembered: far more than are on their way at any time.
@@ -24,7 +25,8 @@ pub(crate) struct OwnNumbers {
     seq: u16,
     sent: VecDeque<u16>,
     started: Time,
-    reacted: Option<Time>,
+    /// Reactions to another router with this originator.
+    pub(crate) reactions: Spacing,
 }
 
 /// What a message with this router's originator is.
@@ -47,7 +49,7 @@ impl OwnNumbers {
             seq,
             sent: VecDeque::new(),
             started: now,
-            reacted: None,
+            reactions: Spacing::new(REACTION_INTERVAL),
         }
     }
 
@@ -69,23 +71,12 @@ impl OwnNumbers {
         self.seq
     }
 
-    /// Whether a reaction to another router with this originator is not too soon; then it counts as made.
-    pub(crate) fn may_react(&mut self, now: Time) -> bool {
-        let allowed = self
-            .reacted
-            .is_none_or(|reacted| now.saturating_sub(reacted) >= REACTION_INTERVAL);
-        if allowed {
-            self.reacted = Some(now);
-        }
-        allowed
-    }
-
     /// Judges a message with this router's originator; `ansn` if it is a TC.
     pub(crate) fn judge(&mut self, now: Time, seq: u16, ansn: Option<u16>) -> OwnMessage {
         if self.sent.contains(&seq) {
             return OwnMessage::Echo;
         }
-        if !self.may_react(now) {
+        if !self.reactions.start(now) {
             return OwnMessage::Ignored;
         }
         if newer(seq, self.seq) {

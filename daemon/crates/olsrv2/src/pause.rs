@@ -1,10 +1,11 @@
-//! When an expensive calculation runs: at once after quiet, in growing pauses while changes go on.
+//! Limits how often something is done: an expensive calculation, or a reaction to others.
 
 use core::time::Duration;
 
 use nhdp::Time;
 
-/// A calculation that is asked for more often than it should run.
+/// A calculation that is asked for more often than it should run. After a quiet time it runs at once; while requests
+/// continue, the pauses grow.
 #[derive(Debug, Default)]
 pub(crate) struct Paused {
     due: Option<Time>,
@@ -40,6 +41,33 @@ impl Paused {
         self.last = Some(now);
         self.due = None;
         true
+    }
+}
+
+/// An action that is done at most once in an interval. A request that comes too soon is dropped.
+#[derive(Debug)]
+pub(crate) struct Spacing {
+    interval: Duration,
+    last: Option<Time>,
+}
+
+impl Spacing {
+    pub(crate) const fn new(interval: Duration) -> Self {
+        Self {
+            interval,
+            last: None,
+        }
+    }
+
+    /// Returns whether the action is allowed at `now`; if so, it counts as done.
+    pub(crate) fn start(&mut self, now: Time) -> bool {
+        let allowed = self
+            .last
+            .is_none_or(|last| now.saturating_sub(last) >= self.interval);
+        if allowed {
+            self.last = Some(now);
+        }
+        allowed
     }
 }
 

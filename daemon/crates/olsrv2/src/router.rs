@@ -646,7 +646,7 @@ impl Router {
     /// hop limit of 1, nobody else believes it.
     fn show_originator(&mut self, now: Time, originator: IpAddr, raw: &RawMessage, due: Time) {
         let mut instances = self.instances.iter_mut();
-        if instances.any(|one| one.is_neighbour(originator) && one.may_show(now)) {
+        if instances.any(|one| one.is_neighbour(originator) && one.shows.start(now)) {
             if let Some(copy) = last_hop_copy(raw.octets) {
                 self.forward(now, raw, copy, due);
             }

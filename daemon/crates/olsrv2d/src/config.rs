@@ -1,5 +1,5 @@
-//! The configuration file: TOML to checked values, or an error that names
-//! file, line, key, bad value and what is allowed.
+//! Reads the configuration file. The result is checked values, or an error that names file, line,
+//! key, bad value and what is allowed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -17,72 +17,78 @@ use toml::Spanned;
 use crate::netlink::Route;
 use crate::probation::Probation;
 
-/// More MANET interfaces than any router has; bounds sockets and HELLO size.
+/// Largest number of MANET interfaces, more than any router has. Bounds the sockets and the size of
+/// a HELLO.
 const INTERFACES_MAX: usize = 64;
-/// Attached networks of one router; keeps its TCs within a few packets.
+/// Largest number of attached networks. Keeps the TCs of one router within a few packets.
 const ATTACHED_MAX: usize = 256;
-/// Behind the default routes that DHCP, router advertisements and NetworkManager set (100 to 20600).
+/// Metric of routes to networks. It is larger than the metrics of default routes from DHCP, router
+/// advertisements and NetworkManager (100 to 20600), so those are preferred.
 const NETWORK_METRIC: i64 = 32_768;
 /// Intervals that RFC 5497 can express and a mesh can use, in seconds.
 const INTERVAL_SECONDS: RangeInclusive<f64> = 0.05..=3600.0;
 /// Largest validity time: ten of the largest intervals, in seconds.
 const VALIDITY_SECONDS_MAX: f64 = 36_000.0;
-/// Validity time when none is given: bridges two lost messages.
+/// Validity time in intervals when none is configured. It bridges two lost messages.
 const VALIDITY_INTERVALS: u32 = 3;
 
-/// Where the sockets are when nothing else is said.
+/// Directory of the sockets when no path is configured.
 const DIRECTORY: &str = "/run/olsrv2d";
 
 /// A checked configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// Originators given by the operator, at most one of each family; empty: taken from `lo`.
+    /// Originators that the operator configured, at most one of each family. If empty, they are
+    /// taken from `lo`.
     pub originators: Vec<IpAddr>,
-    /// The MANET interfaces, by name; names may not exist yet.
+    /// Names of the MANET interfaces. An interface need not exist yet.
     pub interfaces: Vec<String>,
     /// HELLO_INTERVAL and H_HOLD_TIME of each interface (RFC 6130, section 5.3), by name.
     pub hellos: BTreeMap<String, Timing>,
-    /// The longest of them.
+    /// The longest interval and the longest validity time in `hellos`.
     pub hello: Timing,
     /// TC_INTERVAL and T_HOLD_TIME (RFC 7181, section 5.4.3).
     pub tc: Timing,
-    /// Link metric of every proven link that has no other (RFC 7181, section 6).
+    /// Metric of a link that is off probation and has neither a measured nor a configured metric
+    /// (RFC 7181, section 6).
     pub metric: Metric,
-    /// How the links of each interface are weighed, by name.
+    /// How the metric of each interface's links is found, by interface name.
     pub weights: BTreeMap<String, Weight>,
     /// WILL_FLOODING and WILL_ROUTING, 0 (never) to 15 (always) (RFC 7181, section 5.4.8).
     pub willingness: u8,
-    /// Where and how routes are put into the kernel.
+    /// Attributes of the routes that olsrv2d adds to the kernel.
     pub route: RouteSettings,
     /// Networks reachable through this router (RFC 7181, section 7.2).
     pub attached: Vec<Attached>,
-    /// Which destinations are routed to, networks of this machine aside.
+    /// Destinations to which routes are installed. Networks that this machine is connected to are
+    /// never among them.
     pub accept: Accept,
     /// Management interfaces.
     pub management: Management,
 }
 
-/// An interval and the time that what was announced stays valid.
+/// How often a message is sent, and how long its contents are valid.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Timing {
     /// Time between two periodic messages.
     pub interval: Duration,
-    /// Validity time told in the message.
+    /// Validity time that the message announces.
     pub validity: Duration,
 }
 
-/// What the metric of an interface's links is.
+/// Where the metric of an interface's links comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weight {
-    /// As measured where the interface is wireless and its driver measures; else as [`Weight::Hop`].
+    /// The measurement of the wireless driver; without one as [`Weight::Hop`].
     Auto,
-    /// That of the whole router: paths are compared by their hops.
+    /// The configured metric of the router, so that paths are compared by their number of hops.
     Hop,
-    /// This one.
+    /// This fixed metric.
     Constant(Metric),
 }
 
-/// Attributes of every kernel route of ours; together they tell ours from foreign ones.
+/// Attributes of every kernel route of olsrv2d. Together they distinguish its routes from those of
+/// other programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RouteSettings {
     /// Routing table.
@@ -96,7 +102,7 @@ pub struct RouteSettings {
 }
 
 impl RouteSettings {
-    /// The priority of our route to a destination.
+    /// Returns the priority of olsrv2d's route to `destination`.
     pub fn metric_of(&self, destination: Prefix) -> u32 {
         if destination.is_host() {
             self.metric
@@ -105,12 +111,13 @@ impl RouteSettings {
         }
     }
 
-    /// Whether olsrv2d would install a route to the same destination with the same table and metric.
+    /// Returns whether olsrv2d would install a route to the same destination with the same table
+    /// and metric.
     pub fn is_place_of_ours(&self, route: &Route) -> bool {
         (route.table, route.metric) == (self.table, self.metric_of(route.destination))
     }
 
-    /// Whether a route is ours.
+    /// Returns whether olsrv2d installed this route.
     pub fn is_ours(&self, route: &Route) -> bool {
         route.protocol == self.protocol && self.is_place_of_ours(route)
     }
@@ -119,13 +126,13 @@ impl RouteSettings {
 /// Management interfaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Management {
-    /// Where the text interface listens; `None`: nowhere.
+    /// TCP address of the text interface; `None` if it does not listen on TCP.
     pub telnet: Option<SocketAddr>,
-    /// Path of the text interface's UNIX socket; `None`: none.
+    /// Path of the text interface's UNIX socket; `None` if there is none.
     pub query: Option<PathBuf>,
-    /// Path of the change stream's UNIX socket; `None`: none.
+    /// Path of the change stream's UNIX socket; `None` if there is none.
     pub socket: Option<PathBuf>,
-    /// Group that may connect to both.
+    /// Group whose members may connect to both UNIX sockets.
     pub socket_group: Option<String>,
 }
 
@@ -138,8 +145,8 @@ impl Config {
         daemonkit::config::load(path, Self::parse)
     }
 
-    /// The configuration of the router. `originators` are those in force, `connected` are the networks of this machine
-    /// beyond the mesh.
+    /// Returns the configuration of the protocol. `originators` are those in force. `connected` are
+    /// the networks of this machine outside the mesh.
     pub fn router(
         &self,
         originators: &[IpAddr],
@@ -413,8 +420,8 @@ impl RawNetwork {
     }
 }
 
-/// Unique local IPv6 addresses (RFC 4193), and the IPv4 addresses that are not routed in the internet (RFC 1918,
-/// RFC 6598).
+/// Returns the unique local IPv6 addresses (RFC 4193), and the IPv4 addresses that are not routed
+/// in the internet (RFC 1918, RFC 6598).
 fn default_hosts() -> Vec<Prefix> {
     let texts = [
         "fc00::/7",
@@ -470,7 +477,8 @@ fn originators(raw: &[Spanned<String>]) -> Result<Vec<IpAddr>, Fault> {
     Ok(found)
 }
 
-/// Whether an address may be an originator: unicast and of more than link or host scope.
+/// Returns whether an address may be an originator: a unicast address whose scope is wider than the
+/// link.
 pub fn is_routable(address: IpAddr) -> bool {
     if address.is_unspecified() || address.is_loopback() || address.is_multicast() {
         return false;
@@ -495,7 +503,7 @@ fn interfaces(raw: &[RawInterface]) -> Result<Vec<String>, Fault> {
     Ok(names.into_iter().collect())
 }
 
-/// The HELLO timing of each interface, by name.
+/// Returns the HELLO timing of each interface, by name.
 fn hellos(raw: &[RawInterface], default: Duration) -> Result<BTreeMap<String, Timing>, Fault> {
     let own = |interface: &RawInterface| {
         let name = interface.name.as_ref().clone();
@@ -504,7 +512,8 @@ fn hellos(raw: &[RawInterface], default: Duration) -> Result<BTreeMap<String, Ti
     raw.iter().map(own).collect()
 }
 
-/// The longest interval and the longest validity time; the default ones where there are none.
+/// Returns the longest interval and the longest validity time, or the defaults if there is no
+/// interface.
 fn longest<'a>(timings: impl Iterator<Item = &'a Timing>, default: Duration) -> Timing {
     let longer = |a: Timing, b: Timing| Timing {
         interval: a.interval.max(b.interval),
@@ -599,13 +608,15 @@ fn prefix(key: &str, raw: &Spanned<String>) -> Result<Prefix, Fault> {
         .ok_or_else(|| Fault::value(key, raw, quoted(raw), allowed))
 }
 
-/// The text interface's port, which every account of the host may use: only where it is asked for.
+/// Returns the TCP address of the text interface. It is off by default, because every local account
+/// can connect to a TCP port.
 fn telnet(raw: Option<&Spanned<String>>) -> Result<Option<SocketAddr>, Fault> {
     let Some(raw) = raw.filter(|raw| raw.as_ref() != "off") else {
         return Ok(None);
     };
     match raw.as_ref().parse::<SocketAddr>() {
-        // The text interface has no authentication: it never leaves the host.
+        // Only a loopback address: the text interface has no authentication, so other hosts must
+        // not reach it.
         Ok(address) if address.ip().is_loopback() => Ok(Some(address)),
         _ => Err(Fault::value(
             "management.telnet",
@@ -616,7 +627,7 @@ fn telnet(raw: Option<&Spanned<String>>) -> Result<Option<SocketAddr>, Fault> {
     }
 }
 
-/// The path of a UNIX socket.
+/// Returns the path of a UNIX socket; `None` if it is switched off.
 fn path(
     key: &str,
     raw: Option<&Spanned<String>>,

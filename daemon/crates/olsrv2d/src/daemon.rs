@@ -1,5 +1,5 @@
-//! The event loop: what comes from the kernel and the mesh goes to the
-//! router, what the router decides goes to the mesh, the kernel and the readers.
+//! The event loop. It passes packets and kernel notices to the router, and the router's decisions
+//! to the mesh, the kernel and the readers of the change stream.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
@@ -28,11 +28,11 @@ use crate::nl80211::{self, Change, Mac, News, Radio};
 use crate::probation::Probation;
 use crate::reactor::{Reactor, Token};
 
-/// Packets and notices taken from one socket in a turn, so that a burst does not starve the timers.
+/// Packets or notices read from one socket in a turn, so that a burst does not delay the timers.
 const BURST: usize = 64;
 /// The largest UDP payload, in octets.
 const PACKET_MAX: usize = 65_535;
-/// Pause before what the kernel has refused is tried again.
+/// Pause before a request is repeated that the kernel has refused.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// The running router.
@@ -41,7 +41,7 @@ pub struct Daemon {
     config: Config,
     first_sequence_number: u16,
     originators: Vec<IpAddr>,
-    /// Networks of this machine beyond the mesh.
+    /// Networks of this machine outside the mesh.
     connected: Vec<Prefix>,
     reactor: Reactor,
     signals: Signals,
@@ -51,9 +51,9 @@ pub struct Daemon {
     manet: Manet,
     router: Router,
     probation: Probation,
-    /// `None` after it has failed in a way that does not heal.
+    /// `None` after a permanent failure.
     radio: Option<Radio>,
-    /// That measured links stand beside others that are not comparable was logged.
+    /// Whether the warning about metrics that cannot be compared has been logged.
     warned_of_scale: bool,
     fib: Fib,
     telnet: Option<Telnet>,
@@ -68,10 +68,10 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Prepares everything that can fail: sockets, the kernel's tables, the management interfaces.
+    /// Opens everything that can fail: sockets, netlink, the management interfaces.
     ///
     /// # Errors
-    /// What cannot be had, named.
+    /// A resource is not available; the error names it.
     pub fn new(path: &FilePath, config: Config) -> io::Result<Self> {
         let now = now();
         let reactor = Reactor::new()?;
@@ -127,7 +127,7 @@ impl Daemon {
     /// Routes until SIGTERM or SIGINT, then removes the routes from the kernel.
     ///
     /// # Errors
-    /// The kernel's interfaces break.
+    /// A netlink socket or the event loop fails.
     pub fn run(&mut self) -> io::Result<()> {
         self.log_originators();
         let start = now();
@@ -201,7 +201,8 @@ impl Daemon {
         Ok(())
     }
 
-    /// Lets the router and the routes do what is due, and carries out what they decided.
+    /// Runs the due timers of the router and of the kernel routes, and carries out what they
+    /// decided.
     fn settle(&mut self, now: Time) {
         if self.router.poll_timeout().is_some_and(|due| due <= now) {
             self.router.handle_timeout(now);
@@ -325,7 +326,7 @@ impl Daemon {
                         .handle_packet(now, InterfaceId(index), source.ip(), octets);
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
-                // An error of the link that was queued for the socket; netlink tells what it means.
+                // The socket reports an error of the link. A netlink notice will say what it means.
                 Err(error) => {
                     log::debug!("{}: {error}", name(self.manet.names(), InterfaceId(index)))
                 }
@@ -333,7 +334,7 @@ impl Daemon {
         }
     }
 
-    /// Gives a link that was added or has changed the metric that it should have.
+    /// Sets the metric of a link that was added or has changed.
     fn weigh(&mut self, now: Time, link: &LinkView) {
         let metric = match self.weight(link.interface) {
             Weight::Auto => self.measured(link),
@@ -344,7 +345,7 @@ impl Daemon {
             None => self.probation.observe(now, link, self.config.metric),
             Some(metric) => {
                 self.probation.forget(link);
-                // One that is lost shows no metric, and is weighed when it is heard.
+                // A lost link has no metric. It gets one when it is heard again.
                 if link.metric_in.is_some_and(|known| known != metric) {
                     self.router
                         .set_link_metric(now, link.interface, link.address, Some(metric));
@@ -359,7 +360,7 @@ impl Daemon {
         weight.copied().unwrap_or(Weight::Hop)
     }
 
-    /// The metric that the link layer has measured.
+    /// Returns the metric that the link layer has measured.
     fn measured(&self, link: &LinkView) -> Option<Metric> {
         let radio = self.radio.as_ref()?;
         radio.metric(link.interface.0, nl80211::mac_of(link)?)
@@ -381,7 +382,9 @@ impl Daemon {
                 self.follow_stations(now, &changes);
             }
             Err(error) => {
-                log::error!("nl80211: {error}; the link layer is followed no more");
+                log::error!(
+                    "nl80211: {error}; stations are no longer watched until olsrv2d is restarted"
+                );
                 self.radio = None;
             }
         }
@@ -405,7 +408,7 @@ impl Daemon {
         }
     }
 
-    /// Ends a link whose station is out of reach; the neighbour's next HELLO begins a new one.
+    /// Ends a link whose station is out of reach. The neighbour's next HELLO starts a new link.
     fn lose(&mut self, now: Time, link: &LinkView, reason: &str) {
         if link.status < LinkStatus::Heard {
             return;
@@ -419,7 +422,8 @@ impl Daemon {
         self.router.handle_interface(now, event);
     }
 
-    /// Says once that a constant metric beside measured ones is a choice that somebody should make.
+    /// Warns once if a wired interface has a default metric that cannot be compared with measured
+    /// ones.
     fn warn_of_scale(&mut self) {
         let Some(radio) = &self.radio else { return };
         if self.warned_of_scale || radio.wireless().next().is_none() {
@@ -428,7 +432,7 @@ impl Daemon {
         let mut others = radio.others().map(InterfaceId);
         if let Some(other) = others.find(|index| self.weight(*index) == Weight::Auto) {
             log::warn!(
-                "{} is not wireless and weighs {}, far more than measured links: give it a metric",
+                "{}: not wireless, so its links have metric {}, far more than measured ones: set `metric` in its [[interface]]",
                 name(self.manet.names(), other),
                 self.config.metric.get()
             );
@@ -436,7 +440,8 @@ impl Daemon {
         }
     }
 
-    /// Has HELLOs on wireless interfaces tell the hardware address, by which neighbours know our station.
+    /// Announces the hardware address in the HELLOs of wireless interfaces. Neighbours find our
+    /// station by it.
     fn tell_hardware_addresses(&mut self) {
         let Some(radio) = &self.radio else { return };
         let wireless: BTreeMap<u32, Mac> = radio.wireless().collect();
@@ -457,7 +462,7 @@ impl Daemon {
                     }
                 }
                 Received::Overrun => {
-                    log::info!("netlink: notices were lost: reading everything again");
+                    log::info!("netlink: notices were lost; all links, addresses and routes are read again");
                     self.fib.suspect(now);
                     self.reread_links(now);
                     changed = true;
@@ -470,7 +475,8 @@ impl Daemon {
         Ok(())
     }
 
-    /// Reads links and addresses anew; tries again later when the kernel's tables change meanwhile.
+    /// Reads all links and addresses again. If that fails, the next attempt follows after
+    /// [`RETRY`].
     fn reread_links(&mut self, now: Time) {
         let links = self.requests.links();
         match links.and_then(|links| Ok(Links::new(links, self.requests.addresses()?))) {
@@ -485,7 +491,7 @@ impl Daemon {
         }
     }
 
-    /// Takes in a notice; says whether the links changed.
+    /// Processes a notice. Returns whether the links changed.
     fn take_notice(&mut self, now: Time, notice: Notice) -> bool {
         match &notice {
             Notice::Route { routes, replaced } => self.fib.observe(now, routes, *replaced),
@@ -496,13 +502,14 @@ impl Daemon {
         let about_address = matches!(notice, Notice::Address(_) | Notice::AddressGone(_));
         let changed = self.links.apply(notice);
         if changed && about_address {
-            // Routes with this source, or all over an interface without another address, may have gone.
+            // The kernel may have dropped routes with this source, or all routes over an interface
+            // that has no other address.
             self.fib.suspect(now);
         }
         changed
     }
 
-    /// Draws the conclusions from changed links or a changed configuration.
+    /// Adapts the router and the sockets to changed links or a changed configuration.
     fn follow_links(&mut self, now: Time) {
         let connected = self.links.connected(&self.config.interfaces);
         if originators(&self.config, &self.links) != self.originators || connected != self.connected
@@ -512,7 +519,9 @@ impl Daemon {
         self.synchronise_interfaces(now);
     }
 
-    /// Tells the router its configuration and originators; readers whose first line named others start anew.
+    /// Passes the configuration and the originators to the router. If the originators changed,
+    /// readers of the change stream are disconnected, because the first line that they got names
+    /// the old ones.
     fn reconfigure(&mut self, now: Time) {
         let originators = originators(&self.config, &self.links);
         let before = std::mem::replace(&mut self.originators, originators);
@@ -550,7 +559,7 @@ impl Daemon {
         }
     }
 
-    /// Follows the stations of all interfaces that are up.
+    /// Watches the stations of all interfaces that are up.
     fn watch_stations(&mut self, now: Time) {
         let interfaces = self.manet.interfaces().into_iter();
         let wanted = interfaces.filter_map(|interface| Some((interface.index, interface.mac?)));
@@ -559,7 +568,7 @@ impl Daemon {
         }
     }
 
-    /// Tells the router how each interface times its HELLOs.
+    /// Sets the HELLO timing of each interface in the router.
     fn time_hellos(&mut self, now: Time) {
         for (index, name) in self.manet.names() {
             let timing = self.config.hellos.get(name).map(|timing| HelloTiming {
@@ -588,7 +597,7 @@ impl Daemon {
         self.service.ready();
     }
 
-    /// Puts a configuration in force, or leaves everything as it is.
+    /// Puts a configuration in force. If its management sockets cannot be opened, nothing changes.
     fn apply(&mut self, now: Time, config: Config) {
         if let Err(error) = self.apply_management(&config.management) {
             log::error!("{error}; the configuration in force stays");
@@ -606,7 +615,7 @@ impl Daemon {
         self.synchronise_interfaces(now);
     }
 
-    /// All links begin anew with another metric.
+    /// Puts all links on probation again, because the configured metric changed.
     fn restart_probation(&mut self, now: Time) {
         self.probation = Probation::default();
         for link in self.router.links() {
@@ -615,7 +624,7 @@ impl Daemon {
         }
     }
 
-    /// Opens what is new before it closes what is old.
+    /// Opens the new management sockets before it closes the old ones.
     fn apply_management(&mut self, new: &Management) -> io::Result<()> {
         let old = &self.config.management;
         let telnet = if old.telnet == new.telnet {
@@ -696,7 +705,7 @@ impl Daemon {
         }
     }
 
-    /// Does what a reader of the change stream asks for.
+    /// Carries out the requests of a reader of the change stream.
     fn serve_reader(&mut self, number: u32, now: Time) {
         let Some(changes) = &mut self.changes else {
             return;
@@ -714,7 +723,7 @@ impl Daemon {
     }
 
     fn accept_reader(&mut self, now: Time) {
-        // What is decided and not yet told belongs before the snapshot.
+        // Changes that are already decided are sent before the snapshot.
         self.drain(now);
         let Self {
             changes,
@@ -755,7 +764,7 @@ impl Daemon {
     }
 }
 
-/// The originators in force: the configured ones, else those of `lo`.
+/// Returns the originators in force: the configured ones, else those of `lo`.
 fn originators(config: &Config, links: &Links) -> Vec<IpAddr> {
     if !config.originators.is_empty() {
         return config.originators.clone();
@@ -763,7 +772,8 @@ fn originators(config: &Config, links: &Links) -> Vec<IpAddr> {
     links.loopback_originators()
 }
 
-/// By then every router has been heard: two HELLOs make a link symmetric, a TC interval brings every TC.
+/// Returns the time after which every router has been heard. Two HELLOs make a link symmetric, and
+/// every TC arrives within a TC interval.
 fn settling_time(config: &Config) -> Duration {
     2 * config.hello.interval + config.tc.interval
 }
@@ -837,7 +847,8 @@ fn describe(event: &olsrv2::InterfaceEvent, manet: &Manet) -> String {
     }
 }
 
-/// Goes on beyond the numbers of a predecessor without stored state.
+/// Returns a first sequence number that is newer than those used before a restart. It is derived
+/// from the wall clock, because no state is stored.
 fn wall_clock_sequence_number() -> u16 {
     let quarter_seconds = SystemTime::now()
         .duration_since(UNIX_EPOCH)

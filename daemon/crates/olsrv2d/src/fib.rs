@@ -1,16 +1,17 @@
-//! The kernel's routes: what the router wants against what the kernel has.
+//! Keeps the kernel's routes equal to those that the router wants.
 //!
-//! A route is ours when table, protocol and metric are the configured ones; networks have a metric of their own.
-//! A better path is added behind the old one, which then goes: no packet
-//! finds the destination without a route. What is believed about the kernel
-//! is checked by an *audit*, a dump of our routes, at most one in
-//! [`AUDIT_INTERVAL`], after anything that may have made the belief wrong:
-//! somebody touched a route of ours, an address or a link went (the kernel
-//! then drops routes silently), notices were lost, a request failed.
+//! A route is ours if table, protocol and metric are the configured ones. Routes to networks have
+//! their own metric. A better path is added after the old one, and then the old one is deleted, so
+//! that no packet finds the destination without a route.
 //!
-//! Routes left by a predecessor are kept at first, so that a restart cuts no
-//! traffic. Those that the router wants again are adopted as they are; when
-//! the settling time is over, the others go.
+//! An *audit* is a dump of our routes. It checks what olsrv2d believes about the kernel, at most
+//! once in [`AUDIT_INTERVAL`]. It runs after anything that may have made the belief wrong: another
+//! program touched a route of ours, an address or a link went away (the kernel then drops routes
+//! without a notice), notices were lost, or a request failed.
+//!
+//! Routes that an earlier olsrv2d process left behind stay at first, so that a restart does not
+//! interrupt traffic. Those that the router wants again are adopted unchanged. The others are
+//! deleted when the settling time is over.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -21,9 +22,10 @@ use olsrv2::{Prefix, Time};
 use crate::config::RouteSettings;
 use crate::netlink::{AddMode, Path, Requests, Route};
 
-/// Bounds the work that a fight over a route costs: one dump in this time.
+/// Shortest time between two audits. Bounds the work if another program keeps changing our routes.
 const AUDIT_INTERVAL: Duration = Duration::from_secs(1);
-/// Lets the router draw its own conclusions from a lost link, and gathers what comes together.
+/// Delay between a notice and the audit. The router reacts to a lost link first, and notices that
+/// come together cause one audit.
 const AUDIT_DELAY: Duration = Duration::from_millis(50);
 /// Longest pause between two attempts at a route that the kernel refuses.
 const RETRY_INTERVAL_MAX: Duration = Duration::from_secs(32);
@@ -34,7 +36,7 @@ pub trait Kernel {
     fn add(&mut self, route: &Route, mode: AddMode) -> io::Result<()>;
     /// Deletes exactly this route.
     fn delete(&mut self, route: &Route) -> io::Result<()>;
-    /// The routes with our table, protocol and metric.
+    /// Returns the routes with our table, protocol and metric.
     fn list(&mut self, settings: RouteSettings) -> io::Result<Vec<Route>>;
 }
 
@@ -56,13 +58,14 @@ impl Kernel for Requests {
 pub struct Fib {
     settings: RouteSettings,
     wanted: BTreeMap<Prefix, Path>,
-    /// What the kernel has, as far as we know; several paths while one replaces another.
+    /// The paths that the kernel is believed to have. A destination has several while one path
+    /// replaces another.
     present: BTreeMap<Prefix, BTreeSet<Path>>,
-    /// Refused by the kernel, with the reason that was logged.
+    /// Destinations whose route the kernel refuses, with the reason that was logged.
     failed: BTreeMap<Prefix, String>,
-    /// Replaced by somebody else's route since the last audit.
+    /// Destinations whose route another program has replaced since the last audit.
     usurped: BTreeSet<Prefix>,
-    /// Until when routes that nobody wants may stay.
+    /// Time until which unwanted routes of an earlier process may stay.
     settles: Option<Time>,
     last_audit: Option<Time>,
     audit_due: Option<Time>,
@@ -71,10 +74,10 @@ pub struct Fib {
 }
 
 impl Fib {
-    /// Takes over what a predecessor has left; it may stay until `settles`.
+    /// Adopts the routes that an earlier process left behind. They may stay until `settles`.
     ///
     /// # Errors
-    /// The kernel does not list its routes.
+    /// The kernel's routes cannot be listed.
     pub fn open(
         kernel: &mut impl Kernel,
         settings: RouteSettings,
@@ -94,12 +97,15 @@ impl Fib {
         };
         fib.refresh(kernel)?;
         if !fib.present.is_empty() {
-            log::info!("{} routes of a predecessor found", fib.present.len());
+            log::info!(
+                "{} routes of an earlier olsrv2d process found",
+                fib.present.len()
+            );
         }
         Ok(fib)
     }
 
-    /// Wants a route; says whether the kernel has it now.
+    /// Sets the wanted route to a destination. Returns whether the kernel has it now.
     pub fn set(
         &mut self,
         kernel: &mut impl Kernel,
@@ -111,29 +117,30 @@ impl Fib {
         self.install(kernel, now, destination, path)
     }
 
-    /// Wants a route no more.
+    /// Withdraws the wanted route to a destination.
     pub fn remove(&mut self, kernel: &mut impl Kernel, now: Time, destination: Prefix) {
         self.wanted.remove(&destination);
         self.failed.remove(&destination);
         self.withdraw(kernel, now, destination);
     }
 
-    /// Whether the kernel has the wanted route to `destination`.
+    /// Returns whether the kernel has the wanted route to `destination`.
     pub fn is_installed(&self, destination: &Prefix) -> bool {
         self.wanted.contains_key(destination) && self.is_settled(destination)
     }
 
-    /// Routes that had to be put back.
+    /// Returns how many routes had to be restored.
     pub fn repaired(&self) -> u64 {
         self.repaired
     }
 
-    /// Wanted routes that the kernel refuses.
+    /// Returns how many wanted routes the kernel refuses.
     pub fn failed(&self) -> usize {
         self.failed.len()
     }
 
-    /// Somebody else changed these routes.
+    /// Processes a change that another program made to routes. Schedules an audit if the change
+    /// concerns ours.
     pub fn observe(&mut self, now: Time, routes: &[Route], replaced: bool) {
         for route in routes {
             if !self.concerns(route) {
@@ -146,7 +153,8 @@ impl Fib {
         }
     }
 
-    /// An interface went down: the kernel has dropped the routes over it without a notice.
+    /// Forgets the routes over an interface that went down. The kernel has dropped them without a
+    /// notice.
     pub fn forget_interface(&mut self, now: Time, interface: u32) {
         for paths in self.present.values_mut() {
             paths.retain(|path| path.interface != interface);
@@ -154,7 +162,8 @@ impl Fib {
         self.suspect(now);
     }
 
-    /// What we believe about the kernel may be wrong: audit as soon as allowed.
+    /// Schedules an audit as soon as one is allowed, because the belief about the kernel may be
+    /// wrong.
     pub fn suspect(&mut self, now: Time) {
         let soon = now + AUDIT_DELAY;
         let earliest = self
@@ -164,12 +173,13 @@ impl Fib {
         self.retry_interval = AUDIT_INTERVAL;
     }
 
-    /// When to call [`Fib::handle_timeout`] next.
+    /// Returns when to call [`Fib::handle_timeout`] next.
     pub fn poll_timeout(&self) -> Option<Time> {
         [self.audit_due, self.settles].into_iter().flatten().min()
     }
 
-    /// Does what is due; gives the wanted routes that are installed now and were not, or the reverse.
+    /// Runs a due audit. Returns the destinations whose wanted route has become installed, or is no
+    /// longer installed.
     pub fn handle_timeout(&mut self, kernel: &mut impl Kernel, now: Time) -> Vec<Prefix> {
         if self.settles.is_some_and(|settles| settles <= now) {
             self.settles = None;
@@ -183,7 +193,7 @@ impl Fib {
         self.audit(kernel, now)
     }
 
-    /// Removes all our routes: the end, or before the settings change.
+    /// Deletes all our routes. Called when olsrv2d ends and before its route settings change.
     pub fn clear(&mut self, kernel: &mut impl Kernel, now: Time) {
         self.wanted.clear();
         if let Err(error) = self.refresh(kernel) {
@@ -218,7 +228,7 @@ impl Fib {
             .collect()
     }
 
-    /// Puts back every wanted route that is not in the kernel as wanted.
+    /// Restores every wanted route that is missing in the kernel or differs there.
     fn repair(&mut self, kernel: &mut impl Kernel, now: Time) {
         let wanted: Vec<(Prefix, Path)> = self
             .wanted
@@ -232,13 +242,13 @@ impl Fib {
             let known_failure = self.failed.contains_key(&destination);
             if self.install(kernel, now, destination, path) && !known_failure {
                 self.repaired += 1;
-                log::warn!("route to {destination} was missing or changed: restored");
+                log::warn!("route to {destination} was missing or changed and is restored");
             }
         }
         self.usurped.clear();
     }
 
-    /// Reads what the kernel has.
+    /// Lists our routes in the kernel.
     fn refresh(&mut self, kernel: &mut impl Kernel) -> io::Result<()> {
         let routes = kernel.list(self.settings)?;
         self.present.clear();
@@ -276,7 +286,8 @@ impl Fib {
         true
     }
 
-    /// Adds a path beside the old ones, or in their place where the kernel cannot hold both; gives those that still stand.
+    /// Adds a path beside the old ones, or in their place if the kernel cannot hold both. Returns
+    /// the old paths that are still installed.
     fn add(
         &mut self,
         kernel: &mut impl Kernel,
@@ -295,7 +306,8 @@ impl Fib {
             return Ok(old);
         }
         match kernel.add(&route, AddMode::Append) {
-            // IPv6 tells paths apart by next hop and interface only, not by source; deletions neither.
+            // The kernel distinguishes IPv6 paths only by next hop and interface, not by source.
+            // Deletion does the same.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 for stale in old {
                     kernel.delete(&self.route(key, stale))?;
@@ -328,7 +340,7 @@ impl Fib {
         if self.failed.get(&destination) != Some(&reason) {
             match error.kind() {
                 io::ErrorKind::AlreadyExists => {
-                    log::warn!("route to {destination} waits: a foreign route of the same metric is in its place");
+                    log::warn!("route to {destination} is not installed: another program's route with the same metric exists");
                 }
                 _ => log::warn!("route to {destination} is refused by the kernel: {error}"),
             }
@@ -352,7 +364,7 @@ impl Fib {
             .collect()
     }
 
-    /// Whether the kernel has exactly what is wanted.
+    /// Returns whether the kernel has exactly the wanted route.
     fn is_settled(&self, destination: &Prefix) -> bool {
         match (self.wanted.get(destination), self.present.get(destination)) {
             (Some(path), Some(paths)) => paths.len() == 1 && paths.contains(path),
@@ -360,7 +372,7 @@ impl Fib {
         }
     }
 
-    /// Whether a route stands where one of ours does or should.
+    /// Returns whether a route has the place of one of ours.
     fn concerns(&self, route: &Route) -> bool {
         let ours = route.protocol == self.settings.protocol
             || self.wanted.contains_key(&route.destination);
@@ -378,7 +390,8 @@ impl Fib {
     }
 }
 
-/// Whether a refused deletion means that the route is gone already, alone or with its interface.
+/// Returns whether a refused deletion means that the route is gone already, alone or together with
+/// its interface.
 fn is_absence(error: &io::Error) -> bool {
     use rustix::io::Errno;
     error.raw_os_error().is_some_and(|code| {

@@ -1,4 +1,4 @@
-//! What the kernel's links and addresses are, from notices.
+//! The kernel's links and addresses, kept current by its notices.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -12,7 +12,7 @@ use crate::netlink::{Address, Link, Notice};
 #[derive(Default)]
 pub struct Links {
     links: BTreeMap<u32, Link>,
-    /// In the kernel's order, so that an interface's first address stays first.
+    /// Addresses in the kernel's order, so that an interface's first address stays first.
     addresses: Vec<Address>,
 }
 
@@ -28,7 +28,7 @@ pub struct Usable {
 }
 
 impl Usable {
-    /// The first IPv4 address.
+    /// Returns the first IPv4 address.
     pub fn source_v4(&self) -> Option<Ipv4Addr> {
         self.addresses.iter().find_map(|address| match address {
             IpAddr::V4(address) => Some(*address),
@@ -36,7 +36,7 @@ impl Usable {
         })
     }
 
-    /// The first link-local IPv6 address, from which packets to a link-local group are sent.
+    /// Returns the first link-local IPv6 address. Packets to a link-local group are sent from it.
     pub fn source_v6(&self) -> Option<Ipv6Addr> {
         self.addresses.iter().find_map(|address| match address {
             IpAddr::V6(address) if address.is_unicast_link_local() => Some(*address),
@@ -46,13 +46,14 @@ impl Usable {
 }
 
 impl Links {
-    /// What two dumps gave.
+    /// Starts with the contents of a dump of links and a dump of addresses.
     pub fn new(links: Vec<Link>, addresses: Vec<Address>) -> Self {
         let links = links.into_iter().map(|link| (link.index, link)).collect();
         Self { links, addresses }
     }
 
-    /// Takes in a notice; says whether it told something new. One about routes tells nothing here.
+    /// Applies a notice. Returns whether links or addresses changed; a notice about routes changes
+    /// nothing here.
     pub fn apply(&mut self, notice: Notice) -> bool {
         match notice {
             Notice::Link(link) => self.links.insert(link.index, link.clone()) != Some(link),
@@ -70,7 +71,7 @@ impl Links {
         }
     }
 
-    /// The interface called `name`, if it can send and receive.
+    /// Returns the interface called `name` if it can send and receive.
     pub fn usable(&self, name: &str) -> Option<Usable> {
         let link = self
             .links
@@ -83,7 +84,7 @@ impl Links {
         })
     }
 
-    /// The first routable address of each family on `lo`.
+    /// Returns the first routable address of each family on `lo`.
     pub fn loopback_originators(&self) -> Vec<IpAddr> {
         let Some(loopback) = self.links.values().find(|link| link.name == "lo") else {
             return Vec::new();
@@ -102,9 +103,11 @@ impl Links {
         [first(true), first(false)].into_iter().flatten().collect()
     }
 
-    /// The networks of this machine at links that are not of the mesh, such as the Ethernet of an uplink.
+    /// Returns the networks of this machine on links outside the mesh, such as the Ethernet of an
+    /// uplink.
     ///
-    /// Tunnels are left out: the device of IPsec or of the overlay has the mesh's own addresses.
+    /// Tunnels are left out, because the device of IPsec or of the overlay has addresses of the
+    /// mesh.
     pub fn connected(&self, mesh: &[String]) -> Vec<Prefix> {
         let beyond = |link: &&Link| link.shared && link.usable && !mesh.contains(&link.name);
         let indices: BTreeSet<u32> = self

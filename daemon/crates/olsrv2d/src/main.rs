@@ -1,6 +1,6 @@
-//! OLSRv2 router for Linux: sockets, netlink, timers and management around
-//! the sans-IO protocol of the `olsrv2` crate. One loop; a second thread asks the drivers of
-//! wireless interfaces, which may keep it waiting.
+//! OLSRv2 router for Linux: the sockets, netlink, timers and management around the `olsrv2` crate,
+//! which does no I/O itself. One loop does the work. A second thread asks the drivers of wireless
+//! interfaces, because a driver may take long to answer.
 #![forbid(unsafe_code)]
 
 mod config;
@@ -24,7 +24,7 @@ use log::LevelFilter;
 use config::Config;
 use daemon::Daemon;
 
-/// Exit status of a refused configuration or command line.
+/// Exit status when the configuration or the command line is refused.
 const WRONG_USAGE: u8 = 2;
 
 /// OLSRv2 router (RFC 7181).

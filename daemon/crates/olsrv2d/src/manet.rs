@@ -1,4 +1,4 @@
-//! The MANET interfaces that are up: their sockets follow the kernel's links.
+//! The MANET interfaces that are up. Their sockets follow the kernel's links.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,7 +10,8 @@ use crate::links::{Links, Usable};
 use crate::mesh;
 use crate::reactor::{Reactor, Token};
 
-/// Names of interfaces that have gone are kept up to this number: events may still mention them.
+/// Largest number of interface names that are kept. Events may still mention an interface that is
+/// gone.
 const NAMES_MAX: usize = 256;
 
 /// A MANET interface that is up.
@@ -22,9 +23,9 @@ pub struct Interface {
     pub index: u32,
     /// Link-layer address.
     pub mac: Option<[u8; 6]>,
-    /// The address that IPv4 packets are sent from.
+    /// Address from which IPv4 packets are sent.
     pub source_v4: Option<IpAddr>,
-    /// The address that IPv6 packets are sent from.
+    /// Address from which IPv6 packets are sent.
     pub source_v6: Option<IpAddr>,
 }
 
@@ -41,18 +42,18 @@ struct Entry {
     v6: Option<UdpSocket>,
 }
 
-/// What a synchronisation found.
+/// Result of a synchronisation.
 #[derive(Default)]
 pub struct Synchronised {
-    /// What the router must know, in this order.
+    /// Events for the router, in this order.
     pub events: Vec<InterfaceEvent>,
-    /// Whether a socket could not be opened and it must be tried again.
+    /// Whether a socket could not be opened, so that the synchronisation must be repeated.
     pub incomplete: bool,
 }
 
 impl Manet {
-    /// Makes the interfaces be those of `wanted` that the kernel has up. An
-    /// interface without an IPv4 address sends from `originator`.
+    /// Opens sockets on the interfaces of `wanted` that are up in the kernel, and closes the
+    /// others. An interface without an IPv4 address sends from `originator`.
     pub fn synchronise(
         &mut self,
         wanted: &[String],
@@ -89,14 +90,14 @@ impl Manet {
             result.events.extend(self.update(usable.clone()));
             let opened = self.open_sockets(index, &name, originator, reactor);
             if let Err(error) = opened {
-                log::error!("{name}: no socket: {error}");
+                log::error!("{name}: its socket cannot be opened: {error}");
                 result.incomplete = true;
             }
         }
         result
     }
 
-    /// The event by which the router learns of a new or changed interface.
+    /// Returns the event that informs the router of a new or changed interface.
     fn update(&mut self, usable: Usable) -> Option<InterfaceEvent> {
         let interface = InterfaceId(usable.index);
         let addresses = usable.addresses.clone();
@@ -156,7 +157,7 @@ impl Manet {
         Ok(())
     }
 
-    /// The socket of a family on an interface.
+    /// Returns the socket of a family on an interface.
     pub fn socket(&self, family: Family, index: u32) -> Option<&UdpSocket> {
         let entry = self.interfaces.get(&index)?;
         match family {
@@ -165,12 +166,12 @@ impl Manet {
         }
     }
 
-    /// Names of all MANET interfaces that were up once, by index.
+    /// Returns the names of all MANET interfaces that have been up, by index.
     pub fn names(&self) -> &BTreeMap<u32, String> {
         &self.names
     }
 
-    /// For management.
+    /// Describes the interfaces for the management interfaces.
     pub fn interfaces(&self) -> Vec<Interface> {
         let describe = |(index, entry): (&u32, &Entry)| Interface {
             name: self.names.get(index).cloned().unwrap_or_default(),

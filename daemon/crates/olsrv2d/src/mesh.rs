@@ -16,7 +16,7 @@ const HOP_LIMIT: u32 = 1;
 /// Opens the socket of a family on an interface. IPv4 packets are sent from `source`.
 ///
 /// # Errors
-/// The interface has just gone, or the process may not use port 269.
+/// The interface is gone, or the process may not use port 269.
 pub fn open(
     family: Family,
     interface: &str,
@@ -41,7 +41,8 @@ pub fn open(
 
 fn prepare_v4(socket: &Socket, index: u32, source: Ipv4Addr) -> io::Result<()> {
     socket.join_multicast_v4_n(&LL_MANET_ROUTERS_V4, &InterfaceIndexOrAddress::Index(index))?;
-    // Names the source too: an interface without an IPv4 address sends from the originator.
+    // This also sets the source address: an interface without an IPv4 address sends from the
+    // originator.
     sockopt::set_ip_multicast_if_with_ifindex(socket, &Ipv4Addr::UNSPECIFIED, &source, index)?;
     socket.set_multicast_loop_v4(false)?;
     socket.set_multicast_ttl_v4(HOP_LIMIT)?;
@@ -60,7 +61,7 @@ fn prepare_v6(socket: &Socket, index: u32) -> io::Result<()> {
 /// Sends a packet to all routers of the link.
 ///
 /// # Errors
-/// The interface does not take it, as when it has just gone down.
+/// The interface refuses the packet, for example because it has gone down.
 pub fn send(socket: &UdpSocket, family: Family, packet: &[u8]) -> io::Result<()> {
     let group: IpAddr = match family {
         Family::V4 => LL_MANET_ROUTERS_V4.into(),

@@ -1,9 +1,9 @@
-//! Links on probation: a link that has just become symmetric weighs a little
-//! more until it has lasted, so that of two equal paths the proven one is taken.
+//! Links on probation. A link that has just become symmetric gets a slightly larger metric until it
+//! has lasted for [`PROBATION`], so that the proven one of two equal paths is taken.
 //!
-//! The change at the end also serves olsrd2. Version 0.15.1 looks for routes
-//! when a neighbour tells it another metric, but not when its own measurement
-//! of the link is there at last; without the change it may ignore us for good.
+//! The change of the metric at the end of probation also serves olsrd2. Version 0.15.1 calculates
+//! routes when a neighbour announces another metric, but not when its own measurement of the link
+//! becomes available. Without the change it may ignore this router forever.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -11,23 +11,23 @@ use std::time::Duration;
 
 use olsrv2::{InterfaceId, LinkStatus, LinkView, Metric, Time};
 
-/// How long a link is on probation: olsrd2's first measurement takes a second
-/// and the HELLO after it.
+/// Duration of the probation. The first measurement of olsrd2 takes a second and the HELLO after
+/// it.
 const PROBATION: Duration = Duration::from_secs(3);
 
-/// The links on probation, by interface and neighbour address, and when it ends.
+/// Ends of the probation periods, by interface and neighbour address.
 #[derive(Debug, Default)]
 pub struct Probation {
     ends: BTreeMap<(InterfaceId, IpAddr), Time>,
 }
 
 impl Probation {
-    /// The metric of a link on probation where `metric` is that of a proven one.
+    /// Returns the metric of a link on probation; `metric` is that of a proven link.
     pub fn metric(metric: Metric) -> Metric {
         metric.next_larger()
     }
 
-    /// Takes in a link that was added or has changed; `metric` is that of a proven link.
+    /// Processes a link that was added or has changed; `metric` is that of a proven link.
     pub fn observe(&mut self, now: Time, link: &LinkView, metric: Metric) {
         let proven = link.metric_in != Some(Self::metric(metric));
         if link.status == LinkStatus::Symmetric && !proven {
@@ -43,12 +43,12 @@ impl Probation {
         self.ends.remove(&(link.interface, link.address));
     }
 
-    /// When the next probation ends.
+    /// Returns when the next probation ends.
     pub fn poll_timeout(&self) -> Option<Time> {
         self.ends.values().min().copied()
     }
 
-    /// The links whose probation has ended.
+    /// Returns the links whose probation has ended.
     pub fn handle_timeout(&mut self, now: Time) -> Vec<(InterfaceId, IpAddr)> {
         let due = |(_, end): &(_, &Time)| **end <= now;
         let proven: Vec<_> = self.ends.iter().filter(due).map(|(key, _)| *key).collect();

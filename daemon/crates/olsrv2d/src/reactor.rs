@@ -1,14 +1,14 @@
-//! What the loop waits for.
+//! Identifies what the event loop waits for.
 
 use daemonkit::Code;
 
-/// The loop's descriptors.
+/// The descriptors of the event loop.
 pub type Reactor = daemonkit::Reactor<Token>;
 
-/// Whose descriptor is ready.
+/// Identifies the descriptor that is ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Token {
-    /// A signal has come.
+    /// A signal arrived.
     Signal,
     /// The kernel has notices.
     Monitor,
@@ -16,7 +16,7 @@ pub enum Token {
     Telnet,
     /// The text interface on a UNIX socket.
     Query,
-    /// A new reader of the change stream.
+    /// The socket on which readers of the change stream connect.
     ChangesListener,
     /// The IPv4 socket of the MANET interface with this index.
     MeshV4(u32),
@@ -24,9 +24,9 @@ pub enum Token {
     MeshV6(u32),
     /// A reader of the change stream.
     Changes(u32),
-    /// The kernel tells of wireless stations.
+    /// The kernel has notices about wireless stations.
     Stations,
-    /// Drivers have told of their stations.
+    /// The worker thread has a report about wireless stations.
     Survey,
 }
 

@@ -1,38 +1,40 @@
 //! Answers that are written in portions.
 //!
-//! An answer about a large mesh is megabytes long. It is written row by row, as fast as the reader takes it, from a view of
-//! the router that all readers share. So a question costs no more memory than one portion.
+//! An answer about a large mesh has megabytes. It is written row by row, as fast as its reader
+//! takes it. All readers share one view of the router, so that a request costs no more memory than
+//! one portion.
 
 use std::collections::VecDeque;
 
 use super::state::State;
 
-/// Rows looked at for one portion, with those that are not shown.
+/// Rows visited for one portion, including those that are not shown.
 const ROWS_MAX: usize = 1024;
 
-/// The row with a number; `None`: it is not shown.
+/// Writes the row with a number; `None` if the row is not shown.
 pub type Render = Box<dyn Fn(&State, usize) -> Option<String>>;
 
 /// A part of an answer.
 pub enum Piece {
     /// Fixed text.
     Text(String),
-    /// So many rows. Between two that follow each other, in this piece or the one before, stands the separator.
+    /// This many rows. The separator is written between two rows that follow each other, in this
+    /// piece or across pieces.
     Rows(usize, &'static str, Render),
 }
 
-/// What is still to be written.
+/// An answer, as far as it is not written yet.
 #[derive(Default)]
 pub struct Answer {
     pieces: VecDeque<Piece>,
-    /// The next row of the first piece.
+    /// Number of the next row of the first piece.
     next: usize,
-    /// Whether the last thing written was a row.
+    /// Whether the last output was a row.
     after_row: bool,
 }
 
 impl Answer {
-    /// All of these, one after the other.
+    /// Writes these pieces one after the other.
     pub fn new(pieces: impl IntoIterator<Item = Piece>) -> Self {
         Self {
             pieces: pieces.into_iter().collect(),
@@ -40,17 +42,17 @@ impl Answer {
         }
     }
 
-    /// A text and nothing else.
+    /// Writes a fixed text.
     pub fn text(text: impl Into<String>) -> Self {
         Self::new([Piece::Text(text.into())])
     }
 
-    /// Whether all is written.
+    /// Returns whether everything is written.
     pub fn is_finished(&self) -> bool {
         self.pieces.is_empty()
     }
 
-    /// The next so many octets and the rest of a row.
+    /// Returns the next `octets` bytes and the rest of the row in which they end.
     pub fn portion(&mut self, state: &State, octets: usize) -> String {
         let mut out = String::new();
         let mut rows = 0;

@@ -1,6 +1,7 @@
-//! The change stream: JSON lines over a UNIX socket, a snapshot and then every change.
+//! The change stream: JSON lines over a UNIX socket. A reader gets a snapshot and then every
+//! change.
 //!
-//! The form is `docs/schema/olsrv2d-changes-1.json`.
+//! The format is specified in `docs/schema/olsrv2d-changes-1.json`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -17,17 +18,18 @@ use serde_json::{json, Map, Value};
 use super::state::{name, State};
 use crate::reactor::{Reactor, Token};
 
-/// The version of the form; it grows when a reader of the old one would misread the new one.
+/// Version of the format. It increases when a reader of the old one would misread the new one.
 const SCHEMA: u32 = 1;
 
-/// Addresses that a reader may name as trusted: three of each of ten thousand routers.
+/// Largest number of addresses that a reader may name as trusted: three for each of ten thousand
+/// routers.
 const TRUSTED_MAX: usize = 32_768;
 
 type Names = BTreeMap<u32, String>;
 
-/// What a change is about.
+/// The object of a change.
 pub enum Object<'a> {
-    /// A route and whether the kernel has it.
+    /// A route, and whether the kernel has it.
     Route(&'a RouteView, bool),
     /// The destination of a route that is gone.
     NoRoute(Prefix),
@@ -43,35 +45,35 @@ pub enum Object<'a> {
     Attached(&'a AttachedView),
 }
 
-/// What the daemon itself counted, beside the router's counters.
+/// Counters of the daemon, in addition to those of the router.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DaemonCounters {
-    /// Routes that had to be put back.
+    /// Routes that had to be restored.
     pub routes_repaired: u64,
     /// Wanted routes that the kernel refuses now.
     pub routes_failed: u64,
-    /// Packets that an interface did not take.
+    /// Packets that an interface refused.
     pub send_errors: u64,
 }
 
-/// The listener with its readers.
+/// The listening socket and its readers.
 pub struct Changes {
     readers: Readers<Token>,
     sequence: u64,
-    /// What readers have said in part.
+    /// Trusted addresses of commands of which not all portions have arrived, by reader.
     trusted: BTreeMap<u32, BTreeSet<IpAddr>>,
 }
 
-/// What a reader asks for.
+/// A request of a reader.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Request {
-    /// These and no others are trusted.
+    /// Trust these addresses and no others.
     Trust(BTreeSet<IpAddr>),
-    /// What was refused lately.
+    /// Send the recent refusals.
     Refusals,
 }
 
-/// A line of a reader.
+/// A line that a reader sent.
 #[derive(Deserialize)]
 #[serde(tag = "command", rename_all = "lowercase", deny_unknown_fields)]
 enum Command {
@@ -84,10 +86,10 @@ enum Command {
 }
 
 impl Changes {
-    /// Makes the socket, its directory too, and listens.
+    /// Creates the socket and its directory, and listens.
     ///
     /// # Errors
-    /// The path cannot be made, another process listens there, or the group is unknown.
+    /// The path cannot be created, another process listens there, or the group is unknown.
     pub fn listen(path: &Path, group: Option<&str>, reactor: &Reactor) -> io::Result<Self> {
         Ok(Self {
             readers: Readers::listen(path, group, reactor, Token::ChangesListener, Token::Changes)?,
@@ -96,7 +98,7 @@ impl Changes {
         })
     }
 
-    /// Lets another group connect.
+    /// Changes the group that may connect.
     ///
     /// # Errors
     /// The group is unknown.
@@ -104,16 +106,16 @@ impl Changes {
         self.readers.admit(group)
     }
 
-    /// Disconnects all readers: what their first lines said holds no more.
+    /// Disconnects all readers, because the first line that they got is no longer true.
     pub fn restart(&mut self) {
         self.readers.restart();
         self.trusted.clear();
     }
 
-    /// Takes one waiting reader and gives it the snapshot.
+    /// Accepts one waiting reader and sends it the snapshot.
     ///
     /// # Errors
-    /// The reader went meanwhile, or there are too many.
+    /// The reader has disconnected, or there are too many readers.
     pub fn accept(
         &mut self,
         reactor: &Reactor,
@@ -127,7 +129,8 @@ impl Changes {
         })
     }
 
-    /// Serves a reader that is ready, and gives what it asks for. A line that is no command is answered by `refused`.
+    /// Serves a reader that is ready, and returns its requests. A line that is not a command is
+    /// answered with `refused`.
     pub fn serve(&mut self, number: u32, reactor: &Reactor) -> Vec<Request> {
         let mut requests = Vec::new();
         for said in self.readers.serve(number, reactor) {
@@ -168,7 +171,8 @@ impl Changes {
         }
     }
 
-    /// Whether a reader may change something: by the kernel's word on who it is (unix(7), SO_PEERCRED).
+    /// Returns whether a reader may send commands. The kernel says whose process it is (unix(7),
+    /// SO_PEERCRED).
     fn may_command(&self, number: u32) -> bool {
         let connection = self.readers.connection(number);
         let peer = connection.and_then(|peer| rustix::net::sockopt::socket_peercred(peer).ok());
@@ -176,13 +180,13 @@ impl Changes {
         peer.is_some_and(|peer| peer.uid.is_root() || peer.uid == own)
     }
 
-    /// Tells one reader what was refused lately.
+    /// Sends the recent refusals to one reader.
     pub fn tell_refusals(&mut self, reactor: &Reactor, number: u32, now: Time, refusals: Value) {
         let told = json!({"type": "refusals", "time_us": micros(now), "refusals": refusals});
         self.readers.answer(number, &line(&told), reactor);
     }
 
-    /// Tells all readers of a change decided at `now`.
+    /// Sends a change that was decided at `now` to all readers.
     pub fn tell(
         &mut self,
         reactor: &Reactor,
@@ -203,7 +207,7 @@ impl Changes {
         self.readers.send(reactor, &line(&Value::from(change)));
     }
 
-    /// Tells all readers of something that is no change of state.
+    /// Sends an event that is not a change of state to all readers.
     pub fn event(&mut self, reactor: &Reactor, now: Time, name: &str, fields: Map<String, Value>) {
         let mut event = Map::new();
         event.insert("type".into(), "event".into());
@@ -214,7 +218,8 @@ impl Changes {
     }
 }
 
-/// The snapshot's line. It is written element by element, so that a large mesh takes no more memory than its text.
+/// Returns the line of the snapshot. It is written element by element, so that a large mesh takes
+/// no more memory than its text.
 fn snapshot(
     state: &State,
     counted: DaemonCounters,
@@ -321,7 +326,7 @@ fn hello(state: &State) -> Value {
     })
 }
 
-/// The kind of an object and its fields.
+/// Returns the kind of an object and its fields.
 fn describe(object: &Object, names: &Names) -> (&'static str, Map<String, Value>) {
     let (kind, value) = match object {
         Object::Route(view, installed) => ("route", route(view, *installed, names)),

@@ -1,5 +1,5 @@
-//! How others look into the router: a text interface that orchestrators of
-//! olsrd2 can read, and a stream of changes.
+//! Management interfaces: a text interface that orchestrators of olsrd2 can read, and a stream of
+//! changes.
 
 mod answer;
 pub mod changes;

@@ -1,4 +1,4 @@
-//! NetJSON documents in olsrd2's form (`netjsoninfo`).
+//! NetJSON documents in the format of olsrd2 (`netjsoninfo`).
 
 use std::net::IpAddr;
 
@@ -9,10 +9,10 @@ use super::answer::{Answer, Piece};
 use super::olsrd2::{address_or_prefix, path_text, raw_metric, METRIC_NAME};
 use super::state::State;
 
-/// Subjects of one question; there are two kinds.
+/// Largest number of subjects in one command. There are two kinds.
 const SUBJECTS_MAX: usize = 4;
 
-/// The documents of the subjects that are asked for, or why there are none.
+/// Returns the documents of the requested subjects, or the reason why there are none.
 pub fn netjsoninfo(state: &State, subjects: &[&str]) -> Result<Answer, String> {
     if subjects.len() > SUBJECTS_MAX {
         return Err(format!("more than {SUBJECTS_MAX} subjects of netjsoninfo"));
@@ -43,14 +43,14 @@ pub fn netjsoninfo(state: &State, subjects: &[&str]) -> Result<Answer, String> {
     Ok(Answer::new(pieces))
 }
 
-/// The beginning of a document, up to the first element of its list `key`.
+/// Returns the beginning of a document, up to the first element of its list `key`.
 fn open(document: Map<String, Value>, key: &str) -> Piece {
     let mut text = Value::from(document).to_string();
     text.pop();
     Piece::Text(format!("{text},\"{key}\":["))
 }
 
-/// An element for each element of a list, or for some of them.
+/// Returns an element for each element of a list for which `entry` returns one.
 fn each<T: 'static>(
     state: &State,
     list: impl Fn(&State) -> &[T] + 'static,
@@ -283,7 +283,8 @@ fn remote_link(state: &State, own: IpAddr, edge: &EdgeView) -> Value {
     edge_entry(edge.from, edge.to, edge.metric.get(), back, tree, "node")
 }
 
-/// The metric of the way back over an edge that ends here, or else that of the edge itself.
+/// Returns the metric of the reverse direction of an edge that ends at this router; otherwise the
+/// metric of the edge itself.
 fn neighbour_metric(state: &State, own: IpAddr, edge: &EdgeView) -> u32 {
     let neighbour = state
         .neighbours

@@ -1,4 +1,4 @@
-//! Tables in olsrd2's form: the keys, types and order that an orchestrator of olsrd2 reads.
+//! Tables in the format of olsrd2, with the keys, types and order that its orchestrators read.
 
 use std::net::IpAddr;
 use std::num::NonZeroU64;
@@ -14,9 +14,9 @@ use super::answer::{Answer, Piece, Render};
 use super::state::{Node, State, StationView};
 use crate::manet::Interface;
 
-/// Name of the metric; every link has the configured constant until it is measured.
+/// Name of the metric. Every link has the configured constant until it is measured.
 pub const METRIC_NAME: &str = "constant_metric";
-/// olsrd2's name of the MPR algorithm of RFC 7181, appendix B.
+/// Name in olsrd2 of the MPR algorithm of RFC 7181, appendix B.
 const MPR_NAME: &str = "mpr";
 
 /// Rows of named fields.
@@ -27,11 +27,11 @@ pub struct Table {
 }
 
 type Row = Vec<(&'static str, Value)>;
-/// The row with a number.
+/// Writes the row with a number.
 type RowOf = Box<dyn Fn(&State, usize) -> Option<Row>>;
 
 impl Table {
-    /// A row for each element of a list.
+    /// Makes a table with a row for each entry of a list.
     fn of<T: 'static>(
         name: &'static str,
         state: &State,
@@ -45,7 +45,7 @@ impl Table {
         }
     }
 
-    /// A row for some elements of a list.
+    /// Makes a table with a row for those entries of a list that have one.
     fn of_some<T: 'static>(
         name: &'static str,
         state: &State,
@@ -59,7 +59,7 @@ impl Table {
         }
     }
 
-    /// As JSON, in olsrd2's layout.
+    /// Writes the table as JSON in the layout of olsrd2.
     pub fn into_json(self) -> Answer {
         let Self { name, count, row } = self;
         let render: Render = Box::new(move |state, index| Some(json_row(&row(state, index)?)));
@@ -70,7 +70,7 @@ impl Table {
         ])
     }
 
-    /// As text: a line for each row, tabs between its values.
+    /// Writes the table as text: a line for each row, with tabs between the values.
     pub fn into_text(self) -> Answer {
         let Self { count, row, .. } = self;
         let render: Render = Box::new(move |state, index| Some(text_row(&row(state, index)?)));
@@ -98,7 +98,7 @@ fn text_value(value: &Value) -> String {
     }
 }
 
-/// The table `subject` of `olsrv2info`.
+/// Returns the table `subject` of `olsrv2info`.
 pub fn olsrv2info(state: &State, subject: &str) -> Option<Table> {
     Some(match subject {
         "originator" => Table::of("originator", state, |state| &state.originators, originator),
@@ -115,7 +115,7 @@ pub fn olsrv2info(state: &State, subject: &str) -> Option<Table> {
     })
 }
 
-/// The table `subject` of `nhdpinfo`.
+/// Returns the table `subject` of `nhdpinfo`.
 pub fn nhdpinfo(state: &State, subject: &str) -> Option<Table> {
     Some(match subject {
         "interface" => Table::of("interface", state, |state| &state.interfaces, interface),
@@ -126,13 +126,14 @@ pub fn nhdpinfo(state: &State, subject: &str) -> Option<Table> {
     })
 }
 
-/// The table `subject` of `layer2info`.
+/// Returns the table `subject` of `layer2info`.
 pub fn layer2info(state: &State, subject: &str) -> Option<Table> {
     let table = || Table::of("neighbor", state, |state| &state.stations, station_row);
     (subject == "neighbor").then(table)
 }
 
-/// A station of the link layer; what its driver does not tell is a dash.
+/// Returns the row of a station of the link layer. A value that its driver does not report is a
+/// dash.
 fn station_row(state: &State, view: &StationView) -> Row {
     let StationView { station, .. } = view;
     let rate = |bits: Option<NonZeroU64>| number_or_dash(bits.map(NonZeroU64::get));
@@ -262,7 +263,7 @@ fn interface(state: &State, interface: &Interface) -> Row {
         ("if_mac", json!(mac(interface.mac))),
         ("if_flooding_v4", text_bool(floods(Family::V4))),
         ("if_flooding_v6", text_bool(floods(Family::V6))),
-        // Each family floods for itself.
+        // Each address family floods separately.
         ("if_dualstack_mode", json!("-")),
     ]
 }
@@ -359,17 +360,18 @@ fn metric_out(metric: Option<Metric>) -> Row {
     ]
 }
 
-/// An unknown metric (RFC 7181, section 8.1: UNKNOWN_METRIC) is shown as olsrd2's infinite one.
+/// Returns the number for a metric. An unknown metric (RFC 7181, section 8.1: UNKNOWN_METRIC) is
+/// shown as the infinite metric of olsrd2.
 pub fn raw_metric(metric: Option<Metric>) -> u32 {
     metric.map_or(0x00ff_ffff, Metric::get)
 }
 
-/// The cost of a path as a person reads it.
+/// Returns the cost of a path as text for people.
 pub fn path_text(route: &RouteView) -> String {
     format!("{} ({} hops)", route.metric, route.hops)
 }
 
-/// An address alone where the prefix is a single one.
+/// Returns a prefix as text; that of a single address without its length.
 pub fn address_or_prefix(prefix: Prefix) -> String {
     if prefix.is_host() {
         prefix.addr.to_string()
@@ -378,7 +380,7 @@ pub fn address_or_prefix(prefix: Prefix) -> String {
     }
 }
 
-/// The source prefix of a route that is not source-specific.
+/// Returns the source prefix of a route that is not source-specific.
 fn any_source(prefix: Prefix) -> &'static str {
     match Family::of(prefix.addr) {
         Family::V4 => "0.0.0.0/0",
@@ -398,7 +400,7 @@ fn text_bool(value: bool) -> Value {
     json!(value.to_string())
 }
 
-/// Seconds with three decimals, a whole number where there are none.
+/// Returns seconds with three decimals, or a whole number if there are none.
 fn seconds(duration: Duration) -> Value {
     let millis = duration.as_millis() as u64;
     if millis % 1000 == 0 {

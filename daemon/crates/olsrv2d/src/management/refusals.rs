@@ -1,4 +1,4 @@
-//! Writes what the router refused lately, for the change stream and the text interface.
+//! Writes the recent refusals of the router for the change stream and the text interface.
 
 use olsrv2::{RefusalKind, Time};
 use serde_json::{json, Value};
@@ -6,7 +6,7 @@ use serde_json::{json, Value};
 use super::state::name;
 use std::collections::BTreeMap;
 
-/// The refusals of the last one to two minutes, with their counters' names.
+/// Returns the refusals of the last one to two minutes with the names of their counters.
 pub fn refusals(refusals: &[olsrv2::Refusal], now: Time, names: &BTreeMap<u32, String>) -> Value {
     let source = |source: &olsrv2::RefusalSource| {
         json!({

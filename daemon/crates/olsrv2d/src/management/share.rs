@@ -1,16 +1,17 @@
-//! The part of a processor that answers may take.
+//! Limits the processor time that answers may take.
 
 use std::time::Duration;
 
 use olsrv2::Time;
 
-/// Work that may be done at once after quiet: an answer about a small mesh takes less than a millisecond.
+/// Work that may be done at once after a quiet time. An answer about a small mesh takes less than a
+/// millisecond.
 const BURST: Duration = Duration::from_millis(20);
 
 /// A budget of processor time that is refilled continuously.
 #[derive(Debug)]
 pub struct Share {
-    /// Percent of one processor.
+    /// Refill rate, in percent of one processor.
     percent: u32,
     left: Duration,
     /// Work done beyond the budget.
@@ -19,7 +20,7 @@ pub struct Share {
 }
 
 impl Share {
-    /// A full one.
+    /// Creates a full budget.
     pub fn new(now: Time, percent: u32) -> Self {
         Self {
             percent: percent.max(1),
@@ -29,7 +30,7 @@ impl Share {
         }
     }
 
-    /// Whether there may be work at `now`.
+    /// Returns whether work is allowed at `now`.
     pub fn is_ready(&mut self, now: Time) -> bool {
         let refill = now.saturating_sub(self.filled) * self.percent / 100;
         let paid = refill.min(self.debt);
@@ -39,13 +40,13 @@ impl Share {
         self.debt.is_zero() && !self.left.is_zero()
     }
 
-    /// Takes work that was done from the budget; a single piece of work may exceed it.
+    /// Subtracts finished work from the budget. A single piece of work may exceed it.
     pub fn spend(&mut self, work: Duration) {
         self.debt += work.saturating_sub(self.left);
         self.left = self.left.saturating_sub(work);
     }
 
-    /// When there may be work again.
+    /// Returns when work is allowed again.
     pub fn next(&self) -> Time {
         if self.debt.is_zero() && !self.left.is_zero() {
             return self.filled;

@@ -1,4 +1,5 @@
-//! What the management interfaces show: one view of the router and of the kernel's side, and what answers look up in it.
+//! The state that the management interfaces show: one view of the router and of the kernel, with
+//! tables for lookups in it.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,20 +19,20 @@ use crate::nl80211::{Entry, Radio, Station};
 /// A station of the link layer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StationView {
-    /// The interface.
+    /// Interface to which the station belongs.
     pub interface: InterfaceId,
-    /// As the driver tells it.
+    /// The station as its driver reports it.
     pub station: Station,
-    /// Whether it can be reached as far as is known.
+    /// Whether it is believed to be in reach.
     pub reachable: bool,
     /// The metric of the link from it.
     pub metric: Option<Metric>,
 }
 
-/// Everything at one moment.
+/// The state at one moment.
 #[derive(Clone, Debug)]
 pub struct State {
-    /// When.
+    /// The moment.
     pub now: Time,
     /// The configuration in force.
     pub config: Config,
@@ -57,20 +58,20 @@ pub struct State {
     pub routes: Vec<RouteView>,
     /// Destinations whose route the kernel has.
     pub installed: BTreeSet<Prefix>,
-    /// What the link layer knows.
+    /// Stations of the link layer.
     pub stations: Vec<StationView>,
-    /// What was counted.
+    /// Counters of the router.
     pub counters: Counters,
-    /// What was refused lately.
+    /// Recent refusals.
     pub refusals: Vec<Refusal>,
-    /// Whose addresses keep their place when a set is full.
+    /// Addresses of trusted routers, which keep their place when a set is full.
     pub trusted: Vec<IpAddr>,
-    /// Made when it is needed.
+    /// Lookup tables, built when they are first needed.
     pub index: OnceCell<Index>,
 }
 
 impl State {
-    /// Looks at a router, its link layer and its kernel routes.
+    /// Takes a view of a router, its link layer and its kernel routes.
     pub fn observe(
         now: Time,
         router: &Router,
@@ -111,17 +112,17 @@ impl State {
         }
     }
 
-    /// What is looked up in it.
+    /// Returns the lookup tables.
     pub fn index(&self) -> &Index {
         self.index.get_or_init(|| Index::new(self))
     }
 
-    /// The name of an interface.
+    /// Returns the name of an interface.
     pub fn name(&self, interface: InterfaceId) -> String {
         name(&self.names, interface)
     }
 
-    /// This router's originator of a family.
+    /// Returns this router's originator of a family.
     pub fn originator(&self, family: Family) -> Option<IpAddr> {
         self.originators
             .iter()
@@ -129,12 +130,13 @@ impl State {
             .find(|address| Family::of(*address) == family)
     }
 
-    /// The other originator of the router that has `originator`, where it is known.
+    /// Returns the originator in the other family of the router that has `originator`, if it is
+    /// known.
     pub fn dualstack(&self, originator: IpAddr) -> Option<IpAddr> {
         self.index().dualstack.get(&originator).copied()
     }
 
-    /// The link of the other family to the same router over the same interface.
+    /// Returns the link of the other family to the same router over the same interface.
     pub fn other_family(&self, link: &LinkView) -> Option<&LinkView> {
         let other = self.dualstack(link.originator?)?;
         self.links
@@ -142,7 +144,7 @@ impl State {
             .find(|known| known.interface == link.interface && known.originator == Some(other))
     }
 
-    /// The time that is left until `end`; zero when it has passed.
+    /// Returns the time left until `end`; zero if it has passed.
     pub fn left(&self, end: Time) -> Duration {
         end.saturating_sub(self.now)
     }
@@ -158,7 +160,7 @@ fn stations(radio: &Radio) -> Vec<StationView> {
     radio.stations().map(view).collect()
 }
 
-/// The name of an interface; after it has gone, the last one it had.
+/// Returns the name of an interface; for an interface that is gone, its last name.
 pub fn name(names: &BTreeMap<u32, String>, interface: InterfaceId) -> String {
     names
         .get(&interface.0)
@@ -171,28 +173,28 @@ pub fn name(names: &BTreeMap<u32, String>, interface: InterfaceId) -> String {
 pub struct Node {
     /// Its originator.
     pub originator: IpAddr,
-    /// Its ANSN; 0 while it has sent no TC.
+    /// Its ANSN; 0 if no TC of it has arrived.
     pub ansn: u16,
-    /// Until when it is known.
+    /// When the entry expires.
     pub expires: Time,
-    /// Whether it is known from what others say alone.
+    /// Whether it is known only from what other routers announce.
     pub is_virtual: bool,
 }
 
-/// The tables of a view.
+/// Lookup tables of a view.
 #[derive(Clone, Debug, Default)]
 pub struct Index {
     /// Metrics of edges.
     pub metrics: BTreeMap<(IpAddr, IpAddr), u32>,
-    /// Edges that end the path to a router: before it, and it.
+    /// The last edge of the path to each router: the router before it, and it.
     pub last_hops: BTreeSet<(IpAddr, IpAddr)>,
     /// The originator in the other family, by originator.
     pub dualstack: BTreeMap<IpAddr, IpAddr>,
     /// Symmetric neighbours, by originator.
     pub neighbours: BTreeSet<IpAddr>,
-    /// Routers, as the table of nodes shows them.
+    /// Routers as the table of nodes shows them.
     pub nodes: Vec<Node>,
-    /// All routers but this one, as the graph of a family shows them.
+    /// All routers except this one, as the graph of a family shows them.
     pub remote: BTreeMap<Family, Vec<IpAddr>>,
 }
 
@@ -220,7 +222,8 @@ impl Index {
     }
 }
 
-/// The first neighbour with an originator says what its other one is; this router's own are known.
+/// Returns the originators in the other family, by originator. The first neighbour that has an
+/// originator decides; those of this router are known.
 fn dualstack(state: &State) -> BTreeMap<IpAddr, IpAddr> {
     let mut found = BTreeMap::new();
     for known in &state.neighbours {

@@ -1,9 +1,13 @@
-//! The text interface: olsrd2's one-shot and line forms, on a UNIX socket and on a loopback TCP port.
+//! The text interface, in the one-shot and line forms of olsrd2, on a UNIX socket and on a loopback
+//! TCP port.
 //!
-//! Whoever may connect can ask for megabytes again and again. So connections, lines and the commands in a line are
-//! bounded; an answer is made in portions, when its reader has taken the one before; all answers together have a share of
-//! the processor; who does not read is closed. The descriptors are in an epoll instance of their own, so that one switch
-//! keeps all of them from the loop while the share is used up.
+//! Whoever may connect can ask for megabytes again and again, so the work is bounded. The number of
+//! connections, the length of a line and the commands in a line are limited. An answer is made in
+//! portions, each when its reader has taken the one before. All answers together get a share of the
+//! processor. A reader that does not read is closed.
+//!
+//! The descriptors are in an epoll instance of their own, so that one call hides all of them from
+//! the event loop while the share is used up.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Read, Write};
@@ -26,34 +30,36 @@ use super::share::Share;
 use super::state::State;
 use crate::reactor::{Reactor, Token};
 
-/// Connections at a time; the one that was served longest ago gives way.
+/// Largest number of connections. A new one replaces the one that was served longest ago.
 const SESSIONS_MAX: usize = 8;
-/// Longest line, in octets: [`COMMANDS_MAX`] of the longest commands.
+/// Longest line, in bytes: [`COMMANDS_MAX`] of the longest commands.
 const LINE_MAX: usize = 256;
-/// Commands in a line.
+/// Largest number of commands in a line.
 const COMMANDS_MAX: usize = 8;
-/// Octets of an answer made at a time.
+/// Bytes of an answer that are made at a time.
 const PORTION: usize = 16 << 10;
-/// How long a reader may take for a portion.
+/// Time that a reader may take for a portion.
 const STALL: Duration = Duration::from_secs(10);
-/// How long it may take for all answers to a line; meanwhile others see the view that it reads.
+/// Time that a reader may take for all answers to a line. During this time other readers see the
+/// same view.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Percent of a processor for answers by TCP, which any account may ask for, and by the UNIX socket.
+/// Percent of a processor for answers over TCP, which every local account may request, and over the
+/// UNIX socket.
 const SHARE_TCP: u32 = 10;
 const SHARE_UNIX: u32 = 25;
 const PROMPT: &str = "\n> ";
 const HELP: &str =
     "Available commands: netjsoninfo olsrv2info nhdpinfo layer2info refusals trusted version help quit\n";
 
-/// Where connections come from.
+/// A socket on which connections arrive.
 pub trait Listener: AsFd {
     /// A connection.
     type Stream: Read + Write + AsFd;
 
-    /// A waiting one, non-blocking.
+    /// Accepts a waiting connection and makes it non-blocking.
     ///
     /// # Errors
-    /// There is none.
+    /// No connection is waiting.
     fn take(&self) -> io::Result<Self::Stream>;
 }
 
@@ -80,10 +86,10 @@ pub type Telnet = Text<TcpListener>;
 /// A text interface on a UNIX socket.
 pub type Query = Text<ControlSocket>;
 
-/// The listener with its sessions.
+/// The listening socket and its sessions.
 pub struct Text<L: Listener> {
     listener: L,
-    /// What names it to the loop.
+    /// Token of this interface in the event loop.
     token: Token,
     /// The listener's descriptor and those of the sessions.
     descriptors: daemonkit::Reactor<Source>,
@@ -91,9 +97,9 @@ pub struct Text<L: Listener> {
     next: u32,
     turns: u64,
     share: Share,
-    /// Whether the loop was told not to look at the descriptors.
+    /// Whether the event loop ignores the descriptors at present.
     resting: bool,
-    /// What the answers in the making are about.
+    /// View that the unfinished answers show.
     view: Option<Rc<State>>,
 }
 
@@ -124,12 +130,12 @@ impl Code for Source {
 /// A connection.
 struct Client<S> {
     session: Session<S>,
-    /// The view that the answers read.
+    /// View that the answers show.
     view: Option<Rc<State>>,
     answers: VecDeque<Answer>,
-    /// The turn in which it was served last.
+    /// Number of the turn in which it was last served.
     last: u64,
-    /// When the line that is answered came, and when its reader took something last.
+    /// Time at which the present line arrived, and time at which its reader last took a portion.
     since: Time,
     taken: Time,
 }
@@ -144,7 +150,7 @@ impl Telnet {
     /// Listens on a port.
     ///
     /// # Errors
-    /// The address is taken.
+    /// The address is in use.
     pub fn port(address: SocketAddr, reactor: &Reactor, now: Time) -> io::Result<Self> {
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
@@ -153,10 +159,10 @@ impl Telnet {
 }
 
 impl Query {
-    /// Makes a socket, its directory too, and listens.
+    /// Creates a socket and its directory, and listens.
     ///
     /// # Errors
-    /// The path cannot be made, another process listens there, or the group is unknown.
+    /// The path cannot be created, another process listens there, or the group is unknown.
     pub fn socket(
         path: &Path,
         group: Option<&str>,
@@ -167,7 +173,7 @@ impl Query {
         Self::new(listener, Token::Query, SHARE_UNIX, reactor, now)
     }
 
-    /// Lets another group connect.
+    /// Changes the group that may connect.
     ///
     /// # Errors
     /// The group is unknown.
@@ -200,7 +206,7 @@ impl<L: Listener> Text<L> {
         })
     }
 
-    /// When [`Text::serve`] has something to do, whatever the descriptors say.
+    /// Returns when to call [`Text::serve`] even if no descriptor is ready.
     pub fn poll_timeout(&self) -> Option<Time> {
         let waits = self.sessions.values().any(Client::waits);
         let work = (self.resting || waits).then(|| self.share.next());
@@ -208,7 +214,8 @@ impl<L: Listener> Text<L> {
         ends.chain(work).min()
     }
 
-    /// Serves the connections that are ready, within the share; `observe` is called when a new view is needed.
+    /// Serves the connections that are ready, within the share of the processor. Calls `observe`
+    /// when a new view is needed.
     pub fn serve(
         &mut self,
         reactor: &Reactor,
@@ -237,7 +244,7 @@ impl<L: Listener> Text<L> {
         self.rest(reactor, false);
     }
 
-    /// Tells the loop whether to look at the descriptors.
+    /// Makes the event loop ignore the descriptors, or watch them again.
     fn rest(&mut self, reactor: &Reactor, resting: bool) {
         if resting != self.resting {
             self.resting = resting;
@@ -279,7 +286,7 @@ impl<L: Listener> Text<L> {
         }
     }
 
-    /// Takes what a session has sent, unless it still has to read.
+    /// Reads from a session, unless it has not taken its last answer yet.
     fn receive(&mut self, number: u32, now: Time, observe: impl Fn() -> State) {
         let Some(client) = self.sessions.get_mut(&number) else {
             return;
@@ -294,7 +301,7 @@ impl<L: Listener> Text<L> {
         self.go_on(number, now);
     }
 
-    /// Makes a portion for the session that has waited longest for one, or begins with its next line.
+    /// Makes a portion for the session that has waited longest, or starts with its next line.
     fn work(&mut self, now: Time, observe: impl Fn() -> State) {
         let waiting = self.sessions.iter().filter(|(_, client)| client.waits());
         let Some(number) = waiting
@@ -312,7 +319,7 @@ impl<L: Listener> Text<L> {
         self.go_on(number, now);
     }
 
-    /// Sends, and waits for what the session does next.
+    /// Sends the portion and sets what the session waits for next.
     fn go_on(&mut self, number: u32, now: Time) {
         let Some(client) = self.sessions.get_mut(&number) else {
             return;
@@ -334,24 +341,25 @@ impl<L: Listener> Text<L> {
 }
 
 impl<S: Read + Write> Client<S> {
-    /// Whether answers are still to be made or read.
+    /// Returns whether answers are still to be made or to be read.
     fn is_busy(&self) -> bool {
         !self.answers.is_empty() || self.session.backlog() > 0
     }
 
-    /// Whether a portion can be made now, or a line be answered.
+    /// Returns whether a portion can be made or a line answered now.
     fn waits(&self) -> bool {
         let has_line = self.session.has_line() && !self.session.is_closing();
         self.session.backlog() == 0 && (has_line || !self.answers.is_empty())
     }
 
-    /// When it is closed for not reading.
+    /// Returns when it is closed because it does not read.
     fn ends(&self) -> Option<Time> {
         self.is_busy()
             .then(|| (self.taken + STALL).min(self.since + PATIENCE))
     }
 
-    /// Begins to answer a line when nothing is left of the answer before. A view that others read is good enough.
+    /// Starts to answer a line when the answer before it is finished. It uses the view of other
+    /// readers if there is one.
     fn take_line(&mut self, now: Time, view: &mut Option<Rc<State>>, observe: impl Fn() -> State) {
         if self.is_busy() || self.session.is_closing() {
             return;

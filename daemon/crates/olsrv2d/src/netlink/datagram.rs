@@ -1,8 +1,9 @@
-//! The messages in what a netlink socket received.
+//! Splits a netlink datagram into messages.
 
 use netlink_packet_core::{NetlinkBuffer, NetlinkDeserializable, NetlinkMessage};
 
-/// The messages of a datagram; what cannot be decoded (a newer kernel's attribute) is passed over.
+/// Returns the messages of a datagram. A message that cannot be decoded (a newer kernel's
+/// attribute) is skipped.
 pub fn messages<M: NetlinkDeserializable>(datagram: &[u8]) -> Vec<NetlinkMessage<M>> {
     let mut found = Vec::new();
     let mut rest = datagram;
@@ -16,7 +17,7 @@ pub fn messages<M: NetlinkDeserializable>(datagram: &[u8]) -> Vec<NetlinkMessage
     found
 }
 
-/// The first message and what follows it (aligned to 4 octets).
+/// Returns the first message and the rest (aligned to 4 bytes).
 fn split(octets: &[u8]) -> Option<(&[u8], &[u8])> {
     let length = NetlinkBuffer::new_checked(octets).ok()?.length() as usize;
     let message = octets.get(..length)?;

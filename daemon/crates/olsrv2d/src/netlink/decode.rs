@@ -1,4 +1,4 @@
-//! netlink messages to typed values.
+//! Converts netlink messages to typed values.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -10,7 +10,7 @@ use olsrv2::Prefix;
 
 use super::{Address, Link, Path, Route};
 
-/// A link, unless the message names none (wireless events without a name).
+/// Returns the link of a message; `None` if the message names no link (some wireless events).
 pub fn link(message: &LinkMessage) -> Option<Link> {
     let mut name = None;
     let mut mac = None;
@@ -32,7 +32,7 @@ pub fn link(message: &LinkMessage) -> Option<Link> {
     })
 }
 
-/// An address; on a point-to-point interface the local one.
+/// Returns the address of a message; on a point-to-point interface the local one.
 pub fn address(message: &AddressMessage) -> Option<Address> {
     let mut flags = AddressFlags::from_bits_retain(u32::from(message.header.flags.bits()));
     let (mut local, mut other) = (None, None);
@@ -54,7 +54,7 @@ pub fn address(message: &AddressMessage) -> Option<Address> {
     })
 }
 
-/// A unicast route, one value for each next hop; none for other kinds.
+/// Returns a unicast route as one value for each next hop; empty for other kinds of routes.
 pub fn routes(message: &RouteMessage) -> Vec<Route> {
     let header = &message.header;
     if header.kind != RouteType::Unicast {

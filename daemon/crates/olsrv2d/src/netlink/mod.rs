@@ -1,4 +1,5 @@
-//! rtnetlink: typed values at the edge, a socket for requests and one for notices; and such sockets for any family.
+//! rtnetlink with typed values: a socket for requests and a socket for notices. The sockets can
+//! carry any netlink family.
 
 pub mod datagram;
 mod decode;
@@ -14,20 +15,21 @@ pub use monitor::{Monitor, Received};
 pub use requests::{AddMode, Requests};
 pub use socket::{error_of, Asker, Listener};
 
-/// A network interface as the kernel tells of it.
+/// A network interface as the kernel reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
     /// Interface index.
     pub index: u32,
     /// Name.
     pub name: String,
-    /// Administratively up, carrier present and operational.
+    /// Whether it is administratively up, has a carrier and is operational.
     pub usable: bool,
-    /// Administratively up (IFF_UP).
+    /// Whether it is administratively up (IFF_UP).
     pub admin_up: bool,
     /// Link-layer address if it has 6 octets.
     pub mac: Option<[u8; 6]>,
-    /// It joins more than two stations, which are asked for by ARP or neighbour discovery: not a tunnel.
+    /// Whether it can connect more than two stations and resolves them by ARP or neighbour
+    /// discovery. A tunnel does not.
     pub shared: bool,
 }
 
@@ -38,13 +40,13 @@ pub struct Address {
     pub interface: u32,
     /// The address.
     pub address: IpAddr,
-    /// The length of the network that is on the link.
+    /// Prefix length of the network on the link.
     pub prefix_len: u8,
-    /// Not tentative and not a duplicate (RFC 4862, section 5.4).
+    /// Whether it is neither tentative nor a duplicate (RFC 4862, section 5.4).
     pub usable: bool,
 }
 
-/// A unicast route in the kernel; one of several next hops gives one value for each.
+/// A unicast route in the kernel. A route with several next hops becomes one value for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Route {
     /// Destination.
@@ -55,11 +57,11 @@ pub struct Route {
     pub protocol: u8,
     /// Priority.
     pub metric: u32,
-    /// Where packets go.
+    /// Next hop, interface and source.
     pub path: Path,
 }
 
-/// The way of a route: what may change while the route stays ours.
+/// The path of a route. It may change while the route stays ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Path {
     /// Next hop; `None`: on link.
@@ -70,7 +72,7 @@ pub struct Path {
     pub source: Option<IpAddr>,
 }
 
-/// Something that changed in the kernel.
+/// A change in the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// A link appeared or changed.
@@ -81,11 +83,11 @@ pub enum Notice {
     Address(Address),
     /// An address is gone.
     AddressGone(Address),
-    /// A route appeared, replaced another or went; never one that we changed ourselves.
+    /// A route appeared, replaced another or was removed by another program.
     Route {
         /// The route, one value for each next hop.
         routes: Vec<Route>,
-        /// It took the place of another route (NLM_F_REPLACE).
+        /// Whether it replaced another route (NLM_F_REPLACE).
         replaced: bool,
     },
 }

@@ -1,4 +1,4 @@
-//! Notices of the kernel about links, addresses and routes.
+//! Receives the kernel's notices about links, addresses and routes.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -11,28 +11,29 @@ use super::{decode, Listener, Notice};
 
 /// Multicast groups of rtnetlink(7): link, IPv4 address, IPv4 route, IPv6 address, IPv6 route.
 const GROUPS: [u32; 5] = [1, 5, 7, 9, 11];
-/// Holds the notices of some thousand routes, in octets; more are read again by a dump.
+/// Receive buffer in bytes. It holds the notices of some thousand routes; if more arrive,
+/// everything is listed again.
 const RECEIVE_BUFFER: usize = 1 << 20;
 
-/// What one look at the monitor gave.
+/// Result of reading the monitor once.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Received {
-    /// Some notices, maybe none.
+    /// The notices of one datagram; the list may be empty.
     Notices(Vec<Notice>),
     /// Nothing is left to read.
     Nothing,
-    /// Notices were lost: read everything again.
+    /// Notices were lost, so everything must be listed again.
     Overrun,
 }
 
-/// A netlink socket that listens.
+/// A netlink socket that receives notices.
 pub struct Monitor {
     listener: Listener,
     own_port: u32,
 }
 
 impl Monitor {
-    /// Opens the socket and subscribes; notices of changes made by `own_port` are left out.
+    /// Opens the socket and subscribes. Notices of changes that `own_port` made are left out.
     ///
     /// # Errors
     /// The kernel refuses the socket or a group.
@@ -48,7 +49,7 @@ impl Monitor {
     /// Reads one datagram.
     ///
     /// # Errors
-    /// The socket is broken; a full buffer is no error but [`Received::Overrun`].
+    /// The socket is broken. A full buffer is not an error but [`Received::Overrun`].
     pub fn receive(&mut self) -> io::Result<Received> {
         match self.listener.receive() {
             Ok(Some(messages)) => Ok(Received::Notices(self.notices(messages))),

@@ -1,7 +1,7 @@
-//! Requests to the kernel, each answered before the call returns.
+//! Requests to the kernel. Each call returns after the kernel's answer.
 //!
-//! rtnetlink handles a request while it is being sent, so the answer is
-//! already queued when `send` returns: these calls do not wait.
+//! rtnetlink handles a request while it is being sent, so that the answer is already queued when
+//! `send` returns. These calls therefore do not wait.
 
 use std::io;
 use std::net::IpAddr;
@@ -24,14 +24,14 @@ use crate::config::RouteSettings;
 /// Attempts at a dump that concurrent changes interrupt (NLM_F_DUMP_INTR).
 const DUMP_ATTEMPTS: usize = 4;
 
-/// What to do about routes of the same destination, table and metric.
+/// How to treat existing routes with the same destination, table and metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddMode {
-    /// Refuse with EEXIST.
+    /// Fail with EEXIST.
     Exclusive,
-    /// Keep them and stand behind them.
+    /// Keep them and add the new route after them.
     Append,
-    /// Take the place of the first.
+    /// Replace the first one.
     Replace,
 }
 
@@ -57,7 +57,8 @@ impl Requests {
     /// The kernel refuses the socket.
     pub fn open() -> io::Result<Self> {
         let socket = Socket::new(NETLINK_ROUTE)?;
-        // Kernels before 4.20 lack it and dump everything; the caller's filter then does the work.
+        // Kernels before 4.20 do not have this option and dump everything. The caller then filters
+        // the routes itself.
         if let Err(error) = socket.set_netlink_get_strict_chk(true) {
             log::debug!("netlink: no filtered dumps: {error}");
         }
@@ -66,12 +67,12 @@ impl Requests {
         })
     }
 
-    /// The port number under which the kernel reports our own changes.
+    /// Returns the port number under which the kernel reports our own changes.
     pub fn port(&self) -> u32 {
         self.asker.port()
     }
 
-    /// All links.
+    /// Returns all links.
     pub fn links(&mut self) -> io::Result<Vec<Link>> {
         let answers = self.dump(RouteNetlinkMessage::GetLink(LinkMessage::default()))?;
         Ok(answers
@@ -83,7 +84,7 @@ impl Requests {
             .collect())
     }
 
-    /// All addresses.
+    /// Returns all addresses.
     pub fn addresses(&mut self) -> io::Result<Vec<Address>> {
         let answers = self.dump(RouteNetlinkMessage::GetAddress(AddressMessage::default()))?;
         Ok(answers
@@ -95,7 +96,7 @@ impl Requests {
             .collect())
     }
 
-    /// The routes that carry our table, protocol and metrics.
+    /// Returns the routes with our table, protocol and metrics.
     pub fn routes(&mut self, settings: RouteSettings) -> io::Result<Vec<Route>> {
         let mut found = Vec::new();
         for family in [AddressFamily::Inet, AddressFamily::Inet6] {
@@ -113,7 +114,7 @@ impl Requests {
 
     fn dump_routes(&mut self, message: RouteMessage) -> io::Result<Vec<Route>> {
         let answers = match self.dump(RouteNetlinkMessage::GetRoute(message)) {
-            // A filtered dump of a table that nobody has used yet.
+            // The table has never been used.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             answers => answers?,
         };
@@ -129,7 +130,7 @@ impl Requests {
     /// Adds a route.
     ///
     /// # Errors
-    /// The kernel's refusal.
+    /// The kernel refuses the request.
     pub fn add_route(&mut self, route: &Route, mode: AddMode) -> io::Result<()> {
         self.execute(RouteNetlinkMessage::NewRoute(encode(route)), mode.flags())
     }
@@ -137,7 +138,7 @@ impl Requests {
     /// Deletes exactly this route.
     ///
     /// # Errors
-    /// The kernel's refusal; `ESRCH` when there is no such route.
+    /// The kernel refuses the request; `ESRCH` if there is no such route.
     pub fn delete_route(&mut self, route: &Route) -> io::Result<()> {
         self.execute(RouteNetlinkMessage::DelRoute(encode(route)), 0)
     }
@@ -165,7 +166,8 @@ impl Requests {
         ))
     }
 
-    /// One dump, or `None` when it was interrupted by a change and may miss something.
+    /// Makes one dump. Returns `None` if a change interrupted it, because the dump may then be
+    /// incomplete.
     fn dump_once(
         &mut self,
         message: RouteNetlinkMessage,
@@ -194,7 +196,7 @@ fn encode(route: &Route) -> RouteMessage {
             IpAddr::V6(_) => AddressFamily::Inet6,
         },
         destination_prefix_length: route.destination.len,
-        // Tables above 255 are told by the attribute alone.
+        // Tables above 255 are given by the attribute alone.
         table: u8::try_from(route.table).unwrap_or(RouteHeader::RT_TABLE_UNSPEC),
         protocol: route.protocol.into(),
         kind: RouteType::Unicast,
@@ -207,7 +209,8 @@ fn encode(route: &Route) -> RouteMessage {
         RouteAttribute::Oif(route.path.interface),
     ];
     if let Some(next_hop) = route.path.next_hop {
-        // A next hop need not lie in a subnet of the interface: MANET interfaces have host addresses.
+        // The next hop may be outside the subnets of the interface, because MANET interfaces have
+        // host addresses.
         message.header.flags = RouteFlags::Onlink;
         message
             .attributes

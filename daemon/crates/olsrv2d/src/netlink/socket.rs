@@ -1,4 +1,5 @@
-//! Netlink sockets of any family: one that asks and waits for the answer, and one that listens and never waits.
+//! Netlink sockets of any family: one sends requests and waits for answers, one receives notices
+//! and never waits.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -12,9 +13,10 @@ use netlink_sys::Socket;
 
 use super::datagram::messages;
 
-/// Largest netlink datagram that the kernel builds for a dump or a notice, in octets (NLMSG_GOODSIZE and more).
+/// Largest netlink datagram that the kernel builds for a dump or a notice, in bytes (NLMSG_GOODSIZE
+/// and more).
 const DATAGRAM_MAX: usize = 65_536;
-/// A kernel, or a driver, that does not answer within this time never will.
+/// Time after which the kernel or a driver is taken to be unable to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A socket for requests, one at a time.
@@ -26,10 +28,10 @@ pub struct Asker {
 }
 
 impl Asker {
-    /// Makes a new socket ready for requests.
+    /// Prepares a new socket for requests.
     ///
     /// # Errors
-    /// The kernel refuses.
+    /// The kernel refuses an option or the address.
     pub fn over(mut socket: Socket) -> io::Result<Self> {
         let port = socket.bind_auto()?.port_number();
         socket2::SockRef::from(&socket).set_read_timeout(Some(ANSWER_TIMEOUT))?;
@@ -41,15 +43,16 @@ impl Asker {
         })
     }
 
-    /// The port number under which the kernel reports our own changes.
+    /// Returns the port number under which the kernel reports our own changes.
     pub fn port(&self) -> u32 {
         self.port
     }
 
-    /// Sends a request with these flags beside NLM_F_REQUEST; the sequence number that its answers carry.
+    /// Sends a request with `flags` and NLM_F_REQUEST. Returns the sequence number that its answers
+    /// carry.
     ///
     /// # Errors
-    /// The socket's.
+    /// Sending fails.
     pub fn send<M: NetlinkSerializable>(&mut self, message: M, flags: u16) -> io::Result<u32> {
         self.sequence = self.sequence.wrapping_add(1);
         let mut header = NetlinkHeader::default();
@@ -63,10 +66,10 @@ impl Asker {
         Ok(self.sequence)
     }
 
-    /// The messages of the next datagram that answer request `sequence`.
+    /// Returns the messages of the next datagram that answer request `sequence`.
     ///
     /// # Errors
-    /// The socket's; `WouldBlock` when no answer comes in time.
+    /// Receiving fails; `WouldBlock` if no answer arrives in time.
     pub fn receive<M: NetlinkDeserializable>(
         &mut self,
         sequence: u32,
@@ -79,14 +82,14 @@ impl Asker {
     }
 }
 
-/// A socket that listens to multicast groups.
+/// A socket that receives the notices of multicast groups.
 pub struct Listener {
     socket: Socket,
     buffer: Vec<u8>,
 }
 
 impl Listener {
-    /// Makes a new socket listen.
+    /// Subscribes a new socket to multicast groups.
     ///
     /// # Errors
     /// The kernel refuses the socket or a group.
@@ -102,10 +105,10 @@ impl Listener {
         })
     }
 
-    /// The messages of one datagram; `None` when nothing is left to read.
+    /// Returns the messages of one datagram; `None` if nothing is left to read.
     ///
     /// # Errors
-    /// The socket's; `ENOBUFS` when notices were lost.
+    /// Receiving fails; `ENOBUFS` if notices were lost.
     pub fn receive<M: NetlinkDeserializable>(
         &mut self,
     ) -> io::Result<Option<Vec<NetlinkMessage<M>>>> {
@@ -124,10 +127,10 @@ impl AsFd for Listener {
     }
 }
 
-/// The result that a netlink error code stands for: 0 is an acknowledgement.
+/// Converts a netlink error code to a result. The code 0 is an acknowledgement.
 ///
 /// # Errors
-/// The kernel's refusal.
+/// The kernel refused the request.
 pub fn error_of(code: i32) -> io::Result<()> {
     match code {
         0 => Ok(()),

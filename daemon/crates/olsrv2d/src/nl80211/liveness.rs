@@ -1,58 +1,61 @@
-//! Whether a station is still there, judged from how long it has been silent and whether it acknowledges.
+//! Decides whether a station is still in reach, from how long it has been silent and whether it
+//! acknowledges frames.
 //!
-//! A mesh point that goes out of hearing sends no farewell, and the kernel keeps its station for half an hour
-//! (`mesh_plink_timeout`). What tells is the inactive time: beacons, frames and acknowledgements set it back to zero.
-//! A station is lost when it has been silent for [`PATIENCE`] and has not acknowledged [`FAILED_FRAMES`] frames
-//! meanwhile, user data or our probes, or when it has missed [`BEACONS_MISSED`] beacons. One look is not enough: a
-//! machine that stalls stops its own beacons and ours alike.
+//! A mesh point that leaves does not say so, and the kernel keeps its station for half an hour
+//! (`mesh_plink_timeout`). The inactive time shows it: beacons, frames and acknowledgements reset
+//! it to zero. A station is lost if it has been silent for [`PATIENCE`] and has not acknowledged
+//! [`FAILED_FRAMES`] frames during this time, user data or our probes. It is also lost if it has
+//! missed [`BEACONS_MISSED`] beacons. One poll is not enough, because a machine that stalls neither
+//! sends beacons nor receives ours.
 //!
-//! A station that is heard again right after was not gone: each such mistake doubles the patience, up to 8 times,
-//! until it has been well for [`FORGIVEN_AFTER`].
+//! A station that is heard again right afterwards was never gone. Each such mistake doubles the
+//! patience, up to 8 times, until the station has been well for [`FORGIVEN_AFTER`].
 
 use std::time::Duration;
 
 use olsrv2::Time;
 
-/// Silence that makes a station suspect: about two beacons where they are frequent. It is probed at each look then.
+/// Silence after which a station is suspect, about two beacons where they are frequent. From then
+/// on it is probed at each poll.
 pub const SUSPICION: Duration = Duration::from_millis(200);
-/// Silence after which frames without acknowledgement prove the loss.
+/// Silence after which unacknowledged frames prove the loss.
 pub const PATIENCE: Duration = Duration::from_millis(300);
-/// Frames in this time that were repeated to the end and never acknowledged.
+/// Frames during [`PATIENCE`] that were repeated to the end and never acknowledged.
 pub const FAILED_FRAMES: u32 = 3;
-/// Beacons missed in a row that prove the loss where nothing is transmitted.
+/// Number of consecutive missed beacons that proves the loss if nothing is transmitted.
 pub const BEACONS_MISSED: u32 = 4;
-/// Looks at a silent station before anything is concluded.
+/// Polls of a silent station before it can be called lost.
 pub const SILENT_LOOKS: u32 = 3;
-/// Whoever is heard again this soon was not gone.
+/// Time within which a station that is heard again counts as never having been gone.
 const MISTAKEN_WITHIN: Duration = Duration::from_millis(1500);
-/// So many mistakes double the patience; more do not.
+/// Number of mistakes that double the patience; further ones do not.
 const MISTAKES_MAX: u32 = 3;
-/// Mistakes are forgotten when none was made for this time.
+/// Time without a mistake after which the mistakes are forgotten.
 pub const FORGIVEN_AFTER: Duration = Duration::from_secs(60);
 
-/// What a look at a station shows.
+/// What a poll shows about a station.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
     /// How long it has been silent.
     pub silent: Duration,
-    /// The count of frames to it that failed, which may wrap.
+    /// Counter of failed frames to it; it may wrap.
     pub failed: u32,
-    /// How often it sends beacons that count; `None`: none do.
+    /// Interval of its beacons; `None` if they do not count as activity.
     pub beacon_interval: Option<Duration>,
 }
 
-/// What a look changed.
+/// What a poll changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Nothing.
     Same,
     /// The station is gone.
     Lost,
-    /// A station that was gone is heard.
+    /// A station that was lost is heard again.
     Back,
 }
 
-/// The watch over one station.
+/// Liveness of one station.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Liveness {
     last: Option<Time>,
@@ -65,7 +68,7 @@ pub struct Liveness {
 }
 
 impl Liveness {
-    /// Takes in a look made at `now`.
+    /// Processes a poll made at `now`.
     pub fn look(&mut self, now: Time, look: Look) -> Verdict {
         let heard = self
             .last
@@ -89,12 +92,12 @@ impl Liveness {
         Verdict::Lost
     }
 
-    /// Whether the station was found lost and has not been heard since.
+    /// Returns whether the station is lost.
     pub fn is_lost(&self) -> bool {
         self.lost_since.is_some()
     }
 
-    /// Whether it has been silent for so long that it should be looked at more closely.
+    /// Returns whether it has been silent for so long that it must be polled more often.
     pub fn is_suspect(&self) -> bool {
         self.suspect && !self.is_lost()
     }

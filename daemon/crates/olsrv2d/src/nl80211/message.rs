@@ -1,6 +1,7 @@
-//! Generic netlink messages of the controller and of nl80211 to typed values, and requests to octets.
+//! Decodes the generic netlink messages of the controller and of nl80211, and encodes requests.
 //!
-//! What the kernel sends is checked: an attribute that is cut, too short or unknown is passed over, and nothing panics.
+//! The kernel's messages are checked: an attribute that is truncated, too short or unknown is
+//! skipped, and nothing panics.
 
 use std::convert::Infallible;
 use std::num::NonZeroU64;
@@ -12,11 +13,11 @@ use netlink_packet_core::{
 /// A hardware address.
 pub type Mac = [u8; 6];
 
-/// The family of the controller that knows all others (GENL_ID_CTRL).
+/// Number of the controller's family, which lists all other families (GENL_ID_CTRL).
 pub const CONTROLLER: u16 = 16;
-/// The octets of `struct genlmsghdr`: command, version, 16 reserved bits.
+/// Length of `struct genlmsghdr` in bytes: command, version, 16 reserved bits.
 const HEADER: usize = 4;
-/// The octets of `struct nlattr`.
+/// Length of `struct nlattr` in bytes.
 const ATTRIBUTE_HEADER: usize = 4;
 
 /// Commands and attributes of linux/genetlink.h.
@@ -65,37 +66,40 @@ pub struct Message {
     pub family: u16,
     /// The command.
     pub command: u8,
-    /// The attributes as they came.
+    /// The attributes, not decoded.
     pub attributes: Vec<u8>,
 }
 
-/// The family nl80211 of this kernel.
+/// The nl80211 family of this kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Family {
     /// Its number.
     pub id: u16,
-    /// The number of its multicast group "mlme", which tells of stations.
+    /// The number of its multicast group "mlme", which reports stations.
     pub mlme: u32,
 }
 
-/// What the driver knows of a station. What it does not tell is `None`, and so is a rate of 0.
+/// What the driver reports about a station. A value that it does not report is `None`, and so is a
+/// rate of 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Station {
     /// Its hardware address.
     pub mac: Mac,
-    /// How long it has not been heard, in ms: neither a frame, a beacon of the own mesh, nor an acknowledgement.
+    /// Time in ms since it was last heard: a frame, a beacon of the same mesh or an
+    /// acknowledgement.
     pub inactive_ms: Option<u32>,
-    /// Whether the mesh peering is established; only 802.11s tells.
+    /// Whether the mesh peering is established; only 802.11s reports this.
     pub established: Option<bool>,
-    /// Whether there is no mesh peering, and none is being made or ended; only 802.11s tells.
+    /// Whether there is no mesh peering, and none is being made or ended; only 802.11s reports
+    /// this.
     pub listening: bool,
-    /// The numbers that the own end and the other one gave the mesh peering; each peering has others, 0 is none.
+    /// Local and remote identifier of the mesh peering. Each peering has new ones; 0 means none.
     pub peering: [u16; 2],
     /// Signal in dBm.
     pub signal_dbm: Option<i8>,
     /// Rate of the last frame sent to it, in bit/s.
     pub tx_bit_rate: Option<NonZeroU64>,
-    /// What rate control expects to get through to it, in bit/s; loss is taken into account.
+    /// Throughput to it in bit/s that rate control expects, losses included.
     pub expected_throughput: Option<NonZeroU64>,
     /// Frames sent to it.
     pub tx_packets: Option<u32>,
@@ -105,19 +109,19 @@ pub struct Station {
     pub tx_failed: Option<u32>,
     /// Airtime link metric (IEEE 802.11-2020, section 14.9) in units of 10.24 us.
     pub airtime_metric: Option<u32>,
-    /// Beacon interval of the own interface in time units of 1024 us.
+    /// Beacon interval of our interface in time units of 1024 us.
     pub beacon_interval_tu: Option<u16>,
 }
 
-/// What the kernel tells of its own accord.
+/// A notice of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// A station has come.
+    /// A station appeared.
     Come {
         /// Interface index.
         interface: u32,
     },
-    /// A station has gone.
+    /// A station is gone.
     Gone {
         /// Interface index.
         interface: u32,
@@ -179,7 +183,7 @@ impl Message {
         }
     }
 
-    /// The family nl80211, if this answer of the controller is about it.
+    /// Returns the nl80211 family if this answer of the controller describes it.
     pub fn nl80211(&self) -> Option<Family> {
         let (mut id, mut named, mut mlme) = (None, false, None);
         for (kind, value) in attributes(&self.attributes) {
@@ -198,7 +202,7 @@ impl Message {
         })
     }
 
-    /// The station that this answer of nl80211 describes.
+    /// Returns the station that this answer of nl80211 describes.
     pub fn station(&self) -> Option<Station> {
         let mut mac = None;
         let mut info: &[u8] = &[];
@@ -213,7 +217,7 @@ impl Message {
         Some(Station::read(mac?, info))
     }
 
-    /// What this message tells of its own accord; `None` when it is about something else.
+    /// Returns the notice in this message; `None` if it is about something else.
     pub fn notice(&self) -> Option<Notice> {
         let (mut interface, mut mac) = (None, None);
         for (kind, value) in attributes(&self.attributes) {
@@ -236,7 +240,7 @@ impl Message {
 }
 
 impl Station {
-    /// Whether a mesh peering is established whose numbers are known.
+    /// Returns whether a mesh peering is established and its identifiers are known.
     pub fn is_peer(&self) -> bool {
         self.established == Some(true) && !self.peering.contains(&0)
     }
@@ -285,7 +289,8 @@ impl Station {
 impl NetlinkDeserializable for Message {
     type Error = Infallible;
 
-    /// A message shorter than its header has command 0, which no family knows.
+    /// Decodes a message. One that is shorter than its header gets command 0, which no family
+    /// knows.
     fn deserialize(header: &NetlinkHeader, payload: &[u8]) -> Result<Self, Self::Error> {
         Ok(Self {
             family: header.message_type,
@@ -311,7 +316,7 @@ impl NetlinkSerializable for Message {
     }
 }
 
-/// The attributes up to the first that is malformed.
+/// Returns the attributes before the first malformed one.
 fn attributes(octets: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     NlasIterator::new(octets).map_while(|attribute| {
         let attribute = attribute.ok()?;
@@ -332,7 +337,8 @@ fn group_id(group: &[u8], wanted: &[u8]) -> Option<u32> {
     id.filter(|_| named)
 }
 
-/// The rate in `struct rate_info`, told in units of 100 kbit/s; the 32-bit form goes beyond 6.5 Gbit/s.
+/// Returns the rate in `struct rate_info`, which is in units of 100 kbit/s. The 32-bit form can
+/// exceed 6.5 Gbit/s.
 fn bit_rate(info: &[u8]) -> Option<NonZeroU64> {
     let (mut short, mut long) = (None, None);
     for (kind, value) in attributes(info) {
@@ -349,7 +355,7 @@ fn bits(number: u32, unit: u64) -> Option<NonZeroU64> {
     NonZeroU64::new(u64::from(number) * unit)
 }
 
-/// A string without the zero octet at its end.
+/// Returns a string without the zero byte at its end.
 fn text(value: &[u8]) -> &[u8] {
     value.strip_suffix(b"\0").unwrap_or(value)
 }

@@ -1,10 +1,14 @@
-//! What the link layer knows of neighbours, by nl80211: stations that come and go, and how well they are reached.
+//! What the link layer knows about neighbours (nl80211): which stations come and go, and how well
+//! they are reached.
 //!
-//! Theory of operation. Every MANET interface is looked at; one that is not wireless, seldom. Looking means a dump of
-//! its stations by the [`Worker`], a thread, because a driver may take its time. [`Stations`] draws the conclusions:
-//! which station is lost (see [`liveness`]), and what metric the link from it has (see [`olsrv2::Airtime`]). The kernel's
-//! own notices only make the next look come sooner, or a loss be known at once: none of them is needed. So whatever
-//! goes wrong with a socket heals by itself at a later look, and a kernel without nl80211 is one without stations.
+//! Theory of operation. Every MANET interface is polled; one that is not wireless, rarely. To poll
+//! means to dump the interface's stations. A thread, the [`Worker`], does this because a driver may
+//! take long. [`Stations`] decides which station is lost (see [`liveness`]) and which metric the
+//! link from it has (see [`olsrv2::Airtime`]).
+//!
+//! The kernel's notices only bring the next poll forward or report a loss at once. None of them is
+//! needed, so a failed socket is repaired by a later poll. A kernel without nl80211 is treated as
+//! one without stations.
 
 mod liveness;
 mod message;
@@ -28,13 +32,14 @@ use worker::{Order, Report, Survey, Worker};
 pub use message::{Mac, Station};
 pub use stations::{Change, Entry, News};
 
-/// Time between two looks at an interface that is not wireless, or at a kernel without nl80211: a module may come.
+/// Time between two polls of an interface that is not wireless, or of a kernel without nl80211,
+/// because a module may be loaded later.
 const RARE_LOOK_INTERVAL: Duration = Duration::from_secs(10);
-/// Pause after the kernel has failed to answer.
+/// Pause after the kernel did not answer.
 const RETRY: Duration = Duration::from_secs(1);
-/// Worth a warning: a driver that takes that long.
+/// Time after which a driver that does not answer causes a warning.
 const SLOW: Duration = Duration::from_secs(5);
-/// Notices taken in a turn.
+/// Notices read in a turn.
 const BURST: usize = 64;
 
 /// The link layer of all MANET interfaces.
@@ -43,13 +48,13 @@ pub struct Radio {
     monitor: Option<Monitor>,
     interfaces: BTreeMap<u32, Interface>,
     stations: Stations,
-    /// When the order was given whose report has not come.
+    /// Time of the order whose report has not arrived.
     ordered: Option<Time>,
     warned: bool,
 }
 
-/// The hardware address of the neighbour at the other end of a link: what its HELLOs tell, or else what its
-/// link-local address was made from (RFC 4291, appendix A).
+/// Returns the hardware address of the neighbour at the other end of a link. It comes from its
+/// HELLOs, else from its link-local address (RFC 4291, appendix A).
 pub fn mac_of(link: &LinkView) -> Option<Mac> {
     link.mac.or_else(|| match link.address {
         IpAddr::V6(address) if address.is_unicast_link_local() => match address.octets()[8..] {
@@ -63,16 +68,16 @@ pub fn mac_of(link: &LinkView) -> Option<Mac> {
 #[derive(Clone, Copy, Debug)]
 struct Interface {
     mac: Mac,
-    /// `None` until it was looked at.
+    /// `None` until it was polled.
     wireless: Option<bool>,
     due: Time,
 }
 
 impl Radio {
-    /// Starts looking; `clock` gives the time.
+    /// Starts the worker thread; `clock` returns the time.
     ///
     /// # Errors
-    /// The kernel's limits.
+    /// The kernel refuses a thread or a descriptor.
     pub fn start(clock: fn() -> Time, reactor: &Reactor) -> io::Result<Self> {
         let worker = Worker::start(clock)?;
         reactor.add(&worker, Token::Survey)?;
@@ -86,7 +91,7 @@ impl Radio {
         })
     }
 
-    /// Looks at exactly these interfaces from now on, each with its own hardware address.
+    /// Polls exactly these interfaces from now on. Each has its own hardware address.
     pub fn watch(&mut self, now: Time, wanted: &BTreeMap<u32, Mac>) {
         let Self {
             interfaces,
@@ -109,7 +114,7 @@ impl Radio {
         }
     }
 
-    /// When [`Radio::handle_timeout`] has something to do next.
+    /// Returns when to call [`Radio::handle_timeout`] next.
     pub fn poll_timeout(&self) -> Option<Time> {
         match self.ordered {
             Some(_) if self.warned => None,
@@ -118,7 +123,7 @@ impl Radio {
         }
     }
 
-    /// Orders the looks that are due.
+    /// Orders the due polls from the worker.
     pub fn handle_timeout(&mut self, now: Time) {
         if let Some(since) = self.ordered {
             if now >= since + SLOW && !self.warned {
@@ -144,7 +149,7 @@ impl Radio {
             interfaces,
         };
         for known in self.interfaces.values_mut().filter(|it| it.due <= now) {
-            // Unless the report says something better of it.
+            // The report may set another time.
             known.due = now + RETRY;
         }
         if self.worker.order(order) {
@@ -153,7 +158,7 @@ impl Radio {
         }
     }
 
-    /// Takes in what the worker has found.
+    /// Processes the worker's report.
     ///
     /// # Errors
     /// The worker has ended.
@@ -172,7 +177,7 @@ impl Radio {
             .collect())
     }
 
-    /// Takes in the kernel's notices.
+    /// Processes the kernel's notices.
     pub fn take_notices(&mut self, now: Time) -> Vec<Change> {
         let mut changes = Vec::new();
         for _ in 0..BURST {
@@ -189,7 +194,8 @@ impl Radio {
                 }
                 Ok(None) => break,
                 Err(error) => {
-                    // Looking at everything makes up for what was lost; the next report opens a new socket.
+                    // Polling everything makes up for the lost notices. The next report opens a new
+                    // socket.
                     log::debug!("nl80211: notices: {error}");
                     self.monitor = None;
                     self.postpone(now);
@@ -199,31 +205,31 @@ impl Radio {
         changes
     }
 
-    /// The measured metric of the link from a station.
+    /// Returns the measured metric of the link from a station.
     pub fn metric(&self, interface: u32, mac: Mac) -> Option<Metric> {
         self.stations.metric(interface, mac)
     }
 
-    /// The own hardware address on each interface that is wireless.
+    /// Returns our hardware address on each wireless interface.
     pub fn wireless(&self) -> impl Iterator<Item = (u32, Mac)> + '_ {
         let known = self.interfaces.iter();
         let wireless = known.filter(|(_, known)| known.wireless == Some(true));
         wireless.map(|(index, known)| (*index, known.mac))
     }
 
-    /// The interfaces that are known not to be wireless.
+    /// Returns the interfaces that are known not to be wireless.
     pub fn others(&self) -> impl Iterator<Item = u32> + '_ {
         let known = self.interfaces.iter();
         let others = known.filter(|(_, known)| known.wireless == Some(false));
         others.map(|(index, _)| *index)
     }
 
-    /// All stations, with the interface.
+    /// Returns all stations with their interfaces.
     pub fn stations(&self) -> impl Iterator<Item = (u32, &Entry)> {
         self.stations.iter()
     }
 
-    /// Listens to the family that there is; without one to none.
+    /// Opens a monitor for the present nl80211 family; closes it if there is no family.
     fn follow_family(&mut self, report: &Report, reactor: &Reactor) {
         if self.monitor.as_ref().map(Monitor::family) == report.family {
             return;
@@ -234,13 +240,13 @@ impl Radio {
             .and_then(|monitor| reactor.add(&monitor, Token::Stations).map(|()| monitor));
         match opened {
             Ok(monitor) => self.monitor = Some(monitor),
-            Err(error) => log::debug!("nl80211: no notices: {error}"),
+            Err(error) => log::debug!("nl80211: notices are not available: {error}"),
         }
     }
 
     fn take_survey(&mut self, now: Time, survey: Survey) -> Vec<Change> {
         let Some(known) = self.interfaces.get_mut(&survey.interface) else {
-            // It went down while the worker looked.
+            // The interface went down during the poll.
             return Vec::new();
         };
         known.wireless = Some(survey.stations.is_some());

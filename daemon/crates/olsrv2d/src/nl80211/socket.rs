@@ -1,4 +1,5 @@
-//! Sockets of generic netlink: one for requests, which may wait for a driver, and one for notices, which never waits.
+//! Generic netlink sockets: one for requests, which may wait for a driver, and one for notices,
+//! which never waits.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -9,7 +10,8 @@ use netlink_sys::{protocols::NETLINK_GENERIC, Socket};
 use super::message::{Family, Mac, Message, Notice, Station};
 use crate::netlink::{error_of, Asker, Listener};
 
-/// The most stations of an interface that are looked at: bounds memory; mac80211 itself has 99 mesh peers.
+/// Largest number of stations of an interface that are read. Bounds memory; mac80211 itself allows
+/// 99 mesh peers.
 pub const STATIONS_MAX: usize = 256;
 
 /// A socket for requests.
@@ -19,27 +21,27 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// Opens the socket; `None` when this kernel has no nl80211 (now).
+    /// Opens the socket; `None` if this kernel has no nl80211 at present.
     ///
     /// # Errors
     /// The kernel refuses the socket or does not answer.
     pub fn open() -> io::Result<Option<Self>> {
         let mut asker = Asker::over(Socket::new(NETLINK_GENERIC)?)?;
-        // All families, not this one by name: asking for one that is absent starts modprobe.
+        // List all families: asking for an absent one by name would start modprobe.
         let answers = execute(&mut asker, Message::families(), NLM_F_DUMP)?;
         let family = answers.iter().find_map(Message::nl80211);
         Ok(family.map(|family| Self { asker, family }))
     }
 
-    /// The family as this kernel has it.
+    /// Returns the nl80211 family of this kernel.
     pub fn family(&self) -> Family {
         self.family
     }
 
-    /// The stations of an interface.
+    /// Returns the stations of an interface.
     ///
     /// # Errors
-    /// The kernel's refusal: the interface is not wireless, or has gone.
+    /// The kernel refuses: the interface is not wireless, or is gone.
     pub fn stations(&mut self, interface: u32) -> io::Result<Vec<Station>> {
         let request = Message::stations(self.family.id, interface);
         let answers = execute(&mut self.asker, request, NLM_F_DUMP)?;
@@ -49,19 +51,19 @@ impl Requests {
         Ok(of_family.filter_map(Message::station).collect())
     }
 
-    /// Has a frame sent straight to a mesh peer.
+    /// Sends a frame directly to a mesh peer.
     ///
     /// # Errors
-    /// The kernel's refusal: the driver cannot, or the peer has gone.
+    /// The kernel refuses: the driver does not support it, or the peer is gone.
     pub fn probe(&mut self, interface: u32, mac: Mac, frame: &[u8]) -> io::Result<()> {
         let request = Message::probe(self.family.id, interface, mac, frame);
         execute(&mut self.asker, request, NLM_F_ACK).map(drop)
     }
 
-    /// Has the kernel forget a station.
+    /// Makes the kernel delete a station.
     ///
     /// # Errors
-    /// The kernel's refusal: the station has gone.
+    /// The kernel refuses: the station is gone.
     pub fn remove(&mut self, interface: u32, mac: Mac) -> io::Result<()> {
         let request = Message::removal(self.family.id, interface, mac);
         execute(&mut self.asker, request, NLM_F_ACK).map(drop)
@@ -85,7 +87,7 @@ fn execute(asker: &mut Asker, message: Message, flags: u16) -> io::Result<Vec<Me
     }
 }
 
-/// A socket that listens to the group "mlme".
+/// A socket that receives the notices of group "mlme".
 pub struct Monitor {
     listener: Listener,
     family: Family,
@@ -104,15 +106,15 @@ impl Monitor {
         })
     }
 
-    /// The family that it listens to.
+    /// Returns the family whose notices it receives.
     pub fn family(&self) -> Family {
         self.family
     }
 
-    /// The notices of one datagram; `None` when nothing is left to read.
+    /// Returns the notices of one datagram; `None` if nothing is left to read.
     ///
     /// # Errors
-    /// Notices were lost, or the socket is broken: look at everything again.
+    /// Notices were lost or the socket is broken, so everything must be polled again.
     pub fn receive(&mut self) -> io::Result<Option<Vec<Notice>>> {
         let Some(messages) = self.listener.receive::<Message>()? else {
             return Ok(None);

@@ -1,4 +1,5 @@
-//! The stations of all watched interfaces: what the driver tells of them, what follows from it. Pure.
+//! The stations of all watched interfaces, and what follows from their drivers' reports. Does no
+//! I/O.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -9,20 +10,22 @@ use olsrv2::{Airtime, Measurement, Metric, Time};
 use super::liveness::{Liveness, Look, Verdict};
 use super::message::{Mac, Station};
 
-/// Time between two looks.
+/// Time between two polls.
 pub const LOOK_INTERVAL: Duration = Duration::from_millis(200);
-/// Time between two looks while a station is suspect.
+/// Time between two polls while a station is suspect.
 pub const CLOSE_LOOK_INTERVAL: Duration = Duration::from_millis(50);
-/// Without any other traffic a station is sent a probe this often: rate control learns from frames alone.
+/// Time between two probes to a station that gets no other frames. Rate control learns from frames
+/// alone.
 pub const PROBE_INTERVAL: Duration = Duration::from_secs(1);
-/// The most probes at a look: bounds the airtime among very many neighbours.
+/// Largest number of probes in one poll. Bounds the airtime if there are very many neighbours.
 const PROBES_MAX: usize = 16;
-/// Looks that must miss a station before it is gone: a dump may skip one while another is being removed.
+/// Number of consecutive polls without a station after which it is gone. A dump may omit one while
+/// another is being removed.
 const MISSED_LOOKS: u32 = 2;
-/// A time unit of IEEE 802.11.
+/// Time unit of IEEE 802.11.
 const TIME_UNIT: Duration = Duration::from_micros(1024);
 
-/// What a look or a notice says of a station.
+/// What a poll or a notice says about a station.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     /// Interface index.
@@ -33,10 +36,10 @@ pub struct Change {
     pub news: News,
 }
 
-/// What is new of a station.
+/// What changed about a station.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News {
-    /// It is out of reach, and why.
+    /// It is out of reach, for this reason.
     Lost(String),
     /// It is in reach again.
     Back,
@@ -44,33 +47,34 @@ pub enum News {
     Metric(Metric),
 }
 
-/// A station with what follows from it.
+/// A station and its liveness and metric.
 #[derive(Debug)]
 pub struct Entry {
-    /// As the driver tells it.
+    /// The station as its driver reports it.
     pub station: Station,
     liveness: Liveness,
     airtime: Airtime,
-    /// The last rates at which frames were sent, so that a single frame at an unusual rate does not count.
+    /// Rates of the last frames. Several are kept, so that one frame at an unusual rate does not
+    /// count.
     rates: [Option<NonZeroU64>; 3],
-    /// When a frame was last sent to it, as far as looks can tell.
+    /// Time of the last frame sent to it, as far as polls show it.
     sent_at: Time,
     probed_at: Time,
     missed: u32,
-    /// Its peering was established, and what the kernel keeps of it may still be there.
+    /// Whether its peering was established, so that the kernel may still keep state for it.
     peered: bool,
-    /// Its peering was ended and made anew between two looks.
+    /// Whether its peering was ended and made again between two polls.
     repeered: bool,
 }
 
-/// All stations by interface index and hardware address.
+/// All stations, by interface index and hardware address.
 #[derive(Debug, Default)]
 pub struct Stations {
     entries: BTreeMap<(u32, Mac), Entry>,
 }
 
 impl Stations {
-    /// Takes in all stations of an interface, seen at `at`.
+    /// Processes the list of all stations of an interface, read at `at`.
     pub fn observe(&mut self, at: Time, interface: u32, stations: &[Station]) -> Vec<Change> {
         let mut changes = Vec::new();
         for station in stations {
@@ -108,19 +112,19 @@ impl Stations {
         self.entries.retain(|(other, _), _| *other != interface);
     }
 
-    /// The metric of the link from a station.
+    /// Returns the metric of the link from a station.
     pub fn metric(&self, interface: u32, mac: Mac) -> Option<Metric> {
         self.entries.get(&(interface, mac))?.airtime.metric()
     }
 
-    /// All stations.
+    /// Returns all stations with their interfaces.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &Entry)> {
         self.entries
             .iter()
             .map(|((index, _), entry)| (*index, entry))
     }
 
-    /// How long until an interface should be looked at again.
+    /// Returns the time until the next poll of an interface.
     pub fn look_interval(&self, interface: u32) -> Duration {
         let of_interface = self.iter().filter(|(index, _)| *index == interface);
         let close = of_interface
@@ -133,7 +137,7 @@ impl Stations {
         }
     }
 
-    /// Mesh peers to which a frame should be sent now: suspect ones, and those to which nothing else is sent.
+    /// Returns the mesh peers to probe now: suspect ones, and those that get no other frames.
     pub fn take_probes(&mut self, now: Time) -> Vec<(u32, Mac)> {
         let due = self
             .entries
@@ -149,10 +153,12 @@ impl Stations {
         due.into_iter().map(probe).collect()
     }
 
-    /// Stations whose peering has ended, or was made anew since the last look, each once: the kernel should forget them.
+    /// Returns the stations that the kernel should forget: those whose peering has ended, or was
+    /// made again since the last poll. Each is returned once.
     ///
-    /// It keeps their state of block acknowledgement (IEEE 802.11-2020, section 10.25.6), by which it drops, up to 2048 of
-    /// them, the frames of one that comes again and counts anew.
+    /// The kernel keeps their block acknowledgement state (IEEE 802.11-2020, section 10.25.6).
+    /// Because of it, the kernel drops up to 2048 frames of a station that returns and counts from
+    /// the beginning.
     pub fn take_leftovers(&mut self) -> Vec<(u32, Mac)> {
         let ended = self
             .entries
@@ -161,7 +167,7 @@ impl Stations {
         let leftover = |(key, entry): (&(u32, Mac), &mut Entry)| {
             entry.peered = false;
             entry.repeered = false;
-            // What comes now is new.
+            // The next peering counts as a new one.
             entry.station.peering = [0, 0];
             *key
         };
@@ -189,12 +195,12 @@ impl Entry {
         }
     }
 
-    /// The metric of the link from it.
+    /// Returns the metric of the link from it.
     pub fn metric(&self) -> Option<Metric> {
         self.airtime.metric()
     }
 
-    /// Whether it can be reached as far as is known.
+    /// Returns whether it is believed to be in reach.
     pub fn is_there(&self) -> bool {
         self.station.established != Some(false) && !self.liveness.is_lost()
     }
@@ -207,7 +213,7 @@ impl Entry {
         self.repeered |= old.is_peer() && new.is_peer() && old.peering != new.peering;
         self.watch(at);
         if old.established != new.established {
-            // A new peering begins with a new rate control.
+            // A new peering starts with a new rate control.
             self.rates = [None; 3];
         }
         match (was_there, self.is_there()) {
@@ -224,7 +230,7 @@ impl Entry {
     fn watch(&mut self, at: Time) {
         if let Some(silent) = self.station.inactive_ms {
             let interval = self.station.beacon_interval_tu.filter(|units| *units > 0);
-            // Beacons of others than mesh peers do not reliably count as activity.
+            // Only the beacons of mesh peers reliably count as activity.
             let interval = interval.filter(|_| self.station.established.is_some());
             let look = Look {
                 silent: Duration::from_millis(silent.into()),
@@ -246,7 +252,7 @@ impl Entry {
         }
     }
 
-    /// What the frames since the last look tell; `None` without any.
+    /// Returns what the frames since the last poll show; `None` if there were none.
     fn measure(&mut self, at: Time, new: &Station) -> Option<Measurement> {
         let counted = |count: fn(&Station) -> Option<u32>| {
             let (old, new) = (count(&self.station)?, count(new)?);
@@ -272,7 +278,7 @@ impl Entry {
             attempts: sent.saturating_add(retries),
             delivered: sent.saturating_sub(failed),
         });
-        // Rate control does not know of rates that were forbidden, and so expects too much.
+        // Rate control does not know which rates are forbidden, and so expects too much.
         let slower = |one: Measurement, other: Measurement| {
             if other.bit_rate < one.bit_rate {
                 other
@@ -286,7 +292,7 @@ impl Entry {
         }
     }
 
-    /// The median of the last rates; `None` before there are so many.
+    /// Returns the median of the last rates; `None` until enough are known.
     fn usual_rate(&self) -> Option<NonZeroU64> {
         let [Some(a), Some(b), Some(c)] = self.rates else {
             return None;

@@ -1,4 +1,5 @@
-//! The thread that asks the drivers: a request of nl80211 waits while a driver is busy, and the event loop must not.
+//! The thread that asks the drivers. A request to nl80211 waits while a driver is busy, and the
+//! event loop must not wait.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -12,14 +13,16 @@ use rustix::io::Errno;
 use super::message::{Family, Mac, Station};
 use super::socket::Requests;
 
-/// IEEE Std 802 local experimental EtherType 1: hosts pass over what they do not know.
+/// IEEE Std 802 local experimental EtherType 1. Hosts ignore frames of a type that they do not
+/// know.
 const PROBE_ETHERTYPE: [u8; 2] = [0x88, 0xb5];
-/// Octets of a probe, its Ethernet header included: short, yet rate control learns from it what data frames would.
+/// Length of a probe in bytes, with its Ethernet header. It is short, but rate control learns from
+/// it the same as from data frames.
 const PROBE_OCTETS: usize = 214;
 
-/// Answers about an interface that is not wireless, has gone or has no stations in its mode.
+/// Errors that mean: the interface is not wireless, is gone, or has no stations in its mode.
 const NOT_WIRELESS: [Errno; 4] = [Errno::NODEV, Errno::INVAL, Errno::OPNOTSUPP, Errno::NETDOWN];
-/// Answers about the socket or the family: no answer in time, something was lost, the module has gone.
+/// Errors of the socket or the family: no answer in time, notices lost, or the module is gone.
 const BROKEN: [Errno; 5] = [
     Errno::AGAIN,
     Errno::INTR,
@@ -28,40 +31,40 @@ const BROKEN: [Errno; 5] = [
     Errno::NOENT,
 ];
 
-/// What to do.
+/// An order to the worker.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Order {
-    /// Mesh peers to send a frame to: interface, own hardware address on it, the peer.
+    /// Mesh peers to probe: interface, our hardware address on it, the peer.
     pub probes: Vec<(u32, Mac, Mac)>,
     /// Stations that the kernel should forget: interface, hardware address.
     pub leftovers: Vec<(u32, Mac)>,
-    /// Interfaces whose stations are wanted.
+    /// Interfaces whose stations are to be listed.
     pub interfaces: Vec<u32>,
 }
 
-/// What came of an order.
+/// The result of an order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// nl80211 as this kernel has it now.
+    /// The nl80211 family of this kernel at present.
     pub family: Option<Family>,
-    /// The kernel did not answer as it should: ask again soon.
+    /// Whether the kernel gave no proper answer, so that the order must be repeated soon.
     pub failed: bool,
-    /// One for each interface that could be looked at.
+    /// A survey of each interface that could be polled.
     pub surveys: Vec<Survey>,
 }
 
-/// The stations of an interface at one time.
+/// The stations of an interface at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Survey {
     /// Interface index.
     pub interface: u32,
-    /// When.
+    /// The moment.
     pub at: Time,
-    /// Its stations; `None`: it is not wireless.
+    /// Its stations; `None` if it is not wireless.
     pub stations: Option<Vec<Station>>,
 }
 
-/// The thread. It ends when this is dropped.
+/// The worker thread. It ends when this is dropped.
 pub struct Worker {
     orders: SyncSender<Order>,
     reports: Receiver<Report>,
@@ -69,10 +72,10 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Starts it; `clock` gives the time.
+    /// Starts the thread; `clock` returns the time.
     ///
     /// # Errors
-    /// The kernel's limits.
+    /// The kernel refuses a thread or a descriptor.
     pub fn start(clock: fn() -> Time) -> io::Result<Self> {
         // One order at a time: the caller waits for its report.
         let (orders, taken) = mpsc::sync_channel(1);
@@ -90,12 +93,13 @@ impl Worker {
         })
     }
 
-    /// Gives an order; says whether it is taken. Wait for the report before the next.
+    /// Gives an order, and returns whether it was accepted. The caller must wait for the report
+    /// before it gives the next.
     pub fn order(&self, order: Order) -> bool {
         self.orders.try_send(order).is_ok()
     }
 
-    /// The report, if it is there.
+    /// Returns the report if it has arrived.
     ///
     /// # Errors
     /// The thread has ended.
@@ -131,7 +135,7 @@ fn work(
     }
 }
 
-/// Whether the caller is there to hear it; a full bell rings already.
+/// Returns whether the caller still listens. If the pipe is full, the caller will be woken anyway.
 fn rings(written: io::Result<usize>) -> bool {
     match written {
         Ok(_) => true,
@@ -164,12 +168,12 @@ fn try_carry_out(
     };
     for (interface, own, peer) in &order.probes {
         if let Err(error) = requests.probe(*interface, *peer, &probe(*own, *peer)) {
-            log::debug!("nl80211: no probe to {peer:02x?}: {error}");
+            log::debug!("nl80211: a probe to {peer:02x?} cannot be sent: {error}");
         }
     }
     for (interface, mac) in &order.leftovers {
         if let Err(error) = requests.remove(*interface, *mac) {
-            log::debug!("nl80211: {mac:02x?} is not forgotten: {error}");
+            log::debug!("nl80211: station {mac:02x?} cannot be removed: {error}");
         }
     }
     let mut report = Report {
