@@ -1,5 +1,5 @@
-//! Reads the configuration file. The result is checked values, or an error that names file, line,
-//! key, bad value and what is allowed.
+//! Reads the configuration file. The result is checked values, or an error that names file, line, key, bad value and
+//! what is allowed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -17,13 +17,11 @@ use toml::Spanned;
 use crate::netlink::Route;
 use crate::probation::Probation;
 
-/// Largest number of MANET interfaces, more than any router has. Bounds the sockets and the size of
-/// a HELLO.
+/// Largest number of MANET interfaces, more than any router has. Bounds the sockets and the size of a HELLO.
 const INTERFACES_MAX: usize = 64;
 /// Largest number of attached networks. Keeps the TCs of one router within a few packets.
 const ATTACHED_MAX: usize = 256;
-/// Metric of routes to networks. It is larger than the metrics of default routes from DHCP, router
-/// advertisements and NetworkManager (100 to 20600), so those are preferred.
+/// Metric of routes to networks: larger than those of the default routes of DHCP and NetworkManager (100 to 20600).
 const NETWORK_METRIC: i64 = 32_768;
 /// Intervals that RFC 5497 can express and a mesh can use, in seconds.
 const INTERVAL_SECONDS: RangeInclusive<f64> = 0.05..=3600.0;
@@ -38,8 +36,7 @@ const DIRECTORY: &str = "/run/olsrv2d";
 /// A checked configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// Originators that the operator configured, at most one of each family. If empty, they are
-    /// taken from `lo`.
+    /// Originators that the operator configured, at most one of each family. If empty, they are taken from `lo`.
     pub originators: Vec<IpAddr>,
     /// Names of the MANET interfaces. An interface need not exist yet.
     pub interfaces: Vec<String>,
@@ -49,8 +46,7 @@ pub struct Config {
     pub hello: Timing,
     /// TC_INTERVAL and T_HOLD_TIME (RFC 7181, section 5.4.3).
     pub tc: Timing,
-    /// Metric of a link that is off probation and has neither a measured nor a configured metric
-    /// (RFC 7181, section 6).
+    /// Metric of a link that is off probation and has neither a measured nor a configured metric (RFC 7181, section 6).
     pub metric: Metric,
     /// How the metric of each interface's links is found, by interface name.
     pub weights: BTreeMap<String, Weight>,
@@ -60,8 +56,7 @@ pub struct Config {
     pub route: RouteSettings,
     /// Networks reachable through this router (RFC 7181, section 7.2).
     pub attached: Vec<Attached>,
-    /// Destinations to which routes are installed. Networks that this machine is connected to are
-    /// never among them.
+    /// Destinations to which routes are installed. Networks that this machine is connected to are never among them.
     pub accept: Accept,
     /// Management interfaces.
     pub management: Management,
@@ -87,8 +82,7 @@ pub enum Weight {
     Constant(Metric),
 }
 
-/// Attributes of every kernel route of olsrv2d. Together they distinguish its routes from those of
-/// other programs.
+/// Attributes of every kernel route of olsrv2d. Together they distinguish its routes from those of other programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RouteSettings {
     /// Routing table.
@@ -111,8 +105,7 @@ impl RouteSettings {
         }
     }
 
-    /// Returns whether olsrv2d would install a route to the same destination with the same table
-    /// and metric.
+    /// Returns whether olsrv2d would install a route to the same destination with the same table and metric.
     pub fn is_place_of_ours(&self, route: &Route) -> bool {
         (route.table, route.metric) == (self.table, self.metric_of(route.destination))
     }
@@ -145,8 +138,8 @@ impl Config {
         daemonkit::config::load(path, Self::parse)
     }
 
-    /// Returns the configuration of the protocol. `originators` are those in force. `connected` are
-    /// the networks of this machine outside the mesh.
+    /// Returns the protocol's configuration. `originators` are those in force, `connected` the networks outside the
+    /// mesh.
     pub fn router(
         &self,
         originators: &[IpAddr],
@@ -420,8 +413,8 @@ impl RawNetwork {
     }
 }
 
-/// Returns the unique local IPv6 addresses (RFC 4193), and the IPv4 addresses that are not routed
-/// in the internet (RFC 1918, RFC 6598).
+/// Returns the unique local IPv6 addresses (RFC 4193), and the IPv4 addresses that are not routed in the internet (RFC
+/// 1918, RFC 6598).
 fn default_hosts() -> Vec<Prefix> {
     let texts = [
         "fc00::/7",
@@ -477,8 +470,7 @@ fn originators(raw: &[Spanned<String>]) -> Result<Vec<IpAddr>, Fault> {
     Ok(found)
 }
 
-/// Returns whether an address may be an originator: a unicast address whose scope is wider than the
-/// link.
+/// Returns whether an address may be an originator: a unicast address whose scope is wider than the link.
 pub fn is_routable(address: IpAddr) -> bool {
     if address.is_unspecified() || address.is_loopback() || address.is_multicast() {
         return false;
@@ -512,8 +504,7 @@ fn hellos(raw: &[RawInterface], default: Duration) -> Result<BTreeMap<String, Ti
     raw.iter().map(own).collect()
 }
 
-/// Returns the longest interval and the longest validity time, or the defaults if there is no
-/// interface.
+/// Returns the longest interval and the longest validity time, or the defaults if there is no interface.
 fn longest<'a>(timings: impl Iterator<Item = &'a Timing>, default: Duration) -> Timing {
     let longer = |a: Timing, b: Timing| Timing {
         interval: a.interval.max(b.interval),
@@ -608,15 +599,13 @@ fn prefix(key: &str, raw: &Spanned<String>) -> Result<Prefix, Fault> {
         .ok_or_else(|| Fault::value(key, raw, quoted(raw), allowed))
 }
 
-/// Returns the TCP address of the text interface. It is off by default, because every local account
-/// can connect to a TCP port.
+/// Returns the TCP address of the text interface. Off by default: every local account can connect to a TCP port.
 fn telnet(raw: Option<&Spanned<String>>) -> Result<Option<SocketAddr>, Fault> {
     let Some(raw) = raw.filter(|raw| raw.as_ref() != "off") else {
         return Ok(None);
     };
     match raw.as_ref().parse::<SocketAddr>() {
-        // Only a loopback address: the text interface has no authentication, so other hosts must
-        // not reach it.
+        // Only a loopback address: the text interface has no authentication, so other hosts must not reach it.
         Ok(address) if address.ip().is_loopback() => Ok(Some(address)),
         _ => Err(Fault::value(
             "management.telnet",

@@ -1,5 +1,4 @@
-//! The event loop. It passes packets and kernel notices to the router, and the router's decisions
-//! to the mesh, the kernel and the readers of the change stream.
+//! The event loop between kernel, mesh, router, and the readers of the change stream.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
@@ -201,8 +200,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Runs the due timers of the router and of the kernel routes, and carries out what they
-    /// decided.
+    /// Runs the due timers of the router and of the kernel routes, and carries out what they decided.
     fn settle(&mut self, now: Time) {
         if self.router.poll_timeout().is_some_and(|due| due <= now) {
             self.router.handle_timeout(now);
@@ -382,9 +380,7 @@ impl Daemon {
                 self.follow_stations(now, &changes);
             }
             Err(error) => {
-                log::error!(
-                    "nl80211: {error}; stations are no longer watched until olsrv2d is restarted"
-                );
+                log::error!("nl80211: {error}; stations are not watched: restart olsrv2d");
                 self.radio = None;
             }
         }
@@ -422,8 +418,7 @@ impl Daemon {
         self.router.handle_interface(now, event);
     }
 
-    /// Warns once if a wired interface has a default metric that cannot be compared with measured
-    /// ones.
+    /// Warns once if a wired interface has a default metric that cannot be compared with measured ones.
     fn warn_of_scale(&mut self) {
         let Some(radio) = &self.radio else { return };
         if self.warned_of_scale || radio.wireless().next().is_none() {
@@ -440,8 +435,7 @@ impl Daemon {
         }
     }
 
-    /// Announces the hardware address in the HELLOs of wireless interfaces. Neighbours find our
-    /// station by it.
+    /// Announces the hardware address in the HELLOs of wireless interfaces. Neighbours find our station by it.
     fn tell_hardware_addresses(&mut self) {
         let Some(radio) = &self.radio else { return };
         let wireless: BTreeMap<u32, Mac> = radio.wireless().collect();
@@ -475,8 +469,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Reads all links and addresses again. If that fails, the next attempt follows after
-    /// [`RETRY`].
+    /// Reads all links and addresses again. If that fails, the next attempt follows after [`RETRY`].
     fn reread_links(&mut self, now: Time) {
         let links = self.requests.links();
         match links.and_then(|links| Ok(Links::new(links, self.requests.addresses()?))) {
@@ -502,8 +495,7 @@ impl Daemon {
         let about_address = matches!(notice, Notice::Address(_) | Notice::AddressGone(_));
         let changed = self.links.apply(notice);
         if changed && about_address {
-            // The kernel may have dropped routes with this source, or all routes over an interface
-            // that has no other address.
+            // The kernel may have dropped routes with this source, and those over an interface without another address.
             self.fib.suspect(now);
         }
         changed
@@ -519,9 +511,7 @@ impl Daemon {
         self.synchronise_interfaces(now);
     }
 
-    /// Passes the configuration and the originators to the router. If the originators changed,
-    /// readers of the change stream are disconnected, because the first line that they got names
-    /// the old ones.
+    /// Reconfigures the router. Readers whose greeting names old originators are disconnected.
     fn reconfigure(&mut self, now: Time) {
         let originators = originators(&self.config, &self.links);
         let before = std::mem::replace(&mut self.originators, originators);
@@ -772,8 +762,7 @@ fn originators(config: &Config, links: &Links) -> Vec<IpAddr> {
     links.loopback_originators()
 }
 
-/// Returns the time after which every router has been heard. Two HELLOs make a link symmetric, and
-/// every TC arrives within a TC interval.
+/// Returns the time until every router has been heard: two HELLOs for a symmetric link, and a TC interval for the TCs.
 fn settling_time(config: &Config) -> Duration {
     2 * config.hello.interval + config.tc.interval
 }
@@ -847,8 +836,7 @@ fn describe(event: &olsrv2::InterfaceEvent, manet: &Manet) -> String {
     }
 }
 
-/// Returns a first sequence number that is newer than those used before a restart. It is derived
-/// from the wall clock, because no state is stored.
+/// Returns a sequence number, from the wall clock, that is newer than those used before a restart. No state is stored.
 fn wall_clock_sequence_number() -> u16 {
     let quarter_seconds = SystemTime::now()
         .duration_since(UNIX_EPOCH)

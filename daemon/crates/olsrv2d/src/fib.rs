@@ -1,17 +1,13 @@
 //! Keeps the kernel's routes equal to those that the router wants.
 //!
-//! A route is ours if table, protocol and metric are the configured ones. Routes to networks have
-//! their own metric. A better path is added after the old one, and then the old one is deleted, so
-//! that no packet finds the destination without a route.
+//! A route is ours if table, protocol and metric are the configured ones. Networks have a metric of their own. A better
+//! path is added before the old one is deleted, so that no packet finds the destination without a route.
 //!
-//! An *audit* is a dump of our routes. It checks what olsrv2d believes about the kernel, at most
-//! once in [`AUDIT_INTERVAL`]. It runs after anything that may have made the belief wrong: another
-//! program touched a route of ours, an address or a link went away (the kernel then drops routes
-//! without a notice), notices were lost, or a request failed.
+//! An *audit* is a dump of our routes, at most one in [`AUDIT_INTERVAL`]. It follows whatever may have changed them:
+//! another program, a lost address or link (the kernel then drops routes silently), lost notices, or a failed request.
 //!
-//! Routes that an earlier olsrv2d process left behind stay at first, so that a restart does not
-//! interrupt traffic. Those that the router wants again are adopted unchanged. The others are
-//! deleted when the settling time is over.
+//! Routes that an earlier olsrv2d process left behind stay at first, so that a restart does not interrupt traffic.
+//! Those that the router wants again are adopted unchanged. The others are deleted when the settling time is over.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -24,8 +20,7 @@ use crate::netlink::{AddMode, Path, Requests, Route};
 
 /// Shortest time between two audits. Bounds the work if another program keeps changing our routes.
 const AUDIT_INTERVAL: Duration = Duration::from_secs(1);
-/// Delay between a notice and the audit. The router reacts to a lost link first, and notices that
-/// come together cause one audit.
+/// Delay from a notice to the audit, so that the router reacts first and several notices cause one audit.
 const AUDIT_DELAY: Duration = Duration::from_millis(50);
 /// Longest pause between two attempts at a route that the kernel refuses.
 const RETRY_INTERVAL_MAX: Duration = Duration::from_secs(32);
@@ -58,8 +53,7 @@ impl Kernel for Requests {
 pub struct Fib {
     settings: RouteSettings,
     wanted: BTreeMap<Prefix, Path>,
-    /// The paths that the kernel is believed to have. A destination has several while one path
-    /// replaces another.
+    /// The paths that the kernel is believed to have. A destination has several while one path replaces another.
     present: BTreeMap<Prefix, BTreeSet<Path>>,
     /// Destinations whose route the kernel refuses, with the reason that was logged.
     failed: BTreeMap<Prefix, String>,
@@ -139,8 +133,7 @@ impl Fib {
         self.failed.len()
     }
 
-    /// Processes a change that another program made to routes. Schedules an audit if the change
-    /// concerns ours.
+    /// Processes a change that another program made to routes. Schedules an audit if the change concerns ours.
     pub fn observe(&mut self, now: Time, routes: &[Route], replaced: bool) {
         for route in routes {
             if !self.concerns(route) {
@@ -153,8 +146,7 @@ impl Fib {
         }
     }
 
-    /// Forgets the routes over an interface that went down. The kernel has dropped them without a
-    /// notice.
+    /// Forgets the routes over an interface that went down. The kernel has dropped them without a notice.
     pub fn forget_interface(&mut self, now: Time, interface: u32) {
         for paths in self.present.values_mut() {
             paths.retain(|path| path.interface != interface);
@@ -162,8 +154,7 @@ impl Fib {
         self.suspect(now);
     }
 
-    /// Schedules an audit as soon as one is allowed, because the belief about the kernel may be
-    /// wrong.
+    /// Schedules an audit as soon as one is allowed, because the belief about the kernel may be wrong.
     pub fn suspect(&mut self, now: Time) {
         let soon = now + AUDIT_DELAY;
         let earliest = self
@@ -178,8 +169,7 @@ impl Fib {
         [self.audit_due, self.settles].into_iter().flatten().min()
     }
 
-    /// Runs a due audit. Returns the destinations whose wanted route has become installed, or is no
-    /// longer installed.
+    /// Runs a due audit. Returns the destinations whose wanted route has become installed, or is no longer installed.
     pub fn handle_timeout(&mut self, kernel: &mut impl Kernel, now: Time) -> Vec<Prefix> {
         if self.settles.is_some_and(|settles| settles <= now) {
             self.settles = None;
@@ -286,8 +276,7 @@ impl Fib {
         true
     }
 
-    /// Adds a path beside the old ones, or in their place if the kernel cannot hold both. Returns
-    /// the old paths that are still installed.
+    /// Adds a path after the old ones, or in their place if both are impossible. Returns the old paths still installed.
     fn add(
         &mut self,
         kernel: &mut impl Kernel,
@@ -306,8 +295,7 @@ impl Fib {
             return Ok(old);
         }
         match kernel.add(&route, AddMode::Append) {
-            // The kernel distinguishes IPv6 paths only by next hop and interface, not by source.
-            // Deletion does the same.
+            // The kernel distinguishes IPv6 paths by next hop and interface only, also when it deletes one.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 for stale in old {
                     kernel.delete(&self.route(key, stale))?;
@@ -390,8 +378,7 @@ impl Fib {
     }
 }
 
-/// Returns whether a refused deletion means that the route is gone already, alone or together with
-/// its interface.
+/// Returns whether a refused deletion means that the route is gone already, alone or together with its interface.
 fn is_absence(error: &io::Error) -> bool {
     use rustix::io::Errno;
     error.raw_os_error().is_some_and(|code| {

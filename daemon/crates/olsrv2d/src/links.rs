@@ -52,8 +52,7 @@ impl Links {
         Self { links, addresses }
     }
 
-    /// Applies a notice. Returns whether links or addresses changed; a notice about routes changes
-    /// nothing here.
+    /// Applies a notice. Returns whether links or addresses changed; a notice about routes changes nothing here.
     pub fn apply(&mut self, notice: Notice) -> bool {
         match notice {
             Notice::Link(link) => self.links.insert(link.index, link.clone()) != Some(link),
@@ -103,11 +102,9 @@ impl Links {
         [first(true), first(false)].into_iter().flatten().collect()
     }
 
-    /// Returns the networks of this machine on links outside the mesh, such as the Ethernet of an
-    /// uplink.
+    /// Returns the networks of this machine on links outside the mesh, such as the Ethernet of an uplink.
     ///
-    /// Tunnels are left out, because the device of IPsec or of the overlay has addresses of the
-    /// mesh.
+    /// Tunnels are left out, because the device of IPsec or of the overlay has addresses of the mesh.
     pub fn connected(&self, mesh: &[String]) -> Vec<Prefix> {
         let beyond = |link: &&Link| link.shared && link.usable && !mesh.contains(&link.name);
         let indices: BTreeSet<u32> = self

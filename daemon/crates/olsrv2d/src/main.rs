@@ -1,6 +1,6 @@
-//! OLSRv2 router for Linux: the sockets, netlink, timers and management around the `olsrv2` crate,
-//! which does no I/O itself. One loop does the work. A second thread asks the drivers of wireless
-//! interfaces, because a driver may take long to answer.
+//! OLSRv2 router for Linux: the sockets, netlink, timers and management around the `olsrv2` crate, which does no I/O
+//! itself. One loop does the work. A second thread asks the drivers of wireless interfaces, because a driver may take
+//! long to answer.
 #![forbid(unsafe_code)]
 
 mod config;

@@ -10,8 +10,7 @@ use crate::links::{Links, Usable};
 use crate::mesh;
 use crate::reactor::{Reactor, Token};
 
-/// Largest number of interface names that are kept. Events may still mention an interface that is
-/// gone.
+/// Largest number of interface names that are kept. Events may still mention an interface that is gone.
 const NAMES_MAX: usize = 256;
 
 /// A MANET interface that is up.
@@ -52,8 +51,8 @@ pub struct Synchronised {
 }
 
 impl Manet {
-    /// Opens sockets on the interfaces of `wanted` that are up in the kernel, and closes the
-    /// others. An interface without an IPv4 address sends from `originator`.
+    /// Opens sockets on the interfaces of `wanted` that are up in the kernel, and closes the others. An interface
+    /// without an IPv4 address sends from `originator`.
     pub fn synchronise(
         &mut self,
         wanted: &[String],

@@ -41,8 +41,7 @@ pub fn open(
 
 fn prepare_v4(socket: &Socket, index: u32, source: Ipv4Addr) -> io::Result<()> {
     socket.join_multicast_v4_n(&LL_MANET_ROUTERS_V4, &InterfaceIndexOrAddress::Index(index))?;
-    // This also sets the source address: an interface without an IPv4 address sends from the
-    // originator.
+    // This also sets the source address: an interface without an IPv4 address sends from the originator.
     sockopt::set_ip_multicast_if_with_ifindex(socket, &Ipv4Addr::UNSPECIFIED, &source, index)?;
     socket.set_multicast_loop_v4(false)?;
     socket.set_multicast_ttl_v4(HOP_LIMIT)?;

@@ -1,9 +1,9 @@
-//! Links on probation. A link that has just become symmetric gets a slightly larger metric until it
-//! has lasted for [`PROBATION`], so that the proven one of two equal paths is taken.
+//! Links on probation. A link that has just become symmetric gets a slightly larger metric until it has lasted for
+//! [`PROBATION`], so that the proven one of two equal paths is taken.
 //!
-//! The change of the metric at the end of probation also serves olsrd2. Version 0.15.1 calculates
-//! routes when a neighbour announces another metric, but not when its own measurement of the link
-//! becomes available. Without the change it may ignore this router forever.
+//! The change of the metric at the end of probation also serves olsrd2. Version 0.15.1 calculates routes when a
+//! neighbour announces another metric, but not when its own measurement of the link becomes available. Without the
+//! change it may ignore this router forever.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -11,8 +11,7 @@ use std::time::Duration;
 
 use olsrv2::{InterfaceId, LinkStatus, LinkView, Metric, Time};
 
-/// Duration of the probation. The first measurement of olsrd2 takes a second and the HELLO after
-/// it.
+/// Duration of the probation. The first measurement of olsrd2 takes a second and the HELLO after it.
 const PROBATION: Duration = Duration::from_secs(3);
 
 /// Ends of the probation periods, by interface and neighbour address.

@@ -1,8 +1,7 @@
 //! Answers that are written in portions.
 //!
-//! An answer about a large mesh has megabytes. It is written row by row, as fast as its reader
-//! takes it. All readers share one view of the router, so that a request costs no more memory than
-//! one portion.
+//! An answer about a large mesh has megabytes. It is written row by row, as fast as its reader takes it. All readers
+//! share one view of the router, so that a request costs no more memory than one portion.
 
 use std::collections::VecDeque;
 
@@ -18,8 +17,8 @@ pub type Render = Box<dyn Fn(&State, usize) -> Option<String>>;
 pub enum Piece {
     /// Fixed text.
     Text(String),
-    /// This many rows. The separator is written between two rows that follow each other, in this
-    /// piece or across pieces.
+    /// This many rows. The separator is written between two rows that follow each other, in this piece or across
+    /// pieces.
     Rows(usize, &'static str, Render),
 }
 

@@ -1,5 +1,4 @@
-//! The change stream: JSON lines over a UNIX socket. A reader gets a snapshot and then every
-//! change.
+//! The change stream: JSON lines over a UNIX socket. A reader gets a snapshot and then every change.
 //!
 //! The format is specified in `docs/schema/olsrv2d-changes-1.json`.
 
@@ -21,8 +20,7 @@ use crate::reactor::{Reactor, Token};
 /// Version of the format. It increases when a reader of the old one would misread the new one.
 const SCHEMA: u32 = 1;
 
-/// Largest number of addresses that a reader may name as trusted: three for each of ten thousand
-/// routers.
+/// Largest number of addresses that a reader may name as trusted: three for each of ten thousand routers.
 const TRUSTED_MAX: usize = 32_768;
 
 type Names = BTreeMap<u32, String>;
@@ -129,8 +127,7 @@ impl Changes {
         })
     }
 
-    /// Serves a reader that is ready, and returns its requests. A line that is not a command is
-    /// answered with `refused`.
+    /// Serves a reader that is ready, and returns its requests. An invalid line is answered with `refused`.
     pub fn serve(&mut self, number: u32, reactor: &Reactor) -> Vec<Request> {
         let mut requests = Vec::new();
         for said in self.readers.serve(number, reactor) {
@@ -171,8 +168,7 @@ impl Changes {
         }
     }
 
-    /// Returns whether a reader may send commands. The kernel says whose process it is (unix(7),
-    /// SO_PEERCRED).
+    /// Returns whether a reader may send commands. The kernel says whose process it is (unix(7), SO_PEERCRED).
     fn may_command(&self, number: u32) -> bool {
         let connection = self.readers.connection(number);
         let peer = connection.and_then(|peer| rustix::net::sockopt::socket_peercred(peer).ok());
@@ -218,8 +214,7 @@ impl Changes {
     }
 }
 
-/// Returns the line of the snapshot. It is written element by element, so that a large mesh takes
-/// no more memory than its text.
+/// Returns the snapshot's line, written element by element so that a large mesh takes no more memory than its text.
 fn snapshot(
     state: &State,
     counted: DaemonCounters,

@@ -1,5 +1,4 @@
-//! Management interfaces: a text interface that orchestrators of olsrd2 can read, and a stream of
-//! changes.
+//! Management interfaces: a text interface that orchestrators of olsrd2 can read, and a stream of changes.
 
 mod answer;
 pub mod changes;

@@ -283,8 +283,8 @@ fn remote_link(state: &State, own: IpAddr, edge: &EdgeView) -> Value {
     edge_entry(edge.from, edge.to, edge.metric.get(), back, tree, "node")
 }
 
-/// Returns the metric of the reverse direction of an edge that ends at this router; otherwise the
-/// metric of the edge itself.
+/// Returns the metric of the reverse direction of an edge that ends at this router; otherwise the metric of the edge
+/// itself.
 fn neighbour_metric(state: &State, own: IpAddr, edge: &EdgeView) -> u32 {
     let neighbour = state
         .neighbours

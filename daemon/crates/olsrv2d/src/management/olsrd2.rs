@@ -132,8 +132,7 @@ pub fn layer2info(state: &State, subject: &str) -> Option<Table> {
     (subject == "neighbor").then(table)
 }
 
-/// Returns the row of a station of the link layer. A value that its driver does not report is a
-/// dash.
+/// Returns the row of a station of the link layer. A value that its driver does not report is a dash.
 fn station_row(state: &State, view: &StationView) -> Row {
     let StationView { station, .. } = view;
     let rate = |bits: Option<NonZeroU64>| number_or_dash(bits.map(NonZeroU64::get));
@@ -360,8 +359,7 @@ fn metric_out(metric: Option<Metric>) -> Row {
     ]
 }
 
-/// Returns the number for a metric. An unknown metric (RFC 7181, section 8.1: UNKNOWN_METRIC) is
-/// shown as the infinite metric of olsrd2.
+/// Returns a metric as a number: UNKNOWN_METRIC (RFC 7181, section 8.1) as the infinite metric of olsrd2.
 pub fn raw_metric(metric: Option<Metric>) -> u32 {
     metric.map_or(0x00ff_ffff, Metric::get)
 }

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use olsrv2::Time;
 
-/// Work that may be done at once after a quiet time. An answer about a small mesh takes less than a
-/// millisecond.
+/// Work that may be done at once after a quiet time. An answer about a small mesh takes less than a millisecond.
 const BURST: Duration = Duration::from_millis(20);
 
 /// A budget of processor time that is refilled continuously.

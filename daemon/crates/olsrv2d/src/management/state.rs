@@ -1,5 +1,5 @@
-//! The state that the management interfaces show: one view of the router and of the kernel, with
-//! tables for lookups in it.
+//! The state that the management interfaces show: one view of the router and of the kernel, with tables for lookups in
+//! it.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -130,8 +130,7 @@ impl State {
             .find(|address| Family::of(*address) == family)
     }
 
-    /// Returns the originator in the other family of the router that has `originator`, if it is
-    /// known.
+    /// Returns the originator in the other family of the router that has `originator`, if it is known.
     pub fn dualstack(&self, originator: IpAddr) -> Option<IpAddr> {
         self.index().dualstack.get(&originator).copied()
     }
@@ -222,8 +221,8 @@ impl Index {
     }
 }
 
-/// Returns the originators in the other family, by originator. The first neighbour that has an
-/// originator decides; those of this router are known.
+/// Returns the originators in the other family, by originator. The first neighbour that has an originator decides;
+/// those of this router are known.
 fn dualstack(state: &State) -> BTreeMap<IpAddr, IpAddr> {
     let mut found = BTreeMap::new();
     for known in &state.neighbours {

@@ -1,13 +1,9 @@
-//! The text interface, in the one-shot and line forms of olsrd2, on a UNIX socket and on a loopback
-//! TCP port.
+//! The text interface, in the one-shot and line forms of olsrd2, on a UNIX socket and on a loopback TCP port.
 //!
-//! Whoever may connect can ask for megabytes again and again, so the work is bounded. The number of
-//! connections, the length of a line and the commands in a line are limited. An answer is made in
-//! portions, each when its reader has taken the one before. All answers together get a share of the
-//! processor. A reader that does not read is closed.
-//!
-//! The descriptors are in an epoll instance of their own, so that one call hides all of them from
-//! the event loop while the share is used up.
+//! Whoever may connect can ask for megabytes again and again. So the connections, the length of a line and its commands
+//! are limited, each portion of an answer waits until the one before is taken, all answers share a part of the
+//! processor, and a reader that does not read is closed. The descriptors are in an epoll instance of their own, so that
+//! one call hides all of them from the event loop while the share is used up.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Read, Write};
@@ -40,11 +36,9 @@ const COMMANDS_MAX: usize = 8;
 const PORTION: usize = 16 << 10;
 /// Time that a reader may take for a portion.
 const STALL: Duration = Duration::from_secs(10);
-/// Time that a reader may take for all answers to a line. During this time other readers see the
-/// same view.
+/// Time that a reader may take for all answers to a line. During this time other readers see the same view.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Percent of a processor for answers over TCP, which every local account may request, and over the
-/// UNIX socket.
+/// Percent of a processor for answers over TCP, which every local account may request, and over the UNIX socket.
 const SHARE_TCP: u32 = 10;
 const SHARE_UNIX: u32 = 25;
 const PROMPT: &str = "\n> ";
@@ -214,8 +208,7 @@ impl<L: Listener> Text<L> {
         ends.chain(work).min()
     }
 
-    /// Serves the connections that are ready, within the share of the processor. Calls `observe`
-    /// when a new view is needed.
+    /// Serves the connections that are ready, within the processor's share. Calls `observe` when it needs a new view.
     pub fn serve(
         &mut self,
         reactor: &Reactor,
@@ -358,8 +351,7 @@ impl<S: Read + Write> Client<S> {
             .then(|| (self.taken + STALL).min(self.since + PATIENCE))
     }
 
-    /// Starts to answer a line when the answer before it is finished. It uses the view of other
-    /// readers if there is one.
+    /// Starts to answer a line when the answer before it is finished, from the view of other readers if there is one.
     fn take_line(&mut self, now: Time, view: &mut Option<Rc<State>>, observe: impl Fn() -> State) {
         if self.is_busy() || self.session.is_closing() {
             return;

@@ -2,8 +2,7 @@
 
 use netlink_packet_core::{NetlinkBuffer, NetlinkDeserializable, NetlinkMessage};
 
-/// Returns the messages of a datagram. A message that cannot be decoded (a newer kernel's
-/// attribute) is skipped.
+/// Returns the messages of a datagram. A message that cannot be decoded (a newer kernel's attribute) is skipped.
 pub fn messages<M: NetlinkDeserializable>(datagram: &[u8]) -> Vec<NetlinkMessage<M>> {
     let mut found = Vec::new();
     let mut rest = datagram;

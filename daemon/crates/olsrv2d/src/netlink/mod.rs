@@ -1,5 +1,5 @@
-//! rtnetlink with typed values: a socket for requests and a socket for notices. The sockets can
-//! carry any netlink family.
+//! rtnetlink with typed values: a socket for requests and a socket for notices. The sockets can carry any netlink
+//! family.
 
 pub mod datagram;
 mod decode;
@@ -28,8 +28,8 @@ pub struct Link {
     pub admin_up: bool,
     /// Link-layer address if it has 6 octets.
     pub mac: Option<[u8; 6]>,
-    /// Whether it can connect more than two stations and resolves them by ARP or neighbour
-    /// discovery. A tunnel does not.
+    /// Whether it can connect more than two stations and resolves them by ARP or neighbour discovery. A tunnel does
+    /// not.
     pub shared: bool,
 }
 

@@ -11,8 +11,7 @@ use super::{decode, Listener, Notice};
 
 /// Multicast groups of rtnetlink(7): link, IPv4 address, IPv4 route, IPv6 address, IPv6 route.
 const GROUPS: [u32; 5] = [1, 5, 7, 9, 11];
-/// Receive buffer in bytes. It holds the notices of some thousand routes; if more arrive,
-/// everything is listed again.
+/// Receive buffer in bytes. It holds the notices of some thousand routes; if more arrive, everything is listed again.
 const RECEIVE_BUFFER: usize = 1 << 20;
 
 /// Result of reading the monitor once.

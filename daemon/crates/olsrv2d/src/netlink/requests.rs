@@ -1,7 +1,7 @@
 //! Requests to the kernel. Each call returns after the kernel's answer.
 //!
-//! rtnetlink handles a request while it is being sent, so that the answer is already queued when
-//! `send` returns. These calls therefore do not wait.
+//! rtnetlink handles a request while it is being sent, so that the answer is already queued when `send` returns. These
+//! calls therefore do not wait.
 
 use std::io;
 use std::net::IpAddr;
@@ -57,8 +57,7 @@ impl Requests {
     /// The kernel refuses the socket.
     pub fn open() -> io::Result<Self> {
         let socket = Socket::new(NETLINK_ROUTE)?;
-        // Kernels before 4.20 do not have this option and dump everything. The caller then filters
-        // the routes itself.
+        // Kernels before 4.20 do not have this option and dump everything. The caller then filters the routes itself.
         if let Err(error) = socket.set_netlink_get_strict_chk(true) {
             log::debug!("netlink: no filtered dumps: {error}");
         }
@@ -166,8 +165,7 @@ impl Requests {
         ))
     }
 
-    /// Makes one dump. Returns `None` if a change interrupted it, because the dump may then be
-    /// incomplete.
+    /// Makes one dump. Returns `None` if a change interrupted it, because the dump may then be incomplete.
     fn dump_once(
         &mut self,
         message: RouteNetlinkMessage,
@@ -209,8 +207,7 @@ fn encode(route: &Route) -> RouteMessage {
         RouteAttribute::Oif(route.path.interface),
     ];
     if let Some(next_hop) = route.path.next_hop {
-        // The next hop may be outside the subnets of the interface, because MANET interfaces have
-        // host addresses.
+        // The next hop may be outside the subnets of the interface, because MANET interfaces have host addresses.
         message.header.flags = RouteFlags::Onlink;
         message
             .attributes

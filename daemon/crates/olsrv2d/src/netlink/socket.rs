@@ -1,5 +1,4 @@
-//! Netlink sockets of any family: one sends requests and waits for answers, one receives notices
-//! and never waits.
+//! Netlink sockets of any family: one sends requests and waits for answers, one receives notices and never waits.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -13,8 +12,7 @@ use netlink_sys::Socket;
 
 use super::datagram::messages;
 
-/// Largest netlink datagram that the kernel builds for a dump or a notice, in bytes (NLMSG_GOODSIZE
-/// and more).
+/// Largest netlink datagram that the kernel builds for a dump or a notice, in bytes (NLMSG_GOODSIZE and more).
 const DATAGRAM_MAX: usize = 65_536;
 /// Time after which the kernel or a driver is taken to be unable to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
@@ -48,8 +46,7 @@ impl Asker {
         self.port
     }
 
-    /// Sends a request with `flags` and NLM_F_REQUEST. Returns the sequence number that its answers
-    /// carry.
+    /// Sends a request with `flags` and NLM_F_REQUEST. Returns the sequence number that its answers carry.
     ///
     /// # Errors
     /// Sending fails.

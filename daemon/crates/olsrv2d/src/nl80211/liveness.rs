@@ -1,22 +1,20 @@
-//! Decides whether a station is still in reach, from how long it has been silent and whether it
-//! acknowledges frames.
+//! Decides whether a station is still in reach, from how long it has been silent and whether it acknowledges frames.
 //!
-//! A mesh point that leaves does not say so, and the kernel keeps its station for half an hour
-//! (`mesh_plink_timeout`). The inactive time shows it: beacons, frames and acknowledgements reset
-//! it to zero. A station is lost if it has been silent for [`PATIENCE`] and has not acknowledged
-//! [`FAILED_FRAMES`] frames during this time, user data or our probes. It is also lost if it has
-//! missed [`BEACONS_MISSED`] beacons. One poll is not enough, because a machine that stalls neither
-//! sends beacons nor receives ours.
+//! A mesh point that leaves does not say so, and the kernel keeps its station for half an hour (`mesh_plink_timeout`).
+//! The inactive time shows it: beacons, frames and acknowledgements reset it to zero. A station is lost if it has been
+//! silent for [`PATIENCE`] and has not acknowledged [`FAILED_FRAMES`] frames during this time, user data or our probes.
+//! It is also lost if it has missed [`BEACONS_MISSED`] beacons. One poll is not enough, because a machine that stalls
+//! neither sends beacons nor receives ours.
 //!
-//! A station that is heard again right afterwards was never gone. Each such mistake doubles the
-//! patience, up to 8 times, until the station has been well for [`FORGIVEN_AFTER`].
+//! A station that is heard again right afterwards was never gone. Each such mistake doubles the patience, up to 8
+//! times, until the station has been well for [`FORGIVEN_AFTER`].
 
 use std::time::Duration;
 
 use olsrv2::Time;
 
-/// Silence after which a station is suspect, about two beacons where they are frequent. From then
-/// on it is probed at each poll.
+/// Silence after which a station is suspect, about two beacons where they are frequent. From then on it is probed at
+/// each poll.
 pub const SUSPICION: Duration = Duration::from_millis(200);
 /// Silence after which unacknowledged frames prove the loss.
 pub const PATIENCE: Duration = Duration::from_millis(300);

@@ -1,7 +1,6 @@
 //! Decodes the generic netlink messages of the controller and of nl80211, and encodes requests.
 //!
-//! The kernel's messages are checked: an attribute that is truncated, too short or unknown is
-//! skipped, and nothing panics.
+//! Messages are checked: an attribute that is truncated, too short or unknown is skipped, and nothing panics.
 
 use std::convert::Infallible;
 use std::num::NonZeroU64;
@@ -79,19 +78,16 @@ pub struct Family {
     pub mlme: u32,
 }
 
-/// What the driver reports about a station. A value that it does not report is `None`, and so is a
-/// rate of 0.
+/// What the driver reports about a station. A value that it does not report is `None`, and so is a rate of 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Station {
     /// Its hardware address.
     pub mac: Mac,
-    /// Time in ms since it was last heard: a frame, a beacon of the same mesh or an
-    /// acknowledgement.
+    /// Time in ms since it was last heard: a frame, a beacon of the same mesh or an acknowledgement.
     pub inactive_ms: Option<u32>,
     /// Whether the mesh peering is established; only 802.11s reports this.
     pub established: Option<bool>,
-    /// Whether there is no mesh peering, and none is being made or ended; only 802.11s reports
-    /// this.
+    /// Whether there is no mesh peering, and none is being made or ended; only 802.11s reports this.
     pub listening: bool,
     /// Local and remote identifier of the mesh peering. Each peering has new ones; 0 means none.
     pub peering: [u16; 2],
@@ -289,8 +285,7 @@ impl Station {
 impl NetlinkDeserializable for Message {
     type Error = Infallible;
 
-    /// Decodes a message. One that is shorter than its header gets command 0, which no family
-    /// knows.
+    /// Decodes a message. One that is shorter than its header gets command 0, which no family knows.
     fn deserialize(header: &NetlinkHeader, payload: &[u8]) -> Result<Self, Self::Error> {
         Ok(Self {
             family: header.message_type,
@@ -337,8 +332,7 @@ fn group_id(group: &[u8], wanted: &[u8]) -> Option<u32> {
     id.filter(|_| named)
 }
 
-/// Returns the rate in `struct rate_info`, which is in units of 100 kbit/s. The 32-bit form can
-/// exceed 6.5 Gbit/s.
+/// Returns the rate in `struct rate_info`, which is in units of 100 kbit/s. The 32-bit form can exceed 6.5 Gbit/s.
 fn bit_rate(info: &[u8]) -> Option<NonZeroU64> {
     let (mut short, mut long) = (None, None);
     for (kind, value) in attributes(info) {

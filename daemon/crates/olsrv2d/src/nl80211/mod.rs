@@ -1,14 +1,11 @@
-//! What the link layer knows about neighbours (nl80211): which stations come and go, and how well
-//! they are reached.
+//! What the link layer knows about neighbours (nl80211): which stations come and go, and how well they are reached.
 //!
-//! Theory of operation. Every MANET interface is polled; one that is not wireless, rarely. To poll
-//! means to dump the interface's stations. A thread, the [`Worker`], does this because a driver may
-//! take long. [`Stations`] decides which station is lost (see [`liveness`]) and which metric the
-//! link from it has (see [`olsrv2::Airtime`]).
+//! Theory of operation. Every MANET interface is polled; one that is not wireless, rarely. To poll means to dump the
+//! interface's stations. A thread, the [`Worker`], does this because a driver may take long. [`Stations`] decides which
+//! station is lost (see [`liveness`]) and which metric the link from it has (see [`olsrv2::Airtime`]).
 //!
-//! The kernel's notices only bring the next poll forward or report a loss at once. None of them is
-//! needed, so a failed socket is repaired by a later poll. A kernel without nl80211 is treated as
-//! one without stations.
+//! The kernel's notices only bring the next poll forward or report a loss at once. None of them is needed, so a failed
+//! socket is repaired by a later poll. A kernel without nl80211 is treated as one without stations.
 
 mod liveness;
 mod message;
@@ -32,8 +29,8 @@ use worker::{Order, Report, Survey, Worker};
 pub use message::{Mac, Station};
 pub use stations::{Change, Entry, News};
 
-/// Time between two polls of an interface that is not wireless, or of a kernel without nl80211,
-/// because a module may be loaded later.
+/// Time between two polls of an interface that is not wireless, or of a kernel without nl80211, because a module may be
+/// loaded later.
 const RARE_LOOK_INTERVAL: Duration = Duration::from_secs(10);
 /// Pause after the kernel did not answer.
 const RETRY: Duration = Duration::from_secs(1);
@@ -53,8 +50,8 @@ pub struct Radio {
     warned: bool,
 }
 
-/// Returns the hardware address of the neighbour at the other end of a link. It comes from its
-/// HELLOs, else from its link-local address (RFC 4291, appendix A).
+/// Returns the hardware address of the neighbour at the other end of a link. It comes from its HELLOs, else from its
+/// link-local address (RFC 4291, appendix A).
 pub fn mac_of(link: &LinkView) -> Option<Mac> {
     link.mac.or_else(|| match link.address {
         IpAddr::V6(address) if address.is_unicast_link_local() => match address.octets()[8..] {
@@ -194,8 +191,7 @@ impl Radio {
                 }
                 Ok(None) => break,
                 Err(error) => {
-                    // Polling everything makes up for the lost notices. The next report opens a new
-                    // socket.
+                    // Polling everything makes up for the lost notices. The next report opens a new socket.
                     log::debug!("nl80211: notices: {error}");
                     self.monitor = None;
                     self.postpone(now);

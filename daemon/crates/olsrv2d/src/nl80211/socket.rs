@@ -1,5 +1,4 @@
-//! Generic netlink sockets: one for requests, which may wait for a driver, and one for notices,
-//! which never waits.
+//! Generic netlink sockets: one for requests, which may wait for a driver, and one for notices, which never waits.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -10,8 +9,7 @@ use netlink_sys::{protocols::NETLINK_GENERIC, Socket};
 use super::message::{Family, Mac, Message, Notice, Station};
 use crate::netlink::{error_of, Asker, Listener};
 
-/// Largest number of stations of an interface that are read. Bounds memory; mac80211 itself allows
-/// 99 mesh peers.
+/// Largest number of stations of an interface that are read. Bounds memory; mac80211 itself allows 99 mesh peers.
 pub const STATIONS_MAX: usize = 256;
 
 /// A socket for requests.

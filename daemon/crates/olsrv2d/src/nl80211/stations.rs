@@ -1,5 +1,4 @@
-//! The stations of all watched interfaces, and what follows from their drivers' reports. Does no
-//! I/O.
+//! The stations of all watched interfaces, and what follows from their drivers' reports. Does no I/O.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -14,13 +13,11 @@ use super::message::{Mac, Station};
 pub const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 /// Time between two polls while a station is suspect.
 pub const CLOSE_LOOK_INTERVAL: Duration = Duration::from_millis(50);
-/// Time between two probes to a station that gets no other frames. Rate control learns from frames
-/// alone.
+/// Time between two probes to a station that gets no other frames. Rate control learns from frames alone.
 pub const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 /// Largest number of probes in one poll. Bounds the airtime if there are very many neighbours.
 const PROBES_MAX: usize = 16;
-/// Number of consecutive polls without a station after which it is gone. A dump may omit one while
-/// another is being removed.
+/// Consecutive polls without a station after which it is gone: a dump may omit one while another is being removed.
 const MISSED_LOOKS: u32 = 2;
 /// Time unit of IEEE 802.11.
 const TIME_UNIT: Duration = Duration::from_micros(1024);
@@ -54,8 +51,7 @@ pub struct Entry {
     pub station: Station,
     liveness: Liveness,
     airtime: Airtime,
-    /// Rates of the last frames. Several are kept, so that one frame at an unusual rate does not
-    /// count.
+    /// Rates of the last frames. Several are kept, so that one frame at an unusual rate does not count.
     rates: [Option<NonZeroU64>; 3],
     /// Time of the last frame sent to it, as far as polls show it.
     sent_at: Time,
@@ -153,12 +149,10 @@ impl Stations {
         due.into_iter().map(probe).collect()
     }
 
-    /// Returns the stations that the kernel should forget: those whose peering has ended, or was
-    /// made again since the last poll. Each is returned once.
+    /// Returns, once each, the stations that the kernel should forget: the peering has ended or is a new one.
     ///
-    /// The kernel keeps their block acknowledgement state (IEEE 802.11-2020, section 10.25.6).
-    /// Because of it, the kernel drops up to 2048 frames of a station that returns and counts from
-    /// the beginning.
+    /// The kernel keeps their block acknowledgement state (IEEE 802.11-2020, section 10.25.6). Because of it, the
+    /// kernel drops up to 2048 frames of a station that returns and counts from the beginning.
     pub fn take_leftovers(&mut self) -> Vec<(u32, Mac)> {
         let ended = self
             .entries

@@ -1,5 +1,5 @@
-//! The thread that asks the drivers. A request to nl80211 waits while a driver is busy, and the
-//! event loop must not wait.
+//! The thread that asks the drivers. A request to nl80211 waits while a driver is busy, and the event loop must not
+//! wait.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -13,11 +13,10 @@ use rustix::io::Errno;
 use super::message::{Family, Mac, Station};
 use super::socket::Requests;
 
-/// IEEE Std 802 local experimental EtherType 1. Hosts ignore frames of a type that they do not
-/// know.
+/// IEEE Std 802 local experimental EtherType 1. Hosts ignore frames of a type that they do not know.
 const PROBE_ETHERTYPE: [u8; 2] = [0x88, 0xb5];
-/// Length of a probe in bytes, with its Ethernet header. It is short, but rate control learns from
-/// it the same as from data frames.
+/// Length of a probe in bytes, with its Ethernet header. It is short, but rate control learns from it the same as from
+/// data frames.
 const PROBE_OCTETS: usize = 214;
 
 /// Errors that mean: the interface is not wireless, is gone, or has no stations in its mode.
@@ -93,8 +92,8 @@ impl Worker {
         })
     }
 
-    /// Gives an order, and returns whether it was accepted. The caller must wait for the report
-    /// before it gives the next.
+    /// Gives an order, and returns whether it was accepted. The caller must wait for the report before it gives the
+    /// next.
     pub fn order(&self, order: Order) -> bool {
         self.orders.try_send(order).is_ok()
     }
