@@ -1,4 +1,4 @@
-//! The admin API of cjdns on its socket: what `cjdns_admin` asks of a router, told of and done to this node.
+//! Serves the admin API of cjdns on a UDP socket from the node's data. `cjdns_admin` decodes the requests.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -25,46 +25,46 @@ use crate::config;
 use crate::neighbours::{link_address, reason, Neighbours};
 use crate::port::Port;
 
-/// Requests taken in a turn.
+/// Requests read in a turn.
 const BURST: usize = 16;
 
-/// The socket with its server.
+/// The socket and its server.
 pub struct Admin {
     socket: UdpSocket,
     bound: SocketAddr,
     server: Server,
     pings: Pings,
-    /// The level of the log that subscribers want.
+    /// Lowest log level that a subscriber wants.
     wanted: Option<LogLevel>,
 }
 
-/// Pings that were asked for here, and what their answers mean.
+/// Pings that callers requested, with the ticket and the kind of each.
 type Pings = BTreeMap<PingId, (Ticket, Asked)>;
 
 enum Asked {
-    /// By a control frame that carried these octets.
+    /// Sent as a control frame with these bytes.
     Control(Vec<u8>),
-    /// By a DHT message.
+    /// Sent as a DHT message.
     Query,
 }
 
-/// What the API sees.
+/// The parts of the daemon that a request may use.
 pub struct View<'a> {
-    /// The time.
+    /// The present time.
     pub now: Time,
     /// The node.
     pub node: &'a mut Node,
     /// Its interfaces.
     pub ports: &'a mut [Port],
-    /// Those who may connect, and those who are connected to.
+    /// The users that may connect, and the configured connections.
     pub neighbours: &'a mut Neighbours,
 }
 
 impl Admin {
-    /// Listens.
+    /// Opens the socket.
     ///
     /// # Errors
-    /// The address is taken.
+    /// The address is in use.
     pub fn bind(settings: &config::Admin) -> io::Result<Self> {
         let what = format!("admin.bind {}", settings.bind);
         let socket = UdpSocket::bind(settings.bind).map_err(|error| named(&what, &error))?;
@@ -79,22 +79,22 @@ impl Admin {
         })
     }
 
-    /// Where it listens.
+    /// Returns the address on which it listens.
     pub const fn bound(&self) -> SocketAddr {
         self.bound
     }
 
-    /// What came in, by what became of it.
+    /// Returns the number of requests by their result.
     pub const fn counters(&self) -> &Counters {
         self.server.counters()
     }
 
-    /// When [`Admin::handle_timeout`] is to be called.
+    /// Returns when to call [`Admin::handle_timeout`].
     pub fn poll_timeout(&self) -> Option<Time> {
         self.server.poll_timeout()
     }
 
-    /// Answers what has come.
+    /// Answers the requests that have arrived.
     pub fn serve(&mut self, view: &mut View<'_>) {
         let mut datagram = [0; MAX_REQUEST + 1];
         for _ in 0..BURST {
@@ -114,7 +114,7 @@ impl Admin {
         self.flush();
     }
 
-    /// Tells who asked for a ping what came of it.
+    /// Sends the result of a ping to the caller that requested it.
     pub fn pinged(&mut self, view: &mut View<'_>, id: PingId, result: &PingResult) {
         let Some((ticket, asked)) = self.pings.remove(&id) else {
             return;
@@ -145,7 +145,7 @@ impl Admin {
         self.flush();
     }
 
-    /// Ends what nobody has answered.
+    /// Ends the questions that were not answered in time.
     pub fn handle_timeout(&mut self, view: &mut View<'_>) {
         let now = at(view.now);
         let mut router = Asking {
@@ -156,7 +156,7 @@ impl Admin {
         self.flush();
     }
 
-    /// Sends what was logged since to those who subscribed, and has as much logged as they want.
+    /// Sends new log lines to the subscribers, and sets the log level that they want.
     pub fn follow_log(&mut self, now: Time) {
         for line in logger::take_lines() {
             self.server.log(
@@ -183,8 +183,8 @@ impl Admin {
         }
     }
 
-    /// An answer that does not fit into the socket is lost, as datagrams are. Logging that would make one more line for those
-    /// who subscribed to the log, which might not fit either.
+    /// Sends an answer. An error is ignored: a log line about it would be sent to the subscribers, and might fail as
+    /// well.
     fn send(&self, to: SocketAddr, octets: &[u8]) {
         let _ = self.socket.send_to(octets, to);
     }
@@ -216,7 +216,7 @@ impl AsFd for Admin {
     }
 }
 
-/// The node while a request is handled.
+/// The node, while a request is handled.
 struct Asking<'a, 'b> {
     view: &'a mut View<'b>,
     pings: &'a mut Pings,
@@ -412,7 +412,7 @@ impl Router for Asking<'_, '_> {
             Ask::Query { to, query } => (node.ask_node(now, *to, *query), Asked::Query),
         };
         let id =
-            id.ok_or_else(|| Refused("no way is known, or too many questions are open".into()))?;
+            id.ok_or_else(|| Refused("no path is known, or too many questions are open".into()))?;
         self.pings.insert(id, (ticket, asked));
         Ok(())
     }
@@ -498,7 +498,7 @@ impl Asking<'_, '_> {
     }
 }
 
-/// A node of the store; what the best way to it costs is its latency in microseconds.
+/// Converts a node of the store. The cost of the best path to it is its latency in microseconds.
 fn known_node(node: &overlay::Node) -> cjdns_admin::Node {
     let best = node.ways().first();
     cjdns_admin::Node {
@@ -517,7 +517,7 @@ fn own(node: &Node) -> Contact {
     }
 }
 
-/// The links from `parent`, the way to which takes `cost`, that end at a node: its ways of one hop more.
+/// Returns the links from `parent` that the node's paths of one more hop use. The path to `parent` costs `cost`.
 fn links_to(
     node: &overlay::Node,
     parent: Contact,
@@ -539,7 +539,7 @@ fn links_to(
         })
 }
 
-/// What a way costs, by how long it takes; the highest number when that is not known.
+/// Returns the cost of a path: its latency in microseconds, or the highest number if it is unknown.
 fn microseconds(latency: Option<Time>) -> u32 {
     latency.map_or(u32::MAX, |latency| {
         u32::try_from(latency.as_micros()).unwrap_or(u32::MAX)

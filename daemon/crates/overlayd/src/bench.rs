@@ -1,5 +1,5 @@
-//! What one core of this machine does: the ciphers of links and sessions, the switch, and the whole way of a packet
-//! through two nodes in memory, without sockets.
+//! Measures what one core of this machine achieves: the ciphers of links and sessions, the switch, and the path of a
+//! packet through two nodes in memory, without sockets.
 
 use std::hint::black_box;
 use std::ops::Range;
@@ -17,27 +17,27 @@ use switch::{forward, Header, Interface, Interfaces, Label};
 
 use crate::daemon;
 
-/// Repetitions between two looks at the clock.
+/// Repetitions between two readings of the clock.
 const BATCH: u32 = 64;
-/// Frames that are switched in turn: more than a first cache holds.
+/// Number of frames that are switched in turn, more than the first cache level holds.
 const FRAMES: usize = 1024;
-/// Steps in which two nodes must have a session, and the time of each.
+/// Number of steps within which two nodes must have a session, and the duration of each.
 const STEPS: usize = 2000;
 const STEP: Duration = Duration::from_millis(10);
 const PASSWORD: &[u8] = b"bench";
-/// Octets of the header of IPv6.
+/// Length of the IPv6 header in bytes.
 const IPV6: usize = 40;
 
-/// One figure.
+/// A measured figure.
 struct Figure {
     name: String,
-    /// Seconds of one repetition.
+    /// Duration of one repetition in seconds.
     seconds: f64,
-    /// Octets of one repetition, where they matter.
+    /// Bytes of one repetition, if they matter.
     octets: Option<usize>,
 }
 
-/// Measures, each figure for so many seconds, and prints.
+/// Measures each figure for `seconds`, and prints the results.
 pub fn run(octets: usize, seconds: f64, as_json: bool) {
     let span = Duration::from_secs_f64(seconds.clamp(0.01, 60.0));
     let mut figures = ciphers(octets, span, &Portable);
@@ -75,7 +75,8 @@ impl Figure {
     }
 }
 
-/// Seconds of one repetition, in the quickest of many short batches: others may use the processor.
+/// Returns the seconds of one repetition in the quickest of many short batches, because other processes may use the
+/// processor.
 fn quickest(span: Duration, mut action: impl FnMut()) -> f64 {
     let begun = Instant::now();
     let mut quickest = f64::MAX;
@@ -87,7 +88,7 @@ fn quickest(span: Duration, mut action: impl FnMut()) -> f64 {
     quickest / f64::from(BATCH)
 }
 
-/// The switch alone, over a table of frames.
+/// Measures the switch alone, with a table of frames.
 fn switching(span: Duration) -> Figure {
     let mut interfaces = Interfaces::new();
     while interfaces.add().is_some() {}
@@ -109,7 +110,7 @@ fn switching(span: Duration) -> Figure {
     }
 }
 
-/// A frame that a switch forwards, by random interfaces.
+/// Makes a frame that a switch forwards between random interfaces.
 fn switchable(
     interfaces: &Interfaces,
     random: &mut fastrand::Rng,
@@ -123,7 +124,7 @@ fn switchable(
     }
 }
 
-/// Sealing and opening by one thread, as each link and each session does it.
+/// Measures sealing and opening in one thread, as each link and each session does it.
 fn ciphers(octets: usize, span: Duration, ciphers: &'static dyn Ciphers) -> Vec<Figure> {
     let rng = &mut OsRng.unwrap_err();
     let locals = [0; 2].map(|_| Local::with_ciphers(new_key(rng), ciphers));
@@ -157,7 +158,7 @@ fn ciphers(octets: usize, span: Duration, ciphers: &'static dyn Ciphers) -> Vec<
     ]
 }
 
-/// Two ends of an established session of CryptoAuth.
+/// Returns the two ends of an established CryptoAuth session.
 fn sessions(locals: &[Local; 2], rng: &mut UnwrapErr<OsRng>) -> [Session; 2] {
     let new = |end: usize| {
         let peer = *locals[1 - end].public();
@@ -177,7 +178,7 @@ fn sessions(locals: &[Local; 2], rng: &mut UnwrapErr<OsRng>) -> [Session; 2] {
     sessions
 }
 
-/// Two ends of an established link of Noise.
+/// Returns the two ends of an established Noise link.
 fn links(locals: &[Local; 2], rng: &mut UnwrapErr<OsRng>) -> [Link; 2] {
     let new = |end: usize| {
         let version = switch::PROTOCOL_VERSION;
@@ -202,15 +203,17 @@ struct Pair {
     interfaces: [InterfaceId; 2],
     rng: UnwrapErr<OsRng>,
     now: Time,
-    /// One packet with the room that a node needs.
+    /// One packet, with the space around it that a node needs.
     buffer: Vec<u8>,
     octets: usize,
 }
 
-/// What sending a packet and receiving it costs, session and link included.
+/// Measures sending and receiving a packet, session and link included.
 fn nodes(octets: usize, span: Duration) -> Vec<Figure> {
     let Some(mut pair) = Pair::with_session(octets) else {
-        log::warn!("two nodes in memory did not get a session: no figure of the way of a packet");
+        log::warn!(
+            "two nodes in memory did not get a session; the path of a packet is not measured"
+        );
         return Vec::new();
     };
     let figure = |name: &str, seconds| Figure {
@@ -232,7 +235,7 @@ fn nodes(octets: usize, span: Duration) -> Vec<Figure> {
 }
 
 impl Pair {
-    /// Two nodes between which packets pass; `None` when that does not come about.
+    /// Makes two nodes that exchange packets; `None` if they get no session.
     fn with_session(octets: usize) -> Option<Self> {
         let mut rng = OsRng.unwrap_err();
         let keys = [0; 2].map(|_| new_key(&mut rng));
@@ -260,7 +263,7 @@ impl Pair {
         (0..STEPS).find(|_| pair.step()).map(|_| pair)
     }
 
-    /// Lets a moment pass and tries a packet; whether it has arrived.
+    /// Advances the time and sends a packet. Returns whether it has arrived.
     fn step(&mut self) -> bool {
         self.now += STEP;
         for from in [0, 1] {
@@ -273,20 +276,20 @@ impl Pair {
         arrived
     }
 
-    /// Carries over what a node says by itself.
+    /// Passes the frames that a node sends by itself to the other node.
     fn exchange(&mut self, from: usize) {
         loop {
             let (now, rng) = (self.now, &mut self.rng);
             let Some(said) = self.nodes[from].poll_transmit(now, rng, &mut self.buffer) else {
                 break;
             };
-            // Nothing but what they say to each other about links, ways and sessions.
+            // These frames only negotiate links, paths and sessions.
             let _ = self.take(1 - from, said.frame);
         }
         while self.nodes[from].poll_event().is_some() {}
     }
 
-    /// A packet of the first node to the second; where in the buffer its frame is, if there is one.
+    /// Sends a packet from the first node to the second. Returns the place of its frame in the buffer, if there is one.
     fn send(&mut self) -> Option<Range<usize>> {
         let packet = HEAD_ROOM..HEAD_ROOM + self.octets;
         let header = ipv6_header(&self.nodes, self.octets);
@@ -298,13 +301,13 @@ impl Pair {
         }
     }
 
-    /// Whether a frame of the first node becomes a packet at the second.
+    /// Returns whether a frame of the first node becomes a packet at the second.
     fn receive(&mut self, frame: Option<Range<usize>>) -> bool {
         let verdict = frame.map(|frame| self.take(1, frame));
         matches!(verdict, Some(Verdict::Deliver { .. }))
     }
 
-    /// Gives a node the frame, moved to where it has room around it.
+    /// Passes the frame to a node, moved to where it has space around it.
     fn take(&mut self, at: usize, frame: Range<usize>) -> Verdict {
         let length = frame.len().min(self.buffer.len() - HEAD_ROOM - TAIL_ROOM);
         self.buffer
@@ -328,7 +331,7 @@ fn new_node(key: PrivateKey, rng: &mut UnwrapErr<OsRng>) -> Node {
     Node::new(config, Time::ZERO, rng).expect("a node's key")
 }
 
-/// A private key of a node: about one in 256 is.
+/// Makes a private key of a node. About one random key in 256 is one.
 fn new_key(rng: &mut UnwrapErr<OsRng>) -> PrivateKey {
     loop {
         let mut octets = [0; KEY_LENGTH];
@@ -344,7 +347,7 @@ fn link_address(number: usize) -> LinkAddress {
     LinkAddress::Ethernet([2, 0, 0, 0, 0, number as u8])
 }
 
-/// The header of a UDP packet from the first node to the second.
+/// Returns the header of a UDP packet from the first node to the second.
 fn ipv6_header(nodes: &[Node; 2], octets: usize) -> [u8; IPV6] {
     let mut header = [0; IPV6];
     header[0] = 0x60;

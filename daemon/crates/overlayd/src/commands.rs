@@ -1,7 +1,8 @@
-//! What a reader of the control socket may say: JSON lines that change with whom this node talks, and the word `status`.
+//! Decodes what a reader of the control socket sends: the word `status`, or a command in JSON that changes with whom
+//! this node exchanges data.
 //!
-//! Each command says the whole of something, so it may be said again, and nothing of what was before counts. What is too
-//! much for a line comes in portions, and counts when the last of them is there.
+//! Each command replaces what an earlier one said, so it may be repeated. A list that is too long for one line comes in
+//! portions, and takes effect with the last portion.
 
 use std::collections::BTreeSet;
 
@@ -10,45 +11,45 @@ use serde::Deserialize;
 
 use crate::node_address::{self, NODE_ADDRESS};
 
-/// Addresses of one line; it fits into what a reader may say.
+/// Largest number of addresses in a line, so that it fits into the longest line of a reader.
 const PORTION_MAX: usize = 1024;
-/// Nodes that can be permitted: about a megabyte.
+/// Largest number of permitted nodes, about a megabyte.
 const PERMIT_MAX: usize = 16_384;
-/// Nodes that can be kept at a time; as many as the node keeps.
+/// Largest number of pinned nodes, the same as in the node.
 const KEEP_MAX: usize = 1024;
 
-/// What a reader has said.
+/// A line of a reader.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Said {
-    /// It wants to know how the node stands.
+    /// A request for the status of the node.
     Status,
-    /// It wants something to be changed.
+    /// A request for a change.
     Portion(Portion),
 }
 
-/// A command or, of one that is long, a part.
+/// A command, or a part of a long one.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Portion {
     /// What is to be changed.
     pub kind: Kind,
     addresses: BTreeSet<Address>,
-    /// How many portions of the same command came before.
+    /// Number of portions of the same command before this one.
     number: usize,
-    /// Another follows.
+    /// Whether another portion follows.
     more: bool,
 }
 
 /// What is to be changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// With whom user data is exchanged from now on.
+    /// Sets the nodes with which user data is exchanged.
     Permit,
-    /// To whom ways and sessions are kept from now on.
+    /// Sets the nodes to which paths and sessions are kept up.
     Keep,
 }
 
 impl Kind {
-    /// Its name.
+    /// Returns its name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Permit => "permit",
@@ -64,28 +65,28 @@ impl Kind {
     }
 }
 
-/// What has come of a command.
+/// The state of a command after a portion.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Gathered {
-    /// All of its addresses.
+    /// The command is complete, with these addresses.
     Whole(BTreeSet<Address>),
-    /// So many; another portion follows.
+    /// This many addresses have arrived, and another portion follows.
     Part(usize),
 }
 
-/// The command whose portions are coming: one at a time, of all readers.
+/// The command whose portions are arriving. There is only one at a time, for all readers.
 #[derive(Default)]
 pub struct Gathering {
-    /// Who says it, what it is, and how many portions have come.
+    /// The reader, the kind, and the number of portions so far.
     at: Option<(u32, Kind, usize)>,
     addresses: BTreeSet<Address>,
 }
 
 impl Gathering {
-    /// Takes what `reader` has said.
+    /// Adds a portion of `reader`.
     ///
     /// # Errors
-    /// It does not follow what came before, or it is too much. What came before is forgotten then.
+    /// The portion does not continue the command, or there are too many addresses. The portions so far are discarded.
     pub fn take(&mut self, reader: u32, portion: Portion) -> Result<Gathered, String> {
         let Portion { kind, number, .. } = portion;
         let before = std::mem::take(self);
@@ -129,10 +130,10 @@ struct RawPortion {
     more: bool,
 }
 
-/// Reads a line.
+/// Decodes a line.
 ///
 /// # Errors
-/// What is wrong with it, and what is allowed.
+/// The message says what is wrong and what is allowed.
 pub fn read(line: &[u8]) -> Result<Said, String> {
     if line == b"status" {
         return Ok(Said::Status);
@@ -140,7 +141,7 @@ pub fn read(line: &[u8]) -> Result<Said, String> {
     let allowed =
         |what: String| format!("{what}; allowed: status, and the commands permit and keep");
     if line.first() != Some(&b'{') {
-        // serde would take the fields in the order of their declaration, too.
+        // serde would also accept an array with the fields in the order of their declaration.
         return Err(allowed("no JSON object".into()));
     }
     let raw = serde_json::from_slice(line).map_err(|error| allowed(error.to_string()))?;

@@ -1,4 +1,4 @@
-//! The configuration file `overlayd.toml`: who this node is, whom it knows, and by what it reaches them.
+//! Reads the configuration file `overlayd.toml`: the key of this node, its neighbours, and the interfaces to them.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -17,84 +17,84 @@ use zeroize::Zeroizing;
 
 use crate::node_address::{self, NODE_ADDRESS};
 
-/// IPv6 needs the least; no frame may become longer than a buffer of ours with what is put around a packet.
+/// Range of the MTU in bytes. IPv6 needs the smallest; with the largest, a frame still fits into a buffer.
 const MTU: std::ops::RangeInclusive<i64> = 1280..=1400;
-/// As in cjdns: with everything around it such a packet is shorter than 1500 octets.
+/// Default MTU, as in cjdns. Such a packet is shorter than 1500 bytes with all headers around it.
 const MTU_DEFAULT: u16 = 1304;
-/// Interfaces of one node: bounds its sockets and buffers.
+/// Largest number of interfaces. Bounds sockets and buffers.
 const INTERFACES_MAX: usize = 32;
-/// Neighbours that are configured: as many as a label can name.
+/// Largest number of configured neighbours, as many as a label can name.
 const PEERS_MAX: usize = 256;
-/// What `cjdroute --genconf` writes as the password of its admin API.
+/// Password that `cjdroute --genconf` writes for the admin API.
 const NO_PASSWORD: &str = "NONE";
 const KEY_DEFAULT: &str = "/var/lib/meshsec/node.key";
-/// The name of the key among the credentials of a service manager.
+/// Name of the key among the credentials of a service manager.
 const KEY_CREDENTIAL: &str = "node.key";
 const SOCKET_DEFAULT: &str = "/run/overlayd/control.sock";
 const TUN_DEFAULT: &str = "overlay0";
-/// As in cjdns.
+/// Default port of beacons, as in cjdns.
 const BEACON_PORT_DEFAULT: u16 = 64512;
 
 /// A checked configuration.
 #[derive(Debug)]
 pub struct Config {
-    /// This node's key, which is meshsec's own: Ed25519, PKCS#8 in PEM.
+    /// Path of this node's key, which is the one of meshsec: Ed25519, PKCS#8 in PEM.
     pub key: PathBuf,
-    /// Whether to begin the Noise handshake with neighbours that know it.
+    /// Whether to use the Noise handshake with neighbours that support it.
     pub noise: bool,
-    /// With whom user data is exchanged.
+    /// Nodes with which user data is exchanged.
     pub admission: Admission,
-    /// Whether the control socket says that, and until then it is nobody.
+    /// Whether the control socket sets `admission`. Until it does, no user data is exchanged.
     pub is_told: bool,
-    /// The device of this machine's packets.
+    /// The TUN device of this machine.
     pub tun: TunSettings,
     /// The control socket.
     pub control: Control,
-    /// The admin API of cjdns; `None`: none.
+    /// The admin API of cjdns; `None` if it is off.
     pub admin: Option<Admin>,
-    /// Those who may connect.
+    /// Users that may connect.
     pub users: Vec<User>,
     /// The interfaces to other nodes.
     pub interfaces: Vec<Interface>,
 }
 
-/// The device of this machine's packets.
+/// The TUN device of this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TunSettings {
-    /// Its name; `None`: there is none, the node only relays.
+    /// Its name; `None` if there is no device and the node only relays.
     pub name: Option<String>,
     /// Its MTU, in octets.
     pub mtu: u16,
-    /// Whether it gets the node's address, which makes it the way to all nodes; else somebody else routes.
+    /// Whether it gets the node's address and with it the route to all nodes. If not, another program sets the routes.
     pub address: bool,
 }
 
 /// The control socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Control {
-    /// Its path; `None`: none.
+    /// Its path; `None` if there is no socket.
     pub socket: Option<PathBuf>,
-    /// The group that may connect.
+    /// Group whose members may connect.
     pub group: Option<String>,
 }
 
 /// The admin API.
 #[derive(Debug)]
 pub struct Admin {
-    /// Where it listens.
+    /// Address on which it listens.
     pub bind: SocketAddr,
-    /// What its users must know; `None`: they get only what needs no authentication.
+    /// Password of the callers. Without one they get only what needs no authentication.
     pub password: Option<Secret>,
 }
 
-/// Somebody who may connect.
+/// A user that may connect.
 #[derive(Debug)]
 pub struct User {
-    /// The name that he tells.
+    /// The login.
     pub name: Option<String>,
-    /// What he must know.
+    /// The password.
     pub password: Secret,
-    /// Whose key he must have.
+    /// Address of the only key that the user may have; `None` if any.
     pub only: Option<Address>,
 }
 
@@ -103,9 +103,9 @@ pub struct User {
 pub struct Interface {
     /// What carries its frames.
     pub medium: Medium,
-    /// What it has to do with beacons.
+    /// Whether it sends and accepts beacons.
     pub beacons: Beacons,
-    /// The neighbours that are configured.
+    /// The configured neighbours.
     pub peers: Vec<Peer>,
 }
 
@@ -116,46 +116,46 @@ pub enum Medium {
     Udp {
         /// The address of the socket.
         bind: SocketAddr,
-        /// Where beacons come and go.
+        /// UDP port of beacons.
         beacon_port: u16,
-        /// By which devices; `all` stands for all.
+        /// Devices that send and receive beacons; `all` means every device.
         beacon_devices: Vec<String>,
     },
-    /// Ethernet, by this device.
+    /// Ethernet over this device.
     Ethernet(String),
 }
 
-/// A neighbour that is configured.
+/// A configured neighbour.
 #[derive(Debug)]
 pub struct Peer {
     /// Its address.
     pub address: PeerAddress,
     /// Its key.
     pub key: PublicKey,
-    /// What it wants to be shown, and the login with it.
+    /// Password to send to it, with an optional login.
     pub password: Option<(Option<String>, Secret)>,
-    /// What people call it.
+    /// Name for people.
     pub name: Option<String>,
 }
 
 /// The address of a neighbour.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PeerAddress {
-    /// Of a UDP socket.
+    /// UDP.
     Udp(SocketAddr),
-    /// Of a UDP socket on the link of this device (RFC 4007, section 11).
+    /// UDP on the link of this device (RFC 4007, section 11).
     UdpBy(SocketAddrV6, String),
-    /// Of an Ethernet device.
+    /// Ethernet.
     Ethernet([u8; 6]),
 }
 
-/// A password: it is never formatted, and is overwritten when it is dropped.
+/// A password. It is never formatted, and is overwritten when it is dropped.
 #[derive(Deserialize)]
 #[serde(from = "String")]
 pub struct Secret(Zeroizing<String>);
 
 impl Secret {
-    /// Its octets.
+    /// Returns its bytes.
     pub fn octets(&self) -> &[u8] {
         self.0.as_bytes()
     }
@@ -177,8 +177,8 @@ impl Config {
     /// Reads and checks a file.
     ///
     /// # Errors
-    /// The file cannot be read, has passwords and others can read it, is not TOML, has an unknown key, or a value that
-    /// is not allowed.
+    /// The file cannot be read, has passwords and is readable by others, is not TOML, has an unknown key, or has a
+    /// value that is not allowed.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
         let config = daemonkit::config::load(path, Self::parse)?;
         if config.has_secrets() {
@@ -204,9 +204,9 @@ impl Config {
     }
 }
 
-/// Refuses a file with secrets that others than its owner may read; `Err` says what is allowed.
+/// Refuses a file with secrets that others than its owner may read. The error says what is allowed.
 ///
-/// What a service manager gives as a credential may be readable by a group of which only this process is.
+/// A credential of a service manager may be readable by a group to which only this process belongs.
 pub fn refuse_readable(path: &Path) -> Result<(), String> {
     let mode = std::fs::metadata(path)
         .map_err(|error| error.to_string())?
@@ -223,12 +223,12 @@ pub fn refuse_readable(path: &Path) -> Result<(), String> {
     ))
 }
 
-/// The directory of what a service manager gives this process (systemd.exec(5)).
+/// Returns the directory of the credentials from the service manager (systemd.exec(5)).
 fn credentials() -> Option<PathBuf> {
     std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from)
 }
 
-/// The key that a service manager has given, else that of meshsec.
+/// Returns the path of the key: a credential of the service manager, else the key of meshsec.
 fn default_key() -> PathBuf {
     let given = credentials().map(|directory| directory.join(KEY_CREDENTIAL));
     given
@@ -419,7 +419,7 @@ impl RawAdmin {
     fn check(self) -> Result<Admin, Fault> {
         let bind = socket_address("admin.bind", &self.bind)?;
         if !bind.ip().is_loopback() {
-            // Requests are authenticated one by one and readable by everybody on the way.
+            // Each request is authenticated, but anybody on the way can read it.
             let allowed =
                 "an address of the loopback interface and a port, such as 127.0.0.1:11234";
             let shown = quoted(&self.bind);
@@ -427,7 +427,7 @@ impl RawAdmin {
         }
         if let Some(password) = &self.password {
             if [NO_PASSWORD, ""].contains(&password.as_ref().0.as_str()) {
-                // In cjdns it lets everybody in who can reach the socket.
+                // In cjdns, this password admits everybody who can reach the socket.
                 let allowed = "another password, or none: then nothing that needs one is answered";
                 let shown = format!("{:?}", password.as_ref().0.as_str());
                 return Err(Fault::value("admin.password", password, shown, allowed));
@@ -527,10 +527,10 @@ impl RawEthernet {
     }
 }
 
-/// What `permit` is when the control socket says who is permitted.
+/// Value of `permit` with which the control socket says who is permitted.
 const CONTROL: &str = "control";
 
-/// Whoever says nothing exchanges user data with nobody.
+/// Default of `permit`: no user data with any node.
 fn nobody() -> Result<Admission, Fault> {
     Ok(Admission::Only(BTreeSet::new()))
 }
@@ -621,7 +621,7 @@ fn socket_address(key: &str, raw: &Spanned<String>) -> Result<SocketAddr, Fault>
     })
 }
 
-/// An address of a link, with the device that leads to it.
+/// Parses a link-local address and the device that leads to it.
 fn scoped_address(text: &str) -> Option<(SocketAddrV6, String)> {
     let (before, rest) = text.split_once('%')?;
     let (device, after) = rest.split_once(']')?;
@@ -634,7 +634,7 @@ fn is_link_local(address: &SocketAddr) -> bool {
     matches!(address, SocketAddr::V6(address) if address.ip().is_unicast_link_local())
 }
 
-/// The address of one device: six octets in hexadecimal, joined by colons, not of a group.
+/// Parses the address of one device: six hexadecimal bytes joined by colons, not a group address.
 fn mac(text: &str) -> Option<[u8; 6]> {
     let mut mac = [0; 6];
     let mut parts = text.split(':');

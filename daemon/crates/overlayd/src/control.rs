@@ -1,8 +1,8 @@
-//! The control socket: JSON lines; who the node is and how it stands, then what happens. A line `status` asks for how
-//! it stands now; commands ([`crate::commands`]) change with whom it talks. Whoever may connect may read, but only root and
-//! this process's own user may command.
+//! The control socket. A reader gets JSON lines: a greeting, the status, and then every event. A line `status` requests
+//! the present status, and commands ([`crate::commands`]) change with whom the node exchanges data. Whoever may connect
+//! may read, but only root and the user of this process may send commands.
 //!
-//! The form is `docs/schema/overlayd-control-1.json`.
+//! The format is specified in `docs/schema/overlayd-control-1.json`.
 
 use std::io;
 
@@ -19,20 +19,20 @@ use crate::neighbours::link_address;
 use crate::port::Port;
 use crate::tokens::{Reactor, Token};
 
-/// The version of the form; it grows when a reader of the old one would misread the new one.
+/// Version of the format. It increases when a reader of the old one would misread the new one.
 const SCHEMA: u32 = 1;
 const ROOT: u32 = 0;
 
-/// The socket with its readers.
+/// The socket and its readers.
 pub struct Control {
     readers: Readers<Token>,
 }
 
 impl Control {
-    /// Listens; `None` when there is to be none.
+    /// Listens; `None` if no socket is configured.
     ///
     /// # Errors
-    /// The path cannot be made, another process listens there, or the group is unknown.
+    /// The path cannot be created, another process listens there, or the group is unknown.
     pub fn listen(settings: &config::Control, reactor: &Reactor) -> io::Result<Option<Self>> {
         let Some(path) = &settings.socket else {
             return Ok(None);
@@ -43,25 +43,25 @@ impl Control {
         Ok(Some(Self { readers }))
     }
 
-    /// Takes one waiting reader.
+    /// Accepts one waiting reader.
     ///
     /// # Errors
-    /// The reader went meanwhile, or there are too many.
+    /// The reader has disconnected, or there are too many readers.
     pub fn accept(&mut self, reactor: &Reactor, status: &Value) -> io::Result<()> {
         let greeting = [line(&hello()), line(status)].concat();
         self.readers.accept(reactor, |_| greeting)
     }
 
-    /// Serves a reader that is ready; what it has said, or why that is refused.
+    /// Serves a reader that is ready. Returns its lines, or why a line is refused.
     pub fn serve(&mut self, number: u32, reactor: &Reactor) -> Vec<Result<Said, String>> {
         let said = self.readers.serve(number, reactor);
         said.iter().map(|line| commands::read(line)).collect()
     }
 
-    /// Whether a reader may command.
+    /// Checks that a reader may send commands.
     ///
     /// # Errors
-    /// Who it is that may not, and who may.
+    /// The reader may not; the message says who may.
     pub fn may_command(&self, number: u32) -> Result<(), String> {
         let connection = self.readers.connection(number);
         let user = connection.and_then(|connection| peer_user(connection).ok());
@@ -71,16 +71,16 @@ impl Control {
             Some(user) => Err(format!(
                 "user {user} may read only; allowed: root and the user of this process"
             )),
-            None => Err("nobody knows who says that".into()),
+            None => Err("the user of this connection is unknown; allowed: root and the user of this process".into()),
         }
     }
 
-    /// Tells one reader.
+    /// Sends a line to one reader.
     pub fn answer(&mut self, number: u32, reactor: &Reactor, told: &Value) {
         self.readers.answer(number, &line(told), reactor);
     }
 
-    /// Tells all readers of an event.
+    /// Sends an event to all readers.
     pub fn tell(&mut self, reactor: &Reactor, now: Time, event: &Event, ports: &[Port]) {
         let mut told = Map::new();
         told.insert("type".into(), "event".into());
@@ -92,7 +92,7 @@ impl Control {
     }
 }
 
-/// What came of a command; without a name when it is none.
+/// Returns the answer to a command; a line that is not a command has no name.
 pub fn answer(command: Option<&str>, result: &Result<usize, String>) -> Value {
     match result {
         Ok(count) => json!({"type": "done", "command": command, "count": count}),
@@ -100,7 +100,7 @@ pub fn answer(command: Option<&str>, result: &Result<usize, String>) -> Value {
     }
 }
 
-/// How the node stands; `is_told`: the control socket says who is permitted.
+/// Returns the status of the node. `is_told` says that the control socket sets who is permitted.
 pub fn status(now: Time, node: &Node, is_told: bool, ports: &[Port], tun: Option<&Tun>) -> Value {
     let counters = node.counters();
     let dropped = counters.iter().filter(|(_, count)| *count > 0);
@@ -156,7 +156,7 @@ fn device(tun: &Tun) -> Value {
     })
 }
 
-/// The admin API: where it listens, and what came there, by what became of it.
+/// Returns the status of the admin API: its address, and the number of requests by their result.
 pub fn api(admin: &Admin) -> Value {
     let counters = admin.counters().all();
     let counters = counters.map(|(name, count)| (name.to_owned(), count.into()));

@@ -1,9 +1,9 @@
-//! The event loop: frames and packets go to the node, and what it makes of them goes on in batches.
+//! The event loop. It passes frames and packets to the node, and sends the node's output in batches.
 //!
 //! # Back pressure
 //!
-//! As long as an interface takes no more, nothing is read from the TUN device: this machine's programs wait. Frames of
-//! other nodes that have to pass there are dropped when too many wait, and counted.
+//! While an interface is blocked, nothing is read from the TUN device, so that the programs of this machine wait.
+//! Frames of other nodes for that interface are dropped and counted when too many wait.
 
 use std::io;
 use std::path::PathBuf;
@@ -29,15 +29,15 @@ use crate::neighbours::{reason, Neighbours};
 use crate::port::Port;
 use crate::tokens::{Reactor, Token};
 
-/// Buffers: those of the frames that may wait for each interface, and those in work.
+/// Number of buffers in addition to those for the frames that wait for each interface.
 const BUFFERS_IN_WORK: u16 = 512;
 const BUFFERS_OF_PORT: u16 = 256;
-/// With fewer free buffers what waits is sent before anything else is taken.
+/// Number of free buffers below which everything that waits is sent before anything else is read.
 const RESERVE: usize = 128;
-/// Calls for one interface in a turn, and packets of this machine: none keeps the others waiting.
+/// Reads from one interface, or from the TUN device, in a turn, so that none delays the others.
 const ROUNDS: usize = 4;
 const PACKETS: usize = 256;
-/// The longest wait, so that a clock that was set back in a suspend is noticed.
+/// Longest wait. It lets the daemon notice a clock that was set back during a suspend.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// The running node.
@@ -55,7 +55,7 @@ pub struct Daemon {
     /// Whether the loop waits for packets of the TUN device.
     reads_tun: bool,
     neighbours: Neighbours,
-    /// Whether the control socket says who is permitted.
+    /// Whether the control socket sets who is permitted.
     is_told: bool,
     gathering: Gathering,
     control: Option<Control>,
@@ -64,10 +64,10 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Prepares everything that can fail: sockets, the TUN device, the control socket.
+    /// Opens everything that can fail: sockets, the TUN device, the control socket.
     ///
     /// # Errors
-    /// What cannot be had, named.
+    /// A resource is not available; the error names it.
     pub fn new(path: PathBuf, config: Config, key: PrivateKey) -> io::Result<Self> {
         let now = now();
         let mut rng = OsRng.unwrap_err();
@@ -76,7 +76,7 @@ impl Daemon {
         reactor.add(&signals, Token::Signal)?;
         let mut node = Node::new(settings(&config, key, now), now, &mut rng)
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error.to_string()))?;
-        // Before anything is looked up, so that no change is missed.
+        // Opened before devices are looked up, so that no change is missed.
         let links = Links::listen().map_err(|error| named("notices about devices", &error))?;
         reactor.add(&links, Token::Links)?;
         let ports = open_ports(&config.interfaces, &mut node, &mut rng, &reactor)?;
@@ -114,7 +114,7 @@ impl Daemon {
     /// Works until SIGTERM or SIGINT.
     ///
     /// # Errors
-    /// The loop or the TUN device breaks.
+    /// The event loop or the TUN device fails.
     pub fn run(&mut self) -> io::Result<()> {
         log::info!("address {}, key {}", self.node.address(), self.node.key());
         self.drain(now());
@@ -177,9 +177,9 @@ impl Daemon {
         Ok(())
     }
 
-    /// Packets of this machine.
+    /// Reads packets of this machine from the TUN device.
     fn take_packets(&mut self) -> io::Result<()> {
-        // Taken out while the node and the pool are at work with what it holds.
+        // Moved out of `self`, because the node and the pool are used while it is read.
         let Some(mut tun) = self.tun.take() else {
             return Ok(());
         };
@@ -200,7 +200,7 @@ impl Daemon {
         taken.map(drop)
     }
 
-    /// One piece of the device; how many packets and pieces it was, 0 when there was none.
+    /// Reads one piece from the device. Returns the number of packets and pieces, 0 if nothing waits.
     fn take_piece(&mut self, tun: &mut Tun) -> io::Result<usize> {
         let now = now();
         let Some(mut packets) = tun.receive()? else {
@@ -218,7 +218,7 @@ impl Daemon {
         Ok(count)
     }
 
-    /// Frames of other nodes.
+    /// Reads frames of other nodes from an interface.
     fn take_frames(&mut self, number: usize) {
         for _ in 0..ROUNDS {
             let now = now();
@@ -265,7 +265,7 @@ impl Daemon {
         }
     }
 
-    /// Does with a buffer what the node wants.
+    /// Transmits, delivers or frees a buffer, as the node decided.
     fn obey(&mut self, buffer: Buffer, verdict: Verdict) {
         match verdict {
             Verdict::Nothing => self.pool.give(buffer),
@@ -292,7 +292,7 @@ impl Daemon {
         }
     }
 
-    /// Takes what the node says by itself, and what it tells.
+    /// Sends the frames that the node originates, and reports its events.
     fn drain(&mut self, now: Time) {
         self.transmit(now);
         let mut was_told = false;
@@ -344,7 +344,7 @@ impl Daemon {
         }
     }
 
-    /// Waits for those interfaces that take no more, and meanwhile not for packets of this machine.
+    /// Waits until the blocked interfaces are writable. While any is blocked, the TUN device is not read.
     fn follow_flow(&mut self) -> io::Result<()> {
         let mut is_free = true;
         for (number, port) in self.ports.iter_mut().enumerate() {
@@ -368,7 +368,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Devices came or went.
+    /// Follows devices that appear and disappear.
     fn follow_links(&mut self) -> io::Result<()> {
         if !self.links.changed() {
             return Ok(());
@@ -435,7 +435,7 @@ impl Daemon {
         }
     }
 
-    /// How many nodes the command is about, as far as it has come; `Err`: why it is refused.
+    /// Carries out a portion of a command. Returns how many nodes the command names so far, or why it is refused.
     fn carry_out(&mut self, number: u32, portion: Portion) -> Result<usize, String> {
         if let Some(control) = &self.control {
             control.may_command(number)?;
@@ -481,17 +481,17 @@ impl Daemon {
         status
     }
 
-    /// Takes over with whom user data is exchanged; everything else needs a restart.
+    /// Reads the configuration again. Only `permit` takes effect; everything else needs a restart.
     fn reload(&mut self) {
         self.service.reloading(now());
         match Config::load(&self.path) {
             Ok(config) => {
-                // What the control socket has said stays.
+                // What the control socket has set stays in force.
                 if !(self.is_told && config.is_told) {
                     self.node.admit(config.admission);
                 }
                 self.is_told = config.is_told;
-                log::info!("read {} again: permit is in force", self.path.display());
+                log::info!("{}: read again, permit is in force", self.path.display());
             }
             Err(error) => log::error!("{error}; nothing was changed"),
         }
@@ -508,18 +508,18 @@ impl Daemon {
     }
 }
 
-/// The quickest ciphers that this machine has.
+/// Returns the fastest ciphers of this machine.
 pub fn ciphers() -> &'static dyn Ciphers {
     match sodium::load() {
         Ok(sodium) => sodium,
         Err(error) => {
-            log::warn!("{error}: the portable ciphers do the work, a third as fast");
+            log::warn!("{error}; the portable ciphers are used, a third as fast");
             &Portable
         }
     }
 }
 
-/// What the node is told when it begins.
+/// Returns the initial configuration of the node.
 fn settings(config: &Config, key: PrivateKey, now: Time) -> overlay_node::Config {
     let unix = SystemTime::now().duration_since(UNIX_EPOCH);
     overlay_node::Config {
@@ -549,7 +549,7 @@ fn open_ports(
     Ok(ports)
 }
 
-/// Waits for the socket of an interface, if it is new, and for those of its beacons but the first `known`.
+/// Watches the socket of an interface if it is new, and its beacon sockets after the first `known`.
 fn watch(
     reactor: &Reactor,
     number: u16,

@@ -1,4 +1,4 @@
-//! This node's private key, from a file that only its owner may read.
+//! Reads this node's private key from a file that only its owner may read.
 
 use std::fs;
 use std::path::Path;
@@ -11,15 +11,15 @@ use crate::config::refuse_readable;
 
 /// id-Ed25519 (RFC 8410, section 3).
 const ED25519: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.112");
-/// The label of a private key in PEM (RFC 7468, section 10).
+/// Label of a private key in PEM (RFC 7468, section 10).
 const LABEL: &str = "PRIVATE KEY";
-/// The tag and the length of the octet string around the key's octets (RFC 8410, section 7).
+/// Tag and length of the octet string around the key (RFC 8410, section 7).
 const OCTET_STRING: [u8; 2] = [0x04, KEY_LENGTH as u8];
 
 /// Reads the key.
 ///
 /// # Errors
-/// What is wrong with the file, which is named, and what is allowed.
+/// The message names the file, what is wrong with it, and what is allowed.
 pub fn load(path: &Path) -> Result<PrivateKey, String> {
     let refuse = |message: String| format!("{}: {message}", path.display());
     let text = fs::read_to_string(path).map_err(|error| refuse(error.to_string()))?;
@@ -28,7 +28,7 @@ pub fn load(path: &Path) -> Result<PrivateKey, String> {
     let key = ed25519(&text).map_err(refuse)?;
     key.public()
         .node_address()
-        .map_err(|error| refuse(format!("{error}: this is no node's key")))?;
+        .map_err(|error| refuse(format!("{error}: this key cannot be a node's")))?;
     Ok(key)
 }
 

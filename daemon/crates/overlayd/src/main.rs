@@ -49,9 +49,9 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Measure what one core of this machine does: ciphers, switching, the way of a packet through a node
+    /// Measure what one core of this machine achieves: ciphers, switching, the path of a packet through a node
     Bench {
-        /// Octets of the packets
+        /// Length of the packets in bytes
         #[arg(long, default_value_t = 1304, value_parser = clap::value_parser!(u16).range(1280..=1400))]
         octets: u16,
         /// How long each figure is measured, in seconds

@@ -1,4 +1,4 @@
-//! Whom the node connects to and who may connect to it, with what the node itself does not keep: logins, and how a
+//! Neighbours to connect to and users that may connect, with what the node itself does not keep: logins, and how a
 //! connection was configured.
 
 use std::net::SocketAddrV6;
@@ -15,20 +15,20 @@ pub struct Neighbours {
     by_device: Vec<ByDevice>,
 }
 
-/// A neighbour whose address means something on the link of a device only, which may come and go.
+/// A neighbour whose address is valid only on the link of a device. The device may appear and disappear.
 struct ByDevice {
     connection: Connection,
     address: SocketAddrV6,
     device: String,
-    /// Of the device, when it was last there.
+    /// Index of the device when it was last present.
     index: Option<u32>,
 }
 
 impl Neighbours {
-    /// Lets somebody connect.
+    /// Allows a user to connect.
     ///
     /// # Errors
-    /// Somebody else has this login or this password.
+    /// Another user has this login or this password.
     pub fn add_user(
         &mut self,
         node: &mut Node,
@@ -41,7 +41,7 @@ impl Neighbours {
         Ok(())
     }
 
-    /// Lets nobody connect by a login any more; how many users had it.
+    /// Removes the users with a login. Returns how many there were.
     pub fn remove_user(&mut self, now: Time, node: &mut Node, login: &[u8]) -> usize {
         let before = self.users.len();
         self.users.retain(|(id, name)| {
@@ -54,12 +54,12 @@ impl Neighbours {
         before - self.users.len()
     }
 
-    /// The logins of those who may connect; that of a user without one is empty.
+    /// Returns the logins of all users; that of a user without one is empty.
     pub fn logins(&self) -> impl Iterator<Item = &[u8]> {
         self.users.iter().map(|(_, login)| login.as_slice())
     }
 
-    /// The login of a user.
+    /// Returns the login of a user.
     pub fn login_of(&self, user: UserId) -> Option<&[u8]> {
         let mut users = self.users.iter();
         users.find_map(|(id, login)| (*id == user).then_some(login.as_slice()))
@@ -81,7 +81,7 @@ impl Neighbours {
         Ok(())
     }
 
-    /// Connects to a node at an address on the link of a device, as soon as that is there: see
+    /// Connects to a node at an address on the link of a device, as soon as the device is present: see
     /// [`Neighbours::follow_devices`].
     pub fn connect_by(&mut self, connection: Connection, address: SocketAddrV6, device: &str) {
         self.by_device.push(ByDevice {
@@ -92,7 +92,7 @@ impl Neighbours {
         });
     }
 
-    /// Connects to those whose device has come, or is another one of its name.
+    /// Connects to the neighbours whose device has appeared or was replaced by another of the same name.
     ///
     /// # Errors
     /// The first [`ConnectError`], with the node's key.
@@ -124,14 +124,15 @@ impl Neighbours {
         result
     }
 
-    /// Parts from a neighbour; whether there was one.
+    /// Disconnects from a neighbour. Returns whether there was one.
     pub fn disconnect(&mut self, now: Time, node: &mut Node, key: &PublicKey) -> bool {
         self.connections.retain(|known| known.key != *key);
         self.by_device.retain(|known| known.connection.key != *key);
         node.disconnect(now, key)
     }
 
-    /// Shakes hands anew with the neighbours that have a key, or with all. Those that came by themselves come again.
+    /// Repeats the handshake with the neighbours that have a key, or with all. Incoming neighbours connect again by
+    /// themselves.
     pub fn reset(&mut self, now: Time, node: &mut Node, key: Option<PublicKey>) {
         let all: Vec<_> = node.peers(now).map(|peer| peer.key).collect();
         for key in all
@@ -150,17 +151,17 @@ impl Neighbours {
     }
 }
 
-/// Why a neighbour cannot be connected to, for people.
+/// Returns why a neighbour cannot be connected to, as text for people.
 pub fn reason(error: ConnectError) -> &'static str {
     match error {
         ConnectError::Interface => "there is no such interface",
-        ConnectError::Key => "this is the node's own key, or no node's",
+        ConnectError::Key => "the key is this node's own, or cannot be a node's",
         ConnectError::Address => "another peer has this address",
         ConnectError::Full => "there are too many peers",
     }
 }
 
-/// The address of a neighbour, for people.
+/// Returns the address of a neighbour, as text for people.
 pub fn link_address(address: &LinkAddress) -> String {
     match address {
         LinkAddress::Udp(address) => address.to_string(),

@@ -1,4 +1,4 @@
-//! An interface to other nodes, whatever carries its frames.
+//! An interface to other nodes, over UDP or Ethernet.
 
 use std::io;
 use std::net::SocketAddr;
@@ -18,20 +18,20 @@ use crate::io::{Arrival, Flow, IoCounters};
 pub struct Port {
     /// Its number in the node.
     pub id: InterfaceId,
-    /// What people call it: `udp ADDRESS` or `ethernet DEVICE`.
+    /// Name for people: `udp ADDRESS` or `ethernet DEVICE`.
     pub name: String,
-    /// What it has to do with beacons.
+    /// Whether it sends and accepts beacons.
     pub beacons_are: overlay_node::Beacons,
     carrier: Carrier,
     beacons: Vec<Beacons>,
-    /// The port and the devices of its beacons, as they are configured.
+    /// The configured port and devices of its beacons.
     beacon_port: u16,
     beacon_devices: Vec<String>,
-    /// Whether it takes no more for now.
+    /// Whether it is blocked: its socket accepts no frame at present.
     pub is_blocked: bool,
-    /// Whether the loop waits until it takes more.
+    /// Whether the loop waits until it is writable.
     pub waits: bool,
-    /// That a beacon could not be sent was logged.
+    /// Whether a failed beacon has been logged.
     warned: bool,
 }
 
@@ -44,7 +44,7 @@ impl Port {
     /// Opens its sockets.
     ///
     /// # Errors
-    /// What the kernel refuses, named.
+    /// The kernel refuses something; the error names it.
     pub fn open(id: InterfaceId, settings: &Interface) -> io::Result<Self> {
         let (name, carrier) = match &settings.medium {
             Medium::Udp { bind, .. } => {
@@ -81,12 +81,12 @@ impl Port {
         };
         port.follow_beacons()?;
         if !port.is_there() {
-            log::info!("{}: the device is not there yet", port.name);
+            log::info!("{}: waiting for the device", port.name);
         }
         Ok(port)
     }
 
-    /// Whether its device is there; a UDP socket needs none.
+    /// Returns whether its device is present. A UDP socket needs none.
     pub const fn is_there(&self) -> bool {
         match &self.carrier {
             Carrier::Udp(..) => true,
@@ -94,11 +94,11 @@ impl Port {
         }
     }
 
-    /// Opens sockets for devices that have come, and closes those of devices that have gone: whether it has a new one
-    /// of its own, and how many of its beacons stand as they were, those that are new behind them.
+    /// Opens sockets for devices that have appeared, and closes those of devices that are gone. Returns whether it has
+    /// a new socket of its own, and how many beacon sockets are unchanged; new ones follow these.
     ///
     /// # Errors
-    /// What the kernel refuses, named; it is worth another try when something changes again.
+    /// The kernel refuses something; the error names it. Call this again when a device changes.
     pub fn follow(&mut self) -> io::Result<(bool, usize)> {
         let is_new = match &mut self.carrier {
             Carrier::Udp(..) => false,
@@ -112,7 +112,7 @@ impl Port {
             }
         };
         if is_new {
-            log::info!("{}: the device is there", self.name);
+            log::info!("{}: the device is present", self.name);
         }
         if is_new || !self.is_there() {
             (self.is_blocked, self.waits) = (false, false);
@@ -120,7 +120,7 @@ impl Port {
         Ok((is_new, self.follow_beacons()?))
     }
 
-    /// How many of the beacons stand as they were.
+    /// Opens and closes beacon sockets. Returns how many are unchanged.
     fn follow_beacons(&mut self) -> io::Result<usize> {
         let devices = beacons::devices(&self.beacon_devices)?;
         self.beacons
@@ -133,7 +133,7 @@ impl Port {
             {
                 continue;
             }
-            let what = format!("beacons by {device}");
+            let what = format!("beacons on {device}");
             let opened = Beacons::open(device, self.beacon_port);
             self.beacons
                 .push(opened.map_err(|error| named(&what, &error))?);
@@ -141,7 +141,7 @@ impl Port {
         Ok(kept)
     }
 
-    /// The address of its socket; `None` for a device.
+    /// Returns the address of its socket; `None` for Ethernet.
     pub fn address(&self) -> Option<SocketAddr> {
         match &self.carrier {
             Carrier::Udp(_, address) => Some(*address),
@@ -149,12 +149,12 @@ impl Port {
         }
     }
 
-    /// The address or the device that it is bound to, as in its name.
+    /// Returns the address or the device that it is bound to, as in its name.
     pub fn bound(&self) -> &str {
         self.name.split_once(' ').map_or("", |(_, bound)| bound)
     }
 
-    /// The descriptor of its socket, if there is one.
+    /// Returns the descriptor of its socket, if there is one.
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         match &self.carrier {
             Carrier::Udp(udp, _) => Some(udp.as_fd()),
@@ -162,12 +162,12 @@ impl Port {
         }
     }
 
-    /// The sockets of its beacons, other than its own.
+    /// Returns the sockets of its beacons, which are not its own socket.
     pub fn beacons(&self) -> &[Beacons] {
         &self.beacons
     }
 
-    /// What was counted.
+    /// Returns its counters.
     pub fn counters(&self) -> &IoCounters {
         match &self.carrier {
             Carrier::Udp(udp, _) => &udp.counters,
@@ -182,11 +182,11 @@ impl Port {
         }
     }
 
-    /// Takes what waits from the kernel; false when nothing does. [`Port::next`] then gives it, all of it before the
-    /// next call.
+    /// Reads waiting frames from the kernel; false if none waits. All of them must be taken with [`Port::next`] before
+    /// the next call.
     ///
     /// # Errors
-    /// The socket's.
+    /// Reading from the socket fails.
     pub fn receive(&mut self) -> io::Result<bool> {
         match &mut self.carrier {
             Carrier::Udp(udp, _) => udp.receive(),
@@ -194,7 +194,7 @@ impl Port {
         }
     }
 
-    /// The next frame of what was received, in a buffer of the pool; `None` when there is none, or no buffer.
+    /// Returns the next received frame in a buffer of the pool; `None` if there is no frame or no buffer.
     pub fn next(&mut self, pool: &mut Pool) -> Option<Arrival> {
         match &mut self.carrier {
             Carrier::Udp(udp, _) => udp.next(pool),
@@ -202,7 +202,7 @@ impl Port {
         }
     }
 
-    /// The next beacon that came by one of the sockets for them; what is no beacon is counted and passed over.
+    /// Returns the next beacon from the beacon sockets. A datagram that is not a beacon is counted and skipped.
     pub fn next_beacon(&mut self) -> Option<(LinkAddress, [u8; BEACON_LENGTH])> {
         let mut malformed = 0;
         let received = self.beacons.iter().find_map(|beacons| {
@@ -215,7 +215,7 @@ impl Port {
         received.map(|(from, beacon)| (LinkAddress::Udp(from), beacon))
     }
 
-    /// Puts a frame behind those that wait; a beacon leaves at once where it has sockets of its own.
+    /// Queues a frame. A beacon is sent at once if it has sockets of its own.
     pub fn push(&mut self, to: Destination, frame: Part, pool: &mut Pool) {
         match (&mut self.carrier, to) {
             (Carrier::Udp(udp, _), Destination::Unicast(LinkAddress::Udp(to))) => {
@@ -238,12 +238,12 @@ impl Port {
                 self.send_beacon(port, pool.part(&frame));
                 pool.give(frame.buffer);
             }
-            // The node never mixes addresses of one kind of interface with another.
+            // The node never uses an address of one kind with an interface of another.
             (_, Destination::Unicast(_)) => pool.give(frame.buffer),
         }
     }
 
-    /// Gives the kernel what waits, unless it has just said that it takes no more.
+    /// Sends the queued frames. Notes whether the interface is blocked.
     pub fn flush(&mut self, pool: &mut Pool) {
         let flow = match &mut self.carrier {
             Carrier::Udp(udp, _) => udp.flush(pool),
@@ -259,7 +259,7 @@ impl Port {
             .map(|beacons| beacons.send(port, beacon));
         let refused = sent.find_map(Result::err);
         if let (Some(error), false) = (&refused, self.warned) {
-            log::warn!("{}: a beacon was not sent: {error}", self.name);
+            log::warn!("{}: a beacon cannot be sent: {error}", self.name);
         }
         self.warned = refused.is_some();
     }

@@ -1,14 +1,14 @@
-//! What the loop waits for.
+//! Identifies what the event loop waits for.
 
 use daemonkit::Code;
 
-/// The loop's descriptors.
+/// The descriptors of the event loop.
 pub type Reactor = daemonkit::Reactor<Token>;
 
-/// Whose descriptor is ready.
+/// Identifies the descriptor that is ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Token {
-    /// A signal has come.
+    /// A signal arrived.
     Signal,
     /// The TUN device.
     Tun,
@@ -16,7 +16,7 @@ pub enum Token {
     Port(u16),
     /// A beacon socket of the interface with this number.
     Beacon(u16),
-    /// A new reader of the control socket.
+    /// The socket on which readers connect.
     Listener,
     /// A reader of the control socket.
     Reader(u32),

@@ -1,5 +1,5 @@
-//! What a packet allocates: nothing, from the TUN device of one node over the sockets of a relay to the TUN device of
-//! another, once sessions, links and queues stand.
+//! Checks that a packet causes no allocation, from the TUN device of one node through the sockets of a relay to the TUN
+//! device of another, once sessions, links and queues exist.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -22,7 +22,7 @@ use super::udp::Udp;
 use super::Flow;
 use crate::daemon;
 
-/// Counts what each thread allocates; tests beside this one are on other threads.
+/// Counts the allocations of each thread, because other tests run on other threads.
 struct Counting;
 
 thread_local! {
@@ -36,8 +36,8 @@ fn count() {
     ALLOCATIONS.set(ALLOCATIONS.get() + 1);
 }
 
-// SAFETY: all is done by `System`, with what it asks for. Counting allocates nothing: the thread-local is initialized
-// at compile time and has no destructor.
+// SAFETY: `System` does everything, with the arguments given. Counting allocates nothing: the thread-local is
+// initialized at compile time and has no destructor.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
@@ -46,18 +46,18 @@ unsafe impl GlobalAlloc for Counting {
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the pointer is one of `System`, as all that are given out here.
+        // SAFETY: the pointer comes from `System`, as all that are given out here.
         unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count();
-        // SAFETY: the pointer is one of `System`, as all that are given out here.
+        // SAFETY: the pointer comes from `System`, as all that are given out here.
         unsafe { System.realloc(pointer, layout, size) }
     }
 }
 
-/// What this thread allocates in `action`.
+/// Returns the number of allocations of this thread in `action`.
 fn allocations(action: impl FnOnce()) -> u64 {
     let before = ALLOCATIONS.get();
     action();
@@ -65,16 +65,16 @@ fn allocations(action: impl FnOnce()) -> u64 {
 }
 
 const PASSWORD: &[u8] = b"allocations";
-/// Packets in a piece, octets of content in each, and of their headers of IPv6 and UDP.
+/// Packets in a piece, bytes of content in each, and length of the headers.
 const PACKETS: usize = 40;
 const CONTENT: usize = 1200;
 const HEADERS: usize = 48;
 const BUFFERS: u16 = 256;
 const STEP: Duration = Duration::from_millis(10);
-/// For machines that do much else.
+/// Timeout, long enough for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A node with a socket on the loopback device; a pair of sockets is its TUN device.
+/// A node with a socket on the loopback device. A pair of sockets is its TUN device.
 struct Station {
     node: Node,
     interface: InterfaceId,
@@ -85,11 +85,11 @@ struct Station {
     user: UnixDatagram,
 }
 
-/// A line of three, of which the ends talk.
+/// Three nodes in a line. The outer ones exchange packets.
 struct Line {
     stations: [Station; 3],
     now: Time,
-    /// What the first one's kernel hands over: several packets in one piece.
+    /// The packets of the first node's kernel, several in one piece.
     piece: Vec<u8>,
 }
 
@@ -137,7 +137,7 @@ impl Station {
         self.node.connect(Time::ZERO, connection).unwrap();
     }
 
-    /// Takes a piece of its kernel.
+    /// Reads a piece from its kernel.
     fn take_packets(&mut self, now: Time) {
         let mut packets = self.tun.receive().unwrap().unwrap();
         let mut parts: [Option<Part>; PACKETS] = [const { None }; PACKETS];
@@ -153,7 +153,7 @@ impl Station {
         self.flush(now);
     }
 
-    /// Takes all frames that wait.
+    /// Reads all waiting frames.
     fn take_frames(&mut self, now: Time) {
         while self.udp.receive().unwrap() {
             while let Some(arrival) = self.udp.next(&mut self.pool) {
@@ -184,7 +184,7 @@ impl Station {
         self.udp.push(to, Part { buffer, range }, &mut self.pool);
     }
 
-    /// Sends what waits, and what the node says by itself.
+    /// Sends the queued frames, and those that the node originates.
     fn flush(&mut self, now: Time) {
         while let Some(buffer) = self.pool.take() {
             let octets = self.pool.octets_mut(buffer);
@@ -203,7 +203,7 @@ impl Station {
 }
 
 impl Line {
-    /// When packets pass and the links are of the wanted kind.
+    /// Makes a line in which packets pass and the links are of the wanted kind.
     fn that_stands(noise: bool, ciphers: &'static dyn Ciphers) -> Self {
         let mut stations = [0; 3].map(|_| Station::new(noise, ciphers));
         let [first, relay, last] = &mut stations;
@@ -249,13 +249,13 @@ impl Line {
         first.take_packets(self.now);
     }
 
-    /// What came to the last one's kernel.
+    /// Reads the packets that reached the last node's kernel.
     fn drain(&mut self) {
         let mut space = [0; 4096];
         while self.stations[2].user.recv(&mut space).is_ok() {}
     }
 
-    /// One piece passes from end to end.
+    /// Sends one piece from end to end.
     fn pass(&mut self) {
         let came = |line: &Self| line.stations[2].tun.counters.packets_out;
         let wanted = came(self) + PACKETS as u64;
@@ -271,7 +271,7 @@ impl Line {
     }
 }
 
-/// A piece of UDP packets as the kernel hands it over: what stands beside it (linux/virtio_net.h), headers, content.
+/// Makes a piece of UDP packets as the kernel hands it over: the header of linux/virtio_net.h, headers, content.
 fn piece(from: &Node, to: &Node) -> Vec<u8> {
     let mut piece = vec![1, 5];
     for word in [HEADERS, CONTENT, HEADERS - 8, 6] {
@@ -294,7 +294,7 @@ fn rng() -> UnwrapErr<OsRng> {
     OsRng.unwrap_err()
 }
 
-/// A private key of a node: about one in 256 is.
+/// Makes a private key of a node. About one random key in 256 is one.
 fn key(rng: &mut UnwrapErr<OsRng>) -> PrivateKey {
     loop {
         let mut octets = [0; KEY_LENGTH];
@@ -316,7 +316,7 @@ fn a_packet_on_its_way_allocates_nothing() {
     for ciphers in [&Portable as &dyn Ciphers, daemon::ciphers()] {
         for noise in [false, true] {
             let mut line = Line::that_stands(noise, ciphers);
-            // Queues that grow with what waits in them have their size now.
+            // Queues that grow with their contents have reached their size now.
             (0..5).for_each(|_| line.pass());
             let count = allocations(|| (0..25).for_each(|_| line.pass()));
             assert_eq!(count, 0, "{}, Noise: {noise}, 1000 packets", ciphers.name());

@@ -1,5 +1,5 @@
-//! Beacons over UDP: `fffffffc | u8 0 | u8 0 | u16 port | beacon`, sent to everybody by each of some devices. The port
-//! is that of the interface's socket, at which the sender is a neighbour.
+//! Beacons over UDP: `fffffffc | u8 0 | u8 0 | u16 port | beacon`, broadcast on some devices. The port is that of the
+//! interface's socket, at which the sender is a neighbour.
 
 use std::fmt;
 use std::io;
@@ -11,23 +11,23 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use super::system;
 
-/// Stands for all devices, those that come later included.
+/// Name that means all devices, including those that appear later.
 const ALL: &str = "all";
-/// What marks a beacon.
+/// Bytes at the beginning of a beacon.
 const MARK: [u8; 6] = [0xff, 0xff, 0xff, 0xfc, 0, 0];
-/// The mark and the port.
+/// Length of the mark and the port in bytes.
 const HEADER: usize = MARK.len() + 2;
-/// Octets of a beacon with its header.
+/// Length of a beacon with its header in bytes.
 const LENGTH: usize = HEADER + BEACON_LENGTH;
 
-/// The beacons of one device.
+/// The beacon socket of one device.
 pub struct Beacons {
     socket: UdpSocket,
     port: u16,
     device: Device,
 }
 
-/// A device that is there. One that goes and comes again is another one.
+/// A device that is present. One that disappears and appears again is another device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Device {
     name: String,
@@ -40,10 +40,10 @@ impl fmt::Display for Device {
     }
 }
 
-/// Those of the devices that the names stand for which are there: all but the loopback interface for `all`.
+/// Returns the named devices that are present; for `all`, every device except the loopback interface.
 ///
 /// # Errors
-/// The kernel's.
+/// The kernel does not list its devices.
 pub fn devices(names: &[String]) -> io::Result<Vec<Device>> {
     let mut names = names.to_vec();
     if names.iter().any(|name| name == ALL) {
@@ -60,14 +60,14 @@ pub fn devices(names: &[String]) -> io::Result<Vec<Device>> {
 }
 
 impl Beacons {
-    /// Opens a socket for a device; beacons come and go at `port`.
+    /// Opens a socket for a device; `port` is the UDP port of beacons.
     ///
     /// # Errors
     /// There is no such device, or EPERM without CAP_NET_RAW.
     pub fn open(device: Device, port: u16) -> io::Result<Self> {
         let socket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP))?;
         socket.set_nonblocking(true)?;
-        // One socket for each device, and other routers on this machine.
+        // Each device has a socket with this port, and so may other routers on this machine.
         socket.set_reuse_address(true)?;
         socket.bind_device(Some(device.name.as_bytes()))?;
         socket.set_broadcast(true)?;
@@ -79,15 +79,15 @@ impl Beacons {
         })
     }
 
-    /// Of which device they are.
+    /// Returns the device.
     pub const fn device(&self) -> &Device {
         &self.device
     }
 
-    /// Sends a beacon that tells of an interface's socket at `interface_port`.
+    /// Sends a beacon that announces the interface's socket at `interface_port`.
     ///
     /// # Errors
-    /// The device's, as when it is down or has no address.
+    /// The device refuses it, for example because it is down or has no address.
     pub fn send(&self, interface_port: u16, beacon: &[u8]) -> io::Result<()> {
         let mut octets = [0; LENGTH];
         let (header, content) = octets.split_at_mut(HEADER);
@@ -101,10 +101,10 @@ impl Beacons {
             .map(drop)
     }
 
-    /// The next beacon that has come, with the address of the interface that it tells of; `None` when none waits.
+    /// Returns the next beacon with the address of the interface that it announces; `None` if none waits.
     ///
     /// # Errors
-    /// `InvalidData` for what is no beacon, or the socket's.
+    /// `InvalidData` if the datagram is not a beacon; other errors are those of the socket.
     pub fn receive(&self) -> io::Result<Option<(SocketAddr, [u8; BEACON_LENGTH])>> {
         let mut octets = [0; LENGTH];
         let (length, mut from) = match self.socket.recv_from(&mut octets) {

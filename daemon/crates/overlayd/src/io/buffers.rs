@@ -1,24 +1,24 @@
-//! A fixed pool of buffers with room around what they hold: nothing is allocated for a packet.
+//! A fixed pool of buffers with space around their contents, so that no packet needs an allocation.
 
 use std::ops::Range;
 
 use overlay_node::{HEAD_ROOM, TAIL_ROOM};
 
-/// The longest frame or packet that a buffer takes beside the room, in octets: more than an Ethernet frame has.
+/// Longest frame or packet in a buffer in bytes, more than an Ethernet frame has.
 pub const CONTENT_MAX: usize = 2048;
-/// Octets of a buffer.
+/// Length of a buffer in bytes.
 const LENGTH: usize = HEAD_ROOM + CONTENT_MAX + TAIL_ROOM;
 
-/// A buffer that is taken; it goes back by [`Pool::give`].
+/// A buffer in use. It is returned with [`Pool::give`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Buffer(u16);
 
-/// A part of a buffer that is taken.
+/// A part of a buffer in use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
     /// The buffer.
     pub buffer: Buffer,
-    /// Where in it.
+    /// The range in it.
     pub range: Range<usize>,
 }
 
@@ -29,7 +29,7 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// `count` buffers.
+    /// Makes `count` buffers.
     pub fn new(count: u16) -> Self {
         Self {
             octets: vec![[0; LENGTH]; usize::from(count)],
@@ -37,17 +37,17 @@ impl Pool {
         }
     }
 
-    /// How many are free.
+    /// Returns the number of free buffers.
     pub fn free(&self) -> usize {
         self.free.len()
     }
 
-    /// Takes one; `None` when none is free.
+    /// Takes a buffer; `None` if none is free.
     pub fn take(&mut self) -> Option<Buffer> {
         self.free.pop()
     }
 
-    /// Takes one and copies `content` into it; `None` when none is free or the content is too long.
+    /// Takes a buffer and copies `content` into it; `None` if none is free or the content is too long.
     pub fn hold(&mut self, content: &[u8]) -> Option<Part> {
         if content.len() > CONTENT_MAX {
             return None;
@@ -58,22 +58,22 @@ impl Pool {
         Some(Part { buffer, range })
     }
 
-    /// Gives one back.
+    /// Returns a buffer to the pool.
     pub fn give(&mut self, buffer: Buffer) {
         self.free.push(buffer);
     }
 
-    /// All octets of a buffer, room included.
+    /// Returns all bytes of a buffer, including the space around its contents.
     pub fn octets_mut(&mut self, buffer: Buffer) -> &mut [u8] {
         &mut self.octets[usize::from(buffer.0)]
     }
 
-    /// The octets of a part.
+    /// Returns the bytes of a part.
     pub fn part(&self, part: &Part) -> &[u8] {
         &self.octets[usize::from(part.buffer.0)][part.range.clone()]
     }
 
-    /// The octets of a part.
+    /// Returns the bytes of a part.
     pub fn part_mut(&mut self, part: &Part) -> &mut [u8] {
         &mut self.octets[usize::from(part.buffer.0)][part.range.clone()]
     }

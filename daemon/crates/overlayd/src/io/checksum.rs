@@ -1,6 +1,6 @@
 //! The Internet checksum (RFC 1071) and the pseudo-header of IPv6 (RFC 8200, section 8.1).
 
-/// The ones' complement sum of `octets` and of `initial`; an odd octet counts as if a zero followed it.
+/// Returns the ones' complement sum of `octets` and `initial`. An odd byte is summed as if a zero byte followed.
 pub fn sum(octets: &[u8], initial: u64) -> u64 {
     let (words, rest) = octets.split_at(octets.len() / 4 * 4);
     let total = words
@@ -12,7 +12,7 @@ pub fn sum(octets: &[u8], initial: u64) -> u64 {
     total + u64::from(u32::from_be_bytes(last))
 }
 
-/// A sum in 16 bits.
+/// Folds a sum to 16 bits.
 pub fn fold(mut sum: u64) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
@@ -20,7 +20,8 @@ pub fn fold(mut sum: u64) -> u16 {
     sum as u16
 }
 
-/// The sum of the pseudo-header of an IPv6 packet: its addresses, the length of what is summed and its protocol.
+/// Returns the sum of the pseudo-header of an IPv6 packet: its addresses, the length of the summed content and its
+/// protocol.
 pub fn pseudo_header(packet: &[u8], length: usize, protocol: u8) -> u64 {
     sum(&packet[8..40], length as u64 + u64::from(protocol))
 }

@@ -1,5 +1,5 @@
-//! Frames of ethertype 0xfc00: `u8 0 | u8 0 | u16 length, these six octets included | u16 fc00`, then the frame.
-//! What is sent to all is a beacon.
+//! Frames of ethertype 0xfc00: `u8 0 | u8 0 | u16 length with these six bytes | u16 fc00`, then the frame. A broadcast
+//! is a beacon.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -13,32 +13,32 @@ use super::system::{self, Received, Train, BATCH};
 use super::udp::enlarge;
 use super::{Arrival, IoCounters};
 
-/// Octets before each frame.
+/// Length of the header before each frame in bytes.
 const HEADER: usize = 6;
-/// The ethertype, and what stands for it in the header.
+/// The ethertype, which the header repeats.
 const ETHERTYPE: u16 = 0xfc00;
-/// The address of everybody.
+/// The broadcast address.
 const BROADCAST: [u8; 6] = [0xff; 6];
-/// The longest frame with its header; what an Ethernet device takes with this room is never longer.
+/// Length of the longest frame with its header. A frame that fits into an Ethernet device is never longer.
 const READ_MAX: usize = HEADER + CONTENT_MAX;
 
-/// A device that may come and go, with the packet socket that it has while it is there, and what waits for it.
+/// An Ethernet device that may appear and disappear, with its packet socket while it is present, and the queued frames.
 pub struct Ethernet {
     device: String,
-    /// With the index of the device, which another one of its name does not have.
+    /// The socket with the index of the device. Another device of the same name has another index.
     socket: Option<(i32, Socket)>,
     buffers: Vec<Box<[u8]>>,
     received: Vec<Received>,
-    /// The frame to be read next.
+    /// Index of the frame to be read next.
     next: usize,
     outbox: Outbox<[u8; 6]>,
     trains: Vec<Train>,
-    /// What was counted.
+    /// Its counters.
     pub counters: IoCounters,
 }
 
 impl Ethernet {
-    /// Opens a socket for a device, if it is there.
+    /// Opens a socket for a device if the device is present.
     ///
     /// # Errors
     /// EPERM without CAP_NET_RAW.
@@ -57,17 +57,17 @@ impl Ethernet {
         Ok(ethernet)
     }
 
-    /// Whether the device is there.
+    /// Returns whether the device is present.
     pub const fn is_there(&self) -> bool {
         self.socket.is_some()
     }
 
-    /// Opens a socket for a device that has come, which is told by `true`, and closes that of one that has gone.
+    /// Opens a socket for a device that has appeared, and then returns `true`. Closes the socket of one that is gone.
     ///
     /// # Errors
-    /// The kernel's, other than that there is no such device.
+    /// The kernel refuses the socket. An absent device is no error.
     pub fn follow(&mut self) -> io::Result<bool> {
-        // Of no protocol until it is bound, so that no frame of another device comes in.
+        // No protocol until it is bound, so that it gets no frames of other devices.
         let socket = Socket::new(Domain::PACKET, Type::DGRAM, Some(Protocol::from(0)))?;
         let there = system::index_if_there(&socket, &self.device)?;
         if there == self.socket.as_ref().map(|(index, _)| *index) {
@@ -85,16 +85,16 @@ impl Ethernet {
         Ok(true)
     }
 
-    /// The descriptor of its socket, if there is one.
+    /// Returns the descriptor of its socket, if there is one.
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.socket.as_ref().map(|(_, socket)| socket.as_fd())
     }
 
-    /// Takes what waits from the kernel; false when nothing does. [`Ethernet::next`] then gives it, all of it before
-    /// the next call.
+    /// Reads waiting frames from the kernel; false if none waits. All of them must be taken with [`Ethernet::next`]
+    /// before the next call.
     ///
     /// # Errors
-    /// The socket's; ENETDOWN once when the device goes down.
+    /// Reading from the socket fails; ENETDOWN once when the device goes down.
     pub fn receive(&mut self) -> io::Result<bool> {
         self.next = 0;
         let Some((_, socket)) = &self.socket else {
@@ -110,14 +110,14 @@ impl Ethernet {
         }
     }
 
-    /// The next frame of what was received, in a buffer of the pool; `None` when there is none, or no buffer.
+    /// Returns the next received frame in a buffer of the pool; `None` if there is no frame or no buffer.
     pub fn next(&mut self, pool: &mut Pool) -> Option<Arrival> {
         loop {
             let received = self.received.get(self.next)?;
             let sender = system::packet_sender(&received.from);
             let frame = content(&self.buffers[self.next][..received.length]);
             let (Some((mac, is_beacon)), Some(frame)) = (sender, frame) else {
-                // Of one that was cut nothing is told.
+                // A truncated frame has length 0.
                 *match received.length {
                     0 => &mut self.counters.oversize,
                     _ => &mut self.counters.malformed,
@@ -136,18 +136,18 @@ impl Ethernet {
         }
     }
 
-    /// Puts a frame behind those that wait; `None` is everybody.
+    /// Queues a frame; `None` means broadcast.
     pub fn push(&mut self, to: Option<[u8; 6]>, frame: Part, pool: &mut Pool) {
         let to = to.unwrap_or(BROADCAST);
         self.outbox.push(to, frame, pool, &mut self.counters);
     }
 
-    /// Whether so many frames wait that they are worth a call.
+    /// Returns whether enough frames are queued for a system call.
     pub fn is_full(&self) -> bool {
         self.outbox.is_full()
     }
 
-    /// Gives the kernel what waits.
+    /// Sends the queued frames.
     pub fn flush(&mut self, pool: &mut Pool) -> Flow {
         let Some((index, socket)) = &self.socket else {
             let waiting = self.outbox.iter().count();
@@ -193,14 +193,14 @@ impl Ethernet {
     }
 }
 
-/// The header before a frame of `length` octets, which is less than 64 KiB.
+/// Returns the header for a frame of `length` bytes, which is less than 64 KiB.
 fn header_of(length: usize) -> [u8; HEADER] {
     let [high, low] = ((length + HEADER) as u16).to_be_bytes();
     let [first, second] = ETHERTYPE.to_be_bytes();
     [0, 0, high, low, first, second]
 }
 
-/// The frame without its header and without what fills up the shortest frames of Ethernet.
+/// Returns the frame without its header and without the padding of the shortest Ethernet frames.
 fn content(octets: &[u8]) -> Option<&[u8]> {
     let (header, rest) = octets.split_first_chunk::<HEADER>()?;
     let length = usize::from(u16::from_be_bytes([header[2], header[3]])).checked_sub(HEADER)?;

@@ -1,4 +1,4 @@
-//! What the kernel tells of network devices: that something changed. What it is, is looked up.
+//! Notices of the kernel that some network device changed. What changed is looked up elsewhere.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -13,26 +13,26 @@ use super::system;
 
 /// The group of notices about links (RTMGRP_LINK of linux/rtnetlink.h).
 const LINKS: u32 = 1;
-/// Notices are not read, but taken out.
+/// Size of the buffer for a notice. Notices are discarded without being decoded.
 const ROOM: usize = 64;
 
-/// A netlink socket that listens.
+/// A netlink socket that receives notices.
 pub struct Links(OwnedFd);
 
 impl Links {
-    /// Listens from now on.
+    /// Opens the socket.
     ///
     /// # Errors
     /// The kernel refuses the socket.
     pub fn listen() -> io::Result<Self> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        // Without a protocol it is NETLINK_ROUTE.
+        // No protocol means NETLINK_ROUTE.
         let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
         bind(&socket, &SocketAddrNetlink::new(0, LINKS))?;
         Ok(Self(socket))
     }
 
-    /// Takes all notices; whether there were any, lost ones included.
+    /// Discards all notices. Returns whether there were any, including lost ones.
     pub fn changed(&self) -> bool {
         let mut changed = false;
         loop {
@@ -45,10 +45,10 @@ impl Links {
     }
 }
 
-/// The index of a device; `None` when there is none of that name.
+/// Returns the index of a device; `None` if there is no device of that name.
 ///
 /// # Errors
-/// The kernel's.
+/// The kernel does not answer.
 pub fn index_of(device: &str) -> io::Result<Option<u32>> {
     let socket = Socket::new(Domain::IPV6, Type::DGRAM, None)?;
     let index = system::index_if_there(&socket, device)?;

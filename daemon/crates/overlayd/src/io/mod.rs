@@ -1,4 +1,4 @@
-//! What touches the world: datagrams and frames in batches, the TUN device, and the buffers between them.
+//! Input and output: datagrams and frames in batches, the TUN device, and the buffers between them.
 
 #[cfg(test)]
 mod allocations;

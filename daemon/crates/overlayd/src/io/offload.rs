@@ -1,19 +1,19 @@
-//! Segmentation in user space: a TUN device hands over TCP and UDP in pieces of up to 64 KiB, which are cut into
-//! packets, and takes such pieces, into which packets are joined again.
+//! Segmentation in user space. A TUN device hands over TCP and UDP in pieces of up to 64 KiB, which are cut into
+//! packets. It also accepts such pieces, so packets are joined before they are written.
 //!
-//! What is cut and joined again is what it was. Only IPv6 is cut and joined; everything else passes as it is.
+//! Cutting and joining restores the same packets. Only IPv6 is cut and joined; everything else passes unchanged.
 //!
 //! # Contract
 //!
-//! Nothing here panics, whatever the octets: packets come from the other end of the overlay as well as from the kernel.
+//! Nothing here panics, whatever the input: packets come from the other end of the overlay as well as from the kernel.
 
 use super::checksum::{fold, pseudo_header, sum};
 
-/// Octets of [`Offload`] before each packet of a TUN device (`struct virtio_net_hdr`).
+/// Length of [`Offload`] in bytes, which precedes each packet of a TUN device (`struct virtio_net_hdr`).
 pub const OFFLOAD: usize = 10;
-/// The longest packet that a TUN device hands over or takes.
+/// Longest packet that a TUN device reads or writes, in bytes.
 pub const PIECE_MAX: usize = 65_535;
-/// Packets that are joined at most.
+/// Largest number of packets that are joined.
 pub const JOINED_MAX: usize = 60;
 
 const IPV6: usize = 40;
@@ -21,7 +21,7 @@ const UDP: usize = 8;
 const TCP_MIN: usize = 20;
 const PROTOCOL_TCP: u8 = 6;
 const PROTOCOL_UDP: u8 = 17;
-/// Where in a TCP header its flags are (RFC 9293, section 3.1).
+/// Offset of the flags in a TCP header (RFC 9293, section 3.1).
 const TCP_FLAGS: usize = 13;
 const FIN: u8 = 0x01;
 const PSH: u8 = 0x08;
@@ -34,7 +34,7 @@ const SEGMENTS_TCP6: u8 = 4;
 const SEGMENTS_UDP: u8 = 5;
 const SEGMENTS_ECN: u8 = 0x80;
 
-/// What is said beside a packet of a TUN device (linux/virtio_net.h), in the machine's byte order.
+/// The header of a packet on a TUN device (linux/virtio_net.h), in the machine's byte order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offload {
     flags: u8,
@@ -45,40 +45,40 @@ pub struct Offload {
     checksum_offset: u16,
 }
 
-/// A piece that cannot be cut: a bug of the kernel, or a protocol that was not asked for.
+/// A piece that cannot be cut. The cause is a kernel bug, or a protocol that was not requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Uncuttable;
 
-/// A piece on its way to packets.
+/// Cuts a piece into packets.
 pub struct Cutter<'a> {
     piece: &'a [u8],
-    /// `None`: a packet that stays as it is.
+    /// How to cut; `None` if the piece is one packet.
     segments: Option<Segments>,
-    /// Octets of content that were cut off, or of the whole packet.
+    /// Bytes of content already cut off; for a single packet, of the packet.
     done: usize,
 }
 
 #[derive(Clone, Copy)]
 struct Segments {
     protocol: Protocol,
-    /// Where the header of TCP or UDP begins.
+    /// Offset of the TCP or UDP header.
     transport: usize,
-    /// Octets of all headers.
+    /// Length of all headers in bytes.
     header: usize,
-    /// Octets of content in each packet but the last.
+    /// Bytes of content in each packet except the last.
     content: usize,
 }
 
-/// Packets of one flow on their way to a piece.
+/// Joins packets of one flow to a piece.
 pub struct Train {
     protocol: Protocol,
     header: usize,
-    /// Octets of content in each packet but the last.
+    /// Bytes of content in each packet except the last.
     content: usize,
-    /// Octets of the piece.
+    /// Length of the piece in bytes.
     length: usize,
     packets: usize,
-    /// The last packet was shorter or carried PSH: nothing follows.
+    /// Whether the last packet was shorter or had PSH, so that no packet can follow.
     ended: bool,
     pushed: bool,
 }
@@ -90,7 +90,7 @@ enum Protocol {
 }
 
 impl Offload {
-    /// Decodes it.
+    /// Decodes the header.
     pub fn decode(octets: &[u8; OFFLOAD]) -> Self {
         let word = |at: usize| u16::from_ne_bytes([octets[at], octets[at + 1]]);
         Self {
@@ -103,7 +103,7 @@ impl Offload {
         }
     }
 
-    /// Its octets.
+    /// Encodes the header.
     pub fn encode(&self) -> [u8; OFFLOAD] {
         let mut octets = [0; OFFLOAD];
         octets[0] = self.flags;
@@ -122,10 +122,10 @@ impl Offload {
 }
 
 impl<'a> Cutter<'a> {
-    /// Begins with a piece of a TUN device; a packet that stays whole gets its checksum if that is missing.
+    /// Starts with a piece of a TUN device. A single packet gets its checksum if that is missing.
     ///
     /// # Errors
-    /// What is said beside it does not fit to it.
+    /// The header does not match the piece.
     pub fn new(offload: &Offload, piece: &'a mut [u8]) -> Result<Self, Uncuttable> {
         let transport = usize::from(offload.checksum_start);
         let protocol = match offload.segments & !SEGMENTS_ECN {
@@ -154,7 +154,7 @@ impl<'a> Cutter<'a> {
         })
     }
 
-    /// Octets of the longest packet.
+    /// Returns the length of the longest packet in bytes.
     pub fn longest(&self) -> usize {
         let whole = self.piece.len();
         self.segments.map_or(whole, |segments| {
@@ -162,8 +162,8 @@ impl<'a> Cutter<'a> {
         })
     }
 
-    /// Writes the next packet to the beginning of `space`, which has room for [`Cutter::longest`]; its length, or
-    /// `None` after the last.
+    /// Writes the next packet to the beginning of `space`, which must have room for [`Cutter::longest`]. Returns its
+    /// length, or `None` after the last packet.
     pub fn cut(&mut self, space: &mut [u8]) -> Option<usize> {
         let header = self.segments.map_or(0, |segments| segments.header);
         let left = self.piece.get(header + self.done..)?;
@@ -207,7 +207,7 @@ impl Segments {
         })
     }
 
-    /// Makes headers of the piece those of the packet whose content begins `done` octets after the piece's.
+    /// Changes the piece's headers to those of the packet whose content starts at byte `done` of the piece's content.
     fn write_headers(&self, packet: &mut [u8], done: usize, last: bool) {
         put(packet, 4, packet.len() - IPV6);
         let length = packet.len() - self.transport;
@@ -230,7 +230,7 @@ impl Segments {
 }
 
 impl Train {
-    /// Begins with a packet; `None` for one that is joined with none.
+    /// Starts with a packet; `None` if it cannot be joined with others.
     pub fn begin(packet: &[u8]) -> Option<Self> {
         let (protocol, header) = joinable(packet)?;
         let pushed = protocol.pushes(packet);
@@ -245,7 +245,7 @@ impl Train {
         })
     }
 
-    /// Whether `packet` follows; if so, it counts as joined to `first`, with which the train began.
+    /// Returns whether `packet` continues the train that `first` started; if so, it counts as joined.
     pub fn takes(&mut self, first: &[u8], packet: &[u8]) -> bool {
         let Some((protocol, header)) = joinable(packet).filter(|_| !self.ended) else {
             return false;
@@ -268,17 +268,17 @@ impl Train {
         follows
     }
 
-    /// Whether it is of TCP.
+    /// Returns whether the packets are TCP.
     pub fn is_tcp(&self) -> bool {
         self.protocol == Protocol::Tcp
     }
 
-    /// Octets of headers, which all packets after the first leave out.
+    /// Returns the length of the headers, which are omitted from all packets after the first.
     pub fn header(&self) -> usize {
         self.header
     }
 
-    /// Makes the headers of `first` those of the piece, and says what stands beside it.
+    /// Changes the headers of `first` to those of the piece, and returns the header for the TUN device.
     pub fn finish(&self, first: &mut [u8]) -> Offload {
         if self.packets == 1 {
             return Offload::default();
@@ -318,7 +318,7 @@ impl Protocol {
         }
     }
 
-    /// Where in the header the checksum is.
+    /// Returns the offset of the checksum in the header.
     fn checksum(self) -> usize {
         match self {
             Self::Tcp => 16,
@@ -326,7 +326,7 @@ impl Protocol {
         }
     }
 
-    /// RFC 8200, section 8.1: a zero would say that there is no checksum.
+    /// Returns the checksum to send. In UDP, a zero would mean that there is none (RFC 8200, section 8.1).
     fn checksum_value(self, value: u16) -> usize {
         match (self, value) {
             (Self::Udp, 0) => 0xffff,
@@ -334,7 +334,7 @@ impl Protocol {
         }
     }
 
-    /// Octets of the header at the beginning of `octets`, when all of it is there.
+    /// Returns the length of the header at the beginning of `octets`; `None` if it is incomplete.
     fn header_length(self, octets: &[u8]) -> Option<usize> {
         let length = match self {
             Self::Tcp => usize::from(octets.get(12)? >> 4) * 4,
@@ -349,7 +349,7 @@ impl Protocol {
     }
 }
 
-/// The protocol of a packet that may be joined with others, and octets of all its headers.
+/// Returns the protocol of a packet that may be joined with others, and the length of all its headers.
 fn joinable(packet: &[u8]) -> Option<(Protocol, usize)> {
     if packet.len() <= IPV6 || packet[0] >> 4 != 6 || word(packet, 4) != packet.len() - IPV6 {
         return None;
@@ -368,7 +368,7 @@ fn joinable(packet: &[u8]) -> Option<(Protocol, usize)> {
     (plain && packet.len() > header).then_some((protocol, header))
 }
 
-/// Whether the headers `second` follow those of `first` in their flow, `done` octets of content later.
+/// Returns whether the headers `second` follow `first` in the same flow, `done` bytes of content later.
 fn same_flow(protocol: Protocol, first: &[u8], second: &[u8], done: usize) -> bool {
     let same = |from: usize, to: usize| first[from..to] == second[from..to];
     let network = same(0, 4) && same(6, IPV6) && same(IPV6, IPV6 + 4);
@@ -386,13 +386,13 @@ fn same_flow(protocol: Protocol, first: &[u8], second: &[u8], done: usize) -> bo
     }
 }
 
-/// Whether the checksum is right: the kernel does not look at it any more in a piece.
+/// Returns whether the checksum is right. The kernel does not check it in a piece.
 fn is_intact(protocol: Protocol, packet: &[u8]) -> bool {
     let pseudo = pseudo_header(packet, packet.len() - IPV6, protocol.number());
     fold(sum(&packet[IPV6..], pseudo)) == 0xffff
 }
 
-/// Puts the checksum of everything from `start` on to `offset` after it, where the pseudo-header's sum stands.
+/// Writes the checksum of everything from `start` on at `offset` after it, where the sum of the pseudo-header is.
 fn complete_checksum(packet: &mut [u8], start: usize, offset: usize) -> Result<(), Uncuttable> {
     let summed = packet.get(start..).ok_or(Uncuttable)?;
     let place = start + offset;
@@ -400,7 +400,7 @@ fn complete_checksum(packet: &mut [u8], start: usize, offset: usize) -> Result<(
         return Err(Uncuttable);
     }
     let value = match !fold(sum(summed, 0)) {
-        // Zero means that there is none in UDP, and is the same number elsewhere.
+        // In UDP, zero means that there is no checksum. Elsewhere 0xffff is the same number.
         0 => 0xffff,
         value => value,
     };

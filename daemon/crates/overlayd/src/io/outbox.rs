@@ -1,4 +1,4 @@
-//! Frames that wait for an interface.
+//! Queue of frames for an interface.
 
 use std::collections::VecDeque;
 use std::io;
@@ -6,15 +6,15 @@ use std::io;
 use super::buffers::{Part, Pool};
 use super::IoCounters;
 
-/// Frames that wait at most: a tenth of the pool for each of a few interfaces.
+/// Largest number of queued frames, a tenth of the pool for each of a few interfaces.
 const WAITING_MAX: usize = 256;
 
-/// How it went with the frames that wait.
+/// Result of sending the queued frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
-    /// None waits.
+    /// The queue is empty.
     Free,
-    /// The interface takes no more for now.
+    /// The interface accepts no more at present.
     Blocked,
 }
 
@@ -32,7 +32,7 @@ impl<A> Default for Outbox<A> {
 }
 
 impl<A> Outbox<A> {
-    /// Puts a frame behind the others, or drops it when too many wait.
+    /// Queues a frame, or drops it if the queue is full.
     pub fn push(&mut self, to: A, frame: Part, pool: &mut Pool, counters: &mut IoCounters) {
         if self.waiting.len() < WAITING_MAX {
             self.waiting.push_back((to, frame));
@@ -42,22 +42,22 @@ impl<A> Outbox<A> {
         }
     }
 
-    /// Whether so many wait that they are worth a call.
+    /// Returns whether enough frames are queued for a system call.
     pub fn is_full(&self) -> bool {
         self.waiting.len() >= WAITING_MAX / 2
     }
 
-    /// Whether none waits.
+    /// Returns whether the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// The frames that wait, in order.
+    /// Returns the queued frames in order.
     pub fn iter(&self) -> impl Iterator<Item = &(A, Part)> {
         self.waiting.iter()
     }
 
-    /// Takes the first frames out.
+    /// Removes the first frames.
     pub fn done(&mut self, frames: usize, pool: &mut Pool) {
         for (_, part) in self.waiting.drain(..frames.min(self.waiting.len())) {
             pool.give(part.buffer);
@@ -65,7 +65,7 @@ impl<A> Outbox<A> {
     }
 }
 
-/// Whether a socket says that its buffer is full.
+/// Returns whether an error means that the socket's buffer is full.
 pub fn is_blocked(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock
 }

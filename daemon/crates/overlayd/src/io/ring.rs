@@ -1,23 +1,25 @@
-//! How many pieces may wait in front of the TUN device, until they are read.
+//! Sets how many pieces the TUN device may queue until they are read.
 //!
-//! The device holds no program up that sends datagrams: what comes while this process waits for a processor lies in the
-//! kernel's ring, or is lost. So the ring is made long when it runs over with single packets, and short again when it is
-//! not the processor that is short: on a slow link a long queue makes everything late, and pieces of many packets take
-//! much memory. `docs/adr/0047-tun-ring.md` has the measurements.
+//! The device does not slow down a program that sends datagrams. Packets that arrive while this process waits for a
+//! processor stay in the kernel's ring, or are lost. So the ring becomes long when it overflows with single packets. It
+//! becomes short again when the processor is not the bottleneck: on a slow link a long queue delays everything, and
+//! pieces of many packets take much memory. `docs/adr/0047-tun-ring.md` has the measurements.
 
 use std::time::Duration;
 
 use daemonkit::Time;
 
-/// Pieces: what the kernel gives a device (TUN_READQ_SIZE).
+/// Initial length in pieces, which the kernel gives a device (TUN_READQ_SIZE).
 pub const SHORT: u16 = 500;
-/// Pieces: what a program that does nothing else sends in some 30 ms, for which a busy machine may let us wait.
+/// Large length in pieces: the output of a busy program in about 30 ms, for which a busy machine may delay this
+/// process.
 pub const LONG: u16 = 4000;
-/// So many turns have to leave packets behind first.
+/// Number of turns that must leave packets in the ring before it becomes long.
 const CROWDED_TURNS: u32 = 3;
-/// It stays short for so long, since the kernel lets nothing pass while it changes the length.
+/// Time for which it stays short, because the kernel passes no packet while it changes the length.
 const CALM: Duration = Duration::from_secs(10);
-/// Packets in a piece, on average, up to which it may become long, and beyond which it becomes short.
+/// Average number of packets in a piece up to which the ring may become long; and the number above which it becomes
+/// short.
 const SINGLE: u64 = 2;
 const JOINED: u64 = 4;
 
@@ -39,7 +41,8 @@ impl Default for Ring {
 }
 
 impl Ring {
-    /// A turn took pieces with so many packets in all and left others behind. The new length, if it is another.
+    /// Notes a turn that read `pieces` with `packets` in all and left others in the ring. Returns the new length if it
+    /// changes.
     pub fn crowd(&mut self, now: Time, pieces: u64, packets: u64) -> Option<u16> {
         if packets > pieces * JOINED {
             return self.stall(now);
@@ -54,7 +57,7 @@ impl Ring {
         self.set(LONG)
     }
 
-    /// An interface takes no more for now, or pieces are large. The new length, if it is another.
+    /// Notes that an interface is blocked or pieces are large. Returns the new length if it changes.
     pub fn stall(&mut self, now: Time) -> Option<u16> {
         self.crowded = 0;
         self.short_until = now + CALM;

@@ -1,5 +1,5 @@
 //! System calls that no library offers: datagrams in batches with segmentation, the ioctls of a TUN device and of
-//! interfaces. All unsafe code of the program is here; each function is safe to call with whatever values.
+//! interfaces. All unsafe code of the program is here. Each function is safe to call with any values.
 
 use std::ffi::{c_int, CStr};
 use std::io::{self, IoSlice};
@@ -10,15 +10,15 @@ use std::ptr;
 
 use socket2::{SockAddr, SockAddrStorage};
 
-/// Datagrams that one call takes or sends.
+/// Number of datagrams that one call receives or sends.
 pub const BATCH: usize = 32;
 
-/// Kinds of frames that a packet socket tells of (linux/if_packet.h): to this machine, to all, to a group.
+/// Kinds of frames on a packet socket (linux/if_packet.h): to this machine, to all, to a group.
 const PACKET_HOST: u8 = 0;
 const PACKET_BROADCAST: u8 = 1;
 const PACKET_MULTICAST: u8 = 2;
 
-/// Room for one control message that carries an integer; `cmsghdr` needs the alignment.
+/// Space for one control message with an integer; `cmsghdr` needs the alignment.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
 struct Control([u8; 32]);
@@ -27,26 +27,27 @@ struct Control([u8; 32]);
 pub struct Received {
     /// Its sender.
     pub from: SockAddr,
-    /// Octets in the buffer; what was longer than the buffer is not told of at all.
+    /// Bytes in the buffer; 0 if the datagram was longer than the buffer.
     pub length: usize,
-    /// Length of each of the joined datagrams but the last, which may be shorter; `None`: there is one.
+    /// Length of each joined datagram except the last, which may be shorter; `None` if there is only one.
     pub segment: Option<usize>,
 }
 
-/// Datagrams to one receiver, which the kernel takes as one and cuts.
+/// Datagrams to one receiver, which the kernel accepts as one and cuts.
 pub struct Train {
-    /// Who gets them.
+    /// The receiver.
     pub to: SockAddr,
-    /// Which of the slices; each is a datagram.
+    /// Range of the slices, each of which is a datagram.
     pub slices: Range<usize>,
-    /// Length of each but the last; `None`: there is one.
+    /// Length of each except the last; `None` if there is only one.
     pub segment: Option<u16>,
 }
 
-/// Takes waiting datagrams, one for each buffer, into `received`, in the order of `buffers`; a cut one has length 0.
+/// Reads waiting datagrams into `buffers`, one into each, and describes them in `received`. A truncated one has length
+/// 0.
 ///
 /// # Errors
-/// The socket's; `WouldBlock` when none waits.
+/// Reading fails; `WouldBlock` if none waits.
 pub fn receive(
     socket: impl AsFd,
     buffers: &mut [Box<[u8]>],
@@ -54,7 +55,7 @@ pub fn receive(
 ) -> io::Result<()> {
     received.clear();
     let count = buffers.len().min(BATCH);
-    // SAFETY: these are plain C structures and arrays of them, for which zeroes are a value.
+    // SAFETY: these are plain C structures and arrays of them; all zeroes are a valid value.
     let (mut names, mut vectors, mut headers): (
         [SockAddrStorage; BATCH],
         [libc::iovec; BATCH],
@@ -74,8 +75,8 @@ pub fn receive(
         header.msg_control = ptr::addr_of_mut!(controls[index]).cast();
         header.msg_controllen = mem::size_of::<Control>() as _;
     }
-    // SAFETY: the headers point to arrays above and to the buffers, which all live until the end of this function; the
-    // lengths are theirs.
+    // SAFETY: the headers point to arrays above and to the buffers, with their lengths; all live until the function
+    // ends.
     let taken = unsafe {
         libc::recvmmsg(
             socket.as_fd().as_raw_fd(),
@@ -98,7 +99,7 @@ pub fn receive(
     Ok(())
 }
 
-/// What the kernel says of datagrams that it has joined.
+/// Returns the length of the datagrams that the kernel has joined.
 fn segment_of(header: &libc::msghdr) -> Option<usize> {
     // SAFETY: the header is one that recvmmsg has filled, so its control messages are well-formed and lie within the
     // control buffer, which is alive.
@@ -115,13 +116,13 @@ fn segment_of(header: &libc::msghdr) -> Option<usize> {
     None
 }
 
-/// Sends trains; how many of them were taken, at least one.
+/// Sends trains. Returns how many the kernel accepted, at least one.
 ///
 /// # Errors
-/// The first train's; `WouldBlock` when the socket's buffer is full.
+/// Sending the first train fails; `WouldBlock` if the socket's buffer is full.
 pub fn send(socket: impl AsFd, trains: &[Train], slices: &[IoSlice<'_>]) -> io::Result<usize> {
     let count = trains.len().min(BATCH);
-    // SAFETY: plain C structures, for which zeroes are a value.
+    // SAFETY: plain C structures; all zeroes are a valid value.
     let mut headers: [libc::mmsghdr; BATCH] = unsafe { mem::zeroed() };
     let mut controls = [Control([0; 32]); BATCH];
     for ((header, control), train) in headers.iter_mut().zip(&mut controls).zip(trains) {
@@ -129,7 +130,7 @@ pub fn send(socket: impl AsFd, trains: &[Train], slices: &[IoSlice<'_>]) -> io::
         let slices = &slices[train.slices.clone()];
         header.msg_name = train.to.as_ptr().cast_mut().cast();
         header.msg_namelen = train.to.len();
-        // An IoSlice is an iovec (its documentation promises it); the kernel only reads.
+        // An IoSlice is an iovec, as its documentation promises. The kernel only reads.
         header.msg_iov = slices.as_ptr().cast_mut().cast();
         header.msg_iovlen = slices.len() as _;
         if let Some(segment) = train.segment {
@@ -151,8 +152,8 @@ pub fn send(socket: impl AsFd, trains: &[Train], slices: &[IoSlice<'_>]) -> io::
 
 fn put_segment(header: &mut libc::msghdr, control: &mut Control, segment: u16) {
     header.msg_control = ptr::from_mut(control).cast();
-    // SAFETY: the control buffer is aligned for a `cmsghdr` and has room for one that carries a `u16`, which is what is
-    // written; its length is told before the first macro looks at it.
+    // SAFETY: the control buffer is aligned for a `cmsghdr` and has space for a `u16`. The length is set before it is
+    // read.
     unsafe {
         header.msg_controllen = libc::CMSG_SPACE(mem::size_of::<u16>() as _) as _;
         let message = libc::CMSG_FIRSTHDR(header);
@@ -163,12 +164,12 @@ fn put_segment(header: &mut libc::msghdr, control: &mut Control, segment: u16) {
     }
 }
 
-/// Sets an option of a socket that has an integer as its value.
+/// Sets a socket option whose value is an integer.
 ///
 /// # Errors
 /// The kernel does not know it, or refuses the value.
 pub fn set_option(socket: impl AsFd, level: c_int, name: c_int, value: c_int) -> io::Result<()> {
-    // SAFETY: the pointer and the length are those of an integer that lives.
+    // SAFETY: the pointer and the length are those of a live integer.
     let status = unsafe {
         libc::setsockopt(
             socket.as_fd().as_raw_fd(),
@@ -181,7 +182,7 @@ pub fn set_option(socket: impl AsFd, level: c_int, name: c_int, value: c_int) ->
     checked(status)
 }
 
-/// Makes `/dev/net/tun` a queue of the TUN device of this name; a device of a free name for `name%d`. The name it has.
+/// Attaches `/dev/net/tun` to the TUN device of this name, or to a new one for `name%d`. Returns its name.
 ///
 /// # Errors
 /// A name of more than 15 octets, EPERM without CAP_NET_ADMIN, EBUSY when another process has it.
@@ -199,12 +200,12 @@ pub fn tun_attach(device: impl AsFd, name: &str, flags: c_int) -> io::Result<Str
     Ok(name_of(&request))
 }
 
-/// The name that a TUN device has now: it may have been renamed.
+/// Returns the present name of a TUN device, which may have been renamed.
 ///
 /// # Errors
-/// It is no TUN device.
+/// It is not a TUN device.
 pub fn tun_name(device: impl AsFd) -> io::Result<String> {
-    // SAFETY: a plain C structure, for which zeroes are a value.
+    // SAFETY: a plain C structure; all zeroes are a valid value.
     let mut request: libc::ifreq = unsafe { mem::zeroed() };
     // SAFETY: TUNGETIFF writes an `ifreq`.
     checked(unsafe {
@@ -217,10 +218,10 @@ pub fn tun_name(device: impl AsFd) -> io::Result<String> {
     Ok(name_of(&request))
 }
 
-/// What the kernel may leave to the reader of a TUN device: checksums, segmentation (TUN_F_*).
+/// Sets what the kernel may leave to the reader of a TUN device: checksums, segmentation (TUN_F_*).
 ///
 /// # Errors
-/// The kernel knows one of them not.
+/// The kernel does not know one of them.
 pub fn tun_offload(device: impl AsFd, features: u32) -> io::Result<()> {
     // SAFETY: TUNSETOFFLOAD takes its argument by value.
     checked(unsafe {
@@ -232,7 +233,7 @@ pub fn tun_offload(device: impl AsFd, features: u32) -> io::Result<()> {
     })
 }
 
-/// Gives an interface its MTU, in octets.
+/// Sets the MTU of an interface in bytes.
 ///
 /// # Errors
 /// There is no such interface, or it cannot have that MTU.
@@ -242,13 +243,13 @@ pub fn set_mtu(socket: impl AsFd, name: &str, mtu: u16) -> io::Result<()> {
     interface_ioctl(socket, libc::SIOCSIFMTU as _, &mut request)
 }
 
-/// Lets so many packets wait for an interface, at most.
+/// Sets the largest number of packets that an interface queues.
 ///
 /// # Errors
 /// There is no such interface, or EPERM without CAP_NET_ADMIN.
 pub fn set_queue_length(socket: impl AsFd, name: &str, length: u16) -> io::Result<()> {
     let mut request = named_request(name)?;
-    // `ifr_qlen`, which the library does not name, is another name of this integer.
+    // The library does not name `ifr_qlen`, which is the same integer.
     request.ifr_ifru.ifru_metric = c_int::from(length);
     interface_ioctl(socket, libc::SIOCSIFTXQLEN as _, &mut request)
 }
@@ -265,7 +266,7 @@ pub fn set_up(socket: impl AsFd, name: &str) -> io::Result<()> {
     interface_ioctl(socket, libc::SIOCSIFFLAGS as _, &mut request)
 }
 
-/// The index of an interface.
+/// Returns the index of an interface.
 ///
 /// # Errors
 /// There is no such interface.
@@ -276,10 +277,10 @@ pub fn index_of(socket: impl AsFd, name: &str) -> io::Result<c_int> {
     Ok(unsafe { request.ifr_ifru.ifru_ifindex })
 }
 
-/// The user of the process at the other end of a UNIX socket, as it was when it connected.
+/// Returns the user of the process at the other end of a UNIX socket, as it was when the process connected.
 ///
 /// # Errors
-/// The kernel's.
+/// The kernel refuses the call.
 pub fn peer_user(socket: impl AsFd) -> io::Result<u32> {
     let mut who = libc::ucred {
         pid: 0,
@@ -287,7 +288,7 @@ pub fn peer_user(socket: impl AsFd) -> io::Result<u32> {
         gid: 0,
     };
     let mut length = mem::size_of::<libc::ucred>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` octets, which is what `who` has.
+    // SAFETY: the kernel writes at most `length` bytes, the size of `who`.
     let done = unsafe {
         libc::getsockopt(
             socket.as_fd().as_raw_fd(),
@@ -303,7 +304,7 @@ pub fn peer_user(socket: impl AsFd) -> io::Result<u32> {
     Ok(who.uid)
 }
 
-/// The same; `None` when there is none.
+/// Returns the index of an interface; `None` if there is none.
 ///
 /// # Errors
 /// A name of more than 15 octets.
@@ -314,14 +315,13 @@ pub fn index_if_there(socket: impl AsFd, name: &str) -> io::Result<Option<c_int>
     }
 }
 
-/// The names of all interfaces.
+/// Returns the names of all interfaces.
 ///
 /// # Errors
-/// The kernel's.
+/// The kernel refuses the call.
 pub fn interface_names() -> io::Result<Vec<String>> {
     let mut names = Vec::new();
-    // SAFETY: if_nameindex gives an array that an entry without a name ends, or nothing; its names end with a zero. It is
-    // freed once, after the last look at it.
+    // SAFETY: if_nameindex returns null or an array whose last entry has no name. It is freed once, after its last use.
     unsafe {
         let all = libc::if_nameindex();
         if all.is_null() {
@@ -338,7 +338,7 @@ pub fn interface_names() -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Adds an IPv6 address with a prefix length to an interface; it is fine when it is there.
+/// Adds an IPv6 address with a prefix length to an interface. An existing address is no error.
 ///
 /// # Errors
 /// There is no such interface, or IPv6 is switched off for it.
@@ -367,7 +367,7 @@ pub fn add_address(
     }
 }
 
-/// The address of a packet socket: who gets a frame of this type by this interface, or which frames it takes.
+/// Returns an address for a packet socket: of a receiver on this interface, or of the frames that a socket accepts.
 pub fn packet_address(index: c_int, ethertype: u16, mac: [u8; 6]) -> SockAddr {
     let mut storage = SockAddrStorage::zeroed();
     // SAFETY: a `sockaddr_ll` fits into the storage, which is aligned for every address.
@@ -377,17 +377,17 @@ pub fn packet_address(index: c_int, ethertype: u16, mac: [u8; 6]) -> SockAddr {
     address.sll_ifindex = index;
     address.sll_halen = mac.len() as _;
     address.sll_addr[..mac.len()].copy_from_slice(&mac);
-    // SAFETY: what was just written is an address of that length.
+    // SAFETY: the address just written has that length.
     unsafe { SockAddr::new(storage, mem::size_of::<libc::sockaddr_ll>() as _) }
 }
 
-/// The sender of a frame, and whether it was sent to all or to a group; `None` for frames that are not to this machine.
+/// Returns the sender of a frame, and whether it is a broadcast or to a group; `None` if it is for another machine.
 pub fn packet_sender(address: &SockAddr) -> Option<([u8; 6], bool)> {
     if address.family() != libc::AF_PACKET as libc::sa_family_t {
         return None;
     }
     let mut storage = address.clone().as_storage();
-    // SAFETY: it is an address of that family, and every part of it is an integer.
+    // SAFETY: it is an address of that family, and all its fields are integers.
     let address = unsafe { storage.view_as::<libc::sockaddr_ll>() };
     let mac = *address.sll_addr.first_chunk()?;
     match address.sll_pkttype {
@@ -398,11 +398,11 @@ pub fn packet_sender(address: &SockAddr) -> Option<([u8; 6], bool)> {
 }
 
 fn named_request(name: &str) -> io::Result<libc::ifreq> {
-    // SAFETY: a plain C structure, for which zeroes are a value.
+    // SAFETY: a plain C structure; all zeroes are a valid value.
     let mut request: libc::ifreq = unsafe { mem::zeroed() };
     // The last octet stays 0.
     if name.is_empty() || name.len() >= request.ifr_name.len() || name.contains('\0') {
-        let message = format!("{name:?} is no name of an interface");
+        let message = format!("{name:?} is not the name of an interface");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     }
     for (place, octet) in request.ifr_name.iter_mut().zip(name.bytes()) {

@@ -1,4 +1,4 @@
-//! The TUN device, by which this machine's packets come and go: in pieces of up to 64 KiB, where its kernel can.
+//! The TUN device, which carries this machine's packets, in pieces of up to 64 KiB if its kernel supports them.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice, Read, Write};
@@ -17,31 +17,31 @@ use super::ring::Ring;
 use super::system;
 
 const DEVICE: &str = "/dev/net/tun";
-/// All nodes are in fc00::/8, which makes the device the way to them.
+/// Prefix length of fc00::/8, which contains all nodes, so that the device becomes the route to them.
 const PREFIX: u8 = 8;
-/// Checksums and segmentation of TCP, without and with that of UDP (kernels from 6.2 on).
+/// Checksums and segmentation of TCP alone, and with those of UDP (kernels from 6.2 on).
 const TCP_FEATURES: u32 =
     libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
 const ALL_FEATURES: u32 = TCP_FEATURES | libc::TUN_F_USO4 | libc::TUN_F_USO6;
 
-/// What was counted at the device.
+/// Counters of the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TunCounters {
-    /// Packets of this machine.
+    /// Packets from this machine.
     pub packets_in: u64,
-    /// Pieces that they came in.
+    /// Pieces in which they arrived.
     pub pieces_in: u64,
     /// Packets to this machine.
     pub packets_out: u64,
-    /// Pieces that they went in.
+    /// Pieces in which they were written.
     pub pieces_out: u64,
-    /// What could not be cut, or is longer than a packet may be.
+    /// Pieces that could not be cut, or are longer than a packet may be.
     pub malformed: u64,
     /// Packets that the kernel refused.
     pub refused: u64,
 }
 
-/// The device with the piece that was read from it.
+/// The device, and the piece that was read from it.
 pub struct Tun {
     device: File,
     name: String,
@@ -51,15 +51,15 @@ pub struct Tun {
     waiting: Vec<Part>,
     joins_udp: bool,
     ring: Ring,
-    /// What was counted.
+    /// Its counters.
     pub counters: TunCounters,
 }
 
 impl Tun {
-    /// Makes the device; it goes when it is dropped.
+    /// Creates the device. It is deleted when this is dropped.
     ///
     /// # Errors
-    /// What the kernel refuses, named.
+    /// The kernel refuses something; the error names it.
     pub fn open(name: &str) -> io::Result<Self> {
         let device = OpenOptions::new()
             .read(true)
@@ -71,12 +71,12 @@ impl Tun {
         let name = system::tun_attach(&device, name, flags)?;
         let joins_udp = system::tun_offload(&device, ALL_FEATURES).is_ok();
         if !joins_udp && system::tun_offload(&device, TCP_FEATURES).is_err() {
-            log::info!("{name}: the kernel cuts all packets itself");
+            log::info!("{name}: the kernel does not support segmentation offload");
         }
         Ok(Self::over(device, name, joins_udp))
     }
 
-    /// Moves pieces over a descriptor by which each read and each write is one piece.
+    /// Uses a descriptor on which each read and each write is one piece.
     pub(super) fn over(device: File, name: String, joins_udp: bool) -> Self {
         Self {
             device,
@@ -91,25 +91,25 @@ impl Tun {
         }
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its index, once it is configured.
+    /// Returns its index, once it is configured.
     pub const fn index(&self) -> u32 {
         self.index
     }
 
-    /// Its MTU in octets, once it is configured.
+    /// Returns its MTU in bytes, once it is configured.
     pub const fn mtu(&self) -> u16 {
         self.mtu
     }
 
-    /// Brings the device up, and gives it an address and with it the way to all nodes.
+    /// Brings the device up. An address, if given, also makes it the route to all nodes.
     ///
     /// # Errors
-    /// What the kernel refuses, named.
+    /// The kernel refuses something; the error names it.
     pub fn configure(&mut self, address: Option<Ipv6Addr>, mtu: u16) -> io::Result<()> {
         let socket = Socket::new(Domain::IPV6, Type::DGRAM, None)?;
         system::set_mtu(&socket, &self.name, mtu)
@@ -124,10 +124,10 @@ impl Tun {
             .map_err(|error| daemonkit::named(&format!("address {address}"), &error))
     }
 
-    /// Takes a piece from the kernel; `None` when none waits, and an empty one when it is of no use.
+    /// Reads a piece from the kernel; `None` if none waits, and an empty one if the piece is useless.
     ///
     /// # Errors
-    /// The device's: it was deleted.
+    /// The device was deleted.
     pub fn receive(&mut self) -> io::Result<Option<Packets<'_>>> {
         let length = match self.device.read(&mut self.piece) {
             Ok(length) => length,
@@ -146,7 +146,7 @@ impl Tun {
         }))
     }
 
-    /// Notes that a turn which began with these counters has left packets behind.
+    /// Notes that a turn that started with the counters `before` has left packets in the ring.
     pub fn note_crowd(&mut self, now: Time, before: &TunCounters) {
         let pieces = self.counters.pieces_in - before.pieces_in;
         let packets = self.counters.packets_in - before.packets_in;
@@ -155,7 +155,7 @@ impl Tun {
         }
     }
 
-    /// Notes that an interface takes no more for now.
+    /// Notes that an interface is blocked.
     pub fn note_stall(&mut self, now: Time) {
         if let Some(length) = self.ring.stall(now) {
             self.set_queue_length(length);
@@ -169,17 +169,20 @@ impl Tun {
             system::set_queue_length(socket, &name, length)
         };
         match set() {
-            Ok(()) => log::debug!("{}: {length} pieces may wait", self.name),
-            Err(error) => log::debug!("{}: the queue stays as long as it is: {error}", self.name),
+            Ok(()) => log::debug!("{}: the queue has {length} places now", self.name),
+            Err(error) => log::debug!(
+                "{}: the length of the queue cannot be changed: {error}",
+                self.name
+            ),
         }
     }
 
-    /// Puts a packet behind those that wait.
+    /// Queues a packet.
     pub fn push(&mut self, packet: Part) {
         self.waiting.push(packet);
     }
 
-    /// Gives the kernel what waits.
+    /// Writes the queued packets to the kernel.
     pub fn flush(&mut self, pool: &mut Pool) {
         let mut at = 0;
         while at < self.waiting.len() {
@@ -190,7 +193,7 @@ impl Tun {
         }
     }
 
-    /// Writes the packet at `at` with all that follow it in its flow; how many they are.
+    /// Writes the packet at `at` and all that follow it in its flow. Returns their number.
     fn write_piece(&mut self, at: usize, pool: &mut Pool) -> usize {
         let train = Train::begin(pool.part(&self.waiting[at]))
             .filter(|train| self.joins_udp || train.is_tcp());
@@ -239,7 +242,7 @@ pub struct Packets<'a> {
 }
 
 impl Packets<'_> {
-    /// The next packet, in a buffer of the pool, which must have one.
+    /// Returns the next packet in a buffer of the pool. The pool must have a free buffer.
     pub fn next(&mut self, pool: &mut Pool) -> Option<Part> {
         let cutter = self.cutter.as_mut()?;
         let buffer = pool.take()?;

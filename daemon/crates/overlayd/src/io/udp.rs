@@ -1,4 +1,4 @@
-//! UDP in batches: many datagrams for each call, and many for each datagram of the kernel (UDP_SEGMENT, UDP_GRO).
+//! UDP in batches: many datagrams in each system call, and many in each datagram of the kernel (UDP_SEGMENT, UDP_GRO).
 
 use std::io::{self, IoSlice};
 use std::net::{SocketAddr, UdpSocket};
@@ -13,37 +13,37 @@ use super::outbox::{is_blocked, Flow, Outbox};
 use super::system::{self, Received, Train, BATCH};
 use super::{Arrival, IoCounters};
 
-/// Datagrams of the kernel that one call brings, each with as many of ours as it has joined.
+/// Number of the kernel's datagrams that one call reads. Each may contain many of ours.
 const READS: usize = 8;
-/// The longest datagram, joined ones included.
+/// Longest datagram in bytes, joined ones included.
 const READ_MAX: usize = 65_535;
-/// Frames that one call takes.
+/// Largest number of frames that one call sends.
 const SLICES: usize = 256;
-/// Frames in one train (UDP_MAX_SEGMENTS of kernels before 6.9).
+/// Largest number of frames in a train (UDP_MAX_SEGMENTS of kernels before 6.9).
 const TRAIN_FRAMES: usize = 64;
-/// Octets of a train, with room for the headers of IPv6 and UDP.
+/// Largest length of a train in bytes. It leaves space for the headers of IPv6 and UDP.
 const TRAIN_MAX: usize = 65_000;
-/// What the kernel may keep until we take it, in octets: some ten milliseconds of the fastest traffic.
+/// Receive buffer in bytes, about ten milliseconds of the fastest traffic.
 const RECEIVE_BUFFER: i32 = 4 << 20;
 
-/// A UDP socket with what it has received and what waits for it.
+/// A UDP socket with the frames that it has received and those that it will send.
 pub struct Udp {
     socket: UdpSocket,
     inbox: Inbox,
     outbox: Outbox<SocketAddr>,
     trains: Vec<Train>,
-    /// Frames of each train; they are as many as their slices.
+    /// Whether the kernel accepts several frames as one train.
     can_segment: bool,
-    /// So many of the first frames are sent each for itself, because the kernel refused them as a train.
+    /// Number of the first frames that are sent separately, because the kernel refused them as a train.
     singly: usize,
-    /// What was counted.
+    /// Its counters.
     pub counters: IoCounters,
 }
 
 struct Inbox {
     buffers: Vec<Box<[u8]>>,
     received: Vec<Received>,
-    /// The datagram to be read next, and where in it.
+    /// The datagram to be read next, and the offset in it.
     datagram: usize,
     offset: usize,
 }
@@ -52,7 +52,7 @@ impl Udp {
     /// Opens a socket.
     ///
     /// # Errors
-    /// The address is not this machine's, or is taken.
+    /// The address is not one of this machine, or is in use.
     pub fn bind(address: SocketAddr) -> io::Result<Self> {
         let socket = Socket::new(
             Domain::for_address(address),
@@ -65,7 +65,7 @@ impl Udp {
         }
         socket.bind(&address.into())?;
         enlarge(&socket);
-        // Kernels before 5.0 do not join; each datagram then comes alone.
+        // Kernels before 5.0 do not join datagrams; each arrives separately.
         if let Err(error) = system::set_option(&socket, libc::SOL_UDP, libc::UDP_GRO, 1) {
             log::info!("udp {address}: the kernel does not join datagrams: {error}");
         }
@@ -85,19 +85,19 @@ impl Udp {
         })
     }
 
-    /// The address that it is bound to.
+    /// Returns the address that it is bound to.
     ///
     /// # Errors
-    /// The socket's.
+    /// The socket fails.
     pub fn local_address(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
     }
 
-    /// Takes what waits from the kernel; false when nothing does. [`Udp::next`] then gives it, all of it before the
-    /// next call.
+    /// Reads waiting frames from the kernel; false if none waits. All of them must be taken with [`Udp::next`] before
+    /// the next call.
     ///
     /// # Errors
-    /// The socket's.
+    /// The socket fails.
     pub fn receive(&mut self) -> io::Result<bool> {
         let inbox = &mut self.inbox;
         (inbox.datagram, inbox.offset) = (0, 0);
@@ -111,7 +111,7 @@ impl Udp {
         }
     }
 
-    /// The next frame of what was received, in a buffer of the pool; `None` when there is none, or no buffer.
+    /// Returns the next received frame in a buffer of the pool; `None` if there is no frame or no buffer.
     pub fn next(&mut self, pool: &mut Pool) -> Option<Arrival> {
         loop {
             let (from, frame) = self.inbox.peek()?;
@@ -138,17 +138,17 @@ impl Udp {
         }
     }
 
-    /// Puts a frame behind those that wait.
+    /// Queues a frame.
     pub fn push(&mut self, to: SocketAddr, frame: Part, pool: &mut Pool) {
         self.outbox.push(to, frame, pool, &mut self.counters);
     }
 
-    /// Whether so many frames wait that they are worth a call.
+    /// Returns whether enough frames are queued for a system call.
     pub fn is_full(&self) -> bool {
         self.outbox.is_full()
     }
 
-    /// Gives the kernel what waits.
+    /// Sends the queued frames.
     pub fn flush(&mut self, pool: &mut Pool) -> Flow {
         while !self.outbox.is_empty() {
             let mut slices = [IoSlice::new(&[]); SLICES];
@@ -176,13 +176,13 @@ impl Udp {
         Flow::Free
     }
 
-    /// What becomes of a train of so many frames: how many of them are dropped.
+    /// Handles an error for a train of `frames` frames. Returns how many of them are dropped.
     fn refused(&mut self, frames: usize, error: &io::Error) -> usize {
         if frames > 1 {
-            // Either the way to this receiver takes only shorter frames as a train, or the device none at all.
+            // Either the path to this receiver accepts only shorter frames in a train, or the device accepts no trains.
             if error.raw_os_error() == Some(Errno::IO.raw_os_error()) {
                 log::info!(
-                    "udp: the device does not cut trains of datagrams: each is sent for itself"
+                    "udp: the device does not split joined datagrams; they are sent one by one"
                 );
                 self.can_segment = false;
             }
@@ -237,7 +237,7 @@ impl Inbox {
         Some((&received.from, &rest[..length]))
     }
 
-    /// Passes over what [`Inbox::peek`] shows.
+    /// Skips the frame that [`Inbox::peek`] returns.
     fn pass(&mut self) {
         let Some(length) = self.peek().map(|(_, frame)| frame.len()) else {
             return;
@@ -286,7 +286,7 @@ impl Open {
     }
 }
 
-/// Without the flow label, which is no part of a neighbour's address.
+/// Returns the address without its flow label, which is no part of a neighbour's address.
 fn canonical(address: SocketAddr) -> SocketAddr {
     match address {
         SocketAddr::V6(mut address) => {
@@ -297,12 +297,12 @@ fn canonical(address: SocketAddr) -> SocketAddr {
     }
 }
 
-/// Gives a socket a larger receive buffer than the system allows by default, where this process may. The send buffer stays
-/// small: what waits there has no order of precedence, and on a slow radio it would wait for seconds.
+/// Gives a socket a larger receive buffer than the default, if this process may. The send buffer stays small: its
+/// contents have no order of precedence, and on a slow radio they would wait for seconds.
 pub fn enlarge(socket: &Socket) {
     let set = |name| system::set_option(socket, libc::SOL_SOCKET, name, RECEIVE_BUFFER);
     if set(libc::SO_RCVBUFFORCE).is_err() && set(libc::SO_RCVBUF).is_err() {
-        log::debug!("the socket's receive buffer stays as it is");
+        log::debug!("the socket's receive buffer cannot be enlarged");
     }
 }
 
