@@ -1,4 +1,4 @@
-//! Answers: dictionaries that own what they tell, and how cjdns writes them.
+//! Answers: dictionaries that own their values, and the way in which cjdns encodes them.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -6,8 +6,8 @@ use alloc::vec::Vec;
 
 use overlay::bencode::{Dictionary, Value};
 
-/// cjdns pads the length of an answer's first key with zeros until the answer is a multiple of so
-/// many octets long. Its tools do not depend on that, but it makes answers the same to the octet.
+/// cjdns pads the length of an answer's first key with zeros until the answer is a multiple of this many bytes long.
+/// Its tools do not depend on this, but it makes answers identical byte for byte.
 const ALIGNMENT: usize = 8;
 
 /// A value of an answer.
@@ -19,7 +19,7 @@ pub(crate) enum Field {
     Answer(Answer),
 }
 
-/// An answer, or a dictionary in one.
+/// An answer, or a dictionary in an answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Answer(BTreeMap<&'static str, Field>);
 
@@ -28,7 +28,7 @@ impl Answer {
         Self::default()
     }
 
-    /// That something was refused, or not (`none`).
+    /// Makes an answer whose `error` is `text`; `none` means success.
     pub(crate) fn error(text: impl Into<Field>) -> Self {
         Self::new().with("error", text)
     }
@@ -45,7 +45,7 @@ impl Answer {
         }
     }
 
-    /// The octets of the answer to the request `txid`.
+    /// Returns the bytes of the answer to the request `txid`.
     pub(crate) fn encode(&self, txid: Option<&[u8]>) -> Vec<u8> {
         let mut fields = self.fields();
         if let Some(txid) = txid {
@@ -104,7 +104,7 @@ impl From<u32> for Field {
     }
 }
 
-/// What does not fit is told as the highest number.
+/// Converts a number; one that does not fit becomes the highest number.
 impl From<u64> for Field {
     fn from(number: u64) -> Self {
         Self::Integer(i64::try_from(number).unwrap_or(i64::MAX))
@@ -117,7 +117,7 @@ impl From<usize> for Field {
     }
 }
 
-/// The protocol has no truth values: 1 and 0.
+/// Converts a truth value to 1 or 0, because the protocol has only numbers.
 impl From<bool> for Field {
     fn from(truth: bool) -> Self {
         Self::Integer(truth.into())

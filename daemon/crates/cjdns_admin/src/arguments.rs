@@ -1,4 +1,4 @@
-//! The arguments of a request: checked against a function's list, then taken in their types.
+//! The arguments of a request, checked against the list of the function and then read with their types.
 
 use alloc::format;
 use alloc::string::String;
@@ -30,25 +30,25 @@ pub(crate) enum Kind {
     String,
 }
 
-/// The arguments of a request, each of the type that the function's list gives it.
+/// The arguments of a request. Each has the type in the function's list.
 pub(crate) struct Arguments<'a> {
     fields: &'a Dictionary<'a>,
 }
 
-/// What is wrong with a request, for people.
+/// Text for people about what is wrong with a request.
 pub(crate) type Wrong = String;
 
-/// The longest time that a question may take; what is asked for beyond that is cut.
+/// Longest time that a question may take. A longer timeout is cut to it.
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How long a question may take that says nothing about it, as in cjdns.
+/// Timeout of a question for which none is given, as in cjdns.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The octets of a bad value that a message repeats.
+/// Number of bytes of a bad value that a message repeats.
 const SHOWN: usize = 80;
 
 impl Kind {
-    /// Its name in the protocol.
+    /// Returns its name in the protocol.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Int => "Int",
@@ -65,7 +65,7 @@ impl Kind {
 }
 
 impl<'a> Arguments<'a> {
-    /// The arguments in `fields`; what the function does not know is ignored, as in cjdns.
+    /// Checks the arguments in `fields`. Arguments that the function does not know are ignored, as in cjdns.
     pub(crate) fn check(fields: &'a Dictionary<'a>, list: &[Argument]) -> Result<Self, Wrong> {
         for Argument {
             name,
@@ -90,7 +90,7 @@ impl<'a> Arguments<'a> {
         self.fields.string(name)
     }
 
-    /// A number in the range of its type.
+    /// Returns a number that is in the range of its type.
     pub(crate) fn number<T: TryFrom<i64>>(&self, name: &str) -> Result<Option<T>, Wrong> {
         let Some(number) = self.fields.integer(name) else {
             return Ok(None);
@@ -99,7 +99,7 @@ impl<'a> Arguments<'a> {
         T::try_from(number).map(Some).map_err(wrong)
     }
 
-    /// Whether a number is there that is not 0.
+    /// Returns whether a number is given that is not 0.
     pub(crate) fn is_set(&self, name: &str) -> bool {
         self.fields.integer(name).is_some_and(|number| number != 0)
     }
@@ -139,15 +139,15 @@ impl<'a> Arguments<'a> {
         self.parsed(name, "ADDRESS:PORT, an IPv6 address in brackets")
     }
 
-    /// The address of an Ethernet interface, such as `01:02:03:04:05:06`.
+    /// Returns the address of an Ethernet interface, such as `01:02:03:04:05:06`.
     pub(crate) fn ethernet(&self, name: &str) -> Result<Option<[u8; 6]>, Wrong> {
         let address = self.parsed::<Ethernet>(name, "six octets such as 01:02:03:04:05:06")?;
         Ok(address.map(|Ethernet(octets)| octets))
     }
 
-    /// A node, by the way to it, by its address, or by all of it (`v22.0000.0000.0000.0013.KEY.k`).
+    /// Returns a node that is named by its path, by its address, or in full (`v22.0000.0000.0000.0013.KEY.k`).
     ///
-    /// Only this router and what it knows can be named by less than all.
+    /// Only this router and nodes that it knows can be named by a path or an address alone.
     pub(crate) fn node(&self, name: &str, router: &dyn Router) -> Result<Contact, Wrong> {
         let text = self.text(name).unwrap_or(Ok(""))?;
         let own = own(router);
@@ -205,7 +205,7 @@ impl FromStr for Ethernet {
     }
 }
 
-/// The text form of a node as it is told in answers.
+/// Parses the text form of a node in answers.
 fn contact(text: &str) -> Option<Contact> {
     let (version, rest) = text.strip_prefix('v')?.split_once('.')?;
     let (path, key) = rest.split_at_checked("0000.0000.0000.0000".len())?;

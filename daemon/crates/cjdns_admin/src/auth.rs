@@ -1,4 +1,4 @@
-//! Cookies, and the hash by which a caller proves that it knows the password.
+//! Cookies, and the hash that proves that a caller knows the password.
 //!
 //! ```text
 //! inner = hex(SHA-256(password || cookie))
@@ -14,25 +14,25 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
-/// How long a cookie is good for, as in cjdns.
+/// Lifetime of a cookie, as in cjdns.
 pub const COOKIE_LIFETIME: Duration = Duration::from_secs(20);
 
-/// The octets of a hash in hexadecimal digits.
+/// Length of a hash in hexadecimal digits.
 const HASH: usize = 64;
 
-/// What authenticated callers know. Never formatted.
+/// The password of authenticated callers. It is never formatted.
 #[derive(Clone)]
 pub struct Password(Zeroizing<Vec<u8>>);
 
-/// A password without octets, which everybody knows.
+/// Error of an empty password, which everybody knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EmptyPassword;
 
 impl Password {
-    /// A password of one octet or more.
+    /// Makes a password of at least one byte.
     ///
-    /// Existing tools that find no configuration say `NONE`; a router whose password that is lets
-    /// everybody in who may send to its socket.
+    /// Existing tools without a configuration use `NONE`. If this is the router's password, everybody who can send to
+    /// its socket is authenticated.
     ///
     /// # Errors
     ///
@@ -44,9 +44,9 @@ impl Password {
         }
     }
 
-    /// Whether a request is of somebody who knows the password and had a cookie of late.
+    /// Returns whether a request proves the password with a recent cookie.
     ///
-    /// `request` are the octets that `fields` were decoded from: `unix` is the time in seconds since 1970.
+    /// `request` are the bytes from which `fields` were decoded; `unix` is the time in seconds since 1970.
     pub(crate) fn authenticates(&self, request: &[u8], fields: &Dictionary, unix: u64) -> bool {
         let Some(cookie) = cookie_of(fields).filter(|cookie| is_fresh(*cookie, unix)) else {
             return false;
@@ -54,7 +54,7 @@ impl Password {
         let Some(hash) = fields.string("hash").filter(|hash| hash.len() == HASH) else {
             return false;
         };
-        // The hash was decoded from the request, so it lies in it.
+        // The hash was decoded from the request, so it is part of it.
         let start = (hash.as_ptr() as usize).wrapping_sub(request.as_ptr() as usize);
         let (Some(before), Some(after)) = (request.get(..start), request.get(start + HASH..))
         else {
@@ -71,9 +71,9 @@ impl Password {
     }
 }
 
-/// The cookie that is given out at a time, in seconds since 1970.
+/// Returns the cookie for a time in seconds since 1970.
 pub(crate) const fn cookie_at(unix: u64) -> u32 {
-    // The protocol has 32 bits for it; they last until 2106.
+    // The protocol has 32 bits for it, which last until 2106.
     unix as u32
 }
 
@@ -82,7 +82,7 @@ fn is_fresh(cookie: u32, unix: u64) -> bool {
     age.is_some_and(|age| u64::from(age) <= COOKIE_LIFETIME.as_secs())
 }
 
-/// A cookie is a text of digits, or an integer with some callers.
+/// Returns the cookie in a request. Some callers send an integer instead of a text of digits.
 fn cookie_of(fields: &Dictionary) -> Option<u32> {
     match fields.get("cookie")? {
         Value::Integer(cookie) => u32::try_from(*cookie).ok(),

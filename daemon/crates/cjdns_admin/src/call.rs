@@ -1,4 +1,4 @@
-//! A call of a function: what a function is given, and what it gives back.
+//! A call of a function: its inputs and its result.
 
 use core::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::router::{Ask, Refused, Router};
 use crate::search::Search;
 use crate::subscriptions::Filter;
 
-/// A function as the table has it.
+/// An entry in the table of functions.
 pub(crate) struct Function {
     pub(crate) name: &'static str,
     /// Whether it needs no authentication.
@@ -26,21 +26,21 @@ pub(crate) struct Call<'a, 'r> {
     pub(crate) arguments: Arguments<'a>,
     pub(crate) router: &'r mut dyn Router,
     pub(crate) now: Now,
-    /// Whether the caller was authenticated of late.
+    /// Whether the caller was authenticated recently.
     pub(crate) is_known: bool,
 }
 
-/// What a call comes to.
+/// The result of a call.
 pub(crate) enum Done<'a> {
     /// An answer.
     Answer(Answer),
-    /// A search, whose answers come later.
+    /// A search, whose answers follow later.
     Search(Search),
     /// A subscription to the log.
     Subscribe(Filter),
-    /// The end of a subscription, by its stream.
+    /// The end of a subscription, named by its stream.
     Unsubscribe(u64),
-    /// So many lines of the log.
+    /// A request for this many log lines.
     LogMany(u32),
     /// A question to another node.
     Ask {
@@ -50,7 +50,7 @@ pub(crate) enum Done<'a> {
     },
 }
 
-/// What a function gives back.
+/// What a function returns.
 pub(crate) type Called<'a> = Result<Done<'a>, Wrong>;
 
 pub(crate) const fn required(name: &'static str, kind: Kind) -> Argument {

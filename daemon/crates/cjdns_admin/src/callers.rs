@@ -1,21 +1,21 @@
-//! Callers that were authenticated of late.
+//! Callers that were authenticated recently.
 
 use alloc::collections::VecDeque;
 use core::net::SocketAddr;
 use core::time::Duration;
 
-/// How many callers are known as authenticated of late.
+/// Largest number of callers that are remembered as authenticated.
 pub const MAX_CALLERS: usize = 64;
 
-/// A caller that says nothing for so long is no longer known, as in cjdns.
+/// Time after which a silent caller is forgotten, as in cjdns.
 const CALLER_LIFETIME: Duration = Duration::from_secs(30);
 
-/// The callers that were authenticated, the one that was heard last at the end.
+/// The authenticated callers. The one heard last is at the end.
 #[derive(Default)]
 pub(crate) struct Callers(VecDeque<(SocketAddr, Duration)>);
 
 impl Callers {
-    /// Notes a caller when it is authenticated or was of late, and returns whether it is one of these.
+    /// Notes a caller that is authenticated now or was recently. Returns whether it is one of these.
     pub(crate) fn hear(&mut self, now: Duration, from: SocketAddr, authenticated: bool) -> bool {
         self.forget(now);
         let place = self.0.iter().position(|(caller, _)| *caller == from);
@@ -30,7 +30,7 @@ impl Callers {
         true
     }
 
-    /// Forgets those that said nothing for long.
+    /// Forgets the callers that have been silent for long.
     pub(crate) fn forget(&mut self, now: Duration) {
         self.0
             .retain(|(_, heard)| now.saturating_sub(*heard) <= CALLER_LIFETIME);

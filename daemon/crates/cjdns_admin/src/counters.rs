@@ -1,33 +1,33 @@
-//! What came to a server, by what became of it.
+//! Counts the requests of a server by their result.
 
-/// What came in, by what became of it.
+/// The number of requests by their result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Requests that were carried out or asked of another node, and requests for a cookie.
+    /// Requests that were carried out or passed to another node, and requests for a cookie.
     pub taken: u64,
-    /// Datagrams that are no request; they are not answered.
+    /// Datagrams that are not a request; they are not answered.
     pub malformed: u64,
-    /// Datagrams with more values, or more of them in each other, than a request can have: bencode that is small on the wire
-    /// and large in memory. They are not answered, and were not decoded further than to the bound.
+    /// Datagrams with more values or deeper nesting than a request can have: bencode that is small on the wire and
+    /// large in memory. They are decoded only up to the limit, and are not answered.
     pub bomb: u64,
     /// Requests that are too long.
     pub oversize: u64,
     /// Requests with a wrong hash or an old cookie.
     pub unauthenticated: u64,
-    /// Requests for a function that needs authentication, without any.
+    /// Unauthenticated requests for a function that needs authentication.
     pub forbidden: u64,
     /// Requests for a function that does not exist.
     pub unknown: u64,
-    /// Requests whose arguments are wrong, or that the router does not carry out.
+    /// Requests with wrong arguments, or that the router refuses.
     pub refused: u64,
-    /// Questions that could not be asked because too many were open.
+    /// Questions that were not asked because too many were open.
     pub busy: u64,
-    /// Answers and log lines that were not sent because too many waited.
+    /// Answers and log lines that were not sent because too many were queued.
     pub lost: u64,
 }
 
 impl Counters {
-    /// None yet.
+    /// All counters at zero.
     pub(crate) const ZERO: Self = Self {
         taken: 0,
         malformed: 0,
@@ -41,7 +41,7 @@ impl Counters {
         lost: 0,
     };
 
-    /// Every counter with its name.
+    /// Returns every counter with its name.
     #[must_use]
     pub const fn all(&self) -> [(&'static str, u64); 10] {
         [

@@ -1,4 +1,4 @@
-//! The table of functions, with their arguments; and those about the API and the router itself.
+//! The table of functions and their arguments, and the functions about the API and the router itself.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -11,7 +11,7 @@ use crate::call::{closed, open, optional, required, Call, Called, Function};
 use crate::words::{address, contact, own, scheme, with_more};
 use crate::{log_lines, neighbours, questions, sessions, store};
 
-/// How many functions a page of `Admin_availableFunctions` tells of, as in cjdns.
+/// Number of functions on a page of `Admin_availableFunctions`, as in cjdns.
 pub const FUNCTIONS_PER_PAGE: usize = 8;
 
 const PAGE: &[Argument] = &[optional("page", Kind::Int)];
@@ -25,7 +25,7 @@ const QUERY: &[Argument] = &[
     optional("timeout", Kind::Int),
 ];
 
-/// Every function, by name; which ones need no authentication is as in cjdns.
+/// Every function, by name. The same functions as in cjdns need no authentication.
 pub(crate) const FUNCTIONS: &[Function] = &[
     closed(
         "AdminLog_logMany",
@@ -194,7 +194,7 @@ pub(crate) const FUNCTIONS: &[Function] = &[
     open("ping", &[], ping),
 ];
 
-/// The function of that name.
+/// Returns the function of that name.
 pub(crate) fn find(name: &[u8]) -> Option<&'static Function> {
     let by_name = |function: &Function| function.name.as_bytes().cmp(name);
     let index = FUNCTIONS.binary_search_by(by_name).ok()?;

@@ -1,31 +1,26 @@
-//! The admin API of cjdns (22), sans-IO: existing tools ask a router by it, in
-//! bencoded datagrams.
+//! The admin API of cjdns (22), sans-IO. Existing tools send requests to a router in bencoded datagrams.
 //!
 //! # Theory of operation
 //!
-//! [`Server::handle`] takes a datagram and gives the answer. A caller asks for
-//! a cookie, which is the server's time, and hashes it with the password into
-//! its request; functions that tell nothing secret and change nothing need
-//! none of that. What the functions mean is the table in `functions.rs`; what
-//! they tell and change is a [`Router`]'s, which the caller implements. An answer that
-//! comes later, and a line of the log to those who subscribed
+//! [`Server::handle`] takes a datagram and returns the answer. A caller first asks for a cookie, which is the server's
+//! time, and hashes it with the password into its request. Functions that reveal no secret and change nothing need no
+//! authentication. The table in `functions.rs` defines the functions; the caller of this crate implements [`Router`],
+//! which provides their data and carries out their changes. Answers that come later, and log lines for subscribers
 //! ([`Server::log`]), wait in the server for [`Server::poll_transmit`].
 //!
-//! Some functions ask other nodes. The router is given a [`Ticket`] with
-//! the question ([`Router::ask`]) and the caller hands its [`Outcome`] to
-//! [`Server::complete`]; a question that nobody answers in time ends by
+//! Some functions ask other nodes. The router gets the question with a [`Ticket`] ([`Router::ask`]), and the caller
+//! passes its [`Outcome`] to [`Server::complete`]. A question that is not answered in time ends with
 //! [`Server::handle_timeout`].
 //!
 //! # Contract
 //!
-//! Nothing here panics, whatever the octets. A request is of at most
-//! [`MAX_REQUEST`] octets, an answer of at most [`MAX_ANSWER`]; what is kept of
-//! callers is bounded by [`MAX_PENDING`], [`MAX_CALLERS`] and
-//! [`MAX_SUBSCRIPTIONS`], what waits to be sent by [`MAX_OUTBOX`]. Whoever may send
-//! to the socket gets what needs no authentication, and whoever hears a
-//! request may repeat it within [`COOKIE_LIFETIME`]: that is the protocol's, so
-//! the socket belongs on the loopback interface. The password is never
-//! formatted, and is overwritten when it is dropped.
+//! Nothing here panics, whatever the input. A request has at most [`MAX_REQUEST`] bytes, an answer at most
+//! [`MAX_ANSWER`]. The state of callers is bounded by [`MAX_PENDING`], [`MAX_CALLERS`] and [`MAX_SUBSCRIPTIONS`], the
+//! queue of datagrams by [`MAX_OUTBOX`].
+//!
+//! The protocol has two weaknesses: whoever can send to the socket may use the functions without authentication, and
+//! whoever sees a request may repeat it within [`COOKIE_LIFETIME`]. So the socket belongs on the loopback interface.
+//! The password is never formatted, and is overwritten when it is dropped.
 #![no_std]
 #![forbid(unsafe_code)]
 

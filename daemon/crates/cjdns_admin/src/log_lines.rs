@@ -1,18 +1,18 @@
-//! AdminLog: the functions by which callers subscribe to the router's log.
+//! AdminLog: the functions with which callers subscribe to the router's log.
 
 use alloc::format;
 
 use crate::call::{Call, Called, Done};
 use crate::subscriptions::{Filter, LogLevel};
 
-/// The lines that one `AdminLog_logMany` may log.
+/// Largest number of lines that one `AdminLog_logMany` may log.
 const MAX_LOG_MANY: u32 = 1000;
-/// The digits of a stream's name.
+/// Number of digits in a stream's name.
 const STREAM_DIGITS: usize = 16;
 const UNKNOWN_LEVEL: &str =
     "level is unknown, allowed are KEYS, DEBUG, INFO, WARN, ERROR and CRITICAL";
 
-/// Subscribes the caller. Without `level` it hears everything from `DEBUG` up.
+/// Subscribes the caller. Without `level` it gets every line from `DEBUG` up.
 pub(crate) fn subscribe<'a>(call: &mut Call<'a, '_>) -> Called<'a> {
     let arguments = &call.arguments;
     let level = match arguments.octets("level").filter(|name| !name.is_empty()) {
@@ -20,7 +20,7 @@ pub(crate) fn subscribe<'a>(call: &mut Call<'a, '_>) -> Called<'a> {
         Some(name) => LogLevel::named(name).ok_or(UNKNOWN_LEVEL)?,
     };
     let file = arguments.octets("file").filter(|file| !file.is_empty());
-    // cjdns's tools send 0 or -1 for any line.
+    // The tools of cjdns send 0 or -1 for any line.
     let line = arguments.number::<i64>("line")?;
     let line = line.and_then(|line| u32::try_from(line).ok());
     Ok(Done::Subscribe(Filter {
@@ -39,7 +39,7 @@ pub(crate) fn unsubscribe<'a>(call: &mut Call<'a, '_>) -> Called<'a> {
     Ok(Done::Unsubscribe(stream.ok_or("Invalid streamId.")?))
 }
 
-/// Logs `count` lines, by which a tool can try its subscription.
+/// Logs `count` lines, with which a tool can test its subscription.
 pub(crate) fn log_many<'a>(call: &mut Call<'a, '_>) -> Called<'a> {
     let count: i64 = call.arguments.number("count")?.unwrap_or(0);
     match u32::try_from(count)

@@ -1,4 +1,5 @@
-//! AuthorizedPasswords, InterfaceController, UDPInterface and ETHInterface: neighbours, and who may become one.
+//! AuthorizedPasswords, InterfaceController, UDPInterface and ETHInterface: neighbours, and the users that may become
+//! one.
 
 use alloc::format;
 

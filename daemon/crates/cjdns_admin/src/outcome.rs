@@ -1,4 +1,4 @@
-//! How the outcome of a question is told.
+//! Formats the outcome of a question as an answer.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -11,21 +11,21 @@ use crate::answer::{Answer, Field};
 use crate::router::{Outcome, Pong};
 use crate::words::{address, contact, milliseconds, scheme};
 
-/// The form in which a function tells what came of its question.
+/// The form of a function's answer about the outcome of a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// `SwitchPinger_ping`, by this way.
+    /// `SwitchPinger_ping` over this path.
     Control { path: Label },
-    /// `RouterModule_pingNode`, of this node.
+    /// `RouterModule_pingNode` of this node.
     Ping { of: Contact },
-    /// `RouterModule_getPeers`: labels as the answerer has them.
+    /// `RouterModule_getPeers`: labels are relative to the node that answers.
     Peers,
-    /// `RouterModule_findNode` and `_nextHop`: labels as this node has them, by way of the answerer.
+    /// `RouterModule_findNode` and `_nextHop`: labels are relative to this node and lead through the node that answers.
     Nodes { via: Label },
 }
 
 impl Form {
-    /// The answer, `elapsed` after the question.
+    /// Returns the answer, which came `elapsed` after the question.
     pub(crate) fn answer(self, outcome: &Outcome, elapsed: Duration) -> Answer {
         let answer = Answer::new().with("ms", milliseconds(elapsed));
         match self {

@@ -14,7 +14,7 @@ use crate::outcome::Form;
 use crate::router::{Ask, Control, Outcome};
 use crate::search::Search;
 
-/// What an octet string that comes back may have: a frame of control has not much room.
+/// Largest length of the data that a node sends back, because a control frame has little space.
 const MAX_OPAQUE: usize = 64;
 
 pub(crate) fn lookup<'a>(call: &mut Call<'a, '_>) -> Called<'a> {
@@ -60,7 +60,7 @@ fn target(call: &Call<'_, '_>) -> Result<Address, Wrong> {
     target.ok_or_else(|| "target is required".into())
 }
 
-/// Asks a node. This router answers itself at once.
+/// Asks a node. If it is this router, the answer is immediate.
 fn query<'a>(call: &Call<'a, '_>, to: Contact, query: Query, form: Form) -> Called<'a> {
     if to.key == call.router.key() {
         let outcome = Outcome::Reply {

@@ -1,4 +1,5 @@
-//! What a router tells to the admin API, and what it does for it.
+//! The interface between the admin API and the router: the data that a router provides, and the changes that it carries
+//! out.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -9,76 +10,76 @@ use cryptoauth::{Address, PublicKey};
 use overlay::{Contact, Query};
 use switch::{Label, Scheme};
 
-/// A router as the admin API sees it.
+/// A router, as the admin API uses it.
 ///
-/// Lists are asked for by page, so that a long one costs no more than what is told of it; their
-/// order must not change while nothing else does. Times are monotonic, as those that the
-/// router knows its own events by.
+/// Lists are requested by page, so that the cost of a long list depends only on the page. Their order must not change
+/// while nothing else does. Times are monotonic and come from the clock with which the router records its events.
 pub trait Router {
-    /// The router's public key.
+    /// Returns the router's public key.
     fn key(&self) -> PublicKey;
 
-    /// The identifier of the router's process.
+    /// Returns the identifier of the router's process.
     fn process(&self) -> u32;
 
-    /// The interfaces to other routers, by number.
+    /// Returns the interfaces to other routers, by number.
     fn interfaces(&self, page: Page) -> Listed<Interface>;
 
-    /// Turns beacons of an interface on or off.
+    /// Sets what an interface does with beacons.
     ///
     /// # Errors
     ///
-    /// The reason, for people.
+    /// The error is the reason, for people.
     fn set_beacon(&mut self, interface: u32, beacon: Beacon) -> Result<(), Refused>;
 
-    /// The neighbours, connected or not.
+    /// Returns the neighbours, connected or not.
     fn peers(&self, page: Page) -> Listed<Peer>;
 
     /// Connects to a neighbour.
     ///
     /// # Errors
     ///
-    /// The reason, for people.
+    /// The error is the reason, for people.
     fn connect(&mut self, peer: &Connect<'_>) -> Result<(), Refused>;
 
-    /// Forgets the neighbours with a key; tells how many there were.
+    /// Removes the neighbours with a key. Returns how many there were.
     fn disconnect(&mut self, key: PublicKey) -> usize;
 
-    /// Shakes hands anew with the neighbours that have a key, or with all.
+    /// Repeats the handshake with the neighbours that have a key, or with all.
     fn reset_peers(&mut self, key: Option<PublicKey>);
 
-    /// The nodes that are known, this one not counted.
+    /// Returns the known nodes, without this one.
     fn nodes(&self, page: Page) -> Listed<Node>;
 
-    /// A node that is known.
+    /// Returns a node if it is known.
     fn node(&self, address: Address) -> Option<Node>;
 
-    /// The node that a way leads to, if it is known.
+    /// Returns the node at the end of a path, if it is known.
     fn node_by(&self, way: Label) -> Option<Contact>;
 
-    /// The links that begin at a node, as far as they are known; none when the node is not known.
+    /// Returns the known links that start at a node; none if the node is unknown.
     fn links(&self, parent: Address) -> Vec<Link>;
 
-    /// What this router itself answers to a query; labels begin here, the lowest or the nearest first.
+    /// Returns this router's own answer to a query. Labels start here; the lowest or the nearest node is first.
     fn answer(&self, query: Query) -> Vec<Contact>;
 
-    /// The handles by which other nodes write to this one's sessions.
+    /// Returns the handles with which other nodes send to this node's sessions.
     fn handles(&self, page: Page) -> Listed<u32>;
 
-    /// The session of a handle.
+    /// Returns the session of a handle.
     fn session(&self, handle: u32) -> Option<Session>;
 
-    /// The session with a node.
+    /// Returns the session with a node.
     fn session_with(&self, address: Address) -> Option<Session>;
 
-    /// The logins of those who may connect.
+    /// Returns the logins of the users that may connect.
     fn users(&self, page: Page) -> Listed<Vec<u8>>;
 
-    /// Lets everybody connect who knows a password, by this login; with `only`, if the key has that address.
+    /// Adds a user: everybody who knows the password may connect with this login. With `only`, the key must have that
+    /// address.
     ///
     /// # Errors
     ///
-    /// The reason, for people.
+    /// The error is the reason, for people.
     fn add_user(
         &mut self,
         login: Option<&[u8]>,
@@ -86,37 +87,37 @@ pub trait Router {
         only: Option<Address>,
     ) -> Result<(), Refused>;
 
-    /// Lets nobody connect by a login any more; tells how many users had it.
+    /// Removes the users with a login. Returns how many there were.
     fn remove_user(&mut self, login: &[u8]) -> usize;
 
-    /// Asks another node. Its answer goes to [`Server::complete`](crate::Server::complete), with the ticket; what
-    /// comes later than that, or twice, is ignored there.
+    /// Asks another node. The caller passes the answer and the ticket to [`Server::complete`](crate::Server::complete),
+    /// which ignores late and repeated answers.
     ///
     /// # Errors
     ///
-    /// The reason, for people; then there is no answer.
+    /// The error is the reason, for people. There is no answer then.
     fn ask(&mut self, ticket: Ticket, ask: &Ask<'_>) -> Result<(), Refused>;
 }
 
-/// Why a router does not do something, for people.
+/// The reason, for people, why a router refuses something.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused(pub String);
 
 /// A part of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Page {
-    /// The index of its first entry.
+    /// Index of its first entry.
     pub first: usize,
-    /// How many entries it has at most.
+    /// Largest number of its entries.
     pub size: usize,
 }
 
 /// The entries of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed<T> {
-    /// Those of the page: none behind the list's end.
+    /// Entries of the page; empty after the end of the list.
     pub entries: Vec<T>,
-    /// How many there are in all.
+    /// Number of entries of the whole list.
     pub total: usize,
 }
 
@@ -125,9 +126,9 @@ pub struct Listed<T> {
 pub struct Interface {
     /// Its number.
     pub number: u32,
-    /// What it is.
+    /// What carries its frames.
     pub kind: InterfaceKind,
-    /// The address or the device that it is bound to.
+    /// Address or device that it is bound to.
     pub bound: String,
     /// What it does with beacons.
     pub beacon: Beacon,
@@ -144,72 +145,72 @@ pub enum InterfaceKind {
     Ethernet,
 }
 
-/// What an interface does with beacons, by which neighbours find each other.
+/// What an interface does with beacons, through which neighbours find each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Beacon {
     /// Nothing.
     Off,
-    /// It connects to those that it hears.
+    /// It connects to the senders of the beacons that it receives.
     Accept,
-    /// It sends some, too.
+    /// It also sends beacons.
     Send,
 }
 
 /// A neighbour.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Its key, protocol version and the way to it; 0 where they are not known.
+    /// Its key, protocol version and path; 0 where they are unknown.
     pub contact: Contact,
-    /// Its address of the layer below.
+    /// Its address in the layer below.
     pub lower: String,
     /// The number of the interface to it.
     pub interface: u32,
-    /// How far the connection is.
+    /// State of the connection.
     pub state: PeerState,
-    /// Whether it is the neighbour who connected.
+    /// Whether the neighbour started the connection.
     pub incoming: bool,
-    /// The login by which it connected, or the name that it was given.
+    /// The login with which it connected, or its configured name.
     pub user: Option<Vec<u8>>,
-    /// Whether the connection has the Noise handshake.
+    /// Whether the connection uses the Noise handshake.
     pub noise: bool,
-    /// When it was last heard.
+    /// Time at which it was last heard.
     pub heard: Duration,
-    /// Octets of frames from it.
+    /// Bytes of frames from it.
     pub octets_in: u64,
-    /// Octets of frames to it.
+    /// Bytes of frames to it.
     pub octets_out: u64,
-    /// Kilobits in a second, from it.
+    /// Kilobits per second from it.
     pub kbps_in: u32,
-    /// Kilobits in a second, to it.
+    /// Kilobits per second to it.
     pub kbps_out: u32,
-    /// What its keys opened.
+    /// Counts of the frames received with its keys.
     pub received: cryptoauth::Received,
 }
 
-/// How far a connection or session is.
+/// State of a connection or session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PeerState {
-    /// Of its handshake.
+    /// The stage of its handshake.
     Stage(cryptoauth::Stage),
-    /// It came by itself, and has not proved yet that it holds its key.
+    /// It connected by itself and has not yet proved that it has its key.
     Unauthenticated,
-    /// It stood and is silent now.
+    /// It was established and is silent now.
     Unresponsive,
-    /// Its protocol version is none that can be spoken with.
+    /// Its protocol version is not supported.
     Incompatible,
 }
 
 /// A neighbour to connect to. Never formatted.
 pub struct Connect<'a> {
-    /// The number of the interface, of those of its kind.
+    /// Number of the interface among those of its kind.
     pub interface: u32,
-    /// Where it is.
+    /// Its address.
     pub target: Target,
     /// Its public key.
     pub key: PublicKey,
-    /// The password to show, if any.
+    /// Password to send, if any.
     pub password: Option<&'a [u8]>,
-    /// The login that names the password.
+    /// Login that names the password.
     pub login: Option<&'a [u8]>,
     /// A name for people.
     pub name: Option<&'a [u8]>,
@@ -217,7 +218,7 @@ pub struct Connect<'a> {
     pub version: Option<u32>,
 }
 
-/// Where a neighbour is.
+/// Address of a neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// UDP.
@@ -226,141 +227,141 @@ pub enum Target {
     Ethernet([u8; 6]),
 }
 
-/// A node that is known.
+/// A known node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// Its key, protocol version and the best way to it.
+    /// Its key, protocol version and best path.
     pub contact: Contact,
-    /// What that way costs: of two nodes, the one with less is the nearer one.
+    /// Cost of that path. Of two nodes, the one with the smaller cost is nearer.
     pub cost: u32,
-    /// When it last answered or was told of.
+    /// Time of its last answer, or of the last report about it.
     pub heard: Duration,
-    /// The node before it on that way, if known.
+    /// The node before it on that path, if known.
     pub parent: Option<Parent>,
 }
 
 /// A link from a node to one of its neighbours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// The node at which it begins, and the way there.
+    /// The node at which it starts, and the path there.
     pub parent: Contact,
-    /// The node at which it ends, and the way there through the parent.
+    /// The node at which it ends, and the path there through the parent.
     pub child: Contact,
     /// The label of the child, relative to the parent.
     pub label: Label,
-    /// What the link costs.
+    /// Cost of the link.
     pub cost: u32,
-    /// Whether the best way to the child uses this link.
+    /// Whether the best path to the child uses this link.
     pub is_best: bool,
 }
 
-/// The node before another on the way to it.
+/// The node before another on the path to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parent {
     /// Its address.
     pub address: Address,
-    /// From there on.
+    /// The label from this node on.
     pub label: Label,
 }
 
 /// An inner session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Session {
-    /// The other node's key, protocol version and the way to it; 0 where they are not known.
+    /// The other node's key, protocol version and path; 0 where they are unknown.
     pub contact: Contact,
-    /// How far the session is.
+    /// Stage of the session.
     pub stage: cryptoauth::Stage,
-    /// By which the other node writes to this one.
+    /// Handle with which the other node sends to this one.
     pub handle: u32,
-    /// By which this node writes to the other one; 0 while it is not known.
+    /// Handle with which this node sends to the other one; 0 while it is unknown.
     pub send_handle: u32,
-    /// What the way costs.
+    /// Cost of the path.
     pub metric: u32,
-    /// When it was last used.
+    /// Time of its last use.
     pub used: Duration,
-    /// What its keys opened.
+    /// Counts of the frames received with its keys.
     pub received: cryptoauth::Received,
 }
 
-/// Names a question to another node; never given twice.
+/// Identifies a question to another node. Each ticket is used once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);
 
 /// A question to another node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ask<'a> {
-    /// By a control frame, to the switch at the end of a way.
+    /// A control frame to the switch at the end of a path.
     Control {
-        /// The way.
+        /// The path.
         path: Label,
-        /// What is asked.
+        /// The question.
         control: Control,
-        /// Octets that come back.
+        /// Bytes that the switch sends back.
         opaque: &'a [u8],
     },
-    /// By a DHT message.
+    /// A DHT message.
     Query {
-        /// Whom.
+        /// The receiver.
         to: Contact,
-        /// What.
+        /// The query.
         query: Query,
     },
 }
 
-/// What a switch is asked.
+/// A question to a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Control {
-    /// Whether it is there.
+    /// Whether it answers.
     Ping,
     /// Its public key.
     Key,
     /// Its supernode.
     Snode,
-    /// The way back.
+    /// The path back.
     ReturnPath,
-    /// As which address of the layer below it sees this node.
+    /// The address of this node in the layer below, as the switch sees it.
     Lower,
 }
 
-/// What came of a question.
+/// The outcome of a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// To [`Ask::Control`]: an answer.
+    /// Answer to [`Ask::Control`].
     Pong(Pong),
-    /// To [`Ask::Control`]: a switch refused the frame.
+    /// A switch refused the frame of [`Ask::Control`].
     Error(switch::ErrorCode),
-    /// To [`Ask::Query`]: an answer.
+    /// Answer to [`Ask::Query`].
     Reply {
         /// The answerer's protocol version.
         version: u32,
         /// Its encoding scheme.
         scheme: Scheme,
-        /// The nodes that it tells of, relative to itself.
+        /// The nodes in its answer, relative to itself.
         nodes: Vec<Contact>,
     },
-    /// None.
+    /// There was no answer.
     Silence,
 }
 
-/// A switch's answer. What was not asked is `None`.
+/// A switch's answer. What was not requested is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pong {
     /// The switch's protocol version.
     pub version: u32,
-    /// The octets that came back.
+    /// The bytes that the switch sent back.
     pub opaque: Vec<u8>,
     /// The switch's public key.
     pub key: Option<PublicKey>,
     /// The switch's supernode.
     pub snode: Option<Contact>,
-    /// The way back from the switch.
+    /// The path back from the switch.
     pub return_path: Option<Label>,
-    /// This node's address of the layer below.
+    /// This node's address in the layer below.
     pub lower: Option<String>,
 }
 
 impl<T> Listed<T> {
-    /// A page of what is there in whole.
+    /// Returns a page of a complete list.
     pub fn of(mut all: impl ExactSizeIterator<Item = T>, page: Page) -> Self {
         let total = all.len();
         if page.first > 0 {

@@ -1,4 +1,4 @@
-//! `SearchRunner_search`: asks one node after the other, each nearer to an address, until that node itself answers.
+//! `SearchRunner_search` asks one node after the other, each nearer to an address, until that node itself answers.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -8,33 +8,33 @@ use overlay::{distance, Contact, Query};
 
 use crate::answer::Answer;
 
-/// The questions of a search that does not say how many, as in cjdns.
+/// Default number of questions in a search, as in cjdns.
 const DEFAULT_REQUESTS: u32 = 8;
-/// The most questions of a search: at two seconds for each, it ends after about two minutes.
+/// Largest number of questions in a search. At two seconds each, it ends after about two minutes.
 const MAX_REQUESTS: u32 = 64;
-/// The nodes that a search remembers to ask; the farthest from the address are forgotten.
+/// Largest number of nodes that a search plans to ask. The farthest from the address are dropped.
 const MAX_CANDIDATES: usize = 64;
 
-/// A search that runs.
+/// A running search.
 #[derive(Debug)]
 pub(crate) struct Search {
     target: Address,
     own: Address,
-    /// Questions that may still be asked.
+    /// Number of questions that may still be asked.
     left: u32,
-    /// Nodes that were told of and not asked yet, the nearest last.
+    /// Known nodes that have not been asked, the nearest last.
     candidates: Vec<Contact>,
-    /// Nodes that were told of, or asked.
+    /// All nodes that have been reported or asked.
     known: BTreeSet<Address>,
 }
 
-/// The answer that ends a search.
+/// Returns the answer that ends a search.
 pub(crate) fn complete() -> Answer {
     Answer::error("none").with("complete", 1_u32)
 }
 
 impl Search {
-    /// A search from the nodes that are known, with so many questions at most.
+    /// Starts a search from the known nodes, with a limit on the questions.
     pub(crate) fn new(
         own: Address,
         target: Address,
@@ -52,7 +52,7 @@ impl Search {
         search
     }
 
-    /// Returns whom to ask next, and what; `None` when the search has come to its end.
+    /// Returns the next node to ask, and the query; `None` when the search is over.
     pub(crate) fn next(&mut self) -> Option<(Contact, Query)> {
         self.left = self.left.checked_sub(1)?;
         let to = self.candidates.pop()?;
@@ -63,7 +63,7 @@ impl Search {
         Some((to, Query::Find(self.target)))
     }
 
-    /// Takes the nodes that an answer tells of, relative to who was asked by `via`.
+    /// Adds the nodes of an answer, relative to the node `via` that was asked.
     pub(crate) fn hear(&mut self, via: Contact, nodes: &[Contact]) {
         let seen = |node: &Contact| {
             let path = node.path.after(via.path)?;

@@ -1,4 +1,4 @@
-//! The server: from a datagram to its answer, and the questions that are open.
+//! The server: it answers datagrams and keeps the open questions.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -22,19 +22,19 @@ use crate::search::{complete, Search};
 use crate::subscriptions::{LogLevel, LogLine, Subscriptions};
 use crate::words::{contact, milliseconds};
 
-/// The most octets of a request, as in cjdns.
+/// Largest length of a request in bytes, as in cjdns.
 pub const MAX_REQUEST: usize = 2048;
 
-/// The most octets of an answer: those of a UDP datagram over IPv4.
+/// Largest length of an answer in bytes: that of a UDP datagram over IPv4.
 pub const MAX_ANSWER: usize = 65507;
 
-/// How many questions to other nodes may be open.
+/// Largest number of open questions to other nodes.
 pub const MAX_PENDING: usize = 64;
 
-/// The datagrams that may wait to be sent: those of one `AdminLog_logMany`, and some more.
+/// Largest number of queued datagrams: those of one `AdminLog_logMany`, and some more.
 pub const MAX_OUTBOX: usize = 1024;
 
-/// How long a search waits for each answer.
+/// Timeout of each question of a search.
 const SEARCH_PATIENCE: Duration = Duration::from_secs(2);
 
 /// The admin API of a router.
@@ -48,7 +48,7 @@ pub struct Server {
     counters: Counters,
 }
 
-/// A question that is open.
+/// An open question.
 struct Pending {
     from: SocketAddr,
     txid: Option<Vec<u8>>,
@@ -66,7 +66,7 @@ enum Purpose {
 }
 
 impl Server {
-    /// A server; without a password it answers only what needs no authentication.
+    /// Makes a server. Without a password it answers only requests that need no authentication.
     #[must_use]
     pub fn new(password: Option<Password>) -> Self {
         Self {
@@ -80,9 +80,9 @@ impl Server {
         }
     }
 
-    /// Takes a datagram that came from `from`, and gives what is to be sent back there.
+    /// Handles a datagram from `from`. Returns the answer to send back there.
     ///
-    /// `None` when it is no request, and when the answer has to wait for another node's.
+    /// Returns `None` if the datagram is not a request, or if the answer depends on another node's.
     pub fn handle(
         &mut self,
         now: Now,
@@ -119,7 +119,7 @@ impl Server {
         }
     }
 
-    /// Takes the outcome of a question. Nothing happens when nobody waits for it any more.
+    /// Handles the outcome of a question. It is ignored if nobody waits for it any more.
     pub fn complete(
         &mut self,
         now: Now,
@@ -148,7 +148,7 @@ impl Server {
         }
     }
 
-    /// Takes a line of the log: those who subscribed hear of it.
+    /// Queues a log line for its subscribers.
     pub fn log(&mut self, now: Now, line: LogLine<'_>) {
         self.callers.forget(now.monotonic);
         let callers = &self.callers;
@@ -159,24 +159,24 @@ impl Server {
         }
     }
 
-    /// The level of the log that somebody wants to hear; `None` when nobody subscribed.
+    /// Returns the lowest log level that a subscriber wants; `None` if there is no subscriber.
     #[must_use]
     pub fn log_level(&self) -> Option<LogLevel> {
         self.subscriptions.level()
     }
 
-    /// The next datagram, and to whom: to be called until it is `None`.
+    /// Returns the next datagram and its receiver. Call it until it returns `None`.
     pub fn poll_transmit(&mut self) -> Option<(SocketAddr, Vec<u8>)> {
         self.outbox.pop_front()
     }
 
-    /// When [`Server::handle_timeout`] is to be called; `None` while no question is open.
+    /// Returns when to call [`Server::handle_timeout`]; `None` while no question is open.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Duration> {
         self.pending.values().map(|pending| pending.until).min()
     }
 
-    /// Ends the questions whose time has come.
+    /// Ends the questions whose time is over.
     pub fn handle_timeout(&mut self, now: Now, router: &mut dyn Router) {
         let due = |(_, pending): &(&Ticket, &Pending)| pending.until <= now.monotonic;
         while let Some((ticket, _)) = self.pending.iter().find(due) {
@@ -184,13 +184,13 @@ impl Server {
         }
     }
 
-    /// What came in.
+    /// Returns the counters.
     #[must_use]
     pub const fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// Does what a call comes to; `None` when its answer comes later.
+    /// Carries out the result of a call; `None` if its answer comes later.
     fn perform(
         &mut self,
         now: Now,
@@ -360,10 +360,10 @@ impl Server {
     }
 }
 
-/// The arguments of a request that has none.
+/// Arguments of a request without any.
 static NO_ARGUMENTS: Dictionary<'static> = Dictionary::new();
 
-/// What a node that a search asked by `to` told of.
+/// Formats an answer to a search's question, which was sent to `to`.
 fn told_by(to: Contact, version: u32, nodes: &[Contact]) -> Answer {
     let from = Contact { version, ..to };
     let seen = nodes.iter().filter_map(|node| {

@@ -12,12 +12,12 @@ use crate::now::Now;
 use crate::router::{Link, Node, Page, Parent};
 use crate::words::{address, contact, milliseconds, own, scheme, with_more, ENTRIES};
 
-/// The cost of the way to oneself.
+/// Cost of the path to this node itself.
 const NO_COST: u32 = 0;
-/// The bucket of an address that is the own one; the others are below it.
+/// Bucket of this node's own address; the others are below it.
 const OWN_BUCKET: u32 = 127;
 
-/// This node is the first of the table.
+/// Lists the known nodes. This node is the first of the table.
 pub(crate) fn dump_table<'a>(call: &mut Call<'a, '_>) -> Called<'a> {
     let page = call.arguments.page(ENTRIES.nodes)?;
     let own = own(call.router);
@@ -50,7 +50,7 @@ fn in_table(node: &Node, own: Address, now: Now) -> Answer {
         .with("version", node.contact.version)
 }
 
-/// Without an address this node itself; of a node that is not known the result is empty.
+/// Describes a node; without an address, this node. The result is empty if the node is unknown.
 pub(crate) fn node_for_address<'a>(call: &mut Call<'a, '_>) -> Called<'a> {
     let own = own(call.router);
     let asked = call.arguments.address("ip")?;
@@ -83,7 +83,7 @@ fn details(node: &Node, links: usize) -> Answer {
         .with("routeLabel", format!("{}", node.contact.path))
 }
 
-/// A link by its number, of the node `parent` or of this one.
+/// Describes a link, by its number, of the node `parent` or of this one.
 pub(crate) fn link<'a>(call: &mut Call<'a, '_>) -> Called<'a> {
     let own = call.router.key().address();
     let parent = call.arguments.address("parent")?.unwrap_or(own);
@@ -94,7 +94,7 @@ pub(crate) fn link<'a>(call: &mut Call<'a, '_>) -> Called<'a> {
     Ok(Answer::error(error).with("result", result).into())
 }
 
-/// The spelling `cannonicalLabel` is cjdns's.
+/// The spelling `cannonicalLabel` is that of cjdns.
 fn described(link: &Link) -> Answer {
     let is_one_hop = link.label.first_hop() == link.label && link.label != Label::SELF;
     Answer::new()
@@ -120,7 +120,7 @@ pub(crate) fn route_label<'a>(call: &mut Call<'a, '_>) -> Called<'a> {
         .into())
 }
 
-/// This node in its own table.
+/// Describes this node as an entry of its table.
 fn itself(own: &Contact, now: Now) -> Node {
     Node {
         contact: *own,

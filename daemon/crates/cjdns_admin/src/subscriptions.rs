@@ -9,12 +9,12 @@ use crate::answer::Answer;
 use crate::arguments::Wrong;
 use crate::now::Now;
 
-/// How many subscriptions there may be, as in cjdns.
+/// Largest number of subscriptions, as in cjdns.
 pub const MAX_SUBSCRIPTIONS: usize = 64;
-/// The octets of a message that are sent, so that a line fits into a datagram.
+/// Number of bytes of a message that are sent, so that a line fits into a datagram.
 const MAX_MESSAGE: usize = 1024;
 
-/// How much a line of the log matters, by the names of cjdns; what matters least comes first.
+/// Level of a log line, with the names of cjdns, the least important first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {
     /// `KEYS`: more than is useful.
@@ -34,7 +34,7 @@ pub enum LogLevel {
 /// A line of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogLine<'a> {
-    /// How much it matters.
+    /// Its level.
     pub level: LogLevel,
     /// The source file that wrote it, without its folder.
     pub file: &'a str,
@@ -48,9 +48,9 @@ pub struct LogLine<'a> {
 #[derive(Clone, Debug)]
 pub(crate) struct Filter {
     pub(crate) level: LogLevel,
-    /// Only those of this file, if any.
+    /// Only lines of this file, if set.
     pub(crate) file: Option<Vec<u8>>,
-    /// Only those of this line, if any.
+    /// Only the line with this number, if set.
     pub(crate) line: Option<u32>,
 }
 
@@ -123,7 +123,7 @@ impl Subscriptions {
         Ok(format!("{:016x}", self.made))
     }
 
-    /// Removes a subscription, of whichever caller.
+    /// Removes a subscription of any caller.
     pub(crate) fn remove(&mut self, stream: u64) -> Result<(), Wrong> {
         let place = self.all.iter().position(|one| one.stream == stream);
         let place = place.ok_or("No such subscription.")?;
@@ -131,17 +131,17 @@ impl Subscriptions {
         Ok(())
     }
 
-    /// Keeps only the subscriptions of callers that are still there.
+    /// Keeps only the subscriptions of callers that are still known.
     pub(crate) fn retain(&mut self, is_there: impl Fn(SocketAddr) -> bool) {
         self.all.retain(|one| is_there(one.to));
     }
 
-    /// Returns the level of the lines that matter least to a subscriber and still are wanted.
+    /// Returns the lowest level that a subscriber wants.
     pub(crate) fn level(&self) -> Option<LogLevel> {
         self.all.iter().map(|one| one.filter.level).min()
     }
 
-    /// Returns the datagrams in which a line goes to those who want it.
+    /// Returns the datagrams that carry a line to its subscribers.
     pub(crate) fn datagrams<'a>(
         &'a self,
         now: Now,

@@ -1,4 +1,4 @@
-//! What several functions say in the same words.
+//! Texts that several functions share.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -11,7 +11,7 @@ use switch::{Label, Scheme, PROTOCOL_VERSION};
 use crate::answer::{Answer, Field};
 use crate::router::{Page, Router};
 
-/// How many entries a page of each list has, as in cjdns, whose answers had to fit into small buffers.
+/// Number of entries on a page of each list, as in cjdns, whose answers had to fit into small buffers.
 pub const ENTRIES: Entries = Entries {
     interfaces: 6,
     peers: 6,
@@ -20,7 +20,7 @@ pub const ENTRIES: Entries = Entries {
     users: 16,
 };
 
-/// How many entries a page has.
+/// Number of entries on a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entries {
     /// Of `InterfaceController_interfaces`.
@@ -35,7 +35,7 @@ pub struct Entries {
     pub users: usize,
 }
 
-/// Whether there are pages behind this one.
+/// Adds to an answer whether further pages follow.
 pub(crate) fn with_more(answer: Answer, page: Page, total: usize) -> Answer {
     let more = page.first.saturating_add(page.size) < total;
     answer.with_some("more", more.then_some(1_u32))
@@ -68,13 +68,13 @@ pub(crate) fn own(router: &dyn Router) -> Contact {
     }
 }
 
-/// A node as existing tools read it: `v22.0000.0000.0000.0013.KEY.k`.
+/// Formats a node as existing tools read it: `v22.0000.0000.0000.0013.KEY.k`.
 pub(crate) fn contact(contact: &Contact) -> Vec<u8> {
     let Contact { key, path, version } = contact;
     format!("v{version}.{path}.{key}").into_bytes()
 }
 
-/// An address in full, with all of its 32 digits.
+/// Formats an address with all of its 32 digits.
 pub(crate) fn address(address: Address) -> Vec<u8> {
     let pairs = address.octets().chunks_exact(2);
     let groups: Vec<_> = pairs
@@ -97,7 +97,7 @@ pub(crate) fn scheme(scheme: &Scheme) -> Field {
     scheme.forms().iter().map(form).collect()
 }
 
-/// In hexadecimal digits, without octets that are 0 before the last one.
+/// Formats a number in hexadecimal digits, without leading zero bytes.
 fn prefix(prefix: u32) -> Vec<u8> {
     let digits = 2 * (4 - (prefix | 1).leading_zeros() as usize / 8);
     format!("{prefix:0digits$x}").into_bytes()
