@@ -1,4 +1,4 @@
-//! Which destinations may have routes: the operator's word on addresses and networks of others (docs/adr/0051).
+//! Which destinations may have routes. The operator decides about addresses and networks of others (docs/adr/0051).
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -12,7 +12,8 @@ pub struct Accept {
     pub hosts: Vec<Prefix>,
     /// The attached networks of other routers that may be routed to: exactly these prefixes.
     pub networks: Vec<AcceptedNetwork>,
-    /// Networks of this machine beyond the mesh. No route leads into them, except to a more specific network of `hosts`.
+    /// Networks of this machine outside the mesh. No route leads into them, except to a more specific network of
+    /// `hosts`.
     pub connected: Vec<Prefix>,
 }
 
@@ -26,7 +27,7 @@ pub struct AcceptedNetwork {
 }
 
 impl Accept {
-    /// Whether `destination` may be the address of some router.
+    /// Returns whether `destination` may be the address of some router.
     pub(crate) fn is_host(&self, destination: Prefix) -> bool {
         let in_mesh = self.hosts.is_empty() || longest(&self.hosts, destination).is_some();
         let connected = longest(&self.connected, destination);
@@ -34,7 +35,7 @@ impl Accept {
         destination.is_host() && in_mesh && !is_elsewhere
     }
 
-    /// Whether `destination` may be an attached network of the router with this originator.
+    /// Returns whether `destination` may be an attached network of the router with this originator.
     pub(crate) fn is_network(&self, destination: Prefix, originator: IpAddr) -> bool {
         let mut networks = self.networks.iter();
         let named = networks.any(|one| one.prefix == destination && one.from.contains(&originator));
@@ -42,7 +43,7 @@ impl Accept {
     }
 }
 
-/// The length of the longest of these networks in which `destination` lies.
+/// Returns the length of the longest of these networks that contains `destination`.
 fn longest(networks: &[Prefix], destination: Prefix) -> Option<u8> {
     let covers = |one: &&Prefix| one.len <= destination.len && one.contains(destination.addr);
     networks.iter().filter(covers).map(|one| one.len).max()

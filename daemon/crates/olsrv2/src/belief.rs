@@ -1,4 +1,4 @@
-//! What is believed of unsigned messages: for how long, and which links (docs/adr/0050).
+//! Limits the belief in unsigned messages: how long they are valid, and which links they may claim (docs/adr/0050).
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use core::net::IpAddr;
@@ -11,16 +11,16 @@ use crate::extension::{symmetric_links, Neighbours};
 use crate::topology::Topology;
 use crate::word::Word;
 
-/// The most intervals of its sender for which a message is valid: olsrd2's HELLOs ask for 10.
+/// Largest validity of a message in intervals of its sender. The HELLOs of olsrd2 ask for 10.
 const VALIDITY_INTERVALS: u32 = 10;
 
-/// The longest HELLO_INTERVAL that counts, unless ours is longer: a liar is forgotten after a minute.
+/// Largest HELLO_INTERVAL that counts, unless ours is longer. A false claim is forgotten after a minute.
 pub(crate) const HELLO_INTERVAL_MAX: Duration = Duration::from_secs(6);
 
-/// The longest TC_INTERVAL that counts, unless ours is longer: two minutes.
+/// Largest TC_INTERVAL that counts, unless ours is longer. A false claim is forgotten after two minutes.
 pub(crate) const TC_INTERVAL_MAX: Duration = Duration::from_secs(12);
 
-/// Limits a received validity time to a few intervals: the sender's if he tells one, at most `longest`.
+/// Limits a received validity time to a few intervals: the announced interval if there is one, at most `longest`.
 pub(crate) fn bounded(
     validity: Duration,
     interval: Option<Duration>,
@@ -30,7 +30,7 @@ pub(crate) fn bounded(
     validity.min(VALIDITY_INTERVALS * interval)
 }
 
-/// A symmetric neighbour as a witness of the links to itself: its HELLOs tell all its symmetric neighbours.
+/// A symmetric neighbour as a witness of the links to itself. Its HELLOs list all its symmetric neighbours.
 #[derive(Debug, Default)]
 struct Witness {
     /// Its own addresses.
@@ -39,7 +39,7 @@ struct Witness {
     hears: BTreeMap<IpAddr, Option<Metric>>,
 }
 
-/// What the far ends of links say of them.
+/// What the far ends of links report about them.
 #[derive(Debug)]
 pub(crate) struct Witnesses<'a> {
     /// By originator.
@@ -66,14 +66,14 @@ impl<'a> Witnesses<'a> {
         }
     }
 
-    /// Whether an address is known as the originator of some router.
+    /// Returns whether an address is known as the originator of some router.
     pub(crate) fn is_originator(&self, address: IpAddr) -> bool {
         self.neighbours.contains_key(&address) || self.topology.contains(address)
     }
 
-    /// The metric of a link that the router `from` claims to have to `to`, and whether `to` denies it.
+    /// Returns the metric of a link that the router `from` claims to have to `to`, and whether `to` denies the link.
     ///
-    /// The receiver measures a link, so its own word counts where it is heavier than what others repeat.
+    /// The receiver measures a link, so its own metric counts if it is larger than what others repeat.
     pub(crate) fn weigh(&self, from: IpAddr, to: IpAddr, claimed: Metric) -> (Metric, bool) {
         match self.word(from, to) {
             Word::Denied => (claimed, true),
@@ -97,7 +97,7 @@ impl<'a> Witnesses<'a> {
     }
 }
 
-/// The addresses of a neighbour's symmetric neighbours, with N2_in_metric.
+/// Returns the addresses of a neighbour's symmetric neighbours, with N2_in_metric.
 fn hears(nhdp: &Neighbours, id: NeighbourId) -> BTreeMap<IpAddr, Option<Metric>> {
     let two_hops = symmetric_links(nhdp, id).flat_map(|link| &link.two_hops);
     two_hops

@@ -1,8 +1,8 @@
 //! The received, processed and forwarded sets (RFC 7181, sections 11.1 to 11.3).
 //!
-//! One entry per message says all three, so that a message costs one look-up. Each entry is charged to who sent the
-//! message first: a symmetric neighbour, or the strangers of an interface together. When the sets are full the oldest
-//! entry of the one with most goes: who floods forgets its own messages and nobody else's.
+//! One entry per message holds all three facts, so that a message costs one lookup. Each entry is charged to the first
+//! sender of the message: a symmetric neighbour, or all strangers of an interface together. When the sets are full, the
+//! oldest entry of the sender with the most entries is removed, so that a flood removes only its own messages.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use core::net::IpAddr;
@@ -10,21 +10,22 @@ use core::time::Duration;
 
 use nhdp::{InterfaceId, Time};
 
-/// How often entries that have run out are looked for, in all queues.
+/// Interval at which expired entries are removed from all queues.
 const SWEEP: Duration = Duration::from_secs(1);
 
-/// What names a message: type, originator and sequence number, and what it says, so that a forged message does not take
-/// the place of the one whose number it guessed.
+/// The key of a message: type, originator, sequence number and contents. With the contents, a forged message with a
+/// guessed number does not take the place of the genuine one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct MessageKey {
     pub originator: IpAddr,
     pub seq: u16,
     pub typ: u8,
-    /// A keyed hash of what no router on the way changes.
+    /// A keyed hash of the parts that no router changes on the way.
     pub digest: u64,
 }
 
-/// To whom an entry is charged: the neighbour with this address, or `None` for all strangers of the interface.
+/// The sender to which an entry is charged: the neighbour with this address, or `None` for all strangers of the
+/// interface.
 pub(crate) type Sender = (InterfaceId, Option<IpAddr>);
 
 /// What was done with a message.
@@ -48,7 +49,7 @@ pub(crate) struct DuplicateSet {
 }
 
 impl DuplicateSet {
-    /// The entry of a message, made if there is none; when `limit` is reached an old one goes.
+    /// Returns the entry of a message, and creates it if necessary. At `limit`, an old entry is removed.
     pub(crate) fn entry(
         &mut self,
         now: Time,
@@ -75,7 +76,7 @@ impl DuplicateSet {
         self.seen.entry(key).or_insert(new)
     }
 
-    /// Whether a message is in the processed set.
+    /// Returns whether a message is in the processed set.
     pub(crate) fn is_processed(&self, key: &MessageKey) -> bool {
         self.seen.get(key).is_some_and(|seen| seen.processed)
     }

@@ -1,10 +1,9 @@
-//! Who gives way when the topology is full.
+//! Chooses which routers are removed when the topology is full.
 //!
-//! Anybody can invent routers, but an invented router is of no use to anybody until a router that can be reached says
-//! that it is its neighbour. So routers to which there is no route, the orphans, fill what is free and no more: a router
-//! with a route takes their place. Among routers with routes those give way that lie behind the first hop with most
-//! tuples, so that one neighbour that makes up a network does not displace what is behind another. Routers that the
-//! operator trusts give way last.
+//! Anybody can invent routers, but an invented router is useless until a reachable router announces it as a neighbour.
+//! So routers without a route, the orphans, only fill free places: a router with a route takes their place. Among
+//! routers with routes, those behind the first hop with the most tuples are removed first, so that one neighbour with
+//! an invented network does not displace what is behind another. Routers that the operator trusts are removed last.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -18,31 +17,32 @@ use crate::rate::Bucket;
 use crate::tc::Tc;
 use crate::topology::Topology;
 
-/// New orphans that are taken in at once, and in a second. A router that has just started hears a TC of everybody before
-/// it has routes; in a mesh of 1000 routers all fit.
+/// New orphans accepted at once, and per second. A router that has just started hears everybody's TC before it has
+/// routes; in a mesh of 1000 routers all fit.
 const ORPHANS: (u32, u32) = (1024, 64);
 
-/// The part of the tuples that is freed beyond what is needed, so that not every message has to look at all routers.
+/// Additional part of the tuples that is freed, so that not every message needs a search through all routers.
 const SLACK: usize = 64;
 
-/// How a router is connected with this one. What is less gives way first.
+/// How a router is connected with this one. The smallest is removed first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Standing {
     /// There is no route to it.
     Orphan,
-    /// The route to it begins with this neighbour.
+    /// The route to it starts with this neighbour.
     Via(IpAddr),
     /// The operator trusts it.
     Trusted(IpAddr),
 }
 
-/// Looks at all routers for one that gives way, at once and in a second: a look takes about a millisecond.
+/// Searches through all routers at once, and per second. A search takes about a millisecond.
 const SEARCHES: (u32, u32) = (256, 64);
 
-/// The part of them for what lies behind one neighbour, and for orphans: who makes up a network leaves looks to the rest.
+/// Share of the searches for routers behind one neighbour, and for orphans, so that an invented network leaves searches
+/// for the others.
 const SEARCHES_EACH: (u32, u32) = (64, 16);
 
-/// Neighbours whose looks are counted: as many as there are links of two families.
+/// Number of neighbours whose searches are counted, as many as the links of both families.
 const SEARCHERS: usize = 512;
 
 /// Admits newcomers to a topology.
@@ -53,7 +53,7 @@ pub(crate) struct Gate {
     searches_each: BTreeMap<Standing, Bucket>,
 }
 
-/// What orders the routers that may go; the least goes first.
+/// Order of the routers that may be removed, the smallest first.
 type Merit = (u8, Reverse<usize>, bool, Reverse<usize>, Time);
 
 impl Standing {
@@ -75,7 +75,7 @@ impl Gate {
         }
     }
 
-    /// Whether all routers may be looked at for a newcomer of that standing.
+    /// Returns whether a search through all routers is allowed for a newcomer of that standing.
     fn may_search(&mut self, now: Time, own: Standing) -> bool {
         if self.searches_each.len() >= SEARCHERS && !self.searches_each.contains_key(&own) {
             self.searches_each.clear();
@@ -85,7 +85,7 @@ impl Gate {
         each.take(now) && self.searches.take(now)
     }
 
-    /// Makes room in `topology` for what `tc` adds. Says whether its originator may be in it.
+    /// Makes space in `topology` for what `tc` adds. Returns whether its originator may be in it.
     pub(crate) fn admit(
         &mut self,
         now: Time,
@@ -126,7 +126,7 @@ impl Need {
     }
 }
 
-/// Forgets routers until there is room, the least useful first, as long as they are worth less than the newcomer.
+/// Removes routers until there is space, the least useful first, as long as they rank below the newcomer.
 fn make_room(
     need: &Need,
     (originator, own): (IpAddr, Standing),

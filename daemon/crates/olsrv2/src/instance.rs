@@ -34,20 +34,20 @@ use crate::view::{LinkView, NeighbourView};
 /// The shortest time between two TCs that only serve newcomers.
 const NEWCOMER_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How often the consequences of a changed neighbourhood are drawn, at once and in a second. Whoever invents neighbours
-/// brings changes with each packet; MPR selection and the views of hundreds of links cost too much for that.
+/// How often changes of the neighbourhood are processed, at once and per second: MPR selection and the views of
+/// hundreds of links are too expensive for every packet that invents neighbours.
 const SETTLEMENTS: (u32, u32) = (64, 20);
 
-/// The shortest time between two messages that are shown to those whose they should be.
+/// Shortest time between two disbelieved messages that are sent to the router named as their originator.
 const SHOW_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What the router lends to an instance for one call.
 pub(crate) struct Context<'a> {
     pub now: Time,
     pub config: &'a Config,
-    /// Where HELLOs are timed otherwise than the configuration says.
+    /// Interfaces whose HELLO timing differs from the configuration.
     pub hello_timings: &'a BTreeMap<InterfaceId, HelloTiming>,
-    /// The hardware addresses that HELLOs tell.
+    /// The hardware addresses that HELLOs announce.
     pub hardware_addresses: &'a BTreeMap<InterfaceId, [u8; 6]>,
     pub rng: &'a mut fastrand::Rng,
     pub counters: &'a mut Counters,
@@ -66,7 +66,7 @@ struct HelloSchedule {
 struct MprChanges {
     /// A flooding MPR was added.
     flooding_gain: bool,
-    /// The interfaces whose HELLOs tell something else now.
+    /// The interfaces whose HELLOs change.
     interfaces: BTreeSet<InterfaceId>,
 }
 
@@ -87,19 +87,19 @@ pub(crate) struct Instance {
     /// Until when TCs go out although there is nothing to advertise (A_HOLD_TIME).
     empty_tcs_until: Time,
     newcomer_tc: Option<Time>,
-    /// Messages shown to the router whose they should be.
+    /// Disbelieved messages sent to the router named as their originator.
     pub(crate) shows: Spacing,
     routing: Paused,
-    /// Changes of the neighbourhood whose consequences are not drawn yet.
+    /// Changes of the neighbourhood that are not processed yet.
     changes: Changes,
     settlements: Bucket,
     settlement_due: Option<Time>,
     nhdp_expiry: Option<Time>,
-    /// `nhdp_expiry` must be calculated again; a TC leaves it as it is.
+    /// Whether `nhdp_expiry` must be calculated again. A TC does not change it.
     nhdp_touched: bool,
-    /// Metrics, willingness, selectors or the configuration have changed.
+    /// Whether metrics, willingness, selectors or the configuration have changed.
     dirty: bool,
-    /// An incoming metric has changed, which all HELLOs tell.
+    /// Whether an incoming metric has changed, which all HELLOs announce.
     metrics_changed: bool,
     link_views: BTreeMap<LinkId, LinkView>,
     neighbour_views: BTreeMap<NeighbourId, NeighbourView>,
@@ -142,8 +142,7 @@ impl Instance {
         self.own.ansn()
     }
 
-    /// Goes by another originator. What is known of the others is the same, so their routes stay; it is they who learn a
-    /// router anew. Interfaces that borrow the originator take the new one.
+    /// Changes the originator, also on interfaces that borrow it. The routes stay, because other routers' tuples do.
     pub(crate) fn rename(
         &mut self,
         ctx: &mut Context,
@@ -160,7 +159,7 @@ impl Instance {
         self.nhdp_touched = true;
     }
 
-    /// Takes a changed configuration, except for the originator.
+    /// Applies a changed configuration, except for the originator.
     pub(crate) fn reconfigure(&mut self, ctx: &mut Context) {
         self.nhdp.set_params(params(ctx.config));
         self.dirty = true;
@@ -168,8 +167,8 @@ impl Instance {
         self.trigger_tc(ctx);
     }
 
-    /// Takes note of another timing of an interface's HELLOs: the next one
-    /// goes out at once and so within the old interval (RFC 6130, section 5.5).
+    /// Applies a changed HELLO timing. The next HELLO is sent at once and so within the old interval (RFC 6130, section
+    /// 5.5).
     pub(crate) fn hello_timing_changed(&mut self, ctx: &mut Context, interface: InterfaceId) {
         self.trigger_hellos(ctx, |other| other == interface);
     }
@@ -257,8 +256,8 @@ impl Instance {
         }
     }
 
-    /// Whether a HELLO from `source` claims what belongs to a symmetric neighbour that has not told this address as its
-    /// own: a router tells on each interface the addresses of all others (RFC 6130, section 11.1).
+    /// Returns whether a HELLO from `source` claims addresses of a symmetric neighbour that has not announced `source`.
+    /// A router announces all its addresses on each interface (RFC 6130, section 11.1).
     fn is_of_another(&self, source: IpAddr, hello: &Hello, originator: Option<IpAddr>) -> bool {
         let claims = |neighbour: &OlsrNeighbour| {
             let same = originator.is_some() && neighbour.ext.originator == originator;
@@ -273,14 +272,14 @@ impl Instance {
         })
     }
 
-    /// Whether a neighbour sends from `source`, on whichever interface.
+    /// Returns whether a neighbour sends from `source`, on any interface.
     fn speaks_for(&self, id: NeighbourId, neighbour: &OlsrNeighbour, source: IpAddr) -> bool {
         let mut links = self.nhdp.links();
         neighbour.addresses.contains(&source)
             || links.any(|(_, link)| link.neighbour == id && link.source == source)
     }
 
-    /// Takes the originators of other routers out of the addresses that a HELLO calls the sender's; how many there were.
+    /// Removes other routers' originators from the addresses that a HELLO claims for its sender. Returns how many.
     fn strip_foreign_originators(&self, hello: &mut Hello, originator: Option<IpAddr>) -> u64 {
         let before = hello.local_addresses().count();
         let neighbours = || self.nhdp.neighbours().filter(|(_, one)| one.symmetric);
@@ -295,13 +294,13 @@ impl Instance {
         (before - hello.local_addresses().count()) as u64
     }
 
-    /// Whether an address is the originator of a symmetric neighbour.
+    /// Returns whether an address is the originator of a symmetric neighbour.
     pub(crate) fn is_neighbour(&self, originator: IpAddr) -> bool {
         let mut neighbours = self.nhdp.neighbours();
         neighbours.any(|(_, one)| one.symmetric && one.ext.originator == Some(originator))
     }
 
-    /// Whether `source` is an address of the neighbour with this originator, or with this one in the other family.
+    /// Returns whether the neighbour with this originator, of the other family if `other_family`, sends from `source`.
     pub(crate) fn is_from(&self, originator: IpAddr, source: IpAddr, other_family: bool) -> bool {
         self.nhdp.neighbours().any(|(id, neighbour)| {
             let ext = &neighbour.ext;
@@ -314,7 +313,8 @@ impl Instance {
         })
     }
 
-    /// Whether a symmetric neighbour with this originator tells a link with the neighbour that sends from `source`.
+    /// Returns whether a symmetric neighbour with this originator announces a link with the neighbour that sends from
+    /// `source`.
     pub(crate) fn is_heard_by(&self, originator: IpAddr, source: IpAddr) -> bool {
         let mut neighbours = self.symmetric_neighbours();
         let sender = neighbours.find(|(id, one)| self.speaks_for(*id, one, source));
@@ -360,7 +360,7 @@ impl Instance {
         }
     }
 
-    /// Makes room for a TC. Says whether its originator may be in the topology.
+    /// Makes space for a TC. Returns whether its originator may be in the topology.
     fn admits(&mut self, ctx: &Context, tc: &Tc) -> bool {
         let (nhdp, routes) = (&self.nhdp, &self.routes);
         let standing = |originator: IpAddr| match routes.get(&Prefix::host(originator)) {
@@ -373,7 +373,7 @@ impl Instance {
             .admit(ctx.now, tc, &mut self.topology, limits, standing)
     }
 
-    /// Takes note of a message with this router's originator; `ansn` if it is a TC.
+    /// Handles a message with this router's originator; `ansn` is set if it is a TC.
     pub(crate) fn own_message_heard(
         &mut self,
         ctx: &mut Context,
@@ -453,7 +453,7 @@ impl Instance {
         hellos.chain(rest.into_iter().flatten()).min()
     }
 
-    /// Removes what has run out.
+    /// Removes expired tuples.
     pub(crate) fn handle_timeout(&mut self, ctx: &mut Context) {
         if self.nhdp_expiry.is_some_and(|expiry| expiry <= ctx.now) {
             self.nhdp.expire(ctx.now);
@@ -462,7 +462,7 @@ impl Instance {
         self.topology.expire(ctx.now);
     }
 
-    /// Draws the consequences of all changes since the last call: MPRs, triggered messages, events, routes.
+    /// Processes all changes since the last call: MPRs, triggered messages, events, routes.
     pub(crate) fn settle(&mut self, ctx: &mut Context) {
         let changes = self.nhdp.take_changes();
         if core::mem::take(&mut self.nhdp_touched) || changes.links {
@@ -490,7 +490,7 @@ impl Instance {
         }
     }
 
-    /// Whether the consequences of changes may be drawn now; otherwise they are when there is time for it again.
+    /// Returns whether changes may be processed now. If not, this happens when the rate allows it again.
     fn may_settle(&mut self, now: Time) -> bool {
         let allowed = self.settlements.take(now);
         self.settlement_due = (!allowed).then(|| self.settlements.next());
@@ -589,7 +589,7 @@ impl Instance {
         })
     }
 
-    /// Tells that all information is gone, for an instance that is about to end.
+    /// Reports that all information is gone, because the instance is about to end.
     pub(crate) fn retire(self, events: &mut VecDeque<Event>) {
         events.extend(self.routes.into_keys().map(Event::RouteRemoved));
         events.extend(self.topology.attached_views().map(Event::AttachedRemoved));
@@ -771,7 +771,7 @@ impl Instance {
     /// What a TC has to advertise (RFC 7181, sections 16.1 and 17.3): all
     /// neighbours if that is wanted and fits into a packet, or selectors alone.
     fn content(&self, config: &Config) -> Content {
-        // Who advertises its neighbours is asked to forward to them.
+        // Neighbours expect a router that advertises them to forward to them.
         let willing = config.routing_willingness != willingness::NEVER;
         if config.advertise_all && willing {
             let mut content = self.content_of(config, |_| true);
@@ -834,7 +834,7 @@ impl Instance {
         messages.unwrap_or_default()
     }
 
-    /// Tells the differences of the link and neighbour sets.
+    /// Reports the differences of the link and neighbour sets as events.
     fn publish(&mut self, ctx: &mut Context) {
         let links: BTreeMap<_, _> = self.link_views(ctx.config).collect();
         let neighbours: BTreeMap<_, _> = self.neighbour_views(ctx.config).collect();

@@ -1,12 +1,12 @@
-//! Messages that wait for a packet: forwarded ones wait for their jitter and
-//! then travel together with what else is due (RFC 5148, section 5.3).
+//! Messages that wait for a packet. Forwarded ones wait for their jitter and are then sent together with other due
+//! messages (RFC 5148, section 5.3).
 
 use alloc::vec::Vec;
 
 use nhdp::Time;
 use rfc5444::PacketWriter;
 
-/// How many octets of messages may wait; what exceeds it goes out at once.
+/// Largest size of the waiting messages in bytes. Beyond it, messages are sent at once.
 const MAX_WAITING: usize = 65_536;
 
 /// The messages that wait for packets of one family on one interface.
@@ -18,7 +18,7 @@ pub(crate) struct Outbox {
 }
 
 impl Outbox {
-    /// Adds a message that must go out at `due`, or with an earlier packet.
+    /// Adds a message that must be sent at `due`, or with an earlier packet.
     pub(crate) fn push(&mut self, message: Vec<u8>, now: Time, due: Time) {
         self.octets += message.len();
         self.messages.push(message);

@@ -1,4 +1,4 @@
-//! This router's own sequence numbers, and who else uses its originator.
+//! This router's own sequence numbers, and the detection of another router with the same originator.
 
 use alloc::collections::VecDeque;
 use core::time::Duration;
@@ -8,10 +8,10 @@ use nhdp::Time;
 use crate::pause::Spacing;
 use crate::seqnum::newer;
 
-/// How many own messages are remembered: far more than are on their way at any time.
+/// Number of own messages that are remembered, far more than are in transit at any time.
 const REMEMBERED: usize = 128;
 
-/// How long after the start foreign numbers are taken for those of this router before its restart.
+/// Time after the start during which foreign numbers are attributed to this router before its restart.
 const RESTART_GRACE: Duration = Duration::from_secs(6);
 
 /// The shortest time between two reactions to a foreign message, so that two
@@ -29,16 +29,16 @@ pub(crate) struct OwnNumbers {
     pub(crate) reactions: Spacing,
 }
 
-/// What a message with this router's originator is.
+/// The origin of a message with this router's originator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OwnMessage {
-    /// One that it sent.
+    /// This router sent it.
     Echo,
-    /// One from before its restart: the numbers have been raised beyond it.
+    /// This router sent it before its restart. Its numbers have been raised beyond it.
     Predecessor,
-    /// One of another router with the same originator; the numbers have been raised beyond it.
+    /// Another router with the same originator sent it. The numbers have been raised beyond it.
     Duplicate,
-    /// Foreign, too soon after the last one for a reaction.
+    /// Another router sent it, too soon after the last one for a reaction.
     Ignored,
 }
 
@@ -61,7 +61,7 @@ impl OwnNumbers {
         self.ansn = self.ansn.wrapping_add(1);
     }
 
-    /// The sequence number of the next message.
+    /// Returns the sequence number of the next message.
     pub(crate) fn next_seq(&mut self) -> u16 {
         self.seq = self.seq.wrapping_add(1);
         if self.sent.len() == REMEMBERED {
@@ -71,7 +71,7 @@ impl OwnNumbers {
         self.seq
     }
 
-    /// Judges a message with this router's originator; `ansn` if it is a TC.
+    /// Determines the origin of a message with this router's originator; `ansn` is set if it is a TC.
     pub(crate) fn judge(&mut self, now: Time, seq: u16, ansn: Option<u16>) -> OwnMessage {
         if self.sent.contains(&seq) {
             return OwnMessage::Echo;

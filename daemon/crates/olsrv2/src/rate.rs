@@ -1,4 +1,4 @@
-//! How many messages one source, and all strangers of an interface together, may have processed.
+//! Limits how many messages of one source, and of all strangers of an interface together, are processed.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -7,14 +7,14 @@ use core::time::Duration;
 
 use nhdp::{InterfaceId, Time};
 
-/// How many sources have a budget of their own. A full table forgets those that have used least: a source that spoke
-/// once, as invented ones do, loses nothing by it, and one that speaks too much stays limited.
+/// Largest number of sources with a budget of their own. A full table forgets those that have used the least: a source
+/// that sent one message, as invented ones do, loses nothing, and one that sends too much stays limited.
 const MAX_SOURCES: usize = 1024;
 
-/// HELLOs that a source may send in a second: three times what 50 ms between two HELLOs need.
+/// HELLOs that a source may send per second, three times what an interval of 50 ms needs.
 const HELLOS_PER_SECOND: u32 = 64;
 
-/// Messages of all strangers of an interface in a second, as multiples of what one source may send.
+/// Messages of all strangers of an interface per second, as a multiple of what one source may send.
 const STRANGERS: u32 = 2;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -28,17 +28,18 @@ pub(crate) struct Bucket {
     filled: Time,
 }
 
-/// Budgets of messages, of HELLOs apart: a flood of other messages under a neighbour's address does not silence it.
+/// Budgets of messages, with one of its own for HELLOs, so that a flood of other messages under a neighbour's address
+/// does not suppress its HELLOs.
 #[derive(Debug, Default)]
 pub(crate) struct RateLimiter {
     sources: BTreeMap<(InterfaceId, IpAddr, bool), Bucket>,
-    /// What those without a symmetric link have together.
+    /// Joint budget of the sources without a symmetric link.
     strangers: BTreeMap<InterfaceId, Bucket>,
 }
 
 impl RateLimiter {
-    /// Takes one message from the budgets of its source; `false` when they are used up. `is_neighbour` says whether the
-    /// source has a symmetric link: it is asked only when the strangers' budget is used up.
+    /// Takes one message from the budgets of its source; `false` if they are used up. `is_neighbour` returns whether
+    /// the source has a symmetric link. It is called only when the strangers' budget is used up.
     pub(crate) fn admit(
         &mut self,
         now: Time,
@@ -66,7 +67,8 @@ impl RateLimiter {
         strangers.or_insert_with(bucket).take(now) || is_neighbour()
     }
 
-    /// Forgets the half of the sources that has used least of its budget. All at once, because it costs a look at all.
+    /// Forgets the half of the sources that has used the least. It does so all at once, because it must visit all
+    /// sources.
     fn forget_half(&mut self, now: Time) {
         let mut used: Vec<u32> = self.sources.values().map(|own| own.used(now)).collect();
         used.sort_unstable();
@@ -81,7 +83,7 @@ impl RateLimiter {
 }
 
 impl Bucket {
-    /// A full one.
+    /// Creates a full budget.
     pub(crate) fn new(now: Time, burst: u32, per_second: u32) -> Self {
         Self {
             burst,
@@ -91,7 +93,7 @@ impl Bucket {
         }
     }
 
-    /// Takes one permission; `false` when there is none.
+    /// Takes one permission; `false` if there is none.
     pub(crate) fn take(&mut self, now: Time) -> bool {
         let refill = self.refill(now);
         if refill > 0 {
@@ -103,7 +105,7 @@ impl Bucket {
         taken
     }
 
-    /// When the next permission is there, if there is none now.
+    /// Returns when the next permission is available, if there is none now.
     pub(crate) fn next(&self) -> Time {
         self.filled + SECOND / self.per_second.max(1)
     }

@@ -1,7 +1,7 @@
-//! What the router refused lately, and from whom it came.
+//! What the router refused recently, and where it came from.
 //!
-//! An operator needs to know that somebody fills the tables, on which interface, and by which addresses. Counters since
-//! the start do not tell; this keeps the last minute, in a few kilobytes whatever happens.
+//! An operator needs to know that somebody fills the tables, on which interface and from which addresses. Counters
+//! since the start do not show this. This module keeps the last minute, in a few kilobytes in every case.
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -11,10 +11,10 @@ use nhdp::{InterfaceId, Time};
 
 use crate::event::Counters;
 
-/// What is forgotten after one to two of these.
+/// Length of a window. A refusal is forgotten after one to two windows.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// Sources of each kind of refusal.
+/// Number of sources that are kept for each kind of refusal.
 const MAX_SOURCES: usize = 8;
 
 /// Why something from the network was refused; each has a counter of the same name.
@@ -26,9 +26,10 @@ pub enum RefusalKind {
     RateLimited,
     /// It does not decode.
     Malformed,
-    /// It says that an address of this router is its sender's.
+    /// It claims an address of this router for its sender.
     Spoofed,
-    /// It says of others what they deny, or what is theirs to say. A little of it is ordinary where packets are lost.
+    /// It claims things about other routers that they deny, or that only they may say. A few are normal when packets
+    /// are lost.
     Disbelieved,
 }
 
@@ -41,13 +42,13 @@ pub struct Refusal {
     pub count: u64,
     /// The last time.
     pub last: Time,
-    /// Who sent most of it, first the one with most. Where there are many sources the counts are upper bounds.
+    /// The sources with the most refusals, the largest first. If there are many sources, the counts are upper bounds.
     pub sources: Vec<RefusalSource>,
-    /// How many times a source gave way to another: large when somebody invents addresses.
+    /// How often a source was replaced by another. It is large when somebody invents addresses.
     pub further_sources: u64,
 }
 
-/// Somebody whose messages were refused.
+/// A source whose messages were refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RefusalSource {
     /// The interface on which they came.
@@ -183,7 +184,8 @@ impl Window {
         });
     }
 
-    /// Counts a source; a new one takes the place, and the count, of the one with least (Metwally's space-saving).
+    /// Counts a source. A new one takes the place, and the count, of the source with the least (Metwally's
+    /// space-saving).
     fn add_source(&mut self, new: RefusalSource) {
         let mut sources = self.sources.iter_mut();
         let known =

@@ -1,4 +1,4 @@
-//! The router: both families, all interfaces, what comes in and what goes out.
+//! The router: both families, all interfaces, all input and output.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -20,7 +20,7 @@ use crate::view::{
     AttachedView, EdgeView, InterfaceView, LinkView, NeighbourView, NodeView, RouteView, TwoHopView,
 };
 
-/// How many interfaces a router can have: the received sets hold one bit for each.
+/// Largest number of interfaces. The received sets have one bit for each.
 const MAX_INTERFACES: u32 = u64::BITS;
 
 /// An OLSRv2 router.
@@ -32,16 +32,16 @@ const MAX_INTERFACES: u32 = u64::BITS;
 pub struct Router {
     config: Config,
     rng: fastrand::Rng,
-    /// Secret, so that nobody can make two messages with one digest.
+    /// Secret, so that nobody can make two messages with the same digest.
     digest_key: u64,
     /// At most one for each family, IPv4 first.
     instances: Vec<Instance>,
     /// The originator set: O_time by O_orig_addr (RFC 7181, section 7.1).
     old_originators: BTreeMap<IpAddr, Time>,
     interfaces: BTreeMap<InterfaceId, Interface>,
-    /// Where HELLOs are timed otherwise than the configuration says.
+    /// Interfaces whose HELLO timing differs from the configuration.
     hello_timings: BTreeMap<InterfaceId, HelloTiming>,
-    /// The hardware addresses that HELLOs tell.
+    /// The hardware addresses that HELLOs announce.
     hardware_addresses: BTreeMap<InterfaceId, [u8; 6]>,
     duplicates: DuplicateSet,
     limiter: RateLimiter,
@@ -65,8 +65,8 @@ struct Interface {
 }
 
 impl Router {
-    /// A router without interfaces. `seed` feeds jitter and, unless the
-    /// configuration gives one, the first sequence numbers.
+    /// Creates a router without interfaces. `seed` feeds jitter and, unless the configuration gives one, the first
+    /// sequence numbers.
     pub fn new(config: Config, now: Time, seed: u64) -> Self {
         let mut rng = fastrand::Rng::with_seed(seed);
         let mut router = Self {
@@ -90,7 +90,7 @@ impl Router {
         router
     }
 
-    /// Takes in a UDP payload that came on `interface` from `source`. No content can make it panic.
+    /// Processes a UDP payload that arrived on `interface` from `source`. No content can make it panic.
     pub fn handle_packet(
         &mut self,
         now: Time,
@@ -109,7 +109,7 @@ impl Router {
         self.refusals.note(now, origin, &before, &self.counters);
     }
 
-    /// Takes in what the kernel says of an interface.
+    /// Processes a change of an interface.
     pub fn handle_interface(&mut self, now: Time, event: InterfaceEvent) {
         self.advance(now);
         match event {
@@ -133,8 +133,7 @@ impl Router {
         self.settle(now);
     }
 
-    /// Sets whose addresses keep their place when a set is full: those of routers that the operator trusts. They are
-    /// believed no more than others.
+    /// Sets the addresses of trusted routers, which keep their place when a set is full. They are not believed more.
     pub fn set_trusted(&mut self, addresses: BTreeSet<IpAddr>) {
         for instance in &mut self.instances {
             instance.nhdp.set_trusted(addresses.clone());
@@ -142,7 +141,7 @@ impl Router {
         self.trusted = addresses;
     }
 
-    /// Whose addresses keep their place when a set is full.
+    /// Returns the addresses that keep their place when a set is full.
     pub fn trusted(&self) -> &BTreeSet<IpAddr> {
         &self.trusted
     }
@@ -182,8 +181,8 @@ impl Router {
         self.settle(now);
     }
 
-    /// Sets the hardware address that the HELLOs on an interface tell from the next one on, so that neighbours can
-    /// tell which station of their link layer this router is; `None`: they tell none.
+    /// Sets the hardware address that the HELLOs on an interface announce from the next one on; `None` for none.
+    /// Neighbours recognise this router's station of their link layer by it.
     pub fn set_hardware_address(&mut self, interface: InterfaceId, mac: Option<[u8; 6]>) {
         match mac {
             Some(mac) => self.hardware_addresses.insert(interface, mac),
@@ -208,8 +207,8 @@ impl Router {
         found
     }
 
-    /// Takes the judgement of a link quality process on the link to the
-    /// neighbour that sends from `address` (RFC 6130, section 14). Says whether there is such a link.
+    /// Applies a link quality process's result to the link from `address` (RFC 6130, section 14). Returns whether there
+    /// is one.
     pub fn set_link_usable(
         &mut self,
         now: Time,
@@ -360,8 +359,8 @@ impl Router {
         (&mut self.instances, ctx)
     }
 
-    /// Ends the instances of families without an originator, starts those that are missing, and lets the others go by
-    /// the originators that they have now. Former ones are kept in the originator set (RFC 7181, section 7.1).
+    /// Starts and ends instances so that each family with an originator has one, and updates their originators. Former
+    /// ones stay in the originator set (RFC 7181, section 7.1).
     fn restart_instances(&mut self, now: Time) {
         let mut old = core::mem::take(&mut self.instances);
         self.old_originators.retain(|_, expires| *expires > now);
@@ -451,7 +450,7 @@ impl Router {
         }
     }
 
-    /// Removes what has run out before anything else happens at `now`.
+    /// Removes expired tuples before anything else happens at `now`.
     fn advance(&mut self, now: Time) {
         let (instances, mut ctx) = self.parts(now);
         instances
@@ -459,7 +458,7 @@ impl Router {
             .for_each(|instance| instance.handle_timeout(&mut ctx));
     }
 
-    /// Draws the consequences of what happened at `now` and sends what is due.
+    /// Processes the changes at `now` and sends what is due.
     fn settle(&mut self, now: Time) {
         let (instances, mut ctx) = self.parts(now);
         instances
@@ -490,7 +489,7 @@ impl Router {
         }
     }
 
-    /// Whether a message is within the budgets of its source.
+    /// Returns whether a message is within the budgets of its source.
     fn admits(
         &mut self,
         now: Time,
@@ -553,7 +552,7 @@ impl Router {
         expires.is_some_and(|expires| *expires > now)
     }
 
-    /// Handles a message that may travel on at `due` (RFC 7181, section 14).
+    /// Handles a message that may be forwarded at `due` (RFC 7181, section 14).
     fn handle_flooded(
         &mut self,
         now: Time,
@@ -614,7 +613,7 @@ impl Router {
         } else if typ == iana::message::TC {
             self.handle_tc(now, source, raw);
         }
-        // Only what may travel on counts as received or forwarded (RFC 7181, section 14.1).
+        // Only messages that may be forwarded count as received or forwarded (RFC 7181, section 14.1).
         if let Some(copy) = forward_copy(raw.octets) {
             if self.may_forward(now, interface, source, key, sender) {
                 self.forward(now, raw, copy, due);
@@ -622,7 +621,7 @@ impl Router {
         }
     }
 
-    /// Whether a message is not from whom it says, as far as can be told without a signature (docs/adr/0050).
+    /// Returns whether a message contradicts its claimed originator, which no signature proves (docs/adr/0050).
     fn is_disbelieved(
         &self,
         now: Time,
@@ -632,7 +631,8 @@ impl Router {
     ) -> bool {
         let any = |is: &dyn Fn(&Instance) -> bool| self.instances.iter().any(is);
         let is_neighbour = any(&|one| one.is_neighbour(originator));
-        // olsrd2 sends the TCs of both families in one packet, and says whose the other family's are; olsrv2d does not.
+        // olsrd2, but not olsrv2d, sends the TCs of both families in one packet, and names the other family's
+        // originator.
         let of_olsrd2 = || !any(&|one| one.topology.tells_all(originator));
         let first_hand = any(&|one| one.is_from(originator, source, false))
             || any(&|one| one.is_from(originator, source, true)) && of_olsrd2();
@@ -642,8 +642,8 @@ impl Router {
         !first_hand && (is_neighbour && !relayed() || last_hop || contested())
     }
 
-    /// Shows a message that is not believed to the neighbour whose it should be, which then raises its numbers. With a
-    /// hop limit of 1, nobody else believes it.
+    /// Sends a disbelieved message to its alleged originator, a neighbour, which then raises its numbers. With a hop
+    /// limit of 1, nobody else believes it.
     fn show_originator(&mut self, now: Time, originator: IpAddr, raw: &RawMessage, due: Time) {
         let mut instances = self.instances.iter_mut();
         if instances.any(|one| one.is_neighbour(originator) && one.shows.start(now)) {
@@ -653,7 +653,7 @@ impl Router {
         }
     }
 
-    /// Hashes what no router on the way changes in a message.
+    /// Hashes the parts of a message that no router changes on the way.
     fn digest(&self, raw: &RawMessage) -> u64 {
         let octets = raw.lasting_octets();
         octets.fold(self.digest_key, |digest, octet| {
@@ -705,9 +705,9 @@ impl Router {
         }
     }
 
-    /// Whether a message is to be forwarded now; the sets record the answer (RFC 7181, section 14.3).
+    /// Returns whether to forward a message now, and records the answer in the sets (RFC 7181, section 14.3).
     ///
-    /// The link is that of the IP source, which in a dual-stack packet may be of another family than the message.
+    /// The link is that of the IP source. In a dual-stack packet it may have another family than the message.
     fn may_forward(
         &mut self,
         now: Time,
@@ -824,7 +824,7 @@ impl Router {
     }
 }
 
-/// Whether there is a symmetric link to the interface that sends from `source`.
+/// Returns whether there is a symmetric link to the interface that sends from `source`.
 fn is_neighbour(instances: &[Instance], interface: InterfaceId, source: IpAddr) -> bool {
     let family = Family::of(source);
     let instance = instances.iter().find(|instance| instance.family == family);

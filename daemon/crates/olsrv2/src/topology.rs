@@ -1,4 +1,4 @@
-//! The topology information base (RFC 7181, section 10) and what TCs do to it (section 16.3).
+//! The topology information base (RFC 7181, section 10) and the processing of TCs (section 16.3).
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -17,8 +17,8 @@ use crate::view::{AttachedView, EdgeView, NodeView};
 use crate::voice::Voice;
 use crate::word::Word;
 
-/// How far apart two stale TCs must be to prove that their originator has
-/// restarted: longer than any message is on its way.
+/// Shortest time between two stale TCs that proves a restart of their originator, longer than any message is in
+/// transit.
 const RESTART_EVIDENCE: Duration = Duration::from_secs(1);
 
 /// The advertising remote router set and, by router, what each advertises.
@@ -27,7 +27,7 @@ pub(crate) struct Topology {
     nodes: BTreeMap<IpAddr, Node>,
     /// Advertised addresses and networks of all routers.
     advertised: usize,
-    /// No tuple runs out before this.
+    /// Time before which no tuple expires.
     expiry: Option<Time>,
     changed: bool,
     events: Vec<Event>,
@@ -42,9 +42,9 @@ pub(crate) struct Node {
     ansn: u16,
     /// AR_time.
     expires: Time,
-    /// Its TC tells all its symmetric neighbours.
+    /// Whether its TCs list all its symmetric neighbours.
     tells_all: bool,
-    /// How many addresses and networks its last TC told.
+    /// Number of addresses and networks in its last TC.
     told: usize,
     /// The newest message sequence number.
     seq: u16,
@@ -52,7 +52,7 @@ pub(crate) struct Node {
     suspect: Option<(u16, Time)>,
     /// Whether it has sent more than one TC.
     refreshed: bool,
-    /// Through whom it is heard.
+    /// The neighbour through which it is heard.
     voice: Voice,
     neighbours: BTreeMap<IpAddr, Tuple<NeighbourAddress>>,
     attached: BTreeMap<Prefix, Tuple<AttachedNetwork>>,
@@ -66,7 +66,7 @@ struct Tuple<T> {
     expires: Time,
 }
 
-/// What became of a TC.
+/// Result of processing a TC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Processed,
@@ -79,8 +79,8 @@ pub(crate) enum Outcome {
 }
 
 impl Topology {
-    /// Takes in a TC of another router that the neighbour with the address `source` has passed on, or sent itself:
-    /// then it is heard `first_hand`.
+    /// Processes a TC of another router that the neighbour with the address `source` has passed on, or has originated:
+    /// then it is `first_hand`.
     pub(crate) fn process(
         &mut self,
         now: Time,
@@ -114,7 +114,7 @@ impl Topology {
         Outcome::Processed
     }
 
-    /// Removes what has run out at `now`.
+    /// Removes the tuples that have expired at `now`.
     pub(crate) fn expire(&mut self, now: Time) {
         if self.expiry.is_none_or(|expiry| expiry > now) {
             return;
@@ -133,7 +133,7 @@ impl Topology {
         self.expiry
     }
 
-    /// Gives and resets whether a path may have changed.
+    /// Returns whether a path may have changed, and resets this.
     pub(crate) fn take_changed(&mut self) -> bool {
         core::mem::take(&mut self.changed)
     }
@@ -152,18 +152,18 @@ impl Topology {
             .map(|(originator, node)| (*originator, node))
     }
 
-    /// Whether a router with this originator is known.
+    /// Returns whether a router with this originator is known.
     pub(crate) fn contains(&self, originator: IpAddr) -> bool {
         self.nodes.contains_key(&originator)
     }
 
-    /// Whether a router's TC tells all its symmetric neighbours, as olsrv2d's does.
+    /// Returns whether a router's TCs list all its symmetric neighbours, as those of olsrv2d do.
     pub(crate) fn tells_all(&self, originator: IpAddr) -> bool {
         let node = self.nodes.get(&originator);
         node.is_some_and(|node| node.tells_all)
     }
 
-    /// What the router `to` says of the link from `from` to it.
+    /// Returns what the router `to` reports about the link from `from` to it.
     pub(crate) fn word(&self, from: IpAddr, to: IpAddr) -> Word {
         let Some(node) = self.nodes.get(&to) else {
             return Word::Silent;
@@ -196,20 +196,20 @@ impl Topology {
         })
     }
 
-    /// Takes note of another copy of a TC.
+    /// Records another copy of a TC.
     pub(crate) fn heard_again(&mut self, now: Time, originator: IpAddr, seq: u16, source: IpAddr) {
         if let Some(node) = self.nodes.get_mut(&originator) {
             node.voice.heard_again(now, source, seq);
         }
     }
 
-    /// Whether a router's TCs from `source` are not believed, because there are others that contradict them.
+    /// Returns whether a router's TCs from `source` are not believed, because others contradict them.
     pub(crate) fn is_contested(&self, now: Time, originator: IpAddr, source: IpAddr) -> bool {
         let node = self.nodes.get(&originator);
         node.is_some_and(|node| node.voice.is_contested(now, source))
     }
 
-    /// Whether a TC tells other neighbours or networks under a known ANSN, which no router does (RFC 7181, section 17.4).
+    /// Returns whether a TC has other contents under a known ANSN, which no router sends (RFC 7181, section 17.4).
     fn is_rewritten(&self, now: Time, tc: &Tc, source: IpAddr) -> bool {
         let Some(node) = self.nodes.get(&tc.originator) else {
             return false;
@@ -229,9 +229,8 @@ impl Topology {
         again && node.voice.is_other(now, source) && rewrites()
     }
 
-    /// Whether a TC is out of date. One whose ANSN went back while its
-    /// sequence number went on, or again after a while, comes from a router
-    /// that has restarted; what it said before is then forgotten.
+    /// Returns whether a TC is out of date. If its ANSN is older but its sequence number is newer, or if such a TC
+    /// comes again after a while, its router has restarted. What it announced before is then removed.
     fn is_stale(&mut self, now: Time, tc: &Tc, source: IpAddr) -> bool {
         let Some(node) = self.nodes.get_mut(&tc.originator) else {
             return false;
@@ -408,13 +407,13 @@ impl Topology {
         self.nodes.get(&originator).map(Node::tuples)
     }
 
-    /// Forgets a router because others need the room.
+    /// Removes a router because others need the space.
     pub(crate) fn evict(&mut self, originator: IpAddr) {
         self.over_limit += 1;
         self.remove_node(originator);
     }
 
-    /// Forgets what a router has told.
+    /// Removes everything that a router has announced.
     pub(crate) fn remove_node(&mut self, originator: IpAddr) {
         self.remove_where(originator, |_, _| true);
         if let Some(node) = self.nodes.remove(&originator) {

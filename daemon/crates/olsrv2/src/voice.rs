@@ -1,8 +1,8 @@
-//! Through which neighbour a remote router's TCs come, and what is done when another neighbour contradicts it.
+//! Decides whose TCs of a remote router are believed when two neighbours pass on contradicting ones.
 //!
-//! Whoever is in reach can send TCs under another router's originator, with higher numbers than its own ones, and keep
-//! them from travelling on to it. A neighbour that has long passed on that router's TCs and goes on doing so, with numbers
-//! that continue its own, contradicts them: then it alone is believed.
+//! Anybody in reach can send TCs under another router's originator, with higher numbers, and prevent them from reaching
+//! that router. A neighbour that has long passed on that router's TCs, and continues with numbers that follow its own,
+//! contradicts the forged ones. Then only this neighbour is believed.
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -11,31 +11,32 @@ use nhdp::Time;
 
 use crate::seqnum::newer;
 
-/// How much later than a contradicting TC the neighbour's own must come: longer than any message is on its way.
+/// Shortest time between a contradicting TC and the neighbour's own, longer than any message is in transit.
 const EVIDENCE: Duration = Duration::from_secs(1);
 
-/// For how long the neighbour alone is believed after a contradiction. Then a forger may cause one more, of one TC interval.
+/// Time for which only the neighbour is believed after a contradiction. Then a forger may cause one more, for one TC
+/// interval.
 const CONTEST_HOLD: Duration = Duration::from_secs(600);
 
-/// The neighbour whose word counts for a remote router.
+/// The neighbour whose TCs count for a remote router.
 #[derive(Debug)]
 pub(crate) struct Voice {
     /// Its address.
     source: IpAddr,
     /// The newest message sequence number that came from it.
     seq: u16,
-    /// When that was.
+    /// Time at which it arrived.
     heard: Time,
-    /// For how long it is awaited.
+    /// Time within which its next TC is expected.
     hold: Duration,
-    /// Since when other neighbours' TCs are believed that it has not passed on.
+    /// Time since which TCs of other neighbours are believed that it has not passed on.
     overruled: Option<Time>,
-    /// When it contradicted another neighbour.
+    /// Time at which it contradicted another neighbour.
     contested: Option<Time>,
 }
 
 impl Voice {
-    /// The first neighbour from which a TC came.
+    /// Starts with the first neighbour that sent a TC.
     pub(crate) fn new(now: Time, source: IpAddr, seq: u16, hold: Duration) -> Self {
         Self {
             source,
@@ -47,7 +48,7 @@ impl Voice {
         }
     }
 
-    /// Takes note of a TC that is believed.
+    /// Records a TC that is believed.
     pub(crate) fn believed(&mut self, now: Time, source: IpAddr, seq: u16, hold: Duration) {
         if source == self.source {
             let contested = self.contested;
@@ -62,7 +63,7 @@ impl Voice {
         }
     }
 
-    /// Believes the router itself, which is a neighbour, instead of the neighbour that passed its TCs on before.
+    /// Believes the router itself, which is a neighbour now, instead of the neighbour that passed its TCs on.
     pub(crate) fn take_over(&mut self, source: IpAddr, seq: u16) {
         if source != self.source {
             self.overruled = self.overruled.or(Some(self.heard));
@@ -71,14 +72,14 @@ impl Voice {
         }
     }
 
-    /// Takes note of another copy of a TC that was processed before.
+    /// Records another copy of a processed TC.
     pub(crate) fn heard_again(&mut self, now: Time, source: IpAddr, seq: u16) {
         if source == self.source && newer(seq, self.seq) {
             self.believed(now, source, seq, self.hold);
         }
     }
 
-    /// Whether a TC from `source` shows that what others have sent meanwhile does not come from the same router.
+    /// Returns whether a TC from `source` shows that TCs from others do not come from the same router.
     pub(crate) fn contradicts(&mut self, now: Time, source: IpAddr, seq: u16) -> bool {
         let long_ago = |since: Time| now.saturating_sub(since) >= EVIDENCE;
         let contradicts =
@@ -89,19 +90,20 @@ impl Voice {
         contradicts
     }
 
-    /// Takes note that a TC with an older ANSN is believed: from the neighbour that is heard, it contradicts the others.
+    /// Records that a TC with an older ANSN is believed. If it comes from the neighbour that counts, it contradicts the
+    /// others.
     pub(crate) fn went_back(&mut self, now: Time, source: IpAddr) {
         if source == self.source && self.overruled.is_some() {
             self.contested = Some(now);
         }
     }
 
-    /// Whether `source` is another neighbour than the one that is heard.
+    /// Returns whether `source` is another neighbour than the one that counts.
     pub(crate) fn is_other(&self, now: Time, source: IpAddr) -> bool {
         source != self.source && !self.is_silent(now)
     }
 
-    /// Whether `source` is not to be believed, because the neighbour that is heard has contradicted others.
+    /// Returns whether `source` is not believed, because the neighbour that counts has contradicted others.
     pub(crate) fn is_contested(&self, now: Time, source: IpAddr) -> bool {
         let recent = |at: Time| now.saturating_sub(at) < CONTEST_HOLD;
         self.contested.is_some_and(recent) && self.is_other(now, source)

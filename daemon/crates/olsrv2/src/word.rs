@@ -1,14 +1,14 @@
-//! What the far end of a link says of it (docs/adr/0050).
+//! What the far end of a link reports about it (docs/adr/0050).
 
 use rfc5444::Metric;
 
-/// What a router says of the link from another one to itself.
+/// What a router reports about the link from another router to itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Word {
-    /// It tells all its neighbours, and the other router is none of them.
+    /// It lists all its neighbours, and the other router is not among them.
     Denied,
-    /// It tells nothing that decides.
+    /// It reports nothing that decides.
     Silent,
-    /// It tells the link, and with what metric it hears the other router if it says so.
+    /// It lists the link, perhaps with the metric at which it hears the other router.
     Confirmed(Option<Metric>),
 }
