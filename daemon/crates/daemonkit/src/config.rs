@@ -1,5 +1,5 @@
-//! Configuration files: TOML to checked values, or an error that names file,
-//! line, key, bad value and what is allowed.
+//! Reads configuration files. The result is checked values, or an error that names file, line, key, bad value and what
+//! is allowed.
 
 use std::fmt;
 use std::fs;
@@ -17,7 +17,7 @@ pub const SOCKET_PATH_MAX: usize = 107;
 /// Reads a file and checks it with `parse`.
 ///
 /// # Errors
-/// The file cannot be read, or what `parse` refuses.
+/// The file cannot be read, or `parse` refuses it.
 pub fn load<T>(
     path: &Path,
     parse: impl FnOnce(&str) -> Result<T, Fault>,
@@ -32,10 +32,10 @@ pub fn load<T>(
     parse(&text).map_err(|fault| refuse(fault.line(&text), fault.message))
 }
 
-/// The values of a text, as they stand there.
+/// Decodes the values of a text without checking them further.
 ///
 /// # Errors
-/// It is no TOML, or has unknown keys or values of other types.
+/// The text is not TOML, or has unknown keys or values of other types.
 pub fn decode<T: DeserializeOwned>(text: &str) -> Result<T, Fault> {
     toml::from_str(text).map_err(|error| Fault::syntax(text, &error))
 }
@@ -61,7 +61,7 @@ impl fmt::Display for ConfigError {
 impl std::error::Error for ConfigError {}
 
 impl ConfigError {
-    /// A refusal of a whole file.
+    /// Refuses a whole file.
     pub fn of_file(path: &Path, message: String) -> Self {
         Self {
             path: path.to_owned(),
@@ -71,17 +71,17 @@ impl ConfigError {
     }
 }
 
-/// A refusal with its place in the text.
+/// Why a text is refused, with the place in it.
 #[derive(Debug)]
 pub struct Fault {
-    /// Where it begins, in octets.
+    /// Offset of the refused part in bytes.
     offset: Option<usize>,
     /// What is wrong and what is allowed.
     pub message: String,
 }
 
 impl Fault {
-    /// Text that is no TOML, or has keys that do not exist.
+    /// Refuses a text that is not TOML or has unknown keys.
     fn syntax(text: &str, error: &toml::de::Error) -> Self {
         let span = error.span();
         let found = span
@@ -98,7 +98,7 @@ impl Fault {
         }
     }
 
-    /// A refusal that has no place.
+    /// Refuses a text without naming a place in it.
     pub fn whole(message: String) -> Self {
         Self {
             offset: None,
@@ -106,7 +106,7 @@ impl Fault {
         }
     }
 
-    /// A value that is not allowed, with its key, as it is shown, and what would be.
+    /// Refuses a value; the message names its key, the value as `shown`, and what is allowed.
     pub fn value<T>(
         key: &str,
         found: &Spanned<T>,
@@ -119,19 +119,19 @@ impl Fault {
         }
     }
 
-    /// The line of the text, from 1 on.
+    /// Returns the line in the text, counted from 1.
     pub fn line(&self, text: &str) -> Option<usize> {
         let before = text.as_bytes().get(..self.offset?)?;
         Some(1 + before.iter().filter(|&&octet| octet == b'\n').count())
     }
 }
 
-/// A text in quotation marks.
+/// Returns a text in quotation marks.
 pub fn quoted(raw: &Spanned<String>) -> String {
     format!("{:?}", raw.as_ref())
 }
 
-/// Whether an interface other than `lo` may have that name.
+/// Returns whether an interface other than `lo` may have that name.
 pub fn is_interface_name(name: &str) -> bool {
     let fits = (1..=INTERFACE_NAME_MAX).contains(&name.len());
     let special = matches!(name, "." | ".." | "lo");

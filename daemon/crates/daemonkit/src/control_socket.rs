@@ -1,4 +1,4 @@
-//! A UNIX socket by which others look into a daemon: its owner and one group may connect.
+//! A UNIX socket through which other programs observe a daemon. Its owner and one group may connect.
 
 use std::fs;
 use std::io;
@@ -7,9 +7,9 @@ use std::os::unix::fs::{chown, DirBuilderExt, FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-/// Owner and group may connect.
+/// Mode of the socket: its owner and group may connect.
 const SOCKET_MODE: u32 = 0o660;
-/// The socket's directory: others may look, only the owner may put something there.
+/// Mode of the socket's directory: everybody may list it, only the owner may create files in it.
 const DIRECTORY_MODE: u32 = 0o755;
 
 /// A listening socket, which is removed when it is dropped.
@@ -19,10 +19,10 @@ pub struct ControlSocket {
 }
 
 impl ControlSocket {
-    /// Makes the socket, its directory too, and listens; the process's own group may connect when none is named.
+    /// Creates the socket and its directory, and listens. Without `group`, the group of the process may connect.
     ///
     /// # Errors
-    /// The path cannot be made, another process listens there, or the group is unknown.
+    /// The path cannot be created, another process listens there, or the group is unknown.
     pub fn listen(path: &Path, group: Option<&str>) -> io::Result<Self> {
         let directory = path.parent().unwrap_or(Path::new("/"));
         fs::DirBuilder::new()
@@ -39,12 +39,12 @@ impl ControlSocket {
         })
     }
 
-    /// Where it listens.
+    /// Returns the path of the socket.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Lets another group connect.
+    /// Changes the group that may connect.
     ///
     /// # Errors
     /// The group is unknown.
@@ -52,10 +52,10 @@ impl ControlSocket {
         admit(&self.path, group)
     }
 
-    /// A waiting connection, non-blocking.
+    /// Accepts a waiting connection and makes it non-blocking.
     ///
     /// # Errors
-    /// There is none, or it went meanwhile.
+    /// No connection is waiting, or its other end has disconnected.
     pub fn accept(&self) -> io::Result<UnixStream> {
         let (stream, _) = self.listener.accept()?;
         stream.set_nonblocking(true)?;
@@ -77,7 +77,7 @@ impl Drop for ControlSocket {
     }
 }
 
-/// Removes the socket of a dead predecessor; a living one is left alone.
+/// Removes the socket of a process that has ended. A socket in use is left alone.
 fn remove_stale(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path) {
         Ok(metadata) if !metadata.file_type().is_socket() => Err(io::Error::new(
@@ -94,7 +94,7 @@ fn remove_stale(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Binds with no rights for others from the first moment.
+/// Binds the socket so that it never grants rights to others, not even briefly.
 fn bind_private(path: &Path) -> io::Result<UnixListener> {
     let before = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o177));
     let listener = UnixListener::bind(path);
@@ -109,7 +109,7 @@ fn admit(path: &Path, group: Option<&str>) -> io::Result<()> {
     fs::set_permissions(path, fs::Permissions::from_mode(SOCKET_MODE))
 }
 
-/// The number of a group, from `/etc/group` (group(5)).
+/// Returns the number of a group from `/etc/group` (group(5)).
 fn group_id(group: &str) -> io::Result<u32> {
     if let Ok(number) = group.parse() {
         return Ok(number);

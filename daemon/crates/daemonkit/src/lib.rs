@@ -1,6 +1,5 @@
-//! What every daemon of the workspace needs besides its protocol: an event
-//! loop, signals, log lines, word to the service manager, and the sockets by
-//! which others look into it.
+//! What every daemon of the workspace needs in addition to its protocol: an event loop, signals, log lines, messages to
+//! the service manager, and the sockets through which others observe it.
 #![forbid(unsafe_code)]
 
 pub mod config;
@@ -22,13 +21,13 @@ pub use signals::Signals;
 /// Time since an arbitrary start, on CLOCK_MONOTONIC.
 pub type Time = std::time::Duration;
 
-/// Now, on CLOCK_MONOTONIC.
+/// Returns the present time on CLOCK_MONOTONIC.
 pub fn now() -> Time {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     Time::try_from(time).unwrap_or_default()
 }
 
-/// An error that says what it is about.
+/// Returns an error whose message begins with what it is about.
 pub fn named(what: &str, error: &std::io::Error) -> std::io::Error {
     std::io::Error::new(error.kind(), format!("{what}: {error}"))
 }

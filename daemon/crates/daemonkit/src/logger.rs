@@ -1,5 +1,5 @@
-//! Log lines on standard error, with the journal's priorities under systemd; and for the program itself, which may show
-//! them elsewhere.
+//! Writes log lines to standard error, with the journal's priorities under systemd. The program can also read the lines
+//! and show them elsewhere.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -8,13 +8,13 @@ use std::sync::{Mutex, PoisonError};
 
 use log::{Level, LevelFilter, Log, Metadata, Record};
 
-/// The lines that wait for [`take_lines`] at most: a burst between two turns of an event loop.
+/// Largest number of lines that wait for [`take_lines`], a burst between two turns of an event loop.
 const MAX_LINES: usize = 256;
 
 /// A line of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// How much it matters.
+    /// Its level.
     pub level: Level,
     /// The source file that wrote it, without its folder.
     pub file: String,
@@ -24,7 +24,7 @@ pub struct Line {
     pub message: String,
 }
 
-/// The lines that the program wants for itself.
+/// The lines that the program reads itself.
 struct Tap {
     level: LevelFilter,
     lines: VecDeque<Line>,
@@ -59,7 +59,7 @@ pub fn install(program: &'static str, level: LevelFilter) {
     }
 }
 
-/// Keeps lines down to `level` for [`take_lines`]; standard error goes on as before.
+/// Keeps lines down to `level` for [`take_lines`]. Standard error is not affected.
 pub fn tap(level: LevelFilter) {
     with_tap(|tap| {
         tap.level = level;
@@ -116,14 +116,14 @@ impl Log for Stderr {
                 record.args()
             )
         };
-        // Nobody is left to tell of a standard error that cannot be written.
+        // An error is ignored: there is nowhere to report that standard error cannot be written.
         let _ = io::stderr().write_all(line.as_bytes());
     }
 
     fn flush(&self) {}
 }
 
-/// The priority of sd-daemon(3).
+/// Returns the priority of a level (sd-daemon(3)).
 fn priority(level: Level) -> u8 {
     match level {
         Level::Error => 3,

@@ -1,4 +1,4 @@
-//! Readiness of file descriptors, level-triggered: whoever reads only a part is told again.
+//! Waits for file descriptors. Readiness is level-triggered: a descriptor that was read only in part is reported again.
 
 use std::io;
 use std::marker::PhantomData;
@@ -9,14 +9,14 @@ use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::Timespec;
 
-/// Readiness taken in one turn; more waits for the next, after the timers.
+/// Largest number of descriptors reported in one turn. The others follow in the next, after the timers.
 const READY_MAX: usize = 64;
 
-/// What names a descriptor to its owner, as the kernel keeps it.
+/// The name of a descriptor, as the kernel stores it.
 pub trait Code: Sized {
-    /// As a number.
+    /// Returns the name as a number.
     fn encode(self) -> u64;
-    /// What [`Code::encode`] made the number of.
+    /// Returns the name from which [`Code::encode`] made the number.
     fn decode(code: u64) -> Option<Self>;
 }
 
@@ -28,7 +28,7 @@ pub struct Reactor<T> {
 }
 
 impl<T: Code> Reactor<T> {
-    /// An empty one.
+    /// Creates an empty epoll instance.
     ///
     /// # Errors
     /// The kernel refuses it.
@@ -41,10 +41,10 @@ impl<T: Code> Reactor<T> {
         })
     }
 
-    /// Waits for a descriptor to become readable or to end.
+    /// Watches a descriptor that becomes readable or ends.
     ///
     /// # Errors
-    /// The kernel's limits.
+    /// A limit of the kernel is reached.
     pub fn add(&self, source: impl AsFd, token: T) -> io::Result<()> {
         let data = EventData::new_u64(token.encode());
         Ok(epoll::add(
@@ -55,7 +55,7 @@ impl<T: Code> Reactor<T> {
         )?)
     }
 
-    /// Waits for a known descriptor to become writable too, or no more.
+    /// Watches, or no longer watches, whether a known descriptor is writable.
     ///
     /// # Errors
     /// The descriptor is not known.
@@ -63,7 +63,7 @@ impl<T: Code> Reactor<T> {
         self.want(source, token, true, wanted)
     }
 
-    /// Waits for a known descriptor to become readable, or writable, or neither.
+    /// Watches whether a known descriptor is readable, writable, both or neither.
     ///
     /// # Errors
     /// The descriptor is not known.
@@ -77,10 +77,10 @@ impl<T: Code> Reactor<T> {
         )?)
     }
 
-    /// What is ready, at most after `timeout`; `None` waits for ever.
+    /// Waits for ready descriptors, no longer than `timeout`; forever with `None`.
     ///
     /// # Errors
-    /// The epoll instance is broken; a signal is none.
+    /// The epoll instance is broken. A signal is no error.
     pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<Vec<T>> {
         let timeout = timeout.map(|timeout| {
             Timespec::try_from(timeout).unwrap_or(Timespec {
@@ -105,7 +105,7 @@ impl<T: Code> Reactor<T> {
     }
 }
 
-/// Readable when something in it is ready: one reactor can be in another.
+/// Readable when a descriptor in it is ready, so that one reactor can be in another.
 impl<T> AsFd for Reactor<T> {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.epoll.as_fd()

@@ -1,4 +1,4 @@
-//! Those who look into a daemon by its control socket: each is greeted, told of what happens, and may say lines.
+//! The readers of a daemon's control socket. Each gets a greeting and then events, and may send lines.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,17 +10,17 @@ use crate::control_socket::ControlSocket;
 use crate::session::{Session, Standing};
 use crate::{Code, Reactor};
 
-/// Readers at a time.
+/// Largest number of readers.
 const READERS_MAX: usize = 16;
-/// What a reader may leave unread beyond its greeting and answers, in octets, before it is disconnected.
+/// Bytes that a reader may leave unread in addition to its greeting and answers, before it is disconnected.
 const BACKLOG_MAX: usize = 1 << 20;
-/// The longest line that a reader may say, in octets: some thousand addresses.
+/// Longest line of a reader in bytes, some thousand addresses.
 const LINE_MAX: usize = 64 << 10;
 
-/// The socket with its readers.
+/// The socket and its readers.
 pub struct Readers<T> {
     listener: ControlSocket,
-    /// What names a reader to the loop.
+    /// Makes the token of a reader in the event loop.
     token: fn(u32) -> T,
     readers: BTreeMap<u32, Reader>,
     next: u32,
@@ -29,17 +29,17 @@ pub struct Readers<T> {
 
 struct Reader {
     session: Session<UnixStream>,
-    /// Octets that may be unread: the greeting's or the latest answer's, and [`BACKLOG_MAX`].
+    /// Bytes that may be unread: the length of the greeting or the latest answer, and [`BACKLOG_MAX`].
     allowed: usize,
-    /// Whether the reactor was told that there is something to send.
+    /// Whether the reactor watches if it is writable, because something waits to be sent.
     waits: bool,
 }
 
 impl<T: Code> Readers<T> {
-    /// Makes the socket, its directory too, and listens; `listener` names it to the loop.
+    /// Creates the socket and its directory, and listens; `listener` is its token in the event loop.
     ///
     /// # Errors
-    /// The path cannot be made, another process listens there, or the group is unknown.
+    /// The path cannot be created, another process listens there, or the group is unknown.
     pub fn listen(
         path: &Path,
         group: Option<&str>,
@@ -58,7 +58,7 @@ impl<T: Code> Readers<T> {
         })
     }
 
-    /// Lets another group connect.
+    /// Changes the group that may connect.
     ///
     /// # Errors
     /// The group is unknown.
@@ -66,20 +66,20 @@ impl<T: Code> Readers<T> {
         self.listener.admit(group)
     }
 
-    /// Disconnects all readers: what they were greeted with holds no more.
+    /// Disconnects all readers, because their greeting is no longer true.
     pub fn restart(&mut self) {
         self.readers.clear();
     }
 
-    /// Readers that were refused or too slow.
+    /// Returns how many readers were refused or too slow.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
 
-    /// Takes one waiting reader and greets it.
+    /// Accepts one waiting reader and greets it.
     ///
     /// # Errors
-    /// The reader went meanwhile, or there are too many.
+    /// The reader has disconnected, or there are too many.
     pub fn accept(
         &mut self,
         reactor: &Reactor<T>,
@@ -106,7 +106,7 @@ impl<T: Code> Readers<T> {
         Ok(())
     }
 
-    /// Serves a reader that is ready; the lines that it has said.
+    /// Serves a reader that is ready. Returns the lines that it has sent.
     pub fn serve(&mut self, number: u32, reactor: &Reactor<T>) -> Vec<Vec<u8>> {
         let Some(reader) = self.readers.get_mut(&number) else {
             return Vec::new();
@@ -123,16 +123,16 @@ impl<T: Code> Readers<T> {
         lines
     }
 
-    /// The connection of a reader, to see who it is; `None`: it has gone.
+    /// Returns the connection of a reader, which tells whose process it is; `None` if the reader is gone.
     pub fn connection(&self, number: u32) -> Option<BorrowedFd<'_>> {
         let reader = self.readers.get(&number)?;
         Some(reader.session.as_fd())
     }
 
-    /// Tells one reader something that it has asked for, however long it is.
+    /// Sends one reader an answer of any length.
     pub fn answer(&mut self, number: u32, octets: &[u8], reactor: &Reactor<T>) {
         if let Some(reader) = self.readers.get_mut(&number) {
-            // Who asks faster than it reads gets no more than one answer beyond the bound.
+            // A reader that asks faster than it reads gets at most one answer beyond the limit.
             let fits = reader.session.backlog() <= BACKLOG_MAX;
             reader.session.push(octets);
             if fits {
@@ -142,7 +142,7 @@ impl<T: Code> Readers<T> {
         self.flush(reactor, number);
     }
 
-    /// Tells all readers.
+    /// Sends bytes to all readers.
     pub fn send(&mut self, reactor: &Reactor<T>, octets: &[u8]) {
         let numbers: Vec<u32> = self.readers.keys().copied().collect();
         for number in numbers {

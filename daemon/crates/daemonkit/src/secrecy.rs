@@ -1,16 +1,15 @@
-//! Keeps the memory of a process, in which keys are, from core dumps, from
-//! other programs of its user and, where its limit allows that, from swap.
+//! Keeps the memory of a process, which contains keys, out of core dumps, out of reach of other programs of its user
+//! and, if its limit allows, out of swap.
 
 use rustix::mm::{mlockall, MlockAllFlags};
 use rustix::process::{getrlimit, set_dumpable_behavior, DumpableBehavior, Resource};
 
-/// Keep this process's memory private. What cannot be had is logged: it is no
-/// reason not to protect traffic.
+/// Keeps this process's memory private. A failure is only logged, because it is no reason not to protect traffic.
 pub fn keep_private() {
     if let Err(error) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
         log::warn!("the memory of this process may be dumped: prctl: {error}");
     }
-    // With a limit an allocation beyond it would fail from now on.
+    // With a limit, an allocation beyond it would fail from now on.
     if getrlimit(Resource::Memlock).current.is_some() {
         log::debug!("memory is not locked: LimitMEMLOCK= is not infinity");
         return;

@@ -1,4 +1,4 @@
-//! Word to the service manager (sd_notify(3)), without ever waiting for it.
+//! Sends messages to the service manager (sd_notify(3)), and never waits for it.
 
 use std::ffi::OsStr;
 use std::io;
@@ -12,12 +12,12 @@ use crate::Time;
 /// The service manager, if there is one.
 pub struct ServiceManager {
     socket: Option<UnixDatagram>,
-    /// How often to say that we live: half of what it allows, as sd_watchdog_enabled(3) recommends.
+    /// Interval of the watchdog messages: half of what the service manager allows (sd_watchdog_enabled(3)).
     pub watchdog: Option<Duration>,
 }
 
 impl ServiceManager {
-    /// The one that `NOTIFY_SOCKET` and `WATCHDOG_USEC` name.
+    /// Finds the service manager that `NOTIFY_SOCKET` and `WATCHDOG_USEC` name.
     pub fn from_environment() -> Self {
         let socket = std::env::var_os("NOTIFY_SOCKET").and_then(|address| {
             connect(&address)
@@ -30,22 +30,22 @@ impl ServiceManager {
         }
     }
 
-    /// The daemon works.
+    /// Reports that the daemon is ready.
     pub fn ready(&self) {
         self.say("READY=1");
     }
 
-    /// The configuration is being read again since `now` on the monotonic clock.
+    /// Reports that the daemon reads its configuration again, since `now` on the monotonic clock.
     pub fn reloading(&self, now: Time) {
         self.say(&format!("RELOADING=1\nMONOTONIC_USEC={}", now.as_micros()));
     }
 
-    /// The daemon ends.
+    /// Reports that the daemon is stopping.
     pub fn stopping(&self) {
         self.say("STOPPING=1");
     }
 
-    /// The daemon still turns its loop.
+    /// Reports that the event loop is alive.
     pub fn alive(&self) {
         self.say("WATCHDOG=1");
     }

@@ -3,7 +3,7 @@
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// Octets read in one turn, so that no connection keeps the loop from its timers.
+/// Bytes read in one turn, so that no connection delays the timers.
 const READ_MAX: usize = 4096;
 
 /// A non-blocking connection.
@@ -12,18 +12,18 @@ pub struct Session<S> {
     inbox: Vec<u8>,
     outbox: Vec<u8>,
     sent: usize,
-    /// Close as soon as everything is sent.
+    /// Whether to close as soon as everything is sent.
     closing: bool,
 }
 
-/// How a session stands after it was served.
+/// State of a session after it was served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// Waits for the other end to send.
     Reading,
-    /// Has more to send than the other end takes now.
+    /// Has more to send than the other end accepts now.
     Writing,
-    /// To be dropped.
+    /// Is over and must be dropped.
     Ended,
 }
 
@@ -39,7 +39,7 @@ impl<S: Read + Write> Session<S> {
         }
     }
 
-    /// Reads what has come, in bounds; false at the end of the stream.
+    /// Reads waiting bytes up to a limit; false at the end of the stream.
     pub fn receive(&mut self) -> bool {
         let mut buffer = [0; READ_MAX];
         match self.stream.read(&mut buffer) {
@@ -52,7 +52,7 @@ impl<S: Read + Write> Session<S> {
         }
     }
 
-    /// The next whole line without its end.
+    /// Returns the next complete line without its end.
     pub fn next_line(&mut self) -> Option<Vec<u8>> {
         let end = self.inbox.iter().position(|&octet| octet == b'\n')?;
         let mut line: Vec<u8> = self.inbox.drain(..=end).collect();
@@ -63,42 +63,42 @@ impl<S: Read + Write> Session<S> {
         Some(line)
     }
 
-    /// Whether there is a whole line.
+    /// Returns whether a complete line has arrived.
     pub fn has_line(&self) -> bool {
         self.inbox.contains(&b'\n')
     }
 
-    /// Octets received and not yet taken as lines.
+    /// Returns the number of received bytes that are not yet taken as lines.
     pub fn unread(&self) -> usize {
         self.inbox.len()
     }
 
-    /// Throws away what was received.
+    /// Discards the received bytes.
     pub fn discard(&mut self) {
         self.inbox.clear();
     }
 
-    /// Queues octets.
+    /// Queues bytes.
     pub fn push(&mut self, octets: &[u8]) {
         self.outbox.extend_from_slice(octets);
     }
 
-    /// Octets queued and not yet taken by the other end.
+    /// Returns the number of queued bytes that the other end has not yet accepted.
     pub fn backlog(&self) -> usize {
         self.outbox.len() - self.sent
     }
 
-    /// Ends the session when all is sent.
+    /// Ends the session when everything is sent.
     pub fn close(&mut self) {
         self.closing = true;
     }
 
-    /// Whether the session ends when all is sent.
+    /// Returns whether the session ends when everything is sent.
     pub fn is_closing(&self) -> bool {
         self.closing
     }
 
-    /// Sends what the other end takes.
+    /// Sends as much as the other end accepts.
     pub fn flush(&mut self) -> Standing {
         match self.write_out() {
             Err(_) => Standing::Ended,

@@ -1,4 +1,4 @@
-//! Signals as something to wait for.
+//! Makes signals readable on a descriptor.
 
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::{flag, low_level::pipe};
 
-/// The signals that mean something to a daemon.
+/// The signals that a daemon handles.
 pub struct Signals {
     wake: UnixStream,
     end: Arc<AtomicBool>,
@@ -34,24 +34,24 @@ impl Signals {
             (SIGINT, &signals.end),
             (SIGHUP, &signals.reload),
         ] {
-            // In this order: whoever is woken finds the mark set.
+            // In this order, so that the mark is set when the loop wakes up.
             flag::register(signal, Arc::clone(mark))?;
             pipe::register(signal, waker.try_clone()?)?;
         }
         Ok(signals)
     }
 
-    /// Whether to end.
+    /// Returns whether the daemon must end.
     pub fn end(&self) -> bool {
         self.end.load(Ordering::SeqCst)
     }
 
-    /// Whether to read the configuration again; asks once.
+    /// Returns whether the configuration must be read again, and resets this.
     pub fn take_reload(&self) -> bool {
         self.reload.swap(false, Ordering::SeqCst)
     }
 
-    /// Takes note of having been woken.
+    /// Discards the bytes that woke the loop.
     pub fn drain(&mut self) {
         let mut octets = [0; 64];
         while matches!(self.wake.read(&mut octets), Ok(count) if count > 0) {}
