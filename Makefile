@@ -217,13 +217,13 @@ image-boot: image ## boot two of that image in QEMU: ready, locked, silent befor
 
 # --- for users and packagers ---
 
-reference: setup ## what follows from the declared settings: schemas, policies/default.toml, tables of docs/meshsec.toml.md
+reference: setup ## what follows from the declared settings: schemas, policies/default.toml, tables of docs/reference/meshsec.toml.md
 	$(BIN)/python tools/reference
 
 docs: setup ## man pages and shell completions from the commands' own help
 	$(BIN)/python -m meshsec.cli.docs build
-	go-md2man -in docs/man/olsrv2d.8.md -out build/man/olsrv2d.8
-	go-md2man -in docs/man/overlayd.8.md -out build/man/overlayd.8
+	go-md2man -in docs/reference/man/olsrv2d.8.md -out build/man/olsrv2d.8
+	go-md2man -in docs/reference/man/overlayd.8.md -out build/man/overlayd.8
 
 install: build docs ## install below $(DESTDIR)$(PREFIX)
 	PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' tools/install

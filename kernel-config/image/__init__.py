@@ -1,1 +1,4 @@
-"""Builds the vehicle image: a bootable disk with Debian 13, a PREEMPT_RT kernel and meshsec (docs/vehicle-image.md)."""
+"""Builds the vehicle image: a bootable disk with Debian 13, a PREEMPT_RT kernel and meshsec.
+
+See docs/guide/vehicle-image.md.
+"""

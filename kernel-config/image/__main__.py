@@ -19,7 +19,7 @@ from image.shell import StepError, run, step
 OUT = root.REPOSITORY / "build" / "image"
 _INPUTS = (
     *("kernel-config/image", "daemon/meshsec", "daemon/systemd", "daemon/pyproject.toml", "daemon/requirements.lock"),
-    *("docs/vehicle-image.md", "docs/schema", "policies", "tools/install", "LICENSE"),
+    *("docs/guide/vehicle-image.md", "docs/reference/schema", "policies", "tools/install", "LICENSE"),
 )
 """What goes into the image from here, besides the compiled programs."""
 _PROGRAMS = ("olsrv2d", "overlayd")

@@ -149,7 +149,7 @@ def _copy_sparse(source: Path, disk: Path, offset: int) -> None:
 
 
 _README = """\
-What this node shall know, one file each (docs/vehicle-image.md):
+What this node shall know, one file each (docs/guide/vehicle-image.md):
 meshsec.config         its configuration (meshsec.toml), at the first boot
 meshsec.name           its name, at the first boot
 meshsec.interface      its mesh interfaces, at the first boot

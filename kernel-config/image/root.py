@@ -111,7 +111,7 @@ def finish(root: Path, epoch: int) -> str:
     shutil.copytree(HERE / "files", root, dirs_exist_ok=True, symlinks=True)
     for folder in MOUNTED:
         (root / folder).mkdir(parents=True, exist_ok=True)
-    shutil.copy2(REPOSITORY / "docs" / "vehicle-image.md", root / "usr/share/doc/meshsec")
+    shutil.copy2(REPOSITORY / "docs" / "guide" / "vehicle-image.md", root / "usr/share/doc/meshsec")
     inside(root, ["systemd-sysusers"])
     inside(root, ["passwd", "--lock", "root"])
     shutil.rmtree(root / "etc/systemd/system")

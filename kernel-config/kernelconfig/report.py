@@ -15,7 +15,7 @@ _STYLES = {Severity.REQUIRED: "bold red", Severity.RISKY: "yellow", Severity.REC
 
 
 def as_json(verdict: Verdict, configuration: Configuration, source: str) -> str:
-    """The verdict with every finding; docs/kernel.md describes the fields."""
+    """The verdict with every finding; docs/guide/kernel.md describes the fields."""
     findings = [_fields(finding) for finding in verdict.findings]
     return json.dumps(
         {

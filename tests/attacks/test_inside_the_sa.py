@@ -40,7 +40,7 @@ from tests.scenarios.expectations import flow, ipsec_errors, spis
 T = TypeVar("T")
 
 IS_KERNEL = capabilities.probe().esp == "kernel"
-"""Then IPv4 has an SA of its own (docs/architecture.md)."""
+"""Then IPv4 has an SA of its own (docs/development/architecture.md)."""
 FENCE = b"fence"
 REKEY_SA, INITIAL_CONTACT, MOBIKE_SUPPORTED, ADDITIONAL_IP6, UPDATE_SA_ADDRESSES = 16393, 16384, 16396, 16398, 16400
 
@@ -300,7 +300,10 @@ def by_secret() -> Iterator[tuple[Lab, bytes]]:
 
 
 def test_a_peer_cannot_compute_the_secret_of_two_others(by_secret: tuple[Lab, bytes]) -> None:
-    """b has all cards and its own key. Who has the key of a or of c can pose to a as c, as docs/security.md says."""
+    """b has all cards and its own key. Who has the key of a or of c can pose to a as c.
+
+    See docs/explanation/security.md.
+    """
     lab, seed = by_secret
     a, b = lab["a"], lab["b"]
     card = identity.make_card("c", identity.public_key_of(seed))

@@ -1,4 +1,4 @@
-"""A stranger who lies about links, addresses and networks moves no route of a node (docs/security.md)."""
+"""A stranger who lies about links, addresses and networks moves no route of a node (docs/explanation/security.md)."""
 
 import json
 

@@ -1,7 +1,7 @@
 """A node that is never silent, takes all relaying (willingness 15, WILL_ALWAYS of RFC 7181) and forwards nothing.
 
 No rule of RFC 7181 sees this: a link over which HELLOs come counts as one that forwards. The scenario shows what it
-costs: connectivity while the node is there, never secrecy (docs/security.md).
+costs: connectivity while the node is there, never secrecy (docs/explanation/security.md).
 """
 
 import re

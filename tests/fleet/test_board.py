@@ -35,7 +35,7 @@ RADIO: dict[str, object] = {
 }
 JOIN_SECONDS = 180.0
 BLOCKED_SECONDS = 90.0
-"""For so long at the most a neighbour may leave one alone that it has refused (docs/radio.md)."""
+"""For so long at the most a neighbour may leave one alone that it has refused (docs/guide/radio.md)."""
 UNCONFIRMED_SECONDS = 300
 """Longer than a play needs here from arming the timer to where the way breaks."""
 BY_RADIO, FROM_NEIGHBOUR = "192.0.2.1", "192.0.2.2"

@@ -16,7 +16,7 @@ jinja2 = pytest.importorskip("jinja2", reason="not installed: Jinja, which comes
 _ROLES = REPOSITORY / "ansible" / "roles"
 _VALUES = {"monitoring_hook": "/usr/local/bin/hear", "monitoring_directory": "/var/lib/prometheus/node-exporter"}
 UNITS = ("meshsec-gateway", "meshsec-hook", "meshsec-metrics")
-"""Not meshsec-deadman: it restores packages, files and services, for which it is root (docs/systemd.md)."""
+"""Not meshsec-deadman: it restores packages, files and services, for which it is root (docs/reference/systemd.md)."""
 
 pytestmark = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
 

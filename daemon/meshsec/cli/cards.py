@@ -25,7 +25,7 @@ def addresses(card: Card) -> str:
 
 
 def view(card: Card) -> dict[str, object]:
-    """A card as JSON (docs/schema/meshsec-card-1.json)."""
+    """A card as JSON (docs/reference/schema/meshsec-card-1.json)."""
     return {
         "card": cards.render(card),
         "name": card.name,

@@ -1,4 +1,4 @@
-"""The client's end of the control socket: JSON lines (docs/architecture.md)."""
+"""The client's end of the control socket: JSON lines (docs/development/architecture.md)."""
 
 import json
 import socket

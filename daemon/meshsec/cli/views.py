@@ -1,4 +1,4 @@
-"""``status``, ``topology``, ``plan`` and ``explain``: what meshsecd knows and why (docs/schema)."""
+"""``status``, ``topology``, ``plan`` and ``explain``: what meshsecd knows and why (docs/reference/schema)."""
 
 import sys
 from collections.abc import Iterator, Mapping

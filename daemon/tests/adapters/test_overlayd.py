@@ -14,7 +14,9 @@ import pytest
 from meshsec.adapters.overlay.overlayd import Overlayd, OverlaydError, OverlayEvent
 from meshsec.core.channels.events import OverlayDown, OverlayObserved, OverlayUp
 
-SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "schema" / "overlayd-control-1.json").read_text())
+SCHEMA = json.loads(
+    (Path(__file__).parents[3] / "docs" / "reference" / "schema" / "overlayd-control-1.json").read_text()
+)
 OWN, PEER, OTHER = (IPv6Address(f"fc00::{suffix}") for suffix in ("a", "b", "c"))
 DEVICE = "overlay0"
 HELLO: dict[str, Any] = {"type": "hello", "schema": 1, "software": "overlayd", "version": "0.1.0", "pid": 7}

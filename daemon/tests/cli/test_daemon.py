@@ -26,7 +26,7 @@ from meshsec.core.ike.drift import Difference, Note, Report, Where
 from meshsec.core.values.model import Neighbour
 
 Meshsec = Callable[..., Result]
-SCHEMAS = Path(__file__).parents[3] / "docs/schema"
+SCHEMAS = Path(__file__).parents[3] / "docs/reference/schema"
 
 
 class Daemon:

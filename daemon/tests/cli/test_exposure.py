@@ -1,4 +1,4 @@
-"""Our units are confined as docs/systemd.md says, by what this machine's systemd says of their files."""
+"""Our units are confined as docs/reference/systemd.md says, by what this machine's systemd says of their files."""
 
 import re
 import shutil

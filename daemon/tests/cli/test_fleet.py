@@ -11,7 +11,7 @@ from click.testing import Result
 from meshsec.core.trust import card as cards
 
 Meshsec = Callable[..., Result]
-SCHEMA = Path(__file__).parents[3] / "docs/schema/meshsec-fleet-1.json"
+SCHEMA = Path(__file__).parents[3] / "docs/reference/schema/meshsec-fleet-1.json"
 
 
 @pytest.fixture

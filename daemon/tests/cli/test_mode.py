@@ -14,7 +14,7 @@ from click.testing import Result
 from meshsec.adapters.sockets.control import ControlError, ControlServer
 
 Meshsec = Callable[..., Result]
-SCHEMA = Path(__file__).parents[3] / "docs/schema/meshsec-mode-1.json"
+SCHEMA = Path(__file__).parents[3] / "docs/reference/schema/meshsec-mode-1.json"
 PEERS = [
     {"name": "boat", "plane": "overlay", "override": True, "carries": "overlay"},
     {"name": "truck", "plane": "ipsec", "override": False, "carries": None},

@@ -19,7 +19,7 @@ from meshsec.cli.key import behind
 from meshsec.core.trust import card as cards
 
 MESHSEC = f"{sys.executable} -c 'from meshsec.cli import main; main()'"
-SCHEMAS = Path(__file__).parents[3] / "docs/schema"
+SCHEMAS = Path(__file__).parents[3] / "docs/reference/schema"
 
 
 def shown(meshsec: Callable[..., Result]) -> dict[str, str]:

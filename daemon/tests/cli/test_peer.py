@@ -12,7 +12,7 @@ from meshsec.core.trust import card as cards
 from meshsec.core.trust.identity import make_card
 
 Meshsec = Callable[..., Result]
-SCHEMAS = Path(__file__).parents[3] / "docs/schema"
+SCHEMAS = Path(__file__).parents[3] / "docs/reference/schema"
 VALID = Path(__file__).parents[3] / "tests/vectors/cards/valid.json"
 FOREIGN: str = json.loads(VALID.read_text(encoding="utf-8"))[1]["card"]
 """Of nobody's node here; its last two characters differ."""

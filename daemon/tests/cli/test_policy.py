@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def schema(name: str) -> dict[str, object]:
-    found: dict[str, object] = json.loads((ROOT / "docs/schema" / f"{name}.json").read_text())
+    found: dict[str, object] = json.loads((ROOT / "docs/reference/schema" / f"{name}.json").read_text())
     return found
 
 

@@ -15,7 +15,9 @@ from meshsec.core.values.ike_daemon import IkeDaemon
 from meshsec.core.values.model import EspGround
 from meshsec.core.values.refusals import Refusal, Source
 
-SCHEMA = json.loads((Path(__file__).parents[3] / "docs/schema/meshsec-doctor-1.json").read_text(encoding="utf-8"))
+SCHEMA = json.loads(
+    (Path(__file__).parents[3] / "docs/reference/schema/meshsec-doctor-1.json").read_text(encoding="utf-8")
+)
 
 SOUND = Facts(
     ground=EspGround.LIBIPSEC,

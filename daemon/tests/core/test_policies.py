@@ -15,7 +15,7 @@ from meshsec.core.policy.policy import DEFAULT, Policy, PolicyError, decode_poli
 ROOT = Path(__file__).parents[3]
 PROFILES = {path.stem: path for path in (ROOT / "policies").glob("*.toml")}
 SCHEMA: dict[str, Any] = json.loads((ROOT / "policies/policy.schema.json").read_text())
-VIEW: dict[str, Any] = json.loads((ROOT / "docs/schema/meshsec-policy-1.json").read_text())
+VIEW: dict[str, Any] = json.loads((ROOT / "docs/reference/schema/meshsec-policy-1.json").read_text())
 GROUPS_OF_NIST = ("ecp256", "ecp384", "modp3072", "modp4096")
 
 

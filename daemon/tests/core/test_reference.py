@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 PAGES = run_path(str(ROOT / "tools/reference"))["pages"](ROOT)
-SCHEMA = json.loads((ROOT / "docs/schema/meshsec-toml.json").read_text())
+SCHEMA = json.loads((ROOT / "docs/reference/schema/meshsec-toml.json").read_text())
 VECTORS = ROOT / "tests/vectors/config"
 
 
@@ -20,7 +20,7 @@ def test_a_generated_file_is_up_to_date(path: Path) -> None:
 
 
 def test_every_table_of_the_page_has_keys() -> None:
-    page = (ROOT / "docs/meshsec.toml.md").read_text()
+    page = (ROOT / "docs/reference/meshsec.toml.md").read_text()
     assert page.count("<!-- keys of ") == page.count("<!-- end -->") == 10
 
 

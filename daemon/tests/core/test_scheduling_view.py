@@ -22,7 +22,7 @@ from meshsec.core.scheduling.profiles import STOCK, Applied, Placement, Profile,
 from meshsec.core.values.definition import Reading
 from meshsec.core.values.tables import Problem
 
-SCHEMA = Path(__file__).parents[3] / "docs/schema/meshsec-scheduling-1.json"
+SCHEMA = Path(__file__).parents[3] / "docs/reference/schema/meshsec-scheduling-1.json"
 BASE, NICE = SchedulingClass(nice=-5), SchedulingClass(nice=-20)
 REALTIME = SchedulingClass(SchedulingPolicy.RR, priority=20)
 PROFILE = Profile("governor", "As little as needed.", {"charon": Placement(BASE)}, (NICE, REALTIME))

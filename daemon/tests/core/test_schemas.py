@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[3]
-NOW = ROOT / "docs/schema"
+NOW = ROOT / "docs/reference/schema"
 (RELEASE,) = (path for path in (ROOT / "tests/vectors/schema").iterdir() if path.is_dir())
 KEPT = sorted(RELEASE.glob("*.json"))
 BY_NAME = ("properties", "$defs", "patternProperties")

@@ -39,7 +39,7 @@ from meshsec.core.explain import views
 from meshsec.core.values.failures import Cause, FailureKind
 from meshsec.core.values.model import Bypass, Edge, EspGround, Neighbour, Observed, Peer, Perimeter, UnknownNodes
 
-SCHEMAS = Path(__file__).parents[3] / "docs" / "schema"
+SCHEMAS = Path(__file__).parents[3] / "docs" / "reference" / "schema"
 NEIGHBOURS = (Neighbour(card(2).locator, True, 256, 512, True, False), Neighbour(card(4).locator, False))
 EDGES = (Edge(card(2).locator, card(4).locator, 256),)
 

@@ -71,7 +71,7 @@ class Node:
 
     @property
     def announced(self) -> str:
-        """The address to which OLSRv2 leads and on which IKE runs (docs/architecture.md)."""
+        """The address to which OLSRv2 leads and on which IKE runs (docs/development/architecture.md)."""
         esp = self.options.esp if self.options.esp != "auto" else capabilities.probe().esp
         return self.address if esp == "kernel" else self.locator
 

@@ -24,7 +24,7 @@ from tests.lab.net.topology import Pair
 from tests.lab.observe.kernel_events import PacketEvents, RouteEvents
 
 T = TypeVar("T")
-SCHEMA = REPOSITORY / "docs" / "schema" / "olsrv2d-changes-1.json"
+SCHEMA = REPOSITORY / "docs" / "reference" / "schema" / "olsrv2d-changes-1.json"
 TELNET = ("127.0.0.1", 2009)
 _KEYS: Mapping[str, Sequence[str]] = {
     "neighbour": ("originator", "addresses"),

@@ -11,7 +11,7 @@ import jsonschema
 from tests.lab.basics.places import REPOSITORY
 from tests.lab.basics.waiting import wait_until
 
-SCHEMA = REPOSITORY / "docs" / "schema" / "overlayd-control-1.json"
+SCHEMA = REPOSITORY / "docs" / "reference" / "schema" / "overlayd-control-1.json"
 
 
 @cache

@@ -69,7 +69,7 @@ def trio(request: pytest.FixtureRequest) -> Iterator[Trio]:
 
 
 def configure_by_hand(node: Node) -> None:
-    """What docs/libreswan.md has an operator do."""
+    """What docs/guide/libreswan.md has an operator do."""
     node.meshsec("export", "libreswan", "--into", str(node.etc / "ipsec"))
     node.run("nft", "-f", "-", stdin=node.meshsec("export", "nftables").stdout)
     node.assign_addresses()

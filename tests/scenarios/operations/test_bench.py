@@ -7,7 +7,7 @@ import jsonschema
 from tests.lab.basics.places import REPOSITORY
 from tests.lab.lab import Lab
 
-SCHEMA = REPOSITORY / "docs/schema/meshsec-bench-1.json"
+SCHEMA = REPOSITORY / "docs/reference/schema/meshsec-bench-1.json"
 
 
 def test_sa_setup_negotiates_anew_and_tells_the_times(mesh: Lab) -> None:

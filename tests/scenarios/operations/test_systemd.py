@@ -296,7 +296,7 @@ def test_doctor_says_what_a_container_keeps_from_it(machine: Machine) -> None:
 
 
 def test_with_an_overlay_its_node_runs_under_meshsecd(machine: Machine) -> None:
-    """docs/overlayd.md: the target starts it, and meshsecd tells it with whom it talks."""
+    """docs/reference/overlayd.md: the target starts it, and meshsecd tells it with whom it talks."""
     before = machine.run("cat", CONFIG).stdout
     machine.write(CONFIG, f"{before}[overlay]\nenabled = true\n")
     try:

@@ -13,7 +13,7 @@ from tests.lab.basics.patience import patient
 from tests.lab.basics.places import REPOSITORY
 from tests.lab.node.node import Node
 
-SCHEMA = REPOSITORY / "docs/schema/meshsec-leaktest-1.json"
+SCHEMA = REPOSITORY / "docs/reference/schema/meshsec-leaktest-1.json"
 SECONDS = 90
 """For a test that takes some."""
 

@@ -1,4 +1,4 @@
-//! Which destinations may have routes. The operator decides about addresses and networks of others (docs/adr/0051).
+//! Which destinations may have routes. The operator decides about addresses and networks of others (docs/development/adr/0051).
 
 use alloc::vec::Vec;
 use core::net::IpAddr;

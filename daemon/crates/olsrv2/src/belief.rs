@@ -1,4 +1,4 @@
-//! Limits the belief in unsigned messages: how long they are valid, and which links they may claim (docs/adr/0050).
+//! Limits the belief in unsigned messages: how long they are valid, and which links they may claim (docs/development/adr/0050).
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use core::net::IpAddr;

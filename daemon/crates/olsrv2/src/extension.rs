@@ -73,7 +73,7 @@ pub(crate) fn link_metric_in(link: &OlsrLink, default: Metric) -> Metric {
 }
 
 /// The metric of sending over a link: L_out_metric, which only the neighbour can measure, but not less than what this
-/// router measures itself the other way, so that no neighbour can make himself nearer than he is (docs/adr/0050).
+/// router measures itself the other way, so that no neighbour can make himself nearer than he is (docs/development/adr/0050).
 pub(crate) fn link_metric_out(link: &OlsrLink, default: Metric) -> Option<Metric> {
     Some(link.ext.metric_out?.max(link_metric_in(link, default)))
 }

@@ -621,7 +621,7 @@ impl Router {
         }
     }
 
-    /// Returns whether a message contradicts its claimed originator, which no signature proves (docs/adr/0050).
+    /// Returns whether a message contradicts its claimed originator, which no signature proves (docs/development/adr/0050).
     fn is_disbelieved(
         &self,
         now: Time,

@@ -1,4 +1,4 @@
-//! What the far end of a link reports about it (docs/adr/0050).
+//! What the far end of a link reports about it (docs/development/adr/0050).
 
 use rfc5444::Metric;
 

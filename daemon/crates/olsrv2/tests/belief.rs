@@ -1,4 +1,4 @@
-//! What a router believes of messages that nobody has signed, claim by claim (docs/adr/0050).
+//! What a router believes of messages that nobody has signed, claim by claim (docs/development/adr/0050).
 
 use std::net::IpAddr;
 use std::time::Duration;

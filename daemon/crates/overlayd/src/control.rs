@@ -2,7 +2,7 @@
 //! the present status, and commands ([`crate::commands`]) change with whom the node exchanges data. Whoever may connect
 //! may read, but only root and the user of this process may send commands.
 //!
-//! The format is specified in `docs/schema/overlayd-control-1.json`.
+//! The format is specified in `docs/reference/schema/overlayd-control-1.json`.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! A stranger in reach of one router who speaks OLSRv2 as he likes: no route between honest routers moves (docs/adr/0050).
+//! A stranger in reach of one router who speaks OLSRv2 as he likes: no route between honest routers moves (docs/development/adr/0050).
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

@@ -34,7 +34,7 @@ directories of an installation, then in the source tree."""
 
 LAB, IN_LAB = "MESHSEC_LAB_BROKEN_ALGORITHMS", "for-measurements-alone"
 """The environment in which profiles may have broken algorithms, and those of ``policies/lab`` are there
-(docs/policies.md)."""
+(docs/guide/policies.md)."""
 
 LAB_PACING = "MESHSEC_LAB_PACING"
 """With the same value, ``[policy]`` takes the constants of pacing, too: benchmarks measure set-ups, not patience."""
@@ -82,7 +82,7 @@ def create(path: Path, name: str, interfaces: tuple[str, ...], ipv4: IPv4Address
 def _initial(name: str, interfaces: tuple[str, ...], ipv4: IPv4Address | None) -> str:
     node = ["[node]", f'name = "{name}"', *([f'ipv4 = "{ipv4}"'] if ipv4 else [])]
     quoted = ", ".join(f'"{interface}"' for interface in interfaces)
-    comment = "# Every key is described in docs/meshsec.toml.md."
+    comment = "# Every key is described in docs/reference/meshsec.toml.md."
     return "\n".join([comment, "", *node, "", "[routing]", f"interfaces = [{quoted}]", ""])
 
 

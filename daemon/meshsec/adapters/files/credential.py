@@ -24,7 +24,7 @@ def sae_password() -> bytes:
     if not directory or not path.is_file():
         raise CredentialError(
             f"there is no credential {SAE_PASSWORD}; mend: put the mesh's password into "
-            f"/etc/credstore/{SAE_PASSWORD} with mode 0600 (docs/radio.md)"
+            f"/etc/credstore/{SAE_PASSWORD} with mode 0600 (docs/guide/radio.md)"
         )
     if path.stat().st_mode & stat.S_IRWXO:
         raise CredentialError(f"{path} is open to everybody; mend: chmod o= {path}")

@@ -1,4 +1,4 @@
-"""overlayd by its control socket (docs/schema/overlayd-control-1.json): JSON lines over a UNIX socket.
+"""overlayd by its control socket (docs/reference/schema/overlayd-control-1.json): JSON lines over a UNIX socket.
 
 It greets with ``hello`` and ``status``, and tells what happens. What we say is answered in order, by ``done`` or
 ``refused``. What it was told before stays in force when the connection ends, so each connection tells it anew.

@@ -1,4 +1,4 @@
-"""olsrv2d by its change stream (docs/schema/olsrv2d-changes-1.json): JSON lines over a UNIX socket.
+"""olsrv2d by its change stream (docs/reference/schema/olsrv2d-changes-1.json): JSON lines over a UNIX socket.
 
 First ``hello``, then ``snapshot``, then a ``change`` for each change that the kernel has acknowledged. We say whom the
 operator trusts, on each connection and after each change, and ask what was refused lately.

@@ -1,4 +1,4 @@
-"""Answers the methods of the control socket (docs/architecture.md)."""
+"""Answers the methods of the control socket (docs/development/architecture.md)."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any

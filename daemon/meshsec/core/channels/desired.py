@@ -53,7 +53,10 @@ def addresses(card: Card) -> tuple[Address, ...]:
 
 
 def endpoint(card: Card, ground: EspGround) -> IPv6Address:
-    """Where a node's IKE daemon is, and the destination whose route makes a channel wanted (docs/architecture.md)."""
+    """Where a node's IKE daemon is, and the destination whose route makes a channel wanted.
+
+    See docs/development/architecture.md.
+    """
     return card.address if ground is EspGround.KERNEL else card.locator
 
 

@@ -89,7 +89,10 @@ def resolve(accepted: Iterable[AcceptedNetwork], cards: Mapping[str, Sequence[Ca
 
 
 def _originators(card: Card, version: int) -> tuple[Address, ...]:
-    """Return what a peer may announce itself as: where its ESP runs is not known here (docs/architecture.md)."""
+    """Return what a peer may announce itself as: where its ESP runs is not known here.
+
+    See docs/development/architecture.md.
+    """
     if version == 6:
         return card.address, card.locator
     return (card.ipv4,) if card.ipv4 else ()

@@ -1,4 +1,7 @@
-"""``[routing.interface.NAME]`` of ``meshsec.toml``: how the router treats one interface (docs/meshsec.toml.md)."""
+"""``[routing.interface.NAME]`` of ``meshsec.toml``: how the router treats one interface.
+
+See docs/reference/meshsec.toml.md.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""``[overlay]`` of ``meshsec.toml``: the other data plane (docs/meshsec.toml.md)."""
+"""``[overlay]`` of ``meshsec.toml``: the other data plane (docs/reference/meshsec.toml.md)."""
 
 from typing import Annotated
 

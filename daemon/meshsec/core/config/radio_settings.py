@@ -1,4 +1,4 @@
-"""``[radio]`` of ``meshsec.toml``: how a wireless interface takes part in the mesh (docs/meshsec.toml.md)."""
+"""``[radio]`` of ``meshsec.toml``: how a wireless interface takes part in the mesh (docs/reference/meshsec.toml.md)."""
 
 from collections.abc import Mapping
 from enum import StrEnum

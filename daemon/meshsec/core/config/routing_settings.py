@@ -1,4 +1,7 @@
-"""``[routing]`` of ``meshsec.toml``: the router, its interfaces and the networks behind it (docs/meshsec.toml.md)."""
+"""``[routing]`` of ``meshsec.toml``: the router, its interfaces and the networks behind it.
+
+See docs/reference/meshsec.toml.md.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -130,7 +133,7 @@ class RoutingSettings(Struct, frozen=True):
             max_length=ACCEPTED_MAX,
             description='networks of other nodes that this node routes to, at most 256, each `{ prefix = "::/0", '
             'from = ["ridge"] }`: exactly this prefix, from these peers (by name, resolved by their cards when it is '
-            "exported) or originators of its family ([a way out](guide.md#8-a-way-out)); with olsrv2d only",
+            "exported) or originators of its family ([a way out](../guide/guide.md#8-a-way-out)); with olsrv2d only",
             extra={"allowed": "a list of tables, such as [{ prefix = '0.0.0.0/0', from = ['ridge'] }]"},
         ),
     ] = ()

@@ -37,8 +37,8 @@ class SchedulingTable(Struct, frozen=True):
         str | None,
         Meta(
             description="the name of a scheduling profile, which is a file `NAME.toml`: `stock`, `nice`, `fifo`, "
-            "`governor`, `paper-2007`, or your own ([real-time.md](real-time.md)); of what a host forbids the rest is "
-            "in force, and `doctor` says so",
+            "`governor`, `paper-2007`, or your own ([real-time.md](../explanation/real-time.md)); of what a host "
+            "forbids the rest is in force, and `doctor` says so",
             extra={"default": f'`"{DEFAULT_PROFILE}"`'},
         ),
     ] = None

@@ -1,4 +1,7 @@
-"""The typed content of ``meshsec.toml`` (docs/meshsec.toml.md): decoded once, with all of its problems at once."""
+"""The typed content of ``meshsec.toml``: decoded once, with all of its problems at once.
+
+See docs/reference/meshsec.toml.md.
+"""
 
 import posixpath
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""``[time]`` of ``meshsec.toml``: who keeps the mesh's time (docs/time.md)."""
+"""``[time]`` of ``meshsec.toml``: who keeps the mesh's time (docs/guide/time.md)."""
 
 import re
 from collections.abc import Mapping

@@ -89,7 +89,7 @@ def mend(*, may_set: bool) -> str:
         return f"{written}systemctl restart chrony"
     return (
         f"{written}nobody may set the clock here (no CAP_SYS_TIME), and Debian's unit is then passed over: write its "
-        f'drop-in of docs/time.md, "In a container"; systemctl daemon-reload; systemctl restart chrony'
+        f'drop-in of docs/guide/time.md, "In a container"; systemctl daemon-reload; systemctl restart chrony'
     )
 
 

@@ -11,7 +11,7 @@ MEND = (
     "`meshsec key show` on each node tells which have the same key; on the copy `systemctl stop meshsec.target`, "
     "remove node.key and node.pub, then `meshsec init`, `meshsec export olsrv2d` and `systemctl start meshsec.target`, "
     "and give its new card to the peers. Nobody meant to copy it? Then the key is in wrong hands: `meshsec peer "
-    "revoke` on every peer, and a new key here (docs/trust.md)"
+    "revoke` on every peer, and a new key here (docs/guide/trust.md)"
 )
 
 

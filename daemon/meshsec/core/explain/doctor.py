@@ -140,7 +140,7 @@ def examine(facts: Facts) -> list[Check]:
 
 
 def view(checks: Iterable[Check]) -> dict[str, Any]:
-    """The checks as a JSON value (docs/schema/meshsec-doctor-1.json)."""
+    """The checks as a JSON value (docs/reference/schema/meshsec-doctor-1.json)."""
     listed = list(checks)
     worst = max((check.level for check in listed), key=list(Level).index, default=Level.OK)
     return {
@@ -400,7 +400,7 @@ def _radios(facts: Facts) -> list[Check]:
 
 
 def _cables_beside_radios(facts: Facts) -> list[Check]:
-    """A link that nobody measures weighs more than the slowest radio's (docs/olsrv2d.md)."""
+    """A link that nobody measures weighs more than the slowest radio's (docs/reference/olsrv2d.md)."""
     if not (wireless := {one.seen.name for one in facts.radios}):
         return []
     found = "is no radio, and without a metric of its own the last resort beside one"

@@ -1,6 +1,6 @@
 """``meshsec explain --scheduling``: which class each daemon has and why, as a JSON value and in sentences.
 
-Schema: docs/schema/meshsec-scheduling-1.json.
+Schema: docs/reference/schema/meshsec-scheduling-1.json.
 """
 
 from dataclasses import dataclass

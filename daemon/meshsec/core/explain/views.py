@@ -1,4 +1,4 @@
-"""What people and programs are shown, as JSON values. Schemas: docs/schema/meshsec-VIEW-1.json.
+"""What people and programs are shown, as JSON values. Schemas: docs/reference/schema/meshsec-VIEW-1.json.
 
 Ages and delays are seconds relative to the moment of the view, because the monotonic clock means nothing outside.
 """

@@ -1,4 +1,4 @@
-"""``chrony.conf`` of a node whose mesh keeps its own time (docs/time.md; chrony.conf(5) of chrony 4.3 and later)."""
+"""``chrony.conf`` of a node whose mesh keeps its own time (docs/guide/time.md; chrony.conf(5) since chrony 4.3)."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from ipaddress import IPv6Address

@@ -116,7 +116,7 @@ def _conn(conn: str, spec: ConnectionSpec, child: ChildSpec, more: Mapping[str, 
         "ikelifetime": f"{spec.ike_rekey_time}s",
         "salifetime": f"{spec.child_rekey_time}s",
         # Before strongSwan at the other end does, whose time comes in the last tenth: where libreswan answers, it sends
-        # by the new SA before the other can have it (docs/libreswan.md).
+        # by the new SA before the other can have it (docs/guide/libreswan.md).
         "rekeymargin": f"{spec.child_rekey_time * _MARGIN_PERCENT // 100}s",
         "rekeyfuzz": "20%",
         "replay-window": spec.replay_window,

@@ -19,7 +19,10 @@ _WRITTEN = "# Written by `meshsec export {}`: changes made here are lost."
 
 
 def originators(card: Card, ground: EspGround) -> tuple[Address, ...]:
-    """What this node announces (docs/architecture.md): its address or its locator, by the ESP ground, and its IPv4."""
+    """What this node announces: its address or its locator, by the ESP ground, and its IPv4.
+
+    See docs/development/architecture.md.
+    """
     ipv6 = card.address if ground is EspGround.KERNEL else card.locator
     return (ipv6, card.ipv4) if card.ipv4 else (ipv6,)
 

@@ -243,7 +243,7 @@ def credentials(wanted: Wanted, held: Credentials) -> Iterator[Difference]:
 
 
 def _owns(subject: str, key: bytes) -> bool:
-    """An address follows from its key (docs/card.md), so every other key for it is somebody else's."""
+    """An address follows from its key (docs/reference/card.md), so every other key for it is somebody else's."""
     try:
         return address_of(x25519_public(key)) == IPv6Address(subject)
     except (IdentityError, ValueError):
@@ -336,7 +336,7 @@ def _text(value: object) -> str:
 
 
 def view(report: Report, peer: str | None = None) -> dict[str, Any]:
-    """The report as a JSON value (docs/schema/meshsec-drift-1.json), of all or of what is one peer's."""
+    """The report as a JSON value (docs/reference/schema/meshsec-drift-1.json), of all or of what is one peer's."""
     return {
         "schema": SCHEMA,
         "differences": [

@@ -3,7 +3,8 @@
 Theory of operation. User data carries a mark, and goes between known addresses. A packet leaks when the mark can be
 read in it, or when it is one between a node's address and its peer's and is neither ESP nor IKE. What is on a link is
 known from its sender alone: a kernel that has decapsulated a packet of a tunnel shows it as if it had come in on the
-link. So incoming IPv4 is not judged where ESP is the kernel's, because it comes in a tunnel (docs/architecture.md).
+link. So incoming IPv4 is not judged where ESP is the kernel's, because it comes in a tunnel
+(docs/development/architecture.md).
 """
 
 from collections import Counter

@@ -96,7 +96,7 @@ class Profile(Struct, frozen=True):
             "ML-KEM-768, so that both would have to be broken to read one day what is recorded today (RFC 9370, RFC "
             "9242; FIPS 203; draft-ietf-ipsecme-ikev2-mlkem). An IKE daemon without ML-KEM, as those of Debian 12 and "
             "13, is not told of it (`meshsec policy explain`); a pair uses it where both ends have it. Broken "
-            "algorithms are refused (docs/policies.md).",
+            "algorithms are refused (docs/guide/policies.md).",
             extra={"allowed": _LIST},
         ),
     ] = (
@@ -126,8 +126,8 @@ class Profile(Struct, frozen=True):
         EspRank,
         Meta(
             description='"cpu" orders ESP proposals that differ in nothing but an equally strong cipher by this '
-            "processor (docs/adr/0043): AES-GCM first where it has AES instructions, ChaCha20-Poly1305 first where it "
-            'has none (RFC 7634, section 1). "listed" leaves them as they are listed.'
+            "processor (docs/development/adr/0043): AES-GCM first where it has AES instructions, ChaCha20-Poly1305 "
+            'first where it has none (RFC 7634, section 1). "listed" leaves them as they are listed.'
         ),
     ] = EspRank.CPU
     suites: Annotated[
@@ -253,7 +253,7 @@ class Profile(Struct, frozen=True):
             description="What counts as a mesh address: the unique local addresses (RFC 4193), in which every node's "
             "address and locator lie. Add the mesh's IPv4 prefix where nodes have IPv4 addresses. A peer's IPv4 "
             "address counts only inside of one; without any, inside of the /16 around this node's own address "
-            "(docs/card.md).",
+            "(docs/reference/card.md).",
             extra={"allowed": _PREFIXES},
         ),
     ] = (IPv6Network("fc00::/7"),)

@@ -429,7 +429,7 @@ def _capability(wish: RadioSettings, phy: Phy) -> Iterator[Obstacle]:
         can = ", ".join(sorted(phy.modes)) or "nothing"
         yield Obstacle(
             f"the driver of {phy.name} has no mesh mode (it can: {can})",
-            "use another adapter (docs/radio.md), or a firmware with mesh mode",
+            "use another adapter (docs/guide/radio.md), or a firmware with mesh mode",
         )
     elif wish.security is Security.SAE and not phy.mesh_auth:
         yield Obstacle(

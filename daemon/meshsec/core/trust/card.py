@@ -1,4 +1,4 @@
-"""The text form of a card (docs/card.md): bech32m (BIP-350) with the prefix ``meshsec``."""
+"""The text form of a card (docs/reference/card.md): bech32m (BIP-350) with the prefix ``meshsec``."""
 
 from ipaddress import IPv4Address
 

@@ -5,7 +5,8 @@ octets before it, so that none can be taken for another.
 
 ===============  =======================================================================
 fleet's card     version 1, key (32), name; then the first 4 octets of SHA-256 of these
-signed card      version 1, fleet's key (32), since (8), until (8; 0: for ever), the card's text (docs/card.md)
+signed card      version 1, fleet's key (32), since (8), until (8; 0: for ever), the card's text
+                 (docs/reference/card.md)
 trust list       version 1, fleet's key (32), number (8), count (2), fingerprints (32 each), ascending
 ===============  =======================================================================
 

@@ -64,7 +64,7 @@ class UnknownNodes(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """The public half of a node: what a person passes on (docs/card.md)."""
+    """The public half of a node: what a person passes on (docs/reference/card.md)."""
 
     name: str
     public_key: bytes
@@ -182,7 +182,10 @@ class IkeSa:
     established_at: float | None = None
     children: tuple[ChildSa, ...] = ()
     remote_id: IPv6Address | None = None
-    """The identity that the peer authenticated; None while it has not. It binds the SA to a key (docs/card.md)."""
+    """The identity that the peer authenticated; None while it has not. It binds the SA to a key.
+
+    See docs/reference/card.md.
+    """
     encryption: str = ""
     key_exchange: str = ""
     """What was negotiated for IKE itself, in IANA's names with the key size in bits; empty while it has not been."""

@@ -1,6 +1,6 @@
 //! The change stream: JSON lines over a UNIX socket. A reader gets a snapshot and then every change.
 //!
-//! The format is specified in `docs/schema/olsrv2d-changes-1.json`.
+//! The format is specified in `docs/reference/schema/olsrv2d-changes-1.json`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

@@ -3,7 +3,7 @@
 //! The device does not slow down a program that sends datagrams. Packets that arrive while this process waits for a
 //! processor stay in the kernel's ring, or are lost. So the ring becomes long when it overflows with single packets. It
 //! becomes short again when the processor is not the bottleneck: on a slow link a long queue delays everything, and
-//! pieces of many packets take much memory. `docs/adr/0047-tun-ring.md` has the measurements.
+//! pieces of many packets take much memory. `docs/development/adr/0047-tun-ring.md` has the measurements.
 
 use std::time::Duration;
 
