@@ -215,6 +215,15 @@ mod tests {
     }
 
     #[test]
+    fn own_addresses_that_fill_more_than_a_message_are_not_told() {
+        let own = |n| entry(n, address_tlv::LOCAL_IF, local_if::THIS_IF);
+        let mut hello = hello(0);
+        hello.addresses = (0..30_000).map(own).collect();
+        let piece = Refresh::default().encode(Time::ZERO, hello, &NOBODY, LIMIT, 1);
+        assert!(piece.is_none());
+    }
+
+    #[test]
     fn neighbours_heard_once_do_not_keep_others_from_being_told() {
         let mut refresh = Refresh::default();
         let real = IpAddr::from((0x0a00_0000 + 300 * 0x0001_0305_u32).to_be_bytes());

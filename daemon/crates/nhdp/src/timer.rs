@@ -111,6 +111,20 @@ mod tests {
     }
 
     #[test]
+    fn the_shortest_interval_has_room_for_whole_messages_and_at_least_one() {
+        let paced = |min_interval| {
+            Pace {
+                min_interval,
+                ..PACE
+            }
+            .messages_per_interval()
+        };
+        assert_eq!(PACE.messages_per_interval(), 9, "1.9 s, one each 0.2 s");
+        assert_eq!(paced(Duration::from_secs(2)), 1);
+        assert_eq!(paced(Duration::ZERO), 1_900_000_000);
+    }
+
+    #[test]
     fn the_first_message_goes_out_within_the_jitter_of_a_trigger() {
         let mut rng = fastrand::Rng::with_seed(7);
         let now = Time::from_secs(10);

@@ -434,6 +434,11 @@ mod tests {
 
     /// Metric and next hop of the route to `to`.
     fn route(neighbours: &[FirstHop], topology: &Topology, to: &str) -> (u32, IpAddr) {
+        let view = view(neighbours, topology, to);
+        (view.metric, view.next_hop)
+    }
+
+    fn view(neighbours: &[FirstHop], topology: &Topology, to: &str) -> RouteView {
         let nhdp = crate::extension::Neighbours::new(nhdp::Params {
             hold_time: Duration::from_secs(6),
             max_links: 1,
@@ -447,8 +452,7 @@ mod tests {
             accept: &Accept::default(),
         };
         let routes = calculate(&network, |_| false);
-        let route = routes[&Prefix::host(address(to))];
-        (route.metric, route.next_hop)
+        routes[&Prefix::host(address(to))]
     }
 
     #[test]
@@ -466,6 +470,17 @@ mod tests {
         let topology = topology("10.0.0.3", "10.0.0.2", 1);
         let found = route(&neighbours, &topology, "10.0.0.2");
         assert_eq!(found, (100, address("10.0.0.2")));
+    }
+
+    #[test]
+    fn an_advertised_address_is_a_hop_behind_the_router_that_advertises_it() {
+        let advertised = topology("10.0.0.3", "10.1.0.9", 1);
+        let found = view(&[neighbour("10.0.0.3", 50)], &advertised, "10.1.0.9");
+        let behind = address("10.0.0.3");
+        assert_eq!(
+            (found.hops, found.last_originator, found.next_originator),
+            (2, behind, behind)
+        );
     }
 
     #[test]
