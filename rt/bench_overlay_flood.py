@@ -39,7 +39,7 @@ KINDS = {
 NEWCOMER_SECONDS = 20.0
 """So long is waited for a newcomer; one that takes longer counts as this long."""
 UNJUDGED = ("offered, thousands/s", "taken from the kernel, thousands/s", "answers/s")
-"""Units of what tells how strong the flood was."""
+"""Units of the figures that describe the flood, of which neither less nor more is better."""
 INTERVAL = 0.05
 """Seconds between echoes; half a second without answers is several of them."""
 _SNIFFER = ("10.78.3.1", 6000)

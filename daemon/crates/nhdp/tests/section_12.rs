@@ -90,6 +90,20 @@ fn receive(nhdp: &mut Neighbourhood<()>, now: Time, addresses: Vec<AddressEntry>
         .unwrap();
 }
 
+/// A neighbour with symmetric links on both interfaces.
+fn linked_twice() -> Neighbourhood<()> {
+    let mut nhdp = neighbourhood();
+    receive(&mut nhdp, START, vec![this_if(9), other_if(8), heard(1)]);
+    nhdp.process(
+        START,
+        OTHER,
+        address(8),
+        &hello(vec![this_if(8), other_if(9), heard(2)]),
+    )
+    .unwrap();
+    nhdp
+}
+
 fn only_link(nhdp: &Neighbourhood<()>) -> &Link<()> {
     let links: Vec<_> = nhdp.links().map(|(_, link)| link).collect();
     let [link] = links[..] else {
@@ -292,15 +306,7 @@ fn an_interface_that_goes_takes_its_links_with_it() {
 
 #[test]
 fn two_links_to_one_neighbour_keep_it_symmetric_until_the_second_goes() {
-    let mut nhdp = neighbourhood();
-    receive(&mut nhdp, START, vec![this_if(9), other_if(8), heard(1)]);
-    nhdp.process(
-        START,
-        OTHER,
-        address(8),
-        &hello(vec![this_if(8), other_if(9), heard(2)]),
-    )
-    .unwrap();
+    let mut nhdp = linked_twice();
     assert_eq!((nhdp.links().count(), nhdp.neighbours().count()), (2, 1));
     nhdp.neighbour_lost(START, MESH, address(9));
     assert!(nhdp.neighbours().all(|(_, neighbour)| neighbour.symmetric));
@@ -332,15 +338,7 @@ fn neighbours_that_turn_out_to_be_one_are_merged() {
 
 #[test]
 fn a_link_goes_with_the_address_that_its_neighbour_gives_up() {
-    let mut nhdp = neighbourhood();
-    receive(&mut nhdp, START, vec![this_if(9), other_if(8), heard(1)]);
-    nhdp.process(
-        START,
-        OTHER,
-        address(8),
-        &hello(vec![this_if(8), other_if(9), heard(2)]),
-    )
-    .unwrap();
+    let mut nhdp = linked_twice();
     receive(&mut nhdp, START, vec![this_if(9), heard(1)]);
     assert_eq!(only_link(&nhdp).interface, MESH);
 }

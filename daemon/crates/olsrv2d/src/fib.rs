@@ -360,7 +360,7 @@ impl Fib {
         }
     }
 
-    /// Returns whether a route has the place of one of ours.
+    /// Returns whether a route is one of this router's, or stands in the place of one.
     fn concerns(&self, route: &Route) -> bool {
         let ours = route.protocol == self.settings.protocol
             || self.wanted.contains_key(&route.destination);

@@ -13,7 +13,7 @@ use super::outbox::{is_blocked, Flow, Outbox};
 use super::system::{self, Received, Train, BATCH};
 use super::{Arrival, IoCounters};
 
-/// Number of the kernel's datagrams that one call reads. Each may contain many of ours.
+/// Number of buffers that one call reads. The kernel may join many datagrams in one of them (UDP_GRO).
 const READS: usize = 8;
 /// Longest datagram in bytes, joined ones included.
 const READ_MAX: usize = 65_535;
