@@ -1,12 +1,14 @@
-//! Who gives way when the link set or the 2-hop set is full.
+//! Chooses which links and 2-hop tuples are removed when the link set or the 2-hop set is full.
 //!
-//! RFC 6130 has no bounds. Anybody on the link can invent HELLOs, so a bound that simply refuses newcomers locks real
-//! neighbours out. Here a newcomer always finds room. Links give way in this order: from the interface with most
-//! unproven links, because an interface cannot be invented; links that were heard once before those that were refreshed,
-//! and those before symmetric ones; from the source address with most links; the one that was silent longest. Proven
-//! links stay, up to three quarters of the set. Addresses that the operator trusts stay, and always find room.
+//! RFC 6130 sets no bounds. Anybody on the link can invent HELLOs, so a full set that simply refused newcomers would
+//! lock real neighbours out. Here a newcomer takes the place of the link that is worth least. These criteria decide, in
+//! this order: the interface with the most unproven links, because an interface cannot be invented; the standing, from
+//! links heard once over refreshed to symmetric ones; the source address with the most links; the longest silence.
+//! Proven links stay while they fill at most three quarters of the set. Addresses that the operator trusts always stay
+//! and always find space.
 //!
-//! A real router speaks again. So an address that gave way and comes back is worth more than one that is new.
+//! A real router sends HELLOs again. So an address whose link was removed and that is heard again is worth more than a
+//! new one.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use core::cmp::Reverse;
@@ -16,35 +18,36 @@ use crate::neighbourhood::Neighbourhood;
 use crate::tuples::{Extension, Link, LinkId, NeighbourId};
 use crate::types::{InterfaceId, Time};
 
-/// The most link tuples of one neighbour: four interfaces of the neighbour, each heard on four of this router's.
+/// Largest number of link tuples of one neighbour: four interfaces of the neighbour, each heard on four of this
+/// router's.
 pub const MAX_LINKS_OF_NEIGHBOUR: usize = 16;
 
-/// The most 2-hop tuples of one link: a router with [`MAX_LINKS_OF_NEIGHBOUR`] times as many neighbours as hear each
-/// other on any radio.
+/// Largest number of 2-hop tuples of one link: 64 for each of [`MAX_LINKS_OF_NEIGHBOUR`] links. On no radio do more
+/// stations hear each other.
 pub const MAX_TWO_HOPS_OF_LINK: usize = 1024;
 
-/// Addresses remembered of links that gave way, for each link that there may be: all that gave way in 2 s, the usual
-/// HELLO_INTERVAL, at 8192 HELLOs in a second.
+/// Addresses of removed links that are remembered, for each link that the set can hold. This covers 2 s, the usual
+/// HELLO_INTERVAL, at 8192 HELLOs per second.
 const REMEMBERED: usize = 64;
 
-/// How much a link is worth keeping.
+/// How much a link is worth keeping, the least first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Standing {
-    /// One HELLO, whatever it says.
+    /// One HELLO was heard, whatever it contains.
     Once,
-    /// One HELLO since it gave way.
+    /// One HELLO was heard, after an earlier link of the address was removed.
     Returned,
     Refreshed,
     Symmetric,
-    /// Symmetric, and heard of for longer than a silent link lives.
+    /// Symmetric, and older than the time after which a silent link expires.
     Proven,
 }
 
-/// What orders the links that may go; the least goes first.
+/// Order of the links that may be removed, the smallest first.
 type Merit = (Reverse<usize>, Standing, Reverse<usize>, Time);
 
 impl<E: Extension> Neighbourhood<E> {
-    /// The addresses of links that were heard once.
+    /// Returns the addresses of links that were heard once.
     pub fn heard_once(&self) -> BTreeSet<IpAddr> {
         let links = self.links.values();
         let once = links.filter(|link| link.hellos < 2 && !link.returned);
@@ -52,7 +55,7 @@ impl<E: Extension> Neighbourhood<E> {
             .collect()
     }
 
-    /// Whether a link with these addresses gave way lately.
+    /// Returns whether a link with these addresses was removed recently because the set was full.
     pub(crate) fn gave_way(&self, interface: InterfaceId, addresses: &BTreeSet<IpAddr>) -> bool {
         let known = |address: &IpAddr| self.given_way.contains(&(interface, *address));
         addresses.first().is_some_and(known)
@@ -63,12 +66,12 @@ impl<E: Extension> Neighbourhood<E> {
         self.trusted = addresses;
     }
 
-    /// Whether the operator trusts an address.
+    /// Returns whether the operator trusts an address.
     pub fn is_trusted(&self, address: IpAddr) -> bool {
         self.trusted.contains(&address)
     }
 
-    /// Makes room for one more link of a neighbour with these addresses. Says whether there is room.
+    /// Makes space for one more link of a neighbour with these addresses. Returns whether there is space.
     pub(crate) fn make_link_room(&mut self, now: Time, addresses: &BTreeSet<IpAddr>) -> bool {
         if self.links.len() < self.params.max_links {
             return true;
@@ -89,7 +92,7 @@ impl<E: Extension> Neighbourhood<E> {
         victim.is_some()
     }
 
-    /// Keeps the links of one neighbour within [`MAX_LINKS_OF_NEIGHBOUR`]; `newest` stays.
+    /// Removes the oldest link of a neighbour that has more than [`MAX_LINKS_OF_NEIGHBOUR`], but never `newest`.
     pub(crate) fn limit_links_of(&mut self, now: Time, neighbour: NeighbourId, newest: LinkId) {
         let links = self.links.iter();
         let of_neighbour = links.filter(|(_, link)| link.neighbour == neighbour);
@@ -102,8 +105,8 @@ impl<E: Extension> Neighbourhood<E> {
         }
     }
 
-    /// Makes room for one more 2-hop tuple of a link: at the cost of the link with most of them, if that one has more.
-    /// Says whether there is room.
+    /// Makes space for one more 2-hop tuple of a link, by removing one of the link with the most of them if that has
+    /// more than this link. Returns whether there is space.
     pub(crate) fn make_two_hop_room(&mut self, id: LinkId, address: IpAddr) -> bool {
         let own = self.links.get(&id).map_or(0, |link| link.two_hops.len());
         let trusted = self.is_trusted(address);
@@ -120,7 +123,7 @@ impl<E: Extension> Neighbourhood<E> {
         (trusted || most > own + 1) && self.drop_two_hop(fattest)
     }
 
-    /// The link that gives way; `None` when all are worth more than a newcomer.
+    /// Returns the link to remove, or `None` if all are worth more than a newcomer.
     fn victim(&self, now: Time, trusted: bool) -> Option<LinkId> {
         let is_proven = |link: &Link<E>| self.standing(now, link) == Standing::Proven;
         let proven = self.links.values().filter(|link| is_proven(link)).count();
@@ -195,7 +198,7 @@ impl<E: Extension> Neighbourhood<E> {
         counts.max_by_key(|(_, count)| *count)
     }
 
-    /// Removes one 2-hop tuple of a link that nobody trusts.
+    /// Removes one 2-hop tuple of a link whose address the operator does not trust. Returns whether there was one.
     fn drop_two_hop(&mut self, id: LinkId) -> bool {
         let Some(link) = self.links.get_mut(&id) else {
             return false;

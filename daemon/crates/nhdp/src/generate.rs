@@ -14,7 +14,7 @@ use crate::neighbourhood::Neighbourhood;
 use crate::tuples::{Extension, LinkId, NeighbourId};
 use crate::types::{Family, InterfaceId, LinkStatus};
 
-/// What a HELLO says of one neighbour address.
+/// What a HELLO announces about one neighbour address.
 #[derive(Default)]
 struct Statement {
     link: Option<LinkId>,
@@ -22,8 +22,8 @@ struct Statement {
 }
 
 impl<E: Extension> Neighbourhood<E> {
-    /// The HELLO for an interface, complete. `decorate` may add TLVs to the
-    /// address of a link, of a symmetric neighbour, or of both.
+    /// Returns the complete HELLO for an interface. `decorate` may add TLVs to the address of a link, of a symmetric
+    /// neighbour, or of both.
     pub fn hello(
         &self,
         interface: InterfaceId,
@@ -47,7 +47,8 @@ impl<E: Extension> Neighbourhood<E> {
         hello
     }
 
-    /// All own addresses with LOCAL_IF; one that is on several interfaces is THIS_IF where it can be.
+    /// Returns all local addresses with LOCAL_IF. An address on several interfaces is THIS_IF if one of them is
+    /// `interface`.
     fn local_entries(&self, interface: InterfaceId) -> Vec<AddressEntry> {
         let mut addresses: BTreeMap<IpAddr, u8> = BTreeMap::new();
         let others = self
@@ -90,7 +91,7 @@ impl<E: Extension> Neighbourhood<E> {
         statements
     }
 
-    /// LINK_STATUS and OTHER_NEIGHB of an address; a symmetric link makes OTHER_NEIGHB superfluous.
+    /// Returns LINK_STATUS and OTHER_NEIGHB of an address. A symmetric link makes OTHER_NEIGHB superfluous.
     fn status_tlvs(&self, statement: &Statement) -> Vec<Tlv> {
         let status = statement
             .link

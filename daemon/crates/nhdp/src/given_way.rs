@@ -1,11 +1,12 @@
-//! Which links gave way lately: a router whose link did and who speaks again is worth more than one that is new.
+//! Remembers whose links were removed recently because the link set was full. Such a router that is heard again is
+//! worth more than a new one.
 
 use alloc::collections::{BTreeSet, VecDeque};
 use core::net::IpAddr;
 
 use crate::types::InterfaceId;
 
-/// The first addresses of links that gave way lately.
+/// The first address of each link that was removed recently.
 #[derive(Debug, Default)]
 pub(crate) struct GivenWay {
     order: VecDeque<(InterfaceId, IpAddr)>,
@@ -13,7 +14,7 @@ pub(crate) struct GivenWay {
 }
 
 impl GivenWay {
-    /// Remembers one more, and forgets the oldest beyond `limit`.
+    /// Remembers an address, and forgets the oldest beyond `limit`.
     pub(crate) fn remember(&mut self, address: (InterfaceId, IpAddr), limit: usize) {
         if !self.known.insert(address) {
             return;
@@ -25,7 +26,7 @@ impl GivenWay {
         }
     }
 
-    /// Whether a link with this first address gave way lately.
+    /// Returns whether a link with this first address was removed recently.
     pub(crate) fn contains(&self, address: &(InterfaceId, IpAddr)) -> bool {
         self.known.contains(address)
     }

@@ -12,14 +12,14 @@ use rfc5444::{AddressEntry, Message, Tlv};
 
 use crate::types::{Family, LinkStatus};
 
-/// How many addresses a neighbour may call its own. No router known has
-/// more; without a bound one HELLO could fill the neighbour set.
+/// Largest number of addresses that a neighbour may claim as its own. No known router has more; without a bound, one
+/// HELLO could fill the neighbour set.
 pub const MAX_LOCAL_ADDRESSES: usize = 64;
 
 /// A valid HELLO.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hello {
-    /// The family of all its addresses.
+    /// The family of all addresses in the HELLO.
     pub family: Family,
     /// The originator, if the message has one.
     pub originator: Option<IpAddr>,
@@ -46,28 +46,28 @@ pub struct HelloNeighbour {
     pub other_symmetric: Option<bool>,
 }
 
-/// Why a HELLO is invalid. All are the sender's fault.
+/// Why a HELLO is invalid. The sender is at fault in each case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HelloError {
-    /// The addresses are neither IPv4 nor IPv6.
+    /// The addresses have this length in octets, so they are neither IPv4 nor IPv6.
     AddressLength(u8),
-    /// A hop limit other than 1: a HELLO never travels further.
+    /// The hop limit is not 1. A HELLO is never forwarded.
     HopLimit(u8),
-    /// A hop count other than 0.
+    /// The hop count is not 0.
     HopCount(u8),
-    /// VALIDITY_TIME missing, repeated or of a malformed value.
+    /// VALIDITY_TIME is missing, repeated or malformed.
     ValidityTime,
-    /// INTERVAL_TIME repeated or of a malformed value.
+    /// INTERVAL_TIME is repeated or malformed.
     IntervalTime,
-    /// An address with two values of one TLV.
+    /// The address has two values of one TLV.
     Contradiction(IpAddr),
-    /// An address that is the sender's own and a neighbour's.
+    /// The address is announced both as the sender's own and as a neighbour's.
     LocalAndNeighbour(IpAddr),
-    /// More than [`MAX_LOCAL_ADDRESSES`] addresses of the sender.
+    /// The sender claims this number of addresses, more than [`MAX_LOCAL_ADDRESSES`].
     TooManyLocalAddresses(usize),
 }
 
-/// What the TLVs of one address say, wherever in the message they stand.
+/// What all TLVs of one address announce, from every address block of the message.
 #[derive(Default)]
 struct Statement {
     this_interface: Option<bool>,
@@ -76,17 +76,17 @@ struct Statement {
 }
 
 impl HelloNeighbour {
-    /// Whether the address is a symmetric neighbour of the sender.
+    /// Returns whether the address is a symmetric neighbour of the sender.
     pub fn is_symmetric(&self) -> bool {
         self.link == Some(LinkStatus::Symmetric) || self.other_symmetric == Some(true)
     }
 }
 
 impl Hello {
-    /// Takes every LINK_STATUS of these addresses for LOST.
+    /// Changes every LINK_STATUS of these addresses to LOST.
     ///
-    /// A protocol on top does so with the addresses of the receiving interface
-    /// when it cannot use the link; NHDP then ends its symmetry.
+    /// A protocol on top calls this with the addresses of the receiving interface if it cannot use the link. NHDP then
+    /// no longer treats the link as symmetric.
     pub fn refuse_link(&mut self, addresses: &BTreeSet<IpAddr>) {
         let refused = self
             .neighbours
@@ -97,14 +97,12 @@ impl Hello {
 
     /// Reads a message of type HELLO.
     ///
-    /// Addresses with a prefix length shorter than the address are passed
-    /// over, and so are unknown values of LOCAL_IF, LINK_STATUS and
+    /// Ignores addresses whose prefix is shorter than the address, and unknown values of LOCAL_IF, LINK_STATUS and
     /// OTHER_NEIGHB (RFC 7188, section 4.3.1).
     ///
     /// # Errors
     ///
-    /// The reason for which RFC 6130, section 12.1, as changed by RFC 7188,
-    /// section 4.1, calls the message invalid.
+    /// The reason why the message is invalid (RFC 6130, section 12.1, as changed by RFC 7188, section 4.1).
     pub fn read(message: &Message) -> Result<Self, HelloError> {
         let family = read_header(message)?;
         let statements = read_addresses(&message.addresses)?;
@@ -126,7 +124,7 @@ impl Hello {
         hello.check_size()
     }
 
-    /// N_neighbor_addr_list as the sender states it.
+    /// Returns the addresses that the sender claims as its own (N_neighbor_addr_list).
     pub fn local_addresses(&self) -> impl Iterator<Item = IpAddr> + '_ {
         self.this_interface
             .iter()
@@ -178,7 +176,7 @@ fn read_header(message: &Message) -> Result<Family, HelloError> {
     }
 }
 
-/// The time of the only message TLV of this type; an error when there are several or it is malformed.
+/// Returns the time of the only message TLV of this type. Several TLVs or a malformed one are an error.
 fn read_time(message: &Message, typ: u8) -> Result<Option<Duration>, ()> {
     let mut tlvs = message.tlvs.iter().filter(|tlv| tlv.is(typ, 0));
     match (tlvs.next(), tlvs.next()) {
@@ -204,7 +202,7 @@ fn read_addresses(entries: &[AddressEntry]) -> Result<BTreeMap<IpAddr, Statement
 
 impl Statement {
     fn read(&mut self, tlv: &Tlv) -> Result<(), ()> {
-        // Excess octets are ignored and absent ones are 0 (RFC 7188, section 4.2).
+        // Excess octets are ignored and missing ones are 0 (RFC 7188, section 4.2).
         let value = tlv.value.first().copied().unwrap_or(0);
         match tlv.typ {
             address_tlv::LOCAL_IF => agree(&mut self.this_interface, read_local_if(value)),
@@ -242,7 +240,7 @@ fn read_other_neighbour(value: u8) -> Option<bool> {
     }
 }
 
-/// Sets `slot`; an error when it holds another value already.
+/// Sets `slot`. It is an error if it already has another value.
 fn agree<T: PartialEq>(slot: &mut Option<T>, value: Option<T>) -> Result<(), ()> {
     match (&*slot, value) {
         (_, None) => Ok(()),

@@ -1,8 +1,7 @@
-//! Neighbourhood discovery (RFC 6130), sans-IO.
+//! Neighbourhood discovery (RFC 6130) without I/O.
 //!
-//! Time and randomness are arguments. A router runs one [`Neighbourhood`] for
-//! each address family. A HELLO is read once, into a [`Hello`]; the tuples
-//! carry what an [`Extension`] such as OLSRv2 adds to them.
+//! Time and randomness are arguments. A router runs one [`Neighbourhood`] per address family. Each HELLO is decoded
+//! once, into a [`Hello`]. The tuples also hold what an [`Extension`] such as OLSRv2 adds to them.
 #![no_std]
 #![forbid(unsafe_code)]
 

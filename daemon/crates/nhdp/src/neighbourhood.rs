@@ -1,5 +1,5 @@
-//! The information bases of one address family and what time and the local
-//! interfaces do to them (RFC 6130, sections 6 to 9 and 13).
+//! The information bases of one address family, and how time and local interfaces change them (RFC 6130, sections 6 to
+//! 9 and 13).
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -15,23 +15,23 @@ use crate::types::{InterfaceId, LinkStatus, Time};
 pub struct Params {
     /// L_HOLD_TIME, N_HOLD_TIME and I_HOLD_TIME.
     pub hold_time: Duration,
-    /// The most link tuples, all interfaces together.
+    /// Largest number of link tuples of all interfaces together.
     pub max_links: usize,
-    /// The most 2-hop tuples.
+    /// Largest number of 2-hop tuples.
     pub max_two_hops: usize,
 }
 
-/// What has changed since [`Neighbourhood::take_changes`] was last called.
+/// What has changed since the last call of [`Neighbourhood::take_changes`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// A link or neighbour tuple appeared, went, or has another status or other addresses.
+    /// A link or neighbour tuple was added or removed, or its status or addresses changed.
     pub links: bool,
-    /// A 2-hop tuple appeared or went.
+    /// A 2-hop tuple was added or removed.
     pub two_hops: bool,
-    /// A symmetric neighbour appeared, went or has other addresses, or this
-    /// router has: a HELLO should tell it on all interfaces (RFC 6130, section 13).
+    /// A symmetric neighbour was added or removed, or its addresses or this router's changed. A HELLO should announce
+    /// it on all interfaces (RFC 6130, section 13).
     pub neighbours: bool,
-    /// Interfaces with a link whose status a HELLO should tell (RFC 6130, section 13).
+    /// Interfaces on which a HELLO should announce a changed link status (RFC 6130, section 13).
     pub statuses: BTreeSet<InterfaceId>,
 }
 
@@ -51,7 +51,7 @@ pub struct Neighbourhood<E: Extension> {
     pub(crate) params: Params,
     /// The local interface set (RFC 6130, section 6.1).
     pub(crate) interfaces: BTreeMap<InterfaceId, BTreeSet<IpAddr>>,
-    /// Addresses of the router that are on no MANET interface, such as an originator on a loopback interface.
+    /// Addresses of the router that are not on a MANET interface, such as an originator on a loopback interface.
     pub(crate) other_addresses: BTreeSet<IpAddr>,
     /// The removed interface address set: IR_time by IR_local_iface_addr (RFC 6130, section 6.2).
     pub(crate) removed: BTreeMap<IpAddr, Time>,
@@ -59,7 +59,7 @@ pub struct Neighbourhood<E: Extension> {
     pub(crate) neighbours: BTreeMap<NeighbourId, Neighbour<E>>,
     /// The lost neighbour set: NL_time by NL_neighbor_addr (RFC 6130, section 8.2).
     pub(crate) lost: BTreeMap<IpAddr, Time>,
-    /// Addresses that keep their place when a set is full.
+    /// Addresses that the operator trusts. Their tuples stay when a set is full.
     pub(crate) trusted: BTreeSet<IpAddr>,
     pub(crate) given_way: GivenWay,
     pub(crate) two_hop_count: usize,
@@ -69,7 +69,7 @@ pub struct Neighbourhood<E: Extension> {
 }
 
 impl<E: Extension> Neighbourhood<E> {
-    /// Empty information bases.
+    /// Returns empty information bases.
     pub fn new(params: Params) -> Self {
         Self {
             params,
@@ -88,8 +88,8 @@ impl<E: Extension> Neighbourhood<E> {
         }
     }
 
-    /// Changes the parameters. The times that depend on L_HOLD_TIME and
-    /// N_HOLD_TIME move with them (RFC 6130, section 5.5).
+    /// Changes the parameters, and with them the times that depend on L_HOLD_TIME and N_HOLD_TIME (RFC 6130, section
+    /// 5.5).
     pub fn set_params(&mut self, params: Params) {
         let old = core::mem::replace(&mut self.params, params).hold_time;
         let moved = |expires: Time| (expires + params.hold_time).saturating_sub(old);
@@ -101,7 +101,7 @@ impl<E: Extension> Neighbourhood<E> {
             .for_each(|expires| *expires = moved(*expires));
     }
 
-    /// Adds an interface or changes its addresses (RFC 6130, section 9). No address at all removes it.
+    /// Adds an interface or changes its addresses (RFC 6130, section 9). An empty set of addresses removes it.
     pub fn set_interface(
         &mut self,
         now: Time,
@@ -133,14 +133,14 @@ impl<E: Extension> Neighbourhood<E> {
         self.own_addresses_changed(now, old);
     }
 
-    /// Sets the router's addresses that are on no MANET interface; HELLOs carry them as OTHER_IF.
+    /// Sets the router's addresses that are not on a MANET interface. HELLOs announce them as OTHER_IF.
     pub fn set_other_addresses(&mut self, now: Time, addresses: BTreeSet<IpAddr>) {
         let old = core::mem::replace(&mut self.other_addresses, addresses);
         self.own_addresses_changed(now, old);
     }
 
-    /// Ends the links to the neighbour interface with this address, because
-    /// the link layer says so. Says whether there was one.
+    /// Ends the links to the neighbour interface with this address, because the link layer lost it. Returns whether
+    /// there was such a link.
     pub fn neighbour_lost(&mut self, now: Time, interface: InterfaceId, address: IpAddr) -> bool {
         let Some(id) = self.find_link(interface, address) else {
             return false;
@@ -161,8 +161,8 @@ impl<E: Extension> Neighbourhood<E> {
         }
     }
 
-    /// Takes the judgement of a link quality process (RFC 6130, section 14.3):
-    /// a link in use that becomes unusable is LOST, one not yet in use is PENDING.
+    /// Sets whether the link quality allows use of a link (RFC 6130, section 14.3). A used link that becomes unusable
+    /// is LOST, one not yet used is PENDING.
     pub fn set_link_usable(&mut self, now: Time, id: LinkId, usable: bool) {
         let Some(link) = self.links.get_mut(&id) else {
             return;
@@ -172,7 +172,7 @@ impl<E: Extension> Neighbourhood<E> {
         self.settle_link(now, id);
     }
 
-    /// Removes what has run out at `now`.
+    /// Removes everything that has expired at `now`.
     pub fn expire(&mut self, now: Time) {
         self.removed.retain(|_, expires| *expires > now);
         self.lost.retain(|_, expires| *expires > now);
@@ -185,37 +185,37 @@ impl<E: Extension> Neighbourhood<E> {
         }
     }
 
-    /// When [`Neighbourhood::expire`] has something to do next.
+    /// Returns when [`Neighbourhood::expire`] must be called next.
     pub fn next_expiry(&self, now: Time) -> Option<Time> {
         let links = self.links.values().map(|link| link.next_expiry(now));
         let rest = self.removed.values().chain(self.lost.values()).copied();
         links.chain(rest).min()
     }
 
-    /// Gives and resets the changes.
+    /// Returns and resets the changes.
     pub fn take_changes(&mut self) -> Changes {
         core::mem::take(&mut self.changes)
     }
 
-    /// Gives and resets the number of tuples that were not made, or went, because a set was full.
+    /// Returns and resets the number of tuples that were refused or removed because a set was full.
     pub fn take_over_limit(&mut self) -> u64 {
         core::mem::take(&mut self.over_limit)
     }
 
-    /// The local interfaces with their addresses.
+    /// Returns the local interfaces with their addresses.
     pub fn interfaces(&self) -> impl Iterator<Item = (InterfaceId, &BTreeSet<IpAddr>)> {
         self.interfaces
             .iter()
             .map(|(id, addresses)| (*id, addresses))
     }
 
-    /// The addresses of a local interface; none if it is not in the local interface set.
+    /// Returns the addresses of a local interface, none if it is not in the local interface set.
     pub fn interface_addresses(&self, interface: InterfaceId) -> &BTreeSet<IpAddr> {
         const NONE: &BTreeSet<IpAddr> = &BTreeSet::new();
         self.interfaces.get(&interface).unwrap_or(NONE)
     }
 
-    /// Whether an address is one of this router's.
+    /// Returns whether an address belongs to this router.
     pub fn is_local(&self, address: IpAddr) -> bool {
         self.other_addresses.contains(&address)
             || self
@@ -224,56 +224,56 @@ impl<E: Extension> Neighbourhood<E> {
                 .any(|addresses| addresses.contains(&address))
     }
 
-    /// Whether an address is one of this router's or was until I_HOLD_TIME ago.
+    /// Returns whether an address belongs to this router, or did within the last I_HOLD_TIME.
     pub fn is_own(&self, address: IpAddr) -> bool {
         self.is_local(address) || self.removed.contains_key(&address)
     }
 
-    /// The link tuples.
+    /// Returns the link tuples.
     pub fn links(&self) -> impl Iterator<Item = (LinkId, &Link<E>)> {
         self.links.iter().map(|(id, link)| (*id, link))
     }
 
-    /// The neighbour tuples.
+    /// Returns the neighbour tuples.
     pub fn neighbours(&self) -> impl Iterator<Item = (NeighbourId, &Neighbour<E>)> {
         self.neighbours
             .iter()
             .map(|(id, neighbour)| (*id, neighbour))
     }
 
-    /// The neighbour tuples, to change what the protocol on top added.
+    /// Returns the neighbour tuples, so that the protocol on top can change its own elements.
     pub fn neighbours_mut(&mut self) -> impl Iterator<Item = (NeighbourId, &mut Neighbour<E>)> {
         self.neighbours
             .iter_mut()
             .map(|(id, neighbour)| (*id, neighbour))
     }
 
-    /// The lost neighbour set.
+    /// Returns the addresses of the lost neighbour set.
     pub fn lost_neighbours(&self) -> impl Iterator<Item = IpAddr> + '_ {
         self.lost.keys().copied()
     }
 
-    /// A link tuple.
+    /// Returns a link tuple.
     pub fn link(&self, id: LinkId) -> Option<&Link<E>> {
         self.links.get(&id)
     }
 
-    /// A link tuple, to change what the protocol on top added.
+    /// Returns a link tuple, so that the protocol on top can change its own elements.
     pub fn link_mut(&mut self, id: LinkId) -> Option<&mut Link<E>> {
         self.links.get_mut(&id)
     }
 
-    /// A neighbour tuple.
+    /// Returns a neighbour tuple.
     pub fn neighbour(&self, id: NeighbourId) -> Option<&Neighbour<E>> {
         self.neighbours.get(&id)
     }
 
-    /// A neighbour tuple, to change what the protocol on top added.
+    /// Returns a neighbour tuple, so that the protocol on top can change its own elements.
     pub fn neighbour_mut(&mut self, id: NeighbourId) -> Option<&mut Neighbour<E>> {
         self.neighbours.get_mut(&id)
     }
 
-    /// The link tuple on an interface that has this neighbour address.
+    /// Returns the link tuple on an interface that has this neighbour address.
     pub fn find_link(&self, interface: InterfaceId, address: IpAddr) -> Option<LinkId> {
         let mut links = self.links.iter();
         let found = links.find(|(_, link)| {
@@ -288,7 +288,7 @@ impl<E: Extension> Neighbourhood<E> {
         self.last_id
     }
 
-    /// Recalculates L_status and does what a change of it brings (RFC 6130, section 13).
+    /// Recalculates L_status and carries out what follows from a change (RFC 6130, section 13).
     pub(crate) fn settle_link(&mut self, now: Time, id: LinkId) {
         let Some(link) = self.links.get_mut(&id) else {
             return;
@@ -336,8 +336,8 @@ impl<E: Extension> Neighbourhood<E> {
         }
     }
 
-    /// Adds addresses to the lost neighbour set (RFC 6130, section 8.2). HELLOs tell them, so at most four for each link
-    /// that there may be are kept; the others are lost without a word.
+    /// Adds addresses to the lost neighbour set (RFC 6130, section 8.2). HELLOs announce them, so the set is limited to
+    /// four for each possible link. Further addresses are not announced as lost.
     pub(crate) fn lose(&mut self, now: Time, addresses: impl IntoIterator<Item = IpAddr>) {
         let expires = now + self.params.hold_time;
         for address in addresses {
@@ -371,8 +371,8 @@ impl<E: Extension> Neighbourhood<E> {
         self.changes.two_hops |= gone > 0;
     }
 
-    /// Keeps addresses that this router no longer has in the removed
-    /// interface address set, and forgets what is known of those it has now (RFC 6130, section 9).
+    /// Puts the addresses that this router lost into the removed interface address set, and deletes tuples that claim
+    /// those it has now (RFC 6130, section 9).
     fn own_addresses_changed(&mut self, now: Time, old: BTreeSet<IpAddr>) {
         self.changes.links = true;
         self.changes.neighbours = true;
@@ -384,8 +384,7 @@ impl<E: Extension> Neighbourhood<E> {
         self.removed = removed;
     }
 
-    /// Removes every record of another router's use of an address that is now
-    /// this router's (RFC 6130, section 9.3).
+    /// Deletes tuples in which another router has an address that is now this router's (RFC 6130, section 9.3).
     fn forget_own_addresses(&mut self, now: Time) {
         let own = |neighbour: &Neighbour<E>| {
             let mut addresses = neighbour.addresses.iter();

@@ -1,4 +1,4 @@
-//! What a HELLO does to the information bases (RFC 6130, section 12).
+//! Applies a received HELLO to the information bases (RFC 6130, section 12).
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -15,20 +15,19 @@ use crate::types::{InterfaceId, LinkStatus, Time};
 pub enum Rejected {
     /// The receiving interface is not in the local interface set.
     UnknownInterface,
-    /// The sender calls an address its own that is, or was until recently,
-    /// one of this router's (RFC 6130, section 12.1).
+    /// The sender claims an address that belongs to this router, or did until recently (RFC 6130, section 12.1).
     OwnAddress(IpAddr),
     /// The link set is full of proven or trusted links.
     TooManyLinks,
 }
 
 impl<E: Extension> Neighbourhood<E> {
-    /// Processes a HELLO that came on `interface` from `source` and gives the
-    /// link tuple that it made or refreshed.
+    /// Processes a HELLO that arrived on `interface` from `source`. Returns the link tuple that it created or
+    /// refreshed.
     ///
     /// # Errors
     ///
-    /// See [`Rejected`]; then nothing is changed.
+    /// See [`Rejected`]. Nothing is changed then.
     pub fn process(
         &mut self,
         now: Time,
@@ -70,7 +69,8 @@ impl<E: Extension> Neighbourhood<E> {
         Ok(())
     }
 
-    /// The neighbour tuple for these addresses, made or merged as needed (RFC 6130, sections 12.3 to 12.5).
+    /// Returns the neighbour tuple for these addresses, created or merged if necessary (RFC 6130, sections 12.3 to
+    /// 12.5).
     fn update_neighbour(&mut self, now: Time, addresses: BTreeSet<IpAddr>) -> NeighbourId {
         let matches: Vec<NeighbourId> = self
             .neighbours
@@ -119,7 +119,8 @@ impl<E: Extension> Neighbourhood<E> {
         self.changes.links = true;
     }
 
-    /// Sets N_neighbor_addr_list; what is no longer in it leaves the links and, if it was symmetric, is lost.
+    /// Sets N_neighbor_addr_list. Addresses that are no longer in it are removed from the links, and are lost if the
+    /// neighbour was symmetric.
     fn set_addresses(&mut self, now: Time, id: NeighbourId, addresses: &BTreeSet<IpAddr>) {
         let Some(neighbour) = self.neighbours.get_mut(&id) else {
             return;
@@ -163,7 +164,7 @@ impl<E: Extension> Neighbourhood<E> {
         }
     }
 
-    /// The link tuple for the sending interface, made or changed as needed (RFC 6130, section 12.5).
+    /// Returns the link tuple for the sending interface, created or changed if necessary (RFC 6130, section 12.5).
     fn update_link(
         &mut self,
         now: Time,
@@ -241,9 +242,8 @@ impl<E: Extension> Neighbourhood<E> {
         id
     }
 
-    /// Sets L_SYM_time, L_HEARD_time and L_time (RFC 6130, section 12.5). A
-    /// link that is LOST because of its quality is kept while its HELLOs go on,
-    /// because the tuple holds that judgement.
+    /// Sets L_SYM_time, L_HEARD_time and L_time (RFC 6130, section 12.5). A link that is LOST because of its quality
+    /// stays while HELLOs arrive, because the tuple stores that decision.
     fn refresh_link(&mut self, now: Time, id: LinkId, hello: &Hello) {
         let hold_time = self.params.hold_time;
         let Some(link) = self.links.get_mut(&id) else {
@@ -313,7 +313,7 @@ impl<E: Extension> Neighbourhood<E> {
     }
 }
 
-/// The sending address list and the neighbour address list (RFC 6130, section 12.2).
+/// Returns the sending address list and the neighbour address list (RFC 6130, section 12.2).
 fn address_lists(source: IpAddr, hello: &Hello) -> (BTreeSet<IpAddr>, BTreeSet<IpAddr>) {
     let mut sending: BTreeSet<IpAddr> = hello.this_interface.iter().copied().collect();
     if sending.is_empty() {
@@ -327,7 +327,7 @@ fn address_lists(source: IpAddr, hello: &Hello) -> (BTreeSet<IpAddr>, BTreeSet<I
     (sending, addresses)
 }
 
-/// The best LINK_STATUS that the sender gives to an address of the receiving interface.
+/// Returns the best LINK_STATUS that the sender gives to an address of the receiving interface.
 fn status_of(own: &BTreeSet<IpAddr>, neighbours: &[HelloNeighbour]) -> Option<LinkStatus> {
     let of_own = neighbours
         .iter()

@@ -1,9 +1,8 @@
-//! HELLOs that do not fit into one packet (RFC 6130, sections 5.3.1 and 11.1).
+//! Splits HELLOs that do not fit into one packet (RFC 6130, sections 5.3.1 and 11.1).
 //!
-//! Each HELLO then carries all local addresses and as many neighbour addresses
-//! as fit; those told least recently go first, and what is new or has changed
-//! before them. Sending as many HELLOs in each REFRESH_INTERVAL as all the
-//! addresses need keeps every one of them fresh.
+//! Each HELLO then holds all local addresses and as many neighbour addresses as fit: new and changed ones first, then
+//! those announced least recently. Enough HELLOs are sent in each REFRESH_INTERVAL to announce every address at least
+//! once.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -15,12 +14,12 @@ use rfc5444::{AddressEntry, Message, Tlv};
 
 use crate::types::Time;
 
-/// The age given to the last report of a neighbour that was heard only once. Neighbours that were heard again are older
-/// and come first, so that invented neighbours do not crowd them out of our HELLOs.
+/// Assumed age of the last report of a neighbour that was heard only once. Neighbours that were heard again are older
+/// and come first, so that invented neighbours do not displace them in our HELLOs.
 const ONCE: Duration = Duration::from_secs(1);
 
-/// What the HELLOs of an interface told last of each neighbour address, kept
-/// while one HELLO does not hold them all.
+/// When and how the HELLOs of an interface last announced each neighbour address. Used while one HELLO cannot hold them
+/// all.
 #[derive(Debug, Default)]
 pub struct Refresh {
     told: BTreeMap<IpAddr, (Vec<Tlv>, Time)>,
@@ -31,16 +30,16 @@ pub struct Refresh {
 pub struct Piece {
     /// The encoded message.
     pub octets: Vec<u8>,
-    /// How many HELLOs of this size tell all neighbour addresses.
+    /// Number of HELLOs of this size that announce all neighbour addresses.
     pub pieces: usize,
 }
 
 impl Refresh {
-    /// Encodes a complete HELLO in at most `limit` octets, without some of the
-    /// neighbour addresses if need be. It takes more octets when otherwise all
-    /// neighbour addresses would not fit into `max_pieces` HELLOs. Those in `once` were heard once.
+    /// Encodes a complete HELLO in at most `limit` octets, if necessary without some of the neighbour addresses. The
+    /// HELLO is longer than that if otherwise `max_pieces` HELLOs could not hold all neighbour addresses. `once` holds
+    /// the addresses that were heard once.
     ///
-    /// `None` when even the local addresses do not fit into an RFC 5444 message.
+    /// Returns `None` if even the local addresses do not fit into an RFC 5444 message.
     pub fn encode(
         &mut self,
         now: Time,
@@ -67,7 +66,7 @@ impl Refresh {
         Some(Piece { octets, pieces })
     }
 
-    /// When an address was last told with these TLVs.
+    /// Returns when an address was last announced with these TLVs.
     fn told_at(&self, entry: &AddressEntry) -> Option<Time> {
         let (tlvs, at) = self.told.get(&entry.prefix.addr)?;
         (*tlvs == entry.tlvs).then_some(*at)
@@ -90,9 +89,8 @@ fn count_local(hello: &Message) -> usize {
     hello.addresses.iter().take_while(is_local).count()
 }
 
-/// The encoded HELLO with the first so many neighbour addresses, and how many
-/// those are: as many as `limit` octets hold but not fewer than `least`,
-/// unless an RFC 5444 message does not hold those.
+/// Returns the encoded HELLO and the number of its neighbour addresses: as many of the first ones as `limit` octets
+/// hold, but at least `least`. Returns `None` if an RFC 5444 message cannot hold those.
 fn fit(
     hello: &mut Message,
     neighbours: &[AddressEntry],
@@ -104,7 +102,7 @@ fn fit(
     loop {
         hello.addresses.truncate(local);
         hello.addresses.extend_from_slice(&neighbours[..count]);
-        // Neighbouring addresses share their head.
+        // Adjacent addresses share their head, which makes the block short.
         hello.addresses[local..].sort_by_key(|entry| entry.prefix);
         let encoded = hello.encode();
         count = match encoded {
@@ -228,7 +226,7 @@ mod tests {
         let mut refresh = Refresh::default();
         let real = IpAddr::from((0x0a00_0000 + 300 * 0x0001_0305_u32).to_be_bytes());
         for round in 0..40_u32 {
-            // All but the last are new in each HELLO.
+            // Each HELLO announces new addresses, except for the last one.
             let mut hello = hello(300);
             for entry in &mut hello.addresses[1..300] {
                 let IpAddr::V4(address) = entry.prefix.addr else {

@@ -1,25 +1,25 @@
-//! When a periodic message is sent: intervals, triggers and jitter (RFC 5148).
+//! Decides when a periodic message is sent: intervals, triggers and jitter (RFC 5148).
 
 use core::time::Duration;
 
 use crate::types::Time;
 
-/// The pace of a message that is sent periodically and on changes.
+/// Timing of a message that is sent periodically and after changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
-    /// The longest time between two messages.
+    /// Longest time between two messages.
     pub interval: Duration,
-    /// The shortest time between two messages, before jitter.
+    /// Shortest time between two messages, before jitter.
     pub min_interval: Duration,
-    /// MAXJITTER of periodic messages: how much shorter than `interval` and
-    /// `min_interval` the time between two may be (RFC 5148, sections 5.1 and 5.2).
+    /// MAXJITTER of periodic messages: how much the time between two may be shorter than `interval` and `min_interval`
+    /// (RFC 5148, sections 5.1 and 5.2).
     pub periodic_jitter: Duration,
     /// MAXJITTER of triggered messages (RFC 5148, section 5.2).
     pub triggered_jitter: Duration,
 }
 
 impl Pace {
-    /// How many messages the shortest interval between two periodic ones has room for, at least 1.
+    /// Returns how many messages fit into the shortest interval between two periodic ones, at least 1.
     pub fn messages_per_interval(&self) -> usize {
         let shortest = self.interval.saturating_sub(self.periodic_jitter);
         let share = self.min_interval.as_nanos().max(1);
@@ -33,14 +33,14 @@ impl Pace {
 #[derive(Clone, Debug)]
 pub struct MessageTimer {
     next: Time,
-    /// No message goes out before this.
+    /// No message is sent before this time.
     allowed: Time,
-    /// A message is wanted at this time even if others go out before it.
+    /// A message is sent at this time even if others were sent before.
     planned: Option<Time>,
 }
 
 impl MessageTimer {
-    /// A timer whose first message goes out as if triggered now.
+    /// Returns a timer whose first message is due as if triggered now.
     pub fn start(now: Time, pace: &Pace, rng: &mut fastrand::Rng) -> Self {
         Self {
             next: now + jitter(pace.triggered_jitter, rng),
@@ -49,31 +49,30 @@ impl MessageTimer {
         }
     }
 
-    /// When the next message is due.
+    /// Returns when the next message is due.
     pub fn next(&self) -> Time {
         self.next
     }
 
-    /// Asks for a message as soon as jitter and the minimum interval allow.
+    /// Requests a message as soon as jitter and the minimum interval allow.
     pub fn trigger(&mut self, now: Time, pace: &Pace, rng: &mut fastrand::Rng) {
         self.bring_forward(now + jitter(pace.triggered_jitter, rng));
     }
 
-    /// Asks for a message at `at`; one that goes out before does not do. Of
-    /// several such times the last one counts.
+    /// Requests a message at `at`, in addition to any that is sent before. A later call replaces the time.
     pub fn plan(&mut self, at: Time) {
         self.planned = self.planned.max(Some(at));
         self.bring_forward(at);
     }
 
-    /// Records that a message went out.
+    /// Records that a message was sent.
     pub fn sent(&mut self, now: Time, pace: &Pace, rng: &mut fastrand::Rng) {
         let reduced = jitter(pace.periodic_jitter.min(pace.min_interval), rng);
         self.allowed = now + (pace.min_interval - reduced);
         self.skip(now, pace, rng);
     }
 
-    /// Waits for the next interval although no message went out.
+    /// Waits for the next interval although no message was sent.
     pub fn skip(&mut self, now: Time, pace: &Pace, rng: &mut fastrand::Rng) {
         self.next = now + (pace.interval - jitter(pace.periodic_jitter.min(pace.interval), rng));
         self.planned = self.planned.filter(|at| *at > now);
@@ -87,7 +86,7 @@ impl MessageTimer {
     }
 }
 
-/// A random time from 0 to `max`, inclusive.
+/// Returns a random time from 0 to `max`, inclusive.
 pub fn jitter(max: Duration, rng: &mut fastrand::Rng) -> Duration {
     let max = u64::try_from(max.as_nanos()).unwrap_or(u64::MAX);
     Duration::from_nanos(rng.u64(0..=max))

@@ -23,11 +23,11 @@ impl Extension for () {
     type Neighbour = ();
 }
 
-/// Names a link tuple; never used again in a neighbourhood.
+/// Identifies a link tuple. It is never reused in a neighbourhood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkId(pub(crate) u64);
 
-/// Names a neighbour tuple; never used again in a neighbourhood.
+/// Identifies a neighbour tuple. It is never reused in a neighbourhood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NeighbourId(pub(crate) u64);
 
@@ -48,25 +48,25 @@ pub struct Link<E: Extension> {
     pub symmetric_until: Time,
     /// L_time.
     pub expires: Time,
-    /// When the tuple was made.
+    /// When the tuple was created.
     pub since: Time,
-    /// When the last HELLO came.
+    /// When the last HELLO arrived.
     pub heard_at: Time,
-    /// How many HELLOs have come.
+    /// Number of HELLOs that arrived.
     pub hellos: u32,
-    /// An earlier tuple of it gave way to others lately.
+    /// An earlier tuple of this address was removed recently because the set was full.
     pub returned: bool,
     /// L_status as of the last change or expiry.
     pub status: LinkStatus,
-    /// L_pending: link quality has not yet let the link be used (RFC 6130, section 14).
+    /// L_pending: the link quality does not yet allow use of the link (RFC 6130, section 14).
     pub pending: bool,
-    /// L_lost: link quality keeps the link from use (RFC 6130, section 14).
+    /// L_lost: the link quality no longer allows use of the link (RFC 6130, section 14).
     pub lost: bool,
     /// INTERVAL_TIME of the last HELLO.
     pub hello_interval: Option<Duration>,
     /// VALIDITY_TIME of the last HELLO.
     pub hello_validity: Duration,
-    /// The 2-hop tuples with this link's N2_neighbor_iface_addr_list, by N2_2hop_addr.
+    /// The 2-hop tuples of this link's N2_neighbor_iface_addr_list, by N2_2hop_addr.
     pub two_hops: BTreeMap<IpAddr, TwoHop<E>>,
     /// What the protocol on top adds.
     pub ext: E::Link,
@@ -93,12 +93,12 @@ pub struct Neighbour<E: Extension> {
 }
 
 impl<E: Extension> Link<E> {
-    /// Whether L_status is SYMMETRIC.
+    /// Returns whether L_status is SYMMETRIC.
     pub fn is_symmetric(&self) -> bool {
         self.status == LinkStatus::Symmetric
     }
 
-    /// L_status at `now` (RFC 6130, section 7.1).
+    /// Returns L_status at `now` (RFC 6130, section 7.1).
     pub(crate) fn status_at(&self, now: Time) -> LinkStatus {
         if self.pending {
             LinkStatus::Pending
@@ -113,7 +113,7 @@ impl<E: Extension> Link<E> {
         }
     }
 
-    /// The next time at which something of this link runs out.
+    /// Returns when a part of this link expires next.
     pub(crate) fn next_expiry(&self, now: Time) -> Time {
         let timers = [self.symmetric_until, self.heard_until];
         let two_hops = self.two_hops.values().map(|two_hop| two_hop.expires);

@@ -1,16 +1,16 @@
-//! The words that all parts share.
+//! Types that all parts of the crate share.
 
 use core::fmt;
 use core::net::IpAddr;
 
-/// A point on the monotonic clock: the time since an arbitrary start.
+/// A time on the monotonic clock, counted from an arbitrary start.
 pub type Time = core::time::Duration;
 
-/// A MANET interface; the driver chooses the number (Linux: the interface index).
+/// A MANET interface. The driver chooses the number (on Linux, the interface index).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct InterfaceId(pub u32);
 
-/// An address family. Each has a neighbourhood and a topology of its own.
+/// An address family. Each has its own neighbourhood and topology.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Family {
     /// IPv4.
@@ -22,9 +22,9 @@ pub enum Family {
 /// L_status (RFC 6130, section 7.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LinkStatus {
-    /// The link quality has not yet been good enough.
+    /// The link quality has not been good enough so far.
     Pending,
-    /// The link was heard or symmetric and is neither any more.
+    /// The link was heard or symmetric, and is no longer either.
     Lost,
     /// This router hears the neighbour.
     Heard,
@@ -36,7 +36,7 @@ impl Family {
     /// Both families.
     pub const ALL: [Self; 2] = [Self::V4, Self::V6];
 
-    /// The family of an address.
+    /// Returns the family of an address.
     pub const fn of(address: IpAddr) -> Self {
         match address {
             IpAddr::V4(_) => Self::V4,
@@ -44,7 +44,7 @@ impl Family {
         }
     }
 
-    /// The length of an address in octets: 4 or 16.
+    /// Returns the length of an address in octets: 4 or 16.
     pub const fn address_length(self) -> u8 {
         match self {
             Self::V4 => 4,

@@ -1,4 +1,4 @@
-//! Who gives way when the link set or the 2-hop set is full.
+//! Which links and 2-hop tuples are removed when a set is full.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -32,7 +32,7 @@ fn neighbourhood(max_two_hops: usize) -> Neighbourhood<()> {
     nhdp
 }
 
-/// A HELLO of router `n`; `hears` are its symmetric neighbours, and ours are among them when it hears us.
+/// A HELLO of router `n`. `hears` are its symmetric neighbours, and include this router if it hears this router.
 fn hello(n: u32, hears: impl IntoIterator<Item = u32>) -> Hello {
     let neighbours = hears.into_iter().map(|other| HelloNeighbour {
         address: address(other),
@@ -221,7 +221,7 @@ fn one_neighbour_has_a_bounded_number_of_links() {
     let mut nhdp = neighbourhood(64);
     for n in 0..LINKS as u32 {
         let mut of_one = hello(100 + n, []);
-        // The address that makes them one neighbour's, and those of the earlier links.
+        // The address that makes all links belong to one neighbour, and the addresses of the earlier links.
         of_one.other_interfaces = (0..n)
             .map(|n| address(100 + n))
             .chain([address(99)])

@@ -1,4 +1,4 @@
-//! HELLO processing (RFC 6130, sections 12 to 14), one rule for each test.
+//! HELLO processing (RFC 6130, sections 12 to 14). Each test checks one rule.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
