@@ -1,14 +1,14 @@
-//! What can be wrong with octets from a neighbour, and with values of our own.
+//! Errors in octets from a neighbour, and in values of this router.
 
 use core::fmt;
 use core::net::IpAddr;
 
-/// Malformed octets: the sender's fault; count and drop.
+/// Malformed octets. The sender is at fault, so the receiver counts and drops them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecodeError {
     /// What is wrong.
     pub cause: DecodeCause,
-    /// Where: octets from the start of the decoded slice.
+    /// Where it is, in octets from the start of the decoded slice.
     pub offset: usize,
     /// The offending value of the field at `offset`.
     pub value: usize,
@@ -18,7 +18,7 @@ pub struct DecodeError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DecodeCause {
-    /// The octets end inside a field; the value is the number of octets missing.
+    /// The octets end inside a field. The value is the number of missing octets.
     Truncated,
     /// A packet version other than 0 (section 5.1).
     Version,
@@ -42,26 +42,26 @@ pub enum DecodeCause {
     HeadTailLength,
     /// A prefix length longer than the address (section 5.3).
     PrefixLength,
-    /// More addresses, TLVs and value octets than [`crate::MAX_EXPANSION`] and
-    /// [`crate::MAX_ENTRIES`] allow; the value is the number allowed.
+    /// More addresses, TLVs and value octets than [`crate::MAX_EXPANSION`] and [`crate::MAX_ENTRIES`] allow. The value
+    /// is the number allowed.
     Expansion,
 }
 
-/// A value that RFC 5444 cannot express: the caller's fault.
+/// A value that RFC 5444 cannot express. The caller is at fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EncodeError {
     /// `Message::addr_len` is neither 4 nor 16.
     AddressLength(u8),
-    /// An address that is not of the length `Message::addr_len`.
+    /// The length of this address is not `Message::addr_len`.
     AddressFamily(IpAddr),
-    /// A prefix length longer than its address.
+    /// This prefix length is longer than its address.
     PrefixLength(u8),
-    /// A TLV value of more than 65535 octets; the number of octets.
+    /// A TLV value has this number of octets, more than 65535.
     ValueTooLong(usize),
-    /// A TLV block of more than 65535 octets; the number of octets.
+    /// A TLV block has this number of octets, more than 65535.
     TlvBlockTooLong(usize),
-    /// A message of more than 65535 octets; the number of octets.
+    /// A message has this number of octets, more than 65535.
     MessageTooLong(usize),
 }
 
@@ -74,7 +74,7 @@ impl DecodeError {
         }
     }
 
-    /// The same error seen from `start` octets further ahead.
+    /// Returns the same error with an offset that is `start` octets larger.
     pub(crate) fn shifted(mut self, start: usize) -> Self {
         self.offset += start;
         self

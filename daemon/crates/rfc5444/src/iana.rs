@@ -45,9 +45,9 @@ pub mod message_tlv {
 
 /// Type extensions of the CONT_SEQ_NUM message TLV (RFC 7181, section 24.4).
 pub mod cont_seq_num {
-    /// The message tells the whole of the originator's advertised content.
+    /// The message contains all of the originator's advertised content.
     pub const COMPLETE: u8 = 0;
-    /// The message tells a part of it.
+    /// The message contains a part of it.
     pub const INCOMPLETE: u8 = 1;
 }
 
@@ -57,11 +57,11 @@ pub mod address_tlv {
     pub const INTERVAL_TIME: u8 = 0;
     /// How long the address stays valid (RFC 5497).
     pub const VALIDITY_TIME: u8 = 1;
-    /// The address is of an interface of the sender (RFC 6130).
+    /// The address belongs to an interface of the sender (RFC 6130).
     pub const LOCAL_IF: u8 = 2;
     /// State of the link to the address (RFC 6130).
     pub const LINK_STATUS: u8 = 3;
-    /// State of the neighbour by any link (RFC 6130).
+    /// State of the neighbour over all links (RFC 6130).
     pub const OTHER_NEIGHB: u8 = 4;
     /// Integrity check value (RFC 7182).
     pub const ICV: u8 = 5;
@@ -73,7 +73,7 @@ pub mod address_tlv {
     pub const MPR: u8 = 8;
     /// The kind of a neighbour's address in a TC (RFC 7181).
     pub const NBR_ADDR_TYPE: u8 = 9;
-    /// An attached network, the value is its distance (RFC 7181).
+    /// An attached network. The value is its distance (RFC 7181).
     pub const GATEWAY: u8 = 10;
 }
 
@@ -109,15 +109,15 @@ pub mod other_neighb {
     pub const UNSPECIFIED: u8 = 255;
 }
 
-/// Flags of LINK_METRIC, a value of 16 bits: 4 flags and a metric code of 12 (RFC 7181, section 13.3.2).
+/// Flags of LINK_METRIC, a value of 16 bits: 4 flags and a metric code of 12 bits (RFC 7181, section 13.3.2).
 pub mod link_metric {
     /// The metric of the link from the address.
     pub const INCOMING_LINK: u16 = 0x8000;
     /// The metric of the link to the address.
     pub const OUTGOING_LINK: u16 = 0x4000;
-    /// The metric from the neighbour, by its best link.
+    /// The metric from the neighbour, over its best link.
     pub const INCOMING_NEIGHBOR: u16 = 0x2000;
-    /// The metric to the neighbour, by its best link.
+    /// The metric to the neighbour, over its best link.
     pub const OUTGOING_NEIGHBOR: u16 = 0x1000;
     /// The bits of the metric code, see [`crate::metric`].
     pub const CODE: u16 = 0x0fff;
@@ -147,7 +147,7 @@ pub mod nbr_addr_type {
 pub mod willingness {
     /// Never an MPR.
     pub const NEVER: u8 = 0;
-    /// Neither eager nor loath.
+    /// The default value.
     pub const DEFAULT: u8 = 7;
     /// Always an MPR.
     pub const ALWAYS: u8 = 15;
@@ -155,17 +155,17 @@ pub mod willingness {
 
 /// Type extensions of ICV (RFC 7182, sections 13.5, 13.7 and 13.9).
 pub mod icv {
-    /// The value is the ICV; what it is, the deployment knows (section 11).
+    /// The value is the ICV. The deployment defines how it is calculated (section 11).
     pub const BASIC: u8 = 0;
-    /// With hash function, cryptographic function and key identifier (section 12).
+    /// The value also holds the hash function, cryptographic function and key identifier (section 12).
     pub const HASH_AND_CRYPTO: u8 = 1;
-    /// As before, and the ICV covers the source address of the datagram (section 12).
+    /// As [`HASH_AND_CRYPTO`], and the ICV covers the source address of the datagram (section 12).
     pub const HASH_AND_CRYPTO_WITH_SOURCE: u8 = 2;
 }
 
 /// Type extensions of TIMESTAMP (RFC 7182, sections 13.6, 13.8 and 13.10).
 pub mod timestamp {
-    /// Unsigned, of any length; the protocol says what it counts.
+    /// Unsigned, of any length. The protocol defines what it counts.
     pub const UNSIGNED: u8 = 0;
     /// 32 bits: POSIX time.
     pub const POSIX: u8 = 1;

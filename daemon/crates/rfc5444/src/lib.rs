@@ -1,21 +1,17 @@
-//! The generalised MANET packet and message format (RFC 5444), the time
-//! values of RFC 5497 and the metric values of RFC 7181.
+//! The generalised MANET packet and message format (RFC 5444), the time values of RFC 5497 and the metric values of RFC
+//! 7181.
 //!
-//! The octets of a packet are turned once, at the edge, into typed values in
-//! which every address carries its own TLVs; index ranges, multi-value TLVs
-//! and address compression exist only inside the codec.
+//! The octets of a packet are decoded once, at the edge, to typed values in which every address has its own TLVs. Index
+//! ranges, multi-value TLVs and address compression exist only inside the codec.
 //!
 //! # Contract
 //!
-//! Decoding never panics, whatever the octets, and allocates no more than a
-//! fixed multiple of the input's size (see [`MAX_EXPANSION`] and
-//! [`MAX_ENTRIES`]).
-//! Encoding is deterministic: equal values give equal octets.
+//! Decoding never panics, whatever the octets, and allocates no more than a fixed multiple of the input's size (see
+//! [`MAX_EXPANSION`] and [`MAX_ENTRIES`]). Encoding is deterministic: equal values give equal octets.
 //!
-//! A router receives with [`PacketView`], which keeps one malformed message
-//! from spoiling its neighbours and lets a message be forwarded octet by
-//! octet, and sends with [`Message::encode`] and [`PacketWriter`].
-//! [`Packet`] is the all-or-nothing form of the same.
+//! A router receives with [`PacketView`]: a malformed message does not affect the others, and a message can be
+//! forwarded octet by octet. It sends with [`Message::encode`] and [`PacketWriter`]. [`Packet`] decodes or encodes a
+//! whole packet, and fails if any message is malformed.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -16,7 +16,7 @@ impl Metric {
     /// The largest metric (MAXIMUM_METRIC).
     pub const MAX: Self = Self(16_776_960);
 
-    /// A metric, or `None` when `value` is outside 1 to 16776960.
+    /// Returns a metric, or `None` if `value` is outside 1 to 16776960.
     pub const fn new(value: u32) -> Option<Self> {
         if Self::MIN.0 <= value && value <= Self::MAX.0 {
             Some(Self(value))
@@ -25,18 +25,18 @@ impl Metric {
         }
     }
 
-    /// The value, 1 to 16776960.
+    /// Returns the value, 1 to 16776960.
     pub const fn get(self) -> u32 {
         self.0
     }
 
-    /// The smallest metric with a code of its own that is larger, or the largest metric.
+    /// Returns the next larger metric that a code represents exactly, or the largest metric.
     pub fn next_larger(self) -> Self {
         decompress((compress(self) + 1).min(CODE_MAX))
     }
 }
 
-/// The 12-bit code of the smallest representable metric that is not smaller than `metric`.
+/// Returns the 12-bit code of the smallest representable metric that is not smaller than `metric`.
 pub fn compress(metric: Metric) -> u16 {
     let shifted = metric.0 + 256;
     let exponent = shifted.next_power_of_two().ilog2().saturating_sub(9);
@@ -44,7 +44,7 @@ pub fn compress(metric: Metric) -> u16 {
     ((exponent << 8) | mantissa) as u16
 }
 
-/// The metric of a code; the four high bits, the flags of a LINK_METRIC TLV, are ignored.
+/// Returns the metric of a code. Ignores the four high bits, which are the flags of a LINK_METRIC TLV.
 pub fn decompress(code: u16) -> Metric {
     let (exponent, mantissa) = ((code >> 8) & 0xf, u32::from(code & 0xff));
     Metric(((257 + mantissa) << exponent) - 256)

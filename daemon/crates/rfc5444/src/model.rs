@@ -12,7 +12,7 @@ pub struct Packet {
     pub seq: Option<u16>,
     /// The packet TLVs.
     pub tlvs: Vec<Tlv>,
-    /// The messages, in the order in which they travel.
+    /// The messages, in the order in which they are sent.
     pub messages: Vec<Message>,
 }
 
@@ -23,17 +23,17 @@ pub struct Message {
     pub typ: u8,
     /// The length of every address in the message in octets: 4 or 16.
     pub addr_len: u8,
-    /// The originator address; its family must agree with `addr_len`.
+    /// The originator address. Its family must agree with `addr_len`.
     pub originator: Option<IpAddr>,
-    /// How many more hops the message may travel.
+    /// How many more hops the message may be forwarded.
     pub hop_limit: Option<u8>,
-    /// How many hops the message has travelled.
+    /// How many hops the message has been forwarded.
     pub hop_count: Option<u8>,
     /// The message sequence number.
     pub seq: Option<u16>,
     /// The message TLVs.
     pub tlvs: Vec<Tlv>,
-    /// The addresses of all address blocks, in the order in which they travel.
+    /// The addresses of all address blocks, in the order in which they are sent.
     pub addresses: Vec<AddressEntry>,
 }
 
@@ -42,33 +42,33 @@ pub struct Message {
 pub struct AddressEntry {
     /// The address with its prefix length.
     pub prefix: Prefix,
-    /// The TLVs of this address. Decoding orders them by type and type
-    /// extension; those of the same full type stay in the order in which they travel.
+    /// The TLVs of this address. Decoding orders them by type and type extension; those of the same full type keep the
+    /// order in which they were sent.
     pub tlvs: Vec<Tlv>,
 }
 
 /// A type, a type extension and a value (RFC 5444, section 5.4.1).
 ///
-/// No value and a value of length 0 are the same thing here.
+/// A TLV without a value is the same as one with a value of length 0.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tlv {
     /// The TLV type, see [`crate::iana`].
     pub typ: u8,
-    /// The type extension; 0 when the packet gives none.
+    /// The type extension, 0 if the packet has none.
     pub ext: u8,
     /// The value, at most 65535 octets.
     pub value: Vec<u8>,
 }
 
 impl Message {
-    /// An empty message for addresses of the family of `originator`.
+    /// Returns an empty message for addresses of the family of `originator`.
     pub fn new(typ: u8, originator: IpAddr) -> Self {
         let mut message = Self::without_originator(typ, address_length(originator));
         message.originator = Some(originator);
         message
     }
 
-    /// An empty message with addresses of `addr_len` octets (4 or 16) and no originator.
+    /// Returns an empty message with addresses of `addr_len` octets (4 or 16) and no originator.
     pub fn without_originator(typ: u8, addr_len: u8) -> Self {
         Self {
             typ,
@@ -82,14 +82,14 @@ impl Message {
         }
     }
 
-    /// The first message TLV of this type and type extension.
+    /// Returns the first message TLV of this type and type extension.
     pub fn tlv(&self, typ: u8, ext: u8) -> Option<&Tlv> {
         find(&self.tlvs, typ, ext)
     }
 }
 
 impl AddressEntry {
-    /// A prefix without TLVs.
+    /// Returns a prefix without TLVs.
     pub fn new(prefix: Prefix) -> Self {
         Self {
             prefix,
@@ -97,19 +97,19 @@ impl AddressEntry {
         }
     }
 
-    /// The first TLV of this type and type extension.
+    /// Returns the first TLV of this type and type extension.
     pub fn tlv(&self, typ: u8, ext: u8) -> Option<&Tlv> {
         find(&self.tlvs, typ, ext)
     }
 
-    /// All TLVs of this type and type extension, in order.
+    /// Returns all TLVs of this type and type extension, in order.
     pub fn tlvs_of(&self, typ: u8, ext: u8) -> impl Iterator<Item = &Tlv> {
         self.tlvs.iter().filter(move |tlv| tlv.is(typ, ext))
     }
 }
 
 impl Tlv {
-    /// A TLV with a value, which may be empty.
+    /// Returns a TLV with a value, which may be empty.
     pub fn new(typ: u8, ext: u8, value: impl Into<Vec<u8>>) -> Self {
         Self {
             typ,
@@ -118,13 +118,13 @@ impl Tlv {
         }
     }
 
-    /// Whether this is the full type `typ`, `ext`.
+    /// Returns whether the full type is `typ`, `ext`.
     pub fn is(&self, typ: u8, ext: u8) -> bool {
         self.typ == typ && self.ext == ext
     }
 }
 
-/// The length of an address in octets: 4 or 16.
+/// Returns the length of an address in octets: 4 or 16.
 pub(crate) fn address_length(address: IpAddr) -> u8 {
     match address {
         IpAddr::V4(_) => 4,

@@ -6,8 +6,7 @@ use core::str::FromStr;
 
 /// An IPv4 or IPv6 address with a prefix length.
 ///
-/// Host bits are kept as they are; [`Prefix::canonical`] clears them. The
-/// order is by family, then address, then prefix length.
+/// Host bits are kept; [`Prefix::canonical`] clears them. The order is by family, then address, then prefix length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Prefix {
     /// The address.
@@ -16,7 +15,7 @@ pub struct Prefix {
     pub len: u8,
 }
 
-/// A text that is not `ADDRESS` or `ADDRESS/LENGTH`.
+/// The text is not `ADDRESS` or `ADDRESS/LENGTH`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParsePrefixError {
     /// The part before the slash is neither an IPv4 nor an IPv6 address.
@@ -29,23 +28,23 @@ pub enum ParsePrefixError {
 }
 
 impl Prefix {
-    /// A prefix, or `None` when `len` is longer than the address.
+    /// Returns a prefix, or `None` if `len` is longer than the address.
     pub fn new(addr: IpAddr, len: u8) -> Option<Self> {
         (len <= max_length(addr)).then_some(Self { addr, len })
     }
 
-    /// A single address: prefix length 32 or 128.
+    /// Returns the prefix of a single address, of length 32 or 128.
     pub fn host(addr: IpAddr) -> Self {
         let len = max_length(addr);
         Self { addr, len }
     }
 
-    /// Whether the prefix is a single address.
+    /// Returns whether the prefix is a single address.
     pub fn is_host(&self) -> bool {
         self.len == max_length(self.addr)
     }
 
-    /// The same prefix with all bits after the prefix length cleared.
+    /// Returns the same prefix with all bits after the prefix length cleared.
     pub fn canonical(&self) -> Self {
         let addr = match self.addr {
             IpAddr::V4(addr) => {
@@ -63,7 +62,7 @@ impl Prefix {
         }
     }
 
-    /// Whether `addr` is of the same family and lies inside the prefix.
+    /// Returns whether `addr` is of the same family and inside the prefix.
     pub fn contains(&self, addr: IpAddr) -> bool {
         let other = Self {
             addr,
@@ -88,7 +87,7 @@ impl fmt::Display for Prefix {
 impl FromStr for Prefix {
     type Err = ParsePrefixError;
 
-    /// Reads `ADDRESS/LENGTH`; an address alone is a single address.
+    /// Reads `ADDRESS/LENGTH`. `ADDRESS` alone is a single address.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let (addr, len) = match text.split_once('/') {
             Some((addr, len)) => (addr, Some(len)),
@@ -112,7 +111,7 @@ impl fmt::Display for ParsePrefixError {
 
 impl core::error::Error for ParsePrefixError {}
 
-/// The number of bits of an address.
+/// Returns the number of bits of an address.
 fn max_length(addr: IpAddr) -> u8 {
     match addr {
         IpAddr::V4(_) => 32,

@@ -1,7 +1,7 @@
-//! A received packet, message by message.
+//! Reads a received packet message by message.
 //!
-//! A message of unknown type must still be forwarded unchanged (RFC 7181,
-//! section 14), and a malformed one must not spoil the messages beside it.
+//! A message of unknown type must still be forwarded unchanged (RFC 7181, section 14), and a malformed one must not
+//! affect the other messages.
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -10,7 +10,7 @@ use crate::decode::{message_header, message_size, packet_header, Reader};
 use crate::wire::{message as flag, MESSAGE_HEADER};
 use crate::{DecodeError, Message, Tlv};
 
-/// The header of a packet, decoded, and its messages, not yet decoded.
+/// A packet whose header is decoded, and whose messages are not yet decoded.
 #[derive(Clone, Debug)]
 pub struct PacketView<'a> {
     /// The packet sequence number.
@@ -22,23 +22,22 @@ pub struct PacketView<'a> {
 
 /// The messages of a [`PacketView`].
 ///
-/// A message with a malformed header is an error among the others; a message
-/// size that cannot be right ends the iteration, because then nothing tells
-/// where the next message begins.
+/// A message with a malformed header is an error, and the messages after it follow. After an impossible message size
+/// the iteration ends, because the start of the next message is unknown.
 #[derive(Clone, Debug)]
 pub struct Messages<'a> {
     offset: usize,
     rest: &'a [u8],
 }
 
-/// One message of a packet: its header, decoded, and all of its octets.
+/// One message of a packet: the decoded header and all octets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RawMessage<'a> {
     /// The decoded message header.
     pub header: MessageHeader,
-    /// Where the message begins in its packet.
+    /// Where the message starts in its packet, in octets.
     pub offset: usize,
-    /// The message as it travelled, header included.
+    /// The message as received, including the header.
     pub octets: &'a [u8],
 }
 
@@ -49,11 +48,11 @@ pub struct MessageHeader {
     pub typ: u8,
     /// The length of the message's addresses in octets: 1 to 16.
     pub addr_len: u8,
-    /// The originator; `None` also when its length is neither 4 nor 16 octets.
+    /// The originator, or `None` if there is none or its length is neither 4 nor 16 octets.
     pub originator: Option<IpAddr>,
-    /// How many more hops the message may travel.
+    /// How many more hops the message may be forwarded.
     pub hop_limit: Option<u8>,
-    /// How many hops the message has travelled.
+    /// How many hops the message has been forwarded.
     pub hop_count: Option<u8>,
     /// The message sequence number.
     pub seq: Option<u16>,
@@ -64,8 +63,8 @@ impl<'a> PacketView<'a> {
     ///
     /// # Errors
     ///
-    /// A version other than 0, or a malformed header or packet TLV block: the
-    /// whole packet is to be discarded (RFC 5444, section 5.5).
+    /// A version other than 0, or a malformed header or packet TLV block. Discard the whole packet then (RFC 5444,
+    /// section 5.5).
     pub fn new(octets: &'a [u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(octets);
         let (seq, tlvs) = packet_header(&mut reader)?;
@@ -80,7 +79,7 @@ impl<'a> PacketView<'a> {
         })
     }
 
-    /// The messages, in order.
+    /// Returns the messages, in order.
     pub fn messages(&self) -> Messages<'a> {
         self.messages.clone()
     }
@@ -117,12 +116,12 @@ impl RawMessage<'_> {
     ///
     /// # Errors
     ///
-    /// Anything malformed in the message; offsets count from its start.
+    /// The first malformed part of the message. Its offset counts from the start of the message.
     pub fn decode(&self) -> Result<Message, DecodeError> {
         Message::decode(self.octets)
     }
 
-    /// The octets that no router on the way changes: all but hop limit and hop count.
+    /// Returns the octets that no router changes on the way: all except hop limit and hop count.
     pub fn lasting_octets(&self) -> impl Iterator<Item = u8> + '_ {
         let hops = [self.header.hop_limit, self.header.hop_count];
         let (before, rest) = self
@@ -132,19 +131,17 @@ impl RawMessage<'_> {
         before.iter().chain(after).copied()
     }
 
-    /// The octets with which the message is forwarded, see [`forward_copy`].
+    /// Returns the octets with which the message is forwarded, see [`forward_copy`].
     pub fn forward_copy(&self) -> Option<Vec<u8>> {
         forward_copy(self.octets)
     }
 }
 
-/// The octets with which a message is forwarded: a copy with the hop limit
-/// decremented and the hop count, if there is one, incremented and nothing
-/// else changed (RFC 7181, sections 14.1 and 14.3).
+/// Returns the octets with which a message is forwarded: a copy with the hop limit decremented and the hop count, if
+/// there is one, incremented (RFC 7181, sections 14.1 and 14.3).
 ///
-/// `None` when the message must not travel on: it has no hop limit or one of
-/// 0 or 1, its hop count is 255 already, or its header is malformed. The body
-/// is not looked at.
+/// Returns `None` if the message must not be forwarded: it has no hop limit or one of 0 or 1, its hop count is already
+/// 255, or its header is malformed. The body is not examined.
 pub fn forward_copy(message: &[u8]) -> Option<Vec<u8>> {
     let header = message_header(&mut Reader::new(message)).ok()?;
     let hop_limit = header.hop_limit.filter(|&limit| limit > 1)?;
@@ -161,9 +158,9 @@ pub fn forward_copy(message: &[u8]) -> Option<Vec<u8>> {
     Some(copy)
 }
 
-/// The octets with which a message is shown to the neighbours alone: a copy with a hop limit of 1.
+/// Returns the octets with which a message is sent only to the neighbours: a copy with a hop limit of 1.
 ///
-/// `None` when it has no hop limit, or its header is malformed.
+/// Returns `None` if it has no hop limit, or its header is malformed.
 pub fn last_hop_copy(message: &[u8]) -> Option<Vec<u8>> {
     let header = message_header(&mut Reader::new(message)).ok()?;
     header.hop_limit?;

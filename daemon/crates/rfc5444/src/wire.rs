@@ -1,12 +1,12 @@
-//! The layout constants of RFC 5444, section 5, shared by decoder and encoder.
+//! The layout constants of RFC 5444, section 5, for decoder and encoder.
 
 /// The only packet version.
 pub const VERSION: u8 = 0;
-/// The octet of version and packet flags.
+/// Octets of the version and the packet flags.
 pub const PACKET_HEADER: usize = 1;
-/// Message type, flags with address length, and size.
+/// Octets of the message type, the flags with address length, and the size.
 pub const MESSAGE_HEADER: usize = 4;
-/// The most addresses that an address block can hold.
+/// Largest number of addresses in an address block.
 pub const BLOCK_ADDRESSES: usize = 255;
 
 /// Packet flags, low nibble of the first octet (section 5.1).

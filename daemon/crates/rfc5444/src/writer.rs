@@ -1,12 +1,11 @@
-//! Packing messages into packets.
+//! Packs messages into packets.
 
 use alloc::vec::Vec;
 
 use crate::encode::packet_header;
 use crate::wire::PACKET_HEADER;
 
-/// Packs encoded messages, in order, into as few packets of bounded size as
-/// order permits (RFC 5444, section 5.1).
+/// Packs encoded messages, in order, into packets of bounded size (RFC 5444, section 5.1).
 #[derive(Clone, Debug)]
 pub struct PacketWriter {
     body_limit: usize,
@@ -14,7 +13,7 @@ pub struct PacketWriter {
 }
 
 impl PacketWriter {
-    /// A writer of packets of at most `limit` octets, header included.
+    /// Returns a writer of packets of at most `limit` octets, header included.
     pub fn new(limit: usize) -> Self {
         let header = PACKET_HEADER + size_of::<u16>();
         Self {
@@ -33,8 +32,7 @@ impl PacketWriter {
         }
     }
 
-    /// The packets, each with the sequence number that `next_seq` returns for
-    /// it, or none.
+    /// Returns the packets. Each has the sequence number that `next_seq` returns for it, if any.
     pub fn finish(self, mut next_seq: impl FnMut() -> Option<u16>) -> Vec<Vec<u8>> {
         let packet = |body: Vec<u8>| {
             let mut packet = packet_header(next_seq());

@@ -25,8 +25,8 @@ fn every_recorded_packet_decodes_completely_and_keeps_its_meaning() {
     }
 }
 
-/// olsrd2 omits the indices of multi-value TLVs for a whole block, which
-/// section 5.4.1 forbids; obeying costs us two octets each.
+/// olsrd2 omits the indices of multi-value TLVs for a whole block, which section 5.4.1 forbids. Obeying costs us two
+/// octets each.
 #[test]
 fn our_form_of_the_recorded_packets_is_as_compact() {
     for file in CAPTURES {

@@ -1,4 +1,4 @@
-//! The forms that the encoder chooses, octet by octet.
+//! Which form the encoder chooses, octet by octet.
 
 mod support;
 
@@ -81,9 +81,9 @@ fn address_blocks_take_the_shortest_head_and_tail() {
         (&["10.0.0.0/8"], "01 30 03 0a 08"),
         // A zero tail of one octet saves nothing in a single address.
         (&["10.1.1.0/24"], "01 10 0a010100 18"),
-        // Equally short: the zero tail.
+        // Both are equally short: the zero tail is used.
         (&["1.2.3.0", "4.5.3.0"], "02 20 01 010203 040503"),
-        // The nonzero octet before the zero would lengthen the tail, but it must be spelt out once.
+        // The nonzero octet before the zero would lengthen the tail, but it must be written once.
         (
             &["1.2.3.0", "4.5.3.0", "6.7.3.0"],
             "03 40 02 0300 0102 0405 0607",
@@ -128,7 +128,7 @@ fn tlv_blocks_take_the_fewest_octets() {
             &[&[(3, 0, "01")], &[(3, 0, "0102")]],
             "000b 03 50 00 01 01 03 50 01 02 0102",
         ),
-        // Long equal values: a range each, rather than every value spelt out.
+        // Long equal values: a range each, instead of every value written out.
         (
             &[
                 &[(3, 0, "0102030405060708")],

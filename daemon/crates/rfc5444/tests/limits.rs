@@ -1,4 +1,4 @@
-//! What hostile octets may cost: they are refused before anything is allocated for them.
+//! Hostile octets are refused before anything is allocated for them.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! Any packet survives the wire, and any octets are survived.
+//! Every packet is the same after encoding and decoding, and no octets make the decoder panic.
 
 mod support;
 
@@ -80,7 +80,7 @@ fn packet() -> impl Strategy<Value = Packet> {
     )
 }
 
-/// Octets that look like a packet at first sight: a recorded one with some octets changed.
+/// Octets that resemble a packet: a recorded one with some octets changed.
 fn damaged() -> impl Strategy<Value = Vec<u8>> {
     let recorded = prop::sample::select(support::capture("line.pcap"));
     (
@@ -95,7 +95,7 @@ fn damaged() -> impl Strategy<Value = Vec<u8>> {
         })
 }
 
-/// What must hold for any octets whatever.
+/// Checks what must hold for any octets.
 fn survive(octets: &[u8]) {
     if let Ok(packet) = Packet::decode(octets) {
         let encoded = packet.encode().expect("a decoded packet can be encoded");
@@ -114,7 +114,7 @@ fn survive(octets: &[u8]) {
     }
 }
 
-/// The entries that a packet decodes to, as [`MAX_EXPANSION`] counts them.
+/// Returns the number of entries to which a packet decodes, as [`MAX_EXPANSION`] counts them.
 fn entries(packet: &Packet) -> usize {
     let entry = |entry: &AddressEntry| -> usize {
         1 + entry

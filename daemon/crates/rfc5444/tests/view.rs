@@ -1,4 +1,4 @@
-//! Messages one by one: forwarding, and bad ones beside good ones.
+//! Messages one by one: forwarding, and malformed messages next to valid ones.
 
 mod support;
 

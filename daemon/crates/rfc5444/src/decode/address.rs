@@ -32,7 +32,7 @@ pub(super) fn block(
     Ok(())
 }
 
-/// The address of 4 or 16 octets; `None` for any other length.
+/// Returns the address with 4 or 16 octets, or `None` for any other length.
 pub(super) fn from_octets(octets: &[u8]) -> Option<IpAddr> {
     if let Ok(octets) = <[u8; 4]>::try_from(octets) {
         return Some(octets.into());
@@ -40,7 +40,7 @@ pub(super) fn from_octets(octets: &[u8]) -> Option<IpAddr> {
     <[u8; 16]>::try_from(octets).ok().map(IpAddr::from)
 }
 
-/// The flags of an address block, without the combinations that tables 1 and 2 exclude.
+/// Reads the flags of an address block. Refuses combinations that tables 1 and 2 exclude.
 fn flags(reader: &mut Reader) -> Result<u8, DecodeError> {
     let offset = reader.position();
     let flags = reader.u8()?;
@@ -57,7 +57,7 @@ fn flags(reader: &mut Reader) -> Result<u8, DecodeError> {
     Ok(flags)
 }
 
-/// The octets that all addresses of a block share; the mid is still zero.
+/// The octets that all addresses of a block share. The mid is still zero.
 struct Template {
     octets: [u8; 16],
     addr_len: usize,
@@ -93,7 +93,7 @@ impl Template {
         self.mid_end - self.mid_start
     }
 
-    /// The address with the mid number `index` of `mids`.
+    /// Returns the address with the mid at position `index` of `mids`.
     fn address(&self, mids: &[u8], index: usize) -> IpAddr {
         let mut octets = self.octets;
         let length = self.mid_length();
@@ -103,7 +103,7 @@ impl Template {
     }
 }
 
-/// A head or tail length of at most `limit` octets.
+/// Reads a head or tail length of at most `limit` octets.
 fn part_length(reader: &mut Reader, limit: usize) -> Result<usize, DecodeError> {
     let offset = reader.position();
     let length = usize::from(reader.u8()?);
@@ -117,7 +117,7 @@ fn part_length(reader: &mut Reader, limit: usize) -> Result<usize, DecodeError> 
     Ok(length)
 }
 
-/// One prefix length for all addresses, or one for each.
+/// Reads the prefix lengths: one for all addresses, or one for each.
 fn prefix_lengths(
     reader: &mut Reader,
     flags: u8,

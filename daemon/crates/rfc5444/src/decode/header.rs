@@ -6,7 +6,7 @@ use super::Reader;
 use crate::wire::{message as flag, MESSAGE_HEADER};
 use crate::{DecodeCause, DecodeError, MessageHeader};
 
-/// Reads the header of the message that the reader holds from start to end.
+/// Reads the header of a message. The reader must hold exactly this message.
 pub(crate) fn message_header(reader: &mut Reader) -> Result<MessageHeader, DecodeError> {
     let start = reader.position();
     let size = message_size(reader.rest()).map_err(|error| error.shifted(start))?;
@@ -27,9 +27,9 @@ pub(crate) fn message_header(reader: &mut Reader) -> Result<MessageHeader, Decod
     })
 }
 
-/// The size of the message at the start of `octets`, from its header.
+/// Returns the size of the message at the start of `octets`, from its header.
 ///
-/// Fails when the size is smaller than the shortest header or larger than `octets`.
+/// Fails if the size is smaller than the shortest header or larger than `octets`.
 pub(crate) fn message_size(octets: &[u8]) -> Result<usize, DecodeError> {
     let mut reader = Reader::new(octets);
     reader.take(2)?;

@@ -1,8 +1,7 @@
-//! Octets to values.
+//! Decodes octets to values.
 //!
-//! Every function reads through a [`Reader`], which cannot run past its end;
-//! what octets may decode to is limited by a [`Budget`] that is charged
-//! before anything is allocated.
+//! Every function reads through a [`Reader`], which cannot run past its end. A [`Budget`] limits how much the octets
+//! may decode to, and is charged before anything is allocated.
 
 mod address;
 mod header;
@@ -18,14 +17,13 @@ use crate::{
 pub(crate) use header::{message_header, message_size};
 pub(crate) use reader::Reader;
 
-/// How many entries each octet of a packet or message may decode to.
+/// Largest number of entries to which each octet of a packet or message may decode.
 ///
-/// An entry is an address, a TLV of an address, or an octet of that TLV's
-/// value. A dense HELLO of one-octet mids with all the TLVs of RFC 6130 and
-/// RFC 7181 needs up to 19 for each octet, an attack some hundreds.
+/// An entry is an address, a TLV of an address, or an octet of that TLV's value. A dense HELLO of one-octet mids with
+/// all TLVs of RFC 6130 and RFC 7181 needs up to 19 for each octet, an attack several hundred.
 pub const MAX_EXPANSION: usize = 32;
 
-/// How many entries one packet or message may decode to, whatever its size.
+/// Largest number of entries to which a packet or message of any size may decode.
 pub const MAX_ENTRIES: usize = 65_536;
 
 impl Packet {
@@ -33,8 +31,7 @@ impl Packet {
     ///
     /// # Errors
     ///
-    /// The first malformed part, with its offset in the packet; use
-    /// [`PacketView`] to get at the other messages.
+    /// The first malformed part, with its offset in the packet. Use [`PacketView`] to read the other messages.
     pub fn decode(octets: &[u8]) -> Result<Self, DecodeError> {
         let view = PacketView::new(octets)?;
         let mut budget = Budget::for_octets(octets);
@@ -52,12 +49,12 @@ impl Packet {
 }
 
 impl Message {
-    /// Decodes one message; `octets` must be exactly the message.
+    /// Decodes one message. `octets` must be exactly the message.
     ///
     /// # Errors
     ///
-    /// The first malformed part. A message whose addresses are neither IPv4
-    /// nor IPv6 addresses is refused, although RFC 5444 allows it.
+    /// The first malformed part. Addresses that are neither IPv4 nor IPv6 are refused too, although RFC 5444 allows
+    /// them.
     pub fn decode(octets: &[u8]) -> Result<Self, DecodeError> {
         message(octets, &mut Budget::for_octets(octets))
     }
@@ -82,7 +79,7 @@ fn message(octets: &[u8], budget: &mut Budget) -> Result<Message, DecodeError> {
     })
 }
 
-/// The packet header (RFC 5444, section 5.1): sequence number and packet TLVs.
+/// Reads the sequence number and the TLVs of the packet header (RFC 5444, section 5.1).
 pub(crate) fn packet_header(reader: &mut Reader) -> Result<(Option<u16>, Vec<Tlv>), DecodeError> {
     let first = reader.u8()?;
     let version = first >> 4;
@@ -97,7 +94,7 @@ pub(crate) fn packet_header(reader: &mut Reader) -> Result<(Option<u16>, Vec<Tlv
     Ok((seq, tlvs))
 }
 
-/// The address blocks with their TLV blocks, to the end of the message.
+/// Reads the address blocks with their TLV blocks, to the end of the message.
 fn address_blocks(
     reader: &mut Reader,
     addr_len: u8,
@@ -113,7 +110,7 @@ fn address_blocks(
     Ok(entries)
 }
 
-/// The entries that octets may decode to, and those they have.
+/// The number of entries to which the octets may decode, and the number so far.
 struct Budget {
     allowed: usize,
     spent: usize,
@@ -127,7 +124,7 @@ impl Budget {
         }
     }
 
-    /// Charges `count` objects of `size` entries each; at most 255 * 65536.
+    /// Charges `count` objects of `size` entries each, at most 255 * 65536.
     fn spend(&mut self, offset: usize, count: usize, size: usize) -> Result<(), DecodeError> {
         self.spent += count * size;
         if self.spent > self.allowed {

@@ -2,7 +2,7 @@
 
 use crate::{DecodeCause, DecodeError};
 
-/// Reads forward through octets; offsets count from the start of the whole slice.
+/// Reads forward through octets. Offsets count from the start of the whole slice.
 #[derive(Clone, Debug)]
 pub(crate) struct Reader<'a> {
     octets: &'a [u8],
@@ -17,7 +17,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The offset of the next octet.
+    /// Returns the offset of the next octet.
     pub fn position(&self) -> usize {
         self.position
     }
@@ -26,12 +26,12 @@ impl<'a> Reader<'a> {
         self.position == self.octets.len()
     }
 
-    /// The octets not yet read.
+    /// Returns the octets that were not read yet.
     pub fn rest(&self) -> &'a [u8] {
         &self.octets[self.position..]
     }
 
-    /// The next `count` octets.
+    /// Reads the next `count` octets.
     pub fn take(&mut self, count: usize) -> Result<&'a [u8], DecodeError> {
         let rest = self.rest();
         let taken = rest.get(..count).ok_or_else(|| {
@@ -51,17 +51,17 @@ impl<'a> Reader<'a> {
         Ok(u16::from_be_bytes([octets[0], octets[1]]))
     }
 
-    /// An octet that is there only if `present`.
+    /// Reads an octet that exists only if `present`.
     pub fn optional_u8(&mut self, present: bool) -> Result<Option<u8>, DecodeError> {
         present.then(|| self.u8()).transpose()
     }
 
-    /// Two octets that are there only if `present`.
+    /// Reads two octets that exist only if `present`.
     pub fn optional_u16(&mut self, present: bool) -> Result<Option<u16>, DecodeError> {
         present.then(|| self.u16()).transpose()
     }
 
-    /// Splits off a reader of the next `count` octets that keeps counting offsets.
+    /// Splits off a reader of the next `count` octets. Its offsets continue those of this one.
     pub fn split(&mut self, count: usize) -> Result<Self, DecodeError> {
         let position = self.position;
         self.take(count)?;

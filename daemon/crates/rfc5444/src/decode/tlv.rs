@@ -6,7 +6,7 @@ use super::{Budget, Reader};
 use crate::wire::tlv as flag;
 use crate::{AddressEntry, DecodeCause, DecodeError, Tlv};
 
-/// A packet or message TLV block.
+/// Reads a packet or message TLV block.
 pub(super) fn block(reader: &mut Reader) -> Result<Vec<Tlv>, DecodeError> {
     let mut block = content(reader)?;
     let mut tlvs = Vec::new();
@@ -17,8 +17,7 @@ pub(super) fn block(reader: &mut Reader) -> Result<Vec<Tlv>, DecodeError> {
     Ok(tlvs)
 }
 
-/// An address block TLV block: gives the addresses of the block their TLVs,
-/// ordered by type and type extension.
+/// Reads the TLV block of an address block, and adds the TLVs to the addresses, ordered by type and type extension.
 pub(super) fn address_block(
     reader: &mut Reader,
     entries: &mut [AddressEntry],
@@ -41,7 +40,7 @@ pub(super) fn address_block(
     Ok(())
 }
 
-/// A reader of the TLVs of the block that begins here.
+/// Returns a reader of the TLVs of the block that starts here.
 fn content<'a>(reader: &mut Reader<'a>) -> Result<Reader<'a>, DecodeError> {
     let offset = reader.position();
     let length = usize::from(reader.u16()?);
@@ -50,7 +49,7 @@ fn content<'a>(reader: &mut Reader<'a>) -> Result<Reader<'a>, DecodeError> {
         .map_err(|_| DecodeError::new(DecodeCause::TlvBlockLength, offset, length))
 }
 
-/// A TLV as it travels; `start` and `stop` are positions in the address block.
+/// A TLV as encoded. `start` and `stop` are positions in the address block.
 struct RawTlv<'a> {
     typ: u8,
     ext: u8,
@@ -62,7 +61,7 @@ struct RawTlv<'a> {
 }
 
 impl<'a> RawTlv<'a> {
-    /// Reads a TLV of an address block of `addresses`, or of a packet or message.
+    /// Reads a TLV. `addresses` is the number of addresses of the block, or `None` for a packet or message TLV.
     fn read(reader: &mut Reader<'a>, addresses: Option<usize>) -> Result<Self, DecodeError> {
         let typ = reader.u8()?;
         let flags = flags(reader, addresses.is_some())?;
@@ -90,7 +89,7 @@ impl<'a> RawTlv<'a> {
         })
     }
 
-    /// The value of the address number `index` of those that the TLV covers.
+    /// Returns the value for the address at position `index` of those that the TLV covers.
     fn value_of(&self, index: usize) -> &'a [u8] {
         let start = if self.multi_value {
             index * self.single_length
@@ -101,10 +100,10 @@ impl<'a> RawTlv<'a> {
     }
 }
 
-/// The flags of a TLV, without the combinations that section 5.4.1 excludes.
+/// Reads the flags of a TLV. Refuses combinations that section 5.4.1 excludes.
 ///
-/// A multi-value TLV without indices is accepted for all addresses of a
-/// block: the text excludes it, but appendix C.2 gives it as an example.
+/// A multi-value TLV without indices is accepted for all addresses of a block: the text excludes it, but appendix C.2
+/// gives it as an example.
 fn flags(reader: &mut Reader, in_address_block: bool) -> Result<u8, DecodeError> {
     let offset = reader.position();
     let flags = reader.u8()?;
@@ -126,7 +125,7 @@ fn flags(reader: &mut Reader, in_address_block: bool) -> Result<u8, DecodeError>
     Ok(flags)
 }
 
-/// The positions of the first and the last of `addresses` that a TLV covers (table 5).
+/// Reads the positions of the first and the last of the `addresses` that a TLV covers (table 5).
 fn indices(
     reader: &mut Reader,
     flags: u8,
@@ -152,7 +151,7 @@ fn index(reader: &mut Reader, allowed: core::ops::Range<usize>) -> Result<usize,
     Ok(index)
 }
 
-/// The whole value (table 4); empty when there is none.
+/// Reads the whole value (table 4), which is empty if the TLV has none.
 fn value<'a>(reader: &mut Reader<'a>, flags: u8) -> Result<&'a [u8], DecodeError> {
     let length = match flags & (flag::HAS_VALUE | flag::HAS_EXT_LEN) {
         0 => 0,

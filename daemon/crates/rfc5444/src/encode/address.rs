@@ -1,4 +1,4 @@
-//! Address blocks (RFC 5444, section 5.3): the shortest head and tail.
+//! Encodes address blocks (RFC 5444, section 5.3) with the head and tail that make them shortest.
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -42,7 +42,7 @@ pub(super) fn push(out: &mut Vec<u8>, addr: IpAddr) {
     out.extend(Octets::of(addr).as_slice());
 }
 
-/// What the addresses of a block have in common, from which its form follows.
+/// What the addresses of a block have in common. This determines how the block is encoded.
 pub(super) struct Shape {
     first: Octets,
     first_length: u8,
@@ -54,7 +54,7 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// The shape of a block of one address.
+    /// Returns the shape of a block of one address.
     pub fn new(entry: &AddressEntry) -> Self {
         let first = Octets::of(entry.prefix.addr);
         let host = entry.prefix.is_host();
@@ -84,7 +84,7 @@ impl Shape {
         }
     }
 
-    /// The octets of the address block.
+    /// Returns the size of the address block in octets.
     pub fn size(&self) -> usize {
         let (head, tail) = (self.head(), self.tail());
         let mid = self.first.length - head - tail.length();
@@ -92,8 +92,8 @@ impl Shape {
         2 + head_part + tail.size() + self.count * mid + self.lengths.fields(self.count)
     }
 
-    /// The length of the head: a head costs the octet of its length and saves
-    /// its octets in all addresses but one.
+    /// Returns the length of the head. A head costs the octet of its length and saves its octets in all addresses but
+    /// one.
     fn head(&self) -> usize {
         match self.shared_head * (self.count - 1) {
             0 | 1 => 0,
@@ -101,8 +101,7 @@ impl Shape {
         }
     }
 
-    /// The tail that saves most: either kind costs the octet of its length, a
-    /// full tail also its octets.
+    /// Returns the tail that saves most. Either kind costs the octet of its length, a full tail also its octets.
     fn tail(&self) -> Tail {
         let longest = self.first.length - self.head();
         let (full, zero) = (
@@ -119,7 +118,7 @@ impl Shape {
     }
 }
 
-/// How the octets that all addresses end with travel (table 1).
+/// How the octets at the end of all addresses are encoded (table 1).
 #[derive(Clone, Copy)]
 enum Tail {
     None,
@@ -152,7 +151,7 @@ impl Tail {
     }
 }
 
-/// How the prefix lengths travel (table 2).
+/// How the prefix lengths are encoded (table 2).
 #[derive(Clone, Copy)]
 enum Lengths {
     None,
@@ -200,7 +199,7 @@ impl Octets {
     }
 }
 
-/// How many octets from the start of both are equal.
+/// Returns how many octets are equal, from the start of both.
 fn equal<'a>(a: impl Iterator<Item = &'a u8>, b: impl Iterator<Item = &'a u8>) -> usize {
     a.zip(b).take_while(|(a, b)| a == b).count()
 }

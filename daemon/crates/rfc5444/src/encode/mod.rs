@@ -1,4 +1,4 @@
-//! Values to octets, in few of them.
+//! Encodes values to as few octets as possible.
 
 mod address;
 mod blocks;
@@ -11,7 +11,7 @@ use crate::model::address_length;
 use crate::{wire, AddressEntry, EncodeError, Message, Packet};
 
 impl Packet {
-    /// The octets of the packet (RFC 5444, section 5.1).
+    /// Encodes the packet (RFC 5444, section 5.1).
     ///
     /// # Errors
     ///
@@ -30,11 +30,10 @@ impl Packet {
 }
 
 impl Message {
-    /// The octets of the message (RFC 5444, section 5.2).
+    /// Encodes the message (RFC 5444, section 5.2).
     ///
-    /// Addresses keep their order, in blocks of up to 255. The TLVs of an
-    /// address are sent ordered by type and type extension; those of the same
-    /// full type keep their order.
+    /// Addresses keep their order, in blocks of up to 255. The TLVs of an address are ordered by type and type
+    /// extension; those of the same full type keep their order.
     ///
     /// # Errors
     ///
@@ -63,7 +62,7 @@ impl Message {
         self.addresses.iter().try_for_each(check)
     }
 
-    /// The message header; its size field is still zero.
+    /// Encodes the message header. Its size field is still zero.
     fn header(&self) -> Vec<u8> {
         let mut out = Vec::from([self.typ, self.flags() | (self.addr_len - 1), 0, 0]);
         if let Some(addr) = self.originator {
@@ -88,7 +87,7 @@ impl Message {
     }
 }
 
-/// A packet header without TLVs.
+/// Encodes a packet header without TLVs.
 pub(crate) fn packet_header(seq: Option<u16>) -> Vec<u8> {
     let first = wire::VERSION << 4;
     match seq {

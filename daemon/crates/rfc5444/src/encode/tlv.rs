@@ -1,9 +1,8 @@
-//! TLVs and TLV blocks (RFC 5444, section 5.4).
+//! Encodes TLVs and TLV blocks (RFC 5444, section 5.4).
 //!
-//! The TLVs of the addresses of a block are seen as columns, one for each full
-//! type: the values of that type from the first address to the last, with
-//! gaps. A second TLV of the same full type on an address goes to a second
-//! column. Each column is cut into the TLVs that need the fewest octets.
+//! The TLVs of a block's addresses are treated as columns, one for each full type: the values of that type from the
+//! first address to the last, with gaps. A second TLV of the same full type on an address goes to a second column. Each
+//! column is cut into the TLVs that take the fewest octets.
 
 use alloc::collections::BTreeMap;
 use alloc::vec;
@@ -21,7 +20,7 @@ pub(super) fn block(out: &mut Vec<u8>, tlvs: &[Tlv]) -> Result<(), EncodeError> 
     })
 }
 
-/// Appends the address block TLV block of a block of `entries`.
+/// Appends the TLV block of an address block of `entries`.
 pub(super) fn address_block(
     out: &mut Vec<u8>,
     entries: &[AddressEntry],
@@ -39,7 +38,7 @@ pub(super) fn address_block(
 /// The values of one full type, at most one for each address of a block.
 type Column<'a> = Vec<Option<&'a [u8]>>;
 
-/// The columns by type, type extension and how many of the same precede on the address.
+/// Returns the columns by type, type extension, and number of earlier TLVs of the same full type on the address.
 fn columns(entries: &[AddressEntry]) -> BTreeMap<(u8, u8, usize), Column<'_>> {
     let mut columns = BTreeMap::new();
     for (index, entry) in entries.iter().enumerate() {
@@ -76,16 +75,15 @@ fn segments(column: &Column) -> Vec<Segment> {
     segments
 }
 
-/// Cuts a run of values of the same length: the shortest way from group to
-/// group of equal values, where a step is a single-value TLV over one group or
-/// a multi-value TLV over several.
+/// Cuts a run of values of the same length into segments. This is the shortest path from group to group of equal
+/// values: a step is a single-value TLV over one group, or a multi-value TLV over several.
 fn cut(column: &Column, run: Range<usize>) -> Vec<Segment> {
     let value_length = length(&column[run.start]);
     let offset = run.start;
     let groups: Vec<_> = runs(&column[run], |a, b| a == b)
         .map(|group| group.start + offset..group.end + offset)
         .collect();
-    // For each number of leading groups: the octets they take and the groups before the last step.
+    // For each number of leading groups: the octets that they take, and the groups before the last step.
     let mut best = vec![(0, 0)];
     for end in 1..=groups.len() {
         let step = |start: usize| {
@@ -99,7 +97,7 @@ fn cut(column: &Column, run: Range<usize>) -> Vec<Segment> {
     walk_back(&groups, &best)
 }
 
-/// The segments along the shortest way, first to last.
+/// Returns the segments of the shortest encoding, first to last.
 fn walk_back(groups: &[Range<usize>], best: &[(usize, usize)]) -> Vec<Segment> {
     let mut segments = Vec::new();
     let mut end = groups.len();
@@ -115,7 +113,7 @@ fn walk_back(groups: &[Range<usize>], best: &[(usize, usize)]) -> Vec<Segment> {
     segments
 }
 
-/// The octets of a TLV over a range of the addresses, except a type extension.
+/// Returns the octets of a TLV over a range of the addresses, without a type extension.
 fn cost(range: &Range<usize>, multi_value: bool, value_length: usize, addresses: usize) -> usize {
     let values = if multi_value { range.len() } else { 1 };
     let total = values * value_length;
@@ -127,9 +125,9 @@ fn cost(range: &Range<usize>, multi_value: bool, value_length: usize, addresses:
     2 + indices(range, multi_value, addresses).1.len() + length_field + total
 }
 
-/// The flag and the index fields for a range of the addresses (table 3).
+/// Returns the flag and the index fields for a range of the addresses (table 3).
 ///
-/// A multi-value TLV always gives both indices (section 5.4.1).
+/// A multi-value TLV always has both indices (section 5.4.1).
 fn indices(range: &Range<usize>, multi_value: bool, addresses: usize) -> (u8, Vec<u8>) {
     let (start, stop) = (range.start as u8, (range.end - 1) as u8);
     if multi_value {
@@ -143,7 +141,7 @@ fn indices(range: &Range<usize>, multi_value: bool, addresses: usize) -> (u8, Ve
     }
 }
 
-/// The maximal runs of neighbours that are alike.
+/// Returns the longest runs of adjacent items that are alike.
 fn runs<'a, T>(
     items: &'a [T],
     alike: impl Fn(&T, &T) -> bool + 'a,
@@ -178,7 +176,7 @@ fn push_segment(
     push_tlv(out, full_type, flags, &indices, &values.concat())
 }
 
-/// Appends a TLV (section 5.4.1); `flags` are those for indices and multiple values.
+/// Appends a TLV (section 5.4.1). `flags` holds the flags for indices and multiple values.
 fn push_tlv(
     out: &mut Vec<u8>,
     (typ, ext): (u8, u8),
@@ -206,7 +204,7 @@ fn push_tlv(
     Ok(())
 }
 
-/// Appends what `content` appends, preceded by its length.
+/// Calls `content` to append octets, and writes their length before them.
 fn with_length(
     out: &mut Vec<u8>,
     content: impl FnOnce(&mut Vec<u8>) -> Result<(), EncodeError>,

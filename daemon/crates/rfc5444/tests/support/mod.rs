@@ -1,4 +1,4 @@
-//! What the tests share: the vector files, the captures, and packets as text.
+//! Shared by the tests: the vector files, the captures, and packets as text.
 
 #![allow(dead_code, reason = "no test needs all of it")]
 
