@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.lab.basics import preloaded
 from tests.lab.node import capabilities
 
 
@@ -10,3 +11,4 @@ def ground_is_there() -> None:
     """Without namespaces and charon there is nothing to attack."""
     if missing := capabilities.probe().missing():
         pytest.skip(f"attacks need {', '.join(missing)}")
+    preloaded.enable()

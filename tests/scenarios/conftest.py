@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.lab.basics import preloaded
 from tests.lab.lab import Lab
 from tests.lab.net.topology import line, names
 from tests.lab.node import capabilities
@@ -15,6 +16,7 @@ def ground_is_there() -> None:
     """Without namespaces and charon there is nothing to observe."""
     if missing := capabilities.probe().missing():
         pytest.skip(f"scenarios need {', '.join(missing)}")
+    preloaded.enable()
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from tests.lab.basics import preloaded
 from tests.lab.basics.patience import patient
 
 _CPUCLOCK_SCHED = 2
@@ -46,7 +47,7 @@ class Daemon:
         self._env = dict(env or {})
         self._notifies = notifies
         self._enters = enters
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | preloaded.Forked | None = None
         self._notify: socket.socket | None = None
 
     @property
@@ -64,10 +65,14 @@ class Daemon:
     def start(self) -> None:
         """Start it without waiting; its output is appended to the log."""
         self._listen()
+        environment = {**os.environ, **self._env, "NOTIFY_SOCKET": str(self._notify_path)}
         with self.log.open("ab") as log:
+            if self._enters and preloaded.serves(self.argv):
+                self._process = preloaded.start(self._namespace, self.argv, log, environment)
+                return
             self._process = subprocess.Popen(
                 [*(["ip", "netns", "exec", self._namespace] if self._enters else []), *self.argv],
-                env={**os.environ, **self._env, "NOTIFY_SOCKET": str(self._notify_path)},
+                env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -28,6 +28,11 @@ def run(
     result = subprocess.run(
         argv, input=stdin, env=env, timeout=patient(timeout), text=True, capture_output=True, check=False
     )
-    if check and result.returncode:
+    return checked(result) if check else result
+
+
+def checked(result: subprocess.CompletedProcess[str]) -> subprocess.CompletedProcess[str]:
+    """Return the result of a program whose status is 0. Raises CommandError for another."""
+    if result.returncode:
         raise CommandError(result)
     return result

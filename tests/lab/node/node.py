@@ -9,9 +9,10 @@ from ipaddress import IPv6Address
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tests.lab.basics import programs
+from tests.lab.basics import preloaded, programs
+from tests.lab.basics.patience import patient
 from tests.lab.basics.processes import Daemon
-from tests.lab.basics.shell import run
+from tests.lab.basics.shell import checked, run
 from tests.lab.basics.waiting import Source, wait_until
 from tests.lab.node import capabilities, libreswan
 from tests.lab.node.libreswan import Pluto
@@ -170,7 +171,10 @@ class Node:
     def meshsec(self, *arguments: str, check: bool = True, timeout: float = 120) -> subprocess.CompletedProcess[str]:
         """Run the command line inside the node."""
         argv = [programs.meshsec(), "--config", str(self.config), *arguments]
-        return self.run(*argv, check=check, timeout=timeout)
+        if not preloaded.serves(argv):
+            return self.run(*argv, check=check, timeout=timeout)
+        result = preloaded.run(self.namespace, argv, patient(timeout))
+        return checked(result) if check else result
 
     def ask(self, method: str, **params: object) -> dict[str, Any]:
         """A question to the control socket; {} when meshsecd is not there."""
