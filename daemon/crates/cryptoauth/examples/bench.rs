@@ -1,5 +1,5 @@
-//! How fast frames are sealed and opened, and what handshakes cost:
-//! `cargo run --release -p cryptoauth --example bench [OCTETS]`.
+//! Measures how fast frames are sealed and opened, and how long handshakes take. Run: `cargo run --release -p
+//! cryptoauth --example bench [OCTETS]`.
 
 use std::time::{Duration, Instant};
 
@@ -8,13 +8,13 @@ use cryptoauth::{Local, PrivateKey, Session, HEAD_ROOM, TAIL_ROOM};
 use rand_core::{CryptoRng, RngCore};
 
 const NOW: Duration = Duration::ZERO;
-/// How long each figure is measured.
+/// Duration of each measurement.
 const SPAN: Duration = Duration::from_secs(2);
 /// Repetitions in a batch.
 const BATCH: u32 = 16;
 const DEFAULT_OCTETS: usize = 1304;
 
-/// No randomness at all: this is a benchmark.
+/// No randomness at all, which suffices for a benchmark.
 struct Counter(u64);
 
 impl RngCore for Counter {
@@ -63,7 +63,8 @@ fn main() {
     });
 }
 
-/// Seconds for each repetition, in the quickest of many short batches: others may use the processor.
+/// Returns the seconds per repetition in the fastest of many short batches, because other programs may use the
+/// processor.
 fn seconds(mut action: impl FnMut()) -> f64 {
     let begun = Instant::now();
     let mut quickest = f64::MAX;

@@ -1,4 +1,4 @@
-//! Passwords: what we show to a peer, and whom we let in.
+//! Passwords: the credential shown to a peer, and the users who may connect.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -13,19 +13,19 @@ use crate::{Address, KEY_LENGTH};
 /// A secret of 32 octets, overwritten when it is dropped.
 pub(crate) type Secret = Zeroizing<[u8; KEY_LENGTH]>;
 
-/// How a password is named on the wire: the kind and seven octets of a hash.
+/// Identifies a password in a handshake: its kind and seven octets of a hash.
 pub(crate) type Lookup = [u8; 8];
 
 /// No authentication.
 pub(crate) const KIND_NONE: u8 = 0;
-/// A password, named by its hash.
+/// A password, identified by its hash.
 const KIND_PASSWORD: u8 = 1;
-/// A password, named by the hash of a login.
+/// A password, identified by the hash of a login.
 const KIND_LOGIN: u8 = 2;
 /// A login and its password in the Noise link handshake.
 const KIND_NOISE: u8 = 3;
 
-/// What we show to a peer that requires authentication. Never formatted.
+/// The credential shown to a peer that requires authentication. It is never formatted.
 #[derive(Clone)]
 pub struct Credential {
     pub(crate) lookup: Lookup,
@@ -33,25 +33,25 @@ pub struct Credential {
     pub(crate) noise: Preshared,
 }
 
-/// The preshared key of a Noise handshake and how it is named.
+/// The preshared key of a Noise handshake and the octets that identify it.
 #[derive(Clone)]
 pub(crate) struct Preshared {
     pub(crate) lookup: Lookup,
     pub(crate) key: Secret,
 }
 
-/// Those who may connect to us.
+/// The users who may connect to this node.
 #[derive(Clone, Default)]
 pub struct Users {
     users: Vec<User>,
     added: u32,
 }
 
-/// Names a user for as long as its [`Users`] exist.
+/// Identifies a user for the lifetime of its [`Users`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UserId(u32);
 
-/// A user that cannot be added: another one has this login or this password.
+/// The user cannot be added, because this user has the same login or password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DuplicateUser(pub UserId);
 
@@ -66,7 +66,7 @@ pub(crate) struct User {
 }
 
 impl Credential {
-    /// A password that is named by its own hash (authentication type 1).
+    /// Returns a password that is identified by its own hash (authentication type 1).
     pub fn password(password: &[u8]) -> Self {
         let (secret, lookup) = password_secret(password);
         let noise = Preshared::new(b"", password);
@@ -77,7 +77,7 @@ impl Credential {
         }
     }
 
-    /// A password that is named by a login (authentication type 2), which tells nothing of the
+    /// Returns a password that is identified by a login (authentication type 2), which reveals nothing about the
     /// password.
     pub fn login(login: &[u8], password: &[u8]) -> Self {
         let (secret, _) = password_secret(password);
@@ -91,7 +91,7 @@ impl Credential {
 }
 
 impl Preshared {
-    /// Both are derived by HMAC-BLAKE2s, so that the name tells nothing of the key.
+    /// Derives both with HMAC-BLAKE2s, so that the identifier reveals nothing about the key.
     fn new(login: &[u8], password: &[u8]) -> Self {
         let base = mac(password, &[login, &[KIND_NOISE]]);
         let name = mac(&*base, &[&[1]]);
@@ -103,12 +103,12 @@ impl Preshared {
 }
 
 impl Users {
-    /// Lets everybody in who knows `password`, named by it or by `login`; with `only`, if the key
-    /// has that address.
+    /// Admits everybody who knows `password`, identified by it or by `login`. With `only`, the peer's key must also
+    /// have that address.
     ///
     /// # Errors
     ///
-    /// [`DuplicateUser`] when a handshake could mean two users.
+    /// [`DuplicateUser`] if a handshake could refer to two users.
     pub fn add(
         &mut self,
         login: Option<&[u8]>,
@@ -137,14 +137,14 @@ impl Users {
         Ok(id)
     }
 
-    /// Lets a user in no more; says whether there was one. Sessions that stand go on.
+    /// Removes a user. Returns whether there was one. Existing sessions continue.
     pub fn remove(&mut self, id: UserId) -> bool {
         let before = self.users.len();
         self.users.retain(|user| user.id != id);
         self.users.len() < before
     }
 
-    /// The user that a handshake means.
+    /// Returns the user that a handshake identifies.
     pub(crate) fn find(&self, lookup: &Lookup) -> Option<&User> {
         let is_it = |user: &&User| match lookup[0] {
             KIND_PASSWORD => user.by_password == *lookup,
@@ -154,7 +154,7 @@ impl Users {
         self.users.iter().find(is_it)
     }
 
-    /// The user that a Noise handshake means.
+    /// Returns the user that a Noise handshake identifies.
     pub(crate) fn find_noise(&self, lookup: &Lookup) -> Option<&User> {
         self.users.iter().find(|user| user.noise.lookup == *lookup)
     }
@@ -170,14 +170,14 @@ fn login_lookup(login: &[u8]) -> Lookup {
     lookup(KIND_LOGIN, &Sha256::digest(login))
 }
 
-/// The kind, and octets 1 to 7 of a hash.
+/// Returns the kind and octets 1 to 7 of a hash.
 fn lookup(kind: u8, hash: &[u8]) -> Lookup {
     let mut lookup = [kind; 8];
     lookup[1..].copy_from_slice(&hash[1..8]);
     lookup
 }
 
-/// HMAC-BLAKE2s (RFC 2104, RFC 7693) of `parts`.
+/// Returns HMAC-BLAKE2s (RFC 2104, RFC 7693) of `parts`.
 pub(crate) fn mac(key: &[u8], parts: &[&[u8]]) -> Secret {
     let mut state = SimpleHmac::<Blake2s256>::new_from_slice(key).expect("a key of any length");
     parts.iter().for_each(|part| state.update(part));

@@ -1,4 +1,4 @@
-//! The AEADs that seal and open data frames, behind a border: who has a quicker implementation supplies it.
+//! The AEADs that seal and open data frames, as a trait, so that a caller can supply a faster implementation.
 
 use chacha20poly1305::ChaCha20Poly1305;
 use crypto_secretbox::aead::{AeadInPlace, KeyInit};
@@ -16,29 +16,29 @@ pub type Key = [u8; KEY_LENGTH];
 
 /// Seals and opens data frames in place. Handshakes are always sealed by [`Portable`].
 ///
-/// An implementation takes the same time for all keys and contents of a length. `open_*` says whether the tag is
-/// right; when it is not, `content` must stay as it was, because other keys may be tried on it.
+/// An implementation takes the same time for all keys and contents of a length. `open_*` returns whether the tag is
+/// right. If it is not, `content` must be unchanged, because other keys may be tried on it.
 pub trait Ciphers: Sync {
-    /// What people call it.
+    /// Returns the name of the implementation.
     fn name(&self) -> &'static str;
 
-    /// XSalsa20-Poly1305, as `crypto_secretbox` of NaCl: CryptoAuth.
+    /// Seals with XSalsa20-Poly1305, as `crypto_secretbox` of NaCl does. CryptoAuth uses it.
     fn seal_xsalsa20(&self, key: &Key, nonce: &[u8; 24], content: &mut [u8]) -> Tag;
 
-    /// Opens what [`Ciphers::seal_xsalsa20`] has sealed.
+    /// Opens what [`Ciphers::seal_xsalsa20`] has sealed. Returns whether the tag is right.
     fn open_xsalsa20(&self, key: &Key, nonce: &[u8; 24], content: &mut [u8], tag: &Tag) -> bool;
 
-    /// ChaCha20-Poly1305 (RFC 8439, section 2.8) without additional data: Noise.
+    /// Seals with ChaCha20-Poly1305 (RFC 8439, section 2.8) without additional data. Noise uses it.
     fn seal_chacha20(&self, key: &Key, nonce: &[u8; 12], content: &mut [u8]) -> Tag;
 
-    /// Opens what [`Ciphers::seal_chacha20`] has sealed.
+    /// Opens what [`Ciphers::seal_chacha20`] has sealed. Returns whether the tag is right.
     fn open_chacha20(&self, key: &Key, nonce: &[u8; 12], content: &mut [u8], tag: &Tag) -> bool;
 }
 
-/// The ciphers of RustCrypto, which are everywhere.
+/// The ciphers of RustCrypto, which run on every machine.
 pub struct Portable;
 
-/// No frame is as long as what the ciphers cannot seal under one nonce, 2^38 octets.
+/// The ciphers can seal 2^38 octets under one nonce. No frame is that long.
 const SHORT: &str = "a frame is shorter than 2^38 octets";
 
 impl Ciphers for Portable {

@@ -1,85 +1,84 @@
-//! Why a frame is refused, and what a caller can do wrong.
+//! Why a frame is refused, and how a caller can misuse this crate.
 
 use core::fmt;
 
 use crate::{Address, PublicKey};
 
-/// Octets that are no acceptable frame: the sender's fault, or a forger's; count by cause and drop.
+/// Why received octets are not an acceptable frame. The sender or a forger is at fault: count by cause and drop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refused {
-    /// Fewer octets than such a frame has; their number.
+    /// This number of octets is too small for such a frame.
     Runt(usize),
-    /// A handshake message of a length that its type does not have; the number of octets.
+    /// A handshake message of this type cannot have this number of octets.
     Length(usize),
-    /// A type of control message that does not exist; the type.
+    /// No control message has this type.
     MessageType(u32),
-    /// Data, but there are no keys to open it with; the nonce, counter or index.
+    /// A data frame arrived, but there are no keys to open it with. The value is its nonce, counter or index.
     NoSession(u32),
-    /// A handshake under another key than the session's; the key.
+    /// A handshake has this key, which is not the session's.
     WrongKey(PublicKey),
-    /// A handshake under our own key.
+    /// A handshake has this node's own key.
     OwnKey,
-    /// A user who is not known, or a kind of authentication that does not exist; the kind.
+    /// The user is unknown, or this kind of authentication does not exist.
     UnknownUser(u8),
-    /// No authentication where it is required.
+    /// The handshake has no authentication, but it is required.
     AuthRequired,
-    /// A user who is bound to another address; the address of the sender's key.
+    /// The user is bound to another address. The value is the address of the sender's key.
     WrongAddress(Address),
-    /// A KEY or a reply that answers nothing.
+    /// A KEY or a REPLY arrived that answers no handshake of this node.
     StrayKey,
-    /// A KEY on an established session.
+    /// A KEY arrived on an established session.
     KeyOnSession,
-    /// A temporary or permanent key of small order, with which everybody shares the same secret.
+    /// A temporary or permanent key has a small order, so that every node shares the same secret with it.
     WeakKey,
-    /// Our own temporary key, sent back.
+    /// The peer sent this node's own temporary key back.
     Reflected,
-    /// A handshake that was accepted before, or one that repeats what was never said.
+    /// The handshake was accepted before, or claims to repeat one that was never sent.
     Duplicate,
-    /// The tag is wrong: forged, damaged, or sealed under keys that are gone.
+    /// The tag is wrong: the frame is forged, damaged, or sealed under keys that no longer exist.
     Forged,
-    /// A nonce that was accepted before, or one that is too old to know; the nonce.
+    /// The nonce was accepted before, or is too old to know.
     Replayed(u32),
-    /// A handshake that is not later than the last one.
+    /// The handshake is not later than the last one.
     OldTimestamp,
-    /// Additional data that is no sequence of elements.
+    /// The additional data is not a sequence of elements.
     Additional,
-    /// The responder is busy and wants to see a cookie first.
+    /// The responder is busy and requires a cookie first.
     CookieRequired,
 }
 
-/// Something that cannot be sealed: the caller's fault, except [`SealError::NoKeys`].
+/// Why something cannot be sealed. The caller is at fault, except for [`SealError::NoKeys`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SealError {
-    /// The buffer has too little room before or after the content; the octets needed before and
-    /// after.
+    /// The buffer has too little space around the content. The values are the octets needed before and after it.
     Room(usize, usize),
-    /// Data without content.
+    /// A data frame must have content.
     Empty,
-    /// There are no keys to seal with: a handshake comes first.
+    /// There are no keys to seal with. A handshake must come first.
     NoKeys,
 }
 
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Runt(length) => write!(f, "{length} octets are no frame"),
-            Self::Length(length) => write!(f, "{length} octets are no such message"),
-            Self::MessageType(kind) => write!(f, "message type {kind}, must be 1 to 3"),
-            Self::NoSession(nonce) => write!(f, "data {nonce} without a session"),
-            Self::WrongKey(key) => write!(f, "a handshake under another key: {key}"),
-            Self::OwnKey => f.write_str("a handshake under our own key"),
+            Self::Runt(length) => write!(f, "a frame of {length} octets is too short"),
+            Self::Length(length) => write!(f, "no message of this type has {length} octets"),
+            Self::MessageType(kind) => write!(f, "message type {kind}, allowed are 1 to 3"),
+            Self::NoSession(nonce) => write!(f, "data with nonce {nonce}, but no session"),
+            Self::WrongKey(key) => write!(f, "a handshake with another key: {key}"),
+            Self::OwnKey => f.write_str("a handshake with this node's own key"),
             Self::UnknownUser(kind) => write!(f, "unknown user, authentication type {kind}"),
-            Self::AuthRequired => f.write_str("no authentication"),
+            Self::AuthRequired => f.write_str("authentication is required, but there is none"),
             Self::WrongAddress(address) => {
                 write!(f, "the user is bound to another address than {address}")
             }
-            Self::StrayKey => f.write_str("a key that answers nothing"),
-            Self::KeyOnSession => f.write_str("a key on an established session"),
+            Self::StrayKey => f.write_str("a KEY or REPLY that answers no handshake"),
+            Self::KeyOnSession => f.write_str("a KEY on an established session"),
             Self::WeakKey => f.write_str("a key of small order"),
-            Self::Reflected => f.write_str("our own temporary key"),
-            Self::Duplicate => f.write_str("a handshake for the second time"),
+            Self::Reflected => f.write_str("this node's own temporary key was sent back"),
+            Self::Duplicate => f.write_str("a repeated handshake"),
             Self::Forged => f.write_str("the tag is wrong"),
             Self::Replayed(nonce) => write!(f, "nonce {nonce} was used before or is too old"),
             Self::OldTimestamp => f.write_str("a handshake that is not later than the last one"),
@@ -93,10 +92,10 @@ impl fmt::Display for SealError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Room(before, after) => {
-                write!(f, "too little room: {before} octets are needed before the content, {after} after it")
+                write!(f, "too little space: {before} octets are needed before the content, {after} after it")
             }
             Self::Empty => f.write_str("data without content"),
-            Self::NoKeys => f.write_str("no keys to seal with"),
+            Self::NoKeys => f.write_str("there are no keys to seal with"),
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::{PublicKey, Refused, KEY_LENGTH};
 
 /// Octets before the content.
 pub(crate) const HANDSHAKE_OVERHEAD: usize = 120;
-/// Where the tag begins, and with it what is sealed.
+/// Offset of the tag, the start of the sealed part.
 pub(crate) const SEALED: usize = 72;
 
 const LOOKUP: usize = 4;
@@ -25,7 +25,7 @@ const TEMPORARY: usize = SEALED + TAG;
 pub(crate) const NONCE_LENGTH: usize = NONCE_END - NONCE;
 const NONCE_END: usize = SENDER;
 
-/// Kinds of handshake frames, as on the wire.
+/// Kinds of handshake frames, with their numbers in frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Kind {
@@ -35,7 +35,7 @@ pub(crate) enum Kind {
     RepeatKey = 3,
 }
 
-/// What a handshake frame says in clear. Nothing of it is authentic.
+/// The unencrypted part of a handshake frame. Nothing in it is authentic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) kind: Kind,
@@ -61,7 +61,7 @@ impl Kind {
     }
 }
 
-/// The first word of a frame: below 4 the kind of a handshake, else the nonce of data.
+/// Returns the first word of a frame: below 4 it is the kind of a handshake, otherwise the nonce of data.
 pub(crate) fn first_word(frame: &[u8]) -> Result<u32, Refused> {
     frame
         .first_chunk()
@@ -83,7 +83,7 @@ impl Header {
         })
     }
 
-    /// Writes the header and the temporary key that is to be sealed; the tag is left out.
+    /// Writes the header and the temporary key before it is sealed. Does not write the tag.
     pub(crate) fn encode(&self, temporary: &PublicKey, frame: &mut [u8]) {
         frame[..LOOKUP].copy_from_slice(&(self.kind as u32).to_be_bytes());
         frame[LOOKUP..UNUSED].copy_from_slice(&self.lookup);
@@ -94,7 +94,7 @@ impl Header {
     }
 }
 
-/// The temporary key of an opened frame, which [`Header::decode`] found long enough.
+/// Returns the temporary key of an opened frame. [`Header::decode`] has checked the frame's length.
 pub(crate) fn temporary(frame: &[u8]) -> PublicKey {
     let mut octets = [0; KEY_LENGTH];
     octets.copy_from_slice(&frame[TEMPORARY..HANDSHAKE_OVERHEAD]);

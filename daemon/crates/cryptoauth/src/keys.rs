@@ -14,21 +14,20 @@ pub const KEY_LENGTH: usize = 32;
 
 /// Every node's address is in fc00::/8.
 const ADDRESS_OCTET: u8 = 0xfc;
-/// The digits of the base 32 form, least significant bits first.
+/// The digits of the base 32 form, in the order of their values.
 const DIGITS: &[u8; 32] = b"0123456789bcdfghjklmnpqrstuvwxyz";
-/// 256 bits in digits of 5 bits.
+/// Number of digits of 5 bits in the 256 bits of a key.
 const TEXT_DIGITS: usize = 52;
 /// The end of a public key's text form.
 const TEXT_SUFFIX: &str = ".k";
 
-/// An X25519 private key. It is never formatted and is overwritten when it is dropped.
+/// An X25519 private key. It is never formatted, and it is overwritten when it is dropped.
 #[derive(Clone)]
 pub struct PrivateKey(Zeroizing<[u8; KEY_LENGTH]>);
 
-/// An X25519 public key, any 32 octets: whether it is of use shows when a secret is agreed with it.
+/// An X25519 public key, any 32 octets. Whether it is usable shows when a secret is agreed with it.
 ///
-/// Keys are ordered as octet strings; of two nodes whose HELLOs cross, the one with the lower key
-/// stays initiator.
+/// Keys are ordered as octet strings. If the HELLOs of two nodes cross, the one with the lower key stays initiator.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PublicKey([u8; KEY_LENGTH]);
 
@@ -40,29 +39,27 @@ pub struct Address([u8; 16]);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KeyError {
-    /// The octets encode no point of the curve Ed25519 (RFC 8032, section 5.1.3).
+    /// The octets do not encode a point of the curve Ed25519 (RFC 8032, section 5.1.3).
     NotOnCurve,
-    /// A point of small order, with which every node shares the same secret (RFC 7748, section
-    /// 6.1).
+    /// The point has a small order, so that every node shares the same secret with it (RFC 7748, section 6.1).
     SmallOrder,
-    /// The key's address is not in fc00::/8; the address.
+    /// The key has this address, which is not in fc00::/8.
     Address(Address),
-    /// A text form of another length than 52 digits and `.k`; the number of octets.
+    /// The text form has this number of octets instead of 52 digits and `.k`.
     TextLength(usize),
-    /// A character of the text form that is no digit of base 32; its index.
+    /// The character at this index of the text form is not a digit of base 32.
     TextDigit(usize),
-    /// The text form's last digit stands for more than 256 bits.
+    /// The last digit of the text form exceeds 256 bits.
     TextOverflow,
 }
 
 impl PrivateKey {
-    /// The key with these octets; they are clamped when they are used (RFC 7748, section 5).
+    /// Returns the key with these octets. They are clamped when they are used (RFC 7748, section 5).
     pub fn from_octets(octets: [u8; KEY_LENGTH]) -> Self {
         Self(Zeroizing::new(octets))
     }
 
-    /// The X25519 form of an Ed25519 private key: the clamped scalar of RFC 8032, section 5.1.5,
-    /// steps 1 and 2.
+    /// Returns the X25519 form of an Ed25519 private key: the clamped scalar of RFC 8032, section 5.1.5, steps 1 and 2.
     pub fn from_ed25519_seed(seed: &[u8; KEY_LENGTH]) -> Self {
         let mut digest = Sha512::digest(seed);
         let mut scalar = Zeroizing::new([0; KEY_LENGTH]);
@@ -73,13 +70,12 @@ impl PrivateKey {
         Self(scalar)
     }
 
-    /// The public key (RFC 7748, section 6.1).
+    /// Returns the public key (RFC 7748, section 6.1).
     pub fn public(&self) -> PublicKey {
         PublicKey(MontgomeryPoint::mul_base_clamped(*self.0).to_bytes())
     }
 
-    /// The X25519 shared secret with `other`, or `None` for a point of small order (RFC 7748,
-    /// section 6.1).
+    /// Returns the X25519 shared secret with `other`, or `None` for a point of small order (RFC 7748, section 6.1).
     pub(crate) fn agree(&self, other: &PublicKey) -> Option<Zeroizing<[u8; KEY_LENGTH]>> {
         let secret = Zeroizing::new(MontgomeryPoint(other.0).mul_clamped(*self.0).to_bytes());
         let bits = secret.iter().fold(0, |bits, octet| bits | octet);
@@ -88,17 +84,16 @@ impl PrivateKey {
 }
 
 impl PublicKey {
-    /// The key with these octets.
+    /// Returns the key with these octets.
     pub const fn from_octets(octets: [u8; KEY_LENGTH]) -> Self {
         Self(octets)
     }
 
-    /// The X25519 form of an Ed25519 public key: u = (1 + y) / (1 - y) (RFC 7748, section 4.1).
+    /// Returns the X25519 form of an Ed25519 public key: u = (1 + y) / (1 - y) (RFC 7748, section 4.1).
     ///
     /// # Errors
     ///
-    /// [`KeyError::NotOnCurve`] also for a coordinate that is not reduced, and
-    /// [`KeyError::SmallOrder`].
+    /// [`KeyError::NotOnCurve`], also for a coordinate that is not reduced, and [`KeyError::SmallOrder`].
     pub fn from_ed25519(octets: &[u8; KEY_LENGTH]) -> Result<Self, KeyError> {
         let point = CompressedEdwardsY(*octets)
             .decompress()
@@ -106,7 +101,7 @@ impl PublicKey {
         if point.is_small_order() {
             return Err(KeyError::SmallOrder);
         }
-        // Only y matters here, and RFC 8032 allows it in one form.
+        // Only y matters here, and RFC 8032 allows only one form of it.
         let mut canonical = point.compress().to_bytes();
         canonical[31] = canonical[31] & 0x7f | octets[31] & 0x80;
         if canonical != *octets {
@@ -115,23 +110,23 @@ impl PublicKey {
         Ok(Self(point.to_montgomery().to_bytes()))
     }
 
-    /// The octets of the key.
+    /// Returns the octets of the key.
     pub const fn octets(&self) -> &[u8; KEY_LENGTH] {
         &self.0
     }
 
-    /// The address that belongs to the key, wherever it lies.
+    /// Returns the address of the key, in fc00::/8 or not.
     pub fn address(&self) -> Address {
         let mut address = [0; 16];
         address.copy_from_slice(&Sha512::digest(Sha512::digest(self.0))[..16]);
         Address(address)
     }
 
-    /// The address that belongs to the key, as a node must have it.
+    /// Returns the address of the key if a node may have it.
     ///
     /// # Errors
     ///
-    /// [`KeyError::Address`] when it is not in fc00::/8.
+    /// [`KeyError::Address`] if the address is not in fc00::/8.
     pub fn node_address(&self) -> Result<Address, KeyError> {
         let address = self.address();
         if address.0[0] == ADDRESS_OCTET {
@@ -143,12 +138,12 @@ impl PublicKey {
 }
 
 impl Address {
-    /// The address with these octets.
+    /// Returns the address with these octets.
     pub const fn from_octets(octets: [u8; 16]) -> Self {
         Self(octets)
     }
 
-    /// The octets of the address.
+    /// Returns the octets of the address.
     pub const fn octets(&self) -> &[u8; 16] {
         &self.0
     }
@@ -160,7 +155,7 @@ impl From<Address> for Ipv6Addr {
     }
 }
 
-/// Base 32, least significant bits first, and `.k`.
+/// Writes base 32, least significant bits first, and `.k`.
 impl fmt::Display for PublicKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = [0; TEXT_DIGITS];
@@ -172,7 +167,7 @@ impl fmt::Display for PublicKey {
     }
 }
 
-/// The five bits of `octets` from bit `start` on; beyond the end they are 0.
+/// Returns the five bits of `octets` from bit `start` on. Bits beyond the end are 0.
 fn five_bits(octets: &[u8], start: usize) -> u8 {
     let octet = |index: usize| u16::from(octets.get(index).copied().unwrap_or(0));
     let pair = octet(start / 8) | octet(start / 8 + 1) << 8;

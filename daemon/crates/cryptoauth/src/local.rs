@@ -1,18 +1,18 @@
-//! What is ours in every session.
+//! This node's part of every session.
 
 use crate::{Ciphers, Portable, PrivateKey, PublicKey, Users};
 
-/// The node's key pair and those who may connect to it.
+/// The node's key pair and the users who may connect to it.
 pub struct Local {
     private: PrivateKey,
     public: PublicKey,
     ciphers: &'static dyn Ciphers,
-    /// Those who may connect.
+    /// The users who may connect.
     pub users: Users,
 }
 
 impl Local {
-    /// A node with this key that nobody may connect to where authentication is required.
+    /// Returns a node with this key and no users: nobody can connect where authentication is required.
     pub fn new(private: PrivateKey) -> Self {
         let public = private.public();
         Self {
@@ -23,7 +23,7 @@ impl Local {
         }
     }
 
-    /// The same with other ciphers for data frames than those of [`Portable`].
+    /// Returns the same, with other ciphers for data frames than [`Portable`].
     pub fn with_ciphers(private: PrivateKey, ciphers: &'static dyn Ciphers) -> Self {
         Self {
             ciphers,
@@ -31,7 +31,7 @@ impl Local {
         }
     }
 
-    /// The node's public key.
+    /// Returns the node's public key.
     pub fn public(&self) -> &PublicKey {
         &self.public
     }

@@ -1,4 +1,4 @@
-//! XSalsa20-Poly1305 (crypto_secretbox of NaCl) in place, and the secrets that it is used with.
+//! XSalsa20-Poly1305 (crypto_secretbox of NaCl) in place, and the secrets for it.
 
 use core::ops::Range;
 
@@ -13,14 +13,14 @@ use crate::{Ciphers, Portable, Received, Refused, SealError, Tag};
 
 /// Octets of a tag.
 pub(crate) const TAG: usize = crate::TAG_LENGTH;
-/// Octets that a data frame has more than its content: nonce and tag.
+/// Octets of a data frame in addition to its content: nonce and tag.
 pub(crate) const DATA_OVERHEAD: usize = 4 + TAG;
-/// The lowest nonce of a data frame; lower ones are handshakes.
+/// Lowest nonce of a data frame. Lower ones are handshakes.
 pub(crate) const FIRST_DATA_NONCE: u32 = 4;
-/// From here on keys must be renewed.
+/// Nonce from which on the keys must be renewed.
 const NONCE_LIMIT: u32 = 0xffff_fff0;
 
-/// The key of a handshake frame: an X25519 secret alone, or with a password.
+/// Returns the key of a handshake frame, from an X25519 secret and, if there is one, a password.
 pub(crate) fn handshake_secret(agreed: &Secret, password: Option<&Secret>) -> Secret {
     match password {
         None => run_secret(agreed),
@@ -33,8 +33,7 @@ pub(crate) fn handshake_secret(agreed: &Secret, password: Option<&Secret>) -> Se
     }
 }
 
-/// The key of crypto_box: HSalsa20 of an X25519 secret and zeros (Bernstein, Cryptography in NaCl,
-/// section 8).
+/// Returns the key of crypto_box: HSalsa20 of an X25519 secret and zeros (Bernstein, Cryptography in NaCl, section 8).
 fn run_secret(agreed: &Secret) -> Secret {
     let mut key = hsalsa::<U10>((&**agreed).into(), &Default::default());
     let secret = Zeroizing::new(key.into());
@@ -42,12 +41,12 @@ fn run_secret(agreed: &Secret) -> Secret {
     secret
 }
 
-/// Seals what follows the first [`TAG`] octets of `space`, which take the tag.
+/// Seals the octets after the first [`TAG`] octets of `space`, and writes the tag into those.
 pub(crate) fn seal(secret: &Secret, nonce: &[u8; 24], space: &mut [u8]) {
     seal_with(&Portable, secret, nonce, space);
 }
 
-/// Opens in place what [`seal`] made; a wrong tag leaves `space` as it was.
+/// Opens in place what [`seal`] made. If the tag is wrong, `space` is unchanged.
 pub(crate) fn open(secret: &Secret, nonce: &[u8; 24], space: &mut [u8]) -> Result<(), Refused> {
     open_with(&Portable, secret, nonce, space)
 }
@@ -75,14 +74,14 @@ fn open_with(
 pub(crate) struct Run {
     ciphers: &'static dyn Ciphers,
     key: Secret,
-    /// Whether we began the handshake: it decides on the form of the nonces.
+    /// Whether this node started the handshake. It determines the form of the nonces.
     initiator: bool,
     next_nonce: u32,
     window: Window,
 }
 
 impl Run {
-    /// The keys that two temporary keys agree on; the first frame has `next_nonce`.
+    /// Returns the keys from the secret that two temporary keys agree on. The first frame has `next_nonce`.
     pub(crate) fn new(
         ciphers: &'static dyn Ciphers,
         agreed: &Secret,
@@ -106,17 +105,17 @@ impl Run {
         self.window.received()
     }
 
-    /// Whether the nonces are used up.
+    /// Returns whether the nonces are used up.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.next_nonce >= NONCE_LIMIT
     }
 
-    /// Leaves out nonces, as nodes do when a session is established.
+    /// Skips nonces, as nodes do when a session is established.
     pub(crate) fn skip(&mut self, nonces: u32) {
         self.next_nonce = self.next_nonce.saturating_add(nonces);
     }
 
-    /// Seals `content`, a part of `space`, into a data frame; returns where the frame is.
+    /// Seals `content`, a part of `space`, into a data frame. Returns where the frame is.
     pub(crate) fn seal(
         &mut self,
         space: &mut [u8],
@@ -141,7 +140,7 @@ impl Run {
         Ok(start..content.end)
     }
 
-    /// Opens a data frame in place; its content follows the first [`DATA_OVERHEAD`] octets.
+    /// Opens a data frame in place. Its content follows the first [`DATA_OVERHEAD`] octets.
     pub(crate) fn open(&mut self, number: u32, frame: &mut [u8]) -> Result<(), Refused> {
         self.window.check(number)?;
         open_with(
@@ -155,7 +154,7 @@ impl Run {
     }
 }
 
-/// Where a frame begins that has `overhead` octets before its content.
+/// Returns where a frame starts that has `overhead` octets before its content.
 pub(crate) fn frame_start(
     space: &[u8],
     content: &Range<usize>,
@@ -166,8 +165,8 @@ pub(crate) fn frame_start(
     start.ok_or(SealError::Room(overhead, 0))
 }
 
-/// The nonce of a data frame: the counter in the first four octets, or, from the initiator, in the
-/// second four.
+/// Returns the nonce of a data frame. The counter is in the first four octets or, from the initiator, in the second
+/// four.
 fn nonce(counter: u32, from_initiator: bool) -> [u8; 24] {
     let mut nonce = [0; 24];
     let start = if from_initiator { 4 } else { 0 };

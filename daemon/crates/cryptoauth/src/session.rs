@@ -2,11 +2,10 @@
 //!
 //! # Theory of operation
 //!
-//! The node that has something to say and no keys sends it within a HELLO, and repeats the HELLO
-//! around everything that follows until a KEY comes back. The other answers with a KEY, in the same
-//! way. Then the initiator's first data tells the responder that the keys are agreed, and the
-//! responder's first data tells the initiator. Each such exchange of temporary keys is an
-//! [`Exchange`].
+//! A node with content to send and no keys sends it in a HELLO. It repeats the HELLO around everything that follows,
+//! until it receives a KEY. The other node answers with a KEY in the same way. Then the initiator's first data frame
+//! tells the responder that the keys are agreed, and the responder's first data frame tells the initiator. Each such
+//! exchange of temporary keys is an [`Exchange`].
 //!
 //! | stage | a new HELLO | HELLO repeated | KEY | KEY repeated | data opens |
 //! |---|---|---|---|---|---|
@@ -17,15 +16,15 @@
 //! | ReceivedKey | answer aside | - | take | stay | establish |
 //! | Established | answer aside | - | refused | refused | stay |
 //!
-//! - *-* and *stray*: refused, as a duplicate, without a session or as a key that answers nothing.
-//! - *new* and *repeated* tell whether the temporary key is another than the one known; a HELLO,
-//!   not marked as repeated, whose key is known is a duplicate, and so is a KEY.
+//! - *-* and *stray*: refused, as a duplicate, because there is no session, or as a KEY that answers nothing.
+//! - *new* and *repeated*: whether the temporary key differs from the known one. A HELLO or KEY with the known key is a
+//!   duplicate, unless it is marked as repeated.
 //! - *stand firm*: HELLOs have crossed, and the node with the lower permanent key stays initiator.
-//! - *aside*: the keys that stand are kept, and used, until the new ones are confirmed by data. A
-//!   HELLO may be an old one that somebody repeats; the peer's data then still opens. A peer that
-//!   has begun anew needs one answer ([`Session::answer_due`]), and with its first data it is back.
+//! - *aside*: the existing keys stay in use until data confirms the new ones. The HELLO may be an old one that an
+//!   attacker repeats; the peer's data then still opens. A peer that really started again needs one answer
+//!   ([`Session::answer_due`]), and its first data frame confirms the new keys.
 //!
-//! The reference implementation forgets its keys there, so that whoever recorded a HELLO can end a
+//! The reference implementation forgets its keys in the last case, so that anybody who recorded a HELLO can end a
 //! session.
 
 use core::ops::Range;
@@ -45,29 +44,29 @@ use crate::{
     Credential, Local, PrivateKey, PublicKey, Received, Refused, SealError, UserId, KEY_LENGTH,
 };
 
-/// Without anything from the peer for so long, established keys are forgotten: it has lost them.
+/// Silence of the peer after which established keys are forgotten, because the peer has lost them.
 const ESTABLISHED_PATIENCE: Duration = Duration::from_secs(60);
-/// Without progress for so long, a handshake that the peer takes part in is forgotten.
+/// Time without progress after which a handshake that the peer takes part in is forgotten.
 const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(10);
-/// Nonces that both ends leave out when they see the session established.
+/// Number of nonces that each end skips when it sees that the session is established.
 const SKIPPED_NONCES: u32 = 3;
-/// The first data nonce of a responder before it skips: its KEY was number 3.
+/// First data nonce of a responder before it skips. Its KEY was number 3.
 const RESPONDER_NONCE: u32 = 3;
 
-/// How far an exchange of temporary keys is; the numbers are those of the reference implementation.
+/// Progress of an exchange of temporary keys. The numbers are those of the reference implementation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
-    /// Nothing was said.
+    /// Nothing was sent.
     Init = 0,
-    /// We said HELLO.
+    /// This node sent a HELLO.
     SentHello = 1,
-    /// The peer said HELLO.
+    /// The peer sent a HELLO.
     ReceivedHello = 2,
-    /// We answered with a KEY.
+    /// This node answered with a KEY.
     SentKey = 3,
-    /// The peer answered with a KEY: data can be sent.
+    /// The peer answered with a KEY. Data can be sent.
     ReceivedKey = 4,
-    /// The peer's data could be opened.
+    /// The peer's data was opened.
     Established = 5,
 }
 
@@ -76,36 +75,35 @@ pub enum Stage {
 pub struct Opened {
     /// Where in the frame its content is.
     pub content: Range<usize>,
-    /// What the frame meant to the session.
+    /// What the frame does to the session.
     pub event: Event,
 }
 
-/// What an opened frame meant to the session.
+/// What an opened frame does to the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A HELLO. Its content may be a repetition: nothing protects a handshake against that.
+    /// A HELLO. Its content may arrive more than once, because handshakes have no replay protection.
     Hello,
-    /// A KEY, which answers our HELLO. Its content may come more than once.
+    /// A KEY that answers our HELLO. Its content may arrive more than once.
     Key,
-    /// The first data under new keys: the session is established.
+    /// The first data frame under new keys. The session is established.
     Established,
-    /// More data; each comes once.
+    /// A further data frame. Each is accepted once.
     Data,
 }
 
-/// One exchange of temporary keys, and the keys that come of it.
+/// One exchange of temporary keys, and the keys that result from it.
 struct Exchange {
     stage: Stage,
     initiator: bool,
-    /// Ours; forgotten as soon as it is no longer needed.
+    /// Our temporary key, forgotten as soon as it is no longer needed.
     own: Option<Temporary>,
     hers: Option<PublicKey>,
-    /// The X25519 secret under which the KEY travels: a permanent key of the responder, a temporary
-    /// one of the initiator.
+    /// The X25519 secret that seals the KEY: from the responder's permanent key and the initiator's temporary one.
     answer: Option<Secret>,
-    /// From SentKey or ReceivedKey on.
+    /// The keys, from SentKey or ReceivedKey on.
     run: Option<Run>,
-    /// When the peer took part for the last time.
+    /// When the peer last took part.
     heard: Duration,
 }
 
@@ -117,15 +115,15 @@ struct Temporary {
 /// What an authentic HELLO or KEY does to an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// Begin anew as the responder.
+    /// Start again as the responder.
     Answer,
-    /// The same, but keep the keys that stand.
+    /// The same, but keep the existing keys until the new ones are confirmed.
     AnswerAside,
-    /// Nothing changes; the peer waits for our HELLO.
+    /// Nothing changes. The peer waits for our HELLO.
     StandFirm,
     /// Nothing changes.
     Stay,
-    /// The peer's temporary key makes the keys.
+    /// Make the keys from the peer's temporary key.
     Take,
 }
 
@@ -138,15 +136,15 @@ pub struct Session {
     require_auth: bool,
     user: Option<UserId>,
     current: Exchange,
-    /// Keys that can be used until those of `current` are confirmed.
+    /// Keys that are used until those of `current` are confirmed.
     standing: Option<Exchange>,
     answer_due: bool,
 }
 
 impl Session {
-    /// A session with `peer` in which nothing was said yet; one scalar multiplication.
+    /// Returns a session with `peer` in which nothing was sent, after one scalar multiplication.
     ///
-    /// `credential` is shown in our handshakes; with `require_auth` the peer must show one.
+    /// `credential` is shown in our handshakes. With `require_auth` the peer must show one.
     ///
     /// # Errors
     ///
@@ -174,12 +172,12 @@ impl Session {
         })
     }
 
-    /// Whether a frame of somebody without a session can be a HELLO: whatever can be told without arithmetic. So who
-    /// has to limit how many are answered need not count those of nobody.
+    /// Checks, without curve arithmetic, whether a frame from a peer without a session can be a HELLO. A caller that
+    /// limits how many are answered need not count the others.
     ///
     /// # Errors
     ///
-    /// A wrong length, an unknown user, a KEY.
+    /// The length is wrong, the user is unknown, or the frame is a KEY.
     pub fn examine(local: &Local, require_auth: bool, frame: &[u8]) -> Result<(), Refused> {
         let header = Header::decode(frame)?;
         if !header.kind.is_hello() {
@@ -188,11 +186,11 @@ impl Session {
         authenticate(local, &header, require_auth).map(drop)
     }
 
-    /// Opens a HELLO of somebody without a session, in place, and makes a session of it.
+    /// Opens a HELLO from a peer without a session, in place, and creates a session.
     ///
     /// # Errors
     ///
-    /// Whatever is wrong with it; without a valid length and a known user nothing was calculated.
+    /// The reason for which the HELLO is refused. A wrong length or an unknown user costs no curve arithmetic.
     pub fn answer(
         local: &Local,
         require_auth: bool,
@@ -206,85 +204,84 @@ impl Session {
         Ok((session, opened))
     }
 
-    /// The peer's permanent key.
+    /// Returns the peer's permanent key.
     pub fn peer(&self) -> &PublicKey {
         &self.peer
     }
 
-    /// How far the latest handshake is.
+    /// Returns the progress of the latest handshake.
     pub fn stage(&self) -> Stage {
         self.current.stage
     }
 
-    /// Whether there are keys that the peer has confirmed, whatever handshake goes on beside them.
+    /// Returns whether there are keys that the peer has confirmed, even if another handshake is in progress.
     pub fn is_established(&self) -> bool {
         let is = |exchange: &Exchange| exchange.stage == Stage::Established;
         is(&self.current) || self.standing.as_ref().is_some_and(is)
     }
 
-    /// As whom the peer authenticated itself in its latest handshake.
+    /// Returns the user as which the peer authenticated itself in its latest handshake.
     pub fn user(&self) -> Option<UserId> {
         self.user
     }
 
-    /// Whether the peer waits for a handshake frame of ours: seal something soon.
+    /// Returns whether the peer waits for our handshake frame. Seal something soon.
     pub fn answer_due(&self) -> bool {
         self.answer_due
     }
 
-    /// The nonce of the next data frame, when data can be sealed.
+    /// Returns the nonce of the next data frame, if data can be sealed.
     pub fn next_nonce(&self) -> Option<u32> {
         self.sending()
             .and_then(|exchange| exchange.run.as_ref())
             .map(Run::next_nonce)
     }
 
-    /// Whether [`Session::seal_data`] has keys.
+    /// Returns whether [`Session::seal_data`] has keys.
     pub fn has_keys(&self) -> bool {
         self.current.can_seal() || self.standing.is_some()
     }
 
-    /// What came in over the keys in use.
+    /// Returns the counters of frames received under the keys in use.
     pub fn received(&self) -> Received {
         let exchange = self.sending().unwrap_or(&self.current);
         exchange.run.as_ref().map(Run::received).unwrap_or_default()
     }
 
-    /// Asks the peer for no credential from now on: it is wanted, whoever began.
+    /// No longer requires a credential from the peer, because this node wants the session too.
     pub fn waive_auth(&mut self) {
         self.require_auth = false;
     }
 
-    /// Shows `credential` from now on, which begins a new handshake.
+    /// Shows `credential` from now on. This starts a new handshake.
     pub fn set_credential(&mut self, credential: Option<Credential>, now: Duration) {
         self.credential = credential;
         self.reset(now);
     }
 
-    /// Forgets all keys; what is sealed next is a HELLO.
+    /// Forgets all keys. The next frame that is sealed is a HELLO.
     pub fn reset(&mut self, now: Duration) {
         self.current = Exchange::new(now);
         self.standing = None;
         self.answer_due = false;
     }
 
-    /// Begins a new handshake beside the keys that stand: for a peer that does not seem to have
-    /// them any more.
+    /// Starts a new handshake and keeps the existing keys. For a peer that seems to have lost them.
     pub fn renew(&mut self, now: Duration) {
         self.set_aside();
         self.current = Exchange::new(now);
     }
 
-    /// The same, showing `credential` from now on: for a peer that may want to be shown another one.
+    /// Does the same, and shows `credential` from now on. For a peer that may require another one.
     pub fn renew_with(&mut self, credential: Option<Credential>, now: Duration) {
         self.credential = credential;
         self.renew(now);
     }
 
-    /// Forgets what the peer was silent about for too long; says whether there was something.
+    /// Forgets keys and handshakes about which the peer was silent too long. Returns whether there were any.
     ///
-    /// Established keys live for 60 s without anything from the peer, a handshake that the peer
-    /// took part in for 10 s. An unanswered HELLO stays valid. Sealing calls this.
+    /// Established keys live for 60 s without a frame from the peer, and a handshake in which the peer takes part for
+    /// 10 s. An unanswered HELLO stays valid. Sealing calls this function.
     pub fn expire(&mut self, now: Duration) -> bool {
         let mut changed = false;
         if self
@@ -303,17 +300,15 @@ impl Session {
         changed
     }
 
-    /// Seals `content`, a part of `space`, into a frame for the peer; returns where in `space` it
-    /// is.
+    /// Seals `content`, a part of `space`, into a frame for the peer. Returns where in `space` it is.
     ///
-    /// There must be [`HEAD_ROOM`](crate::HEAD_ROOM) octets before the content. Without confirmed
-    /// keys the content travels in a handshake. `rng` gives, as needed and in this order, 32 octets
-    /// of temporary key, 9 octets that fill the header's fields of authentication, 24 octets of
-    /// nonce.
+    /// There must be [`HEAD_ROOM`](crate::HEAD_ROOM) octets before the content. Without confirmed keys the content is
+    /// sent in a handshake. These octets are drawn from `rng` if they are needed, in this order: 32 for a temporary
+    /// key, 9 for the header's unused authentication fields, 24 for a nonce.
     ///
     /// # Errors
     ///
-    /// [`SealError::Room`], and [`SealError::Empty`] where data needs content.
+    /// [`SealError::Room`], and [`SealError::Empty`] if a data frame would have no content.
     pub fn seal<R: CryptoRng + ?Sized>(
         &mut self,
         local: &Local,
@@ -341,8 +336,8 @@ impl Session {
         Ok(start..content.end)
     }
 
-    /// Seals `content`, a part of `space`, under keys that the peer has, also while a handshake goes on beside them: for
-    /// data that must neither travel in a handshake nor wait for one.
+    /// Seals `content`, a part of `space`, under keys that the peer has, even while a handshake is in progress. For
+    /// data that must neither be sent in a handshake nor wait for one.
     ///
     /// # Errors
     ///
@@ -368,7 +363,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// Whatever is wrong with it; the session is then as it was.
+    /// The reason for which the frame is refused. The session is unchanged then.
     pub fn open(
         &mut self,
         local: &Local,
@@ -396,8 +391,8 @@ impl Session {
         }
     }
 
-    /// The exchange whose keys seal data now. While a handshake goes on beside standing keys, its
-    /// own frames go out when the peer waits for them.
+    /// Returns the exchange whose keys seal data now. During a handshake next to existing keys, this is `None` while
+    /// the peer waits for a handshake frame.
     fn sending(&self) -> Option<&Exchange> {
         match self.current.stage {
             Stage::ReceivedKey | Stage::Established => Some(&self.current),
@@ -418,7 +413,7 @@ impl Session {
         }
     }
 
-    /// Gives up keys whose nonces are used up.
+    /// Forgets keys whose nonces are used up.
     fn retire(&mut self) {
         if self.standing.as_ref().is_some_and(Exchange::is_exhausted) {
             self.standing = None;
@@ -428,7 +423,7 @@ impl Session {
         }
     }
 
-    /// Which HELLO is to be said, and the key that it is sealed with.
+    /// Returns which HELLO to send, and the key that seals it.
     fn hello<R: CryptoRng + ?Sized>(&mut self, rng: &mut R) -> Option<(Kind, Secret)> {
         let secret = handshake_secret(&self.permanent, self.password());
         if self.current.stage == Stage::SentHello {
@@ -442,7 +437,7 @@ impl Session {
         Some((Kind::Hello, secret))
     }
 
-    /// Which KEY is to be said, and the key that it is sealed with.
+    /// Returns which KEY to send, and the key that seals it.
     fn key<R: CryptoRng + ?Sized>(&mut self, local: &Local, rng: &mut R) -> Option<(Kind, Secret)> {
         let secret = handshake_secret(self.current.answer.as_ref()?, self.password());
         if self.current.stage == Stage::SentKey {
@@ -508,8 +503,8 @@ impl Session {
         result
     }
 
-    /// Opens data under the keys that stand beside a handshake. It may confirm them, but does not
-    /// end the handshake: it may have been on its way when the peer began anew.
+    /// Opens data under the existing keys during a handshake. It may confirm them, but does not end the handshake: the
+    /// peer may have sent it before it started again.
     fn open_standing(
         &mut self,
         nonce: u32,
@@ -554,7 +549,7 @@ impl Session {
         Ok(Event::Key)
     }
 
-    /// Refuses a temporary key that is ours, or that made the keys which stand.
+    /// Refuses a temporary key that is ours, or that made the existing keys.
     fn check_temporary(&self, local: &Local, hers: &PublicKey) -> Result<(), Refused> {
         if self
             .current
@@ -571,7 +566,7 @@ impl Session {
         }
     }
 
-    /// Carries a step out, which fails for a temporary key of small order.
+    /// Carries out a step. Fails for a temporary key of small order.
     fn take_step(
         &mut self,
         step: Step,
@@ -598,7 +593,7 @@ impl Session {
         Ok(())
     }
 
-    /// Keeps the keys of the current exchange, if it has any that can seal.
+    /// Keeps the keys of the current exchange if they can seal.
     fn set_aside(&mut self) {
         let spare = Exchange::new(self.current.heard);
         let current = core::mem::replace(&mut self.current, spare);
@@ -639,7 +634,7 @@ impl Exchange {
         now.saturating_sub(self.heard) >= patience
     }
 
-    /// Whether the peer has the keys that it made.
+    /// Returns whether there are keys that the peer has too.
     fn can_seal(&self) -> bool {
         self.stage >= Stage::ReceivedKey
     }
@@ -648,7 +643,7 @@ impl Exchange {
         self.run.as_ref().is_some_and(Run::is_exhausted)
     }
 
-    /// Refuses a KEY that the stage makes impossible, before anything is calculated.
+    /// Refuses a KEY that is impossible in this stage, before any calculation.
     fn expects(&self, kind: Kind) -> Result<(), Refused> {
         match self.stage {
             _ if kind.is_hello() => Ok(()),
@@ -658,7 +653,7 @@ impl Exchange {
         }
     }
 
-    /// The table of the module comment, for an authentic HELLO or KEY.
+    /// Returns the step for an authentic HELLO or KEY, according to the table of the module comment.
     fn step(&self, kind: Kind, hers: &PublicKey, firm: bool) -> Result<Step, Refused> {
         let known = self.hers.as_ref() == Some(hers);
         Ok(match (self.stage, kind, known) {
@@ -676,8 +671,8 @@ impl Exchange {
         })
     }
 
-    /// The initiator's keys out of the peer's temporary key. A peer that answers twice makes new
-    /// keys; the nonces go on, so that going back to its first answer repeats none.
+    /// Makes the initiator's keys from the peer's temporary key. A peer that answers twice makes new keys. The nonces
+    /// continue, so that returning to its first answer repeats none.
     fn take(&mut self, local: &Local, hers: PublicKey) -> Result<(), Refused> {
         let own = self.own.as_ref().ok_or(Refused::StrayKey)?;
         let agreed = own.private.agree(&hers).ok_or(Refused::WeakKey)?;
@@ -688,7 +683,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// Opens data; the first establishes the session.
+    /// Opens data. The first data frame establishes the session.
     fn open(&mut self, nonce: u32, now: Duration, frame: &mut [u8]) -> Result<Event, Refused> {
         let run = self.run.as_mut().ok_or(Refused::NoSession(nonce))?;
         run.open(nonce, frame)?;
@@ -716,7 +711,7 @@ impl Temporary {
     }
 }
 
-/// The user whom a handshake names, if it names one.
+/// Returns the user that a handshake identifies, if it identifies one.
 fn authenticate<'a>(
     local: &'a Local,
     header: &Header,

@@ -1,30 +1,30 @@
-//! The replay window: which nonces of a direction were accepted already.
+//! The replay window: which nonces of a direction were accepted.
 
 use crate::Refused;
 
-/// How far a nonce may lie behind the highest one.
+/// Largest distance of a nonce behind the highest one.
 const SIZE: u64 = u64::BITS as u64;
 
-/// What came in over a session's keys.
+/// Counters of the frames received under a session's keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Received {
-    /// Frames that were accepted.
+    /// Accepted frames.
     pub accepted: u64,
-    /// Nonces up to the highest that did not arrive, or not yet. An initiator leaves three out when
-    /// it is established.
+    /// Nonces below the highest one that did not arrive so far. An initiator skips three when the session is
+    /// established.
     pub lost: u64,
-    /// Frames that were accepted before.
+    /// Frames whose nonce was accepted before.
     pub duplicate: u64,
-    /// Frames that came too late to tell.
+    /// Frames that arrived too late to know whether they were accepted before.
     pub late: u64,
 }
 
 /// The last 64 nonces.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Window {
-    /// The nonce after the highest that was accepted; 0 before the first.
+    /// The nonce after the highest accepted one, 0 before the first.
     next: u64,
-    /// Bit i: whether the nonce i below the highest was accepted.
+    /// Bit i: whether the nonce that is i below the highest was accepted.
     seen: u64,
     /// The first nonce that was accepted.
     first: u64,
@@ -32,11 +32,11 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// Whether a frame with this nonce is worth being opened.
+    /// Checks that a frame with this nonce may be opened.
     ///
     /// # Errors
     ///
-    /// [`Refused::Replayed`], counted.
+    /// [`Refused::Replayed`], which is counted.
     pub(crate) fn check(&mut self, nonce: u32) -> Result<(), Refused> {
         let behind = self.next.saturating_sub(1 + u64::from(nonce));
         if u64::from(nonce) >= self.next {
@@ -51,7 +51,7 @@ impl Window {
         Err(Refused::Replayed(nonce))
     }
 
-    /// Notes a nonce that passed [`Window::check`] and whose frame is authentic.
+    /// Records a nonce that passed [`Window::check`] and whose frame is authentic.
     pub(crate) fn accept(&mut self, nonce: u32) {
         let nonce = u64::from(nonce);
         if self.received.accepted == 0 {

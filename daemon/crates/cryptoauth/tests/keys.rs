@@ -1,4 +1,4 @@
-//! Keys and addresses: recorded ones, and what the orchestrator derives from Ed25519 keys.
+//! Keys and addresses: recorded ones, and those that the orchestrator derives from Ed25519 keys.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! Two ends of a Noise link, under everything that a network does.
+//! Two ends of a Noise link over a network that loses, repeats, reorders and damages frames.
 
 #[path = "support/pair.rs"]
 mod pair;
@@ -23,7 +23,7 @@ struct End {
     link: Link,
     rng: Sequence,
     index: u32,
-    /// INITs of all times, also of those before a restart, are in order.
+    /// A clock that orders all INITs, including those before a restart.
     clock: u64,
 }
 
@@ -89,7 +89,7 @@ impl End {
     }
 }
 
-/// Lets the first end begin; returns INIT, REPLY and the first data of each.
+/// Lets the first end start. Returns the INIT, the REPLY and the first data of each end.
 fn establish(ends: &mut [End; 2], now: Duration) -> [Vec<u8>; 4] {
     let [first, second] = ends;
     let init = first.initiate(now);
@@ -116,7 +116,7 @@ fn establish(ends: &mut [End; 2], now: Duration) -> [Vec<u8>; 4] {
 fn a_bit_flip_anywhere_is_refused() {
     let mut ends = pair(1);
     let [init, reply, data, _] = establish(&mut ends, NOW);
-    // Until a cookie is asked for, nobody looks at the second MAC.
+    // Nobody examines the second MAC until a cookie is required.
     let covered = |frame: &[u8]| 8 * (frame.len() - 16);
     let mut receiver = pair(1);
     for bit in 0..covered(&init) {
@@ -375,7 +375,7 @@ fn only_peers_that_know_the_handshake_are_asked() {
     }
 }
 
-/// What may happen; sides and indices are taken modulo what there is.
+/// An event of the test. Sides and indices are taken modulo their number.
 #[derive(Clone, Debug)]
 enum Act {
     Initiate { side: usize },
@@ -503,7 +503,7 @@ impl World {
         }
     }
 
-    /// Lets both speak once a second and do what is due, until data passes both ways.
+    /// Lets both ends send once per second and do what is due, until data arrives both ways. Returns the seconds.
     fn seconds_until_both_hear(&mut self) -> u64 {
         self.on_the_way.clear();
         for second in 0..60 {
@@ -534,8 +534,7 @@ impl World {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
-    /// When frames arrive again, so does data, each once. A peer that has lost its keys is found
-    /// out after 15 s of silence.
+    /// When frames arrive again, so does data, each once. 15 s of silence reveal that a peer has lost its keys.
     #[test]
     fn two_ends_always_come_to_hear_each_other(seed in any::<u64>(), acts in vec(act(), 0..60)) {
         let ends = pair(seed);
@@ -552,7 +551,7 @@ proptest! {
         prop_assert!(seconds <= 22, "{seconds} s");
     }
 
-    /// Octets that are no frame change nothing.
+    /// Octets that are not a frame change nothing.
     #[test]
     fn random_octets_are_refused(octets in vec(any::<u8>(), 0..300), kind in 0..5_u32, control in any::<bool>()) {
         let mut octets = octets;

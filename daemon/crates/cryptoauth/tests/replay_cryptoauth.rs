@@ -1,5 +1,5 @@
-//! Recorded CryptoAuth sessions, octet by octet: what each node said is what we say with the same
-//! keys and randomness, and what the other made of it is what we make of it.
+//! Replays recorded CryptoAuth sessions octet by octet. With the same keys and randomness, this crate must seal the
+//! same frames and open them to the same content.
 
 #[path = "support/replay.rs"]
 mod replay;
@@ -13,7 +13,7 @@ use replay::{link_plaintexts, recorded, with_each_cipher, with_room, Recorded, S
 
 const NOW: Duration = Duration::from_secs(1);
 const SWITCH_HEADER: usize = 12;
-/// Handles below are handshakes of inner sessions; the highest is a control frame.
+/// Lower handles are handshakes of inner sessions. The highest handle is a control frame.
 const FIRST_HANDLE: u32 = 4;
 const CONTROL: u32 = u32::MAX;
 
@@ -24,7 +24,7 @@ struct Node {
 }
 
 impl Node {
-    /// Seals `content` with the randomness of the recorded `frame`, which must come out.
+    /// Seals `content` with the randomness of the recorded `frame`, which must be the result.
     fn says(&mut self, content: &[u8], frame: &[u8]) {
         let session = self.session.as_mut().expect("a session");
         let fresh = matches!(session.stage(), Stage::Init | Stage::ReceivedHello);
@@ -81,7 +81,7 @@ fn nodes(recording: &str, of_inner: bool) -> BTreeMap<Side, Node> {
     [Side::A, Side::B].map(node).into()
 }
 
-/// Replays the link and returns what it carried.
+/// Replays the link. Returns the content that it transported.
 fn link() -> Vec<Recorded> {
     let mut nodes = nodes("handshake_cryptoauth", false);
     let b = *nodes[&Side::B].local.public();
@@ -90,8 +90,7 @@ fn link() -> Vec<Recorded> {
     let mut events = Vec::new();
     let mut carried = Vec::new();
     for Recorded { from, frame } in recorded("handshake_cryptoauth") {
-        // The content comes from the receiver; that the sender makes the same frame of it is then
-        // no tautology.
+        // The content comes from the receiver, so it is no tautology that the sender makes the same frame from it.
         let (content, event) = nodes.get_mut(&from.other()).unwrap().hears(&frame, true);
         nodes.get_mut(&from).unwrap().says(&content, &frame);
         events.push(event);
@@ -107,7 +106,7 @@ fn link() -> Vec<Recorded> {
         .enumerate()
         .filter(|(index, _)| ![0, 1, 2, 4].contains(index));
     assert!(others.into_iter().all(|(_, event)| *event == Event::Data));
-    // The initiator leaves three nonces out when it learns that the session is established.
+    // The initiator skips three nonces when it learns that the session is established.
     for (side, lost) in [(Side::A, 0), (Side::B, 3)] {
         let session = nodes[&side].session.as_ref().unwrap();
         assert_eq!(session.stage(), Stage::Established);
@@ -127,8 +126,7 @@ fn a_link_with_login_and_password() {
     });
 }
 
-/// The inner sessions of a recording: the HELLOs of a and b cross, and b, whose key is lower, stays
-/// initiator.
+/// Replays the inner sessions of a recording. The HELLOs of a and b cross, and b, whose key is lower, stays initiator.
 fn inner(recording: &str, carried: Vec<Recorded>) {
     let mut nodes = nodes(recording, true);
     let mut on_the_way: Vec<Recorded> = Vec::new();
@@ -175,7 +173,7 @@ fn deliver(nodes: &mut BTreeMap<Side, Node>, said: Recorded, events: &mut Vec<(S
     events.push((to, event));
 }
 
-/// What an inner frame contains, opened with the recorded secrets alone.
+/// Returns the content of an inner frame, opened with only the recorded secrets.
 fn content_of(recording: &str, frame: &[u8]) -> Vec<u8> {
     let secrets = [Side::A, Side::B]
         .map(|side| side.secrets(recording))

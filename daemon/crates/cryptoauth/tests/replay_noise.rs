@@ -1,4 +1,4 @@
-//! The recorded Noise link, octet by octet.
+//! Replays the recorded Noise link octet by octet.
 
 #[path = "support/replay.rs"]
 mod replay;
@@ -42,7 +42,7 @@ fn node(side: Side) -> (Side, Node) {
     )
 }
 
-/// The time stamps of the recorded INITs, as somebody else decrypted them.
+/// Returns the timestamps of the recorded INITs, as decrypted by another program.
 fn timestamps() -> Vec<Timestamp> {
     let text = support::vectors("handshake_noise.decoded.txt");
     let stamps = text
@@ -57,7 +57,7 @@ impl Node {
         Script::new(&[&self.ephemerals.next().expect("a recorded key")])
     }
 
-    /// Says INIT, which must come out as recorded.
+    /// Sends an INIT, which must equal the recorded one.
     fn initiates(&mut self, timestamp: Timestamp, frame: &[u8]) {
         let (mut out, mut script) = ([0; MESSAGE_ROOM], self.script());
         let length = self

@@ -1,4 +1,4 @@
-//! Two ends of a session, under everything that a network does.
+//! Two ends of a session over a network that loses, repeats, reorders and damages frames.
 
 #[path = "support/pair.rs"]
 mod pair;
@@ -13,25 +13,25 @@ use proptest::prelude::*;
 
 const NOW: Duration = Duration::from_secs(1);
 
-/// What may happen; sides and indices are taken modulo what there is.
+/// An event of the test. Sides and indices are taken modulo their number.
 #[derive(Clone, Debug)]
 enum Act {
     Say {
         side: usize,
     },
-    /// Takes one of the frames on their way, not always the oldest.
+    /// Delivers one of the frames in transit, not always the oldest.
     Deliver {
         index: usize,
     },
     Lose {
         index: usize,
     },
-    /// Somebody sends a frame of the past once more, to whom it was meant for or to its sender.
+    /// An attacker repeats an earlier frame, to its receiver or to its sender.
     Repeat {
         index: usize,
         reflect: bool,
     },
-    /// Somebody changes a bit.
+    /// An attacker changes a bit.
     Damage {
         index: usize,
         bit: usize,
@@ -73,9 +73,9 @@ struct World {
     said: u64,
     on_the_way: Vec<Frame>,
     past: Vec<Frame>,
-    /// Contents of data that came to each side.
+    /// Contents of data frames that arrived on each side.
     data: [HashSet<Vec<u8>>; 2],
-    /// All contents that came to each side.
+    /// All contents that arrived on each side.
     heard: [Vec<Vec<u8>>; 2],
 }
 
@@ -92,7 +92,7 @@ impl World {
         }
     }
 
-    /// Says something that is never said again, and whose first octet tells who said it.
+    /// Sends a unique content, whose first octet identifies the sender.
     fn say(&mut self, side: usize) -> Vec<u8> {
         self.said += 1;
         let content = [&[side as u8], &self.said.to_be_bytes()[..]].concat();
@@ -151,8 +151,8 @@ impl World {
         }
     }
 
-    /// Lets each side speak once a second, and whenever an answer is due, until data passes both
-    /// ways.
+    /// Lets each side send once per second, and whenever an answer is due, until data arrives both ways. Returns the
+    /// seconds.
     fn seconds_until_both_hear(&mut self) -> u64 {
         self.on_the_way.clear();
         for second in 0.. {
@@ -190,9 +190,8 @@ fn auth() -> impl Strategy<Value = Auth> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Whatever was lost, repeated, reordered, damaged, reflected and restarted: when frames arrive
-    /// again, so does data, each once. Ten seconds are what a handshake may take that was led
-    /// astray.
+    /// Frames may be lost, repeated, reordered, damaged and reflected, and nodes restarted. When frames arrive again,
+    /// so does data, each once. A handshake that was misled takes at most ten seconds.
     #[test]
     fn two_ends_always_come_to_hear_each_other(
         seed in any::<u64>(),
@@ -208,7 +207,7 @@ proptest! {
         prop_assert_eq!(stages, [true, true]);
     }
 
-    /// Octets that are no frame change nothing.
+    /// Octets that are not a frame change nothing.
     #[test]
     fn random_octets_are_refused(mut octets in vec(any::<u8>(), 0..300), word in 0..6_u32) {
         let mut world = World::new(1, true, Auth::Login);
@@ -222,7 +221,7 @@ proptest! {
     }
 }
 
-/// Lets the first end begin; returns the HELLO, the KEY and the first data of each.
+/// Lets the first end start. Returns the HELLO, the KEY and the first data of each end.
 fn establish(ends: &mut [End; 2]) -> [Vec<u8>; 4] {
     let [first, second] = ends;
     let hello = first.seal(NOW, b"hello");
@@ -237,8 +236,7 @@ fn establish(ends: &mut [End; 2]) -> [Vec<u8>; 4] {
     [hello, key, data, more]
 }
 
-/// The octets of a handshake frame that nothing protects: repeated or not, and fields that are not
-/// used.
+/// Returns whether an octet of a handshake frame is unprotected: the repetition mark, and unused fields.
 fn is_unprotected(octet: usize, bit: usize, has_user: bool) -> bool {
     (octet, bit) == (3, 0) || (12..16).contains(&octet) || !has_user && (5..12).contains(&octet)
 }
@@ -255,7 +253,7 @@ fn a_bit_flip_anywhere_is_refused() {
     }
 }
 
-/// Gives each damaged form of a frame to the node that is to receive it, as it was just before.
+/// Passes each damaged form of a frame to the receiver, in its state just before.
 fn flip_every_bit(seed: u64, auth: Auth, index: usize, frame: &[u8]) {
     let mut ends = pair(seed, seed == 1, auth);
     let mut accepted = Vec::new();
@@ -335,7 +333,7 @@ fn a_peer_that_restarted_is_back_with_one_answer() {
     assert_eq!(ends[1].open(NOW, &hello), Err(Refused::Duplicate));
 }
 
-/// Data under the keys that stand, whatever handshake goes on.
+/// Seals data under the existing keys, whatever handshake is in progress.
 fn seal_data(end: &mut End) -> Result<Vec<u8>, SealError> {
     let (mut space, content) = with_room(b"data");
     let sealed = end.session.seal_data(NOW, &mut space, content)?;

@@ -1,12 +1,12 @@
 //! The additional data of an INIT: elements of a type, a length and a value.
 //!
-//! 0 padding, zeros; 1 how the preshared key is named; 2 the receiver's session that this
-//! continues; 3 the sender's protocol version. Others are skipped. Integers are little-endian.
+//! The types are 0 padding with zeros, 1 the identifier of the preshared key, 2 the receiver's session that this one
+//! continues, and 3 the sender's protocol version. Others are skipped. Integers are little-endian.
 
 use crate::auth::Lookup;
 use crate::Refused;
 
-/// More than all known elements; what is longer is refused before anything is calculated.
+/// Largest length in octets, more than that of all known elements. Longer data is refused before any calculation.
 pub(super) const MAX_LENGTH: usize = 256;
 
 const PADDING: u8 = 0;
@@ -15,10 +15,10 @@ const PREVIOUS: u8 = 2;
 const VERSION: u8 = 3;
 /// The length is a multiple of this.
 const ALIGNMENT: usize = 4;
-/// Octets of padding, version, name and previous session.
+/// Octets of padding, version, key identifier and previous session.
 const OWN_LENGTH: usize = 2 + 6 + 10 + 6;
 
-/// What the additional data says.
+/// The decoded additional data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Additional {
     pub(super) version: Option<u32>,
@@ -56,7 +56,7 @@ impl Additional {
             .ok_or(Refused::Additional)
     }
 
-    /// The elements in the order in which other nodes send them: the padding, which is odd, first.
+    /// Encodes the elements in the order in which other nodes send them: first the padding, which has an odd length.
     pub(super) fn encode(&self) -> Encoded {
         let mut encoded = Encoded {
             octets: [0; OWN_LENGTH],

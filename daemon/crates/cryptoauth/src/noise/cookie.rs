@@ -1,4 +1,4 @@
-//! The MACs of control messages, and cookies (Donenfeld, WireGuard, section 5.4.4 and 5.4.7).
+//! The MACs of control messages, and cookies (Donenfeld, WireGuard, sections 5.4.4 and 5.4.7).
 
 use core::time::Duration;
 
@@ -18,12 +18,12 @@ use crate::auth::Secret;
 use crate::{Local, PublicKey, Refused, SealError};
 
 const MAC: usize = MACS / 2;
-/// For so long a cookie is good.
+/// How long a cookie is valid.
 const COOKIE_LIFE: Duration = Duration::from_secs(120);
 const LABEL_MAC1: &[u8] = b"mac1----";
 const LABEL_COOKIE: &[u8] = b"cookie--";
 
-/// A proof that we receive what is sent to our address, as of when.
+/// A proof that this node receives what is sent to its address, and when it was received.
 #[derive(Clone)]
 pub(super) struct Cookie {
     value: [u8; MAC],
@@ -55,8 +55,7 @@ impl Cookie {
     }
 }
 
-/// What a busy responder asks of initiators: that they prove their address. Its secret changes
-/// every two minutes.
+/// The cookies with which a busy responder makes initiators prove their address. The secret changes every two minutes.
 #[derive(Default)]
 pub struct Cookies {
     secret: Secret,
@@ -64,12 +63,11 @@ pub struct Cookies {
 }
 
 impl Cookies {
-    /// Whether an INIT proves that it comes from `source`, the octets of an address and a port.
+    /// Checks that an INIT proves that it comes from `source`, the octets of an address and a port.
     ///
     /// # Errors
     ///
-    /// [`Refused::CookieRequired`]: send it one; [`Refused::Forged`] and others: do not even
-    /// answer.
+    /// [`Refused::CookieRequired`]: send a cookie. [`Refused::Forged`] and others: send no answer.
     pub fn check(
         &self,
         local: &Local,
@@ -89,11 +87,11 @@ impl Cookies {
         good.then_some(()).ok_or(Refused::CookieRequired)
     }
 
-    /// Writes the COOKIE message for an INIT that was refused for want of one; returns its length.
+    /// Writes the COOKIE message for an INIT without a valid cookie. Returns its length in octets.
     ///
     /// # Errors
     ///
-    /// [`SealError::Room`]; [`SealError::NoKeys`] for what is no INIT.
+    /// [`SealError::Room`], and [`SealError::NoKeys`] if the message is not an INIT.
     pub fn give<R: CryptoRng + ?Sized>(
         &mut self,
         local: &Local,
@@ -139,7 +137,7 @@ impl Cookies {
     }
 }
 
-/// Refuses a control message whose first MAC was not made for us.
+/// Refuses a control message whose first MAC was not made for this node.
 pub(super) fn check_mac1(own: &PublicKey, frame: &[u8]) -> Result<(), Refused> {
     let (covered, macs) = frame.split_at(frame.len() - MACS);
     let state = state(&*label_key(LABEL_MAC1, own), &covered[BODY..]);
@@ -148,7 +146,7 @@ pub(super) fn check_mac1(own: &PublicKey, frame: &[u8]) -> Result<(), Refused> {
         .map_err(|_| Refused::Forged)
 }
 
-/// Writes both MACs of a control message to `receiver`; without a cookie the second is zero.
+/// Writes both MACs of a control message to `receiver`. Without a cookie the second is zero.
 pub(super) fn put_macs(receiver: &PublicKey, cookie: Option<&Cookie>, frame: &mut [u8]) {
     let start = frame.len() - MACS;
     let mac1 = state(&*label_key(LABEL_MAC1, receiver), &frame[BODY..start]).finalize_fixed();
@@ -162,12 +160,12 @@ pub(super) fn put_macs(receiver: &PublicKey, cookie: Option<&Cookie>, frame: &mu
     frame[start + MAC..].copy_from_slice(&mac2);
 }
 
-/// The first MAC of a control message.
+/// Returns the first MAC of a control message.
 pub(super) fn mac1_of(frame: &[u8]) -> [u8; MAC] {
     field(frame, frame.len() - MACS)
 }
 
-/// Keyed BLAKE2s with 16 octets of output (RFC 7693), fed with `data`.
+/// Returns the state of keyed BLAKE2s with 16 octets of output (RFC 7693) after `data`.
 fn state(key: &[u8], data: &[u8]) -> Blake2sMac<U16> {
     let state = <Blake2sMac<U16> as Mac>::new_from_slice(key).expect("keys have 16 or 32 octets");
     state.chain_update(data)

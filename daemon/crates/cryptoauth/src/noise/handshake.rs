@@ -1,5 +1,5 @@
-//! The Noise IKpsk2 handshake (The Noise Protocol Framework, revision 34, sections 5, 7.5 and 9) as
-//! WireGuard has it.
+//! The Noise IKpsk2 handshake (The Noise Protocol Framework, revision 34, sections 5, 7.5 and 9) in the form of
+//! WireGuard.
 
 use blake2::{Blake2s256, Digest};
 use chacha20poly1305::aead::{AeadInPlace, KeyInit};
@@ -24,21 +24,21 @@ const IDENTIFIER: &[u8] = b"WireGuard v1 zx2c4 Jason@zx2c4.com";
 const STATIC_LENGTH: usize = INIT_STATIC.end - INIT_STATIC.start - TAG;
 const TIMESTAMP_LENGTH: usize = INIT_TIMESTAMP.end - INIT_TIMESTAMP.start - TAG;
 
-/// What both ends know of the handshake so far.
+/// The state of the handshake that both ends share.
 #[derive(Clone)]
 struct Symmetric {
     chain: Secret,
     hash: [u8; 32],
 }
 
-/// An INIT of ours that waits for its REPLY.
+/// An INIT that this node sent, and that waits for its REPLY.
 pub(super) struct Initiation {
     symmetric: Symmetric,
     ephemeral: PrivateKey,
     pub(super) index: u32,
 }
 
-/// What an INIT says.
+/// The content of an INIT.
 pub(super) struct Saying<'a> {
     pub(super) index: u32,
     pub(super) timestamp: Timestamp,
@@ -46,8 +46,7 @@ pub(super) struct Saying<'a> {
     pub(super) cookie: Option<&'a Cookie>,
 }
 
-/// An authentic INIT. Everybody may have sent it, or sent it again: compare its peer with whom you
-/// expect.
+/// An authentic INIT. Anybody may have created or repeated it: compare its peer with the expected one.
 pub struct Request {
     ciphers: &'static dyn Ciphers,
     symmetric: Symmetric,
@@ -61,12 +60,11 @@ pub struct Request {
 }
 
 impl Request {
-    /// Opens an INIT. Two scalar multiplications, unless its length, its first MAC or its user is
-    /// wrong.
+    /// Opens an INIT. This takes two scalar multiplications, unless its length, its first MAC or its user is wrong.
     ///
     /// # Errors
     ///
-    /// Whatever is wrong with it.
+    /// The reason for which the INIT is refused.
     pub fn open(local: &Local, require_auth: bool, frame: &[u8]) -> Result<Self, Refused> {
         if addressee(frame)? != Addressee::Node {
             return Err(Refused::StrayKey);
@@ -103,23 +101,22 @@ impl Request {
         Ok(request)
     }
 
-    /// Whose INIT it is.
+    /// Returns the public key of the sender.
     pub fn peer(&self) -> &PublicKey {
         &self.peer
     }
 
-    /// The user as which the peer wants to connect; that it knows the password shows with its first
-    /// data.
+    /// Returns the user as which the peer wants to connect. Only its first data proves that it knows the password.
     pub fn user(&self) -> Option<UserId> {
         self.user
     }
 
-    /// The protocol version that the peer claims.
+    /// Returns the protocol version that the peer claims.
     pub fn version(&self) -> Option<u32> {
         self.additional.version
     }
 
-    /// The index of the [`Link`](super::Link) that the peer claims to continue. A hint: compare the
+    /// Returns the index of the [`Link`](super::Link) that the peer claims to continue. It is only a hint: compare the
     /// keys.
     pub fn previous(&self) -> Option<u32> {
         self.additional.previous
@@ -146,7 +143,7 @@ impl Request {
         Ok(())
     }
 
-    /// Writes the REPLY; returns the responder's keys.
+    /// Writes the REPLY. Returns the responder's keys.
     pub(super) fn reply<R: CryptoRng + ?Sized>(
         mut self,
         rng: &mut R,
@@ -172,7 +169,7 @@ impl Request {
 }
 
 impl Initiation {
-    /// Writes an INIT; returns its length and what is needed to understand the REPLY.
+    /// Writes an INIT. Returns its length in octets, and what is needed to process the REPLY.
     pub(super) fn new<R: CryptoRng + ?Sized>(
         local: &Local,
         peer: &PublicKey,
@@ -219,7 +216,7 @@ impl Initiation {
         ))
     }
 
-    /// Understands the REPLY to this INIT; returns the initiator's keys.
+    /// Processes the REPLY to this INIT. Returns the initiator's keys.
     pub(super) fn finish(
         &self,
         local: &Local,
@@ -268,7 +265,7 @@ impl Symmetric {
         self.chain = expand(&mac(&*self.chain, &[key.octets()]))[0].clone();
     }
 
-    /// Mixes an X25519 secret in; returns the key that comes of it.
+    /// Mixes an X25519 secret in. Returns the resulting key.
     fn mix_agreed(&mut self, own: &PrivateKey, other: &PublicKey) -> Result<Secret, Refused> {
         let agreed = own.agree(other).ok_or(Refused::WeakKey)?;
         let [chain, key, _] = expand(&mac(&*self.chain, &[&*agreed]));
@@ -276,7 +273,7 @@ impl Symmetric {
         Ok(key)
     }
 
-    /// Mixes the preshared key in, zeros if there is none; returns the key that comes of it.
+    /// Mixes the preshared key in, or zeros if there is none. Returns the resulting key.
     fn mix_preshared(&mut self, preshared: Option<&Secret>) -> Secret {
         let none = Secret::default();
         let [chain, temporary, key] = expand(&mac(&*self.chain, &[&**preshared.unwrap_or(&none)]));
@@ -285,7 +282,7 @@ impl Symmetric {
         key
     }
 
-    /// The keys from initiator to responder and back.
+    /// Returns the key from initiator to responder, and the key back.
     fn split(&self) -> [Secret; 2] {
         let [first, second, _] = expand(&mac(&*self.chain, &[]));
         [first, second]
@@ -320,7 +317,7 @@ impl Symmetric {
         Ok(opened)
     }
 
-    /// Opens the additional data; they are no part of the hash.
+    /// Opens the additional data, which is not part of the hash.
     fn open_additional(&self, key: &Secret, sealed: &[u8]) -> Result<Additional, Refused> {
         let Some(length) = sealed.len().checked_sub(TAG) else {
             return Ok(Additional::default());
@@ -358,7 +355,7 @@ fn hash(parts: &[&[u8]]) -> [u8; 32] {
     state.finalize().into()
 }
 
-/// The outputs of HKDF (RFC 5869, section 2.3, over HMAC-BLAKE2s) for an extracted key.
+/// Returns the outputs of HKDF (RFC 5869, section 2.3, over HMAC-BLAKE2s) for an extracted key.
 fn expand(extracted: &Secret) -> [Secret; 3] {
     let first = mac(&**extracted, &[&[1]]);
     let second = mac(&**extracted, &[&*first, &[2]]);

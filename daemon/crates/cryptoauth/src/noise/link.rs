@@ -14,27 +14,27 @@ use super::message::{
 use super::transport::Transport;
 use crate::{Credential, Event, Local, Opened, PublicKey, Received, Refused, SealError};
 
-/// Who began makes new keys when these are so old.
+/// Age of the keys at which their initiator makes new ones.
 const REKEY_AFTER: Duration = Duration::from_secs(120);
-/// Keys so old are not used.
+/// Age from which keys are no longer used.
 const REJECT_AFTER: Duration = Duration::from_secs(180);
-/// Between two attempts.
+/// Time between two attempts at a handshake.
 const REKEY_TIMEOUT: Duration = Duration::from_secs(5);
-/// A peer that sends something hears from us within this time.
+/// After receiving data, this node sends something within this time.
 const KEEPALIVE: Duration = Duration::from_secs(10);
-/// Indices have 32 bits, of which the lowest 8 count a link's handshakes.
+/// Number of bits that identify a link. The lowest 8 of the 32 bits of an index count its handshakes.
 const INDEX_BITS: u32 = 24;
 
-/// What a link needs.
+/// What the caller must do for a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Due {
-    /// New keys: [`Link::initiate`], if this node begins handshakes.
+    /// Make new keys with [`Link::initiate`], if this node starts handshakes.
     Handshake,
-    /// A frame, if only an empty one.
+    /// Send a frame, which may be empty.
     Keepalive,
 }
 
-/// Keys and since when.
+/// Keys, and when they were made.
 struct Keys {
     transport: Transport,
     born: Duration,
@@ -46,7 +46,7 @@ pub struct Link {
     peer: PublicKey,
     credential: Option<Credential>,
     version: u32,
-    /// The upper 24 bits of our indices.
+    /// The upper 24 bits of this node's indices.
     index: u32,
     handshakes: u8,
     /// The latest timestamp of the peer.
@@ -54,23 +54,23 @@ pub struct Link {
     initiation: Option<(Initiation, [u8; 16])>,
     attempted: Option<Duration>,
     cookie: Option<Cookie>,
-    /// Made by a REPLY of ours; the peer's first data confirms them.
+    /// Keys made by a REPLY of this node. The peer's first data confirms them.
     next: Option<Keys>,
     current: Option<Keys>,
-    /// For what was on its way when the keys changed.
+    /// The keys before, for frames that were sent before the change.
     previous: Option<Keys>,
-    /// The first frame that came after our last one, and the first of ours after the last that
-    /// came.
+    /// When the first frame arrived since the last one of this node, and when this node sent the first frame since the
+    /// last arrival.
     unanswered: Option<Duration>,
     unheard: Option<Duration>,
 }
 
 impl Link {
-    /// A link with `peer` in which nothing was said yet.
+    /// Returns a link with `peer` on which nothing was sent.
     ///
-    /// `index`, of which 24 bits count, is how the peer names the link: unique in the node, and not
-    /// 0 nor 0xffffff, so that no index looks like a handshake of CryptoAuth or a control message.
-    /// `version` is what we declare; `credential` is shown when we begin.
+    /// The peer uses `index`, of which 24 bits count, to identify the link. It must be unique in the node, and neither
+    /// 0 nor 0xffffff, so that no index resembles a handshake of CryptoAuth or a control message. `version` is
+    /// announced to the peer. `credential` is shown when this node starts a handshake.
     pub fn new(peer: PublicKey, credential: Option<Credential>, index: u32, version: u32) -> Self {
         Self {
             peer,
@@ -90,24 +90,24 @@ impl Link {
         }
     }
 
-    /// The peer's permanent key.
+    /// Returns the peer's permanent key.
     pub fn peer(&self) -> &PublicKey {
         &self.peer
     }
 
-    /// How the peer names the link.
+    /// Returns the index by which the peer identifies the link.
     pub fn index(&self) -> u32 {
         self.index
     }
 
-    /// Whether data can be sealed.
+    /// Returns whether data can be sealed.
     pub fn is_established(&self, now: Duration) -> bool {
         self.current
             .as_ref()
             .is_some_and(|keys| keys.is_usable(now))
     }
 
-    /// What came in over the current keys.
+    /// Returns the counters of frames received under the current keys.
     pub fn received(&self) -> Received {
         self.current
             .as_ref()
@@ -115,7 +115,7 @@ impl Link {
             .unwrap_or_default()
     }
 
-    /// What the link needs now.
+    /// Returns what the caller must do now.
     pub fn due(&self, now: Duration) -> Option<Due> {
         let since = |time: Option<Duration>| time.map(|time| now.saturating_sub(time));
         let silent =
@@ -130,13 +130,13 @@ impl Link {
         (owed && self.is_established(now)).then_some(Due::Keepalive)
     }
 
-    /// Writes an INIT, of at most [`MESSAGE_ROOM`](super::MESSAGE_ROOM) octets; returns its length.
-    /// `timestamp` must be later than that of all INITs of this node to this peer, also of those
-    /// before a restart. `rng` gives 32 octets.
+    /// Writes an INIT of at most [`MESSAGE_ROOM`](super::MESSAGE_ROOM) octets. Returns its length. `timestamp` must be
+    /// later than that of all earlier INITs of this node to this peer, including those before a restart. 32 octets are
+    /// drawn from `rng`.
     ///
     /// # Errors
     ///
-    /// [`SealError::Room`]; [`SealError::NoKeys`] when the peer's key is of small order.
+    /// [`SealError::Room`], and [`SealError::NoKeys`] if the peer's key has a small order.
     pub fn initiate<R: CryptoRng + ?Sized>(
         &mut self,
         local: &Local,
@@ -170,14 +170,13 @@ impl Link {
         Ok(length)
     }
 
-    /// Writes the REPLY to an INIT of the peer; returns its length. `rng` gives 32 octets; three
-    /// scalar multiplications.
+    /// Writes the REPLY to an INIT of the peer, with three scalar multiplications. Returns its length in octets. 32
+    /// octets are drawn from `rng`.
     ///
     /// # Errors
     ///
-    /// [`Refused::WrongKey`]; [`Refused::OldTimestamp`] for one that came before;
-    /// [`Refused::Length`] when `out` is shorter than [`MESSAGE_ROOM`](super::MESSAGE_ROOM);
-    /// [`Refused::WeakKey`].
+    /// [`Refused::WrongKey`]; [`Refused::OldTimestamp`] if the INIT is not later than the last one; [`Refused::Length`]
+    /// if `out` is shorter than [`MESSAGE_ROOM`](super::MESSAGE_ROOM); [`Refused::WeakKey`].
     pub fn answer<R: CryptoRng + ?Sized>(
         &mut self,
         request: Request,
@@ -207,12 +206,12 @@ impl Link {
         Ok(REPLY_LENGTH)
     }
 
-    /// Seals `content`, a part of `space` with 8 octets before it and 16 after it; returns where
-    /// the frame is. Empty content is a sign of life.
+    /// Seals `content`, a part of `space` with 8 octets before it and 16 after it. Returns where the frame is. Empty
+    /// content makes a keepalive.
     ///
     /// # Errors
     ///
-    /// [`SealError::NoKeys`] without keys that are young enough, [`SealError::Room`].
+    /// [`SealError::NoKeys`] without keys that are young enough, and [`SealError::Room`].
     pub fn seal(
         &mut self,
         now: Duration,
@@ -233,12 +232,12 @@ impl Link {
         Ok(frame)
     }
 
-    /// Opens a frame from the peer, other than an INIT, in place. [`Event::Key`]: there are new
-    /// keys, send something at once; [`Event::Hello`]: a cookie came, begin again.
+    /// Opens a frame from the peer, other than an INIT, in place. After [`Event::Key`] there are new keys: send
+    /// something at once. After [`Event::Hello`] there is a cookie: call [`Link::initiate`] again.
     ///
     /// # Errors
     ///
-    /// Whatever is wrong with it; the link is then as it was.
+    /// The reason for which the frame is refused. The link is unchanged then.
     pub fn open(
         &mut self,
         local: &Local,
@@ -309,17 +308,15 @@ impl Link {
         Ok(Opened { content, event })
     }
 
-    /// Sends under `keys` from now on. When INITs have crossed, each end sends under the keys of
-    /// its own, and the other's, which a REPLY made, must still open: they come before those that
-    /// were in use.
+    /// Sends under `keys` from now on. If INITs have crossed, each end sends under the keys of its own INIT. The keys
+    /// of the other INIT, which a REPLY made, must still open frames, so they replace those that were in use before.
     fn use_keys(&mut self, keys: Keys) {
         let replaced = self.current.replace(keys);
         self.previous = self.next.take().or(replaced);
         self.unheard = None;
     }
 
-    /// The index of the next handshake; what the link's keys have is not used again before 256
-    /// handshakes.
+    /// Returns the index of the next handshake. An index of the link is not reused before 256 handshakes.
     fn next_index(&self) -> u32 {
         self.index << 8 | u32::from(self.handshakes.wrapping_add(1))
     }

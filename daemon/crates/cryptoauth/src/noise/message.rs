@@ -1,4 +1,4 @@
-//! Where things stand in control messages. All integers are little-endian.
+//! The layout of control messages. All integers are little-endian.
 //!
 //! ```text
 //! INIT    0 ffffffff  4 u32 1  8 sender  12 ephemeral[32]  44 static[32] tag[16]  92 timestamp[12] tag[16]
@@ -19,18 +19,18 @@ pub(super) const INIT: u32 = 1;
 pub(super) const REPLY: u32 = 2;
 pub(super) const COOKIE: u32 = 3;
 
-/// What a control message begins with, in place of a receiver's index.
+/// The first octets of a control message, in place of a receiver's index.
 pub(super) const CONTROL: [u8; 4] = [0xff; 4];
-/// Where WireGuard's message begins: MACs cover it from here on.
+/// Offset of WireGuard's message, from which on the MACs cover the octets.
 pub(super) const BODY: usize = 4;
-/// The sender's index of INIT and REPLY, the receiver's of COOKIE.
+/// Offset of the sender's index of INIT and REPLY, and of the receiver's index of COOKIE.
 pub(super) const FIRST_INDEX: usize = 8;
 pub(super) const MACS: usize = 32;
 
 pub(super) const INIT_EPHEMERAL: Range<usize> = 12..44;
 pub(super) const INIT_STATIC: Range<usize> = 44..92;
 pub(super) const INIT_TIMESTAMP: Range<usize> = 92..120;
-/// An INIT without additional data.
+/// Length in octets of an INIT without additional data.
 pub(super) const INIT_LENGTH: usize = INIT_TIMESTAMP.end + MACS;
 
 pub(super) const REPLY_RECEIVER: usize = 12;
@@ -44,27 +44,27 @@ pub(super) const COOKIE_LENGTH: usize = COOKIE_SEALED.end;
 
 pub(super) const DATA_HEADER: usize = 8;
 
-/// Octets that the longest control message needs.
+/// Length in octets of the longest control message.
 pub const MESSAGE_ROOM: usize = INIT_LENGTH + MAX_LENGTH + TAG;
 
-/// Seconds between the TAI64 epoch and that of UNIX.
+/// Seconds from the TAI64 epoch to the UNIX epoch.
 const TAI64_EPOCH: u64 = (1 << 62) + 37;
 
-/// Whom a frame is for.
+/// The receiver of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Addressee {
-    /// The node: an INIT, for [`Request::open`](super::Request::open).
+    /// The node. The frame is an INIT, for [`Request::open`](super::Request::open).
     Node,
-    /// The [`Link`](super::Link) whose index this is.
+    /// The [`Link`](super::Link) with this index.
     Link(u32),
 }
 
-/// When an INIT was made (TAI64N): later ones of a node must have later ones.
+/// When an INIT was made (TAI64N). Each INIT of a node must have a later timestamp than the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Timestamp(pub [u8; 12]);
 
 impl Timestamp {
-    /// The time since the UNIX epoch, without leap seconds.
+    /// Returns the timestamp for a time since the UNIX epoch, without leap seconds.
     pub fn from_unix(since_epoch: Duration) -> Self {
         let mut octets = [0; 12];
         let seconds = TAI64_EPOCH.wrapping_add(since_epoch.as_secs());
@@ -74,7 +74,7 @@ impl Timestamp {
     }
 }
 
-/// Whom a frame is for; its length is then that of such a frame.
+/// Returns the receiver of a frame, and checks that the frame has a possible length.
 ///
 /// # Errors
 ///
@@ -107,7 +107,7 @@ fn has_init_length(length: usize) -> bool {
     length == INIT_LENGTH || (INIT_LENGTH + TAG..=MESSAGE_ROOM).contains(&length)
 }
 
-/// The integer at `start` of a frame that is long enough.
+/// Returns the integer at `start`. The frame must be long enough.
 pub(super) fn index(frame: &[u8], start: usize) -> u32 {
     let mut octets = [0; 4];
     octets.copy_from_slice(&frame[start..start + 4]);
@@ -118,7 +118,7 @@ pub(super) fn put_index(frame: &mut [u8], start: usize, index: u32) {
     frame[start..start + 4].copy_from_slice(&index.to_le_bytes());
 }
 
-/// The octets of a field of a frame that is long enough.
+/// Returns the octets of a field. The frame must be long enough.
 pub(super) fn field<const N: usize>(frame: &[u8], start: usize) -> [u8; N] {
     let mut octets = [0; N];
     octets.copy_from_slice(&frame[start..start + N]);

@@ -2,26 +2,23 @@
 //!
 //! # Theory of operation
 //!
-//! Control messages begin with `ffffffff` and the type of WireGuard's message: an INIT goes to a
-//! node, everything else to the session whose index it carries ([`addressee`]). Who wants to send
-//! data and has no keys says INIT; the other opens it ([`Request::open`]), finds or makes the
-//! [`Link`] of its sender and answers with a REPLY ([`Link::answer`]). The initiator has its keys
-//! with the REPLY and must send something, if only an empty frame; with that the responder has its
-//! own, and both send. Data frames have WireGuard's nonces, shortened to 32 bits. Keys live for 180
-//! s and are made anew by their initiator after 120 s; both are the times of Donenfeld, WireGuard:
-//! Next Generation Kernel Network Tunnel, section 6.
+//! Control messages start with `ffffffff` and the type of WireGuard's message. An INIT is addressed to a node,
+//! everything else to the session whose index it has ([`addressee`]). A node with data to send and no keys sends an
+//! INIT. The receiver opens it ([`Request::open`]), finds or creates the [`Link`] of its sender and answers with a
+//! REPLY ([`Link::answer`]). The REPLY gives the initiator its keys. It must then send something, which may be an empty
+//! frame. That confirms the responder's keys, and both can send. Data frames have WireGuard's nonces, shortened to 32
+//! bits. Keys are valid for 180 s, and their initiator makes new ones after 120 s. Both times are from Donenfeld,
+//! WireGuard: Next Generation Kernel Network Tunnel, section 6.
 //!
-//! An INIT carries additional data (`additional.rs`), which the protocol seals with the timestamp's
-//! key and nonce: whoever is in the middle can change both. The worst that comes of it is a
-//! handshake that fails, because neither decides on the keys alone; do not build anything on
-//! [`Request::version`] that must not be told by a stranger.
+//! An INIT has additional data (`additional.rs`), which the protocol seals with the timestamp's key and nonce, so an
+//! attacker on the way can change both. At worst the handshake fails, because neither of them alone determines the
+//! keys. Do not rely on [`Request::version`] for anything that a stranger must not influence.
 //!
 //! # What a flood costs
 //!
-//! Without a valid first MAC, which takes only our public key, nothing but a hash is calculated;
-//! beyond that an INIT costs two scalar multiplications, and its REPLY three. The caller must limit
-//! [`Request::open`] by source address, or, when it is busy, ask for a cookie first ([`Cookies`]),
-//! which proves the address.
+//! An INIT without a valid first MAC, for which only this node's public key is needed, costs one hash. Any other INIT
+//! costs two scalar multiplications, and its REPLY three. The caller must limit [`Request::open`] by source address or,
+//! if it is busy, require a cookie first ([`Cookies`]), which proves the address.
 
 mod additional;
 mod cookie;
@@ -35,11 +32,11 @@ pub use handshake::Request;
 pub use link::{Due, Link};
 pub use message::{addressee, Addressee, Timestamp, MESSAGE_ROOM};
 
-/// The first protocol version that knows the handshake.
+/// The first protocol version with this handshake.
 pub const FIRST_VERSION: u32 = 22;
 
-/// Whether to begin a handshake with a peer that declares `version`: when that is enabled, and it
-/// will be understood.
+/// Returns whether to start a handshake with a peer that announces `version`: it is enabled, and the peer understands
+/// it.
 pub fn may_initiate(enabled: bool, version: Option<u32>) -> bool {
     enabled && version.is_some_and(|version| version >= FIRST_VERSION)
 }

@@ -1,4 +1,4 @@
-//! The keys that a Noise handshake makes, and data frames.
+//! The keys that result from a Noise handshake, and data frames.
 
 use core::ops::Range;
 
@@ -8,15 +8,15 @@ use crate::sealed::TAG;
 use crate::window::Window;
 use crate::{Ciphers, Received, Refused, SealError};
 
-/// From here on the 32 bits of the counter are used up.
+/// Value from which on the 32 bits of the counter count as used up.
 const COUNTER_LIMIT: u32 = 0xffff_fff0;
 
-/// A pair of keys with their indices, counters and the replay window.
+/// A pair of keys with their indices, counters and replay window.
 pub(super) struct Transport {
     ciphers: &'static dyn Ciphers,
     send: Secret,
     receive: Secret,
-    /// How the peer names the keys to us, and we to it.
+    /// The index by which the peer identifies the keys, and the one by which this node identifies them to the peer.
     pub(super) own_index: u32,
     pub(super) peer_index: u32,
     counter: u32,
@@ -24,7 +24,7 @@ pub(super) struct Transport {
 }
 
 impl Transport {
-    /// `keys`: ours to send with, and the peer's.
+    /// Returns the state with `keys`: this node's key for sending, and the peer's.
     pub(super) fn new(
         ciphers: &'static dyn Ciphers,
         keys: [Secret; 2],
@@ -51,8 +51,8 @@ impl Transport {
         self.window.received()
     }
 
-    /// Seals `content`, a part of `space`, into a data frame; returns where the frame is. Empty
-    /// content is a sign of life.
+    /// Seals `content`, a part of `space`, into a data frame. Returns where the frame is. Empty content makes a
+    /// keepalive.
     pub(super) fn seal(
         &mut self,
         space: &mut [u8],
@@ -78,7 +78,7 @@ impl Transport {
         Ok(start..end)
     }
 
-    /// Opens a data frame, which is long enough, in place; returns where its content is.
+    /// Opens a data frame in place. The frame must be long enough. Returns where its content is.
     pub(super) fn open(&mut self, frame: &mut [u8]) -> Result<Range<usize>, Refused> {
         let counter = u32::from_le_bytes(field(frame, 4));
         self.window.check(counter)?;
@@ -98,7 +98,7 @@ impl Transport {
     }
 }
 
-/// Four zeros and the counter (Donenfeld, WireGuard, section 5.4.6).
+/// Returns four zeros and the counter (Donenfeld, WireGuard, section 5.4.6).
 fn nonce(counter: u32) -> [u8; 12] {
     let mut nonce = [0; 12];
     nonce[4..8].copy_from_slice(&counter.to_le_bytes());

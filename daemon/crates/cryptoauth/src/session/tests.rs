@@ -4,7 +4,7 @@ use rand_core::RngCore;
 const NOW: Duration = Duration::ZERO;
 const ROOM: usize = HANDSHAKE_OVERHEAD;
 
-/// Octets that are all different from those before, for a while.
+/// Octets that differ from all recent ones.
 struct Counter(u8);
 
 impl RngCore for Counter {
@@ -69,7 +69,7 @@ fn keys_are_given_up_before_their_nonces_are() {
     );
 }
 
-/// A HELLO of the second node with any temporary key.
+/// Returns a HELLO of the second node with this temporary key.
 fn hello_with(locals: &[Local; 2], sessions: &[Session; 2], temporary: &PublicKey) -> [u8; ROOM] {
     let header = Header {
         kind: Kind::Hello,

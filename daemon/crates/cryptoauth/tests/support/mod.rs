@@ -1,15 +1,15 @@
-//! Recorded vectors: tests/vectors/cjdns.
+//! Recorded vectors from tests/vectors/cjdns.
 #![allow(dead_code)] // each test file uses its part
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The text of a file of tests/vectors/cjdns.
+/// Returns the text of a file in tests/vectors/cjdns.
 pub fn vectors(file: &str) -> String {
     String::from_utf8(octets(file)).expect("a text file")
 }
 
-/// The octets of a file of tests/vectors/cjdns.
+/// Returns the octets of a file in tests/vectors/cjdns.
 pub fn octets(file: &str) -> Vec<u8> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../tests/vectors/cjdns");
     let path = folder.join(file);

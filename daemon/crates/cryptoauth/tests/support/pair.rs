@@ -1,4 +1,4 @@
-//! Two nodes in virtual time, and randomness that repeats.
+//! Two nodes in virtual time, and reproducible randomness.
 #![allow(dead_code)]
 
 use std::ops::Range;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use cryptoauth::{Credential, Local, Opened, PrivateKey, Refused, Session, HEAD_ROOM, TAIL_ROOM};
 use rand_core::{CryptoRng, RngCore};
 
-/// SplitMix64 (Steele and others, 2014): a sequence for each seed, for tests alone.
+/// SplitMix64 (Steele and others, 2014): one sequence for each seed, only for tests.
 pub struct Sequence(pub u64);
 
 impl RngCore for Sequence {
@@ -44,7 +44,7 @@ pub enum Auth {
     Login,
 }
 
-/// A session's two ends, the first of which has the lower public key when `lower` is set.
+/// Returns the two ends of a session. If `lower` is set, the first has the lower public key.
 pub fn pair(seed: u64, lower: bool, auth: Auth) -> [End; 2] {
     let mut rng = Sequence(seed);
     let mut locals = [local(&mut rng), local(&mut rng)];
@@ -100,7 +100,7 @@ impl End {
     }
 }
 
-/// A buffer with `content` and the room that a frame needs around it, and where the content is.
+/// Returns a buffer with `content` and the space that a frame needs around it, and where the content is.
 pub fn with_room(content: &[u8]) -> (Vec<u8>, Range<usize>) {
     let mut space = vec![0; HEAD_ROOM];
     space.extend_from_slice(content);

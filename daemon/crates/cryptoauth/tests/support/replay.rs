@@ -17,7 +17,8 @@ thread_local! {
     static CIPHERS: Cell<&'static dyn Ciphers> = const { Cell::new(&Portable) };
 }
 
-/// Replays with the portable ciphers, and with those of libsodium where this machine has it; continuous integration has.
+/// Replays with the portable ciphers, and with those of libsodium if this machine has it. Continuous integration has
+/// it.
 pub fn with_each_cipher(replay: impl Fn()) {
     replay();
     match sodium::load() {
@@ -30,7 +31,7 @@ pub fn with_each_cipher(replay: impl Fn()) {
     replay();
 }
 
-/// Who sent a frame.
+/// The sender of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Side {
     A,
@@ -42,7 +43,7 @@ pub struct Recorded {
     pub frame: Vec<u8>,
 }
 
-/// Randomness that is known beforehand.
+/// Predetermined randomness.
 pub struct Script(pub VecDeque<u8>);
 
 impl Script {
@@ -82,7 +83,7 @@ impl Side {
         }
     }
 
-    /// The node as it was configured: its key, and the login and password that it accepts.
+    /// Returns the node as it was configured: its key, and the login and password that it accepts.
     pub fn local(self, recording: &str) -> Local {
         let text = vectors(&format!("{recording}.{}.keys.json", self.letter()));
         let string = |name: &str| {
@@ -102,12 +103,12 @@ impl Side {
         local
     }
 
-    /// What a shows to b.
+    /// Returns the credential that a shows to b.
     pub fn credential(self) -> Option<Credential> {
         (self == Self::A).then(|| Credential::login(b"login-b", b"password-of-b"))
     }
 
-    /// The lines of the recorded secrets as name and value.
+    /// Returns the lines of the recorded secrets as names and values.
     pub fn secrets(self, recording: &str) -> Vec<BTreeMap<String, String>> {
         let text = vectors(&format!("{recording}.{}.secrets.txt", self.letter()));
         let line = |line: &str| {
@@ -121,7 +122,7 @@ impl Side {
         text.lines().map(line).collect()
     }
 
-    /// The temporary private keys in the order in which they were made.
+    /// Returns the temporary private keys in the order in which they were made.
     pub fn temporary_keys(self, recording: &str) -> VecDeque<[u8; 32]> {
         let secrets = self.secrets(recording);
         let keys = secrets.iter().filter_map(|line| line.get("temp_private"));
@@ -129,7 +130,7 @@ impl Side {
     }
 }
 
-/// The frames of a recording in order.
+/// Returns the frames of a recording in order.
 pub fn recorded(recording: &str) -> Vec<Recorded> {
     let capture = octets(&format!("{recording}.pcap"));
     let mut rest = &capture[24..];
@@ -151,8 +152,7 @@ pub fn recorded(recording: &str) -> Vec<Recorded> {
     frames
 }
 
-/// The plaintexts of the link's frames in order, as somebody else decrypted them; `None` for
-/// handshakes of the link.
+/// Returns the plaintexts of the link's frames in order, as decrypted by another program.
 pub fn link_plaintexts(recording: &str) -> Vec<Vec<u8>> {
     let text = vectors(&format!("{recording}.decoded.txt"));
     let lines = text
@@ -161,7 +161,7 @@ pub fn link_plaintexts(recording: &str) -> Vec<Vec<u8>> {
     lines.map(hex_octets).collect()
 }
 
-/// A buffer with `content` and the room that a frame needs around it, and where the content is.
+/// Returns a buffer with `content` and the space that a frame needs around it, and where the content is.
 pub fn with_room(content: &[u8]) -> (Vec<u8>, std::ops::Range<usize>) {
     let mut space = vec![0; HEAD_ROOM];
     space.extend_from_slice(content);
