@@ -1,5 +1,5 @@
-//! How many frames a second one core forwards, over a table of frames that does not fit its first cache:
-//! `cargo run --release -p switch --example bench`.
+//! Measures how many frames per second one core forwards. The table of frames does not fit into the first-level cache.
+//! Run: `cargo run --release -p switch --example bench`.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -29,7 +29,7 @@ fn main() {
     println!("{rate:.3e} frames/s, {:.1} ns each", 1e9 / rate);
 }
 
-/// A way through a switch by random interfaces, in directors of random length.
+/// Returns a path through a switch over random interfaces, with directors of random length.
 fn header(interfaces: &Interfaces, random: &mut fastrand::Rng) -> (Interface, [u8; Header::LEN]) {
     loop {
         let source = Interface::new(random.u16(..Interface::COUNT)).unwrap_or(Interface::ROUTER);

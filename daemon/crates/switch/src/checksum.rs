@@ -1,6 +1,6 @@
-//! The Internet checksum (RFC 1071), which control frames carry.
+//! The Internet checksum (RFC 1071) of control frames.
 
-/// The one's complement of the one's complement sum; 0 over octets that contain their own.
+/// Returns the one's complement of the one's complement sum. It is 0 if the octets include their checksum.
 pub(crate) fn checksum(octets: &[u8]) -> u16 {
     let pairs = octets.chunks_exact(2);
     let rest = pairs.remainder();

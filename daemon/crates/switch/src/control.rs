@@ -1,4 +1,4 @@
-//! Control frames: what follows the handle ffffffff.
+//! Control frames: the content after the handle ffffffff.
 //!
 //! ```text
 //! u16 checksum (RFC 1071, of all that follows the handle) | u16 type | body
@@ -10,109 +10,109 @@ use crate::checksum::checksum;
 use crate::header::{Handle, Header};
 use crate::{is_compatible, ControlError, ErrorCode, Label, PROTOCOL_VERSION};
 
-/// The most opaque octets of a KEYPING.
+/// Largest number of opaque octets of a KEYPING.
 pub const MAX_KEY_OPAQUE: usize = 64;
 
-/// What switches tell each other. Opaque octets are the asker's own and come back as they are.
+/// A message between switches. The sender of a query chooses its opaque octets, and the answer repeats them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Control<'a> {
-    /// Type 2: a frame of ours was refused somewhere on its way.
+    /// Type 2: a switch on the way refused a frame that the receiver sent.
     Error {
-        /// Why.
+        /// The reason.
         code: ErrorCode,
-        /// The header with which the refused frame came to the switch that refused it.
+        /// The header of the refused frame, as it arrived at the switch that refused it.
         cause: Header,
-        /// Its handle.
+        /// The handle of the refused frame.
         handle: u32,
-        /// The beginning of what followed.
+        /// The first octets after that handle.
         rest: &'a [u8],
     },
-    /// Type 3: is there anybody?
+    /// Type 3: asks whether a node is at the end of the path.
     Ping {
-        /// The asker's protocol version.
+        /// The sender's protocol version.
         version: u32,
-        /// Comes back.
+        /// Returned in the answer.
         opaque: &'a [u8],
     },
     /// Type 4: the answer to a PING.
     Pong {
-        /// The answerer's protocol version.
+        /// The sender's protocol version.
         version: u32,
-        /// As in the PING.
+        /// Copied from the PING.
         opaque: &'a [u8],
     },
-    /// Type 5: whose switch is that?
+    /// Type 5: asks for the public key of the node at the end of the path.
     KeyPing {
-        /// The asker's protocol version.
+        /// The sender's protocol version.
         version: u32,
-        /// The asker's public key.
+        /// The sender's public key.
         key: [u8; 32],
-        /// Comes back; [`MAX_KEY_OPAQUE`] octets at most.
+        /// Returned in the answer. At most [`MAX_KEY_OPAQUE`] octets.
         opaque: &'a [u8],
     },
     /// Type 6: the answer to a KEYPING.
     KeyPong {
-        /// The answerer's protocol version.
+        /// The sender's protocol version.
         version: u32,
-        /// The answerer's public key.
+        /// The sender's public key.
         key: [u8; 32],
-        /// As in the KEYPING.
+        /// Copied from the KEYPING.
         opaque: &'a [u8],
     },
-    /// Type 7: which supernode do you use?
+    /// Type 7: asks which supernode the receiver uses.
     SnodeQuery(Snode<'a>),
-    /// Type 8: the answer to that.
+    /// Type 8: the answer to a supernode query.
     SnodeReply(Snode<'a>),
-    /// Type 9: by which label do you reach me?
+    /// Type 9: asks for the label by which the receiver reaches the sender.
     RpathQuery {
-        /// The asker's protocol version.
+        /// The sender's protocol version.
         version: u32,
-        /// What the asker believes.
+        /// The label that the sender assumes.
         path: Label,
-        /// Comes back.
+        /// Returned in the answer.
         opaque: &'a [u8],
     },
-    /// Type 10: the answer to that.
+    /// Type 10: the answer to a path query.
     RpathReply {
-        /// The answerer's protocol version.
+        /// The sender's protocol version.
         version: u32,
-        /// The way from the answerer to the asker.
+        /// The path from the sender of the answer to the sender of the query.
         path: Label,
-        /// As in the query.
+        /// Copied from the query.
         opaque: &'a [u8],
     },
-    /// Type 11: as which address of the layer below do you see me?
+    /// Type 11: asks a neighbour for the sender's address in the layer below, as the neighbour sees it.
     LinkQuery {
-        /// The asker's protocol version.
+        /// The sender's protocol version.
         version: u32,
-        /// Comes back.
+        /// Returned in the answer.
         opaque: &'a [u8],
     },
-    /// Type 12: the answer to that.
+    /// Type 12: the answer to a link address query.
     LinkReply {
-        /// The answerer's protocol version.
+        /// The sender's protocol version.
         version: u32,
-        /// The asker's address.
+        /// The address from which the query arrived.
         address: LinkAddress,
-        /// As in the query.
+        /// Copied from the query.
         opaque: &'a [u8],
     },
 }
 
-/// What is asked and told about a supernode.
+/// The content of a supernode query or answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Snode<'a> {
     /// The sender's protocol version.
     pub version: u32,
-    /// The supernode's protocol version; 0 when none is known.
+    /// The supernode's protocol version, 0 if none is known.
     pub snode_version: u32,
-    /// What the link carries, in kbit/s; 0 when unknown, with the highest bit when configured.
+    /// Capacity of the link in kbit/s, 0 if unknown. The highest bit is set if it is configured.
     pub kbps: u32,
-    /// The supernode's public key; zeros when none is known.
+    /// The supernode's public key, zeros if none is known.
     pub key: [u8; 32],
-    /// The sender's way to it; 0 when none is known.
+    /// The sender's path to the supernode, 0 if none is known.
     pub path: Label,
-    /// The asker's own; comes back.
+    /// Chosen by the sender of the query, and returned in the answer.
     pub opaque: &'a [u8],
 }
 
@@ -121,9 +121,9 @@ pub struct Snode<'a> {
 pub enum LinkAddress {
     /// UDP over IPv4.
     Udp4(SocketAddrV4),
-    /// UDP over IPv6; without scope and flow.
+    /// UDP over IPv6, without scope and flow label.
     Udp6(SocketAddrV6),
-    /// Of another layer, or not known.
+    /// An address of another layer, or an unknown one.
     Other([u8; 30]),
 }
 
@@ -146,9 +146,9 @@ mod magic {
     pub const PONG: u32 = 0x9d74_e35b;
     pub const KEY_PING: u32 = 0x0123_4567;
     pub const KEY_PONG: u32 = 0x89ab_cdef;
-    /// `snoq`, of RPATH too.
+    /// `snoq`, also used by RPATH.
     pub const QUERY: u32 = 0x736e_6f71;
-    /// `snor`, of RPATH too.
+    /// `snor`, also used by RPATH.
     pub const REPLY: u32 = 0x736e_6f72;
     /// `llaq`
     pub const LINK_QUERY: u32 = 0x6c6c_6171;
@@ -156,7 +156,8 @@ mod magic {
     pub const LINK_REPLY: u32 = 0x6c6c_6172;
 }
 
-/// Of a link address: type, length (both octets counted) and octets in all.
+/// For each kind of link address: its type, its length (including both of these octets), and the octets of the whole
+/// field.
 mod link {
     pub const UDP4: (u8, u8) = (1, 8);
     pub const UDP6: (u8, u8) = (2, 20);
@@ -165,11 +166,11 @@ mod link {
 }
 
 impl<'a> Control<'a> {
-    /// Decodes what follows the handle.
+    /// Decodes the octets after the handle.
     ///
     /// # Errors
     ///
-    /// Any [`ControlError`]: the sender's fault.
+    /// Any [`ControlError`]. The sender is at fault.
     pub fn decode(octets: &'a [u8]) -> Result<Self, ControlError> {
         let mut reader = Reader(octets);
         reader.u16()?;
@@ -180,12 +181,12 @@ impl<'a> Control<'a> {
         }
     }
 
-    /// Writes what follows the handle into `out`, and returns its length in octets.
+    /// Writes the octets after the handle into `out`. Returns their number.
     ///
     /// # Errors
     ///
-    /// [`ControlError::Truncated`] when `out` is too short, and
-    /// [`ControlError::Opaque`] for a KEYPING or KEYPONG with more than [`MAX_KEY_OPAQUE`] opaque octets.
+    /// [`ControlError::Truncated`] if `out` is too short, and [`ControlError::Opaque`] for a KEYPING or KEYPONG with
+    /// more than [`MAX_KEY_OPAQUE`] opaque octets.
     pub fn encode(&self, out: &mut [u8]) -> Result<usize, ControlError> {
         let mut writer = Writer { out, length: 0 };
         writer.put(&[0, 0])?;
@@ -214,21 +215,20 @@ impl<'a> Control<'a> {
     }
 }
 
-/// What a node needs to know to answer control frames.
+/// What a node must know to answer control frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answerer {
-    /// Its public key.
+    /// The node's public key.
     pub key: [u8; 32],
-    /// By which address of the layer below it sees the asker, if that is a neighbour.
+    /// The sender's address in the layer below, if the sender is a neighbour.
     pub neighbour: Option<LinkAddress>,
 }
 
 impl Answerer {
-    /// The answer to a query that came by `path`, the way back to the asker.
+    /// Returns the answer to a query that arrived over `path`, the path back to its sender.
     ///
-    /// `None` when there is nothing to answer: it was no query, a PING,
-    /// KEYPING or supernode query came from a node that cannot be spoken with, or
-    /// somebody who is no neighbour asked for his link address.
+    /// Returns `None` if there is no answer: the frame is not a query, a PING, KEYPING or supernode query has an
+    /// incompatible protocol version, or the sender of a link address query is not a neighbour.
     #[must_use]
     pub fn answer<'a>(&self, query: &Control<'a>, path: Label) -> Option<Control<'a>> {
         let version = PROTOCOL_VERSION;
@@ -271,7 +271,7 @@ impl Answerer {
 }
 
 impl<'a> Snode<'a> {
-    /// Knows of no supernode, and does not limit the link.
+    /// Returns an answer that names no supernode and no link capacity.
     #[must_use]
     pub fn none(opaque: &'a [u8]) -> Self {
         Self {
@@ -306,7 +306,7 @@ impl<'a> Reader<'a> {
         self.array().map(u64::from_be_bytes).map(Label)
     }
 
-    /// The magic number, which has to be the one of the type, and the version after it.
+    /// Reads the magic number, which must be that of the type, and the version after it.
     fn version(&mut self, magic: u32) -> Result<u32, ControlError> {
         match self.u32()? {
             found if found == magic => self.u32(),
@@ -556,7 +556,7 @@ impl Writer<'_> {
         self.put(opaque)
     }
 
-    /// Fills up with zeros to the octets that every address takes.
+    /// Writes a link address, padded with zeros to the length of the field.
     fn address(&mut self, address: &LinkAddress) -> Result<(), ControlError> {
         let mut octets = [0; link::LEN];
         let mut fields = Writer {
@@ -583,8 +583,7 @@ impl Writer<'_> {
     }
 }
 
-/// Writes a whole control frame, header and handle included, into `out`, and
-/// returns its length in octets.
+/// Writes a whole control frame, including header and handle, into `out`. Returns its length in octets.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! How this switch writes directors: the encoding scheme v3x5x8.
+//! The encoding scheme v3x5x8, in which this switch writes directors.
 //!
 //! | form | bits | suffix | value v is interface |
 //! |---|---|---|---|
@@ -6,7 +6,7 @@
 //! | middle | 7 | `10` | v + 1, but 0 is interface 0 |
 //! | long | 10 | `00` | v + 1, but 0 is interface 0 |
 //!
-//! The own router, interface 1, is written in the short form only, as 0001.
+//! This node's own router, interface 1, has only the short form, 0001.
 
 use crate::interfaces::Interface;
 use crate::label::{Label, MAX_LABEL_BITS};
@@ -16,14 +16,14 @@ use crate::label::{Label, MAX_LABEL_BITS};
 pub enum Form {
     /// 4 bits: interfaces 0 to 7.
     Short,
-    /// 7 bits: interfaces 0 to 32 without the router.
+    /// 7 bits: interfaces 0 to 32 except the router.
     Middle,
-    /// 10 bits: every interface but the router.
+    /// 10 bits: every interface except the router.
     Long,
 }
 
 impl Form {
-    /// The form of the first director of a label.
+    /// Returns the form of the first director of a label.
     #[must_use]
     pub const fn of_label(label: Label) -> Self {
         match label.0 & 3 {
@@ -33,7 +33,7 @@ impl Form {
         }
     }
 
-    /// The shortest form that can express an interface.
+    /// Returns the shortest form that can express an interface.
     #[must_use]
     pub const fn of_interface(interface: Interface) -> Self {
         match interface.number() {
@@ -43,7 +43,7 @@ impl Form {
         }
     }
 
-    /// The length of a director in this form, suffix included.
+    /// Returns the length of a director in this form, in bits, including the suffix.
     #[must_use]
     pub const fn bits(self) -> u32 {
         match self {
@@ -53,7 +53,7 @@ impl Form {
         }
     }
 
-    /// Its index in the serialised scheme, the `ei` of DHT messages.
+    /// Returns the index of the form in the serialised scheme. It is the `ei` of DHT messages.
     #[must_use]
     pub const fn index(self) -> u8 {
         self as u8
@@ -61,9 +61,9 @@ impl Form {
 }
 
 impl Label {
-    /// The beginning of this way: up to the first neighbour.
+    /// Returns the start of this path, up to the first neighbour.
     ///
-    /// [`Label::SELF`] is its own beginning, and so is the label 0.
+    /// [`Label::SELF`] and the label 0 are returned unchanged.
     #[must_use]
     pub const fn first_hop(self) -> Self {
         if self.0 <= Self::SELF.0 {
@@ -74,7 +74,7 @@ impl Label {
     }
 }
 
-/// The interface that the first director of a label names.
+/// Returns the interface that the first director of a label names.
 #[must_use]
 pub const fn decompress(label: Label) -> Interface {
     let number = match Form::of_label(label) {
@@ -93,9 +93,9 @@ const fn skip_router(value: u64) -> u64 {
     value + (value > 0) as u64
 }
 
-/// The director for an interface in a form; `None` when the form is too short for it.
+/// Returns the director for an interface in a form, or `None` if the form is too short for it.
 ///
-/// The router's is 0001 in every form: in the longer ones, zeros fill it up.
+/// The router's director is 0001 in every form; zeros fill the longer ones.
 #[must_use]
 pub const fn compress(interface: Interface, form: Form) -> Option<u64> {
     if (form as u8) < Form::of_interface(interface) as u8 {
@@ -111,7 +111,7 @@ pub const fn compress(interface: Interface, form: Form) -> Option<u64> {
     })
 }
 
-/// The shortest label that leads to the neighbour behind an interface.
+/// Returns the shortest label that leads to the neighbour behind an interface.
 ///
 /// ```
 /// use switch::{peer_label, Interface, Label};
@@ -128,12 +128,11 @@ pub const fn peer_label(interface: Interface) -> Label {
     }
 }
 
-/// The way `target` of this node's as it has to be told to somebody who comes in by `asker`,
-/// the first hop of this node's way back to him.
+/// Returns this node's path `target` in the form in which another node may use it. `asker` is the first hop of the path
+/// from this node to that node.
 ///
-/// A frame that comes from an interface with a long director must leave with one
-/// at least as long, or there is no room for its way back. `None` when the
-/// label becomes too long by that.
+/// A frame from an interface with a long director must leave through one that is at least as long, so that the path
+/// back fits into the label. Returns `None` if that makes the label too long.
 #[must_use]
 pub const fn label_for(target: Label, asker: Label) -> Option<Label> {
     let (from, to) = (Form::of_label(asker), Form::of_label(target));

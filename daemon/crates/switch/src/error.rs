@@ -1,20 +1,20 @@
-//! What can be wrong with a frame, and with what it says.
+//! Errors in frames, control frames, encoding schemes and labels.
 
 use core::fmt;
 
-/// Why a frame is not forwarded: count and drop.
+/// Why a frame is not forwarded. The switch counts and drops it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Refusal {
     /// The frame ends inside its header.
     Runt,
     /// The label names an interface that does not exist.
     NoInterface,
-    /// The director of the interface that the frame came by does not fit
-    /// where the one that it leaves by was.
+    /// The director of the interface on which the frame arrived does not fit in place of the director by which it
+    /// leaves.
     SourceTooLong,
-    /// The same with a frame to this node's router.
+    /// The same for a frame to this node's router.
     NoReturnPath,
-    /// The frame has passed too many switches: a loop, or a label that was never valid.
+    /// The frame has passed too many switches, because of a loop or a label that was never valid.
     TooFar,
 }
 
@@ -31,22 +31,22 @@ impl ErrorCode {
     pub const OVERSIZE: Self = Self(4);
     /// The frame is too short.
     pub const RUNT: Self = Self(5);
-    /// Its authentication failed.
+    /// The authentication failed.
     pub const AUTHENTICATION: Self = Self(6);
-    /// Its header or checksum is wrong.
+    /// The header or the checksum is wrong.
     pub const INVALID: Self = Self(7);
-    /// It could not be sent, by no fault of the sender.
+    /// The frame could not be sent, through no fault of the sender.
     pub const UNDELIVERABLE: Self = Self(8);
-    /// It would leave by the interface that it came by.
+    /// The frame would leave through the interface on which it arrived.
     pub const LOOP: Self = Self(9);
-    /// There is no room in its label for the way back.
+    /// The label has no space for the path back.
     pub const RETURN_PATH_INVALID: Self = Self(10);
-    /// It is of a kind that the node does not handle.
+    /// The node does not handle frames of this kind.
     pub const UNHANDLED: Self = Self(11);
     /// An internal fault.
     pub const INTERNAL: Self = Self(13);
 
-    /// Its name; "unknown" for what no node is known to send.
+    /// Returns the name, "unknown" for a code that no known node sends.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -72,21 +72,21 @@ impl fmt::Debug for ErrorCode {
     }
 }
 
-/// Why a control frame is refused: count and drop. Encoding knows `Truncated`
-/// (the buffer is too short) and `Opaque` only.
+/// Why a control frame is refused. The receiver counts and drops it. Encoding returns only `Truncated` (the buffer is
+/// too short) and `Opaque`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ControlError {
-    /// It ends inside a field.
+    /// The frame ends inside a field.
     Truncated,
-    /// The checksum does not match; the value is what it should have added up to 0 with.
+    /// The checksum is wrong. The value is the checksum of all octets, which should be 0.
     Checksum(u16),
-    /// A type that nobody sends.
+    /// No message has this type.
     Type(u16),
-    /// The magic number is not that of its type.
+    /// This magic number is not that of the type.
     Magic(u32),
-    /// The opaque octets are too many; the value is their number.
+    /// There are this many opaque octets, which is too many.
     Opaque(usize),
-    /// A link address of unknown type, or whose length is not that of its type.
+    /// A link address has an unknown type, or a length that its type does not have.
     LinkAddress {
         /// The type octet.
         typ: u8,
@@ -98,24 +98,23 @@ pub enum ControlError {
 /// Why a serialised encoding scheme is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SchemeError {
-    /// No form at all, or the octets end inside one, or are too many.
+    /// There are no forms, the octets end inside one, or this number of octets is too large.
     Length(usize),
-    /// More than [`crate::MAX_FORMS`] forms.
+    /// There are this many forms, more than [`crate::MAX_FORMS`].
     Forms(usize),
-    /// The form of that index has no data bits, or a prefix where the only form
-    /// must have none or one of several must have one.
+    /// The form with this index has no data bits. Or it is the only form and has a prefix, or it is one of several and
+    /// has none.
     Form(usize),
-    /// The form of that index is not longer than the one before.
+    /// The form with this index is not longer than the one before.
     Order(usize),
-    /// The form of that index cannot be told from another one by its prefix.
+    /// The prefix of the form with this index does not distinguish it from another form.
     Ambiguous(usize),
 }
 
-/// Text that is no label: the number, from 1, of the first group that is not
-/// four hexadecimal digits.
+/// The text is not a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParseLabelError {
-    /// The group.
+    /// Number, from 1, of the first group that is not four hexadecimal digits.
     pub group: usize,
 }
 
@@ -124,8 +123,8 @@ impl fmt::Display for Refusal {
         f.write_str(match self {
             Self::Runt => "shorter than its header",
             Self::NoInterface => "no such interface",
-            Self::SourceTooLong => "no room for the way back through this switch",
-            Self::NoReturnPath => "no room for the way back from this router",
+            Self::SourceTooLong => "no space in the label for the path back through this switch",
+            Self::NoReturnPath => "no space in the label for the path back from this router",
             Self::TooFar => "passed too many switches",
         })
     }

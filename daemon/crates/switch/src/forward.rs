@@ -1,4 +1,4 @@
-//! Forwarding, and the frame that tells a sender why it did not happen.
+//! Forwards frames, and writes the error frame for a frame that cannot be forwarded.
 
 use crate::control::Control;
 use crate::director::{compress, decompress, Form};
@@ -6,22 +6,21 @@ use crate::header::{Handle, Header};
 use crate::interfaces::{Interface, Interfaces};
 use crate::{ErrorCode, Label, Refusal};
 
-/// How much of a frame its error frame carries back, in octets, header included.
+/// Octets of a refused frame, including its header, that the error frame returns to the sender.
 const MAX_CAUSE: usize = 256;
 
-/// Header, handle, and the checksum, type and code of an ERROR.
+/// Octets of the header, the handle, and the checksum, type and code of an ERROR.
 const BEFORE_CAUSE: usize = Header::LEN + Handle::LEN + 8;
 
-/// The length in octets of the longest error frame.
+/// Length in octets of the longest error frame.
 pub const MAX_ERROR_FRAME: usize = BEFORE_CAUSE + MAX_CAUSE;
 
-/// Forwards a frame that came in by `source`: rewrites its header in place and
-/// tells by which interface it has to leave. Its content is not looked at.
+/// Forwards a frame that arrived on `source`: rewrites its header in place, and returns the interface through which it
+/// must be sent. The content is not examined.
 ///
 /// # Errors
 ///
-/// Why it cannot be forwarded; the frame is unchanged then. [`error_frame`]
-/// makes what is to be sent back.
+/// Why it cannot be forwarded. The frame is unchanged then, and [`error_frame`] writes what must be sent back.
 #[inline]
 pub fn forward(
     interfaces: &Interfaces,
@@ -35,7 +34,7 @@ pub fn forward(
     let label = header.label;
     let destination = decompress(label);
     let form = form_of_transit(label, source, destination)?;
-    // Always there: `form_of_transit` chose a form that the source fits.
+    // Never fails: `form_of_transit` chose a form in which the source can be expressed.
     let back = compress(source, form).ok_or(Refusal::SourceTooLong)?;
     if !interfaces.contains(destination) {
         return Err(Refusal::NoInterface);
@@ -51,11 +50,10 @@ pub fn forward(
     Ok(destination)
 }
 
-/// With how many bits a frame passes this switch: those of its director.
+/// Returns the form in which a frame passes this switch. Its length is that of the frame's director.
 ///
-/// A node that writes to this router does not know how long its own interface's
-/// director is here. When that one is longer, the router's 0001 may be
-/// taken as long, if nothing follows that it would swallow.
+/// A node that writes to this router does not know how long the director of its own interface is here. If that is
+/// longer than the router's 0001, the router's director may count as equally long, provided that the label ends there.
 fn form_of_transit(
     label: Label,
     source: Interface,
@@ -75,11 +73,11 @@ fn form_of_transit(
     }
 }
 
-/// Writes the error frame for a frame that was refused, and returns its length
-/// in octets. It has to leave by the interface by which the frame came in.
+/// Writes the error frame for a frame that was refused. Returns its length in octets. It must be sent on the interface
+/// on which the frame arrived.
 ///
-/// `None` when there is nothing to be sent: the frame asked for silence, as
-/// error frames do, it is too short, or nobody is to be told of that refusal.
+/// Returns `None` if no error frame is sent: the frame suppresses errors, as error frames do, it is too short, or the
+/// refusal has no error code.
 pub fn error_frame(
     refusal: Refusal,
     frame: &[u8],
@@ -88,8 +86,8 @@ pub fn error_frame(
     refused_frame(refusal.code()?, frame, out)
 }
 
-/// The same for any code: for a frame that was forwarded, but that its receiver could not take. It has to be forwarded
-/// from the router.
+/// Writes the error frame with any code, for a frame that was forwarded but that the receiver could not handle. It must
+/// be forwarded from the router.
 pub fn refused_frame(
     code: ErrorCode,
     frame: &[u8],
@@ -102,7 +100,7 @@ pub fn refused_frame(
     }
     let header = Header {
         suppress_errors: true,
-        // Not 0: that is how a switch of long ago, which knew no congestion, is told apart.
+        // Not 0, because that identifies an old switch without congestion control.
         congestion: 1,
         ..Header::new(cause.label.reversed())
     };
@@ -121,7 +119,7 @@ pub fn refused_frame(
 }
 
 impl Refusal {
-    /// What the sender is told, if he is.
+    /// Returns the code that is sent to the sender, if the sender is informed.
     #[must_use]
     pub const fn code(self) -> Option<ErrorCode> {
         match self {

@@ -1,4 +1,4 @@
-//! What stands before the content of a frame: 12 octets of header, 4 octets of handle.
+//! The octets before the content of a frame: 12 of header, 4 of handle.
 //!
 //! ```text
 //! 0 u64 label | 8 congestion(7), suppressErrors(1) | 9 version(2), labelShift(6) | 10 u16 trafficClass
@@ -10,25 +10,25 @@ use crate::{Label, Refusal};
 /// The header of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// The way: ahead, and back to where it came from.
+    /// The path ahead, and the path back to the sender.
     pub label: Label,
-    /// How congested the way is: 0 to 127, higher bits are not sent.
+    /// Congestion on the path, 0 to 127. Higher bits are not sent.
     pub congestion: u8,
-    /// Whether a switch that cannot forward the frame shall be silent about it.
+    /// Whether a switch that cannot forward the frame must not send an error frame.
     pub suppress_errors: bool,
     /// The version of the sending switch: 0 to 3. Ours is 1.
     pub version: u8,
-    /// How many bits the switches on the way have shifted out: 0 to 63.
+    /// Number of bits that the switches on the path have shifted out, 0 to 63.
     pub shift: u8,
-    /// 0xffff, no class, is the only one in use.
+    /// Only 0xffff, no class, is in use.
     pub traffic_class: u16,
 }
 
 impl Header {
-    /// The length in octets.
+    /// Length of a header in octets.
     pub const LEN: usize = 12;
 
-    /// The header of a frame that begins its way at this node.
+    /// Returns the header of a frame that starts at this node.
     #[must_use]
     pub const fn new(label: Label) -> Self {
         Self {
@@ -41,17 +41,17 @@ impl Header {
         }
     }
 
-    /// The header of a frame, and what follows it.
+    /// Returns the header of a frame and the octets after it.
     ///
     /// # Errors
     ///
-    /// [`Refusal::Runt`], when there are fewer than 12 octets.
+    /// [`Refusal::Runt`] if there are fewer than 12 octets.
     pub fn decode(frame: &[u8]) -> Result<(Self, &[u8]), Refusal> {
         let (octets, content) = frame.split_first_chunk().ok_or(Refusal::Runt)?;
         Ok((Self::from(octets), content))
     }
 
-    /// The octets of the header; of each field as many bits as there is room for.
+    /// Encodes the header. Bits that exceed a field are dropped.
     #[must_use]
     pub fn encode(&self) -> [u8; Self::LEN] {
         let [a, b, c, d, e, f, g, h] = self.label.0.to_be_bytes();
@@ -76,29 +76,28 @@ impl From<&[u8; Header::LEN]> for Header {
     }
 }
 
-/// What the content of a frame is, for the node at its end.
+/// The kind of a frame's content, for the node at the end of the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Handle {
     /// A [`crate::Control`] frame.
     Control,
-    /// The handshake of an inner session; the handle is the nonce of its header: 0 to 3.
+    /// The handshake of an inner session. The handle is the nonce of its header, 0 to 3.
     Handshake(u32),
-    /// Data of the inner session to which the recipient gave this handle: 4 or more.
+    /// Data of the inner session to which the receiver assigned this handle, 4 or more.
     Session(u32),
 }
 
 impl Handle {
-    /// The length in octets.
+    /// Length of a handle in octets.
     pub const LEN: usize = 4;
 
-    /// Reads the handle at the start of `content`, what follows a header.
+    /// Reads the handle at the start of `content`, the octets after a header.
     ///
-    /// The remainder of a handshake still begins with its nonce, because that is
-    /// where the handshake's own header begins.
+    /// The returned rest of a handshake still starts with its nonce, because the handshake's own header starts there.
     ///
     /// # Errors
     ///
-    /// [`Refusal::Runt`], when there are fewer than 4 octets.
+    /// [`Refusal::Runt`] if there are fewer than 4 octets.
     pub fn decode(content: &[u8]) -> Result<(Self, &[u8]), Refusal> {
         let (octets, rest) = content.split_first_chunk().ok_or(Refusal::Runt)?;
         Ok(match u32::from_be_bytes(*octets) {
@@ -108,7 +107,7 @@ impl Handle {
         })
     }
 
-    /// The number on the wire.
+    /// Returns the number that is sent.
     #[must_use]
     pub const fn number(self) -> u32 {
         match self {

@@ -1,17 +1,17 @@
-//! The interfaces of a switch: one for each neighbour, and one for its own router.
+//! The interfaces of a switch: one for each neighbour, and one for this node's router.
 
 /// The number of an interface: 0 to 256.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Interface(u16);
 
 impl Interface {
-    /// How many there can be.
+    /// Largest possible number of interfaces.
     pub const COUNT: u16 = 257;
 
-    /// The own router.
+    /// This node's own router.
     pub const ROUTER: Self = Self(1);
 
-    /// `None` when there can be no interface of that number.
+    /// Returns the interface with this number, or `None` if no interface can have it.
     #[must_use]
     pub const fn new(number: u16) -> Option<Self> {
         if number < Self::COUNT {
@@ -21,12 +21,12 @@ impl Interface {
         }
     }
 
-    /// For directors, whose values cannot be out of range.
+    /// Returns the interface with a number from a director, which is never out of range.
     pub(crate) const fn from_director(number: u16) -> Self {
         Self(number)
     }
 
-    /// Its number.
+    /// Returns the number.
     #[must_use]
     pub const fn number(self) -> u16 {
         self.0
@@ -35,14 +35,14 @@ impl Interface {
 
 const WORDS: usize = Interface::COUNT.div_ceil(64) as usize;
 
-/// Which interfaces exist. The router's always does.
+/// The set of existing interfaces. The router's always exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interfaces {
     used: [u64; WORDS],
 }
 
 impl Interfaces {
-    /// A switch without neighbours.
+    /// Returns the interfaces of a switch without neighbours.
     #[must_use]
     pub const fn new() -> Self {
         let mut used = [0; WORDS];
@@ -50,8 +50,7 @@ impl Interfaces {
         Self { used }
     }
 
-    /// Takes the lowest interface that is free, because low numbers have short
-    /// directors; `None` when all are taken.
+    /// Adds the lowest free interface, because low numbers have short directors. Returns `None` if all are in use.
     pub fn add(&mut self) -> Option<Interface> {
         let free = (0..Interface::COUNT)
             .map(Interface)
@@ -60,7 +59,7 @@ impl Interfaces {
         Some(free)
     }
 
-    /// Takes a certain interface; says whether it was free.
+    /// Adds this interface. Returns whether it was free.
     pub fn insert(&mut self, interface: Interface) -> bool {
         let (word, bit) = position(interface);
         let was_free = self.used[word] & bit == 0;
@@ -68,7 +67,7 @@ impl Interfaces {
         was_free
     }
 
-    /// Gives an interface back. The router's stays.
+    /// Removes an interface. The router's stays.
     pub fn remove(&mut self, interface: Interface) {
         if interface != Interface::ROUTER {
             let (word, bit) = position(interface);
@@ -76,14 +75,14 @@ impl Interfaces {
         }
     }
 
-    /// Whether there is such an interface.
+    /// Returns whether an interface exists.
     #[must_use]
     pub fn contains(&self, interface: Interface) -> bool {
         let (word, bit) = position(interface);
         self.used[word] & bit != 0
     }
 
-    /// All that exist, in the order of their numbers.
+    /// Returns the existing interfaces, ordered by number.
     pub fn iter(&self) -> impl Iterator<Item = Interface> + '_ {
         (0..Interface::COUNT)
             .map(Interface)

@@ -1,42 +1,40 @@
-//! Labels: where a frame still has to go, and, reversed, how to answer it.
+//! Labels: the path that a frame still has to take and, reversed, the path back to its sender.
 
 use core::fmt;
 use core::str::FromStr;
 
 use crate::error::ParseLabelError;
 
-/// The most bits of directors that a label may hold when two are spliced.
+/// Largest number of director bits in a label made of two.
 ///
-/// The remaining ones keep the way ahead and the way back apart.
+/// The other bits keep the path ahead and the path back apart.
 pub const MAX_LABEL_BITS: u32 = 59;
 
-/// The way to a node, relative to the switch at which it begins.
+/// The path to a node, relative to the switch where it starts.
 ///
-/// The highest bit that is set ends it; below stand the directors, the first
-/// one lowest.
+/// The highest set bit marks the end. The directors are in the bits below, the first one lowest.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Label(pub u64);
 
 impl Label {
-    /// The way to oneself: no director, only the end.
+    /// The path of a node to itself: no director, only the end.
     pub const SELF: Self = Self(1);
 
-    /// The way back: what a receiver makes of the label with which a frame arrived.
+    /// Returns the path back. `self` is the label with which a frame arrived.
     #[must_use]
     pub const fn reversed(self) -> Self {
         Self(self.0.reverse_bits())
     }
 
-    /// How many bits of directors it holds: 0 to 63; 0 too for the label 0, which leads nowhere.
+    /// Returns the number of director bits, 0 to 63. It is also 0 for the label 0, which leads nowhere.
     #[must_use]
     pub const fn bits(self) -> u32 {
         (self.0 | 1).ilog2()
     }
 
-    /// The way that goes first to `via` and from there on by this label.
+    /// Returns the path that first leads to `via` and from there follows this label.
     ///
-    /// `None` when the label would be longer than [`MAX_LABEL_BITS`], or one of
-    /// the two is 0.
+    /// Returns `None` if the label would be longer than [`MAX_LABEL_BITS`], or if one of the two is 0.
     #[must_use]
     pub const fn after(self, via: Self) -> Option<Self> {
         let fits = self.bits() + via.bits() <= MAX_LABEL_BITS;
@@ -46,9 +44,9 @@ impl Label {
         Some(Self((self.0 ^ 1) << via.bits() ^ via.0))
     }
 
-    /// The rest of this way, as the node at `middle` has to write it.
+    /// Returns the rest of this path, relative to the node at `middle`.
     ///
-    /// `None` when the way does not lead through `middle`.
+    /// Returns `None` if the path does not lead through `middle`.
     #[must_use]
     pub const fn beyond(self, middle: Self) -> Option<Self> {
         if !self.leads_through(middle) {
@@ -57,9 +55,9 @@ impl Label {
         Some(Self(self.0 >> middle.bits()))
     }
 
-    /// Whether the node at `middle` stands on this way, its end included.
+    /// Returns whether the node at `middle` is on this path, including its end.
     ///
-    /// Every way but the label 0 leads through its beginning, [`Label::SELF`].
+    /// Every path except the label 0 leads through its start, [`Label::SELF`].
     #[must_use]
     pub const fn leads_through(self, middle: Self) -> bool {
         let mask = (1 << middle.bits()) - 1;
@@ -67,7 +65,7 @@ impl Label {
     }
 }
 
-/// In groups of four digits, as cjdns's tools print it: `0000.0000.0000.0153`.
+/// Writes groups of four digits, as cjdns's tools print them: `0000.0000.0000.0153`.
 impl fmt::Display for Label {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         let group = |shift: u32| self.0 >> shift & 0xffff;
@@ -82,7 +80,7 @@ impl fmt::Debug for Label {
     }
 }
 
-/// Four groups of four hexadecimal digits, separated by dots.
+/// Reads four groups of four hexadecimal digits, separated by dots.
 impl FromStr for Label {
     type Err = ParseLabelError;
 

@@ -1,20 +1,18 @@
-//! The switch layer of cjdns (protocol versions 20 to 22): source-routed
-//! frames that carry their way in a label of 64 bits.
+//! The switch layer of cjdns (protocol versions 20 to 22). Its frames are source-routed: a label of 64 bits holds their
+//! path.
 //!
-//! A label is a sequence of directors, low bits first: each tells one switch
-//! through which [`Interface`] the frame leaves. The switch shifts its director
-//! out and puts the one that leads back in at the other end, so that the
-//! label, reversed, is the way back: no switch keeps state about anybody.
+//! A label is a sequence of directors, low bits first. Each director names the [`Interface`] through which the frame
+//! leaves one switch. The switch shifts its director out, and puts the director of the interface on which the frame
+//! arrived in at the other end. So the label, reversed, is the path back, and no switch keeps state about other nodes.
 //!
-//! [`forward`] is all that happens to a frame in transit. [`Header`] and
-//! [`Handle`] are what stands before its content, [`Control`] the frames by
-//! which switches talk about ways, [`Scheme`] how other nodes write directors.
+//! [`forward`] does everything that happens to a frame in transit. [`Header`] and [`Handle`] precede the content,
+//! [`Control`] holds the frames by which switches exchange information about paths, and [`Scheme`] describes how other
+//! nodes write directors.
 //!
 //! # Contract
 //!
-//! Nothing here panics, whatever the octets; nothing allocates, reads a clock
-//! or draws a random number. There are no secrets in this layer: labels,
-//! headers and control frames are read by every switch on the way.
+//! Nothing here panics, whatever the octets. Nothing allocates, reads a clock or draws a random number. This layer has
+//! no secrets: every switch on the path reads labels, headers and control frames.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -37,15 +35,15 @@ pub use interfaces::{Interface, Interfaces};
 pub use label::{Label, MAX_LABEL_BITS};
 pub use scheme::{Scheme, SchemeForm, MAX_FORMS, MAX_SCHEME_OCTETS};
 
-/// The protocol version that this implementation speaks and tells.
+/// The protocol version of this implementation, which it announces.
 pub const PROTOCOL_VERSION: u32 = 22;
 
-/// The oldest protocol version that can be spoken with.
+/// The oldest compatible protocol version.
 pub const OLDEST_PROTOCOL_VERSION: u32 = 20;
 
-/// Whether a node of that protocol version can be spoken with.
+/// Returns whether a node with this protocol version is compatible.
 ///
-/// A later version decides for itself whether it still speaks ours.
+/// A later version decides for itself whether it is still compatible with ours.
 pub const fn is_compatible(version: u32) -> bool {
     version >= OLDEST_PROTOCOL_VERSION
 }

@@ -1,31 +1,31 @@
-//! How any node writes directors, as it tells in its DHT messages.
+//! How any node writes directors, as announced in its DHT messages.
 //!
-//! A form is `u5 length of the prefix | u5 data bits | the prefix`, low bits
-//! first; the forms follow each other without gaps, and zeros fill up the last octet.
+//! A form is encoded as `u5 length of the prefix | u5 data bits | the prefix`, low bits first. The forms follow each
+//! other without gaps, and zeros fill the last octet.
 
 use crate::{Label, SchemeError};
 
-/// The most forms that we accept; no node is known to use more than three.
+/// Largest number of forms that this node accepts. No known node uses more than three.
 pub const MAX_FORMS: usize = 8;
 
-/// The length in octets of the longest serialised scheme.
+/// Length in octets of the longest serialised scheme.
 pub const MAX_SCHEME_OCTETS: usize = (MAX_FORMS * 41).div_ceil(8);
 
-/// The usable bits of a label, which no director may exceed.
+/// Number of usable bits of a label, the largest length of a director.
 const MAX_DIRECTOR: u8 = 59;
 
 /// One of the forms in which a node writes directors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SchemeForm {
-    /// The number of data bits: 1 to 31.
+    /// Number of data bits, 1 to 31.
     pub bits: u8,
-    /// The number of prefix bits, which come first: 0 for an only form, else 1 to 31.
+    /// Number of prefix bits, which come first: 0 for an only form, otherwise 1 to 31.
     pub prefix_bits: u8,
     /// The prefix.
     pub prefix: u32,
 }
 
-/// How a node writes directors: one form of fixed length, or several, each longer than the one before.
+/// How a node writes directors: in one form of fixed length, or in several, each longer than the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scheme {
     forms: [SchemeForm; MAX_FORMS],
@@ -33,7 +33,7 @@ pub struct Scheme {
 }
 
 impl SchemeForm {
-    /// The length of its directors in bits, prefix included: 1 to 59.
+    /// Returns the length of its directors in bits, including the prefix, 1 to 59.
     #[must_use]
     pub const fn length(self) -> u32 {
         self.bits as u32 + self.prefix_bits as u32
@@ -84,11 +84,11 @@ impl Scheme {
         Self { forms, count: 3 }
     };
 
-    /// A scheme of these forms.
+    /// Returns a scheme of these forms.
     ///
     /// # Errors
     ///
-    /// Forms that cannot be told apart, or that are not each longer than the one before.
+    /// Forms that their prefixes do not distinguish, or that are not each longer than the one before.
     pub fn new(forms: &[SchemeForm]) -> Result<Self, SchemeError> {
         let mut all = [SchemeForm::default(); MAX_FORMS];
         let count = forms.len();
@@ -120,7 +120,7 @@ impl Scheme {
     ///
     /// # Errors
     ///
-    /// Octets that are not whole forms, and what [`Scheme::new`] refuses.
+    /// Octets that are not whole forms, and forms that [`Scheme::new`] refuses.
     pub fn decode(octets: &[u8]) -> Result<Self, SchemeError> {
         let mut bits = BitReader {
             octets,
@@ -144,7 +144,7 @@ impl Scheme {
         Self::new(&forms[..count])
     }
 
-    /// Writes the serialised scheme into `out`, and returns its length in octets.
+    /// Writes the serialised scheme into `out`. Returns its length in octets.
     #[must_use]
     pub fn encode(&self, out: &mut [u8; MAX_SCHEME_OCTETS]) -> usize {
         out.fill(0);
@@ -160,23 +160,23 @@ impl Scheme {
         position.div_ceil(8)
     }
 
-    /// Its forms, shortest first.
+    /// Returns the forms, shortest first.
     #[must_use]
     pub fn forms(&self) -> &[SchemeForm] {
         &self.forms[..self.count]
     }
 
-    /// The index and form of a label's first director; `None` when no form has its prefix.
+    /// Returns the index and form of a label's first director, or `None` if no form has its prefix.
     #[must_use]
     pub fn form_of(&self, label: Label) -> Option<(usize, SchemeForm)> {
         let mut forms = self.forms().iter().copied().enumerate();
         forms.find(|(_, form)| form.matches(label.0))
     }
 
-    /// The interface number of a label's first director, as that node counts.
+    /// Returns the interface number of a label's first director, as counted by the node with this scheme.
     ///
-    /// With several forms, 0 and 1 are exchanged, so that 0001 is always the node's
-    /// own router; in v3x5x8 only in the shortest, and the others skip the router.
+    /// With several forms, 0 and 1 are exchanged, so that 0001 is always the node's own router. In v3x5x8 this holds
+    /// only for the shortest form, and the others skip the router.
     #[must_use]
     pub fn interface(&self, label: Label) -> Option<u32> {
         let (index, form) = self.form_of(label)?;
@@ -203,7 +203,7 @@ impl BitReader<'_> {
         self.octets.len() * 8 - self.position
     }
 
-    /// The next bits, the first one lowest: 32 at most. `None` when there are not so many left.
+    /// Reads the next bits, at most 32, the first one lowest. Returns `None` if fewer are left.
     fn take(&mut self, bits: u32) -> Option<u32> {
         let mut value = 0;
         for bit in 0..bits {

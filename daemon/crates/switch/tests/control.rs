@@ -1,4 +1,4 @@
-//! Control frames: recorded ones octet by octet, each field's place, and what is refused.
+//! Control frames: recorded frames octet by octet, the place of each field, and refusals.
 
 use std::fs;
 
@@ -20,7 +20,7 @@ fn hex(text: &str) -> Vec<u8> {
         .collect()
 }
 
-/// The recorded frames: header and what follows it.
+/// The recorded frames: each header and the octets after it.
 fn recorded() -> Vec<Vec<u8>> {
     let lines = fs::read_to_string(FRAMES).unwrap();
     lines
@@ -35,7 +35,7 @@ fn encoded(control: &Control) -> Vec<u8> {
     out[..length].to_vec()
 }
 
-/// A body with a type and a checksum that matches.
+/// A body with a type and the right checksum.
 fn with_checksum(typ: u16, body: &[u8]) -> Vec<u8> {
     let mut octets = [&[0, 0][..], &typ.to_be_bytes(), body].concat();
     let pairs = octets

@@ -1,4 +1,4 @@
-//! Forwarding: the worked example, each refusal, and that a frame which arrives can be answered.
+//! Forwarding: the worked example, each refusal, and that the receiver of a frame can answer it.
 
 use proptest::prelude::*;
 use switch::{
@@ -11,7 +11,7 @@ fn interface(number: u16) -> Interface {
     Interface::new(number).unwrap()
 }
 
-/// A switch with all interfaces up to that number.
+/// A switch with all interfaces up to this number.
 fn switch_of(last: u16) -> Interfaces {
     let mut interfaces = Interfaces::new();
     while interfaces.iter().count() <= usize::from(last) {
@@ -250,13 +250,13 @@ fn handles_at_their_borders() {
     assert_eq!(Handle::decode(&[0; 3]), Err(Refusal::Runt));
 }
 
-/// A switch on the way: by which interfaces the frame comes in and leaves.
+/// A switch on the path: the interfaces on which the frame arrives and leaves.
 fn hop() -> impl Strategy<Value = (u16, u16)> {
     let number = || prop_oneof![Just(0), 2..9_u16, 2..40_u16, 2..257_u16];
     (number(), number())
 }
 
-/// The way over these switches to the router of the last node, each part as its node tells it.
+/// The path over these switches to the router of the last node, each part as announced by its node.
 fn way(first: u16, hops: &[(u16, u16)]) -> Option<Label> {
     hops.iter().try_fold(
         peer_label(interface(first)),
@@ -285,7 +285,7 @@ proptest! {
         match forward(&switch, interface(last), &mut there) {
             Ok(destination) => prop_assert_eq!(destination, Interface::ROUTER),
             Err(refusal) => {
-                // The label is full, and only then this may happen.
+                // This may happen only if the label is full.
                 prop_assert!(matches!(refusal, Refusal::NoReturnPath | Refusal::TooFar));
                 prop_assert!(path.bits() + Form::of_interface(interface(last)).bits() + 4 > 63);
                 return Ok(());

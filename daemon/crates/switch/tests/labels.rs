@@ -1,4 +1,4 @@
-//! Labels, directors and schemes: worked examples, every boundary, and that all of it is one to one.
+//! Labels, directors and schemes: worked examples, every boundary, and that each mapping is one to one.
 
 use proptest::prelude::*;
 use switch::{
@@ -10,7 +10,7 @@ fn interface(number: u16) -> Interface {
     Interface::new(number).unwrap()
 }
 
-/// A label of so many bits.
+/// A label with this many bits.
 fn label(bits: impl Strategy<Value = u32>) -> impl Strategy<Value = Label> {
     (bits, any::<u64>()).prop_map(|(bits, low)| Label(1 << bits | low & ((1 << bits) - 1)))
 }
@@ -260,7 +260,7 @@ proptest! {
 
     #[test]
     fn any_scheme_survives(widths in prop::collection::btree_set(1..=31_u8, 2..=5)) {
-        // Prefixes 1, 10, 100 ..., as many zeros as the form's index.
+        // The prefixes are 1, 10, 100 ..., with as many zeros as the form's index.
         let forms: Vec<_> = widths.iter().enumerate().map(|(index, &bits)| {
             SchemeForm { bits, prefix_bits: index as u8 + 1, prefix: 1 << index }
         }).collect();
