@@ -217,7 +217,7 @@ image-boot: image ## boot two of that image in QEMU: ready, locked, silent befor
 
 # --- for users and packagers ---
 
-reference: setup ## what follows from the declared settings: schemas, policies/default.toml, tables of docs/reference/meshsec.toml.md
+reference: setup ## what follows from the declared settings: schemas, files of defaults, tables of docs/reference/meshsec.toml.md
 	$(BIN)/python tools/reference
 
 docs: setup ## man pages and shell completions from the commands' own help

@@ -1,12 +1,16 @@
 """The files that are generated from the declared tables are as tools/reference writes them."""
 
 import json
+import re
 import tomllib
 from pathlib import Path
 from runpy import run_path
 
 import jsonschema
 import pytest
+
+from meshsec.core.config import settings
+from meshsec.core.policy.policy import Policy
 
 ROOT = Path(__file__).parents[3]
 PAGES = run_path(str(ROOT / "tools/reference"))["pages"](ROOT)
@@ -34,3 +38,21 @@ def test_the_schema_takes_what_is_accepted(case: Path) -> None:
 def test_the_schema_refuses_what_a_type_or_a_name_shows(name: str) -> None:
     table = tomllib.loads((VECTORS / f"refused/{name}.toml").read_text())
     assert list(jsonschema.Draft202012Validator(SCHEMA).iter_errors(table))
+
+
+def test_the_file_of_defaults_says_what_holds_where_a_key_is_left_out() -> None:
+    text = (ROOT / "docs/reference/meshsec-defaults.toml").read_text()
+    smallest = {"node": {"name": "rescue-1"}, "routing": {"interfaces": ["mesh0"]}}
+    table = tomllib.loads(text)
+    for name, given in smallest.items():
+        table[name] |= given
+    found, expected = (settings.decode(one, "/etc/meshsec", lambda _name: Policy()) for one in (table, smallest))
+    assert found == expected
+    assert len(table) > len(smallest)
+
+
+def test_the_file_of_defaults_has_every_key() -> None:
+    lines = (ROOT / "docs/reference/meshsec-defaults.toml").read_text().splitlines()
+    names = {line.removeprefix("# ").partition(" =")[0] for line in lines if " =" in line}
+    page = (ROOT / "docs/reference/meshsec.toml.md").read_text()
+    assert set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) <= names

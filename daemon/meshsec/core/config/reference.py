@@ -26,6 +26,7 @@ _BOUNDS = {"ge": "minimum", "le": "maximum"}
 _LENGTHS = {"min_length": "minItems", "max_length": "maxItems"}
 _WIDTH = 118
 """Columns of a comment in a file of defaults."""
+_LINK = re.compile(r"\[([^]]*)\]\([^)]*\)")
 _MANY = 100
 """Columns of a list that is written in one line."""
 
@@ -34,6 +35,15 @@ PROFILE_HEADER = """\
 # takes the place of the one here. Times are seconds unless the name says otherwise. Written by `make
 # reference`: change daemon/meshsec/core/policy/policy.py instead. Schema: policies/policy.schema.json.
 """
+
+
+DOCUMENT_HEADER = """\
+# Every key of meshsec.toml with its default, table by table. A key that has no default, and a table that a node
+# need not have, is behind `#`. Take over only what differs: a key that is left out follows the default of the version
+# that is installed. [policy] has its keys in policies/default.toml. Written by `make reference`.
+"""
+_OPTIONAL = frozenset({"radio", "time", "routing.interface.NAME"})
+"""Tables without which a node has what they are about not at all, or as [routing] says."""
 
 
 def document_schema() -> dict[str, object]:
@@ -63,11 +73,44 @@ def rows(kind: type[msgspec.Struct]) -> str:
 
 def profile_defaults() -> str:
     """Return ``policies/default.toml``."""
-    entries = []
-    for key in keys(Profile):
-        comment = textwrap.wrap(str(key.meta("description")), _WIDTH, break_on_hyphens=False, break_long_words=False)
-        entries.append("".join(f"# {line}\n" for line in comment) + f"{key.name} = {_toml(key.default)}\n")
+    entries = (f"{_comment(key.meta('description'))}{key.name} = {_toml(key.default)}\n" for key in keys(Profile))
     return "\n".join([PROFILE_HEADER, *entries])
+
+
+def document_defaults() -> str:
+    """Return ``docs/reference/meshsec-defaults.toml``."""
+    return "\n".join([DOCUMENT_HEADER, *(_defaults_of(name, kind) for name, kind in _TABLES.items())])
+
+
+def _defaults_of(name: str, kind: type[msgspec.Struct]) -> str:
+    """Return one table of the file of defaults."""
+    optional = name in _OPTIONAL
+    entries = [
+        f"{_comment(_meaning(key))}{_assigned(key, optional=optional)}\n"
+        for key in keys(kind)
+        if not key.is_table and not key.is_a(dict)
+    ]
+    return "\n".join([f"{'# ' if optional else ''}[{name}]", *entries])
+
+
+def _assigned(key: Key, *, optional: bool) -> str:
+    """Return the line that sets a key, behind ``#`` where the file must not set it."""
+    if key.default is None:
+        return f"# {key.name} ="
+    live = not optional and not key.words("default")
+    return f"{'' if live else '# '}{key.name} = {_toml(key.default)}"
+
+
+def _meaning(key: Key) -> str:
+    """Return what a key means and what is allowed, with the default's words where it has some; without links."""
+    words = _LINK.sub(r"\1", str(key.meta("description"))) + _bounds(key)
+    return words + (f" (default: {key.words('default')})" if key.words("default") else "")
+
+
+def _comment(words: str) -> str:
+    """Return words as lines of comment."""
+    lines = textwrap.wrap(words, _WIDTH, break_on_hyphens=False, break_long_words=False)
+    return "".join(f"# {line}\n" for line in lines)
 
 
 def _document(title: str, kind: type[msgspec.Struct]) -> dict[str, Any]:
