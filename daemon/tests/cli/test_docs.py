@@ -1,4 +1,4 @@
-"""What the documents refer to is there: proofs that are named by file, and pages that link to each other."""
+"""What the documents refer to is there, and prose for users fits a terminal."""
 
 import re
 from pathlib import Path
@@ -8,8 +8,13 @@ import pytest
 ROOT = Path(__file__).parents[3]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("tests/*.md")])
 
+GUIDE = [ROOT / "README.md", *sorted(ROOT.glob("docs/guide/*.md"))]
+COLUMNS = 100
+"""A line of prose that is longer is hard to read in a terminal, and to compare in a change."""
+
 _LINK = re.compile(r"\]\(([^)#:\s]*)(?:#([^)\s]*))?\)")
 _HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
+_CODE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _PROOF = re.compile(r"\b(test_\w+\.py|[a-z_]+\.rs)\b")
 
 
@@ -43,3 +48,19 @@ def test_every_proof_that_a_page_names_is_there() -> None:
     files = _files()
     gone = {str(page.relative_to(ROOT)): names for page in PAGES if (names := _names(page) - files)}
     assert not gone
+
+
+def _wide(text: str) -> list[str]:
+    """Return the lines that are too long; those of tables and code blocks may be."""
+    return [line for line in _CODE.sub("", text).splitlines() if len(line) > COLUMNS and not line.startswith("|")]
+
+
+@pytest.mark.parametrize("page", GUIDE, ids=lambda page: str(page.relative_to(ROOT)))
+def test_prose_for_users_fits_a_terminal(page: Path) -> None:
+    assert not _wide(page.read_text())
+
+
+def test_only_prose_is_measured() -> None:
+    long = "word " * COLUMNS
+    assert not _wide(f"short\n| {long} |\n```\n{long}\n```\n")
+    assert _wide(f"```\nshort\n```\n{long}\n") == [long]
