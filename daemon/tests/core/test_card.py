@@ -7,13 +7,13 @@ from random import Random
 from typing import Any
 
 import pytest
-from bech32m.codecs import CHARSET
+from bech32m.codecs import CHARSET, Encoding, bech32_encode
 from hypothesis import given
 from hypothesis import strategies as st
 
 from meshsec.core.trust import card as cards
 from meshsec.core.trust import identity
-from meshsec.core.trust.card_typos import PREFIX, Damage, Slip
+from meshsec.core.trust.card_typos import CHECKSUM_LENGTH, PREFIX, Damage, Slip
 from meshsec.core.values.model import Card
 
 VECTORS = Path(__file__).parents[3] / "tests/vectors/cards"
@@ -136,6 +136,14 @@ def test_three_wrong_characters_are_always_detected(text: str, data: st.DataObje
 def test_no_text_does_more_than_be_refused(text: str) -> None:
     with pytest.raises(cards.CardError):
         cards.parse(text)
+
+
+def test_no_slip_is_looked_for_in_a_text_that_is_two_characters_too_long() -> None:
+    symbols = cards.LONGEST + 2 - len(PREFIX) - CHECKSUM_LENGTH
+    for length, slip in ((symbols - 1, Slip.WRONG), (symbols, None)):
+        text = bech32_encode(PREFIX[:-1], bytes(length), Encoding.BECH32M)
+        damage = damage_of(text[:-1] + ("q" if text[-1] != "q" else "p"))
+        assert (damage and damage.slip) == slip
 
 
 def test_a_long_text_is_refused_unread() -> None:

@@ -345,6 +345,7 @@ def test_attempts_that_somebody_spoils_by_forged_answers_are_repeated_without_gr
     assert channel.attempt.last_failure.diagnosis.fault is Fault.PATH
     assert not channel.unauthenticated()
     made.tell(ActionDone(action, NO_ANSWER))
+    assert channel.attempt.last_failure.diagnosis.meaning == f"no answer from {card(HIGHER).locator}"
     assert made.advance(CALM.backoff_first - 0.01) == [], "an ordinary failure has its ordinary delay"
     assert attempts(made.advance(0.01)) == ["n5"]
 

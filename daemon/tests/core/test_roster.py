@@ -377,12 +377,14 @@ def test_a_third_key_needs_no_room_where_the_first_makes_it(monkeypatch: pytest.
     assert placed(joined, "c", fleets.sign_card(KEYS[0], LAST, 30), OWN, {}) == Place("~", ("a",))
 
 
-def test_the_second_key_keeps_its_channel_when_a_third_ends_the_first() -> None:
+@pytest.mark.parametrize(("first", "second"), [("a", "b"), ("b", "a")])
+def test_the_second_key_keeps_its_channel_when_a_third_ends_the_first(first: str, second: str) -> None:
+    """The key that was signed first ends, whatever the names of the files are."""
     joined = one_fleet()
-    member(joined, "b", ANEW, 20)
-    member(joined, "a", BOAT, 10)
-    joined.marks.update({"a": "~", "b": ""})
-    assert placed(joined, "c", fleets.sign_card(KEYS[0], LAST, 30), OWN, {}) == Place("~", ("a",))
+    member(joined, second, ANEW, 20)
+    member(joined, first, BOAT, 10)
+    joined.marks.update({first: "~", second: ""})
+    assert placed(joined, "c", fleets.sign_card(KEYS[0], LAST, 30), OWN, {}) == Place("~", (first,))
 
 
 def test_the_members_have_an_end(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -140,7 +140,7 @@ def test_the_engine_measures_its_own_attempts_and_gives_all_peers_the_new_order(
     proposed: dict[str, str] = {}
     for _ in range(200):
         proposed |= {act.spec.name: act.spec.ike_proposals[0] for act in actions if isinstance(act, LoadConnection)}
-        made.now += 0.5  # every set-up is late
+        made.now += 0.5  # Every set-up is late: it takes 0.5 s, and up to 1 s more until the world here goes on.
         actions = made.tell(*(event for action in actions for event in outcome(made, action)))
         actions += made.advance(1.0)
         if not actions:
@@ -148,7 +148,7 @@ def test_the_engine_measures_its_own_attempts_and_gives_all_peers_the_new_order(
     assert proposed == {"n5": IKE["weak"], "n6": IKE["weak"]}
     shown = views.status(made.engine, made.now)["suites"]
     assert (shown["chosen"], shown["floor"], shown["deadline_ms"]) == ("weak", "weak", 100.0)
-    assert all(entry["recent_ms"] >= 500 and entry["samples"] >= 2 for entry in shown["measured"])
+    assert all(500 <= entry["recent_ms"] <= 1500 and entry["samples"] >= 2 for entry in shown["measured"])
 
 
 def outcome(made: Driver, action: Action) -> list[Event]:

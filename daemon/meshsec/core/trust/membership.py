@@ -105,7 +105,7 @@ def placed(joined: Joined, file: str, member: SignedCard, own: Card, revoked: Ma
     earliest = _order(joined.members[others[0]]) if len(others) >= KEYS else _NEVER
     if _order(member) <= max(earliest, _order(known) if known else _NEVER):
         return None
-    gone, kept = (others[: 1 - KEYS], others[1 - KEYS :]) if len(others) >= KEYS else ([], others)
+    gone, kept = others[: 1 - KEYS], others[1 - KEYS :]
     if len(joined.members) - len(gone) + (known is None) > fleets.MEMBERS_MAX:
         raise FleetError(f"{len(joined.members)} members are known; allowed: {fleets.MEMBERS_MAX}")
     beside = next((joined.marks.get(other, "") for other in kept), PEER_NEXT)
