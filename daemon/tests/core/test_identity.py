@@ -108,7 +108,7 @@ def test_ipv4_addresses_that_are_refused(address: str) -> None:
 
 def test_addresses_of_other_keys_and_their_locators_are_stale_and_nothing_else_is() -> None:
     own, former, other = (IPv6Address(f"fc00::{number}") for number in (1, 2, 3))
-    assigned = {
+    assigned: set[IPv4Address | IPv6Address] = {
         *(own, identity.locator_of(own), former, identity.locator_of(former)),
         *(identity.locator_of(other), IPv6Address("::1"), IPv6Address("fe80::1"), IPv4Address("10.0.0.1")),
     }
