@@ -37,7 +37,7 @@ class SchedulingTable(Struct, frozen=True):
         str | None,
         Meta(
             description="the name of a scheduling profile, which is a file `NAME.toml`: `stock`, `nice`, `fifo`, "
-            "`governor`, `paper-2007`, or your own ([real-time.md](../explanation/real-time.md)); of what a host "
+            "`governor`, `paper-2007`, or your own ([real-time.md](../guide/real-time.md)); of what a host "
             "forbids the rest is in force, and `doctor` says so",
             extra={"default": f'`"{DEFAULT_PROFILE}"`'},
         ),

@@ -191,9 +191,7 @@ def _kernel_threads(facts: HostFacts, profile: Profile) -> list[Check]:
     if not asked or facts.kernel_threads_visible:
         return []
     found = f"the kernel's threads cannot be seen from here: {', '.join(asked)} stay as they are"
-    return [
-        _warn(found, "set them outside of the container, for instance with chrt; see docs/explanation/real-time.md")
-    ]
+    return [_warn(found, "set them outside of the container, for instance with chrt; see docs/guide/real-time.md")]
 
 
 def _lowers_nice(profile: Profile) -> bool:
