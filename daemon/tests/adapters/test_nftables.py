@@ -19,7 +19,8 @@ from meshsec.adapters.kernel import netlink
 from meshsec.adapters.kernel.nftables import BLOCK_PRIORITY, Nftables, RulesError, rewriting_chains
 from meshsec.core.channels.nft_rules import TABLE, render
 from meshsec.core.trust.fleet_exchange import PORT as FLEET_PORT
-from meshsec.core.values.model import Bypass, EspGround, Perimeter, RulesSpec, UnknownNodes
+from meshsec.core.values.bypass import Bypass
+from meshsec.core.values.model import EspGround, Perimeter, RulesSpec, UnknownNodes
 from namespaces import ip, needs_root, wait_for
 
 pytestmark = needs_root

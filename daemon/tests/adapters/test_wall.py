@@ -42,7 +42,8 @@ from adapters.test_nftables import (
 from meshsec.adapters.kernel.nftables import Nftables
 from meshsec.core.channels.nft_rules import render
 from meshsec.core.trust.fleet_exchange import PORT as FLEET_PORT
-from meshsec.core.values.model import Bypass, EspGround, Perimeter, RulesSpec, UnknownNodes
+from meshsec.core.values.bypass import Bypass
+from meshsec.core.values.model import EspGround, Perimeter, RulesSpec, UnknownNodes
 from namespaces import ip, needs_root, wait_for
 
 pytestmark = needs_root

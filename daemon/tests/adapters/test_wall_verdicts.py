@@ -56,7 +56,8 @@ from adapters.test_nftables import (
 from adapters.test_wall import GATE, HOST, HOST4, OPENED, THROUGH_OTHERS, WAY_OUT, Between, between, is_refused
 from meshsec.core.channels.nft_rules import TABLE, render
 from meshsec.core.ike import guard
-from meshsec.core.values.model import Address, Bypass, EspGround, Perimeter, RulesSpec, UnknownNodes
+from meshsec.core.values.bypass import Bypass
+from meshsec.core.values.model import Address, EspGround, Perimeter, RulesSpec, UnknownNodes
 from namespaces import ip, needs_root, wait_for
 
 pytestmark = needs_root

@@ -12,7 +12,8 @@ from meshsec.core.channels.desired import in_doubt, rules_spec
 from meshsec.core.explain.policy_view import settings
 from meshsec.core.policy.bypass import MOST
 from meshsec.core.policy.policy import PolicyError, decode_policy
-from meshsec.core.values.model import Bypass, EspGround
+from meshsec.core.values.bypass import Bypass
+from meshsec.core.values.model import EspGround
 
 ENTRY: dict[str, Any] = {"prefix": "fd12:3456:789a::/64", "protocol": "udp", "port": 123, "reason": "the ship's clock"}
 MESH = ["fc00::/7", "10.77.0.0/16"]
@@ -60,46 +61,62 @@ def test_an_entry_is_read_and_shown_as_it_was_given(entry: dict[str, Any], expec
     assert valid(entry)
 
 
+PREFIX = "an IPv6 prefix of /48 or longer, such as 'fd12:3456:789a::/64', an IPv4 prefix of /16 or longer, or fe80::/10"
+REASON = "one line of 1 to 200 characters"
+PORT = "a whole number from 1 to 65535"
+
+
 @pytest.mark.parametrize(
-    "change",
+    ("key", "value", "allowed"),
     [
-        {"prefix": "fd12::/47"},
-        {"prefix": "::/0"},
-        {"prefix": "fe80::/9"},
-        {"prefix": "fe80::/11"},
-        {"prefix": "10.77.0.0/15"},
-        {"prefix": "fd12:3456:789a::1/64"},
-        {"prefix": "fd12:3456:789a::1"},
-        {"prefix": 5},
-        {"reason": ""},
-        {"reason": " "},
-        {"reason": "two\nlines"},
-        {"reason": "x" * 201},
-        {"reason": 1},
-        {"protocol": "icmp"},
-        {"protocol": ""},
-        {"port": 0},
-        {"port": 65536},
-        {"port": True},
-        {"port": "123"},
-        {"colour": "red"},
+        ("prefix", "fd12::/47", PREFIX),
+        ("prefix", "::/0", PREFIX),
+        ("prefix", "fe80::/9", PREFIX),
+        ("prefix", "fe80::/11", PREFIX),
+        ("prefix", "10.77.0.0/15", PREFIX),
+        ("prefix", "fd12:3456:789a::1/64", PREFIX),
+        ("prefix", "fd12:3456:789a::1", PREFIX),
+        ("prefix", 5, PREFIX),
+        ("reason", "", REASON),
+        ("reason", " ", REASON),
+        ("reason", "two\nlines", REASON),
+        ("reason", "x" * 201, REASON),
+        ("reason", 1, REASON),
+        ("protocol", "icmp", '"tcp" or "udp"'),
+        ("protocol", "", '"tcp" or "udp"'),
+        ("port", 0, PORT),
+        ("port", 65536, PORT),
+        ("port", True, PORT),
+        ("port", "123", PORT),
+        ("colour", "red", "allowed here: prefix, reason, protocol, port"),
     ],
 )
-def test_a_bad_entry_is_refused_and_named(change: dict[str, Any]) -> None:
-    entry = {**ENTRY, **change}
+def test_a_bad_key_is_refused_with_what_is_allowed(key: str, value: object, allowed: str) -> None:
     with pytest.raises(PolicyError) as caught:
-        decode_policy({"mesh_prefixes": MESH, "bypass": [entry]})
+        decode_policy({"mesh_prefixes": MESH, "bypass": [{**ENTRY, key: value}]})
     (problem,) = caught.value.problems
-    assert problem.path == ("bypass", 0)
-    assert "a reason of one line" in problem.message
+    assert problem.path == ("bypass", 0, key)
+    assert problem.message.endswith(allowed)
+
+
+def test_all_problems_of_an_entry_are_told_at_once() -> None:
+    with pytest.raises(PolicyError) as caught:
+        decode_policy({"bypass": [{"prefix": "::/0", "reason": "", "port": 0}]})
+    assert [problem.path[2] for problem in caught.value.problems] == ["prefix", "reason", "port"]
 
 
 @pytest.mark.parametrize("lacking", ["prefix", "reason", "protocol"])
 def test_prefix_and_reason_are_needed_and_a_port_needs_a_protocol(lacking: str) -> None:
     entry = {name: value for name, value in ENTRY.items() if name != lacking}
-    assert not valid(entry)
-    with pytest.raises(PolicyError):
+    with pytest.raises(
+        PolicyError, match="port: 123 is not allowed" if lacking == "protocol" else f"{lacking}: is missing"
+    ):
         decode_policy({"bypass": [entry]})
+
+
+@pytest.mark.parametrize("lacking", ["prefix", "reason"])
+def test_the_schema_sees_what_is_missing(lacking: str) -> None:
+    assert not valid({name: value for name, value in ENTRY.items() if name != lacking})
 
 
 @pytest.mark.parametrize("value", ["fd12:3456:789a::/64", [ENTRY["prefix"]], [ENTRY] * 2, {"a": ENTRY}, None])

@@ -39,8 +39,9 @@ from meshsec.core.channels.one_way_watch import Quiet
 from meshsec.core.explain import views
 from meshsec.core.explain.views import explain
 from meshsec.core.policy.policy import DEFAULT, RemovedPeers
+from meshsec.core.values.bypass import Bypass
 from meshsec.core.values.failures import Cause, FailureKind
-from meshsec.core.values.model import Bypass, Observed, Peer, RulesSpec, UnknownNodes
+from meshsec.core.values.model import Observed, Peer, RulesSpec, UnknownNodes
 from meshsec.core.values.routes import MAX_STRANGERS
 from meshsec.core.values.sa_states import IkeSaState
 

@@ -36,8 +36,9 @@ from meshsec.core.channels.events import (
 )
 from meshsec.core.channels.one_way_watch import Quiet
 from meshsec.core.explain import views
+from meshsec.core.values.bypass import Bypass
 from meshsec.core.values.failures import Cause, FailureKind
-from meshsec.core.values.model import Bypass, Edge, EspGround, Neighbour, Observed, Peer, Perimeter, UnknownNodes
+from meshsec.core.values.model import Edge, EspGround, Neighbour, Observed, Peer, Perimeter, UnknownNodes
 
 SCHEMAS = Path(__file__).parents[3] / "docs" / "reference" / "schema"
 NEIGHBOURS = (Neighbour(card(2).locator, True, 256, 512, True, False), Neighbour(card(4).locator, False))

@@ -29,7 +29,8 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 from meshsec.core.trust.fleet_exchange import PORT as FLEET_PORT
 from meshsec.core.trust.identity import locator_of
-from meshsec.core.values.model import Address, Bypass, EspGround, Network, RulesSpec, UnknownNodes
+from meshsec.core.values.bypass import Bypass
+from meshsec.core.values.model import Address, EspGround, Network, RulesSpec, UnknownNodes
 
 TABLE = "meshsec"
 HELD_TABLES = ("meshsec_held", "meshsec_held2")

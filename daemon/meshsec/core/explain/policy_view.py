@@ -8,8 +8,8 @@ from meshsec.core.ike import libreswan_suites
 from meshsec.core.policy.capability import Algorithms, left_out
 from meshsec.core.policy.policy import Policy, Profile
 from meshsec.core.policy.suites import Suite
+from meshsec.core.values.bypass import Bypass
 from meshsec.core.values.definition import keys
-from meshsec.core.values.model import Bypass
 
 SCHEMA = "meshsec-policy-1"
 LIST_SCHEMA = "meshsec-policies-1"

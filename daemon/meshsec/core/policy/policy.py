@@ -14,8 +14,9 @@ from msgspec import Meta, Struct, structs
 
 from meshsec.core.policy import bypass as exceptions
 from meshsec.core.policy.suites import Proposal, Suite
+from meshsec.core.values.bypass import Bypass
 from meshsec.core.values.definition import Once, Path, Reading, Rule, Wrong
-from meshsec.core.values.model import Bypass, CopyDscp, DataPlane, Network, UnknownNodes
+from meshsec.core.values.model import CopyDscp, DataPlane, Network, UnknownNodes
 from meshsec.core.values.tables import Problem
 
 
@@ -258,7 +259,7 @@ class Profile(Struct, frozen=True):
         ),
     ] = (IPv6Network("fc00::/7"),)
     bypass: Annotated[
-        tuple[Annotated[Bypass, Rule(exceptions.ALLOWED, exceptions.decode, exceptions.SCHEMA)], ...],
+        tuple[Bypass, ...],
         Once(exceptions.ALLOWED, "matches"),
         Meta(
             max_length=exceptions.MOST,

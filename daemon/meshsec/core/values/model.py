@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
+from meshsec.core.values.bypass import Bypass
 from meshsec.core.values.sa_states import ChildSaState, IkeSaState
 
 Address = IPv4Address | IPv6Address
@@ -245,35 +246,6 @@ class ConnectionSpec:
     authentication: Authentication = Authentication.SIGNATURE
     copy_dscp: CopyDscp = CopyDscp.OUT
     """Of CHILD_SAs in tunnel mode in the kernel; in transport mode there is one header."""
-
-
-@dataclass(frozen=True, slots=True)
-class Bypass:
-    """An entry of the policy's bypass list: mesh addresses of no peer, reached in the clear (RFC 4301, 4.4.1)."""
-
-    prefix: Network
-    reason: str
-    protocol: str = ""
-    """``tcp`` or ``udp``; empty: all that goes there and comes from there."""
-    port: int = 0
-    """There, not here; 0: all."""
-
-    def __str__(self) -> str:
-        return f"{self.prefix}{f' {self.protocol}' if self.protocol else ''}{f' {self.port}' if self.port else ''}"
-
-    @property
-    def matches(self) -> str:
-        """Return what it is about, without the reason."""
-        return str(self)
-
-    def table(self) -> dict[str, str | int]:
-        """As a profile's file has it."""
-        table: dict[str, str | int] = {"prefix": str(self.prefix), "reason": self.reason}
-        if self.protocol:
-            table["protocol"] = self.protocol
-        if self.port:
-            table["port"] = self.port
-        return table
 
 
 @dataclass(frozen=True, slots=True)
