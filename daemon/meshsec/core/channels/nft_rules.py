@@ -19,9 +19,8 @@ clear over the mesh, whichever of their addresses they use (ADR 0059).
 A peer that was removed is barred, which closes IPsec too, for as long as its SAs take to end. While meshsecd runs, the
 table ``inet meshsec_held`` (or ``meshsec_held2``) says the same again: nobody else can remove that one (ADR 0045).
 
-Where there is an overlay, its TUN device is the second protected way, whatever a peer's mode is: the two ends of a pair
-may switch one after the other, and a switch changes no rule. By that device user data passes with those alone who are
-trusted now; what leads there is a route, and without overlayd there is no such device.
+Where there is an overlay, its TUN device is the second protected way, whatever a peer's mode is: a pair's ends switch
+one after the other, and no rule changes with it. Through it user data passes with those alone who are trusted now.
 """
 
 from collections.abc import Iterable, Sequence
