@@ -1,23 +1,22 @@
 //! Bencoding: integers `i22e`, strings `4:txid`, lists `l..e`, dictionaries `d..e`.
 //!
-//! Encoding is canonical: the keys of a dictionary are sorted, no number has
-//! leading zeros. Decoding is not so strict, because cjdns pads the length of a
-//! dictionary's first key with zeros until the whole is a multiple of 8 octets
-//! long, and does not always sort.
+//! Encoding is canonical: the keys of a dictionary are sorted, and no number has leading zeros. Decoding is less
+//! strict, because cjdns does not always sort keys, and pads the length of a dictionary's first key with zeros until
+//! the message is a multiple of 8 octets long.
 
 use alloc::vec::Vec;
 use core::fmt;
 
-/// How many lists and dictionaries may stand in each other.
+/// Largest nesting depth of lists and dictionaries.
 pub const MAX_DEPTH: usize = 8;
 
-/// How many values one message may hold, keys not counted. That bounds what is allocated.
+/// Largest number of values in a message, without keys. Bounds what is allocated.
 pub const MAX_VALUES: usize = 512;
 
-/// The most digits of a number, leading zeros and sign included.
+/// Largest number of digits of a number, including leading zeros and the sign.
 const MAX_DIGITS: usize = 20;
 
-/// A value; strings stand in the octets that were decoded.
+/// A value. Its strings borrow the octets that were decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value<'a> {
     /// An integer.
@@ -30,44 +29,44 @@ pub enum Value<'a> {
     Dictionary(Dictionary<'a>),
 }
 
-/// A dictionary, sorted by its keys, each of which it has once.
+/// A dictionary, sorted by its keys. Each key occurs once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dictionary<'a> {
     entries: Vec<(&'a [u8], Value<'a>)>,
 }
 
-/// Malformed octets: the sender's fault.
+/// Malformed octets. The sender is at fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BencodeError {
     /// What is wrong.
     pub cause: BencodeCause,
-    /// Where: octets from the start.
+    /// Where it is, in octets from the start.
     pub offset: usize,
 }
 
 /// The ways in which octets can be malformed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BencodeCause {
-    /// They end inside a value.
+    /// The octets end inside a value.
     Truncated,
-    /// No value begins with that octet.
+    /// No value starts with this octet.
     Type(u8),
-    /// No number, or one of more than 20 digits or 64 bits.
+    /// There is no number, or it exceeds 20 digits or 64 bits.
     Number,
-    /// More lists and dictionaries in each other than [`MAX_DEPTH`].
+    /// Lists and dictionaries are nested deeper than [`MAX_DEPTH`].
     Depth,
-    /// More values than [`MAX_VALUES`].
+    /// There are more values than [`MAX_VALUES`].
     Values,
-    /// A dictionary that has a key twice; where it ends.
+    /// A dictionary has a key twice. The offset is its end.
     Duplicate,
-    /// A key that is no string.
+    /// A key is not a string, but starts with this octet.
     Key(u8),
-    /// Octets after the end; how many.
+    /// This number of octets follow the end.
     Trailing(usize),
 }
 
 impl BencodeError {
-    /// Whether a bound was exceeded that keeps what is small on the wire from becoming large in memory.
+    /// Returns whether the error is an exceeded bound. The bounds keep a short message from allocating much memory.
     #[must_use]
     pub const fn is_bomb(&self) -> bool {
         matches!(self.cause, BencodeCause::Depth | BencodeCause::Values)
@@ -75,7 +74,7 @@ impl BencodeError {
 }
 
 impl<'a> Value<'a> {
-    /// Decodes a value that takes all the octets.
+    /// Decodes a value that consists of all the octets.
     ///
     /// # Errors
     ///
@@ -88,11 +87,11 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Decodes the value with which the octets begin, and tells how many it takes.
+    /// Decodes the value at the start of the octets. Returns it and its number of octets.
     ///
     /// # Errors
     ///
-    /// Any [`BencodeError`] but [`BencodeCause::Trailing`].
+    /// Any [`BencodeError`] except [`BencodeCause::Trailing`].
     pub fn decode_first(octets: &'a [u8]) -> Result<(Self, usize), BencodeError> {
         let mut reader = Reader {
             octets,
@@ -121,7 +120,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The integer, if it is one.
+    /// Returns the integer, if the value is one.
     #[must_use]
     pub const fn as_integer(&self) -> Option<i64> {
         match self {
@@ -130,7 +129,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The string, if it is one.
+    /// Returns the string, if the value is one.
     #[must_use]
     pub const fn as_string(&self) -> Option<&'a [u8]> {
         match self {
@@ -139,7 +138,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The list, if it is one.
+    /// Returns the list, if the value is one.
     #[must_use]
     pub fn as_list(&self) -> Option<&[Self]> {
         match self {
@@ -148,7 +147,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The dictionary, if it is one.
+    /// Returns the dictionary, if the value is one.
     #[must_use]
     pub const fn as_dictionary(&self) -> Option<&Dictionary<'a>> {
         match self {
@@ -159,7 +158,7 @@ impl<'a> Value<'a> {
 }
 
 impl<'a> Dictionary<'a> {
-    /// An empty dictionary.
+    /// Returns an empty dictionary.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -167,7 +166,7 @@ impl<'a> Dictionary<'a> {
         }
     }
 
-    /// Sets the value of a key, and gives back what it was.
+    /// Sets the value of a key. Returns the previous value.
     pub fn insert(&mut self, key: &'a [u8], value: Value<'a>) -> Option<Value<'a>> {
         match self.entries.binary_search_by_key(&key, |(key, _)| key) {
             Ok(index) => Some(core::mem::replace(&mut self.entries[index].1, value)),
@@ -178,7 +177,7 @@ impl<'a> Dictionary<'a> {
         }
     }
 
-    /// The value of a key.
+    /// Returns the value of a key.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Value<'a>> {
         let index = self
@@ -188,19 +187,19 @@ impl<'a> Dictionary<'a> {
         Some(&self.entries[index].1)
     }
 
-    /// The integer of a key; `None` too when its value is something else.
+    /// Returns the integer of a key, or `None` if there is no such key or its value is not an integer.
     #[must_use]
     pub fn integer(&self, key: &str) -> Option<i64> {
         self.get(key)?.as_integer()
     }
 
-    /// The string of a key; `None` too when its value is something else.
+    /// Returns the string of a key, or `None` if there is no such key or its value is not a string.
     #[must_use]
     pub fn string(&self, key: &str) -> Option<&'a [u8]> {
         self.get(key)?.as_string()
     }
 
-    /// Keys and values, sorted by key.
+    /// Returns keys and values, sorted by key.
     pub fn iter(&self) -> impl Iterator<Item = (&'a [u8], &Value<'a>)> {
         self.entries.iter().map(|(key, value)| (*key, value))
     }
@@ -245,7 +244,7 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// One value. Calls itself [`MAX_DEPTH`] times at most.
+    /// Reads one value. Recursion is limited to [`MAX_DEPTH`].
     fn value(&mut self, depth: usize) -> Result<Value<'a>, BencodeError> {
         self.values += 1;
         if self.values > MAX_VALUES {
@@ -309,7 +308,7 @@ impl<'a> Reader<'a> {
         Ok(string)
     }
 
-    /// A number and the octet that ends it.
+    /// Reads a number and the octet `end` after it.
     fn number(&mut self, end: u8) -> Result<i64, BencodeError> {
         let start = self.position;
         let malformed = BencodeCause::Number.at(start);
@@ -359,25 +358,28 @@ impl fmt::Display for BencodeError {
             BencodeCause::Type(octet) => {
                 write!(
                     f,
-                    "'{}' begins no value, allowed are i, l, d and digits",
+                    "'{}' starts no value, allowed are i, l, d and digits",
                     octet.escape_ascii()
                 )
             }
             BencodeCause::Number => {
-                write!(f, "no number of at most {MAX_DIGITS} digits and 64 bits")
+                write!(
+                    f,
+                    "a number must have at most {MAX_DIGITS} digits and 64 bits"
+                )
             }
             BencodeCause::Depth => write!(
                 f,
-                "more than {MAX_DEPTH} lists and dictionaries in each other"
+                "lists and dictionaries are nested more than {MAX_DEPTH} deep"
             ),
             BencodeCause::Values => write!(f, "more than {MAX_VALUES} values"),
-            BencodeCause::Duplicate => write!(f, "a key for the second time"),
+            BencodeCause::Duplicate => write!(f, "a repeated key"),
             BencodeCause::Key(octet) => write!(
                 f,
-                "'{}' begins no string, as a key has to be",
+                "'{}' starts no string, but a key must be one",
                 octet.escape_ascii()
             ),
-            BencodeCause::Trailing(rest) => write!(f, "{rest} octets too many"),
+            BencodeCause::Trailing(rest) => write!(f, "{rest} octets after the end"),
         }
     }
 }

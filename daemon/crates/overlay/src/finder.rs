@@ -1,24 +1,20 @@
-//! Finding ways and keeping them.
+//! Finds paths to nodes and keeps them working.
 //!
 //! # Theory of operation
 //!
-//! [`Finder::want`] tells that a node is to be written to. If no way to it is
-//! proved, a search runs: the nodes that are known, nearest to the target
-//! first, are asked for what they know near it (`fn`), and what they tell joins
-//! the store with labels spliced to theirs. When nobody is left to ask, the same
-//! nodes are asked for their neighbours (`gp`), so that within its number of
-//! questions a search finds whatever the network connects. As soon as the target
-//! itself is told of, it is asked (`pn`) by that way; its answer proves the way.
-//! The search then asks some more, because several ways are wanted.
+//! [`Finder::want`] declares that this node wants to send to a node. If no path to it is proved, a search starts. It
+//! asks the known nodes, nearest to the target first, which nodes they know near it (`fn`). The nodes in the answers
+//! join the store, with their labels appended to those of the answering nodes. When nobody is left to ask, the search
+//! asks the same nodes for their neighbours (`gp`), so that within its number of queries it finds every connected node.
+//! As soon as an answer names the target, the search pings it (`pn`) over that path, and the target's answer proves the
+//! path. The search then sends some more queries, to find alternative paths.
 //!
-//! While a node is wanted its best way is asked every [`PROBE_INTERVAL`] and one
-//! other way now and then. A way that misses an answer ranks behind the
-//! others at once and is asked again; a second miss forgets it. Anybody can write a
-//! switch's ERROR: one makes the way be asked, and only those that come back for
-//! what was asked then count as misses. What the link layer says about a neighbour
-//! is believed.
+//! While a node is wanted, its best path is probed every [`PROBE_INTERVAL`], and another path from time to time. A path
+//! on which an answer is missed ranks behind the others at once, and is probed again. A second miss removes it. Anybody
+//! can forge a switch's ERROR, so an ERROR only causes a probe; ERRORs for that probe then count as misses. Information
+//! from the link layer about a neighbour is trusted.
 //!
-//! Queries of others are answered from the store, without state.
+//! Queries of other nodes are answered from the store, without state.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -32,132 +28,132 @@ use crate::message::{Body, Contact, Message, MessageError, Query, Txid, NODES_PE
 use crate::store::{distance, Limits, Store};
 use crate::Time;
 
-/// How often the best way to a node that is wanted is asked.
+/// Interval at which the best path to a wanted node is probed.
 pub const PROBE_INTERVAL: Duration = Duration::from_secs(2);
 
-/// How long a node stays wanted when nobody says so again; cjdns ends a session after 120 s without traffic.
+/// How long a node stays wanted after the last [`Finder::want`]. cjdns ends a session after 120 s without traffic.
 pub const WANTED_FOR: Duration = Duration::from_secs(120);
 
-/// How long an answer is waited for at least: enough for some hops of a busy radio.
+/// Shortest time to wait for an answer, enough for a few hops of a busy radio.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// How long an answer is waited for at most.
+/// Longest time to wait for an answer.
 const LONGEST_PATIENCE: Duration = Duration::from_secs(4);
 
-/// How many answers in a row a way may miss before it is forgotten.
+/// Number of consecutive answers that may be missed on a path before it is removed.
 const MISSES: u8 = 2;
 
-/// Questions of one search that wait for an answer at a time.
+/// Number of queries of one search that wait for an answer at a time.
 const PARALLEL: usize = 3;
 
-/// Questions that a search asks before it gives up.
+/// Number of queries that a search sends before it gives up.
 const QUESTIONS: usize = 96;
 
-/// Questions that a search still asks for other ways when one is proved.
+/// Number of queries that a search still sends for alternative paths after one is proved.
 const QUESTIONS_AFTER: usize = 8;
 
-/// How long a target is not searched again when a search did not find it; each time twice as long.
+/// Pause before another search after one that did not find the target. It doubles each time.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// How long at most: so late may the healing of a distant partition be noticed, and so often is everybody asked.
+/// Longest pause. It bounds how late the end of a distant partition is noticed, and how often all nodes are asked.
 const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 
-/// How many nodes can be wanted at a time.
+/// Largest number of nodes wanted at a time.
 const MAX_WANTED: usize = 1024;
 
-/// How many questions may wait for answers at a time, of all searches and probes.
+/// Largest number of queries of all searches and probes that wait for answers at a time.
 const MAX_PENDING: usize = 4096;
 
-/// Every so many probes, one goes by the second best way.
+/// One probe of this number uses the second best path.
 const PROBES_PER_ALTERNATIVE: u32 = 4;
 
-/// How often what is old is forgotten.
+/// Interval at which old nodes and paths are removed.
 const EXPIRE_INTERVAL: Duration = Duration::from_secs(30);
 
 /// A DHT message to be sent in an inner session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transmit {
-    /// To whom, and by which way.
+    /// The receiver and the path.
     pub to: Contact,
-    /// The payload of a data frame with the content type 256.
+    /// The payload of a data frame with content type 256.
     pub payload: Vec<u8>,
 }
 
-/// What changed for a node that is wanted, and what came of what the caller asked.
+/// A change for a wanted node, or the result of a query of the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// This is the best way from now on.
+    /// This is the best path from now on.
     Way(Contact),
-    /// There is no proved way any more; a search runs.
+    /// There is no proved path any more. A search has started.
     Lost(Address),
-    /// A search found nothing.
+    /// A search did not find the node.
     NotFound(Address),
-    /// A question got no answer in time, by that way: if there is a session with that node, it may have lost its keys.
+    /// A query over this path got no answer in time. If there is a session with the node, it may have lost its keys.
     Missed(Contact),
-    /// What [`Finder::ping`] asked was answered, so long after.
+    /// The node answered the [`Finder::ping`] with this number, after this time.
     Answered(u64, Contact, Duration),
-    /// What [`Finder::query`] asked was answered.
+    /// The node answered the [`Finder::query`] with this number.
     Replied(u64, Reply),
-    /// What [`Finder::ping`] or [`Finder::query`] asked got no answer.
+    /// The [`Finder::ping`] or [`Finder::query`] with this number got no answer.
     Unanswered(u64),
 }
 
-/// An answer that the caller waits for.
+/// An answer to a query of the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
-    /// Who answers, and by which way.
+    /// The node that answered, and the path to it.
     pub from: Contact,
     /// Its encoding scheme.
     pub scheme: Scheme,
-    /// The nodes that it tells of, relative to itself.
+    /// The nodes in the answer. Their labels are relative to the answering node.
     pub contacts: Vec<Contact>,
-    /// The time from the question to the answer.
+    /// The time from the query to the answer.
     pub time: Duration,
 }
 
-/// What was dropped.
+/// Counters of what was dropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Messages that do not decode.
+    /// Messages that could not be decoded.
     pub malformed: u64,
-    /// Messages of nodes that cannot be spoken with.
+    /// Messages from nodes with an incompatible protocol version.
     pub incompatible: u64,
-    /// Answers to nothing that was asked, or that came too late.
+    /// Answers without a query, or after its time.
     pub unexpected: u64,
-    /// Nodes that somebody told of, and that are of no use.
+    /// Unusable nodes in answers.
     pub useless: u64,
-    /// Wishes for which there was no room.
+    /// Calls of [`Finder::want`] for which there was no space.
     pub overflow: u64,
 }
 
-/// Why a message had no effect; it is counted already.
+/// Why a message had no effect. It is already counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dropped {
-    /// It does not decode.
+    /// It could not be decoded.
     Malformed(MessageError),
-    /// Its sender cannot be spoken with; his protocol version.
+    /// Its sender has this incompatible protocol version.
     Incompatible(u32),
-    /// It answers nothing that was asked of its sender, or came too late.
+    /// Its sender was not asked for it, or it arrived too late.
     Unexpected,
-    /// Its sender, or the way back to him, is of no use.
+    /// Its sender, or the path back to it, is unusable.
     Useless,
 }
 
-/// A question that waits for its answer.
+/// A query that waits for its answer.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
     address: Address,
     label: Label,
     sent: Time,
     until: Time,
-    /// The target of the search that asks.
+    /// The target of the search that sent the query.
     search: Option<Address>,
-    /// Whether the caller waits for the answer, and whether for what is in it.
+    /// Whether the caller waits for the answer, and whether for its content.
     told: bool,
     replied: bool,
 }
 
-/// A node that is wanted.
+/// A wanted node.
 #[derive(Debug)]
 struct Wanted {
     until: Time,
@@ -166,23 +162,23 @@ struct Wanted {
     search: Option<Search>,
     search_at: Time,
     pause: Duration,
-    /// The way that was last told in an event.
+    /// The path that was last reported in an event.
     told: Option<Label>,
 }
 
 #[derive(Debug, Default)]
 struct Search {
-    /// Who was asked for nodes near the target.
+    /// The nodes that were asked for nodes near the target.
     asked: BTreeSet<Address>,
-    /// Who was asked for his neighbours.
+    /// The nodes that were asked for their neighbours.
     walked: BTreeSet<Address>,
-    /// Labels of the target that were asked.
+    /// The labels over which the target was pinged.
     tried: BTreeSet<Label>,
     pending: usize,
     left: usize,
 }
 
-/// Finds ways for one node.
+/// Finds paths for one node.
 #[derive(Debug)]
 pub struct Finder {
     own: PublicKey,
@@ -192,7 +188,7 @@ pub struct Finder {
     wanted: BTreeMap<Address, Wanted>,
     pending: BTreeMap<u64, Pending>,
     timers: BTreeSet<(Time, u64)>,
-    /// Nodes that are wanted and of which something changed.
+    /// Wanted nodes that changed since they were last processed.
     touched: BTreeSet<Address>,
     expire_at: Time,
     random: Rng,
@@ -202,8 +198,8 @@ pub struct Finder {
 }
 
 impl Finder {
-    /// A finder for the node with that public key. The seed has to be unpredictable: whoever knows it can guess
-    /// which answers are waited for.
+    /// Returns a finder for the node with this public key. The seed must be unpredictable: whoever knows it can guess
+    /// transaction identifiers, and so forge answers.
     #[must_use]
     pub fn new(own: PublicKey, limits: Limits, now: Time, seed: u64) -> Self {
         let own_address = own.address();
@@ -224,13 +220,13 @@ impl Finder {
         }
     }
 
-    /// The link layer has a neighbour, by a label of one hop.
+    /// Adds a neighbour that the link layer has found. Its label has one hop.
     pub fn peer_up(&mut self, now: Time, peer: Contact) {
         if let Some(address) = self.store.tell(now, peer) {
             self.store.prove(now, address, peer.path, Duration::ZERO);
             self.peers.insert(peer.path, peer);
             self.ask(now, address, peer.path, Query::Peers(Label::SELF), None);
-            // Who was not found may be reached through it.
+            // Nodes that were not found may be reachable through it.
             for wanted in self.wanted.values_mut() {
                 (wanted.search_at, wanted.pause) = (now, PAUSE);
             }
@@ -239,7 +235,7 @@ impl Finder {
         }
     }
 
-    /// The link layer has lost a neighbour, and with it all ways that begin there.
+    /// Removes a neighbour that the link layer has lost, and all paths that start there.
     pub fn peer_down(&mut self, now: Time, label: Label) {
         self.peers.remove(&label);
         self.store.cut(label);
@@ -247,7 +243,7 @@ impl Finder {
         self.settle(now);
     }
 
-    /// A DHT message came in the inner session with `from.key`, by `from.path` as the way back.
+    /// Handles a DHT message from the inner session with `from.key`. The path back is `from.path`.
     ///
     /// # Errors
     ///
@@ -288,9 +284,9 @@ impl Finder {
         taken.then_some(()).ok_or(Dropped::Unexpected)
     }
 
-    /// A switch could not forward a frame that was sent by `label`, which is the reversed label of its ERROR.
+    /// Handles an ERROR: a switch could not forward a frame sent over `label`, the reversed label of the ERROR.
     ///
-    /// The way is asked; an ERROR while it is being asked is an answer that was missed.
+    /// The path is probed. An ERROR during the probe counts as a missed answer.
     pub fn handle_error(&mut self, now: Time, label: Label) {
         let uses = |address: &&Address| {
             self.store
@@ -315,7 +311,7 @@ impl Finder {
         self.settle(now);
     }
 
-    /// This node wants to write to `target`, or does so. To be called again while that is so.
+    /// Declares that this node sends, or wants to send, to `target`. Call it again as long as this holds.
     pub fn want(&mut self, now: Time, target: Address) {
         if target == self.own_address || target.octets()[0] != 0xfc {
             return;
@@ -341,7 +337,8 @@ impl Finder {
         }
     }
 
-    /// Nothing comes any more from a node that is written to: its best way is asked at once, unless it is being asked.
+    /// Probes the best path to a node at once, unless a probe is in progress. For a node that this node sends to, and
+    /// from which nothing arrives any more.
     pub fn suspect(&mut self, now: Time, target: Address) {
         let Some(way) = self.way(target) else {
             return;
@@ -351,8 +348,8 @@ impl Finder {
         }
     }
 
-    /// Asks a node by the way by which something came from it, unless it is being asked: it waits for a message, and its answer
-    /// proves the way.
+    /// Pings a node over the path on which a frame from it arrived, unless a ping is in progress. The node waits for a
+    /// message, and its answer proves the path.
     pub fn ask_back(&mut self, now: Time, from: Contact) {
         let address = self.store.tell(now, from);
         if let Some(address) = address.filter(|address| !self.is_asked(*address, from.path)) {
@@ -360,8 +357,8 @@ impl Finder {
         }
     }
 
-    /// Asks a node that is known, by `label` or the best way, and tells in an event what came of it: the number in it.
-    /// `None` when nothing is known of the node, or too much is being asked.
+    /// Pings a known node over `label` or the best path. Returns the number with which an event reports the result, or
+    /// `None` if the node is unknown or too many queries wait.
     pub fn ping(&mut self, now: Time, target: Address, label: Option<Label>) -> Option<u64> {
         let best = self.store.get(target)?.ways()[0].label;
         let txid = self.ask(now, target, label.unwrap_or(best), Query::Ping, None)?;
@@ -369,8 +366,8 @@ impl Finder {
         Some(txid)
     }
 
-    /// Asks a node for what it knows, by `to.path`, and tells in an event what came of it: the number in it. `None` when the
-    /// way is of no use, or too much is being asked.
+    /// Sends a query to a node over `to.path`. Returns the number with which an event reports the result, or `None` if
+    /// the path is unusable or too many queries wait.
     pub fn query(&mut self, now: Time, to: Contact, query: Query) -> Option<u64> {
         let address = self.store.tell(now, to)?;
         let txid = self.ask(now, address, to.path, query, None)?;
@@ -379,35 +376,35 @@ impl Finder {
         Some(txid)
     }
 
-    /// The best proved way to a node.
+    /// Returns the best proved path to a node.
     #[must_use]
     pub fn way(&self, target: Address) -> Option<Contact> {
         self.store.get(target)?.proved()
     }
 
-    /// What is known.
+    /// Returns the known nodes.
     #[must_use]
     pub const fn store(&self) -> &Store {
         &self.store
     }
 
-    /// What was dropped.
+    /// Returns the counters of what was dropped.
     #[must_use]
     pub const fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// The next message to be sent.
+    /// Returns the next message to send.
     pub fn poll_transmit(&mut self) -> Option<Transmit> {
         self.transmits.pop_front()
     }
 
-    /// The next change.
+    /// Returns the next change.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
-    /// When [`Finder::handle_timeout`] is to be called.
+    /// Returns when [`Finder::handle_timeout`] must be called.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
         let answers = self.timers.first().map(|(due, _)| *due);
@@ -418,7 +415,7 @@ impl Finder {
             .min()
     }
 
-    /// Does what is due.
+    /// Runs the due timers.
     pub fn handle_timeout(&mut self, now: Time) {
         while let Some((_, txid)) = self.timers.first().copied().filter(|(due, _)| *due <= now) {
             self.miss(now, txid);
@@ -436,7 +433,7 @@ impl Finder {
         self.settle(now);
     }
 
-    /// Forgets what is old, but for the neighbours, after whom the link layer looks.
+    /// Removes old nodes and paths. The link layer decides about neighbours.
     fn expire(&mut self, now: Time) {
         self.expire_at = now + EXPIRE_INTERVAL;
         for peer in self.peers.values() {
@@ -447,9 +444,9 @@ impl Finder {
     }
 }
 
-/// Asking.
+/// Sends queries and handles answers.
 impl Finder {
-    /// Asks the best way to a node that is wanted, and now and then the next one too, when it is time.
+    /// Probes the best path to a wanted node if it is due, and from time to time the second best.
     fn probe(&mut self, now: Time, address: Address) {
         let Some(wanted) = self
             .wanted
@@ -561,7 +558,7 @@ impl Finder {
         Some(pending)
     }
 
-    /// The answer to a question did not come in time. A neighbour's way is the link layer's to judge.
+    /// Handles an answer that did not arrive in time. The link layer decides about the path to a neighbour.
     fn miss(&mut self, now: Time, txid: u64) {
         let Some(pending) = self.finish(txid) else {
             return;
@@ -587,7 +584,7 @@ impl Finder {
         }
     }
 
-    /// Whether it is an answer to something.
+    /// Handles an answer: proves the path and stores the nodes in it. Returns whether a query waited for it.
     fn take_answer(
         &mut self,
         now: Time,
@@ -640,9 +637,9 @@ impl Finder {
     }
 }
 
-/// Answering.
+/// Answers queries of other nodes.
 impl Finder {
-    /// What this node knows about a query, with labels that begin here; the lowest or the nearest first.
+    /// Returns this node's answer to a query, with labels that start here, the lowest or the nearest first.
     #[must_use]
     pub fn consult(&self, query: Query) -> Vec<Contact> {
         let mut contacts = self.contacts(query, self.itself());
@@ -672,7 +669,7 @@ impl Finder {
         }
     }
 
-    /// The neighbours with the lowest labels that are not below `start`, this node before all; highest first.
+    /// Returns this node and the neighbours with the lowest labels not below `start`, the highest label first.
     fn peers_from(&self, start: Label, from: Contact) -> Vec<Contact> {
         let start = start.first_hop();
         let peers = self.peers.values().filter(|peer| peer.path >= start);
@@ -685,7 +682,7 @@ impl Finder {
         contacts
     }
 
-    /// The proved nodes nearest to an address, the nearest last. Not the asker, nor what is behind him.
+    /// Returns the proved nodes nearest to an address, the nearest last, without the asker and the nodes behind it.
     fn near(&self, target: Address, from: Contact, limit: usize) -> Vec<Contact> {
         let is_behind = |path: Label| from.path != Label::SELF && path.leads_through(from.path);
         let useful = |contact: &Contact| contact.key != from.key && !is_behind(contact.path);
@@ -699,13 +696,13 @@ impl Finder {
     }
 }
 
-/// A node as it is told to an asker, in whose frames there has to be room for the way back.
+/// Returns a node as `asker` may use it, or `None` if the asker's frames would have no space for the path back.
 fn told_to(asker: Contact, contact: Contact) -> Option<Contact> {
     let path = label_for(contact.path, asker.path)?;
     Some(Contact { path, ..contact })
 }
 
-/// Drawing the consequences.
+/// Processes changes.
 impl Finder {
     fn touch(&mut self, address: Address) {
         if self.wanted.contains_key(&address) {
@@ -713,7 +710,7 @@ impl Finder {
         }
     }
 
-    /// For each node of which something changed.
+    /// Processes each node that changed.
     fn settle(&mut self, now: Time) {
         while let Some(target) = self.touched.pop_first() {
             self.tell_changes(target);
@@ -721,7 +718,7 @@ impl Finder {
         }
     }
 
-    /// An event, when the best way of a node that is wanted is another than before.
+    /// Reports an event if the best path of a wanted node has changed.
     fn tell_changes(&mut self, target: Address) {
         let way = self.way(target);
         let Some(wanted) = self.wanted.get_mut(&target) else {
@@ -773,7 +770,7 @@ impl Finder {
         }
     }
 
-    /// Asks the next question of a search; `false` when it has to wait for answers, or there is none left.
+    /// Sends the next query of a search. Returns `false` if it must wait for answers, or if nobody is left to ask.
     fn ask_next(&mut self, now: Time, target: Address) -> bool {
         let Some(search) = self
             .wanted
@@ -800,7 +797,8 @@ impl Finder {
         self.pending.len() > before
     }
 
-    /// The target by ways not yet tried; then who is nearest to it for what he knows; then for his neighbours.
+    /// Returns the next query: the target over paths not yet tried, then the nodes nearest to it for what they know,
+    /// then for their neighbours.
     fn next_question(&self, target: Address, search: &Search) -> Option<(Address, Label, Query)> {
         if let Some(node) = self.store.get(target) {
             let untried = |label: &Label| !search.tried.contains(label);
@@ -830,7 +828,7 @@ impl Finder {
 }
 
 impl Wanted {
-    /// When it needs attention: to be asked, searched again, or forgotten.
+    /// Returns when the node must be probed, searched again, or removed.
     fn due(&self) -> Time {
         let search = match (self.told, &self.search) {
             (None, None) => self.search_at,

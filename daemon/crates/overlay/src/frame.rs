@@ -1,64 +1,63 @@
-//! What inner sessions carry: a data header and a payload.
+//! The content of inner sessions: a data header and a payload.
 //!
 //! ```text
 //! 0 u4 version (1), zeros | 2 u16 content type
 //! ```
 //!
-//! Before it, while the session is being set up, stands the handle by which the
-//! sender wants to be written to. Of an IPv6 packet the header is left out:
-//! addresses follow from the keys of the two ends, the length from the
-//! frame's; class, flow label and hop limit are lost.
+//! While the session is being set up, the sender's handle precedes the data header. An IPv6 packet is sent without its
+//! header: the keys of the two ends determine the addresses, and the length of the frame the payload length. Traffic
+//! class, flow label and hop limit are lost.
 
 use core::fmt;
 
 use cryptoauth::Address;
 
-/// The length of a data header in octets.
+/// Length of a data header in octets.
 pub const DATA_HEADER: usize = 4;
 
-/// The length of an IPv6 header in octets (RFC 8200, section 3).
+/// Length of an IPv6 header in octets (RFC 8200, section 3).
 pub const IPV6_HEADER: usize = 40;
 
-/// The hop limit of a packet whose header was left out.
+/// Hop limit of a packet that arrived without its header.
 const HOP_LIMIT: u8 = 42;
 
-/// The lowest handle; below it are nonces of handshakes.
+/// The lowest handle. Numbers below are nonces of handshakes.
 const FIRST_HANDLE: u32 = 4;
 
-/// What a payload is.
+/// The kind of a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// 0 to 255: an IPv6 packet without its header, whose next header this is.
+    /// 0 to 255: an IPv6 packet without its header. The value is its next header.
     Ipv6(u8),
     /// 256: a DHT message.
     Dht,
     /// 257: the tunnel for foreign addresses.
     Tunnel,
-    /// Something that is not known.
+    /// An unknown type.
     Other(u16),
 }
 
-/// Why octets are refused: of what comes from a session its other end's fault, of a packet the application's.
+/// Why octets are refused. At fault is the other end of the session or, for a packet, the application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FrameError {
-    /// They end inside a header.
+    /// The octets end inside a header.
     Truncated,
-    /// A data header of another version than 1; the version.
+    /// The data header has this version, which is not 1.
     Version(u8),
-    /// A handle below 4; the handle.
+    /// The handle is below 4.
     Handle(u32),
-    /// No IPv6; the version.
+    /// The packet has this IP version, which is not 6.
     IpVersion(u8),
-    /// The length in the IPv6 header is not that of the packet; what the header tells.
+    /// The payload length in the IPv6 header is not that of the packet.
     Length(u16),
-    /// The packet is not from this node's address.
+    /// The packet's source is not this node's address.
     Source(Address),
-    /// The packet is not to a node's address.
+    /// The packet's destination is not another node's address.
     Destination(Address),
 }
 
 impl Content {
-    /// The content type on the wire.
+    /// Returns the content type that is sent.
     #[must_use]
     pub const fn number(self) -> u16 {
         match self {
@@ -69,7 +68,7 @@ impl Content {
         }
     }
 
-    /// The octets of the data header.
+    /// Returns the data header.
     #[must_use]
     pub const fn header(self) -> [u8; DATA_HEADER] {
         let [high, low] = self.number().to_be_bytes();
@@ -88,7 +87,7 @@ impl From<u16> for Content {
     }
 }
 
-/// What a session that is established carried: the content type and the payload.
+/// Splits the content of an established session into content type and payload.
 ///
 /// # Errors
 ///
@@ -102,7 +101,7 @@ pub fn split_data(plain: &[u8]) -> Result<(Content, &[u8]), FrameError> {
     }
 }
 
-/// What a handshake carried: the handle of the sender, the content type and the payload.
+/// Splits the content of a handshake into the sender's handle, content type and payload.
 ///
 /// # Errors
 ///
@@ -117,13 +116,12 @@ pub fn split_start(plain: &[u8]) -> Result<(u32, Content, &[u8]), FrameError> {
     Ok((handle, content, payload))
 }
 
-/// Takes the header from a packet that this node, `own`, sends: the node it goes to, the
-/// content type and what follows the header.
+/// Removes the IPv6 header from a packet that this node, `own`, sends. Returns the destination, the content type and
+/// the octets after the header.
 ///
 /// # Errors
 ///
-/// Whatever would be lost or forged: no IPv6, lengths that do not match, an
-/// address that is not this node's or not a node's.
+/// The packet is not IPv6, its lengths do not match, its source is not this node, or its destination is not a node.
 pub fn remove_ipv6_header(
     packet: &[u8],
     own: Address,
@@ -149,9 +147,9 @@ pub fn remove_ipv6_header(
     Ok((destination, Content::Ipv6(header[6]), payload))
 }
 
-/// The header of a packet that came from `source` to `own` without one.
+/// Returns the IPv6 header of a packet that arrived from `source` at `own` without one.
 ///
-/// `length` is that of the payload; `None` when no packet can have it, or the addresses are not of two nodes.
+/// `length` is that of the payload. Returns `None` if no packet can have it, or if an address is not a node's.
 #[must_use]
 pub fn ipv6_header(
     next_header: u8,
@@ -179,7 +177,7 @@ fn address_at(header: &[u8; IPV6_HEADER], start: usize) -> Address {
     Address::from_octets(octets)
 }
 
-/// Whether an address is in fc00::/8.
+/// Returns whether an address is in fc00::/8.
 fn is_node(address: Address) -> bool {
     address.octets()[0] == 0xfc
 }
@@ -193,9 +191,9 @@ impl fmt::Display for FrameError {
                 write!(f, "handle {handle}, allowed are {FIRST_HANDLE} and more")
             }
             Self::IpVersion(version) => write!(f, "packet of IP version {version}, allowed is 6"),
-            Self::Length(length) => write!(f, "payload length {length} is not the packet's"),
+            Self::Length(length) => write!(f, "payload length {length} is not that of the packet"),
             Self::Source(address) => write!(f, "source {address} is not this node"),
-            Self::Destination(address) => write!(f, "destination {address} is no other node"),
+            Self::Destination(address) => write!(f, "destination {address} is not another node"),
         }
     }
 }

@@ -1,17 +1,15 @@
-//! The overlay of cjdns (protocol versions 20 to 22), sans-IO: what its
-//! routers say to each other, and how they find ways.
+//! The overlay of cjdns (protocol versions 20 to 22) without I/O: the messages of its routers, and how they find paths.
 //!
 //! - [`bencode`] and [`Message`]: DHT messages.
-//! - [`Content`] and its functions: what inner sessions carry.
-//! - [`Sessions`]: end to end, over the labels that the finder finds.
-//! - [`Store`]: the nodes that are known, and several ways to each.
-//! - [`Finder`]: asks and answers, finds ways and keeps them.
+//! - [`Content`] and its functions: the content of inner sessions.
+//! - [`Sessions`]: encryption from end to end, over the labels that the finder finds.
+//! - [`Store`]: the known nodes, and several paths to each.
+//! - [`Finder`]: sends and answers queries, finds paths and keeps them working.
 //!
 //! # Contract
 //!
-//! Nothing here panics, whatever the octets, and decoding allocates no more
-//! than [`bencode::MAX_VALUES`] values. What is kept is bounded by [`Limits`].
-//! Time is an argument and never runs backwards, randomness comes from the caller.
+//! Nothing here panics, whatever the octets, and decoding allocates no more than [`bencode::MAX_VALUES`] values.
+//! [`Limits`] bounds what is stored. Time is an argument and never runs backwards. Randomness comes from the caller.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -1,13 +1,13 @@
-//! DHT messages: what routers ask each other, bencoded, in inner sessions.
+//! DHT messages: the queries and answers of routers, bencoded, in inner sessions.
 //!
 //! | key | of | value |
 //! |---|---|---|
 //! | `p` | all | protocol version |
-//! | `es`, `ei` | all | the sender's encoding scheme, and the form of his director towards the receiver |
-//! | `txid` | all | chosen by the asker, returned by the answerer |
+//! | `es`, `ei` | all | the sender's encoding scheme, and the form of its director towards the receiver |
+//! | `txid` | all | chosen for the query, returned in the reply |
 //! | `q` | queries | `pn`, `gp`, `fn`, `nh` |
 //! | `tar` | queries | of `gp` a label or, to the node with this address, an address; of `fn` and `nh` an address |
-//! | `n`, `np` | replies | nodes (public key and label, relative to the answerer) and their protocol versions |
+//! | `n`, `np` | replies | nodes (public key and label, relative to the sender) and their protocol versions |
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -17,16 +17,16 @@ use switch::{Label, Scheme, SchemeError, MAX_SCHEME_OCTETS};
 
 use crate::bencode::{BencodeError, Dictionary, Value};
 
-/// How many nodes a reply of ours holds at most.
+/// Largest number of nodes in a reply of this node.
 pub const NODES_PER_REPLY: usize = 8;
 
-/// How many nodes a reply may hold; a stock node sends [`NODES_PER_REPLY`].
+/// Largest number of nodes in a received reply. A cjdns node sends [`NODES_PER_REPLY`].
 pub const MAX_NODES: usize = 32;
 
-/// The most octets of a transaction identifier; a stock node's has 14.
+/// Largest length of a transaction identifier in octets. That of a cjdns node has 14.
 pub const MAX_TXID: usize = 32;
 
-/// A public key and a label.
+/// Octets of a public key and a label.
 const NODE_OCTETS: usize = 40;
 
 /// A DHT message.
@@ -36,66 +36,66 @@ pub struct Message {
     pub version: u32,
     /// The sender's encoding scheme.
     pub scheme: Scheme,
-    /// The index, in it, of the form in which the sender writes his first director to the receiver.
+    /// Index in `scheme` of the form in which the sender writes its first director to the receiver.
     pub form: u8,
-    /// What belongs together.
+    /// Identifies the query, in the reply too.
     pub txid: Txid,
-    /// What it asks or answers.
+    /// The query or the reply.
     pub body: Body,
 }
 
-/// What a message asks or answers.
+/// A query or a reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {
     /// A question.
     Query(Query),
-    /// An answer; empty to [`Query::Ping`].
+    /// A reply. The one to [`Query::Ping`] is empty.
     Reply(Vec<Contact>),
 }
 
-/// What can be asked.
+/// The kinds of queries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Query {
-    /// `pn`: are you there?
+    /// `pn`: asks whether the node is there.
     Ping,
-    /// `gp`: your neighbours by labels from this one on, the lowest first.
+    /// `gp`: asks for the neighbours with labels from this one on, the lowest first.
     Peers(Label),
-    /// `gp` with an address: the last question of a stock node's search, to the node that it has found.
+    /// `gp` with an address: the last query of a cjdns node's search, to the node that it has found.
     ///
-    /// A stock node answers it without nodes: the answer confirms the way, and nothing else is asked.
+    /// A cjdns node answers it without nodes: the answer only confirms the path.
     Found(Address),
-    /// `fn`: the nodes that you know nearest to this address.
+    /// `fn`: asks for the known nodes nearest to this address.
     Find(Address),
-    /// `nh`: the node by which you would reach this address.
+    /// `nh`: asks for the next node on the path to this address.
     NextHop(Address),
 }
 
-/// A node that somebody tells of.
+/// A node in a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contact {
     /// Its public key.
     pub key: PublicKey,
-    /// The way to it, relative to who tells.
+    /// The path to it, relative to the node that sent the reply.
     pub path: Label,
     /// Its protocol version.
     pub version: u32,
 }
 
-/// The transaction identifier: an asker's own, 1 to [`MAX_TXID`] octets.
+/// A transaction identifier: 1 to [`MAX_TXID`] octets, chosen by the sender of the query.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Txid {
     octets: [u8; MAX_TXID],
     length: u8,
 }
 
-/// Why a message is refused: the sender's fault; count and drop.
+/// Why a message is refused. The sender is at fault: count and drop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageError {
-    /// No bencoding.
+    /// It is not valid bencoding.
     Bencode(BencodeError),
-    /// No dictionary.
+    /// It is not a dictionary.
     NoDictionary,
-    /// A key is lacking, or its value is of another type or range.
+    /// This key is missing, or its value has another type or range.
     Key(&'static str),
     /// The encoding scheme is invalid.
     Scheme(SchemeError),
@@ -104,7 +104,7 @@ pub enum MessageError {
 }
 
 impl Txid {
-    /// `None` when there are no octets, or more than [`MAX_TXID`].
+    /// Returns the identifier, or `None` if there are no octets, or more than [`MAX_TXID`].
     #[must_use]
     pub fn new(octets: &[u8]) -> Option<Self> {
         let mut all = [0; MAX_TXID];
@@ -116,7 +116,7 @@ impl Txid {
         })
     }
 
-    /// The octets.
+    /// Returns the octets.
     #[must_use]
     pub fn octets(&self) -> &[u8] {
         &self.octets[..usize::from(self.length)]
@@ -132,7 +132,7 @@ impl fmt::Debug for Txid {
 }
 
 impl Message {
-    /// Decodes the payload of a frame of the content type 256.
+    /// Decodes the payload of a frame of content type 256.
     ///
     /// # Errors
     ///
@@ -166,9 +166,9 @@ impl Message {
         })
     }
 
-    /// The payload of a frame of the content type 256.
+    /// Encodes the payload of a frame of content type 256.
     ///
-    /// Of a reply's nodes the first [`MAX_NODES`] are taken.
+    /// A reply contains at most the first [`MAX_NODES`] of its nodes.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut scheme = [0; MAX_SCHEME_OCTETS];
@@ -281,7 +281,7 @@ fn decode_contact(node: &[u8], version: u32) -> Result<Contact, MessageError> {
     })
 }
 
-/// An octet that tells how many octets each version has, 1 to 4, and the versions.
+/// Decodes versions: first the number of octets of each version, 1 to 4, then the versions.
 fn decode_versions(octets: &[u8], count: usize) -> Option<Vec<u32>> {
     let (&width, versions) = octets.split_first()?;
     let width = usize::from(width);
@@ -296,7 +296,7 @@ fn decode_versions(octets: &[u8], count: usize) -> Option<Vec<u32>> {
     Some(versions.chunks_exact(width).map(version).collect())
 }
 
-/// Versions in one octet each, if they fit, or in four.
+/// Appends nodes, and their versions in one octet each if they fit, otherwise in four.
 fn put_contacts(contacts: &[Contact], nodes: &mut Vec<u8>, versions: &mut Vec<u8>) {
     let contacts = &contacts[..contacts.len().min(MAX_NODES)];
     let width = if contacts.iter().all(|contact| contact.version < 0xff) {
@@ -316,8 +316,8 @@ impl fmt::Display for MessageError {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
             Self::Bencode(error) => write!(f, "DHT message: {error}"),
-            Self::NoDictionary => write!(f, "DHT message: no dictionary"),
-            Self::Key(key) => write!(f, "DHT message: '{key}' is lacking or invalid"),
+            Self::NoDictionary => write!(f, "DHT message: not a dictionary"),
+            Self::Key(key) => write!(f, "DHT message: '{key}' is missing or invalid"),
             Self::Scheme(error) => write!(f, "DHT message: {error}"),
             Self::Query => write!(
                 f,

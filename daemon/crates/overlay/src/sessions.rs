@@ -1,4 +1,4 @@
-//! Inner sessions: end to end between two nodes, whatever switches are between them.
+//! Inner sessions: from end to end between two nodes, over any number of switches.
 //!
 //! ```text
 //! set-up: switch header | handshake frame of cryptoauth, of which the content is
@@ -7,13 +7,11 @@
 //!                         data header | payload
 //! ```
 //!
-//! A handle names a session at the node that gave it out. What a handshake
-//! carries can be sent again by anybody who saw it, so that only DHT
-//! messages travel in one: their questions and answers do no harm twice.
-//! User data waits for keys that the other end has confirmed.
+//! A handle identifies a session at the node that assigned it. Anybody who sees a handshake can send its content again.
+//! So a handshake contains only DHT messages, whose queries and answers do no harm if they are repeated. User data
+//! waits for keys that the other end has confirmed.
 //!
-//! Everybody can begin sessions. Those that are not confirmed are few, and the
-//! oldest of them makes room for the next.
+//! Anybody can start sessions. The number of unconfirmed ones is small, and the oldest of them is removed for the next.
 
 use alloc::collections::BTreeMap;
 use core::fmt;
@@ -29,27 +27,27 @@ use switch::{Handle, Header, Label, Refusal};
 use crate::frame::{split_data, split_start, Content, FrameError, DATA_HEADER};
 use crate::Time;
 
-/// The octets that are needed before a payload: those of a handshake.
+/// Octets needed before a payload: those of a handshake.
 pub const SESSION_HEAD_ROOM: usize = Header::LEN + HEAD_ROOM + Handle::LEN + DATA_HEADER;
 
-/// A session that was not used for so long is forgotten, as in other nodes.
+/// Idle time after which a session is removed, as in cjdns.
 pub const SESSION_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// A session that nobody confirms is forgotten after so long.
+/// Time after which an unconfirmed session is removed.
 const SET_UP_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Where the permanent public key of the sender is in a handshake frame.
+/// Offset of the sender's permanent public key in a handshake frame.
 const KEY_OFFSET: usize = 40;
 
 /// The lowest handle.
 const FIRST_HANDLE: u32 = 4;
 
-/// How many sessions there can be.
+/// Largest numbers of sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionLimits {
-    /// In all.
+    /// All sessions.
     pub sessions: usize,
-    /// That the other end has not confirmed.
+    /// Sessions that the other end has not confirmed.
     pub unconfirmed: usize,
 }
 
@@ -72,99 +70,99 @@ pub struct Sessions {
 struct Inner {
     session: Session,
     address: Address,
-    /// What the other end wants to be written to.
+    /// The handle that the other end assigned.
     theirs: Option<u32>,
-    /// The same, told in a HELLO beside keys that stand: it counts when that handshake is confirmed.
+    /// The same, from a HELLO that arrived while keys existed. It is used once that handshake is confirmed.
     announced: Option<u32>,
     used: Time,
-    /// Packets of user data that came.
+    /// Number of user data packets received.
     packets: u64,
-    /// When something came.
+    /// When a frame was last received.
     heard: Time,
 }
 
-/// A session, as management sees it.
+/// A session, for management.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionState {
-    /// The other end.
+    /// Public key of the other end.
     pub key: PublicKey,
     /// Its address.
     pub address: Address,
-    /// How far the latest handshake is.
+    /// Progress of the latest handshake.
     pub stage: Stage,
     /// Whether user data can be sent.
     pub ready: bool,
-    /// How the other end names the session.
+    /// The handle that this node assigned.
     pub own_handle: u32,
-    /// How this node names it, when it was told.
+    /// The handle that the other end assigned, if it is known.
     pub their_handle: Option<u32>,
-    /// When it was used for the last time.
+    /// When it was last used.
     pub used: Time,
-    /// Packets of user data that came.
+    /// Number of user data packets received.
     pub packets: u64,
-    /// What came in over the keys in use.
+    /// Counters of frames received under the keys in use.
     pub received: Received,
 }
 
-/// What a frame carried.
+/// The content of a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivered {
-    /// From whom.
+    /// Public key of the sender.
     pub key: PublicKey,
-    /// His address.
+    /// Address of the sender.
     pub address: Address,
-    /// The way back to him.
+    /// The path back to the sender.
     pub path: Label,
-    /// What it is.
+    /// The kind of the payload.
     pub content: Content,
-    /// Where in the frame it stands.
+    /// Where in the frame the payload is.
     pub payload: Range<usize>,
-    /// Whether the session is established with this frame.
+    /// Whether this frame established the session.
     pub established: bool,
 }
 
-/// Why a frame is refused: count by cause and drop.
+/// Why a frame is refused. Count by cause and drop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InnerError {
     /// It ends inside the switch's header or the handle.
     Switch(Refusal),
-    /// It is a control frame, which belongs to no session.
+    /// It is a control frame, which does not belong to a session.
     Control,
-    /// There is no session with that handle.
+    /// No session has this handle.
     UnknownHandle(u32),
-    /// The sender's key is not a node's.
+    /// The address of the sender's key is not in fc00::/8.
     NoNode,
-    /// There is no room for one more session.
+    /// There is no space for another session.
     Full,
     /// Cryptoauth refused it.
     Refused(Refused),
-    /// What it carried is malformed.
+    /// Its content is malformed.
     Frame(FrameError),
-    /// Other content than a DHT message in a handshake.
+    /// A handshake contains something other than a DHT message.
     Unprotected(Content),
 }
 
-/// Why something cannot be sealed.
+/// Why a payload cannot be sealed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InnerSealError {
-    /// There is less room before the payload than [`SESSION_HEAD_ROOM`].
+    /// There is less space before the payload than [`SESSION_HEAD_ROOM`].
     Room,
-    /// User data, and the session is not established: a DHT message has to go first.
+    /// It is user data, and the session is not established. A DHT message must be sent first.
     NotEstablished,
-    /// The receiver's key is not a node's.
+    /// The address of the receiver's key is not in fc00::/8.
     NoNode,
-    /// There is no room for one more session.
+    /// There is no space for another session.
     Full,
-    /// The receiver's key is of no use.
+    /// The receiver's key is unusable.
     Key(Refused),
     /// Cryptoauth could not seal it.
     Seal(SealError),
-    /// The keys ended with this frame, which must not be sent; the next begins a handshake.
+    /// The keys ended with this frame, which must not be sent. The next frame starts a handshake.
     Ended,
 }
 
 impl Sessions {
-    /// No sessions yet.
+    /// Returns an empty set of sessions.
     #[must_use]
     pub const fn new(limits: SessionLimits) -> Self {
         Self {
@@ -174,11 +172,11 @@ impl Sessions {
         }
     }
 
-    /// Opens, in place, a frame that the switch gave to this node's router.
+    /// Opens, in place, a frame that the switch passed to this node's router.
     ///
     /// # Errors
     ///
-    /// Any [`InnerError`]; the sessions are as they were, but for one of which the handshake carried something malformed.
+    /// Any [`InnerError`]. The sessions are unchanged then, except for a session whose handshake had malformed content.
     pub fn open<R: CryptoRng + ?Sized>(
         &mut self,
         local: &Local,
@@ -196,17 +194,17 @@ impl Sessions {
         }
     }
 
-    /// Seals a payload, a part of `space`, into a frame for the node `to` that begins its way at this node's switch;
-    /// returns where in `space` it is.
+    /// Seals a payload, a part of `space`, into a frame for the node `to`. The frame starts at this node's switch.
+    /// Returns where in `space` it is.
     ///
-    /// Without a session one is begun. There must be [`SESSION_HEAD_ROOM`] octets before the payload.
+    /// Starts a session if there is none. There must be [`SESSION_HEAD_ROOM`] octets before the payload.
     ///
     /// # Errors
     ///
     /// Any [`InnerSealError`].
     #[allow(
         clippy::too_many_arguments,
-        reason = "what a sans-IO core is given, and a frame in place"
+        reason = "time, randomness and a frame in place"
     )]
     pub fn seal<R: CryptoRng + ?Sized>(
         &mut self,
@@ -232,7 +230,7 @@ impl Sessions {
         if is_user_data && !inner.is_ready() {
             return Err(InnerSealError::NotEstablished);
         }
-        // User data goes under keys that stand even while a handshake, of which a DHT message is part, replaces them.
+        // User data uses existing keys even while a handshake, in which only DHT messages are sent, replaces them.
         let theirs = inner
             .theirs
             .filter(|_| is_user_data || inner.session.next_nonce().is_some());
@@ -264,23 +262,23 @@ impl Sessions {
         Ok(start..sealed.end)
     }
 
-    /// Whether user data can be sent to a node.
+    /// Returns whether user data can be sent to a node.
     #[must_use]
     pub fn is_ready(&self, key: &PublicKey) -> bool {
         self.get(key).is_some_and(Inner::is_ready)
     }
 
-    /// Whether a DHT message has to go to a node soon: it waits for a handshake frame, or for the data that confirms its
-    /// KEY, without which it cannot use the new keys.
+    /// Returns whether a DHT message must be sent to a node soon. The node waits for a handshake frame, or for the data
+    /// that confirms its KEY and lets it use the new keys.
     #[must_use]
     pub fn answer_due(&self, key: &PublicKey) -> bool {
         let session = self.get(key).map(|inner| &inner.session);
         session.is_some_and(|session| session.answer_due() || session.stage() == Stage::ReceivedKey)
     }
 
-    /// Begins a new handshake, with the next DHT message, with a node that does not seem to have its keys any more: when
-    /// nothing came from it for `silence`, and no handshake goes on already. The keys that stand are used for user data
-    /// until there are new ones. Says whether it does.
+    /// Starts a new handshake, with the next DHT message, with a node that seems to have lost its keys: nothing arrived
+    /// from it for `silence`, and no handshake is in progress. User data uses the existing keys until there are new
+    /// ones. Returns whether a handshake starts.
     pub fn renew(&mut self, now: Time, key: &PublicKey, silence: Duration) -> bool {
         let own = self.handles.get(key);
         let Some(inner) = own.and_then(|own| self.sessions.get_mut(own)) else {
@@ -295,7 +293,7 @@ impl Sessions {
         wanted
     }
 
-    /// The node that named a session so; one of them, should there be several.
+    /// Returns the node that assigned this handle, or one of them if there are several.
     #[must_use]
     pub fn by_their_handle(&self, handle: u32) -> Option<PublicKey> {
         let mut sessions = self.sessions.values();
@@ -303,24 +301,24 @@ impl Sessions {
         Some(*inner.session.peer())
     }
 
-    /// All sessions, in the order of the own handles.
+    /// Returns all sessions, ordered by the handles that this node assigned.
     pub fn iter(&self) -> impl Iterator<Item = SessionState> + '_ {
         self.sessions.iter().map(|(own, inner)| inner.state(*own))
     }
 
-    /// How many sessions there are.
+    /// Returns the number of sessions.
     #[must_use]
     pub fn len(&self) -> usize {
         self.sessions.len()
     }
 
-    /// Whether there is no session.
+    /// Returns whether there are no sessions.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.sessions.is_empty()
     }
 
-    /// Forgets sessions that are not used, or not confirmed, for too long.
+    /// Removes sessions that were unused, or unconfirmed, for too long.
     pub fn expire(&mut self, now: Time) {
         self.sessions.retain(|_, inner| {
             let patience = if inner.session.is_established() {
@@ -352,7 +350,7 @@ impl Sessions {
             .ok_or(InnerError::UnknownHandle(own))?;
         let start = Header::LEN + Handle::LEN;
         let sealed = &mut frame[start..];
-        // A handshake does not come by a handle.
+        // A handshake has no handle.
         if let Ok((Handle::Handshake(nonce), _)) = Handle::decode(sealed) {
             return Err(InnerError::Refused(Refused::NoSession(nonce)));
         }
@@ -416,7 +414,7 @@ impl Sessions {
         inner.heard = now;
         let plain = &sealed[opened.content.clone()];
         let (theirs, content, payload) = split_start(plain).map_err(InnerError::Frame)?;
-        // A HELLO may be an old one that somebody repeats; a KEY answers what this node has just said.
+        // A HELLO may be an old one that somebody repeats. A KEY answers a recent HELLO of this node.
         if opened.event == Event::Hello && inner.session.is_established() {
             inner.announced = Some(theirs);
         } else {
@@ -437,7 +435,7 @@ impl Sessions {
         })
     }
 
-    /// The own handle of the session with a node, which is begun if there is none.
+    /// Returns this node's handle of the session with a node. Starts a session if there is none.
     fn handle_for<R: CryptoRng + ?Sized>(
         &mut self,
         local: &Local,
@@ -454,7 +452,7 @@ impl Sessions {
             .ok_or(InnerSealError::Full)
     }
 
-    /// Adds a session under a handle that is free; `None` when all that are there are established and too many.
+    /// Adds a session under a free handle. Returns `None` if there are too many sessions and all are established.
     fn insert<R: CryptoRng + ?Sized>(
         &mut self,
         now: Time,
@@ -488,7 +486,7 @@ impl Sessions {
         Some(own)
     }
 
-    /// Forgets the unconfirmed session that was not used for longest, when there are too many.
+    /// Removes the unconfirmed session that was unused for longest, if there are too many.
     fn make_room(&mut self) {
         let unconfirmed = || {
             self.sessions
@@ -528,7 +526,7 @@ impl Inner {
     }
 }
 
-/// Puts octets before `start`, and returns where they begin. There is room: it was checked for all that can come.
+/// Writes octets before `start`. Returns where they start. The caller has checked that there is enough space.
 fn prepend(space: &mut [u8], start: usize, octets: &[u8]) -> usize {
     let begin = start - octets.len();
     space[begin..start].copy_from_slice(octets);
@@ -539,12 +537,12 @@ impl fmt::Display for InnerError {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
             Self::Switch(refusal) => write!(f, "inner frame: {refusal}"),
-            Self::Control => write!(f, "inner frame: a control frame"),
+            Self::Control => write!(f, "inner frame: a control frame belongs to no session"),
             Self::UnknownHandle(handle) => {
                 write!(f, "inner frame: no session has the handle {handle}")
             }
             Self::NoNode => write!(f, "inner frame: the sender's key is not a node's"),
-            Self::Full => write!(f, "inner frame: no room for one more session"),
+            Self::Full => write!(f, "inner frame: no space for another session"),
             Self::Refused(refused) => write!(f, "inner frame: {refused}"),
             Self::Frame(error) => write!(f, "inner frame: {error}"),
             Self::Unprotected(content) => {
@@ -562,12 +560,12 @@ impl fmt::Display for InnerSealError {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
             Self::Room => write!(f, "less than {SESSION_HEAD_ROOM} octets before the payload"),
-            Self::NotEstablished => write!(f, "user data, and the session is not established"),
+            Self::NotEstablished => write!(f, "user data needs an established session"),
             Self::NoNode => write!(f, "the receiver's key is not a node's"),
-            Self::Full => write!(f, "no room for one more session"),
+            Self::Full => write!(f, "no space for another session"),
             Self::Key(refused) => write!(f, "the receiver's key: {refused}"),
             Self::Seal(error) => write!(f, "{error}"),
-            Self::Ended => write!(f, "the keys ended"),
+            Self::Ended => write!(f, "the keys of the session are used up"),
         }
     }
 }

@@ -1,9 +1,8 @@
-//! The nodes that are known, and the ways to them.
+//! The known nodes, and the paths to them.
 //!
-//! A way is told (somebody said so) or proved (an answer came back by it).
-//! Only proved ways are for user data. When the store is full, nodes that
-//! were only told of make room first: nobody can push proved ones out by
-//! telling of nodes that do not exist.
+//! A path is told (another node reported it) or proved (an answer arrived over it). Only proved paths are used for user
+//! data. When the store is full, nodes without a proved path are removed first, so that nobody can displace proved
+//! nodes by inventing others.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -15,16 +14,16 @@ use switch::{is_compatible, Label};
 use crate::message::Contact;
 use crate::Time;
 
-/// How many nodes and ways are kept.
+/// Largest numbers of nodes and paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Nodes in all, neighbours included.
+    /// All nodes, including neighbours.
     pub nodes: usize,
-    /// Ways to one node; one at least.
+    /// Paths to one node, at least one.
     pub ways: usize,
 }
 
-/// A cjdns network of today fits, in some megabytes.
+/// Enough for a cjdns network of today, in a few megabytes.
 impl Default for Limits {
     fn default() -> Self {
         Self {
@@ -34,27 +33,27 @@ impl Default for Limits {
     }
 }
 
-/// A way that nobody has proved or told of again for so long is forgotten.
+/// Time after which a path is removed that was neither proved nor reported again.
 pub const FORGET_AFTER: Duration = Duration::from_secs(600);
 
-/// What a bit of a label costs beside latency. A switch takes 4 to 10 of them and adds processing and
-/// contention, so that of two ways with equal latency the shorter one wins.
+/// Cost of a bit of a label in addition to latency. A switch adds 4 to 10 bits, processing time and contention, so that
+/// of two paths with equal latency the shorter one is better.
 const COST_PER_BIT: Duration = Duration::from_micros(250);
 
-/// A way to a node.
+/// A path to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Way {
     /// Its label.
     pub label: Label,
-    /// Smoothed time from question to answer; `None` until the way is proved.
+    /// Smoothed time from query to answer, or `None` until the path is proved.
     pub latency: Option<Duration>,
-    /// When it was last proved or told of.
+    /// When it was last proved or reported.
     pub heard: Time,
-    /// How many questions in a row got no answer.
+    /// Number of consecutive queries without an answer.
     pub misses: u8,
 }
 
-/// A node and the ways to it, the best one first.
+/// A node and the paths to it, the best one first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
     /// Its public key.
@@ -65,7 +64,7 @@ pub struct Node {
 }
 
 impl Way {
-    /// Proved ways before told ones, and these by their length.
+    /// Orders proved paths before told ones, and told ones by their length.
     fn rank(&self) -> (bool, u8, Duration, Label) {
         (self.latency.is_none(), self.misses, self.cost(), self.label)
     }
@@ -74,7 +73,7 @@ impl Way {
         self.latency.unwrap_or_default() + COST_PER_BIT * self.label.bits()
     }
 
-    /// Whether an answer came back by it, and none was missed since.
+    /// Returns whether an answer arrived over it, and none was missed since.
     #[must_use]
     pub const fn is_sound(&self) -> bool {
         self.latency.is_some() && self.misses == 0
@@ -82,26 +81,26 @@ impl Way {
 }
 
 impl Node {
-    /// The ways to it, the best one first; there is always one.
+    /// Returns the paths to the node, the best one first. There is at least one.
     #[must_use]
     pub fn ways(&self) -> &[Way] {
         &self.ways
     }
 
-    /// The way with that label.
+    /// Returns the path with this label.
     #[must_use]
     pub fn way(&self, label: Label) -> Option<&Way> {
         self.ways.iter().find(|way| way.label == label)
     }
 
-    /// The node as this node would tell of it; `None` while nothing is proved.
+    /// Returns the node with its best path for a reply, or `None` if no path is proved.
     #[must_use]
     pub fn proved(&self) -> Option<Contact> {
         let way = self.ways.first().filter(|way| way.latency.is_some())?;
         Some(self.by(way.label))
     }
 
-    /// The node, by one of its ways.
+    /// Returns the node with this label as its path.
     #[must_use]
     pub const fn by(&self, label: Label) -> Contact {
         Contact {
@@ -112,7 +111,7 @@ impl Node {
     }
 }
 
-/// The nodes that are known, by their addresses.
+/// The known nodes, by their addresses.
 #[derive(Clone, Debug)]
 pub struct Store {
     own: Address,
@@ -120,7 +119,7 @@ pub struct Store {
     nodes: BTreeMap<Address, Node>,
 }
 
-/// How far apart two addresses are. The last 8 octets weigh more than the first 8, as in every cjdns node.
+/// Returns the distance of two addresses. The last 8 octets count more than the first 8, as in every cjdns node.
 #[must_use]
 pub fn distance(one: Address, other: Address) -> u128 {
     let octets = |address: Address| u128::from_be_bytes(*address.octets());
@@ -128,7 +127,7 @@ pub fn distance(one: Address, other: Address) -> u128 {
 }
 
 impl Store {
-    /// An empty store of the node `own`.
+    /// Returns an empty store for the node `own`.
     #[must_use]
     pub const fn new(own: Address, limits: Limits) -> Self {
         Self {
@@ -138,8 +137,8 @@ impl Store {
         }
     }
 
-    /// Takes in what somebody told. `None` when it is of no use: this node itself, a key
-    /// that is no node's, a label that leads nowhere, a version that cannot be spoken with.
+    /// Adds a node and a path that another node reported. Returns `None` if they are unusable: the node is this one,
+    /// its key is not a node's, the label leads nowhere, or the protocol version is incompatible.
     pub fn tell(&mut self, now: Time, contact: Contact) -> Option<Address> {
         let address = contact
             .key
@@ -164,13 +163,13 @@ impl Store {
         Some(address)
     }
 
-    /// An answer came back by a way, `latency` after the question.
+    /// Records that an answer arrived over a path, `latency` after the query.
     pub fn prove(&mut self, now: Time, address: Address, label: Label, latency: Duration) {
         let Some(node) = self.nodes.get_mut(&address) else {
             return;
         };
         if let Some(way) = node.ways.iter_mut().find(|way| way.label == label) {
-            // RFC 6298, section 2.3, with its alpha of 1/8.
+            // Smoothed as in RFC 6298, section 2.3, with its alpha of 1/8.
             way.latency = Some(
                 way.latency
                     .map_or(latency, |smooth| (smooth * 7 + latency) / 8),
@@ -181,8 +180,8 @@ impl Store {
         node.sort();
     }
 
-    /// No answer came back by a way: it ranks behind its like, and is forgotten when that happens `allowed` times
-    /// in a row.
+    /// Records that no answer arrived over a path. It then ranks behind its like, and is removed after `allowed`
+    /// consecutive misses.
     pub fn miss(&mut self, address: Address, label: Label, allowed: u8) {
         self.each_way(address, |way| {
             if way.label == label {
@@ -192,40 +191,40 @@ impl Store {
         });
     }
 
-    /// Forgets every way that leads through a label, and the nodes to which there is no other.
+    /// Removes every path that leads through a label, and the nodes without another path.
     pub fn cut(&mut self, through: Label) {
         self.retain(|way| !way.label.leads_through(through));
     }
 
-    /// Forgets what nobody has proved or told of for [`FORGET_AFTER`].
+    /// Removes what was neither proved nor reported for [`FORGET_AFTER`].
     pub fn expire(&mut self, now: Time) {
         self.retain(|way| now.saturating_sub(way.heard) < FORGET_AFTER);
     }
 
-    /// A node.
+    /// Returns a node.
     #[must_use]
     pub fn get(&self, address: Address) -> Option<&Node> {
         self.nodes.get(&address)
     }
 
-    /// All nodes, in the order of their addresses.
+    /// Returns all nodes, ordered by address.
     pub fn iter(&self) -> impl Iterator<Item = (Address, &Node)> {
         self.nodes.iter().map(|(address, node)| (*address, node))
     }
 
-    /// How many nodes are known.
+    /// Returns the number of known nodes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Whether no node is known.
+    /// Returns whether no node is known.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
 
-    /// The proved nodes nearest to an address, of those that are useful, the nearest first.
+    /// Returns the proved nodes nearest to an address that satisfy `useful`, the nearest first.
     #[must_use]
     pub fn nearest(
         &self,
@@ -245,8 +244,8 @@ impl Store {
         nodes.into_iter().map(|(_, contact)| contact).collect()
     }
 
-    /// Keeps the number of nodes in bounds when one is about to be added: a neighbour is never
-    /// forgotten for that, a proved node only when all others are proved.
+    /// Removes a node if the store is full and `newcomer` is about to be added. A neighbour is never removed, and a
+    /// proved node only if all others are proved.
     fn make_room(&mut self, newcomer: Address) {
         if self.nodes.len() < self.limits.nodes || self.nodes.contains_key(&newcomer) {
             return;
@@ -281,14 +280,14 @@ impl Store {
 }
 
 impl Node {
-    /// Whether it is behind one of this node's interfaces.
+    /// Returns whether the node is behind one of this node's interfaces.
     fn is_neighbour(&self) -> bool {
         self.ways
             .iter()
             .any(|way| way.latency.is_some() && way.label.first_hop() == way.label)
     }
 
-    /// A new way goes behind those that are there; one that only goes on from another to come back is none.
+    /// Adds a path behind the existing ones. A path that leads through another path to this node and back is ignored.
     fn tell(&mut self, now: Time, label: Label, limit: usize) {
         if let Some(way) = self.ways.iter_mut().find(|way| way.label == label) {
             way.heard = now;
@@ -307,8 +306,8 @@ impl Node {
         self.ways.truncate(limit.max(1));
     }
 
-    /// The best way first. A sound one stays the best until another costs less than three quarters, because each
-    /// change may put packets out of order.
+    /// Sorts the best path first. A sound path stays first until another costs less than three quarters of it, because
+    /// each change may reorder packets.
     fn sort(&mut self) {
         let Some(best) = self.ways.first().copied() else {
             return;

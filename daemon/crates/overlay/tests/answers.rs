@@ -1,4 +1,4 @@
-//! What a finder answers and what it makes of answers.
+//! What a finder answers, and how it handles answers.
 
 #[path = "support/network.rs"]
 #[allow(dead_code, reason = "only keys are needed here")]
@@ -37,7 +37,7 @@ impl Asked {
         }
     }
 
-    /// A neighbour behind that interface.
+    /// Returns a neighbour behind this interface.
     fn peer(&mut self, interface: u16) -> Contact {
         let path = peer_label(Interface::new(interface).unwrap());
         let peer = Contact {
@@ -57,18 +57,18 @@ impl Asked {
             txid,
             body,
         };
-        // What has no effect is counted.
+        // Messages without effect are counted.
         let _ = self.finder.handle_message(NOW, from, &message.encode());
     }
 
-    /// What it sent since: to whom, and the message.
+    /// Returns the messages sent since the last call, with their receivers.
     fn sent(&mut self) -> Vec<(Contact, Message)> {
         let sent = std::iter::from_fn(|| self.finder.poll_transmit());
         sent.map(|sent| (sent.to, Message::decode(&sent.payload).unwrap()))
             .collect()
     }
 
-    /// The answer to a query.
+    /// Returns the answer to a query.
     fn ask(&mut self, from: Contact, query: Query) -> (Contact, Message) {
         self.sent();
         self.deliver(from, Body::Query(query), Txid::new(b"anything").unwrap());

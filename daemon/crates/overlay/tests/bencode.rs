@@ -1,4 +1,4 @@
-//! Bencoding: each value, each way to be malformed, each limit at its border.
+//! Bencoding: each kind of value, each kind of malformed octets, each limit.
 
 use std::iter;
 
@@ -139,7 +139,7 @@ fn a_bomb_is_refused_at_the_limit() {
     assert_eq!(refused(b"9223372036854775807:a").0, BencodeCause::Truncated);
 }
 
-/// A value with strings that outlive it.
+/// A value that owns its strings.
 #[derive(Clone, Debug)]
 enum Owned {
     Integer(i64),
@@ -180,7 +180,7 @@ fn owned() -> impl Strategy<Value = Owned> {
     })
 }
 
-/// Octets that often look like bencoding.
+/// Octets that often resemble bencoding.
 fn near() -> impl Strategy<Value = Vec<u8>> {
     let octet = prop_oneof![8 => prop::sample::select(b"dlie0123:-".to_vec()), 1 => any::<u8>()];
     prop::collection::vec(octet, 0..200)

@@ -1,4 +1,4 @@
-//! What inner sessions carry: recorded starts, each header, and what is refused.
+//! The content of inner sessions: recorded starts, each header, and refusals.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! DHT messages: recorded ones, each field, and what is refused.
+//! DHT messages: recorded ones, each field, and refusals.
 
 mod support;
 
@@ -28,7 +28,7 @@ fn contact(number: u8, version: u32) -> Contact {
     }
 }
 
-/// A message with some of these fields, in place of the usual ones.
+/// Returns a message in which these fields replace the usual ones.
 fn fields(changed: &[(&str, &str)]) -> Vec<u8> {
     let usual = [
         ("ei", "i0e"),

@@ -1,4 +1,4 @@
-//! Networks of switches in virtual time: ways are found end to end, and found again.
+//! Networks of switches in virtual time: paths are found from end to end, and found again after failures.
 
 #[path = "support/network.rs"]
 mod network;
@@ -11,7 +11,7 @@ use overlay::{Event, Limits};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Sends data between every two nodes that are alive; those whose data did not arrive.
+/// Sends data between every two running nodes. Returns the pairs whose data did not arrive.
 fn without_way(network: &mut Network) -> Vec<(usize, usize)> {
     let alive: Vec<_> = network.alive().collect();
     let pairs = alive
@@ -142,7 +142,7 @@ fn another_way_is_taken_at_once_when_the_link_layer_tells_of_a_loss() {
     assert_eq!(network.nodes[2].received.len(), 2);
 }
 
-/// A ring of six; node 0 writes to node 3, over 1 and 2 or over 5 and 4.
+/// A ring of six nodes. Node 0 sends to node 3, over 1 and 2 or over 5 and 4.
 fn ring() -> Network {
     let mut network = Network::new(6, &mut Rng::with_seed(3));
     for node in 0..6 {

@@ -1,4 +1,4 @@
-//! Inner sessions: recorded ones are opened, two ends converse, restart and are lied to.
+//! Inner sessions: recorded ones are opened; two ends communicate, restart, and receive forged frames.
 
 mod support;
 
@@ -19,7 +19,7 @@ const NOW: Time = Time::from_secs(5);
 const WAY: Label = Label(0x153);
 const SOME_DATA: Content = Content::Ipv6(58);
 
-/// Repeatable, and no secret.
+/// A reproducible generator, which protects no secret.
 struct Random(Rng);
 
 impl RngCore for Random {
@@ -91,13 +91,13 @@ impl End {
         Ok((delivered, payload))
     }
 
-    /// Forgets all sessions, as after a restart.
+    /// Removes all sessions, as after a restart.
     fn restart(&mut self) {
         self.sessions = Sessions::new(SessionLimits::default());
     }
 }
 
-/// The private key of a node, the same for the same number.
+/// Returns the private key of a node, the same for the same number.
 fn private(number: u64) -> PrivateKey {
     let mut random = Rng::with_seed(number);
     loop {
@@ -114,7 +114,7 @@ fn pair() -> (End, End) {
     (End::new(private(1), 1), End::new(private(2), 2))
 }
 
-/// One says something to the other, who has to understand it.
+/// Sends a payload from one end to the other, which must be able to open it.
 fn say(from: &mut End, to: &mut End, content: Content, payload: &[u8]) -> Delivered {
     let frame = from.seal(NOW, to.key(), content, payload).unwrap();
     let (delivered, received) = to.open(NOW, &frame).unwrap();
@@ -148,7 +148,7 @@ fn recorded_handshakes_are_opened_with_the_recorded_key() {
     let mut opened = 0;
     for frame in handshakes {
         let Ok((delivered, payload)) = b.open(NOW, frame) else {
-            // What b itself said.
+            // b itself sent this frame.
             continue;
         };
         assert_eq!(

@@ -1,4 +1,4 @@
-//! The store: what it takes in, in which order it keeps ways, and that nobody can flood it.
+//! The store: what it accepts, in which order it keeps paths, and that nobody can flood it.
 
 #[path = "support/network.rs"]
 #[allow(dead_code, reason = "only keys are needed here")]

@@ -1,7 +1,7 @@
 //! A network of switches and finders in virtual time.
 //!
-//! In place of an inner session, a frame names its two ends: the receiver drops
-//! what is not for him, as he could not open it.
+//! Instead of using an inner session, a frame names its two ends. A receiver drops frames for others, because it could
+//! not open them.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -25,11 +25,11 @@ pub struct Node {
     pub key: PublicKey,
     pub address: Address,
     pub alive: bool,
-    /// Its answers name nodes that do not exist, and give the real ones labels of its own invention.
+    /// Its answers name nodes that do not exist, and give invented labels to real ones.
     pub lies: bool,
     interfaces: Interfaces,
     links: BTreeMap<Interface, Link>,
-    /// Data that arrived: from whom.
+    /// The senders of the data that arrived.
     pub received: Vec<Address>,
     pub events: Vec<(Time, Event)>,
 }
@@ -41,7 +41,7 @@ struct Link {
     latency: Duration,
 }
 
-/// When a frame arrives, in which order, at which node, by which interface, and its octets.
+/// When a frame arrives, its order, the node, the interface, and the octets.
 type Arrival = (Time, u64, usize, u16, Vec<u8>);
 
 pub struct Network {
@@ -66,12 +66,12 @@ impl Network {
         }
     }
 
-    /// A connected network: a random tree and some links more. Interfaces are taken in random numbers, so that directors
-    /// have all lengths.
+    /// Returns a connected network: a random tree and some more links. Interfaces have random numbers, so that
+    /// directors have all lengths.
     pub fn random(count: usize, more: usize, random: &mut Rng) -> Self {
         let mut network = Self::new(count, random);
         for node in &mut network.nodes {
-            // What is not given back stays taken.
+            // Interfaces that are not removed again stay in use.
             let wide = [0, 0, 0, 6, 34][random.usize(..5)];
             let taken = (0..wide).filter_map(|_| node.interfaces.add()).count();
             assert_eq!(taken, wide);
@@ -121,7 +121,7 @@ impl Network {
         }
     }
 
-    /// Takes a link away, and the link layers of both ends tell so.
+    /// Removes a link. The link layers of both ends report it.
     pub fn unlink(&mut self, one: usize, other: usize) {
         for (node, peer) in [(one, other), (other, one)] {
             let links = &self.nodes[node].links;
@@ -135,7 +135,7 @@ impl Network {
         }
     }
 
-    /// Whether those that are alive are connected.
+    /// Returns whether the running nodes are connected.
     pub fn is_connected(&self) -> bool {
         let alive: Vec<_> = (0..self.nodes.len())
             .filter(|&node| self.nodes[node].alive)
@@ -167,7 +167,7 @@ impl Network {
         (0..self.nodes.len()).filter(|&node| self.nodes[node].alive)
     }
 
-    /// Lets time pass.
+    /// Runs the network for this time.
     pub fn run(&mut self, duration: Duration) {
         let end = self.now + duration;
         loop {
@@ -201,7 +201,7 @@ impl Network {
         self.now = end;
     }
 
-    /// Sends data from one node to another by the best way; who receives it notes it.
+    /// Sends data from one node to another over the best path. The receiver records it.
     pub fn send_data(&mut self, from: usize, to: usize) -> bool {
         let Some(way) = self.nodes[from].finder.way(self.nodes[to].address) else {
             return false;
@@ -225,7 +225,7 @@ impl Network {
         }
     }
 
-    /// The answer of a liar: as many nodes as an answer may name, every second one invented.
+    /// Returns the answer of a liar: as many nodes as an answer may contain, every second one invented.
     fn falsified(&mut self, payload: &[u8]) -> Vec<u8> {
         let mut message = Message::decode(payload).unwrap();
         if let Body::Reply(contacts) = &mut message.body {
@@ -263,7 +263,7 @@ impl Network {
         self.pass(node, Interface::ROUTER, frame);
     }
 
-    /// A frame that came in by an interface of a node: forwards it, or sends the error back.
+    /// Handles a frame that arrived on an interface of a node: forwards it, or sends the error back.
     fn arrive(&mut self, node: usize, source: Interface, frame: Vec<u8>) {
         if self.nodes[node].alive && self.nodes[node].links.contains_key(&source) {
             self.pass(node, source, frame);
@@ -352,7 +352,7 @@ impl Node {
     }
 }
 
-/// A public key whose address is a node's. Nobody has its private key.
+/// Returns a public key whose address is a node's. Nobody has its private key.
 pub fn node_key(random: &mut Rng) -> PublicKey {
     loop {
         let mut octets = [0; 32];
