@@ -29,7 +29,7 @@ from meshsec.core.channels.events import (
     SasObserved,
 )
 from meshsec.core.policy.policy import DEFAULT
-from meshsec.core.values.model import Card, ChildSa, EspGround, IkeSa, Observed, Peer, Route
+from meshsec.core.values.model import Card, ChildSa, EspBackend, IkeSa, Observed, Peer, Route
 from meshsec.core.values.sa_states import ChildSaState, IkeSaState
 from rt.measure.frame import Bench
 from rt.measure.plot import boxes
@@ -40,7 +40,7 @@ CHANGES = 20
 """Of each kind, in a round."""
 TARGETS_MS = {"cold": 100.0, "one change": 5.0}
 """At 1000 peers."""
-GROUND = EspGround.LIBIPSEC
+GROUND = EspBackend.LIBIPSEC
 
 
 def main() -> int:

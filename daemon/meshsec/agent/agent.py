@@ -26,7 +26,7 @@ from meshsec.agent.sides.configuration import ConfigurationFile
 from meshsec.agent.sides.fleet import FleetSide
 from meshsec.agent.sides.ike import IkeSide, Outside
 from meshsec.agent.sides.ike_ports import IkePorts
-from meshsec.agent.sides.kernel import Ground, watch
+from meshsec.agent.sides.kernel import KernelSide, watch
 from meshsec.agent.sides.keys import Keys
 from meshsec.agent.sides.modes import ModeChoice
 from meshsec.agent.sides.overlay import OverlaySide
@@ -74,15 +74,15 @@ class Agent:
         self.ike = IkeSide(self._ike_daemon(), keys, outside)
         self.ports = IkePorts(settings.ike.daemon.traits)
         self.routing = Routing(settings.routing, self._on_router)
-        self.ground = Ground(start.cards, ground, settings.routing.interfaces, self.driver.post, self._notifier)
-        self.ground.ending = start.ended
+        self.kernel = KernelSide(start.cards, ground, settings.routing.interfaces, self.driver.post, self._notifier)
+        self.kernel.ending = start.ended
         self.overlay = OverlaySide(settings.overlay, card.address, self.driver.post)
         self.modes = ModeChoice(Path(settings.paths.modes), self.driver.post)
         self.configuration = ConfigurationFile(start.config, settings)
         self._control = ControlServer(Path(settings.paths.control_socket), self._answer)
         self.scheduling = self._make_scheduling(settings)
         self._sides: Mapping[Side, Callable[[Any], Awaitable[Cause | None]]] = {
-            Side.KERNEL: self.ground.apply_rules,
+            Side.KERNEL: self.kernel.apply_rules,
             Side.IKE: self.ike.carry_out,
             Side.OVERLAY: self.overlay.carry_out,
         }
@@ -96,7 +96,7 @@ class Agent:
                 self.ike,
                 self.ports,
                 self.routing,
-                self.ground,
+                self.kernel,
                 self.overlay,
                 self.modes,
                 self.scheduling,
@@ -123,16 +123,16 @@ class Agent:
             self.scheduling.start()
             async with asyncio.TaskGroup() as tasks:
                 self._tasks = tasks
-                await self.ground.assign_addresses()
-                found = (*await self.ground.predecessors_rules(), *await self.overlay.found())
+                await self.kernel.assign_addresses()
+                found = (*await self.kernel.predecessors_rules(), *await self.overlay.found())
                 self.driver.learn(await self.modes.load())
                 await self.trust.reload()
                 for event in found:  # in the same turn as the peers: the first rules hold both
                     self.driver.post(event)
-                tasks.create_task(self.ground.watch_addresses())
+                tasks.create_task(self.kernel.watch_addresses())
                 tasks.create_task(watch(netlink.address_changes, self.trust.look_around))
                 tasks.create_task(self._give_back())
-                tasks.create_task(self.ground.watch_rules())
+                tasks.create_task(self.kernel.watch_rules())
                 tasks.create_task(self.overlay.watch_routes())
                 tasks.create_task(self.overlay.run())
                 tasks.create_task(self.routing.run())
@@ -140,7 +140,7 @@ class Agent:
                 tasks.create_task(self.scheduling.run())
                 tasks.create_task(self.ike.run())
                 tasks.create_task(self.ike.watch_health(self._feed_watchdog))
-                await self.ground.tried.wait()
+                await self.kernel.tried.wait()
                 self._notifier.ready()
                 _log.info("ready")
         finally:
@@ -154,7 +154,7 @@ class Agent:
         """The address of a key that has ended stays until its SAs' ends were told from it."""
         if self.start.ended:
             await asyncio.sleep(LINGER)
-            await self.ground.give_back(self.start.ended)
+            await self.kernel.give_back(self.start.ended)
 
     def reload_soon(self) -> None:
         """The same as ``reload``, for a signal handler."""
@@ -192,7 +192,7 @@ class Agent:
             self.scheduling.charon_up(self.ike.facts.identity.pid)
             self._spawn(self.ports.settle(self.ike.facts.identity.pid))
             if event.fresh:
-                self._spawn(leftovers.clear(self.ike.sas, self.ground.own_addresses))
+                self._spawn(leftovers.clear(self.ike.sas, self.kernel.own_addresses))
         elif isinstance(event, IkeDaemonDown):
             self.scheduling.charon_gone()
             self.ports.gone()
@@ -208,7 +208,7 @@ class Agent:
         """Somebody forges answers to this node's first messages in the name of the peer."""
         channel = self.driver.engine.known.channel(peer)
         connection = channel.connection if channel is not None else None
-        return connection is not None and connection.remote_address in await self.ground.contested()
+        return connection is not None and connection.remote_address in await self.kernel.contested()
 
     def _in_reach(self, peer: str) -> bool:
         channel = self.driver.engine.known.channel(peer)

@@ -19,7 +19,7 @@ from meshsec.cli.output import json_option, print_json
 from meshsec.core.explain import doctor as judge
 from meshsec.core.explain.doctor import Check, Level
 from meshsec.core.ike import udp_ports
-from meshsec.core.values.model import EspGround
+from meshsec.core.values.model import EspBackend
 
 _COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 _EXIT_CODES = {"ok": 0, "warn": DEGRADED, "fail": FAILED}
@@ -45,7 +45,7 @@ def doctor(app: App, as_json: bool) -> None:
 def _examined(app: App) -> Mapping[str, Any]:
     try:
         with Client(app.socket) as client:
-            ground = EspGround(client.call("status")["esp_ground"])
+            ground = EspBackend(client.call("status")["esp_ground"])
             return judge.with_checks(client.call("doctor"), [*_time(app), *_ports(), *router_file.checks(app, ground)])
     except ConfigError as error:
         return judge.view([Check("configuration", Level.FAIL, str(error), "correct the lines named")])

@@ -20,7 +20,7 @@ from meshsec.core.config.settings import Settings
 from meshsec.core.explain.scheduling_doctor import WITHOUT_REALTIME_GROUPS
 from meshsec.core.formats import chrony, drop_ins, overlayd, routers
 from meshsec.core.scheduling.profiles import Profile
-from meshsec.core.values.model import Address, Card, EspGround, Network
+from meshsec.core.values.model import Address, Card, EspBackend, Network
 
 _KINDS = ("olsrv2d", "olsrd2", "overlayd", "strongswan", "swanctl", "libreswan", "nftables", "chrony", "systemd")
 _SEVERAL = ("systemd", "libreswan", "swanctl")
@@ -81,7 +81,7 @@ def export(app: App, kind: str, into: Path | None, by_secret: tuple[str, ...]) -
     click.echo(text, nl=False)
 
 
-def olsrv2d(app: App, ground: EspGround) -> str:
+def olsrv2d(app: App, ground: EspBackend) -> str:
     """Return the text of olsrv2d.toml that follows from the configuration and the trust store."""
     return routers.olsrv2d(_announcing(app, ground), app.card, ground, _accepted(app))
 
@@ -151,7 +151,7 @@ def _warn_of_realtime_groups(profile: Profile) -> None:
         )
 
 
-def _ground(app: App) -> EspGround:
+def _ground(app: App) -> EspBackend:
     if (ground := app.settings.ike.ground) is not None:
         return ground
     found = asyncio.run(esp_probe.probe())
@@ -160,7 +160,7 @@ def _ground(app: App) -> EspGround:
     return found.ground
 
 
-def _announcing(app: App, ground: EspGround) -> Settings:
+def _announcing(app: App, ground: EspBackend) -> Settings:
     return replace(app.settings, routing=routers.with_next(app.settings.routing, app.next_card, ground))
 
 
@@ -178,12 +178,12 @@ def _accepted(app: App) -> Mapping[Network, tuple[Address, ...]]:
     return accepted.networks
 
 
-def _strongswan(app: App, ground: EspGround) -> str:
+def _strongswan(app: App, ground: EspBackend) -> str:
     plugins = strongswan_conf.installed_plugins()
     return strongswan_conf.render(ground, Path(app.settings.ike.vici), plugins=plugins)
 
 
-def _nftables(app: App, ground: EspGround) -> str:
+def _nftables(app: App, ground: EspBackend) -> str:
     found = trusted.load(app)
     trusted.tell_problems(found)
     peers = found.peers

@@ -22,7 +22,7 @@ from meshsec.cli.output import json_option, print_json, print_table
 from meshsec.core.channels.nft_rules import TUN_DEVICE
 from meshsec.core.leaktest.judge import Verdict, Watch, octets_of, verdict
 from meshsec.core.leaktest.packets import Kind
-from meshsec.core.values.model import EspGround
+from meshsec.core.values.model import EspBackend
 
 _MARK_OCTETS = 16
 _HELP_SECONDS = 60
@@ -189,7 +189,7 @@ class _Test:
             mark,
             octets_of([own["address"], own["ipv4"]]),
             octets_of(address for peer in peers for address in (peer["address"], peer["ipv4"])),
-            judges_incoming_ipv4=status["esp_ground"] != EspGround.KERNEL,
+            judges_incoming_ipv4=status["esp_ground"] != EspBackend.KERNEL,
         )
 
     def run(self, phases: Sequence[_Phase], *, sends: bool) -> dict[str, Any]:

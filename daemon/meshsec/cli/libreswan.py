@@ -14,7 +14,7 @@ from meshsec.core.config.settings import EspChoice
 from meshsec.core.formats import libreswan
 from meshsec.core.policy import bypass
 from meshsec.core.trust.pair_secret import pair_secret
-from meshsec.core.values.model import EspGround, Peer
+from meshsec.core.values.model import EspBackend, Peer
 
 _MODE = 0o644
 _SECRETS_MODE = 0o600
@@ -39,7 +39,7 @@ def export(app: App, into: Path | None) -> None:
         exported = libreswan.render(
             {
                 _conn_name(name): (
-                    connection_spec(app.card, peer, EspGround.KERNEL, app.settings.policy),
+                    connection_spec(app.card, peer, EspBackend.KERNEL, app.settings.policy),
                     initiates(app.card, peer.card),
                 )
                 for name, peer in peers.items()

@@ -11,7 +11,7 @@ from meshsec.core.config.routing_settings import RoutingDaemon
 from meshsec.core.explain.doctor import Check, Level
 
 if TYPE_CHECKING:
-    from meshsec.core.values.model import EspGround
+    from meshsec.core.values.model import EspBackend
 
 PATH = Path("/etc/olsrv2d/olsrv2d.toml")
 """Where the unit and the guide have it."""
@@ -19,7 +19,7 @@ _LIMIT = 1 << 20
 """Bytes: a file with thousands of accepted networks fits."""
 
 
-def checks(app: App, ground: "EspGround") -> list[Check]:
+def checks(app: App, ground: "EspBackend") -> list[Check]:
     """Compare the file with what meshsec.toml asks for; a file that somebody wrote by hand is his own matter."""
     if app.settings.routing.daemon is not RoutingDaemon.OLSRV2D:
         return []

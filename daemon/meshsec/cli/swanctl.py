@@ -17,7 +17,7 @@ from meshsec.core.policy import bypass
 from meshsec.core.policy.capability import OF_DEBIAN, left_out, possible
 from meshsec.core.policy.policy import Policy
 from meshsec.core.trust.pair_secret import pair_secret
-from meshsec.core.values.model import Authentication, Card, ConnectionSpec, EspGround, Peer
+from meshsec.core.values.model import Authentication, Card, ConnectionSpec, EspBackend, Peer
 
 _MODE = 0o644
 _SECRETS_MODE = 0o600
@@ -32,7 +32,7 @@ Written by `meshsec export swanctl`: changes made here are lost.
 Each is known to this node and that peer alone, who compute it from their keys. Nobody else may read this file."""
 
 
-def export(app: App, ground: EspGround, into: Path | None, by_secret: Collection[str]) -> None:
+def export(app: App, ground: EspBackend, into: Path | None, by_secret: Collection[str]) -> None:
     """Print the connections; with ``into`` write them there, with the public keys and the secrets.
 
     Those of ``by_secret`` authenticate by it, too, though their cards do not say so.
@@ -64,7 +64,7 @@ def export(app: App, ground: EspGround, into: Path | None, by_secret: Collection
         _write(app, into, conf, pairs)
 
 
-def _spec(node: Card, peer: Peer, ground: EspGround, policy: Policy, *, by_secret: bool) -> ConnectionSpec:
+def _spec(node: Card, peer: Peer, ground: EspBackend, policy: Policy, *, by_secret: bool) -> ConnectionSpec:
     """A charon without ML-KEM refuses a whole connection that names it, and there is none to ask."""
     spec, _ = possible(connection_spec(node, peer, ground, policy), OF_DEBIAN)
     return replace(spec, authentication=Authentication.SECRET) if by_secret else spec

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from meshsec.adapters.files.key_store import NodeKey
 from meshsec.adapters.ike import strongswan_conf
 from meshsec.core.trust import identity
-from meshsec.core.values.model import Card, ChildSpec, ConnectionSpec, EspGround
+from meshsec.core.values.model import Card, ChildSpec, ConnectionSpec, EspBackend
 from namespaces import inside, ip, new_namespace, wait_for
 
 CHARON = shutil.which("charon-systemd") or "/usr/sbin/charon-systemd"
@@ -55,7 +55,7 @@ class IkeNode:
 
     def start(self) -> None:
         plugins = strongswan_conf.installed_plugins()
-        text = strongswan_conf.render(EspGround.LIBIPSEC, self.vici, self.directory / "charon.log", plugins=plugins)
+        text = strongswan_conf.render(EspBackend.LIBIPSEC, self.vici, self.directory / "charon.log", plugins=plugins)
         configuration = self.directory / "strongswan.conf"
         configuration.write_text(text)
         self.vici.unlink(missing_ok=True)

@@ -10,13 +10,13 @@ import pytest
 
 from meshsec.adapters.kernel.held_rules import HeldRules, HeldRulesError
 from meshsec.core.channels.nft_rules import HELD_TABLES, render, render_held
-from meshsec.core.values.model import EspGround, RulesSpec, UnknownNodes
+from meshsec.core.values.model import EspBackend, RulesSpec, UnknownNodes
 from namespaces import needs_root
 
 pytestmark = needs_root
 
 SPEC = RulesSpec(
-    ground=EspGround.LIBIPSEC,
+    ground=EspBackend.LIBIPSEC,
     own=frozenset(),
     protected=frozenset(),
     locators=frozenset(),
@@ -67,7 +67,7 @@ def test_rules_without_an_owner_are_flushed(held: HeldRules) -> None:
 
 
 def test_their_maker_replaces_them_and_they_go_with_it(held: HeldRules) -> None:
-    held.apply(partial(render_held, replace(SPEC, ground=EspGround.KERNEL)))
+    held.apply(partial(render_held, replace(SPEC, ground=EspBackend.KERNEL)))
     assert "ipsec" in listed()
     held.close()
     assert not listed()

@@ -15,7 +15,7 @@ from pyroute2 import netns
 
 from meshsec.adapters.kernel.nftables import Nftables
 from meshsec.core.ike import guard
-from meshsec.core.values.model import EspGround, RulesSpec, UnknownNodes
+from meshsec.core.values.model import EspBackend, RulesSpec, UnknownNodes
 from namespaces import ip, needs_root, wait_for
 
 pytestmark = needs_root
@@ -24,7 +24,7 @@ OWN, PEER, OTHER, STRANGER, LINK = (
     IPv6Address(text) for text in ("fd00::a", "fd00::b", "fd00::c", "fd00::5", "fe80::2")
 )
 SPEC = RulesSpec(
-    ground=EspGround.LIBIPSEC,
+    ground=EspBackend.LIBIPSEC,
     own=frozenset({IPv6Address("fc00::a")}),
     protected=frozenset({IPv6Address("fc00::b"), IPv6Address("fc00::c")}),
     locators=frozenset({PEER, OTHER}),
@@ -371,5 +371,5 @@ def test_a_kernel_without_it_still_has_the_wall(wire: Wire, monkeypatch: pytest.
 def test_peers_speak_from_where_the_ground_says_and_removed_ones_until_their_sas_are_closed() -> None:
     removed = replace(SPEC, barred=frozenset({IPv6Address("fc00::d")}))
     assert guard.end_points(removed) == [PEER, OTHER, IPv6Address("fd00::d")]
-    kernel = replace(removed, ground=EspGround.KERNEL)
+    kernel = replace(removed, ground=EspBackend.KERNEL)
     assert guard.end_points(kernel) == [IPv6Address(f"fc00::{one}") for one in "bcd"]

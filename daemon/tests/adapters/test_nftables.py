@@ -20,7 +20,7 @@ from meshsec.adapters.kernel.nftables import BLOCK_PRIORITY, Nftables, RulesErro
 from meshsec.core.channels.nft_rules import TABLE, render
 from meshsec.core.trust.fleet_exchange import PORT as FLEET_PORT
 from meshsec.core.values.bypass import Bypass
-from meshsec.core.values.model import EspGround, Perimeter, RulesSpec, UnknownNodes
+from meshsec.core.values.model import EspBackend, Perimeter, RulesSpec, UnknownNodes
 from namespaces import ip, needs_root, wait_for
 
 pytestmark = needs_root
@@ -38,7 +38,7 @@ PATIENCE, SILENCE = 60.0, 0.3
 """Seconds to wait for a datagram that shall be heard, and for one that shall not."""
 
 SPEC = RulesSpec(
-    ground=EspGround.LIBIPSEC,
+    ground=EspBackend.LIBIPSEC,
     own=frozenset({OWN, OWN4}),
     protected=frozenset({PEER, PEER4}),
     locators=frozenset({LOCATOR}),
@@ -195,13 +195,13 @@ def test_locators_carry_ike_and_nothing_else(wire: Wire) -> None:
     assert wire.counters() == {"clear_out": 2, "clear_in": 1}
 
 
-@pytest.mark.parametrize("ground", EspGround)
-def test_ike_is_sent_by_root_alone(ground: EspGround, wire: Wire) -> None:
+@pytest.mark.parametrize("ground", EspBackend)
+def test_ike_is_sent_by_root_alone(ground: EspBackend, wire: Wire) -> None:
     """To a peer, to one that was removed and to a stranger. What the other end's accounts send is its own business."""
     wire.apply(replace(SPEC, ground=ground, protected=frozenset({PEER}), barred=frozenset({OUTSIDE})))
     ip("xfrm", "policy", "flush", check=False)  # the IKE daemon's own sockets pass by these policies
     for target in (LOCATOR, PEER, OUTSIDE, STRANGER):
-        passes = target in {LOCATOR, STRANGER} or ground is EspGround.KERNEL
+        passes = target in {LOCATOR, STRANGER} or ground is EspBackend.KERNEL
         assert wire.arrives(OWN, target, 4500, source_port=4500) if passes else True
         with listening(wire.other, target, 4500) as heard:
             sendto(OWN, target, 4500, 4500, uid=65534)
@@ -289,7 +289,7 @@ def test_other_ports_and_other_nodes_are_every_accounts(wire: Wire) -> None:
 
 
 def test_on_the_kernel_ground_a_removed_peer_is_left_ike_alone() -> None:
-    text = render(replace(SPEC, ground=EspGround.KERNEL, barred=frozenset({PEER})))
+    text = render(replace(SPEC, ground=EspBackend.KERNEL, barred=frozenset({PEER})))
     assert text.index("@barred6 udp sport") < text.index("@barred6 counter") < text.index("ipsec exists accept")
 
 
@@ -464,9 +464,9 @@ def test_the_own_node_reaches_itself(wire: Wire) -> None:
         assert received(heard)
 
 
-@pytest.mark.parametrize("ground", EspGround)
+@pytest.mark.parametrize("ground", EspBackend)
 def test_a_relay_forwards_what_is_not_its_own(
-    wire: Wire, new_namespace: Callable[[], str], inside: str, ground: EspGround
+    wire: Wire, new_namespace: Callable[[], str], inside: str, ground: EspBackend
 ) -> None:
     """Also between two of its peers, on the kernel ground past its own XFRM policies."""
     links = Perimeter(frozenset({"mesh0", "mesh1"}))
@@ -489,18 +489,18 @@ def test_a_relay_forwards_what_is_not_its_own(
 
 
 def test_the_kernel_ground_passes_ike_and_esp_only(wire: Wire) -> None:
-    wire.apply(replace(SPEC, ground=EspGround.KERNEL))
+    wire.apply(replace(SPEC, ground=EspBackend.KERNEL))
     assert wire.keeps_in(OWN, PEER)
     assert wire.keeps_out(PEER, OWN)
     assert wire.keeps_in(OWN4, PEER4)
-    text = render(replace(SPEC, ground=EspGround.KERNEL))
+    text = render(replace(SPEC, ground=EspBackend.KERNEL))
     assert "rt ipsec exists accept" in text
     assert "meta ipsec exists accept" in text
     assert "ipsec0" not in text
 
 
 def test_the_kernel_ground_has_a_second_wall_of_xfrm_policies(wire: Wire) -> None:
-    wire.apply(replace(SPEC, ground=EspGround.KERNEL))
+    wire.apply(replace(SPEC, ground=EspBackend.KERNEL))
     asyncio.run(flush_nft())
     assert wire.keeps_in(OWN, PEER), "nft is gone, XFRM still blocks"
     assert wire.keeps_out(PEER, OWN)
@@ -510,14 +510,14 @@ def test_the_kernel_ground_has_a_second_wall_of_xfrm_policies(wire: Wire) -> Non
 
 
 def test_rules_without_their_xfrm_policies_do_not_stand(wire: Wire) -> None:
-    wire.apply(replace(SPEC, ground=EspGround.KERNEL))
+    wire.apply(replace(SPEC, ground=EspBackend.KERNEL))
     assert asyncio.run(wire.rules.standing())
     ip("xfrm", "policy", "delete", "src", f"{PEER}/128", "dst", "::/0", "dir", "in")
     assert asyncio.run(wire.rules.standing()) is None
 
 
 def test_the_second_wall_leaves_those_to_nft_who_may_come_by_the_overlay(wire: Wire) -> None:
-    spec = replace(SPEC, ground=EspGround.KERNEL, overlay_device="overlay0")
+    spec = replace(SPEC, ground=EspBackend.KERNEL, overlay_device="overlay0")
     wire.apply(replace(spec, admitted=frozenset({PEER})))
     assert not ip("xfrm", "policy", "list")
     assert wire.keeps_in(OWN, PEER), "nft stands alone"
@@ -527,7 +527,7 @@ def test_the_second_wall_leaves_those_to_nft_who_may_come_by_the_overlay(wire: W
 
 def test_the_xfrm_policies_do_not_replace_charons(wire: Wire) -> None:
     """The kernel keeps one policy for each selector: ours must differ from those of an SA between the two addresses."""
-    kernel = replace(SPEC, ground=EspGround.KERNEL)
+    kernel = replace(SPEC, ground=EspBackend.KERNEL)
     wire.apply(kernel)
     for source, target, direction in ((OWN, PEER, "out"), (PEER, OWN, "in"), (OWN4, PEER4, "out"), (PEER4, OWN4, "in")):
         prefix = source.max_prefixlen

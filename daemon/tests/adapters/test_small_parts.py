@@ -14,7 +14,7 @@ from meshsec.adapters.ike.strongswan_conf import PluginMissingError, plugins_for
 from meshsec.adapters.kernel import esp_probe
 from meshsec.adapters.sockets.notify import Notifier, watchdog_interval
 from meshsec.core.ike import guard
-from meshsec.core.values.model import EspGround
+from meshsec.core.values.model import EspBackend
 from namespaces import ip, needs_root, wait_for
 
 from .conftest import CHARON
@@ -60,7 +60,7 @@ def test_the_watchdog_is_fed_twice_as_often_as_it_asks(
 def test_the_probe_finds_a_ground_says_why_and_leaves_nothing_behind(inside: str) -> None:
     found = asyncio.run(esp_probe.probe())
     accepted = "accepts" in found.reason
-    assert accepted == (found.ground is EspGround.KERNEL)
+    assert accepted == (found.ground is EspBackend.KERNEL)
     assert ip("xfrm", "state", "list", check=False) == ""
 
 
@@ -72,7 +72,7 @@ def test_a_kernel_that_accepts_the_state_is_the_kernel_ground(
     program.write_text('#!/bin/sh\necho "$@" >> "$0.log"\n')
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    assert asyncio.run(esp_probe.probe()).ground is EspGround.KERNEL
+    assert asyncio.run(esp_probe.probe()).ground is EspBackend.KERNEL
     added, deleted = (tmp_path / "ip.log").read_text().splitlines()
     assert " add " in added
     assert " delete " in deleted
@@ -83,23 +83,23 @@ def test_without_ip_and_without_a_tun_device_both_are_told(monkeypatch: pytest.M
     monkeypatch.setenv("PATH", "/nonexistent")
     monkeypatch.setattr(esp_probe, "TUN_DEVICE", Path("/nonexistent/tun"))
     found = asyncio.run(esp_probe.probe())
-    assert found.ground is EspGround.LIBIPSEC
+    assert found.ground is EspBackend.LIBIPSEC
     assert "ip: No such file or directory" in found.reason
     assert found.problem == "/nonexistent/tun: No such file or directory"
-    assert "ip: No such file" in found.forced(EspGround.KERNEL).problem
+    assert "ip: No such file" in found.forced(EspBackend.KERNEL).problem
 
 
 def test_a_plugin_that_is_not_installed_is_named_with_its_package() -> None:
-    plugins = set(plugins_for(EspGround.LIBIPSEC)) - {"kernel-libipsec"}
+    plugins = set(plugins_for(EspBackend.LIBIPSEC)) - {"kernel-libipsec"}
     with pytest.raises(PluginMissingError, match=r"lacks kernel-libipsec; .*libcharon-extra-plugins"):
-        render(EspGround.LIBIPSEC, Path("/run/x"), plugins=plugins)
-    assert "kernel-libipsec" not in render(EspGround.KERNEL, Path("/run/x"), plugins=plugins)
+        render(EspBackend.LIBIPSEC, Path("/run/x"), plugins=plugins)
+    assert "kernel-libipsec" not in render(EspBackend.KERNEL, Path("/run/x"), plugins=plugins)
 
 
 def test_each_ground_has_its_routes(tmp_path: Path) -> None:
-    plugins = plugins_for(EspGround.LIBIPSEC)
-    kernel = render(EspGround.KERNEL, tmp_path / "vici", plugins=plugins)
-    libipsec = render(EspGround.LIBIPSEC, tmp_path / "vici", plugins=plugins)
+    plugins = plugins_for(EspBackend.LIBIPSEC)
+    kernel = render(EspBackend.KERNEL, tmp_path / "vici", plugins=plugins)
+    libipsec = render(EspBackend.LIBIPSEC, tmp_path / "vici", plugins=plugins)
     assert "install_routes = no" in kernel
     assert "routing_table = 0" in kernel
     assert "install_routes = yes" in libipsec
@@ -108,8 +108,8 @@ def test_each_ground_has_its_routes(tmp_path: Path) -> None:
 
 
 @needs_root
-@pytest.mark.parametrize("ground", list(EspGround))
-def test_charon_takes_the_configuration_without_complaint(inside: str, tmp_path: Path, ground: EspGround) -> None:
+@pytest.mark.parametrize("ground", list(EspBackend))
+def test_charon_takes_the_configuration_without_complaint(inside: str, tmp_path: Path, ground: EspBackend) -> None:
     """Every plugin of the list loads; the options are those of the installed version as far as it checks them."""
     log = tmp_path / "log"
     plugins = strongswan_conf.installed_plugins()
@@ -132,7 +132,7 @@ def test_charon_takes_the_configuration_without_complaint(inside: str, tmp_path:
 
 def test_nobody_blocks_a_peer_by_half_open_sas_and_none_is_redirected() -> None:
     """charon raises a block_threshold of at most cookie_threshold_ip to one more than that: 0 would mean 4."""
-    for ground in EspGround:
+    for ground in EspBackend:
         text = render(ground, Path("/run/vici"), plugins=plugins_for(ground))
         numbers = {name: int(found[1]) for name in _LIMITS if (found := re.search(rf"\n  {name} = (\d+)\n", text))}
         assert numbers.keys() == set(_LIMITS)

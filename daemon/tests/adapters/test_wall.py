@@ -43,7 +43,7 @@ from meshsec.adapters.kernel.nftables import Nftables
 from meshsec.core.channels.nft_rules import render
 from meshsec.core.trust.fleet_exchange import PORT as FLEET_PORT
 from meshsec.core.values.bypass import Bypass
-from meshsec.core.values.model import EspGround, Perimeter, RulesSpec, UnknownNodes
+from meshsec.core.values.model import EspBackend, Perimeter, RulesSpec, UnknownNodes
 from namespaces import ip, needs_root, wait_for
 
 pytestmark = needs_root
@@ -209,7 +209,7 @@ def test_a_way_out_does_not_lead_into_private_networks_beside_it(between: Betwee
         ("ipsec0", {}),
         ("ipsec0", {"overlay_device": "overlay0"}),
         ("overlay0", {"overlay_device": "overlay0"}),
-        ("overlay0", {"overlay_device": "overlay0", "ground": EspGround.KERNEL}),
+        ("overlay0", {"overlay_device": "overlay0", "ground": EspBackend.KERNEL}),
     ],
 )
 def test_a_stranger_uses_neither_sa_nor_overlay_of_the_node(
@@ -230,7 +230,7 @@ def test_a_stranger_uses_neither_sa_nor_overlay_of_the_node(
 
 def test_on_the_kernel_ground_the_rules_ask_for_transformations_in_both_directions() -> None:
     """The packets themselves are sent in the guest, whose kernel has ESP."""
-    text = render(replace(SPEC, ground=EspGround.KERNEL))
+    text = render(replace(SPEC, ground=EspBackend.KERNEL))
     assert 'iifname @links rt ipsec exists counter name "into_sa" drop' in text
     assert 'oifname @links meta ipsec exists counter name "into_sa" drop' in text
 

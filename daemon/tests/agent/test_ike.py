@@ -24,7 +24,7 @@ from meshsec.core.policy.policy import DEFAULT
 from meshsec.core.trust.identity import make_card
 from meshsec.core.trust.pair_secret import pair_secret
 from meshsec.core.values.failures import Cause, FailureKind
-from meshsec.core.values.model import EspGround, Peer
+from meshsec.core.values.model import EspBackend, Peer
 
 Packet: Any = protocol.Packet
 Message: Any = protocol.Message
@@ -276,7 +276,7 @@ def test_a_pair_s_secret_is_charon_s_before_the_connection_that_needs_it(
     async def scenario(charon: Charon, side: Side) -> None:
         await side.next(IkeDaemonUp)
         node = make_card("node", side.key.public_key)
-        load = LoadConnection(connection_spec(node, boat, EspGround.LIBIPSEC, DEFAULT))
+        load = LoadConnection(connection_spec(node, boat, EspBackend.LIBIPSEC, DEFAULT))
         assert await side.side.carry_out(load) is None
         assert charon.asked[-2:] == ["load-shared", "load-conn"]
         secret = pair_secret(other.seed(), node.public_key)
@@ -295,7 +295,7 @@ def test_what_charon_cannot_do_is_left_out_and_with_nothing_left_the_peer_has_no
     async def scenario(charon: Charon, side: Side) -> None:
         await side.next(IkeDaemonUp)
         load = LoadConnection(
-            connection_spec(make_card("node", side.key.public_key), boat, EspGround.LIBIPSEC, DEFAULT)
+            connection_spec(make_card("node", side.key.public_key), boat, EspBackend.LIBIPSEC, DEFAULT)
         )
         assert await side.side.carry_out(load) is None
         (told,) = charon.loaded
@@ -320,7 +320,7 @@ def test_a_pair_whose_key_was_changed_is_not_configured_by_another(
 ) -> None:
     before, other = (key_store.create(tmp_path / f"{name}.key").public_key for name in ("before", "boat"))
     boat = Peer("boat", make_card("boat", other, by_secret=True))
-    load = LoadConnection(connection_spec(make_card("node", before), boat, EspGround.LIBIPSEC, DEFAULT))
+    load = LoadConnection(connection_spec(make_card("node", before), boat, EspBackend.LIBIPSEC, DEFAULT))
 
     async def scenario(charon: Charon, side: Side) -> None:
         await side.next(IkeDaemonUp)

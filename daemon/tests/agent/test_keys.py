@@ -11,7 +11,7 @@ from meshsec.core.channels.desired import connection_spec
 from meshsec.core.policy.policy import DEFAULT
 from meshsec.core.trust.identity import make_card
 from meshsec.core.trust.pair_secret import pair_secret
-from meshsec.core.values.model import ConnectionSpec, EspGround, Peer
+from meshsec.core.values.model import ConnectionSpec, EspBackend, Peer
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def boat(tmp_path: Path) -> NodeKey:
 
 def spec(own: NodeKey, other: NodeKey, *, by_secret: bool = True) -> ConnectionSpec:
     peer = Peer("boat", make_card("boat", other.public_key, by_secret=by_secret))
-    return connection_spec(make_card("node", own.public_key), peer, EspGround.KERNEL, DEFAULT)
+    return connection_spec(make_card("node", own.public_key), peer, EspBackend.KERNEL, DEFAULT)
 
 
 def theirs(other: NodeKey, own: NodeKey) -> bytes:

@@ -13,7 +13,7 @@ from meshsec.core.explain.policy_view import settings
 from meshsec.core.policy.bypass import MOST
 from meshsec.core.policy.policy import PolicyError, decode_policy
 from meshsec.core.values.bypass import Bypass
-from meshsec.core.values.model import EspGround
+from meshsec.core.values.model import EspBackend
 
 ENTRY: dict[str, Any] = {"prefix": "fd12:3456:789a::/64", "protocol": "udp", "port": 123, "reason": "the ship's clock"}
 MESH = ["fc00::/7", "10.77.0.0/16"]
@@ -135,6 +135,6 @@ def test_a_list_has_an_end() -> None:
 def test_while_a_card_is_refused_nothing_is_bypassed() -> None:
     """The peer behind that card may have an address of the list."""
     policy = decode_policy({"bypass": [ENTRY]})
-    rules = rules_spec(card(3), (), (), EspGround.LIBIPSEC, policy)
+    rules = rules_spec(card(3), (), (), EspBackend.LIBIPSEC, policy)
     assert rules.bypass
     assert in_doubt(rules).bypass == ()

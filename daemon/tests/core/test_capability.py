@@ -10,13 +10,13 @@ from core.world import card, peer
 from meshsec.core.channels.desired import connection_spec
 from meshsec.core.policy.capability import OF_DEBIAN, LeftOut, NothingLeftError, left_out, possible
 from meshsec.core.policy.policy import DEFAULT, Policy, decode_policy
-from meshsec.core.values.model import ConnectionSpec, EspGround
+from meshsec.core.values.model import ConnectionSpec, EspBackend
 
 PROFILES = {path.stem: path for path in (Path(__file__).parents[3] / "policies").glob("*.toml")}
 
 
 def spec(policy: Policy) -> ConnectionSpec:
-    return connection_spec(card(1), peer(3), EspGround.KERNEL, policy)
+    return connection_spec(card(1), peer(3), EspBackend.KERNEL, policy)
 
 
 def of(ike: str, esp: str) -> Policy:

@@ -9,11 +9,11 @@ from msgspec import structs
 from core.world import card, peer
 from meshsec.core.channels.desired import CHILD, CHILD_IPV4, addresses, connection_spec, initiates, rules_spec
 from meshsec.core.policy.policy import DEFAULT
-from meshsec.core.values.model import Authentication, Card, EspGround, Peer
+from meshsec.core.values.model import Authentication, Card, EspBackend, Peer
 
 
 def test_in_user_space_one_tunnel_carries_both_families_between_locators() -> None:
-    spec = connection_spec(card(1), peer(3), EspGround.LIBIPSEC, DEFAULT)
+    spec = connection_spec(card(1), peer(3), EspBackend.LIBIPSEC, DEFAULT)
     assert (spec.local_address, spec.remote_address) == (IPv6Address("fd00::1"), IPv6Address("fd00::3"))
     assert (spec.local_id, spec.remote_id) == (IPv6Address("fc00::1"), IPv6Address("fc00::3"))
     assert (spec.local_public_key, spec.remote_public_key) == (card(1).public_key, card(3).public_key)
@@ -26,7 +26,7 @@ def test_in_user_space_one_tunnel_carries_both_families_between_locators() -> No
 
 def test_the_lifetimes_and_the_replay_window_are_the_policys() -> None:
     policy = structs.replace(DEFAULT, ike_rekey_time=601, child_rekey_time=301, replay_window=64)
-    spec = connection_spec(card(1), peer(3), EspGround.KERNEL, policy)
+    spec = connection_spec(card(1), peer(3), EspBackend.KERNEL, policy)
     assert (spec.ike_rekey_time, spec.child_rekey_time, spec.replay_window) == (601, 301, 64)
 
 
@@ -34,18 +34,18 @@ def test_the_lifetimes_and_the_replay_window_are_the_policys() -> None:
 def test_a_pair_authenticates_by_its_secret_when_an_end_cannot_sign(here: bool, there: bool) -> None:
     one, other = replace(card(1), by_secret=here), replace(card(3), by_secret=there)
     specs = (
-        connection_spec(one, Peer("n3", other), EspGround.KERNEL, DEFAULT),
-        connection_spec(other, Peer("n1", one), EspGround.KERNEL, DEFAULT),
+        connection_spec(one, Peer("n3", other), EspBackend.KERNEL, DEFAULT),
+        connection_spec(other, Peer("n1", one), EspBackend.KERNEL, DEFAULT),
     )
     assert [spec.authentication for spec in specs] == [Authentication.SECRET] * 2
 
 
 def test_two_who_can_sign_do() -> None:
-    assert connection_spec(card(1), peer(3), EspGround.KERNEL, DEFAULT).authentication is Authentication.SIGNATURE
+    assert connection_spec(card(1), peer(3), EspBackend.KERNEL, DEFAULT).authentication is Authentication.SIGNATURE
 
 
 def test_in_the_kernel_the_address_pair_is_in_transport_mode_and_ipv4_in_a_tunnel() -> None:
-    spec = connection_spec(card(1), peer(3), EspGround.KERNEL, DEFAULT)
+    spec = connection_spec(card(1), peer(3), EspBackend.KERNEL, DEFAULT)
     assert (spec.local_address, spec.remote_address) == (IPv6Address("fc00::1"), IPv6Address("fc00::3"))
     assert not spec.encapsulate
     mesh, mesh4 = spec.children
@@ -55,16 +55,16 @@ def test_in_the_kernel_the_address_pair_is_in_transport_mode_and_ipv4_in_a_tunne
     assert (mesh4.local_ts, mesh4.remote_ts) == ((IPv4Network("10.0.0.1/32"),), (IPv4Network("10.0.0.3/32"),))
 
 
-@pytest.mark.parametrize("ground", EspGround)
+@pytest.mark.parametrize("ground", EspBackend)
 @pytest.mark.parametrize(("own", "other"), [(True, False), (False, True), (False, False)])
-def test_ipv4_is_protected_only_when_both_ends_have_it(ground: EspGround, own: bool, other: bool) -> None:
+def test_ipv4_is_protected_only_when_both_ends_have_it(ground: EspBackend, own: bool, other: bool) -> None:
     spec = connection_spec(card(1, ipv4=own), Peer("n3", card(3, ipv4=other)), ground, DEFAULT)
     (child,) = spec.children
     assert [network.version for network in (*child.local_ts, *child.remote_ts)] == [6, 6]
 
 
 def test_both_ends_want_the_same_child_sas() -> None:
-    for ground in EspGround:
+    for ground in EspBackend:
         here = connection_spec(card(1), peer(3), ground, DEFAULT)
         there = connection_spec(card(3), peer(1), ground, DEFAULT)
         assert [(child.name, child.mode, child.local_ts, child.remote_ts) for child in here.children] == [
@@ -81,9 +81,9 @@ def test_rules_stand_for_every_trusted_peer_with_and_without_route() -> None:
     cards: list[Card] = [card(2), card(3), card(4, ipv4=False)]
     policy = structs.replace(DEFAULT, mesh_prefixes=(IPv6Network("fc00::/7"), IPv4Network("10.0.0.0/8")))
     protected = (address for known in cards for address in addresses(known))
-    rules = rules_spec(card(1), protected, (known.locator for known in cards), EspGround.KERNEL, policy)
+    rules = rules_spec(card(1), protected, (known.locator for known in cards), EspBackend.KERNEL, policy)
     assert rules.protected == {address for known in cards for address in (known.address, known.ipv4) if address}
     assert rules.locators == {known.locator for known in cards}
     assert rules.mesh_prefixes == policy.mesh_prefixes
     assert rules.unknown_nodes is policy.unknown_nodes
-    assert rules.ground is EspGround.KERNEL
+    assert rules.ground is EspBackend.KERNEL

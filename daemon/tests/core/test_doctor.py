@@ -12,7 +12,7 @@ from meshsec.core.config.radio_settings import RadioSettings, Security
 from meshsec.core.explain.doctor import Check, Facts, Level, RadioFacts, examine, view
 from meshsec.core.radio.plan import Interface, MeshParameters, Observed
 from meshsec.core.values.ike_daemon import IkeDaemon
-from meshsec.core.values.model import EspGround
+from meshsec.core.values.model import EspBackend
 from meshsec.core.values.refusals import Refusal, Source
 
 SCHEMA = json.loads(
@@ -20,7 +20,7 @@ SCHEMA = json.loads(
 )
 
 SOUND = Facts(
-    ground=EspGround.LIBIPSEC,
+    ground=EspBackend.LIBIPSEC,
     ground_reason="the kernel refuses",
     ground_problem="",
     ike_version="5.9.8",
@@ -208,7 +208,7 @@ def test_who_asked_libreswan_in_vain_is_not_known_and_nobody_is_said_to_have_not
 
 
 def test_the_kernel_ground_needs_no_room_for_udp() -> None:
-    kernel = replace(SOUND, ground=EspGround.KERNEL, mtus={"mesh0": 1280})
+    kernel = replace(SOUND, ground=EspBackend.KERNEL, mtus={"mesh0": 1280})
     assert view(examine(kernel))["verdict"] == "ok"
 
 

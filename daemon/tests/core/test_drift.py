@@ -19,11 +19,11 @@ from meshsec.core.ike.drift_kernel import Kernel, XfrmPolicy, XfrmState
 from meshsec.core.policy.negotiated import agrees_esp, agrees_ike
 from meshsec.core.policy.policy import DEFAULT
 from meshsec.core.trust import card as cards
-from meshsec.core.values.model import Authentication, EspGround, IkeSa, Network
+from meshsec.core.values.model import Authentication, EspBackend, IkeSa, Network
 from meshsec.core.values.sa_states import ChildSaState, IkeSaState
 
 NODE, PEER = card(3), card(2)
-SPEC = connection_spec(NODE, peer(2), EspGround.KERNEL, DEFAULT)
+SPEC = connection_spec(NODE, peer(2), EspBackend.KERNEL, DEFAULT)
 WANTED = Wanted({"n2": SPEC}, {"n2": "boat"}, (NODE.public_key,))
 RECORDED = Path(__file__).parents[3] / "tests/vectors/libreswan"
 CARDS = Path(__file__).parents[3] / "tests/vectors/cards/valid.json"
@@ -236,7 +236,7 @@ def kernel(**changes: Any) -> Kernel:
     ]
     wall = XfrmPolicy("in", host(PEER.address), ANYWHERE, BLOCK, allows=False)
     made = Kernel(
-        rules=rules_spec(NODE, addresses(PEER), [PEER.locator], EspGround.KERNEL, DEFAULT),
+        rules=rules_spec(NODE, addresses(PEER), [PEER.locator], EspBackend.KERNEL, DEFAULT),
         block_priority=BLOCK,
         blocks=frozenset(blocks),
         endpoints=frozenset({NODE.address, PEER.address}),

@@ -17,7 +17,7 @@ from meshsec.core.channels.ipv4_claims import (
     stays_closed,
 )
 from meshsec.core.policy.policy import Policy
-from meshsec.core.values.model import EspGround, Peer
+from meshsec.core.values.model import EspBackend, Peer
 
 MESH = (IPv4Network("10.77.0.0/16"), IPv4Network("10.99.0.0/24"))
 AROUND = Surroundings(
@@ -130,5 +130,5 @@ def test_what_was_closed_once_stays_closed_unless_it_is_public(address: str, sta
 def test_the_rules_close_no_address_that_is_not_believed() -> None:
     peers = believed(named(peer(1, "10.77.0.5"), peer(2, "9.9.9.9")), OWN, AROUND)
     closed = [address for one in peers.values() for address in (one.card.address, one.card.ipv4) if address]
-    rules = rules_spec(OWN, closed, (), EspGround.LIBIPSEC, Policy())
+    rules = rules_spec(OWN, closed, (), EspBackend.LIBIPSEC, Policy())
     assert {address for address in rules.protected if address.version == 4} == {IPv4Address("10.77.0.5")}

@@ -8,7 +8,7 @@ from meshsec.core.channels.desired import connection_spec
 from meshsec.core.formats import libreswan
 from meshsec.core.formats.libreswan import NothingLeftError
 from meshsec.core.policy.policy import DEFAULT
-from meshsec.core.values.model import ConnectionSpec, EspGround
+from meshsec.core.values.model import ConnectionSpec, EspBackend
 
 MIXED = "aes256-sha256-prfsha384-modp2048"
 """Its algorithms are all there; libreswan takes the same hash for integrity and for keys."""
@@ -16,7 +16,7 @@ MIXED = "aes256-sha256-prfsha384-modp2048"
 
 def spec(*ike: str) -> ConnectionSpec:
     policy = structs.replace(DEFAULT, ike_proposals=ike, esp_proposals=("aes256gcm16-x25519",))
-    return connection_spec(card(1), peer(3), EspGround.KERNEL, policy)
+    return connection_spec(card(1), peer(3), EspBackend.KERNEL, policy)
 
 
 def test_a_proposal_that_libreswan_cannot_do_is_left_out_and_named() -> None:

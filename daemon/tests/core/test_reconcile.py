@@ -20,7 +20,7 @@ from meshsec.core.channels.actions import (
 from meshsec.core.channels.desired import DesiredPeer, Wish, connection_spec, initiates
 from meshsec.core.channels.reconcile import ObservedPeer, keeper, reconcile_peer
 from meshsec.core.policy.policy import DEFAULT
-from meshsec.core.values.model import ConnectionSpec, EspGround, IkeSa, Observed
+from meshsec.core.values.model import ConnectionSpec, EspBackend, IkeSa, Observed
 from meshsec.core.values.sa_states import IkeSaState
 
 ROUTED = PEERS[:2]
@@ -31,7 +31,7 @@ def wanted() -> dict[str, DesiredPeer]:
     return {f"n{number}": wanted_peer(number, Wish.OPEN if number in ROUTED else Wish.CLOSE) for number in PEERS}
 
 
-def wanted_peer(number: int, wish: Wish, ground: EspGround = GROUND) -> DesiredPeer:
+def wanted_peer(number: int, wish: Wish, ground: EspBackend = GROUND) -> DesiredPeer:
     node, other = card(NODE), peer(number)
     return DesiredPeer(connection_spec(node, other, ground, DEFAULT), wish, initiates(node, other.card))
 
@@ -161,7 +161,7 @@ def test_an_ike_sa_whose_peer_opens_child_sas_without_end_is_closed(children: in
 
 
 def test_missing_child_sas_alone_are_negotiated() -> None:
-    both = wanted_peer(4, Wish.OPEN, EspGround.KERNEL)
+    both = wanted_peer(4, Wish.OPEN, EspBackend.KERNEL)
     observed = ObservedPeer(loaded=True, connection=both.connection, ike_sas=(ike_sa("n4"),))
     assert reconcile_peer("n4", both, observed, TIMEOUT) == [Initiate("n4", ("mesh4",), TIMEOUT)]
 

@@ -4,7 +4,17 @@ import itertools
 from dataclasses import replace
 
 from core.world import ike_sa
-from meshsec.core.channels.one_way_watch import ENOUGH, FIRST, LAST, NOTICE, WITHIN, Quiet, Silence, Suspect, unmoved
+from meshsec.core.channels.one_way_watch import (
+    ENOUGH,
+    FIRST,
+    LAST,
+    NOTICE,
+    WITHIN,
+    OneWayWatch,
+    Quiet,
+    Suspect,
+    unmoved,
+)
 from meshsec.core.values.model import IkeSa
 from meshsec.core.values.sa_states import ChildSaState, IkeSaState
 
@@ -20,13 +30,13 @@ def counted(
 
 
 def test_packets_that_go_out_while_none_come_in_are_reason_for_a_proof() -> None:
-    silence = Silence()
+    silence = OneWayWatch()
     assert silence.look(0.0, counted(7, 10)) == []
     assert silence.look(FIRST, counted(7, 10 + ENOUGH)) == [SUSPECT]
 
 
 def test_one_packet_in_is_proof_enough() -> None:
-    silence = Silence()
+    silence = OneWayWatch()
     silence.look(0.0, counted(7, 10))
     assert silence.look(FIRST, counted(8, 500)) == []
     assert silence.look(FIRST + 1, counted(8, 600)) == [], "silence is counted from what came in last"
@@ -34,13 +44,13 @@ def test_one_packet_in_is_proof_enough() -> None:
 
 
 def test_an_idle_sa_is_left_alone() -> None:
-    silence = Silence()
+    silence = OneWayWatch()
     for look in range(100):
         assert silence.look(look * FIRST, counted(0, ENOUGH - 1 if look else 0)) == []
 
 
 def test_a_stream_of_one_direction_is_proved_less_and_less_often_although_each_proof_rekeys() -> None:
-    silence = Silence()
+    silence = OneWayWatch()
     asked: list[int] = []
     for now in range(0, 4000, 5):
         sent = now - (asked[-1] if asked else 0)
@@ -55,8 +65,8 @@ def test_a_stream_of_one_direction_is_proved_less_and_less_often_although_each_p
     assert len(asked) < 15
 
 
-def _asked() -> Silence:
-    silence = Silence()
+def _asked() -> OneWayWatch:
+    silence = OneWayWatch()
     silence.look(0.0, counted(0, 0))
     assert silence.look(FIRST, counted(0, ENOUGH)) == [SUSPECT]
     return silence
@@ -78,7 +88,7 @@ def test_an_sa_that_is_rekeyed_or_heard_of_in_time_has_not_failed() -> None:
 
 
 def test_what_came_in_makes_the_next_silence_count_from_the_beginning() -> None:
-    silence = Silence()
+    silence = OneWayWatch()
     silence.look(0.0, counted(0, 0))
     silence.look(10.0, counted(0, 100))
     silence.look(100.0, counted(0, 1000))
@@ -87,14 +97,14 @@ def test_what_came_in_makes_the_next_silence_count_from_the_beginning() -> None:
 
 
 def test_an_sa_at_rest_is_left_alone_however_much_it_sent_before() -> None:
-    silence = Silence()
+    silence = OneWayWatch()
     for look in range(10):
         assert silence.look(look * FIRST, counted(7, 100)) == []
 
 
 def test_a_rekeyed_sa_that_received_something_is_as_impatient_as_at_first() -> None:
     for packets_in, pause in ((1, FIRST), (0, 2 * FIRST)):
-        silence = Silence()
+        silence = OneWayWatch()
         silence.look(0.0, counted(7, 0))
         assert silence.look(FIRST, counted(7, ENOUGH)) == [SUSPECT]
         silence.look(FIRST + 1, counted(packets_in, 0, spi="c2"))
@@ -103,7 +113,7 @@ def test_a_rekeyed_sa_that_received_something_is_as_impatient_as_at_first() -> N
 
 
 def test_an_sa_that_is_leaving_is_not_proved_and_one_that_is_gone_is_forgotten() -> None:
-    silence = Silence()
+    silence = OneWayWatch()
     silence.look(0.0, counted(0, 0))
     assert silence.look(100.0, counted(0, 100, state=IkeSaState.DELETING)) == []
     assert silence.look(101.0, counted(0, 200)) == [], "the watch begins anew"
@@ -111,15 +121,15 @@ def test_an_sa_that_is_leaving_is_not_proved_and_one_that_is_gone_is_forgotten()
 
 
 def test_silence_is_counted_from_what_is_not_answered_and_not_from_a_long_rest() -> None:
-    silence = Silence()
+    silence = OneWayWatch()
     silence.look(0.0, counted(0, 0))
     assert silence.look(10 * FIRST, counted(0, 0)) == []
     assert silence.look(10 * FIRST + 5, counted(0, 50)) == []
     assert silence.look(11 * FIRST, counted(0, 250)) == [SUSPECT]
 
 
-def looked(*looks: tuple[float, dict[str, list[IkeSa]]]) -> Silence:
-    silence = Silence()
+def looked(*looks: tuple[float, dict[str, list[IkeSa]]]) -> OneWayWatch:
+    silence = OneWayWatch()
     for now, seen in looks:
         silence.look(now, seen)
     return silence

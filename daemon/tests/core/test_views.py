@@ -38,7 +38,7 @@ from meshsec.core.channels.one_way_watch import Quiet
 from meshsec.core.explain import views
 from meshsec.core.values.bypass import Bypass
 from meshsec.core.values.failures import Cause, FailureKind
-from meshsec.core.values.model import Edge, EspGround, Neighbour, Observed, Peer, Perimeter, UnknownNodes
+from meshsec.core.values.model import Edge, EspBackend, Neighbour, Observed, Peer, Perimeter, UnknownNodes
 
 SCHEMAS = Path(__file__).parents[3] / "docs" / "reference" / "schema"
 NEIGHBOURS = (Neighbour(card(2).locator, True, 256, 512, True, False), Neighbour(card(4).locator, False))
@@ -225,7 +225,7 @@ def test_it_is_told_by_what_a_pair_authenticates(theirs: bool, authentication: s
 
 @pytest.mark.parametrize(("theirs", "whose"), [(False, "this node's IKE daemon"), (True, "both IKE daemons")])
 def test_it_is_told_that_this_node_s_ike_daemon_has_no_signatures(theirs: bool, whose: str) -> None:
-    engine = Engine(replace(card(NODE), by_secret=True), EspGround.KERNEL, CALM, lambda: 0.0)
+    engine = Engine(replace(card(NODE), by_secret=True), EspBackend.KERNEL, CALM, lambda: 0.0)
     engine.handle(0.0, PeerSet(Peer("n5", replace(card(HIGHER), by_secret=theirs))))
     assert any(whose in sentence for sentence in views.explain(engine, 0.0, "n5")["sentences"])
 
@@ -323,7 +323,7 @@ def test_explain_tells_until_when_an_sa_is_held() -> None:
 
 
 def test_explain_tells_that_rules_come_first() -> None:
-    made = Driver(NODE, CALM, ground=EspGround.KERNEL)
+    made = Driver(NODE, CALM, ground=EspBackend.KERNEL)
     made.tell(PeerSet(peer(HIGHER)))
     assert "The fail-closed rules for the peer do not stand yet" in explained(made)
     made.tell(RulesObserved(made.engine.known.rules.wanted()))

@@ -39,10 +39,10 @@ from meshsec.core.channels.events import (
 )
 from meshsec.core.policy.policy import Policy
 from meshsec.core.values.failures import Cause, FailureKind
-from meshsec.core.values.model import Card, ChildSa, ConnectionSpec, EspGround, IkeSa, Observed, Peer, Route, RulesSpec
+from meshsec.core.values.model import Card, ChildSa, ConnectionSpec, EspBackend, IkeSa, Observed, Peer, Route, RulesSpec
 from meshsec.core.values.sa_states import ChildSaState, IkeSaState
 
-GROUND = EspGround.LIBIPSEC
+GROUND = EspBackend.LIBIPSEC
 
 
 def card(number: int, *, ipv4: bool = True, key: int | None = None) -> Card:
@@ -62,7 +62,7 @@ def peer(number: int) -> Peer:
     return Peer(f"n{number}", card(number))
 
 
-def route(number: int, hops: int = 2, ground: EspGround = GROUND) -> Route:
+def route(number: int, hops: int = 2, ground: EspBackend = GROUND) -> Route:
     """A route to the IKE end point of node ``number``."""
     return Route(host(endpoint(card(number), ground)), IPv6Address("fe80::1"), "mesh0", hops, 100 * hops)
 
@@ -103,7 +103,7 @@ class Driver:
     """An engine and the clock: hands events in, takes actions out."""
 
     def __init__(
-        self, number: int = 1, policy: Policy | None = None, *, ground: EspGround = GROUND, overlay: str = ""
+        self, number: int = 1, policy: Policy | None = None, *, ground: EspBackend = GROUND, overlay: str = ""
     ) -> None:
         self.now = 0.0
         self.policy = policy or Policy()

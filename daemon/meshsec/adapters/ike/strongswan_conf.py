@@ -6,7 +6,7 @@ One charon serves nobody but meshsecd: connections, keys and SAs come over VICI 
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
-from meshsec.core.values.model import EspGround
+from meshsec.core.values.model import EspBackend
 
 PLUGIN_DIRECTORIES = (
     Path("/usr/lib/ipsec/plugins"),
@@ -36,16 +36,16 @@ def installed_plugins(directories: Iterable[Path] = PLUGIN_DIRECTORIES) -> froze
     return frozenset(stem.removeprefix(_LIBRARY_PREFIX) for stem in libraries)
 
 
-def plugins_for(ground: EspGround) -> tuple[str, ...]:
+def plugins_for(ground: EspBackend) -> tuple[str, ...]:
     """What charon loads, in this order, and nothing else: each plugin more is attack surface.
 
     kernel-libipsec comes before kernel-netlink, since the first to register handles ESP.
     """
-    esp = ("kernel-libipsec",) if ground is EspGround.LIBIPSEC else ()
+    esp = ("kernel-libipsec",) if ground is EspBackend.LIBIPSEC else ()
     return _BASE + esp + _TAIL
 
 
-def render(ground: EspGround, vici_socket: Path, log: Path | None = None, *, plugins: Collection[str]) -> str:
+def render(ground: EspBackend, vici_socket: Path, log: Path | None = None, *, plugins: Collection[str]) -> str:
     """The text of strongswan.conf.
 
     ``log`` is a file for charon's log; without it the log goes to the journal.
@@ -64,12 +64,12 @@ def render(ground: EspGround, vici_socket: Path, log: Path | None = None, *, plu
 
 
 _ROUTES = {
-    EspGround.KERNEL: """\
+    EspBackend.KERNEL: """\
   # The routing daemon owns the routes; table 0 leaves no rule behind that would divert look-ups.
   install_routes = no
   routing_table = 0
 """,
-    EspGround.LIBIPSEC: """\
+    EspBackend.LIBIPSEC: """\
   # User data reaches the TUN device only by a route; a table of its own keeps it apart from the routing daemon's.
   install_routes = yes
   routing_table = 220

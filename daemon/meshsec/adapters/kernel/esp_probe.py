@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from secrets import randbelow
 
-from meshsec.core.values.model import EspGround
+from meshsec.core.values.model import EspBackend
 
 TUN_DEVICE = Path("/dev/net/tun")
 
@@ -21,7 +21,7 @@ _TIMEOUT = 60.0
 class EspProbe:
     """Where ESP runs here, and why."""
 
-    ground: EspGround
+    ground: EspBackend
     reason: str
     kernel_problem: str = ""
     """Why the kernel cannot do ESP; empty when it can."""
@@ -31,9 +31,9 @@ class EspProbe:
     @property
     def problem(self) -> str:
         """Why ESP cannot run on the ground that was chosen; empty when it can."""
-        return self.kernel_problem if self.ground is EspGround.KERNEL else self.tun_problem
+        return self.kernel_problem if self.ground is EspBackend.KERNEL else self.tun_problem
 
-    def forced(self, ground: EspGround) -> "EspProbe":
+    def forced(self, ground: EspBackend) -> "EspProbe":
         """The same findings, but the configuration has decided."""
         return replace(self, ground=ground, reason="[ike] in the configuration says so")
 
@@ -45,9 +45,9 @@ async def probe() -> EspProbe:
     refusal = await _xfrm_state("add", *selector, "mode", "transport", *algorithm)
     if refusal:
         problem = f"the kernel refuses an ESP state with AES-GCM: {refusal}"
-        return EspProbe(EspGround.LIBIPSEC, problem, problem, _tun_problem())
+        return EspProbe(EspBackend.LIBIPSEC, problem, problem, _tun_problem())
     await _xfrm_state("delete", *selector)
-    return EspProbe(EspGround.KERNEL, "the kernel accepts an ESP state with AES-GCM", "", _tun_problem())
+    return EspProbe(EspBackend.KERNEL, "the kernel accepts an ESP state with AES-GCM", "", _tun_problem())
 
 
 async def _xfrm_state(*arguments: str) -> str:

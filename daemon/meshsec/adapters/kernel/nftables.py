@@ -14,7 +14,7 @@ from typing import Any
 from meshsec.core.channels import nft_rules
 from meshsec.core.channels.nft_rules import TABLE
 from meshsec.core.ike import guard
-from meshsec.core.values.model import Address, EspGround, RulesSpec, UnknownNodes
+from meshsec.core.values.model import Address, EspBackend, RulesSpec, UnknownNodes
 
 BLOCK_PRIORITY = 4_000_000_000
 """XFRM prefers the lower number; charon's own policies stay below 400000."""
@@ -41,7 +41,7 @@ def block_selectors(spec: RulesSpec) -> list[tuple[str, IPv6Network, IPv6Network
     IPv4 is left to nftables: there the address beside may be a neighbour's, and OLSR's multicast comes from the peers'
     own addresses. None where ESP is not the kernel's: they would block charon's TUN device.
     """
-    if spec.ground is not EspGround.KERNEL:
+    if spec.ground is not EspBackend.KERNEL:
         return []
     own = [IPv6Network((address, 127), strict=False) for address in _ipv6(spec.own)]
     peers = _ipv6(spec.protected - spec.admitted)
@@ -74,7 +74,7 @@ class Nftables:
         self._applied = (spec, _settled_entries(listing))
         await self._apply_guard(spec)
 
-    async def found(self, ground: EspGround) -> RulesSpec | None:
+    async def found(self, ground: EspBackend) -> RulesSpec | None:
         """What a predecessor left, as far as its sets tell: whose addresses are closed. None when there is nothing."""
         try:
             sets = _sets(await _listing())
@@ -160,12 +160,12 @@ class Nftables:
             await _run("ip", "-batch", "-", text="\n".join(lines) + "\n")
 
 
-async def _block_policies(ground: EspGround) -> set[str]:
+async def _block_policies(ground: EspBackend) -> set[str]:
     """The block policies that are ours, known by their priority, in the form of ``render_block_policies``."""
     try:
         output = await _run("ip", "xfrm", "policy", "list", "priority", str(BLOCK_PRIORITY))
     except RulesError:
-        if ground is EspGround.KERNEL:
+        if ground is EspBackend.KERNEL:
             raise
         return set()  # a kernel without XFRM has no block policies
     lines = [line.strip() for line in output.splitlines() if line.strip()]

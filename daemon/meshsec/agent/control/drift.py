@@ -9,7 +9,7 @@ from meshsec.core.ike import drift, drift_kernel
 from meshsec.core.ike.drift import Configured, Credentials, Difference, Note, Report, Wanted, Where
 from meshsec.core.ike.drift_kernel import Kernel
 from meshsec.core.ike.port import IkeError
-from meshsec.core.values.model import EspGround, IkeSa
+from meshsec.core.values.model import EspBackend, IkeSa
 
 LOOKS = 3
 PAUSE = 0.7
@@ -75,10 +75,10 @@ async def _kernel(sides: Sides, wanted: Wanted, sas: Mapping[str, Sequence[IkeSa
             rules=rules,
             block_priority=nftables.BLOCK_PRIORITY,
             blocks=frozenset(nftables.block_selectors(rules)),
-            endpoints=frozenset({*sides.ground.own_addresses, *rules.protected, *rules.locators}),
+            endpoints=frozenset({*sides.kernel.own_addresses, *rules.protected, *rules.locators}),
             states=await xfrm.states(),
             policies=await xfrm.policies(),
-            esp=sides.start.esp.ground is EspGround.KERNEL,
+            esp=sides.start.esp.ground is EspBackend.KERNEL,
             sas=sas,
         )
     except xfrm.XfrmError as error:
@@ -88,11 +88,11 @@ async def _kernel(sides: Sides, wanted: Wanted, sas: Mapping[str, Sequence[IkeSa
 
 async def _rules(sides: Sides) -> Report:
     """meshsecd mends what others do to the rules within milliseconds; what lasts is what it could not mend."""
-    found = [_rule("rules", text, "as applied") for text in await sides.ground.altered_rules()]
+    found = [_rule("rules", text, "as applied") for text in await sides.kernel.altered_rules()]
     if not sides.driver.engine.known.rules.met():
         found.append(_rule("rules", "not those wanted now", "those that trust store and policy ask for"))
-    if sides.ground.held_problem:
-        found.append(_rule("second copy of the rules", f"none: {sides.ground.held_problem}", "held by meshsecd"))
+    if sides.kernel.held_problem:
+        found.append(_rule("second copy of the rules", f"none: {sides.kernel.held_problem}", "held by meshsecd"))
     text = "{} may rewrite addresses: look that no mesh address is among them"
     chains = await nftables.rewriting_chains()
     return Report(tuple(found), notes=tuple(Note(Where.RULES, text.format(chain)) for chain in chains))
@@ -105,10 +105,10 @@ def _rule(what: str, is_: str, should: str) -> Difference:
 async def _addresses(sides: Sides) -> Report:
     try:
         standing = await netlink.assigned()
-        stale = sorted(await sides.ground.stale_addresses())
+        stale = sorted(await sides.kernel.stale_addresses())
     except netlink.NetlinkError as error:
         return Report(unexamined=(Note(Where.ADDRESS, str(error)),))
-    missing = (str(own) for own in sides.ground.own_addresses if own not in standing)
+    missing = (str(own) for own in sides.kernel.own_addresses if own not in standing)
     lacking = [Difference(Where.ADDRESS, None, own, "not there", "on lo", _LOG) for own in missing]
     mend = "ip -6 addr del {}/128 dev lo"
     left = [Difference(Where.ADDRESS, None, str(one), "on lo", "another key's", mend.format(one)) for one in stale]

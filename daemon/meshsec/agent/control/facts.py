@@ -53,11 +53,11 @@ async def collect(sides: Sides) -> Facts:
         router_warnings=topology.warnings,
         refusals=await sides.routing.refusals(),
         routes_missing=await _routes_missing(sides),
-        rules_stand=await sides.ground.rules_stand(),
-        rules_disturbed=sides.ground.disturbed,
-        dropped=await sides.ground.counters(),
-        addresses_missing=await _addresses_missing(sides.ground.own_addresses),
-        address_problem=sides.ground.address_problem,
+        rules_stand=await sides.kernel.rules_stand(),
+        rules_disturbed=sides.kernel.disturbed,
+        dropped=await sides.kernel.counters(),
+        addresses_missing=await _addresses_missing(sides.kernel.own_addresses),
+        address_problem=sides.kernel.address_problem,
         key_problem=await asyncio.to_thread(_key_problem, Path(sides.start.settings.paths.key)),
         next_address=str(sides.start.cards[1].address) if sides.start.cards[1:] else "",
         forwarding={name: _is_on(path) for name, path in _SYSCTLS.items() if path.exists()},
@@ -77,8 +77,8 @@ async def collect(sides: Sides) -> Facts:
         unauthenticated=[one.title for one in sides.driver.engine.known.channels() if one.unauthenticated()],
         strangers=_strangers(sides),
         lost=[one.title for one in sides.driver.engine.known.channels() if one.quiet and not one.quiet.answers],
-        guard_problem=sides.ground.guard_problem,
-        guarded=await sides.ground.guard_counters(),
+        guard_problem=sides.kernel.guard_problem,
+        guarded=await sides.kernel.guard_counters(),
         contested=await _contested(sides),
         radios=await _radios(sides),
         unweighed=sides.start.settings.routing.unweighed,
@@ -131,7 +131,7 @@ async def _radios(sides: Sides) -> list[RadioFacts]:
 
 
 async def _contested(sides: Sides) -> list[str]:
-    addresses = await sides.ground.contested()
+    addresses = await sides.kernel.contested()
     return [
         one.title
         for one in sides.driver.engine.known.channels()

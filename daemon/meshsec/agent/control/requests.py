@@ -80,7 +80,7 @@ class Requests:
             *trust,
             sides.ports.problem,
             sides.configuration.problem,
-            sides.ground.address_problem,
+            sides.kernel.address_problem,
             sides.modes.problem,
             *facts.clones(sides),
         ]

@@ -8,7 +8,7 @@ from meshsec.agent.sides.configuration import ConfigurationFile
 from meshsec.agent.sides.fleet import FleetSide
 from meshsec.agent.sides.ike import IkeSide
 from meshsec.agent.sides.ike_ports import IkePorts
-from meshsec.agent.sides.kernel import Ground
+from meshsec.agent.sides.kernel import KernelSide
 from meshsec.agent.sides.modes import ModeChoice
 from meshsec.agent.sides.overlay import OverlaySide
 from meshsec.agent.sides.routing import Routing
@@ -30,7 +30,7 @@ class Sides:
     ike: IkeSide
     ports: IkePorts
     routing: Routing
-    ground: Ground
+    kernel: KernelSide
     overlay: OverlaySide
     modes: ModeChoice
     scheduling: Scheduling

@@ -16,7 +16,7 @@ from meshsec.agent.driver import Spawn
 from meshsec.agent.sides.keys import Keys
 from meshsec.core.channels.actions import Action, Initiate, LoadConnection, LoadKey, Terminate, UnloadConnection
 from meshsec.core.channels.events import Event, IkeDaemonDown, IkeDaemonUp, NegotiationTimed, QuietSeen, SasObserved
-from meshsec.core.channels.one_way_watch import Quiet, Silence, Suspect, unmoved
+from meshsec.core.channels.one_way_watch import OneWayWatch, Quiet, Suspect, unmoved
 from meshsec.core.ike.drift import Configured, Credentials
 from meshsec.core.ike.port import (
     Alert,
@@ -113,7 +113,7 @@ class IkeSide:
         self._order = asyncio.Lock()
         """Held from a question about SAs until its answer is posted, so that no older answer follows a newer one."""
         self._known: dict[str, tuple[IkeSa, ...]] = {}
-        self._silence = Silence()
+        self._silence = OneWayWatch()
         self.facts: DaemonFacts | None = None
         """What it told last; None while it does not answer."""
         self.algorithms: Algorithms | None = None

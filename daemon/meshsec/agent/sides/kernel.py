@@ -19,7 +19,7 @@ from meshsec.core.channels.events import Event, RulesObserved
 from meshsec.core.channels.nft_rules import HELD_TABLES, render_held
 from meshsec.core.trust import identity
 from meshsec.core.values.failures import Cause
-from meshsec.core.values.model import Address, Card, EspGround, RulesSpec
+from meshsec.core.values.model import Address, Card, EspBackend, RulesSpec
 
 PAUSE = 0.2
 """Seconds between two looks at least."""
@@ -33,13 +33,13 @@ AUDIT_INTERVAL = 60.0
 _log = logging.getLogger(__name__)
 
 
-class Ground:
+class KernelSide:
     """What protects user data when no daemon runs, and what the routing daemon announces."""
 
     def __init__(
         self,
         cards: Sequence[Card],
-        esp: EspGround,
+        esp: EspBackend,
         interfaces: Sequence[str],
         post: Callable[[Event], None],
         notifier: Notifier,
@@ -196,9 +196,9 @@ class Ground:
         return {card.locator for card in self._cards}
 
 
-def endpoints(card: Card, esp: EspGround) -> tuple[IPv6Address, ...]:
+def endpoints(card: Card, esp: EspBackend) -> tuple[IPv6Address, ...]:
     """What is assigned for one key."""
-    return (card.address, card.locator) if esp is EspGround.LIBIPSEC else (card.address,)
+    return (card.address, card.locator) if esp is EspBackend.LIBIPSEC else (card.address,)
 
 
 async def watch(changes: netlink.Changes, look: Callable[[], Awaitable[None]]) -> None:

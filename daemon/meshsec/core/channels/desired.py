@@ -12,7 +12,7 @@ from meshsec.core.values.model import (
     Card,
     ChildSpec,
     ConnectionSpec,
-    EspGround,
+    EspBackend,
     Network,
     Peer,
     Perimeter,
@@ -52,12 +52,12 @@ def addresses(card: Card) -> tuple[Address, ...]:
     return (card.address,) if card.ipv4 is None else (card.address, card.ipv4)
 
 
-def endpoint(card: Card, ground: EspGround) -> IPv6Address:
+def endpoint(card: Card, ground: EspBackend) -> IPv6Address:
     """Where a node's IKE daemon is, and the destination whose route makes a channel wanted.
 
     See docs/development/architecture.md.
     """
-    return card.address if ground is EspGround.KERNEL else card.locator
+    return card.address if ground is EspBackend.KERNEL else card.locator
 
 
 def initiates(node: Card, peer: Card) -> bool:
@@ -69,7 +69,7 @@ def rules_spec(
     node: Card,
     protected: Iterable[Address],
     locators: Iterable[IPv6Address],
-    ground: EspGround,
+    ground: EspBackend,
     policy: Policy,
 ) -> RulesSpec:
     """The fail-closed rules for these addresses. They depend on trust alone: no route and no SA opens one."""
@@ -104,7 +104,7 @@ def in_doubt(rules: RulesSpec) -> RulesSpec:
     return replace(rules, unknown_nodes=UnknownNodes.DROP, bypass=())
 
 
-def connection_spec(node: Card, peer: Peer, ground: EspGround, policy: Policy) -> ConnectionSpec:
+def connection_spec(node: Card, peer: Peer, ground: EspBackend, policy: Policy) -> ConnectionSpec:
     """What the IKE daemon is told about ``peer``."""
     return ConnectionSpec(
         name=peer.name,
@@ -116,7 +116,7 @@ def connection_spec(node: Card, peer: Peer, ground: EspGround, policy: Policy) -
         remote_public_key=peer.card.public_key,
         ike_proposals=policy.ike_proposals,
         children=_children(node, peer.card, ground, policy.esp_proposals),
-        encapsulate=ground is EspGround.LIBIPSEC,
+        encapsulate=ground is EspBackend.LIBIPSEC,
         ike_rekey_time=policy.ike_rekey_time,
         child_rekey_time=policy.child_rekey_time,
         replay_window=policy.replay_window,
@@ -133,10 +133,10 @@ def authentication(node: Card, peer: Card) -> Authentication:
     return Authentication.SECRET if node.by_secret or peer.by_secret else Authentication.SIGNATURE
 
 
-def _children(node: Card, peer: Card, ground: EspGround, proposals: tuple[str, ...]) -> tuple[ChildSpec, ...]:
+def _children(node: Card, peer: Card, ground: EspBackend, proposals: tuple[str, ...]) -> tuple[ChildSpec, ...]:
     local6, remote6 = (host(node.address),), (host(peer.address),)
     local4, remote4 = _ipv4_selectors(node, peer)
-    if ground is EspGround.LIBIPSEC:
+    if ground is EspBackend.LIBIPSEC:
         return (ChildSpec(CHILD, "tunnel", local6 + local4, remote6 + remote4, proposals),)
     mesh = ChildSpec(CHILD, "transport", local6, remote6, proposals)
     return (mesh, ChildSpec(CHILD_IPV4, "tunnel", local4, remote4, proposals)) if local4 else (mesh,)

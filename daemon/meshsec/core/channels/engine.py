@@ -53,7 +53,7 @@ from meshsec.core.channels.plan import Planned
 from meshsec.core.channels.reconcile import missing
 from meshsec.core.channels.situation import Situation
 from meshsec.core.policy.policy import Policy
-from meshsec.core.values.model import Card, EspGround
+from meshsec.core.values.model import Card, EspBackend
 
 
 class Engine:
@@ -63,7 +63,7 @@ class Engine:
     """
 
     def __init__(
-        self, node: Card, ground: EspGround, policy: Policy, random: Callable[[], float], overlay_device: str = ""
+        self, node: Card, ground: EspBackend, policy: Policy, random: Callable[[], float], overlay_device: str = ""
     ) -> None:
         """``random`` gives floats in [0, 1) for the jitters. ``overlay_device``: empty where there is no overlay."""
         self.known = Situation(node, ground, policy, random, overlay_device)

@@ -13,7 +13,7 @@ from meshsec.core.channels.channel import Channel
 from meshsec.core.channels.desired import addresses, in_doubt, rules_spec, with_next, with_overlay, within
 from meshsec.core.channels.ipv4_claims import mesh_networks, stays_closed
 from meshsec.core.policy.policy import Policy, RemovedPeers
-from meshsec.core.values.model import Address, Card, EspGround, Perimeter, RulesSpec, UnknownNodes
+from meshsec.core.values.model import Address, Card, EspBackend, Perimeter, RulesSpec, UnknownNodes
 
 if TYPE_CHECKING:
     from ipaddress import IPv6Address
@@ -23,7 +23,7 @@ class FailClosed:
     """The engine writes it, the views read it."""
 
     def __init__(
-        self, node: Card, ground: EspGround, policy: Policy, overlay_device: str, channels: Mapping[str, Channel]
+        self, node: Card, ground: EspBackend, policy: Policy, overlay_device: str, channels: Mapping[str, Channel]
     ) -> None:
         """``channels``: the engine's, by name. ``overlay_device``: empty where there is no overlay."""
         self.next_node: Card | None = None

@@ -29,7 +29,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from meshsec.core.trust.fleet_exchange import PORT as FLEET_PORT
 from meshsec.core.trust.identity import locator_of
 from meshsec.core.values.bypass import Bypass
-from meshsec.core.values.model import Address, EspGround, Network, RulesSpec, UnknownNodes
+from meshsec.core.values.model import Address, EspBackend, Network, RulesSpec, UnknownNodes
 
 TABLE = "meshsec"
 HELD_TABLES = ("meshsec_held", "meshsec_held2")
@@ -198,7 +198,7 @@ def _input(spec: RulesSpec) -> list[str]:
         'iifname "lo" accept',
         *_barred(spec.ground, "saddr", "barred_in", _IKE),
         *_overlay(spec, "iifname", "saddr", "overlay_in"),
-        *([f'iifname "{TUN_DEVICE}" accept'] if spec.ground is EspGround.LIBIPSEC else kernel),
+        *([f'iifname "{TUN_DEVICE}" accept'] if spec.ground is EspBackend.LIBIPSEC else kernel),
         f"ip6 saddr @locators {_IKE} accept",
         f"ip6 saddr @locators {_ICMPV6_ERRORS} accept",
         *(f"{olsr} accept" for olsr in _OLSR),
@@ -219,13 +219,13 @@ def _forward(spec: RulesSpec) -> list[str]:
 
 def _into_states(spec: RulesSpec) -> list[str]:
     """An SA of the kernel takes what leaves by a mesh interface."""
-    if spec.ground is EspGround.LIBIPSEC:
+    if spec.ground is EspBackend.LIBIPSEC:
         return []
     return [f"iifname @links rt ipsec exists {_INTO_SA}", f"oifname @links meta ipsec exists {_INTO_SA}"]
 
 
 def _into_devices(spec: RulesSpec) -> list[str]:
-    devices = [TUN_DEVICE] if spec.ground is EspGround.LIBIPSEC else []
+    devices = [TUN_DEVICE] if spec.ground is EspBackend.LIBIPSEC else []
     devices += [spec.overlay_device] if spec.overlay_device else []
     if not devices:
         return []
@@ -290,7 +290,7 @@ def _leaving(spec: RulesSpec) -> list[str]:
         *(f"{begun} ip6 daddr @protected6 jump fleet_port" for begun in _FLEET_BEGUN),
         *_barred(spec.ground, "daddr", "barred_out", _IKE_OUT),
         *_overlay(spec, "oifname", "daddr", "overlay_out"),
-        *([f'oifname "{TUN_DEVICE}" accept'] if spec.ground is EspGround.LIBIPSEC else kernel),
+        *([f'oifname "{TUN_DEVICE}" accept'] if spec.ground is EspBackend.LIBIPSEC else kernel),
         f"ip6 daddr @locators {_IKE_OUT} accept",
         f"ip6 daddr @locators {_ICMPV6_ERRORS} accept",
         *_drop("daddr", "clear_out"),
@@ -334,9 +334,9 @@ def _named(name: str, networks: Iterable[Network]) -> list[str]:
     return [*(f"{family} daddr @{name}{version}" for family, version in families), *public]
 
 
-def _barred(ground: EspGround, direction: str, counter: str, ike: str) -> list[str]:
+def _barred(ground: EspBackend, direction: str, counter: str, ike: str) -> list[str]:
     """Before what passes inside IPsec. On the kernel ground IKE, which has to close the SAs, uses the same address."""
-    closing = [f"ip6 {direction} @barred6 {ike} accept"] if ground is EspGround.KERNEL else []
+    closing = [f"ip6 {direction} @barred6 {ike} accept"] if ground is EspBackend.KERNEL else []
     return [
         *closing,
         f'ip6 {direction} @barred6 counter name "{counter}" drop',

@@ -65,7 +65,7 @@ class _Seen:
     """The counter of packets sent at the last look."""
 
 
-class Silence:
+class OneWayWatch:
     """Compares the counters of all CHILD_SAs from one look to the next."""
 
     def __init__(self) -> None:

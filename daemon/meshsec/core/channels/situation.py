@@ -12,7 +12,7 @@ from meshsec.core.channels.in_flight import ActionsInFlight
 from meshsec.core.channels.overlay import Overlay
 from meshsec.core.policy.policy import Policy
 from meshsec.core.policy.suite_choice import SuiteChoice
-from meshsec.core.values.model import Card, ConnectionSpec, EspGround, Peer
+from meshsec.core.values.model import Card, ConnectionSpec, EspBackend, Peer
 from meshsec.core.values.routes import RouteTable
 from meshsec.core.values.timers import Timers
 
@@ -27,7 +27,7 @@ class Situation:
     """
 
     def __init__(
-        self, node: Card, ground: EspGround, policy: Policy, random: Callable[[], float], overlay_device: str
+        self, node: Card, ground: EspBackend, policy: Policy, random: Callable[[], float], overlay_device: str
     ) -> None:
         """``random`` gives floats in [0, 1) for the jitters. ``overlay_device``: empty where there is no overlay."""
         self.node, self.ground, self.policy, self.random = node, ground, policy, random

@@ -25,7 +25,7 @@ from meshsec.core.trust.identity import IPV4_RULE, IdentityError, checked_ipv4
 from meshsec.core.values import tables
 from meshsec.core.values.definition import PathRule, Reading, Rule, Wrong
 from meshsec.core.values.ike_daemon import IkeDaemon
-from meshsec.core.values.model import DataPlane, EspGround
+from meshsec.core.values.model import DataPlane, EspBackend
 from meshsec.core.values.tables import Problem, RefusedError
 
 
@@ -117,11 +117,11 @@ class IkeSettings(Struct, frozen=True):
         return not self.daemon.traits.has_ed25519
 
     @property
-    def ground(self) -> EspGround | None:
+    def ground(self) -> EspBackend | None:
         """Where ESP runs, as far as that is settled by the configuration. None: the kernel is asked."""
         if not self.daemon.traits.has_libipsec:
-            return EspGround.KERNEL
-        return None if self.esp is EspChoice.AUTO else EspGround(self.esp)
+            return EspBackend.KERNEL
+        return None if self.esp is EspChoice.AUTO else EspBackend(self.esp)
 
 
 class Paths(Struct, frozen=True):

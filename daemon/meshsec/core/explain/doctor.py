@@ -11,12 +11,12 @@ from meshsec.core.explain.sentences import CLOSED_BY_DOUBT
 from meshsec.core.radio import plan
 from meshsec.core.radio.plan import Observed
 from meshsec.core.values.ike_daemon import IkeDaemon
-from meshsec.core.values.model import EspGround
+from meshsec.core.values.model import EspBackend
 from meshsec.core.values.refusals import Refusal
 
 SCHEMA = "meshsec-doctor-1"
 
-MTU_MIN = {EspGround.KERNEL: 1280, EspGround.LIBIPSEC: 1484}
+MTU_MIN = {EspBackend.KERNEL: 1280, EspBackend.LIBIPSEC: 1484}
 """Octets that a mesh interface must carry: the minimum of IPv6 (RFC 8200, section 5), or the 1400 of charon's TUN
 device with IPv6 and UDP headers (48), ESP header, IV, padding, trailer and ICV (at most 36)."""
 
@@ -54,7 +54,7 @@ class RadioFacts:
 class Facts:
     """What the adapters found. Empty texts and collections mean: nothing wrong."""
 
-    ground: EspGround
+    ground: EspBackend
     ground_reason: str
     ground_problem: str
     """Why ESP cannot run there."""
@@ -193,13 +193,13 @@ def _claims(facts: Facts) -> list[Check]:
 
 
 _ESP_MEND = {
-    EspGround.KERNEL: "load esp4, esp6 and an AES-GCM module, or set [ike] esp to 'libipsec' or 'auto'",
-    EspGround.LIBIPSEC: "modprobe tun; in a container pass /dev/net/tun in",
+    EspBackend.KERNEL: "load esp4, esp6 and an AES-GCM module, or set [ike] esp to 'libipsec' or 'auto'",
+    EspBackend.LIBIPSEC: "modprobe tun; in a container pass /dev/net/tun in",
 }
 
 
 def _esp(facts: Facts) -> list[Check]:
-    where = "in the kernel" if facts.ground is EspGround.KERNEL else "in user space, by kernel-libipsec"
+    where = "in the kernel" if facts.ground is EspBackend.KERNEL else "in user space, by kernel-libipsec"
     return _one("ESP", facts.ground_problem, f"{where}: {facts.ground_reason}", _ESP_MEND[facts.ground])
 
 

@@ -6,7 +6,7 @@ from meshsec.core.channels.engine import Engine
 from meshsec.core.channels.lifecycle import State
 from meshsec.core.channels.overlay import KEEP_MAX
 from meshsec.core.explain.channel_status import shown
-from meshsec.core.values.model import OWN_NEXT, PEER_NEXT, Authentication, Card, DataPlane, EspGround
+from meshsec.core.values.model import OWN_NEXT, PEER_NEXT, Authentication, Card, DataPlane, EspBackend
 
 CLOSED_BY_DOUBT = "unknown nodes are closed, although the policy allows them, until every card is good"
 """What follows from a refused card where the policy is open: its peer must not pass for an unknown node."""
@@ -147,7 +147,7 @@ def _explain_quiet(channel: Channel, now: float) -> list[str]:
 
 def _explain_rules(engine: Engine, channel: Channel) -> str:
     if engine.known.rules.covers(channel.card):
-        where = "in the kernel" if engine.known.ground is EspGround.KERNEL else "by ipsec0"
+        where = "in the kernel" if engine.known.ground is EspBackend.KERNEL else "by ipsec0"
         where += f", or by {engine.known.overlay.device}" if engine.known.overlay.enabled else ""
         return f"The fail-closed rules stand: user data to the peer leaves only encrypted, {where}."
     return "The fail-closed rules for the peer do not stand yet: nothing is negotiated before."

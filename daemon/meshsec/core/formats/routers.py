@@ -10,7 +10,7 @@ from meshsec.core.channels.desired import endpoint, host
 from meshsec.core.config.link_settings import LinkSettings, Timing, Weighing
 from meshsec.core.config.routing_settings import AttachedNetwork, Endpoint, RoutingSettings
 from meshsec.core.config.settings import Settings
-from meshsec.core.values.model import Address, Card, EspGround, Network
+from meshsec.core.values.model import Address, Card, EspBackend, Network
 
 _PRIVATE_IPV4 = tuple(map(IPv4Network, ("10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16")))
 """Addresses that are nobody's in the internet (RFC 1918, RFC 6598)."""
@@ -18,16 +18,16 @@ _PRIVATE_IPV4 = tuple(map(IPv4Network, ("10.0.0.0/8", "100.64.0.0/10", "172.16.0
 _WRITTEN = "# Written by `meshsec export {}`: changes made here are lost."
 
 
-def originators(card: Card, ground: EspGround) -> tuple[Address, ...]:
+def originators(card: Card, ground: EspBackend) -> tuple[Address, ...]:
     """What this node announces: its address or its locator, by the ESP ground, and its IPv4.
 
     See docs/development/architecture.md.
     """
-    ipv6 = card.address if ground is EspGround.KERNEL else card.locator
+    ipv6 = card.address if ground is EspBackend.KERNEL else card.locator
     return (ipv6, card.ipv4) if card.ipv4 else (ipv6,)
 
 
-def with_next(routing: RoutingSettings, card: Card | None, ground: EspGround) -> RoutingSettings:
+def with_next(routing: RoutingSettings, card: Card | None, ground: EspBackend) -> RoutingSettings:
     """The same while this node's key is being changed: where the next one is (ADR 0041) is announced, too.
 
     At distance 0: an address of this router itself. The originator stays until the present key ends.
@@ -39,7 +39,7 @@ def with_next(routing: RoutingSettings, card: Card | None, ground: EspGround) ->
 
 
 def olsrv2d(
-    settings: Settings, card: Card, ground: EspGround, accepted: Mapping[Network, tuple[Address, ...]] | None = None
+    settings: Settings, card: Card, ground: EspBackend, accepted: Mapping[Network, tuple[Address, ...]] | None = None
 ) -> str:
     """Return the text of ``olsrv2d.toml``; ``accepted`` are the originators from whom a network is taken."""
     routing = settings.routing
@@ -75,7 +75,7 @@ def _telnet(endpoint: Endpoint | None) -> list[str]:
     return [f"telnet = {_quoted(f'{host}:{endpoint.port}')}"]
 
 
-def olsrd2(settings: Settings, card: Card, ground: EspGround) -> str:
+def olsrd2(settings: Settings, card: Card, ground: EspBackend) -> str:
     """The text of ``olsrd2.conf`` for olsrd2 0.15 in the foreground.
 
     Without the list of originators olsrd2 picks any address of ``lo``, which holds the address and the locator.

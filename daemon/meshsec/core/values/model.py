@@ -19,7 +19,7 @@ OWN_NEXT = "^"
 """After a peer's name: the channel of its next key, and of this node's own next key (ADR 0041)."""
 
 
-class EspGround(StrEnum):
+class EspBackend(StrEnum):
     """Where ESP runs: in the kernel (transport mode) or in charon's kernel-libipsec (tunnel mode over a TUN device)."""
 
     KERNEL = "kernel"
@@ -269,7 +269,7 @@ class Perimeter:
 class RulesSpec:
     """The fail-closed rules: complete, so that one transaction replaces what stood before."""
 
-    ground: EspGround
+    ground: EspBackend
     own: frozenset[Address]
     """This node's addresses that applications use: a relay must tell its own user data from what it forwards."""
     protected: frozenset[Address]
