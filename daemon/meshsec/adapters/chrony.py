@@ -1,4 +1,4 @@
-"""Asks chronyd of this node, by chronyc(1), what it knows of its clock."""
+"""Ask this node's chronyd about its clock, with chronyc(1)."""
 
 import os
 import subprocess
@@ -11,15 +11,15 @@ from meshsec.core.explain.doctor import Check, Level
 _SECONDS = 10.0
 _CAP_SYS_TIME = 25
 _SHOWN = 200
-"""Octets of an answer that a message repeats."""
+"""Characters of chronyc's answer that an error message quotes."""
 
 
 class ChronyError(Exception):
-    """No answer; the message says why."""
+    """chronyc is missing or gave no usable answer; the message says why."""
 
 
 def tracking(socket: str) -> Tracking:
-    """What chronyd at ``socket`` says. Raises ChronyError."""
+    """Return the clock state that chronyd at ``socket`` reports. Raises ChronyError."""
     try:
         answer = subprocess.run(
             ["chronyc", "-n", "-c", "-h", socket, "tracking"],
@@ -44,7 +44,7 @@ def tracking(socket: str) -> Tracking:
 
 
 def check(socket: str) -> Check:
-    """The finding for doctor."""
+    """Return doctor's check of the clock."""
     try:
         return clock.judged(tracking(socket))
     except ChronyError as error:
@@ -54,7 +54,7 @@ def check(socket: str) -> Check:
 
 
 def _may_set() -> bool:
-    """Whether a process of root's may have CAP_SYS_TIME here (capabilities(7)): in most containers none may."""
+    """Return whether root may set the clock here (CAP_SYS_TIME, capabilities(7)). Most containers forbid it."""
     status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
     bounding = next(line for line in status.splitlines() if line.startswith("CapBnd:"))
     return bool(int(bounding.split()[1], 16) >> _CAP_SYS_TIME & 1)

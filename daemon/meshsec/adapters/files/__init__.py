@@ -1,1 +1,1 @@
-"""Files of this node: settings, keys, trusted cards and what the operator chose."""
+"""Files of this node: settings, keys, trusted cards and the modes that the operator chose."""

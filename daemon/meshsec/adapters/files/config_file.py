@@ -1,4 +1,4 @@
-"""``meshsec.toml`` and its profiles: read, decoded and checked; a refusal names file, line and field."""
+"""Read, decode and check ``meshsec.toml`` and its profiles. A refusal names file, line and field."""
 
 import os
 import re
@@ -18,9 +18,9 @@ from meshsec.core.values.tables import Problem
 DEFAULT_PATH = Path("/etc/meshsec/meshsec.toml")
 
 DEFAULT_PATH = Path("/etc/meshsec/meshsec.toml")
-"""Where the packages and the units have it."""
+"""The configuration file that the packages and units use."""
 _LIMIT = 65536
-"""Octets of a configuration file."""
+"""Limit of a configuration file in bytes."""
 _MODE = 0o644
 _INSTALLED = (
     Path("/etc/meshsec"),
@@ -29,22 +29,23 @@ _INSTALLED = (
     Path("/usr/share/meshsec"),
 )
 _SOURCE = Path(meshsec.__file__).parents[2]
-"""Where profiles are looked for, in ``policies/`` and ``scheduling/``: beside the configuration file, then in the
-directories of an installation, then in the source tree."""
+"""Profiles are looked for in ``policies/`` and ``scheduling/``: first beside the configuration file, then in the
+installed directories, then in the source tree."""
 
 LAB, IN_LAB = "MESHSEC_LAB_BROKEN_ALGORITHMS", "for-measurements-alone"
-"""The environment in which profiles may have broken algorithms, and those of ``policies/lab`` are there
-(docs/guide/policies.md)."""
+"""With this variable and value in the environment, profiles may contain broken algorithms, and those of
+``policies/lab`` can be chosen (docs/guide/policies.md)."""
 
 LAB_PACING = "MESHSEC_LAB_PACING"
-"""With the same value, ``[policy]`` takes the constants of pacing, too: benchmarks measure set-ups, not patience."""
+"""With the value ``IN_LAB``, ``[policy]`` may also set the pacing constants, so that benchmarks measure set-ups and not
+waiting times."""
 
 _BUILT_IN = "default"
-"""The profile that needs no file: ``Policy`` itself."""
+"""Name of the profile that needs no file: the defaults of ``Policy``."""
 
 
 class ConfigError(Exception):
-    """A configuration that is refused: one line ``FILE:LINE: FIELD: what is wrong`` for each problem."""
+    """The configuration is refused: one line ``FILE:LINE: FIELD: what is wrong`` for each problem."""
 
     def __init__(self, lines: Iterable[str]) -> None:
         self.lines = tuple(lines)
@@ -68,7 +69,7 @@ def load(path: Path) -> Settings:
 
 
 def create(path: Path, name: str, interfaces: tuple[str, ...], ipv4: IPv4Address | None) -> None:
-    """Write a first configuration. Raises ConfigError when it would be refused or there is one already."""
+    """Write a first configuration. Raises ConfigError if it would be refused or a file exists already."""
     text = _initial(name, interfaces, ipv4)
     try:
         decode(_parsed(path, text), str(path.parent), lambda _: Policy())
@@ -104,7 +105,7 @@ def _parsed(path: Path, text: str) -> Mapping[str, object]:
 
 
 def _syntax(path: Path, text: str, message: str) -> str:
-    """tomllib tells the place in its message only."""
+    """Return the refusal of a syntax error. tomllib reports the position only in its message."""
     at = re.search(r" \(at (?:line (\d+), column \d+|end of document)\)$", message)
     lines = text.splitlines()
     number = int(at[1]) if at and at[1] else len(lines)
@@ -113,7 +114,7 @@ def _syntax(path: Path, text: str, message: str) -> str:
 
 
 def _profile(name: str, base: Path) -> Policy:
-    """The policy profile of that name. Raises ValueError with the names that there are."""
+    """Return the policy profile of that name. Raises ValueError with the names that exist."""
     found = _profiles(base, "policies", _SOURCE / "policies")
     path = found.get(name)
     if path is None and name == _BUILT_IN:
@@ -124,12 +125,12 @@ def _profile(name: str, base: Path) -> Policy:
 
 
 def policies(config: Path) -> Mapping[str, Path]:
-    """The files of the policy profiles that a configuration there may name, by name."""
+    """Return the files of the policy profiles that this configuration may name, by name."""
     return dict(sorted(_profiles(config.absolute().parent, "policies", _SOURCE / "policies").items()))
 
 
 def load_policy(path: Path) -> Policy:
-    """The policy profile in a file. Raises ConfigError."""
+    """Read a policy profile from a file. Raises ConfigError."""
     text = _read(path)
     try:
         return decode_policy(_parsed(path, text), broken=_in_lab())
@@ -138,7 +139,7 @@ def load_policy(path: Path) -> Policy:
 
 
 def _schedule(name: str, base: Path) -> Profile:
-    """The scheduling profile of that name. Raises ValueError with the names that there are."""
+    """Return the scheduling profile of that name. Raises ValueError with the names that exist."""
     found = _profiles(base, "scheduling", _SOURCE / "rt/profiles")
     path = found.get(name)
     if path is None and name == STOCK.name:
@@ -157,7 +158,7 @@ def _in_lab() -> bool:
 
 
 def _profiles(base: Path, kind: str, source: Path) -> Mapping[str, Path]:
-    """The files of profiles by name; of two with one name that counts which is nearer to the configuration file."""
+    """Return the files of profiles by name. If two have one name, the one nearer to the configuration file wins."""
     directories = (base / kind, *(directory / kind for directory in _INSTALLED), source)
     if _in_lab():
         directories += (source / "lab",)
@@ -170,10 +171,10 @@ def _located(path: Path, text: str, problems: Iterable[Problem]) -> list[str]:
 
 
 def _line(text: str, path: tuple[str | int, ...]) -> int:
-    """The line, from 1, of the value that ``path`` leads to; of what should hold it when it is missing.
+    """Return the line, from 1, of the value at ``path``, or of its parent if the value is missing.
 
-    It is the last line of the shortest beginning of the document that has the value. tomllib so decides what is a key,
-    whatever way it is written. An array may be open at that place: it is tried with an end as well.
+    The line is the last one of the shortest beginning of the document in which tomllib finds the value. So tomllib
+    decides what a key is. An array may be cut in the middle, so each beginning is also tried with a closing bracket.
     """
     lines = text.splitlines()
     for end in range(1, len(lines) + 1):

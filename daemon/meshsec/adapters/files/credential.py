@@ -1,4 +1,4 @@
-"""Secrets that the service manager hands over (systemd.exec(5), CREDENTIALS)."""
+"""Read secrets that the service manager passes to the process (systemd.exec(5), CREDENTIALS)."""
 
 import os
 import stat
@@ -8,17 +8,17 @@ from meshsec import files
 
 SAE_PASSWORD = "meshsec.sae-password"  # noqa: S105  (the name of the credential)
 PASSWORD_OCTETS = (8, 63)
-"""What every implementation takes."""
+"""Shortest and longest password in bytes that every implementation accepts."""
 
 _LIMIT = 4096
 
 
 class CredentialError(Exception):
-    """A secret that is missing or cannot be used; the text says how to mend it, and never what it is."""
+    """A secret is missing or unusable. The text says how to fix it and never contains the secret."""
 
 
 def sae_password() -> bytes:
-    """The password of the mesh. Raises CredentialError."""
+    """Return the password of the mesh. Raises CredentialError."""
     directory = os.environ.get("CREDENTIALS_DIRECTORY", "")
     path = Path(directory) / SAE_PASSWORD
     if not directory or not path.is_file():

@@ -1,7 +1,7 @@
-"""The fleet's key on its operator's machine (ADR 0046), away from the nodes: a directory of three files.
+"""Keep the fleet's key on the operator's machine, away from the nodes (ADR 0046).
 
-``fleet.key`` is PKCS#8 in PEM, for its owner alone, encrypted where a passphrase was given (PBES2 as the library
-chooses it); ``fleet.card`` is what nodes are told, ``trust.list`` the newest list that was signed.
+The directory has three files. ``fleet.key`` is PKCS#8 in PEM, readable by its owner alone and encrypted if a passphrase
+was given (PBES2 as the library chooses it). ``fleet.card`` is what nodes get. ``trust.list`` is the newest signed list.
 """
 
 import os
@@ -28,11 +28,11 @@ _LIMIT = 4096
 
 
 class FleetKeyError(Exception):
-    """A key that cannot be made or must not be used. The message says why and never what is in it."""
+    """The key cannot be made or must not be used. The message says why and never quotes the key."""
 
 
 def create(directory: Path, name: str, passphrase: str) -> Fleet:
-    """Make a fleet's key; without ``passphrase`` it is not encrypted. Raises FleetKeyError, also when there is one."""
+    """Make the key of a fleet, unencrypted if ``passphrase`` is empty. Raises FleetKeyError, also if one exists."""
     key = Ed25519PrivateKey.generate()
     try:
         fleet = fleets.parse_fleet(fleets.fleet_text(Fleet(checked_name(name), raw_public_key(key.public_key()))))
@@ -45,7 +45,7 @@ def create(directory: Path, name: str, passphrase: str) -> Fleet:
             raise FleetKeyError(f"{directory / _KEY} exists: a fleet has one key")
         files.write(directory / _CARD, f"{fleets.fleet_text(fleet)}\n".encode(), 0o644)
         pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption)
-        files.write(directory / _KEY, pem, 0o600, replace=False)  # last: without it nothing was made
+        files.write(directory / _KEY, pem, 0o600, replace=False)  # last: until the key exists, no fleet was made
     except OSError as error:
         raise FleetKeyError(f"{directory}: {error.strerror}") from error
     except files.FileError as error:
@@ -54,7 +54,7 @@ def create(directory: Path, name: str, passphrase: str) -> Fleet:
 
 
 def load(directory: Path, ask: Callable[[], str]) -> Ed25519PrivateKey:
-    """The key; ``ask`` gives the passphrase where it is encrypted. Raises FleetKeyError."""
+    """Load the private key; ``ask`` returns the passphrase of an encrypted one. Raises FleetKeyError."""
     path = directory / _KEY
     try:
         pem = files.read(path, _LIMIT).encode()
@@ -75,7 +75,7 @@ def load(directory: Path, ask: Callable[[], str]) -> Ed25519PrivateKey:
 
 
 def fleet(directory: Path) -> Fleet:
-    """What nodes are told. Raises FleetKeyError."""
+    """Read the fleet's card. Raises FleetKeyError."""
     try:
         return fleets.parse_fleet(files.read(directory / _CARD, _LIMIT))
     except (files.FileError, FleetError) as error:
@@ -83,7 +83,7 @@ def fleet(directory: Path) -> Fleet:
 
 
 def trust_list(directory: Path) -> TrustList | None:
-    """The newest list that was signed here. Raises FleetKeyError."""
+    """Read the newest list that was signed here. Raises FleetKeyError."""
     path, known = directory / _LIST, fleet(directory)
     try:
         if not files.exists(path):
@@ -94,7 +94,7 @@ def trust_list(directory: Path) -> TrustList | None:
 
 
 def save_list(directory: Path, listed: TrustList) -> None:
-    """Keep a list as the newest. Raises FleetKeyError."""
+    """Save a list as the newest one. Raises FleetKeyError."""
     try:
         files.write(directory / _LIST, f"{fleets.list_text(listed)}\n".encode(), 0o644)
     except files.FileError as error:

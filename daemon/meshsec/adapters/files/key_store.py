@@ -1,10 +1,10 @@
 """The node's private key: made once on the node, PKCS#8 in PEM, readable by its owner alone.
 
-Its public half lies beside it for everybody, so that showing the node's card takes no privilege.
+The public key is in a file beside it that everybody may read, so that showing the node's card needs no privilege.
 
-While the key is being changed (ADR 0041) ``node.next.key`` is used beside it; to end the present key it is renamed.
-``node.rotation`` tells which of the two keys' channels are marked, so that they keep their names then. It is written
-before the next key is, and not needed where the key was never changed.
+During a change of the key (ADR 0041), ``node.next.key`` is used as well. Ending the present key renames the next one to
+its place. ``node.rotation`` records which of the two keys has marked channels, so that channels keep their names. It is
+written before the next key, and absent if the key was never changed.
 """
 
 import json
@@ -33,24 +33,24 @@ _PUBLIC_SUFFIX = ".pub"
 _NEXT_SUFFIX = ".next.key"
 _ROTATION_SUFFIX = ".rotation"
 MARK = OWN_NEXT
-"""After a peer's name: the channel of a key of this node that took, or is to take, the place of another."""
+"""Suffix of a peer's name in the channel of this node's second key, which replaces or has replaced the first."""
 _LIMIT = 4096
-"""Octets of a key file; an Ed25519 key needs 119."""
+"""Limit of a key file in bytes; an Ed25519 key needs 119."""
 
 
 class KeyStoreError(Exception):
-    """A key file that cannot be made or must not be used. The message names it and says how to mend it."""
+    """A key file cannot be made or must not be used. The message names the file and says how to fix it."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class NodeKey:
-    """The node's key pair. It has no representation as text, so that no log shows it."""
+    """The node's key pair. It has no text representation, so that no log can show it."""
 
     private: Ed25519PrivateKey
 
     @property
     def public_key(self) -> bytes:
-        """The Ed25519 public key, 32 octets."""
+        """The Ed25519 public key, 32 bytes."""
         return identity.raw_public_key(self.private.public_key())
 
     def seed(self) -> bytes:
@@ -58,37 +58,37 @@ class NodeKey:
         return self.private.private_bytes(Encoding.Raw, PrivateFormat.Raw, NoEncryption())
 
     def pkcs8_pem(self) -> bytes:
-        """The private key as the file has it and as VICI's load-key takes it."""
+        """Return the private key in PEM, as in the file and as VICI's load-key takes it."""
         return self.private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
     def public_pem(self) -> bytes:
-        """The public key in PEM (RFC 8410)."""
+        """Return the public key in PEM (RFC 8410)."""
         return self.private.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
 
 
 @dataclass(frozen=True, slots=True)
 class Rotation:
-    """The last change of the key, begun or ended. Keys are public ones in hexadecimal."""
+    """The latest change of the key, in progress or complete. Keys are public ones in hexadecimal."""
 
     old: str
     next: str
     mark: str
-    """Of the next key's channels; the old one's have the other."""
+    """Mark of the next key's channels. Those of the old key have the other mark: ``MARK`` or nothing."""
 
     def mark_of(self, public_key: bytes) -> str:
-        """What marks the channels of a key: ``MARK`` or nothing."""
+        """Return the mark of a key's channels: ``MARK`` or nothing."""
         if public_key.hex() == self.next:
             return self.mark
         return "" if self.mark or public_key.hex() != self.old else MARK
 
 
 def next_path(path: Path) -> Path:
-    """Where the key is that is to take the place of that in ``path``."""
+    """Return the path of the key that is to replace the one in ``path``."""
     return path.with_suffix(_NEXT_SUFFIX)
 
 
 def rotation(path: Path) -> Rotation | None:
-    """The last change of the key in ``path``; None: it is the node's first one. Raises KeyStoreError."""
+    """Return the latest change of the key in ``path``; None if it is the node's first key. Raises KeyStoreError."""
     record = path.with_suffix(_ROTATION_SUFFIX)
     try:
         if not files.exists(record):
@@ -104,14 +104,14 @@ def rotation(path: Path) -> Rotation | None:
 
 
 def create(path: Path) -> NodeKey:
-    """Make the node's key and write it. Raises KeyStoreError, also when there is one already."""
+    """Make the node's key and write it. Raises KeyStoreError, also if one exists."""
     key = _made()
     _save(path, key)
     return key
 
 
 def create_next(path: Path) -> NodeKey:
-    """Make the key that is to take the place of that in ``path``; one that is there is kept. Raises KeyStoreError."""
+    """Make the key that is to replace the one in ``path``, or keep the one that exists. Raises KeyStoreError."""
     following, present = next_path(path), load(path).public_key
     try:
         if files.exists(following):
@@ -127,9 +127,9 @@ def create_next(path: Path) -> NodeKey:
 
 
 def end(path: Path) -> None:
-    """Destroy the key in ``path``: the next takes its place. Raises KeyStoreError when there is no next one.
+    """Destroy the key in ``path`` and put the next one in its place. Raises KeyStoreError if there is no next one.
 
-    After an interruption either key is whole, and a second call goes on: public halves are made anew where they lack.
+    An interruption leaves each key whole. A second call continues, and writes missing public keys again.
     """
     public, following = path.with_suffix(_PUBLIC_SUFFIX), next_path(path)
     try:
@@ -176,7 +176,7 @@ def _save(path: Path, key: NodeKey) -> None:
 def load(path: Path) -> NodeKey:
     """Read the node's key.
 
-    Raises KeyStoreError when others can read it, it is no key of a node, or the public half beside it is another's.
+    Raises KeyStoreError if others can read the file, if it is not a node key, or if the public key beside it differs.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -197,7 +197,9 @@ def load(path: Path) -> NodeKey:
 
 
 def find(path: Path, public_key: bytes) -> NodeKey:
-    """The key in ``path``, or its next one, whose public half this is. Raises KeyStoreError, also if neither's."""
+    """Return the key in ``path`` or its next one, whichever has this public key. Raises KeyStoreError, also if
+    neither.
+    """
     key = load(path)
     if key.public_key != public_key and (following := next_path(path)).exists():
         key = load(following)
@@ -207,9 +209,9 @@ def find(path: Path, public_key: bytes) -> NodeKey:
 
 
 def load_public(path: Path) -> bytes:
-    """Return the public key that belongs to the private key in ``path``, 32 octets. Raises KeyStoreError.
+    """Return the public key of the private key in ``path``, 32 bytes. Raises KeyStoreError.
 
-    Whoever may not read the private key gets it from the file beside it.
+    A user who may not read the private key gets it from the file beside it.
     """
     if os.access(path, os.R_OK):
         return load(path).public_key

@@ -1,4 +1,4 @@
-"""Which data plane the operator chose, as a file that outlives meshsecd: ``modes.json``."""
+"""Save the data plane that the operator chose for each peer in ``modes.json``, so that it outlives meshsecd."""
 
 from ipaddress import IPv6Address
 from pathlib import Path
@@ -11,7 +11,7 @@ from meshsec.core.values.model import DataPlane, Modes
 
 _MODE = 0o644
 _LIMIT = 1024 * 1024
-"""Octets: some ten thousand peers."""
+"""Limit in bytes: enough for some ten thousand peers."""
 
 _Plane = Literal["ipsec", "overlay"]
 
@@ -26,7 +26,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def load(path: Path) -> Modes:
-    """What was chosen; nothing when there is no file. Raises ModeStoreError."""
+    """Read the chosen modes; none without a file. Raises ModeStoreError."""
     try:
         if not files.exists(path):
             return Modes()
@@ -40,7 +40,7 @@ def load(path: Path) -> Modes:
 
 
 def save(path: Path, modes: Modes) -> None:
-    """Keep what was chosen, atomically. Raises ModeStoreError; nothing was changed then."""
+    """Write the chosen modes atomically. Raises ModeStoreError and then changes nothing."""
     table = {
         "default": None if modes.default is None else str(modes.default),
         "peers": {str(address): str(plane) for address, plane in sorted(modes.peers.items())},

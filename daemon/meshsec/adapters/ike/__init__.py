@@ -1,1 +1,1 @@
-"""The IKE daemons: charon by VICI, pluto by whack, and their configuration files."""
+"""The IKE daemons and their configuration files: charon through VICI, pluto through whack."""

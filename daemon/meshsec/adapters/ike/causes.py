@@ -1,4 +1,4 @@
-"""What the IKE daemons' words about a failure mean."""
+"""Translate the IKE daemons' messages about failures into causes."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from meshsec.core.values.failures import Cause, FailureKind
 
 Table = Iterable[tuple[re.Pattern[str], Cause]]
-"""Causes by what an IKE daemon prints. The words of a cause may name groups of the pattern."""
+"""Patterns of an IKE daemon's messages with their causes. The text of a cause may name groups of the pattern."""
 
 NOTIFIED = Cause("{what}: told by the peer")
-"""The peer sent an error notification; its name decides on the kind."""
+"""The peer sent an error notification; its name decides the kind."""
 REPEATED = Cause("timeout: no answer after {what} repetitions", FailureKind.NO_ANSWER)
 
 _BY_NOTIFICATION: Mapping[str, FailureKind] = {
@@ -19,7 +19,7 @@ _BY_NOTIFICATION: Mapping[str, FailureKind] = {
     "TS_UNACCEPTABLE": FailureKind.SELECTORS,
     "INVALID_SYNTAX": FailureKind.SYNTAX,
 }
-"""Names of RFC 7296, section 3.10.1, as both IKE daemons print them. All others are OTHER."""
+"""Failure kinds by notification name (RFC 7296, section 3.10.1), as both IKE daemons print it. All others are OTHER."""
 
 
 def find(table: Table, line: str) -> tuple[Cause, Mapping[str, str]] | None:

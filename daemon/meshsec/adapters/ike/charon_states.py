@@ -1,4 +1,4 @@
-"""charon's words for the states of SAs (strongSwan: ike_sa_state_names and child_sa_state_names)."""
+"""Translate charon's names of SA states (strongSwan: ike_sa_state_names and child_sa_state_names)."""
 
 from collections.abc import Mapping
 
@@ -13,7 +13,7 @@ _OF_IKE_SA: Mapping[str, IkeSaState] = {
     "DELETING": IkeSaState.DELETING,
     "DESTROYING": IkeSaState.DELETING,
 }
-"""All but PASSIVE, the state of an IKE_SA that another node of a cluster serves."""
+"""All states but PASSIVE, in which another node of a cluster serves the IKE_SA."""
 
 _OF_CHILD_SA: Mapping[str, ChildSaState] = {
     "INSTALLED": ChildSaState.INSTALLED,
@@ -21,14 +21,14 @@ _OF_CHILD_SA: Mapping[str, ChildSaState] = {
     "REKEYING": ChildSaState.INSTALLED,
     "REKEYED": ChildSaState.REKEYED,
 }
-"""Those in which the kernel has both directions, and the one in which the successor carries."""
+"""The states in which the kernel has both directions, and the one in which the successor carries traffic."""
 
 
 def ike_sa_state(word: str) -> IkeSaState:
-    """Translate charon's word for the state of an IKE_SA."""
+    """Translate charon's name of an IKE_SA state."""
     return _OF_IKE_SA.get(word, IkeSaState.OTHER)
 
 
 def child_sa_state(word: str) -> ChildSaState:
-    """Translate charon's word for the state of a CHILD_SA."""
+    """Translate charon's name of a CHILD_SA state."""
     return _OF_CHILD_SA.get(word, ChildSaState.OTHER)

@@ -1,4 +1,4 @@
-"""Makes the client of the IKE daemon that the configuration names."""
+"""Make the client of the configured IKE daemon."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path

@@ -1,7 +1,6 @@
-"""What charon's log tells about negotiations and VICI's events do not: the time of each phase and why one failed.
+"""Read from charon's log what VICI's events lack: the duration of each phase and why a negotiation failed.
 
-The texts are those of strongSwan 5.9 and 6.0. A text that is not known is passed over: nothing but the explanation
-depends on it.
+The texts are those of strongSwan 5.9 and 6.0. An unknown text is ignored, because only explanations depend on it.
 """
 
 import re
@@ -13,7 +12,7 @@ from meshsec.adapters.ike.causes import NOTIFIED, REPEATED, Table, find
 from meshsec.core.values.failures import Cause, FailureKind
 
 MAX_NEGOTIATIONS = 1024
-"""Negotiations that are followed at once; strangers can start any number, the oldest is forgotten."""
+"""Negotiations followed at once. Strangers can start any number, so the oldest is forgotten."""
 
 _UNNAMED = "(unnamed)"
 """charon's name of an IKE_SA whose peer it does not know yet."""
@@ -21,18 +20,18 @@ _UNNAMED = "(unnamed)"
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """A peer's CHILD_SA stands; the seconds that each phase took here, None where the log came too late to tell."""
+    """A peer's CHILD_SA is established. Each phase has its duration in seconds, or None if the log came too late."""
 
     peer: str
     ike_sa_init: float | None = None
     ike_auth: float | None = None
     child: float | None = None
-    """CREATE_CHILD_SA, when it did not come with IKE_AUTH."""
+    """Duration of CREATE_CHILD_SA, if the CHILD_SA did not come with IKE_AUTH."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A negotiation failed. ``peer`` is empty when its peer is not one of ours; ``address`` says where it came from."""
+    """A negotiation failed. ``peer`` is empty for an unknown peer; ``address`` is where it came from."""
 
     peer: str
     address: str
@@ -41,7 +40,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """A first message came from this address. Nobody has proved anything."""
+    """A first message came from this address. Its sender has proved nothing yet."""
 
     address: str
 
@@ -55,7 +54,7 @@ class _Negotiation:
     child_at: float | None = None
     setup: Setup | None = None
     is_told: bool = False
-    """Why it failed: the first reason is the cause, others follow from it."""
+    """Whether the reason was reported already: the first reason is the cause, later ones follow from it."""
 
 
 _INIT_BEGINS = re.compile(r"^(generating IKE_SA_INIT request|parsed IKE_SA_INIT request) ")
@@ -97,31 +96,32 @@ _LOADED = re.compile(r"^(added|updated|replaced) vici connection: (?P<name>.+)$"
 
 
 class Loads:
-    """Tells whose configuration of a connection charon took last: it writes a line for each that it takes.
+    """Detect connections that another program has loaded into charon.
 
-    Other programs' proposals are seen by that alone, since charon does not tell what it has.
+    charon logs a line for each connection that it loads and cannot report a connection's proposals. So this line is the
+    only sign of another program's change.
     """
 
     def __init__(self) -> None:
         self._awaited: Counter[str] = Counter()
         self.others: set[str] = set()
-        """Connections that another program configured after us."""
+        """Connections that another program loaded after us."""
 
     def forget(self) -> None:
-        """What comes now is read from the beginning."""
+        """Forget everything, because a new log begins."""
         self._awaited.clear()
         self.others.clear()
 
     def begin(self, name: str) -> None:
-        """We configure one."""
+        """Note that we load a connection."""
         self._awaited[name] += 1
 
     def refused(self, name: str) -> None:
-        """charon did not take it: there is no line."""
+        """Note that charon refused our connection, so that no line follows."""
         self._awaited[name] -= 1
 
     def feed(self, text: str) -> None:
-        """Take in one line."""
+        """Process one line."""
         if not (loaded := _LOADED.match(text)):
             return
         name = loaded["name"]
@@ -140,20 +140,20 @@ class IkeLog:
         self._failures: dict[str, Cause] = {}
 
     def forget(self) -> None:
-        """The IKE daemon is another one: its numbers mean nothing any more."""
+        """Forget all negotiations, because a new IKE daemon process numbers its SAs from the beginning."""
         self._negotiations.clear()
         self._failures.clear()
 
     def begin(self, peer: str) -> None:
-        """An attempt begins: what failed before does not count for it."""
+        """Begin an attempt: earlier failures do not count for it."""
         self._failures.pop(peer, None)
 
     def failure(self, peer: str) -> Cause | None:
-        """Return why the attempt with the peer failed; None when the log did not say."""
+        """Return why the attempt with the peer failed; None if the log did not say."""
         return self._failures.get(peer)
 
     def feed(self, now: float, ike_name: str, unique_id: str, text: str) -> Setup | Failure | Asking | None:
-        """Take in one line, with the time of its arrival in monotonic seconds."""
+        """Process one line, which arrived at ``now`` in monotonic seconds."""
         if not unique_id:
             return None
         if asking := _ASKING.match(text):
@@ -184,7 +184,10 @@ class IkeLog:
         return None
 
     def _stands(self, negotiation: _Negotiation, now: float) -> Setup | None:
-        """The first CHILD_SA comes with IKE_AUTH; what CREATE_CHILD_SA takes counts only for the first set-up."""
+        """Return the set-up when its CHILD_SA is established.
+
+        The first CHILD_SA comes with IKE_AUTH. The duration of CREATE_CHILD_SA counts only for the first set-up.
+        """
         first, init, auth, child = negotiation.setup, negotiation.init_at, negotiation.auth_at, negotiation.child_at
         if first is None and init is not None and auth is not None:
             negotiation.setup = Setup(negotiation.peer, _span(init, auth), _span(auth, now))
@@ -206,5 +209,5 @@ class IkeLog:
 
 
 def _span(begin: float, end: float) -> float | None:
-    """Lines that arrived together tell nothing about the time between them."""
+    """Return the time between two lines; None if they arrived together, because then it is not known."""
     return end - begin if end > begin else None

@@ -1,4 +1,4 @@
-"""An ipsec.conf of libreswan with the files that it includes, as lines (ipsec.conf(5)); bounded in every direction."""
+"""Read libreswan's ipsec.conf with the files that it includes (ipsec.conf(5)), within limits of size and depth."""
 
 import glob
 from collections.abc import Iterator
@@ -8,16 +8,16 @@ from meshsec import files
 from meshsec.core.formats.ipsec_conf import IpsecConfError, Line
 
 DEEPEST = 8
-"""Files that include each other."""
+"""Deepest nesting of includes."""
 MOST_FILES = 256
 MOST_OCTETS = 256 * 1024
-"""Of each file; what Debian brings has 2 000."""
+"""Limit of each file in bytes; Debian's has 2,000."""
 MOST_LINES = 20_000
-"""Of all files."""
+"""Limit of lines in all files together."""
 
 
 def load(path: Path) -> tuple[Line, ...]:
-    """All lines, those of an included file in the place of its ``include``. Raises IpsecConfError."""
+    """Return all lines, with those of an included file in place of its ``include``. Raises IpsecConfError."""
     reader = _Reader()
     lines: list[Line] = []
     for line in reader.lines(path, 1):
@@ -44,7 +44,9 @@ class _Reader:
                 yield line
 
     def _included(self, line: Line, words: list[str], base: Path, depth: int) -> Iterator[Line]:
-        """What a pattern matches, in the order of names; that it matches nothing is no fault, as for libreswan."""
+        """Return the lines of the files that a pattern matches, in the order of their names. As in libreswan, it may
+        match none.
+        """
         if len(words) != 1 or "\0" in words[0]:
             raise IpsecConfError(f"{line.where}: include: allowed: one name without NUL, which may have wildcards")
         if depth == DEEPEST:

@@ -1,10 +1,11 @@
-"""libreswan's pluto by its own programs, ``whack`` and ``addconn`` (ipsec_whack(8), ipsec_addconn(8); 4.10 and 5.2).
+"""Drive libreswan's pluto with its programs ``whack`` and ``addconn`` (ipsec_whack(8), ipsec_addconn(8); 4.10 and 5.2).
 
-Theory of operation. Each CHILD_SA of a peer is a connection of pluto's, ``meshsec-PEER.CHILD``, and each has a file
-from which ``addconn`` has loaded it; the pair's secret is in another, which pluto's ``secretsfile`` includes. pluto
-deletes a connection's SAs when it is loaded again: what stands in the file and in pluto is not loaded again, so SAs
-outlive meshsecd. pluto sends no events: its SAs are looked at every second, and more often while one is negotiated.
-``whack`` waits for pluto to answer, so each command is a round trip, and each has a deadline.
+Theory of operation. Each CHILD_SA of a peer is one pluto connection, ``meshsec-PEER.CHILD``, loaded by ``addconn`` from
+a file of its own. The pair's secret is in another file, which pluto's ``secretsfile`` includes.
+
+Loading a connection again deletes its SAs. So a connection that is unchanged in its file and in pluto is not loaded,
+and SAs outlive meshsecd. pluto sends no events: meshsecd polls its SAs every second, and more often during a
+negotiation. ``whack`` waits for pluto's answer, so each command is a round trip with a deadline.
 """
 
 import asyncio
@@ -32,46 +33,46 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 EXECUTABLES = Path("/usr/libexec/ipsec")
-"""Where the packages have pluto's programs."""
+"""Directory of pluto's programs in the packages."""
 
 COMMAND_TIMEOUT = 10.0
-"""Seconds for a command that pluto answers from memory. A program is started for it, which takes time."""
+"""Deadline in seconds of a command that pluto answers from memory. It includes the start of a program."""
 
 ADD_TIMEOUT = 60.0
-"""Seconds for ``addconn``, which also sets up NSS: 10 on an emulated and busy machine."""
+"""Deadline of ``addconn`` in seconds. It also sets up NSS, which takes 10 s on a busy emulated machine."""
 
 MAX_COMMANDS = 8
-"""Programs at once."""
+"""Programs that run at once."""
 
 MAX_OUTPUT = 8 * 1024 * 1024
-"""Octets of one program: ``--status`` has about 2500 for each connection."""
+"""Limit of one program's output in bytes: ``--status`` prints about 2500 for each connection."""
 
 LOOK_AT_REST = 1.0
 LOOK_QUICK = 0.1
-"""Seconds between two looks at pluto's SAs: while nothing is negotiated, and while something is."""
+"""Polling intervals of pluto's SAs in seconds: normally, and during a negotiation."""
 
 PEERS_TURN = 2.0
-"""Seconds for the peer to make the CHILD_SAs of an IKE_SA that it has begun."""
+"""Seconds that a peer gets to make the CHILD_SAs of an IKE_SA that it has begun."""
 
 LEAVE_TIMEOUT = 15.0
-"""Seconds for an IKE_SA to go that was replaced: pluto repeats a DELETE without an answer for 12."""
+"""Seconds to wait for the end of a superseded IKE_SA: pluto repeats an unanswered DELETE for 12 s."""
 
 RECONNECT = 0.5
 """Seconds between attempts to reach pluto."""
 
 _PROBLEM = 33
-"""whack's exit code when it could not talk with pluto; others say what pluto said."""
+"""whack's exit code if it could not talk to pluto. All other codes are pluto's answers."""
 _GONE = ("is not running", "Connection refused")
 _NOTHING = asyncio.subprocess.DEVNULL
 _ENV = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
 
 
 class _OverError(Exception):
-    """pluto is another one, or did not answer: it is to be met anew."""
+    """pluto was restarted or did not answer, so the client must reconnect."""
 
 
 class Pluto:
-    """A client of one pluto. ``run`` follows it; the commands may be used while it answers."""
+    """A client of one pluto. ``run`` follows it; commands work while pluto answers."""
 
     name = "pluto"
 
@@ -82,9 +83,10 @@ class Pluto:
         packets: Callable[[], Awaitable[Mapping[str, int]]],
         executables: Path = EXECUTABLES,
     ) -> None:
-        """``control`` is pluto's socket; its directory is meshsecd's too. ``clock``: monotonic, in seconds.
+        """Prepare the client of the pluto at socket ``control``, in a directory that meshsecd uses too.
 
-        ``packets``: what the kernel counts, by SPI, for pluto does not tell it; it may raise OSError.
+        ``clock`` returns monotonic seconds. ``packets`` reads the kernel's counters by SPI, because pluto does not
+        report them; it may raise OSError.
         """
         self._control = control
         self._directory = control.parent
@@ -94,14 +96,14 @@ class Pluto:
         self._slots = asyncio.Semaphore(MAX_COMMANDS)
         self._configuring = asyncio.Lock()
         self._loaded: set[str] | None = None
-        """Our connections in pluto, when that is known."""
+        """Our connections in pluto; None while that is not known."""
         self._initiated: set[int] = set()
-        """Numbers of the IKE_SAs that this node began."""
+        """Numbers of the IKE_SAs that this node initiated."""
         self._negotiating = 0
         self._anew = asyncio.Event()
         self._version: tuple[DaemonIdentity, str] | None = None
         self.is_gone = False
-        """Nobody listened at the last attempt: pluto does not run, it does not hang either."""
+        """Whether nobody listened at the last attempt: then pluto does not run, rather than hang."""
 
     async def run(
         self,
@@ -109,7 +111,9 @@ class Pluto:
         on_event: Callable[[IkeEvent], None],
         on_down: Callable[[str], None],
     ) -> None:
-        """Follow pluto until cancelled: ``on_up`` each time it is met, ``on_down`` with the reason at each loss."""
+        """Follow pluto until cancelled. Calls ``on_up`` at each connection and ``on_down`` with the reason at each
+        loss.
+        """
         while True:
             self._anew.clear()
             try:
@@ -140,14 +144,14 @@ class Pluto:
             before = now
 
     def reconnect(self) -> None:
-        """Begin anew: pluto did not answer a command."""
+        """Reconnect, because pluto did not answer a command."""
         self._anew.set()
 
     def close(self) -> None:
-        """Nothing is kept open between commands."""
+        """Do nothing: no connection stays open between commands."""
 
     async def facts(self) -> DaemonFacts:
-        """A real round trip: pluto's version and identity, and how many IKE_SAs it has of ours."""
+        """Return pluto's version and identity and the number of our IKE_SAs, by a real round trip."""
         identity, states = self._identity(), await self._states()
         if self._version is None or self._version[0] != identity:
             self._version = identity, _understood(pluto_status.version, await self._whack("--status"))
@@ -156,7 +160,7 @@ class Pluto:
         return DaemonFacts(identity, self._version[1], (), standing + half_open, half_open)
 
     def _identity(self) -> DaemonIdentity:
-        """pluto makes its socket when it starts."""
+        """Identify the pluto process by its socket, which it makes at its start."""
         try:
             made = str(self._control.stat().st_mtime_ns)
             pid = (self._directory / "pluto.pid").read_text(encoding="ascii").strip()
@@ -166,14 +170,14 @@ class Pluto:
         return DaemonIdentity(int(pid) if pid.isdecimal() else 0, made)
 
     async def algorithms(self) -> Algorithms | None:
-        """What it can do in IKE: libreswan's programs do not say."""
+        """Return None: libreswan's programs do not report what pluto can do in IKE."""
         return ALGORITHMS
 
     async def load_keys(self, private_keys: Iterable[bytes]) -> None:
-        """pluto has no Ed25519: what it authenticates by comes with each connection."""
+        """Do nothing: pluto has no Ed25519, and secrets come with each connection."""
 
     async def load_connection(self, spec: ConnectionSpec, secret: bytes | None = None) -> None:
-        """Configure one peer. SAs that stand are kept when pluto has just that already; else they go."""
+        """Configure one peer. Its SAs survive only if pluto has exactly this configuration already."""
         if secret is None:
             raise CommandError(f"{spec.name}: pluto authenticates by the pair's secret alone (ADR 0042)")
         await self._settle(spec.name)
@@ -195,11 +199,11 @@ class Pluto:
             raise CommandError(f"pluto does not read {path}: its secretsfile= must include {path.parent}/*.secrets")
 
     async def _listen(self) -> str:
-        """Have pluto look for addresses that came after its start, and read secrets again; what it says."""
+        """Let pluto look for new addresses and read its secrets again; return its output."""
         return await self._whack("--listen")
 
     async def _add(self, conn: str, text: str, *, is_loaded: bool) -> None:
-        """A file is there only while what it says is in pluto."""
+        """Load one connection. Its file exists only while pluto has its content."""
         path = self._directory / f"{conn}.conf"
         if is_loaded and _read(path) == text:
             return
@@ -223,7 +227,7 @@ class Pluto:
             raise CommandError(f"addconn {conn}: {_last(said)}")
 
     async def unload_connection(self, name: str) -> None:
-        """Take a peer out of the configuration, with its secret and its SAs. Unknown names are fine."""
+        """Remove a peer's configuration, secret and SAs. An unknown name is no error."""
         await self._settle(name)
         async with self._configuring:
             for conn in await self._ours():
@@ -240,7 +244,7 @@ class Pluto:
         await self._whack("--delete", "--name", conn)
 
     async def connections(self) -> tuple[str, ...]:
-        """The names of the peers that pluto knows. Files of others that were left behind go."""
+        """Return the names of the peers that pluto knows. Leftover files of others are removed."""
         async with self._configuring:
             self._loaded = None
             conns = await self._ours()
@@ -252,11 +256,11 @@ class Pluto:
             return tuple(sorted(known))
 
     async def configured(self) -> tuple[Configured, ...]:
-        """What it has for our peers; connections of other names are somebody else's."""
+        """Return pluto's configuration of our peers; connections with other names are not ours."""
         return _understood(pluto_status.configured, await self._whack("--status"))
 
     async def credentials(self) -> Credentials:
-        """The secrets by the peers that they are shared with, else by both identities; keys it has none."""
+        """Return the peers whose secrets pluto has, or both identities if there is no such peer. It has no keys."""
         status, told = await self._whack("--status"), await self._whack("--listpsks")
         peers = {frozenset((one.local_id, one.remote_id)): one.name for one in pluto_status.configured(status)}
         names = (peers.get(who) or " and ".join(sorted(who)) for who in pluto_status.secrets(told))
@@ -269,7 +273,7 @@ class Pluto:
         return self._loaded
 
     async def ike_sas(self, peer: str = "") -> dict[str, tuple[IkeSa, ...]]:
-        """The SAs by peer, of all peers or of one; a peer without SA is left out."""
+        """Return the SAs by peer, of all peers or of one. A peer without an SA is left out."""
         told = await self._whack("--status"), await self._whack("--trafficstatus")
         sas = _understood(pluto_sas.ike_sas, *told, self._clock(), time.time(), self._initiated)
         packets = await self._counted()
@@ -282,10 +286,10 @@ class Pluto:
             raise IkeError(f"packets of pluto's SAs: {error}") from error
 
     async def initiate(self, peer: str, child: str, seconds: float) -> None:
-        """Negotiate a CHILD_SA, with its IKE_SA when there is none; ends when it stands.
+        """Negotiate a CHILD_SA, with its IKE_SA if there is none, and wait until it is established.
 
-        One that the peer has made meanwhile is not made again. Raises ``CommandError`` when it failed or did not end
-        within ``seconds``; pluto does not go on then.
+        If the peer has made it meanwhile, nothing more is done. Raises ``CommandError`` if the negotiation failed or
+        took longer than ``seconds``; pluto then does not continue it.
         """
         conn, said = conn_name(peer, child), list[str]()
         if await self._comes(peer, conn):
@@ -311,7 +315,9 @@ class Pluto:
         return any(state.is_child_sa and state.conn == conn for state in await self._states())
 
     async def _comes(self, peer: str, conn: str) -> bool:
-        """Whether it stands, or the peer makes it: 4.10 cannot go on when both ends do at once (ADR 0044)."""
+        """Return whether the CHILD_SA is established or the peer makes it. 4.10 fails if both ends make it at once (ADR
+        0044).
+        """
         ends = self._clock() + PEERS_TURN
         while not await self._stands(conn):
             if self._clock() >= ends or not await self._is_peers(peer):
@@ -320,16 +326,16 @@ class Pluto:
         return True
 
     async def _is_peers(self, peer: str) -> bool:
-        """Whether the peer has begun an IKE_SA that stands."""
+        """Return whether the peer has initiated an established IKE_SA."""
         ike_sas = {state.serial for state in await self._states() if state.is_ike_sa and _peer(state.conn) == peer}
         return bool(ike_sas - self._initiated)
 
     async def _down(self, conn: str) -> None:
-        """pluto keeps up by itself what it was told to initiate, until it is told this."""
+        """Stop pluto from keeping a connection up, which it does after each ``--initiate``."""
         await self._whack("--terminate", "--asynchronous", "--name", conn)
 
     async def _settle(self, peer: str) -> None:
-        """Await that no SA of a peer's ends 5.2 when its connection is taken away or told to end (ADR 0044)."""
+        """Wait until no SA of a peer can crash 5.2 when its connection is removed or ended (ADR 0044)."""
         ends = self._clock() + LEAVE_TIMEOUT
         asked: set[int] = set()
         while (fatal := pluto_sas.fatal(await self._states(), peer)) and self._clock() < ends:
@@ -339,14 +345,13 @@ class Pluto:
             await asyncio.sleep(LOOK_AT_REST)
 
     async def terminate(self, unique_id: str, *, patient: bool = False) -> None:  # noqa: ARG002  (the port has it)
-        """Close one IKE_SA with its CHILD_SAs and tell the peer. Gone already is fine.
+        """Close one IKE_SA with its CHILD_SAs and notify the peer. If it is gone already, that is no error.
 
-        Returns at once, but where an SA is to go first (``_settle``).
+        Returns at once, unless another SA must go first (``_settle``). Whether pluto repeats the DELETE depends on its
+        version, so ``patient`` makes no difference.
 
-        pluto repeats the DELETE by itself, or not, as its version does: ``patient`` makes no difference.
-
-        Of two that crossed, each pluto makes the one that it began anew as soon as it is closed, without end, and the
-        one that is kept may have gone at the peer. So both go, and with them what pluto was told to keep up.
+        If two IKE_SAs crossed, each pluto makes its own again as soon as it is closed, without end, and the peer may
+        have closed the other. So both are closed, and pluto stops keeping them up.
         """
         states = await self._states()
         own = next((state for state in states if str(state.serial) == unique_id), None)
@@ -364,33 +369,37 @@ class Pluto:
             await self._whack("--deletestate", str(one.serial), "--asynchronous")
 
     async def _would_return(self, own: State, kept: Sequence[State], states: Iterable[State]) -> bool:
-        """Whether pluto, or that of the peer, would make an IKE_SA anew when it is closed.
+        """Return whether pluto, here or at the peer, would make an IKE_SA again after it is closed.
 
-        One of before a rekeying has no CHILD_SAs any more; one that its connection has a newer for is not made anew.
+        That is not so for one from before a rekeying, which has no CHILD_SAs, nor for one whose connection has a newer
+        one.
         """
         carries = any(one.is_child_sa and one.ike == own.serial for one in states)
         is_newest = all(one.serial < own.serial for one in kept if one.conn == own.conn)
         return carries and is_newest and await self._keeps_up(_peer(own.conn))
 
     async def _keeps_up(self, peer: str) -> bool:
-        """Whether pluto begins anew by itself what of this peer ends."""
+        """Return whether pluto by itself makes this peer's SAs again when they end."""
         known = _understood(pluto_status.connections, await self._whack("--status"))
         return any(conn.is_kept_up for name, conn in known.items() if _peer(name) == peer)
 
     async def rekey_child(self, unique_id: str, child: str) -> None:
-        """Have a CHILD_SA of one IKE_SA replaced (RFC 7296, section 1.3.3); returns at once. Gone already is fine."""
+        """Let pluto replace a CHILD_SA of one IKE_SA (RFC 7296, section 1.3.3).
+
+        Returns at once. If it is gone already, that is no error.
+        """
         own = next((state for state in await self._states() if str(state.serial) == unique_id), None)
         if own is not None:
             option = "--rekey-ipsec" if (await self.facts()).version.startswith("4.") else "--rekey-child"
             await self._whack(option, "--asynchronous", "--name", conn_name(_peer(own.conn), child))
 
     async def _states(self) -> tuple[State, ...]:
-        """Ours."""
+        """Return the states of our connections."""
         states = _understood(pluto_status.states, await self._whack("--showstates"))
         return tuple(state for state in states if peer_and_child(state.conn))
 
     async def _whack(self, *arguments: str) -> str:
-        """What pluto says to a command. Raises IkeError when it does not answer."""
+        """Return pluto's answer to a command. Raises IkeError if there is none."""
         said: list[str] = []
         try:
             await self._run("whack", *arguments, within=COMMAND_TIMEOUT, said=said)
@@ -401,9 +410,10 @@ class Pluto:
     async def _run(
         self, program: str, *arguments: str, within: float, said: list[str], until: Callable[[str], bool] | None = None
     ) -> int:
-        """The exit code of one of pluto's programs, which is ended after ``within`` seconds or at a line ``until``.
+        """Run one of pluto's programs and return its exit code.
 
-        What it prints is added to ``said``. Raises TimeoutError, and IkeError when pluto cannot be reached.
+        The program is ended after ``within`` seconds or at a line that matches ``until``. Its output is added to
+        ``said``. Raises TimeoutError, and IkeError if pluto cannot be reached.
         """
         command = (str(self._executables / program), "--ctlsocket", str(self._control), *arguments)
         async with self._slots:
@@ -442,7 +452,7 @@ async def _lines(process: asyncio.subprocess.Process, said: list[str], until: Ca
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """It may be waiting for a pluto that hangs, or for somebody to read what it has to say."""
+    """End a program that may wait for a hanging pluto or for a reader of its output."""
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError):
             process.kill()
@@ -450,7 +460,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 
 def _secrets(peer: str) -> str:
-    """The file of a pair's secret; no name of a connection is like it."""
+    """Return the name of the file with a pair's secret. No connection has such a name."""
     return f"{pluto_status.PREFIX}{peer}.secrets"
 
 
@@ -470,7 +480,7 @@ def _driven(conn: str, spec: ConnectionSpec, child: ChildSpec) -> str:
 
 
 def _changes(before: Iterable[State], now: Iterable[State]) -> Iterator[SaChanged]:
-    """What became of each peer's SAs from one look to the next: they are read back anyway."""
+    """Return what changed in each peer's SAs between two polls."""
     old, new = _by_peer(before), _by_peer(now)
     for peer in old.keys() | new.keys():
         was, remains = old.get(peer, frozenset()), new.get(peer, frozenset())
@@ -481,7 +491,7 @@ def _changes(before: Iterable[State], now: Iterable[State]) -> Iterator[SaChange
 
 
 def _by_peer(states: Iterable[State]) -> dict[str, frozenset[tuple[int, str, str]]]:
-    """What of the SAs is compared."""
+    """Return the values of the SAs that are compared, by peer."""
     found: dict[str, frozenset[tuple[int, str, str]]] = {}
     for state in states:
         peer = _peer(state.conn)
@@ -508,7 +518,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _read(path: Path) -> str:
-    """Empty when it cannot be read: then it is written."""
+    """Read a file; return an empty text if it cannot be read, so that it is written."""
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):

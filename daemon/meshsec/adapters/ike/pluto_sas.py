@@ -1,4 +1,4 @@
-"""The SAs of libreswan's pluto, from what its status and its counters say (``pluto_status``)."""
+"""Build the list of SAs from pluto's status and counters (``pluto_status``)."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -13,10 +13,10 @@ from meshsec.core.values.sa_states import ChildSaState, IkeSaState
 def ike_sas(
     status: str, counters: str, now: float, wall_clock: float, initiators: Iterable[int] = ()
 ) -> dict[str, tuple[IkeSa, ...]]:
-    """Our SAs by peer, the newest IKE_SA first, from ``--status`` and ``--trafficstatus``. Raises StatusError.
+    """Return our SAs by peer, the newest IKE_SA first, from ``--status`` and ``--trafficstatus``. Raises StatusError.
 
-    ``now`` is the monotonic and ``wall_clock`` the other clock, in seconds; ``initiators`` are the numbers of IKE_SAs
-    that this node began. IKE SPIs and numbers of packets are not among what pluto tells.
+    ``now`` is monotonic and ``wall_clock`` since 1970, both in seconds. ``initiators`` are the numbers of IKE_SAs that
+    this node initiated. pluto does not report IKE SPIs and packet counts.
     """
     known, conns, moved = states(status), connections(status), traffic(counters)
     own = set(initiators)
@@ -34,9 +34,10 @@ def ike_sas(
 
 
 def fatal(states: Iterable[State], peer: str) -> frozenset[int]:
-    """IKE_SAs of a peer at which libreswan 5.2 ends when it takes their connection away, or ends its SAs (ADR 0044).
+    """Return IKE_SAs of a peer at which libreswan 5.2 crashes when it removes their connection or ends its SAs (ADR
+    0044).
 
-    Such a one is not its connection's newest, and a CHILD_SA of that connection is older than it: it was rekeyed.
+    Such an IKE_SA is not the newest of its connection, and a CHILD_SA of that connection is older: it was rekeyed.
     """
     own = [state for state in states if (peer_and_child(state.conn) or ("",))[0] == peer]
     ike_sas = {state.serial: state for state in own if state.is_ike_sa or state.is_leaving}
@@ -47,7 +48,7 @@ def fatal(states: Iterable[State], peer: str) -> frozenset[int]:
 
 
 def counted(sas: Iterable[IkeSa], packets: Mapping[str, int]) -> tuple[IkeSa, ...]:
-    """The same SAs with the packets that the kernel has counted, by SPI."""
+    """Return the SAs with the kernel's packet counts, by SPI."""
 
     def of(child: ChildSa) -> ChildSa:
         inward, outward = packets.get(child.spi_in, 0), packets.get(child.spi_out, 0)
@@ -57,7 +58,7 @@ def counted(sas: Iterable[IkeSa], packets: Mapping[str, int]) -> tuple[IkeSa, ..
 
 
 def _ike_sa(peer: str, state: State, conn: Connection, now: float) -> IkeSa:
-    """Half of one has no identity yet. One that stands has that of its connection: pluto compared it."""
+    """Build one IKE_SA. A half-open one has no identity yet; an established one has that of its connection."""
     stands = state.is_ike_sa
     age = conn.ike_lifetime - state.replace_in if stands and state.replace_in is not None else None
     return IkeSa(
@@ -81,7 +82,7 @@ def _ike_sa_state(state: State) -> IkeSaState:
 
 
 def _child_sa_state(name: str, newer: Iterable[ChildSa]) -> ChildSaState:
-    """pluto does not say which of several of one name carries: it is the newest."""
+    """Return the state of a CHILD_SA. pluto does not say which of several carries traffic: it is the newest."""
     return ChildSaState.REKEYED if any(one.name == name for one in newer) else ChildSaState.INSTALLED
 
 
@@ -91,7 +92,10 @@ def _children(
     moved: Mapping[int, Traffic],
     offset: float,
 ) -> dict[int, list[ChildSa]]:
-    """CHILD_SAs by their IKE_SA: the newest of a name carries, the others were rekeyed. ``offset``: see ``ike_sas``."""
+    """Return the CHILD_SAs by their IKE_SA: the newest of a name carries traffic, the others were rekeyed.
+
+    ``offset`` is the difference of the two clocks of ``ike_sas``.
+    """
     found: dict[int, list[ChildSa]] = {}
     for state in sorted(known, key=lambda one: -one.serial):
         ours = peer_and_child(state.conn)
@@ -120,11 +124,11 @@ _GROUPS = {
     **{f"DH{number}": f"ECP_{bits}" for number, bits in ((19, 256), (20, 384), (21, 521))},
     "DH31": "CURVE_25519",
 }
-"""By the number of IANA's Transform Type 4; the names are those that charon has for them."""
+"""charon's names of key exchange methods by IANA's number (Transform Type 4)."""
 
 
 def _encryption(suite: str) -> str:
-    """The cipher with its key size, as charon writes it, of what pluto writes as AES_GCM_16_256-HMAC_SHA2_256-DH31."""
+    """Return the cipher with its key size as charon writes it, from pluto's AES_GCM_16_256-HMAC_SHA2_256-DH31."""
     return re.sub(r"_(128|192|256)$", r"-\1", suite.partition("-")[0])
 
 

@@ -1,7 +1,7 @@
-"""What libreswan's pluto says by ``whack`` (libreswan 4.10 and 5.2), taken apart.
+"""Parse what libreswan's pluto prints through ``whack`` (libreswan 4.10 and 5.2).
 
-4.10 begins each line with a number of three digits, 5.2 does not, and their names of states differ. A line about an SA
-that is not understood is an error: to pass it over would look as if there were no SA.
+4.10 begins each line with three digits, 5.2 does not, and their names of states differ. An unknown line about an SA is
+an error, because ignoring it would look like no SA.
 """
 
 import re
@@ -13,63 +13,63 @@ from meshsec.core.ike.drift import Configured, ConfiguredChild
 from meshsec.core.values.failures import Cause, FailureKind
 
 PREFIX = "meshsec-"
-"""Of the names of our connections: an operator's own have others."""
+"""Prefix of our connections' names; the operator's own connections have other names."""
 
 
 ESTABLISHED = "ESTABLISHED_IKE_SA"
-"""The state of an IKE_SA that stands."""
+"""The state of an established IKE_SA."""
 
 
 class StatusError(ValueError):
-    """pluto says what is not understood. The message has the line."""
+    """pluto printed an unknown line, which the message quotes."""
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """An SA, or a part of a negotiation, as ``--showstates`` has it."""
+    """One SA, or one negotiation, of ``--showstates``."""
 
     serial: int
     conn: str
     name: str
-    """As 5.2 has it: what 4.10 calls STATE_V2_ESTABLISHED_IKE_SA is ESTABLISHED_IKE_SA."""
+    """The name of 5.2: for 4.10's STATE_V2_ESTABLISHED_IKE_SA it is ESTABLISHED_IKE_SA."""
     replace_in: int | None = None
     """Seconds until the SA's lifetime ends."""
     ike: int = 0
-    """The IKE_SA of a CHILD_SA that stands; 0 of all others."""
+    """Number of the IKE_SA of an established CHILD_SA; else 0."""
     spi_in: str = ""
     spi_out: str = ""
     is_owner: bool = False
-    """Of the kernel's policies, by which user data takes this CHILD_SA."""
+    """Whether the kernel's policies lead user data to this CHILD_SA."""
 
     @property
     def is_ike_sa(self) -> bool:
-        """An IKE_SA that stands."""
+        """Whether this is an established IKE_SA."""
         return self.name == ESTABLISHED
 
     @property
     def is_child_sa(self) -> bool:
-        """A CHILD_SA that stands."""
+        """Whether this is an established CHILD_SA."""
         return self.name == "ESTABLISHED_CHILD_SA"
 
     @property
     def is_initiated(self) -> bool:
-        """Half of an IKE_SA, begun by this node."""
+        """Whether this is a half-open IKE_SA that this node initiated."""
         return self.name in _INITIATOR
 
     @property
     def is_leaving(self) -> bool:
-        """An IKE_SA whose end the peer has not confirmed: its CHILD_SAs stand until then."""
+        """Whether the peer has not confirmed the end of this IKE_SA yet. Its CHILD_SAs remain until then."""
         return self.name in _LEAVING
 
     @property
     def is_half_open(self) -> bool:
-        """Half of an IKE_SA."""
+        """Whether this is a half-open IKE_SA."""
         return self.is_initiated or self.name in _RESPONDER
 
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """The counters of a CHILD_SA as ``--trafficstatus`` has them."""
+    """The counters of a CHILD_SA in ``--trafficstatus``."""
 
     serial: int
     added_at: int
@@ -80,16 +80,16 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """A connection as ``--status`` has it."""
+    """A connection of ``--status``."""
 
     remote_id: str = ""
     ike_lifetime: int = 0
-    """Seconds."""
+    """Lifetime in seconds."""
     ike_suite: str = ""
     esp_suite: str = ""
-    """What was negotiated last."""
+    """The suite that was negotiated last."""
     policy: str = ""
-    """What it is told to do, joined by plus signs."""
+    """The options of the connection, joined by plus signs."""
     local_id: str = ""
     local_authentication: str = ""
     remote_authentication: str = ""
@@ -97,16 +97,16 @@ class Connection:
     dpd_delay: int = 0
     """Seconds."""
     ends: str = ""
-    """Both with what is protected there, where that is not the end alone: ``TS===END...END===TS``."""
+    """Both ends as ``TS===END...END===TS``, where a traffic selector is left out if it is the end's own address."""
 
     @property
     def is_kept_up(self) -> bool:
-        """Whether pluto begins it anew when it ends: it was told to initiate it."""
+        """Whether pluto makes the SA again when it ends, because it was told to initiate it."""
         return "UP" in self.policy.split("+")
 
     @property
     def is_tunnel(self) -> bool:
-        """Whether its CHILD_SA is in tunnel mode."""
+        """Whether the CHILD_SA is in tunnel mode."""
         return "TUNNEL" in self.policy.split("+")
 
 
@@ -122,7 +122,7 @@ _INITIATOR = {
 _RESPONDER = {"PARENT_R0", "PARENT_R1", "IKE_SA_INIT_R", "IKE_SA_INIT_IR", "IKE_INTERMEDIATE_R", "IKE_INTERMEDIATE_IR"}
 
 _LEAVING = {"IKE_SA_DELETE", "ZOMBIE"}
-"""libreswan 4 and 5."""
+"""The names in libreswan 4 and 5."""
 
 _CODE = re.compile(r"^\d{3} ")
 _NAME = r'"(?P<conn>[^"]{1,200})"(?:\[\d+\] \S+)?'
@@ -155,7 +155,7 @@ _ATTRIBUTES: Mapping[str, re.Pattern[str]] = {
 
 
 def states(text: str) -> tuple[State, ...]:
-    """All SAs and negotiations of ``--showstates`` or ``--status``, in order. Raises StatusError."""
+    """Return all SAs and negotiations of ``--showstates`` or ``--status``, in order. Raises StatusError."""
     found: dict[int, State] = {}
     for line in _lines(text):
         if not line.startswith("#") or _PENDING.match(line):
@@ -171,7 +171,7 @@ def states(text: str) -> tuple[State, ...]:
 
 
 def traffic(text: str) -> Mapping[int, Traffic]:
-    """The counters by the SA's number. Raises StatusError."""
+    """Return the counters by the SA's number. Raises StatusError."""
     found = {}
     for line in _lines(text):
         if not line.startswith("#"):
@@ -185,7 +185,7 @@ def traffic(text: str) -> Mapping[int, Traffic]:
 
 
 def connections(text: str) -> Mapping[str, Connection]:
-    """The connections of ``--status`` by their names, those of others, too."""
+    """Return the connections of ``--status`` by name, including those that are not ours."""
     told: dict[str, dict[str, str]] = {}
     for line in _lines(text):
         if about := _CONN.match(line):
@@ -197,7 +197,10 @@ def connections(text: str) -> Mapping[str, Connection]:
 
 
 def configured(text: str) -> tuple[Configured, ...]:
-    """What ``--status`` tells of our connections, by peer: of several the longest times, and what any of them has."""
+    """Return pluto's configuration of our peers.
+
+    If a peer has several connections, the longest times and every feature of any of them count.
+    """
     found: dict[str, list[tuple[str, Connection]]] = {}
     for name, conn in connections(text).items():
         if ours := peer_and_child(name):
@@ -232,7 +235,7 @@ def _configured_child(name: str, conn: Connection) -> ConfiguredChild:
 
 
 def _ends(conn: Connection) -> tuple[tuple[str, str], tuple[str, str]]:
-    """The address of each, and what is protected there."""
+    """Return for each end its address and its traffic selector."""
     here, _, there = conn.ends.partition("...")
     local_ts, _, local = here.rpartition("===")
     remote, _, remote_ts = there.partition("===")
@@ -240,7 +243,7 @@ def _ends(conn: Connection) -> tuple[tuple[str, str], tuple[str, str]]:
 
 
 def _host(end: str) -> str:
-    """Without what the identity is, or the name it was looked up by."""
+    """Return an end without its identity or host name."""
     return re.split(r"[<\[]", end, maxsplit=1)[0]
 
 
@@ -249,13 +252,13 @@ def _whole(end: str) -> str:
 
 
 def secrets(text: str) -> frozenset[frozenset[str]]:
-    """Who shares each secret of ``--listpsks``, by their identities."""
+    """Return for each secret of ``--listpsks`` the identities that share it."""
     found = (re.match(r"^\s*\d+: PSK (?P<who>.+)$", line) for line in _lines(text))
     return frozenset(frozenset(one["who"].split()) for one in found if one)
 
 
 def version(text: str) -> str:
-    """pluto's version by ``--status``. Raises StatusError when it is not there."""
+    """Return pluto's version from ``--status``. Raises StatusError if it is not there."""
     found = _VERSION.search(text)
     if found is None:
         raise StatusError(f"pluto does not say its version: {text[:200]!r}")
@@ -263,18 +266,18 @@ def version(text: str) -> str:
 
 
 def conn_name(peer: str, child: str) -> str:
-    """What the connection for one of a peer's CHILD_SAs is called. No name of a peer or a CHILD_SA has a full stop."""
+    """Return the name of the connection for a peer's CHILD_SA. Neither name contains a full stop."""
     return f"{PREFIX}{peer}.{child}"
 
 
 def peer_and_child(conn: str) -> tuple[str, str] | None:
-    """The reverse; None for a connection that is not ours."""
+    """Split a connection's name; None if it is not ours."""
     peer, stop, child = conn.removeprefix(PREFIX).rpartition(".")
     return (peer, child) if conn.startswith(PREFIX) and stop and peer and child else None
 
 
 def initiated(lines: Iterable[str]) -> int | None:
-    """The number of the IKE_SA that an ``--initiate`` began; None when it used one that stands."""
+    """Return the number of the IKE_SA that ``--initiate`` began; None if it used an established one."""
     begun = (re.search(rf'" #({_NUMBER}): initiating IKEv2 connection', line) for line in lines)
     return next((int(found[1]) for found in begun if found), None)
 
@@ -302,12 +305,14 @@ def failure(lines: Iterable[str]) -> Cause | None:
 
 
 def lacks_address(lines: Iterable[str]) -> bool:
-    """Whether ``--initiate`` failed because pluto has not seen this node's address, which ``--listen`` mends."""
+    """Return whether ``--initiate`` failed because pluto does not know this node's address yet (``--listen`` fixes
+    that).
+    """
     return any(_NO_ADDRESS in line for line in lines)
 
 
 def is_given_up(line: str) -> bool:
-    """Whether ``--initiate`` prints this when an attempt failed; 5.2 goes on to the next by itself."""
+    """Return whether this line of ``--initiate`` says that an attempt failed. 5.2 continues with the next by itself."""
     return "is supposed to remain up" in line
 
 
@@ -328,7 +333,7 @@ def _state(found: re.Match[str], line: str) -> State:
 
 
 def _with_spis(state: State, said: str) -> State:
-    """Outward first, then inward."""
+    """Return the state with its SPIs: outbound first, then inbound."""
     outward, inward = ([spi[1].lower().zfill(8) for one in said.split() if (spi := _ESP.match(one))] + ["", ""])[:2]
     return replace(state, spi_in=inward, spi_out=outward)
 

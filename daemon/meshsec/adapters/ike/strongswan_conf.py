@@ -1,6 +1,6 @@
-"""Renders charon's strongswan.conf for a mesh node (strongswan.conf(5)).
+"""Render charon's strongswan.conf for a mesh node (strongswan.conf(5)).
 
-One charon serves nobody but meshsecd: connections, keys and SAs come over VICI only.
+This charon serves meshsecd alone: connections, keys and SAs come only through VICI.
 """
 
 from collections.abc import Collection, Iterable
@@ -14,12 +14,12 @@ PLUGIN_DIRECTORIES = (
     Path("/usr/lib64/strongswan/plugins"),
     Path("/usr/lib64/ipsec/plugins"),
 )
-"""Where distributions put them: Debian, Arch, Fedora, others."""
+"""Plugin directories of Debian, Arch, Fedora and others."""
 
 _LIBRARY_PREFIX = "libstrongswan-"
 
 _BASE = ("random", "nonce", "openssl", "pem", "pkcs1", "pkcs8", "pubkey", "kdf")
-"""openssl does the cryptography, the others read VICI's keys (pkcs1 takes any SubjectPublicKeyInfo)."""
+"""openssl does the cryptography; the others read VICI's keys (pkcs1 takes any SubjectPublicKeyInfo)."""
 
 _TAIL = ("kernel-netlink", "socket-default", "vici")
 
@@ -31,26 +31,25 @@ class PluginMissingError(Exception):
 
 
 def installed_plugins(directories: Iterable[Path] = PLUGIN_DIRECTORIES) -> frozenset[str]:
-    """The names of the strongSwan plugins on this machine; empty when strongSwan is not installed."""
+    """Return the names of the installed strongSwan plugins; empty if strongSwan is not installed."""
     libraries = (file.stem for directory in directories for file in directory.glob(f"{_LIBRARY_PREFIX}*.so"))
     return frozenset(stem.removeprefix(_LIBRARY_PREFIX) for stem in libraries)
 
 
 def plugins_for(ground: EspBackend) -> tuple[str, ...]:
-    """What charon loads, in this order, and nothing else: each plugin more is attack surface.
+    """Return the plugins that charon loads, in this order. Each further plugin would be attack surface.
 
-    kernel-libipsec comes before kernel-netlink, since the first to register handles ESP.
+    kernel-libipsec comes before kernel-netlink, because the first one to register handles ESP.
     """
     esp = ("kernel-libipsec",) if ground is EspBackend.LIBIPSEC else ()
     return _BASE + esp + _TAIL
 
 
 def render(ground: EspBackend, vici_socket: Path, log: Path | None = None, *, plugins: Collection[str]) -> str:
-    """The text of strongswan.conf.
+    """Return the text of strongswan.conf.
 
-    ``log`` is a file for charon's log; without it the log goes to the journal.
-    ``plugins`` are the installed ones (``installed_plugins()``).
-    Raises ``PluginMissingError`` when one that the ground needs is not installed.
+    Without the file ``log`` charon logs to the journal. ``plugins`` are the installed ones (``installed_plugins()``).
+    Raises ``PluginMissingError`` if a necessary one is not installed.
     """
     wanted = plugins_for(ground)
     if missing := [name for name in wanted if name not in plugins]:

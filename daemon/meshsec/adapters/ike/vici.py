@@ -1,8 +1,8 @@
-"""charon by VICI, the Versatile IKE Control Interface of strongSwan (src/libcharon/plugins/vici/README.md).
+"""Drive charon through VICI, strongSwan's Versatile IKE Control Interface (src/libcharon/plugins/vici/README.md).
 
-Frames and messages are (de)serialised by the ``vici`` package; the transport is ours, because that package blocks.
-charon serves the requests of one connection one after the other and answers an ``initiate`` when it has ended, so each
-command in progress has a connection of its own, from a pool; events come over one more. All is decoded here, once.
+The ``vici`` package encodes and decodes messages; the transport is ours, because that package blocks. charon serves the
+requests of one connection one after the other and answers ``initiate`` only at its end. So each command in progress has
+a connection from a pool, and events have one more. Everything is decoded here, once.
 """
 
 import asyncio
@@ -37,32 +37,32 @@ Packet: Any = protocol.Packet
 Message: Any = protocol.Message
 
 MAX_FRAME = 512 * 1024
-"""Octets: charon's own limit for one frame."""
+"""charon's own limit of one frame in bytes."""
 
 COMMAND_TIMEOUT = 5.0
-"""Seconds for a command that charon answers from memory."""
+"""Deadline in seconds of a command that charon answers from memory."""
 
 MAX_COMMANDS = 8
-"""Commands in progress at once: each holds one of charon's threads."""
+"""Commands in progress at once: each occupies one of charon's threads."""
 
 RECONNECT_FIRST = 0.05
 RECONNECT_MAX = 0.5
-"""Seconds between attempts to reach charon: it doubles from the first to the last."""
+"""Longest interval in seconds between attempts to reach charon; it doubles from the first to this."""
 
 EVENTS = ("ike-updown", "child-updown", "ike-rekey", "child-rekey", "ike-update", "log", "alert")
-"""What we listen to; a charon before 6.0.3 has no ``alert``."""
+"""The events that we subscribe to; a charon before 6.0.3 has no ``alert``."""
 
 _PRIORITIES = ("critical", "high", "medium", "low")
-"""Of charon's jobs, each with a queue of its own."""
+"""Priorities of charon's jobs; each has its own queue."""
 
 _BUFFERED = 0.00005
-"""Seconds: a frame that took less to receive had been waiting for us, so it came no later than the one before."""
+"""A frame that took less time in seconds to receive was waiting already, so it arrived together with the one before."""
 
 _SPKI_ED25519 = bytes.fromhex("302a300506032b6570032100")
-"""SubjectPublicKeyInfo before the 32 octets of an Ed25519 key (RFC 8410, section 4)."""
+"""SubjectPublicKeyInfo before the 32 bytes of an Ed25519 key (RFC 8410, section 4)."""
 
 _UNNAMED = "(unnamed)"
-"""charon's name of an IKE_SA whose peer it does not know yet: nobody can say anything about it."""
+"""charon's name of an IKE_SA whose peer it does not know yet; such SAs are ignored."""
 
 _FAILURES = (OSError, EOFError, TimeoutError, DeserializationException, UnicodeDecodeError, struct.error, ValueError)
 
@@ -120,26 +120,28 @@ class _Connection:
         self._writer.close()
 
     async def end(self) -> None:
-        """Close at once, and hear what the connection broke by: the stream keeps that, and asyncio logs it else."""
+        """Close the connection at once and fetch its error, which asyncio would log otherwise."""
         self._writer.transport.abort()
         with contextlib.suppress(OSError):
             await self._writer.wait_closed()
 
 
 class Vici:
-    """A client of one charon. ``run`` keeps the event connection; the commands may be used while charon answers."""
+    """A client of one charon. ``run`` keeps the event connection; commands work while charon answers."""
 
     name = "charon"
 
     def __init__(self, path: Path, clock: Callable[[], float]) -> None:
-        """``path`` is charon's VICI socket, ``clock`` the monotonic clock in seconds that SAs are dated by."""
+        """Prepare the client of VICI's socket ``path``; ``clock`` returns the monotonic seconds by which SAs are
+        dated.
+        """
         self._path = path
         self._clock = clock
         self._idle: list[_Connection] = []
         self._slots = asyncio.Semaphore(MAX_COMMANDS)
         self._events: _Connection | None = None
         self.is_gone = False
-        """The kernel said at the last attempt that nobody listens: charon does not run, it does not hang either."""
+        """Whether nobody listened at the last attempt: then charon does not run, rather than hang."""
 
     async def run(
         self,
@@ -147,7 +149,9 @@ class Vici:
         on_event: Callable[[IkeEvent], None],
         on_down: Callable[[str], None],
     ) -> None:
-        """Stay connected until cancelled: ``on_up`` at each connection, ``on_down`` with the reason at each loss."""
+        """Stay connected until cancelled. Calls ``on_up`` at each connection and ``on_down`` with the reason at each
+        loss.
+        """
         pause = RECONNECT_FIRST
         while True:
             try:
@@ -189,7 +193,7 @@ class Vici:
                     on_event(event)
 
     def reconnect(self) -> None:
-        """Begin anew: charon did not answer a command, so what it tells by events is not to be relied on either."""
+        """Reconnect: charon did not answer a command, so its events are not reliable either."""
         if self._events:
             self._events.close()
 
@@ -198,7 +202,7 @@ class Vici:
         self._drop_idle()
 
     async def facts(self) -> DaemonFacts:
-        """A real round trip through charon's worker threads: its version, identity and load."""
+        """Return charon's version, identity and load, by a real round trip through its worker threads."""
         version, _, pid = await self._command("version", {})
         stats, _, _ = await self._command("stats", {})
         sas = _section(stats, "ikesas")
@@ -212,7 +216,7 @@ class Vici:
         )
 
     async def algorithms(self) -> Algorithms | None:
-        """What its plugins can do in IKE. One before strongSwan 5.1 cannot say."""
+        """Return what charon's plugins can do in IKE; None before strongSwan 5.1, which cannot report it."""
         try:
             answer, _, _ = await self._command("get-algorithms", {})
         except CommandError:
@@ -220,10 +224,7 @@ class Vici:
         return frozenset(name for kind in answer.values() if isinstance(kind, Mapping) for name in kind)
 
     async def load_keys(self, private_keys: Iterable[bytes]) -> None:
-        """Give charon the node's private keys (PKCS#8, PEM or DER), and let it forget others.
-
-        The octets go nowhere else.
-        """
+        """Give charon the node's private keys (PKCS#8, PEM or DER) and remove all others. The keys go nowhere else."""
         loaded = [await self._command("load-key", {"type": "any", "data": key}) for key in private_keys]
         ours = {_text(answer, "id", "") for answer, _, _ in loaded}
         held, _, _ = await self._command("get-keys", {})
@@ -231,9 +232,10 @@ class Vici:
             await self._command("unload-key", {"id": other})
 
     async def load_connection(self, spec: ConnectionSpec, secret: bytes | None = None) -> None:
-        """Configure one peer; SAs that stand are kept.
+        """Configure one peer; established SAs are kept.
 
-        ``secret`` is the pair's, for ``Authentication.SECRET``; its octets go nowhere else. One of before is forgotten.
+        ``secret`` is the pair's secret for ``Authentication.SECRET`` and goes nowhere else. An earlier secret is
+        removed.
         """
         if secret is None:
             await self._forget_secret(spec.name)
@@ -244,9 +246,9 @@ class Vici:
         await self._command("load-conn", {spec.name: _connection_message(spec)})
 
     async def unload_connection(self, name: str) -> None:
-        """Take a peer out of the configuration and close its SAs. Unknown names are fine.
+        """Remove a peer's configuration and close its SAs. An unknown name is no error.
 
-        The SAs are closed by the connection's name, because charon does not list those with very many CHILD_SAs.
+        The SAs are closed by the connection's name, because charon does not list an IKE_SA with very many CHILD_SAs.
         """
         try:
             await self._command("unload-conn", {"name": name})
@@ -257,26 +259,26 @@ class Vici:
         await self._forget_secret(name)
 
     async def _hides_some(self) -> bool:
-        """Whether charon has IKE_SAs that it does not list. Nobody would see when a patient DELETE has ended one."""
+        """Say whether charon has IKE_SAs that it does not list. The end of a patient DELETE could then not be seen."""
         _, events, _ = await self._command("list-sas", {}, stream="list-sa")
         return (await self.facts()).ike_sas > sum(map(len, events))
 
     async def _forget_secret(self, name: str) -> None:
-        """That of a connection; charon takes it well when there is none."""
+        """Remove a connection's secret. If there is none, that is no error."""
         await self._command("unload-shared", {"id": name})
 
     async def connections(self) -> tuple[str, ...]:
-        """The names of the connections that charon knows."""
+        """Return the names of the connections that charon knows."""
         _, events, _ = await self._command("list-conns", {}, stream="list-conn")
         return tuple(name for event in events for name in event)
 
     async def configured(self) -> tuple[Configured, ...]:
-        """The connections with what charon tells of them; it does not tell their proposals."""
+        """Return the connections as far as charon reports them; it does not report proposals."""
         _, events, _ = await self._command("list-conns", {}, stream="list-conn")
         return tuple(_configured(name, section) for event in events for name, section in event.items())
 
     async def credentials(self) -> Credentials:
-        """What charon has to authenticate by; no private octets."""
+        """Return the keys and secrets that charon has, without any private bytes."""
         keys, _, _ = await self._command("get-keys", {})
         secrets, _, _ = await self._command("get-shared", {})
         _, certificates, _ = await self._command("list-certs", {}, stream="list-cert")
@@ -291,7 +293,7 @@ class Vici:
         )
 
     async def ike_sas(self, peer: str = "") -> dict[str, tuple[IkeSa, ...]]:
-        """The SAs by peer, of all peers or of one; a peer without SA is left out."""
+        """Return the SAs by peer, of all peers or of one. A peer without an SA is left out."""
         _, events, _ = await self._command("list-sas", {"ike": peer} if peer else {}, stream="list-sa")
         found: dict[str, list[IkeSa]] = {}
         for event in events:
@@ -300,18 +302,19 @@ class Vici:
         return {name: tuple(sas) for name, sas in found.items()}
 
     async def initiate(self, peer: str, child: str, seconds: float) -> None:
-        """Negotiate a CHILD_SA, with its IKE_SA when there is none; ends when it stands.
+        """Negotiate a CHILD_SA, with its IKE_SA if there is none, and wait until it is established.
 
-        Raises ``CommandError`` when the negotiation failed or did not end within ``seconds``.
+        Raises ``CommandError`` if the negotiation failed or took longer than ``seconds``.
         """
         message = {"ike": peer, "child": child, "timeout": round(seconds * 1000), "loglevel": -1}
         await self._command("initiate", message, more=seconds)
 
     async def terminate(self, unique_id: str, *, patient: bool = False) -> None:
-        """Close one IKE_SA with its CHILD_SAs and tell the peer; returns at once. Gone already is fine.
+        """Close one IKE_SA with its CHILD_SAs and notify the peer; returns at once. If it is gone already, that is no
+        error.
 
-        ``patient``: charon repeats the DELETE as any request, and the SAs stand until the peer has confirmed it or
-        charon gives up (strongswan_conf). Else they are gone at once and the DELETE is sent once.
+        With ``patient``, charon repeats the DELETE like any request, and the SAs remain until the peer confirms or
+        charon gives up (strongswan_conf). Otherwise they go at once and the DELETE is sent once.
         """
         await self._terminate({"ike-id": unique_id}, patient=patient)
 
@@ -324,9 +327,10 @@ class Vici:
                 raise
 
     async def rekey_child(self, unique_id: str, child: str) -> None:
-        """Have a CHILD_SA of one IKE_SA replaced (RFC 7296, section 1.3.3); returns at once. Gone already is fine.
+        """Replace a CHILD_SA of one IKE_SA (RFC 7296, section 1.3.3); returns at once. If it is gone already, that is
+        no error.
 
-        A peer that does not have the IKE_SA any more does not answer; charon then gives the IKE_SA up, and says so.
+        A peer that has lost the IKE_SA does not answer; charon then gives up the IKE_SA and reports that.
         """
         try:
             await self._command("rekey", {"ike-id": unique_id, "child": child})
@@ -337,7 +341,7 @@ class Vici:
     async def _command(
         self, command: str, message: Mapping[str, Any], stream: str = "", more: float = 0.0
     ) -> tuple[dict[str, Any], list[Any], int]:
-        """``more``: seconds that the command itself may take, beside ``COMMAND_TIMEOUT``."""
+        """Run a command with ``more`` seconds beside ``COMMAND_TIMEOUT``."""
         async with self._slots:
             answer, events, pid = await self._exchange(command, message, stream, COMMAND_TIMEOUT + more)
         if _text(answer, "success", "yes") != "yes":
@@ -347,7 +351,7 @@ class Vici:
     async def _exchange(
         self, command: str, message: Mapping[str, Any], stream: str, within: float
     ) -> tuple[dict[str, Any], list[Any], int]:
-        """One request on a connection of its own. It goes back to the pool only after a whole answer."""
+        """Do one request on its own connection, which returns to the pool only after a complete answer."""
         connection: _Connection | None = None
         try:
             async with asyncio.timeout(within):
@@ -385,7 +389,7 @@ def _events(kind: str, message: Mapping[str, Any], arrived: float) -> list[IkeEv
 
 
 def _named(message: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
-    """The SAs of a message by the name of their connection."""
+    """Return the SAs of a message by the name of their connection."""
     return [(name, value) for name, value in message.items() if isinstance(value, Mapping) and name != _UNNAMED]
 
 
@@ -396,13 +400,13 @@ def _connection_message(spec: ConnectionSpec) -> dict[str, Any]:
         "remote_addrs": [str(spec.remote_address)],
         "proposals": list(spec.ike_proposals),
         "encap": _yes(spec.encapsulate),
-        # An SA binds stable addresses: nothing to move.
+        # No MOBIKE: an SA is bound to stable addresses.
         "mobike": "no",
-        # A partition must not cost the SA: nobody asks whether the peer is alive.
+        # No dead peer detection: a partition must not end the SA.
         "dpd_delay": "0",
         "keyingtries": "1",
-        # INITIAL_CONTACT of a restarted peer clears what it forgot. "replace" would make two ends that start at once
-        # delete each other's SA; which of two stays is decided by both ends alike (core/channels/reconcile.py).
+        # The INITIAL_CONTACT of a restarted peer removes its old SAs. With "replace", two ends that start at once would
+        # delete each other's SA. Both ends choose the same one instead (core/channels/reconcile.py).
         "unique": "no",
         "rekey_time": str(spec.ike_rekey_time),
         "local": _end_message(spec.local_id, spec.local_public_key, spec.authentication),
@@ -426,7 +430,7 @@ def _child_message(child: ChildSpec, spec: ConnectionSpec) -> dict[str, Any]:
         "rekey_time": str(spec.child_rekey_time),
         "replay_window": str(spec.replay_window),
         "copy_dscp": str(spec.copy_dscp),
-        # meshsecd alone decides when an SA is made.
+        # Only meshsecd decides when an SA is made.
         "start_action": "none",
         "close_action": "none",
         "dpd_action": "none",
@@ -463,7 +467,7 @@ def _configured(name: str, section: Mapping[str, Any]) -> Configured:
 
 
 def _of_rounds(section: Mapping[str, Any], end: str, key: str) -> str:
-    """Of all rounds of authentication of one end (RFC 4739), of which there ought to be one."""
+    """Return a value from all authentication rounds of one end (RFC 4739); there should be one round."""
     rounds = [one for name, one in section.items() if name.startswith(f"{end}-") and isinstance(one, Mapping)]
     told = [_text(one, key, "any") for one in rounds]
     return ", then ".join(_AUTHENTICATION.get(one, one) for one in told)
@@ -482,7 +486,7 @@ def _configured_child(name: str, section: Mapping[str, Any]) -> ConfiguredChild:
 
 
 def _raw_key(certificate: Mapping[str, Any]) -> bytes:
-    """Empty for what is no Ed25519 key."""
+    """Return the 32 bytes of an Ed25519 key; empty for any other certificate."""
     octets = certificate.get("data", b"")
     is_ours = isinstance(octets, bytes) and octets.startswith(_SPKI_ED25519)
     return octets.removeprefix(_SPKI_ED25519) if is_ours else b""
@@ -512,7 +516,7 @@ def _ike_sa(name: str, section: Mapping[str, Any], now: float) -> IkeSa:
 
 
 def _coming(section: Mapping[str, Any], key: str, now: float) -> float | None:
-    """A time that is told as seconds from now; None when it is not told."""
+    """Return a point in time from charon's number of seconds from now; None without it."""
     return now + _number(section, key) if key in section else None
 
 
@@ -521,7 +525,7 @@ def _encryption(section: Mapping[str, Any]) -> str:
 
 
 def _identity(text: str) -> IPv6Address | None:
-    """None for an identity that no node has; ``%any`` stands for one that is not known yet."""
+    """Return the identity as an address; None if it cannot be a node's. ``%any`` means not known yet."""
     try:
         return IPv6Address(text)
     except ValueError:

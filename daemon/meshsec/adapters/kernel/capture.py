@@ -1,4 +1,4 @@
-"""Packets as all interfaces of this network namespace show them (packet(7)), those that come later included."""
+"""Capture packets on all interfaces of this network namespace, including later ones (packet(7))."""
 
 import socket
 import struct
@@ -16,9 +16,9 @@ _SOL_PACKET, _PACKET_STATISTICS = 263, 6  # linux/if_packet.h
 _LOOPBACK, _RADIOTAP, _NO_LINK_LAYER = 772, 803, 65534  # ARPHRD_* of linux/if_arp.h
 _RECEIVE_BUFFER = 32 << 20
 _WAIT = 0.1
-"""Seconds of silence after which everything that has come is read."""
+"""Seconds of silence after which all packets so far count as read."""
 _LATE = 2.0
-"""Seconds after its end that a reader has for what has come, on links that are never silent."""
+"""Seconds that a reader may continue after its end, on links that are never silent."""
 
 
 class CaptureError(Exception):
@@ -26,10 +26,10 @@ class CaptureError(Exception):
 
 
 class Capture:
-    """Hands each packet to ``take``, in a thread of its own, from the beginning to the end of a ``with`` block.
+    """Pass each packet to ``take``, in a separate thread, from the beginning to the end of a ``with`` block.
 
-    Loopback is left out, and monitor interfaces, which show 802.11 frames; so are the TUN devices in ``inside``, where
-    user data has not been protected yet, or is no longer.
+    Left out are loopback, monitor interfaces (they show 802.11 frames), and the TUN devices in ``inside``, where user
+    data is not protected yet or no longer.
     """
 
     def __init__(self, take: Callable[[Sight], None], inside: Collection[str] = (), *, loopback: bool = False) -> None:
@@ -39,7 +39,7 @@ class Capture:
         self._ends_at: float | None = None
         self._thread = threading.Thread(target=self._read, name="capture", daemon=True)
         self.lost = 0
-        """Packets for which there was no room, known at the end."""
+        """Packets lost for lack of buffer space, known at the end."""
         try:
             self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(_ETH_P_ALL))
         except PermissionError as error:

@@ -1,4 +1,4 @@
-"""Whether this kernel can do ESP for IPv6 with an AEAD, found by trying, not by reading its configuration."""
+"""Find by trial whether this kernel can do ESP for IPv6 with an AEAD."""
 
 import asyncio
 import os
@@ -11,35 +11,36 @@ from meshsec.core.values.model import EspBackend
 TUN_DEVICE = Path("/dev/net/tun")
 
 _DISCARD = ("100::1", "100::2")
-"""Addresses of the discard prefix (RFC 6666): a state between them can carry nobody's traffic."""
+"""Addresses of the discard prefix (RFC 6666), so that the test state cannot carry anybody's traffic."""
 
 _TIMEOUT = 60.0
-"""Seconds; the first use loads kernel modules and tests their algorithms, which a slow machine takes long for."""
+"""Deadline in seconds. The first use loads kernel modules and tests their algorithms, which is slow on some machines.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class EspProbe:
-    """Where ESP runs here, and why."""
+    """Which backend does ESP here, and why."""
 
     ground: EspBackend
     reason: str
     kernel_problem: str = ""
-    """Why the kernel cannot do ESP; empty when it can."""
+    """Why the kernel cannot do ESP; empty if it can."""
     tun_problem: str = ""
-    """Why no TUN device can be made, which ESP in user space needs; empty when it can."""
+    """Why no TUN device can be made, which ESP in user space needs; empty if it can."""
 
     @property
     def problem(self) -> str:
-        """Why ESP cannot run on the ground that was chosen; empty when it can."""
+        """Why ESP cannot run on the chosen backend; empty if it can."""
         return self.kernel_problem if self.ground is EspBackend.KERNEL else self.tun_problem
 
     def forced(self, ground: EspBackend) -> "EspProbe":
-        """The same findings, but the configuration has decided."""
+        """Return the same findings with the backend that the configuration chose."""
         return replace(self, ground=ground, reason="[ike] in the configuration says so")
 
 
 async def probe() -> EspProbe:
-    """Add and delete one throw-away XFRM state with AES-GCM (RFC 4106). Needs CAP_NET_ADMIN."""
+    """Add and delete one temporary XFRM state with AES-GCM (RFC 4106). Needs CAP_NET_ADMIN."""
     selector = ["src", _DISCARD[0], "dst", _DISCARD[1], "proto", "esp", "spi", hex(0x1000 + randbelow(0xF000_0000))]
     algorithm = ["aead", "rfc4106(gcm(aes))", "0x" + "00" * 36, "128"]
     refusal = await _xfrm_state("add", *selector, "mode", "transport", *algorithm)
@@ -51,7 +52,7 @@ async def probe() -> EspProbe:
 
 
 async def _xfrm_state(*arguments: str) -> str:
-    """Empty when it worked, else the reason."""
+    """Run ``ip xfrm state`` and return why it failed; empty if it worked."""
     try:
         process = await asyncio.create_subprocess_exec(
             "ip", "xfrm", "state", *arguments, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE

@@ -1,9 +1,9 @@
-"""Rules that only their maker can remove, by libnftables in this process.
+"""Hold rules that nobody else can remove, with libnftables in this process.
 
-Theory of operation. A table with ``flags owner`` belongs to the netlink socket that made it (Linux 5.12): nobody else
-can alter or delete it, ``nft flush ruleset`` passes it over, and it goes when the socket is closed. The program ``nft``
-has a socket of its own for each run; here it is that of the context, which lives as long as the rules shall. It may be
-passed on, to whoever outlives this process: then the table stands until the successor has one of its own.
+Theory of operation. A table with ``flags owner`` belongs to the netlink socket that made it (Linux 5.12). Nobody else
+can change or delete it, ``nft flush ruleset`` skips it, and it disappears with the socket. The program ``nft`` opens a
+socket for each run; here the socket is that of the library's context, and it stays open as long as the rules must. It
+can be passed to a process that outlives this one, so that the table stays until the successor has its own.
 """
 
 import ctypes
@@ -20,25 +20,27 @@ _NETLINK_NETFILTER = 12
 
 
 class HeldRulesError(Exception):
-    """The rules could not be set; the text is that of libnftables. None are held then."""
+    """The rules could not be set, and none are held. The text is that of libnftables."""
 
 
 class HeldRules:
-    """Holds what was applied last, until ``close``. Calls block, and one must end before the next begins."""
+    """Hold the rules of the last ``apply`` until ``close``. Calls block, and must not overlap."""
 
     def __init__(self, names: Sequence[str], predecessors: Mapping[str, int]) -> None:
-        """``names``: two or more for the table. ``predecessors``: sockets that hold one of a name; they become ours."""
+        """Take two or more ``names`` for the table, and the ``predecessors``' sockets by table name, which become
+        ours.
+        """
         self._names = names
         self._context: int | None = None
         self._table = ""
         self._predecessors = dict(predecessors)
         self.sockets: Mapping[str, int] = dict(predecessors)
-        """By the name of its table each socket that holds one: it stands as long as any process has that open."""
+        """Sockets by the name of the table that each holds. A table exists while any process has its socket open."""
 
     def apply(self, transaction: Callable[[str], str]) -> None:
-        """Run a transaction of nft(8) for the table of the given name, and end those of predecessors.
+        """Run a transaction of nft(8) for the table of the given name, and remove the predecessors' tables.
 
-        Raises HeldRulesError; what this process held before is given up then.
+        Raises HeldRulesError, and then the rules that were held before are gone too.
         """
         library = _library()
         if self._context is None:
@@ -50,14 +52,16 @@ class HeldRules:
         self._end_predecessors()
 
     def close(self) -> None:
-        """Give up what this process holds."""
+        """Release the rules that this process holds."""
         if self._context is not None:
             _library().nft_ctx_free(self._context)
             self._context = None
             self.sockets = self._predecessors
 
     def _open(self, library: Any) -> None:
-        """Under another name than before, if there is one: whoever keeps that socket open keeps its table, too."""
+        """Open a context under another name than before if possible, because the old table exists while anybody has its
+        socket.
+        """
         before = _netfilter_sockets()
         free = [name for name in self._names if name not in self.sockets]
         self._table = min(free, key=lambda name: name == self._table)
@@ -75,7 +79,7 @@ class HeldRules:
 
 
 def _netfilter_sockets() -> set[int]:
-    """This process's sockets to nftables that hear no news: libnftables does not tell which is its own."""
+    """Return our nftables sockets without subscriptions. libnftables does not tell which socket is its own."""
     return {int(path.name) for path in Path("/proc/self/fd").iterdir() if _is_netfilter(path)}
 
 
@@ -92,7 +96,7 @@ def _is_netfilter(path: Path) -> bool:
 
 @cache
 def _library() -> Any:
-    """The library with the types of what is called (libnftables(3))."""
+    """Load libnftables and declare the functions that are called (libnftables(3))."""
     try:
         library = ctypes.CDLL(_LIBRARY)
     except OSError as error:

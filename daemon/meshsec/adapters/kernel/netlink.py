@@ -1,7 +1,7 @@
-"""The kernel by rtnetlink: this node's addresses, its routes, and word of changes (rtnetlink(7)).
+"""Read and set this node's addresses and routes through rtnetlink(7), and watch for changes.
 
-Requests go through pyroute2. Notifications are only counted as "something changed": whoever is told reads what he
-needs, so a flood of them costs next to nothing and a lost one (ENOBUFS) nothing at all.
+Requests go through pyroute2. A notification only says that something changed, and its reader then reads what it needs.
+So a flood of notifications is cheap and a lost one (ENOBUFS) does no harm.
 """
 
 import asyncio
@@ -42,13 +42,13 @@ _GROUPS_WAYS = _GROUPS_LINKS | 1 << 18
 """RTMGRP_LINK and RTNLGRP_IPV6_RULE (19)."""
 _XFRM_MSG_FLUSHPOLICY = 0x1D
 _HEADER = struct.Struct("=IHHII")
-"""struct nlmsghdr: length, kind, flags, number, sender."""
+"""struct nlmsghdr: length, kind, flags, sequence number, sender."""
 _IFF_UP = 0x1
 _IFF_LOWER_UP = 0x10000
 
 
 class NetlinkError(OSError):
-    """The kernel refused; the text names what was asked for and the reason."""
+    """The kernel refused; the text names the request and the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +73,14 @@ class Link:
 
 
 Changes = Callable[[Callable[[], None]], AbstractContextManager[None]]
-"""While entered, calls back in the running loop whenever the kernel tells of a change."""
+"""A context manager that calls back in the running loop at each change that the kernel reports."""
 
 
 @contextmanager
 def _told(family: int, groups: int, on_change: Callable[[], None], kind: int | None = None) -> Iterator[None]:
-    """Call ``on_change`` in the running loop whenever the kernel tells the multicast groups something.
+    """Call ``on_change`` in the running loop at each notification of the multicast groups.
 
-    ``kind``: only for messages of one kind, and where some were lost.
+    With ``kind``, only messages of this kind count, and lost messages.
     """
     loop = asyncio.get_running_loop()
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK, family) as sock:
@@ -99,9 +99,9 @@ def _told(family: int, groups: int, on_change: Callable[[], None], kind: int | N
 
 
 def _drain(sock: socket.socket) -> set[int | None]:
-    """Read what waits, at most some hundred messages, so that a flood cannot hold the loop; their kinds.
+    """Read the waiting messages and return their kinds, with None for lost ones.
 
-    A notification comes in a datagram of its own. None stands for those that were lost.
+    Each notification is a datagram. At most some hundred are read, so that a flood cannot block the loop.
     """
     kinds: set[int | None] = set()
     for _ in range(256):
@@ -117,31 +117,31 @@ def _drain(sock: socket.socket) -> set[int | None]:
 
 
 def route_changes(on_change: Callable[[], None]) -> AbstractContextManager[None]:
-    """While entered: ``on_change`` at each change of any IPv4 or IPv6 route."""
+    """Call ``on_change`` at each change of any IPv4 or IPv6 route."""
     return _told(_NETLINK_ROUTE, _GROUPS_ROUTES, on_change)
 
 
 def address_changes(on_change: Callable[[], None]) -> AbstractContextManager[None]:
-    """While entered: ``on_change`` at each change of an interface or address."""
+    """Call ``on_change`` at each change of an interface or address."""
     return _told(_NETLINK_ROUTE, _GROUPS_ADDRESSES, on_change)
 
 
 def link_changes(on_change: Callable[[], None]) -> AbstractContextManager[None]:
-    """While entered: ``on_change`` at each change of an interface."""
+    """Call ``on_change`` at each change of an interface."""
     return _told(_NETLINK_ROUTE, _GROUPS_LINKS, on_change)
 
 
 def way_changes(on_change: Callable[[], None]) -> AbstractContextManager[None]:
-    """While entered: ``on_change`` at each change of an interface, whose routes go with it, or of an IPv6 rule."""
+    """Call ``on_change`` at each change of an interface, because its routes go with it, or of an IPv6 rule."""
     return _told(_NETLINK_ROUTE, _GROUPS_WAYS, on_change)
 
 
 @contextmanager
 def ruleset_changes(on_change: Callable[[], None]) -> Iterator[None]:
-    """While entered: ``on_change`` at each change of any nftables rule, set or table, and when policies are flushed.
+    """Call ``on_change`` at each change of any nftables rule, set or table, and when XFRM policies are flushed.
 
-    An IKE daemon may flush everybody's policies when it starts and when it ends (ADR 0044). A single policy is
-    set or taken away for each SA that comes or goes, so these are not told.
+    An IKE daemon may flush all policies at its start and end (ADR 0044). Changes of single policies are ignored,
+    because each new or ended SA causes some.
     """
     with ExitStack() as stack:
         stack.enter_context(_told(_NETLINK_NETFILTER, _GROUPS_NFTABLES, on_change))
@@ -152,7 +152,7 @@ def ruleset_changes(on_change: Callable[[], None]) -> Iterator[None]:
 
 @asynccontextmanager
 async def _route_socket() -> AsyncIterator[Any]:
-    """Whatever pyroute2 raises becomes ``NetlinkError``: it has errors of its own beside OSError."""
+    """Open a socket that raises every pyroute2 error as ``NetlinkError``; some of them are no OSError."""
     try:
         async with AsyncIPRoute() as ipr:  # type: ignore[no-untyped-call]
             yield ipr
@@ -163,7 +163,7 @@ async def _route_socket() -> AsyncIterator[Any]:
 
 
 async def routes(protocol: int | None = None) -> tuple[KernelRoute, ...]:
-    """The kernel's unicast routes of all tables, those of one protocol number when it is given."""
+    """Return the kernel's unicast routes of all tables, or those of one protocol number."""
     async with _route_socket() as ipr:
         names = await _interface_names(ipr)
         match = {} if protocol is None else {"proto": protocol}
@@ -174,9 +174,9 @@ async def routes(protocol: int | None = None) -> tuple[KernelRoute, ...]:
 
 
 async def ipv4_elsewhere(mesh_interfaces: Collection[str], own: Collection[Address]) -> tuple[Elsewhere, ...]:
-    """Return the IPv4 networks that this node reaches outside of the mesh, and its addresses besides ``own``.
+    """Return the IPv4 networks that this node reaches outside the mesh, and its addresses that are not ``own``.
 
-    Default routes are left out: they lead to everything. Raises ``NetlinkError``.
+    Default routes are left out, because they lead everywhere. Raises ``NetlinkError``.
     """
     async with _route_socket() as ipr:
         names = await _interface_names(ipr)
@@ -215,11 +215,11 @@ async def _interface_names(ipr: Any) -> dict[int, str]:
 async def assign_addresses(
     ipv6: Iterable[IPv6Address], ipv4: IPv4Address | None, mesh_interfaces: Iterable[str]
 ) -> tuple[str, ...]:
-    """Give this node its addresses; those that stand are left alone.
+    """Assign this node's addresses and return those that were added. Existing ones stay. Raises ``NetlinkError``.
 
-    All go to the loopback device, since they belong to the node and not to a link. The IPv4 address goes to each mesh
-    interface without one as well: IPv4 next hops need a source address there. Interfaces that do not exist are
-    skipped. Returns what was added, for the log. Raises ``NetlinkError``.
+    All go to the loopback device, because they belong to the node and not to a link. Each mesh interface without an
+    IPv4 address gets the IPv4 address too, because IPv4 next hops need a source address there. Missing interfaces are
+    skipped.
     """
     async with _route_socket() as ipr:
         indexes = {name: index for index, name in (await _interface_names(ipr)).items()}
@@ -235,7 +235,7 @@ async def assign_addresses(
 
 
 async def take_off(addresses: Collection[IPv6Address]) -> tuple[IPv6Address, ...]:
-    """Take off addresses of the loopback device; those that stood. Raises ``NetlinkError``."""
+    """Remove addresses from the loopback device and return those that existed. Raises ``NetlinkError``."""
     async with _route_socket() as ipr:
         indexes = {name: index for index, name in (await _interface_names(ipr)).items()}
         standing = (await _addresses(ipr)).get(_LOOPBACK, set())
@@ -250,19 +250,19 @@ async def take_off(addresses: Collection[IPv6Address]) -> tuple[IPv6Address, ...
 
 
 async def assigned(name: str = _LOOPBACK) -> frozenset[Address]:
-    """The addresses of one interface."""
+    """Return the addresses of one interface."""
     async with _route_socket() as ipr:
         return frozenset((await _addresses(ipr)).get(name, set()))
 
 
 async def mtus() -> dict[str, int]:
-    """The MTU of every interface."""
+    """Return the MTU of every interface."""
     async with _route_socket() as ipr:
         return {link.get("ifname"): link.get("mtu") async for link in await ipr.link("dump")}
 
 
 async def links() -> dict[str, Link]:
-    """Every interface by name."""
+    """Return every interface by name."""
     async with _route_socket() as ipr:
         return {
             link.get("ifname"): Link(link["index"], bool(link["flags"] & _IFF_UP), bool(link["flags"] & _IFF_LOWER_UP))
@@ -290,7 +290,7 @@ async def _addresses(ipr: Any) -> dict[str, set[Address]]:
 
 
 async def _add(ipr: Any, index: int, name: str, address: Address) -> None:
-    """One host address; no duplicate address detection, because it is derived from a key."""
+    """Add one host address, without duplicate address detection, because it is derived from a key."""
     options: dict[str, Any] = {"flags": _IFA_F_NODAD} if address.version == 6 else {}
     if address.version == 4 and name != _LOOPBACK:
         options = {"flags": _IFA_F_NOPREFIXROUTE}

@@ -1,7 +1,7 @@
 """Apply the fail-closed rules (``core/channels/nft_rules.py``) and read them back.
 
-On the kernel ground XFRM block policies below charon's own are a second wall, but for those with whom user data may
-pass by the overlay: XFRM cannot tell by which device it does.
+If the kernel does ESP, XFRM block policies with a lower precedence than charon's are a second barrier. Peers whose user
+data may use the overlay have none, because XFRM cannot distinguish devices.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ BLOCK_PRIORITY = 4_000_000_000
 """XFRM prefers the lower number; charon's own policies stay below 400000."""
 
 _TIMEOUT = 60.0
-"""Seconds for one run of nft or ip; the first use loads kernel modules, which a slow machine takes long for."""
+"""Deadline in seconds of one run of nft or ip. The first use loads kernel modules, which is slow on some machines."""
 
 
 class RulesError(Exception):
@@ -28,18 +28,19 @@ class RulesError(Exception):
 
 
 def render_block_policies(spec: RulesSpec) -> list[str]:
-    """Lines for ``ip -batch`` with ``block_selectors``."""
+    """Return lines for ``ip -batch`` that set the policies of ``block_selectors``."""
     return [f"src {source} dst {target} dir {direction}" for direction, source, target in block_selectors(spec)]
 
 
 def block_selectors(spec: RulesSpec) -> list[tuple[str, IPv6Network, IPv6Network]]:
-    """Those of XFRM policies that block what charon's policies, which win over them, do not take: direction, from, to.
+    """Return direction, source and destination of the XFRM policies that block what charon's policies do not take.
 
-    Outbound only from this node's own address, because the kernel asks outbound policies about forwarded packets too,
-    and a relay forwards those of its peers. Its prefix is one bit short, because the kernel keeps one policy for each
-    selector whatever the priority, so that the same selector would replace charon's. No node has the second address.
-    IPv4 is left to nftables: there the address beside may be a neighbour's, and OLSR's multicast comes from the peers'
-    own addresses. None where ESP is not the kernel's: they would block charon's TUN device.
+    Outbound policies begin only at this node's own address: the kernel applies them to forwarded packets too, and a
+    relay forwards its peers' packets. The address has a prefix of one bit less, because the kernel keeps one policy for
+    each selector, so the same selector would replace charon's. No node has the second address.
+
+    IPv4 is left to nftables: the second address could be a neighbour's, and OLSR's multicast comes from the peers' own
+    addresses. Without kernel ESP there are none, because they would block charon's TUN device.
     """
     if spec.ground is not EspBackend.KERNEL:
         return []
@@ -57,16 +58,16 @@ def _ipv6(addresses: Iterable[Address]) -> list[IPv6Address]:
 
 
 class Nftables:
-    """Applies the rules and reports whether they are still in force as applied."""
+    """Apply the rules and report whether they are still in force."""
 
     def __init__(self) -> None:
         self._applied: tuple[RulesSpec, list[str]] | None = None
         self._guard: list[str] = []
         self.guard_problem = ""
-        """Why nothing sorts what comes to the IKE daemon's ports; empty when the guard is in force."""
+        """Why the guard of the IKE daemon's ports is missing; empty if it is in force."""
 
     async def apply(self, spec: RulesSpec) -> None:
-        """Replace the rules and read them back. Raises ``RulesError``, and the previous rules then stay in force."""
+        """Replace the rules and read them back. Raises ``RulesError``, and then the previous rules stay in force."""
         await _run("nft", "-f", "-", text=nft_rules.render(spec))
         await self._apply_block_policies(spec)
         listing = await _listing()
@@ -75,7 +76,9 @@ class Nftables:
         await self._apply_guard(spec)
 
     async def found(self, ground: EspBackend) -> RulesSpec | None:
-        """What a predecessor left, as far as its sets tell: whose addresses are closed. None when there is nothing."""
+        """Return the rules that a predecessor left, as far as the sets tell: the closed addresses. None without
+        rules.
+        """
         try:
             sets = _sets(await _listing())
         except RulesError:
@@ -91,7 +94,7 @@ class Nftables:
         )
 
     async def standing(self) -> RulesSpec | None:
-        """The rules that stand, when they are those that were applied last; None when gone, altered or foreign."""
+        """Return the rules in force if they are those applied last; None if they are missing, changed or foreign."""
         if self._applied is None:
             return None
         spec, applied = self._applied
@@ -104,7 +107,7 @@ class Nftables:
         return spec if stands and blocked == set(render_block_policies(spec)) else None
 
     async def altered(self) -> list[str]:
-        """Return how the kernel's rules differ from those applied last, in words; empty when they do not."""
+        """Return in words how the kernel's rules differ from those applied last; empty if they do not."""
         if self._applied is None:
             return ["none were applied"]
         applied = self._applied[1]
@@ -116,7 +119,7 @@ class Nftables:
         return gone + [f"{_described(entry)} is not meshsecd's" for entry in standing if entry not in applied]
 
     async def counters(self) -> dict[str, int]:
-        """Packets by counter since the rules were applied last."""
+        """Return packets by counter since the last ``apply``."""
         return {
             entry["counter"]["name"]: int(entry["counter"]["packets"])
             for entry in await _listing()
@@ -124,12 +127,12 @@ class Nftables:
         }
 
     async def guard_counters(self) -> dict[str, int]:
-        """Datagrams to the IKE daemon that the guard dropped since the rules were applied last, by reason."""
+        """Return by reason how many datagrams to the IKE daemon the guard dropped since the last ``apply``."""
         entries = await _listing(guard.TABLE)
         return {one["counter"]["name"]: int(one["counter"]["packets"]) for one in entries if "counter" in one}
 
     async def contested(self) -> frozenset[IPv6Address]:
-        """Return the peers' end points in whose name somebody forges answers to IKE_SA_INIT."""
+        """Return the peers' addresses for which somebody forges answers to IKE_SA_INIT."""
         return await self._guard_set(guard.CONTESTED) | await self._guard_set(guard.DENIED)
 
     async def _guard_set(self, name: str) -> frozenset[IPv6Address]:
@@ -140,7 +143,7 @@ class Nftables:
             raise RulesError(f"nft -j list set {name}: no valid answer ({error})") from error
 
     async def _apply_guard(self, spec: RulesSpec) -> None:
-        """Replace the guard in a transaction of its own: a kernel that cannot have it still has the rules."""
+        """Replace the guard in a separate transaction, so that a kernel that cannot have it still has the rules."""
         self._guard, self.guard_problem = [], ""
         try:
             await _run("nft", "-f", "-", text=guard.render(spec))
@@ -161,7 +164,7 @@ class Nftables:
 
 
 async def _block_policies(ground: EspBackend) -> set[str]:
-    """The block policies that are ours, known by their priority, in the form of ``render_block_policies``."""
+    """Return our block policies in the form of ``render_block_policies``. They are recognised by their priority."""
     try:
         output = await _run("ip", "xfrm", "policy", "list", "priority", str(BLOCK_PRIORITY))
     except RulesError:
@@ -186,7 +189,7 @@ async def _listing(table: str = TABLE) -> list[dict[str, Any]]:
 
 
 async def rewriting_chains() -> tuple[str, ...]:
-    """The chains, of other programs, that may rewrite addresses before our rules see a packet, or after."""
+    """Return other programs' chains that may rewrite addresses before or after our rules see a packet."""
     try:
         entries = json.loads(await _run("nft", "-j", "list", "chains"))["nftables"]
     except (RulesError, ValueError, KeyError):
@@ -196,12 +199,12 @@ async def rewriting_chains() -> tuple[str, ...]:
 
 
 def _settled_entries(listing: list[dict[str, Any]]) -> list[str]:
-    """The listing without what changes by itself: handles, counts, the version of nft."""
+    """Return the listing without what changes by itself: handles, counters and nft's version."""
     return [json.dumps(_settled(entry), sort_keys=True) for entry in listing if "metainfo" not in entry]
 
 
 def _lasting_entries(listing: list[dict[str, Any]]) -> list[str]:
-    """The same without what the sets of a table collect by themselves for a time."""
+    """Return the listing also without the entries that sets collect for a time."""
     growing = [entry for entry in listing if "timeout" in entry.get("set", {}).get("flags", [])]
     for entry in growing:
         entry["set"].pop("elem", None)
@@ -209,7 +212,7 @@ def _lasting_entries(listing: list[dict[str, Any]]) -> list[str]:
 
 
 def _described(settled: str) -> str:
-    """An entry of ``_settled_entries`` in words."""
+    """Describe an entry of ``_settled_entries`` in words."""
     ((kind, entry),) = json.loads(settled).items()
     return f"a rule of the chain {entry['chain']}" if kind == "rule" else f"the {kind} {entry['name']}"
 
@@ -223,7 +226,7 @@ def _settled(value: Any) -> Any:
 
 
 def _verify(spec: RulesSpec, listing: list[dict[str, Any]]) -> None:
-    """Compare what the kernel has with what was meant, independently of how it was written."""
+    """Compare the kernel's rules with the intended ones, independently of how they were written."""
     meant = nft_rules.set_contents(spec)
     sets = {name: elements for name, elements in _sets(listing).items() if name in meant}
     hooks = {entry["chain"]["hook"] for entry in listing if "chain" in entry and "hook" in entry["chain"]}
@@ -232,7 +235,7 @@ def _verify(spec: RulesSpec, listing: list[dict[str, Any]]) -> None:
 
 
 def _sets(listing: list[dict[str, Any]]) -> dict[str, set[str]]:
-    """Sets of single addresses; those of prefixes are left out."""
+    """Return the sets of single addresses; sets of prefixes are left out."""
     listed = (entry["set"] for entry in listing if "set" in entry)
     return {found["name"]: set(found.get("elem", [])) for found in listed if "interval" not in found.get("flags", [])}
 

@@ -1,4 +1,4 @@
-"""What the kernel says of this machine's processors."""
+"""Read from the kernel what this machine's processors can do."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ _CPUINFO = Path("/proc/cpuinfo")
 
 
 def has_aes() -> bool | None:
-    """Return whether all processors have the instructions of AES-GCM; None where the kernel does not say."""
+    """Return whether all processors have AES-GCM instructions; None if the kernel does not say."""
     try:
         return esp_rank.has_aes(_CPUINFO.read_text(encoding="utf-8", errors="replace"))
     except OSError:

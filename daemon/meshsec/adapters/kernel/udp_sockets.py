@@ -1,22 +1,22 @@
-"""The UDP sockets of this network namespace, and whose they are, from /proc."""
+"""Find the UDP sockets of this network namespace and their processes in /proc."""
 
 from contextlib import suppress
 from pathlib import Path
 
 _PROC = Path("/proc")
 _LIMIT = 4 << 20
-"""Octets of the table: some 25,000 sockets."""
+"""Limit of the table in bytes: some 25,000 sockets."""
 
 
 def table() -> str:
-    """Return the kernel's table of IPv6 UDP sockets; empty when it cannot be read."""
+    """Return the kernel's table of IPv6 UDP sockets; empty if it cannot be read."""
     with suppress(OSError), (_PROC / "net/udp6").open(encoding="ascii", errors="replace") as file:
         return file.read(_LIMIT)
     return ""
 
 
 def holder(inode: int) -> tuple[int, str] | None:
-    """Return the PID and the program that has a socket; None when nobody is found, or may not be looked at."""
+    """Return the PID and the program that has a socket; None if it is not found or may not be read."""
     target = f"socket:[{inode}]"
     for process in _PROC.glob("[0-9]*"):
         with suppress(OSError):
@@ -26,7 +26,7 @@ def holder(inode: int) -> tuple[int, str] | None:
 
 
 def is_in_unit(pid: int, unit: str) -> bool:
-    """Whether a process belongs to a unit of systemd's, which starts it again when it ends."""
+    """Return whether a process belongs to a systemd unit, which systemd restarts when it ends."""
     try:
         groups = (_PROC / str(pid) / "cgroup").read_text(encoding="utf-8", errors="replace")
     except OSError:

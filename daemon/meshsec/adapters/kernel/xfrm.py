@@ -1,6 +1,6 @@
-"""The kernel's SAs and policies by NETLINK_XFRM (linux/xfrm.h), which ``ip xfrm`` cannot tell as JSON.
+"""Read the kernel's SAs and policies through NETLINK_XFRM (linux/xfrm.h), because ``ip xfrm`` has no JSON output.
 
-Messages are decoded here, once; the keys that the kernel sends with an SA are not looked at.
+Messages are decoded here, once. The keys that the kernel sends with an SA are not read.
 """
 
 import asyncio
@@ -17,65 +17,65 @@ _NETLINK_XFRM = 6
 _NLM_F_REQUEST, _NLM_F_ACK, _NLM_F_DUMP = 0x1, 0x4, 0x300
 _NLMSG_ERROR, _NLMSG_DONE = 2, 3
 _DONE = 0
-"""The error by which the kernel confirms."""
+"""The error number by which the kernel confirms a request."""
 _DELETE_STATE, _GET_STATE, _GET_POLICY = 0x11, 0x12, 0x15
 _HEADER, _ATTRIBUTE = struct.Struct("=IHHII"), struct.Struct("=HH")
 
 _SELECTOR = struct.Struct("=16s16sHHHHHBBB3xiI")
 """struct xfrm_selector: destination, source, ports and masks, family, prefix lengths, protocol, interface, user."""
 _STATE_SIZE, _POLICY_SIZE = 224, 168
-"""Octets of struct xfrm_usersa_info and struct xfrm_userpolicy_info; attributes follow."""
+"""Sizes in bytes of struct xfrm_usersa_info and struct xfrm_userpolicy_info; attributes follow."""
 _STATE = struct.Struct("=16s4sB3x16s72xQ32xIHBB")
-"""Of the first, after the selector: destination, SPI, protocol, source, (life times, octets,) packets, (times, errors,
+"""xfrm_usersa_info after the selector: destination, SPI, protocol, source, (lifetimes, bytes,) packets, (times, errors,
 number,) request, family, mode, replay window."""
 _STATE_ID = struct.Struct("=16s4sHBx")
 """struct xfrm_usersa_id: destination, SPI, family, protocol."""
 _POLICY = struct.Struct("=96xIIBB")
-"""Of the second, after the selector: (life times,) priority, index, direction, action."""
+"""xfrm_userpolicy_info after the selector: (lifetimes,) priority, index, direction, action."""
 _TEMPLATE = struct.Struct("=24xH2x16sIBBB13x")
 """struct xfrm_user_tmpl: family, source, request, mode, sharing, whether it is optional."""
 _REPLAY = struct.Struct("=20xI")
 """struct xfrm_replay_state_esn: the window, in packets."""
 
 _ALGORITHMS = frozenset({1, 2, 18, 20})
-"""XFRMA_ALG_AUTH, _CRYPT, _AEAD, _AUTH_TRUNC. A state without is an SPI that is kept for a negotiation."""
+"""XFRMA_ALG_AUTH, _CRYPT, _AEAD and _AUTH_TRUNC. A state without any is an SPI reserved for a negotiation."""
 _TEMPLATES, _MARK, _REPLAY_WINDOW, _INTERFACE_ID = 5, 21, 23, 31
 _MODES = ("transport", "tunnel", "route optimization", "in trigger", "beet")
 _DIRECTIONS = ("in", "out", "fwd")
-"""Numbers above these are policies of single sockets."""
+"""Directions by number. Higher numbers are policies of single sockets."""
 _ALLOW = 0
 _NEIGHBOURS = {(58, socket.htons(kind), 0xFFFF) for kind in (135, 136)}
-"""ICMPv6 of neighbour discovery (RFC 4861), whose type stands where a source port does: nobody's user data."""
+"""ICMPv6 of neighbour discovery (RFC 4861), which is no user data. Its type is in the place of a source port."""
 
 _PORTION = 1 << 16
 _TIMEOUT = 10.0
-"""Seconds without any answer of the kernel."""
+"""Seconds to wait for an answer of the kernel."""
 
 
 class XfrmError(OSError):
-    """The kernel refused, or answered what it should not."""
+    """The kernel refused, or its answer is malformed."""
 
 
 async def states() -> tuple[XfrmState, ...]:
-    """All SAs that have a key; none where the kernel has no XFRM. Raises XfrmError."""
+    """Return all SAs that have a key; none if the kernel has no XFRM. Raises XfrmError."""
     return tuple(filter(None, map(_state, await asyncio.to_thread(_dump, _GET_STATE, _STATE_SIZE))))
 
 
 async def packets() -> dict[str, int]:
-    """How many each SA has protected or taken, by its SPI in hexadecimal. Raises XfrmError."""
+    """Return how many packets each SA has protected or accepted, by SPI in hexadecimal. Raises XfrmError."""
     return {state.spi: state.packets for state in await states()}
 
 
 async def policies() -> tuple[XfrmPolicy, ...]:
-    """All policies but those of single sockets and of neighbour discovery; none where the kernel has no XFRM.
+    """Return all policies except those of single sockets and of neighbour discovery.
 
-    Raises XfrmError.
+    Returns none if the kernel has no XFRM. Raises XfrmError.
     """
     return tuple(filter(None, map(_policy, await asyncio.to_thread(_dump, _GET_POLICY, _POLICY_SIZE))))
 
 
 async def remove(states: Iterable[XfrmState]) -> None:
-    """Take SAs by ESP away; one that is gone already is fine. Raises XfrmError."""
+    """Remove ESP SAs. If one is gone already, that is no error. Raises XfrmError."""
     await asyncio.to_thread(_remove, tuple(states))
 
 
@@ -87,12 +87,12 @@ def _remove(states: Iterable[XfrmState]) -> None:
 
 
 def _dump(kind: int, size: int) -> list[bytes]:
-    """The kernel's answers to a request for all."""
+    """Return the kernel's answers to a request for all entries."""
     return _ask(kind, _NLM_F_DUMP, bytes(size))
 
 
 def _ask(kind: int, flags: int, body: bytes, forgiven: int = 0) -> list[bytes]:
-    """The kernel's answers to a request. ``forgiven``: the error that is none."""
+    """Return the kernel's answers to a request. ``forgiven`` is an error number that does not count."""
     try:
         with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, _NETLINK_XFRM) as sock:
             sock.settimeout(_TIMEOUT)

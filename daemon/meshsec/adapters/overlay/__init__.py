@@ -1,1 +1,1 @@
-"""The overlay: overlayd by its control socket, its routes, and cjdns's configuration."""
+"""The overlay: overlayd's control socket, its routes, and cjdns's configuration."""

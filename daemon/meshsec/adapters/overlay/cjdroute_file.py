@@ -1,4 +1,4 @@
-"""A cjdroute.conf of cjdns: JSON with comments, read and checked; a refusal names file, line and field."""
+"""Read and check cjdns's cjdroute.conf, JSON with comments. A refusal names file, line and field."""
 
 import re
 from collections.abc import Iterable
@@ -14,14 +14,14 @@ from meshsec.core.formats.cjdroute import Imported
 from meshsec.core.values.tables import Problem
 
 _LIMIT = 65536
-"""Octets of a file; what ``cjdroute --genconf`` writes has 10 000."""
+"""Limit of a file in bytes; ``cjdroute --genconf`` writes 10,000."""
 _BETWEEN = re.compile(r"(?:\s|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
-"""What may stand between two tokens."""
+"""What may be between two tokens."""
 _BARE_KEY = re.compile(r"[^\s:/]+")
 
 
 class CjdrouteError(Exception):
-    """A file that is refused: one line ``FILE:LINE: FIELD: what is wrong`` for each problem."""
+    """The file is refused: one line ``FILE:LINE: FIELD: what is wrong`` for each problem."""
 
     def __init__(self, lines: Iterable[str]) -> None:
         self.lines = tuple(lines)
@@ -30,20 +30,20 @@ class CjdrouteError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a file means, and one line ``FILE:LINE: FIELD: why`` for each part that was not taken over."""
+    """The meaning of a file, and one line ``FILE:LINE: FIELD: why`` for each part that was not taken over."""
 
     imported: Imported
     ignored: tuple[str, ...]
 
 
 class _Object(tuple[tuple[str, object], ...]):
-    """An object as it stands there: keys may be there twice."""
+    """A JSON object with all its keys, because a key may occur twice."""
 
     __slots__ = ()
 
 
 def load(path: Path) -> Found:
-    """What the file means. Raises CjdrouteError."""
+    """Return the meaning of the file. Raises CjdrouteError."""
     text = _read(path)
     doubles: list[Problem] = []
     document = _plain(_parsed(path, text), (), doubles)
@@ -79,7 +79,7 @@ def _parsed(path: Path, text: str) -> object:
 
 
 def _plain(value: object, path: tuple[str | int, ...], doubles: list[Problem]) -> object:
-    """The value with dictionaries for objects; keys that are there twice are noted."""
+    """Return the value with dictionaries for objects, and note keys that occur twice."""
     if isinstance(value, list):
         return [_plain(entry, (*path, index), doubles) for index, entry in enumerate(value)]
     if not isinstance(value, _Object):
@@ -98,7 +98,7 @@ def _located(path: Path, text: str, problems: Iterable[Problem]) -> list[str]:
 
 
 def _line(text: str, path: tuple[str | int, ...]) -> int:
-    """The line, from 1, of the value that ``path`` leads to; of what should hold it when it is missing."""
+    """Return the line, from 1, of the value at ``path``, or of its parent if the value is missing."""
     at = _skip(text, 0)
     for step in path:
         found = _member(text, at, step)
@@ -109,7 +109,9 @@ def _line(text: str, path: tuple[str | int, ...]) -> int:
 
 
 def _member(text: str, at: int, step: str | int) -> int | None:
-    """Where an entry of the object or list at ``at`` begins; the last one of that key. The text is well-formed."""
+    """Return where an entry of the object or list at ``at`` begins: the last one of that key. The text must be
+    well-formed.
+    """
     if text[at] not in "{[":
         return None
     found: int | None = None

@@ -1,7 +1,7 @@
-"""overlayd by its control socket (docs/reference/schema/overlayd-control-1.json): JSON lines over a UNIX socket.
+"""Drive overlayd through its control socket (docs/reference/schema/overlayd-control-1.json): JSON lines over UNIX.
 
-It greets with ``hello`` and ``status``, and tells what happens. What we say is answered in order, by ``done`` or
-``refused``. What it was told before stays in force when the connection ends, so each connection tells it anew.
+overlayd sends ``hello`` and ``status`` first, and then events. It answers commands in order with ``done`` or
+``refused``. Commands stay in force when the connection ends, so each new connection sends them again.
 """
 
 import asyncio
@@ -18,28 +18,28 @@ from meshsec.core.channels.events import OverlayDown, OverlayObserved, OverlayUp
 
 SCHEMA = 1
 MAX_LINE = 8 * 1024 * 1024
-"""Octets: a status with some thousand sessions."""
+"""Limit of a line in bytes: a status with some thousand sessions."""
 
 PORTION = 1024
-"""Addresses that overlayd takes in a line."""
+"""Addresses that overlayd accepts in one line."""
 
 RECONNECT_FIRST = 0.05
 RECONNECT_MAX = 1.0
-"""Seconds between attempts to reach the node: it doubles from the first to the last."""
+"""Longest interval in seconds between attempts to reach overlayd; it doubles from the first to this."""
 
 HELLO_TIMEOUT = 10.0
 ANSWER_TIMEOUT = 10.0
 LOOK_INTERVAL = 5.0
-"""Seconds between two looks: that a session is gone is told by nobody."""
+"""Polling interval in seconds; overlayd sends no event when a session ends."""
 
 TALK = 3 * LOOK_INTERVAL
-"""Seconds for which one counts as talking after the look that saw its packets."""
+"""Seconds for which a peer counts as talking after the poll that saw its packets."""
 
 OverlayEvent = OverlayUp | OverlayDown | OverlayObserved
 
 
 class OverlaydError(Exception):
-    """It says what its schema does not allow, refuses a command, or is not as it ought to be."""
+    """overlayd sent what its schema does not allow, refused a command, or is not configured as it must be."""
 
 
 class _Hello(msgspec.Struct, tag="hello"):
@@ -97,10 +97,10 @@ _STATUS = b"status\n"
 
 
 class Overlayd:
-    """A client of the control socket of the node with our own key."""
+    """A client of the control socket of the overlayd that has our own key."""
 
     def __init__(self, path: Path, own: IPv6Address, device: str) -> None:
-        """``own`` is this node's address, ``device`` the TUN device that it must have."""
+        """Prepare the client; ``own`` is this node's address, ``device`` the TUN device that overlayd must have."""
         self._path = path
         self._own = own
         self._device = device
@@ -113,20 +113,20 @@ class Overlayd:
         self._packets: dict[IPv6Address, int] = {}
         self._talked: dict[IPv6Address, float] = {}
         self.version = ""
-        """Empty while it does not answer."""
+        """overlayd's version; empty while it does not answer."""
         self.pid = 0
         self.dropped: dict[str, int] = {}
-        """Frames and packets that it dropped, by cause, as told last."""
+        """Frames and packets that overlayd dropped, by cause, as reported last."""
 
     @property
     def talking(self) -> frozenset[IPv6Address]:
-        """Who sent user data lately: seen in a status of the last ``TALK`` seconds."""
+        """Peers that sent user data lately: seen in a status of the last ``TALK`` seconds."""
         since = time.monotonic() - TALK
         self._talked = {one: at for one, at in self._talked.items() if at > since}
         return frozenset(self._talked)
 
     async def run(self, on_event: Callable[[OverlayEvent], None]) -> None:
-        """Stay connected until cancelled: a connection begins with ``OverlayUp`` and ends with ``OverlayDown``."""
+        """Stay connected until cancelled. A connection begins with ``OverlayUp`` and ends with ``OverlayDown``."""
         pause = RECONNECT_FIRST
         while True:
             try:
@@ -149,11 +149,11 @@ class Overlayd:
             pause = min(pause * 2, RECONNECT_MAX)
 
     async def permit(self, addresses: Iterable[IPv6Address]) -> None:
-        """With whom user data is exchanged: these and nobody else. Raises ``OverlaydError``."""
+        """Set the peers with which user data is exchanged; all others are refused. Raises ``OverlaydError``."""
         await self._command("permit", addresses)
 
     async def keep(self, addresses: Collection[IPv6Address]) -> None:
-        """To whom a session is kept up. Raises ``OverlaydError``."""
+        """Set the peers to which a session is kept open. Raises ``OverlaydError``."""
         await self._command("keep", addresses)
         self._kept &= frozenset(addresses)
         if self._writer:
@@ -174,7 +174,7 @@ class Overlayd:
             raise OverlaydError(f"no answer to {kind} within {ANSWER_TIMEOUT:g} s") from error
 
     async def _look(self) -> None:
-        """Ask how it stands, again and again; one that owes two answers does not work."""
+        """Poll the status. An overlayd that has not answered the last poll at the next one counts as hung."""
         while self._writer:
             await asyncio.sleep(LOOK_INTERVAL)
             if self._looks_owed > 1:
@@ -186,13 +186,13 @@ class Overlayd:
         writer.write(_STATUS)
 
     def _close(self) -> None:
-        """What was asked is answered by nobody."""
+        """Cancel all commands that are waiting for an answer."""
         self._writer, self.version, self.pid, self._looks_owed, self._told = None, "", 0, 0, None
         while self._asked:
             answer = self._asked.popleft()
             if not answer.done():
                 answer.set_exception(OverlaydError("it closed the connection"))
-                answer.exception()  # whoever asked may have given up
+                answer.exception()  # the caller may have given up
 
     async def _open(self, reader: asyncio.StreamReader) -> None:
         hello = _line.decode(await reader.readuntil(b"\n"))
@@ -204,12 +204,14 @@ class Overlayd:
         if not isinstance(status, _Status):
             raise OverlaydError("its second line is no status")
         self._check(status)
-        self._packets = _packets(status)  # what came before counts for nothing now
+        self._packets = _packets(status)  # packets from before the connection do not count as talking
         self._take(status)
         self.version, self.pid = hello.version, hello.pid
 
     def _check(self, status: _Status) -> None:
-        """It must be the node that our rules and routes are about, and take from us who is permitted."""
+        """Refuse an overlayd that has another address or device than our rules and routes, or other permissions than
+        ours.
+        """
         if IPv6Address(status.address) != self._own:
             raise OverlaydError(f"its address is {status.address}, and not this node's {self._own}")
         name = status.tun.name if status.tun else "none"
@@ -263,10 +265,10 @@ class Overlayd:
             answer.set_result(None)
         else:
             answer.set_exception(error)
-            answer.exception()  # whoever asked may have given up
+            answer.exception()  # the caller may have given up
 
     def _tell(self, on_event: Callable[[OverlayEvent], None]) -> None:
-        """When something is otherwise than told."""
+        """Report an event if something differs from the last report."""
         observed = OverlayObserved(frozenset(self._kept), frozenset(self._linked))
         if observed != self._told:
             self._told = observed
@@ -274,7 +276,7 @@ class Overlayd:
 
 
 def _portions(kind: str, addresses: list[IPv6Address]) -> list[dict[str, object]]:
-    """A command, in as many lines as it takes: it counts when the last is there."""
+    """Split a command into as many lines as it needs. It takes effect with the last line."""
     parts = [addresses[start : start + PORTION] for start in range(0, len(addresses), PORTION)] or [[]]
     lines: list[dict[str, object]] = [{"type": kind, "addresses": [str(one) for one in part]} for part in parts]
     for number, line in enumerate(lines[1:], 1):

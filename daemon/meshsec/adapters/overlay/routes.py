@@ -1,9 +1,9 @@
-"""The routes into the overlay's device, in a table of their own, and the rules that lead there (ip-rule(8)).
+"""Set the routes into the overlay's device, in a separate table, and the rules that lead there (ip-rule(8)).
 
-A rule before those of charon (220) and of the routing daemon's table sends what this node itself says to nodes of the
-mesh through our table; where that has no route, the look-up goes on as if it were not there. What is forwarded never
-sees it: a relay's own sessions are not for strangers. IKE goes by the routing daemon's routes, because it has to work
-when a session does not.
+A rule before those of charon (220) and of the routing daemon's table sends this node's own packets to mesh nodes
+through our table. Without a route there, the look-up continues with the other tables. Forwarded packets skip the table:
+a relay's own sessions are not for strangers. IKE uses the routing daemon's routes, because it must work without a
+session.
 """
 
 import errno
@@ -19,7 +19,7 @@ TABLE = 221
 PRIORITY = 219
 """One before charon's rule."""
 PROTOCOL = 101
-"""The rtnetlink protocol number of all of it: what has another one is not ours."""
+"""The rtnetlink protocol number of our routes and rules; all others are not ours."""
 
 _MAIN = 254
 _UDP = 17
@@ -29,16 +29,16 @@ _FAMILY = socket.AF_INET6
 
 
 class RoutesError(OSError):
-    """The kernel refused; the text names what was asked for and the reason."""
+    """The kernel refused; the text names the request and the reason."""
 
 
 class _Rule(NamedTuple):
-    """What tells our rules apart."""
+    """The fields by which our rules differ."""
 
     priority: int
     table: int
     port: str = ""
-    """Source and destination port of UDP, as FIRST:LAST; empty: whatever it is."""
+    """Source and destination port of UDP as FIRST:LAST; empty for any."""
 
 
 _RULES = frozenset(
@@ -47,9 +47,9 @@ _RULES = frozenset(
 
 
 async def apply(addresses: frozenset[IPv6Address], device: str, source: IPv6Address) -> frozenset[IPv6Address]:
-    """Have routes to these and no others, and the rules; what stands then, as read back.
+    """Set the routes to exactly these addresses, and the rules; return what is installed then, as read back.
 
-    ``source`` is the address of this node. Routes come before what is to go. Raises ``RoutesError``.
+    ``source`` is this node's address. New routes are added before old ones are removed. Raises ``RoutesError``.
     """
     async with _netlink() as ipr:
         index = await _index(ipr, device)
@@ -66,13 +66,15 @@ async def apply(addresses: frozenset[IPv6Address], device: str, source: IPv6Addr
 
 
 async def standing(device: str) -> frozenset[IPv6Address]:
-    """To whom user data is sent into the device: their routes stand, and the rules. Raises ``RoutesError``."""
+    """Return the addresses whose user data goes into the device: their routes and the rules exist. Raises
+    ``RoutesError``.
+    """
     async with _netlink() as ipr:
         return await _standing(ipr, await _index(ipr, device))
 
 
 async def clear() -> None:
-    """Take away all that is ours: this node has no overlay (any more). Raises ``RoutesError``."""
+    """Remove all our routes and rules, because this node has no overlay (any more). Raises ``RoutesError``."""
     async with _netlink() as ipr:
         await _set_rules(ipr, frozenset())
         for address in await _routes(ipr):
@@ -81,7 +83,7 @@ async def clear() -> None:
 
 @asynccontextmanager
 async def _netlink() -> AsyncIterator[Any]:
-    """Whatever pyroute2 raises becomes ``RoutesError``: it has errors of its own beside OSError."""
+    """Open a socket that raises every pyroute2 error as ``RoutesError``; some of them are no OSError."""
     try:
         async with AsyncIPRoute() as ipr:  # type: ignore[no-untyped-call]
             yield ipr
@@ -103,7 +105,7 @@ async def _standing(ipr: Any, index: int | None) -> frozenset[IPv6Address]:
 
 
 async def _routes(ipr: Any) -> dict[IPv6Address, int | None]:
-    """Our routes and the index of the device of each."""
+    """Return our routes, each with the index of its device."""
     found = {}
     async for message in await ipr.route("dump", family=_FAMILY, table=TABLE):
         if message["proto"] == PROTOCOL and message["dst_len"] == 128 and message.get("table") == TABLE:
@@ -116,12 +118,12 @@ async def _change(ipr: Any, command: str, address: IPv6Address, **options: Any) 
         await ipr.route(command, family=_FAMILY, dst=f"{address}/128", table=TABLE, proto=PROTOCOL, **options)
     except Exception as error:
         if command == "del" and getattr(error, "code", None) == errno.ESRCH:
-            return  # it went with its device meanwhile
+            return  # it has gone with its device
         raise RoutesError(f"route {command} {address} in table {TABLE}: {error}") from error
 
 
 async def _set_rules(ipr: Any, wanted: frozenset[_Rule]) -> None:
-    """Those for IKE come first, so that it never goes another way."""
+    """Set the rules. Those for IKE come first, so that IKE never uses another path."""
     found = await _rules(ipr)
     for rule in sorted(wanted - found):
         await _change_rule(ipr, "add", rule)

@@ -1,1 +1,1 @@
-"""Radios: nl80211, the switches of rfkill, and wpa_supplicant."""
+"""Radios: nl80211, rfkill's switches and wpa_supplicant."""

@@ -1,6 +1,6 @@
-"""The kernel's wireless stack by nl80211: what a radio can do and may do, and the mesh point itself.
+"""Read and set radios and mesh points through nl80211: what a radio can do, what it may do, and its mesh.
 
-pyroute2 carries the messages; its description of nl80211 leaves some attributes undescribed, which are given here.
+pyroute2 carries the messages. Its description of nl80211 lacks some attributes, which are declared here.
 """
 
 import errno
@@ -24,7 +24,7 @@ _MBM = 100
 
 
 class Nl80211Error(OSError):
-    """The kernel refused; the text names what was asked for and the reason. ``errno`` is the kernel's."""
+    """The kernel refused; the text names the request and the reason. ``errno`` is the kernel's."""
 
     def __str__(self) -> str:
         return str(self.strerror)
@@ -43,7 +43,7 @@ class _mesh_config(nla):  # noqa: N801  (pyroute2 finds it by the name in the ma
 
 
 class _bands(nla):  # noqa: N801
-    """nl80211_band: the bands by number, which a plain array would lose."""
+    """nl80211_band: the bands with their numbers, which a plain array would lose."""
 
     prefix: Any = "NL80211_BAND_"
     nla_map: Any = tuple((number, f"NL80211_BAND_{number}", "band") for number in range(8))
@@ -78,40 +78,40 @@ class Nl80211:
         self._socket = socket
 
     async def phy(self, index: int) -> Phy:
-        """One radio, with what the rules in force allow."""
+        """Return one radio, with what the current regulatory rules allow."""
         return decode_phy(await self._dump("GET_WIPHY", {"WIPHY": index, "SPLIT_WIPHY_DUMP": True}))
 
     async def interfaces(self) -> tuple[tuple[int, Interface], ...]:
-        """All wireless interfaces, each with the number of its radio; not yet with what rtnetlink knows."""
+        """Return all wireless interfaces with the numbers of their radios, without what rtnetlink knows."""
         return tuple(map(decode_interface, await self._dump("GET_INTERFACE", {})))
 
     async def country(self, phy: Phy | None = None) -> str:
-        """The regulatory domain that rules this radio, or those that have none of their own; 00: the whole world's."""
+        """Return the regulatory domain of this radio, or the one of radios without their own; 00 is the world's."""
         own = {"WIPHY": phy.index} if phy and phy.self_managed else {}
         found = await self._ask("GET_REG", own, "regulatory domain")
         return next((str(one.get_attr("NL80211_ATTR_REG_ALPHA2")) for one in found), "00")
 
     async def request_country(self, country: str) -> None:
-        """Ask for a regulatory domain; whether it was taken shows later."""
+        """Ask for a regulatory domain. Whether the kernel accepts it shows later."""
         await self._ask("REQ_SET_REG", {"REG_ALPHA2": country}, f"regulatory domain {country}")
 
     async def set_type(self, index: int, kind: str) -> None:
-        """Change what an interface is; it must be down."""
+        """Change the type of an interface, which must be down."""
         await self._ask("SET_INTERFACE", {"IFINDEX": index, "IFTYPE": _TYPES[kind]}, f"type {kind}")
 
     async def set_rts_threshold(self, phy: int, octets: int) -> None:
-        """For a whole radio."""
+        """Set the RTS threshold of a whole radio."""
         await self._ask("SET_WIPHY", {"WIPHY": phy, "WIPHY_RTS_THRESHOLD": octets}, "RTS threshold")
 
     async def set_tx_power(self, index: int, dbm: float | None) -> None:
-        """None: as much as is allowed."""
+        """Set the transmit power; None means as much as is allowed."""
         power: dict[str, object] = {"WIPHY_TX_POWER_SETTING": _TX_POWER_AUTOMATIC}
         if dbm is not None:
             power = {"WIPHY_TX_POWER_SETTING": _TX_POWER_FIXED, "WIPHY_TX_POWER_LEVEL": round(dbm * _MBM)}
         await self._ask("SET_WIPHY", {"IFINDEX": index, **power}, "transmit power")
 
     async def join(self, index: int, wish: Join) -> None:
-        """Join an open mesh; the interface is a mesh point and up."""
+        """Join an open mesh. The interface must be a mesh point and up."""
         channel: dict[str, object] = {"WIPHY_FREQ": wish.frequency}
         if wish.mode in _CHANNEL_TYPES:
             channel["WIPHY_CHANNEL_TYPE"] = _CHANNEL_TYPES[wish.mode]
@@ -122,7 +122,7 @@ class Nl80211:
         await self._ask("JOIN_MESH", attributes, f"join on {wish.frequency} MHz {wish.mode}")
 
     async def leave(self, index: int) -> None:
-        """Leave the mesh; one that has left already is left alone."""
+        """Leave the mesh. If the interface has left it already, that is no error."""
         try:
             await self._ask("LEAVE_MESH", {"IFINDEX": index}, "leave")
         except Nl80211Error as error:
@@ -130,7 +130,7 @@ class Nl80211:
                 raise
 
     async def mesh_parameters(self, index: int) -> MeshParameters:
-        """Of a mesh point."""
+        """Return the mesh parameters of a mesh point."""
         (found, *_) = await self._ask("GET_MESH_CONFIG", {"IFINDEX": index}, "mesh parameters")
         config = found.get_attr("NL80211_ATTR_MESH_CONFIG")
         return MeshParameters(
@@ -141,7 +141,7 @@ class Nl80211:
         )
 
     async def set_mesh_parameters(self, index: int, wanted: SetMeshParameters) -> None:
-        """Change those of a mesh point that has joined."""
+        """Change the mesh parameters of a mesh point that has joined."""
         attributes: list[list[object]] = [
             ["NL80211_MESHCONF_FORWARDING", 0],
             ["NL80211_MESHCONF_NOLEARN", 1],
@@ -153,12 +153,12 @@ class Nl80211:
         await self._ask("SET_MESH_CONFIG", {"IFINDEX": index, "MESH_CONFIG": config}, "mesh parameters")
 
     async def set_mcast_rate(self, index: int, mbit: float) -> None:
-        """The rate of frames to all neighbours."""
+        """Set the rate of multicast frames."""
         rate = round(mbit * _RATES_PER_MBIT)
         await self._ask("SET_MCAST_RATE", {"IFINDEX": index, "MCAST_RATE": rate}, f"multicast with {mbit:g} Mbit/s")
 
     async def signals(self, index: int) -> tuple[int, ...]:
-        """How strongly each neighbour is heard, in dBm."""
+        """Return the signal of each neighbour in dBm."""
         stations = await self._dump("GET_STATION", {"IFINDEX": index})
         told = (one.get_nested("NL80211_ATTR_STA_INFO", "NL80211_STA_INFO_SIGNAL") for one in stations)
         return tuple(signal for signal in told if signal is not None)
@@ -176,15 +176,15 @@ class Nl80211:
         try:
             answers = await self._socket.nlm_request(request, msg_type=self._socket.prid, msg_flags=flags)
             return [answer async for answer in answers]
-        except Exception as error:  # pyroute2 has errors of its own beside OSError
+        except Exception as error:  # some pyroute2 errors are no OSError
             raise _error(what, error) from error
 
 
 @asynccontextmanager
 async def opened() -> AsyncIterator[Nl80211 | None]:
-    """The wireless stack; None where the kernel has none. Raises Nl80211Error."""
+    """Open the wireless stack; None if the kernel has none. Raises Nl80211Error."""
     socket: Any = AsyncNL80211(ext_ack=True)  # type: ignore[no-untyped-call]
-    socket.module_err_level = "debug"  # a machine without wireless interfaces is none to complain about
+    socket.module_err_level = "debug"  # a machine without wireless interfaces is no reason for a warning
     try:
         await socket.setup_endpoint()
         try:
@@ -201,7 +201,7 @@ async def opened() -> AsyncIterator[Nl80211 | None]:
 
 
 def decode_phy(parts: Sequence[Any]) -> Phy:
-    """The radio in a split dump: it has many messages, and each of its bands as well. Raises Nl80211Error."""
+    """Decode the radio from a split dump of many messages, several for each band. Raises Nl80211Error."""
 
     def first(name: str, default: Any) -> Any:
         values = (part.get_attr(f"NL80211_ATTR_{name}") for part in parts)
@@ -221,7 +221,7 @@ def decode_phy(parts: Sequence[Any]) -> Phy:
 
 
 def decode_interface(one: Any) -> tuple[int, Interface]:
-    """One interface, with the number of its radio."""
+    """Decode one interface and the number of its radio."""
     power = one.get_attr("NL80211_ATTR_WIPHY_TX_POWER_LEVEL")
     return one.get_attr("NL80211_ATTR_WIPHY"), Interface(
         index=one.get_attr("NL80211_ATTR_IFINDEX"),
@@ -275,7 +275,7 @@ def _channel(one: Any) -> Channel:
 
 
 def _type_name(constant: str) -> str:
-    """pyroute2's name of a type as iw(8) writes it."""
+    """Return iw(8)'s name of an interface type for pyroute2's constant."""
     name = constant.removeprefix("NL80211_IFTYPE_").lower()
     return {"station": "managed", "adhoc": "IBSS", "ap": "AP", "ap_vlan": "AP/VLAN"}.get(name, name.replace("_", " "))
 

@@ -1,4 +1,4 @@
-"""The switches of radios: by sysfs what they are, by /dev/rfkill word of changes (the kernel's rfkill.rst)."""
+"""Read the switches of radios from sysfs, and watch changes through /dev/rfkill (the kernel's rfkill.rst)."""
 
 import asyncio
 import os
@@ -9,13 +9,13 @@ from pathlib import Path
 _SWITCHES = Path("/sys/class/rfkill")
 _DEVICE = "/dev/rfkill"
 _EVENT_MAX = 64
-"""Octets of one event; the kernel gives one for each read."""
+"""Limit of an event in bytes; the kernel returns one for each read."""
 
 
 def blocked(phy: str) -> tuple[bool, bool]:
-    """Whether a radio is switched off by software, and by hardware; a radio without a switch is not."""
+    """Return whether a radio is switched off by software, and by hardware. A radio without a switch is on."""
     for switch in _SWITCHES.glob("rfkill*"):
-        with suppress(OSError):  # it may go while it is read
+        with suppress(OSError):  # it may disappear during the reading
             if _text(switch / "name") == phy:
                 return _text(switch / "soft") == "1", _text(switch / "hard") == "1"
     return False, False
@@ -23,7 +23,7 @@ def blocked(phy: str) -> tuple[bool, bool]:
 
 @contextmanager
 def changes(on_change: Callable[[], None]) -> Iterator[None]:
-    """While entered: ``on_change`` in the running loop when a switch was turned; never where there is no device."""
+    """Call ``on_change`` in the running loop at each change of a switch; never if there is no device."""
     try:
         device = os.open(_DEVICE, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

@@ -1,4 +1,4 @@
-"""wpa_supplicant for one mesh point: SAE and peering (IEEE 802.11-2020, sections 12.4 and 14.3)."""
+"""Run wpa_supplicant for one mesh point: SAE and peering (IEEE 802.11-2020, sections 12.4 and 14.3)."""
 
 import asyncio
 import logging
@@ -14,7 +14,7 @@ from meshsec.core.radio.plan import FORGET_SECONDS
 
 _PROGRAM = "wpa_supplicant"
 _STOP_SECONDS = 10.0
-"""Until one that does not end is killed."""
+"""Seconds after which a wpa_supplicant that does not end is killed."""
 _LINES_KEPT = 4
 _RESTRICTIONS = {
     Mode.NOHT: ("disable_ht=1", "disable_vht=1"),
@@ -28,11 +28,11 @@ _log = logging.getLogger(__name__)
 
 
 class SupplicantError(Exception):
-    """wpa_supplicant does not do it; the text has its last words."""
+    """wpa_supplicant failed; the text has the end of its log."""
 
 
 def configuration(wish: RadioSettings, password: bytes) -> str:
-    """Its configuration: one mesh, nothing else. Texts are written in hexadecimal, which needs no quoting."""
+    """Return the configuration of one mesh. Texts are in hexadecimal, so that nothing needs quoting."""
     network = (
         f"ssid={wish.mesh_id.encode().hex()}",
         "mode=5",
@@ -46,16 +46,17 @@ def configuration(wish: RadioSettings, password: bytes) -> str:
         *_RESTRICTIONS[wish.mode],
     )
     lines = "".join(f"\t{line}\n" for line in network)
-    # sae_pwe: 2 asks for hashing to an element (H2E) where both can. In a mesh wpa_supplicant 2.10 hunts and pecks.
+    # sae_pwe: 2 asks for hash-to-element (H2E) if both ends can. In a mesh wpa_supplicant 2.10 uses
+    # hunting-and-pecking.
     common = ("p2p_disabled=1", "sae_pwe=2", "mesh_fwding=0", f"mesh_max_inactivity={FORGET_SECONDS}")
     return "\n".join((*common, f"network={{\n{lines}}}\n"))
 
 
 class Supplicant:
-    """One running wpa_supplicant. It dies with us, and its configuration is gone with it."""
+    """One running wpa_supplicant. It ends with this process, and its configuration is then removed."""
 
     def __init__(self, interface: str, directory: Path, on_end: Callable[[], None]) -> None:
-        """``on_end`` is called in the loop when it has said its last word."""
+        """Prepare it; ``on_end`` is called in the loop when it has closed its log."""
         self._interface = interface
         self._on_end = on_end
         self._configuration = directory / f"{interface}.conf"
@@ -65,23 +66,23 @@ class Supplicant:
 
     @property
     def ended(self) -> str | None:
-        """Its last words when it has ended by itself; None while it runs, and when it was never started."""
+        """Return the end of its log if it has ended by itself; None while it runs or if it was not started."""
         if self._process is None or self._process.returncode is None:
             return None
         return f"wpa_supplicant ended with status {self._process.returncode}: {self.last_words}"
 
     @property
     def last_words(self) -> str:
-        """The end of its log."""
+        """Return the end of its log."""
         return " | ".join(self._last) or "(it said nothing)"
 
     async def start(self, wish: RadioSettings, password: bytes) -> None:
-        """Start it; joining takes it a while. Raises SupplicantError and FileError."""
+        """Start it; joining takes some time. Raises SupplicantError and FileError."""
         if shutil.which(_PROGRAM) is None:
             raise SupplicantError("wpa_supplicant is not installed; mend: apt install wpasupplicant")
         files.write(self._configuration, configuration(wish, password).encode(), 0o600)
         self._last.clear()
-        # setpriv(1): it must not outlive us, not even when we are killed.
+        # setpriv(1): it must end with this process, even if we are killed.
         self._process = await asyncio.create_subprocess_exec(
             *("setpriv", "--pdeathsig", "TERM", "--"),
             *(_PROGRAM, "-D", "nl80211", "-i", self._interface, "-c", str(self._configuration)),
@@ -92,7 +93,7 @@ class Supplicant:
         self._reading = asyncio.create_task(self._read(self._process))
 
     async def stop(self) -> None:
-        """End it and remove its configuration; nothing when it does not run."""
+        """Stop it and remove its configuration. Does nothing if it does not run."""
         process, self._process = self._process, None
         if process is not None:
             with suppress(ProcessLookupError):
@@ -109,7 +110,7 @@ class Supplicant:
         self._configuration.unlink(missing_ok=True)
 
     async def _read(self, process: asyncio.subprocess.Process) -> None:
-        """Its log becomes ours."""
+        """Copy its log to ours."""
         if process.stdout is not None:
             async for line in process.stdout:
                 text = line.decode(errors="replace").strip()

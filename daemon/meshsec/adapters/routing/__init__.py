@@ -1,1 +1,1 @@
-"""The routing daemons: olsrv2d by its change stream, olsrd2 by its telnet port."""
+"""The routing daemons: olsrv2d through its change stream, olsrd2 through its telnet port."""

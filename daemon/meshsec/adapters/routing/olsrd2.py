@@ -1,9 +1,9 @@
-"""olsrd2 (OONF) by its telnet port: one-shot queries each second, and at once when the kernel's routes change.
+"""Poll olsrd2 (OONF) through its telnet port every second, and at once when the kernel's routes change.
 
-Its answers are taken with caution. Each query has a connection, a time limit and a size limit of its own; the
-documents are read leniently (several back to back, whatever follows them ignored) but each entry strictly; an entry
-that makes no sense is left out and counted. Liveness is taken from ``nhdpinfo`` alone: nodes outlive their routers in
-``olsrv2info``. ``/route`` commands are never sent: they can crash the daemon.
+Its answers are not trusted. Each query has its own connection, time limit and size limit. Several documents in one
+answer are accepted and trailing text is ignored, but each entry is checked; an invalid one is left out and counted.
+Liveness comes from ``nhdpinfo`` alone, because ``olsrv2info`` keeps nodes that are gone. ``/route`` commands are never
+sent, because they can crash the daemon.
 """
 
 import asyncio
@@ -18,30 +18,30 @@ from meshsec.core.values.model import Address, Edge, Neighbour, Network, Route
 from meshsec.core.values.topology import Topology
 
 POLL_INTERVAL = 1.0
-"""Seconds between two looks when nothing happens."""
+"""Polling interval in seconds when nothing happens."""
 
 POLL_PAUSE = 0.1
-"""Seconds between two looks at least, however much the kernel's routes change."""
+"""Shortest polling interval in seconds, however often the kernel's routes change."""
 
 QUERY_TIMEOUT = 2.0
-"""Seconds for one query; a hung daemon answers never."""
+"""Deadline of one query in seconds, for a daemon that hangs."""
 
 MAX_ANSWER = 16 * 1024 * 1024
-"""Octets: the routes and edges of a mesh of 10,000 nodes."""
+"""Limit in bytes: the routes and edges of a mesh of 10,000 nodes."""
 
 RouterEvent = RoutesReset | RouterDown
 KernelDestinations = Callable[[], Awaitable[Collection[Network]]]
 
 
 class AnswerError(Exception):
-    """An answer without what was asked for."""
+    """The answer lacks what was asked for."""
 
 
 class Olsrd2:
-    """A client of one olsrd2; ``topology`` is what it told beside the routes."""
+    """A client of one olsrd2; ``topology`` is what it reported beside the routes."""
 
     def __init__(self, host: str, port: int, kernel_destinations: KernelDestinations) -> None:
-        """``kernel_destinations`` gives the destinations of olsrd2's routes that the kernel really has."""
+        """Prepare the client; ``kernel_destinations`` returns the destinations of olsrd2's routes in the kernel."""
         self._host = host
         self._port = port
         self._kernel_destinations = kernel_destinations
@@ -50,11 +50,11 @@ class Olsrd2:
         self.topology = Topology()
 
     def poll_now(self) -> None:
-        """The kernel's routes changed: look at once."""
+        """Poll at once, because the kernel's routes changed."""
         self._wake.set()
 
     async def run(self, on_event: Callable[[RouterEvent], None]) -> None:
-        """Poll until cancelled; ``on_event`` hears of a look only when it found something new."""
+        """Poll until cancelled; ``on_event`` is called only with news."""
         while True:
             event = await self._look()
             if event != self._last:
@@ -89,7 +89,7 @@ class Olsrd2:
         return routes, [f"olsrd2 tells {bad} routes that make no sense"] if bad else []
 
     async def _topology(self, warnings: list[str]) -> Topology:
-        """An answer that fails costs the picture, not the routes."""
+        """Return the topology. A failed query loses the topology but not the routes."""
         parts: dict[str, list[Mapping[str, Any]]] = {}
         for command, key in (
             ("/olsrv2info json originator", "originator"),
@@ -112,7 +112,7 @@ class Olsrd2:
         )
 
     async def _document(self, command: str, key: str) -> list[Mapping[str, Any]]:
-        """The list under ``key`` in the first JSON document of an answer that has it."""
+        """Return the list under ``key`` in the first JSON document of an answer that has it."""
         async with asyncio.timeout(QUERY_TIMEOUT):
             text = await self._ask(command)
         for document in _documents(text):
@@ -136,7 +136,7 @@ class Olsrd2:
 
 
 def _documents(text: str) -> Iterator[Any]:
-    """The JSON documents of a text without separators, up to the first that is broken."""
+    """Return the JSON documents of a text without separators, up to the first invalid one."""
     decoder = json.JSONDecoder()
     position = 0
     while (position := text.find("{", position)) >= 0:
@@ -159,7 +159,7 @@ def _all(entries: list[Mapping[str, Any]], read: Callable[[Mapping[str, Any]], A
 
 
 def _to_route(entry: Mapping[str, Any]) -> Route:
-    """One route of NetJSON's NetworkRoutes."""
+    """Decode one route of NetJSON's NetworkRoutes."""
     properties = entry.get("properties") or {}
     destination: Network = ip_network(entry["destination"])
     next_hop = entry.get("next")

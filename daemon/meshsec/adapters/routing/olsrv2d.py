@@ -1,7 +1,7 @@
-"""olsrv2d by its change stream (docs/reference/schema/olsrv2d-changes-1.json): JSON lines over a UNIX socket.
+"""Follow olsrv2d's change stream (docs/reference/schema/olsrv2d-changes-1.json): JSON lines over a UNIX socket.
 
-First ``hello``, then ``snapshot``, then a ``change`` for each change that the kernel has acknowledged. We say whom the
-operator trusts, on each connection and after each change, and ask what was refused lately.
+First comes ``hello``, then ``snapshot``, then a ``change`` for each change that the kernel has acknowledged. meshsecd
+sends the trusted addresses at each connection and after each change, and asks which neighbours were refused lately.
 """
 
 import asyncio
@@ -22,26 +22,26 @@ from meshsec.core.values.topology import Topology
 
 SCHEMA = 1
 MAX_LINE = 32 * 1024 * 1024
-"""Octets: a snapshot with 10,000 nodes and their edges."""
+"""Limit of a line in bytes: a snapshot with 10,000 nodes and their edges."""
 
 RECONNECT_FIRST = 0.05
 RECONNECT_MAX = 1.0
-"""Seconds between attempts to reach the daemon: it doubles from the first to the last."""
+"""Longest interval in seconds between attempts to reach the daemon; it doubles from the first to this."""
 
 HELLO_TIMEOUT = 10.0
-"""Seconds for hello and snapshot."""
+"""Deadline in seconds of hello and snapshot."""
 
 PORTION = 1024
-"""Addresses in a line to olsrv2d, which takes lines of at most 64 KiB."""
+"""Addresses in one line to olsrv2d, which accepts lines of at most 64 KiB."""
 
 ANSWER_TIMEOUT = 5.0
-"""Seconds for the answer to a question; an olsrv2d that does not know the question does not answer."""
+"""Seconds to wait for an answer. An olsrv2d that does not know the question does not answer."""
 
 RouterEvent = RoutesReset | RouteSet | RouteRemoved | RouterDown
 
 
 class StreamError(Exception):
-    """The stream says what its schema does not allow."""
+    """The stream violates its schema."""
 
 
 class _Route(msgspec.Struct):
@@ -130,15 +130,15 @@ _MAX_WARNINGS = 8
 
 
 class Olsrv2d:
-    """A client of the change stream; ``topology`` is what it told beside the routes."""
+    """A client of the change stream; ``topology`` is what olsrv2d reported beside the routes."""
 
     def __init__(self, path: Path) -> None:
-        """``path`` is olsrv2d's management socket."""
+        """Prepare the client of olsrv2d's management socket ``path``."""
         self._path = path
         self._writer: asyncio.StreamWriter | None = None
         self._asked: deque[asyncio.Future[tuple[Refusal, ...]]] = deque()
         self._trusted: frozenset[Address] | None = None
-        """None: nobody has said yet; what a predecessor said stays in force."""
+        """The trusted addresses; None until they are known. What a predecessor sent stays in force."""
         self._clear()
 
     def _clear(self) -> None:
@@ -152,12 +152,12 @@ class Olsrv2d:
 
     @property
     def pid(self) -> int:
-        """olsrv2d's process; 0 while it is not connected, or where it cannot be seen from here."""
+        """PID of olsrv2d; 0 while it is not connected, or if the PID cannot be seen from here."""
         return self._pid
 
     @property
     def topology(self) -> Topology:
-        """What is known now."""
+        """Return the current topology."""
         return Topology(
             software=self._software,
             originators=self._originators,
@@ -168,7 +168,7 @@ class Olsrv2d:
         )
 
     def trust(self, addresses: Collection[Address]) -> None:
-        """Say whose entries keep their place when olsrv2d's tables are full; said again on each connection."""
+        """Set whose entries keep their place when olsrv2d's tables are full. It is sent again at each connection."""
         trusted = frozenset(addresses)
         if trusted != self._trusted:
             self._trusted = trusted
@@ -179,7 +179,7 @@ class Olsrv2d:
             self._writer.writelines(_encoder.encode(portion) + b"\n" for portion in _portions(self._trusted))
 
     async def refusals(self) -> tuple[Refusal, ...]:
-        """Ask what was refused lately; empty when olsrv2d does not answer."""
+        """Return what olsrv2d refused lately; empty if it does not answer."""
         if self._writer is None:
             return ()
         answer: asyncio.Future[tuple[Refusal, ...]] = asyncio.get_running_loop().create_future()
@@ -189,7 +189,7 @@ class Olsrv2d:
         return answer.result() if done else ()
 
     async def run(self, on_event: Callable[[RouterEvent], None]) -> None:
-        """Stay connected until cancelled: each connection begins with ``RoutesReset`` and ends with ``RouterDown``."""
+        """Stay connected until cancelled. Each connection begins with ``RoutesReset`` and ends with ``RouterDown``."""
         pause = RECONNECT_FIRST
         while True:
             try:
@@ -252,7 +252,7 @@ class Olsrv2d:
                 raise StreamError("a second hello or snapshot")
 
     def _answer(self, refusals: tuple[Refusal, ...]) -> None:
-        """Answer all who asked. Answers to those who asked meanwhile say the same and are passed over."""
+        """Answer all who asked. Answers to later questions are the same and ignored."""
         while self._asked:
             self._asked.popleft().set_result(refusals)
 
@@ -304,7 +304,7 @@ class Olsrv2d:
 
 
 def _portions(addresses: Collection[Address]) -> Iterator[dict[str, Any]]:
-    """The commands that say whom to trust; the last one puts all in force."""
+    """Return the commands that set the trusted addresses. The last one puts all in force."""
     texts = sorted(map(str, addresses))
     starts = range(0, max(len(texts), 1), PORTION)
     for start in starts:
@@ -318,7 +318,7 @@ def _to_refusal(told: _Refusal) -> Refusal:
 
 
 def _route_event(route: _Route, change: _Change) -> RouterEvent:
-    """A route that the kernel does not have is no route."""
+    """Translate a change of a route. A route that is not in the kernel does not count."""
     if change.op == "del" or not route.installed:
         return RouteRemoved(ip_network(route.destination))
     return RouteSet(_to_route(route, change.time_us))
@@ -357,6 +357,6 @@ def _describe(error: Any) -> str:
 
 
 def _peer_of(writer: asyncio.StreamWriter) -> int:
-    """The process at the other end, by the kernel's word (unix(7), SO_PEERCRED) and not by its own."""
+    """Return the process at the other end, as the kernel reports it (unix(7), SO_PEERCRED)."""
     credentials = writer.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
     return int(struct.unpack("3i", credentials)[0])

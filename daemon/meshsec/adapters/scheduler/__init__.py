@@ -1,4 +1,4 @@
-"""The kernel's scheduler: classes of threads, control groups, and what the host forbids (``scheduler.Scheduler``)."""
+"""The kernel's scheduler: classes of threads, control groups, and the host's limits (``scheduler.Scheduler``)."""
 
 from meshsec.adapters.scheduler.host import look
 from meshsec.adapters.scheduler.journal import JournalError

@@ -1,8 +1,7 @@
-"""Control groups (v1 and v2) and autogroups: they rank above nice values, so they must say the same.
+"""Set control groups (v1 and v2) and autogroups, which outrank nice values and so must agree with them.
 
-A nice value compares a thread with those of its own group only. Where a service has a group of its own, the group's
-weight is set along with it; where it has an autogroup (sched(7)), the nice value of that. A group that others share
-is left alone.
+A nice value only compares threads of one group. If a service has its own group, the group's weight is set too; if it
+has an autogroup (sched(7)), the autogroup's nice value. A group that is shared with others is not changed.
 """
 
 import time
@@ -18,16 +17,17 @@ from meshsec.core.scheduling.profiles import Placement, SchedulingClass
 
 _PROC = Path("/proc")
 _SHARES_PER_WEIGHT = 1024 / 100
-"""v1 counts 1024 where v2 counts 100."""
+"""v1's default share is 1024 where v2's default weight is 100."""
 
 _TRIES = 30
 _TRY_AFTER = 0.03
-"""Seconds. Without CAP_SYS_ADMIN the kernel takes one change of an autogroup in 0.1 s, from all processes together."""
+"""Seconds until the next attempt. Without CAP_SYS_ADMIN the kernel accepts one autogroup change in 0.1 s from all
+processes together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A file that shall say something else."""
+    """A file and the text that must be written to it."""
 
     path: Path
     text: str
@@ -42,16 +42,16 @@ class Membership:
 
     @cached_property
     def cpu(self) -> Path | None:
-        """The directory of its group of the controller cpu; None when it is in the root group."""
+        """The directory of its group of the controller cpu; None in the root group."""
         return self._group("cpu", ("cpu.weight", "cpu.shares"))
 
     @cached_property
     def cpuset(self) -> Path | None:
-        """The same of the controller cpuset."""
+        """The directory of its group of the controller cpuset; None in the root group."""
         return self._group("cpuset", ("cpuset.cpus",))
 
     def owns(self, group: Path) -> bool:
-        """Whether nobody but the process and its children are in a group."""
+        """Return whether only the process and its children are in a group."""
         try:
             members = {int(line) for line in (group / "cgroup.procs").read_text(encoding="ascii").split()}
         except (OSError, ValueError):
@@ -59,7 +59,7 @@ class Membership:
         return bool(members) and all(member == self.pid or _parent(member) == self.pid for member in members)
 
     def changes(self, wanted: SchedulingClass, weight: int | None) -> tuple[list[Change], str]:
-        """What has to be written so that the class counts beside other groups, and why that cannot be."""
+        """Return what to write so that the class also counts between groups, and why that is impossible, if it is."""
         if self.cpu is None:
             return self._autogroup(wanted)
         counts = Placement(wanted, weight).group_weight
@@ -70,13 +70,13 @@ class Membership:
         return [_change_of_weight(self.cpu, counts)], ""
 
     def cpuset_change(self, cpus: Sequence[int]) -> Change | None:
-        """The processors of its own group; None when it has none."""
+        """Return the change that sets the processors of its own group; None if it has none."""
         if self.cpuset is None or not self.owns(self.cpuset):
             return None
         return Change(self.cpuset / "cpuset.cpus", ",".join(map(str, cpus)))
 
     def facts(self) -> GroupFacts:
-        """What doctor judges."""
+        """Return what doctor checks."""
         _, problem = self.changes(SchedulingClass(), None)
         if self.cpu is None:
             return GroupFacts("/", own=False, problem=problem)
@@ -91,7 +91,7 @@ class Membership:
         )
 
     def _autogroup(self, wanted: SchedulingClass) -> tuple[list[Change], str]:
-        """A session's threads are a group of their own where the kernel makes autogroups."""
+        """Return the change of a session's autogroup, which exists if the kernel makes autogroups."""
         path = _PROC / str(self.pid) / "autogroup"
         if wanted.is_realtime or not _autogroups() or not path.exists():
             return [], ""
@@ -103,7 +103,7 @@ class Membership:
         return [Change(path, str(wanted.nice))], ""
 
     def _group(self, controller: str, files: Sequence[str]) -> Path | None:
-        """The nearest group with one of the files: below it the controller is off."""
+        """Return the nearest group that has one of the files. Below it the controller is off."""
         for mount, path in self._paths(controller):
             group = mount.point / path
             while group != mount.point:
@@ -129,24 +129,24 @@ class Membership:
 
 
 def membership(pid: int) -> Membership:
-    """The groups of a process."""
+    """Return the groups of a process."""
     return Membership(pid, mounts())
 
 
 @cache
 def mounts() -> Sequence[Mount]:
-    """The hierarchies that are mounted here: they stand before any service."""
+    """Return the hierarchies that are mounted here. They exist before any service."""
     return listed()
 
 
 def stands(path: Path) -> str:
-    """What a file of a group says, as it can be written back. Raises OSError."""
+    """Return the content of a group's file in a form that can be written back. Raises OSError."""
     text = path.read_text(encoding="ascii").strip()
     return text.rpartition("nice ")[2] if path.name == "autogroup" else text
 
 
 def write_back(path: Path, text: str) -> None:
-    """Write a file at the end, when there is no later. Raises OSError."""
+    """Write a file at shutdown, when it cannot be tried again later. Raises OSError."""
     line = f"{text or _processors_above(path)}\n"
     for _ in range(_TRIES):
         try:
@@ -159,12 +159,12 @@ def write_back(path: Path, text: str) -> None:
 
 
 def _processors_above(path: Path) -> str:
-    """What a cpuset (v2) without processors of its own has: while it has tasks it cannot become empty again."""
+    """Return the processors that a v2 cpuset inherits. While it has tasks it cannot be set empty again."""
     return (path.parent.parent / f"{path.name}.effective").read_text(encoding="ascii").strip()
 
 
 def _below(path: str, root: str) -> str | None:
-    """``path`` as seen from ``root``; None when it is outside."""
+    """Return ``path`` relative to ``root``; None if it is outside."""
     if "/.." in path:
         return None
     if root == "/":
@@ -173,7 +173,7 @@ def _below(path: str, root: str) -> str | None:
 
 
 def _weight_file(group: Path) -> Path:
-    """That of v2, else that of v1."""
+    """Return the weight file of v2, else of v1."""
     weight = group / "cpu.weight"
     return weight if weight.exists() else group / "cpu.shares"
 
@@ -185,7 +185,7 @@ def _change_of_weight(group: Path, weight: int) -> Change:
 
 
 def _weight(group: Path) -> int | None:
-    """As v2 counts; None when it does not say."""
+    """Return the weight in v2's scale; None if it is not known."""
     path = _weight_file(group)
     try:
         found = int(path.read_text(encoding="ascii"))
@@ -195,7 +195,7 @@ def _weight(group: Path) -> int | None:
 
 
 def _unwritable(group: Path) -> str:
-    """Why we cannot set its weight; empty when we can."""
+    """Return why we cannot set a group's weight; empty if we can."""
     path = _weight_file(group)
     try:
         with path.open("r+"):

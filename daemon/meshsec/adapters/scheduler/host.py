@@ -1,4 +1,4 @@
-"""What this host allows and forbids: throttling, capabilities, limits, control groups, containers."""
+"""Find what this host allows: throttling, capabilities, limits, control groups, containers."""
 
 import resource
 import threading
@@ -15,24 +15,24 @@ _CAP_SYS_NICE = 23
 _KTHREADD = 2
 _CONTAINER_SIGNS = (Path("/run/systemd/container"), Path("/run/.containerenv"), Path("/.dockerenv"))
 _SYSTEMD = Path("/run/systemd/system")
-"""There when systemd is process 1 (sd_booted(3))."""
+"""Exists if systemd is process 1 (sd_booted(3))."""
 _ALL_USERS = 2**32 - 1
-"""Users that the first user namespace has."""
+"""Number of users in the first user namespace."""
 
 
 def limits() -> Limits:
-    """What bounds real-time classes here."""
+    """Return the limits of real-time classes on this host."""
     return Limits(throttled(), lowest_interrupt_priority())
 
 
 def throttled() -> bool:
-    """Whether the kernel keeps a part of each period for threads that are not real-time (sched(7))."""
+    """Return whether the kernel reserves a part of each period for threads that are not real-time (sched(7))."""
     runtime, period = _number(_KERNEL / "sched_rt_runtime_us"), _number(_KERNEL / "sched_rt_period_us")
     return runtime is not None and period is not None and 0 <= runtime < period
 
 
 def lowest_interrupt_priority() -> int | None:
-    """Of all threaded interrupts; None when none is to be seen."""
+    """Return the lowest priority of all threaded interrupts; None if there are none."""
     found = (threads.thread(tid) for tid in kernel_threads("irq/"))
     priorities = []
     for thread in filter(None, found):
@@ -42,7 +42,7 @@ def lowest_interrupt_priority() -> int | None:
 
 
 def kernel_threads(*beginnings: str) -> Iterator[int]:
-    """The numbers of the kernel's own threads whose names begin so."""
+    """Return the PIDs of kernel threads whose names begin with one of the texts."""
     for number in _children_of_kthreadd():
         with suppress(OSError):
             if Path(f"/proc/{number}/comm").read_text(encoding="utf-8", errors="replace").startswith(beginnings):
@@ -50,7 +50,7 @@ def kernel_threads(*beginnings: str) -> Iterator[int]:
 
 
 def _children_of_kthreadd() -> list[int]:
-    """None where the process with its number is another one: in a container."""
+    """Return the children of kthreadd. In a container there are none, because PID 2 is another process."""
     try:
         if Path(f"/proc/{_KTHREADD}/comm").read_text(encoding="utf-8", errors="replace") != "kthreadd\n":
             return []
@@ -61,7 +61,7 @@ def _children_of_kthreadd() -> list[int]:
 
 
 def look() -> HostFacts:
-    """Look at everything once; nothing is changed but the class of a thread of our own, for a moment."""
+    """Examine the host once. Nothing is changed except, for a moment, the class of one of our own threads."""
     return HostFacts(
         limits=limits(),
         capable=_is_capable(),
@@ -78,7 +78,7 @@ def look() -> HostFacts:
 
 
 def container() -> str:
-    """The signs that this is a container; empty when there is none."""
+    """Return the signs that this is a container; empty if there are none."""
     signs = [str(path) for path in _CONTAINER_SIGNS if path.exists()]
     with suppress(OSError, ValueError, IndexError):
         if int(Path("/proc/self/uid_map").read_text(encoding="ascii").split()[2]) < _ALL_USERS:
@@ -87,14 +87,14 @@ def container() -> str:
 
 
 def _is_capable() -> bool:
-    """Whether CAP_SYS_NICE is effective (capabilities(7))."""
+    """Return whether CAP_SYS_NICE is effective (capabilities(7))."""
     status = Path("/proc/self/status").read_text(encoding="utf-8", errors="replace")
     effective = next(line for line in status.splitlines() if line.startswith("CapEff:"))
     return bool(int(effective.split()[1], 16) >> _CAP_SYS_NICE & 1)
 
 
 def _try(wanted: SchedulingClass) -> str:
-    """Why the kernel refuses a class to a thread of ours; empty when it gives it."""
+    """Return why the kernel refuses a class to one of our threads; empty if it does not."""
     refused: list[str] = []
 
     def attempt() -> None:

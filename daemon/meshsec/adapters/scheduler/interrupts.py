@@ -1,4 +1,4 @@
-"""The kernel's threads that bring packets: threaded interrupts of an interface's device, soft interrupts, NAPI."""
+"""Find the kernel threads that deliver packets: threaded interrupts of an interface's device, soft interrupts, NAPI."""
 
 import re
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ _INTERRUPTS = Path("/proc/interrupts")
 
 
 def find(kind: str, interfaces: Iterable[str]) -> set[Thread]:
-    """The threads of a kind (``meshsec.core.scheduling.profiles.KERNEL_THREADS``) that serve these interfaces."""
+    """Return the kernel threads of a kind (``profiles.KERNEL_THREADS``) that serve these interfaces."""
     names = list(interfaces)
     if kind == "irq":
         beginnings = [f"irq/{number}-" for name in names for number in numbers(name)]
@@ -26,9 +26,9 @@ def find(kind: str, interfaces: Iterable[str]) -> set[Thread]:
 
 
 def numbers(interface: str) -> set[int]:
-    """The interrupts of an interface: those of its device, or of the first above it that has any (a bus, USB).
+    """Return the interrupts of an interface: its device's, or those of the first parent that has any (a bus, USB).
 
-    None for an interface without a device, such as veth.
+    An interface without a device, such as veth, has none.
     """
     return _of_device(_NET / interface / "device") | _by_name(interface)
 
@@ -46,7 +46,7 @@ def _of_device(link: Path) -> set[int]:
 
 
 def _listed(device: Path) -> set[int]:
-    """Message-signalled interrupts, else the line."""
+    """Return message-signalled interrupts, or else the interrupt line."""
     try:
         messages = {int(entry.name) for entry in (device / "msi_irqs").iterdir()}
         return messages or {int((device / "irq").read_text(encoding="ascii"))} - {0}
@@ -59,7 +59,7 @@ def _listed(device: Path) -> set[int]:
 
 
 def _by_name(interface: str) -> set[int]:
-    """Drivers name their interrupts after the interface."""
+    """Return the interrupts whose names contain the interface's name, as drivers give them."""
     named = re.compile(rf"^\s*(\d+):.*\s{re.escape(interface)}(?:-\S*)?$")
     lines = _INTERRUPTS.read_text(encoding="utf-8", errors="replace").splitlines()
     return {int(found[1]) for found in map(named.match, lines) if found}

@@ -1,4 +1,4 @@
-"""The journal: what stood before the first change, so that it can be put back, also by a successor after a crash."""
+"""Record the state before the first change, so that it can be restored, also by a successor after a crash."""
 
 import json
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from meshsec import files
 from meshsec.adapters.scheduler.threads import Attributes, Thread
 
 _LIMIT = 1 << 20
-"""Octets: some thousand threads."""
+"""Limit in bytes: some thousand threads."""
 _MODE = 0o600
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -21,40 +21,40 @@ class JournalError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Original:
-    """A thread as it was."""
+    """A thread before the change."""
 
     service: str
     pid: int
-    """The process that it belongs to."""
+    """The process of the thread."""
     attributes: Attributes
     cpus: tuple[int, ...] = ()
-    """The processors that it could use; empty when they were not changed."""
+    """The processors that it could use; empty if they were not changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A file as it was."""
+    """A file before the change."""
 
     service: str
     text: str
     owner: Thread
-    """The process that it was about: when it is gone, nothing is put back."""
+    """The process that the file is about. When it has ended, nothing is restored."""
 
 
 @dataclass(slots=True)
 class Record:
-    """All that was changed and how it was."""
+    """All changed threads and files, as they were before."""
 
     threads: dict[Thread, Original] = field(default_factory=dict)
     values: dict[str, Value] = field(default_factory=dict)
-    """By path: files of control groups and of autogroups."""
+    """Files of control groups and autogroups, by path."""
 
     def __bool__(self) -> bool:
         return bool(self.threads or self.values)
 
 
 def load(path: Path) -> Record:
-    """What a predecessor left; nothing when there is none, or when it is of an earlier boot. Raises JournalError."""
+    """Return a predecessor's record; empty if there is none or it is from an earlier boot. Raises JournalError."""
     try:
         if not files.exists(path):
             return Record()
@@ -69,7 +69,7 @@ def load(path: Path) -> Record:
 
 
 def save(path: Path, record: Record) -> None:
-    """Write the journal; without entries there is none. Raises JournalError."""
+    """Write the journal, or remove it if there are no entries. Raises JournalError."""
     try:
         if record:
             files.write(path, json.dumps(_encoded(record)).encode(), _MODE)

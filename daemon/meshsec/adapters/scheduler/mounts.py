@@ -1,4 +1,4 @@
-"""Where hierarchies of control groups are mounted (proc(5), mountinfo)."""
+"""Find where hierarchies of control groups are mounted (proc(5), mountinfo)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,18 +7,18 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A hierarchy of control groups."""
+    """A mounted hierarchy of control groups."""
 
     point: Path
     root: str
-    """Which group stands there (cgroup_namespaces(7))."""
+    """The group at the mount point (cgroup_namespaces(7))."""
     controllers: frozenset[str]
-    """Of v1, among other options of the mount; for v2 files tell."""
+    """The controllers of v1, among other mount options. For v2 they are in files."""
     unified: bool
 
 
 def listed(root: Path = Path("/")) -> Sequence[Mount]:
-    """Those of a file system. Raises OSError."""
+    """Return the hierarchies of a file system. Raises OSError."""
     found = []
     for line in (root / "proc/self/mountinfo").read_text(encoding="utf-8").splitlines():
         left, _, right = line.partition(" - ")

@@ -1,7 +1,8 @@
-"""How a process gets along with the load: its CPU clock, the run-queue delay of its threads, pressure (PSI).
+"""Measure how the load affects a process: its CPU time, the run-queue delay of its threads, and pressure (PSI).
 
-Everything is read from ``/proc`` and the control groups, without privilege and without asking the process. What a host
-does not tell is None: schedstat needs CONFIG_SCHED_INFO and a kernel that counts, PSI needs CONFIG_PSI and psi=1.
+Everything comes from ``/proc`` and the control groups, without privilege and without asking the process. A value that
+the host does not report is None: schedstat needs CONFIG_SCHED_INFO and a kernel that counts, PSI needs CONFIG_PSI and
+psi=1.
 """
 
 import os
@@ -14,7 +15,7 @@ PROC = Path("/proc")
 SYSTEM_PRESSURE = PROC / "pressure/cpu"
 
 _CPUCLOCK_SCHED = 2
-"""The clock of clock_getcpuclockid(3): nanoseconds, where /proc counts ticks."""
+"""The clock of clock_getcpuclockid(3), in nanoseconds; /proc counts only ticks."""
 
 _NANOSECONDS, _MICROSECONDS = 1e-9, 1e-6
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -22,18 +23,18 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """What one thread has had of the processors so far (Documentation/scheduler/sched-stats.rst)."""
+    """A thread's CPU time and waiting time so far (Documentation/scheduler/sched-stats.rst)."""
 
     ran: float
     """Seconds on a CPU."""
     waited: float
-    """Seconds that it was runnable and waited for one; counted when it gets one."""
+    """Seconds that it was runnable and waited for a CPU; counted when it gets one."""
     times: int
-    """How often it was put on one."""
+    """How often it got a CPU."""
 
 
 def cpu_seconds(pid: int) -> float | None:
-    """User and system time of a process, all its threads together, also those that ended; None when it is gone."""
+    """Return the user and system time of a process, including ended threads; None if it has ended."""
     try:
         return time.clock_gettime((~pid << 3) | _CPUCLOCK_SCHED)
     except OSError:
@@ -41,7 +42,7 @@ def cpu_seconds(pid: int) -> float | None:
 
 
 def processors(pid: int) -> frozenset[int]:
-    """On which processors a process may run; those that we may use when it is gone."""
+    """Return the processors that a process may use, or our own if it has ended."""
     try:
         return frozenset(os.sched_getaffinity(pid))
     except OSError:
@@ -49,7 +50,7 @@ def processors(pid: int) -> frozenset[int]:
 
 
 def idle_seconds(proc: Path = PROC) -> Mapping[int, float]:
-    """For how long each processor had nothing to do since the start (proc(5), stat), in steps of a tick."""
+    """Return how long each processor was idle since boot (proc(5), stat), in steps of a tick."""
     found = {}
     for line in _text(proc / "stat").splitlines():
         name, *fields = line.split()
@@ -59,7 +60,7 @@ def idle_seconds(proc: Path = PROC) -> Mapping[int, float]:
 
 
 def runs(pid: int, proc: Path = PROC) -> Mapping[int, Runs] | None:
-    """By thread. None when this kernel does not count, or the process is gone."""
+    """Return the runs by thread. None if this kernel does not count or the process has ended."""
     found: dict[int, Runs] = {}
     for directory in _tasks(pid, proc):
         text = _text(directory / "schedstat")
@@ -71,12 +72,12 @@ def runs(pid: int, proc: Path = PROC) -> Mapping[int, Runs] | None:
 
 
 def runnable(pid: int, proc: Path = PROC) -> frozenset[int]:
-    """The threads that have a CPU or wait for one at this moment (proc(5), state R)."""
+    """Return the threads that have a CPU or wait for one now (proc(5), state R)."""
     return frozenset(int(one.name) for one in _tasks(pid, proc) if _state(_text(one / "stat")) == "R")
 
 
 def stalled_seconds(path: Path) -> float | None:
-    """For how long some task of a group waited for a CPU so far (PSI, some); None when nobody counts."""
+    """Return how long some task of a group has waited for a CPU so far (PSI, some); None if it is not counted."""
     for line in _text(path).splitlines():
         kind, _, rest = line.partition(" ")
         total = rest.rpartition("total=")[2]
@@ -86,7 +87,7 @@ def stalled_seconds(path: Path) -> float | None:
 
 
 def pressure_file(pid: int, proc: Path = PROC) -> Path:
-    """Where the pressure on a process's own control group (v2) is told, else that on the system."""
+    """Return the pressure file of a process's own control group (v2), or else of the system."""
     for line in _text(proc / str(pid) / "cgroup").splitlines():
         number, _, path = line.partition("::")
         if number == "0" and path.strip("/"):
@@ -98,7 +99,7 @@ def pressure_file(pid: int, proc: Path = PROC) -> Path:
 
 
 def find_group(name: str, proc: Path = PROC) -> Path | None:
-    """The directory of a systemd unit's control group, or of one with an absolute path in its hierarchy (v2 or v1)."""
+    """Return the directory of a systemd unit's control group, or of a group by its absolute path (v2 or v1)."""
     for mount in [*group_mounts(proc), *group_mounts(proc, "cgroup")]:
         if name.startswith("/"):
             found = [mount / name.lstrip("/")]
@@ -111,12 +112,12 @@ def find_group(name: str, proc: Path = PROC) -> Path | None:
 
 
 def members(group: Path) -> list[int]:
-    """The processes of a control group itself; none when it is gone."""
+    """Return the processes directly in a control group; none if it is gone."""
     return [int(line) for line in _text(group / "cgroup.procs").split() if line.isdecimal()]
 
 
 def group_mounts(proc: Path = PROC, kind: str = "cgroup2") -> list[Path]:
-    """Where hierarchies of control groups are mounted, of v2 (``cgroup2``) or v1 (``cgroup``): proc(5), mountinfo."""
+    """Return where hierarchies of v2 (``cgroup2``) or v1 (``cgroup``) are mounted (proc(5), mountinfo)."""
     found = []
     for line in _text(proc / "self/mountinfo").splitlines():
         left, _, right = line.partition(" - ")
@@ -133,12 +134,12 @@ def _tasks(pid: int, proc: Path) -> list[Path]:
 
 
 def _state(stat: str) -> str:
-    """The field behind the program's name, which may have any character in it."""
+    """Return the field after the program's name, which may contain any character."""
     return stat[stat.rfind(")") + 2 :][:1]
 
 
 def _text(path: Path) -> str:
-    """Empty when it cannot be read: threads end, kernels differ."""
+    """Return a file's text; empty if it cannot be read, because threads end and kernels differ."""
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -1,8 +1,8 @@
-"""RT_GROUP_SCHED: a kernel that has it refuses real-time threads to control groups without a budget for them.
+"""Find whether RT_GROUP_SCHED applies: then real-time threads need a budget of their control group.
 
-Under v1 the budget is ``cpu.rt_runtime_us``, which is 0 until somebody gives it. Under v2 there is none to give: a
-group for which the controller cpu is on has no real-time threads (cgroup-v2.rst, CPU). From Linux 6.16 on the
-parameter ``rt_group_sched=`` switches it when the kernel starts.
+Under v1 the budget is ``cpu.rt_runtime_us``, which is 0 by default. Under v2 there is no budget, and a group with the
+controller cpu cannot have real-time threads (cgroup-v2.rst, CPU). Since Linux 6.16 the boot parameter
+``rt_group_sched=`` switches it.
 """
 
 import gzip
@@ -16,20 +16,20 @@ from meshsec.adapters.scheduler.mounts import listed
 BUDGET = "cpu.rt_runtime_us"
 
 _TEXT_MAX = 4 * 2**20
-"""Octets of a kernel's configuration; usual are 300 000."""
+"""Limit of a kernel's configuration in bytes; usual are 300,000."""
 
 
 @cache
 def in_force() -> bool:
-    """Whether this kernel has it, and a hierarchy with the controller cpu is mounted here for it to matter.
+    """Return whether this kernel has it and a hierarchy with the controller cpu is mounted here.
 
-    False too where the kernel does not tell: it then shows when a class is refused.
+    Also False if the kernel does not tell; then a refused class shows it.
     """
     return found_in(Path("/"), platform.release())
 
 
 def found_in(root: Path, release: str) -> bool:
-    """The same for a file system and a kernel's release."""
+    """Return the same for a file system and a kernel's release."""
     mounts = listed(root)
     if old := [mount for mount in mounts if not mount.unified and "cpu" in mount.controllers]:
         return any((mount.point / BUDGET).exists() for mount in old)
@@ -40,7 +40,7 @@ def found_in(root: Path, release: str) -> bool:
 
 
 def forbid(group: Path) -> bool:
-    """Whether a group that has the controller cpu, and is not the root of its hierarchy, has no real-time threads."""
+    """Return whether a group cannot have real-time threads: it has the controller cpu and is no root."""
     try:
         return int((group / BUDGET).read_text(encoding="ascii")) == 0
     except (OSError, ValueError):
@@ -48,17 +48,17 @@ def forbid(group: Path) -> bool:
 
 
 def _is_on(command_line: str, configuration: str) -> bool:
-    """By the kernel's parameter, else by what it was built with."""
+    """Return whether it is on, by the boot parameter or else by the kernel's configuration."""
     if not re.search(r"^CONFIG_RT_GROUP_SCHED=y$", configuration, re.MULTILINE):
         return False
     asked = re.findall(r"(?<!\S)rt_group_sched=(\S+)", command_line)
     if asked:
-        return not re.match("[nNfF0]|[oO][fF]", asked[-1])  # as kstrtobool() of the kernel reads it
+        return not re.match("[nNfF0]|[oO][fF]", asked[-1])  # the values of the kernel's kstrtobool()
     return not re.search(r"^CONFIG_RT_GROUP_SCHED_DEFAULT_DISABLED=y$", configuration, re.MULTILINE)
 
 
 def _configuration(root: Path, release: str) -> str:
-    """Where kernels and distributions leave it; empty when nowhere."""
+    """Return the kernel's configuration from the places that distributions use; empty without one."""
     try:
         with gzip.open(root / "proc/config.gz", "rt", encoding="ascii", errors="replace") as file:
             return file.read(_TEXT_MAX)
@@ -68,7 +68,7 @@ def _configuration(root: Path, release: str) -> str:
 
 
 def _text(path: Path) -> str:
-    """Empty when there is no such file."""
+    """Return a file's text; empty without the file."""
     try:
         with path.open(encoding="utf-8", errors="replace") as file:
             return file.read(_TEXT_MAX)

@@ -1,7 +1,7 @@
-"""Gives the threads of services their class and keeps it so, and puts back exactly what was there before.
+"""Set the scheduling classes of services' threads, keep them, and restore the exact state from before.
 
-Everything that is changed is in the journal first, as it was. Threads come and go: ``rescan`` gives new ones the class
-of their service. No privilege passes to what a thread starts (reset-on-fork), so a new thread begins without any.
+Every change is written to the journal first, with the state before it. ``rescan`` gives new threads the class of their
+service. Threads and processes that a raised thread starts begin without privileges (reset-on-fork).
 """
 
 import logging
@@ -28,45 +28,45 @@ from meshsec.core.scheduling.profiles import (
 _log = logging.getLogger(__name__)
 
 _PASSES = 5
-"""How often threads are listed again because new ones appeared meanwhile; the next rescan finds what is left."""
+"""How often threads are listed again because new ones appeared; the next rescan finds the rest."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Wish:
-    """What shall be, for one service."""
+    """The wanted scheduling of one service."""
 
     service: str
     pid: int
-    """0 for the kernel's threads."""
+    """PID of the service; 0 for kernel threads."""
     placement: Placement
     find: Callable[[Iterable[Thread]], set[Thread]]
-    """Gives the threads; takes those that were found a moment ago."""
+    """Returns the service's threads, given those that were found a moment ago."""
     main: Thread | None = None
-    """The process itself, whose number may be another's one day; None for the kernel's threads (never lowered)."""
+    """The process itself, because its PID may be reused; None for kernel threads, which are never lowered."""
 
     @property
     def is_gone(self) -> bool:
-        """Whether there is nothing left to be set."""
+        """Whether the process has ended, so that nothing is left to set."""
         return bool(self.pid) and (self.main is None or threads.thread(self.pid) != self.main)
 
 
 @dataclass(slots=True)
 class _Outcome:
-    """What became of it, thread by thread."""
+    """The result, thread by thread."""
 
     done: set[Thread] = field(default_factory=set)
     problems: list[str] = field(default_factory=list)
 
 
 class Scheduler:
-    """The only one that changes classes. Not for two at the same time with one journal."""
+    """The only code that changes classes. Two instances must not share one journal."""
 
     def __init__(self, path: Path) -> None:
-        """``path`` is the journal. What a crashed predecessor changed is known from it: ``restore`` puts it back."""
+        """Open the journal ``path``. ``restore`` undoes what it records of a crashed predecessor."""
         self._path = path
         self._record = Record()
         self._unsaved = False
-        """The journal could not be written: it lacks what the record has, so nothing may be changed before it is."""
+        """Whether writing the journal failed. Then nothing may be changed until it is written."""
         self._wishes: dict[str, _Wish] = {}
         self._limits = host.limits()
         try:
@@ -76,24 +76,24 @@ class Scheduler:
 
     @property
     def is_restored(self) -> bool:
-        """Whether nothing is left to be put back."""
+        """Whether nothing is left to be restored."""
         return not self._record
 
     @property
     def limits(self) -> Limits:
-        """What bounds real-time classes here, as of the last ``rescan``."""
+        """Return the limits of real-time classes here, as of the last ``rescan``."""
         return self._limits
 
     def apply(self, service: str, pid: int, wanted: SchedulingClass) -> Applied:
-        """Give all threads of a process the class, or the best that this host allows.
+        """Give all threads of a process the class, or the best one that this host allows.
 
-        It stays so, for threads that come later too, when ``rescan`` is called. Raises ValueError for a service or a
-        process that must be left alone, JournalError when what was there cannot be written down: nothing is changed.
+        ``rescan`` gives it to later threads too. Raises ValueError for a service or process that must not be changed,
+        and JournalError if the state before cannot be recorded; then nothing is changed.
         """
         return self.place(service, pid, Placement(wanted))
 
     def place(self, service: str, pid: int, placement: Placement) -> Applied:
-        """The same with a weight and with processors."""
+        """Do the same as ``apply``, with a weight and with processors."""
         if service not in SERVICES:
             raise ValueError(f"service {service!r} is not allowed; allowed: {', '.join(SERVICES)}")
         if pid <= 1:
@@ -106,9 +106,8 @@ class Scheduler:
         return self._wish(_Wish(service, pid, placement, find, main))
 
     def place_kernel(self, kind: str, interfaces: Iterable[str], placement: Placement) -> Applied:
-        """Raise the kernel's threads of a kind that serve the interfaces; none is lowered.
-
-        Raises ValueError, JournalError.
+        """Raise the kernel threads of a kind that serve the interfaces; none is lowered. Raises ValueError,
+        JournalError.
         """
         if kind not in KERNEL_THREADS:
             raise ValueError(f"kernel threads {kind!r} are not allowed; allowed: {', '.join(KERNEL_THREADS)}")
@@ -116,10 +115,7 @@ class Scheduler:
         return self._wish(_Wish(kind, 0, placement, lambda _: interrupts.find(kind, names)))
 
     def rescan(self) -> list[Applied]:
-        """Look for new threads, and for those that somebody else changed; forget processes that are gone.
-
-        Raises JournalError.
-        """
+        """Find new threads and those that somebody else changed, and forget ended processes. Raises JournalError."""
         self._limits = host.limits()
         self._forget_the_dead()
         found = [self._enforce(wish) for wish in self._wishes.values()]
@@ -127,9 +123,9 @@ class Scheduler:
         return found
 
     def restore(self, service: str | None = None) -> list[str]:
-        """Put back what was there, of one service or of all; what could not be put back, empty when all was.
+        """Restore the state of one service or of all, and return what failed; empty if all was restored.
 
-        What cannot be put back stays in the journal. Raises JournalError.
+        What failed stays in the journal. Raises JournalError.
         """
         concerned = {service} if service else {*self._wishes, *self._services_recorded()}
         problems = []
@@ -150,7 +146,9 @@ class Scheduler:
     def _enforce(self, wish: _Wish) -> Applied:
         wanted = wish.placement.scheduling
         allowed, reason = within(wanted, self._limits) if wish.pid else (wanted, "")
-        if wish.pid and allowed.is_realtime and not host.throttled():  # switched off since the last rescan
+        if (
+            wish.pid and allowed.is_realtime and not host.throttled()
+        ):  # throttling was switched off since the last rescan
             allowed, reason = within(wanted, Limits(throttled=False))
         outcome = self._give(wish, allowed)
         if outcome.problems and allowed.is_realtime and wish.pid:
@@ -176,7 +174,7 @@ class Scheduler:
         )
 
     def _give(self, wish: _Wish, wanted: SchedulingClass) -> _Outcome:
-        """Set the class until no new thread appears. One that is refused to one thread is refused to all."""
+        """Set the class until no new thread appears. After the first refusal no other thread is tried."""
         outcome = _Outcome()
         for _ in range(_PASSES):
             found = wish.find(outcome.done) - outcome.done
@@ -208,7 +206,7 @@ class Scheduler:
             threads.write(thread, asked)
 
     def _write_down(self, wish: _Wish, found: set[Thread]) -> None:
-        """How threads are that were not changed yet. Raises JournalError."""
+        """Record threads that were not changed yet. Raises JournalError."""
         fresh = [thread for thread in found if thread not in self._record.threads]
         if not fresh and not self._unsaved:
             return
@@ -218,7 +216,8 @@ class Scheduler:
                 now = threads.read(thread)
             except (ThreadGoneError, ThreadRefusedError):
                 continue
-            # What a raised thread started begins with the default, and would have begun with its process's class.
+            # A thread that a raised thread started has the default class; without the raise it would have its process's
+            # class.
             attributes = leader.attributes if leader and now.is_untouched else now
             self._record.threads[thread] = Original(wish.service, wish.pid, attributes)
         self._save()
@@ -227,7 +226,7 @@ class Scheduler:
         return next((was for thread, was in self._record.threads.items() if pid and thread.tid == pid), None)
 
     def _place(self, wish: _Wish, wanted: SchedulingClass) -> tuple[str, list[str]]:
-        """Groups and processors; what keeps the group's weight from following, and what else could not be set."""
+        """Set groups and processors. Return why the group's weight could not follow, and what else failed."""
         if not wish.pid or wish.is_gone:
             return "", []
         membership = groups.membership(wish.pid)
@@ -236,7 +235,7 @@ class Scheduler:
         return "; ".join(filter(None, told)), self._place_on(wish, membership)
 
     def _place_on(self, wish: _Wish, membership: groups.Membership) -> list[str]:
-        """Processors, of its own group or thread by thread; what could not be set."""
+        """Set the processors in its own group or thread by thread; return what failed."""
         cpus = wish.placement.cpus
         if not cpus:
             return []
@@ -244,7 +243,7 @@ class Scheduler:
         return [self._change(wish, own)] if own else self._pin(wish, cpus)
 
     def _change(self, wish: _Wish, change: groups.Change) -> str:
-        """Write a group's file; why it cannot be, empty when it says what it shall."""
+        """Write a group's file; return why it failed, or empty."""
         try:
             before = groups.stands(change.path)
             if wish.main is None or before == change.text:
@@ -254,13 +253,13 @@ class Scheduler:
                 self._save()
             change.path.write_text(change.text, encoding="ascii")
         except BlockingIOError:
-            return ""  # the kernel takes ten changes of autogroups in a second: the next rescan makes this one
+            return ""  # the kernel accepts ten autogroup changes in a second: the next rescan makes this one
         except OSError as error:
             return f"{change.path}: {error.strerror}"
         return ""
 
     def _pin(self, wish: _Wish, cpus: tuple[int, ...]) -> list[str]:
-        """Processors thread by thread, where the service has no group of its own."""
+        """Set the processors thread by thread, because the service has no group of its own."""
         found = wish.find(())
         self._write_down(wish, found)
         changed: dict[Thread, set[int]] = {}
@@ -298,7 +297,7 @@ class Scheduler:
             if was.service != service:
                 continue
             try:
-                if threads.thread(thread.tid) == thread:  # the number may be another's by now
+                if threads.thread(thread.tid) == thread:  # the number may be reused
                     if was.cpus:
                         os.sched_setaffinity(thread.tid, was.cpus)
                     if threads.read(thread) != was.attributes:
@@ -312,7 +311,9 @@ class Scheduler:
         return problems
 
     def _adopt_the_unrecorded(self, service: str) -> None:
-        """Threads that came after the last rescan: without privileges, but perhaps with what their process had not."""
+        """Restore threads that started after the last rescan: they have no privileges, but perhaps changed
+        processors.
+        """
         processes = {was.pid for was in self._record.threads.values() if was.service == service and was.pid}
         for pid in processes:
             leader = next((one for one in self._record.threads if one.tid == pid), None)
@@ -328,7 +329,7 @@ class Scheduler:
                 if threads.thread(was.owner.tid) == was.owner and groups.stands(Path(path)) != was.text:
                     groups.write_back(Path(path), was.text)
             except FileNotFoundError:
-                pass  # the group went with its service
+                pass  # the group has gone with its service
             except OSError as error:
                 problems.append(f"{service}: {path} cannot be set back: {error.strerror}")
                 continue
@@ -336,7 +337,7 @@ class Scheduler:
         return problems
 
     def _save(self) -> None:
-        """Raises JournalError."""
+        """Write the journal. Raises JournalError."""
         self._unsaved = True
         journal.save(self._path, self._record)
         self._unsaved = False
@@ -357,7 +358,7 @@ class Scheduler:
 
 
 def _has_at_least(thread: Thread, wanted: SchedulingClass) -> bool:
-    """Whether a thread stands as high already, or is of a policy that we leave alone."""
+    """Return whether a thread has this class or a higher one, or a policy that we never change."""
     try:
         standing = threads.read(thread).scheduling
     except (ThreadGoneError, ThreadRefusedError):

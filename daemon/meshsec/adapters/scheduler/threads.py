@@ -1,4 +1,4 @@
-"""Threads and their scheduling attributes: ``/proc/PID/task`` and sched_setattr(2), which Python does not have."""
+"""Read and set threads' scheduling attributes through ``/proc/PID/task`` and sched_setattr(2), which Python lacks."""
 
 import ctypes
 import errno
@@ -13,10 +13,10 @@ from meshsec.core.scheduling.profiles import SchedulingClass, SchedulingPolicy
 
 _RESET_ON_FORK = 0x01
 _KEPT_FLAGS = 0x07
-"""Reset-on-fork, and the two of SCHED_DEADLINE: what sched_getattr(2) reports as flags of the thread."""
+"""Reset-on-fork and the two flags of SCHED_DEADLINE, which sched_getattr(2) reports as the thread's flags."""
 _OTHER, _FIFO, _RR, _BATCH, _IDLE = 0, 1, 2, 3, 5
 _FAIR = (_OTHER, _BATCH)
-"""Those whose nice value and slice sched_setattr(2) takes; all others keep the nice value that they had."""
+"""Policies whose nice value and slice sched_setattr(2) sets; with all others the nice value stays as it was."""
 _POLICIES = {SchedulingPolicy.OTHER: _OTHER, SchedulingPolicy.FIFO: _FIFO, SchedulingPolicy.RR: _RR}
 _POLICY_NAMES = {number: policy for policy, number in _POLICIES.items()}
 
@@ -27,34 +27,34 @@ _NUMBERS: Mapping[str, tuple[int, int]] = {
     "riscv64": (274, 275),
     "armv7l": (380, 381),
 }
-"""sched_setattr and sched_getattr by machine (asm/unistd.h)."""
+"""The system call numbers of sched_setattr and sched_getattr by machine (asm/unistd.h)."""
 _NARROW = {"x86_64": "i686", "aarch64": "armv7l"}
 
 
 class ThreadGoneError(Exception):
-    """The thread ended, or its number belongs to another one now."""
+    """The thread has ended, or its number belongs to another one."""
 
 
 class ThreadRefusedError(Exception):
-    """The kernel refuses the class. The message says what and why."""
+    """The kernel refuses the class. The message names the class and the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """What the kernel keeps of a thread's scheduling (struct sched_attr), times in nanoseconds."""
+    """A thread's scheduling attributes (struct sched_attr), times in nanoseconds."""
 
     policy: int
     flags: int
     nice: int
     priority: int
     runtime: int = 0
-    """Of SCHED_DEADLINE; with the fair policies the slice that the thread asked for, 0 when it asked for none."""
+    """With SCHED_DEADLINE its runtime; with the fair policies the requested slice, or 0."""
     deadline: int = 0
     period: int = 0
 
     @classmethod
     def of(cls, wanted: SchedulingClass, original: "Attributes") -> "Attributes":
-        """Those of a class. What is forked from the thread does not inherit privileges (sched(7))."""
+        """Return the attributes of a class. Processes forked from the thread inherit no privileges (sched(7))."""
         privileged = wanted.is_realtime or wanted.nice < 0
         is_slice = not wanted.is_realtime and original.policy in _FAIR
         return cls(
@@ -67,13 +67,13 @@ class Attributes:
 
     @property
     def effective(self) -> tuple[int, ...]:
-        """What counts when two are compared: a real-time thread has a nice value that means nothing."""
+        """Return the values that matter in a comparison: a real-time thread's nice value has no effect."""
         nice = 0 if self.policy in (_FIFO, _RR) else self.nice
         return (self.policy, self.flags, nice, self.priority, self.runtime, self.deadline, self.period)
 
     @property
     def scheduling(self) -> SchedulingClass | None:
-        """The class; None for a policy that profiles do not have (batch, idle, deadline)."""
+        """Return the class; None for a policy that profiles do not have (batch, idle, deadline)."""
         policy = _POLICY_NAMES.get(self.policy)
         if policy is None:
             return None
@@ -81,20 +81,20 @@ class Attributes:
 
     @property
     def is_untouched(self) -> bool:
-        """Whether it is what reset-on-fork leaves: nobody has chosen it."""
+        """Return whether these are the attributes after reset-on-fork, which nobody has chosen."""
         return (self.policy, self.nice, self.priority) == (_OTHER, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """One thread for good: numbers are given again, but not with the same start (clock ticks since boot)."""
+    """A thread, identified by number and start time (clock ticks since boot), because numbers are reused."""
 
     tid: int
     start: int
 
 
 class _SchedAttr(ctypes.Structure):
-    """Struct sched_attr as first published (SCHED_ATTR_SIZE_VER0): later fields are then left as they are."""
+    """Struct sched_attr as first published (SCHED_ATTR_SIZE_VER0), which leaves later fields unchanged."""
 
     _fields_ = (
         ("size", ctypes.c_uint32),
@@ -112,7 +112,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def read(thread: Thread) -> Attributes:
-    """The attributes of a thread that was just found. Raises ThreadGoneError, ThreadRefusedError."""
+    """Return the attributes of a thread that was just found. Raises ThreadGoneError, ThreadRefusedError."""
     found = _get(thread)
     try:
         nice = os.getpriority(os.PRIO_PROCESS, thread.tid)
@@ -153,7 +153,9 @@ def write(thread: Thread, attributes: Attributes) -> None:
 
 
 def threads_of(pid: int, known: Iterable[Thread] = ()) -> set[Thread]:
-    """The threads of a process; none when it is gone. Those that are ``known``, just found, are not looked at again."""
+    """Return the threads of a process; none if it has ended. Threads in ``known`` were just found and are not read
+    again.
+    """
     try:
         listed = set(map(int, os.listdir(f"/proc/{pid}/task")))  # noqa: PTH208  (called in every raise)
     except OSError:
@@ -164,13 +166,13 @@ def threads_of(pid: int, known: Iterable[Thread] = ()) -> set[Thread]:
 
 
 def thread(tid: int) -> Thread | None:
-    """The thread of that number; None when there is none."""
+    """Return the thread of that number; None if there is none."""
     start = start_of(tid)
     return None if start is None else Thread(tid, start)
 
 
 def start_of(tid: int) -> int | None:
-    """When the thread started (proc(5), stat, field 22); None when there is none, or it is dead."""
+    """Return when the thread started (proc(5), stat, field 22); None if there is none or it is dead."""
     try:
         descriptor = os.open(f"/proc/{tid}/stat", os.O_RDONLY | os.O_CLOEXEC)  # called a hundred times in a raise
     except OSError:
@@ -193,7 +195,9 @@ def _get(thread: Thread) -> _SchedAttr:
 
 @cache
 def _default_slice() -> int | None:
-    """What the kernel reports for a thread that asked for no slice: process 1 has that; None when it says nothing."""
+    """Return the slice that the kernel reports for a thread without a request, such as process 1; None without
+    report.
+    """
     raw = _SchedAttr()
     try:
         _call(1, Thread(1, 0), raw, ctypes.sizeof(_SchedAttr), 0)
@@ -203,9 +207,9 @@ def _default_slice() -> int | None:
 
 
 def _call(which: int, thread: Thread, raw: _SchedAttr, *arguments: int) -> None:
-    """sched_setattr (0) or sched_getattr (1)."""
+    """Call sched_setattr (``which`` 0) or sched_getattr (1)."""
     machine = platform.machine()
-    if sys.maxsize < 2**32:  # a 32-bit program speaks to a 64-bit kernel in its own numbers
+    if sys.maxsize < 2**32:  # a 32-bit program uses its own numbers on a 64-bit kernel
         machine = _NARROW.get(machine, machine)
     if machine not in _NUMBERS:
         raise ThreadRefusedError(f"the system call sched_setattr is not known on {machine}")

@@ -1,1 +1,1 @@
-"""Sockets of our own: the control socket, the fleets' exchange, systemd's notifications, marked user data."""
+"""Our own sockets: the control socket, the fleets' exchange, systemd's notifications, marked user data."""

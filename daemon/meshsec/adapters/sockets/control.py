@@ -1,8 +1,8 @@
-"""The control socket: JSON lines over a UNIX socket that local programs ask and command meshsecd by.
+"""The control socket: local programs query and command meshsecd with JSON lines over a UNIX socket.
 
-A request ``{"id": 1, "method": "status", "params": {}}`` is answered by ``{"id": 1, "result": {...}}`` or
-``{"id": 1, "error": {"code": "...", "message": "..."}}``. After ``watch`` is answered, ``{"event": {...}}`` lines
-follow. Who may connect is the business of the file's mode and group.
+A request ``{"id": 1, "method": "status", "params": {}}`` is answered by ``{"id": 1, "result": {...}}`` or ``{"id": 1,
+"error": {"code": "...", "message": "..."}}``. After the answer to ``watch``, lines ``{"event": {...}}`` follow. The
+file's mode and group decide who may connect.
 """
 
 import asyncio
@@ -17,21 +17,21 @@ from typing import Any
 import msgspec
 
 MAX_REQUEST = 64 * 1024
-"""Octets of one request line; a card takes some hundred."""
+"""Limit of one request line in bytes; a card takes some hundred."""
 
 MAX_CLIENTS = 64
 MAX_UNREAD = 4 * 1024 * 1024
-"""Octets that a client may leave unread before it is dropped."""
+"""Bytes that a client may leave unread before it is disconnected."""
 
 MODE = 0o660
 GROUP = "meshsec"
-"""The group that may use the socket, where it exists."""
+"""The group that may use the socket, if it exists."""
 
 WATCH = "watch"
 
 
 class ControlError(Exception):
-    """A request that is refused: ``code`` is for programs, the text for people."""
+    """A request is refused: ``code`` is for programs, the text for people."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -52,7 +52,7 @@ Handler = Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
 
 
 class ControlServer:
-    """Serves any number of clients up to ``MAX_CLIENTS``; a slow or silent one disturbs nobody."""
+    """Serve up to ``MAX_CLIENTS`` clients, so that a slow or silent one does not delay the others."""
 
     def __init__(self, path: Path, handler: Handler) -> None:
         self._path = path
@@ -63,14 +63,14 @@ class ControlServer:
         self._inode = 0
 
     async def start(self) -> None:
-        """Listen. A socket that a dead predecessor left is replaced. Raises OSError."""
+        """Listen. The socket file of a predecessor that has ended is replaced. Raises OSError."""
         self._path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
         listener = _listener(self._path)
         self._inode = self._path.stat().st_ino
         self._server = await asyncio.start_unix_server(self._serve, sock=listener, limit=MAX_REQUEST)
 
     async def close(self) -> None:
-        """Stop listening and let the clients go."""
+        """Stop listening and disconnect the clients."""
         if self._server:
             self._server.close()
         for writer in tuple(self._clients):
@@ -81,11 +81,11 @@ class ControlServer:
 
     @property
     def is_watched(self) -> bool:
-        """Somebody reads the events."""
+        """Whether a client watches the events."""
         return bool(self._watchers)
 
     def publish(self, event: Mapping[str, Any]) -> None:
-        """Tell all who watch."""
+        """Send an event to all watching clients."""
         line = _encoder.encode({"event": event}) + b"\n"
         for writer in tuple(self._watchers):
             self._send(writer, line)
@@ -123,7 +123,7 @@ class ControlServer:
         return _encoder.encode({"id": request.id, "result": result}) + b"\n"
 
     def _send(self, writer: asyncio.StreamWriter, line: bytes) -> None:
-        """Queue a line; a client that does not read what waits for it is dropped."""
+        """Queue a line. A client with too many unread bytes is disconnected."""
         if writer.is_closing():
             return
         writer.write(line)
@@ -137,7 +137,7 @@ def _error(identifier: int | str | None, code: str, message: str) -> bytes:
 
 
 def _listener(path: Path) -> socket.socket:
-    """A listening socket whose file has its mode and group before anybody can connect."""
+    """Return a listening socket whose file has its mode and group before anybody can connect."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
     try:
         path.unlink(missing_ok=True)

@@ -1,5 +1,8 @@
-"""The connections by which nodes pass on what fleets have signed (core/trust/fleet_exchange.py): TCP between ``fc..``
-addresses, within time, number and size. Who may connect is decided by whoever serves."""
+"""Exchange what fleets have signed between nodes (core/trust/fleet_exchange.py).
+
+It uses TCP between ``fc..`` addresses, with limits of time, number and size. The owner of the server decides who may
+connect.
+"""
 
 import asyncio
 import contextlib
@@ -11,16 +14,16 @@ from meshsec.core.trust.fleet_exchange import LINE_MAX, Answer, ExchangeError, H
 
 PORT = lines.PORT
 TIMEOUT = 20.0
-"""Seconds for a whole exchange: what is slower has its turn again."""
+"""Deadline of a whole exchange in seconds; a slower one is tried again later."""
 CLIENTS_MAX = 8
 
 Admit = Callable[[IPv6Address], bool]
 Take = Callable[[IPv6Address, News], Awaitable[None]]
-"""Takes what an address brought."""
+"""Receives what a peer sent, with its address."""
 
 
 class ExchangeServer:
-    """Answers the peers. A client that is not admitted, one too many or a second of the same address is closed."""
+    """Answer the peers. A client is closed if it is not admitted, one too many, or the second from one address."""
 
     def __init__(self, holdings: Callable[[], Holdings], admit: Admit, take: Take) -> None:
         self._holdings = holdings
@@ -30,7 +33,7 @@ class ExchangeServer:
         self._server: asyncio.Server | None = None
 
     async def start(self, address: IPv6Address) -> None:
-        """Listen at ``address``. Raises OSError when that is not possible (yet)."""
+        """Listen at ``address``. Raises OSError if that is not possible (yet)."""
         self._server = await asyncio.start_server(self._serve, str(address), PORT, limit=LINE_MAX, backlog=CLIENTS_MAX)
 
     def close(self) -> None:
@@ -65,7 +68,7 @@ class ExchangeServer:
 
 
 async def exchange(own: IPv6Address, peer: IPv6Address, mine: Holdings) -> News:
-    """Exchange with a peer; what it gave. Raises OSError, TimeoutError and ExchangeError."""
+    """Exchange with a peer and return what it sent. Raises OSError, TimeoutError and ExchangeError."""
     async with asyncio.timeout(TIMEOUT):
         reader, writer = await asyncio.open_connection(str(peer), PORT, local_addr=(str(own), 0), limit=LINE_MAX)
         try:
@@ -80,7 +83,7 @@ async def exchange(own: IPv6Address, peer: IPv6Address, mine: Holdings) -> News:
 
 
 async def _close(writer: asyncio.StreamWriter) -> None:
-    """Close a connection and wait until the kernel has taken what is left to send.
+    """Close a connection and wait until the kernel has taken the remaining data.
 
     A peer that reads nothing keeps the last 64 KiB here, and with them the descriptor, for as long as it likes.
     """

@@ -1,4 +1,4 @@
-"""User data that can be told from any other: datagrams and echo requests that hold a mark."""
+"""Send recognisable user data: datagrams and echo requests that contain a mark."""
 
 import socket
 import struct
@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self
 
 DISCARD = 9
-"""The port of the discard protocol (RFC 863): nobody has to listen there."""
+"""The port of the discard protocol (RFC 863), where nobody has to listen."""
 _ECHO, _ECHO_REPLY = 128, 129  # RFC 4443, sections 4.1 and 4.2
 _HEADER = struct.Struct("!BBHHH")
 
@@ -19,15 +19,15 @@ class MarkedError(Exception):
 
 
 class Marked:
-    """Sends to peers from this node's own addresses, and counts what is answered."""
+    """Send to peers from this node's own addresses and count the answers."""
 
     def __init__(self, mark: bytes, own6: str, own4: str | None) -> None:
         self._mark = mark
         self._number = 0
         self.sent: Counter[str] = Counter()
-        """By address."""
+        """Packets sent, by address."""
         self.held: Counter[str] = Counter()
-        """What this node's kernel refused: the rules, or no route."""
+        """Packets that this node's kernel refused, because of the rules or without a route, by address."""
         self.answered: Counter[str] = Counter()
         try:
             self._echo = _bound(socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_ICMPV6, own6)
@@ -49,7 +49,7 @@ class Marked:
                 one.close()
 
     def send(self, addresses: Sequence[str]) -> None:
-        """One datagram to each address, and one echo request where it is of IPv6."""
+        """Send one datagram to each address, and one echo request to each IPv6 address."""
         self._number = (self._number + 1) & 0xFFFF
         for address in addresses:
             if ":" in address:
@@ -68,7 +68,7 @@ class Marked:
             self.sent[address] += 1
 
     def hear(self) -> None:
-        """Count the answers that have come. That nobody listens at a datagram's port is one as well."""
+        """Count the answers that have come. An error that nobody listens at the datagram's port is an answer too."""
         with suppress(BlockingIOError):
             while True:
                 with suppress(ConnectionRefusedError):

@@ -1,13 +1,13 @@
-"""The trust store: one file ``NAME.card`` for each peer. Who writes a card here trusts its node.
+"""The trust store: one file ``NAME.card`` for each peer. To write a card here is to trust its node.
 
-While a peer's key is being changed ``NAME.next`` holds the card of its next key, which is in force beside the present
-one; to end the present one it is renamed (ADR 0041). It has a second line: what marks the channel of that key.
+During a change of a peer's key ``NAME.next`` holds the card of its next key, which is valid beside the present one.
+Ending the present key renames the file (ADR 0041). Its second line is the mark of that key's channel.
 
-``FINGERPRINT.revoked`` revokes a key (ADR 0046): no card with it is in force, whoever lays it here and whenever. The
-file's name is what counts, so that neither an empty nor an unreadable one is worth less; its text says why.
+``FINGERPRINT.revoked`` revokes a key (ADR 0046): every card with that key is refused, now and later. Only the file's
+name counts, so an empty or unreadable file revokes too; the text gives the reason.
 
-Fleets (fleets.py) add members and revoked keys. Whose card is in force is decided in core/trust/roster.py. A file that
-has not changed is not opened again (memory.py).
+Fleets (fleets.py) add members and revoked keys. core/trust/roster.py decides whose card is in force. A file that has
+not changed is not opened again (memory.py).
 """
 
 import re
@@ -63,9 +63,9 @@ __all__ = [
 ]
 
 _LIMIT = 1024
-"""Octets of a card file, and of what is said about a revoked key."""
+"""Limit in bytes of a card file, and of the text about a revoked key."""
 REASON_LIMIT = 200
-"""Characters of the reason of a revocation."""
+"""Limit in characters of the reason of a revocation."""
 _FINGERPRINT = re.compile(r"[0-9a-f]{64}")
 
 
@@ -80,23 +80,23 @@ _REASONS = Memory(str, _LIMIT)
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What the trust store says."""
+    """The content of the trust store."""
 
     roster: Roster
     joined: Joined
     revocations: Revocations
     problems: tuple[Problem, ...]
-    """Every file that is not in force."""
+    """Every file that is refused, with the reason."""
 
     def refused(self) -> frozenset[str]:
-        """Return the titles of the peers whose files are not in force."""
+        """Return the titles of the peers whose files are refused."""
         return frozenset(problem.title for problem in self.problems)
 
 
 def read(directory: Path, own: Card) -> Contents:
-    """Read the trust store; one bad file hides no other. Raise TrustStoreError when the directory cannot be read.
+    """Read the trust store. One bad file does not affect the others. A missing directory trusts nobody.
 
-    A directory that does not exist trusts nobody.
+    Raises TrustStoreError if the directory cannot be read.
     """
     joined = fleets.read(directory)
     here, problems = _revocations(directory)
@@ -119,8 +119,8 @@ def load(directory: Path, own: Card) -> tuple[dict[str, Peer], tuple[Problem, ..
 def add(directory: Path, name: str, card: Card, own: Card, around: Surroundings | None = None) -> Peer:
     """Trust ``card`` under ``name``. Adding the same card again changes nothing. Raises TrustStoreError.
 
-    Another card with the key of the peer of that name takes the place of the one that is there. ``around``: what the
-    card's IPv4 address is judged by; None: only by the other cards.
+    Another card with the key of the peer of that name replaces the one in the store. The card's IPv4 address is checked
+    against ``around``, or only against the other cards if that is None.
     """
     try:
         path = directory / f"{checked_name(name)}{SUFFIX}"
@@ -138,7 +138,7 @@ def add(directory: Path, name: str, card: Card, own: Card, around: Surroundings 
 def add_next(directory: Path, name: str, card: Card, own: Card, around: Surroundings | None = None) -> Peer:
     """Trust the next key of peer ``name``, too. The same card again changes nothing. Raises TrustStoreError.
 
-    Another card with that next key takes the place of the one that is there.
+    Another card with that next key replaces the one in the store.
     """
     with locked(directory):
         found = read(directory, own)
@@ -156,7 +156,7 @@ def add_next(directory: Path, name: str, card: Card, own: Card, around: Surround
 
 
 def end(directory: Path, name: str, own: Card) -> Peer:
-    """Trust the present key of ``name`` no longer: the next takes its place. Raises TrustStoreError."""
+    """Stop trusting the present key of ``name``; its next key takes the place. Raises TrustStoreError."""
     with locked(directory):
         peers, _ = load(directory, own)
         following = peers.get(name + NEXT)
@@ -174,7 +174,7 @@ def end(directory: Path, name: str, own: Card) -> Peer:
 
 
 def remove(directory: Path, name: str) -> None:
-    """Trust ``name`` no longer, none of its keys and whether its card is good or not. Raises TrustStoreError."""
+    """Stop trusting ``name`` with all its keys, even if its card is refused. Raises TrustStoreError."""
     with locked(directory):
         path = directory / f"{name}{SUFFIX}"
         if path not in listed(directory, SUFFIX):
@@ -190,15 +190,15 @@ def remove(directory: Path, name: str) -> None:
 
 
 def revocations(directory: Path) -> dict[str, str]:
-    """The revoked keys by fingerprint (64 hexadecimal digits), with what is said about each. Raises TrustStoreError."""
+    """Return the revoked keys by fingerprint (64 hexadecimal digits), each with its reason. Raises TrustStoreError."""
     return Revocations(_revocations(directory)[0], fleets.read(directory).revoked()).all()
 
 
 def revoke(directory: Path, target: str, reason: str, own: Card) -> tuple[str, ...]:
-    """Revoke the keys of a peer by its name, or one key by its fingerprint or its card; their fingerprints.
+    """Revoke the keys of a peer by its name, or one key by its fingerprint or card. Return their fingerprints.
 
-    It is not in force from now on, and no card with it will be until ``unrevoke``. Of a peer whose other key is not
-    revoked that one stays. Raises TrustStoreError.
+    The keys, and every card with them, are refused from now on until ``unrevoke``. A key of the peer that is not
+    revoked stays in force. Raises TrustStoreError.
     """
     if len(reason) > REASON_LIMIT or not reason.isprintable():
         raise TrustStoreError(f"the reason is {reason[:REASON_LIMIT]!r}; allowed: {REASON_LIMIT} printable characters")
@@ -217,7 +217,7 @@ def revoke(directory: Path, target: str, reason: str, own: Card) -> tuple[str, .
 
 
 def unrevoke(directory: Path, fingerprint: str) -> None:
-    """Let a key be trusted again; no card comes back by that. Raises TrustStoreError."""
+    """Allow a key to be trusted again. Its cards must be added again. Raises TrustStoreError."""
     with locked(directory):
         known = _revocations(directory)[0]
         if fingerprint not in known:
@@ -231,7 +231,7 @@ def unrevoke(directory: Path, fingerprint: str) -> None:
 
 
 def _refuse_member(directory: Path, name: str) -> None:
-    """Say why what is for cards that were added here does not work for a member of a fleet. Raises TrustStoreError."""
+    """Refuse a member of a fleet where only peers that were added here are allowed. Raises TrustStoreError."""
     if any(member.card.name == name for member in fleets.read(directory).members.values()):
         raise TrustStoreError(
             f"{name!r} is a peer because a fleet has signed its card: `meshsec peer revoke {name}` ends that here"
@@ -239,7 +239,7 @@ def _refuse_member(directory: Path, name: str) -> None:
 
 
 def _held(directory: Path) -> dict[Path, Card]:
-    """The cards that can be read, in force or not."""
+    """Return the cards that can be read, in force or not."""
     found = {}
     for path in (*listed(directory, SUFFIX), *listed(directory, NEXT_SUFFIX)):
         try:
@@ -271,7 +271,7 @@ def _chosen(target: str, held: Mapping[Path, Card]) -> tuple[str, ...]:
 
 
 def _withdraw(directory: Path, held: Mapping[Path, Card]) -> None:
-    """Take away the cards of keys revoked here; a next key that is good takes the place of the present one."""
+    """Remove the cards of keys that are revoked here. A valid next key takes the place of the present one."""
     revoked = _revocations(directory)[0]
     bad = {path for path, card in held.items() if card.fingerprint.hex() in revoked}
     try:
@@ -286,7 +286,7 @@ def _withdraw(directory: Path, held: Mapping[Path, Card]) -> None:
 
 
 def _revocations(directory: Path) -> tuple[dict[str, str], list[Problem]]:
-    """What is revoked, and files whose name says so of no key."""
+    """Return the revoked keys, and the files whose names are not a fingerprint."""
     found: dict[str, str] = {}
     problems = []
     for path in listed(directory, REVOKED_SUFFIX):
@@ -308,7 +308,7 @@ def _path(directory: Path, title: str) -> Path:
 
 
 def _cards(directory: Path) -> tuple[dict[str, Held], list[Problem]]:
-    """Return the added cards by title, and the files that say none."""
+    """Return the added cards by title, and the files that hold no card."""
     found: dict[str, Held] = {}
     problems = []
     for path in (*listed(directory, SUFFIX), *listed(directory, NEXT_SUFFIX)):
@@ -329,7 +329,7 @@ def _said(path: Path) -> Held:
 
 
 def _taken(directory: Path, roster: Roster, peer: Peer, around: Surroundings | None) -> Peer:
-    """Write the card of an added peer, when it is new and its IPv4 address may be believed. Raises TrustStoreError."""
+    """Write the card of an added peer if it is new and its IPv4 address is plausible. Raises TrustStoreError."""
     peers = roster.by_hand()
     if peer == peers.get(peer.name):
         return peer
@@ -345,7 +345,7 @@ def _taken(directory: Path, roster: Roster, peer: Peer, around: Surroundings | N
 
 
 def _doubt(peers: Mapping[str, Peer], peer: Peer, own: Card, around: Surroundings | None) -> str:
-    """Return why the IPv4 address of a new peer would not be believed; empty when it would, or there is none."""
+    """Return why the IPv4 address of a new peer is not plausible; empty if it is, or if there is none."""
     doubt = ipv4_claims.contested(peers, own).get(peer.name, "")
     if peer.card.ipv4 is not None and around is not None:
         doubt = doubt or ipv4_claims.refusal(peer.card.ipv4, around)

@@ -1,11 +1,11 @@
 """The files of the fleets that a node has joined (ADR 0046).
 
-``NAME.fleet`` holds the fleet's card and, in further lines, this node's own card as the fleet has signed it, and that
-of its next key. ``NAME.list`` is the newest trust list that came, ``FINGERPRINT.member`` the signed card of a member:
-these two come from other nodes, and count by their signature alone.
+``NAME.fleet`` holds the fleet's card, then this node's own card as the fleet has signed it, and that of its next key.
+``NAME.list`` is the newest trust list, ``FINGERPRINT.member`` the signed card of a member. These two come from other
+nodes and are trusted only because of their signatures.
 
-A member's file has a second line, which is this node's own: what marks the channel of that key. Which cards of one name
-count is decided in core/trust/membership.py.
+A member's file has a second line, written by this node: the mark of that key's channel. core/trust/membership.py
+decides which cards of one name count.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -27,12 +27,12 @@ SUFFIXES = frozenset({FLEET_SUFFIX, LIST_SUFFIX, MEMBER_SUFFIX})
 
 _FLEET_LIMIT = 2048
 _MEMBER_LIMIT = 1024
-"""Octets of a file."""
+"""Limit of a member's file in bytes."""
 _MEMBERS = Memory(str, _MEMBER_LIMIT)
 
 
 def read(directory: Path) -> Joined:
-    """Everything about fleets in the trust store; one bad file hides no other. Raises TrustStoreError."""
+    """Read everything about fleets. One bad file does not affect the others. Raises TrustStoreError."""
     joined = Joined()
     for path in place.listed(directory, FLEET_SUFFIX):
         _collect(joined, path, _read_fleet)
@@ -44,9 +44,9 @@ def read(directory: Path) -> Joined:
 
 
 def join(directory: Path, fleet: Fleet, own_text: str, own: Sequence[Card]) -> Membership:
-    """Join a fleet, with this node's own card as it has signed it (empty: not yet). Raises TrustStoreError.
+    """Join a fleet with this node's own card as the fleet has signed it (empty: not yet). Raises TrustStoreError.
 
-    ``own``: the cards of this node's keys. What was signed for another of them stays.
+    ``own`` are the cards of this node's keys. A signed card for another of these keys is kept.
     """
     signed = _own(own_text, fleet, own)
     with place.locked(directory):
@@ -67,7 +67,7 @@ def join(directory: Path, fleet: Fleet, own_text: str, own: Sequence[Card]) -> M
 
 
 def leave(directory: Path, name: str) -> None:
-    """Trust nothing more that the fleet has signed, and forget it. Raises TrustStoreError."""
+    """Stop trusting everything that the fleet has signed, and forget the fleet. Raises TrustStoreError."""
     with place.locked(directory):
         joined = read(directory)
         membership = next((one for one in joined.memberships.values() if one.fleet.name == name), None)
@@ -76,13 +76,13 @@ def leave(directory: Path, name: str) -> None:
             raise TrustStoreError(f"{name!r} is no fleet of this node; joined: {known}")
         members = [directory / file for file, one in joined.members.items() if one.fleet == membership.fleet.public_key]
         listed = directory / f"{name}{LIST_SUFFIX}"
-        place.remove(directory / f"{name}{FLEET_SUFFIX}")  # first: an interruption leaves nobody trusted
+        place.remove(directory / f"{name}{FLEET_SUFFIX}")  # first: after an interruption nobody of the fleet is trusted
         for path in (*members, *([listed] if membership.list or membership.damaged else [])):
             place.remove(path)
 
 
 def take_list(directory: Path, octets: bytes) -> bool:
-    """Keep a trust list when it is newer than the one known; whether it was. Raises TrustStoreError."""
+    """Save a trust list if it is newer than the known one, and return whether it was. Raises TrustStoreError."""
     with place.locked(directory):
         joined = read(directory)
         try:
@@ -101,7 +101,7 @@ def take_list(directory: Path, octets: bytes) -> bool:
 
 
 def take_members(directory: Path, octets: Iterable[bytes], own: Card) -> int:
-    """Keep signed cards that are new; how many were. One that is not good refuses all. Raises TrustStoreError."""
+    """Save signed cards that are new and return their number. One bad card refuses all. Raises TrustStoreError."""
     with place.locked(directory):
         joined = read(directory)
         revoked = joined.revoked() | {path.stem: "" for path in place.listed(directory, place.REVOKED_SUFFIX)}

@@ -1,4 +1,4 @@
-"""Lock the trust store by a private file: any account that can open a file can lock it (flock(2))."""
+"""Lock the trust store with a private file, because any account that can open a file can lock it (flock(2))."""
 
 import errno
 import fcntl
@@ -21,18 +21,23 @@ _LOCKS = Path("/proc/locks")
 
 
 class LockError(Exception):
-    """The lock cannot be had. The message names its file, what is wrong with it and what to do."""
+    """The lock cannot be taken. The message names its file, what is wrong with it and what to do."""
 
 
 def prepare(directory: Path) -> None:
-    """Make the file while the disk has room, so that a full one hinders no removal later. Errors show at the change."""
+    """Make the lock file while the disk has room, so that a full disk does not prevent a removal later.
+
+    Errors are ignored here; the next change reports them.
+    """
     with suppress(OSError):
         os.close(os.open(directory / NAME, _OPEN, _MODE))
 
 
 @contextmanager
 def locked(directory: Path, seconds: float = SECONDS) -> Iterator[None]:
-    """Keep other writers out of a directory. Raises LockError after ``seconds``, and for a file that is not private."""
+    """Exclude other writers from a directory. Raises LockError after ``seconds``, and if the lock file is not
+    private.
+    """
     path = directory / NAME
     try:
         descriptor = os.open(path, _OPEN, _MODE)
@@ -53,7 +58,7 @@ def _reason(path: Path, error: OSError) -> str:
 
 
 def _refuse_shared(path: Path, status: os.stat_result) -> None:
-    """Refuse a file that another account can open, and so lock for as long as it likes."""
+    """Refuse a lock file that another account can open, and so could lock for as long as it likes."""
     found = ""
     if not stat.S_ISREG(status.st_mode):
         found = "is no regular file"

@@ -1,8 +1,8 @@
-"""What the files of the trust store said when they were read last, so that a change of one opens no other.
+"""Remember what the files of the trust store said, so that a change of one file opens no other.
 
-A file is opened again when its status has changed (inode, size, mode and times). The time of the last change of status
-(ctime) cannot be set by a program. But two changes within one of its steps look like one, so a file that was changed
-just now is not relied on.
+A file is opened again when its status has changed (inode, size, mode or times). Programs cannot set the time of the
+last status change (ctime), but two changes within one clock step look alike. So a file that was changed just now is
+read again.
 """
 
 import os
@@ -17,11 +17,11 @@ from meshsec import files
 T = TypeVar("T")
 
 SETTLED = 1.1
-"""Seconds after which a change of a file shows in its ctime: ext4 with inodes of 128 bytes counts whole seconds, and
-the kernel's clock for it lags by up to 10 ms."""
+"""Seconds after which a change certainly shows in the ctime: ext4 with 128-byte inodes counts whole seconds, and the
+kernel's file clock lags by up to 10 ms."""
 _LIMIT = 16384
-"""Files that are remembered; then all are forgotten, among them those that are gone. A store has at most 4096 members,
-and no more than some thousands of cards."""
+"""Files that are remembered; at the limit all are forgotten, including those that no longer exist. A store has at most
+4096 members and some thousands of cards."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,16 +32,16 @@ class _Known(Generic[T]):
 
 
 class Memory(Generic[T]):
-    """Files of one kind. Threads may share it: each entry is replaced as a whole."""
+    """The remembered files of one kind. Threads may share it: each entry is replaced as a whole."""
 
     def __init__(self, parse: Callable[[str], T], limit: int) -> None:
-        """``parse``: returns what a file with this text says. ``limit``: bytes of a file."""
+        """Remember what ``parse`` returns for a file's text. ``limit`` is the longest file in bytes."""
         self._parse = parse
         self._limit = limit
         self._known: dict[Path, _Known[T]] = {}
 
     def read(self, path: Path) -> tuple[T, int]:
-        """Return what a file says, and its mode. Raises FileError and what parsing raises; neither is remembered."""
+        """Return what a file says, and its mode. Raises FileError and parsing errors; failures are not remembered."""
         try:
             found = path.stat()
         except OSError as error:
@@ -54,7 +54,7 @@ class Memory(Generic[T]):
         return known.said, found.st_mode
 
     def wrote(self, path: Path, text: str, said: T) -> None:
-        """Take what was just written, so that it is compared when it is read, and not parsed."""
+        """Remember what was just written, so that the next read compares the text and does not parse it."""
         self._remember(path, _Known((), text, said))
 
     def _remember(self, path: Path, known: _Known[T]) -> None:
@@ -64,7 +64,7 @@ class Memory(Generic[T]):
 
 
 def _status(found: os.stat_result) -> tuple[int, ...]:
-    """Return what changes with a file; empty when the file was changed just now."""
+    """Return the status values that change with a file; empty if the file was changed just now."""
     if time.time() - found.st_ctime < SETTLED:
         return ()
     return (found.st_dev, found.st_ino, found.st_size, found.st_mode, found.st_mtime_ns, found.st_ctime_ns)

@@ -1,4 +1,4 @@
-"""The directory of the trust store: its files, who may write them, and who changes them at a time."""
+"""The directory of the trust store: its files, their permissions, and one writer at a time."""
 
 import os
 import stat
@@ -15,31 +15,31 @@ SUFFIX = ".card"
 NEXT_SUFFIX = ".next"
 REVOKED_SUFFIX = ".revoked"
 NEXT = PEER_NEXT
-"""After a peer's name: its next key."""
+"""Suffix of a peer's name for its next key."""
 MARK = "\nchannel "
-"""Before what marks the channel of a key: the second line of its file."""
+"""Prefix of a channel's mark, the second line of a card file."""
 
 MODE = 0o644
 
 
 class TrustStoreError(Exception):
-    """A change of the trust store that is refused. The message says why; nothing was changed."""
+    """A change of the trust store is refused. The message says why; nothing was changed."""
 
 
 class UnsafeError(Exception):
-    """A file that must not be in force."""
+    """A file must not be used; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A file that is not in force."""
+    """A file that is refused, with the reason."""
 
     path: Path
     message: str
 
     @property
     def title(self) -> str:
-        """The name under which people would be shown the peer."""
+        """The name under which the peer is shown to users."""
         return title_of(self.path)
 
     def __str__(self) -> str:
@@ -47,12 +47,12 @@ class Problem:
 
 
 def title_of(path: Path) -> str:
-    """The name under which people are shown the peer whose card is in a file."""
+    """Return the name under which the peer of a card file is shown to users."""
     return path.stem + (NEXT if path.suffix == NEXT_SUFFIX else "")
 
 
 def listed(directory: Path, suffix: str) -> list[Path]:
-    """The files of one kind; none where there is no directory. Raises TrustStoreError."""
+    """Return the files of one kind; none without a directory. Raises TrustStoreError."""
     try:
         with os.scandir(directory) as found:
             names = sorted(entry.name for entry in found)
@@ -64,20 +64,20 @@ def listed(directory: Path, suffix: str) -> list[Path]:
 
 
 def read(path: Path, limit: int) -> str:
-    """A file that says whom to trust. Raises FileError, and UnsafeError when others than its owner may write it."""
+    """Read a file that decides about trust. Raises FileError, and UnsafeError if others than its owner may write it."""
     text = files.read(path, limit)
     refuse_shared(path, path.stat().st_mode)
     return text
 
 
 def refuse_shared(path: Path, mode: int) -> None:
-    """Raise UnsafeError when others than a file's owner may write it."""
+    """Raise UnsafeError if others than the owner may write the file."""
     if stat.S_IMODE(mode) & 0o022:
         raise UnsafeError(f"others than its owner may write it: chmod 644 {path}")
 
 
 def write(path: Path, text: str) -> None:
-    """Write a file of the store. Raises TrustStoreError; nothing was changed then."""
+    """Write a file of the store. Raises TrustStoreError and then changes nothing."""
     try:
         files.write(path, text.encode(), MODE)
     except files.FileError as error:
@@ -94,7 +94,7 @@ def remove(path: Path) -> None:
 
 @contextmanager
 def locked(directory: Path) -> Iterator[None]:
-    """Keep other writers out, so that two of them cannot both find a place free. Raises TrustStoreError."""
+    """Exclude other writers, so that two of them cannot take the same name. Raises TrustStoreError."""
     try:
         files.make_directory(directory)
         with lock.locked(directory):
