@@ -8,7 +8,7 @@ import pytest
 ROOT = Path(__file__).parents[3]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("tests/*.md")])
 
-GUIDE = [ROOT / "README.md", *sorted(ROOT.glob("docs/guide/*.md"))]
+PROSE = [ROOT / "README.md", *sorted(ROOT.glob("docs/guide/*.md")), *sorted(ROOT.glob("docs/explanation/*.md"))]
 COLUMNS = 100
 """A line of prose that is longer is hard to read in a terminal, and to compare in a change."""
 
@@ -55,7 +55,7 @@ def _wide(text: str) -> list[str]:
     return [line for line in _CODE.sub("", text).splitlines() if len(line) > COLUMNS and not line.startswith("|")]
 
 
-@pytest.mark.parametrize("page", GUIDE, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", PROSE, ids=lambda page: str(page.relative_to(ROOT)))
 def test_prose_for_users_fits_a_terminal(page: Path) -> None:
     assert not _wide(page.read_text())
 
