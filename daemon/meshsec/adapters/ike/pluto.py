@@ -3,9 +3,9 @@
 Theory of operation. Each CHILD_SA of a peer is one pluto connection, ``meshsec-PEER.CHILD``, loaded by ``addconn`` from
 a file of its own. The pair's secret is in another file, which pluto's ``secretsfile`` includes.
 
-Loading a connection again deletes its SAs. So a connection that is unchanged in its file and in pluto is not loaded,
-and SAs outlive meshsecd. pluto sends no events: meshsecd polls its SAs every second, and more often during a
-negotiation. ``whack`` waits for pluto's answer, so each command is a round trip with a deadline.
+Loading a connection again deletes its SAs. So meshsecd loads only what has changed, and SAs outlive meshsecd. pluto
+sends no events: meshsecd polls its SAs every second, and more often during a negotiation. ``whack`` waits for pluto's
+answer, so each command is a round trip with a deadline.
 """
 
 import asyncio
@@ -85,8 +85,7 @@ class Pluto:
     ) -> None:
         """Prepare the client of the pluto at socket ``control``, in a directory that meshsecd uses too.
 
-        ``clock`` returns monotonic seconds. ``packets`` reads the kernel's counters by SPI, because pluto does not
-        report them; it may raise OSError.
+        ``clock`` returns monotonic seconds. ``packets`` reads the kernel's counters by SPI; it may raise OSError.
         """
         self._control = control
         self._directory = control.parent
@@ -111,9 +110,7 @@ class Pluto:
         on_event: Callable[[IkeEvent], None],
         on_down: Callable[[str], None],
     ) -> None:
-        """Follow pluto until cancelled. Calls ``on_up`` at each connection and ``on_down`` with the reason at each
-        loss.
-        """
+        """Follow pluto until cancelled: ``on_up`` at each connection, ``on_down`` with the reason at each loss."""
         while True:
             self._anew.clear()
             try:
@@ -288,8 +285,7 @@ class Pluto:
     async def initiate(self, peer: str, child: str, seconds: float) -> None:
         """Negotiate a CHILD_SA, with its IKE_SA if there is none, and wait until it is established.
 
-        If the peer has made it meanwhile, nothing more is done. Raises ``CommandError`` if the negotiation failed or
-        took longer than ``seconds``; pluto then does not continue it.
+        Raises ``CommandError`` if that failed or took longer than ``seconds``; pluto then does not continue.
         """
         conn, said = conn_name(peer, child), list[str]()
         if await self._comes(peer, conn):
@@ -315,9 +311,7 @@ class Pluto:
         return any(state.is_child_sa and state.conn == conn for state in await self._states())
 
     async def _comes(self, peer: str, conn: str) -> bool:
-        """Return whether the CHILD_SA is established or the peer makes it. 4.10 fails if both ends make it at once (ADR
-        0044).
-        """
+        """Return whether it is established or the peer makes it; 4.10 fails if both ends do so at once (ADR 0044)."""
         ends = self._clock() + PEERS_TURN
         while not await self._stands(conn):
             if self._clock() >= ends or not await self._is_peers(peer):
@@ -345,10 +339,10 @@ class Pluto:
             await asyncio.sleep(LOOK_AT_REST)
 
     async def terminate(self, unique_id: str, *, patient: bool = False) -> None:  # noqa: ARG002  (the port has it)
-        """Close one IKE_SA with its CHILD_SAs and notify the peer. If it is gone already, that is no error.
+        """Close one IKE_SA with its CHILD_SAs and notify the peer. An unknown one is no error.
 
-        Returns at once, unless another SA must go first (``_settle``). Whether pluto repeats the DELETE depends on its
-        version, so ``patient`` makes no difference.
+        Returns at once, unless another SA must go first (``_settle``). ``patient`` has no effect: pluto's version
+        decides.
 
         If two IKE_SAs crossed, each pluto makes its own again as soon as it is closed, without end, and the peer may
         have closed the other. So both are closed, and pluto stops keeping them up.
@@ -371,8 +365,7 @@ class Pluto:
     async def _would_return(self, own: State, kept: Sequence[State], states: Iterable[State]) -> bool:
         """Return whether pluto, here or at the peer, would make an IKE_SA again after it is closed.
 
-        That is not so for one from before a rekeying, which has no CHILD_SAs, nor for one whose connection has a newer
-        one.
+        It would not if the IKE_SA was rekeyed and has no CHILD_SAs, or if its connection has a newer one.
         """
         carries = any(one.is_child_sa and one.ike == own.serial for one in states)
         is_newest = all(one.serial < own.serial for one in kept if one.conn == own.conn)
@@ -384,10 +377,7 @@ class Pluto:
         return any(conn.is_kept_up for name, conn in known.items() if _peer(name) == peer)
 
     async def rekey_child(self, unique_id: str, child: str) -> None:
-        """Let pluto replace a CHILD_SA of one IKE_SA (RFC 7296, section 1.3.3).
-
-        Returns at once. If it is gone already, that is no error.
-        """
+        """Let pluto replace a CHILD_SA of one IKE_SA (RFC 7296, section 1.3.3). An unknown one is no error."""
         own = next((state for state in await self._states() if str(state.serial) == unique_id), None)
         if own is not None:
             option = "--rekey-ipsec" if (await self.facts()).version.startswith("4.") else "--rekey-child"
@@ -410,10 +400,10 @@ class Pluto:
     async def _run(
         self, program: str, *arguments: str, within: float, said: list[str], until: Callable[[str], bool] | None = None
     ) -> int:
-        """Run one of pluto's programs and return its exit code.
+        """Run one of pluto's programs, return its exit code and add its output to ``said``.
 
-        The program is ended after ``within`` seconds or at a line that matches ``until``. Its output is added to
-        ``said``. Raises TimeoutError, and IkeError if pluto cannot be reached.
+        The program is ended after ``within`` seconds or at a line that matches ``until``. Raises TimeoutError, and
+        IkeError if pluto cannot be reached.
         """
         command = (str(self._executables / program), "--ctlsocket", str(self._control), *arguments)
         async with self._slots:

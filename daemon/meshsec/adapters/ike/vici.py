@@ -132,9 +132,7 @@ class Vici:
     name = "charon"
 
     def __init__(self, path: Path, clock: Callable[[], float]) -> None:
-        """Prepare the client of VICI's socket ``path``; ``clock`` returns the monotonic seconds by which SAs are
-        dated.
-        """
+        """Prepare the client of VICI's socket ``path``; ``clock`` returns monotonic seconds and dates SAs."""
         self._path = path
         self._clock = clock
         self._idle: list[_Connection] = []
@@ -149,9 +147,7 @@ class Vici:
         on_event: Callable[[IkeEvent], None],
         on_down: Callable[[str], None],
     ) -> None:
-        """Stay connected until cancelled. Calls ``on_up`` at each connection and ``on_down`` with the reason at each
-        loss.
-        """
+        """Stay connected until cancelled: ``on_up`` at each connection, ``on_down`` with the reason at each loss."""
         pause = RECONNECT_FIRST
         while True:
             try:
@@ -232,10 +228,9 @@ class Vici:
             await self._command("unload-key", {"id": other})
 
     async def load_connection(self, spec: ConnectionSpec, secret: bytes | None = None) -> None:
-        """Configure one peer; established SAs are kept.
+        """Configure one peer; established SAs are kept and an earlier secret is removed.
 
-        ``secret`` is the pair's secret for ``Authentication.SECRET`` and goes nowhere else. An earlier secret is
-        removed.
+        ``secret`` is the pair's, for ``Authentication.SECRET``, and goes nowhere else.
         """
         if secret is None:
             await self._forget_secret(spec.name)
@@ -327,8 +322,7 @@ class Vici:
                 raise
 
     async def rekey_child(self, unique_id: str, child: str) -> None:
-        """Replace a CHILD_SA of one IKE_SA (RFC 7296, section 1.3.3); returns at once. If it is gone already, that is
-        no error.
+        """Replace a CHILD_SA of one IKE_SA (RFC 7296, section 1.3.3); returns at once. An unknown one is no error.
 
         A peer that has lost the IKE_SA does not answer; charon then gives up the IKE_SA and reports that.
         """

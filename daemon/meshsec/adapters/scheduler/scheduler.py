@@ -146,9 +146,7 @@ class Scheduler:
     def _enforce(self, wish: _Wish) -> Applied:
         wanted = wish.placement.scheduling
         allowed, reason = within(wanted, self._limits) if wish.pid else (wanted, "")
-        if (
-            wish.pid and allowed.is_realtime and not host.throttled()
-        ):  # throttling was switched off since the last rescan
+        if wish.pid and allowed.is_realtime and not host.throttled():  # switched off since the last rescan
             allowed, reason = within(wanted, Limits(throttled=False))
         outcome = self._give(wish, allowed)
         if outcome.problems and allowed.is_realtime and wish.pid:
