@@ -1,4 +1,4 @@
-//! What one thread does for user data: packets sealed, forwarded and opened. The quickest of many batches.
+//! Measures how long one thread takes to seal, forward and open packets of user data, in the fastest of many batches.
 
 #[path = "../tests/support/mod.rs"]
 mod support;
@@ -55,7 +55,7 @@ impl Bench {
         Self { mesh, packet }
     }
 
-    /// How long the three nodes take for a batch.
+    /// Returns how long each of the three nodes takes for a batch.
     fn batch(&mut self) -> [Duration; 3] {
         let mut buffers: Vec<_> = (0..BATCH).map(|_| self.buffer()).collect();
         let begin = Instant::now();

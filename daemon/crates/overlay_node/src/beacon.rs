@@ -2,29 +2,29 @@
 
 use cryptoauth::{Credential, PublicKey, KEY_LENGTH};
 
-/// Octets of a beacon.
+/// Length of a beacon in octets.
 pub const BEACON_LENGTH: usize = VERSION + PASSWORD + KEY_LENGTH;
 
-/// The name under which everybody who heard a beacon comes in.
+/// Login of everybody who connects because of a beacon.
 pub(crate) const LOGIN: &[u8] = b"Local Peers";
 
-/// Octets of the password, of which all count.
+/// Length of the password in octets. All of them are significant.
 pub(crate) const PASSWORD: usize = 20;
 
 const VERSION: usize = 4;
 
-/// What a node tells to everybody on its interface.
+/// What a node announces to everybody on its interface.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Beacon {
-    /// Its protocol version.
+    /// The protocol version of the sender.
     pub version: u32,
-    /// Its public key.
+    /// The public key of the sender.
     pub key: PublicKey,
     pub(crate) password: [u8; PASSWORD],
 }
 
 impl Beacon {
-    /// Decodes a beacon; octets after it are ignored. `None` when there are fewer than [`BEACON_LENGTH`].
+    /// Decodes a beacon and ignores octets after it. Returns `None` if there are fewer than [`BEACON_LENGTH`].
     #[must_use]
     pub fn decode(octets: &[u8]) -> Option<Self> {
         let (version, rest) = octets.split_first_chunk()?;
@@ -36,7 +36,7 @@ impl Beacon {
         })
     }
 
-    /// The octets of a beacon.
+    /// Encodes the beacon.
     #[must_use]
     pub fn encode(&self) -> [u8; BEACON_LENGTH] {
         let mut octets = [0; BEACON_LENGTH];
@@ -46,7 +46,7 @@ impl Beacon {
         octets
     }
 
-    /// What is shown to its sender.
+    /// Returns the credential to show to its sender.
     pub(crate) fn credential(&self) -> Credential {
         Credential::login(LOGIN, &self.password)
     }

@@ -1,66 +1,66 @@
-//! What a node is told when it begins.
+//! The configuration of a node.
 
 use alloc::collections::BTreeSet;
 use core::time::Duration;
 
 use cryptoauth::{Address, Ciphers, PrivateKey};
 
-/// What a node is told when it begins.
+/// The configuration with which a node starts.
 pub struct Config {
-    /// The node's key; its address must be in fc00::/8.
+    /// The node's private key. The address of its public key must be in fc00::/8.
     pub key: PrivateKey,
-    /// What seals and opens data frames.
+    /// The implementation that seals and opens data frames.
     pub ciphers: &'static dyn Ciphers,
-    /// The time since the UNIX epoch at [`Time`](crate::Time) zero: INITs of the Noise handshake carry it. It must not be
+    /// The time since the UNIX epoch at [`Time`](crate::Time) zero, for the timestamps of Noise INITs. It must not be
     /// earlier after a restart than before.
     pub unix_at_zero: Duration,
-    /// Whether to begin the Noise handshake with neighbours that declare a version that knows it. It is always
-    /// answered.
+    /// Whether to start the Noise handshake with neighbours that announce a version with it. It is always answered.
     pub noise: bool,
-    /// With whom user data is exchanged.
+    /// The nodes with which user data is exchanged.
     pub admission: Admission,
-    /// What is kept, and how much others can cause.
+    /// Bounds on what is stored, and on the work that others can cause.
     pub limits: Limits,
-    /// When neighbours are asked and given up.
+    /// When neighbours are pinged and given up.
     pub timing: Timing,
 }
 
-/// With whom user data is exchanged. Frames of everybody are relayed, and routers of all nodes are talked to.
+/// The nodes with which user data is exchanged. Frames of all nodes are forwarded, and DHT messages are exchanged with
+/// all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// With every node.
+    /// All nodes.
     Anybody,
-    /// With the nodes that have these addresses.
+    /// The nodes with these addresses.
     Only(BTreeSet<Address>),
 }
 
-/// What is kept at most, and how often others can cause work.
+/// Bounds on what is stored, and on how often others can cause work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Neighbours, whatever their state; at most 256, as many as a label can name.
+    /// Neighbours in any state. At most 256, as many as a label can name.
     pub peers: usize,
-    /// Of these, those that came by themselves or by beacons and have not proved that they hold their key.
+    /// Of these, incoming and beacon neighbours that have not proved that they hold their key.
     pub unconfirmed_peers: usize,
-    /// Nodes whose ways are known.
+    /// Nodes to which paths are stored.
     pub nodes: usize,
     /// Inner sessions.
     pub sessions: usize,
     /// Inner sessions that the other end has not confirmed.
     pub unconfirmed_sessions: usize,
-    /// Packets that wait for their session, one for each destination.
+    /// Packets that wait for their session, one per destination.
     pub waiting_packets: usize,
-    /// Handshakes of strangers on links, a second, of each interface, and of those in addition that prove their address; each
-    /// takes up to half a millisecond. Those of users that do not exist take nothing, and are not counted in.
+    /// Handshakes of strangers per second on each interface, and additionally as many of strangers that prove their
+    /// address. Each takes up to half a millisecond. Handshakes of unknown users take no time and do not count.
     pub link_handshakes: u32,
-    /// The same from one address.
+    /// Handshakes of strangers per second from one address.
     pub link_handshakes_by_source: u32,
-    /// Handshakes of inner sessions, a second.
+    /// Handshakes of inner sessions per second.
     pub inner_handshakes: u32,
-    /// DHT messages that are taken, a second.
+    /// DHT messages accepted per second.
     pub dht_messages: u32,
-    /// Control frames that are answered, a second.
+    /// Control frames answered per second.
     pub control_answers: u32,
-    /// ERROR frames that are sent, a second.
+    /// ERROR frames sent per second.
     pub errors: u32,
 }
 
@@ -83,26 +83,27 @@ impl Default for Limits {
     }
 }
 
-/// When neighbours are asked and given up.
+/// When neighbours are pinged and given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// A neighbour that says nothing for so long is asked.
+    /// Silence after which a neighbour is pinged.
     pub ping_after: Duration,
-    /// The same while this node sends it something.
+    /// The same while this node sends frames to the neighbour.
     pub suspect_after: Duration,
-    /// The longest time between two such questions.
+    /// Longest time between two such pings.
     pub ping_interval: Duration,
-    /// A neighbour that says nothing for so long is taken as gone.
+    /// Silence after which a neighbour counts as gone.
     pub dead_after: Duration,
-    /// A neighbour that is gone and not configured is forgotten after so long; until then it gets its old label back.
+    /// Time after which a neighbour that is gone and not configured is removed. If it returns before, it gets its old
+    /// label.
     pub forget_after: Duration,
-    /// The longest time between two handshakes with a configured neighbour that does not answer.
+    /// Longest time between two handshakes with a configured neighbour that does not answer.
     pub retry_interval: Duration,
-    /// The longest time between beacons: the first ones of an interface follow each other sooner.
+    /// Longest time between two beacons. The first ones of an interface follow faster.
     pub beacon_interval: Duration,
 }
 
-/// A stock node asks after 3 s, gives up after 20 s, and sends beacons every 32 s.
+/// Faster than cjdns, which pings after 3 s, gives up after 20 s, and sends beacons every 32 s.
 impl Default for Timing {
     fn default() -> Self {
         Self {
@@ -118,7 +119,7 @@ impl Default for Timing {
 }
 
 impl Admission {
-    /// Whether user data is exchanged with the node that has this address.
+    /// Returns whether user data is exchanged with the node that has this address.
     #[must_use]
     pub fn permits(&self, address: Address) -> bool {
         match self {

@@ -1,96 +1,96 @@
-//! What was dropped, by cause, and what passed.
+//! Counts dropped frames and packets by cause, and those that passed.
 
 /// Why a frame or packet was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(usize)]
 pub enum Cause {
-    /// A frame of the link is too short, or of an impossible length.
+    /// A frame of the link was too short, or had an impossible length.
     LinkRunt,
-    /// Data from an address that is no neighbour's.
+    /// Data arrived from an address without a neighbour.
     LinkStranger,
-    /// A handshake without a password that is known, or under a key that may not have it.
+    /// A handshake had no known password, or its key may not use it.
     LinkAuthentication,
-    /// A tag is wrong: forged, damaged, or under keys that are gone.
+    /// A tag was wrong: the frame was forged, damaged, or sealed under keys that no longer exist.
     LinkForged,
-    /// It came before, or is too old to know.
+    /// A frame arrived before, or was too old to know.
     LinkReplayed,
-    /// Data before there are keys.
+    /// Data arrived before there were keys.
     LinkNoSession,
-    /// A handshake that is out of order, under another key, or of a weak one.
+    /// A handshake was out of order, had another key than the link, or a weak one.
     LinkHandshake,
-    /// More handshakes than are worth the arithmetic.
+    /// The rate of handshakes exceeded the limit.
     LinkFlood,
-    /// There is no room for one more neighbour.
+    /// There was no space for another neighbour.
     LinkFull,
-    /// Other things than a neighbour's control frames before the neighbour is confirmed.
+    /// An unconfirmed neighbour sent something other than control frames.
     LinkUnconfirmed,
-    /// The keys of the link by which a frame would leave are not there yet.
+    /// The link by which a frame should leave had no keys yet.
     LinkNotReady,
-    /// A neighbour, or who sends a beacon, tells a version that cannot be spoken with.
+    /// A neighbour or a beacon announced an incompatible protocol version.
     LinkVersion,
-    /// A beacon that is malformed, or where none is wanted.
+    /// A beacon was malformed, or its interface does not accept beacons.
     Beacon,
-    /// It ends inside the switch's header.
+    /// A frame ended inside the switch's header.
     SwitchRunt,
-    /// A label that names an interface that does not exist.
+    /// A label named an interface that does not exist.
     SwitchNoInterface,
-    /// No room in the label for the way back.
+    /// A label had no space for the path back.
     SwitchNoReturn,
-    /// It passed too many switches: a loop.
+    /// A frame had passed too many switches, so there was a loop.
     SwitchTooFar,
-    /// A control frame that is malformed.
+    /// A control frame was malformed.
     ControlMalformed,
-    /// More control frames than are answered.
+    /// The rate of control frames exceeded the limit.
     ControlFlood,
-    /// An answer to nothing, or a question that is not answered.
+    /// A control frame answered no query of this node, or is never answered.
     ControlUnexpected,
-    /// More errors than are told.
+    /// The rate of ERROR frames exceeded the limit.
     ErrorFlood,
-    /// An inner frame that ends inside a header, or what it carries is malformed.
+    /// An inner frame ended inside a header, or its content was malformed.
     InnerMalformed,
-    /// A handle that names no session.
+    /// No session had the handle.
     InnerUnknownHandle,
-    /// A wrong tag in an inner session.
+    /// A tag was wrong in an inner session.
     InnerForged,
-    /// An inner frame that came before.
+    /// An inner frame arrived before.
     InnerReplayed,
-    /// A handshake of an inner session that is out of order, or of an impossible key.
+    /// A handshake of an inner session was out of order, or had an impossible key.
     InnerHandshake,
-    /// More handshakes of inner sessions than are worth the arithmetic.
+    /// The rate of handshakes of inner sessions exceeded the limit.
     InnerFlood,
-    /// There is no room for one more session.
+    /// There was no space for another session.
     InnerFull,
-    /// Other than a DHT message in a handshake.
+    /// A handshake contained something other than a DHT message.
     InnerUnprotected,
-    /// A content type that this node does not have.
+    /// This node does not support the content type.
     InnerContent,
-    /// A DHT message that is malformed.
+    /// A DHT message was malformed.
     DhtMalformed,
-    /// A DHT message with more values, or more of them in each other, than one can have.
+    /// A DHT message had too many values, or too deeply nested ones.
     DhtBomb,
-    /// A DHT message of a version that cannot be spoken with.
+    /// A DHT message had an incompatible protocol version.
     DhtVersion,
-    /// A DHT message that answers nothing that was asked, or comes too late, or whose sender is of no use.
+    /// A DHT message answered no query of this node, was late, or came from an unusable node.
     DhtUnexpected,
-    /// More DHT messages than are taken.
+    /// The rate of DHT messages exceeded the limit.
     DhtFlood,
-    /// A packet of this machine that is no IPv6 packet, or of which lengths do not match.
+    /// A packet of this machine was not IPv6, or its lengths did not match.
     PacketMalformed,
-    /// A packet of this machine that is not from this node, or not to a node.
+    /// The source of a packet of this machine was not this node, or its destination not a node.
     PacketAddress,
-    /// User data to or from a node with which none is exchanged.
+    /// User data came from or was for a node with which none is exchanged.
     NotPermitted,
-    /// A packet that waited for its session and was replaced by a later one, or for which there was no room.
+    /// A packet waited for its session and was replaced by a later one, or there was no space for it.
     PacketReplaced,
-    /// A packet that waited too long for its session.
+    /// A packet waited too long for its session.
     PacketExpired,
-    /// The caller's buffer has too little room.
+    /// The caller's buffer had too little space.
     Room,
-    /// Too many things that this node says wait for [`Node::poll_transmit`](crate::Node::poll_transmit).
+    /// Too many messages of this node wait for [`Node::poll_transmit`](crate::Node::poll_transmit).
     QueueFull,
 }
 
-/// In the order of their numbers; the names are for people and programs.
+/// All causes, ordered by number, with their names for people and programs.
 const CAUSES: [(Cause, &str); Cause::COUNT] = [
     (Cause::LinkRunt, "link-runt"),
     (Cause::LinkStranger, "link-stranger"),
@@ -137,36 +137,36 @@ const CAUSES: [(Cause, &str); Cause::COUNT] = [
 ];
 
 impl Cause {
-    /// How many there are.
+    /// Number of causes.
     pub const COUNT: usize = Self::QueueFull as usize + 1;
 
-    /// Its name, in lower case with hyphens.
+    /// Returns the name, in lower case with hyphens.
     #[must_use]
     pub const fn name(self) -> &'static str {
         CAUSES[self as usize].1
     }
 }
 
-/// What was dropped, by cause, and what passed.
+/// Numbers of dropped frames and packets by cause, and of those that passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counters {
     dropped: [u64; Cause::COUNT],
     /// Frames that were forwarded from one neighbour to another.
     pub forwarded: u64,
-    /// Packets that were given to this machine.
+    /// Packets delivered to this machine.
     pub delivered: u64,
     /// Packets that this machine sent.
     pub sent: u64,
 }
 
 impl Counters {
-    /// How many were dropped for a cause.
+    /// Returns how many were dropped for a cause.
     #[must_use]
     pub const fn dropped(&self, cause: Cause) -> u64 {
         self.dropped[cause as usize]
     }
 
-    /// Every cause and how many were dropped for it.
+    /// Returns every cause and how many were dropped for it.
     pub fn iter(&self) -> impl Iterator<Item = (Cause, u64)> + '_ {
         CAUSES
             .iter()

@@ -1,4 +1,4 @@
-//! What a node tells its caller.
+//! The events that a node reports to its caller.
 
 use core::time::Duration;
 
@@ -8,69 +8,69 @@ use switch::{ErrorCode, Label};
 
 use crate::interface::{InterfaceId, LinkAddress};
 
-/// What changed.
+/// A change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A neighbour can be spoken with.
+    /// A neighbour can be used.
     PeerUp {
         /// Its key.
         key: PublicKey,
         /// The label of one hop that leads to it.
         label: Label,
-        /// By which interface.
+        /// The interface on which it is reached.
         interface: InterfaceId,
-        /// Its address there.
+        /// Its address on that interface.
         address: LinkAddress,
     },
-    /// A neighbour is gone: it was silent for too long, or was disconnected.
+    /// A neighbour is gone, because it was silent for too long or was disconnected.
     PeerDown {
         /// Its key.
         key: PublicKey,
         /// The label that led to it.
         label: Label,
     },
-    /// A neighbour is at another address than before; its label stays.
+    /// A neighbour has another address than before. Its label stays.
     PeerMoved {
         /// Its key.
         key: PublicKey,
-        /// By which interface it is reached now.
+        /// The interface on which it is reached now.
         interface: InterfaceId,
-        /// Its address there.
+        /// Its address on that interface.
         address: LinkAddress,
     },
     /// User data can be exchanged with a node.
     SessionUp(Address),
-    /// A way to a node that is written to was found, or a better one.
+    /// A path, or a better path, was found to a node that this node sends to.
     WayFound {
         /// The node.
         address: Address,
-        /// The way.
+        /// The path.
         label: Label,
     },
-    /// There is no way any more to a node that is written to; one is looked for.
+    /// There is no path any more to a node that this node sends to. A search has started.
     WayLost(Address),
-    /// No way to a node that is written to could be found; it is tried again.
+    /// No path was found to a node that this node sends to. The search is repeated.
     NotFound(Address),
-    /// Packets to a node that is kept pass at once: way and session stand ([`Node::keep`]).
+    /// Packets to a node that is kept ([`Node::keep`]) are sent at once: there are a path and a session.
     ///
     /// [`Node::keep`]: crate::Node::keep
     KeptUp(Address),
-    /// Packets to a node that is kept do not pass any more.
+    /// Packets to a node that is kept are no longer sent at once.
     KeptDown(Address),
-    /// The end of a [`Node::ping_switch`], [`Node::ping_node`] or [`Node::ask_node`].
+    /// The result of a [`Node::ping_switch`], [`Node::ping_node`] or [`Node::ask_node`].
     ///
     /// [`Node::ping_switch`]: crate::Node::ping_switch
     /// [`Node::ping_node`]: crate::Node::ping_node
     /// [`Node::ask_node`]: crate::Node::ask_node
     Pinged {
-        /// Which.
+        /// The ping.
         id: PingId,
-        /// What came of it.
+        /// Its result.
         result: PingResult,
     },
 }
 
-/// What a switch can be asked.
+/// The queries that a switch answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Question {
     /// Whether it is there.
@@ -79,47 +79,47 @@ pub enum Question {
     Key,
     /// Its supernode.
     Supernode,
-    /// The way from it to this node.
+    /// The path from it to this node.
     WayBack,
-    /// As which address of the layer below it sees this node; it tells neighbours alone.
+    /// The address of this node in the layer below, as the switch sees it. Only neighbours answer.
     Link,
 }
 
-/// What a switch tells of itself. Nothing authenticates it when the switch is no neighbour.
+/// The answer of a switch. It is not authenticated unless the switch is a neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
-    /// That it is there.
+    /// It is there.
     Presence,
     /// Its public key.
     Key(PublicKey),
-    /// Its supernode, and the way to it from there; `None` when it has none.
+    /// Its supernode and the path from there to it, or `None` if it has no supernode.
     Supernode(Option<Contact>),
-    /// The way from it to this node.
+    /// The path from it to this node.
     WayBack(Label),
-    /// As which address of the layer below it sees this node.
+    /// The address of this node in the layer below, as the switch sees it.
     Link(switch::LinkAddress),
 }
 
-/// Names a ping that was asked for.
+/// Identifies a ping of the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PingId(pub(crate) u64);
 
-/// What came of a ping, or of another question.
+/// The result of a ping or another query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PingResult {
-    /// An answer.
+    /// A switch or node answered.
     Answered {
-        /// The protocol version of who answered.
+        /// Its protocol version.
         version: u32,
-        /// What was asked.
+        /// The answer.
         told: Told,
-        /// The time from question to answer.
+        /// The time from query to answer.
         time: Duration,
     },
-    /// What a node knows.
+    /// A node's answer to a DHT query.
     Replied(Reply),
-    /// A switch on the way refused it, or so somebody says: nothing authenticates that.
+    /// A switch on the way refused the frame. This is not authenticated.
     Refused(ErrorCode),
-    /// Nothing came.
+    /// No answer arrived.
     TimedOut,
 }

@@ -1,57 +1,57 @@
-//! Where frames come from and go to.
+//! Interfaces and addresses of the layer below.
 
 use core::net::SocketAddr;
 use core::time::Duration;
 
 use crate::Time;
 
-/// An interface of the layer below: a UDP socket or an Ethernet device. Named by [`Node::add_interface`].
+/// An interface of the layer below: a UDP socket or an Ethernet device. [`Node::add_interface`] assigns it.
 ///
 /// [`Node::add_interface`]: crate::Node::add_interface
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct InterfaceId(pub(crate) u16);
 
 impl InterfaceId {
-    /// Its number, from 0 in the order in which interfaces were added.
+    /// Returns its number, from 0 in the order in which interfaces were added.
     #[must_use]
     pub const fn number(self) -> u16 {
         self.0
     }
 }
 
-/// The address of a neighbour at an interface.
+/// The address of a neighbour on an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LinkAddress {
-    /// Of a UDP socket.
+    /// The address of a UDP socket.
     Udp(SocketAddr),
-    /// Of an Ethernet device.
+    /// The address of an Ethernet device.
     Ethernet([u8; 6]),
 }
 
-/// To whom something that the node says goes.
+/// The receiver of a message that the node sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Destination {
-    /// To one neighbour.
+    /// One neighbour.
     Unicast(LinkAddress),
-    /// To all: it is a beacon, [`BEACON_LENGTH`](crate::BEACON_LENGTH) octets without the framing that marks it as
-    /// one on the interface.
+    /// Everybody on the interface. The message is a beacon of [`BEACON_LENGTH`](crate::BEACON_LENGTH) octets, without
+    /// the framing that marks it as one on the interface.
     Broadcast,
 }
 
-/// What an interface has to do with beacons, by which neighbours find each other without configuration.
+/// How an interface uses beacons, by which neighbours find each other without configuration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Beacons {
-    /// None are sent, those that come are dropped.
+    /// Beacons are not sent, and received ones are dropped.
     #[default]
     Off,
-    /// Those that come are answered with a handshake.
+    /// Received beacons are answered with a handshake.
     Accept,
-    /// They are also sent.
+    /// Beacons are also sent.
     Send,
 }
 
-/// The first pause between two beacons of an interface; each is twice as long as the one before, up to the interval. What
-/// is sent to all is sent once, so that the first one is easily lost, on radio above all.
+/// First pause between two beacons of an interface. Each pause doubles, up to the interval. Broadcasts are not
+/// retransmitted, so the first beacon is easily lost, especially on radio.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 
 /// When an interface sends its beacons.
@@ -63,7 +63,7 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
-    /// The first one is due at once.
+    /// Returns a schedule whose first beacon is due at once.
     pub(crate) const fn new(beacons: Beacons, now: Time) -> Self {
         Self {
             beacons,
@@ -72,12 +72,12 @@ impl Schedule {
         }
     }
 
-    /// When the next one is due; `None` when none is sent.
+    /// Returns when the next beacon is due, or `None` if none is sent.
     pub(crate) fn next(&self) -> Option<Time> {
         (self.beacons == Beacons::Send).then_some(self.next)
     }
 
-    /// Whether one is due, which is sent now.
+    /// Returns whether a beacon is due. The caller must send it now.
     pub(crate) fn take(&mut self, now: Time, interval: Duration) -> bool {
         let is_due = self.next().is_some_and(|next| next <= now);
         if is_due {

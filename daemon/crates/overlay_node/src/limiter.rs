@@ -1,4 +1,4 @@
-//! How often something may happen that others can cause.
+//! Limits how often others can cause work.
 
 use core::time::Duration;
 
@@ -8,23 +8,23 @@ use crate::config::Limits;
 use crate::interface::LinkAddress;
 use crate::Time;
 
-/// What was not used may be made up for within this time.
+/// Time within which an unused rate can be used up in a burst.
 const BURST: Duration = Duration::from_millis(500);
 
-/// One rate: the generic cell rate algorithm (ITU-T I.371, annex A).
+/// One rate limit: the generic cell rate algorithm (ITU-T I.371, annex A).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Limiter {
-    /// When the next would come, were they evenly spread.
+    /// When the next event would occur if events were evenly spaced.
     next: Time,
 }
 
-/// A rate for each source, of which many share one: a table that cannot grow.
+/// Rate limits of sources. Many sources share one, so that the table cannot grow.
 struct Sources {
     seed: u64,
     limiters: [Limiter; Self::COUNT],
 }
 
-/// What handshakes of strangers may cost: of each source, and of all.
+/// Limits handshakes of strangers, from each source and in total.
 pub(crate) struct Gate {
     sources: Sources,
     all: Limiter,
@@ -38,21 +38,21 @@ impl Gate {
         }
     }
 
-    /// Whether one more passes; what its source has used up takes nothing from the others.
+    /// Returns whether another handshake is allowed. A source that exceeds its own limit does not use up the total.
     pub(crate) fn take(&mut self, now: Time, source: &LinkAddress, limits: &Limits) -> bool {
         let of_source = self.sources.of(source);
         of_source.take(now, limits.link_handshakes_by_source)
             && self.all.take(now, limits.link_handshakes)
     }
 
-    /// Whether more than half of what may happen at once has happened.
+    /// Returns whether more than half of a burst is used up.
     pub(crate) fn is_busy(&self, now: Time) -> bool {
         self.all.is_busy(now)
     }
 }
 
 impl Limiter {
-    /// Whether it may happen now, `rate` times a second.
+    /// Returns whether another event is allowed now, at `rate` per second.
     pub(crate) fn take(&mut self, now: Time, rate: u32) -> bool {
         if rate == 0 || self.next > now + BURST {
             return false;
@@ -61,7 +61,7 @@ impl Limiter {
         true
     }
 
-    /// Whether more than half of what may happen at once has happened.
+    /// Returns whether more than half of a burst is used up.
     fn is_busy(&self, now: Time) -> bool {
         self.next > now + BURST / 2
     }
@@ -77,7 +77,8 @@ impl Sources {
         }
     }
 
-    /// The rate of a source: of an IPv6 address its first half counts, because a host has all of the other.
+    /// Returns the rate limit of a source. Of an IPv6 address only the first half counts, because a host can use every
+    /// address of a /64.
     fn of(&mut self, source: &LinkAddress) -> &mut Limiter {
         let number = match source {
             LinkAddress::Udp(address) => match address.ip() {
@@ -88,7 +89,7 @@ impl Sources {
                 u64::from_be_bytes([0, 0, *a, *b, *c, *d, *e, *f])
             }
         };
-        // Who knows neither the seed nor what is refused cannot aim at another's.
+        // The seed is secret, so nobody can choose an address that shares a limit with a given victim.
         let mixed = (number ^ self.seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mixed =
             (mixed ^ mixed >> 29 ^ self.seed.rotate_left(17)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,16 +1,16 @@
-//! How much passes of late.
+//! Measures the recent data rate.
 
 use core::time::Duration;
 
 use crate::Time;
 
-/// What a rate is taken over: as long as a person waits between two looks.
+/// Time over which a rate is measured, as long as a person waits between two views.
 const WINDOW: Duration = Duration::from_secs(4);
 
-/// The octets of this window of time and of the one before.
+/// The octets of this window of time and of the window before.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Meter {
-    /// When this window began.
+    /// When this window started.
     since: Time,
     octets: u64,
     before: u64,
@@ -22,7 +22,8 @@ impl Meter {
         self.octets += octets as u64;
     }
 
-    /// Kilobits a second over the last window's length; of the window before counts the share that is in it.
+    /// Returns the kilobits per second over the length of a window up to now. Of the window before, the part within
+    /// that time counts.
     pub(crate) fn kbps(&self, now: Time) -> u32 {
         let mut meter = *self;
         meter.turn(now);
@@ -48,7 +49,7 @@ impl Meter {
 mod tests {
     use super::*;
 
-    /// An octet each millisecond is 8 kbit/s.
+    /// Adds one octet per millisecond, which is 8 kbit/s.
     fn fed(meter: &mut Meter, from: u64, to: u64) {
         (from..to).for_each(|at| meter.add(Duration::from_millis(at), 1));
     }

@@ -1,4 +1,4 @@
-//! The node: what a caller sees of it, and its management.
+//! The node as its caller sees it, and its management.
 
 mod clock;
 mod links;
@@ -34,56 +34,56 @@ use originate::Outgoing;
 use packets::{Flow, Waiting};
 use pinned_sessions::Kept;
 
-/// Things that wait for the caller at most, of each kind.
+/// Largest number of messages, and of events, that wait for the caller.
 const MAX_QUEUE: usize = 1024;
-/// Pings that were asked for and wait for their answers at most.
+/// Largest number of the caller's pings that wait for answers.
 const MAX_PINGS: usize = 256;
-/// The digits of a beacon's password.
+/// The characters of a beacon's password.
 const DIGITS: &[u8; 32] = b"0123456789bcdfghjklmnpqrstuvwxyz";
 
-/// What is to be done with a part of the caller's buffer.
+/// What the caller must do with a part of its buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Verdict {
     /// Nothing.
     Nothing,
-    /// To be sent to a neighbour.
+    /// Send the frame to a neighbour.
     Transmit {
-        /// By which interface.
+        /// The interface on which to send.
         interface: InterfaceId,
-        /// To which address there.
+        /// The address on that interface.
         to: LinkAddress,
         /// Where in the buffer the frame is.
         frame: Range<usize>,
     },
-    /// To be given to this machine.
+    /// Deliver the packet to this machine.
     Deliver {
         /// Where in the buffer the IPv6 packet is.
         packet: Range<usize>,
     },
 }
 
-/// Something that the node says by itself.
+/// A message of the node itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transmission {
-    /// By which interface.
+    /// The interface on which to send.
     pub interface: InterfaceId,
-    /// To whom.
+    /// The receiver.
     pub to: Destination,
-    /// Where in the buffer it is.
+    /// Where in the buffer the frame is.
     pub frame: Range<usize>,
 }
 
-/// A neighbour that is configured.
+/// A configured neighbour.
 #[derive(Clone)]
 pub struct Connection {
-    /// By which interface.
+    /// The interface on which it is reached.
     pub interface: InterfaceId,
-    /// Its address there.
+    /// Its address on that interface.
     pub to: LinkAddress,
-    /// Its key.
+    /// Its public key.
     pub key: PublicKey,
-    /// What it wants to be shown.
+    /// The credential to show to it.
     pub credential: Option<Credential>,
 }
 
@@ -92,11 +92,11 @@ pub struct Connection {
 pub enum ConnectError {
     /// There is no such interface.
     Interface,
-    /// It is this node's own key, or no node's.
+    /// The key is this node's own, or its address is not in fc00::/8.
     Key,
     /// Another neighbour is configured with this address.
     Address,
-    /// There is no room for one more neighbour.
+    /// There is no space for another neighbour.
     Full,
 }
 
@@ -109,12 +109,12 @@ pub struct Node {
     admission: Admission,
     limits: Limits,
     timing: Timing,
-    /// What interfaces have to do with beacons, and when the next one is sent; `None` when an interface was removed.
+    /// When each interface sends its next beacon, or `None` for a removed interface.
     interfaces: Vec<Option<Schedule>>,
-    /// Our own; made with the first interface that sends it.
+    /// This node's beacon, created with the first interface that sends it.
     beacon: Option<Beacon>,
     peers: Peers,
-    /// The interfaces of the switch behind which somebody is.
+    /// The interfaces of the switch that have a neighbour.
     ports: Interfaces,
     sessions: Sessions,
     finder: Finder,
@@ -127,18 +127,18 @@ pub struct Node {
     counters: Counters,
     rates: Rates,
     cookies: Cookies,
-    /// For what need not be secret for long.
+    /// Randomness for values that need not stay secret for long.
     random: Rng,
-    /// When there is something to do at the latest, without the finder.
+    /// When the next timer is due at the latest, except for the finder's.
     wake: Time,
     sweep_at: Time,
 }
 
-/// What others can cause, by rate.
+/// Rate limits of the work that others can cause.
 struct Rates {
-    /// Handshakes of strangers, of each interface: a flood on one keeps nobody out who comes by another.
+    /// Limits handshakes of strangers on each interface, so that a flood on one does not affect strangers on another.
     gates: Vec<Gate>,
-    /// Of those that have proved their address: who forges his keeps them not out.
+    /// Limits handshakes of strangers that proved their address, so that forged addresses do not affect them.
     proved: Gate,
     inner_handshakes: Limiter,
     dht_messages: Limiter,
@@ -146,22 +146,22 @@ struct Rates {
     errors: Limiter,
 }
 
-/// A ping that was asked for.
+/// A ping of the caller.
 #[derive(Clone, Copy)]
 struct Ping {
     id: PingId,
-    /// By which label a switch was asked; a node's answer is named by the finder.
+    /// The label over which a switch was pinged. A node's answer is identified by the finder.
     label: Option<Label>,
     sent: Time,
     until: Time,
 }
 
 impl Node {
-    /// A node without interfaces and neighbours.
+    /// Returns a node without interfaces and neighbours.
     ///
     /// # Errors
     ///
-    /// [`KeyError::Address`], when the key's address is not a node's.
+    /// [`KeyError::Address`] if the key's address is not in fc00::/8.
     pub fn new<R: CryptoRng + ?Sized>(
         config: Config,
         now: Time,
@@ -208,19 +208,19 @@ impl Node {
         })
     }
 
-    /// This node's public key.
+    /// Returns this node's public key.
     #[must_use]
     pub fn key(&self) -> &PublicKey {
         self.local.public()
     }
 
-    /// This node's address.
+    /// Returns this node's address.
     #[must_use]
     pub const fn address(&self) -> Address {
         self.address
     }
 
-    /// The next change.
+    /// Returns the next change.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.tell_kept();
         self.events.pop_front()
@@ -241,7 +241,7 @@ impl Node {
         self.queue.push_back(outgoing);
     }
 
-    /// There is something to do at that time.
+    /// Makes sure that the timer is called at that time at the latest.
     fn wake_at(&mut self, at: Time) {
         self.wake = self.wake.min(at);
     }
@@ -268,7 +268,7 @@ impl Node {
         id
     }
 
-    /// Removes an interface, and all neighbours that are reached by it.
+    /// Removes an interface, and all neighbours that are reached on it.
     pub fn remove_interface(&mut self, now: Time, interface: InterfaceId) {
         if let Some(slot) = self.interfaces.get_mut(usize::from(interface.0)) {
             *slot = None;
@@ -276,8 +276,8 @@ impl Node {
         self.remove_peers(now, |peer| peer.endpoint.interface == interface);
     }
 
-    /// Changes what an interface has to do with beacons; `false` when there is no such interface. The first beacon is
-    /// sent at once, the next ones soon after it.
+    /// Changes how an interface uses beacons. Returns `false` if there is no such interface. The first beacon is sent
+    /// at once, the next ones soon after it.
     pub fn set_beacons<R: CryptoRng + ?Sized>(
         &mut self,
         now: Time,
@@ -297,11 +297,11 @@ impl Node {
         true
     }
 
-    /// Lets everybody become a neighbour who knows `password`, with `only` if his key has that address.
+    /// Admits everybody who knows `password` as a neighbour. With `only`, its key must also have that address.
     ///
     /// # Errors
     ///
-    /// [`DuplicateUser`], when another user has the login or the password.
+    /// [`DuplicateUser`] if another user has the login or the password.
     pub fn add_user(
         &mut self,
         login: Option<&[u8]>,
@@ -311,13 +311,13 @@ impl Node {
         self.local.users.add(login, password, only)
     }
 
-    /// Lets a user in no more, and parts from who came in as him; says whether there was one.
+    /// Removes a user, and disconnects the neighbours that used it. Returns whether there was such a user.
     pub fn remove_user(&mut self, now: Time, user: UserId) -> bool {
         self.remove_peers(now, |peer| peer.is_incoming() && peer.user == Some(user));
         self.local.users.remove(user)
     }
 
-    /// Makes a node a neighbour, whether it can be reached now or not.
+    /// Configures a node as a neighbour, whether it can be reached now or not.
     ///
     /// # Errors
     ///
@@ -345,7 +345,7 @@ impl Node {
             .and_then(|number| self.peers.get_mut(number))
             .filter(|peer| peer.up)
         {
-            // Where it is configured, it is looked for when it is gone from where it is now.
+            // If it disappears from its present address, it is searched for at the configured one.
             peer.want(origin);
             return Ok(());
         }
@@ -363,12 +363,12 @@ impl Node {
         Ok(())
     }
 
-    /// Parts from a neighbour, whoever began; says whether there was one. It can come again if it knows a password.
+    /// Disconnects a neighbour. Returns whether there was one. It can connect again if it knows a password.
     pub fn disconnect(&mut self, now: Time, key: &PublicKey) -> bool {
         self.remove_peers(now, |peer| peer.key == *key)
     }
 
-    /// Exchanges user data with others from now on. Packets of those that are not permitted any more are dropped at once.
+    /// Changes with which nodes user data is exchanged. Waiting packets of other nodes are dropped at once.
     pub fn admit(&mut self, admission: Admission) {
         self.admission = admission;
         self.waiting
@@ -377,14 +377,14 @@ impl Node {
         self.wake_at(Time::ZERO);
     }
 
-    /// With whom user data is exchanged.
+    /// Returns with which nodes user data is exchanged.
     #[must_use]
     pub const fn admission(&self) -> &Admission {
         &self.admission
     }
 
-    /// Asks whatever switch a label leads to, this node's own at [`Label::SELF`]. `None` when too many pings wait for
-    /// answers. It ends in an [`Event::Pinged`].
+    /// Sends a query to the switch at the end of a label, or to this node's own for [`Label::SELF`]. [`Event::Pinged`]
+    /// reports the result. Returns `None` if too many pings wait for answers.
     pub fn ping_switch(&mut self, now: Time, label: Label, question: Question) -> Option<PingId> {
         let token = self.random.u64(..);
         let id = self.add_ping(now, token, Some(label))?;
@@ -392,8 +392,8 @@ impl Node {
         Some(id)
     }
 
-    /// Asks a node of which a way is known, in its inner session, by `label` or the best way. `None` when nothing is known of
-    /// it, or too many pings wait. It ends in an [`Event::Pinged`].
+    /// Pings a node in its inner session, over `label` or the best path. [`Event::Pinged`] reports the result. Returns
+    /// `None` if the node is unknown, or too many pings wait.
     pub fn ping_node(
         &mut self,
         now: Time,
@@ -407,8 +407,8 @@ impl Node {
         self.add_ping(now, token, None)
     }
 
-    /// Asks a node for what it knows, in its inner session, by `to.path`. `None` when the way is of no use, or too many
-    /// questions wait. It ends in an [`Event::Pinged`].
+    /// Sends a DHT query to a node in its inner session, over `to.path`. [`Event::Pinged`] reports the result. Returns
+    /// `None` if the path is unusable, or too many queries wait.
     pub fn ask_node(&mut self, now: Time, to: Contact, query: Query) -> Option<PingId> {
         if self.pings.len() >= MAX_PINGS {
             return None;
@@ -417,18 +417,18 @@ impl Node {
         self.add_ping(now, token, None)
     }
 
-    /// What this node itself answers to a query; labels begin here, the lowest or the nearest first.
+    /// Returns this node's own answer to a query. Labels start here; the lowest or the nearest node is first.
     #[must_use]
     pub fn consult(&self, query: Query) -> Vec<Contact> {
         self.finder.consult(query)
     }
 
-    /// The neighbours, in no order.
+    /// Returns the neighbours, in no particular order.
     pub fn peers(&self, now: Time) -> impl Iterator<Item = PeerView> + '_ {
         self.peers.iter().map(move |(_, peer)| peer.view(now))
     }
 
-    /// The inner sessions, in the order of this node's handles.
+    /// Returns the inner sessions, ordered by this node's handles.
     pub fn sessions(&self) -> impl Iterator<Item = SessionView> + '_ {
         self.sessions.iter().map(|state| SessionView {
             way: self.finder.way(state.address).map(|way| way.path),
@@ -436,13 +436,13 @@ impl Node {
         })
     }
 
-    /// The nodes of which ways are known, and the ways.
+    /// Returns the nodes to which paths are known, and the paths.
     #[must_use]
     pub const fn store(&self) -> &Store {
         self.finder.store()
     }
 
-    /// What was dropped, and what passed.
+    /// Returns the numbers of dropped and passed frames and packets.
     #[must_use]
     pub const fn counters(&self) -> &Counters {
         &self.counters
@@ -478,19 +478,19 @@ impl Node {
         ended.is_some()
     }
 
-    /// Makes the password of our beacons, and lets in who knows it.
+    /// Creates the password of this node's beacons, and admits everybody who knows it.
     fn make_beacon<R: CryptoRng + ?Sized>(&mut self, rng: &mut R) {
         if self.beacon.is_some() {
             return;
         }
-        // 19 digits and a zero, as other nodes have it.
+        // 19 characters and a zero, as in other nodes.
         let mut password = [0; PASSWORD];
         rng.fill_bytes(&mut password[..PASSWORD - 1]);
         for octet in &mut password[..PASSWORD - 1] {
             *octet = DIGITS[usize::from(*octet & 31)];
         }
         let key = *self.local.public();
-        // Only a user of that name could be in the way; then nobody comes in by beacons.
+        // This fails only if a user has that name. Then nobody can connect because of a beacon.
         let _ = self.local.users.add(Some(LOGIN), &password, None);
         self.beacon = Some(Beacon {
             version: PROTOCOL_VERSION,
@@ -499,7 +499,7 @@ impl Node {
         });
     }
 
-    /// Forgets those neighbours; says whether there were any.
+    /// Removes the neighbours that satisfy `which`. Returns whether there were any.
     fn remove_peers(&mut self, now: Time, which: impl Fn(&Peer) -> bool) -> bool {
         let numbers: Vec<_> = self
             .peers

@@ -2,15 +2,15 @@
 //!
 //! # The life of a link
 //!
-//! | state | what is said | what changes it |
+//! | state | what is sent | what changes it |
 //! |---|---|---|
-//! | Handshake | a PING within a HELLO, at ever longer intervals | keys and a version: Established |
-//! | Unauthenticated | answers, within a KEY | data: Established; [`SET_UP_PATIENCE`]: forgotten |
-//! | Established | a PING when the neighbour is silent; the third also begins a new handshake | silence: Unresponsive |
-//! | Unresponsive | if it is configured or beacons tell of it: as in Handshake | data: Established; time: forgotten |
+//! | Handshake | a PING in a HELLO, at increasing intervals | keys and a version: Established |
+//! | Unauthenticated | answers in a KEY | data: Established; [`SET_UP_PATIENCE`]: removed |
+//! | Established | a PING when the neighbour is silent; the third also starts a new handshake | silence: Unresponsive |
+//! | Unresponsive | if it is configured or sends beacons: as in Handshake | data: Established; time: removed |
 //!
-//! A neighbour that has begun anew cannot open what it gets, and is silent: a new handshake finds it within a second. The
-//! keys that stand are used until then, so that nothing is lost when it was only slow.
+//! A neighbour that has restarted cannot open what it receives, and is silent. A new handshake reaches it within a
+//! second. The existing keys stay in use until then, so that nothing is lost if it was only slow.
 
 use core::ops::Range;
 use core::time::Duration;
@@ -30,53 +30,53 @@ use crate::meter::Meter;
 use crate::view::{Link, PeerState, PeerView};
 use crate::Time;
 
-/// A neighbour that came by itself and does not confirm its keys is forgotten after so long.
+/// Time after which an incoming neighbour that does not confirm its keys is removed.
 pub(crate) const SET_UP_PATIENCE: Duration = Duration::from_secs(5);
-/// The first pause between two handshakes; each is twice as long as the one before.
+/// First pause between two handshakes. Each pause doubles.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
-/// After so many PINGs without an answer a new handshake begins.
+/// Number of PINGs without an answer after which a new handshake starts.
 const PINGS_BEFORE_RENEWAL: u32 = 2;
-/// So many PINGs at least have to remain unanswered before a neighbour is gone: a node that slept has asked nobody.
+/// Unanswered PINGs before a neighbour counts as gone. A node that was suspended has sent none.
 const PINGS_BEFORE_DEATH: u32 = 3;
-/// Handshakes of one neighbour that are opened, a second.
+/// Handshakes of one neighbour that are opened per second.
 const HANDSHAKES: u32 = 20;
-/// Control frames of one neighbour that are answered, a second.
+/// Control frames of one neighbour that are answered per second.
 const CONTROLS: u32 = 50;
-/// Beacons of a neighbour may stay away for so long; stock nodes send one every 32 s.
+/// Time without a beacon after which a neighbour no longer counts as announced. cjdns nodes send one every 32 s.
 const BEACON_PATIENCE: Duration = Duration::from_secs(100);
 
-/// Where a neighbour is.
+/// The interface and address of a neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Endpoint {
     pub(crate) interface: InterfaceId,
     pub(crate) address: LinkAddress,
 }
 
-/// Why it is a neighbour.
+/// Why a node is a neighbour.
 #[derive(Clone)]
 pub(crate) enum Origin {
-    /// It came by itself.
+    /// It connected to this node.
     Incoming,
-    /// Beacons tell of it; when the last one came.
+    /// It sends beacons. The value is when the last one arrived.
     Beacon(Time),
-    /// It is configured, with that address.
+    /// It is configured, with this address and credential.
     Configured(Endpoint, Option<Credential>),
 }
 
-/// What a neighbour needs.
+/// What is due for a neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Due {
     /// Nothing yet.
     Nothing,
-    /// To be asked: [`Peer::note_ping`].
+    /// A PING: [`Peer::note_ping`].
     Ping,
-    /// To be taken as gone.
+    /// It counts as gone.
     Death,
-    /// To be forgotten.
+    /// It must be removed.
     Oblivion,
 }
 
-/// What passed a link.
+/// Counters of the frames and octets of a link.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Traffic {
     octets: u64,
@@ -89,26 +89,26 @@ pub(crate) struct Peer {
     pub(crate) key: PublicKey,
     pub(crate) endpoint: Endpoint,
     pub(crate) origin: Origin,
-    /// Whether this node began the link.
+    /// Whether this node started the link.
     pub(crate) begun_here: bool,
-    /// The switch's interface that is kept for it.
+    /// The switch's interface that is reserved for it.
     pub(crate) port: Option<Interface>,
     /// Whether it is Established.
     pub(crate) up: bool,
     pub(crate) version: Option<u32>,
     pub(crate) user: Option<UserId>,
-    /// What its last beacon told.
+    /// Its last beacon.
     pub(crate) beaconed: Option<Beacon>,
-    /// Whether it waits for something, whatever it is.
+    /// Whether it waits for a frame, whatever its content.
     pub(crate) owed: bool,
     session: Session,
     noise: Option<noise::Link>,
     handshakes: Limiter,
     controls: Limiter,
     pub(crate) heard: Time,
-    /// When something was sent for the first time after something was heard.
+    /// When the first frame was sent since the last one arrived.
     unheard: Option<Time>,
-    /// PINGs since something was heard.
+    /// Number of PINGs since a frame last arrived.
     pings: u32,
     ping_at: Time,
     pause: Duration,
@@ -155,31 +155,31 @@ impl Peer {
         matches!(self.origin, Origin::Configured(..))
     }
 
-    /// Whether nobody asked for it, and it has not shown yet that it holds its key.
+    /// Returns whether it is not configured, and has not yet proved that it holds its key.
     pub(crate) const fn is_unconfirmed(&self) -> bool {
         !self.is_configured() && self.port.is_none()
     }
 
-    /// What is configured stays so.
+    /// Changes the origin, unless the neighbour is configured.
     pub(crate) fn take_origin(&mut self, origin: Origin) {
         if matches!(origin, Origin::Configured(..)) {
             self.want(origin);
         }
     }
 
-    /// This node looks for it from now on. One that came by itself had to show that it may; who is looked for need not, and
-    /// cannot when it does not know yet that it is.
+    /// Makes this node start handshakes with it from now on. An incoming neighbour had to show a credential. One that
+    /// this node contacts need not, and cannot if it does not yet know this node.
     pub(crate) fn want(&mut self, origin: Origin) {
         self.origin = origin;
         self.session.waive_auth();
     }
 
-    /// The label of one hop to it, or the one that it had.
+    /// Returns the label of one hop to it, or the one that it had.
     pub(crate) fn label(&self) -> Option<Label> {
         self.port.map(peer_label)
     }
 
-    /// Whether there is everything now that makes a neighbour one: keys that it has too, a version, and a sign of life.
+    /// Returns whether the link is complete: keys that the neighbour has too, a protocol version, and a sign of life.
     pub(crate) fn is_complete(&self, now: Time) -> bool {
         let keys = self.session.has_keys() || self.uses_noise(now);
         keys && self.version.is_some_and(is_compatible) && self.heard == now
@@ -222,7 +222,7 @@ impl Peer {
 
 /// Frames.
 impl Peer {
-    /// Opens a frame of CryptoAuth in place; `None` for a handshake more than are opened.
+    /// Opens a frame of CryptoAuth in place. Returns `None` if the rate of handshakes exceeds the limit.
     pub(crate) fn open(
         &mut self,
         local: &Local,
@@ -237,7 +237,7 @@ impl Peer {
         if let Ok(opened) = &opened {
             match opened.event {
                 Event::Hello => self.user = self.session.user(),
-                // It has begun anew, and with that has lost the keys of Noise: it was silent, or it began this handshake.
+                // It was silent, or it started this handshake. So it has restarted, and has lost its Noise keys.
                 Event::Key if self.pings > 0 => self.noise = None,
                 Event::Established if was_established => self.noise = None,
                 _ => {}
@@ -247,17 +247,17 @@ impl Peer {
         Some(opened)
     }
 
-    /// How it names its Noise link.
+    /// Returns the index by which the neighbour identifies its Noise link.
     pub(crate) fn noise_index(&self) -> Option<u32> {
         self.noise.as_ref().map(noise::Link::index)
     }
 
-    /// Its Noise link.
+    /// Returns its Noise link.
     pub(crate) fn noise(&mut self) -> Option<&mut noise::Link> {
         self.noise.as_mut()
     }
 
-    /// Begins a Noise link, of which nothing is said yet.
+    /// Adds a Noise link without keys.
     pub(crate) fn add_noise(&mut self, index: u32) -> &mut noise::Link {
         let credential = match &self.origin {
             Origin::Configured(_, credential) => credential.clone(),
@@ -284,14 +284,14 @@ impl Peer {
         Ok(opened)
     }
 
-    /// Whether data goes by Noise.
+    /// Returns whether data is sent over Noise.
     fn uses_noise(&self, now: Time) -> bool {
         self.noise
             .as_ref()
             .is_some_and(|link| link.is_established(now))
     }
 
-    /// Seals a frame of the switch, a part of `space`, under keys; the first frame after one that came makes `true`.
+    /// Seals a switch frame, a part of `space`, under keys. The flag: it is the first since a frame arrived.
     pub(crate) fn seal(
         &mut self,
         now: Time,
@@ -305,7 +305,7 @@ impl Peer {
         Ok(self.note_sent(now, sealed))
     }
 
-    /// The same, within a handshake when there are no keys or new ones are wanted: for control frames of neighbours only.
+    /// Does the same, but in a handshake if keys are missing or too old. Only for control frames of neighbours.
     pub(crate) fn seal_control<R: CryptoRng + ?Sized>(
         &mut self,
         local: &Local,
@@ -325,7 +325,7 @@ impl Peer {
 
     fn note_frame(&mut self, now: Time, octets: usize, event: Event) {
         self.incoming.add(now, octets);
-        // Anybody may repeat a handshake; a KEY answers what was just said.
+        // Anybody can repeat a handshake. A KEY answers a recent HELLO.
         if event != Event::Hello {
             self.heard = now;
             self.unheard = None;
@@ -341,7 +341,7 @@ impl Peer {
         (sealed, is_first)
     }
 
-    /// Whether one more of its control frames is answered.
+    /// Returns whether the rate limit allows an answer to another control frame.
     pub(crate) fn may_ask(&mut self, now: Time) -> bool {
         self.controls.take(now, CONTROLS)
     }
@@ -349,7 +349,7 @@ impl Peer {
 
 /// Time.
 impl Peer {
-    /// When it needs something.
+    /// Returns when something is due next.
     pub(crate) fn wake_at(&self, now: Time, timing: &Timing) -> Time {
         if !self.up {
             return match self.is_sought(now) {
@@ -380,13 +380,13 @@ impl Peer {
         }
     }
 
-    /// A PING goes to it now, within a new handshake when others were in vain; says whether Noise has to begin anew too.
+    /// Records a PING, in a new handshake if earlier ones got no answer. Returns whether Noise must start again too.
     pub(crate) fn note_ping(&mut self, now: Time, timing: &Timing) -> bool {
         self.pings = self.pings.saturating_add(1);
         self.asked = Some(now);
         let renew = self.pings == PINGS_BEFORE_RENEWAL + 1 && self.session.has_keys();
         match &self.beaconed {
-            // If it has begun anew, its password is another one.
+            // If it has restarted, its password has changed.
             Some(beacon) if renew => self.session.renew_with(Some(beacon.credential()), now),
             _ if renew => self.session.renew(now),
             _ => {}
@@ -400,7 +400,7 @@ impl Peer {
         renew && self.noise.is_some()
     }
 
-    /// The time until the next PING: at first some times what an answer takes.
+    /// Returns the time until the next PING, at first a multiple of the usual answer time.
     fn ping_interval(&self, timing: &Timing) -> Duration {
         let quick = self
             .latency
@@ -410,39 +410,39 @@ impl Peer {
         timing.ping_interval.min(interval)
     }
 
-    /// It answered a PING.
+    /// Records that it answered a PING.
     pub(crate) fn note_pong(&mut self, now: Time) {
         let Some(asked) = self.asked.take() else {
             return;
         };
         let passed = now.saturating_sub(asked);
-        // RFC 6298, section 2.3, with its alpha of 1/8.
+        // Smoothed as in RFC 6298, section 2.3, with its alpha of 1/8.
         self.latency = Some(
             self.latency
                 .map_or(passed, |smooth| (smooth * 7 + passed) / 8),
         );
     }
 
-    /// It is gone.
+    /// Records that it is gone.
     pub(crate) fn note_death(&mut self, now: Time) {
         self.up = false;
         self.ping_at = now;
         self.pause = FIRST_PAUSE;
     }
 
-    /// It is looked for again where it is configured.
+    /// Searches for it again with the configured credential.
     pub(crate) fn note_return(&mut self, now: Time) {
         if let Origin::Configured(_, credential) = &self.origin {
             self.session.set_credential(credential.clone(), now);
         }
     }
 
-    /// It introduced itself. Everybody can say that it has another password than before: if that is so, it has begun anew, and
-    /// does not answer what it is asked at once.
+    /// Records its beacon. Anybody can send a beacon with another password. If the password really changed, the
+    /// neighbour has restarted, and does not answer a ping at once.
     pub(crate) fn note_beacon(&mut self, now: Time, beacon: Beacon) {
         self.origin = Origin::Beacon(now);
-        // Who came by itself had to show that it may. Who is sought need not, like one that was found by its beacon: it answers
-        // without a password as long as this node is a stranger to it, as after both have moved, and would be refused for good.
+        // An incoming neighbour had to show a credential. One with a beacon need not: it answers without a password
+        // while this node is a stranger to it, as after both have moved, and would be refused for good.
         self.session.waive_auth();
         if self.beaconed.replace(beacon) == Some(beacon) {
             return;
@@ -458,12 +458,12 @@ impl Peer {
         }
     }
 
-    /// Whether a handshake with it has had its time.
+    /// Returns whether a handshake with it has taken too long.
     pub(crate) fn is_stale(&self, now: Time) -> bool {
         !self.up && now.saturating_sub(self.heard) >= SET_UP_PATIENCE
     }
 
-    /// A Noise handshake that this node begins is due; `enabled` says whether it does.
+    /// Returns whether a Noise handshake is due that this node starts. `enabled` is [`crate::Config::noise`].
     pub(crate) fn noise_due(&self, now: Time, enabled: bool) -> bool {
         let due = |link: &noise::Link| link.due(now) == Some(noise::Due::Handshake);
         self.up && noise::may_initiate(enabled, self.version) && self.noise.as_ref().is_none_or(due)
@@ -482,7 +482,7 @@ impl Peer {
         link.initiate(local, now, rng, timestamp, out)
     }
 
-    /// Whether this node begins handshakes with it.
+    /// Returns whether this node starts handshakes with it.
     fn is_sought(&self, now: Time) -> bool {
         match self.origin {
             Origin::Incoming => false,
@@ -507,7 +507,7 @@ impl Traffic {
     }
 }
 
-/// Whether a frame begins like a handshake of CryptoAuth.
+/// Returns whether a frame starts like a handshake of CryptoAuth.
 pub(crate) fn is_handshake(frame: &[u8]) -> bool {
     matches!(frame, [0, 0, 0, 0..=3, ..])
 }

@@ -1,4 +1,4 @@
-//! The neighbours of a node, by where they are, who they are, and the switch's interface that leads to them.
+//! The neighbours of a node, by address, by key, and by the switch's interface that leads to them.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -8,10 +8,10 @@ use switch::Interface;
 
 use crate::peer::{Endpoint, Peer};
 
-/// Interfaces that the shortest directors name, without the router's.
+/// Interfaces that the shortest directors can name, without the router's.
 const SHORT: [u16; 7] = [0, 2, 3, 4, 5, 6, 7];
 
-/// The neighbours. Their numbers are used again.
+/// The neighbours. Their numbers are reused.
 pub(crate) struct Peers {
     peers: Vec<Option<Peer>>,
     places: BTreeMap<Endpoint, usize>,
@@ -35,12 +35,12 @@ impl Peers {
         self.peers.get_mut(number)?.as_mut()
     }
 
-    /// Who is at that place.
+    /// Returns the neighbour at an address.
     pub(crate) fn at(&self, endpoint: &Endpoint) -> Option<usize> {
         self.places.get(endpoint).copied()
     }
 
-    /// Who is behind an interface of the switch.
+    /// Returns the neighbour behind an interface of the switch.
     pub(crate) fn behind(&self, port: Interface) -> Option<usize> {
         self.ports
             .get(usize::from(port.number()))
@@ -53,7 +53,7 @@ impl Peers {
         numbered.filter_map(|(number, peer)| Some((number, peer.as_ref()?)))
     }
 
-    /// The neighbour with that key; of several, which only handshakes make, one that is up.
+    /// Returns the neighbour with a key. During handshakes there may be several; then one that is up.
     pub(crate) fn with_key(&self, key: &PublicKey) -> Option<usize> {
         let same = self.iter().filter(|(_, peer)| peer.key == *key);
         let best = same.max_by_key(|(_, peer)| (peer.up, peer.port.is_some()));
@@ -64,7 +64,7 @@ impl Peers {
         self.places.len()
     }
 
-    /// Adds a neighbour at a place where there is none.
+    /// Adds a neighbour at an address without one.
     pub(crate) fn insert(&mut self, peer: Peer) -> usize {
         let free = self.peers.iter().position(Option::is_none);
         let number = free.unwrap_or(self.peers.len());
@@ -85,7 +85,7 @@ impl Peers {
         Some(peer)
     }
 
-    /// Notes that a neighbour is at another place, where there is none.
+    /// Moves a neighbour to another address, which must have none.
     pub(crate) fn relocate(&mut self, number: usize, endpoint: Endpoint) {
         if let Some(peer) = self.peers.get_mut(number).and_then(Option::as_mut) {
             self.places.remove(&peer.endpoint);
@@ -94,8 +94,9 @@ impl Peers {
         }
     }
 
-    /// Gives a neighbour an interface of the switch, if it has none. One of the short ones is chosen by its key, so that ways
-    /// through this node mostly stay what they were when it begins anew. `None` when all are taken.
+    /// Assigns an interface of the switch to a neighbour, if it has none. The key of the neighbour chooses among the
+    /// short ones, so that paths through this node usually stay the same when it restarts. Returns `None` if all are in
+    /// use.
     pub(crate) fn give_port(&mut self, number: usize) -> Option<Interface> {
         let peer = self.peers.get_mut(number)?.as_mut()?;
         if peer.port.is_some() {
@@ -110,7 +111,7 @@ impl Peers {
         peer.port
     }
 
-    /// Gives the interface of one neighbour to another that has none.
+    /// Moves the interface of one neighbour to another that has none.
     pub(crate) fn hand_over(&mut self, from: usize, to: usize) {
         let port = self.get_mut(from).and_then(|peer| peer.port.take());
         let Some(port) = port else {

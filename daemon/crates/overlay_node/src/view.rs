@@ -1,4 +1,4 @@
-//! What management sees.
+//! The state of neighbours and sessions, for management.
 
 use core::time::Duration;
 
@@ -9,21 +9,21 @@ use switch::Label;
 use crate::interface::{InterfaceId, LinkAddress};
 use crate::Time;
 
-/// How a neighbour is doing.
+/// The state of a neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PeerState {
-    /// It came by itself and has not proved yet that it holds its key.
+    /// It connected to this node, and has not yet proved that it holds its key.
     Unauthenticated,
-    /// A handshake goes on.
+    /// A handshake is in progress.
     Handshake,
-    /// It can be spoken with.
+    /// It can be used.
     Established,
-    /// It says nothing any more.
+    /// It no longer answers.
     Unresponsive,
 }
 
 impl PeerState {
-    /// Its name in the admin API of cjdns (`InterfaceController_peerStats`).
+    /// Returns its name in the admin API of cjdns (`InterfaceController_peerStats`).
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -35,7 +35,7 @@ impl PeerState {
     }
 }
 
-/// What protects a link.
+/// The protocol that protects a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Link {
     /// CryptoAuth.
@@ -51,39 +51,39 @@ pub struct PeerView {
     pub key: PublicKey,
     /// Its address in the overlay.
     pub address: Address,
-    /// By which interface it is reached.
+    /// The interface on which it is reached.
     pub interface: InterfaceId,
-    /// Its address there.
+    /// Its address on that interface.
     pub link_address: LinkAddress,
-    /// How it is doing.
+    /// Its state.
     pub state: PeerState,
-    /// The label of one hop that leads to it, when it has one.
+    /// The label of one hop that leads to it, if it has one.
     pub label: Option<Label>,
-    /// Its protocol version, when it told it.
+    /// Its protocol version, if it announced one.
     pub version: Option<u32>,
-    /// As whom it authenticated itself, when it did.
+    /// The user as which it authenticated itself, if any.
     pub user: Option<UserId>,
-    /// Whether it came by itself.
+    /// Whether it connected to this node.
     pub incoming: bool,
-    /// What protects the link.
+    /// The protocol that protects the link.
     pub link: Link,
-    /// When something authentic came from it for the last time.
+    /// When the last authentic frame arrived from it.
     pub heard: Time,
     /// Smoothed time from ping to answer.
     pub latency: Option<Duration>,
-    /// Octets that came from it, link overhead included.
+    /// Octets received from it, link overhead included.
     pub octets_in: u64,
-    /// Octets that went to it, link overhead included.
+    /// Octets sent to it, link overhead included.
     pub octets_out: u64,
-    /// Kilobits a second that came from it in the last seconds.
+    /// Kilobits per second received from it in the last seconds.
     pub kbps_in: u32,
-    /// Kilobits a second that went to it in the last seconds.
+    /// Kilobits per second sent to it in the last seconds.
     pub kbps_out: u32,
-    /// Frames that came from it.
+    /// Frames received from it.
     pub frames_in: u64,
-    /// Frames that went to it.
+    /// Frames sent to it.
     pub frames_out: u64,
-    /// What came in over the keys in use, and what was lost.
+    /// Counters of the frames received under the keys in use, and lost ones.
     pub received: Received,
 }
 
@@ -92,6 +92,6 @@ pub struct PeerView {
 pub struct SessionView {
     /// Ends, handles, state and counters.
     pub state: SessionState,
-    /// The best way to the other end, when there is a proved one.
+    /// The best path to the other end, if one is proved.
     pub way: Option<Label>,
 }

@@ -1,4 +1,4 @@
-//! Random topologies and random faults, one after the other: whatever happened, everybody finds everybody again.
+//! Random topologies and random faults in sequence. After each fault, all nodes find each other again.
 
 mod support;
 
@@ -6,7 +6,7 @@ use fastrand::Rng;
 use overlay_node::Beacons;
 use support::{Habits, Mesh, SECOND};
 
-/// A tree and some links more; who connects to whom is random, and some connect to each other.
+/// Returns a tree and some more links. Each connection is started by a random end, some by both.
 fn random_mesh(count: usize, seed: u64, random: &mut Rng) -> Mesh {
     let habits = Habits {
         loss: [0, 0, 50][random.usize(..3)],
@@ -36,7 +36,7 @@ fn random_mesh(count: usize, seed: u64, random: &mut Rng) -> Mesh {
     mesh
 }
 
-/// Something breaks, for a while.
+/// Causes a temporary fault.
 fn fault(mesh: &mut Mesh, random: &mut Rng) {
     let count = mesh.stations.len();
     let (one, other) = (random.usize(..count), random.usize(..count));

@@ -1,4 +1,4 @@
-//! What strangers can do: whatever octets come, a node does not panic, keeps its bounds, counts, and goes on.
+//! Attacks by strangers. Whatever octets arrive, a node does not panic, keeps its bounds, counts, and continues.
 
 mod support;
 
@@ -14,7 +14,7 @@ use support::{key_octets, udp, Habits, Mesh, Random, MILLISECOND, SECOND};
 
 const CASES: u32 = 48;
 
-/// A HELLO of a node that nobody knows.
+/// Returns a HELLO of an unknown node.
 fn hello(mesh: &mut Mesh, to: usize, stranger: &Local, credential: Option<Credential>) -> Vec<u8> {
     let key = mesh.key(to);
     let mut session = Session::new(stranger, key, credential, false, mesh.now).unwrap();
@@ -61,7 +61,7 @@ fn a_flood_of_hellos_from_everywhere_is_bounded_and_disturbs_nobody() {
             mesh.run(MILLISECOND);
         }
     }
-    // Half a second of flood: half a second's burst and half a second's rate, and one answer each.
+    // The flood lasts half a second: a burst of half a second, half a second's rate, and one answer each.
     assert!(dropped(&mesh, 1, Cause::LinkFlood) >= 4800);
     assert!(
         mesh.datagrams - datagrams < 300,
@@ -90,7 +90,7 @@ fn a_flood_of_beacons_is_bounded() {
     let mut octets = [0; 56];
     octets[3] = 22;
     for number in 0..3000_u16 {
-        // In the names of strangers and of the neighbour, with another password each time.
+        // Beacons under keys of strangers and of the neighbour, each with another password.
         let key =
             [*strangers[usize::from(number) % 8].public(), mesh.key(1)][usize::from(number % 2)];
         octets[4..6].copy_from_slice(&number.to_be_bytes());
@@ -149,7 +149,7 @@ fn handshakes_of_users_that_do_not_exist_keep_nobody_out() {
     assert_eq!(mesh.pairs_without_data(&[(0, 1)], SECOND), []);
 }
 
-/// Authentic HELLOs from everywhere, as many as use up what strangers may cause.
+/// Sends enough authentic HELLOs, from many addresses, to use up the limit of strangers.
 fn flood(mesh: &mut Mesh, to: usize) {
     let other = stranger(&mut mesh.random);
     let credential = Credential::login(b"everybody", b"as everybody in the test knows");
@@ -307,13 +307,13 @@ fn a_packet_waits_for_its_session_and_not_for_ever() {
     assert_eq!(dropped(&mesh, 0, Cause::PacketExpired), 1);
 }
 
-/// What a stranger or a neighbour may send: any octets, or a frame of the mesh with some of them changed.
+/// Frames of a stranger or a neighbour: arbitrary octets, or a frame of the mesh with some octets changed.
 #[derive(Clone, Debug)]
 struct Attack {
-    /// Whose address it comes from: neighbours', or others'.
+    /// The address from which it arrives: a neighbour's, or another.
     from: u16,
     octets: Vec<u8>,
-    /// Which recorded frame it is based on, if any, and what is changed in it.
+    /// The recorded frame on which it is based, if any, and the changes.
     based: Option<prop::sample::Index>,
     changes: Vec<(prop::sample::Index, u8)>,
     pause: u64,
@@ -341,7 +341,7 @@ fn attack() -> impl Strategy<Value = Attack> {
 }
 
 proptest! {
-    // The same cases in each run; fuzzing looks for others.
+    // Each run has the same cases. Fuzzing searches for others.
     #![proptest_config(ProptestConfig { cases: CASES, rng_seed: RngSeed::Fixed(1), ..ProptestConfig::default() })]
     #[test]
     fn any_octets_are_survived(seed in 0..4_u64, attacks in vec(attack(), 1..60)) {
@@ -369,7 +369,7 @@ proptest! {
             prop_assert!(node.peers(mesh.now).count() <= limits.peers);
             prop_assert!(node.sessions().count() <= limits.sessions);
         }
-        // Whatever happened, the mesh heals.
+        // Afterwards the mesh recovers.
         prop_assert_eq!(mesh.pairs_without_data(&[(0, 2), (2, 0)], SECOND * 20), []);
     }
 }

@@ -1,4 +1,4 @@
-//! Whole nodes in virtual time: whoever wants to talk is heard, and soon again when something broke.
+//! Whole nodes in virtual time. Every two nodes can exchange packets, and again soon after a fault.
 
 mod support;
 
@@ -23,7 +23,7 @@ fn noisy() -> Habits {
     }
 }
 
-/// A mesh in which two nodes talk.
+/// Returns a mesh in which two nodes exchange packets.
 fn talking(mut mesh: Mesh, pair: (usize, usize)) -> Mesh {
     assert_eq!(mesh.pairs_without_data(&[pair], SECOND * 10), []);
     mesh.run(SECOND * 2);
@@ -60,7 +60,7 @@ fn the_first_packet_arrives_within_a_third_of_a_second() {
     }
 }
 
-/// The longest outage over some seeds.
+/// Returns the longest outage over some seeds.
 fn worst(
     seeds: u64,
     pair: (usize, usize),
@@ -251,7 +251,7 @@ fn noise_protects_links_when_both_want_it() {
     assert_eq!(peer.link, Link::Noise);
 }
 
-/// What came of a question, as the first station was told.
+/// Returns the result of a ping, as reported to the first station.
 fn result(mesh: &Mesh, id: Option<PingId>) -> Option<PingResult> {
     let mut events = mesh.stations[0].events.iter();
     events.find_map(|(_, event)| match event {
@@ -310,7 +310,7 @@ fn pings_tell_who_is_where() {
         else {
             panic!("{:?}", result(&mesh, id));
         };
-        // It leads there.
+        // The label leads to that node.
         let (now, own) = (mesh.now, mesh.key(0));
         let node = &mut mesh.stations[station].node;
         let id = node.ping_switch(now, label, Question::Key);
@@ -329,7 +329,7 @@ fn pings_tell_who_is_where() {
             ..
         })
     ));
-    // Neighbours alone are told.
+    // Only neighbours get an answer.
     assert_eq!(result(&mesh, far_link), Some(PingResult::TimedOut));
 }
 
@@ -386,7 +386,7 @@ fn neighbours_by_beacons_that_are_both_elsewhere_after_a_while_find_each_other()
             ..Habits::default()
         };
         let mut mesh = Mesh::new(2, seed, habits);
-        // The second comes by itself to the first, and is told of by beacons only then.
+        // The second connects to the first, which receives its beacon only then.
         let (now, interface) = (mesh.now, mesh.stations[1].interface);
         let second = &mut mesh.stations[1].node;
         second.set_beacons(now, &mut mesh.random, interface, Beacons::Accept);

@@ -1,11 +1,11 @@
-//! Neighbours by beacons whose cable is made anew, so that both are elsewhere at once.
+//! Neighbours found by beacons, when both addresses change at once.
 
 mod support;
 
 use overlay_node::Beacons;
 use support::{Habits, Mesh, MILLISECOND, SECOND};
 
-/// Runs that differ in who was heard when.
+/// Number of runs. They differ in which node heard the other first.
 const RUNS: u64 = 48;
 
 fn set_beacons(mesh: &mut Mesh, station: usize, beacons: Beacons) {
@@ -15,7 +15,7 @@ fn set_beacons(mesh: &mut Mesh, station: usize, beacons: Beacons) {
     mesh.flush(station);
 }
 
-/// Two that speak with each other. In every other run the second came by itself to the first, which heard its beacon later.
+/// Returns two connected nodes. In every other run the second connected to the first, which received its beacon later.
 fn pair(seed: u64, die: &mut fastrand::Rng) -> Mesh {
     let habits = Habits {
         beacons: Beacons::Send,
@@ -37,8 +37,8 @@ fn pair(seed: u64, die: &mut fastrand::Rng) -> Mesh {
     mesh
 }
 
-/// To whom a HELLO comes from a new place its sender is a stranger: it answers without a password. The sender must not refuse
-/// that, though the other once came by itself and had to show one.
+/// A HELLO from a new address makes its sender a stranger to the receiver, which answers without a password. The sender
+/// must not refuse that, although the other node once connected to it and had to show a password.
 #[test]
 fn neighbours_whose_addresses_change_at_once_find_each_other() {
     for seed in 0..RUNS {
@@ -60,7 +60,7 @@ fn neighbours_whose_addresses_change_at_once_find_each_other() {
     }
 }
 
-/// What is sent to all may be lost, on radio above all.
+/// A broadcast may be lost, especially on radio.
 #[test]
 fn a_first_beacon_that_is_lost_is_soon_followed_by_another() {
     for seed in 0..RUNS {

@@ -1,4 +1,4 @@
-//! Ways and sessions that are kept without packets.
+//! Paths and sessions that are kept without packets.
 
 mod support;
 
@@ -8,10 +8,10 @@ use std::time::Duration;
 use overlay_node::{Admission, Event};
 use support::{Habits, Mesh, SECOND};
 
-/// Longer than what nobody speaks of is remembered.
+/// Longer than unused paths and sessions live.
 const LONG: Duration = Duration::from_secs(300);
 
-/// Keeps those from the first station on.
+/// Keeps paths and sessions from the first station to the others.
 fn keep(mesh: &mut Mesh, others: &[usize]) {
     let addresses: BTreeSet<_> = others.iter().map(|other| mesh.address(*other)).collect();
     let now = mesh.now;
@@ -19,7 +19,7 @@ fn keep(mesh: &mut Mesh, others: &[usize]) {
     mesh.flush(0);
 }
 
-/// Whether the first station was told that packets to another pass; `None` when it was told nothing.
+/// Returns what the first station last reported about packets to another, or `None` if it reported nothing.
 fn told(mesh: &Mesh, other: usize) -> Option<bool> {
     let address = mesh.address(other);
     let mut events = mesh.stations[0].events.iter().rev();

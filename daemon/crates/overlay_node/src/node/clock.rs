@@ -1,4 +1,4 @@
-//! Time.
+//! The timers of the node.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -11,24 +11,24 @@ use crate::interface::InterfaceId;
 use crate::peer::{Due, Peer};
 use crate::Time;
 
-/// A ping that was asked for ends after so long.
+/// Time after which a ping of the caller ends without an answer.
 pub(super) const PING_PATIENCE: Duration = Duration::from_secs(5);
-/// A packet that waits for its session is dropped after so long.
+/// Time after which a packet that waits for its session is dropped.
 pub(super) const WAITING_PATIENCE: Duration = Duration::from_secs(5);
-/// A session whose other end may have lost it must have been silent for so long.
+/// Silence of the other end after which a session that it may have lost is renewed.
 pub(super) const LOST_SESSION_SILENCE: Duration = Duration::from_millis(200);
-/// So often what is old is looked for.
+/// Interval at which old entries are removed.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(5);
 
 impl Node {
-    /// When [`Node::handle_timeout`] is to be called.
+    /// Returns when [`Node::handle_timeout`] must be called.
     #[must_use]
     pub fn poll_timeout(&self) -> Time {
         let finder = self.finder.poll_timeout().unwrap_or(Time::MAX);
         self.wake.min(self.sweep_at).min(finder)
     }
 
-    /// Does what is due.
+    /// Runs the due timers.
     pub fn handle_timeout(&mut self, now: Time) {
         if self.finder.poll_timeout().is_some_and(|at| at <= now) {
             self.finder.handle_timeout(now);

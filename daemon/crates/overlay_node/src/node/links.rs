@@ -1,4 +1,4 @@
-//! Frames of links: from whom they are, and whether he may be a neighbour.
+//! Handles frames of links: who sent them, and whether the sender may be a neighbour.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -18,32 +18,32 @@ use crate::interface::{Beacons, InterfaceId, LinkAddress};
 use crate::peer::{is_handshake, Endpoint, Origin, Peer};
 use crate::Time;
 
-/// Octets of an address and a port, of which a cookie is made.
+/// Octets of an address and a port, from which a cookie is calculated.
 const SOURCE_LENGTH: usize = 19;
 
-/// As many as a switch has interfaces, without the router's.
+/// Number of interfaces of a switch, without the router's.
 const MAX_PEERS: usize = 256;
 
-/// A link that is silent for so long gives way to any other.
+/// Silence after which another link to the same node replaces a link.
 const MERGE_PATIENCE: Duration = Duration::from_secs(1);
 
-/// A Noise INIT, REPLY or COOKIE begins so; no frame of CryptoAuth does.
+/// First octets of a Noise INIT, REPLY or COOKIE. No frame of CryptoAuth starts with them.
 const NOISE_CONTROL: [u8; 4] = [0xff; 4];
 
-/// What is known of where a handshake comes from.
+/// What is known about the source of a handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Claim {
     /// Its address, which may be forged.
     Address,
-    /// It has seen what was sent to that address.
+    /// It has received what was sent to that address.
     Proved,
 }
 
 impl Node {
-    /// Opens a datagram that came from `from`, a part of `buffer` with [`HEAD_ROOM`](crate::HEAD_ROOM) before and
-    /// [`TAIL_ROOM`](crate::TAIL_ROOM) after it.
+    /// Opens a datagram that arrived from `from`. It is a part of `buffer`, with [`HEAD_ROOM`](crate::HEAD_ROOM) before
+    /// and [`TAIL_ROOM`](crate::TAIL_ROOM) after it.
     ///
-    /// After it [`Node::poll_transmit`] may have something: mostly when it was no data, seldom when it was.
+    /// Call [`Node::poll_transmit`] afterwards. It often has a message, unless the datagram was data.
     pub fn receive<R: CryptoRng + ?Sized>(
         &mut self,
         now: Time,
@@ -76,7 +76,7 @@ impl Node {
         }
     }
 
-    /// Takes a beacon, without the framing that marked it as one.
+    /// Handles a beacon, without the framing that marked it as one.
     pub fn receive_beacon(
         &mut self,
         now: Time,
@@ -106,8 +106,8 @@ impl Node {
             .map_or(Beacons::Off, |schedule| schedule.beacons)
     }
 
-    /// Begins or keeps the acquaintance of who sent a beacon. Anybody can send one in any name: what is new in it costs
-    /// arithmetic, and is limited like handshakes of strangers.
+    /// Creates or updates the neighbour that sent a beacon. Anybody can send one under any key, so changed beacons,
+    /// which cost arithmetic, are limited like handshakes of strangers.
     fn meet(&mut self, now: Time, endpoint: Endpoint, beacon: &Beacon) {
         let number = self.peers.with_key(&beacon.key);
         let known = number.and_then(|number| self.peers.get(number));
@@ -126,7 +126,7 @@ impl Node {
         }
     }
 
-    /// A neighbour that is reached elsewhere stays there.
+    /// Handles a changed beacon of a known neighbour. One that is reached at another address stays there.
     fn meet_again(&mut self, now: Time, number: usize, endpoint: Endpoint, beacon: &Beacon) {
         let Some(peer) = self.peers.get(number) else {
             return;
@@ -167,7 +167,7 @@ impl Node {
         self.wake_at(now);
     }
 
-    /// Opens a frame in place: whose it is, and where its content. No cause is counted for what was handled.
+    /// Opens a frame in place. Returns the neighbour and where the content is. `Err(None)`: the frame is fully handled.
     fn open<R: CryptoRng + ?Sized>(
         &mut self,
         now: Time,
@@ -197,7 +197,7 @@ impl Node {
                 }
                 self.take(now, number, opened)
             }
-            // Somebody else is there now.
+            // Another node has this address now.
             Some(Err(Refused::WrongKey(_))) if !peer.up && !peer.is_configured() => {
                 self.open_strange(now, endpoint, frame)
             }
@@ -205,7 +205,7 @@ impl Node {
         }
     }
 
-    /// A neighbour has made new keys for the link: it may have begun anew, and with that have lost its inner session.
+    /// Handles new keys of a neighbour's link. It may have restarted, and so have lost its inner session.
     pub(super) fn suspect_session(&mut self, now: Time, key: &PublicKey) {
         let silence = super::clock::LOST_SESSION_SILENCE;
         if self.sessions.renew(now, key, silence) {
@@ -214,7 +214,7 @@ impl Node {
         }
     }
 
-    /// The consequences of a frame that was opened.
+    /// Processes a frame that was opened.
     fn take(
         &mut self,
         now: Time,
@@ -235,7 +235,7 @@ impl Node {
         Ok((number, opened.content))
     }
 
-    /// A frame from where there is no neighbour: he may become one, or be one that has moved.
+    /// Opens a frame from an address without a neighbour. Its sender may become one, or be one that has moved.
     fn open_strange(
         &mut self,
         now: Time,
@@ -253,7 +253,7 @@ impl Node {
         self.take(now, number, opened)
     }
 
-    /// Whether a handshake of a stranger is worth the arithmetic.
+    /// Checks that the rate limits allow another handshake of a stranger.
     fn admit_handshake(
         &mut self,
         now: Time,
@@ -293,8 +293,8 @@ impl Node {
         Ok(number)
     }
 
-    /// Makes room for one more neighbour: of those that came by themselves and are not confirmed the oldest goes when there are
-    /// too many, and when there are too many in all one that is gone. `false` when there is none.
+    /// Makes space for another neighbour. Removes the oldest unconfirmed one if there are too many of them, and one
+    /// that is gone if there are too many in all. Returns `false` if there is no space.
     pub(super) fn make_room(&mut self) -> bool {
         let unconfirmed = || self.peers.iter().filter(|(_, peer)| peer.is_unconfirmed());
         let is_full = self.peers.len() >= self.limits.peers.min(MAX_PEERS);
@@ -314,10 +314,10 @@ impl Node {
             .is_some()
     }
 
-    /// A neighbour has shown that it holds its key. When it is known from another place, one of both remains: its number.
+    /// Merges two entries of a neighbour after `number` has proved that it holds its key. Returns the remaining number.
     ///
-    /// Both ends must decide alike: one that the node with the lower key began does not give way to one that the other began,
-    /// unless it is silent; else the newer one remains.
+    /// Both ends must decide alike. A link that the node with the lower key started is not replaced by one that the
+    /// other node started, unless it is silent. Otherwise the newer one remains.
     fn merge(&mut self, now: Time, number: usize) -> Option<usize> {
         let newcomer = self.peers.get(number)?;
         let same = |(other, peer): &(usize, &Peer)| {
@@ -339,7 +339,7 @@ impl Node {
         Some(number)
     }
 
-    /// One neighbour takes the place of another, which is the same node elsewhere.
+    /// Replaces one entry by another of the same node at another address.
     fn replace_peer(&mut self, now: Time, old: usize, new: usize) {
         self.peers.hand_over(old, new);
         let Some(old) = self.peers.remove(old) else {
@@ -361,7 +361,7 @@ impl Node {
         self.wake_at(now);
     }
 
-    /// A neighbour that waits for something and was not answered hears a PING.
+    /// Sends a PING to a neighbour that waits for a frame and got no answer.
     fn owe(&mut self, number: usize) {
         let owed = self.peers.get(number).is_some_and(|peer| peer.owed);
         if let Some(ticket) = self.ticket(number).filter(|_| owed) {
@@ -369,15 +369,15 @@ impl Node {
         }
     }
 
-    /// A neighbour, for later: its number may be another's then.
+    /// Returns a reference to a neighbour for later, when its number may be reused.
     pub(super) fn ticket(&self, number: usize) -> Option<(usize, PublicKey)> {
         Some((number, self.peers.get(number)?.key))
     }
 }
 
-/// Noise.
+/// The Noise handshake.
 impl Node {
-    /// Whether a frame names the Noise link of that neighbour.
+    /// Returns whether a frame has an index of that neighbour's Noise link.
     fn is_noise(&self, number: usize, frame: &[u8]) -> bool {
         let index = self.peers.get(number).and_then(Peer::noise_index);
         index.is_some_and(|index| addressee(frame) == Ok(Addressee::Link(index)))
@@ -396,7 +396,7 @@ impl Node {
         }
     }
 
-    /// A frame of CryptoAuth from nowhere is refused; one of Noise may be of a neighbour that has moved.
+    /// Opens a Noise frame of a neighbour that may have moved. A CryptoAuth frame from an unknown address is refused.
     fn open_moved(
         &mut self,
         now: Time,
@@ -434,7 +434,7 @@ impl Node {
         self.take(now, number, opened)
     }
 
-    /// A neighbour is where its last frame came from.
+    /// Records the address of a neighbour's last frame as its address.
     fn follow(&mut self, number: usize, endpoint: Endpoint) {
         let peer = self.peers.get(number);
         let Some(peer) = peer.filter(|peer| peer.endpoint != endpoint) else {
@@ -480,7 +480,7 @@ impl Node {
         Err(None)
     }
 
-    /// Whose INIT it is: who is there, or a stranger, unless somebody else is expected there.
+    /// Returns the neighbour at an INIT's address, or a new stranger. Fails if another node is expected there.
     fn holder_of_init(
         &mut self,
         now: Time,
@@ -500,7 +500,7 @@ impl Node {
         }
     }
 
-    /// Whether an INIT proves its address. While there are many it has to: it is refused with the cookie by which it can.
+    /// Returns whether an INIT proves its address. Under load, one that does not is refused with a cookie.
     fn examine_init<R: CryptoRng + ?Sized>(
         &mut self,
         now: Time,
@@ -531,7 +531,7 @@ impl Node {
         Err(Some(Cause::LinkFlood))
     }
 
-    /// Makes sure that a neighbour has a Noise link, with an index that no other has.
+    /// Makes sure that a neighbour has a Noise link with a unique index.
     pub(super) fn link_of(&mut self, number: usize) {
         let used: Vec<_> = self
             .peers
@@ -553,15 +553,15 @@ impl Node {
         }
     }
 
-    /// The timestamp of an INIT now.
+    /// Returns the timestamp of an INIT sent now.
     pub(super) fn timestamp(&self, now: Time) -> Timestamp {
         Timestamp::from_unix(self.unix_at_zero + now)
     }
 }
 
-/// Coming and going.
+/// Neighbours appear and disappear.
 impl Node {
-    /// Takes a neighbour up when it has all that makes one.
+    /// Takes a neighbour up if its link is complete.
     pub(super) fn settle_peer(&mut self, now: Time, number: usize) {
         let Some(peer) = self.peers.get(number).filter(|peer| peer.is_complete(now)) else {
             return;
@@ -614,7 +614,7 @@ impl Node {
         self.draw_finder(now);
     }
 
-    /// What a neighbour said about itself in a control frame.
+    /// Handles the protocol version that a neighbour announced in a control frame.
     pub(super) fn hear_version(&mut self, now: Time, number: usize, control: &Control) {
         let version = match *control {
             Control::Ping { version, .. }
@@ -633,7 +633,7 @@ impl Node {
     }
 }
 
-/// The octets of an address that a cookie proves.
+/// Returns the octets of an address that a cookie proves.
 fn source_octets(source: &LinkAddress) -> [u8; SOURCE_LENGTH] {
     let mut octets = [0; SOURCE_LENGTH];
     match source {
@@ -653,7 +653,7 @@ fn source_octets(source: &LinkAddress) -> [u8; SOURCE_LENGTH] {
     octets
 }
 
-/// The cause under which a refusal is counted.
+/// Returns the cause under which a refusal is counted.
 fn cause_of(refused: Refused) -> Cause {
     match refused {
         Refused::Runt(_) | Refused::Length(_) | Refused::MessageType(_) => Cause::LinkRunt,

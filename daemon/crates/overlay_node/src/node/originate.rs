@@ -1,4 +1,4 @@
-//! What the node sends of its own accord.
+//! The messages that the node itself sends.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -15,44 +15,44 @@ use crate::interface::{Destination, InterfaceId};
 use crate::peer::Endpoint;
 use crate::Time;
 
-/// The label of a frame from neighbour to neighbour, router to router, as it is on the link.
+/// The label of a frame from a neighbour's router to this one, as it is on the link.
 pub(super) const NEIGHBOUR: Label = Label(1 << 63 | 1);
 
-/// The most octets of a control frame that is answered; those of other nodes are far shorter.
+/// Largest length in octets of a control frame that is answered. Those of other nodes are much shorter.
 pub(super) const MAX_CONTROL: usize = 512;
 
-/// The opaque octets of PINGs to neighbours: shorter than those of [`Node::ping_switch`].
+/// The opaque octets of PINGs to neighbours, shorter than those of [`Node::ping_switch`].
 const NEIGHBOUR_OPAQUE: [u8; 4] = [0; 4];
 
-/// A neighbour, by its number, while it has that key.
+/// A neighbour: its number, valid while it has this key.
 type Ticket = (usize, PublicKey);
 
-/// Something that waits to be said.
+/// A message that waits to be sent.
 pub(super) enum Outgoing {
-    /// Octets as they go to an address.
+    /// Octets to an address, unchanged.
     Raw(Endpoint, Vec<u8>),
     /// A PING to a neighbour.
     Ping(Ticket),
-    /// The same, when it waits for something and has got nothing yet.
+    /// The same, if it still waits for a frame.
     Answer(Ticket),
-    /// A control frame for a neighbour, within a handshake if that is needed.
+    /// A control frame to a neighbour, in a handshake if necessary.
     Neighbour(Ticket, Vec<u8>),
-    /// A frame for a neighbour's switch, under keys only.
+    /// A frame to a neighbour's switch, only under keys.
     Link(Ticket, Vec<u8>),
     /// A Noise INIT.
     Initiate(Ticket),
-    /// A frame that begins its way at this node's router.
+    /// A frame that starts at this node's router.
     Switch(Vec<u8>),
-    /// A DHT message to who waits for one, unless he has got one.
+    /// A DHT message to a node that waits for one, unless it was already sent one.
     AskBack(Contact),
-    /// The packet that waits for that node.
+    /// The packet that waits for this node.
     Packet(Address),
     /// A beacon.
     Beacon(InterfaceId),
 }
 
 impl Node {
-    /// Writes the next thing that the node says by itself into `out`; `None` when there is nothing. `out` has
+    /// Writes the next message of the node itself into `out`. Returns `None` if there is none. `out` must have
     /// [`TRANSMIT_ROOM`](crate::TRANSMIT_ROOM) octets, or more for longer packets that waited.
     pub fn poll_transmit<R: CryptoRng + ?Sized>(
         &mut self,
@@ -123,7 +123,7 @@ impl Node {
         }
     }
 
-    /// The number of a neighbour that still is who it was.
+    /// Returns the number of a neighbour, if it is still the same node.
     fn holder(&self, (number, key): Ticket) -> Option<usize> {
         let peer = self.peers.get(number)?;
         (peer.key == key).then_some(number)
@@ -206,7 +206,7 @@ fn to_neighbour(to: Endpoint, frame: Range<usize>) -> Transmission {
     }
 }
 
-/// What is to be transmitted; a frame to ourselves ends here.
+/// Returns the message to send. A frame to this node itself ends here.
 fn transmission(verdict: Verdict) -> Option<Transmission> {
     match verdict {
         Verdict::Transmit {
@@ -222,7 +222,7 @@ fn transmission(verdict: Verdict) -> Option<Transmission> {
     }
 }
 
-/// A whole control frame; `None` when it is longer than any that is answered.
+/// Returns a whole control frame, or `None` if it is longer than any that is answered.
 pub(super) fn encode(control: &Control, label: Label) -> Option<Vec<u8>> {
     let mut out = [0; MAX_CONTROL + Header::LEN + Handle::LEN];
     let length = control_frame(control, label, &mut out).ok()?;

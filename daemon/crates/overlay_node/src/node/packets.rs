@@ -1,4 +1,4 @@
-//! User data: packets of this machine and for it; and what the finder has to do with them.
+//! User data: packets from and for this machine, and how they use the finder.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -18,19 +18,19 @@ use crate::counters::Cause;
 use crate::event::{Event, PingResult, Told};
 use crate::Time;
 
-/// Nodes that packets are sent to at a time; as many as the finder looks for.
+/// Largest number of nodes that packets are sent to at a time, the same as in the finder.
 const MAX_FLOWS: usize = 1024;
-/// So often the finder is told that packets are sent to a node.
+/// Interval at which the finder is told that packets are sent to a node.
 const WANT_INTERVAL: Duration = Duration::from_secs(1);
-/// Nothing comes from a node for so long after something was sent: its way is asked.
+/// Silence of a node, after a packet was sent to it, after which its path is probed.
 pub(super) const FLOW_PATIENCE: Duration = Duration::from_millis(500);
-/// The longest packet that waits; longer ones are dropped.
+/// Largest length in octets of a packet that waits. Longer ones are dropped.
 const MAX_WAITING_LENGTH: usize = 2048;
 
 /// A node that packets are sent to.
 pub(super) struct Flow {
     wanted: Time,
-    /// When something was sent for the first time after something came.
+    /// When the first packet was sent since the last one arrived.
     pub(super) unheard: Option<Time>,
 }
 
@@ -52,11 +52,11 @@ impl Waiting {
 }
 
 impl Node {
-    /// Seals an IPv6 packet of this machine, header included: a part of `buffer` with [`HEAD_ROOM`](crate::HEAD_ROOM)
-    /// before and [`TAIL_ROOM`](crate::TAIL_ROOM) after it.
+    /// Seals an IPv6 packet of this machine, including its header. It is a part of `buffer`, with
+    /// [`HEAD_ROOM`](crate::HEAD_ROOM) before and [`TAIL_ROOM`](crate::TAIL_ROOM) after it.
     ///
-    /// When there is no way or no session yet, the packet is copied and comes out of [`Node::poll_transmit`] as soon as it can
-    /// be sent; it takes the place of an earlier one to the same node.
+    /// If there is no path or no session yet, the packet is copied, and [`Node::poll_transmit`] returns it as soon as
+    /// it can be sent. It replaces an earlier one to the same node.
     pub fn send_packet<R: CryptoRng + ?Sized>(
         &mut self,
         now: Time,
@@ -93,7 +93,7 @@ impl Node {
         self.seal(now, rng, way, content, buffer, payload)
     }
 
-    /// Seals something for another node's router and sends it on its way.
+    /// Seals a payload for another node's router, and forwards it from this node's router.
     pub(super) fn seal<R: CryptoRng + ?Sized>(
         &mut self,
         now: Time,
@@ -115,7 +115,7 @@ impl Node {
         }
     }
 
-    /// Packets are sent to that node: its way is wanted, and answers are expected.
+    /// Records that packets are sent to a node: it needs a path, and should answer.
     fn note_flow(&mut self, now: Time, to: Address) {
         let is_new = !self.flows.contains_key(&to);
         if is_new && self.flows.len() >= MAX_FLOWS {
@@ -139,7 +139,7 @@ impl Node {
         }
     }
 
-    /// Something authentic came from a node.
+    /// Records that an authentic frame arrived from a node.
     pub(super) fn hear_flow(&mut self, from: Address) {
         if let Some(flow) = self.flows.get_mut(&from) {
             flow.unheard = None;
@@ -147,8 +147,8 @@ impl Node {
         self.release(from);
     }
 
-    /// Asks the ways to nodes that are silent, and forgets those to which nothing is sent any more; when there is something
-    /// to do next.
+    /// Probes the paths to silent nodes, and removes nodes to which nothing is sent any more. Returns when to call it
+    /// next.
     pub(super) fn check_flows(&mut self, now: Time) -> Time {
         self.flows
             .retain(|_, flow| now.saturating_sub(flow.wanted) < WANTED_FOR);
@@ -167,7 +167,7 @@ impl Node {
         next
     }
 
-    /// Keeps a packet until its session is up.
+    /// Stores a packet until its session is established.
     fn park(&mut self, now: Time, to: Address, packet: &[u8]) {
         let is_new = !self.waiting.contains_key(&to);
         let is_full = is_new && self.waiting.len() >= self.limits.waiting_packets;
@@ -176,19 +176,19 @@ impl Node {
         }
         let waiting = self.waiting.entry(to).or_insert_with(|| Waiting::new(now));
         waiting.since = now;
-        // The room of an earlier one is used again.
+        // Reuse the memory of an earlier packet.
         waiting.packet.clear();
         waiting.packet.extend_from_slice(packet);
         if !is_new {
             return self.counters.drop(Cause::PacketReplaced);
         }
         self.wake_at(now + super::clock::WAITING_PATIENCE);
-        // A way without a session: a message makes one.
+        // There is a path, but no session: a DHT message starts one.
         self.finder.suspect(now, to);
         self.draw_finder(now);
     }
 
-    /// A packet that waits can be sent now, if way and session are there.
+    /// Sends the packet that waits for a node, if there are a path and a session.
     pub(super) fn release(&mut self, to: Address) {
         if self.waiting.is_empty() {
             return;
@@ -228,7 +228,7 @@ impl Node {
         }
     }
 
-    /// Gives a packet to this machine, with its header before it.
+    /// Restores the header of a packet, and delivers it to this machine.
     pub(super) fn deliver_packet(
         &mut self,
         buffer: &mut [u8],
@@ -254,7 +254,7 @@ impl Node {
 
 /// The finder.
 impl Node {
-    /// A DHT message came.
+    /// Handles a DHT message.
     pub(super) fn hear_dht(&mut self, now: Time, from: Contact, payload: &[u8]) {
         if !self.rates.dht_messages.take(now, self.limits.dht_messages) {
             return self.counters.drop(Cause::DhtFlood);
@@ -291,7 +291,7 @@ impl Node {
         }
     }
 
-    /// Draws the consequences of what the finder found.
+    /// Processes the events and messages of the finder.
     pub(super) fn draw_finder(&mut self, now: Time) {
         while let Some(finding) = self.finder.poll_event() {
             self.kept.touch();

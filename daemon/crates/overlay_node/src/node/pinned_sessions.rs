@@ -1,7 +1,7 @@
-//! Nodes to which a way and a session are kept, whether packets are sent to them or not.
+//! Nodes to which a path and a session are kept even if no packets are sent to them.
 //!
-//! The finder is told again and again that they are wanted: it looks for a way, and asks it in the inner session, which
-//! makes the session, shows that both still stand, and keeps them from being forgotten.
+//! The finder is told regularly that these nodes are wanted. It finds a path and probes it in the inner session. The
+//! probes start the session, prove that path and session still work, and keep both from expiring.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use core::time::Duration;
@@ -12,30 +12,30 @@ use super::Node;
 use crate::event::Event;
 use crate::Time;
 
-/// Nodes that can be kept at a time; as many as the finder looks for.
+/// Largest number of kept nodes, the same as in the finder.
 pub(super) const MAX_KEPT: usize = 1024;
-/// So often the finder is told that they are wanted, well before it forgets ([`overlay::WANTED_FOR`]).
+/// Interval at which the finder is told that they are wanted, well before it forgets ([`overlay::WANTED_FOR`]).
 const WANT_INTERVAL: Duration = Duration::from_secs(20);
-/// So often while packets would not pass: a node to which a way is known is asked, which makes the session.
+/// The same while packets would not be sent at once. A node with a known path is probed, which starts the session.
 const ASK_INTERVAL: Duration = Duration::from_millis(500);
 
-/// The nodes, and what was told of them.
+/// The kept nodes, and what was reported about them.
 #[derive(Default)]
 pub(super) struct Kept {
-    /// Whether the caller was told that packets pass.
+    /// Whether the last event said that packets are sent at once.
     nodes: BTreeMap<Address, bool>,
-    /// Something happened that may have changed it.
+    /// Whether something happened that may have changed this.
     is_stale: bool,
     due: Time,
 }
 
 impl Kept {
-    /// Something happened after which packets may pass that did not, or the other way round.
+    /// Records that something happened that may change whether packets are sent at once.
     pub(super) const fn touch(&mut self) {
         self.is_stale = true;
     }
 
-    /// Others are permitted than before: what is to be done for them is due.
+    /// Makes the next check due, because other nodes are permitted than before.
     pub(super) const fn hasten(&mut self) {
         self.is_stale = true;
         self.due = Time::ZERO;
@@ -43,9 +43,9 @@ impl Kept {
 }
 
 impl Node {
-    /// Keeps ways and sessions to these nodes from now on, and to no others, as far as they are permitted
-    /// ([`Node::admit`]): [`Event::KeptUp`] tells when packets to one pass at once, [`Event::KeptDown`] when they do no more.
-    /// A node that was kept before stays as it is. What is beyond 1024 nodes is left out.
+    /// Keeps paths and sessions to these nodes from now on, and to no others, if they are permitted ([`Node::admit`]).
+    /// [`Event::KeptUp`] reports that packets to a node are sent at once, [`Event::KeptDown`] that they no longer are.
+    /// A node that was kept before is unchanged. Nodes beyond 1024 are ignored.
     pub fn keep(&mut self, now: Time, addresses: &BTreeSet<Address>) {
         let before = core::mem::take(&mut self.kept.nodes);
         let state = |address: &Address| (*address, before.get(address).is_some_and(|up| *up));
@@ -58,12 +58,12 @@ impl Node {
         self.draw_finder(now);
     }
 
-    /// The nodes that are kept, and whether packets to them pass at once, as it was told last.
+    /// Returns the kept nodes, and whether the last event said that packets to them are sent at once.
     pub fn kept(&self) -> impl Iterator<Item = (Address, bool)> + '_ {
         self.kept.nodes.iter().map(|(address, up)| (*address, *up))
     }
 
-    /// Tells the finder what is wanted, when it is time.
+    /// Tells the finder that the nodes are wanted, if that is due.
     pub(super) fn check_kept(&mut self, now: Time) {
         if self.kept.nodes.is_empty() {
             return;
@@ -86,7 +86,7 @@ impl Node {
         self.wake_at(due);
     }
 
-    /// Tells what has changed, if anything can have.
+    /// Reports changes, if anything may have changed.
     pub(super) fn tell_kept(&mut self) {
         if !core::mem::take(&mut self.kept.is_stale) {
             return;
@@ -106,7 +106,7 @@ impl Node {
         self.kept.nodes = nodes;
     }
 
-    /// Whether a packet to that node is sent at once.
+    /// Returns whether a packet to a node is sent at once.
     fn passes(&self, address: Address) -> bool {
         let way = self.finder.way(address);
         self.admission.permits(address) && way.is_some_and(|way| self.sessions.is_ready(&way.key))

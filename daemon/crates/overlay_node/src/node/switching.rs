@@ -1,4 +1,4 @@
-//! The switch, and the control frames that end at this node.
+//! The switch, and the control frames to this node.
 
 use core::ops::Range;
 
@@ -17,12 +17,12 @@ use crate::event::{Event, PingResult, Question, Told};
 use crate::interface::LinkAddress;
 use crate::Time;
 
-/// The nonces of handshakes that begin a session.
+/// The nonces of the handshakes that start a session.
 const HELLO: u32 = 0;
 const REPEATED_HELLO: u32 = 1;
 
 impl Node {
-    /// Passes on what came by a link: a frame of the switch, a part of `buffer`.
+    /// Handles a switch frame that arrived on a link. It is a part of `buffer`.
     pub(super) fn pass<R: CryptoRng + ?Sized>(
         &mut self,
         now: Time,
@@ -45,7 +45,7 @@ impl Node {
         let peer = self.peers.get(number).filter(|peer| peer.up);
         match peer.and_then(|peer| peer.port) {
             Some(port) => self.route(now, rng, port, buffer, frame),
-            // Anybody may repeat what a handshake carries.
+            // Anybody can repeat the content of a handshake.
             None => self.refuse(Cause::LinkUnconfirmed),
         }
     }
@@ -55,7 +55,7 @@ impl Node {
         Verdict::Nothing
     }
 
-    /// Forwards a frame that came in by `source`.
+    /// Forwards a frame that arrived on `source`.
     pub(super) fn route<R: CryptoRng + ?Sized>(
         &mut self,
         now: Time,
@@ -112,14 +112,14 @@ impl Node {
         }
     }
 
-    /// Sends an ERROR back by the interface by which the frame came in.
+    /// Sends an ERROR back through the interface on which the frame arrived.
     fn tell_refusal(&mut self, now: Time, source: Interface, refusal: Refusal, frame: &[u8]) {
         let mut out = [0; MAX_ERROR_FRAME];
         let Some(length) = error_frame(refusal, frame, &mut out) else {
             return;
         };
         if source == Interface::ROUTER {
-            // Our own frame: the way is no way any more.
+            // The frame is our own, so its path no longer works.
             let label = Header::decode(&out).map(|(header, _)| header.label.reversed());
             let code = refusal.code().unwrap_or(ErrorCode::INTERNAL);
             return self.end_way(now, label.unwrap_or(Label::SELF), code);
@@ -134,7 +134,7 @@ impl Node {
         }
     }
 
-    /// A frame that ends at this node's router.
+    /// Handles a frame to this node's router.
     fn arrive<R: CryptoRng + ?Sized>(
         &mut self,
         now: Time,
@@ -153,7 +153,7 @@ impl Node {
                 self.hear_control(now, path, rest);
                 return Verdict::Nothing;
             }
-            // What answers a HELLO of ours costs nothing unless it is what it seems.
+            // An answer to our HELLO costs no arithmetic unless it is authentic.
             Ok((_, Handle::Handshake(HELLO | REPEATED_HELLO), _)) => {
                 if !self
                     .rates
@@ -183,7 +183,7 @@ impl Node {
         }
     }
 
-    /// What an inner session carried.
+    /// Handles the content of an inner session.
     fn deliver(&mut self, now: Time, buffer: &mut [u8], delivered: Delivered) -> Verdict {
         let Delivered {
             key,
@@ -202,7 +202,7 @@ impl Node {
                 };
                 self.hear_dht(now, from, &buffer[delivered.payload.clone()]);
                 if self.sessions.answer_due(&key) {
-                    // Unless an answer is on its way to him.
+                    // Skipped if an answer to it is already waiting.
                     self.say(Outgoing::AskBack(from));
                 }
                 Verdict::Nothing
@@ -220,7 +220,7 @@ impl Node {
         verdict
     }
 
-    /// Tells the sender of a frame that nobody knows its handle: after a restart this node has lost its sessions.
+    /// Tells the sender of a frame that its handle is unknown. After a restart this node has lost its sessions.
     fn tell_unknown(&mut self, now: Time, frame: &[u8]) {
         let mut out = [0; MAX_ERROR_FRAME];
         let Some(length) = refused_frame(ErrorCode::AUTHENTICATION, frame, &mut out) else {
@@ -236,7 +236,7 @@ impl Node {
 
 /// Control frames.
 impl Node {
-    /// A control frame of a neighbour, not more than a link long.
+    /// Handles a control frame from a neighbour's router.
     fn hear_neighbour(&mut self, now: Time, number: usize, frame: &[u8]) {
         let Some(control) = self.decode_control(&frame[Header::LEN + Handle::LEN..]) else {
             return;
@@ -283,7 +283,7 @@ impl Node {
         }
     }
 
-    /// A control frame from afar, by `path`, the way back.
+    /// Handles a control frame from a distant node. `path` is the path back.
     fn hear_control(&mut self, now: Time, path: Label, octets: &[u8]) {
         let Some(control) = self.decode_control(octets) else {
             return;
@@ -335,14 +335,14 @@ impl Node {
         }
     }
 
-    /// The address of the neighbour to whom a label of one hop leads.
+    /// Returns the address of the neighbour at the end of a label of one hop.
     fn neighbour_at(&self, path: Label) -> Option<LinkAddress> {
         let mut peers = self.peers.iter();
         let (_, peer) = peers.find(|(_, peer)| peer.up && peer.label() == Some(path))?;
         Some(peer.endpoint.address)
     }
 
-    /// An answer to a ping of [`Node::ping_switch`]; says whether it is one.
+    /// Handles an answer to [`Node::ping_switch`]. Returns whether the control frame is one.
     fn take_told(&mut self, now: Time, control: &Control) -> bool {
         let Some((version, opaque, told)) = told_by(control) else {
             return false;
@@ -367,7 +367,7 @@ impl Node {
         self.end_ping(token, answer)
     }
 
-    /// A switch, or somebody in its name, could not take a frame that was sent by `label`.
+    /// Handles an ERROR for a frame sent over `label`. Anybody can forge one.
     fn hear_error(&mut self, now: Time, label: Label, control: &Control) {
         let Control::Error { code, handle, .. } = *control else {
             return;
@@ -382,13 +382,13 @@ impl Node {
         if code != ErrorCode::AUTHENTICATION {
             return self.end_way(now, label, code);
         }
-        // The other end does not know the session that this node writes in. If that is true, it is silent.
+        // The ERROR says that the other end does not know this session. If that is true, the other end is silent.
         if let Some(key) = self.sessions.by_their_handle(handle) {
             self.suspect_session(now, &key);
         }
     }
 
-    /// A way is said to lead nowhere.
+    /// Handles an ERROR that says that a path leads nowhere.
     fn end_way(&mut self, now: Time, label: Label, code: ErrorCode) {
         let by_it = |(_, ping): &(&u64, &super::Ping)| ping.label == Some(label);
         let token = self.pings.iter().find(by_it).map(|(token, _)| *token);
@@ -399,7 +399,7 @@ impl Node {
         self.draw_finder(now);
     }
 
-    /// Asks a switch for [`Node::ping_switch`].
+    /// Sends the query of [`Node::ping_switch`].
     pub(super) fn say_switch_ping(&mut self, label: Label, token: u64, question: Question) {
         let (version, opaque) = (PROTOCOL_VERSION, &token.to_be_bytes()[..]);
         let control = match question {
@@ -423,7 +423,7 @@ impl Node {
     }
 }
 
-/// The version of who answers, the octets that come back, and what is told.
+/// Returns the sender's protocol version, the returned octets and the content of an answer.
 fn told_by<'a>(control: &Control<'a>) -> Option<(u32, &'a [u8], Told)> {
     Some(match *control {
         Control::Pong { version, opaque } => (version, opaque, Told::Presence),
@@ -457,13 +457,13 @@ fn told_supernode(snode: &Snode) -> Told {
     }))
 }
 
-/// Whether a frame is a control frame from a neighbour's router to this one.
+/// Returns whether a frame is a control frame from a neighbour's router to this one.
 fn is_neighbours(frame: &[u8]) -> bool {
     let handle = frame.get(Header::LEN..Header::LEN + Handle::LEN);
     frame.starts_with(&NEIGHBOUR.0.to_be_bytes()) && handle == Some(&[0xff; Handle::LEN])
 }
 
-/// As neighbours tell each other their addresses.
+/// Returns an address in the form in which neighbours tell each other their addresses.
 fn as_told(address: LinkAddress) -> switch::LinkAddress {
     match address {
         LinkAddress::Udp(core::net::SocketAddr::V4(address)) => switch::LinkAddress::Udp4(address),
@@ -472,7 +472,7 @@ fn as_told(address: LinkAddress) -> switch::LinkAddress {
     }
 }
 
-/// The cause under which an inner frame is counted.
+/// Returns the cause under which an inner frame is counted.
 fn cause_of(error: InnerError) -> Cause {
     use cryptoauth::Refused;
     match error {

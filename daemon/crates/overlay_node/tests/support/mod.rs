@@ -1,4 +1,4 @@
-//! Nodes in virtual time, with datagrams between them.
+//! Nodes in virtual time, and the datagrams between them.
 #![allow(dead_code, reason = "each test takes what it needs")]
 
 use std::cmp::Reverse;
@@ -17,12 +17,12 @@ use rand_core::{CryptoRng, RngCore};
 pub const SECOND: Duration = Duration::from_secs(1);
 pub const MILLISECOND: Duration = Duration::from_millis(1);
 const PASSWORD: &[u8] = b"as everybody in the test knows";
-/// Octets of an IPv6 header, after which a packet of the test has its number.
+/// Octets of an IPv6 header. The number of a test packet follows it.
 const HEADER: usize = 40;
 /// The next header for experiments (RFC 3692).
 const EXPERIMENT: u8 = 253;
 
-/// Randomness that repeats itself with its seed.
+/// Reproducible randomness from a seed.
 pub struct Random(pub Rng);
 
 impl RngCore for Random {
@@ -41,11 +41,11 @@ impl RngCore for Random {
 
 impl CryptoRng for Random {}
 
-/// How links and nodes are, unless a test wants something else.
+/// The usual properties of links and nodes.
 #[derive(Clone)]
 pub struct Habits {
     pub latency: Duration,
-    /// Of how many datagrams one is lost; 0 for none.
+    /// One of this number of datagrams is lost; 0 for none.
     pub loss: u32,
     pub beacons: Beacons,
     pub noise: bool,
@@ -69,17 +69,17 @@ pub struct Station {
     pub alive: bool,
     pub interface: InterfaceId,
     pub link_address: LinkAddress,
-    /// Another interface and its address there, when it has two.
+    /// The second interface and its address, if there is one.
     pub second: Option<(InterfaceId, LinkAddress)>,
     octets: [u8; 32],
-    /// To whom it connects by itself.
+    /// The stations to which it connects.
     connects: Vec<usize>,
-    /// What arrived: when, from whom, which.
+    /// The packets that arrived: time, sender, number.
     pub received: Vec<(Time, Address, u64)>,
     pub events: Vec<(Time, Event)>,
 }
 
-/// When a datagram arrives, in which order, at which address, from which.
+/// When a datagram arrives, its order, its destination, its source, and its octets.
 type Arrival = (Time, u64, LinkAddress, LinkAddress, Vec<u8>);
 
 pub struct Mesh {
@@ -87,7 +87,7 @@ pub struct Mesh {
     pub now: Time,
     pub random: Random,
     pub habits: Habits,
-    /// Who hears whom.
+    /// The pairs that hear each other.
     links: BTreeMap<(usize, usize), ()>,
     addresses: BTreeMap<LinkAddress, usize>,
     queue: BinaryHeap<Reverse<Arrival>>,
@@ -98,7 +98,7 @@ pub struct Mesh {
     pub tapped: Option<Vec<Vec<u8>>>,
 }
 
-/// The octets of a private key whose address is a node's.
+/// Returns the octets of a private key whose address is a node's.
 pub fn key_octets(random: &mut Random) -> [u8; 32] {
     loop {
         let mut octets = [0; 32];
@@ -113,7 +113,7 @@ pub fn key_octets(random: &mut Random) -> [u8; 32] {
     }
 }
 
-/// An IPv6 packet with a number.
+/// Returns an IPv6 packet with a number.
 pub fn packet(from: Address, to: Address, number: u64) -> Vec<u8> {
     let payload = number.to_be_bytes();
     let mut packet = vec![0; HEADER];
@@ -127,7 +127,7 @@ pub fn packet(from: Address, to: Address, number: u64) -> Vec<u8> {
     packet
 }
 
-/// A buffer with room around some octets, and where they are.
+/// Returns a buffer with space around some octets, and where they are.
 pub fn spacious(octets: &[u8]) -> (Vec<u8>, std::ops::Range<usize>) {
     let mut buffer = vec![0; HEAD_ROOM + octets.len() + TAIL_ROOM];
     let range = HEAD_ROOM..HEAD_ROOM + octets.len();
@@ -217,14 +217,14 @@ impl Mesh {
         }
     }
 
-    /// Two nodes hear each other, and the first connects to the second.
+    /// Lets two nodes hear each other, and the first connect to the second.
     pub fn link(&mut self, one: usize, other: usize) {
         self.hear(one, other);
         self.stations[one].connects.push(other);
         self.connect(one, other);
     }
 
-    /// Two nodes hear each other.
+    /// Lets two nodes hear each other.
     pub fn hear(&mut self, one: usize, other: usize) {
         self.links.insert((one.min(other), one.max(other)), ());
     }
@@ -245,7 +245,7 @@ impl Mesh {
         self.connect_by(one, other, by, to);
     }
 
-    /// The first connects to the second by their second interfaces, which are added.
+    /// Adds a second interface to two nodes, and connects the first to the second over them.
     pub fn connect_second(&mut self, one: usize, other: usize) {
         for station in [one, other] {
             if self.stations[station].second.is_none() {
@@ -281,7 +281,7 @@ impl Mesh {
         self.stations[station].node.address()
     }
 
-    /// Begins anew, with the same key at the same address.
+    /// Restarts a node with the same key and address.
     pub fn restart(&mut self, station: usize) {
         let old = &mut self.stations[station];
         let (octets, link_address) = (old.octets, old.link_address);
@@ -299,7 +299,7 @@ impl Mesh {
         self.flush(station);
     }
 
-    /// Is at another address from now on.
+    /// Changes the address of a node.
     pub fn relocate(&mut self, station: usize) {
         let address = udp(self.next_address);
         self.next_address += 1;
@@ -325,14 +325,14 @@ impl Mesh {
         self.flush(from);
     }
 
-    /// Lets time pass.
+    /// Runs the mesh for this time.
     pub fn run(&mut self, duration: Duration) {
         let end = self.now + duration;
         while self.step(end) {}
         self.now = end;
     }
 
-    /// Lets time pass until something is so; says whether it is before the time is over.
+    /// Runs the mesh until a condition holds. Returns `false` if the time is over before.
     pub fn run_until(&mut self, limit: Duration, mut is_so: impl FnMut(&Self) -> bool) -> bool {
         let end = self.now + limit;
         loop {
@@ -346,7 +346,7 @@ impl Mesh {
         }
     }
 
-    /// The next thing before `end`; `false` when there is none.
+    /// Processes the next event before `end`. Returns `false` if there is none.
     fn step(&mut self, end: Time) -> bool {
         let arrival = self.queue.peek().map(|Reverse((at, ..))| *at);
         let timers = self.alive().into_iter();
@@ -389,7 +389,7 @@ impl Mesh {
         }
     }
 
-    /// A datagram comes to a node, wherever it is from.
+    /// Delivers a datagram to a node, from any address.
     pub fn receive(&mut self, station: usize, from: LinkAddress, octets: &[u8]) {
         let by = self.stations[station].interface;
         self.receive_by(station, by, from, octets);
@@ -462,7 +462,7 @@ impl Mesh {
         self.sequence += 1;
     }
 
-    /// Beacons come at once, and are not lost unless others are.
+    /// Delivers beacons at once. They are lost only if other datagrams are.
     fn broadcast(&mut self, station: usize, by: InterfaceId, octets: &[u8]) {
         let from = self.stations[station].address_at(by);
         let now = self.now;
@@ -478,15 +478,15 @@ impl Mesh {
         }
     }
 
-    /// Whether a packet of that number came from one to the other.
+    /// Returns whether a packet with this number arrived.
     pub fn has_come(&self, from: usize, to: usize, number: u64) -> bool {
         let address = self.address(from);
         let mut received = self.stations[to].received.iter();
         received.any(|(_, source, found)| (*source, *found) == (address, number))
     }
 
-    /// Sends packets between all pairs, again and again, until one has come from everybody to everybody; those from whom
-    /// none has come in time.
+    /// Sends packets between all pairs repeatedly, until one has arrived for each pair. Returns the pairs without one
+    /// in time.
     pub fn pairs_without_data(
         &mut self,
         pairs: &[(usize, usize)],
@@ -513,8 +513,8 @@ impl Mesh {
         pairs.filter(|(from, to)| from != to).collect()
     }
 
-    /// The longest time without a packet, when one is sent every 20 ms for `duration` and `fault` happens at the beginning; the
-    /// time after the last one that came counts.
+    /// Returns the longest time without a packet. One is sent every 20 ms for `duration`, and `fault` happens at the
+    /// start. The time after the last arrival counts.
     pub fn outage(
         &mut self,
         (from, to): (usize, usize),
