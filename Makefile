@@ -39,7 +39,7 @@ CARGO_ARGUMENTS := --manifest-path daemon/Cargo.toml
 STAMPS := build/stamps
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),daemon/target)
 
-.PHONY: help setup build check lint lint-python reference lint-rust lint-ansible unit unit-python unit-rust test emulated machines kernel-merge licences scenarios attacks lab-guest guest guest-claims \
+.PHONY: help setup build check lint lint-python reference lint-rust lint-ansible unit unit-python unit-rust test kernel-merge licences scenarios attacks lab-guest guest guest-claims \
 	scale demo fuzz mutants bench advisories docs install clean lock kernel-check kernel-config kernel image image-boot deb deb-all packages packages-all nodes fleet fleet-more fleet-packages
 
 help: ## list the targets
@@ -99,16 +99,11 @@ unit-python: setup
 unit-rust: setup
 	cargo test $(CARGO_ARGUMENTS) --workspace --locked --quiet
 
-# The guest is emulated by one processor for longer than all else takes but the scenarios; the other one has the rest.
-test: lint licences lint-ansible build ## everything: those, emulated beside machines, then scenarios (root)
-	$(MAKE) --jobs=2 --output-sync=target emulated machines
+# Two at a time, the longest first: the emulated guest has one processor, the machines wait for each other much of theirs.
+# Scenarios have both to themselves, because they have deadlines.
+test: lint licences lint-ansible build ## everything: those, what runs beside the emulated guest, then scenarios (root)
+	$(MAKE) --jobs=2 --output-sync=target guest-claims nodes unit-python unit-rust packages kernel-merge
 	$(MAKE) scenarios
-
-emulated: ## guest-claims, kernel-merge
-	$(MAKE) --jobs=1 guest-claims kernel-merge
-
-machines: ## unit, packages, nodes
-	$(MAKE) --jobs=1 unit packages nodes
 
 licences: $(STAMPS)/licences ## what the Rust build may be made of: licences, sources, no wildcards
 
@@ -144,7 +139,7 @@ advisories: $(STAMPS)/deny ## known vulnerabilities of the Rust dependencies (fe
 	cargo deny $(CARGO_ARGUMENTS) check advisories
 
 nodes: fleet-packages ## bare Debian 12 and 13 machines, booted and reached by ssh, become a mesh by our packages (root)
-	MESHSEC_LAB_REQUIRED=1 $(BIN)/pytest --reruns $(RERUNS) tests/fleet
+	MESHSEC_LAB_REQUIRED=1 $(BIN)/pytest $(BESIDE) --reruns $(RERUNS) tests/fleet
 
 fleet-more: fleet-packages ## what takes minutes more on those machines: the controller comes in over the mesh, which changes break; a member's other key; another kernel, radios (root)
 	MESHSEC_FLEET_ALL=1 MESHSEC_LAB_REQUIRED=1 $(BIN)/pytest tests/fleet/test_over_the_mesh.py tests/fleet/test_fleet_key.py tests/fleet/test_board.py
