@@ -33,6 +33,12 @@ class StartError(Exception):
     """The daemon cannot start; the text says why."""
 
 
+class _BeforeInitError(click.ClickException):
+    """There is no key: trying again changes nothing, and the unit does not (``RestartPreventExitStatus=``)."""
+
+    exit_code = os.EX_CONFIG
+
+
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--config",
@@ -68,6 +74,8 @@ def main(config: Path, detach: bool, pidfile: Path | None, log_file: Path | None
             else:
                 _set_up_logging(sys.stderr)
                 _serve(config, settings)
+    except key_store.NoKeyError as error:
+        raise _BeforeInitError(str(error)) from error
     except (config_file.ConfigError, key_store.KeyStoreError, StartError) as error:
         raise click.ClickException(str(error)) from error
 

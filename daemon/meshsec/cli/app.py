@@ -132,8 +132,23 @@ class Commands(click.Group):
             return super().invoke(ctx)
         except Exception as error:
             if type(error).__module__.startswith("meshsec."):
-                raise click.ClickException(str(error)) from error
+                raise click.ClickException(_told(error, ctx.find_object(App))) from error
             raise
+
+
+def _told(error: Exception, app: App | None) -> str:
+    """Return an error's words; where meshsecd does not answer because this node has no key yet, those about the key."""
+    if app is None or not isinstance(error, import_module("meshsec.cli.client").DaemonAbsentError):
+        return str(error)
+    config_file = import_module("meshsec.adapters.files.config_file")
+    key_store = import_module("meshsec.adapters.files.key_store")
+    try:
+        key_store.load_public(Path(app.settings.paths.key))
+    except key_store.NoKeyError as missing:
+        return f"{missing}; then `systemctl start meshsec.target` starts meshsecd"
+    except (config_file.ConfigError, key_store.KeyStoreError):
+        pass
+    return str(error)
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -1,7 +1,7 @@
 """``meshsec peer``: whom this node trusts."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from meshsec.cli.client import Client, DaemonAbsentError
 from meshsec.cli.output import facts, json_option, print_json, print_table
 from meshsec.core.trust import card as cards
 from meshsec.core.trust import fingerprint_words
+from meshsec.core.trust import roster as rosters
 from meshsec.core.values.model import Card, Peer
 
 SCHEMA = "meshsec-peers-1"
@@ -44,14 +45,14 @@ def add(app: App, name: str, card: tuple[str, ...]) -> None:
     out of the mesh, or is another's.
     """
     parsed = cards.parse(_card_text(" ".join(card)))
-    _change(
-        app,
-        "peer_add",
-        {"name": name, "card": cards.render(parsed)},
-        lambda: trust_store.add(app.peers_directory, name, parsed, app.card, trusted.around(app)),
-    )
+
+    def directly() -> dict[str, Any]:
+        trust_store.add(app.peers_directory, name, parsed, app.card, trusted.around(app))
+        return {"namesakes": rosters.namesakes(_peers(app).values(), name, parsed)}
+
+    answer = _change(app, "peer_add", {"name": name, "card": cards.render(parsed)}, directly)
     click.echo(f"{name} is trusted: {shown.addresses(parsed)}")
-    _warn_of_namesakes(app, name, parsed)
+    _warn_of_namesakes(answer.get("namesakes", ()), name, parsed)
     click.echo(f"Compare by voice: {shown.spoken(parsed)}")
 
 
@@ -92,12 +93,16 @@ def remove(app: App, name: str) -> None:
 
     A fleet's signature counts on: of a card that was added by hand its member stays a peer.
     """
-    _change(app, "peer_remove", {"name": name}, lambda: trust_store.remove(app.peers_directory, name))
-    still = trust_store.load(app.peers_directory, app.card)[0].get(name)
-    if still is None:
-        click.echo(f"{name} is trusted no longer")
+
+    def directly() -> dict[str, Any]:
+        trust_store.remove(app.peers_directory, name)
+        still = _peers(app).get(name)
+        return {"fleet": still.fleet if still else ""}
+
+    if fleet := _change(app, "peer_remove", {"name": name}, directly).get("fleet", ""):
+        click.echo(f"{name} stays a peer by the fleet {fleet}: its operator's `meshsec fleet revoke` ends that")
     else:
-        click.echo(f"{name} stays a peer by the fleet {still.fleet}: its operator's `meshsec fleet revoke` ends that")
+        click.echo(f"{name} is trusted no longer")
 
 
 @peer.command
@@ -227,17 +232,18 @@ def _change(app: App, method: str, params: dict[str, object], directly: Callable
         return answer
 
 
-def _warn_of_namesakes(app: App, name: str, card: Card) -> None:
-    """Warn of other peers that have the name on the card: a stranger may give his node the name of a known one."""
-    peers = trust_store.load(app.peers_directory, app.card)[0].values()
-    for other in peers:
-        own = other.name.removesuffix(trust_store.NEXT)
-        if own != name and card.name in {own, other.card.name}:
-            click.echo(
-                f"Warning: the card names its node {card.name!r}, as does that of peer {own!r}, and their keys differ. "
-                f"Compare the words by voice; if this card is another's: meshsec peer remove {name}",
-                err=True,
-            )
+def _peers(app: App) -> dict[str, Peer]:
+    """Return those whom the files make peers; for a change without meshsecd, which knows them."""
+    return trust_store.load(app.peers_directory, app.card)[0]
+
+
+def _warn_of_namesakes(namesakes: Iterable[str], name: str, card: Card) -> None:
+    for other in namesakes:
+        click.echo(
+            f"Warning: the card names its node {card.name!r}, as does that of peer {other!r}, and their keys differ. "
+            f"Compare the words by voice; if this card is another's: meshsec peer remove {name}",
+            err=True,
+        )
 
 
 def _known(app: App, name: str) -> Peer:

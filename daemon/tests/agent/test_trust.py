@@ -171,6 +171,17 @@ def test_a_card_is_parsed_once_from_the_request_to_the_rules(tmp_path: Path, mon
     assert event.peer.card is parsed[0]
 
 
+def test_who_adds_a_card_is_told_of_others_with_its_name(store: Store) -> None:
+    store.reload()
+    named_boat = cards.render(replace(TRUCK, name="boat"))
+    requests = Requests(cast("Sides", SimpleNamespace(trust=store.trust)))
+    asyncio.run(requests.answer("peer_add", {"name": "boat", "card": VECTORS[4]["card"]}))
+    answer = asyncio.run(requests.answer("peer_add", {"name": "truck", "card": named_boat}))
+    assert answer["namesakes"] == ["boat"]
+    again = asyncio.run(requests.answer("peer_add", {"name": "boat", "card": VECTORS[4]["card"]}))
+    assert again["namesakes"] == ["truck"]
+
+
 def test_a_refused_card_changes_nothing(store: Store) -> None:
     store.reload()
     with pytest.raises(trust_store.TrustStoreError):

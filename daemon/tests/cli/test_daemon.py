@@ -27,6 +27,8 @@ from meshsec.core.values.model import Neighbour
 
 Meshsec = Callable[..., Result]
 SCHEMAS = Path(__file__).parents[3] / "docs/reference/schema"
+ADDED: Mapping[str, Mapping[str, Any]] = {"boat": {}, "raft": {"namesakes": ["boat"]}, "member": {"fleet": "rescue"}}
+"""What the daemon answers to who adds or removes these; others are refused."""
 
 
 class Daemon:
@@ -67,10 +69,10 @@ class Daemon:
                 )
             case "drift":
                 return drift.view(self.drift, params.get("peer"))
-            case "peer_add" if params["name"] != "boat":
+            case "peer_add" if params["name"] not in ADDED:
                 raise ControlError("refused", f"{params['name']} is refused here")
             case _:
-                return {}
+                return ADDED.get(params.get("name", ""), {})
 
 
 @pytest.fixture
@@ -343,6 +345,19 @@ def test_meshsecd_changes_the_trust_store_when_it_runs(
     assert not list((path.parents[1] / "peers").iterdir()), "the file is the daemon's business"
     result = meshsec("peer", "remove", "boat")
     assert (result.exit_code, result.stdout) == (0, "boat is trusted no longer\n")
+
+
+def test_what_meshsecd_knows_of_others_is_told_without_a_look_at_their_cards(
+    meshsec: Meshsec, boat: Meshsec, daemon: Daemon, path: Path
+) -> None:
+    (path.parents[1] / "peers/boat.card").mkdir()  # whoever opened it would fail
+    card = json.loads(boat("key", "show", "--json").stdout)["card"]
+    added = meshsec("peer", "add", "raft", card)
+    assert added.exit_code == 0
+    assert "the card names its node 'boat', as does that of peer 'boat'" in added.stderr
+    removed = meshsec("peer", "remove", "member")
+    assert (removed.exit_code, removed.stderr) == (0, "")
+    assert removed.stdout.startswith("member stays a peer by the fleet rescue")
 
 
 def test_what_meshsecd_refuses_is_not_done_behind_its_back(

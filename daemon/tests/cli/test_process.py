@@ -37,6 +37,24 @@ def test_failures_have_no_traceback(tmp_path: Path) -> None:
     assert done.stderr == f"Error: {path}: there is no configuration; `meshsec --config {path} init` makes one\n"
 
 
+def test_a_configuration_written_by_hand_still_needs_a_key_and_the_command_is_named(
+    meshsec: Meshsec, tmp_path: Path
+) -> None:
+    path = tmp_path / "a/state/node.key"
+    for file in (path, path.with_suffix(".pub")):
+        file.unlink()
+    config = str(tmp_path / "a/meshsec.toml")
+    missing = f"Error: {path}: there is no key; `meshsec init` makes one"
+    asked = run("--config", config, "status")
+    assert (asked.returncode, asked.stderr) == (
+        1,
+        f"{missing}; then `systemctl start meshsec.target` starts meshsecd\n",
+    )
+    daemon = [sys.executable, "-c", "from meshsec.daemon import main; main()", "--config", config]
+    started = subprocess.run(daemon, capture_output=True, text=True, check=False)
+    assert (started.returncode, started.stderr) == (os.EX_CONFIG, f"{missing}\n"), "the unit would start it for ever"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

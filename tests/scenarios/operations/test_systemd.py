@@ -141,6 +141,33 @@ def test_before_init_the_target_fails_at_once_and_nothing_is_restarted(pair: tup
         machine.run("systemctl", "start", "meshsec.target")
 
 
+def test_a_configuration_without_a_key_fails_once_and_init_makes_the_key(pair: tuple[Lab, Machine]) -> None:
+    """On the same node, with its key out of the way. A meshsecd that ends for another reason is started again."""
+    _, machine = pair
+    key = "/var/lib/meshsec/node"
+    machine.run("systemctl", "stop", "meshsecd.service")
+    machine.run("sh", "-c", f"for file in {key}.key {key}.pub; do mv $file $file.kept; done")
+    try:
+        machine.run("systemctl", "start", "meshsec.target", check=False)
+        machine.run("systemctl", "start", "meshsecd.service", check=False)
+        shown = machine.show("meshsecd.service", "ActiveState", "NRestarts", "ExecMainStatus")
+        assert shown == {"ActiveState": "failed", "NRestarts": "0", "ExecMainStatus": "78"}
+        asked = machine.run("meshsec", "status", check=False)
+        assert f"{key}.key: there is no key; `meshsec init` makes one" in asked.stderr
+        machine.run("meshsec", "init")
+        machine.run("systemctl", "start", "meshsec.target")
+        wait_until(
+            "meshsecd runs",
+            lambda: machine.show("meshsecd.service", "ActiveState") == {"ActiveState": "active"},
+            (),
+            60,
+        )
+    finally:
+        machine.run("systemctl", "stop", "meshsecd.service")
+        machine.run("sh", "-c", f"for file in {key}.key {key}.pub; do mv $file.kept $file; done")
+        machine.run("systemctl", "start", "meshsec.target")
+
+
 def test_systemd_accepts_the_units_with_the_drop_ins_of_every_profile(machine: Machine) -> None:
     for profile in sorted(path.stem for path in PROFILES.glob("*.toml")):
         choose(machine, profile, drop_ins=True)

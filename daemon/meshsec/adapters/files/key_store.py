@@ -42,6 +42,10 @@ class KeyStoreError(Exception):
     """A key file cannot be made or must not be used. The message names the file and says how to fix it."""
 
 
+class NoKeyError(KeyStoreError):
+    """The node has no key yet."""
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class NodeKey:
     """The node's key pair. It has no text representation, so that no log can show it."""
@@ -176,12 +180,13 @@ def _save(path: Path, key: NodeKey) -> None:
 def load(path: Path) -> NodeKey:
     """Read the node's key.
 
-    Raises KeyStoreError if others can read the file, if it is not a node key, or if the public key beside it differs.
+    Raises NoKeyError. Raises KeyStoreError if others can read the file, if it is not a node key, or if the public key
+    beside it differs.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError as error:
-        raise KeyStoreError(f"{path}: there is no key; `meshsec init` makes one") from error
+        raise NoKeyError(f"{path}: there is no key; `meshsec init` makes one") from error
     except OSError as error:
         raise KeyStoreError(f"{path}: {error.strerror}") from error
     with os.fdopen(descriptor, "rb") as file:

@@ -18,6 +18,7 @@ from meshsec.core.ike.drift import view as drift_view
 from meshsec.core.ike.port import IkeError
 from meshsec.core.policy.policy import MODES
 from meshsec.core.trust import card as cards
+from meshsec.core.trust import roster as rosters
 from meshsec.core.values.model import DataPlane
 
 COUNTERS_AGE = 0.5
@@ -161,7 +162,8 @@ class Requests:
             await self._sides.trust.add(name, card)
         except (cards.CardError, trust_store.TrustStoreError) as error:
             raise ControlError("refused", str(error)) from error
-        return {"name": name, "address": str(card.address)}
+        namesakes = rosters.namesakes(self._sides.trust.peers.values(), name, card)
+        return {"name": name, "address": str(card.address), "namesakes": list(namesakes)}
 
     async def _peer_next(self, params: Params) -> Mapping[str, Any]:
         name = _text(params, "name")
@@ -192,7 +194,8 @@ class Requests:
         except (trust_store.TrustStoreError, ModeStoreError) as error:
             raise ControlError("refused", str(error)) from error
         await self._wait_closed(name)
-        return {"name": name}
+        still = self._sides.trust.peers.get(name)
+        return {"name": name, "fleet": still.fleet if still else ""}
 
     async def _peer_revoke(self, params: Params) -> Mapping[str, Any]:
         reason = _text(params, "reason") if params.get("reason") else ""

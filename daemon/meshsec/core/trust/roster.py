@@ -116,6 +116,15 @@ def added(roster: Roster, name: str, card: Card, occupied: str = "") -> Peer:
     return peer
 
 
+def namesakes(peers: Iterable[Peer], name: str, card: Card) -> tuple[str, ...]:
+    """Return the other peers that have the name on the card of ``name``, as theirs or on their cards.
+
+    A stranger may give his node the name of a known one.
+    """
+    others = ((peer.name.removesuffix(PEER_NEXT), peer.card.name) for peer in peers)
+    return tuple(dict.fromkeys(other for other, said in others if other != name and card.name in {other, said}))
+
+
 def added_next(roster: Roster, name: str, card: Card) -> Peer:
     """Return the peer that ``card`` makes of the next key of ``name``, who has one. Raises RefusedError.
 
