@@ -12,13 +12,13 @@ from tests import summary
 from tests.lab.lab import Lab
 from tests.lab.node import capabilities
 
-MEND = "mend: `make setup`"
+FIX = "fix: `make setup`"
 
 
 def pytest_sessionstart() -> None:
     """Before anything runs: one message, not one for each test."""
     if capabilities.REQUIRED in os.environ and (missing := capabilities.probe().missing_for_all()):
-        pytest.exit(f"scenarios need {', '.join(missing)}; {MEND}", returncode=1)
+        pytest.exit(f"scenarios need {', '.join(missing)}; {FIX}", returncode=1)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -30,7 +30,7 @@ def pytest_runtest_makereport(
     if capabilities.REQUIRED in os.environ and report.skipped and isinstance(report.longrepr, tuple):
         reason = str(report.longrepr[2])
         if "not installed" in reason:
-            report.outcome, report.longrepr = "failed", f"{reason}; {MEND}"
+            report.outcome, report.longrepr = "failed", f"{reason}; {FIX}"
     if report.failed and call.excinfo is not None:  # while the daemons still run
         report.sections.extend(("artifacts", str(lab.save_artifacts())) for lab in Lab.running)
     return report

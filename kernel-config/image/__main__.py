@@ -32,7 +32,7 @@ def main() -> None:
 
 @main.command()
 @click.option("--kernel", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="A kernel's .deb.")
-@click.option("--fresh", is_flag=True, help="Fetch Debian anew, with its newest security updates.")
+@click.option("--fresh", is_flag=True, help="Fetch Debian again, with its newest security updates.")
 def build(kernel: Path | None, *, fresh: bool) -> None:
     """Build the image, as far as it is not there: the disk's path is the last line."""
     if os.geteuid() != 0:

@@ -70,7 +70,7 @@ def mirrors() -> Mirrors:
 
 
 def base_key(kernel: Path | None) -> str:
-    """Changes when the base has to be made anew."""
+    """Changes when the base has to be made again."""
     kernel_key = _digest(kernel) if kernel else KERNEL_PACKAGE
     text = "\n".join((SUITE, COMPONENTS, kernel_key, *PACKAGES, *_NO_TEXTS))
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -196,7 +196,7 @@ class Rig:
     def _arrange(self, wanted: Circumstances) -> None:
         """Restart what has to take up another configuration; let the loss be on both links."""
         for link in self._lab.links.values():
-            link.mend()
+            link.fix()
         apart = self.node(wanted.load.node if wanted.load else wanted.apart)
         if self._configuration(wanted) != self._configuration(self._now):
             self._reconfigure(wanted)
@@ -214,7 +214,7 @@ class Rig:
         return circumstances.profile, circumstances.stock_retransmission, dict(circumstances.policy)
 
     def _reconfigure(self, wanted: Circumstances) -> None:
-        """The relay's SAs stay: only its meshsecd starts anew, which sets the classes."""
+        """The relay's SAs stay: only its meshsecd starts again, which sets the classes."""
         ends = (self.initiator, self.responder)
         for node in self._lab.nodes.values():
             options = replace(node.options, scheduling=wanted.profile, policy={**POLICY, **wanted.policy})

@@ -61,7 +61,7 @@ def _arrivals(a: Overlayd, c: Overlayd, attack: Callable[[], None]) -> list[byte
         inside.settimeout(1)
         attack()
         found: list[bytes] = []
-        for _ in range(60):  # a datagram may be lost while a session is made anew
+        for _ in range(60):  # a datagram may be lost while a session is made again
             out.sendto(DATA + FENCE, (a.address, PORT))
             try:
                 while (datagram := inside.recv(2048)) != DATA + FENCE:

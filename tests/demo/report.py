@@ -35,7 +35,7 @@ class RelayChange:
     lost: int = 0
     longest_gap_ms: float = 0.0
     same_spis: bool = False
-    """Nothing was negotiated anew."""
+    """Nothing was negotiated again."""
 
 
 @dataclass

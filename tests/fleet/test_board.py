@@ -101,7 +101,7 @@ def _forget(machine: Board, release: str) -> None:
     machine.ssh(f"mv /boot/vmlinuz-{release} /boot/kept && update-grub && mv /boot/kept /boot/vmlinuz-{release}")
     before = _boot(machine)
     machine.ssh("systemctl reboot", check=False)
-    wait_until("the machine is booted anew", lambda: _boot(machine, check=False) not in ("", before), (), BOOT_SECONDS)
+    wait_until("the machine is booted again", lambda: _boot(machine, check=False) not in ("", before), (), BOOT_SECONDS)
     assert "PREEMPT_RT" not in machine.ssh("uname -v").stdout
     machine.ssh(f"DEBIAN_FRONTEND=noninteractive apt-get -q -y purge linux-image-rt-amd64 linux-image-{release}")
 

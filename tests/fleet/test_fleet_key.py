@@ -55,7 +55,7 @@ def test_the_fleets_word_takes_the_place_of_cards(controller: Controller, line: 
         played = controller.play("trust", "-e", layout)
         wait_arrivals(running)
     assert PASSPHRASE not in played.output
-    assert _channels(line) == before, "SAs have been made anew"
+    assert _channels(line) == before, "SAs have been made again"
     for name, files in _files(line).items():
         assert not [file for file in files if file.endswith(".card")], name
         assert sum(file.endswith(".member") for file in files) == len(line.nodes) - 1, name

@@ -111,7 +111,7 @@ def joined(libreswan_begins: bool) -> Iterator[Ends]:
 
 @pytest.mark.parametrize("libreswan_begins", [False, True], ids=["charon begins", "libreswan begins"])
 def test_each_authenticates_the_other_whichever_begins(libreswan_begins: bool) -> None:
-    """And again after a restart of charon, which is given the secret anew."""
+    """And again after a restart of charon, which is given the secret again."""
     with joined(libreswan_begins) as ends:
         ends.trust(ends.exported.card)
         ends.pluto.daemon.start()

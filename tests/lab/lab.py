@@ -127,9 +127,9 @@ class Lab:
                     node.wait_protected(other, seconds)
 
     def heal(self) -> None:
-        """Mend all links and start what does not run: where independent tests share a lab, each begins like this."""
+        """Fix all links and start what does not run: where independent tests share a lab, each begins like this."""
         for link in self.links.values():
-            link.mend()
+            link.fix()
             link.up()
         for kind in KINDS:
             nodes = [(node, daemon) for node in self.nodes.values() if (daemon := node.daemon(kind))]

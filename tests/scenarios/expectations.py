@@ -89,7 +89,7 @@ def _is_without_drift(node: Node) -> bool:
 
 
 def restart_for_keys(node: Node) -> None:
-    """What a change of the keys takes: meshsecd anew, and the router reads its configuration again."""
+    """What a change of the keys takes: meshsecd again, and the router reads its configuration again."""
     node.agent.stop()
     node.agent.start()
     node.agent.wait_ready()

@@ -1,6 +1,6 @@
 //! A control frame or an encoding scheme that decodes survives being encoded and decoded again, and so does each answer.
 //!
-//! Where the checksum of the input does not match it is mended, so that what is behind it is reached.
+//! Where the checksum of the input does not match it is fixed, so that what is behind it is reached.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -12,13 +12,13 @@ fuzz_target!(|octets: &[u8]| {
         let length = scheme.encode(&mut out);
         assert_eq!(&out[..length], octets);
     }
-    let mut mended = octets.to_vec();
+    let mut fixed = octets.to_vec();
     if let Err(ControlError::Checksum(rest)) = Control::decode(octets) {
         let sum = u32::from(u16::from_be_bytes([octets[0], octets[1]])) + u32::from(rest);
         let sum = (sum & 0xffff) + (sum >> 16);
-        mended[..2].copy_from_slice(&(sum as u16).to_be_bytes());
+        fixed[..2].copy_from_slice(&(sum as u16).to_be_bytes());
     }
-    let Ok(control) = Control::decode(&mended) else {
+    let Ok(control) = Control::decode(&fixed) else {
         return;
     };
     check(&control);

@@ -50,7 +50,7 @@ def check(socket: str) -> Check:
     except ChronyError as error:
         if os.geteuid():
             return Check(clock.NAME, Level.OK, f"not examined: {error}; chronyd answers root alone")
-        return Check(clock.NAME, Level.WARN, str(error), clock.mend(may_set=_may_set()))
+        return Check(clock.NAME, Level.WARN, str(error), clock.fix(may_set=_may_set()))
 
 
 def _may_set() -> bool:

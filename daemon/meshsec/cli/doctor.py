@@ -1,4 +1,4 @@
-"""``meshsec doctor``: what is wrong with this node, and how to mend it."""
+"""``meshsec doctor``: what is wrong with this node, and how to fix it."""
 
 import pwd
 import sys
@@ -29,7 +29,7 @@ _EXIT_CODES = {"ok": 0, "warn": DEGRADED, "fail": FAILED}
 @json_option
 @click.pass_obj
 def doctor(app: App, as_json: bool) -> None:
-    """Examine this node: what is wrong, and how to mend it.
+    """Examine this node: what is wrong, and how to fix it.
 
     Without meshsecd its files are examined. Exit codes: 0 all well, 3 a warning, 1 something fails.
     """
@@ -69,8 +69,8 @@ def _ports() -> list[Check]:
     for one in udp_ports.judge(udp_ports.parse(udp_sockets.table())).held:
         pid, program = udp_sockets.holder(one.inode) or (0, "")
         found = f"UDP {one.port} is held by user {_user(one.uid)}" + (f", process {pid} ({program})" if pid else "")
-        mend = f"kill {pid}" if pid else f"as root: ss -lunp 'sport = :{one.port}'"
-        checks.append(Check("IKE ports", Level.FAIL, found, mend))
+        fix = f"kill {pid}" if pid else f"as root: ss -lunp 'sport = :{one.port}'"
+        checks.append(Check("IKE ports", Level.FAIL, found, fix))
     return checks
 
 
@@ -104,4 +104,4 @@ def _print(check: Mapping[str, str]) -> None:
     click.secho(f"{check['level']:<4}", fg=_COLOURS[check["level"]], bold=True, nl=False)
     click.echo(f"  {check['name']}: {check['found']}")
     if check["mend"]:
-        click.echo(f"      mend: {check['mend']}")
+        click.echo(f"      fix: {check['mend']}")

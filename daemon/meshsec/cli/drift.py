@@ -51,7 +51,7 @@ def _print(view: Mapping[str, Any]) -> None:
     for one in view["differences"]:
         whose = f" of {one['peer']}" if one["peer"] else ""
         click.secho(f"{_title(one)}{whose}: {one['what']}", bold=True, nl=False)
-        click.echo(f": is {one['is']}; should be {one['should']}; mend: {one['mend']}")
+        click.echo(f": is {one['is']}; should be {one['should']}; fix: {one['mend']}")
     for one in view["unexamined"]:
         click.secho(f"{_title(one)}: not looked at: {one['why']}", fg="yellow")
     for one in view["notes"]:

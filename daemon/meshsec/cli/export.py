@@ -146,7 +146,7 @@ def _warn_of_realtime_groups(profile: Profile) -> None:
         click.echo(
             f"warning: the profile {profile.name} gives real-time classes from the start, which this kernel refuses to "
             f"units (RT_GROUP_SCHED): {', '.join(units)} will not start on it (214/SETSCHEDULER). "
-            f"Mend: {WITHOUT_REALTIME_GROUPS}.",
+            f"Fix: {WITHOUT_REALTIME_GROUPS}.",
             err=True,
         )
 

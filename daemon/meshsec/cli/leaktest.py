@@ -63,7 +63,7 @@ class _Phase:
     type=click.FloatRange(0.5, 86400),
     default=10,
     show_default=True,
-    help="How long to send, after each provocation anew.",
+    help="How long to send, after each provocation again.",
 )
 @click.option(
     "--rate", type=click.FloatRange(1, 1000), default=50, show_default=True, help="Rounds of packets a second."

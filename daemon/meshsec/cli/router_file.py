@@ -34,8 +34,8 @@ def checks(app: App, ground: "EspBackend") -> list[Check]:
     if not differing:
         return [Check("routing configuration", Level.OK, f"{PATH} is what meshsec.toml asks for")]
     found = f"{PATH} is not what meshsec.toml and the trust store ask for: {', '.join(differing)}"
-    mend = f"meshsec export olsrv2d > {PATH} && systemctl restart olsrv2d"
-    return [Check("routing configuration", Level.WARN, found, mend)]
+    fix = f"meshsec export olsrv2d > {PATH} && systemctl restart olsrv2d"
+    return [Check("routing configuration", Level.WARN, found, fix)]
 
 
 def _differing(found: dict[str, object], wanted: dict[str, object]) -> list[str]:

@@ -43,7 +43,7 @@ _FAILURES = (OSError, TimeoutError, SupplicantError, CredentialError, files.File
 
 
 class JoinError(Exception):
-    """The radio is not in the mesh; the text says why and how to mend it."""
+    """The radio is not in the mesh; the text says why and how to fix it."""
 
 
 class AbsentError(JoinError):
@@ -156,7 +156,7 @@ class Keeper:
     def _excuse(self) -> str:
         """wpa_supplicant chooses the channel's width itself."""
         sae = self._wish.security is Security.SAE
-        return "; mend: another [radio] mode: wpa_supplicant decided otherwise" if sae else ""
+        return "; fix: another [radio] mode: wpa_supplicant decided otherwise" if sae else ""
 
     async def _watch(self, stack: Nl80211, phy: Phy | None) -> str:
         """Look until something is amiss; says what."""
@@ -215,9 +215,7 @@ class Keeper:
         await self._supplicant.start(self._wish, credential.sae_password())
         while True:
             if ended := self._supplicant.ended:
-                raise SupplicantError(
-                    f"{ended}; mend: it needs mesh support (CONFIG_MESH, CONFIG_SAE), as Debian's has"
-                )
+                raise SupplicantError(f"{ended}; fix: it needs mesh support (CONFIG_MESH, CONFIG_SAE), as Debian's has")
             seen = await radios.observe(stack, self._name, phy)
             if seen.mesh is not None:
                 return

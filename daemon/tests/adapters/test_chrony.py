@@ -17,7 +17,7 @@ def test_without_chrony_it_is_named_with_what_brings_it(monkeypatch: pytest.Monk
     monkeypatch.setenv("PATH", str(tmp_path))
     found = chrony.check("/run/chrony/chronyd.sock")
     assert "chrony is not installed" in found.found
-    assert (found.level, "apt install chrony" in found.mend) == ((Level.WARN, True) if ROOT else (Level.OK, False))
+    assert (found.level, "apt install chrony" in found.fix) == ((Level.WARN, True) if ROOT else (Level.OK, False))
 
 
 @pytest.mark.skipif(not ROOT, reason="only root is advised: chronyd answers nobody else")
@@ -26,7 +26,7 @@ def test_who_may_not_set_the_clock_is_told_of_the_drop_in(capability: str) -> No
     """By a process without the capability, as in a container, and by one without another."""
     bounding = subprocess.run(["setpriv", "--dump"], capture_output=True, text=True, check=True).stdout
     may_set = "sys_time" in bounding.partition("Capability bounding set:")[2].partition("\n")[0]
-    asked = "from meshsec.adapters import chrony; print(chrony.check('/run/none/chronyd.sock').mend)"
+    asked = "from meshsec.adapters import chrony; print(chrony.check('/run/none/chronyd.sock').fix)"
     command = ["setpriv", f"--bounding-set=-{capability}", sys.executable, "-c", asked]
     told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert "apt install chrony" in told

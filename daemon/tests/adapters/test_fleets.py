@@ -242,7 +242,7 @@ def test_who_leaves_a_fleet_trusts_nothing_of_it(directory: Path) -> None:
 
 @pytest.mark.parametrize("damage", [b"", b"\xff\xfe", b"meshsec-trust-list1:AAAA", b"x" * 300_000])
 def test_without_a_list_that_can_be_read_no_member_is_in_force(directory: Path, damage: bytes) -> None:
-    """Whom it revoked is not known. The newest one that comes mends that."""
+    """Whom it revoked is not known. The newest one that comes fixes that."""
     take(directory, BOAT)
     revoke(directory, 200, SHIP)
     (directory / "rescue.list").write_bytes(damage)

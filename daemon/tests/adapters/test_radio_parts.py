@@ -153,7 +153,7 @@ def test_the_command_says_what_is_in_the_way(tmp_path: Path) -> None:
     code, output = checked(tmp_path, "[radio]\nmesh_id = 'a'\nfrequency = 2412\nsecurity = 'open'\n")
     assert code == 1
     assert "nosuch0: " in output
-    assert "; mend: " in output
+    assert "; fix: " in output
 
 
 def test_without_a_radio_in_the_configuration_there_is_nothing_to_do(tmp_path: Path) -> None:

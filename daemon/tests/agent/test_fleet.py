@@ -211,7 +211,7 @@ def test_a_program_that_has_the_port_keeps_this_node_from_no_exchange_and_is_tol
                 made.side.follow([channel(BOAT, State.PROTECTED)])
                 assert await made.next() == BOAT.address
                 (check,) = made.side.checks()
-                assert (check.level, str(exchange.PORT) in check.mend) == (Level.WARN, True)
+                assert (check.level, str(exchange.PORT) in check.fix) == (Level.WARN, True)
 
             assert made.side.checks() == []
             await running(work(), made.side)

@@ -150,18 +150,18 @@ def test_a_second_one_is_refused(node: Node) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "told"),
+    ("spoil", "told", "status"),
     [
-        (lambda node: node.config.write_text("[node]\nname = 7\n"), "meshsec.toml:2"),
-        (lambda node: (node.directory / "state/node.key").chmod(0o644), "node.key"),
-        (lambda node: (node.directory / "state/node.key").unlink(), "node.key"),
+        (lambda node: node.config.write_text("[node]\nname = 7\n"), "meshsec.toml:2", 1),
+        (lambda node: (node.directory / "state/node.key").chmod(0o644), "node.key", 1),
+        (lambda node: (node.directory / "state/node.key").unlink(), "node.key", os.EX_CONFIG),
     ],
     ids=["configuration", "key for all to read", "no key"],
 )
-def test_it_does_not_start_with_what_it_cannot_trust(node: Node, spoil: Any, told: str) -> None:
+def test_it_does_not_start_with_what_it_cannot_trust(node: Node, spoil: Any, told: str, status: int) -> None:
     spoil(node)
     ended = subprocess.run(node.argv(), check=False, capture_output=True, text=True)
-    assert ended.returncode == 1
+    assert ended.returncode == status
     assert told in ended.stderr
     assert "Traceback" not in ended.stderr
 

@@ -221,19 +221,19 @@ def test_doctor(level: Level, code: int, meshsec: Meshsec, daemon: Daemon) -> No
     assert (result.exit_code, validated(result, "meshsec-doctor-1")["verdict"]) == (code, level)
     text = meshsec("doctor").stdout
     assert f"{level:<4}  rules: they stand" in text
-    assert ("mend: reload" in text) is (level is not Level.OK)
+    assert ("fix: reload" in text) is (level is not Level.OK)
 
 
 def test_drift_exits_with_three_when_something_differs_or_was_not_looked_at(meshsec: Meshsec, daemon: Daemon) -> None:
     fine = meshsec("drift", "--json")
     assert (fine.exit_code, validated(fine, "meshsec-drift-1")["differences"]) == (0, [])
     assert "No drift" in meshsec("drift").stdout
-    one = Difference(Where.IKE_SA, "n2", "IKE_SA 1: suite", "3DES_CBC", "one of aes256gcm16", "negotiate it anew")
+    one = Difference(Where.IKE_SA, "n2", "IKE_SA 1: suite", "3DES_CBC", "one of aes256gcm16", "negotiate it again")
     chain = Note(Where.RULES, "ip nat out may rewrite addresses")
     daemon.drift = Report((one,), notes=(chain,))
     assert meshsec("drift").exit_code == 3
     assert meshsec("drift").stdout.splitlines() == [
-        "IKE_SA of n2: IKE_SA 1: suite: is 3DES_CBC; should be one of aes256gcm16; mend: negotiate it anew",
+        "IKE_SA of n2: IKE_SA 1: suite: is 3DES_CBC; should be one of aes256gcm16; fix: negotiate it again",
         "note: nftables: ip nat out may rewrite addresses",
     ]
     assert meshsec("drift", "n3").exit_code == 0
@@ -301,7 +301,7 @@ class Busy(Daemon):
             return {**found, "peers": peers}
         if method == "renegotiate":
             if self.waits:
-                raise ControlError("refused", "n2 is waiting: only a protected channel can be negotiated anew")
+                raise ControlError("refused", "n2 is waiting: only a protected channel can be negotiated again")
             self.set_ups += 1
             self.waits = 3 if self.set_ups % 2 else 10**9 if self.set_ups == 4 else 0
         return await super().answer(method, params)

@@ -62,7 +62,7 @@ def test_doctor_tells_source_stratum_and_error(line: str, level: Level, found: s
     check = judged(parse(line))
     assert (check.name, check.level) == ("time", level)
     assert found in check.found
-    assert bool(check.mend) == (level is not Level.OK)
+    assert bool(check.fix) == (level is not Level.OK)
 
 
 def test_two_nodes_that_have_the_same_root_are_apart_by_both_errors_at_most() -> None:

@@ -1,4 +1,4 @@
-"""Doctor's judgement: each fault gives its check a level and a way to mend it, and leaves the others alone."""
+"""Doctor's judgement: each fault gives its check a level and a way to fix it, and leaves the others alone."""
 
 import json
 from dataclasses import replace
@@ -47,7 +47,7 @@ SOUND = Facts(
 def test_a_sound_node_is_all_ok_and_says_what_it_is() -> None:
     checks = {check.name: check for check in examine(SOUND)}
     assert {check.level for check in checks.values()} == {Level.OK}
-    assert {check.mend for check in checks.values()} == {""}
+    assert {check.fix for check in checks.values()} == {""}
     assert "5.9.8" in checks["IKE daemon"].found
     assert "in user space" in checks["ESP"].found
     assert checks["fail-closed rules"].found == "they stand; dropped so far: clear_in 7"
@@ -72,7 +72,7 @@ def test_a_peer_to_which_nothing_passes_is_named() -> None:
     (check,) = (one for one in examine(replace(SOUND, lost=["boat", "ship"])) if one.name == "silent peers")
     assert check.level is Level.WARN
     assert "boat, ship" in check.found
-    assert check.mend
+    assert check.fix
 
 
 def test_what_the_ike_daemon_cannot_do_of_the_policy_is_told_and_is_nothing_wrong() -> None:
@@ -84,13 +84,13 @@ def test_what_the_ike_daemon_cannot_do_of_the_policy_is_told_and_is_nothing_wron
 def test_whose_ipv4_address_is_not_believed_is_told_with_the_reason() -> None:
     assert "peers' IPv4 addresses" not in {check.name for check in examine(SOUND)}
     (check,) = (one for one in examine(replace(SOUND, ipv4_doubts=["b: 9.9.9.9 is out"])) if "IPv4" in one.name)
-    assert (check.level, "b: 9.9.9.9 is out" in check.found, "mesh_prefixes" in check.mend) == (Level.WARN, True, True)
+    assert (check.level, "b: 9.9.9.9 is out" in check.found, "mesh_prefixes" in check.fix) == (Level.WARN, True, True)
 
 
 def test_who_holds_a_port_of_ike_is_told_with_what_ends_it() -> None:
     (check,) = (one for one in examine(replace(SOUND, ports_problem="charon runs without 4500")) if "ports" in one.name)
     assert (check.level, check.found) == (Level.FAIL, "charon runs without 4500")
-    assert "meshsec-ike.service has the port within seconds" in check.mend
+    assert "meshsec-ike.service has the port within seconds" in check.fix
 
 
 FORGED = tuple(Source("mesh-m", f"fe80::{n}", 9 - n) for n in range(1, 6))
@@ -111,8 +111,8 @@ def test_what_the_router_refuses_is_told_with_whom_it_came_from(refusal: Refusal
     assert check.level is Level.WARN
     assert found in check.found
     assert "fe80::1 on mesh-m (8)" in check.found
-    assert meaning in check.mend
-    assert "tcpdump -e -n -i mesh-m udp port 269" in check.mend
+    assert meaning in check.fix
+    assert "tcpdump -e -n -i mesh-m udp port 269" in check.fix
 
 
 def test_of_many_forged_addresses_three_are_named() -> None:
@@ -188,7 +188,7 @@ def test_each_fault_is_found_by_its_check_alone(fault: dict[str, Any], name: str
     (wrong,) = (check for check in checks if check.level is not Level.OK)
     assert (wrong.name, wrong.level) == (name, level)
     assert found in wrong.found
-    assert wrong.mend
+    assert wrong.fix
     shown = view(checks)
     assert shown["verdict"] == str(level)
     jsonschema.validate(shown, SCHEMA)
@@ -197,7 +197,7 @@ def test_each_fault_is_found_by_its_check_alone(fault: dict[str, Any], name: str
 def test_a_configuration_that_was_changed_wants_a_restart_and_no_correction() -> None:
     changed = replace(SOUND, config_problem="meshsec.toml was changed: restart meshsecd", config_changed=True)
     (check,) = (one for one in examine(changed) if one.name == "configuration")
-    assert (check.level, check.mend) == (Level.WARN, "systemctl restart meshsecd")
+    assert (check.level, check.fix) == (Level.WARN, "systemctl restart meshsecd")
 
 
 def test_who_asked_libreswan_in_vain_is_not_known_and_nobody_is_said_to_have_not() -> None:
@@ -237,7 +237,7 @@ def test_a_radio_is_told_with_its_neighbours_or_with_what_is_amiss() -> None:
     )
     amiss = judged(wish, off)
     assert (amiss.level, amiss.found) == (Level.WARN, "mesh0 was switched off by rfkill")
-    assert amiss.mend.startswith("meshsec-radio --check mesh0")
+    assert amiss.fix.startswith("meshsec-radio --check mesh0")
     assert judged(None, good).level is Level.OK
     assert judged(None, off).found == "the radio is switched off by software"
 
@@ -247,7 +247,7 @@ def test_a_cable_beside_a_radio_wants_a_metric() -> None:
     mixed = replace(SOUND, radios=[RadioFacts(None, seen)], mtus={"wlan0": 1500, "eth0": 1500, "gone0": None})
 
     def told(facts: Facts) -> list[str]:
-        return [check.mend for check in examine(facts) if "last resort" in check.found]
+        return [check.fix for check in examine(facts) if "last resort" in check.found]
 
     assert told(replace(mixed, unweighed=["wlan0", "eth0", "gone0"])) == [
         "[routing.interface.eth0] metric = 26, for Ethernet"

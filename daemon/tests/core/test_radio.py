@@ -114,7 +114,7 @@ def test_a_mesh_that_somebody_left_standing_is_left_first() -> None:
         (
             structs.replace(OPEN, country="DE"),
             IDLE,
-            "stays in regulatory domain 00, not DE; mend: install wireless-regdb",
+            "stays in regulatory domain 00, not DE; fix: install wireless-regdb",
         ),
         (
             structs.replace(OPEN, country="DE"),
@@ -124,7 +124,7 @@ def test_a_mesh_that_somebody_left_standing_is_left_first() -> None:
         (
             structs.replace(OPEN, frequency=2413),
             IDLE,
-            "no channel at 2413 MHz; mend: [radio] frequency, one of: 2412, 2417",
+            "no channel at 2413 MHz; fix: [radio] frequency, one of: 2412, 2417",
         ),
         (OPEN, with_channel(2412, disabled=True), "2412 MHz is disabled"),
         (OPEN, with_channel(2412, no_ir=True), "on 2412 MHz only listening is allowed"),
@@ -149,23 +149,23 @@ def test_a_mesh_that_somebody_left_standing_is_left_first() -> None:
         (
             structs.replace(OPEN, mode=Mode.VHT80),
             IDLE,
-            "cannot do VHT80 on 2412 MHz; mend: [radio] mode, one of: NOHT, HT20",
+            "cannot do VHT80 on 2412 MHz; fix: [radio] mode, one of: NOHT, HT20",
         ),
         (
             OPEN,
             with_phy(bands=(replace(LOW, ht=None),)),
-            "cannot do HT20 on 2412 MHz; mend: [radio] mode, one of: NOHT",
+            "cannot do HT20 on 2412 MHz; fix: [radio] mode, one of: NOHT",
         ),
         (
             structs.replace(OPEN, mode=Mode.HT40_PLUS),
             with_phy(bands=(replace(LOW, ht=0x107C),)),
-            "cannot do HT40+ on 2412 MHz; mend: [radio] mode, one of: NOHT, HT20",
+            "cannot do HT40+ on 2412 MHz; fix: [radio] mode, one of: NOHT, HT20",
         ),
-        (structs.replace(OPEN, tx_power=21), IDLE, "21 dBm is too strong for 2412 MHz; mend: [radio] tx_power <= 20"),
+        (structs.replace(OPEN, tx_power=21), IDLE, "21 dBm is too strong for 2412 MHz; fix: [radio] tx_power <= 20"),
         (
             structs.replace(OPEN, frequency=5180, mcast_rate=1),
             IDLE,
-            "no 1 Mbit/s on 5180 MHz; mend: [radio] mcast_rate, one of: 6",
+            "no 1 Mbit/s on 5180 MHz; fix: [radio] mcast_rate, one of: 6",
         ),
     ],
 )
@@ -174,7 +174,7 @@ def test_each_obstacle_is_named_with_its_mend_and_nothing_is_planned(
 ) -> None:
     (found,) = plan.obstacles(wish, seen)
     assert words in str(found)
-    assert found.mend
+    assert found.fix
     with pytest.raises(ValueError, match="obstacles"):
         plan.plan(wish, seen)
 

@@ -18,7 +18,7 @@ RESCUE, SHIPS = (
     Fleet(name, raw_public_key(key.public_key())) for name, key in zip(("rescue", "ships"), KEYS, strict=True)
 )
 OWN, BOAT, SHIP, TRUCK, VAN = (card(number) for number in range(5))
-ANEW = replace(card(5), name=BOAT.name)
+RENEWED = replace(card(5), name=BOAT.name)
 """Another key of the node that has ``BOAT``."""
 LAST = replace(card(6), name=BOAT.name)
 
@@ -55,28 +55,28 @@ def test_an_added_card_is_in_force_under_the_name_that_it_was_given() -> None:
 
 
 def test_a_next_key_is_in_force_beside_the_present_one() -> None:
-    found = of({"boat": BOAT, "boat~": Held(ANEW, "~")})
+    found = of({"boat": BOAT, "boat~": Held(RENEWED, "~")})
     assert {title: (peer.card, peer.key) for title, peer in found.peers.items()} == {
         "boat": (BOAT, "boat"),
-        "boat~": (ANEW, "boat~"),
+        "boat~": (RENEWED, "boat~"),
     }
 
 
 def test_the_mark_and_not_the_title_names_the_channel() -> None:
     """Keys change places, and their SAs stay (ADR 0041)."""
-    found = of({"boat": Held(BOAT, "~"), "boat~": ANEW})
+    found = of({"boat": Held(BOAT, "~"), "boat~": RENEWED})
     assert {title: peer.key for title, peer in found.peers.items()} == {"boat": "boat~", "boat~": "boat"}
 
 
 def test_a_next_key_alone_is_not_in_force() -> None:
-    found = of({"boat~": Held(ANEW, "~")})
+    found = of({"boat~": Held(RENEWED, "~")})
     assert found.peers == {}
     assert "no card whose place" in found.refused["boat~"]
 
 
 def test_a_present_card_that_cannot_be_read_is_one_whose_place_the_next_may_take() -> None:
-    found = decide({"boat~": Held(ANEW, "~")}, {"boat"}, Revocations(), Joined(), OWN)
-    assert in_force(found) == {"boat~": ANEW}
+    found = decide({"boat~": Held(RENEWED, "~")}, {"boat"}, Revocations(), Joined(), OWN)
+    assert in_force(found) == {"boat~": RENEWED}
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_a_card_that_was_added_goes_before_a_member_of_its_name() -> None:
 def test_a_member_that_was_signed_first_goes_before_one_of_another_fleet_with_its_name() -> None:
     joined = one_fleet()
     joined.memberships[SHIPS.public_key] = Membership(SHIPS)
-    member(joined, "a", ANEW, 2, key=1)
+    member(joined, "a", RENEWED, 2, key=1)
     member(joined, "b", BOAT, 1)
     found = of({}, joined=joined)
     assert in_force(found) == {BOAT.name: BOAT}
@@ -220,13 +220,13 @@ def test_a_members_time_ends_by_the_number_of_its_fleets_list() -> None:
 
 def test_a_member_has_two_keys_and_the_one_that_was_signed_last_is_its_next() -> None:
     joined = one_fleet()
-    for file, one, since in (("a", LAST, 3), ("b", BOAT, 1), ("c", ANEW, 2)):
+    for file, one, since in (("a", LAST, 3), ("b", BOAT, 1), ("c", RENEWED, 2)):
         member(joined, file, one, since)
     joined.marks = {"c": "~", "a": ""}
     found = of({}, joined=joined)
     name = BOAT.name
     assert {title: (peer.card, peer.key) for title, peer in found.peers.items()} == {
-        name: (ANEW, f"{name}~"),
+        name: (RENEWED, f"{name}~"),
         f"{name}~": (LAST, name),
     }
 
@@ -235,7 +235,7 @@ def test_a_member_has_two_keys_and_the_one_that_was_signed_last_is_its_next() ->
 def test_of_a_members_two_keys_the_channels_differ_whatever_their_files_say(mark: str) -> None:
     joined = one_fleet()
     member(joined, "a", BOAT, 1)
-    member(joined, "b", ANEW, 2)
+    member(joined, "b", RENEWED, 2)
     joined.marks = {"a": mark, "b": mark}
     assert {peer.key for peer in of({}, joined=joined).peers.values()} == {BOAT.name, f"{BOAT.name}~"}
 
@@ -288,21 +288,21 @@ def test_a_card_may_be_added_that_a_members_is_as_well() -> None:
 
 
 def test_a_next_key_has_the_channel_that_the_present_one_has_not() -> None:
-    assert added_next(of({"boat": BOAT}), "boat", ANEW) == Peer("boat~", ANEW)
-    assert added_next(of({"boat": Held(BOAT, "~")}), "boat", ANEW) == Peer("boat~", ANEW, "boat")
+    assert added_next(of({"boat": BOAT}), "boat", RENEWED) == Peer("boat~", RENEWED)
+    assert added_next(of({"boat": Held(BOAT, "~")}), "boat", RENEWED) == Peer("boat~", RENEWED, "boat")
 
 
 def test_the_same_next_key_again_changes_nothing_and_the_present_one_is_none() -> None:
-    found = of({"boat": BOAT, "boat~": Held(ANEW, "~")})
-    assert added_next(found, "boat", ANEW) is found.peers["boat~"]
+    found = of({"boat": BOAT, "boat~": Held(RENEWED, "~")})
+    assert added_next(found, "boat", RENEWED) is found.peers["boat~"]
     assert added_next(found, "boat", BOAT) is found.peers["boat"]
 
 
 def test_a_second_next_key_is_refused_and_another_card_of_the_first_is_not() -> None:
-    found = of({"boat": BOAT, "boat~": Held(ANEW, "~")})
+    found = of({"boat": BOAT, "boat~": Held(RENEWED, "~")})
     with pytest.raises(RefusedError, match="'boat' has a next key already: `meshsec peer end boat`"):
         added_next(found, "boat", LAST)
-    renewed = replace(ANEW, by_secret=True)
+    renewed = replace(RENEWED, by_secret=True)
     assert added_next(found, "boat", renewed) == Peer("boat~", renewed)
 
 
@@ -333,7 +333,7 @@ def test_a_third_key_ends_the_first_and_takes_its_channel() -> None:
     joined = one_fleet()
     member(joined, "a", BOAT, 10)
     joined.marks["a"] = ""
-    second = fleets.sign_card(KEYS[0], ANEW, 20)
+    second = fleets.sign_card(KEYS[0], RENEWED, 20)
     assert placed(joined, "b", second, OWN, {}) == Place("~", ())
     joined.members["b"], joined.marks["b"] = second, "~"
     assert placed(joined, "c", fleets.sign_card(KEYS[0], LAST, 30), OWN, {}) == Place("", ("a",))
@@ -345,19 +345,19 @@ def test_a_third_key_ends_the_first_and_takes_its_channel() -> None:
 
 def test_a_key_that_is_signed_again_keeps_its_channel_and_ends_no_other() -> None:
     joined = one_fleet()
-    for file, one, since, mark in (("a", BOAT, 10, ""), ("b", ANEW, 20, "~")):
+    for file, one, since, mark in (("a", BOAT, 10, ""), ("b", RENEWED, 20, "~")):
         member(joined, file, one, since)
         joined.marks[file] = mark
-    for file, one, mark in (("a", BOAT, ""), ("b", ANEW, "~")):
+    for file, one, mark in (("a", BOAT, ""), ("b", RENEWED, "~")):
         assert placed(joined, file, fleets.sign_card(KEYS[0], one, 30), OWN, {}) == Place(mark, ())
     del joined.members["a"]
-    assert placed(joined, "b", fleets.sign_card(KEYS[0], ANEW, 30), OWN, {}) == Place("~", ()), "also alone"
+    assert placed(joined, "b", fleets.sign_card(KEYS[0], RENEWED, 30), OWN, {}) == Place("~", ()), "also alone"
 
 
 def test_namesakes_of_two_fleets_do_not_count_against_each_other() -> None:
     joined = one_fleet()
     joined.memberships[SHIPS.public_key] = Membership(SHIPS)
-    for file, one, since, key in (("a", BOAT, 1, 0), ("b", ANEW, 2, 0), ("c", LAST, 3, 1)):
+    for file, one, since, key in (("a", BOAT, 1, 0), ("b", RENEWED, 2, 0), ("c", LAST, 3, 1)):
         member(joined, file, one, since, key=key)
     assert set(joined.current()) == {"a", "b", "c"}
 
@@ -373,7 +373,7 @@ def test_a_third_key_needs_no_room_where_the_first_makes_it(monkeypatch: pytest.
     monkeypatch.setattr(fleets, "MEMBERS_MAX", 2)
     joined = one_fleet()
     member(joined, "a", BOAT, 10)
-    member(joined, "b", ANEW, 20)
+    member(joined, "b", RENEWED, 20)
     assert placed(joined, "c", fleets.sign_card(KEYS[0], LAST, 30), OWN, {}) == Place("~", ("a",))
 
 
@@ -381,7 +381,7 @@ def test_a_third_key_needs_no_room_where_the_first_makes_it(monkeypatch: pytest.
 def test_the_second_key_keeps_its_channel_when_a_third_ends_the_first(first: str, second: str) -> None:
     """The key that was signed first ends, whatever the names of the files are."""
     joined = one_fleet()
-    member(joined, second, ANEW, 20)
+    member(joined, second, RENEWED, 20)
     member(joined, first, BOAT, 10)
     joined.marks.update({first: "~", second: ""})
     assert placed(joined, "c", fleets.sign_card(KEYS[0], LAST, 30), OWN, {}) == Place("~", (first,))

@@ -1,4 +1,4 @@
-"""What this host forbids: each fault is found alone, by its own words, and tells how to mend it."""
+"""What this host forbids: each fault is found alone, by its own words, and tells how to fix it."""
 
 from dataclasses import replace
 from typing import Any
@@ -47,13 +47,13 @@ def read_only(weight: int, problem: str = "") -> dict[str, GroupFacts]:
 
 def test_a_sound_host_is_one_line() -> None:
     (check,) = examine(SOUND, REALTIME)
-    assert (check.level, check.mend) == (Level.OK, "")
+    assert (check.level, check.fix) == (Level.OK, "")
     assert "fast" in check.found
 
 
 @pytest.mark.parametrize("profile", [REALTIME, GOVERNED], ids=lambda profile: profile.name)
 @pytest.mark.parametrize(
-    ("fault", "found", "mend"),
+    ("fault", "found", "fix"),
     [
         ({"realtime_refused": "EPERM", "capable": False}, "refused: EPERM", "CAP_SYS_NICE"),
         ({"realtime_refused": "EPERM", "rtprio_limit": 5, "capable": False}, "refused", "RestrictRealtime"),
@@ -70,11 +70,11 @@ def test_a_sound_host_is_one_line() -> None:
         ({"realtime_groups": True, "systemd": True, "realtime_refused": "EPERM"}, "EPERM", "rt_group_sched=0"),
     ],
 )
-def test_each_fault_is_found_alone(fault: dict[str, Any], found: str, mend: str, profile: Profile) -> None:
+def test_each_fault_is_found_alone(fault: dict[str, Any], found: str, fix: str, profile: Profile) -> None:
     (check,) = examine(replace(SOUND, **fault), profile)
     assert check.level is Level.WARN
     assert found in check.found
-    assert mend in check.mend
+    assert fix in check.fix
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_the_kernels_real_time_groups_matter_where_services_are_units() -> None:
 def test_a_weight_that_nobody_set_is_told(groups: dict[str, GroupFacts], found: str) -> None:
     (check,) = examine(replace(SOUND, groups=groups), ORDINARY)
     assert (check.level, check.found) == (Level.WARN, f"charon: {found}")
-    assert "export systemd" in check.mend
+    assert "export systemd" in check.fix
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_negative_nice_values_may_be_refused_too() -> None:
     (check,) = examine(replace(SOUND, nice_refused="EACCES", capable=False), ORDINARY)
     assert "nice values are refused: EACCES" in check.found
     within_limit = replace(SOUND, nice_refused="EACCES", capable=False, nice_limit=40)
-    assert "RestrictRealtime" in examine(within_limit, ORDINARY)[0].mend
+    assert "RestrictRealtime" in examine(within_limit, ORDINARY)[0].fix
     paper = Profile("paper", "", {"charon": Placement(SchedulingClass(nice=10))})
     assert examine(replace(SOUND, nice_refused="EACCES"), paper)[0].level is Level.OK
 

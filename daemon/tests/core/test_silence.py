@@ -116,7 +116,7 @@ def test_an_sa_that_is_leaving_is_not_proved_and_one_that_is_gone_is_forgotten()
     silence = OneWayWatch()
     silence.look(0.0, counted(0, 0))
     assert silence.look(100.0, counted(0, 100, state=IkeSaState.DELETING)) == []
-    assert silence.look(101.0, counted(0, 200)) == [], "the watch begins anew"
+    assert silence.look(101.0, counted(0, 200)) == [], "the watch begins again"
     assert silence.look(102.0, {}) == []
 
 

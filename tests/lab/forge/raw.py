@@ -25,7 +25,7 @@ def mac_of(end: End) -> str:
 def checksummed(frame: bytes) -> bytes:
     """Return an Ethernet frame of IPv6 and UDP with its UDP checksum (RFC 8200, section 8.1).
 
-    It is ten times faster than to build the packet anew, which floods need.
+    It is ten times faster than to build the packet again, which floods need.
     """
     udp = frame[54:60] + bytes(2) + frame[62:]
     covered = frame[22:54] + struct.pack("!II", len(udp), socket.IPPROTO_UDP) + udp + bytes(len(udp) % 2)

@@ -1,7 +1,7 @@
 """What a node of the test fleet boots: a bare Debian with sshd and python3, and what its mirror has to offer besides.
 
 ``python -m tests.lab.machines.fleet_root`` builds both in build/fleet/, for each release in a directory named by a hash
-of what it is made of. A build that was interrupted begins anew; one process builds while others wait for it.
+of what it is made of. A build that was interrupted begins again; one process builds while others wait for it.
 """
 
 import fcntl

@@ -90,7 +90,7 @@ class Link:
         """Lose this share of the packets in each direction, at random."""
         self.ends[0].filter(f"numgen random mod 100 < {percent} drop")
 
-    def mend(self) -> None:
+    def fix(self) -> None:
         """Undo ``cut`` and ``lose``."""
         for end in self.ends:
             end.unfilter()

@@ -145,7 +145,7 @@ class Node:
             )
 
     def reconfigure(self, options: Options) -> None:
-        """Write meshsec.toml and charon's configuration anew; a daemon takes it up when it is started again."""
+        """Write meshsec.toml and charon's configuration again; a daemon takes it up when it is started again."""
         self.options = options
         self.config.write_text(self._toml(), encoding="utf-8")
         self._export("strongswan")

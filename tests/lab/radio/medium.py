@@ -165,7 +165,7 @@ class RadioLink(Link):
         for end, other in zip(self.ends, reversed(self.radios), strict=True):
             end.lose_from(other.address, percent)
 
-    def mend(self) -> None:
+    def fix(self) -> None:
         """They hear each other, and lose nothing."""
         self.lose(0)
         self.up()

@@ -175,7 +175,7 @@ def test_what_changes_by_itself_is_no_drift(standing: tuple[Node, Node]) -> None
 
 
 @needs_esp
-def test_what_others_take_away_is_told_and_ends_with_the_mend(standing: tuple[Node, Node]) -> None:
+def test_what_others_take_away_is_told_and_ends_with_the_fix(standing: tuple[Node, Node]) -> None:
     first, second = standing
     wait_answers(first, second)
     ends = ("src", f"{first.address}/128", "dst", f"{second.address}/128")
@@ -201,7 +201,7 @@ def test_what_others_take_away_is_told_and_ends_with_the_mend(standing: tuple[No
 
 @needs_esp
 def test_its_own_leaktest_calls_a_node_with_libreswan_tight(standing: tuple[Node, Node], tmp_path: Path) -> None:
-    """Negotiated anew; pluto killed, ended in order, and started again each time; the rules deleted."""
+    """Negotiated again; pluto killed, ended in order, and started again each time; the rules deleted."""
     first, second = standing
     wait_answers(first, second)
     killed, ended_in_order = (tmp_path / name for name in ("killed", "ended"))
@@ -250,7 +250,7 @@ def test_meshsecd_and_pluto_start_where_run_is_full_and_nothing_leaks(suite: str
 
 @needs_esp
 def test_an_sa_that_the_other_end_has_not_any_more_is_found_out_and_made_anew(standing: tuple[Node, Node]) -> None:
-    """No message tells: the DELETE of who loses it is lost too, and its meshsecd, which would mend it, is away."""
+    """No message tells: the DELETE of who loses it is lost too, and its meshsecd, which would fix it, is away."""
     first, second = standing
     wait_answers(first, second)
     before = standing_sas(first)
@@ -272,7 +272,7 @@ def test_an_sa_that_the_other_end_has_not_any_more_is_found_out_and_made_anew(st
 
 @needs_esp
 def test_negotiations_that_cross_leave_one_channel_that_carries(standing: tuple[Node, Node]) -> None:
-    """Each pluto makes the SA that it began anew when that ends, so to close one of two is not enough."""
+    """Each pluto makes the SA that it began again when that ends, so to close one of two is not enough."""
     first, second = standing
     wait_answers(first, second)
     for node in standing:

@@ -1,4 +1,4 @@
-"""A run that counts leaves nothing out that could be had: what is missing ends it with its mend; by hand it is skipped.
+"""A run that counts leaves nothing out that could be had: what is missing ends it with its fix; by hand it is skipped.
 
 pytest runs once more, in a mount namespace that lacks something.
 """
@@ -44,7 +44,7 @@ def test_what_every_scenario_needs_ends_the_run_at_once_and_says_what_to_install
 def test_a_test_that_is_skipped_for_a_program_that_is_not_installed_fails() -> None:
     done = run_of(BOOTED, NSPAWN, required=True)
     assert done.returncode == 1, done.stdout
-    assert "not installed: systemd-nspawn; mend: `make setup`" in done.stdout
+    assert "not installed: systemd-nspawn; fix: `make setup`" in done.stdout
 
 
 @pytest.mark.parametrize(("claim", "without"), [(ANY, CHARON), (BOOTED, NSPAWN)])

@@ -132,7 +132,7 @@ def bare_lab() -> Iterator[Lab]:
 def bare(bare_lab: Lab) -> Lab:
     """They hear each other, whatever the test before left."""
     for link in bare_lab.links.values():
-        link.mend()
+        link.fix()
         link.up()
     for node in bare_lab.nodes.values():
         give_address(node)
@@ -181,8 +181,8 @@ def test_a_flow_counts_what_a_silent_cut_loses(bare: Lab) -> None:
         with pytest.raises(NotInTimeError):
             wait_until("an arrival over a cut link", lambda: _arrived_after(flow, sent), [flow], 0.5)
         wait_until("15 more are sent", lambda: flow.result.sent + flow.result.refused >= sent + 15, [], 60)
-        link.mend()
-        wait_until("an arrival over a mended link", lambda: _arrived_after(flow, sent), [flow], 60)
+        link.fix()
+        wait_until("an arrival over a fixed link", lambda: _arrived_after(flow, sent), [flow], 60)
     assert flow.result.lost >= 15
     assert 0.4 < flow.result.longest_gap < time.monotonic() - begun
 
@@ -196,7 +196,7 @@ def test_a_lossy_link_loses_about_its_share(bare: Lab) -> None:
     link.lose(30)
     with traffic.Flow((a.namespace, a.address), (b.namespace, b.address), interval=0.001) as flow:
         wait_until("500 arrivals", lambda: len(flow.result.arrivals) >= 500, [flow], 60)
-    link.mend()
+    link.fix()
     assert 0.15 < flow.result.lost / (flow.result.sent + flow.result.refused) < 0.7
 
 

@@ -83,7 +83,7 @@ def test_a_peer_by_the_overlay_is_no_drift(pair: tuple[Node, Node]) -> None:
         a.meshsec("mode", "default", "b")
 
 
-def test_what_others_configure_in_charon_is_told_and_ends_with_the_mend(pair: tuple[Node, Node]) -> None:
+def test_what_others_configure_in_charon_is_told_and_ends_with_the_fix(pair: tuple[Node, Node]) -> None:
     a, b = pair
     a.charon.configure("b", {**_as_wanted(a, b), "proposals": ["aes128-sha256-modp2048"]})
     (found,) = drift(a)["differences"]
@@ -116,7 +116,7 @@ def test_an_sa_of_the_policy_of_before_is_told_and_the_mend_makes_another(pair: 
         restart(a)
         assert a.wait_protected(b).spis == stood, "a restart of meshsecd negotiates nothing"
         assert {("ike_sa", "b"), ("child_sa", "b")} == told(a)
-        _mend(a, drift(a)["differences"][0]["mend"], "--yes")
+        _fix(a, drift(a)["differences"][0]["mend"], "--yes")
         a.wait_protected(b)
         assert_no_drift(a)
     finally:
@@ -129,7 +129,7 @@ def test_a_policy_of_others_in_the_kernel_is_told(pair: tuple[Node, Node]) -> No
     a.run("ip", "xfrm", "policy", "add", "src", "::/0", "dst", f"{b.address}/128", "dir", "out", "priority", "7")
     (found,) = drift(a)["differences"]
     assert (found["where"], found["is"]) == ("xfrm_policy", "priority 7: allow without IPsec")
-    _mend(a, found["mend"])
+    _fix(a, found["mend"])
     assert_no_drift(a)
 
 
@@ -147,8 +147,8 @@ def test_states_and_policies_that_others_removed_are_told(pair: tuple[Node, Node
     key = "0x" + "00" * 20
     a.run("ip", "xfrm", "state", "add", *stray, "aead", "rfc4106(gcm(aes))", key, "128")
     strays = [one for one in drift(a)["differences"] if "00004242" in one["what"]]
-    _mend(a, strays[0]["mend"])
-    _mend(a, next(one["mend"] for one in drift(a)["differences"]), "--yes")
+    _fix(a, strays[0]["mend"])
+    _fix(a, next(one["mend"] for one in drift(a)["differences"]), "--yes")
     a.wait_protected(b)
     assert_no_drift(a)
 
@@ -167,9 +167,9 @@ def test_a_name_that_is_no_peer_s_is_refused(pair: tuple[Node, Node]) -> None:
     assert "nobody is not a peer" in result.stderr
 
 
-def _mend(node: Node, mend: str, *more: str) -> None:
+def _fix(node: Node, fix: str, *more: str) -> None:
     """Do what a line advises: the command before the colon and a blank."""
-    command = shlex.split(mend.split(": ", maxsplit=1)[0])
+    command = shlex.split(fix.split(": ", maxsplit=1)[0])
     if command[0] == "meshsec":
         node.meshsec(*command[1:], *more)
     else:

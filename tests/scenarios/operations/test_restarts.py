@@ -35,7 +35,7 @@ def test_meshsecd_killed_and_restarted_renegotiates_nothing(mesh: Lab) -> None:
 
 
 def test_a_renegotiation_would_have_been_seen(mesh: Lab) -> None:
-    """The negative case of the one above: when charon does negotiate anew, SPIs and the capture tell."""
+    """The negative case of the one above: when charon does negotiate again, SPIs and the capture tell."""
     a, c = mesh["a"], mesh["c"]
     before = spis(a, c)
     with captured(mesh, "terminated") as captures:

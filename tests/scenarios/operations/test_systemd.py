@@ -89,7 +89,7 @@ def machine(pair: tuple[Lab, Machine]) -> Machine:
 
 
 def choose(machine: Machine, profile: str, *, drop_ins: bool = False, further: str = "") -> None:
-    """A scheduling profile, with or without its drop-ins; daemons have it when they are started anew."""
+    """A scheduling profile, with or without its drop-ins; daemons have it when they are started again."""
     kept = machine.run("sed", "/^\\[scheduling\\]/,$d", CONFIG).stdout
     for name, text in (("mine", PROFILE), ("governed", GOVERNED)):
         machine.write(f"/etc/meshsec/scheduling/{name}.toml", text)
@@ -100,7 +100,7 @@ def choose(machine: Machine, profile: str, *, drop_ins: bool = False, further: s
 
 
 def restart(machine: Machine, *units: str) -> None:
-    """Start anew, with the drop-ins that there are now."""
+    """Start again, with the drop-ins that there are now."""
     machine.run("systemctl", "daemon-reload")
     machine.run("systemctl", "restart", *units)
 

@@ -43,7 +43,7 @@ def _cross(a: Node, c: Node, child: str) -> bool:
 
 
 def test_an_sa_that_the_other_end_has_not_any_more_is_found_out_and_made_anew(mesh: Lab) -> None:
-    """No message tells: c loses its SA while the DELETE is lost too, and its meshsecd, which would mend it, is away."""
+    """No message tells: c loses its SA while the DELETE is lost too, and its meshsecd, which would fix it, is away."""
     a, c, link = mesh["a"], mesh["c"], mesh.link("b", "c")
     before = spis(a, c)
     with captured(mesh, "silence") as captures:
@@ -51,7 +51,7 @@ def test_an_sa_that_the_other_end_has_not_any_more_is_found_out_and_made_anew(me
         link.cut()
         c.charon.terminate(a.name, force=True)
         wait_until("c's SA is gone", lambda: not c.sas_with(a), [], 60)
-        link.mend()
+        link.fix()
         with flow(a, c) as running:
             wait_arrivals(running, 10, 120)
         assert spis(a, c).isdisjoint(before)

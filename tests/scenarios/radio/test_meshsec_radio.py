@@ -39,7 +39,7 @@ from tests.lab.radio.meshsec_radio import (
 TRIES = 4
 """Of wpa_supplicant with one neighbour, before it leaves that alone."""
 REFUSING, FORGIVEN, SILENCE = 200.0, 150.0, 90.0
-"""Seconds: for so many tries; until it tries anew; longer than a neighbour may be silent."""
+"""Seconds: for so many tries; until it tries again; longer than a neighbour may be silent."""
 
 
 @pytest.fixture(autouse=True)
@@ -233,7 +233,7 @@ def test_what_cannot_be_is_refused_with_its_mend_and_nothing_is_changed(
             (blocked, "rfkill unblock wlan"),
             (busy, f"{own} is in use as IBSS"),
         ):
-            assert (result.exit_code, words in result.output, "mend: " in result.output) == (1, True, True), (
+            assert (result.exit_code, words in result.output, "fix: " in result.output) == (1, True, True), (
                 words,
                 result.output,
             )

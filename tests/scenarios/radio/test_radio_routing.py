@@ -44,7 +44,7 @@ def test_a_station_that_vanishes_takes_its_routes_with_it_at_once(circle: RadioR
 def test_a_good_way_over_a_relay_is_taken_before_a_bad_one_without(circle: RadioRing) -> None:
     """The negative case comes first: where hops alone count, the slow link is taken."""
     circle.weigh("hop")
-    circle.slow.mend()
+    circle.slow.fix()
     with circle.flow() as running:
         circle.wait_way({"c"}, CONVERGED)
         wait_arrivals(running)

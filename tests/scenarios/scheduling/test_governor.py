@@ -149,7 +149,7 @@ def scheduling(node: Node) -> dict[str, Any]:
 
 
 def govern(lab: Lab, node: Node, limit: float) -> None:
-    """The same node with a governor: meshsecd starts anew, charon and its SAs stay.
+    """The same node with a governor: meshsecd starts again, charon and its SAs stay.
 
     ``limit``: how busy others may keep charon's processor before a level stands; 1.0: no level ever does.
     """

@@ -210,7 +210,7 @@ fn beacons_introduce_neighbours_and_tell_of_a_new_beginning() {
         assert_eq!(mesh.pairs_without_data(&pairs, SECOND * 10), []);
         mesh.run(SECOND * 2);
         let outage = mesh.outage((0, 2), SECOND * 10, |mesh| mesh.restart(1));
-        println!("a relay found by beacons begins anew: {outage:?}");
+        println!("a relay found by beacons begins again: {outage:?}");
         assert!(outage < SECOND * 2, "{outage:?}");
     }
 }

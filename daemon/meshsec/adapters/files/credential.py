@@ -23,11 +23,11 @@ def sae_password() -> bytes:
     path = Path(directory) / SAE_PASSWORD
     if not directory or not path.is_file():
         raise CredentialError(
-            f"there is no credential {SAE_PASSWORD}; mend: put the mesh's password into "
+            f"there is no credential {SAE_PASSWORD}; fix: put the mesh's password into "
             f"/etc/credstore/{SAE_PASSWORD} with mode 0600 (docs/guide/radio.md)"
         )
     if path.stat().st_mode & stat.S_IRWXO:
-        raise CredentialError(f"{path} is open to everybody; mend: chmod o= {path}")
+        raise CredentialError(f"{path} is open to everybody; fix: chmod o= {path}")
     try:
         password = files.read(path, _LIMIT).removesuffix("\n")
     except files.FileError as error:

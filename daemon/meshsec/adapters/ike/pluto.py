@@ -133,7 +133,7 @@ class Pluto:
             if self._anew.is_set():
                 raise _OverError("pluto did not answer a command")
             if self._identity() != identity:
-                raise _OverError("pluto was started anew")
+                raise _OverError("pluto was started again")
             now = await self._states()
             self._initiated |= {state.serial for state in now if state.is_initiated}
             for event in _changes(before, now):

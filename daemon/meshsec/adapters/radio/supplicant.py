@@ -79,7 +79,7 @@ class Supplicant:
     async def start(self, wish: RadioSettings, password: bytes) -> None:
         """Start it; joining takes some time. Raises SupplicantError and FileError."""
         if shutil.which(_PROGRAM) is None:
-            raise SupplicantError("wpa_supplicant is not installed; mend: apt install wpasupplicant")
+            raise SupplicantError("wpa_supplicant is not installed; fix: apt install wpasupplicant")
         files.write(self._configuration, configuration(wish, password).encode(), 0o600)
         self._last.clear()
         # setpriv(1): it must end with this process, even if we are killed.

@@ -87,7 +87,7 @@ async def _kernel(sides: Sides, wanted: Wanted, sas: Mapping[str, Sequence[IkeSa
 
 
 async def _rules(sides: Sides) -> Report:
-    """meshsecd mends what others do to the rules within milliseconds; what lasts is what it could not mend."""
+    """meshsecd fixes what others do to the rules within milliseconds; what lasts is what it could not fix."""
     found = [_rule("rules", text, "as applied") for text in await sides.kernel.altered_rules()]
     if not sides.driver.engine.known.rules.met():
         found.append(_rule("rules", "not those wanted now", "those that trust store and policy ask for"))
@@ -110,6 +110,6 @@ async def _addresses(sides: Sides) -> Report:
         return Report(unexamined=(Note(Where.ADDRESS, str(error)),))
     missing = (str(own) for own in sides.kernel.own_addresses if own not in standing)
     lacking = [Difference(Where.ADDRESS, None, own, "not there", "on lo", _LOG) for own in missing]
-    mend = "ip -6 addr del {}/128 dev lo"
-    left = [Difference(Where.ADDRESS, None, str(one), "on lo", "another key's", mend.format(one)) for one in stale]
+    fix = "ip -6 addr del {}/128 dev lo"
+    left = [Difference(Where.ADDRESS, None, str(one), "on lo", "another key's", fix.format(one)) for one in stale]
     return Report((*lacking, *left))

@@ -230,7 +230,9 @@ class Requests:
         if channel is None:
             raise ControlError("unknown_peer", f"{name} is not a peer")
         if channel.state is not State.PROTECTED:
-            raise ControlError("refused", f"{name} is {channel.state}: only a protected channel can be negotiated anew")
+            raise ControlError(
+                "refused", f"{name} is {channel.state}: only a protected channel can be negotiated again"
+            )
         self._sides.driver.post(RenegotiationAsked(channel.name))
         return {"attempts": channel.attempt.count}
 

@@ -133,8 +133,8 @@ class FleetSide:
         """What doctor says about the port by which peers bring news; this node asks them by itself, too."""
         if not self.problem:
             return []
-        mend = f"`ss -ltnp 'sport = :{exchange.PORT}'` names the program that has it, `kill PID` ends it"
-        return [Check("fleet port", Level.WARN, f"{self.problem}; news comes up to {PERIOD:.0f} s later", mend)]
+        fix = f"`ss -ltnp 'sport = :{exchange.PORT}'` names the program that has it, `kill PID` ends it"
+        return [Check("fleet port", Level.WARN, f"{self.problem}; news comes up to {PERIOD:.0f} s later", fix)]
 
     def follow(self, channels: Iterable[Channel]) -> None:
         """Who is trusted and who in reach now, after each of the engine's turns."""

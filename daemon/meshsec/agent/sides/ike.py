@@ -235,7 +235,7 @@ class IkeSide:
         return True
 
     def _lose(self, reason: str) -> None:
-        """It owes an answer: it is down until it is met anew, from the beginning."""
+        """It owes an answer: it is down until it is met again, from the beginning."""
         self._on_down(reason)
         self._daemon.reconnect()
 

@@ -72,7 +72,7 @@ class KernelSide:
         return tuple(dict.fromkeys(own))
 
     async def predecessors_rules(self) -> tuple[Event, ...]:
-        """What to tell at the start: whose addresses a predecessor closed. Its rules themselves are set anew."""
+        """What to tell at the start: whose addresses a predecessor closed. Its rules themselves are set again."""
         return RulesObserved(await self._rules.found(self._esp)), RulesObserved(None)
 
     async def apply_rules(self, action: ApplyRules) -> Cause | None:

@@ -261,7 +261,7 @@ class Scheduling:
             self._charon.stir()
 
     def _carry_out(self) -> None:
-        """Decisions until there are none: a refusal makes the governor decide anew, with one level less."""
+        """Decisions until there are none: a refusal makes the governor decide again, with one level less."""
         if not self.governor:
             return
         while decisions := self.governor.poll_decisions():

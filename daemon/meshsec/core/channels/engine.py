@@ -7,7 +7,7 @@ delay after a failure is over. A negotiation waits for its turn too: the end wit
 other takes over after its delay; then a place in the queue under the cap and the rate (attempt_queue.py).
 
 All SAs are taken from what the IKE daemon shows, never from the success of an action. Two ends that start at the same
-time both succeed; reconcile then closes the same duplicate on both. An end that lost its SA starts anew, and the IKE
+time both succeed; reconcile then closes the same duplicate on both. An end that lost its SA starts again, and the IKE
 daemon's INITIAL_CONTACT (RFC 7296, section 2.4), or reconcile where that is not heeded, clears what the other end has.
 
 Strangers' routes touch no peer and cost one dictionary entry, up to a limit (routes.py).

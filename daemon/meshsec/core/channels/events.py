@@ -119,7 +119,7 @@ class NegotiationTimed:
 
 @dataclass(frozen=True, slots=True)
 class RenegotiationAsked:
-    """The operator wants a peer's SA to be negotiated anew, from the beginning."""
+    """The operator wants a peer's SA to be negotiated again, from the beginning."""
 
     peer: str
 

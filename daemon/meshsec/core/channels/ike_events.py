@@ -83,7 +83,7 @@ def renegotiation_asked(known: Situation, event: RenegotiationAsked) -> None:
     if channel is not None and channel.state is State.PROTECTED:
         channel.sas.revoke()
         channel.attempt.asked_again = True
-        refresh(known, channel, "it is negotiated anew, as the operator asked")
+        refresh(known, channel, "it is negotiated again, as the operator asked")
 
 
 def take_sas(known: Situation, channel: Channel, ike_sas: tuple[IkeSa, ...], reason: str) -> None:

@@ -5,7 +5,7 @@ its sender has given up may still reach the peer, and its INITIAL_CONTACT makes 
 section 2.4). Nothing tells, since no end asks for the other's liveness: a partition must not cost an SA. What remains
 to be seen is that packets go out and none come in. That is no proof, because a stream may have one direction, so it
 costs the SA nothing: its CHILD_SA is rekeyed, which an end that has the SA answers, and for one that does not the IKE
-daemon gives up and the SA is made anew. An IKE daemon that does neither, which can be after two
+daemon gives up and the SA is made again. An IKE daemon that does neither, which can be after two
 CREATE_CHILD_SA that crossed (ADR 0044), has failed the proof. Of an SA that passed, the next proof is asked later and
 later.
 """
@@ -107,7 +107,7 @@ class OneWayWatch:
         return [Suspect(standing[key][0], *key, failed=key in failed) for key in (*failed, *due)]
 
     def _follow(self, now: float, key: tuple[str, str], child: ChildSa) -> _Seen:
-        """Another SPI is the CHILD_SA rekeyed: its counters begin anew, and so does the watch, no less patient."""
+        """Another SPI is the CHILD_SA rekeyed: its counters begin again, and so does the watch, no less patient."""
         before = self._seen.get(key)
         if before is None:
             return _Seen(child.spi_in, child.packets_in, child.packets_out, now)

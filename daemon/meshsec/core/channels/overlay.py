@@ -7,7 +7,7 @@ switch touches no rule, and at no moment there is a way out in the clear.
 The order: rules, then the node's permission (``Permit``), then the sessions (``Keep``), then, for those to whom a way
 is proved and a session stands, the route (``RouteOverlay``). Nothing is believed before it is read back.
 
-The wanted sets are kept peer by peer (``want``), and made anew only after a change, so that an event costs what it
+The wanted sets are kept peer by peer (``want``), and made again only after a change, so that an event costs what it
 touches. The node keeps sessions to no more than ``KEEP_MAX`` peers: with more, those in reach come first.
 """
 
@@ -53,7 +53,7 @@ class Overlay:
         self._route: set[IPv6Address] = set()
         self._near: set[IPv6Address] = set()
         self._told: tuple[Addresses, Addresses] | None = None
-        """Whom to permit and to whom to keep sessions; None when that is to be made anew."""
+        """Whom to permit and to whom to keep sessions; None when that is to be made again."""
 
     @property
     def enabled(self) -> bool:

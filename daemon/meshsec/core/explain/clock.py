@@ -70,8 +70,8 @@ def parse(line: str) -> Tracking:
 def judged(found: Tracking) -> Check:
     """The finding of a node whose chronyd answers."""
     if not found.synchronised:
-        mend = "`chronyc -n sources`: who answers; `meshsec status`: are the masters of [time] protected and in reach?"
-        return Check(NAME, Level.WARN, "not synchronised: chronyd runs, and follows nobody yet", mend)
+        fix = "`chronyc -n sources`: who answers; `meshsec status`: are the masters of [time] protected and in reach?"
+        return Check(NAME, Level.WARN, "not synchronised: chronyd runs, and follows nobody yet", fix)
     whom = "this node's own clock, which others follow" if found.is_own else f"by {found.source}"
     said = (
         f"{whom}, stratum {found.stratum}; offset {_shown(found.offset)}, error at most {_shown(found.error)} "
@@ -82,7 +82,7 @@ def judged(found: Tracking) -> Check:
     return Check(NAME, Level.OK, said)
 
 
-def mend(*, may_set: bool) -> str:
+def fix(*, may_set: bool) -> str:
     """What brings a chronyd that answers. ``may_set``: whether it may set the clock; in most containers it may not."""
     written = "apt install chrony; meshsec export chrony > /etc/chrony/chrony.conf; "
     if may_set:

@@ -1,4 +1,4 @@
-"""Judges what was found on the node: each check says what it found and, when something is wrong, how to mend it."""
+"""Judges what was found on the node: each check says what it found and, when something is wrong, how to fix it."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -36,7 +36,7 @@ class Check:
     name: str
     level: Level
     found: str
-    mend: str = ""
+    fix: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +147,7 @@ def view(checks: Iterable[Check]) -> dict[str, Any]:
         "schema": SCHEMA,
         "verdict": str(worst),
         "checks": [
-            {"name": check.name, "level": str(check.level), "found": check.found, "mend": check.mend}
-            for check in listed
+            {"name": check.name, "level": str(check.level), "found": check.found, "mend": check.fix} for check in listed
         ],
     }
 
@@ -160,15 +159,15 @@ def with_checks(known: Mapping[str, Any], further: Iterable[Check]) -> dict[str,
     return {**known, "verdict": verdict, "checks": [*known["checks"], *more["checks"]]}
 
 
-def _one(name: str, problem: str, fine: str, mend: str, level: Level = Level.FAIL) -> list[Check]:
-    return [Check(name, level, problem, mend) if problem else Check(name, Level.OK, fine)]
+def _one(name: str, problem: str, fine: str, fix: str, level: Level = Level.FAIL) -> list[Check]:
+    return [Check(name, level, problem, fix) if problem else Check(name, Level.OK, fine)]
 
 
 def _config(facts: Facts) -> list[Check]:
-    mend = "correct the file, then `meshsec doctor` again; the last good configuration is in force"
+    fix = "correct the file, then `meshsec doctor` again; the last good configuration is in force"
     if facts.config_changed:
-        mend = "systemctl restart meshsecd"
-    return _one("configuration", facts.config_problem, "the file is what is in force", mend, Level.WARN)
+        fix = "systemctl restart meshsecd"
+    return _one("configuration", facts.config_problem, "the file is what is in force", fix, Level.WARN)
 
 
 def _key(facts: Facts) -> list[Check]:
@@ -179,17 +178,17 @@ def _key(facts: Facts) -> list[Check]:
 
 
 def _trust(facts: Facts) -> list[Check]:
-    mend = "ask the peer for its card again: `meshsec peer remove NAME`, `meshsec peer add NAME CARD`"
+    fix = "ask the peer for its card again: `meshsec peer remove NAME`, `meshsec peer add NAME CARD`"
     closed = (CLOSED_BY_DOUBT,) if facts.closed_by_doubt else ()
-    return _one("trust store", "; ".join((*facts.trust_problems, *closed)), "every card is good", mend, Level.WARN)
+    return _one("trust store", "; ".join((*facts.trust_problems, *closed)), "every card is good", fix, Level.WARN)
 
 
 def _claims(facts: Facts) -> list[Check]:
     if not facts.ipv4_doubts:
         return []
     found = f"not believed, so these peers are reached by IPv6 alone: {'; '.join(facts.ipv4_doubts)}"
-    mend = "ask the peer for a card with another IPv4 address, or correct mesh_prefixes in [policy] of meshsec.toml"
-    return [Check("peers' IPv4 addresses", Level.WARN, found, mend)]
+    fix = "ask the peer for a card with another IPv4 address, or correct mesh_prefixes in [policy] of meshsec.toml"
+    return [Check("peers' IPv4 addresses", Level.WARN, found, fix)]
 
 
 _ESP_MEND = {
@@ -221,17 +220,17 @@ def _ports(facts: Facts) -> list[Check]:
     """The IKE daemon is told how to come back where no unit restarts it."""
     find = "`ss -lunp 'sport = :500 or sport = :4500'` names the program, `kill PID` ends it"
     unit = facts.ike_daemon.traits.unit
-    mend = f"{find}; then {unit} has the port within seconds (without systemd: restart the IKE daemon)"
-    return _one("IKE ports", facts.ports_problem, "UDP 500 and 4500 are the IKE daemon's", mend)
+    fix = f"{find}; then {unit} has the port within seconds (without systemd: restart the IKE daemon)"
+    return _one("IKE ports", facts.ports_problem, "UDP 500 and 4500 are the IKE daemon's", fix)
 
 
 def _router(facts: Facts) -> list[Check]:
-    mend = "systemctl status olsrv2d (or olsrd2); [routing] in meshsec.toml says which is asked, and where"
-    checks = _one("routing daemon", facts.router_problem, facts.router_software, mend)
+    fix = "systemctl status olsrv2d (or olsrd2); [routing] in meshsec.toml says which is asked, and where"
+    checks = _one("routing daemon", facts.router_problem, facts.router_software, fix)
     if facts.announced_instead:
         found = f"announces {', '.join(facts.announced_instead)}, not this node's addresses: no peer finds a route here"
-        mend = "write its configuration again (`meshsec export olsrv2d > /etc/olsrv2d/olsrv2d.toml`) and restart it"
-        checks.append(Check("routing configuration", Level.FAIL, found, mend))
+        fix = "write its configuration again (`meshsec export olsrv2d > /etc/olsrv2d/olsrv2d.toml`) and restart it"
+        checks.append(Check("routing configuration", Level.FAIL, found, fix))
     return checks + [
         Check("routing daemon", Level.WARN, warning, "look into the routing daemon's log")
         for warning in facts.router_warnings
@@ -241,7 +240,7 @@ def _router(facts: Facts) -> list[Check]:
 
 def _clones(facts: Facts) -> list[Check]:
     found = copied_keys.found(facts.router_warnings, facts.doubled)
-    return [Check("copied key", Level.WARN, one, copied_keys.MEND) for one in found]
+    return [Check("copied key", Level.WARN, one, copied_keys.FIX) for one in found]
 
 
 _REFUSED = {
@@ -300,16 +299,16 @@ def _where(refusal: Refusal) -> str:
 def _routes(facts: Facts) -> list[Check]:
     missing = ", ".join(facts.routes_missing[:8])
     problem = f"the kernel lacks {len(facts.routes_missing)} of the routing daemon's routes: {missing}"
-    mend = "another program removed them: `ip monitor route` shows which; restarting the routing daemon restores them"
-    return _one("kernel routes", problem if missing else "", "the kernel has the routing daemon's routes", mend)
+    fix = "another program removed them: `ip monitor route` shows which; restarting the routing daemon restores them"
+    return _one("kernel routes", problem if missing else "", "the kernel has the routing daemon's routes", fix)
 
 
 def _rules(facts: Facts) -> list[Check]:
     problem = "" if facts.rules_stand else "the table inet meshsec is not what meshsecd applied"
     if not problem and facts.rules_disturbed:
         found = f"they stand again; another program altered or removed them {facts.rules_disturbed} times"
-        mend = "let it leave the table inet meshsec alone: `nft flush ruleset` removes everybody's rules"
-        return [Check("fail-closed rules", Level.WARN, found, mend)]
+        fix = "let it leave the table inet meshsec alone: `nft flush ruleset` removes everybody's rules"
+        return [Check("fail-closed rules", Level.WARN, found, fix)]
     counts = {name: count for name, count in facts.dropped.items() if count and not name.startswith("bypass_")}
     dropped = ", ".join(f"{name} {count}" for name, count in counts.items()) or "nothing"
     return _one(
@@ -337,10 +336,8 @@ def _networks(facts: Facts) -> list[Check]:
     if not facts.unprotected_networks:
         return []
     found = f"user data to and from {', '.join(facts.unprotected_networks)} crosses the mesh in the clear"
-    mend = (
-        "use ssh, TLS or a VPN of its own there; IPsec protects addresses of nodes alone ([routing] attached, accept)"
-    )
-    return [Check("networks behind nodes", Level.WARN, found, mend)]
+    fix = "use ssh, TLS or a VPN of its own there; IPsec protects addresses of nodes alone ([routing] attached, accept)"
+    return [Check("networks behind nodes", Level.WARN, found, fix)]
 
 
 def _addresses(facts: Facts) -> list[Check]:
@@ -351,8 +348,8 @@ def _addresses(facts: Facts) -> list[Check]:
 def _overlay(facts: Facts) -> list[Check]:
     if not facts.overlay:
         return []
-    mend = "systemctl status overlayd; `meshsec export overlayd` writes its configuration"
-    checks = _one("overlay", facts.overlay_problem, facts.overlay, mend)
+    fix = "systemctl status overlayd; `meshsec export overlayd` writes its configuration"
+    checks = _one("overlay", facts.overlay_problem, facts.overlay, fix)
     if facts.one_sided:
         found = f"the other end sends by the other data plane: {', '.join(facts.one_sided)}"
         checks.append(Check("data planes", Level.WARN, found, "`meshsec mode` on both nodes, unless it is meant"))
@@ -364,8 +361,8 @@ def _overlay(facts: Facts) -> list[Check]:
 
 def _forwarding(facts: Facts) -> list[Check]:
     off = [name for name, is_on in facts.forwarding.items() if not is_on]
-    mend = "install the sysctl.d file of meshsec, or: " + "; ".join(f"sysctl -w {name}=1" for name in off)
-    return _one("forwarding", f"off: {', '.join(off)}" if off else "", "on: this node relays", mend, Level.WARN)
+    fix = "install the sysctl.d file of meshsec, or: " + "; ".join(f"sysctl -w {name}=1" for name in off)
+    return _one("forwarding", f"off: {', '.join(off)}" if off else "", "on: this node relays", fix, Level.WARN)
 
 
 def _interfaces(facts: Facts) -> list[Check]:
@@ -379,11 +376,11 @@ def _interfaces(facts: Facts) -> list[Check]:
         elif name in facts.down:
             checks.append(Check(f"interface {name}", Level.WARN, "is down", f"ip link set {name} up"))
         elif name in facts.no_carrier:
-            mend = f"plug in the cable; for a radio: systemctl status meshsec-radio@{name}"
-            checks.append(Check(f"interface {name}", Level.WARN, "is up and has no link to anybody", mend))
+            fix = f"plug in the cable; for a radio: systemctl status meshsec-radio@{name}"
+            checks.append(Check(f"interface {name}", Level.WARN, "is up and has no link to anybody", fix))
         elif mtu < least:
-            mend = f"ip link set {name} mtu {least}, or more"
-            checks.append(Check(f"interface {name}", Level.WARN, f"MTU {mtu}: ESP packets are fragmented", mend))
+            fix = f"ip link set {name} mtu {least}, or more"
+            checks.append(Check(f"interface {name}", Level.WARN, f"MTU {mtu}: ESP packets are fragmented", fix))
         else:
             checks.append(Check(f"interface {name}", Level.OK, f"MTU {mtu}"))
     return checks
@@ -394,8 +391,8 @@ def _radios(facts: Facts) -> list[Check]:
     for one in facts.radios:
         name = one.seen.name
         amiss = plan.differences(one.wish, one.seen) if one.wish else plan.blocked(one.seen)
-        mend = f"meshsec-radio --check {name}; systemctl status meshsec-radio@{name}" if one.wish else "rfkill list"
-        checks += _one(f"radio {name}", "; ".join(amiss), plan.summary(one.seen, one.signals), mend, Level.WARN)
+        fix = f"meshsec-radio --check {name}; systemctl status meshsec-radio@{name}" if one.wish else "rfkill list"
+        checks += _one(f"radio {name}", "; ".join(amiss), plan.summary(one.seen, one.signals), fix, Level.WARN)
     return checks + _cables_beside_radios(facts)
 
 
@@ -416,18 +413,16 @@ def _strangers(facts: Facts) -> list[Check]:
     if not daemon.names_strangers:
         told = f"only the log of {daemon.program} says who asked for an SA in vain (`journalctl -u {daemon.unit}`)"
         return [Check("strangers", Level.OK, f"not known: {told}")]
-    mend = "if one of them should be a peer, add its card: `meshsec peer add NAME CARD`"
-    return _one("strangers", "; ".join(facts.strangers), "nobody without a card asked for an SA", mend, Level.WARN)
+    fix = "if one of them should be a peer, add its card: `meshsec peer add NAME CARD`"
+    return _one("strangers", "; ".join(facts.strangers), "nobody without a card asked for an SA", fix, Level.WARN)
 
 
 def _authentication(facts: Facts) -> list[Check]:
     if not facts.unauthenticated:
         return []
     found = f"failed with {', '.join(facts.unauthenticated)}: a key is another than on the card, or an IKE daemon"
-    mend = (
-        "compare `meshsec peer show NAME` with the peer's `meshsec key show`, both ways; `meshsec peer add` renews it"
-    )
-    return [Check("authentication", Level.WARN, found, mend)]
+    fix = "compare `meshsec peer show NAME` with the peer's `meshsec key show`, both ways; `meshsec peer add` renews it"
+    return [Check("authentication", Level.WARN, found, fix)]
 
 
 def _failed(facts: Facts) -> list[Check]:
@@ -441,19 +436,19 @@ def _lost(facts: Facts) -> list[Check]:
     if not facts.lost:
         return []
     found = f"an SA stands and nothing comes from {', '.join(facts.lost)}, whose IKE daemon does not answer either"
-    mend = "`meshsec explain NAME`, `meshsec topology`: the way may lead to somebody who takes what is sent"
-    return [Check("silent peers", Level.WARN, found, mend)]
+    fix = "`meshsec explain NAME`, `meshsec topology`: the way may lead to somebody who takes what is sent"
+    return [Check("silent peers", Level.WARN, found, fix)]
 
 
 def _guard(facts: Facts) -> list[Check]:
     if facts.contested:
         found = f"somebody who hears this node answers in the name of {', '.join(facts.contested)}"
-        mend = "`meshsec explain NAME`; this node repeats its attempts until the true answer is first"
-        return [Check("first messages", Level.WARN, found, mend)]
+        fix = "`meshsec explain NAME`; this node repeats its attempts until the true answer is first"
+        return [Check("first messages", Level.WARN, found, fix)]
     counts = ", ".join(f"{name} {count}" for name, count in facts.guarded.items() if count) or "nothing"
     fine = f"they are sorted before the IKE daemon reads them; dropped so far: {counts}"
-    mend = "see the log of meshsecd for nft's reason; user data is protected all the same"
-    return _one("first messages", facts.guard_problem, fine, mend, Level.WARN)
+    fix = "see the log of meshsecd for nft's reason; user data is protected all the same"
+    return _one("first messages", facts.guard_problem, fine, fix, Level.WARN)
 
 
 _CHECKS: tuple[Callable[[Facts], list[Check]], ...] = (

@@ -1,4 +1,4 @@
-"""Judges what this host lets scheduling do: each finding says how to mend it."""
+"""Judges what this host lets scheduling do: each finding says how to fix it."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ WITHOUT_REALTIME_GROUPS = (
     "boot with rt_group_sched=0 (Linux 6.16 and newer) or a kernel without CONFIG_RT_GROUP_SCHED, or choose the "
     "profile nice and export its drop-ins"
 )
-"""The mend where RT_GROUP_SCHED keeps services from real-time classes."""
+"""The fix where RT_GROUP_SCHED keeps services from real-time classes."""
 
 _UNLIMITED = -1
 
@@ -77,20 +77,20 @@ def examine(facts: HostFacts, profile: Profile, applied: Iterable[Applied] = ())
 
 def _unapplied(applied: Applied) -> Check:
     has = "left as it is" if applied.in_force is None else f"runs with {applied.in_force}"
-    mend = "see the other findings about scheduling, and the log of meshsecd"
-    return Check(NAME, Level.WARN, f"{applied.service} {has} instead of {applied.wanted}: {applied.problem}", mend)
+    fix = "see the other findings about scheduling, and the log of meshsecd"
+    return Check(NAME, Level.WARN, f"{applied.service} {has} instead of {applied.wanted}: {applied.problem}", fix)
 
 
 def _permission(facts: HostFacts, profile: Profile) -> list[Check]:
     """Whether we may set what the profile asks for."""
     if profile.realtime and facts.realtime_refused:
-        return [_warn(f"real-time classes are refused: {facts.realtime_refused}", _permission_mend(facts, 1))]
+        return [_warn(f"real-time classes are refused: {facts.realtime_refused}", _permission_fix(facts, 1))]
     if _lowers_nice(profile) and facts.nice_refused:
-        return [_warn(f"negative nice values are refused: {facts.nice_refused}", _permission_mend(facts, 0))]
+        return [_warn(f"negative nice values are refused: {facts.nice_refused}", _permission_fix(facts, 0))]
     return []
 
 
-def _permission_mend(facts: HostFacts, priority: int) -> str:
+def _permission_fix(facts: HostFacts, priority: int) -> str:
     if facts.container:
         needs = "start it with CAP_SYS_NICE and a real-time budget, or set the classes outside"
         return f"this is a container ({facts.container}): {needs}"
@@ -112,9 +112,9 @@ def _is_within_limit(facts: HostFacts, priority: int) -> bool:
 def _throttling(facts: HostFacts, profile: Profile) -> list[Check]:
     if facts.limits.throttled or not profile.realtime:
         return []
-    mend = "sysctl -w kernel.sched_rt_runtime_us=950000; a tuned profile such as realtime switches it off"
+    fix = "sysctl -w kernel.sched_rt_runtime_us=950000; a tuned profile such as realtime switches it off"
     found = "real-time throttling is off: a thread that spins would take the node, so services get nice values only"
-    return [_warn(found, _outside(facts) + mend)]
+    return [_warn(found, _outside(facts) + fix)]
 
 
 def _interrupts(facts: HostFacts, profile: Profile) -> list[Check]:
@@ -122,16 +122,16 @@ def _interrupts(facts: HostFacts, profile: Profile) -> list[Check]:
     wanted = [(service, one) for service, one in given.items() if one] + [("charon", one) for one in profile.ladder]
     known = Limits(throttled=True, interrupt_priority=facts.limits.interrupt_priority)
     reasons = dict.fromkeys(f"{service}: {within(one, known)[1]}" for service, one in wanted if within(one, known)[1])
-    mend = f"raise the interrupts (they have {facts.limits.interrupt_priority}) or lower the profile's priorities"
-    return [_warn("; ".join(reasons), mend)] if reasons else []
+    fix = f"raise the interrupts (they have {facts.limits.interrupt_priority}) or lower the profile's priorities"
+    return [_warn("; ".join(reasons), fix)] if reasons else []
 
 
 def _round_robin(facts: HostFacts, profile: Profile) -> list[Check]:
     if not profile.realtime or facts.rr_slice_ms is None or facts.rr_slice_ms <= RR_SLICE_MS_MAX:
         return []
     found = f"round robin has slices of {facts.rr_slice_ms} ms: one busy thread of charon delays the others"
-    mend = "install the sysctl.d file of meshsec, or: sysctl -w kernel.sched_rr_timeslice_ms=5"
-    return [_warn(found, _outside(facts) + mend)]
+    fix = "install the sysctl.d file of meshsec, or: sysctl -w kernel.sched_rr_timeslice_ms=5"
+    return [_warn(found, _outside(facts) + fix)]
 
 
 def _outside(facts: HostFacts) -> str:
@@ -158,8 +158,8 @@ def _groups(facts: HostFacts, profile: Profile) -> list[Check]:
         if _is_refused(service, group, profile):
             checks.append(_without_budget(service, group))
         elif problem := _weightless(group, profile.placements.get(service)):
-            mend = "`meshsec export systemd --into /etc/systemd/system`, then systemctl daemon-reload and restart it"
-            checks.append(_warn(f"{service}: {problem}", mend))
+            fix = "`meshsec export systemd --into /etc/systemd/system`, then systemctl daemon-reload and restart it"
+            checks.append(_warn(f"{service}: {problem}", fix))
     return checks
 
 
@@ -171,8 +171,8 @@ def _is_refused(service: str, group: GroupFacts, profile: Profile) -> bool:
 def _without_budget(service: str, group: GroupFacts) -> Check:
     found = f"{service} cannot have a real-time class: RT_GROUP_SCHED, and {group.path} has no budget"
     if group.has_budget:
-        mend = f"echo 400000 > {group.path}/cpu.rt_runtime_us (and in those above), or {WITHOUT_REALTIME_GROUPS}"
-        return _warn(found, mend)
+        fix = f"echo 400000 > {group.path}/cpu.rt_runtime_us (and in those above), or {WITHOUT_REALTIME_GROUPS}"
+        return _warn(found, fix)
     return _warn(found, WITHOUT_REALTIME_GROUPS)
 
 
@@ -199,8 +199,8 @@ def _lowers_nice(profile: Profile) -> bool:
     return any(one is not None and one.nice < 0 for one in (*given, *profile.ladder))
 
 
-def _warn(found: str, mend: str) -> Check:
-    return Check(NAME, Level.WARN, found, mend)
+def _warn(found: str, fix: str) -> Check:
+    return Check(NAME, Level.WARN, found, fix)
 
 
 _JUDGES: Sequence[Callable[[HostFacts, Profile], list[Check]]] = (

@@ -41,7 +41,7 @@ def _address(name: str, peers: Mapping[str, Card]) -> IPv6Address:
         known = ", ".join(sorted(peers)) or "nobody"
         raise UnknownMasterError(
             f"time.masters: {name!r} is neither this node nor a trusted peer, which are: {known}; "
-            f"mend: `meshsec peer add {name} CARD`"
+            f"fix: `meshsec peer add {name} CARD`"
         )
     return peers[name].address
 

@@ -1,4 +1,4 @@
-"""What runs on this node against what its policy says: each difference, and how to mend it.
+"""What runs on this node against what its policy says: each difference, and how to fix it.
 
 Theory of operation. Adapters read what stands, as values that say nothing where their daemon tells nothing; here it is
 compared with what is desired. Of what changes by itself (SAs come and go, rules are being set) two looks a moment apart
@@ -47,7 +47,7 @@ class Difference:
     what: str
     is_: str
     should: str
-    mend: str
+    fix: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,12 +166,12 @@ class Wanted:
         return self.titles.get(name, name)
 
 
-_RESTART = "systemctl restart meshsecd: it configures the IKE daemon anew, SAs stay"
+_RESTART = "systemctl restart meshsecd: it configures the IKE daemon again, SAs stay"
 _RESTART_IKE = (
-    "systemctl restart meshsec-ike (libreswan: meshsec-pluto): it forgets what others gave it; SAs are negotiated anew"
+    "systemctl restart meshsec-ike (libreswan: meshsec-pluto): it forgets what others gave it; SAs are negotiated again"
 )
-ANEW = "meshsec bench sa-setup {peer} --count 1: negotiates it anew, user data waits meanwhile"
-"""How to mend what was negotiated."""
+NEGOTIATE_AGAIN = "meshsec bench sa-setup {peer} --count 1: negotiates it again, user data waits meanwhile"
+"""How to fix what was negotiated."""
 
 
 def lasting(first: Report, second: Report) -> Report:
@@ -258,17 +258,17 @@ def sas(wanted: Wanted, standing: Mapping[str, Sequence[IkeSa]], now: float) -> 
             if not sa.is_live:
                 continue
             if spec is None:
-                what, mend = f"IKE_SA {sa.unique_id} of {name}", _RESTART
-                yield Difference(Where.IKE_SA, None, what, "established", "none: no peer's", mend)
+                what, fix = f"IKE_SA {sa.unique_id} of {name}", _RESTART
+                yield Difference(Where.IKE_SA, None, what, "established", "none: no peer's", fix)
             else:
                 yield from _ike_sa(wanted.title(name), spec, sa, now)
 
 
 def _ike_sa(peer: str, spec: ConnectionSpec, sa: IkeSa, now: float) -> Iterator[Difference]:
-    mend = ANEW.format(peer=peer)
+    fix = NEGOTIATE_AGAIN.format(peer=peer)
 
     def differs(what: str, is_: object, should: object) -> Difference:
-        return Difference(Where.IKE_SA, peer, f"IKE_SA {sa.unique_id}: {what}", _text(is_), _text(should), mend)
+        return Difference(Where.IKE_SA, peer, f"IKE_SA {sa.unique_id}: {what}", _text(is_), _text(should), fix)
 
     if not agrees_ike(spec.ike_proposals, sa.encryption, sa.integrity, sa.prf, sa.key_exchange):
         suite = _suite(sa.encryption, sa.integrity, sa.prf, sa.key_exchange)
@@ -288,13 +288,13 @@ def _ike_sa(peer: str, spec: ConnectionSpec, sa: IkeSa, now: float) -> Iterator[
 
 def _child_sa(peer: str, spec: ConnectionSpec, child: ChildSa, now: float) -> Iterator[Difference]:
     ought = next((one for one in spec.children if one.name == child.name), None)
-    title, mend = f"CHILD_SA {child.name} {child.spi_in}", ANEW.format(peer=peer)
+    title, fix = f"CHILD_SA {child.name} {child.spi_in}", NEGOTIATE_AGAIN.format(peer=peer)
     if ought is None:
-        yield Difference(Where.CHILD_SA, peer, title, "installed", "none: not of this name", mend)
+        yield Difference(Where.CHILD_SA, peer, title, "installed", "none: not of this name", fix)
         return
 
     def differs(what: str, is_: object, should: object) -> Difference:
-        return Difference(Where.CHILD_SA, peer, f"{title}: {what}", _text(is_), _text(should), mend)
+        return Difference(Where.CHILD_SA, peer, f"{title}: {what}", _text(is_), _text(should), fix)
 
     if not agrees_esp(ought.esp_proposals, child.encryption, child.integrity, child.key_exchange):
         suite = _suite(child.encryption, child.integrity, child.key_exchange)
@@ -341,7 +341,7 @@ def view(report: Report, peer: str | None = None) -> dict[str, Any]:
         "schema": SCHEMA,
         "differences": [
             {"where": str(one.where), "peer": one.peer, "what": one.what}
-            | {"is": one.is_, "should": one.should, "mend": one.mend}
+            | {"is": one.is_, "should": one.should, "mend": one.fix}
             for one in report.differences
             if peer is None or one.peer == peer
         ],

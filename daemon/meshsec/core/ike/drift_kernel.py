@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from meshsec.core.channels.desired import host
-from meshsec.core.ike.drift import ANEW, Difference, Wanted, Where
+from meshsec.core.ike.drift import NEGOTIATE_AGAIN, Difference, Wanted, Where
 from meshsec.core.values.model import Address, ChildSa, ConnectionSpec, IkeSa, Network, RulesSpec
 
 
@@ -102,8 +102,8 @@ def _states(wanted: Wanted, kernel: Kernel) -> Iterator[Difference]:
     found = {state.spi: state for state in kernel.states}
     for state in strange_states(kernel.states, kernel.sas, kernel.endpoints):
         what = f"state of SPI {state.spi}, {state.source} to {state.destination}"
-        should, mend = "none: no CHILD_SA of the IKE daemon", _FLUSH_STATE.format(state)
-        yield Difference(Where.XFRM_STATE, _peer_of(wanted, state), what, "there", should, mend)
+        should, fix = "none: no CHILD_SA of the IKE daemon", _FLUSH_STATE.format(state)
+        yield Difference(Where.XFRM_STATE, _peer_of(wanted, state), what, "there", should, fix)
     for one in _carrying(wanted, kernel) if kernel.esp else ():
         yield from _state(one, one.spi_in, found.get(one.spi_in))
         if one.spi_out in found or not one.ways_out & found.keys():
@@ -112,8 +112,8 @@ def _states(wanted: Wanted, kernel: Kernel) -> Iterator[Difference]:
 
 def _state(one: "_Carrying", spi: str, state: XfrmState | None) -> Iterator[Difference]:
     def differs(what: str, is_: str, should: str) -> Difference:
-        mend = ANEW.format(peer=one.peer)
-        return Difference(Where.XFRM_STATE, one.peer, f"state of SPI {spi}{what}", is_, should, mend)
+        fix = NEGOTIATE_AGAIN.format(peer=one.peer)
+        return Difference(Where.XFRM_STATE, one.peer, f"state of SPI {spi}{what}", is_, should, fix)
 
     if state is None:
         yield differs("", "none", "that of the CHILD_SA")
@@ -179,8 +179,8 @@ def _policies(wanted: Wanted, kernel: Kernel) -> Iterator[Difference]:
             peer, policy = wanted.title(name), found.get(selector)
             is_ = str(policy) if policy else "none"
             if policy is None or not policy.allows or [(mode, False)] != list(policy.templates):
-                what, mend = _named(selector), ANEW.format(peer=peer)
-                yield Difference(Where.XFRM_POLICY, peer, what, is_, f"allow with ESP {mode}", mend)
+                what, fix = _named(selector), NEGOTIATE_AGAIN.format(peer=peer)
+                yield Difference(Where.XFRM_POLICY, peer, what, is_, f"allow with ESP {mode}", fix)
 
 
 def _selectors(spec: ConnectionSpec, names: Collection[str]) -> Iterator[tuple[str, tuple[str, Network, Network]]]:
@@ -214,8 +214,8 @@ def _strange_policies(wanted: Wanted, kernel: Kernel) -> Iterator[Difference]:
         is_ours = not policy.narrowed and policy.selector in (ours if kernel.esp else ())
         if is_ours or policy.priority >= kernel.block_priority or not _holds_user_data(kernel.rules, policy):
             continue
-        what, mend = _named(policy.selector), _FLUSH_POLICY.format(policy)
-        yield Difference(Where.XFRM_POLICY, None, what, str(policy), "none: neither meshsec's nor an SA's", mend)
+        what, fix = _named(policy.selector), _FLUSH_POLICY.format(policy)
+        yield Difference(Where.XFRM_POLICY, None, what, str(policy), "none: neither meshsec's nor an SA's", fix)
 
 
 def _holds_user_data(rules: RulesSpec, policy: XfrmPolicy) -> bool:

@@ -101,7 +101,7 @@ class IkePort(Protocol):
         """Follow it until cancelled: ``on_up`` each time it is met, ``on_down`` with the reason at each loss."""
 
     def reconnect(self) -> None:
-        """Begin anew: it did not answer a command, so what it tells by events is not to be relied on either."""
+        """Begin again: it did not answer a command, so what it tells by events is not to be relied on either."""
 
     def close(self) -> None:
         """Let go of what is kept open between commands."""

@@ -2,7 +2,7 @@
 
 Theory of operation. Each set-up that this node initiated is a sample of its suite's time. When the suite in use is
 late, in more than one set-up, the next weaker one takes its place. When it meets the deadline with room to spare, the
-next stronger one is given a trial, after a pause that doubles with each trial that fails and starts anew with one that
+next stronger one is given a trial, after a pause that doubles with each trial that fails and starts again with one that
 does not. So a load that stays costs a few late set-ups in ever longer intervals, and one that goes is noticed soon.
 
 All suites of the policy stay proposed, the chosen one first, because the peer may not have it. What is below the

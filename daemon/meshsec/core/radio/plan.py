@@ -1,6 +1,6 @@
 """Decides how a radio gets into the mesh: what is in the way, the steps there, the way back, what is still amiss.
 
-Theory of operation: an adapter observes (``Observed``). ``obstacles`` says what forbids joining, each with its mend.
+Theory of operation: an adapter observes (``Observed``). ``obstacles`` says what forbids joining, each with its fix.
 Without any, ``plan`` gives the steps; after a failure, and at the end, ``undo`` gives the steps back for those that
 were done. What came of it is observed again, and ``differences`` judges it: only what was read back is believed.
 """
@@ -36,13 +36,13 @@ _OFFSETS = {Mode.HT40_PLUS: 20, Mode.HT40_MINUS: -20}
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """Why the radio cannot join, and how to mend it."""
+    """Why the radio cannot join, and how to fix it."""
 
     found: str
-    mend: str
+    fix: str
 
     def __str__(self) -> str:
-        return f"{self.found}; mend: {self.mend}"
+        return f"{self.found}; fix: {self.fix}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +296,7 @@ def span(frequency: int, mode: Mode) -> Span | None:
 
 
 def obstacles(wish: RadioSettings, seen: Observed) -> list[Obstacle]:
-    """What is in the way, in the order in which one would mend it; empty when ``plan`` may be carried out."""
+    """What is in the way, in the order in which one would fix it; empty when ``plan`` may be carried out."""
     missing = list(_missing(seen))
     if missing or seen.phy is None or seen.interface is None:
         return missing
@@ -392,15 +392,15 @@ def summary(seen: Observed, signals: Sequence[int]) -> str:
 
 
 def hint(code: int | None, seen: Observed) -> str:
-    """What an error number of the kernel means here, and the mend; empty where it speaks for itself."""
+    """What an error number of the kernel means here, and the fix; empty where it speaks for itself."""
     match code:
         case errno.EPERM | errno.EACCES:
-            return "; mend: run as root, or with CAP_NET_ADMIN"
+            return "; fix: run as root, or with CAP_NET_ADMIN"
         case errno.EBUSY if seen.others:
             others = ", ".join(f"{other.name} ({other.type})" for other in seen.others)
-            return f"; mend: the radio is shared with {others}: take that down, or put it on the same channel"
+            return f"; fix: the radio is shared with {others}: take that down, or put it on the same channel"
         case errno.ERFKILL:
-            return "; mend: rfkill unblock wlan, or the switch of the device"
+            return "; fix: rfkill unblock wlan, or the switch of the device"
         case _:
             return ""
 
@@ -420,8 +420,8 @@ def _missing(seen: Observed) -> Iterator[Obstacle]:
     elif seen.exists:
         yield Obstacle(f"{seen.name} is not wireless", "name a wireless interface: `iw dev` lists them")
     else:
-        mend = "plug the adapter in, load its driver and firmware (`dmesg`), or correct the name: `iw dev` lists them"
-        yield Obstacle(f"there is no interface {seen.name}", mend)
+        fix = "plug the adapter in, load its driver and firmware (`dmesg`), or correct the name: `iw dev` lists them"
+        yield Obstacle(f"there is no interface {seen.name}", fix)
 
 
 def _capability(wish: RadioSettings, phy: Phy) -> Iterator[Obstacle]:
@@ -449,7 +449,7 @@ def _regulation(wish: RadioSettings, seen: Observed) -> Iterator[Obstacle]:
     else:
         yield Obstacle(
             f"the kernel stays in regulatory domain {seen.country}, not {wish.country}",
-            "install wireless-regdb and load cfg80211 anew (reboot), or leave country out",
+            "install wireless-regdb and load cfg80211 again (reboot), or leave country out",
         )
 
 
@@ -481,8 +481,8 @@ def _channel(wish: RadioSettings, phy: Phy) -> Iterator[Obstacle]:
         return
     forbidden = [words for part in whole.parts if (words := _forbidden(part, band.channels.get(part)))]
     if words := "; ".join(forbidden) or _width_forbidden(wish.mode, band.channels[wish.frequency]):
-        mend = f"set [radio] country, with wireless-regdb installed, or a frequency that is allowed: {_usable(phy)}"
-        yield Obstacle(f"the regulatory domain forbids it: {words}", mend)
+        fix = f"set [radio] country, with wireless-regdb installed, or a frequency that is allowed: {_usable(phy)}"
+        yield Obstacle(f"the regulatory domain forbids it: {words}", fix)
     yield from _strength(wish, band)
 
 

@@ -124,7 +124,7 @@ PRIVILEGED = frozenset({Mode.NEGOTIATING, Mode.LINGERING, Mode.GUARDING})
 
 @dataclass(frozen=True, slots=True)
 class DaemonUp:
-    """The IKE daemon is there, with its base class; its CPU clock starts anew."""
+    """The IKE daemon is there, with its base class; its CPU clock starts again."""
 
     processors: int
     """On how many it may run."""
