@@ -78,7 +78,7 @@ class Channel:
         return True
 
     def desired(self) -> DesiredPeer | None:
-        """What is wanted for the peer; None when it is not trusted."""
+        """Return what is wanted for the peer; None when it is not trusted."""
         if self.connection is None:
             return None
         return DesiredPeer(self.connection, self._wish(), self.initiator)
@@ -89,7 +89,7 @@ class Channel:
         return Wish.KEEP if self.hold.is_running() else Wish.CLOSE
 
     def observed(self, *, attempting: bool = True) -> ObservedPeer:
-        """What the IKE daemon has of the peer. ``attempting``: an attempt of this node's is in progress."""
+        """Return what the IKE daemon has of the peer. ``attempting``: this node's own attempt is in progress."""
         return ObservedPeer(
             self.loaded,
             self.loaded_connection,
@@ -101,12 +101,12 @@ class Channel:
         )
 
     def ike_sa(self) -> IkeSa | None:
-        """The IKE_SA that counts."""
+        """Return the IKE_SA that counts."""
         wanted = self.desired()
         return keeper(wanted, self.observed()) if wanted else None
 
     def standing(self) -> Standing:
-        """How much of what is wanted stands."""
+        """Return how much of what is wanted is established."""
         wanted = self.desired() if self.sas.listed else None
         if wanted is None:
             return Standing(live=False, complete=False)
@@ -119,7 +119,7 @@ class Channel:
         return failure is not None and failure.of_authentication and (stood is None or failure.at > stood)
 
     def configured(self) -> bool:
-        """The IKE daemon has the configuration that is wanted."""
+        """Note that the IKE daemon has the configuration that is wanted."""
         return self.loaded_connection is not None and self.loaded_connection == self.connection
 
     def gone(self) -> bool:

@@ -48,12 +48,12 @@ class DesiredPeer:
 
 
 def addresses(card: Card) -> tuple[Address, ...]:
-    """The addresses that applications use for a node."""
+    """Return the addresses that applications use for a node."""
     return (card.address,) if card.ipv4 is None else (card.address, card.ipv4)
 
 
 def endpoint(card: Card, ground: EspBackend) -> IPv6Address:
-    """Where a node's IKE daemon is, and the destination whose route makes a channel wanted.
+    """Return where a node's IKE daemon is, and the destination whose route makes a channel wanted.
 
     See docs/development/architecture.md.
     """
@@ -61,7 +61,7 @@ def endpoint(card: Card, ground: EspBackend) -> IPv6Address:
 
 
 def initiates(node: Card, peer: Card) -> bool:
-    """Whether ``node`` is the end that initiates: the one with the lower fingerprint. Both ends compute the same."""
+    """Return whether ``node`` initiates: the end with the lower fingerprint does. Both ends compute the same."""
     return node.fingerprint < peer.fingerprint
 
 
@@ -72,7 +72,7 @@ def rules_spec(
     ground: EspBackend,
     policy: Policy,
 ) -> RulesSpec:
-    """The fail-closed rules for these addresses. They depend on trust alone: no route and no SA opens one."""
+    """Return the fail-closed rules for these addresses. They depend on trust alone: no route and no SA opens one."""
     return RulesSpec(
         ground=ground,
         own=frozenset(addresses(node)),
@@ -85,7 +85,7 @@ def rules_spec(
 
 
 def with_overlay(rules: RulesSpec, device: str, trusted: Iterable[IPv6Address]) -> RulesSpec:
-    """The same where there is an overlay: user data with those who are trusted now passes by its device, too."""
+    """Return the rules of a node with an overlay: user data of trusted peers may pass through its device, too."""
     return replace(rules, overlay_device=device, admitted=frozenset(trusted)) if device else rules
 
 
@@ -95,17 +95,17 @@ def within(rules: RulesSpec, perimeter: Perimeter) -> RulesSpec:
 
 
 def with_next(rules: RulesSpec, card: Card | None) -> RulesSpec:
-    """The same on a node whose key is being changed: the next key's addresses are this node's, too (ADR 0041)."""
+    """Return the rules of a node whose key is being changed: its next key's addresses are its own, too (ADR 0041)."""
     return replace(rules, own=rules.own | set(addresses(card))) if card else rules
 
 
 def in_doubt(rules: RulesSpec) -> RulesSpec:
-    """The same while there are cards that cannot be read: a peer's address may then look like an unknown node's."""
+    """Return stricter rules for as long as a card cannot be read: a stranger may be that card's peer."""
     return replace(rules, unknown_nodes=UnknownNodes.DROP, bypass=())
 
 
 def connection_spec(node: Card, peer: Peer, ground: EspBackend, policy: Policy) -> ConnectionSpec:
-    """What the IKE daemon is told about ``peer``."""
+    """Return what the IKE daemon is told about ``peer``."""
     return ConnectionSpec(
         name=peer.name,
         local_address=endpoint(node, ground),
@@ -126,7 +126,7 @@ def connection_spec(node: Card, peer: Peer, ground: EspBackend, policy: Policy) 
 
 
 def authentication(node: Card, peer: Card) -> Authentication:
-    """By what a pair authenticates: by signatures, unless an end cannot. Both ends' cards say it, so both conclude it.
+    """Return how a pair authenticates: by signatures, unless one end cannot. The cards say so to both ends.
 
     Nobody on the way can change it: this node's card follows from its settings, and the peer's is trusted input.
     """
@@ -150,7 +150,7 @@ def _ipv4_selectors(node: Card, peer: Card) -> tuple[tuple[Network, ...], tuple[
 
 
 def host(address: Address) -> Network:
-    """The network of one address."""
+    """Return the network of one address."""
     # By number, because the constructors take an address apart as text, which is ten times slower.
     if isinstance(address, IPv4Address):
         return IPv4Network((int(address), 32))

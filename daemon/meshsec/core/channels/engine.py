@@ -86,12 +86,12 @@ class Engine:
                 self.known.mark(subject.peer)
 
     def poll_timeout(self) -> float | None:
-        """When to call ``handle_timeout``; None: not before the next event."""
+        """Return when to call ``handle_timeout``; None: not before the next event."""
         self._settle()
         return self.known.timers.next()
 
     def poll_actions(self) -> list[Action]:
-        """What to do now, in this order; each is carried out once and answered by one ``ActionDone``."""
+        """Return what to do now, in this order; each is carried out once and answered by one ``ActionDone``."""
         self._settle()
         return self.known.in_flight.drain()
 

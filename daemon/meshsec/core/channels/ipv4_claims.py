@@ -84,7 +84,7 @@ def contested(peers: Mapping[str, Peer], own: Card) -> dict[str, str]:
 
 
 def _node(name: str) -> str:
-    """The two keys of one peer share its address (ADR 0041)."""
+    """Return the peer's name: its two keys share its address (ADR 0041)."""
     return name.removesuffix(PEER_NEXT)
 
 
@@ -102,7 +102,7 @@ def _believed(peer: Peer, doubt: str, around: Surroundings) -> Peer:
 
 
 def stays_closed(address: Address, mesh: Iterable[IPv4Network]) -> bool:
-    """Whether an address that was closed for a peer once may stay closed: of public ones only those of the mesh may.
+    """Return whether an address that was closed for a peer may stay closed; a public one outside the mesh may not.
 
     An address of private use that no claim is believed for any more is no reason to send a peer's data in the clear.
     """

@@ -98,5 +98,5 @@ TABLE: Mapping[State, Mapping[Trigger, Transition]] = {
 
 
 def transition(state: State, trigger: Trigger) -> Transition | None:
-    """Where ``trigger`` leads from ``state``; None when it changes nothing (the catch-all)."""
+    """Return where ``trigger`` leads from ``state``; None when it changes nothing (the catch-all)."""
     return TABLE[state].get(trigger)

@@ -218,7 +218,7 @@ def _forward(spec: RulesSpec) -> list[str]:
 
 
 def _into_states(spec: RulesSpec) -> list[str]:
-    """An SA of the kernel takes what leaves by a mesh interface."""
+    """Return the rules that let pass what one of the kernel's SAs takes on its way out of a mesh interface."""
     if spec.ground is EspBackend.LIBIPSEC:
         return []
     return [f"iifname @links rt ipsec exists {_INTO_SA}", f"oifname @links meta ipsec exists {_INTO_SA}"]
@@ -276,7 +276,7 @@ def _answers(spec: RulesSpec) -> list[str]:
 
 
 def _leaving(spec: RulesSpec) -> list[str]:
-    """What may go to a peer: inside IPsec or the overlay, IKE, and errors that concern the path.
+    """Return what may go to a peer: inside IPsec or the overlay, IKE, and errors that concern the path.
 
     A fleet's exchange is meshsecd's, which is root's, at either end. A peer does not listen for a while to a node that
     gives it what nobody has signed, so that nothing else on the node, nor behind it, may speak there (ADR 0056).
@@ -345,7 +345,7 @@ def _barred(ground: EspBackend, direction: str, counter: str, ike: str) -> list[
 
 
 def _overlay(spec: RulesSpec, interface: str, direction: str, counter: str) -> list[str]:
-    """The device of the overlay. The kernel's own multicast on it is nobody's user data, and is not counted."""
+    """Return the rules of the overlay's device. The kernel's own multicast on it is no user data and not counted."""
     if not spec.overlay_device:
         return []
     device = f'{interface} "{spec.overlay_device}"'

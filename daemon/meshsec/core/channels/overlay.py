@@ -66,7 +66,7 @@ class Overlay:
         return self.modes.default or self._default if self.enabled else DataPlane.IPSEC
 
     def mode(self, address: IPv6Address) -> DataPlane:
-        """What is wanted of the peer with this address."""
+        """Return what is wanted of the peer with this address."""
         return self.modes.peers.get(address, self.default_mode) if self.enabled else DataPlane.IPSEC
 
     def carries(self, address: IPv6Address) -> bool:
@@ -74,13 +74,13 @@ class Overlay:
         return address in self.routes and address in self.kept
 
     def came(self) -> None:
-        """The node answers: what it was told before counts for nothing, and the sessions it had are gone."""
+        """Note that the node answers: it has forgotten what it was told, and its sessions are gone."""
         self.down, self.permitted, self.keeping = None, None, None
         self._keep.clear()
         self._told = None
 
     def went(self, reason: str) -> None:
-        """The node is away. Its routes, which go with its device, are read back."""
+        """Note that the node is away. Its routes vanish with its device, and are read back."""
         self.down, self.permitted, self.keeping = reason, None, None
         self.kept = self.linked = NONE
 
@@ -95,7 +95,7 @@ class Overlay:
                 self._told = None
 
     def wants_session(self, address: IPv6Address) -> bool:
-        """A session to this address shall be kept up, as far as was decided until now.
+        """Return whether a session to this address is to be kept up, as far as is decided yet.
 
         Whoever asks whether to go on with one asks this, and not what the node was told last: while that is being
         changed, each answer would be the reason for its contrary.
@@ -111,7 +111,7 @@ class Overlay:
         return has_session and (self._fallback or address in self.routes)
 
     def actions(self, admitted: Addresses) -> list[OverlayAction]:
-        """What is to be done; ``admitted`` are those whom the rules that stand let pass by the device."""
+        """Return what is to be done. ``admitted``: whom the rules in force let pass through the device."""
         if not self.enabled:
             return []
         actions: list[OverlayAction] = []
@@ -126,7 +126,7 @@ class Overlay:
         return actions
 
     def leaves_out(self, address: IPv6Address) -> bool:
-        """A session to this address is wanted, and there are too many of them."""
+        """Return whether a session to this address is wanted but does not fit in their number."""
         return address in self._keep and address not in self._to_tell()[1]
 
     def _to_tell(self) -> tuple[Addresses, Addresses]:
@@ -145,7 +145,7 @@ class Overlay:
         return frozenset(sorted(self._keep, key=rank)[:KEEP_MAX])
 
     def obstacle(self, action: OverlayAction) -> str | None:
-        """What must come before ``action``; None when nothing stands in its way."""
+        """Return what must be done before ``action``; None when it can be done now."""
         if isinstance(action, RouteOverlay):
             return None
         if self.down is not None:
@@ -155,7 +155,7 @@ class Overlay:
         return None
 
     def took_effect(self, action: OverlayAction) -> None:
-        """The node took what it was told. Routes are read back instead."""
+        """Note that the node did what it was told; routes are not noted here but read back."""
         match action:
             case Permit(addresses):
                 self.permitted = addresses

@@ -68,7 +68,7 @@ def follow_overlay(known: Situation, channel: Channel) -> None:
 
 
 def _relies_on_sa(channel: Channel) -> bool:
-    """An SA stands, and is not about to end."""
+    """Return whether an SA is established and is not about to end."""
     sa = channel.ike_sa()
     is_ending = sa is not None and sa.unique_id in channel.handover.superseded
     return channel.standing().complete and not channel.hold.over and not is_ending

@@ -36,7 +36,7 @@ def plan(known: Situation, now: float) -> list[Planned]:
 
 
 def obstacle(known: Situation, action: Action) -> str | None:
-    """What must come before ``action``; None when nothing stands in its way."""
+    """Return what must be done before ``action``; None when it can be done now."""
     if isinstance(action, ApplyRules):
         return None
     if isinstance(action, OverlayAction):

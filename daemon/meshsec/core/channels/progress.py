@@ -98,7 +98,7 @@ def _sa_up(known: Situation, channel: Channel) -> None:
 
 
 def _measure(known: Situation, channel: Channel, sa: IkeSa) -> None:
-    """The initiator alone sees all of a set-up: what the peer took and what the network took is in its time."""
+    """Measure a set-up at its initiator, who alone sees all of it: the peer's time and the network's."""
     if channel.attempt.began_at is None or channel.attempt.measured == channel.attempt.count:
         return
     channel.attempt.measured = channel.attempt.count
@@ -125,7 +125,7 @@ def _sa_lost(known: Situation, channel: Channel, reason: str) -> None:
 
 
 def _follow_negotiation(known: Situation, channel: Channel, *, incomplete: bool) -> None:
-    """The peer's negotiation is waited for, but only once and for a time: half-open IKE_SAs can be forged.
+    """Wait for the peer's negotiation, once and for a limited time, because half-open IKE_SAs can be forged.
 
     The initiator does not wait for an IKE_SA that is not authenticated yet.
     """

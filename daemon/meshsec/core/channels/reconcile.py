@@ -46,7 +46,7 @@ class ObservedPeer:
 
 
 def reconcile_peer(name: str, desired: DesiredPeer | None, observed: ObservedPeer, timeout: float) -> list[Action]:
-    """What is to be done for one peer; ``desired`` is None when it is not trusted."""
+    """Return what is to be done for one peer; ``desired`` is None when it is not trusted."""
     if desired is None:
         return _close_stranger(name, observed)
     actions = _close_unwanted(name, desired, observed)
@@ -62,7 +62,7 @@ def reconcile_peer(name: str, desired: DesiredPeer | None, observed: ObservedPee
 
 
 def live(desired: DesiredPeer, observed: ObservedPeer) -> list[IkeSa]:
-    """The IKE_SAs that stand and are trusted."""
+    """Return the established IKE_SAs of trusted peers."""
     return [sa for sa in observed.ike_sas if sa.is_live and not _distrusted(sa, desired, observed)]
 
 
@@ -74,7 +74,7 @@ def _distrusted(sa: IkeSa, desired: DesiredPeer, observed: ObservedPeer) -> bool
 
 
 def is_moved(sa: IkeSa, connection: ConnectionSpec) -> bool:
-    """Whether the IKE daemon sends an SA's packets to another address than the card's.
+    """Return whether the IKE daemon sends an SA's packets to another address than the card's.
 
     It follows the source of an authenticated message, which anybody on the way can rewrite.
     """
@@ -82,7 +82,7 @@ def is_moved(sa: IkeSa, connection: ConnectionSpec) -> bool:
 
 
 def keeper(desired: DesiredPeer, observed: ObservedPeer) -> IkeSa | None:
-    """The IKE_SA to keep, when there are several by simultaneous starts; both ends compute the same one.
+    """Return the IKE_SA to keep of several from simultaneous starts; both ends choose the same.
 
     It is complete, was initiated by the end that is to initiate, and has the lowest SPI of a CHILD_SA: those of the
     IKE_SA are told by charon alone. One that came too late for that is kept before the others: its peer may have them
@@ -116,7 +116,7 @@ def _absent(desired: DesiredPeer, sa: IkeSa | None) -> tuple[str, ...]:
 
 
 def _close_stranger(name: str, observed: ObservedPeer) -> list[Action]:
-    """The configuration goes first, so that the peer cannot come back while its SAs are closed."""
+    """Remove the configuration first, so that the peer cannot come back while its SAs are closed."""
     unload: list[Action] = [UnloadConnection(name)] if observed.loaded else []
     return unload + [
         Terminate(sa.unique_id, name, "the peer is not trusted", patient=True)

@@ -56,11 +56,11 @@ class Situation:
         self.queue = AttemptQueue(policy)
 
     def channels(self) -> Iterable[Channel]:
-        """The channels of all trusted peers, to be read only."""
+        """Return the channels of all trusted peers, to be read only."""
         return (channel for channel in self.by_name.values() if channel.card is not None)
 
     def channel(self, name: str) -> Channel | None:
-        """The channel of one trusted peer, to be read only."""
+        """Return the channel of one trusted peer, to be read only."""
         channel = self.by_name.get(name)
         return channel if channel is not None and channel.card is not None else None
 
@@ -70,11 +70,11 @@ class Situation:
         return next((one.name for one in found), "")
 
     def shown_as(self, title: str) -> Channel | None:
-        """The channel that people are shown under this name, to be read only."""
+        """Return the channel that people see under this name, to be read only."""
         return next((channel for channel in self.channels() if channel.title == title), None)
 
     def title(self, name: str | None) -> str | None:
-        """The name under which people are shown a channel; that of an SA of nobody's is its own."""
+        """Return the name under which people see a channel; an SA that belongs to nobody keeps its own."""
         channel = self.by_name.get(name) if name is not None else None
         return channel.title or name if channel is not None else name
 

@@ -186,7 +186,7 @@ class RoutingSettings(Struct, frozen=True):
         return Perimeter(frozenset(self.interfaces), opened, tuple(one.prefix for one in self.accept))
 
     def weights(self) -> Iterator[tuple[tuple[str | int, ...], int | str]]:
-        """What only olsrv2d is told: where it stands below ``[routing]``, and what."""
+        """Yield the settings that only olsrv2d has: each with its path below ``[routing]`` and its value."""
         told: list[tuple[tuple[str | int, ...], int | str | None]] = [
             (("metric",), self.metric),
             (("willingness",), self.willingness),

@@ -215,7 +215,7 @@ def decode(
     *,
     pacing: bool = False,
 ) -> Settings:
-    """The settings in a decoded TOML document. Raises SettingsError.
+    """Return the settings in a decoded TOML document. Raises SettingsError.
 
     ``base`` is the directory that relative paths start from. ``profile`` gives the policy profile of a name, or raises
     ValueError with what is allowed; ``schedules`` does the same for scheduling profiles. ``pacing`` is for a lab.

@@ -22,7 +22,7 @@ class Shown(NamedTuple):
 
 
 def shown(engine: Engine, channel: Channel) -> Shown:
-    """The life cycle of the SA (lifecycle.py), unless the overlay carries or is to carry user data."""
+    """Return the life cycle of the SA (lifecycle.py), unless the overlay carries or is to carry user data."""
     if channel.handover.carried_since is not None:
         return Shown(State.PROTECTED, _carried(channel), channel.handover.carried_since, DataPlane.OVERLAY)
     plane = DataPlane.IPSEC if channel.state in _STANDING else None

@@ -57,7 +57,7 @@ class UnboundedError(ValueError):
 
 
 def parse(line: str) -> Tracking:
-    """One line of ``chronyc -n -c tracking``. Raises ValueError."""
+    """Parse one line of ``chronyc -n -c tracking``. Raises ValueError."""
     fields = line.strip().split(",")
     if len(fields) != _FIELDS or fields[-1] not in _LEAPS:
         raise ValueError(f"{line.strip()[:200]!r} is not what chronyc tells of tracking: {_FIELDS} fields")
@@ -68,7 +68,7 @@ def parse(line: str) -> Tracking:
 
 
 def judged(found: Tracking) -> Check:
-    """The finding of a node whose chronyd answers."""
+    """Return the finding of a node whose chronyd answers."""
     if not found.synchronised:
         fix = "`chronyc -n sources`: who answers; `meshsec status`: are the masters of [time] protected and in reach?"
         return Check(NAME, Level.WARN, "not synchronised: chronyd runs, and follows nobody yet", fix)
@@ -83,7 +83,7 @@ def judged(found: Tracking) -> Check:
 
 
 def fix(*, may_set: bool) -> str:
-    """What brings a chronyd that answers. ``may_set``: whether it may set the clock; in most containers it may not."""
+    """Return the commands that start chronyd. ``may_set``: whether it may set the clock; in most containers not."""
     written = "apt install chrony; meshsec export chrony > /etc/chrony/chrony.conf; "
     if may_set:
         return f"{written}systemctl restart chrony"
@@ -94,7 +94,7 @@ def fix(*, may_set: bool) -> str:
 
 
 def apart(first: str, second: str, clocks: Mapping[str, Tracking]) -> float:
-    """The most that the clocks of two nodes differ, seconds; ``clocks`` by address, of other nodes as well.
+    """Return the largest difference between the clocks of two nodes in seconds; ``clocks`` is by address.
 
     Each error is one to a root, so both nodes must have the same: the one at which the way from source to source
     ends. Two masters that have not met have each their own, and nothing is known between them. Raises UnboundedError.
@@ -116,7 +116,7 @@ def _error(node: str, clocks: Mapping[str, Tracking]) -> float:
 
 
 def root_of(node: str, clocks: Mapping[str, Tracking]) -> str:
-    """Where the way from source to source ends: the node with a clock of its own, or true time by a receiver.
+    """Return where the way from source to source ends: the node with a clock of its own, or true time by a receiver.
 
     Raises UnboundedError when it leads to a node of which nothing is known: its root may be another one tomorrow.
     """

@@ -135,12 +135,12 @@ class Facts:
 
 
 def examine(facts: Facts) -> list[Check]:
-    """All checks, in the order in which one would look."""
+    """Return all checks, in the order in which a person would look."""
     return [check for judge in _CHECKS for check in judge(facts)]
 
 
 def view(checks: Iterable[Check]) -> dict[str, Any]:
-    """The checks as a JSON value (docs/reference/schema/meshsec-doctor-1.json)."""
+    """Return the checks as a JSON value (docs/reference/schema/meshsec-doctor-1.json)."""
     listed = list(checks)
     worst = max((check.level for check in listed), key=list(Level).index, default=Level.OK)
     return {
@@ -153,7 +153,7 @@ def view(checks: Iterable[Check]) -> dict[str, Any]:
 
 
 def with_checks(known: Mapping[str, Any], further: Iterable[Check]) -> dict[str, Any]:
-    """A view with more checks at its end, and the verdict that follows."""
+    """Return the view with more checks at its end, and the verdict of all of them."""
     more = view(further)
     verdict = max(known["verdict"], more["verdict"], key=lambda level: list(Level).index(Level(level)))
     return {**known, "verdict": verdict, "checks": [*known["checks"], *more["checks"]]}
@@ -217,7 +217,7 @@ def _ike(facts: Facts) -> list[Check]:
 
 
 def _ports(facts: Facts) -> list[Check]:
-    """The IKE daemon is told how to come back where no unit restarts it."""
+    """Judge who has the IKE ports. Where no unit restarts the IKE daemon, the fix says how to."""
     find = "`ss -lunp 'sport = :500 or sport = :4500'` names the program, `kill PID` ends it"
     unit = facts.ike_daemon.traits.unit
     fix = f"{find}; then {unit} has the port within seconds (without systemd: restart the IKE daemon)"
@@ -397,7 +397,7 @@ def _radios(facts: Facts) -> list[Check]:
 
 
 def _cables_beside_radios(facts: Facts) -> list[Check]:
-    """A link that nobody measures weighs more than the slowest radio's (docs/reference/olsrv2d.md)."""
+    """Warn of a cable without a metric: it weighs more than the slowest radio (docs/reference/olsrv2d.md)."""
     if not (wireless := {one.seen.name for one in facts.radios}):
         return []
     found = "is no radio, and without a metric of its own the last resort beside one"

@@ -64,7 +64,7 @@ class Proposal:
 
 
 def proposals(policy: Policy, known: Algorithms | None = None) -> list[Proposal]:
-    """All of a policy, best first, those of IKE before those of ESP; ``known``: what the IKE daemon has."""
+    """Return a policy's proposals, best first, IKE before ESP. ``known``: the algorithms that the IKE daemon has."""
     found = [
         *(_explained("ike", one, libreswan_suites.ike) for one in policy.ike_proposals),
         *(_explained("esp", one, libreswan_suites.esp) for one in policy.esp_proposals),
@@ -76,13 +76,13 @@ def proposals(policy: Policy, known: Algorithms | None = None) -> list[Proposal]
 
 
 def settings(policy: Policy) -> dict[str, object]:
-    """The fields of a profile as its file has them: suites take the place of the two lists of proposals."""
+    """Return a profile's keys as its file has them: suites stand for the two lists of proposals."""
     implied = {"ike_proposals", "esp_proposals"} if policy.suites else set()
     return {key.name: _plain(getattr(policy, key.attribute)) for key in keys(Profile) if key.name not in implied}
 
 
 def view(name: str, file: str, policy: Policy, known: Algorithms | None = None) -> dict[str, object]:
-    """The answer of ``meshsec policy show`` and ``explain``; ``file`` is empty for what is built in."""
+    """Return the answer of ``meshsec policy show`` and ``explain``; ``file`` is empty for what is built in."""
     return {
         "schema": SCHEMA,
         "name": name,

@@ -67,7 +67,7 @@ class HostFacts:
 
 
 def examine(facts: HostFacts, profile: Profile, applied: Iterable[Applied] = ()) -> list[Check]:
-    """All findings; one that all is well when there is none."""
+    """Return all findings, or the single one that all is well."""
     found = [check for judge in _JUDGES for check in judge(facts, profile)]
     found += [_unapplied(one) for one in applied if one.problem not in ("", NO_SUCH_THREAD)]
     if found:
@@ -82,7 +82,7 @@ def _unapplied(applied: Applied) -> Check:
 
 
 def _permission(facts: HostFacts, profile: Profile) -> list[Check]:
-    """Whether we may set what the profile asks for."""
+    """Return whether we may set what the profile asks for."""
     if profile.realtime and facts.realtime_refused:
         return [_warn(f"real-time classes are refused: {facts.realtime_refused}", _permission_fix(facts, 1))]
     if _lowers_nice(profile) and facts.nice_refused:
@@ -135,12 +135,12 @@ def _round_robin(facts: HostFacts, profile: Profile) -> list[Check]:
 
 
 def _outside(facts: HostFacts) -> str:
-    """The kernel's own settings are everybody's: a container cannot change them."""
+    """Return where a setting of the kernel must be changed: a container cannot do it."""
     return f"outside of this container ({facts.container}): " if facts.container else ""
 
 
 def _realtime_groups(facts: HostFacts, profile: Profile) -> list[Check]:
-    """What will be refused, where nothing is yet: units that this kernel refuses do not start, and are not seen."""
+    """Warn of classes that this kernel will refuse: units that it refuses do not start, and cannot be seen."""
     if not (facts.realtime_groups and facts.systemd and profile.realtime) or facts.realtime_refused:
         return []
     if any(_is_refused(service, group, profile) for service, group in facts.groups.items()):
@@ -164,7 +164,7 @@ def _groups(facts: HostFacts, profile: Profile) -> list[Check]:
 
 
 def _is_refused(service: str, group: GroupFacts, profile: Profile) -> bool:
-    """Whether the group keeps a service from a real-time class that the profile gives it, or may raise it to."""
+    """Return whether the group keeps a service from a real-time class that the profile gives it, or may raise it to."""
     return group.forbids_realtime and profile.can_be_realtime(service)
 
 
@@ -177,7 +177,7 @@ def _without_budget(service: str, group: GroupFacts) -> Check:
 
 
 def _weightless(group: GroupFacts, placement: Placement | None) -> str:
-    """Why a group does not count as the profile wants; empty when it does, by whoever's doing."""
+    """Return why a group has not the weight that the profile wants; empty when it has."""
     wanted = placement.group_weight if placement else None
     if wanted is None:
         return ""

@@ -71,7 +71,7 @@ def sentences(known: Known, governor: Governor | None, now: float) -> list[str]:
 
 
 def class_text(profile: Profile, level: int) -> str:
-    """The class of a level, 0 being charon's own."""
+    """Return the class of a level, 0 being charon's own."""
     if level:
         return str(profile.ladder[level - 1])
     base = profile.class_of("charon")
@@ -163,7 +163,7 @@ def _explain_service(applied: Applied) -> str:
 
 
 def _explain_poller(known: Known) -> list[str]:
-    """Who reads a list of threads finds one that stands lower, and should know why."""
+    """Explain why one of the threads has a lower class than the others."""
     if not known.ranks_poller:
         return []
     if known.poller is None:

@@ -22,7 +22,7 @@ QUIET_ANSWERS = (
 
 
 def sentences(engine: Engine, channel: Channel, card: Card, now: float) -> list[str]:
-    """The chain from trust to what comes next. ``card`` is that of the channel's peer."""
+    """Return the sentences from trust to what happens next. ``card`` is the peer's."""
     seen = shown(engine, channel)
     return [
         _explain_trust(channel, card),
@@ -179,7 +179,7 @@ def _explain_next(engine: Engine, channel: Channel, now: float) -> str:
 
 
 def _span(seconds: float) -> str:
-    """A duration for people: two figures that matter."""
+    """Return a duration for people, in two significant figures."""
     seconds = max(0.0, seconds)
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms"

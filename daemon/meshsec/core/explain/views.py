@@ -18,7 +18,7 @@ View = dict[str, Any]
 
 
 def status(engine: Engine, now: float, problems: Iterable[str] = (), left_out: Iterable[LeftOut] = ()) -> View:
-    """The node, the daemons it works with, and every peer.
+    """Return the node, the daemons it works with, and every peer.
 
     ``problems``: what the caller knows to be wrong besides; ``left_out``: what of the policy the IKE daemon cannot do.
     """
@@ -40,7 +40,7 @@ def status(engine: Engine, now: float, problems: Iterable[str] = (), left_out: I
 
 
 def topology(engine: Engine, neighbours: Iterable[Neighbour], edges: Iterable[Edge]) -> View:
-    """What the routing daemon knows, and which of it concerns a peer."""
+    """Return what the routing daemon knows, and which of it concerns a peer."""
     return {
         "schema": "meshsec-topology-1",
         "routing_daemon": _daemon(engine.known.router_down),
@@ -52,7 +52,7 @@ def topology(engine: Engine, neighbours: Iterable[Neighbour], edges: Iterable[Ed
 
 
 def plan(engine: Engine, now: float) -> View:
-    """What would be done, why, and in how many seconds (null: at once, or when what it waits for is there)."""
+    """Return what will be done, why, and in how many seconds (null: at once, or after what it waits for)."""
     return {
         "schema": "meshsec-plan-1",
         "actions": [_planned(engine, planned, now) for planned in engine.plan(now)],
@@ -60,7 +60,7 @@ def plan(engine: Engine, now: float) -> View:
 
 
 def change(name: str, seen: Shown) -> View:
-    """What those who watch are told of a channel that is otherwise than before."""
+    """Return the event that reports a channel's change to `meshsec watch`."""
     return {
         "kind": "channel",
         "peer": name,
@@ -71,7 +71,7 @@ def change(name: str, seen: Shown) -> View:
 
 
 def mode(engine: Engine) -> View:
-    """Which data plane is wanted and which one carries, for the node and for each peer."""
+    """Return which data plane is wanted and which one carries, for the node and for each peer."""
     return {
         "schema": "meshsec-mode-1",
         "default": str(engine.known.overlay.default_mode),
@@ -90,7 +90,7 @@ def _mode(engine: Engine, channel: Channel) -> View:
 
 
 def explain(engine: Engine, now: float, name: str) -> View:
-    """Why the channel of peer ``name`` is as it is, in plain sentences. Raises ``LookupError`` for an unknown peer."""
+    """Return in sentences why the channel of peer ``name`` is as it is. Raises LookupError for an unknown peer."""
     channel = engine.known.shown_as(name)
     if channel is None or channel.card is None:
         refused = (

@@ -19,7 +19,7 @@ class UnknownMasterError(ValueError):
 
 
 def render(time: TimeSettings, own: Card, peers: Mapping[str, Card], prefixes: Iterable[Network], comment: str) -> str:
-    """The text. ``peers`` are the trusted ones by name. Raises UnknownMasterError."""
+    """Return the text. ``peers`` are the trusted ones by name. Raises UnknownMasterError."""
     others = [_address(name, peers) for name in time.masters if name != own.name]
     poll = f"minpoll {time.minpoll} maxpoll {time.slowest_poll}"
     lines = [f"# {comment}"]
@@ -55,7 +55,7 @@ def _served(time: TimeSettings, own: Card, prefixes: Iterable[Network]) -> Itera
 
 
 def _references(references: Iterable[Reference]) -> Iterator[str]:
-    """A pulse says when a second begins and not which: it is locked to the first clock that knows."""
+    """Return the lines of reference clocks. A pulse does not say which second begins: another clock does."""
     knows = ""
     pulses = []
     for index, one in enumerate(references):

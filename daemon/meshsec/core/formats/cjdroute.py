@@ -74,7 +74,7 @@ class _Reader:
         return Table(path, {}, [])
 
     def sections(self, parent: Table, key: str) -> list[Table]:
-        """The entries of a list; cjdns takes a single one without brackets, too."""
+        """Return the entries of a list; cjdns takes a single one without brackets, too."""
         path = (*parent.path, key)
         value = parent.values.get(key, [])
         parent.known.append(key)
@@ -96,7 +96,7 @@ class _Reader:
                 self.ignore(path, _REASONS.get(".".join(map(str, path)), _UNKNOWN))
 
     def secret(self, table: Table, key: str, *, required: bool = False) -> str | None:
-        """A password. One that is refused is not repeated."""
+        """Read a password. The message of a refusal does not repeat it."""
         table.known.append(key)
         value = table.values.get(key)
         if isinstance(value, str) and value:
@@ -107,7 +107,7 @@ class _Reader:
 
 
 def decode(document: object) -> Imported:
-    """What the decoded document means. Raises SettingsError."""
+    """Return the settings in a decoded cjdroute.conf. Raises SettingsError."""
     reader = _Reader()
     root = reader.section((), document)
     key = root.values.get("publicKey")
@@ -165,7 +165,7 @@ def _udp(reader: _Reader, table: Table) -> Udp:
 
 
 def _beacons(reader: _Reader, table: Table, udp: Udp) -> Udp:
-    """The socket with its beacons, if it can have any."""
+    """Return the socket with its beacons, if it can have any."""
     beacon, port, devices = _beacon(table), table.take("beaconPort", tables.integer(1, 65535), None), _devices(table)
     named = tuple(device for device in devices if tables.is_interface_name(device) and not _is_address(device))
     if beacon is Beacons.OFF:
@@ -303,7 +303,7 @@ def _read_devices(value: object) -> tuple[str, ...]:
 
 
 def _is_empty(value: object) -> bool:
-    """Whether a value says nothing, or only holds what says nothing."""
+    """Return whether a value is empty, or has only empty values in it."""
     if isinstance(value, Mapping):
         return all(map(_is_empty, value.values()))
     return all(map(_is_empty, value)) if isinstance(value, list) else not value

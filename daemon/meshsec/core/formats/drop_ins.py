@@ -30,7 +30,7 @@ def drop_ins(profile: Profile) -> Mapping[str, str]:
 
 
 def realtime_units(profile: Profile) -> list[str]:
-    """The units that have a real-time class from their start: where the kernel refuses it they do not start."""
+    """Return the units with a real-time class from their start; a kernel that refuses it does not start them."""
     given = {service: profile.class_of(service) for service in SERVICES if service not in _TAKES_ITS_CLASS_ITSELF}
     return [unit for service, one in given.items() if one is not None and one.is_realtime for unit in UNITS[service]]
 

@@ -102,7 +102,7 @@ class _Conn:
 
 
 def decode(lines: Iterable[Line]) -> Imported:
-    """What the configuration means. Raises IpsecConfError with every problem."""
+    """Return the connections of an ipsec.conf. Raises IpsecConfError with every problem."""
     problems: list[str] = []
     found = Imported()
     conns = _sections(lines, problems, found.ignored)
@@ -118,7 +118,7 @@ def decode(lines: Iterable[Line]) -> Imported:
 
 
 def shown(text: str) -> str:
-    """The text without what a terminal would act upon."""
+    """Return the text without what a terminal would act upon."""
     return "".join(character if character.isprintable() else "?" for character in text)
 
 
@@ -158,7 +158,7 @@ def _take(conn: _Conn, key: str, value: _Value, ignored: list[str]) -> None:
 
 
 def _tell_odd(conns: Mapping[str, _Conn], ignored: list[str]) -> None:
-    """What no connection can carry over, whether it is in use or not."""
+    """Note what is carried over from no connection, in use or not."""
     for name, conn in conns.items():
         for key, value in conn.values.items():
             if why := _why_not(key):
@@ -166,7 +166,7 @@ def _tell_odd(conns: Mapping[str, _Conn], ignored: list[str]) -> None:
 
 
 def _why_not(key: str) -> str:
-    """Why a keyword is not carried over; empty: it is."""
+    """Return why a keyword is not carried over; empty when it is."""
     if key.removeprefix("left").removeprefix("right") in _KEYS:
         return "a peer is trusted by its card, which has another key"
     return "" if key in _TAKEN else _NEEDLESS.get(key, "has no counterpart")
@@ -180,7 +180,7 @@ def _whole(name: str, conns: Mapping[str, _Conn], problems: list[str]) -> dict[s
 
 
 def _layers(name: str, conns: Mapping[str, _Conn], problems: list[str]) -> Iterator[Mapping[str, _Value]]:
-    """What counts first comes first; each section at most once, however they name each other."""
+    """Return a connection's sections by precedence, each once, even where they include each other."""
     seen: set[str] = set()
     waiting = [name, "%default"] if "%default" in conns else [name]
     while waiting:
@@ -204,7 +204,7 @@ def _auto(values: Mapping[str, _Value]) -> str:
 
 
 def _told(name: str, values: Mapping[str, _Value], conns: Mapping[str, _Conn], found: Imported) -> bool:
-    """Whether it is in use, with one peer; else it is told why it is not carried over."""
+    """Return whether a connection is in use with one peer; otherwise note why it is not carried over."""
     where = f"{conns[name].line.where}: conn {_cut(name)}"
     if (auto := _auto(values)) in _NEVER:
         why = f"has auto={auto}" if auto else "has no auto=, which means auto=ignore"
@@ -223,7 +223,7 @@ def _told(name: str, values: Mapping[str, _Value], conns: Mapping[str, _Conn], f
 
 
 def _other_end(values: Mapping[str, _Value]) -> str:
-    """The end that is not this node: right=, as is the custom, unless that one is said to be here."""
+    """Return the other node's end: right= by custom, unless the file says that right is this node."""
     here = values["right"].text.lower()
     return "left" if here.startswith("%defaultroute") else "right"
 

@@ -48,7 +48,7 @@ class Exported:
 
 
 def render(specs: Mapping[str, tuple[ConnectionSpec, bool]], comment: str) -> Exported:
-    """The connections to all peers: by name what the daemon is told, and whether this node initiates.
+    """Return the connections to all peers by name, each with whether this node initiates it.
 
     Raises NothingLeftError.
     """
@@ -69,7 +69,7 @@ def render(specs: Mapping[str, tuple[ConnectionSpec, bool]], comment: str) -> Ex
 
 
 def driven(conn: str, spec: ConnectionSpec, child: ChildSpec) -> Exported:
-    """The connection for one CHILD_SA of a peer; meshsecd decides when it is negotiated. Raises NothingLeftError."""
+    """Return the connection of one CHILD_SA, which meshsecd initiates. Raises NothingLeftError."""
     suites, refused = _suites(spec, child)
     more = {
         "keyingtries": "1",
@@ -83,7 +83,7 @@ def driven(conn: str, spec: ConnectionSpec, child: ChildSpec) -> Exported:
 
 
 def secrets(own: IPv6Address, pairs: Iterable[tuple[IPv6Address, bytes]], comment: str) -> str:
-    """The text of ipsec.secrets: what ``own`` shares with each peer's address."""
+    """Return the text of ipsec.secrets: what ``own`` shares with each peer's address."""
     lines = [f"# {line}" for line in comment.splitlines()]
     lines += [f"{own} {peer} : PSK 0x{secret.hex()}" for peer, secret in pairs]
     return "\n".join(lines) + "\n"

@@ -10,13 +10,13 @@ _SUFFIX = ".k"
 
 
 def encode(key: bytes) -> str:
-    """The text of an X25519 public key of 32 octets, the least significant bits first."""
+    """Return the text of an X25519 public key of 32 octets, the least significant bits first."""
     number = int.from_bytes(key, "little")
     return "".join(_DIGITS[number >> 5 * index & 31] for index in range(_LENGTH)) + _SUFFIX
 
 
 def decode(text: str) -> bytes:
-    """The X25519 public key of a text. Raises ValueError when it is none that a node can have."""
+    """Return the X25519 public key in a text. Raises ValueError for a key that no node can have."""
     digits = text.removesuffix(_SUFFIX).lower()
     if not text.endswith(_SUFFIX) or len(digits) != _LENGTH or set(digits) - set(_DIGITS):
         raise ValueError(KEY_RULE)

@@ -92,7 +92,7 @@ class OverlayConf:
 
 
 def of_mesh(settings: Settings) -> OverlayConf:
-    """That of a node under meshsecd: neighbours find each other by beacons on the mesh interfaces."""
+    """Return the settings of a node under meshsecd: neighbours find each other by beacons on the mesh interfaces."""
     overlay = settings.overlay
     return OverlayConf(
         ethernet=tuple(Ethernet(device, Beacons.SEND) for device in settings.routing.interfaces),
@@ -103,7 +103,7 @@ def of_mesh(settings: Settings) -> OverlayConf:
 
 
 def render(conf: OverlayConf, key: str, comment: str) -> str:
-    """The text of ``overlayd.toml``; ``key`` is the file of the node's key. With passwords in it: mode 0600.
+    """Return the text of ``overlayd.toml``; ``key`` is the file of the node's key. With passwords in it: mode 0600.
 
     A key where everybody expects it is not named: overlayd's unit gives it a copy, for it may not read that file.
     """
@@ -136,5 +136,5 @@ def _neighbours(kind: str, neighbours: tuple[Neighbour, ...]) -> Iterator[str]:
 
 
 def _values(**values: str | int | tuple[str, ...] | None) -> list[str]:
-    """The keys that were given. JSON's strings, numbers and lists of strings are TOML's, too."""
+    """Return the lines of the keys that are set; JSON's strings, numbers and lists of strings are valid TOML."""
     return [f"{key} = {json.dumps(value)}" for key, value in values.items() if value is not None]

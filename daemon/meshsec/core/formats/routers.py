@@ -19,7 +19,7 @@ _WRITTEN = "# Written by `meshsec export {}`: changes made here are lost."
 
 
 def originators(card: Card, ground: EspBackend) -> tuple[Address, ...]:
-    """What this node announces: its address or its locator, by the ESP ground, and its IPv4.
+    """Return the addresses that this node announces: address or locator, by where ESP runs, and its IPv4.
 
     See docs/development/architecture.md.
     """
@@ -28,7 +28,7 @@ def originators(card: Card, ground: EspBackend) -> tuple[Address, ...]:
 
 
 def with_next(routing: RoutingSettings, card: Card | None, ground: EspBackend) -> RoutingSettings:
-    """The same while this node's key is being changed: where the next one is (ADR 0041) is announced, too.
+    """Return the addresses of a node whose key is being changed: the next key's are announced, too (ADR 0041).
 
     At distance 0: an address of this router itself. The originator stays until the present key ends.
     """
@@ -76,7 +76,7 @@ def _telnet(endpoint: Endpoint | None) -> list[str]:
 
 
 def olsrd2(settings: Settings, card: Card, ground: EspBackend) -> str:
-    """The text of ``olsrd2.conf`` for olsrd2 0.15 in the foreground.
+    """Return the text of ``olsrd2.conf`` for olsrd2 0.15 in the foreground.
 
     Without the list of originators olsrd2 picks any address of ``lo``, which holds the address and the locator.
     """
@@ -114,7 +114,7 @@ def _section(header: str, lines: list[str]) -> list[str]:
 
 
 def _toml(**values: int | Weighing | None) -> list[str]:
-    """The keys that were given."""
+    """Return the lines of the keys that are set."""
     shown = {key: _quoted(value) if isinstance(value, Weighing) else value for key, value in values.items()}
     return [f"{key} = {value}" for key, value in shown.items() if value is not None]
 
@@ -139,5 +139,5 @@ def _lan(network: AttachedNetwork) -> list[str]:
 
 
 def _quoted(text: str) -> str:
-    """A TOML basic string: JSON's escapes are among TOML's."""
+    """Return a TOML basic string; JSON's escapes are valid in it."""
     return json.dumps(text, ensure_ascii=False)

@@ -32,7 +32,7 @@ class Pair:
 
 
 def render(pairs: Mapping[str, Pair], comment: str) -> str:
-    """The connections to all peers, by name. No secret is in it."""
+    """Return the connections to all peers, by name. No secret is in it."""
     lines = [f"# {line}" for line in comment.splitlines()]
     lines.append("connections {")
     for name, pair in pairs.items():
@@ -41,7 +41,7 @@ def render(pairs: Mapping[str, Pair], comment: str) -> str:
 
 
 def secrets(pairs: Mapping[str, tuple[ConnectionSpec, bytes]], comment: str) -> str:
-    """What this node shares with the peers that authenticate so, by name."""
+    """Return the secrets that this node shares with peers that authenticate by one, by name."""
     lines = [f"# {line}" for line in comment.splitlines()]
     lines.append("secrets {")
     for name, (spec, secret) in pairs.items():
@@ -52,7 +52,7 @@ def secrets(pairs: Mapping[str, tuple[ConnectionSpec, bytes]], comment: str) -> 
 
 
 def key_files(pairs: Mapping[str, Pair]) -> dict[str, str]:
-    """The public keys that the connections name, by file."""
+    """Return the public keys that the connections refer to, by file name."""
     found: dict[str, str] = {}
     for name, pair in pairs.items():
         if not pair.by_secret:

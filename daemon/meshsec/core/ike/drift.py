@@ -162,7 +162,7 @@ class Wanted:
     """Of this node: the present one's and, while it is being changed, the next one's."""
 
     def title(self, name: str) -> str:
-        """The name that people know; that of nobody's is its own."""
+        """Return the name that people know; an entry that belongs to nobody keeps its own."""
         return self.titles.get(name, name)
 
 
@@ -175,7 +175,7 @@ NEGOTIATE_AGAIN = "meshsec bench sa-setup {peer} --count 1: negotiates it again,
 
 
 def lasting(first: Report, second: Report) -> Report:
-    """What both of two looks have seen, as the second has."""
+    """Return what two examinations both found, as the second describes it."""
     before = {_key(one) for one in first.differences}
     differences = tuple(one for one in second.differences if _key(one) in before)
     return Report(differences, tuple(one for one in second.unexamined if one in first.unexamined), second.notes)
@@ -186,7 +186,7 @@ def _key(one: Difference) -> tuple[object, ...]:
 
 
 def connections(wanted: Wanted, standing: Iterable[Configured], others: Collection[str] = ()) -> Iterator[Difference]:
-    """What the IKE daemon is configured with; ``others``: names of what other programs configured after meshsecd."""
+    """Return the connections of the IKE daemon. ``others``: names of those that other programs added after meshsecd."""
     found = {one.name: one for one in standing}
     for name, spec in wanted.connections.items():
         if name not in found:
@@ -243,7 +243,7 @@ def credentials(wanted: Wanted, held: Credentials) -> Iterator[Difference]:
 
 
 def _owns(subject: str, key: bytes) -> bool:
-    """An address follows from its key (docs/reference/card.md), so every other key for it is somebody else's."""
+    """Return whether a key belongs to an address: the address follows from its key (docs/reference/card.md)."""
     try:
         return address_of(x25519_public(key)) == IPv6Address(subject)
     except (IdentityError, ValueError):
@@ -336,7 +336,7 @@ def _text(value: object) -> str:
 
 
 def view(report: Report, peer: str | None = None) -> dict[str, Any]:
-    """The report as a JSON value (docs/reference/schema/meshsec-drift-1.json), of all or of what is one peer's."""
+    """Return the report as JSON (docs/reference/schema/meshsec-drift-1.json), of all peers or of one."""
     return {
         "schema": SCHEMA,
         "differences": [

@@ -76,7 +76,7 @@ class Kernel:
 
 
 def differences(wanted: Wanted, kernel: Kernel) -> Iterator[Difference]:
-    """All of them."""
+    """Return all differences in the kernel's states and policies."""
     yield from _walls(kernel)
     yield from _states(wanted, kernel)
     yield from _policies(wanted, kernel)
@@ -91,7 +91,7 @@ _WALLS = "meshsecd sets it again within a minute; its log says why when it canno
 def strange_states(
     states: Iterable[XfrmState], sas: Mapping[str, Sequence[IkeSa]], endpoints: Collection[Address]
 ) -> Iterator[XfrmState]:
-    """Those of some endpoints that no CHILD_SA has."""
+    """Return the states between given endpoints that belong to no CHILD_SA."""
     known = {spi for ike_sas in sas.values() for spi in _spis(ike_sas)}
     for state in states:
         if state.spi not in known and (state.source in endpoints or state.destination in endpoints):
@@ -169,7 +169,7 @@ def _peer_of(wanted: Wanted, state: XfrmState) -> str | None:
 
 
 def _policies(wanted: Wanted, kernel: Kernel) -> Iterator[Difference]:
-    """Those of CHILD_SAs that carry."""
+    """Yield the differences of the policies of established CHILD_SAs."""
     if not kernel.esp:
         return
     found = {policy.selector: policy for policy in kernel.policies if not policy.narrowed}
@@ -184,7 +184,7 @@ def _policies(wanted: Wanted, kernel: Kernel) -> Iterator[Difference]:
 
 
 def _selectors(spec: ConnectionSpec, names: Collection[str]) -> Iterator[tuple[str, tuple[str, Network, Network]]]:
-    """The mode and selectors of the policies of CHILD_SAs. Forwarded packets are not this node's user data."""
+    """Return the mode and selectors of the policies of CHILD_SAs. Forwarded packets are not this node's user data."""
     for child in spec.children:
         for local in child.local_ts if child.name in names else ():
             for remote in child.remote_ts:
@@ -204,7 +204,7 @@ def _is_wall(kernel: Kernel, policy: XfrmPolicy) -> bool:
 
 
 def _strange_policies(wanted: Wanted, kernel: Kernel) -> Iterator[Difference]:
-    """Those of nobody that we know which hold user data between this node and a peer, and win over the second wall."""
+    """Yield policies of unknown origin that match a peer's user data and win over the second wall."""
     ours = {
         selector
         for spec in wanted.connections.values()

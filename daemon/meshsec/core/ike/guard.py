@@ -153,7 +153,7 @@ def _output() -> str:
 
 
 def _peer(port: int, marker: int) -> str:
-    """What comes from a peer's end point. On port 4500 ESP comes too: it has an SPI where IKE has four zero octets."""
+    """Return the rules for a peer's endpoint. ESP on port 4500 has an SPI where IKE has four zero octets."""
     header = _Header(marker)
     esp = ["@th,64,32 != 0 accept"] if marker else []
     encrypted = f"{{ {_ENCRYPTED}, {_ENCRYPTED_FRAGMENT} }}"
@@ -203,7 +203,7 @@ def _peer(port: int, marker: int) -> str:
 
 
 def _stranger() -> str:
-    """What comes from no peer's end point: first messages get a refusal, and nothing else is heard."""
+    """Return the rules for what comes from no peer's endpoint: first messages are refused, all else is dropped."""
     header = _Header(0)
     chosen = _chain(
         "chosen",

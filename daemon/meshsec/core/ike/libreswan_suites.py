@@ -65,7 +65,7 @@ class _Parts:
 
 
 def ike(proposal: str) -> str:
-    """An IKE proposal as ``ike=`` takes it. Raises UntranslatableError."""
+    """Return an IKE proposal as ``ike=`` takes it. Raises UntranslatableError."""
     parts = _taken_apart(proposal, _AEAD_OF_BOTH)
     if not parts.key_exchange:
         raise UntranslatableError("it has no key exchange")
@@ -79,7 +79,7 @@ def ike(proposal: str) -> str:
 
 
 def esp(proposal: str) -> str:
-    """An ESP proposal as ``esp=`` takes it. Raises UntranslatableError.
+    """Return an ESP proposal as ``esp=`` takes it. Raises UntranslatableError.
 
     libreswan adds to one without key exchange that of its IKE_SA when the connection says ``pfs=yes``.
     """
@@ -94,12 +94,12 @@ def esp(proposal: str) -> str:
 
 
 def all_ike(proposals: Iterable[str]) -> tuple[tuple[str, ...], tuple[Refused, ...]]:
-    """The IKE proposals that libreswan can do, in the order given, and those that it cannot."""
+    """Return the IKE proposals that libreswan can do, in the order given, and those that it cannot."""
     return _sorted_out(proposals, ike)
 
 
 def all_esp(proposals: Iterable[str]) -> tuple[tuple[str, ...], tuple[Refused, ...]]:
-    """The same for ESP. libreswan's ``pfs`` is one for all: beside those with a key exchange none goes without."""
+    """Return the same for ESP. libreswan's ``pfs`` holds for all: with one key exchange, all have one."""
     given = tuple(proposals)
     done, refused = _sorted_out(given, esp)
     lost = {one.proposal for one in refused}
@@ -112,7 +112,7 @@ def all_esp(proposals: Iterable[str]) -> tuple[tuple[str, ...], tuple[Refused, .
 
 
 def has_key_exchange(proposal: str) -> bool:
-    """Whether strongSwan's proposal has one that libreswan knows."""
+    """Return whether strongSwan's proposal has one that libreswan knows."""
     return not _KEY_EXCHANGE.keys().isdisjoint(proposal.split("-"))
 
 
@@ -143,7 +143,7 @@ def read_ike(proposal: str) -> tuple[str, ...]:
 
 
 def read_esp(proposal: str, group: str = "") -> tuple[str, ...]:
-    """The same of ``esp=``; ``group`` is the key exchange of one that names none. Raises UntranslatableError."""
+    """Read ``esp=``; ``group`` is the key exchange of a proposal that names none. Raises UntranslatableError."""
     encryption, words = _read(proposal)
     hashes, groups = _hashes_and_groups([word for word in words if word != ["null"]])
     groups = groups or ((group,) if group else ())
@@ -156,7 +156,7 @@ def read_esp(proposal: str, group: str = "") -> tuple[str, ...]:
 
 
 def _read(proposal: str) -> tuple[tuple[str, ...], list[list[str]]]:
-    """The ciphers, and the alternatives of each part that follows."""
+    """Return the ciphers, and the alternatives of each part that follows."""
     first, *rest = (part.split("+") for part in re.split("[-;]", proposal.strip().lower()))
     return tuple(cipher for word in first for cipher in _ciphers(word)), rest
 

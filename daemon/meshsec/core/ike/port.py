@@ -107,10 +107,10 @@ class IkePort(Protocol):
         """Let go of what is kept open between commands."""
 
     async def facts(self) -> DaemonFacts:
-        """A real round trip: its version, identity and load."""
+        """Return its version, identity and load, by a real round trip."""
 
     async def algorithms(self) -> Algorithms | None:
-        """What it can do in IKE; None where it cannot say."""
+        """Return the algorithms that it has; None where it cannot say."""
 
     async def load_keys(self, private_keys: Iterable[bytes]) -> None:
         """Give it the node's private keys (PKCS#8, PEM or DER), and let it forget others."""
@@ -125,10 +125,10 @@ class IkePort(Protocol):
         """Take a peer out of the configuration, with its secret. Unknown names are fine."""
 
     async def connections(self) -> tuple[str, ...]:
-        """The names of the peers that it knows."""
+        """Return the names of the peers that it knows."""
 
     async def ike_sas(self, peer: str = "") -> dict[str, tuple[IkeSa, ...]]:
-        """The SAs by peer, of all peers or of one; a peer without SA is left out."""
+        """Return the SAs by peer, of all peers or of one; a peer without SA is left out."""
 
     async def initiate(self, peer: str, child: str, seconds: float) -> None:
         """Negotiate a CHILD_SA, with its IKE_SA when there is none; ends when it stands.
@@ -149,4 +149,4 @@ class IkePort(Protocol):
         """Its connections, for ``meshsec drift``."""
 
     async def credentials(self) -> Credentials:
-        """What it has to authenticate by; no private octets."""
+        """Return the credentials that it has, without private bytes."""

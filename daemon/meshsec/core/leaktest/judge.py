@@ -95,9 +95,10 @@ def octets_of(addresses: Iterable[str | None]) -> frozenset[bytes]:
 
 
 def verdict(clear: int, lost: int, sent: int, proofs: int) -> tuple[Verdict, str]:
-    """The verdict and why. ``proofs``: packets that arrived or were seen protected, without which silence says nothing.
+    """Return the verdict and its reason.
 
-    ``lost`` are packets that the captures had no room for.
+    ``proofs`` are packets that arrived or were seen protected: without any, silence proves nothing. ``lost`` are
+    packets that the captures had no room for.
     """
     if clear:
         return Verdict.LEAK, f"{clear} packets in the clear"

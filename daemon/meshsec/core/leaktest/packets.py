@@ -54,7 +54,7 @@ class Classifier:
         self._fragments: dict[bytes, Kind] = {}
 
     def frame(self, frame: bytes) -> Kind:
-        """The kind of an Ethernet frame, whole or cut at SNAPLEN."""
+        """Return the kind of an Ethernet frame, whole or cut at SNAPLEN."""
         try:
             (ethertype,) = unpack_from("!H", frame, 12)
         except struct.error:
@@ -62,7 +62,7 @@ class Classifier:
         return self.content(ethertype, frame[14:])
 
     def content(self, ethertype: int, payload: bytes) -> Kind:
-        """The kind of what a frame carries, whole or cut."""
+        """Return the kind of what a frame carries, whole or cut."""
         if self._mark in payload:
             return Kind.CLEAR
         try:
@@ -71,7 +71,7 @@ class Classifier:
             return Kind.CLEAR
 
     def air(self, frame: bytes) -> Kind:
-        """The kind of an IEEE 802.11 frame behind a radiotap header, as a monitor interface shows it."""
+        """Return the kind of an IEEE 802.11 frame behind a radiotap header, as a monitor interface shows it."""
         if self._mark in frame:
             return Kind.CLEAR
         try:
@@ -140,7 +140,7 @@ class Classifier:
         return {ESP: Kind.ESP, IGMP: Kind.CONTROL}.get(protocol, Kind.CLEAR)
 
     def _icmp(self, payload: bytes, errors: frozenset[int], control: frozenset[int], ethertype: int) -> Kind:
-        """An error message is as clear as the packet that it quotes."""
+        """Return the kind of an ICMP packet: an error message is of the kind of the packet that it quotes."""
         if payload[0] in control:
             return Kind.CONTROL
         if payload[0] not in errors:

@@ -52,7 +52,7 @@ class NothingLeftError(ValueError):
 
 
 def left_out(ike: Iterable[str], esp: Iterable[str], known: Algorithms | None) -> tuple[LeftOut, ...]:
-    """Those of a policy's proposals that cannot be done; ``known`` is None where nobody says."""
+    """Return the policy's proposals that the IKE daemon cannot do. ``known`` is None where it does not say."""
     if known is None:
         return ()
     kinds = (("ike", ike, _IKE), ("esp", esp, _KEY_EXCHANGE))
@@ -65,7 +65,7 @@ def left_out(ike: Iterable[str], esp: Iterable[str], known: Algorithms | None) -
 
 
 def possible(spec: ConnectionSpec, known: Algorithms | None) -> tuple[ConnectionSpec, tuple[LeftOut, ...]]:
-    """The same connection with the proposals that can be done, and the others. Raises NothingLeftError."""
+    """Return the connection with the proposals that can be done, and the rest. Raises NothingLeftError."""
     out = left_out(spec.ike_proposals, (one for child in spec.children for one in child.esp_proposals), known)
     if not out:
         return spec, ()
@@ -83,6 +83,6 @@ def _kept(kind: str, proposals: tuple[str, ...], out: tuple[LeftOut, ...]) -> tu
 
 
 def _lacking(proposal: str, names: dict[str, str], known: Algorithms) -> tuple[str, ...]:
-    """What charon itself does not understand it will refuse, with its own words."""
+    """Return what a proposal needs and charon lacks. What charon does not understand it refuses in its own words."""
     words = (word.partition("_")[2] if word.startswith("ke") else word for word in proposal.split("-"))
     return tuple(dict.fromkeys(names[word] for word in words if word in names and names[word] not in known))

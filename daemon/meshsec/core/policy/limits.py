@@ -22,16 +22,16 @@ class TokenBucket:
 
     @classmethod
     def full(cls, rate: float, burst: int, now: float) -> "TokenBucket":
-        """A bucket after a pause."""
+        """Return the bucket as it is after a pause."""
         return cls(rate, burst, float(burst), now)
 
     def take(self, now: float) -> "TokenBucket | None":
-        """The bucket with one token less; None when there is none to take."""
+        """Return the bucket with one token less; None when it is empty."""
         tokens = self._tokens_at(now)
         return replace(self, tokens=max(0.0, tokens - 1), filled_at=now) if tokens >= _WHOLE else None
 
     def ready_at(self, now: float) -> float:
-        """When there is a token to take: ``now`` or later."""
+        """Return the time from which there is a token: ``now`` or later."""
         return now + max(0.0, 1 - self._tokens_at(now)) / self.rate
 
     def _tokens_at(self, now: float) -> float:
@@ -71,6 +71,6 @@ class Backoff:
         return replace(self, delay=0.0, due=now + _CONTESTED_PAUSE)
 
     def delay_without_jitter(self, policy: Policy) -> float:
-        """What the next failure will impose, before jitter: grows by the factor up to the maximum."""
+        """Return what the next failure will impose, before jitter: grows by the factor up to the maximum."""
         # The exponent is bounded because a float overflows at large ones; the maximum is long reached.
         return min(policy.backoff_max, policy.backoff_first * policy.backoff_factor ** min(self.failures, 64))

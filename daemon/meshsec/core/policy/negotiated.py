@@ -17,13 +17,13 @@ _OTHER = re.compile(r"esn|noesn|ke[1-7]_.+")
 
 
 def agrees_ike(proposals: Iterable[str], encryption: str, integrity: str, prf: str, key_exchange: str) -> bool:
-    """Whether an IKE_SA with these algorithms is as one of ``proposals`` says; an empty name was not told."""
+    """Return whether an IKE_SA with these algorithms is as one of ``proposals`` says; an empty name was not told."""
     found = ((ENCRYPTION, encryption), (_HASHES, integrity), (KEY_EXCHANGE, key_exchange))
     return any(_all(one, found) and _prf(one, prf) for one in map(_words, proposals))
 
 
 def agrees_esp(proposals: Iterable[str], encryption: str, integrity: str, key_exchange: str) -> bool:
-    """The same of a CHILD_SA; one without a key exchange of its own has the IKE_SA's."""
+    """Return whether a CHILD_SA agrees likewise; one without its own key exchange has the IKE_SA's."""
     found = ((ENCRYPTION, encryption), (_HASHES, integrity), (KEY_EXCHANGE, key_exchange))
     return any(_all(one, found) for one in map(_words, proposals))
 

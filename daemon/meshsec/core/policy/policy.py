@@ -355,7 +355,7 @@ def decode_policy(
 
 
 def _with_suites(policy: Policy) -> Policy:
-    """What is below the floor goes here, once: nothing that comes later has it to propose or to choose."""
+    """Return the policy without suites below the floor, so that nothing later can propose or choose one."""
     names = [suite.name for suite in policy.suites]
     kept = policy.suites[: names.index(policy.floor) + 1] if policy.floor else policy.suites
     return structs.replace(

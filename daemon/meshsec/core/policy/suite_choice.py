@@ -60,7 +60,7 @@ class SuiteChoice:
         return self._policy.suites[self._chosen] if self._policy.suites else None
 
     def policy(self) -> Policy:
-        """The policy with the proposals in the order of the choice."""
+        """Return the policy with the proposals in the order of the choice."""
         return self._policy.preferring(self.chosen)
 
     def measured(self, now: float, sa: IkeSa, seconds: float) -> bool:
@@ -76,7 +76,7 @@ class SuiteChoice:
         return len(self._newest) >= ENOUGH and self._choose(now, suite, recent)
 
     def measures(self) -> list[Measure]:
-        """What is known of each suite, the strongest first."""
+        """Return what is known of each suite, the strongest first."""
         return [Measure(suite, count, self._recent.get(suite)) for suite, count in self._counts.items()]
 
     def _choose(self, now: float, suite: Suite, recent: float) -> bool:

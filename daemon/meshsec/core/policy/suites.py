@@ -84,6 +84,6 @@ class Suite(Struct, frozen=True):
 
 
 def negotiated(suites: Iterable[Suite], sa: IkeSa) -> Suite | None:
-    """The suite that an IKE_SA was negotiated with; None when it is none of these."""
+    """Return the suite that an IKE_SA was negotiated with; None when it is none of these."""
     found = (sa.encryption, sa.key_exchange)
     return next((suite for suite in suites if suite.algorithms == found), None)

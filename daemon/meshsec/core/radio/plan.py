@@ -91,7 +91,7 @@ class Phy:
     bands: tuple[Band, ...] = ()
 
     def band(self, frequency: int) -> Band | None:
-        """The band that has this channel."""
+        """Return the band that has this channel."""
         return next((band for band in self.bands if frequency in band.channels), None)
 
 
@@ -283,7 +283,7 @@ Step = (
 
 
 def span(frequency: int, mode: Mode) -> Span | None:
-    """The whole channel around a primary one; None where there is none."""
+    """Return the whole channel around a primary one; None where no such channel exists."""
     if mode in (Mode.NOHT, Mode.HT20):
         return Span(0 if mode is Mode.NOHT else 1, frequency, (frequency,))
     if mode in _OFFSETS:
@@ -296,7 +296,7 @@ def span(frequency: int, mode: Mode) -> Span | None:
 
 
 def obstacles(wish: RadioSettings, seen: Observed) -> list[Obstacle]:
-    """What is in the way, in the order in which one would fix it; empty when ``plan`` may be carried out."""
+    """Return what is in the way, in the order in which one would fix it; empty when ``plan`` may be carried out."""
     missing = list(_missing(seen))
     if missing or seen.phy is None or seen.interface is None:
         return missing
@@ -310,12 +310,12 @@ def obstacles(wish: RadioSettings, seen: Observed) -> list[Obstacle]:
 
 
 def wants_country(wish: RadioSettings, seen: Observed) -> bool:
-    """Whether the regulatory domain has to be asked for first."""
+    """Return whether the regulatory domain has to be asked for first."""
     return wish.country not in (None, seen.country) and seen.phy is not None and not seen.phy.self_managed
 
 
 def plan(wish: RadioSettings, seen: Observed) -> tuple[Step, ...]:
-    """The steps into the mesh from what was seen. Raises ValueError when there are obstacles."""
+    """Return the steps into the mesh from what was seen. Raises ValueError when there are obstacles."""
     whole = span(wish.frequency, wish.mode)
     if seen.interface is None or whole is None or obstacles(wish, seen):
         raise ValueError(f"{seen.name}: there are obstacles")
@@ -339,13 +339,13 @@ def plan(wish: RadioSettings, seen: Observed) -> tuple[Step, ...]:
 
 
 def undo(done: Iterable[Step], before: Observed) -> tuple[Step, ...]:
-    """The steps back, the last one first, to what the interface and its radio were before."""
+    """Return the steps back, the last one first, to what the interface and its radio were before."""
     back = (_inverse(step, before) for step in reversed(tuple(done)))
     return tuple(step for step in back if step)
 
 
 def differences(wish: RadioSettings, seen: Observed) -> list[str]:
-    """What is not as wished; empty when the interface is in the mesh and as it shall be."""
+    """Return what differs from the settings; empty when the interface is in the mesh as configured."""
     own = seen.interface
     if own is None:
         return [f"{seen.name} is gone"]
@@ -365,7 +365,7 @@ def differences(wish: RadioSettings, seen: Observed) -> list[str]:
 
 
 def remarks(wish: RadioSettings, seen: Observed) -> list[str]:
-    """What the driver does otherwise than asked, though the mesh works with it."""
+    """Return what the driver does differently from what it was asked; the mesh works all the same."""
     found = []
     own = seen.interface
     if own and wish.tx_power is not None and own.tx_power is not None and abs(own.tx_power - wish.tx_power) >= 1:
@@ -376,12 +376,12 @@ def remarks(wish: RadioSettings, seen: Observed) -> list[str]:
 
 
 def blocked(seen: Observed) -> list[str]:
-    """Which switches are off."""
+    """Return which rfkill switches block the radio."""
     return [one.found for one in _blocked(seen)]
 
 
 def summary(seen: Observed, signals: Sequence[int]) -> str:
-    """The radio in a line for people; ``signals`` are those of its neighbours, in dBm."""
+    """Return the radio in a line for people; ``signals`` are those of its neighbours, in dBm."""
     own = seen.interface
     parts = [own.type if own else "gone", f"{own.frequency} MHz" if own and own.frequency else "on no channel"]
     parts.append(f"regulatory domain {seen.country}")
@@ -392,7 +392,7 @@ def summary(seen: Observed, signals: Sequence[int]) -> str:
 
 
 def hint(code: int | None, seen: Observed) -> str:
-    """What an error number of the kernel means here, and the fix; empty where it speaks for itself."""
+    """Return what an error number of the kernel means here, and the fix; empty where its name says it."""
     match code:
         case errno.EPERM | errno.EACCES:
             return "; fix: run as root, or with CAP_NET_ADMIN"

@@ -229,7 +229,7 @@ class Budget:
         return replace(self, left=left - spent, at=max(now, self.at))
 
     def ready_at(self, least: float) -> float:
-        """When there will be ``least``, if nothing is spent."""
+        """Return when there will be ``least``, if nothing is spent."""
         return self.at + max(0.0, least - self.left) / self.share
 
 
@@ -345,12 +345,12 @@ class Governor:
         self._settle()
 
     def poll_decisions(self) -> list[Decision]:
-        """What to carry out now, in this order."""
+        """Return what to carry out now, in this order."""
         decisions, self._decisions = self._decisions, []
         return decisions
 
     def poll_timeout(self) -> float | None:
-        """When to call ``advance`` although nothing happens; None: not before the next event."""
+        """Return when to call ``advance`` although nothing happens; None: not before the next event."""
         times = []
         if self.level:
             times.append(self._now + max(TICK_MIN, self._budget.left / self._processors))
@@ -422,7 +422,7 @@ class Governor:
         return first, self._contention_text()
 
     def _first(self) -> int:
-        """Where nobody can tell whether the IKE threads wait, they are taken to."""
+        """Return the first level; threads of which the host does not tell whether they wait are taken to."""
         return 0 if self.contended is False else min(1, self.ceiling)
 
     def _ended(self, event: NegotiationEnded) -> None:
@@ -455,7 +455,7 @@ class Governor:
             self._judge_guard(waits=waits)
 
     def _judge_guard(self, *, waits: bool) -> None:
-        """A level that stands and is not enough makes the next one stand, without waiting for a set-up to be late."""
+        """Raise a guarding level that is not enough, without waiting for a late set-up."""
         if not waits or self.level >= self.ceiling or not self.crowded:
             self._probe_at = None
             return
@@ -474,7 +474,7 @@ class Governor:
             self.crowded = False
 
     def _ratio(self, event: Contention) -> float | None:
-        """How bad it is as part of what is tolerated. PSI tells of others' tasks too: it counts for want of better."""
+        """Return the wait as a part of what is tolerated. PSI, which counts others' tasks too, is the last resort."""
         if event.delay is not None:
             return event.delay / self.settings.delay_contended
         if event.starving is None and event.pressure is not None:
@@ -543,7 +543,7 @@ class Governor:
             self._probe_at = self._now + PROBE
 
     def _relax(self) -> None:
-        """What was needed is forgotten with time, but not while the load goes on that it was needed for."""
+        """Forget with time which level was needed, but not while the load lasts that it was needed for."""
         if self.crowded:
             self._floor_until = max(self._floor_until, self._now + self.settings.relax)
         while self._floor and self._now >= self._floor_until:
@@ -551,7 +551,7 @@ class Governor:
             self._floor_until += self.settings.relax
 
     def _must_guard(self) -> bool:
-        """Where nobody tells how busy the processors are, what was needed lately is kept while the threads wait."""
+        """Return whether to guard. Where the host does not tell how busy it is, the level lately needed is kept."""
         if self.crowded is None:
             return self.floor > 0 and self.level > 0 and self.contended is not False
         return self.crowded and self.ceiling > 0
@@ -612,7 +612,7 @@ class Governor:
 
 
 def contention_text(measured: Contention, contended: bool | None) -> str:
-    """What was measured, in words."""
+    """Return what was measured, in words."""
     if contended is None:
         return "whether its threads wait for a CPU cannot be told yet"
     parts = []
@@ -629,7 +629,7 @@ def contention_text(measured: Contention, contended: bool | None) -> str:
 
 
 def lateness(event: NegotiationEnded, deadline: float) -> str:
-    """What a set-up showed, in words."""
+    """Return what a set-up showed, in words."""
     took = "" if event.took is None else f" took {event.took * 1000:.0f} ms and"
     waited = "an unknown time" if event.waited is None else f"{event.waited * 1000:.0f} ms"
     return f"the set-up with {event.peer}{took} waited {waited} for a CPU (deadline {deadline * 1000:.0f} ms)"

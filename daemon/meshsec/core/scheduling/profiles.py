@@ -118,17 +118,17 @@ class Profile:
         return next((level for level, one in enumerate(self.ladder, start=1) if one.is_realtime), 0)
 
     def class_of(self, service: str) -> SchedulingClass | None:
-        """The class of a service or kind of kernel thread; None: leave it alone."""
+        """Return the class of a service or kind of kernel thread; None when it is left alone."""
         placement = self.placements.get(service)
         return placement.scheduling if placement else None
 
     def classes_of(self, service: str) -> tuple[SchedulingClass, ...]:
-        """All that a service can have by it: its class, and charon's ladder."""
+        """Return every class that the profile may give a service: its own, and for charon the ladder's."""
         given = self.class_of(service)
         return (*((given,) if given else ()), *(self.ladder if service == "charon" else ()))
 
     def can_be_realtime(self, service: str) -> bool:
-        """Whether it can give a service a real-time class."""
+        """Return whether it can give a service a real-time class."""
         return any(one.is_realtime for one in self.classes_of(service))
 
     @property
@@ -171,12 +171,12 @@ class Applied:
 
 
 def weight_of(nice: int) -> int:
-    """The weight of a control group that counts as much as a nice value among threads, 1 to 10000 (100 at nice 0)."""
+    """Return the weight (1 to 10000) of a control group that equals a nice value among threads; 100 for nice 0."""
     return max(1, min(WEIGHT_MAX, round(100 * _NICE_STEP**-nice)))
 
 
 def within(wanted: SchedulingClass, limits: Limits) -> tuple[SchedulingClass, str]:
-    """The class that may be set, and why it is not the one that was wanted; empty when it is."""
+    """Return the class that may be set, and why it is not the one that was wanted; empty when it is."""
     if not wanted.is_realtime:
         return wanted, ""
     if not limits.throttled:
@@ -199,7 +199,7 @@ class ProfileError(ValueError):
 
 
 def decode_profile(name: str, document: Mapping[str, object]) -> Profile:
-    """The profile in a decoded TOML document. Raises ProfileError."""
+    """Return the profile in a decoded TOML document. Raises ProfileError."""
     problems: list[Problem] = []
     root = Table((), document, problems)
     description = root.take("description", tables.text, "", required=True)

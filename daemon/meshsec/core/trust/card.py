@@ -30,7 +30,7 @@ class CardError(ValueError):
 
 
 def render(card: Card) -> str:
-    """The card as one line of lower-case characters."""
+    """Return the card as one line of lower-case characters."""
     ipv4 = b"" if card.ipv4 is None else card.ipv4.packed
     flags = (_HAS_IPV4 if ipv4 else 0) | (_BY_SECRET if card.by_secret else 0)
     octets = bytes([VERSION, flags]) + card.public_key + ipv4 + card.name.encode("ascii")
@@ -38,12 +38,12 @@ def render(card: Card) -> str:
 
 
 def grouped(text: str) -> str:
-    """A card in groups of four characters, for reading aloud; ``parse`` takes this form too."""
+    """Return a card in groups of four characters, for reading aloud; ``parse`` takes this form too."""
     return " ".join(text[start : start + GROUP] for start in range(0, len(text), GROUP))
 
 
 def parse(text: str) -> Card:
-    """The card that ``text`` says, whatever its case, spaces, hyphens and line breaks. Raises CardError."""
+    """Return the card that ``text`` says, whatever its case, spaces, hyphens and line breaks. Raises CardError."""
     if len(text) > _TEXT_LIMIT:
         raise CardError(f"the text has {len(text)} characters; a card has at most {LONGEST}")
     plain = "".join(text.replace("-", " ").split()).lower()

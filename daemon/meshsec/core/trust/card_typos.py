@@ -42,19 +42,19 @@ class Damage:
 
 
 def is_intact(text: str) -> bool:
-    """Whether ``text`` has the prefix and a checksum that holds."""
+    """Return whether ``text`` has the prefix and a checksum that holds."""
     data = text.removeprefix(PREFIX)
     complete = len(data) >= CHECKSUM_LENGTH and len(text) - len(data) == len(PREFIX)
     return complete and not foreign(data) and _residue(data) == 0
 
 
 def foreign(data: str) -> list[int]:
-    """Where ``data`` has characters that never occur behind the prefix: indices from 0."""
+    """Return where ``data`` has characters that never occur behind the prefix: indices from 0."""
     return [at for at, character in enumerate(data) if character not in CHARSET]
 
 
 def find(text: str) -> Damage | None:
-    """The single slip that made ``text`` of an intact one; None when no single slip did."""
+    """Return the single typing error that explains ``text``; None when none does."""
     if not text.startswith(PREFIX):
         return next(_in_prefix(text), None)
     offset = len(PREFIX)
@@ -90,7 +90,7 @@ def _in_data(data: str) -> Iterator[Damage]:
 
 
 def _foreign_character(data: str, at: int) -> Iterator[Damage]:
-    """A character that never occurs is itself the slip: it is a wrong one or one too many."""
+    """Return the typing error at a character that no card has: it is wrong, or one too many."""
     blank = data[:at] + CHARSET[0] + data[at + 1 :]
     symbols = [CHARSET.index(character) for character in blank]
     for damage in _wrong(symbols, _residue(blank), range(at, at + 1)):
@@ -135,14 +135,14 @@ def _extra(symbols: list[int], residue: int) -> Iterator[Damage]:
 
 
 def _residue(data: str) -> int:
-    """The sum of all residues: 0 when the checksum holds."""
+    """Return the sum of all residues: 0 when the checksum holds."""
     symbols = bytes(CHARSET.index(character) for character in data)
     return bech32_polymod(bech32_hrp_expand(PREFIX[:-1]) + symbols) ^ BECH32M_CONST
 
 
 @cache
 def _residues(behind: int) -> tuple[int, ...]:
-    """The residue of each symbol with ``behind`` symbols after it: linear in its five bits."""
+    """Return the residue of each symbol with ``behind`` symbols after it: linear in its five bits."""
     zero = bech32_polymod(bytes(behind + 1))
     units = [bech32_polymod(bytes([1 << bit]) + bytes(behind)) ^ zero for bit in range(5)]
     return tuple(reduce(xor, (units[bit] for bit in range(5) if symbol >> bit & 1), 0) for symbol in range(32))

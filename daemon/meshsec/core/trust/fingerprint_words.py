@@ -17,14 +17,14 @@ class WordsError(ValueError):
 
 
 def spoken(fingerprint: bytes, wordlist: Sequence[str]) -> tuple[str, ...]:
-    """The six words of a fingerprint (SHA-256, 32 octets)."""
+    """Return the six words of a fingerprint (SHA-256, 32 octets)."""
     bits = int.from_bytes(fingerprint, "big") >> len(fingerprint) * 8 - WORD_COUNT * _BITS_PER_WORD
     shifts = range((WORD_COUNT - 1) * _BITS_PER_WORD, -1, -_BITS_PER_WORD)
     return tuple(wordlist[bits >> shift & 0x7FF] for shift in shifts)
 
 
 def matches(fingerprint: bytes, said: str, wordlist: Sequence[str]) -> bool:
-    """Whether ``said`` (six words, or the first four letters of each, in any case) is this fingerprint.
+    """Return whether ``said`` (six words, or the first four letters of each, in any case) is this fingerprint.
 
     Raises WordsError when it is not six words of the list.
     """

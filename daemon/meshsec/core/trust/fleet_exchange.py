@@ -63,7 +63,7 @@ class News:
 
 
 def holding(number: int, listed: bytes, cards: Iterable[bytes]) -> Holding:
-    """What a node has of a fleet: list and signed cards, this node's own among them."""
+    """Return what a node has of a fleet: list and signed cards, this node's own among them."""
     named = {sha256(octets).digest()[:_SHORT].hex(): octets for octets in cards}
     return Holding(number, listed, named, sha256("".join(sorted(named)).encode()).hexdigest())
 
@@ -104,7 +104,7 @@ class _Carrying(msgspec.Struct, forbid_unknown_fields=True):
     cards: Annotated[list[_Card], msgspec.Meta(max_length=_CARDS_IN_A_LINE)]
 
     def news(self) -> News:
-        """The octets. Raises ExchangeError."""
+        """Return the bytes in it. Raises ExchangeError."""
         try:
             return News(
                 tuple(b64decode(one, validate=True) for one in self.lists),
@@ -128,7 +128,7 @@ Line = TypeVar("Line", Hello, Summary, Offer, Answer)
 
 
 def decode(line: bytes, kind: type[Line]) -> Line:
-    """A line that came. Raises ExchangeError."""
+    """Decode a received line. Raises ExchangeError."""
     if not line.endswith(b"\n"):
         raise ExchangeError("the connection ended" if len(line) < LINE_MAX else f"more than {LINE_MAX} octets")
     try:
@@ -138,17 +138,17 @@ def decode(line: bytes, kind: type[Line]) -> Line:
 
 
 def encode(line: Hello | Summary | Offer | Answer) -> bytes:
-    """A line as it is sent."""
+    """Encode a line for sending."""
     return msgspec.json.encode(line) + b"\n"
 
 
 def hello(mine: Holdings) -> Hello:
-    """What the client says first."""
+    """Return the client's first message: what it has."""
     return Hello({key.hex(): _Known(one.number, one.digest) for key, one in mine.items()})
 
 
 def summary(mine: Holdings, said: Hello) -> Summary:
-    """What the server has of what the client named."""
+    """Return the server's summary: what it has of the fleets that the client named."""
     return Summary(
         {
             key: _Summary(one.number, None if one.digest == said.fleets[key].cards else list(one.cards))
@@ -158,7 +158,7 @@ def summary(mine: Holdings, said: Hello) -> Summary:
 
 
 def offer(mine: Holdings, said: Summary) -> Offer:
-    """What the client gives, and asks for."""
+    """Return the client's offer: what it gives, and what it asks for."""
     lists: list[bytes] = []
     given: list[bytes] = []
     lack: dict[str, list[str]] = {}
@@ -173,7 +173,7 @@ def offer(mine: Holdings, said: Summary) -> Offer:
 
 
 def answer(mine: Holdings, said: Hello, asked: Offer) -> Answer:
-    """What the server gives."""
+    """Return the server's answer: what the client asked for."""
     lists: list[bytes] = []
     given: list[bytes] = []
     for key, one in _both(mine, said.fleets):

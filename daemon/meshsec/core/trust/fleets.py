@@ -83,7 +83,7 @@ class SignedCard:
     octets: bytes
 
     def over(self, now: int) -> bool:
-        """Whether its time has ended at ``now``, the number of a list of its fleet."""
+        """Return whether its time has ended at ``now``, the number of a list of its fleet."""
         return 0 < self.until < now
 
 
@@ -103,23 +103,23 @@ Fleets = Mapping[bytes, Fleet]
 
 
 def fleet_text(fleet: Fleet) -> str:
-    """What nodes are told: one line."""
+    """Return a fleet as the line that nodes are given."""
     octets = bytes([_VERSION]) + fleet.public_key + fleet.name.encode("ascii")
     return _text(_FLEET, octets + sha256(octets).digest()[:_CHECK])
 
 
 def card_text(signed: SignedCard) -> str:
-    """A signed card as one line."""
+    """Return a signed card as one line."""
     return _text(_CARD, signed.octets)
 
 
 def list_text(listed: TrustList) -> str:
-    """A trust list as one line."""
+    """Return a trust list as one line."""
     return _text(_LIST, listed.octets)
 
 
 def parse_fleet(text: str) -> Fleet:
-    """The fleet that a text names. Raises FleetError."""
+    """Return the fleet that a text names. Raises FleetError."""
     octets = _octets(text, _FLEET, "fleet's card", 1 + KEY_LENGTH + 32 + _CHECK)
     body, check = octets[:-_CHECK], octets[-_CHECK:]
     if len(body) < 1 + KEY_LENGTH + 1 or sha256(body).digest()[:_CHECK] != check:
@@ -134,22 +134,22 @@ def parse_fleet(text: str) -> Fleet:
 
 
 def parse_card(text: str, fleets: Fleets) -> SignedCard:
-    """The signed card that a text says. Raises FleetError."""
+    """Return the signed card that a text says. Raises FleetError."""
     return read_card(_octets(text, _CARD, "signed card", CARD_OCTETS_MAX), fleets)
 
 
 def parse_list(text: str, fleets: Fleets) -> TrustList:
-    """The trust list that a text says. Raises FleetError."""
+    """Return the trust list that a text says. Raises FleetError."""
     return read_list(_octets(text, _LIST, "trust list", LIST_OCTETS_MAX), fleets)
 
 
 def is_card(text: str) -> bool:
-    """Whether a text is meant to be a signed card."""
+    """Return whether a text is meant to be a signed card."""
     return text.strip().startswith(_CARD)
 
 
 def read_card(octets: bytes, fleets: Fleets) -> SignedCard:
-    """The signed card in ``octets``: nothing in it is looked at before its signature. Raises FleetError."""
+    """Return the signed card in ``octets``, after checking its signature first. Raises FleetError."""
     _checked_length(octets, "signed card", _CARD_HEAD.size, CARD_OCTETS_MAX)
     _checked_head(octets, fleets, "signed card")
     return _card(octets)
@@ -157,7 +157,7 @@ def read_card(octets: bytes, fleets: Fleets) -> SignedCard:
 
 @lru_cache(maxsize=2 * MEMBERS_MAX)
 def _card(octets: bytes) -> SignedCard:
-    """Each card is read again whenever the store is; what its signature is worth does not change."""
+    """Read a signed card. The result is cached, because the store is read again often and signatures do not change."""
     body = _signed_body(octets, _CARD_PURPOSE, "signed card")
     _, fleet, since, until = _CARD_HEAD.unpack_from(body)
     try:
@@ -168,7 +168,7 @@ def _card(octets: bytes) -> SignedCard:
 
 
 def read_list(octets: bytes, fleets: Fleets) -> TrustList:
-    """The trust list in ``octets``. Raises FleetError."""
+    """Return the trust list in ``octets``. Raises FleetError."""
     _checked_length(octets, "trust list", _LIST_HEAD.size, LIST_OCTETS_MAX)
     _checked_head(octets, fleets, "trust list")
     body = _signed_body(octets, _LIST_PURPOSE, "trust list")
@@ -192,7 +192,7 @@ def sign_card(key: Ed25519PrivateKey, card: Card, since: int, until: int = 0) ->
 
 
 def sign_list(key: Ed25519PrivateKey, now: int, revoked: Collection[bytes], before: TrustList | None) -> TrustList:
-    """The list that takes the place of ``before``. Raises FleetError when it would have too many keys."""
+    """Return the list that takes the place of ``before``. Raises FleetError when it would have too many keys."""
     if len(revoked) > REVOKED_MAX:
         raise FleetError(f"the trust list would have {len(revoked)} keys; allowed: {REVOKED_MAX}")
     fleet, number = raw_public_key(key.public_key()), max(now, before.number + 1 if before else 0)

@@ -36,7 +36,7 @@ class IdentityError(ValueError):
 
 
 def generate(new_seed: Callable[[], bytes]) -> bytes:
-    """A seed (RFC 8032 private key, 32 octets) from ``new_seed`` whose address begins with fc.
+    """Return a seed (RFC 8032 private key, 32 octets) from ``new_seed`` whose address begins with fc.
 
     ``new_seed`` must give 32 fresh random octets at each call; about 256 are needed.
     """
@@ -48,7 +48,7 @@ def generate(new_seed: Callable[[], bytes]) -> bytes:
 
 
 def public_key_of(seed: bytes) -> bytes:
-    """The Ed25519 public key of a seed (RFC 8032, section 5.1.5)."""
+    """Return the Ed25519 public key of a seed (RFC 8032, section 5.1.5)."""
     return raw_public_key(Ed25519PrivateKey.from_private_bytes(seed).public_key())
 
 
@@ -58,7 +58,7 @@ def raw_public_key(key: Ed25519PublicKey) -> bytes:
 
 
 def x25519_private(seed: bytes) -> bytes:
-    """The X25519 form of a seed: the clamped scalar of RFC 8032, section 5.1.5, steps 1 and 2."""
+    """Return the X25519 form of a seed: the clamped scalar of RFC 8032, section 5.1.5, steps 1 and 2."""
     scalar = bytearray(sha512(seed).digest()[:KEY_LENGTH])
     scalar[0] &= 0xF8
     scalar[31] = scalar[31] & 0x7F | 0x40
@@ -66,7 +66,7 @@ def x25519_private(seed: bytes) -> bytes:
 
 
 def x25519_public(public_key: bytes) -> bytes:
-    """The X25519 form of an Ed25519 public key: u = (1 + y) / (1 - y) (RFC 7748, section 4.1).
+    """Return the X25519 form of an Ed25519 public key: u = (1 + y) / (1 - y) (RFC 7748, section 4.1).
 
     Raises IdentityError for what is no point of the curve (RFC 8032, section 5.1.3) and for points of small order,
     with which any two nodes would share the same secret.
@@ -76,17 +76,17 @@ def x25519_public(public_key: bytes) -> bytes:
 
 
 def address_of(x25519_public_key: bytes) -> IPv6Address:
-    """The first 16 octets of SHA-512(SHA-512(key)), as in cjdns."""
+    """Return the first 16 octets of SHA-512(SHA-512(key)), as in cjdns."""
     return IPv6Address(sha512(sha512(x25519_public_key).digest()).digest()[:16])
 
 
 def is_mesh_address(address: IPv6Address) -> bool:
-    """Whether ``address`` is in fc00::/8, as every node's is."""
+    """Return whether ``address`` is in fc00::/8, as every node's is."""
     return address.packed[0] == _ADDRESS_OCTET
 
 
 def locator_of(address: IPv6Address) -> IPv6Address:
-    """The address with the first octet 0xfd: where IKE runs when ESP is in user space."""
+    """Return the address with the first octet 0xfd: where IKE runs when ESP is in user space."""
     return IPv6Address(bytes([_LOCATOR_OCTET]) + address.packed[1:])
 
 
@@ -102,7 +102,7 @@ def stale_addresses(standing: Iterable[IPv4Address | IPv6Address], own: Iterable
 
 
 def make_card(name: str, public_key: bytes, ipv4: IPv4Address | None = None, *, by_secret: bool = False) -> Card:
-    """The card of a node, with all that follows from its key. Raises IdentityError."""
+    """Return the card of a node, with all that follows from its key. Raises IdentityError."""
     address = address_of(x25519_public(public_key))
     if not is_mesh_address(address):
         raise IdentityError(f"the key's address is {address}, which is not in fc00::/8: no node makes such a key")
@@ -144,13 +144,13 @@ def _checked_y(public_key: bytes) -> int:
 
 
 def _is_on_curve(y: int) -> bool:
-    """Whether x^2 = (y^2 - 1) / (d y^2 + 1) has a root (Euler's criterion; a product is square as the quotient is)."""
+    """Return whether x^2 = (y^2 - 1) / (d y^2 + 1) has a root, by Euler's criterion on the product."""
     square = (y * y - 1) * (_D * y * y + 1)
     return pow(square, (_P - 1) // 2, _P) in (0, 1)
 
 
 def _has_small_order(y: int) -> bool:
-    """Whether eight times the point is the neutral element: three doublings of u = x/z (RFC 7748, section 5)."""
+    """Return whether eight times the point is the neutral element: three doublings of u = x/z (RFC 7748, section 5)."""
     x, z = 1 + y, 1 - y
     for _ in range(3):
         x, z = (x * x - z * z) ** 2 % _P, 4 * x * z * (x * x + _MONTGOMERY_A * x * z + z * z) % _P

@@ -18,7 +18,7 @@ _PURPOSE = b"meshsec IKE pre-shared key, version 1\0"
 
 
 def pair_secret(seed: bytes, other: bytes) -> bytes:
-    """What the node with the Ed25519 seed ``seed`` shares with that of the Ed25519 public key ``other``.
+    """Return what the node with the Ed25519 seed ``seed`` shares with that of the Ed25519 public key ``other``.
 
     Raises IdentityError when ``other`` is no node's key, and when it is the node's own.
     """

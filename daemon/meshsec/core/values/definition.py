@@ -113,7 +113,7 @@ class Key:
         return Key(self.name, self.attribute, inner, notes, self.info)
 
     def is_a(self, kind: type[Any]) -> bool:
-        """Whether the value is a collection of that kind."""
+        """Return whether the value is a collection of that kind."""
         origin = get_origin(self.kind)
         return origin is not None and issubclass(origin, kind)
 

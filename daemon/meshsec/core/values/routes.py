@@ -24,7 +24,7 @@ class RouteTable:
         yield from self._strangers.values()
 
     def owners(self, destination: Network) -> tuple[str, ...]:
-        """The names of the channels to the peer whose end point it is: one for each key of this node."""
+        """Return the names of the channels to the peer whose end point it is: one for each key of this node."""
         return self._owners.get(destination, ())
 
     def watch(self, destination: Network, name: str) -> Route | None:
@@ -36,7 +36,7 @@ class RouteTable:
         return self._peers.get(destination)
 
     def unwatch(self, destination: Network, name: str) -> None:
-        """It is not the end point of ``name`` any more; without any channel it is a stranger's."""
+        """Forget that the address is the endpoint of ``name``; without any channel it is a stranger's."""
         left = tuple(owner for owner in self.owners(destination) if owner != name)
         if left:
             self._owners[destination] = left
@@ -73,5 +73,5 @@ class RouteTable:
         return {name for key in changed for name in self._owners[key]}
 
     def to(self, destination: Network) -> Route | None:
-        """The route to a peer's end point."""
+        """Return the route to a peer's end point."""
         return self._peers.get(destination)

@@ -53,7 +53,7 @@ class Table:
     known: list[str] = field(default_factory=list)
 
     def take(self, key: str, read: Callable[[object], T], default: T, *, required: bool = False) -> T:
-        """The value of ``key``; the default when it is missing or refused."""
+        """Read the value of ``key``; return the default when it is missing or refused."""
         self.known.append(key)
         if key not in self.values:
             if required:
@@ -73,7 +73,7 @@ class Table:
         self.problems.append(Problem((*self.path, *where), f"{shown(found)} is not allowed; allowed: {allowed}"))
 
     def table(self, key: str) -> "Table":
-        """The table of that name; what is missing in one that is no table is not told as well."""
+        """Return the table of that name. Where the value is no table, nothing below it is reported."""
         path, values = (*self.path, key), self.take(key, _read_table, None)
         return Table(path, values or {}, self.problems if values is not None or key not in self.values else [])
 
@@ -117,7 +117,7 @@ def integer(low: int, high: int) -> Callable[[object], int]:
 
 
 def is_interface_name(name: object) -> bool:
-    """Whether Linux takes it as the name of an interface that is not the loopback device."""
+    """Return whether Linux takes it as the name of an interface that is not the loopback device."""
     return (
         isinstance(name, str)
         and 1 <= len(name.encode()) <= _INTERFACE_NAME_MAX
@@ -139,7 +139,7 @@ def shown(value: object) -> str:
 
 
 def _allowed(read: Callable[[object], object]) -> str:
-    """What a reader allows, which it says when it refuses."""
+    """Return what a reader allows, taken from its refusal of None."""
     try:
         read(None)
     except RefusedError as refused:

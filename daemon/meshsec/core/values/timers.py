@@ -27,7 +27,7 @@ class Timers(Generic[Key]):
             self._push(key, when)
 
     def next(self) -> float | None:
-        """When the earliest timer is due."""
+        """Return when the earliest timer is due."""
         self._drop_stale()
         return self._heap[0][0] if self._heap else None
 
