@@ -1,4 +1,4 @@
-"""What the agent tells the engine."""
+"""What the agent reports to the engine."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -81,7 +81,7 @@ class SasObserved:
     peer: str
     ike_sas: tuple[IkeSa, ...]
     reason: str = ""
-    """Why an SA went or failed, where the IKE daemon tells."""
+    """Why an SA ended or failed, where the IKE daemon says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class RulesObserved:
 
 @dataclass(frozen=True, slots=True)
 class NegotiationTimed:
-    """How long each phase of a peer's IKE_SA set-up took, in seconds, where the IKE daemon tells."""
+    """How long each phase of a peer's IKE_SA set-up took, in seconds, where the IKE daemon says."""
 
     peer: str
     ike_sa_init: float | None = None
@@ -133,7 +133,7 @@ class ModesSet:
 
 @dataclass(frozen=True, slots=True)
 class OverlayUp:
-    """The overlay's node answers. What it was told before is told again."""
+    """overlayd answers. meshsecd tells it everything again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ class OverlayDown:
 
 @dataclass(frozen=True, slots=True)
 class OverlayObserved:
-    """The overlay's sessions as its node tells them."""
+    """The overlay's sessions as overlayd reports them."""
 
     kept: frozenset[IPv6Address]
     """Those of ``Keep`` to whom a way is proved and a session stands: packets pass at once."""

@@ -1,13 +1,14 @@
-"""SAs that carry user data out and nothing in: the other end may not have them any more.
+"""Watches for SAs that carry user data out while nothing comes in: the other end may have lost them.
 
-Theory of operation. Two ends can come to hold different SAs, each whole by its own account: an IKE_AUTH request that
-its sender has given up may still reach the peer, and its INITIAL_CONTACT makes the peer drop what stood (RFC 7296,
-section 2.4). Nothing tells, since no end asks for the other's liveness: a partition must not cost an SA. What remains
-to be seen is that packets go out and none come in. That is no proof, because a stream may have one direction, so it
-costs the SA nothing: its CHILD_SA is rekeyed, which an end that has the SA answers, and for one that does not the IKE
-daemon gives up and the SA is made again. An IKE daemon that does neither, which can be after two
-CREATE_CHILD_SA that crossed (ADR 0044), has failed the proof. Of an SA that passed, the next proof is asked later and
-later.
+Theory of operation. Both ends of a pair can be sure of an SA that the other does not have. An IKE_AUTH request that its
+sender has given up may still reach the peer, whose INITIAL_CONTACT handling then drops the SA in use (RFC 7296, section
+2.4). No end asks for the other's liveness, because a partition must not cost an SA, so no IKE message reveals the loss.
+
+What can be seen is that packets go out and none come in. That proves nothing, because a stream may have one direction,
+so it must not cost the SA. Instead this node rekeys the CHILD_SA. A peer that has the SA answers. If it has not, the
+IKE daemon gives up after its retransmissions, and the SA is negotiated again. An IKE daemon that does neither (possible
+after two CREATE_CHILD_SA that crossed, ADR 0044) has failed the proof. Each proof that an SA passes doubles the time
+until the next, up to ``LAST``.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,7 +19,7 @@ from meshsec.core.values.model import ChildSa, IkeSa
 FIRST, LAST = 10.0, 960.0
 """Seconds of silence before the first proof, and the most before another one; doubled from proof to proof."""
 NOTICE = 14.0
-"""Seconds of silence after which people are told: the first proof was asked for and had time for its answer."""
+"""Seconds of silence after which it is reported: the first proof was asked for and had time for its answer."""
 WITHIN = 75.0
 """Seconds for a proof: an IKE daemon repeats a request for 60 at most."""
 ENOUGH = 3

@@ -84,9 +84,9 @@ def is_moved(sa: IkeSa, connection: ConnectionSpec) -> bool:
 def keeper(desired: DesiredPeer, observed: ObservedPeer) -> IkeSa | None:
     """Return the IKE_SA to keep of several from simultaneous starts; both ends choose the same.
 
-    It is complete, was initiated by the end that is to initiate, and has the lowest SPI of a CHILD_SA: those of the
-    IKE_SA are told by charon alone. One that came too late for that is kept before the others: its peer may have them
-    no longer, and not each IKE daemon heeds INITIAL_CONTACT (RFC 7296, section 2.4).
+    They prefer a complete one, then one of the end that is to initiate, then the lowest SPI of a CHILD_SA (charon alone
+    reports those of IKE_SAs). An IKE_SA that was established later than a simultaneous one goes before the others: the
+    peer may have lost them, and not every IKE daemon obeys INITIAL_CONTACT (RFC 7296, section 2.4).
     """
 
     def order(sa: IkeSa) -> tuple[bool, bool, list[str], str, str]:

@@ -1,4 +1,4 @@
-"""How far a node's clock may be off, by what chronyd tells of it (``chronyc -c tracking``), and between two nodes.
+"""How far a node's clock may be off, by what chronyd says (``chronyc -c tracking``), and between two nodes.
 
 The maximum error of a synchronised clock is its distance to the root, half the round trip there and the dispersion,
 beside what is known and not yet corrected (RFC 5905, sections 4 and 11.2).
@@ -60,7 +60,7 @@ def parse(line: str) -> Tracking:
     """Parse one line of ``chronyc -n -c tracking``. Raises ValueError."""
     fields = line.strip().split(",")
     if len(fields) != _FIELDS or fields[-1] not in _LEAPS:
-        raise ValueError(f"{line.strip()[:200]!r} is not what chronyc tells of tracking: {_FIELDS} fields")
+        raise ValueError(f"{line.strip()[:200]!r} is not what `chronyc tracking` prints: {_FIELDS} fields")
     offset, delay, dispersion = (float(fields[index]) for index in (4, 10, 11))
     if not all(map(math.isfinite, (offset, delay, dispersion))) or delay < 0 or dispersion < 0:
         raise ValueError(f"offset {offset}, root delay {delay} and root dispersion {dispersion} are not possible")

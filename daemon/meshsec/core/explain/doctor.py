@@ -66,7 +66,7 @@ class Facts:
     router_problem: str
     router_warnings: Sequence[str]
     routes_missing: Sequence[str]
-    """Destinations to which the routing daemon tells a route and the kernel has none."""
+    """Destinations to which the routing daemon has a route and the kernel has none."""
     rules_stand: bool
     dropped: Mapping[str, int]
     """Packets that the fail-closed rules dropped, and those that they let pass by the bypass list, by counter."""

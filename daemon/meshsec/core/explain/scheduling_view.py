@@ -23,7 +23,7 @@ class Known:
     """charon's process; 0 when it is not seen."""
     applied: tuple[Applied, ...] = ()
     source: str = ""
-    """What is measured, and what this host does not tell."""
+    """What is measured, and what this host does not show."""
     problem: str = ""
     """Why nothing can be changed at all."""
     poller: int | None = None

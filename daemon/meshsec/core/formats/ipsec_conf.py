@@ -1,6 +1,6 @@
 """What an ipsec.conf of libreswan means here (ipsec.conf(5)): whose cards are needed, and a policy profile.
 
-``decode`` takes the lines with those of included files in their places. Everything that is not carried over is told
+``decode`` takes the lines with those of included files in their places. Everything that is not carried over is reported
 with its file and line. Sections are put together as libreswan does: what a connection says counts before what it
 takes from others by ``also=``, and that before ``conn %default``.
 """

@@ -1,10 +1,10 @@
 """What runs on this node against what its policy says: each difference, and how to fix it.
 
-Theory of operation. Adapters read what stands, as values that say nothing where their daemon tells nothing; here it is
-compared with what is desired. Of what changes by itself (SAs come and go, rules are being set) two looks a moment apart
-are taken, and a difference is one that both have seen (``lasting``).
+Theory of operation. Adapters read what is configured and installed; a value is empty where a daemon does not report it.
+This module compares that with what is desired. SAs come and go by themselves and rules are replaced, so meshsecd
+examines twice, a moment apart, and only what both examinations found counts as a difference (``lasting``).
 
-``drift_kernel`` compares the kernel's side.
+``drift_kernel`` compares the kernel's states and policies.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -70,7 +70,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class ConfiguredChild:
-    """A CHILD_SA as the IKE daemon is configured to make it; None: it does not tell."""
+    """A CHILD_SA as the IKE daemon is configured to make it; None: it does not say."""
 
     name: str
     mode: str | None = None
@@ -97,7 +97,7 @@ class ConfiguredChild:
 
 @dataclass(frozen=True, slots=True)
 class Configured:
-    """A connection as the IKE daemon has it; None: it does not tell. Of proposals it tells only what came of them."""
+    """A connection as the IKE daemon has it; None: it does not say. Of proposals it reports only the result."""
 
     name: str
     local_addresses: tuple[str, ...] | None = None
@@ -195,10 +195,10 @@ def connections(wanted: Wanted, standing: Iterable[Configured], others: Collecti
         for what, is_, should in _configured(Configured.of(spec), found[name]):
             yield Difference(Where.CONNECTION, wanted.title(name), what, is_, should, _RESTART)
         if name in others:
-            what, is_ = "configured last by", "another program; its proposals are not told"
+            what, is_ = "configured last by", "another program; its proposals are not known"
             yield Difference(Where.CONNECTION, wanted.title(name), what, is_, "meshsecd", _RESTART)
     for name in found.keys() - wanted.connections.keys():
-        with_ = _text(found[name].remote_addresses or ("an address that is not told",))
+        with_ = _text(found[name].remote_addresses or ("an unknown address",))
         yield Difference(Where.CONNECTION, None, f"connection {name}", f"with {with_}", "none: no peer's", _RESTART)
 
 
@@ -215,7 +215,7 @@ def _configured(should: Configured, is_: Configured) -> Iterator[tuple[str, str,
 
 
 def _fields(should: Any, is_: Any, prefix: str) -> Iterator[tuple[str, str, str]]:
-    """Fields that are told and differ."""
+    """Fields that are reported and differ."""
     for field in fields(should):
         ought, stands = getattr(should, field.name), getattr(is_, field.name)
         if field.name not in ("name", "children") and stands is not None and stands != ought:
@@ -312,7 +312,7 @@ def _child_sa(peer: str, spec: ConnectionSpec, child: ChildSa, now: float) -> It
 
 
 _ROUNDING = 2.0
-"""Seconds: the IKE daemon tells whole ones, and the answer takes its time."""
+"""Seconds: the IKE daemon reports whole ones, and the answer takes time."""
 
 
 def _late(rekey_at: float | None, rekey_time: int, now: float) -> bool:

@@ -46,7 +46,7 @@ class XfrmPolicy:
 
     @property
     def selector(self) -> tuple[str, Network, Network]:
-        """What the kernel tells policies apart by."""
+        """What distinguishes policies in the kernel."""
         return self.direction, self.source, self.destination
 
     def __str__(self) -> str:

@@ -123,7 +123,7 @@ _HASH_BITS = {
     **{f"sha{n}": n for n in (256, 384, 512)},
 }
 _UNSIZED = (256, 128)
-"""Bits of AES that libreswan proposes where none are told."""
+"""Bits of AES that libreswan proposes where none are given."""
 _MOST = 64
 """Proposals that one with alternatives (``aes256-sha2_256+sha2_512-dh14+dh19``) may stand for."""
 

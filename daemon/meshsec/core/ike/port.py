@@ -29,12 +29,12 @@ class DaemonIdentity:
     pid: int
     """0 when it runs in another PID name space."""
     since: str
-    """When it started, in whatever form tells it from a later one."""
+    """When it started, in any form that distinguishes it from a later one."""
 
 
 @dataclass(frozen=True, slots=True)
 class DaemonFacts:
-    """What the IKE daemon tells about itself."""
+    """What the IKE daemon says about itself."""
 
     identity: DaemonIdentity
     version: str
@@ -101,7 +101,7 @@ class IkePort(Protocol):
         """Follow it until cancelled: ``on_up`` each time it is met, ``on_down`` with the reason at each loss."""
 
     def reconnect(self) -> None:
-        """Begin again: it did not answer a command, so what it tells by events is not to be relied on either."""
+        """Begin again: it did not answer a command, so its events cannot be relied on either."""
 
     def close(self) -> None:
         """Let go of what is kept open between commands."""

@@ -44,7 +44,7 @@ class Kind(StrEnum):
 
 
 class Classifier:
-    """Classifies the frames of one capture. It remembers first fragments, so that later ones are told with them."""
+    """Classifies the frames of one capture. It remembers first fragments, so that later ones can be classified."""
 
     _FRAGMENTS_KEPT = 1024
 

@@ -17,7 +17,7 @@ _OTHER = re.compile(r"esn|noesn|ke[1-7]_.+")
 
 
 def agrees_ike(proposals: Iterable[str], encryption: str, integrity: str, prf: str, key_exchange: str) -> bool:
-    """Return whether an IKE_SA with these algorithms is as one of ``proposals`` says; an empty name was not told."""
+    """Return whether an IKE_SA with these algorithms is as one of ``proposals`` says; an empty name is unknown."""
     found = ((ENCRYPTION, encryption), (_HASHES, integrity), (KEY_EXCHANGE, key_exchange))
     return any(_all(one, found) and _prf(one, prf) for one in map(_words, proposals))
 
@@ -37,7 +37,7 @@ def _all(words: frozenset[str], found: Iterable[tuple[Mapping[str, str], str]]) 
 
 
 def _among(words: frozenset[str], names: Mapping[str, str], name: str) -> bool:
-    """ChaCha20 has one size of key, which is told or not."""
+    """ChaCha20 has one size of key, which is reported or not."""
     wanted = {names[word] for word in words if word in names}
     return not name or name.removesuffix("-256") in wanted or name in wanted or bool(words - _KNOWN)
 

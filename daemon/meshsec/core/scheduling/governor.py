@@ -149,7 +149,7 @@ class NegotiationEnded:
     peer: str
     protected: bool
     took: float | None = None
-    """Seconds of the set-up as measured; None where nobody can tell when the peer began."""
+    """Seconds of the set-up as measured; None where it is unknown when the peer began."""
     waited: float | None = None
     """Seconds that IKE threads waited for a CPU since it began, of all together, but no more than it lasted; None where
     that cannot be measured."""
@@ -157,7 +157,7 @@ class NegotiationEnded:
 
 @dataclass(frozen=True, slots=True)
 class Contention:
-    """How the IKE daemon gets along with the load. None: this host does not tell."""
+    """How the IKE daemon gets along with the load. None: this host does not say."""
 
     delay: float | None = None
     """Seconds that an IKE thread waited for a CPU before it ran, in the mean of the runs since the last look; None also
@@ -173,7 +173,7 @@ class Contention:
 
 @dataclass(frozen=True, slots=True)
 class Crowding:
-    """How busy others keep the processors of the IKE daemon. It can be told while the IKE daemon has nothing to do."""
+    """How busy others keep the processors of the IKE daemon. It is known while that one is idle, too."""
 
     busy: float | None
     """Part of the time since the last look that the least busy one of them worked for others, 0 to 1; None: untold."""
@@ -285,10 +285,10 @@ class Governor:
         self.last_setup: Setup | None = None
         self.contention = Contention()
         self.contended: bool | None = None
-        """Whether the IKE threads wait for a CPU; None where it cannot be told."""
+        """Whether the IKE threads wait for a CPU; None where it is unknown."""
         self.busy: float | None = None
         self.crowded: bool | None = None
-        """Whether others keep the processors busy; None where it cannot be told."""
+        """Whether others keep the processors busy; None where it is unknown."""
         self._budget = Budget(settings.share, settings.burst, settings.burst, 0.0)
         self._now = 0.0
         self._cpu: float | None = None
@@ -422,7 +422,7 @@ class Governor:
         return first, self._contention_text()
 
     def _first(self) -> int:
-        """Return the first level; threads of which the host does not tell whether they wait are taken to."""
+        """Return the first level; threads of which the host does not say whether they wait are taken to wait."""
         return 0 if self.contended is False else min(1, self.ceiling)
 
     def _ended(self, event: NegotiationEnded) -> None:
@@ -443,7 +443,7 @@ class Governor:
         return event.took is not None and event.took > self.settings.deadline and self.contended is not False
 
     def _measured(self, event: Contention) -> None:
-        """With hysteresis: what is contended is so until it is half as bad. Where nothing was told, nothing changes."""
+        """With hysteresis: what is contended is so until it is half as bad. Where nothing is known, nothing changes."""
         self.contention = event
         ratio = self._ratio(event)
         waits = bool(event.starving) or (event.queued or 0) >= QUEUED_MAX or (ratio is not None and ratio >= 1)
@@ -551,7 +551,7 @@ class Governor:
             self._floor_until += self.settings.relax
 
     def _must_guard(self) -> bool:
-        """Return whether to guard. Where the host does not tell how busy it is, the level lately needed is kept."""
+        """Return whether to guard. Where the host does not say how busy it is, the level lately needed is kept."""
         if self.crowded is None:
             return self.floor > 0 and self.level > 0 and self.contended is not False
         return self.crowded and self.ceiling > 0
@@ -614,7 +614,7 @@ class Governor:
 def contention_text(measured: Contention, contended: bool | None) -> str:
     """Return what was measured, in words."""
     if contended is None:
-        return "whether its threads wait for a CPU cannot be told yet"
+        return "it is not known yet whether its threads wait for a CPU"
     parts = []
     if measured.starving:
         parts.append(f"{measured.starving} of its threads got no CPU")

@@ -2,7 +2,7 @@
 
 Theory of operation. Bech32m (BIP-350) is a linear code: every character adds a residue of its own, which depends on its
 symbol (five bits) and on how many characters are behind it, and the sum of them all is 0 when the checksum holds. So
-one pass over a text tells what each slip at each place would change, without computing the checksum again.
+one pass over a text shows what each typing error at each place would change, without computing the checksum again.
 
 The code has a distance of four in up to 1023 characters: any three wrong characters are detected, and of the texts that
 one wrong character or two swapped neighbours can have come from only one is right. A missing or an extra character

@@ -1,6 +1,6 @@
 """A key's fingerprint as words, to compare two cards by voice.
 
-Six words of the BIP-39 English list (2048 words, told apart by their first four letters) are 66 bits of the SHA-256
+Six words of the BIP-39 English list (2048 words, distinct in their first four letters) are 66 bits of the SHA-256
 fingerprint. To find a second key with the same words and an address that begins with fc takes some 2^74 key pairs.
 """
 

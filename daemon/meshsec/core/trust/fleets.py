@@ -59,7 +59,7 @@ class FleetError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """Who signs: what nodes are told once, by hand."""
+    """The fleet's signing key: given to each node once, by hand."""
 
     name: str
     public_key: bytes

@@ -1,4 +1,4 @@
-"""Why an action failed, as meshsecd tells causes apart, whatever the IKE daemon says."""
+"""Why an action failed: the causes that meshsecd distinguishes, whatever the IKE daemon's words."""
 
 from dataclasses import dataclass
 from enum import StrEnum

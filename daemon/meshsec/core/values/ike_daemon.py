@@ -34,7 +34,7 @@ class Traits:
     opens_ports_once: bool
     """Whether it opens its UDP ports at its start alone, so that a port that was taken then needs a restart."""
     names_strangers: bool
-    """Whether it tells meshsecd who asked for an SA in vain. One that does not writes it to its log."""
+    """Whether it reports who asked for an SA in vain. One that does not writes it to its log."""
 
 
 _TRAITS: Mapping[IkeDaemon, Traits] = {

@@ -114,7 +114,7 @@ class Route:
     last_hop: Address | None = None
     originator: Address | None = None
     decided_at: float | None = None
-    """When the routing daemon decided on it (monotonic seconds), where it tells."""
+    """When the routing daemon decided on it (monotonic seconds), where it says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,12 +156,12 @@ class ChildSa:
     packets_out: int = 0
     integrity: str = ""
     key_exchange: str = ""
-    """In IANA's names; empty where there is none of its own (the first CHILD_SA of an IKE_SA) or it is not told."""
+    """In IANA's names; empty where there is none of its own (the first CHILD_SA of an IKE_SA) or it is unknown."""
     local_ts: tuple[str, ...] = ()
     remote_ts: tuple[str, ...] = ()
-    """Traffic selectors, as networks; empty when they are not told."""
+    """Traffic selectors, as networks; empty when they are unknown."""
     rekey_at: float | None = None
-    """When the IKE daemon means to replace it; None when it does not tell."""
+    """When the IKE daemon means to replace it; None when it does not say."""
 
     @property
     def carries(self) -> bool:
@@ -192,10 +192,10 @@ class IkeSa:
     """What was negotiated for IKE itself, in IANA's names with the key size in bits; empty while it has not been."""
     integrity: str = ""
     prf: str = ""
-    """The same; empty too when it is not told."""
+    """The same; empty too when it is unknown."""
     local_id: IPv6Address | None = None
     rekey_at: float | None = None
-    """When the IKE daemon means to replace it; None when it does not tell."""
+    """When the IKE daemon means to replace it; None when it does not say."""
     remote_host: IPv6Address | None = None
     """Where the IKE daemon sends for it: it follows the source of what comes (RFC 7296, section 2.23). None when it is
     not told."""
@@ -271,7 +271,7 @@ class RulesSpec:
 
     ground: EspBackend
     own: frozenset[Address]
-    """This node's addresses that applications use: a relay must tell its own user data from what it forwards."""
+    """This node's addresses that applications use: a relay must distinguish its own user data from what it forwards."""
     protected: frozenset[Address]
     """Addresses of peers that user data may reach only through IPsec."""
     locators: frozenset[IPv6Address]

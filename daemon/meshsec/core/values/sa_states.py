@@ -1,4 +1,4 @@
-"""The states of SAs as meshsecd tells them apart, whatever the IKE daemon calls them."""
+"""The states of SAs that meshsecd distinguishes, whatever the IKE daemon calls them."""
 
 from enum import StrEnum
 

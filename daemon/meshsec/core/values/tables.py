@@ -1,7 +1,7 @@
-"""Reading a decoded TOML table: each problem is noted and reading goes on, so that all are told at once.
+"""Reading a decoded TOML table: each problem is noted and reading goes on, so that all are reported at once.
 
 A reader takes the value that was found and gives the value that is meant, or raises ``RefusedError`` with what is
-allowed. It must refuse None: so it tells what is allowed when nothing was found.
+allowed. It must refuse None: so it says what is allowed when nothing was found.
 """
 
 from collections.abc import Callable, Mapping
