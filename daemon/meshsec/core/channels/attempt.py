@@ -37,9 +37,9 @@ class Attempt:
     """Times are monotonic seconds."""
 
     wanted_at: float | None = None
-    """Since when there is a route and no SA, or was until the last set-up."""
+    """Time since which there is a route and no SA, or was until the last set-up."""
     began_at: float | None = None
-    """When this node's last attempt began."""
+    """Time at which this node's last attempt began."""
     count: int = 0
     """Number of negotiations that this node has started with the peer."""
     measured: int = 0

@@ -33,13 +33,13 @@ class Channel:
 
     name: str
     since: float
-    """When the state was entered."""
+    """Time at which the state was entered."""
     state: State = State.NO_ROUTE
     reason: str = "no route to the peer is known"
-    """Of the last transition."""
+    """Reason of the last transition."""
 
     title: str = ""
-    """As people are shown it; the name stays when a key has taken another's place (ADR 0041)."""
+    """The peer's name as people see it; it stays when another key takes the present one's place (ADR 0041)."""
     own: Card | None = None
     """This node's side; None: its only one."""
     fleet: str = ""
@@ -47,7 +47,7 @@ class Channel:
     ipv4_doubt: str = ""
     """Why the card's IPv4 address is not believed (ADR 0057); empty: it is, or there is none."""
     card: Card | None = None
-    """None when the peer is not trusted (any more)."""
+    """The peer's card; None when it is not trusted, or no longer."""
     destination: Network | None = None
     """The peer's end point, whose route makes the channel wanted."""
     connection: ConnectionSpec | None = None
@@ -57,9 +57,9 @@ class Channel:
     route: Route | None = None
     loaded: bool = False
     loaded_connection: ConnectionSpec | None = None
-    """None too when it is loaded with contents unknown to us."""
+    """The connection in the IKE daemon; None when there is none, or one with unknown contents."""
     protected_at: float | None = None
-    """When all wanted CHILD_SAs were last installed."""
+    """Time at which all wanted CHILD_SAs were last installed."""
     sas: Sas = field(default_factory=Sas)
     attempt: Attempt = field(default_factory=Attempt)
     hold: Hold = field(default_factory=Hold)

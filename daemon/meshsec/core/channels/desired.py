@@ -32,9 +32,9 @@ class Wish(Enum):
     OPEN = auto()
     """There is a route: the IKE_SA with all CHILD_SAs is wanted."""
     KEEP = auto()
-    """There is none now, or the overlay is to carry user data: what stands is kept, nothing is negotiated."""
+    """There is no route now, or the overlay is to carry user data: SAs are kept, none is negotiated."""
     CLOSE = auto()
-    """There has been none for the hold time: what stands is closed."""
+    """There has been no route for the hold time: SAs are closed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ class Diagnosis:
 _OLD_CARD = "or one end has changed its IKE daemon, and with it its card, of which the other has the old one"
 
 OF_AUTHENTICATION = frozenset({FailureKind.NOT_TRUSTED, FailureKind.OTHER_KEY, FailureKind.OTHER_METHOD})
-"""Where the one end is not, for the other, who it says it is."""
+"""Said where one end does not accept the other's identity."""
 
 _BY_KIND: Mapping[FailureKind, Diagnosis] = {
     FailureKind.FORGED: Diagnosis(

@@ -67,7 +67,7 @@ class Engine:
     ) -> None:
         """``random`` gives floats in [0, 1) for the jitters. ``overlay_device``: empty where there is no overlay."""
         self.known = Situation(node, ground, policy, random, overlay_device)
-        """To be read only, but for what the rules need before the first event."""
+        """All that is known; written only here, and before the first event by what the rules need."""
 
     # --- what the agent calls ---
 

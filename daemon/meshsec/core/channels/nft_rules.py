@@ -35,7 +35,7 @@ TABLE = "meshsec"
 HELD_TABLES = ("meshsec_held", "meshsec_held2")
 """One at a time, but while a meshsecd takes over from another."""
 TUN_DEVICE = "ipsec0"
-"""What charon's kernel-libipsec calls its device when no other has that name."""
+"""Name of charon's kernel-libipsec device where no other device has it."""
 HOOKS = frozenset({"prerouting", "input", "forward", "output", "postrouting"})
 """Every hook of the table; it protects only while it is in all of them."""
 
@@ -46,9 +46,9 @@ _PRIORITIES = {
     "output": ("filter", 0),
     "postrouting": ("srcnat", 10),  # after masquerading has given a packet its source
 }
-"""By hook: the name that nft has for a priority, and how far behind it the chain is."""
+"""Priority of each hook's chain: nft's name, and a distance behind it."""
 _HELD_BEHIND = 10
-"""How far behind the table proper the held one is, so that the table proper counts what is dropped."""
+"""Distance of the held table behind the proper one, so that the proper one counts what is dropped."""
 
 _IKE = "udp sport { 500, 4500 } udp dport { 500, 4500 }"
 _IKE_OUT = f"{_IKE} meta skuid 0"
@@ -74,7 +74,7 @@ _PRIVATE = {
     4: "{ 10.0.0.0/8, 100.64.0.0/10, 127.0.0.0/8, 169.254.0.0/16, 172.16.0.0/12, 192.168.0.0/16, 224.0.0.0/3 }",
     6: "{ ::/8, fc00::/7, fe80::/10, ff00::/8 }",
 }
-"""By IP version, what a default route does not open: it leads out, and not into the networks beside the way out."""
+"""Private networks by IP version, which a default route does not open: it leads out, not into the networks beside."""
 
 _COUNTER_NAMES = (
     "clear_out",

@@ -57,7 +57,7 @@ class _Seen:
     """The last look at which there was nothing to be answered, or a proof; monotonic seconds."""
     patience: float = FIRST
     asked_at: float | None = None
-    """When this very CHILD_SA was to be rekeyed for a proof, and nothing has come since."""
+    """Time at which the rekeying of this CHILD_SA was requested as a proof, if nothing has arrived since."""
     quiet_since: float = 0.0
     """The last look at which something had come in, or nothing had gone out since; rekeying does not change it."""
     quiet_out: int = 0

@@ -37,15 +37,15 @@ class Overlay:
         self._fallback = fallback
         self.modes = Modes()
         self.down: str | None = "not contacted yet"
-        """Why the overlay's node cannot be used; None when it can."""
+        """Why overlayd cannot be used; None when it can."""
         self.kept: Addresses = NONE
-        """To whom packets pass at once, of those to whom a session is kept up."""
+        """Peers with a kept session to whom packets pass at once."""
         self.linked: Addresses = NONE
-        """With whom there is a session, whoever asked for it."""
+        """Peers with whom there is a session, whoever asked for it."""
         self.routes: Addresses = NONE
         """Whose route into the device stands, as read back."""
         self.permitted: Addresses | None = None
-        """What the node was told last; None when that is unknown."""
+        """What overlayd was last told; None when that is unknown."""
         self.keeping: Addresses | None = None
         self._default = default
         self._permit: set[IPv6Address] = set()
@@ -53,7 +53,7 @@ class Overlay:
         self._route: set[IPv6Address] = set()
         self._near: set[IPv6Address] = set()
         self._told: tuple[Addresses, Addresses] | None = None
-        """Whom to permit and to whom to keep sessions; None when that is to be made again."""
+        """Whom to permit and to whom to keep sessions; None when it must be derived again."""
 
     @property
     def enabled(self) -> bool:

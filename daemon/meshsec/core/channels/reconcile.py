@@ -33,7 +33,7 @@ class ObservedPeer:
 
     loaded: bool = False
     connection: ConnectionSpec | None = None
-    """None too when it is loaded with contents unknown to us."""
+    """The connection in the IKE daemon; None when there is none, or one with unknown contents."""
     ike_sas: tuple[IkeSa, ...] = ()
     revoked: frozenset[str] = frozenset()
     """Unique ids of IKE_SAs that rest on a card that was taken back."""
@@ -42,7 +42,7 @@ class ObservedPeer:
     replaced: frozenset[str] = frozenset()
     """Unique ids of IKE_SAs in whose place the overlay carries user data."""
     seen: Mapping[str, float] = field(default_factory=dict)
-    """Since when each IKE_SA was seen to stand, by unique id."""
+    """Time at which each IKE_SA was first seen established, by unique id."""
 
 
 def reconcile_peer(name: str, desired: DesiredPeer | None, observed: ObservedPeer, timeout: float) -> list[Action]:

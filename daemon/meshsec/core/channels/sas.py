@@ -12,7 +12,7 @@ class Sas:
 
     listed: tuple[IkeSa, ...] = ()
     first_seen: dict[str, float] = field(default_factory=dict)
-    """When each live IKE_SA was first seen, by unique id (monotonic seconds)."""
+    """Monotonic time at which each live IKE_SA was first seen, by unique id."""
     revoked: frozenset[str] = frozenset()
     """Unique ids of IKE_SAs that must not be relied on: an older card authenticated them, or they are made again."""
     disowned: bool = False

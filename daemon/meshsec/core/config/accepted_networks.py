@@ -13,7 +13,7 @@ from meshsec.core.values.definition import Rule, Wrong
 from meshsec.core.values.model import Address, Card, Network
 
 ACCEPTED_MAX = 256
-"""As many as olsrv2d takes."""
+"""The most that olsrv2d takes."""
 _FROM_RULE = f"names of peers or originators of routers, at least one; a name has {NAME_RULE}"
 
 

@@ -33,10 +33,10 @@ Prefix = Annotated[
     ),
 ]
 Interval = Annotated[float, Meta(ge=0.05, le=3600.0, extra={"unit": "seconds"})]
-"""What RFC 5497 can express and a mesh can use."""
+"""Seconds that RFC 5497 can express and a mesh can use."""
 Validity = Annotated[float, Meta(ge=0.05, le=36_000.0, extra={"unit": "seconds"})]
 Metric = Annotated[int, Meta(ge=1, le=16_776_960)]
-"""Of a link (RFC 7181, section 6.2: MINIMUM_METRIC to MAXIMUM_METRIC)."""
+"""Metric of a link (RFC 7181, section 6.2: MINIMUM_METRIC to MAXIMUM_METRIC)."""
 FilePath = Annotated[str, PathRule(4095)]
 """Linux's PATH_MAX without its NUL."""
 SocketPath = Annotated[str, PathRule(tables.SOCKET_PATH_MAX)]

@@ -19,7 +19,7 @@ class Weighing(StrEnum):
     """What a link's metric is, where it is no number."""
 
     AUTO = "auto"
-    """As measured where the interface is wireless; else as ``HOP``."""
+    """Measured where the interface is wireless; otherwise the same as ``HOP``."""
     HOP = "hop"
     """The router's own: paths are compared by their hops."""
 
@@ -38,7 +38,7 @@ class LinkSettings:
 
     hello: Timing = Timing()
     metric: int | Weighing | None = None
-    """None: the router's choice, which is ``auto``."""
+    """The metric; None: the router's choice, which is ``auto``."""
 
 
 def _metric(value: object) -> int | Weighing:

@@ -17,7 +17,7 @@ from meshsec.core.values.definition import Once, Rule, Wrong
 from meshsec.core.values.model import Perimeter
 
 ATTACHED_MAX = 256
-"""As many as olsrv2d takes."""
+"""The most that olsrv2d takes."""
 
 
 class RoutingDaemon(StrEnum):

@@ -16,9 +16,9 @@ class Shown(NamedTuple):
     state: State
     reason: str
     since: float
-    """When it came to be so (monotonic seconds)."""
+    """Monotonic time at which it became so."""
     plane: DataPlane | None
-    """What carries user data now; None: nothing does."""
+    """The data plane that carries user data now; None when none does."""
 
 
 def shown(engine: Engine, channel: Channel) -> Shown:

@@ -31,7 +31,7 @@ class Tracking:
     """The server's address, or the name of the receiver."""
     stratum: int
     offset: float
-    """Of the system's clock to the time that chronyd keeps."""
+    """Offset of the system's clock from the time that chronyd keeps."""
     root_delay: float
     root_dispersion: float
     leap: str

@@ -44,7 +44,7 @@ class RadioFacts:
     """One wireless mesh interface."""
 
     wish: RadioSettings | None
-    """None: something else than meshsec-radio brings it up."""
+    """The settings; None when something else than meshsec-radio brings it up."""
     seen: Observed
     signals: Sequence[int] = ()
     """dBm, of each neighbour."""
@@ -57,7 +57,7 @@ class Facts:
     ground: EspBackend
     ground_reason: str
     ground_problem: str
-    """Why ESP cannot run there."""
+    """Why ESP cannot run where it should."""
     ike_version: str
     """Empty while the IKE daemon does not answer."""
     ike_problem: str
@@ -74,9 +74,9 @@ class Facts:
     address_problem: str
     key_problem: str
     forwarding: Mapping[str, bool]
-    """By sysctl."""
+    """Whether forwarding is on, by sysctl."""
     mtus: Mapping[str, int | None]
-    """By mesh interface; None when it does not exist."""
+    """MTU by mesh interface; None when the interface does not exist."""
     trust_problems: Sequence[str]
     closed_by_doubt: bool
     """Unknown nodes are closed because of them."""
@@ -100,7 +100,7 @@ class Facts:
     without_ipv4: Sequence[str] = ()
     """Peers with an IPv4 address in mode ``overlay``, which carries none."""
     ports_problem: str = ""
-    """Who else has the ports of IKE, or which the IKE daemon lacks (ADR 0056)."""
+    """Which other process has the ports of IKE, or which of them the IKE daemon lacks (ADR 0056)."""
     ike_daemon: IkeDaemon = IkeDaemon.STRONGSWAN
     next_address: str = ""
     """That of the key which is to take the place of this node's; empty: the key is not being changed."""
@@ -265,7 +265,7 @@ _REFUSED = {
         "somebody forges messages of other routers; no route was moved by them.",
     ),
 }
-"""By counter: what doctor says and what it means."""
+"""What doctor says of each counter, and what that means."""
 
 _FIND = (
     "find the sender by its hardware address, since IP addresses can be forged: `tcpdump -e -n -i {} udp port 269`; "
@@ -273,7 +273,7 @@ _FIND = (
 )
 _NAMED_SOURCES = 3
 _ORDINARY = {"disbelieved": 150}
-"""By counter: so many in two minutes mean nothing. 30 moving routers that lose one packet in five had up to 103."""
+"""Number in two minutes that means nothing, by counter: 30 moving routers that lost one packet in five had 103."""
 
 
 def _refusals(facts: Facts) -> list[Check]:

@@ -43,7 +43,7 @@ class Part:
 
     keyword: str
     is_: str
-    """In words; empty when it is none that is known here."""
+    """Its name in words; empty when it is not known here."""
     source: str
 
 
@@ -55,12 +55,12 @@ class Proposal:
     """``ike`` or ``esp``."""
     strongswan: str
     libreswan: str
-    """As ``ike=`` or ``esp=`` takes it; empty when libreswan cannot do it."""
+    """The form that ``ike=`` or ``esp=`` takes; empty when libreswan cannot do it."""
     why_not: str
-    """What of it libreswan cannot do; empty when it can."""
+    """The part that libreswan cannot do; empty when it can do all."""
     parts: tuple[Part, ...]
     lacks: tuple[str, ...] | None = None
-    """What this node's IKE daemon does not have of it, by IANA's names; None where it was not asked."""
+    """The algorithms, in IANA's names, that this node's IKE daemon lacks; None where it was not asked."""
 
 
 def proposals(policy: Policy, known: Algorithms | None = None) -> list[Proposal]:

@@ -10,7 +10,7 @@ NAME = "scheduling"
 """The name of these checks."""
 
 RR_SLICE_MS_MAX = 10
-"""Of round robin: with the kernel's 100 ms a thread that computes delays the others of its class for a whole set-up."""
+"""Longest time slice of round robin: with the kernel's 100 ms one thread delays its class for a whole set-up."""
 
 WITHOUT_REALTIME_GROUPS = (
     "boot with rt_group_sched=0 (Linux 6.16 and newer) or a kernel without CONFIG_RT_GROUP_SCHED, or choose the "
@@ -31,7 +31,7 @@ class GroupFacts:
     problem: str = ""
     """Why no weight can be the service's own: it shares its group, or its session; empty when one can."""
     weight: int | None = None
-    """What the group has, as v2 counts (100 by default); None where it has none."""
+    """The group's weight as v2 counts (100 by default); None where it has none."""
     unwritable: str = ""
     """Why meshsecd cannot set the weight; empty when it can."""
     forbids_realtime: bool = False
@@ -63,7 +63,7 @@ class HostFacts:
     systemd: bool = False
     """Services are units, each with a control group of its own."""
     groups: Mapping[str, GroupFacts] = field(default_factory=dict)
-    """By service that runs."""
+    """Facts of the control groups, by running service."""
 
 
 def examine(facts: HostFacts, profile: Profile, applied: Iterable[Applied] = ()) -> list[Check]:

@@ -14,7 +14,7 @@ _MEANINGS = {
     "the policy's bypass",
     "link_in": "were user data in the clear from a mesh interface: nobody on the mesh is reached that way",
 }
-"""By counter of the rules (``core/channels/nft_rules.py``): what the packets that it counts did."""
+"""What the packets did that each counter of the rules counts (``core/channels/nft_rules.py``)."""
 
 
 def found(dropped: Mapping[str, int]) -> list[str]:

@@ -16,7 +16,7 @@ from meshsec.core.values import tables
 from meshsec.core.values.tables import Problem, RefusedError, Table
 
 ENTRIES_MAX = 256
-"""Of each list, and neighbours in all: a label can name no more."""
+"""Most entries of each list, and most neighbours in all: a label can name no more."""
 INTERFACES_MAX = 32
 """Interfaces that overlayd can have."""
 

@@ -73,9 +73,9 @@ class OldPeer:
     name: str
     address: str
     identity: str
-    """What it authenticated as; empty: its address."""
+    """The identity it authenticates as; empty: its address."""
     key: str
-    """How: the keyword, without its value; empty: none of the four."""
+    """How it authenticates: the keyword without its value; empty: none of the four."""
     auto: str
 
 

@@ -12,7 +12,7 @@ from meshsec.core.ike.libreswan_suites import Refused
 from meshsec.core.values.model import ChildSpec, ConnectionSpec, CopyDscp
 
 PREFIX = "meshsec-"
-"""Of the names of the connections: an operator's own have others."""
+"""Prefix of the connections' names; an operator's own connections have others."""
 
 _MARGIN_PERCENT = 15
 """Part of a CHILD_SA's life before whose end it is rekeyed, and up to a fifth of that sooner."""

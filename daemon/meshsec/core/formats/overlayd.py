@@ -25,7 +25,7 @@ class User:
     password: str = field(repr=False)
     name: str | None = None
     address: IPv6Address | None = None
-    """None: with any key."""
+    """The neighbour's address; None: any key is taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Admin:
 
     bind: str
     password: str | None = field(default=None, repr=False)
-    """None: only what needs no authentication."""
+    """The password of the admin interface; None: only what needs no authentication is allowed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class OverlayConf:
     by_meshsecd: bool = False
     """meshsecd names those with whom user data is exchanged, and routes to them."""
     socket: str | None = None
-    """Of the control socket. None: where everybody expects it."""
+    """Path of the control socket; None: the usual one."""
 
     @property
     def neighbours(self) -> int:

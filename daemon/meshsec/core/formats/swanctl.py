@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from meshsec.core.values.model import Authentication, ChildSpec, ConnectionSpec
 
 PREFIX = "meshsec-"
-"""Of the names of connections and files: an operator's own have others."""
+"""Prefix of the names of connections and files; an operator's own have others."""
 OWN = "meshsec.pub"
 """The file of this node's public key."""
 

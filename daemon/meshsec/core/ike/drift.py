@@ -43,7 +43,7 @@ class Difference:
 
     where: Where
     peer: str | None
-    """As people are shown it; None when it is no peer's."""
+    """The peer's name as people see it; None when it concerns no peer."""
     what: str
     is_: str
     should: str
@@ -114,7 +114,7 @@ class Configured:
     dpd_delay: int | None = None
     """Seconds; 0: nobody asks whether the peer is alive."""
     duplicates: str | None = None
-    """What becomes of another IKE_SA with the same peer."""
+    """How the IKE daemon treats another IKE_SA with the same peer."""
     children: tuple[ConfiguredChild, ...] = ()
 
     @classmethod
@@ -157,9 +157,9 @@ class Wanted:
 
     connections: Mapping[str, ConnectionSpec]
     titles: Mapping[str, str]
-    """As people are shown the peers."""
+    """The peers' names as people see them."""
     public_keys: tuple[bytes, ...]
-    """Of this node: the present one's and, while it is being changed, the next one's."""
+    """This node's public keys: the present one and, during a change, the next."""
 
     def title(self, name: str) -> str:
         """Return the name that people know; an entry that belongs to nobody keeps its own."""

@@ -40,9 +40,9 @@ class XfrmPolicy:
     allows: bool
     """False: it blocks."""
     templates: tuple[tuple[str, bool], ...] = ()
-    """Of each ESP, AH or IPComp to apply: its mode, and whether a packet passes without it, too."""
+    """Each transformation (ESP, AH, IPComp): its mode, and whether a packet may pass without it."""
     narrowed: bool = False
-    """To a protocol, a port, an interface or a mark."""
+    """Whether it is narrowed to a protocol, a port, an interface or a mark."""
 
     @property
     def selector(self) -> tuple[str, Network, Network]:
@@ -62,11 +62,11 @@ class Kernel:
 
     rules: RulesSpec
     block_priority: int
-    """Of the policies that are the second wall."""
+    """Priority of the policies that are the second wall."""
     blocks: frozenset[tuple[str, Network, Network]] = frozenset()
     """Selectors of those that ought to stand."""
     endpoints: frozenset[Address] = frozenset()
-    """Where IKE runs: this node's addresses and those of its peers."""
+    """Addresses of this node and of its peers on which IKE runs."""
     states: Sequence[XfrmState] = ()
     policies: Sequence[XfrmPolicy] = ()
     esp: bool = True

@@ -36,13 +36,13 @@ DENIED = "denied"
 what passes then, for a refusal is held back anyway; that an attempt failed is the forger's doing."""
 
 HOLD_MS = 500
-"""How long an unproven answer is held back. charon repeats its request five times in that time, so a peer within half a
-second of round trip has answered; a refusal that is true costs the next repetition."""
+"""Milliseconds for which an unproven answer is held back. charon repeats its request five times in that time, so a peer
+within half a second of round trip has answered. A true refusal costs the time until the next repetition."""
 COOKIE_HOLD_MS = 100
 """charon's third request is 0.15 s after its first, so the answer to the cookie comes well before ``HOLD_MS`` is over.
 charon follows five cookies in one attempt: a listener's cookies last as long as his refusals are held back."""
 ATTEMPT_S = 15
-"""How long an answer may come after its request: charon gives an attempt up after 12 s."""
+"""Seconds after its request within which an answer may come: charon gives an attempt up after 12 s."""
 CONTESTED_S = 60
 ODDS = 4
 """A stranger who answers each request once, and first, is then believed in about 4 of 7 attempts."""
@@ -55,7 +55,7 @@ MOST = 65535
 """Entries of a set that grows by what comes in. A full set takes nothing more, and what is not in it does not pass."""
 
 COUNTERS = ("strangers", "unprotected", "unasked", "unproven", "forged", "cookies", "ports")
-"""What the guard drops, by reason."""
+"""Names of the counters of what the guard drops, by reason."""
 
 _SA, _ENCRYPTED, _ENCRYPTED_FRAGMENT, _NOTIFY = 33, 46, 53, 41  # RFC 7296, section 3.2; RFC 7383
 _IKE_SA_INIT = 34

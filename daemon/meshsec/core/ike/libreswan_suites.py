@@ -23,7 +23,7 @@ _KEY_EXCHANGE = {
     **{f"ecp{bits}": f"dh{group}" for bits, group in ((256, 19), (384, 20), (521, 21))},
     "x25519": "dh31",
 }
-"""By the number of IANA's Transform Type 4, which both versions take."""
+"""Key exchanges by the number of IANA's Transform Type 4, which both versions take."""
 
 _GROUPS = {
     **{word: name for name, word in _KEY_EXCHANGE.items()},

@@ -29,7 +29,7 @@ class DaemonIdentity:
     pid: int
     """0 when it runs in another PID name space."""
     since: str
-    """When it started, in any form that distinguishes it from a later one."""
+    """Its start time, in any form that distinguishes it from a later one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class IkePort(Protocol):
     """
 
     name: str
-    """Of the process, as people know it."""
+    """Name of the process, as people know it."""
 
     @property
     def is_gone(self) -> bool:

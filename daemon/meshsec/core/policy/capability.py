@@ -12,7 +12,7 @@ Algorithms = frozenset[str]
 """IANA's names of IKEv2 transforms, without key lengths: AES_GCM_16, PRF_HMAC_SHA2_256, CURVE_25519, ML_KEM_768."""
 
 _BROKEN = {"3des": "3DES_CBC", "sha1": "HMAC_SHA1_96", "modp1024": "MODP_1024", "modp1536": "MODP_1536"}
-"""In a lab alone (docs/guide/policies.md)."""
+"""Broken algorithms, for a lab alone (docs/guide/policies.md)."""
 _ENCRYPTION = {"gcm16": "AES_GCM_16", "ccm16": "AES_CCM_16", "": "AES_CBC"}
 _CIPHERS = {
     **{f"aes{bits}{mode}": name for bits in (128, 192, 256) for mode, name in _ENCRYPTION.items()},

@@ -46,7 +46,7 @@ class Backoff:
     delay: float = 0.0
     """Seconds that the last failure imposed."""
     due: float = 0.0
-    """When the next attempt may be made (monotonic seconds)."""
+    """Monotonic time from which the next attempt may be made."""
     is_spared: bool = False
     """One SA that did not last was forgiven."""
 

@@ -24,9 +24,9 @@ class RemovedPeers(StrEnum):
     """What becomes of the drop rule of a peer that is trusted no longer."""
 
     DROP = "drop"
-    """It stands: user data to and from its addresses stays forbidden as long as the rules stand."""
+    """The rule stays: user data to and from its addresses stays forbidden."""
     OPEN = "open"
-    """It goes: the addresses fall under ``unknown_nodes``."""
+    """The rule goes: the addresses fall under ``unknown_nodes``."""
 
 
 class EspRank(StrEnum):
@@ -41,7 +41,7 @@ class EspRank(StrEnum):
 MODES = (DataPlane.IPSEC, DataPlane.OVERLAY)
 """What may be chosen: user data is never sent plain."""
 SHORTEST_PREFIX = {4: 8, 6: 7}
-"""By IP version. A shorter mesh prefix would put other networks than a mesh under the drop rules."""
+"""Shortest mesh prefix by IP version. A shorter one would put other networks than a mesh under the drop rules."""
 
 
 def _data_plane(value: object) -> DataPlane:

@@ -42,7 +42,7 @@ class SuiteChoice:
 
     def __init__(self, policy: Policy) -> None:
         self.why = "the strongest of the policy; nothing was late yet"
-        """Of the choice, in words."""
+        """Reason of the choice, in words."""
         self._policy = policy
         self._deadline = policy.deadline_ms / 1000
         self._counts = dict.fromkeys(policy.suites, 0)

@@ -67,7 +67,7 @@ class Band:
     """What the radio can do in one band."""
 
     channels: Mapping[int, Channel] = field(default_factory=dict)
-    """By frequency."""
+    """Channels by frequency in MHz."""
     rates: tuple[float, ...] = ()
     """Mbit/s."""
     ht: int | None = None
@@ -132,13 +132,13 @@ class Observed:
     """What there is."""
 
     name: str
-    """Of the interface that is meant."""
+    """Name of the interface."""
     exists: bool = False
     """Whether there is an interface of that name, wireless or not."""
     wireless: bool = False
     """Whether this kernel knows wireless interfaces at all."""
     interface: Interface | None = None
-    """None: it is missing, or not wireless."""
+    """The interface; None when it is missing or not wireless."""
     phy: Phy | None = None
     others: tuple[Interface, ...] = ()
     """The radio's other interfaces."""
@@ -248,7 +248,7 @@ class SetMeshParameters:
 
     rssi_threshold: int
     forget_seconds: int | None
-    """None: wpa_supplicant decides."""
+    """Seconds after which a silent station is removed; None: wpa_supplicant decides."""
 
     def __str__(self) -> str:
         dbm = self.rssi_threshold

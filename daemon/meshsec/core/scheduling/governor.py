@@ -53,7 +53,7 @@ PROBE = 0.25
 """Seconds between two looks while it is not known whether the level that stands is enough."""
 
 _RECOVERY = 1.1
-"""By what a healthy report of a stream lets the share grow again."""
+"""Factor by which a stream's healthy report lets the share grow again."""
 
 _NOTHING = 1e-9
 """CPU seconds: rounding errors of a budget are not worth a timer."""
@@ -119,7 +119,7 @@ TABLE: Mapping[Mode, Mapping[Trigger, Mode]] = {
 """The catch-all: any other trigger leaves the mode as it is."""
 
 PRIVILEGED = frozenset({Mode.NEGOTIATING, Mode.LINGERING, Mode.GUARDING})
-"""Where the level may be above 0."""
+"""Modes in which the level may be above 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class DaemonUp:
     """The IKE daemon is there, with its base class; its CPU clock starts again."""
 
     processors: int
-    """On how many it may run."""
+    """Number of processors on which it may run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +240,7 @@ class Setup:
     at: float
     event: NegotiationEnded
     level: int
-    """With which it began."""
+    """Level with which it began."""
     late_by_cpu: bool
 
 
@@ -248,11 +248,11 @@ class Setup:
 class _Negotiation:
     began: float
     level: int
-    """With which it began."""
+    """Level with which it began."""
     check_at: float
-    """When it counts as stalled."""
+    """Time from which it counts as stalled."""
     lapses_at: float
-    """When it waits for something else than the CPU."""
+    """Time from which it waits for something else than the CPU."""
 
 
 @dataclass(slots=True)
@@ -299,7 +299,7 @@ class Governor:
         self._streams: dict[str, _Stream] = {}
         self._linger_until = 0.0
         self._probe_at: float | None = None
-        """When to look whether the level that stands is enough; None while that is known."""
+        """Time at which to look whether the present level is enough; None while that is known."""
         self._decisions: list[Decision] = []
 
     # --- what the agent calls ---

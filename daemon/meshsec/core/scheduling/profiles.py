@@ -20,9 +20,9 @@ PRIORITY_MAX = 49
 """The kernel's threaded interrupts have FIFO 50: a service above them would stop the packets it waits for."""
 KERNEL_PRIORITY_MAX = 60
 WEIGHT_MAX = 10_000
-"""Of ``cpu.weight`` (cgroup v2); 100 is what a group has by default."""
+"""Largest ``cpu.weight`` (cgroup v2); 100 is the default."""
 _NICE_STEP = 1.25
-"""What one nice level changes of a thread's part (sched(7))."""
+"""Factor by which one nice level changes a thread's share (sched(7))."""
 LADDER_MAX = 8
 CPU_MAX = 8191
 """CONFIG_NR_CPUS of the largest kernels, less one."""
@@ -73,7 +73,7 @@ class SchedulingClass:
 
 
 BEST_WITHOUT_REALTIME = SchedulingClass(nice=NICE_LOWEST)
-"""What a service gets instead of a real-time class that is refused."""
+"""Class that a service gets in place of a refused real-time class."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class Profile:
     name: str
     description: str = ""
     placements: Mapping[str, Placement] = field(default_factory=dict)
-    """By service (``SERVICES``) or kind of kernel thread (``KERNEL_THREADS``)."""
+    """What each service (``SERVICES``) or kind of kernel thread (``KERNEL_THREADS``) gets."""
     ladder: tuple[SchedulingClass, ...] = ()
     """The classes to which a governor may raise charon, each above the one before; empty: nothing is governed."""
 
@@ -148,7 +148,7 @@ class Limits:
 
 
 NO_SUCH_THREAD = "there is no such thread"
-"""Of a kind of kernel thread that this host has none of, such as interrupts that are not threaded: no fault."""
+"""Problem of a kind of kernel thread that this host does not have, such as threaded interrupts: no fault."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,9 +159,9 @@ class Applied:
     pid: int
     wanted: SchedulingClass
     in_force: SchedulingClass | None
-    """None when nothing could be set, or the process is gone."""
+    """The class that was set; None when none could be, or the process is gone."""
     threads: int = 0
-    """How many threads have it."""
+    """Number of threads that have it."""
     problem: str = ""
     """Why it is not what was wanted; empty when it is."""
     group: str = ""

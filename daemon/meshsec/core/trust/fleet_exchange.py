@@ -23,13 +23,13 @@ import msgspec
 from meshsec.core.trust.fleets import CARD_OCTETS_MAX, FLEETS_MAX, LIST_OCTETS_MAX, MEMBERS_MAX
 
 PORT = 17181
-"""Of TCP, where a node's meshsecd listens."""
+"""TCP port on which meshsecd listens."""
 LINE_MAX = 1024 * 1024
 """Octets of one line."""
 
 _CARDS_IN_A_LINE = 1024
 _LISTS_IN_A_LINE = 2
-"""What does not find its place comes with the next exchange."""
+"""Most lists in a line; the rest comes with the next exchange."""
 _SHORT = 8
 """Octets of a short name."""
 
@@ -43,7 +43,7 @@ class Holding:
     """What a node has of one fleet."""
 
     number: int = 0
-    """Of the list; 0: none."""
+    """Number of the list; 0 when there is none."""
     list: bytes = b""
     cards: Mapping[str, bytes] = field(default_factory=dict)
     """Signed cards by short name."""
@@ -51,7 +51,7 @@ class Holding:
 
 
 Holdings = Mapping[bytes, Holding]
-"""By the fleet's public key."""
+"""What a node has of each fleet, by the fleet's public key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class _Known(msgspec.Struct, forbid_unknown_fields=True):
 class _Summary(msgspec.Struct, forbid_unknown_fields=True):
     list: _Number
     cards: _Shorts | None = None
-    """None: the digests agree."""
+    """Short names of the cards; None when the digests agree."""
 
 
 class Hello(msgspec.Struct, forbid_unknown_fields=True):

@@ -99,7 +99,7 @@ class TrustList:
 
 
 Fleets = Mapping[bytes, Fleet]
-"""By public key: those whose signature counts here."""
+"""Fleets whose signature counts on this node, by public key."""
 
 
 def fleet_text(fleet: Fleet) -> str:

@@ -39,7 +39,7 @@ class Joined:
     """All fleets of a node. Members are known by the names of their files."""
 
     memberships: dict[bytes, Membership] = field(default_factory=dict)
-    """By the fleet's public key."""
+    """Memberships by the fleet's public key."""
     members: dict[str, SignedCard] = field(default_factory=dict)
     """Those that can be read, in force or not."""
     marks: dict[str, str] = field(default_factory=dict)

@@ -67,7 +67,7 @@ class Roster:
     """This node's card."""
     revocations: Revocations = field(default_factory=Revocations)
     peers: dict[str, Peer] = field(default_factory=dict)
-    """By title."""
+    """Peers in force, by title."""
     refused: dict[str, str] = field(default_factory=dict)
     """Why an added card is not in force, by title."""
     refused_members: dict[str, str] = field(default_factory=dict)

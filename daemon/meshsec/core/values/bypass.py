@@ -15,7 +15,7 @@ from meshsec.core.values.definition import Rule, Wrong
 SHORTEST = {4: 16, 6: 48}
 """Bits of a prefix, by IP version. A shorter one would open a mesh rather than an exception of it."""
 _LINK_LOCAL = IPv6Network("fe80::/10")
-"""May be opened as a whole (RFC 4291, section 2.5.6): it reaches no farther than one link."""
+"""The only short prefix that may be opened (RFC 4291, section 2.5.6): it reaches no farther than one link."""
 _PROTOCOLS = ("tcp", "udp")
 _REASON = 200
 """Characters."""

@@ -27,7 +27,7 @@ from meshsec.core.values.tables import Problem, RefusedError
 S = TypeVar("S", bound=msgspec.Struct)
 Path = tuple[str | int, ...]
 Wrong = Iterator[tuple[Path, str]]
-"""What ``wrong`` yields: paths below its table, each with what is allowed there."""
+"""Result of ``wrong``: paths below its table, each with what is allowed there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Key:
     kind: Any
     """Without ``Annotated`` and without None."""
     notes: tuple[Any, ...]
-    """What ``Annotated`` has besides."""
+    """The other arguments of ``Annotated``."""
     info: FieldInfo
 
     @property

@@ -36,5 +36,5 @@ class Cause:
     """Why something failed."""
 
     words: str
-    """For people. No decision depends on them."""
+    """The IKE daemon's words, for people. No decision depends on them."""
     kind: FailureKind = FailureKind.OTHER

@@ -88,7 +88,7 @@ class Peer:
     name: str
     card: Card
     channel: str = ""
-    """Of the channel and of its SAs in the IKE daemon, where that is not the name: keys change, SAs stay (ADR 0041)."""
+    """Key of the channel and name of its SAs, where it is not the peer's name: keys change, SAs stay (ADR 0041)."""
     own: Card | None = None
     """This node's side of the channel; None: its only one."""
     fleet: str = ""
@@ -114,7 +114,7 @@ class Route:
     last_hop: Address | None = None
     originator: Address | None = None
     decided_at: float | None = None
-    """When the routing daemon decided on it (monotonic seconds), where it says so."""
+    """Monotonic time at which the routing daemon decided on it, where it says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,12 +156,12 @@ class ChildSa:
     packets_out: int = 0
     integrity: str = ""
     key_exchange: str = ""
-    """In IANA's names; empty where there is none of its own (the first CHILD_SA of an IKE_SA) or it is unknown."""
+    """In IANA's names; empty when it is unknown, or the IKE_SA's own (the first CHILD_SA of an IKE_SA)."""
     local_ts: tuple[str, ...] = ()
     remote_ts: tuple[str, ...] = ()
     """Traffic selectors, as networks; empty when they are unknown."""
     rekey_at: float | None = None
-    """When the IKE daemon means to replace it; None when it does not say."""
+    """Time at which the IKE daemon means to replace it; None when it does not say."""
 
     @property
     def carries(self) -> bool:
@@ -195,10 +195,10 @@ class IkeSa:
     """The same; empty too when it is unknown."""
     local_id: IPv6Address | None = None
     rekey_at: float | None = None
-    """When the IKE daemon means to replace it; None when it does not say."""
+    """Time at which the IKE daemon means to replace it; None when it does not say."""
     remote_host: IPv6Address | None = None
-    """Where the IKE daemon sends for it: it follows the source of what comes (RFC 7296, section 2.23). None when it is
-    not told."""
+    """Address to which the IKE daemon sends for it: it follows the source of what comes (RFC 7296, section 2.23). None when
+    it is unknown."""
 
     @property
     def is_live(self) -> bool:
@@ -245,7 +245,7 @@ class ConnectionSpec:
     """Packets of each CHILD_SA (RFC 4303, section 3.4.3)."""
     authentication: Authentication = Authentication.SIGNATURE
     copy_dscp: CopyDscp = CopyDscp.OUT
-    """Of CHILD_SAs in tunnel mode in the kernel; in transport mode there is one header."""
+    """How DSCP is copied in tunnel mode in the kernel; in transport mode there is one header."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +277,7 @@ class RulesSpec:
     locators: frozenset[IPv6Address]
     """Peers' locators: nothing but IKE and ESP-in-UDP passes."""
     mesh_prefixes: tuple[Network, ...]
-    """What counts as a mesh address (fc00::/7 and the configured IPv4 mesh prefix)."""
+    """Prefixes of mesh addresses (fc00::/7 and the configured IPv4 mesh prefix)."""
     unknown_nodes: UnknownNodes
     barred: frozenset[Address] = frozenset()
     """Addresses of nodes that were peers until now: closed inside IPsec too, while their SAs are being closed."""
@@ -286,7 +286,7 @@ class RulesSpec:
     admitted: frozenset[IPv6Address] = frozenset()
     """Addresses of those who are trusted now: with them alone user data passes by the overlay's device."""
     bypass: tuple[Bypass, ...] = ()
-    """What is no peer's and reached in the clear, though a mesh address."""
+    """Mesh addresses of no peer that are reached in the clear."""
     perimeter: Perimeter = Perimeter()
 
 
@@ -295,9 +295,9 @@ class Modes:
     """What the operator chose (``meshsec mode``), over the policy's ``data_plane``."""
 
     default: DataPlane | None = None
-    """For all peers; None: the policy's."""
+    """Mode for all peers; None: the policy's."""
     peers: Mapping[IPv6Address, DataPlane] = field(default_factory=dict)
-    """By the peer's address, which stands for its key: another card under the same name inherits nothing."""
+    """Mode by the peer's address, which stands for its key: another card under the same name inherits nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,8 +305,8 @@ class Observed:
     """What the outside reports: the IKE daemon's connections and SAs, and the rules that stand."""
 
     ike_sas: Mapping[str, tuple[IkeSa, ...]] = field(default_factory=dict)
-    """By peer name."""
+    """IKE_SAs by peer name."""
     connections: Mapping[str, ConnectionSpec | None] = field(default_factory=dict)
-    """By name; None when the connection is loaded with contents unknown to us (after a restart of meshsecd)."""
+    """Connections by name; None for one with unknown contents (after a restart of meshsecd)."""
     key_loaded: bool = False
     rules: RulesSpec | None = None

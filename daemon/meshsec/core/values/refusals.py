@@ -22,4 +22,4 @@ class Refusal:
     sources: tuple[Source, ...] = ()
     """Those with most first, at most sixteen."""
     further_sources: int = 0
-    """How many more sources there were at least; large when somebody invents addresses."""
+    """Least number of further sources; large when somebody invents addresses."""

@@ -14,7 +14,7 @@ T = TypeVar("T")
 Choice = TypeVar("Choice", bound=StrEnum)
 
 SOCKET_PATH_MAX = 107
-"""What fits sun_path."""
+"""Bytes that fit sun_path."""
 
 _INTERFACE_NAME_MAX = 15
 """IFNAMSIZ - 1."""
