@@ -197,8 +197,8 @@ class IkeSa:
     rekey_at: float | None = None
     """Time at which the IKE daemon means to replace it; None when it does not say."""
     remote_host: IPv6Address | None = None
-    """Address to which the IKE daemon sends for it: it follows the source of what comes (RFC 7296, section 2.23). None when
-    it is unknown."""
+    """Address to which the IKE daemon sends for it: it follows the source of what comes (RFC 7296, section 2.23).
+    None when it is unknown."""
 
     @property
     def is_live(self) -> bool:
