@@ -82,7 +82,7 @@ def main(config: Path, detach: bool, pidfile: Path | None, log_file: Path | None
 
 @contextmanager
 def _single_instance(directory: Path) -> Iterator[int]:
-    """Two orchestrators would undo each other's work; the lock dies with its holder."""
+    """Allow one instance, because two would undo each other's work. The lock ends with its process."""
     path = directory / _LOCK
     try:
         directory.mkdir(mode=0o755, parents=True, exist_ok=True)
@@ -100,9 +100,9 @@ def _single_instance(directory: Path) -> Iterator[int]:
 
 @contextmanager
 def _detached(lock: int, log: TextIO, pidfile: Path | None) -> Iterator[None]:
-    """Everything in here runs in a daemon process (PEP 3143); the lock goes with it.
+    """Run the body in a daemon process (PEP 3143), which takes over the lock.
 
-    The PID's place is taken before it detaches: who called is told when that cannot be, and nothing runs.
+    The PID file is opened before the process detaches, so that the caller sees a failure and nothing runs.
     """
     from daemon import DaemonContext  # noqa: PLC0415  (only here: a service manager does not need it)
 
@@ -123,7 +123,7 @@ def _detached(lock: int, log: TextIO, pidfile: Path | None) -> Iterator[None]:
 
 
 def _opened_log(path: Path) -> TextIO:
-    """To append to. Raises StartError."""
+    """Open a log for appending. Raises StartError."""
     try:
         return path.open("a", buffering=1, encoding="utf-8")
     except OSError as error:
@@ -131,7 +131,7 @@ def _opened_log(path: Path) -> TextIO:
 
 
 def _write_pid(path: Path) -> None:
-    """In place, so that the second time needs no more room on the disk. Raises StartError."""
+    """Write the PID in place, so that a second write needs no more disk space. Raises StartError."""
     try:
         with path.open("r+" if path.exists() else "w", encoding="ascii") as file:
             file.write(f"{os.getpid()}\n")
@@ -141,14 +141,14 @@ def _write_pid(path: Path) -> None:
 
 
 def _set_up_logging(stream: TextIO) -> None:
-    """Under systemd the journal adds the time itself."""
+    """Set up logging. Under systemd the journal adds the time itself."""
     form = "%(message)s" if "JOURNAL_STREAM" in os.environ else "%(asctime)s %(levelname)s %(message)s"
     logging.basicConfig(stream=stream, format=form, level=logging.WARNING)
     logging.getLogger("meshsec").setLevel(logging.INFO)
 
 
 def _restore_scheduling(path: Path) -> None:
-    """What a predecessor changed and could not put back itself. Raises StartError with what cannot be put back."""
+    """Restore what a predecessor changed and could not restore itself. Raises StartError with what fails."""
     try:
         problems = Scheduler(path).restore()
     except JournalError as error:
@@ -166,7 +166,7 @@ def _serve(config: Path, settings: Settings) -> None:
 
 
 def _sides(path: Path, card: Card, settings: Settings) -> tuple[Side, ...]:
-    """The node's key and, while it is being changed, the next one (ADR 0041)."""
+    """Return the node's key and, during a change of the key, the next one (ADR 0041)."""
     rotation, following = key_store.rotation(path), key_store.next_path(path)
     mark = rotation.mark_of(card.public_key) if rotation else ""
     if rotation is None or not following.exists():
@@ -179,7 +179,7 @@ def _sides(path: Path, card: Card, settings: Settings) -> tuple[Side, ...]:
 
 
 def _ended(path: Path, sides: tuple[Side, ...]) -> Card | None:
-    """That of the key which ended, or was cancelled, at the last change."""
+    """Return the card of the key that ended, or was cancelled, at the last change."""
     rotation, used = key_store.rotation(path), {side.card.public_key.hex() for side in sides if side.card}
     gone = next((key for key in (rotation.old, rotation.next) if key not in used), None) if rotation else None
     return make_card("ended", bytes.fromhex(gone)) if gone else None
@@ -204,6 +204,6 @@ async def _run(config: Path, settings: Settings, card: Card, sides: tuple[Side, 
 
 
 async def _esp(settings: Settings) -> EspProbe:
-    """The configuration decides, else the kernel."""
+    """Choose the ESP backend: the configuration decides, or else the kernel."""
     found, ground = await esp_probe.probe(), settings.ike.ground
     return found if ground is None else found.forced(ground)

@@ -1,21 +1,21 @@
-"""Small files as a whole: bounded reads, and writes after which a reader finds the old content or the new."""
+"""Read and write small files as a whole: a read is bounded, and a write leaves the old content or the new."""
 
 import os
 import stat
 from pathlib import Path
 
 _INHERITED = ("/dev/stdin", "/dev/fd/")
-"""What whoever started this process has opened for it: whoever names these wants them waited for."""
+"""Streams that the caller opened for this process, so that waiting for them is wanted."""
 
 
 class FileError(Exception):
-    """A file that cannot be read or written. The message names it and says why."""
+    """A file cannot be read or written. The message names it and says why."""
 
 
 def read(path: Path, limit: int) -> str:
-    """The text of a regular file, or of /dev/stdin, of at most ``limit`` octets of UTF-8. Raises FileError.
+    """Return the text of a regular file or of /dev/stdin, at most ``limit`` bytes of UTF-8. Raises FileError.
 
-    Nothing else is waited for: a pipe that somebody puts in a file's place stops no daemon.
+    Nothing else is waited for, so that a pipe in a file's place stops no daemon.
     """
     inherited = str(path).startswith(_INHERITED)
     try:
@@ -39,7 +39,7 @@ def _at_once(path: str, flags: int) -> int:
 
 
 def exists(path: Path) -> bool:
-    """Whether there is such a file. Raises FileError when it is not allowed to know."""
+    """Return whether the file exists. Raises FileError without the permission to know."""
     try:
         return path.exists()
     except OSError as error:
@@ -47,7 +47,7 @@ def exists(path: Path) -> bool:
 
 
 def make_directory(path: Path) -> None:
-    """Make a directory that all may read, with those above it; one that exists is left alone. Raises FileError."""
+    """Make a directory that all may read, and its parents; an existing one is not changed. Raises FileError."""
     try:
         path.mkdir(mode=0o755, parents=True, exist_ok=True)
     except OSError as error:
@@ -55,9 +55,9 @@ def make_directory(path: Path) -> None:
 
 
 def write(path: Path, content: bytes, mode: int, *, replace: bool = True) -> None:
-    """Write a file atomically and durably with exactly ``mode``. Raises FileError and leaves what was there.
+    """Write a file atomically and durably with exactly ``mode``.
 
-    Without ``replace`` a file that exists is an error.
+    Raises FileError and then leaves the old file. Without ``replace`` an existing file is an error.
     """
     try:
         _write(path, content, mode, replace)
@@ -75,7 +75,7 @@ def remove(path: Path) -> None:
 
 
 def rename(path: Path, target: Path) -> None:
-    """Give a file the place of another, atomically and durably. Raises FileError."""
+    """Rename a file over another, atomically and durably. Raises FileError."""
     try:
         path.replace(target)
         _sync_directory(target.parent)
@@ -102,7 +102,7 @@ def _write(path: Path, content: bytes, mode: int, replace: bool) -> None:
 
 
 def _sync_directory(path: Path) -> None:
-    """Make a name durable: rename and unlink are changes of the directory (fsync(2))."""
+    """Make a name durable: rename and unlink change the directory (fsync(2))."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

@@ -1,1 +1,1 @@
-"""meshsecd's inside: observe, decide, act, verify, in one event loop."""
+"""The core of meshsecd: observe, decide, act and verify in one event loop."""

@@ -1,9 +1,9 @@
-"""The agent: one event loop in which the outside systems, the engine and the control socket meet.
+"""The agent: one event loop that connects the outside systems, the engine and the control socket.
 
-The way of one topology event: ``Routing`` hears it from the routing daemon and posts it; ``Driver`` hands it to the
-engine, and the turn at the end of the loop's round starts the engine's actions; ``IkeSide`` carries out ``Initiate``
-by VICI; charon's events make ``IkeSide`` read the SAs back and post them; the engine concludes that the channel is
-protected.
+The path of a topology event: ``Routing`` gets it from the routing daemon and posts it. ``Driver`` passes it to the
+engine, and the turn at the end of the loop's round starts the engine's actions. ``IkeSide`` carries out ``Initiate``
+through VICI. After charon's events ``IkeSide`` reads the SAs back and posts them. The engine decides that the channel
+is protected.
 """
 
 import asyncio
@@ -46,16 +46,16 @@ from meshsec.core.policy import esp_rank
 from meshsec.core.values.failures import Cause
 
 LINGER = 10.0
-"""Seconds; charon repeats what is not confirmed for about as long."""
+"""Seconds that an ended key's address stays; charon repeats unconfirmed messages for about as long."""
 
 _log = logging.getLogger(__name__)
 
 
 class Agent:
-    """Runs until it is cancelled; SAs, rules and addresses stay in place then."""
+    """Run until cancelled. SAs, rules and addresses then stay in place."""
 
     def __init__(self, start: Start) -> None:
-        """Must be called in the event loop that it is to run in."""
+        """Prepare the agent. Call this in the event loop in which it will run."""
         settings, card, ground = start.settings, start.card, start.esp.ground
         self.start = start
         self._notifier = Notifier()
@@ -117,7 +117,7 @@ class Agent:
         return Scheduling(scheduling, journal, interfaces, self._control.publish, charon)
 
     async def run(self) -> None:
-        """Serve until cancelled. Raises OSError when the control socket cannot be made."""
+        """Serve until cancelled. Raises OSError if the control socket cannot be made."""
         await self._control.start()
         try:
             self.scheduling.start()
@@ -127,7 +127,7 @@ class Agent:
                 found = (*await self.kernel.predecessors_rules(), *await self.overlay.found())
                 self.driver.learn(await self.modes.load())
                 await self.trust.reload()
-                for event in found:  # in the same turn as the peers: the first rules hold both
+                for event in found:  # in one turn with the peers, so that the first rules contain both
                     self.driver.post(event)
                 tasks.create_task(self.kernel.watch_addresses())
                 tasks.create_task(watch(netlink.address_changes, self.trust.look_around))
@@ -151,22 +151,22 @@ class Agent:
             await self._control.close()
 
     async def _give_back(self) -> None:
-        """The address of a key that has ended stays until its SAs' ends were told from it."""
+        """Remove the address of an ended key after its SAs' ends were reported from it."""
         if self.start.ended:
             await asyncio.sleep(LINGER)
             await self.kernel.give_back(self.start.ended)
 
     def reload_soon(self) -> None:
-        """The same as ``reload``, for a signal handler."""
+        """Start ``reload`` from a signal handler."""
         self._spawn(self._reload())
 
     async def _reload(self) -> None:
         await self.reload()
 
     async def reload(self) -> tuple[str, ...]:
-        """Read the trust store and the configuration again; the problems, empty when all is good.
+        """Read the trust store and the configuration again and return the problems; empty if there are none.
 
-        The trust store takes effect at once. Another configuration is checked, and takes effect with a restart.
+        The trust store takes effect at once. A changed configuration is only checked; it takes effect after a restart.
         """
         self._notifier.reloading()
         await self.configuration.look()
@@ -187,7 +187,7 @@ class Agent:
         return await self._requests.answer(method, params)
 
     def _on_ike(self, event: Event) -> None:
-        """charon's coming and going concerns scheduling first: what follows may ask for a negotiation."""
+        """Report charon's start and end to scheduling first, because the next events may cause negotiations."""
         if isinstance(event, IkeDaemonUp) and self.ike.facts:
             self.scheduling.charon_up(self.ike.facts.identity.pid)
             self._spawn(self.ports.settle(self.ike.facts.identity.pid))
@@ -199,13 +199,13 @@ class Agent:
         self.driver.post(event)
 
     def _on_ended(self, peer: str) -> None:
-        """An IKE_SA ended. A peer in reach begins another at once, sooner than the engine can want one."""
+        """Note the end of an IKE_SA. A peer in reach may begin another at once, before the engine wants one."""
         channel = self.driver.engine.known.channel(peer)
         if channel is not None and channel.route is not None:
             self.scheduling.expect(peer)
 
     async def _is_contested(self, peer: str) -> bool:
-        """Somebody forges answers to this node's first messages in the name of the peer."""
+        """Return whether somebody forges answers to this node's first messages in the name of the peer."""
         channel = self.driver.engine.known.channel(peer)
         connection = channel.connection if channel is not None else None
         return connection is not None and connection.remote_address in await self.kernel.contested()
@@ -233,7 +233,7 @@ class Agent:
             self._notifier.alive()
 
     def _tell_watchers(self) -> None:
-        """What changed since the last turn, for those who watch; without any this costs nothing."""
+        """Send what changed since the last turn to those who watch; without watchers this costs nothing."""
         if not self._control.is_watched:
             return
         engine = self.driver.engine

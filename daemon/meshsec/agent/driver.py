@@ -1,8 +1,8 @@
-"""Drives the engine: events in, actions out, timers in between.
+"""Drive the engine: events in, actions out, timers between them.
 
-Theory of operation. ``post`` hands an event to the engine at once and asks for a turn at the end of the present round
-of the loop, so that a burst of events is decided on once. A turn starts a task for each action that the engine wants;
-they run side by side, since the engine gives an action only when what it needs stands. Each is answered by one
+Theory of operation. ``post`` passes an event to the engine at once and requests a turn at the end of this round of the
+loop, so that a burst of events leads to one decision. A turn starts a task for each action that the engine wants.
+Actions run side by side, because the engine gives an action only when its preconditions hold. Each ends with one
 ``ActionDone``.
 """
 
@@ -16,10 +16,10 @@ from meshsec.core.channels.events import ActionDone, Event
 from meshsec.core.values.failures import Cause
 
 CarryOut = Callable[[Action], Awaitable[Cause | None]]
-"""Carries out one action; the answer is the cause of its failure, None when it succeeded."""
+"""Carries out one action and returns the cause of its failure, or None."""
 
 Spawn = Callable[[Coroutine[None, None, None]], object]
-"""Starts a task whose unexpected failure ends the daemon: a fault of ours must not go on in silence."""
+"""Starts a task. Its unexpected failure ends the daemon, so that a bug of ours does not stay hidden."""
 
 _log = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ class Driver:
     """The engine in the event loop."""
 
     def __init__(self, engine: Engine, carry_out: CarryOut, on_turn: Callable[[], None], spawn: Spawn) -> None:
-        """``on_turn`` is called after each turn, when the engine may have changed its mind."""
+        """Prepare the driver; ``on_turn`` is called after each turn, when the engine may have decided anew."""
         self.engine = engine
         self._carry_out = carry_out
         self._on_turn = on_turn
@@ -40,18 +40,18 @@ class Driver:
 
     @property
     def now(self) -> float:
-        """Monotonic seconds: the loop's clock is the one that all of us use."""
+        """Return monotonic seconds: the loop's clock, which all parts use."""
         return self._loop.time()
 
     def post(self, event: Event) -> None:
-        """Tell the engine something."""
+        """Pass an event to the engine."""
         self.engine.handle(self.now, event)
         if not self._turn_asked:
             self._turn_asked = True
             self._loop.call_soon(self._turn)
 
     async def rules_in_force(self, seconds: float) -> bool:
-        """Wait until the fail-closed rules in the kernel are those that are wanted. False when that takes longer."""
+        """Wait until the wanted fail-closed rules are in the kernel; return False if that takes longer."""
         try:
             async with asyncio.timeout(seconds):
                 while not self.engine.known.rules.met():
@@ -62,11 +62,11 @@ class Driver:
         return True
 
     def learn(self, event: Event) -> None:
-        """Tell the engine something before there is anything to decide on: no turn follows."""
+        """Pass an event to the engine before it can decide anything: no turn follows."""
         self.engine.handle(self.now, event)
 
     def close(self) -> None:
-        """Start nothing more; what stands outside stays as it is."""
+        """Start nothing more; outside systems stay as they are."""
         if self._timer:
             self._timer.cancel()
         self._turn_asked = True

@@ -11,18 +11,18 @@ from meshsec.core.values.model import Card
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """All of it was checked before."""
+    """The start parameters, all of them checked."""
 
     config: Path
     settings: Settings
     card: Card
     esp: EspProbe
     sides: tuple[Side, ...] = (Side(),)
-    """The node's key and, while it is being changed, the next one (ADR 0041)."""
+    """The node's key and, during a change of the key, the next one (ADR 0041)."""
     ended: Card | None = None
-    """Of the key whose place the present one took: its addresses are given back."""
+    """Card of the key that the present one replaced: its addresses are removed."""
     aes: bool | None = None
-    """Whether this processor has instructions for AES-GCM; None: nobody knows."""
+    """Whether this processor has AES-GCM instructions; None if that is not known."""
 
     @property
     def cards(self) -> tuple[Card, ...]:

@@ -82,7 +82,7 @@ async def _serve_until_asked(keeper: Keeper, interface: str) -> None:
         loop.add_signal_handler(number, stop.set)
     asked = asyncio.ensure_future(stop.wait())
     await asyncio.wait({serving, asked}, return_when=asyncio.FIRST_COMPLETED)
-    # Once, however often we are asked: the way back must not be interrupted.
+    # Only the first signal counts: the way back must not be interrupted.
     for task in (serving, asked):
         task.cancel()
     try:
@@ -92,7 +92,7 @@ async def _serve_until_asked(keeper: Keeper, interface: str) -> None:
 
 
 def _set_up_logging() -> None:
-    """Under systemd the journal adds the time itself."""
+    """Set up logging. Under systemd the journal adds the time itself."""
     form = "%(message)s" if "JOURNAL_STREAM" in os.environ else "%(asctime)s %(levelname)s %(message)s"
     logging.basicConfig(stream=sys.stderr, format=form, level=logging.WARNING)
     logging.getLogger("meshsec").setLevel(logging.INFO)

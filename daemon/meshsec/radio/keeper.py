@@ -29,13 +29,13 @@ from meshsec.core.radio.plan import Observed, Phy, Step
 
 _STEP_SECONDS = 10.0
 _JOIN_SECONDS = 60.0
-"""For wpa_supplicant: it starts, makes the SAE elements and joins."""
+"""Seconds for wpa_supplicant to start, make the SAE elements and join."""
 _COUNTRY_SECONDS = 10.0
-"""The kernel reads the rules from a file and changes all radios, in its own time."""
+"""Seconds for the kernel to read the rules from a file and change all radios."""
 _LOOK_SECONDS = 10.0
-"""Between two looks without an occasion."""
+"""Seconds between two checks without an event."""
 _PAUSES = (1.0, 10.0)
-"""Seconds from one attempt to the next, doubled from the first value to the last."""
+"""First and longest pause between two attempts in seconds; it doubles."""
 
 _log = logging.getLogger(__name__)
 
@@ -47,11 +47,11 @@ class JoinError(Exception):
 
 
 class AbsentError(JoinError):
-    """There is no such interface yet."""
+    """The interface does not exist yet."""
 
 
 class Keeper:
-    """One interface, from the first step to the last."""
+    """Keep one interface in the mesh, from the first step to the last."""
 
     def __init__(self, interface: str, wish: RadioSettings, directory: Path) -> None:
         self._name = interface
@@ -63,11 +63,11 @@ class Keeper:
         self._told = ""
 
     def close(self) -> None:
-        """Let go of what ``run`` does not."""
+        """Close what ``run`` leaves open."""
         self._notifier.close()
 
     async def run(self) -> None:
-        """Join, and stay; cancel it to leave. Raises JoinError when the first attempt with the adapter fails."""
+        """Join, and stay until cancelled. Raises JoinError if the first attempt with the adapter fails."""
         pause = _PAUSES[0]
         with netlink.link_changes(self._changed.set), rfkill.changes(self._changed.set):
             while True:
@@ -84,7 +84,7 @@ class Keeper:
                 pause = min(2 * pause, _PAUSES[1])
 
     async def examine(self) -> tuple[list[plan.Obstacle], tuple[Step, ...]]:
-        """What is in the way, or else the steps that ``run`` would take; changes nothing."""
+        """Return the obstacles, or else the steps that ``run`` would take; change nothing."""
         async with nl80211.opened() as stack:
             seen = await radios.observe(stack, self._name)
             if plan.wants_country(self._wish, seen):
@@ -93,7 +93,7 @@ class Keeper:
             return found, () if found else plan.plan(self._wish, seen)
 
     async def _membership(self) -> None:
-        """Once in and out; comes back when the membership was lost, with everything undone. Raises JoinError."""
+        """Join once; return with everything undone when the membership is lost. Raises JoinError."""
         try:
             async with nl80211.opened() as stack:
                 before = await self._prepared(stack)
@@ -106,11 +106,11 @@ class Keeper:
                     self._tell(logging.WARNING, f"lost the mesh: {lost}")
                 finally:
                     await self._undo(stack, before, done)
-        except OSError as error:  # from looking: there is nothing to undo
+        except OSError as error:  # from reading: there is nothing to undo
             raise JoinError(f"{self._name}: {error}{plan.hint(error.errno, Observed(self._name))}") from error
 
     async def _prepared(self, stack: Nl80211 | None) -> Observed:
-        """What there is, under the wished rules. Raises JoinError when anything is in the way."""
+        """Return the state under the wanted regulatory rules. Raises JoinError if there is an obstacle."""
         seen = await radios.observe(stack, self._name)
         if stack is not None and plan.wants_country(self._wish, seen):
             await self._ask_country(stack)
@@ -126,7 +126,7 @@ class Keeper:
         return seen
 
     async def _ask_country(self, stack: Nl80211) -> None:
-        """Ask the kernel and give it time; whether it took it is judged by what is seen afterwards."""
+        """Ask the kernel for the country and wait for it. The state read afterwards shows whether it was accepted."""
         country = self._wish.country or ""
         end = asyncio.get_running_loop().time() + _COUNTRY_SECONDS
         await stack.request_country(country)
@@ -134,7 +134,7 @@ class Keeper:
             await self._something(0.2)
 
     async def _join(self, stack: Nl80211, before: Observed, done: list[Step]) -> None:
-        """Carry the plan out; ``done`` is what has to be undone, also after a failure. Raises JoinError."""
+        """Carry out the plan; ``done`` collects what must be undone, also after a failure. Raises JoinError."""
         what = "plan"
         try:
             for step in plan.plan(self._wish, before):
@@ -154,12 +154,12 @@ class Keeper:
             _log.warning("%s: %s", self._name, remark)
 
     def _excuse(self) -> str:
-        """wpa_supplicant chooses the channel's width itself."""
+        """Return the difference that is allowed: wpa_supplicant chooses the channel's width itself."""
         sae = self._wish.security is Security.SAE
         return "; fix: another [radio] mode: wpa_supplicant decided otherwise" if sae else ""
 
     async def _watch(self, stack: Nl80211, phy: Phy | None) -> str:
-        """Look until something is amiss; says what."""
+        """Check until something is wrong; return what."""
         wish = self._wish
         self._joined_once = True
         self._tell(logging.INFO, f"in the mesh {wish.mesh_id!r} on {wish.frequency} MHz {wish.mode}, {wish.security}")
@@ -173,7 +173,7 @@ class Keeper:
                 return "; ".join(amiss)
 
     async def _undo(self, stack: Nl80211, before: Observed, done: Sequence[Step]) -> None:
-        """Go back as far as it goes: each step is tried, whatever became of the others."""
+        """Undo as much as possible: each step is tried, even after others fail."""
         for step in plan.undo(done, before):
             try:
                 await self._carry_out(stack, before, step)
@@ -190,7 +190,7 @@ class Keeper:
             await asyncio.wait_for(self._change(stack, step), _STEP_SECONDS)
 
     async def _change(self, stack: Nl80211, step: Step) -> None:
-        """One step that the kernel does at once."""
+        """Do one step that the kernel carries out at once."""
         own, phy = await radios.interface(stack, self._name)
         match step:
             case plan.SetUp(up=up):
@@ -211,7 +211,7 @@ class Keeper:
                 await stack.set_mcast_rate(own.index, mbit)
 
     async def _start_supplicant(self, stack: Nl80211, phy: Phy | None) -> None:
-        """Start it and wait until it has joined. Raises SupplicantError when it ends before that."""
+        """Start wpa_supplicant and wait until it has joined. Raises SupplicantError if it ends before that."""
         await self._supplicant.start(self._wish, credential.sae_password())
         while True:
             if ended := self._supplicant.ended:
@@ -223,7 +223,7 @@ class Keeper:
             await self._something(1.0)
 
     async def _something(self, seconds: float) -> None:
-        """Wait for an occasion to look, at most so long."""
+        """Wait for an event, at most ``seconds``."""
         try:
             await asyncio.wait_for(self._changed.wait(), seconds)
         except TimeoutError:
@@ -231,7 +231,7 @@ class Keeper:
         self._changed.clear()
 
     def _tell(self, level: int, text: str) -> None:
-        """To the log and the service manager; what is still so is not said again."""
+        """Report to the log and the service manager; an unchanged text is not repeated."""
         if text == self._told:
             return
         self._told = text

@@ -1,1 +1,1 @@
-"""What programs ask of meshsecd by the control socket, and the facts that answer them."""
+"""The methods of meshsecd's control socket, and the facts for their answers."""

@@ -1,4 +1,4 @@
-"""Collects what ``meshsec drift`` compares: what stands in the IKE daemon and in the kernel. Nothing is changed."""
+"""Collect what ``meshsec drift`` compares in the IKE daemon and in the kernel. Nothing is changed."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -13,13 +13,13 @@ from meshsec.core.values.model import EspBackend, IkeSa
 
 LOOKS = 3
 PAUSE = 0.7
-"""Seconds between two looks: what changes by itself does not look the same in each."""
+"""Seconds between two rounds of comparison; differences that only one round sees are changes in progress."""
 
 _LOG = "the log of meshsecd says why"
 
 
 async def examine(sides: Sides) -> Report:
-    """What each of several looks has found; one is enough where it finds nothing."""
+    """Return the differences that every round has found. A round without any is the last."""
     report = await _look(sides)
     for _ in range(LOOKS - 1):
         if not report.differences and not report.unexamined:
@@ -52,7 +52,7 @@ def _wanted(sides: Sides) -> Wanted:
 
 
 async def _ike(sides: Sides, wanted: Wanted) -> Report:
-    """The IKE daemon, and what of the kernel is judged by its SAs."""
+    """Compare the IKE daemon, and the kernel as far as it depends on the SAs."""
     try:
         told, sas = await sides.ike.told(), await sides.ike.sas()
     except IkeError as error:
@@ -87,7 +87,7 @@ async def _kernel(sides: Sides, wanted: Wanted, sas: Mapping[str, Sequence[IkeSa
 
 
 async def _rules(sides: Sides) -> Report:
-    """meshsecd fixes what others do to the rules within milliseconds; what lasts is what it could not fix."""
+    """Report changed rules. meshsecd restores rules within milliseconds; what remains is what it could not restore."""
     found = [_rule("rules", text, "as applied") for text in await sides.kernel.altered_rules()]
     if not sides.driver.engine.known.rules.met():
         found.append(_rule("rules", "not those wanted now", "those that trust store and policy ask for"))

@@ -1,4 +1,4 @@
-"""Collects what doctor judges."""
+"""Collect the facts that doctor checks."""
 
 import asyncio
 import logging
@@ -30,7 +30,7 @@ _SYSCTLS = {
 
 
 async def collect(sides: Sides) -> Facts:
-    """Look at everything once; nothing is changed."""
+    """Collect all facts once; nothing is changed."""
     esp, ike, topology = sides.start.esp, sides.ike.facts, sides.routing.topology
     mtus, links = await netlink.mtus(), await netlink.links()
     interfaces = sides.start.settings.routing.interfaces
@@ -100,9 +100,10 @@ def _overlay(sides: Sides) -> dict[str, Any]:
 
 
 def _one_sided(sides: Sides) -> list[str]:
-    """An SA that a peer made although we are in mode ``overlay``, or its user data by the overlay although we are not.
+    """Return peers whose data plane differs from ours.
 
-    A session alone is no sign: neighbours have one to tell each other of ways.
+    Such a peer has made an SA although we are in mode ``overlay``, or its user data comes through the overlay although
+    we are not. A session alone proves nothing, because neighbours have one to exchange paths.
     """
     engine, found = sides.driver.engine, []
     for channel in engine.known.channels():
@@ -121,7 +122,7 @@ def _one_sided(sides: Sides) -> list[str]:
 
 
 async def _radios(sides: Sides) -> list[RadioFacts]:
-    """Those that can be looked at: a wireless stack that does not answer hides nothing else."""
+    """Return the facts of all readable radios. A wireless stack that does not answer hides no other fact."""
     settings = sides.start.settings
     try:
         return await radios.facts(settings.routing.interfaces, settings.radios)
@@ -140,9 +141,9 @@ async def _contested(sides: Sides) -> list[str]:
 
 
 def _strangers(sides: Sides) -> list[str]:
-    """Return who asked in vain.
+    """Return the nodes that asked for an SA in vain.
 
-    A peer that starts before meshsecd asks before charon knows its card, and is let in the next time.
+    A peer that starts before meshsecd asks before charon knows its card, and succeeds the next time.
     """
     own = [*sides.start.cards, *filter(None, [sides.start.ended])]
     peers = [channel.card for channel in sides.driver.engine.known.channels() if channel.card]
@@ -151,23 +152,23 @@ def _strangers(sides: Sides) -> list[str]:
 
 
 def unknown(asked: Iterable[Stranger], known: Iterable[Card]) -> list[Stranger]:
-    """Return those who asked from an address that none of the cards gives."""
+    """Return the askers whose address is on none of the cards."""
     addresses = {address for card in known for address in (card.address, card.locator, card.ipv4)}
     return [one for one in asked if ip_address(one.address) not in addresses]
 
 
 def doubled(sides: Sides) -> list[str]:
-    """Return the peers that seem to be two nodes."""
+    """Return the peers that seem to be two nodes with one key."""
     return [one.title for one in sides.driver.engine.known.channels() if one.name in sides.ike.doubled]
 
 
 def clones(sides: Sides) -> list[str]:
-    """Return what status says of copied keys."""
+    """Return what status reports about copied keys."""
     return copied_keys.found(sides.routing.topology.warnings, doubled(sides))
 
 
 def _failed(sides: Sides) -> list[str]:
-    """Return the peers in reach with whom every attempt has failed, each with the last reason."""
+    """Return the peers in reach with which every attempt has failed, each with the last reason."""
     failed = [
         one for one in sides.driver.engine.known.channels() if one.state is State.FAILED and not one.unauthenticated()
     ]
@@ -180,7 +181,7 @@ def _last_reason(channel: Channel) -> str:
 
 
 def _announced_instead(sides: Sides) -> list[str]:
-    """Return the addresses that the routing daemon announces for this node, if they are not this node's."""
+    """Return addresses that the routing daemon announces for this node although they are not its own."""
     announced = sides.routing.topology.originators
     own = routers.originators(sides.start.card, sides.start.esp.ground)
     return [] if set(announced) >= set(own) else [str(address) for address in announced]

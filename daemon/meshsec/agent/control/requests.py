@@ -1,4 +1,4 @@
-"""Answers the methods of the control socket (docs/development/architecture.md)."""
+"""Answer the methods of the control socket (docs/reference/control-socket.md)."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -22,16 +22,17 @@ from meshsec.core.trust import roster as rosters
 from meshsec.core.values.model import DataPlane
 
 COUNTERS_AGE = 0.5
-"""Seconds: the SAs' counters are read again when what is known is older."""
+"""Age in seconds from which the SAs' counters are read again."""
 
 RULES_SECONDS = 10.0
-"""How long a command waits for the rules that follow from it: nft takes well below a second, a busy machine longer."""
+"""Seconds that a command waits until its rules are in force: nft takes well below a second, on a busy machine
+longer."""
 
 Params = Mapping[str, Any]
 
 
 class Requests:
-    """One method for each method of the protocol."""
+    """The control socket's methods, one here for each."""
 
     def __init__(self, sides: Sides) -> None:
         self._sides = sides
@@ -60,7 +61,7 @@ class Requests:
         }
 
     async def answer(self, method: str, params: Params) -> Mapping[str, Any]:
-        """The result. Raises ``ControlError``."""
+        """Answer one method. Raises ``ControlError``."""
         handler = self._methods.get(method)
         if handler is None:
             raise ControlError("unknown_method", f"{method!r} is no method; known: {' '.join(self._methods)}")
@@ -92,14 +93,14 @@ class Requests:
         return {"algorithms": None if known is None else sorted(known)}
 
     async def _count(self) -> None:
-        """Counters change without any event."""
+        """Read the counters, because they change without an event."""
         if self._sides.ike.facts is None or self._now - self._counted_at < COUNTERS_AGE:
             return
         self._counted_at = self._now
         try:
             await self._sides.ike.read_all()
         except IkeError:
-            return  # the status then shows the last counters, and that the IKE daemon is away
+            return  # the status then shows the last counters, and that the IKE daemon does not answer
 
     async def _topology(self, _params: Params) -> Mapping[str, Any]:
         topology = self._sides.routing.topology
@@ -115,7 +116,7 @@ class Requests:
             raise ControlError("unknown_peer", str(error.args[0])) from error
 
     async def _mode(self, params: Params) -> Mapping[str, Any]:
-        """Without parameters as it is; else chosen for one peer, or for all that have none of their own."""
+        """Return the modes; with parameters first set one peer's, or that of all peers without their own."""
         if params:
             await self._choose(_plane(params), _text(params, "peer") if "peer" in params else None)
         return views.mode(self._sides.driver.engine)
@@ -241,7 +242,7 @@ class Requests:
 
 
 def _plane(params: Params) -> DataPlane | None:
-    """What is chosen; None: nothing any more."""
+    """Return the chosen data plane; None removes the choice."""
     value = params.get("plane", "")
     if value is not None and value not in MODES:
         allowed = ", ".join((*MODES, "null"))

@@ -1,4 +1,4 @@
-"""What the control socket tells and hears about scheduling."""
+"""The control socket's methods about scheduling."""
 
 import asyncio
 from collections.abc import Mapping
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
     from meshsec.core.explain.doctor import Check
 
 NAME_MAX = 64
-"""Characters of a stream's name."""
+"""Longest name of a stream in characters."""
 
 COUNT_MAX = 2**53
-"""What every JSON implementation can count."""
+"""Largest integer that every JSON implementation represents exactly."""
 
 
 def view(sides: Sides) -> scheduling_view.View:
-    """The answer of ``scheduling``."""
+    """Answer ``scheduling``."""
     side = sides.scheduling
     side.refresh()
     return scheduling_view.view(side.known, side.governor, sides.driver.now)
 
 
 def report(sides: Sides, params: Mapping[str, Any]) -> Mapping[str, Any]:
-    """``stream_report``: what a protected stream saw since its last report. Raises ``ControlError``."""
+    """Process ``stream_report``: what a protected stream saw since its last report. Raises ``ControlError``."""
     name = params.get("stream")
     if not isinstance(name, str) or not 1 <= len(name) <= NAME_MAX or not name.isprintable():
         raise _refused("stream", name, f"1 to {NAME_MAX} printable characters")
@@ -46,7 +46,7 @@ def report(sides: Sides, params: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 async def checks(side: "Scheduling") -> "list[Check]":
-    """What doctor says about scheduling."""
+    """Return doctor's checks of scheduling."""
     found = await asyncio.to_thread(scheduler.look)
     standing = {one.service: groups.membership(one.pid).facts() for one in side.known.applied if one.pid}
     return scheduling_doctor.examine(replace(found, groups=standing), side.profile, side.known.applied)

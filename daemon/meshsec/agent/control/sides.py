@@ -1,4 +1,4 @@
-"""The parts of the agent that the requests of the control socket read and command."""
+"""The parts of the agent that requests at the control socket read and command."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from meshsec.core.policy.capability import LeftOut, left_out
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """What a request may touch, and nothing else of the agent."""
+    """All that a request may use of the agent."""
 
     start: Start
     driver: Driver
@@ -35,7 +35,7 @@ class Sides:
     modes: ModeChoice
     scheduling: Scheduling
     reload: Callable[[], Awaitable[tuple[str, ...]]]
-    """Read the trust store and the configuration again; return the problems, empty when all is good."""
+    """Reads the trust store and the configuration again and returns the problems; empty if there are none."""
 
     def left_out(self) -> tuple[LeftOut, ...]:
         """Return what of the policy the IKE daemon cannot do."""

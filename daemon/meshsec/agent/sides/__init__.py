@@ -1,1 +1,3 @@
-"""The agent's sides. Each follows one outside system, tells the engine what happens there, and acts for the engine."""
+"""The agent's sides. Each one follows an outside system, reports its events to the engine and carries out actions
+there.
+"""

@@ -1,4 +1,4 @@
-"""Whether the configuration file is what is in force."""
+"""Find whether the configuration file has changed since meshsecd read it."""
 
 import asyncio
 from pathlib import Path
@@ -13,9 +13,9 @@ class ConfigurationFile:
     def __init__(self, path: Path, settings: Settings) -> None:
         self._path, self._settings = path, settings
         self.problem = ""
-        """Why the file is not what is in force; empty when it is."""
+        """Why the file would be refused; empty if it would not."""
         self.changed = False
-        """The file is good, and takes effect with a restart."""
+        """Whether the file is good and differs, so that it takes effect after a restart."""
 
     async def look(self) -> None:
         """Read the file again and compare it."""

@@ -1,4 +1,4 @@
-"""Measures how the IKE daemon and the protected streams get along with the load, from one look to the next."""
+"""Measure how the load affects the IKE daemon and the protected streams between two polls."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -11,25 +11,25 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 STARVED = 0.01
-"""Seconds between two looks from which a thread that was runnable at both, and never ran, counts as starving."""
+"""Seconds between two polls from which a thread counts as starving, if it was runnable at both and never ran."""
 
 
 ASKED = 8
-"""How often charon is asked something so that its threads can be told apart."""
+"""How often charon is queried to tell its threads apart."""
 
 _RUNS_EACH = 4
-"""How often the thread that waits for its sockets runs for each question at least."""
+"""How often the thread that waits for sockets runs at least for each query."""
 
 
 class ContentionWatch:
-    """One process's. A look costs about a millisecond, so it is taken when there is something to decide."""
+    """Measure one process. A poll costs about a millisecond, so it is done when there is something to decide."""
 
     def __init__(self, pid: int, now: float) -> None:
         self.pid = pid
         self.waited: float | None = None
-        """Seconds that its threads waited for a CPU so far, summed over them; None where the kernel does not count."""
+        """Seconds that all its threads together have waited for a CPU; None if the kernel does not count."""
         self.source = ""
-        """What is measured, and what this host does not tell."""
+        """What is measured, and what this host does not report."""
         self._pressure_file = pressure.pressure_file(pid)
         self._at = now
         self._runs: Mapping[int, Runs] | None = None
@@ -39,7 +39,7 @@ class ContentionWatch:
         self.look(now)
 
     def look(self, now: float, queued: int | None = None) -> Contention:
-        """What happened since the last look. ``queued``: jobs that the IKE daemon told of."""
+        """Return what happened since the last poll. ``queued`` is the number of jobs that the IKE daemon reported."""
         span, before = now - self._at, self._runs
         runs, stalled = pressure.runs(self.pid), pressure.stalled_seconds(self._pressure_file)
         runnable = pressure.runnable(self.pid) if runs is not None else frozenset()
@@ -61,7 +61,7 @@ class ContentionWatch:
         return sum(1 for tid in runnable & self._runnable if tid in runs and before.get(tid) == runs[tid])
 
     def _note(self, runs: Mapping[int, Runs] | None, before: Mapping[int, Runs] | None) -> None:
-        """The sum never goes back: what a thread waited that ended is kept."""
+        """Add the new waiting times. The sum never decreases: the time of ended threads is kept."""
         ended = (before or {}).keys() - (runs or {}).keys()
         self._lost += sum(before[tid].waited for tid in ended) if before else 0.0
         self.waited = None if runs is None else self._lost + sum(one.waited for one in runs.values())
@@ -71,9 +71,10 @@ class ContentionWatch:
 
 
 def poller(before: Mapping[int, Runs], after: Mapping[int, Runs]) -> int | None:
-    """The thread of charon that waits for its sockets, told by how often it ran while charon was asked ``ASKED`` times.
+    """Return charon's thread that waits for its sockets; None if it cannot be found.
 
-    For each message it runs ten times and more, every other thread a few times. None when that is not to be seen.
+    It is found by how often each thread ran during ``ASKED`` queries: this one ten times or more for each message, all
+    others a few times.
     """
     runs = sorted(((after[tid].times - before[tid].times, tid) for tid in before.keys() & after.keys()), reverse=True)
     if len(runs) < 2 or runs[0][0] < max(ASKED * _RUNS_EACH, 2 * runs[1][0]):
@@ -82,7 +83,7 @@ def poller(before: Mapping[int, Runs], after: Mapping[int, Runs]) -> int | None:
 
 
 class CrowdWatch:
-    """How busy others keep the processors that a process may use. A look costs some ten microseconds."""
+    """Measure how busy others keep a process's processors. A poll costs some ten microseconds."""
 
     def __init__(self, pid: int, now: float) -> None:
         self.pid = pid
@@ -92,7 +93,9 @@ class CrowdWatch:
         self.look(now)
 
     def look(self, now: float) -> float | None:
-        """Part of the time since the last look that the least busy one worked for others, 0 to 1; None when untold."""
+        """Return the least busy processor's share of time spent for others since the last poll, 0 to 1; None if
+        unknown.
+        """
         span, idle_before, used_before = now - self._at, self._idle, self._used
         self._at, self._used = now, pressure.cpu_seconds(self.pid)
         self._idle = pressure.idle_seconds()
@@ -106,16 +109,16 @@ class CrowdWatch:
 
 
 class StreamWatch:
-    """A protected stream that cannot report itself: how long its service's threads wait each time they run."""
+    """Measure a protected stream that cannot report itself: how long its service's threads wait for each run."""
 
     def __init__(self, name: str) -> None:
-        """``name``: a systemd unit, or a control group as an absolute path in its hierarchy."""
+        """Prepare it; ``name`` is a systemd unit, or a control group as an absolute path in its hierarchy."""
         self.name = name
         self._group: Path | None = None
         self._runs: Mapping[int, Runs] | None = None
 
     def look(self) -> float | None:
-        """The mean delay in seconds since the last look; None when it did not run, or cannot be found."""
+        """Return the mean delay in seconds since the last poll; None if it did not run or cannot be found."""
         if self._group is None or not self._group.exists():
             self._group = pressure.find_group(self.name)
         before, self._runs = self._runs, None
@@ -126,7 +129,7 @@ class StreamWatch:
 
 
 def _delay(before: Mapping[int, Runs] | None, runs: Mapping[int, Runs] | None) -> float | None:
-    """The mean over all runs since."""
+    """Return the mean delay of all runs since then."""
     if before is None or runs is None:
         return None
     both = before.keys() & runs.keys()

@@ -1,9 +1,9 @@
-"""The fleets' side of the agent: what their keys have signed is passed from peer to peer (ADR 0046).
+"""The fleets' side of the agent: it passes from peer to peer what fleets' keys have signed (ADR 0046).
 
-With each peer an exchange takes place when its channel becomes protected, when this node has something new, and every
-``PERIOD``; one that failed is repeated after ``RETRY``, then after twice as long each time, up to ``PERIOD``: a peer
-that has joined no fleet does not listen. So news takes one exchange for each hop among peers, and a
-node that was away has it with its first channel.
+Nodes exchange with each peer when its channel becomes protected, when this node has news, and every ``PERIOD``. A
+failed exchange is repeated after ``RETRY``, then after twice as long each time up to ``PERIOD``, because a peer without
+a fleet does not listen. So news takes one exchange for each hop among peers, and a node that was away gets it with its
+first channel.
 """
 
 import asyncio
@@ -25,16 +25,18 @@ from meshsec.core.values.model import Card
 PERIOD = 60.0
 RETRY = 5.0
 PENALTY = 60.0
-"""Seconds for which a peer that brought what nobody has signed is not listened to; after old news: ``RETRY``."""
+"""Seconds for which a peer is ignored that sent something unsigned; after old news it is ``RETRY``."""
 AT_ONCE = 8
-"""Exchanges that this node has begun."""
+"""Exchanges in progress that this node has begun."""
 _LISTEN_AGAIN = 2.0
 
 _log = logging.getLogger(__name__)
 
 
 def holdings(joined: Joined, own: Sequence[Card]) -> Holdings:
-    """What this node has to give: of each fleet the list, its members' cards, and those of this node's own keys."""
+    """Return what this node has to give: each fleet's list, its members' cards, and the signed cards of this node's
+    keys.
+    """
     found = {}
     for key, membership in joined.memberships.items():
         members = (*joined.current().values(), *filter(None, map(membership.of, own)))
@@ -45,12 +47,12 @@ def holdings(joined: Joined, own: Sequence[Card]) -> Holdings:
 
 
 def retry_after(failures: int) -> float:
-    """Seconds until the next exchange after so many that failed, one or more."""
+    """Return the seconds until the next exchange after ``failures`` in a row, at least one."""
     return min(RETRY * 2.0 ** min(failures - 1, 10), PERIOD)
 
 
 def checks(trust: Trust) -> list[Check]:
-    """What doctor says about each fleet."""
+    """Return doctor's checks of the fleets."""
     joined = trust.joined
     return [_checked(one, joined, trust) for one in joined.memberships.values()]
 
@@ -78,7 +80,7 @@ _SIGN = "`meshsec fleet sign` by the fleet's operator, `meshsec fleet join` with
 
 
 class FleetSide:
-    """Exchanges with the peers in reach; without a fleet it does nothing and listens nowhere."""
+    """Exchange with the peers in reach. Without a fleet this does nothing and does not listen."""
 
     def __init__(self, own: IPv6Address, trust: Trust, spawn: Callable[[Coroutine[None, None, None]], object]) -> None:
         self._own = own
@@ -88,22 +90,24 @@ class FleetSide:
         self._peers: frozenset[IPv6Address] = frozenset()
         self._reached: frozenset[IPv6Address] = frozenset()
         self._due: dict[IPv6Address, float] = {}
-        """When the next exchange with a peer in reach begins."""
+        """Time of the next exchange with each peer in reach."""
         self._failures: dict[IPv6Address, int] = {}
-        """One after the other, of peers in reach."""
+        """Failures in a row of each peer in reach."""
         self._busy: set[IPv6Address] = set()
         self._penalty: dict[IPv6Address, float] = {}
         self.problem = ""
-        """Why peers cannot reach this node's port; empty when they can, or no fleet is joined."""
+        """Why peers cannot reach this node's port; empty if they can or no fleet is joined."""
         self._woken = asyncio.Event()
         self._joined = asyncio.Event()
-        """There is, or was, a fleet, so that peers may connect."""
+        """Set once there is, or was, a fleet, so that peers may connect."""
         self._loop = asyncio.get_running_loop()
         self._server = exchange.ExchangeServer(lambda: self._holdings, self._admits, self._take)
         trust.on_fleets = self._follow_store
 
     async def run(self) -> None:
-        """Until cancelled. Exchanges begin whether this node can listen or not: another program may have its port."""
+        """Run until cancelled. Exchanges begin even if this node cannot listen, because another program may use its
+        port.
+        """
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._listen())
@@ -130,15 +134,15 @@ class FleetSide:
                 return
 
     def checks(self) -> list[Check]:
-        """What doctor says about the port by which peers bring news; this node asks them by itself, too."""
+        """Return doctor's check of the port to which peers send news. This node also asks them by itself."""
         if not self.problem:
             return []
         fix = f"`ss -ltnp 'sport = :{exchange.PORT}'` names the program that has it, `kill PID` ends it"
         return [Check("fleet port", Level.WARN, f"{self.problem}; news comes up to {PERIOD:.0f} s later", fix)]
 
     def follow(self, channels: Iterable[Channel]) -> None:
-        """Who is trusted and who in reach now, after each of the engine's turns."""
-        # Of a node that uses two keys each peer has two channels; exchanges go by the present key's (ADR 0041).
+        """Update who is trusted and in reach, after each of the engine's turns."""
+        # A node with two keys has two channels to each peer; exchanges use the present key's (ADR 0041).
         trusted = {
             channel.card.address: channel
             for channel in channels
@@ -206,7 +210,9 @@ class FleetSide:
             self._woken.set()
 
     def _admits(self, address: IPv6Address) -> bool:
-        """The rules let nobody else use a peer's address; a stranger may connect and is not answered."""
+        """Return whether an address may exchange. Strangers may connect and get no answer; only a peer can use its
+        address.
+        """
         known = bool(self._holdings) and address in self._peers
         return known and self._penalty.get(address, 0.0) <= self._loop.time()
 

@@ -1,6 +1,6 @@
-"""The IKE daemon's side of the agent: learns what charon has, follows its events, carries out what concerns it.
+"""The IKE daemon's side of the agent: reads its SAs, follows its events and carries out actions.
 
-Whatever is told about SAs is read back from it and never concluded from an event or from a command's success.
+SAs are always read back from the daemon, and never concluded from an event or a command's success.
 """
 
 import asyncio
@@ -37,25 +37,24 @@ HEALTH_INTERVAL = 5.0
 """Seconds between two round trips that prove that the IKE daemon works."""
 
 LOG_GRACE = 0.05
-"""Seconds that the log may come after the failure that it explains: they take different connections."""
+"""Seconds that the log may arrive after the failure that it explains, because it uses another connection."""
 
 MAX_STRANGERS = 64
-"""Nodes without a card that asked for an SA and are remembered for the operator."""
+"""Limit of remembered nodes that asked for an SA without having a card here."""
 
 CONTEST_LOOK = 2.0
-"""Seconds of an attempt after which it is given up if somebody forges answers to it: the IKE daemon may follow a false
-one, and would wait for its end in vain. A true answer has led to an SA long before."""
+"""Seconds after which an attempt is given up if somebody forges answers to it, because the IKE daemon may follow a
+false answer and wait in vain. A true answer makes an SA much earlier."""
 
 SIGN_GRACE = 1.0
-"""Seconds for a peer that asks for an SA while one stands to finish its negotiation, or to be heard by the old one."""
+"""If a peer that has an SA asks for another: seconds for it to finish that negotiation or to use the old SA."""
 SIGN_ANSWER = 4.0
-"""Seconds for its answer to a rekeying then: charon asks six times in them."""
+"""Seconds for its answer to a rekeying after that; charon sends the request six times in this time."""
 SIGN_PAUSE = 10.0
-"""Seconds between two such proofs of one peer: a first message can be forged."""
+"""Seconds between two such tests of one peer, because a first message can be forged."""
 ASKED_OFTEN, ASKED_SECONDS = 6, 600.0
-"""So many first messages of a peer that has an SA, in so many seconds, are not those of one node.
-
-A node that lost its SA asks until the old one is closed here, after about SIGN_GRACE and SIGN_ANSWER."""
+"""So many first messages in so many seconds, from a peer that has an SA, come from two nodes. A node that lost its SA
+asks only until the old one is closed here, after about SIGN_GRACE and SIGN_ANSWER."""
 
 _log = logging.getLogger(__name__)
 
@@ -72,22 +71,22 @@ class Stranger:
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """What the IKE side tells and asks the rest of the agent."""
+    """What the IKE side reports to the rest of the agent and asks it."""
 
     post: Callable[[Event], None]
     spawn: Spawn
     on_ended: Callable[[str], None]
-    """Hears of each IKE_SA that ended by its peer's name, before anything is read back."""
+    """Called with the peer's name at the end of each IKE_SA, before anything is read back."""
     is_contested: Callable[[str], Awaitable[bool]]
-    """Says whether somebody forges answers in the name of a peer."""
+    """Returns whether somebody forges answers in the name of a peer."""
     in_reach: Callable[[str], bool]
-    """Says whether a route leads to a peer."""
+    """Returns whether a route leads to a peer."""
     peer_at: Callable[[str], str]
-    """Names the peer whose end point an address is; empty when it is nobody's."""
+    """Returns the peer with this address, or an empty name."""
 
 
 class IkeSide:
-    """Everything that concerns the IKE daemon."""
+    """Everything about the IKE daemon."""
 
     def __init__(self, daemon: IkePort, keys: Keys, outside: Outside) -> None:
         self._loop = asyncio.get_running_loop()
@@ -101,9 +100,9 @@ class IkeSide:
         self._peer_at = outside.peer_at
         self._quiet: dict[str, Quiet] = {}
         self._askings: dict[str, deque[float]] = {}
-        """When each peer asked for an SA while one stood."""
+        """Times at which each peer asked for an SA while it had one."""
         self._signs: dict[str, float] = {}
-        """When a peer that has an SA was last proved because it asked for another."""
+        """Time at which a peer that has an SA was last tested because it asked for another."""
         self._ike_log = IkeLog()
         self._loads = Loads()
         self._identity: DaemonIdentity | None = None
@@ -111,30 +110,30 @@ class IkeSide:
         self._dirty: dict[str, str] = {}
         self._is_reading = False
         self._order = asyncio.Lock()
-        """Held from a question about SAs until its answer is posted, so that no older answer follows a newer one."""
+        """Held from a query of the SAs until the result is posted, so that no older result follows a newer one."""
         self._known: dict[str, tuple[IkeSa, ...]] = {}
         self._silence = OneWayWatch()
         self.facts: DaemonFacts | None = None
-        """What it told last; None while it does not answer."""
+        """The daemon's last report; None while it does not answer."""
         self.algorithms: Algorithms | None = None
-        """What it can do, where it says; of the one that answered last."""
+        """What the IKE daemon that answered last can do; None if it does not report that."""
         self._left_out: set[LeftOut] = set()
         self._is_looking = False
         self.down_reason = "not reached yet"
         self.strangers: OrderedDict[str, Stranger] = OrderedDict()
 
     async def run(self) -> None:
-        """Follow it until cancelled."""
+        """Follow the IKE daemon until cancelled."""
         try:
             await self._daemon.run(self._on_up, self._on_event, self._on_down)
         finally:
             self._daemon.close()
 
     async def watch_health(self, on_proof: Callable[[], None]) -> None:
-        """Prove by real round trips that the IKE daemon works; ``on_proof`` hears of each proof.
+        """Prove by real round trips that the IKE daemon works, and call ``on_proof`` for each proof.
 
-        One that is gone counts as proof too, since the kernel said so and its unit brings it back. One that takes
-        connections and does not answer does not: then the service manager's watchdog has to act.
+        A daemon that is not running counts as proof too: the kernel has said so, and its unit restarts it. For one that
+        accepts connections and does not answer, there is no proof, so that the service manager's watchdog acts.
         """
         while True:
             if await self._is_sound():
@@ -143,9 +142,9 @@ class IkeSide:
             await asyncio.sleep(HEALTH_INTERVAL)
 
     async def _prove_silent(self) -> None:
-        """Have SAs that only send proved by a rekeying: the peer may not have them any more.
+        """Test one-way SAs by a rekeying, because the peer may have lost them.
 
-        A peer out of reach is left alone, because a partition must not cost an SA.
+        Peers out of reach are not tested, because a partition must not end an SA.
         """
         if self.facts is None or not self._known:
             self._tell_quiet()
@@ -174,7 +173,7 @@ class IkeSide:
         self._mark(suspect.peer, "nothing came from the peer, and it did not answer")
 
     def _on_asking(self, address: str) -> None:
-        """Note that a peer asks for an SA while one stands: it may have lost it, or somebody forges its address."""
+        """Note that a peer with an SA asks for one: it has lost the SA, or somebody forges its address."""
         peer, now = self._peer_at(address), self._loop.time()
         if not any(sa.children for sa in self._known.get(peer, ())):
             return
@@ -185,12 +184,12 @@ class IkeSide:
 
     @property
     def doubled(self) -> frozenset[str]:
-        """The peers that seem to be two nodes: one has an SA, and another asks for one again and again."""
+        """Return peers that seem to be two nodes: one has an SA, and another asks for one again and again."""
         since = self._loop.time() - ASKED_SECONDS
         return frozenset(peer for peer, at in self._askings.items() if len(at) == ASKED_OFTEN and at[0] > since)
 
     async def _prove_asking(self, peer: str) -> None:
-        """Close the SAs of a peer that neither sends by them nor answers."""
+        """Close the SAs of a peer that neither sends through them nor answers."""
         try:
             before = (await self._daemon.ike_sas(peer)).get(peer, ())
             await asyncio.sleep(SIGN_GRACE)
@@ -204,12 +203,12 @@ class IkeSide:
             _log.warning("SAs with %s, which asks for another: %s", peer, error)
 
     def look_soon(self) -> None:
-        """Ask the IKE daemon how it is, unless an answer is owed: a little work for its threads."""
+        """Start a query of the IKE daemon, which is a little work for its threads, unless one is in progress."""
         if not self._is_looking:
             self._spawn(self.look())
 
     async def look(self) -> None:
-        """Ask the IKE daemon how it is, if it answers at all."""
+        """Query the state of the IKE daemon if it answers at all."""
         if self.facts is None:
             return
         self._is_looking = True
@@ -235,7 +234,7 @@ class IkeSide:
         return True
 
     def _lose(self, reason: str) -> None:
-        """It owes an answer: it is down until it is met again, from the beginning."""
+        """Treat the IKE daemon as down and reconnect: it did not answer in time."""
         self._on_down(reason)
         self._daemon.reconnect()
 
@@ -258,7 +257,7 @@ class IkeSide:
             self._read_soon()
 
     def _meet(self, facts: DaemonFacts, names: tuple[str, ...], sas: dict[str, tuple[IkeSa, ...]]) -> None:
-        """Conclude whether it is the one from before; one that has no connection was configured by nobody."""
+        """Decide whether this is the daemon process we knew; a new one, or one without connections, is unconfigured."""
         is_same = facts.identity == self._identity
         fresh = not is_same and (self._identity is not None or not names)
         self._is_key_loaded = self._is_key_loaded and is_same
@@ -311,7 +310,7 @@ class IkeSide:
             _log.warning("%s asked for an SA in vain: %s", address, reason)
 
     def _mark(self, peer: str, reason: str = "") -> None:
-        """The peer's SAs changed: read them back soon, all changes of one moment once."""
+        """Read back a peer's changed SAs soon; changes at the same moment are read once."""
         self._dirty[peer] = reason or self._dirty.get(peer, "")
         if self.facts is not None:
             self._read_soon()
@@ -322,7 +321,7 @@ class IkeSide:
             self._spawn(self._read_dirty())
 
     async def _read_dirty(self) -> None:
-        """A peer that could not be read back stays marked until the next sign of life."""
+        """Read back all marked peers. One that fails stays marked until the daemon's next sign of life."""
         try:
             while self._dirty:
                 peer, reason = self._dirty.popitem()
@@ -345,7 +344,7 @@ class IkeSide:
         return sas
 
     async def read_all(self) -> None:
-        """Read back all SAs, with their counters. Raises ``IkeError``."""
+        """Read back all SAs with their counters. Raises ``IkeError``."""
         async with self._order:
             sas = await self._daemon.ike_sas()
             gone = self._known.keys() - sas.keys()
@@ -356,20 +355,20 @@ class IkeSide:
                 self._post(SasObserved(peer, ()))
 
     async def told(self) -> tuple[tuple[Configured, ...], Credentials]:
-        """What the IKE daemon is configured with. Raises ``IkeError``."""
+        """Return the configuration that the IKE daemon has. Raises ``IkeError``."""
         return await self._daemon.configured(), await self._daemon.credentials()
 
     @property
     def configured_by_others(self) -> frozenset[str]:
-        """Connections that another program configured after us, as far as the IKE daemon's log tells."""
+        """Return connections that another program loaded after us, as far as the IKE daemon's log shows it."""
         return frozenset(self._loads.others)
 
     async def sas(self) -> dict[str, tuple[IkeSa, ...]]:
-        """The SAs as they are now, which the engine is not told. Raises ``IkeError``."""
+        """Return the present SAs without reporting them to the engine. Raises ``IkeError``."""
         return await self._daemon.ike_sas()
 
     async def carry_out(self, action: Action) -> Cause | None:
-        """Do what the engine wants of the IKE daemon; return why it failed."""
+        """Carry out an action at the IKE daemon; return why it failed."""
         try:
             await self._do(action)
         except IkeError as error:
@@ -427,7 +426,7 @@ class IkeSide:
         await self._read_back(peer)
 
     async def _negotiate(self, peer: str, child: str, seconds: float) -> None:
-        """Have a CHILD_SA negotiated; give it up early when the IKE daemon may be following a forged answer."""
+        """Negotiate a CHILD_SA; give up early if the IKE daemon may be following a forged answer."""
         attempt = asyncio.ensure_future(self._daemon.initiate(peer, child, seconds))
         try:
             ended, _ = await asyncio.wait({attempt}, timeout=CONTEST_LOOK)
@@ -438,7 +437,7 @@ class IkeSide:
             attempt.cancel()
 
     async def _give_up(self, peer: str) -> bool:
-        """Close our half-open SAs with the peer, or the daemon would go on by itself; whether there were any."""
+        """Close half-open SAs with the peer, which the daemon would continue; return whether there were any."""
         waiting = [sa for sa in await self._read_back(peer) if sa.initiator and sa.is_connecting]
         for sa in waiting:
             await self._daemon.terminate(sa.unique_id)

@@ -1,4 +1,4 @@
-"""Watches that the IKE daemon has its ports, and brings it back when it started without one (ADR 0056)."""
+"""Check that the IKE daemon has its ports, and restart it if it started without one (ADR 0056)."""
 
 import asyncio
 import logging
@@ -12,9 +12,9 @@ from meshsec.core.ike.udp_ports import PortState
 from meshsec.core.values.ike_daemon import Traits
 
 PAUSE = 1.0
-"""Seconds between two looks while a port is missing; an IKE daemon that has its ports keeps them."""
+"""Polling interval in seconds while a port is missing. A daemon that has its ports keeps them."""
 LEAST_LIFE = 10.0
-"""Seconds between two restarts: what keeps a port from it may be something else than another socket."""
+"""Shortest time between two restarts in seconds, because the port may be unavailable for another reason."""
 
 _log = logging.getLogger(__name__)
 
@@ -27,10 +27,10 @@ class IkePorts:
         self._turn = 0
         self._ended_at = float("-inf")
         self.problem = ""
-        """What is wrong with the ports, as seen last; empty when nothing is."""
+        """What was wrong with the ports at the last poll; empty if nothing was."""
 
     async def look(self, *, is_up: bool) -> PortState:
-        """Read who has the ports now."""
+        """Read which processes have the ports now."""
         state = udp_ports.judge(udp_ports.parse(await asyncio.to_thread(udp_sockets.table)))
         found = udp_ports.problem(state, self._daemon.program, is_up=is_up)
         if found and found != self.problem:
@@ -39,10 +39,10 @@ class IkePorts:
         return state
 
     async def settle(self, pid: int) -> None:
-        """Watch an IKE daemon that was just met until it has its ports.
+        """Check a newly connected IKE daemon until it has its ports.
 
-        Restart one that opens its ports at its start alone, once they are free. Another opens them when meshsecd asks
-        it to listen, which it does at each attempt.
+        A daemon that opens its ports only at its start is restarted once they are free. Other daemons open them when
+        meshsecd asks them to listen, which it does at each attempt.
         """
         self._turn += 1
         turn = self._turn
@@ -52,11 +52,11 @@ class IkePorts:
             await asyncio.sleep(PAUSE)
 
     def gone(self) -> None:
-        """The IKE daemon ended: what was watched is over."""
+        """Stop the check, because the IKE daemon has ended."""
         self._turn += 1
 
     def _end(self, pid: int) -> bool:
-        """End the process when its unit starts it again; whether it was ended."""
+        """End the process if its unit restarts it; return whether it was ended."""
         now = asyncio.get_running_loop().time()
         if now - self._ended_at < LEAST_LIFE or not pid or not udp_sockets.is_in_unit(pid, self._daemon.unit):
             return False

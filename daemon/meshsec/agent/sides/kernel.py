@@ -1,7 +1,7 @@
-"""The kernel's side of the agent: the fail-closed rules and this node's addresses, kept as they ought to be.
+"""The kernel's side of the agent: it keeps the fail-closed rules and this node's addresses in force.
 
-The kernel tells that something changed; what has changed is read. So other programs' changes are noticed within
-milliseconds, and a flood of them costs one look every ``PAUSE``.
+The kernel reports that something changed, and the state is then read. So changes by other programs are noticed within
+milliseconds, and a flood of them costs one check every ``PAUSE``.
 """
 
 import asyncio
@@ -22,19 +22,19 @@ from meshsec.core.values.failures import Cause
 from meshsec.core.values.model import Address, Card, EspBackend, RulesSpec
 
 PAUSE = 0.2
-"""Seconds between two looks at least."""
+"""Shortest time between two checks in seconds."""
 
 SETTLE = 0.02
-"""Seconds that changes which come together may take."""
+"""Seconds to wait for further changes after the first one."""
 
 AUDIT_INTERVAL = 60.0
-"""Seconds between two looks without any word from the kernel."""
+"""Seconds between two checks without a notification."""
 
 _log = logging.getLogger(__name__)
 
 
 class KernelSide:
-    """What protects user data when no daemon runs, and what the routing daemon announces."""
+    """The rules that protect user data when no daemon runs, and the addresses that the routing daemon announces."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class KernelSide:
         post: Callable[[Event], None],
         notifier: Notifier,
     ) -> None:
-        """``cards``: the node's, and that of its next key."""
+        """Prepare it; ``cards`` are the node's card and that of its next key."""
         self._notifier = notifier
         self._cards = cards
         self._esp = esp
@@ -53,30 +53,30 @@ class KernelSide:
         self._rules = Nftables()
         self._held = HeldRules(HELD_TABLES, {name: one for name, one in kept().items() if name in HELD_TABLES})
         self.held_problem = ""
-        """Why there is no second copy of the rules that no other program can remove; empty when there is."""
+        """Why there is no second copy of the rules, which no other program can remove; empty if there is one."""
         self._applying = asyncio.Lock()
         self._stood = False
         self.disturbed = 0
-        """How often another program altered or removed the rules, and they were set again."""
+        """How often another program changed or removed the rules and they were restored."""
         self.tried = asyncio.Event()
-        """Set when the rules were applied for the first time, or could not be."""
+        """Set after the first attempt to apply the rules, successful or not."""
         self.ending: Card | None = None
-        """The card of the key that ended last: its addresses stay until ``give_back``."""
+        """Card of the key that ended last: its addresses stay until ``give_back``."""
         self.address_problem = ""
-        """Why an address could not be assigned or taken off; empty when this node has its own and no others."""
+        """Why an address could not be assigned or removed; empty if this node has exactly its own."""
 
     @property
     def own_addresses(self) -> tuple[Address, ...]:
-        """What this node needs on its loopback device."""
+        """Return the addresses that this node needs on its loopback device."""
         own = (address for card in self._cards for address in (*endpoints(card, self._esp), card.ipv4) if address)
         return tuple(dict.fromkeys(own))
 
     async def predecessors_rules(self) -> tuple[Event, ...]:
-        """What to tell at the start: whose addresses a predecessor closed. Its rules themselves are set again."""
+        """Return events about the addresses that a predecessor closed; its rules themselves are replaced."""
         return RulesObserved(await self._rules.found(self._esp)), RulesObserved(None)
 
     async def apply_rules(self, action: ApplyRules) -> Cause | None:
-        """Replace the rules; return why it failed, and then those before are in force."""
+        """Replace the rules. Return why it failed; the previous rules are then in force."""
         async with self._applying:
             try:
                 await self._rules.apply(action.rules)
@@ -89,9 +89,10 @@ class KernelSide:
         return None
 
     async def _hold(self, rules: RulesSpec) -> None:
-        """A second copy, which no other program can remove. Without it one that removes the rules opens a short gap.
+        """Hold a second copy of the rules, which no other program can remove.
 
-        The service manager keeps its socket, so that it stands although this process dies.
+        Without it, a program that removes the rules opens a short gap. The service manager keeps the copy's socket, so
+        that the copy survives this process.
         """
         problem, before = "", dict(self._held.sockets)
         try:
@@ -109,7 +110,7 @@ class KernelSide:
             self._notifier.let_go(table)
 
     async def counters(self) -> dict[str, int]:
-        """Packets that the rules dropped, or let pass by the bypass list, by kind; empty when they cannot be read."""
+        """Return packets dropped, or passed by the bypass list, by kind; empty if the counters cannot be read."""
         try:
             return await self._rules.counters()
         except RulesError:
@@ -117,33 +118,33 @@ class KernelSide:
 
     @property
     def guard_problem(self) -> str:
-        """Why nothing sorts what comes to the IKE daemon's ports; empty when the guard is in force."""
+        """Why the guard of the IKE daemon's ports is missing; empty if it is in force."""
         return self._rules.guard_problem
 
     async def guard_counters(self) -> dict[str, int]:
-        """Datagrams to the IKE daemon that the guard dropped, by reason; empty when they cannot be read."""
+        """Return datagrams to the IKE daemon that the guard dropped, by reason; empty if that cannot be read."""
         try:
             return await self._rules.guard_counters()
         except RulesError:
             return {}
 
     async def contested(self) -> frozenset[IPv6Address]:
-        """The peers' end points in whose name somebody forges answers; empty when they cannot be read."""
+        """Return the peers' addresses for which somebody forges answers; empty if that cannot be read."""
         try:
             return await self._rules.contested()
         except RulesError:
             return frozenset()
 
     async def altered_rules(self) -> list[str]:
-        """In what the rules in the kernel are not as they were applied; empty when they are."""
+        """Return how the kernel's rules differ from the applied ones; empty if they do not."""
         return await self._rules.altered()
 
     async def rules_stand(self) -> bool:
-        """The rules are in the kernel as they were applied."""
+        """Return whether the applied rules are in the kernel."""
         return await self._rules.standing() is not None
 
     async def watch_rules(self) -> None:
-        """Notice that others altered or removed the rules, until cancelled."""
+        """Restore the rules when others change or remove them, until cancelled."""
         await watch(netlink.ruleset_changes, self._check_rules)
 
     async def _check_rules(self) -> None:
@@ -156,11 +157,11 @@ class KernelSide:
         self._post(RulesObserved(None))
 
     async def watch_addresses(self) -> None:
-        """Keep this node's addresses assigned, also when an interface comes later, until cancelled."""
+        """Keep this node's addresses assigned, also on later interfaces, until cancelled."""
         await watch(netlink.address_changes, self.assign_addresses)
 
     async def give_back(self, card: Card) -> None:
-        """Take off the addresses of a key that has ended."""
+        """Remove the addresses of a key that has ended."""
         self.ending = None
         try:
             taken = await netlink.take_off({card.address, card.locator} - set(self.own_addresses))
@@ -171,7 +172,7 @@ class KernelSide:
             _log.info("took off %s", ", ".join(map(str, taken)))
 
     async def assign_addresses(self) -> None:
-        """Assign what is missing, and take off the addresses of other keys."""
+        """Assign missing addresses and remove those of other keys."""
         ipv6 = [address for card in self._cards for address in endpoints(card, self._esp)]
         try:
             added = await netlink.assign_addresses(ipv6, self._cards[0].ipv4, self._interfaces)
@@ -188,7 +189,7 @@ class KernelSide:
             _log.warning("took off lo what belongs to another key: %s", ", ".join(map(str, stale)))
 
     async def stale_addresses(self) -> frozenset[IPv6Address]:
-        """Return the addresses of other keys that this node has. Raises ``NetlinkError``."""
+        """Return this node's addresses that belong to other keys. Raises ``NetlinkError``."""
         ending = (self.ending.address, self.ending.locator) if self.ending else ()
         return identity.stale_addresses(await netlink.assigned(), {*self.own_addresses, *self._locators(), *ending})
 
@@ -197,12 +198,12 @@ class KernelSide:
 
 
 def endpoints(card: Card, esp: EspBackend) -> tuple[IPv6Address, ...]:
-    """What is assigned for one key."""
+    """Return the addresses of one key."""
     return (card.address, card.locator) if esp is EspBackend.LIBIPSEC else (card.address,)
 
 
 async def watch(changes: netlink.Changes, look: Callable[[], Awaitable[None]]) -> None:
-    """Look after each change, and from time to time without one, until cancelled."""
+    """Call ``look`` after each change, and sometimes without one, until cancelled."""
     changed = asyncio.Event()
     with changes(changed.set):
         while True:

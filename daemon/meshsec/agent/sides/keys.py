@@ -1,4 +1,4 @@
-"""What of the node's keys the IKE daemon gets: read whenever it needs it, and not kept."""
+"""Read the node's keys for the IKE daemon, each time it needs them, without keeping them in memory."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,18 +10,20 @@ from meshsec.core.values.model import Authentication, ConnectionSpec
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """Those in ``path`` and, while the key is being changed, beside it (ADR 0041)."""
+    """The keys in ``path`` and, during a change of the key, beside it (ADR 0041)."""
 
     path: Path
     is_changing: bool = False
 
     def private(self) -> list[bytes]:
-        """All private keys (PKCS#8, PEM). Raises KeyStoreError."""
+        """Return all private keys (PKCS#8, PEM). Raises KeyStoreError."""
         paths = (self.path, key_store.next_path(self.path)) if self.is_changing else (self.path,)
         return [key_store.load(path).pkcs8_pem() for path in paths]
 
     def secret_for(self, spec: ConnectionSpec) -> bytes | None:
-        """What the pair authenticates by, where it does (ADR 0042), by the key of its channel. Raises KeyStoreError."""
+        """Return the secret of a pair that authenticates by one (ADR 0042), from its channel's key. Raises
+        KeyStoreError.
+        """
         if spec.authentication is not Authentication.SECRET:
             return None
         key = key_store.find(self.path, spec.local_public_key)

@@ -1,7 +1,7 @@
-"""SAs that an IKE daemon left in the kernel when it was killed.
+"""Remove SAs that a killed IKE daemon left in the kernel.
 
-The next one does not know them, and they would stay until their lifetimes end, keys and all. Until others stand they
-carry user data, so they go a while after it was met, and not before.
+Its successor does not know them, so they would stay until their lifetimes end, together with their keys. They carry
+user data until new SAs exist, so they are removed only some time after the successor's start.
 """
 
 import asyncio
@@ -14,15 +14,16 @@ from meshsec.core.ike.port import IkeError
 from meshsec.core.values.model import Address, IkeSa
 
 GRACE = 30.0
-"""Seconds for other SAs to be negotiated."""
+"""Seconds to negotiate new SAs."""
 
 _log = logging.getLogger(__name__)
 
 
 async def clear(sas: Callable[[], Awaitable[Mapping[str, Sequence[IkeSa]]]], own: Collection[Address]) -> None:
-    """Take away what no SA of the IKE daemon has, now and after ``GRACE``, of ``own`` addresses.
+    """Remove the kernel's SAs of ``own`` addresses that the IKE daemon lacks, if they are the same before and after
+    ``GRACE``.
 
-    ``sas``: those of the IKE daemon now; it may raise IkeError.
+    ``sas`` returns the IKE daemon's present SAs; it may raise IkeError.
     """
     try:
         before = await _strange(sas, own)
@@ -42,6 +43,6 @@ async def clear(sas: Callable[[], Awaitable[Mapping[str, Sequence[IkeSa]]]], own
 async def _strange(
     sas: Callable[[], Awaitable[Mapping[str, Sequence[IkeSa]]]], own: Collection[Address]
 ) -> list[XfrmState]:
-    """The kernel is asked first, so that what comes meanwhile is not taken for strange."""
+    """Return the SAs that only the kernel has. It is asked first, so that newer SAs are not among them."""
     states = await xfrm.states()
     return list(strange_states(states, await sas(), own))

@@ -1,4 +1,4 @@
-"""The operator's choice of data planes: kept in a file, told to the engine."""
+"""The operator's choice of data planes: saved in a file and reported to the engine."""
 
 import asyncio
 import logging
@@ -24,10 +24,10 @@ class ModeChoice:
         self._lock = asyncio.Lock()
         self._modes = Modes()
         self.problem = ""
-        """Why the file is not in force; then the policy's data plane is, for all."""
+        """Why the file is not in force; then the policy's data plane applies to all peers."""
 
     async def load(self) -> Event:
-        """Read the file; what to tell the engine before it hears of peers."""
+        """Read the file and return the event for the engine, which must come before the peers."""
         try:
             self._modes = await asyncio.to_thread(mode_store.load, self._path)
         except ModeStoreError as error:
@@ -36,8 +36,10 @@ class ModeChoice:
         return ModesSet(self._modes)
 
     async def choose(self, address: IPv6Address | None, plane: DataPlane | None) -> None:
-        """For the peer with this address, or with None for all without one of their own. ``plane`` None: no choice
-        any more. Raises ModeStoreError; nothing has changed then."""
+        """Choose for the peer with this address, or, with None, for all peers without a choice of their own.
+
+        ``plane`` None removes the choice. Raises ModeStoreError and then changes nothing.
+        """
         async with self._lock:
             if address is None:
                 modes = replace(self._modes, default=plane)

@@ -1,4 +1,4 @@
-"""The overlay's side of the agent: overlayd by its control socket, and the routes into its device."""
+"""The overlay's side of the agent: overlayd's control socket and the routes into its device."""
 
 import logging
 from collections.abc import Callable
@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 
 class OverlaySide:
-    """Everything that concerns the overlay; where it is not enabled, only what a predecessor left is taken away."""
+    """Everything about the overlay. If it is disabled, only a predecessor's routes are removed."""
 
     def __init__(self, settings: OverlaySettings, own: IPv6Address, post: Callable[[Event], None]) -> None:
         self._settings = settings
@@ -31,16 +31,16 @@ class OverlaySide:
 
     @property
     def version(self) -> str:
-        """overlayd's; empty while it does not answer."""
+        """overlayd's version; empty while it does not answer."""
         return self._overlayd.version
 
     @property
     def talking(self) -> frozenset[IPv6Address]:
-        """Who sends user data by the overlay now."""
+        """Peers that send user data through the overlay now."""
         return self._overlayd.talking
 
     async def found(self) -> tuple[Event, ...]:
-        """What to tell at the start, together with the peers: the routes that a predecessor left."""
+        """Return events about a predecessor's routes, to be posted together with the peers."""
         try:
             if not self._settings.enabled:
                 await routes.clear()
@@ -56,7 +56,7 @@ class OverlaySide:
             await self._overlayd.run(self._on_event)
 
     async def watch_routes(self) -> None:
-        """Notice that the device or the rules went or came, until cancelled."""
+        """Notice when the device or the rules disappear or return, until cancelled."""
         if self._settings.enabled:
             await watch(netlink.way_changes, self._check_routes)
 
@@ -83,7 +83,7 @@ class OverlaySide:
             self._post(OverlayRoutesObserved(standing))
 
     async def carry_out(self, action: OverlayAction) -> Cause | None:
-        """Do what the engine wants of the overlay; return why it failed."""
+        """Carry out an action at the overlay; return why it failed."""
         try:
             match action:
                 case Permit(addresses):

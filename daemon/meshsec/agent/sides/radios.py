@@ -1,4 +1,4 @@
-"""What there is of radios, put together from nl80211, rtnetlink and the switches."""
+"""Read the state of radios from nl80211, rtnetlink and rfkill."""
 
 import errno
 from collections.abc import Iterable, Mapping
@@ -13,11 +13,11 @@ from meshsec.core.radio import plan
 from meshsec.core.radio.plan import Interface, Observed, Phy
 
 _READINGS = 5
-"""Of a radio whose rules change while it is read; more changes than that are somebody's mistake."""
+"""How often a radio is read if its rules change meanwhile; more changes are a mistake elsewhere."""
 
 
 async def facts(names: Iterable[str], radios: Radios | None) -> list[RadioFacts]:
-    """What doctor judges: those of the interfaces that are wireless. Raises OSError."""
+    """Return doctor's facts of the wireless interfaces among ``names``. Raises OSError."""
     found = []
     async with nl80211.opened() as stack:
         for name in names if stack else ():
@@ -29,14 +29,14 @@ async def facts(names: Iterable[str], radios: Radios | None) -> list[RadioFacts]
 
 
 async def observe(stack: Nl80211 | None, name: str, phy: Phy | None = None) -> Observed:
-    """What there is. What a radio can do is much to read: left out when ``phy`` is known. Raises OSError."""
+    """Return the present state. ``phy``, if known, saves the long reading of what the radio can do. Raises OSError."""
     links = await netlink.links()
     if stack is None or name not in links:
         return Observed(name, exists=name in links, wireless=stack is not None)
     try:
         return await _observe(stack, name, phy, links)
     except Nl80211Error as error:
-        if error.errno == errno.ENODEV:  # it went while it was looked at
+        if error.errno == errno.ENODEV:  # it disappeared while it was read
             return Observed(name, wireless=True)
         raise
 
@@ -53,7 +53,7 @@ async def _observe(stack: Nl80211, name: str, phy: Phy | None, links: Mapping[st
     mesh = None
     if own.type == plan.MESH_POINT and own.carrier:
         mesh = await stack.mesh_parameters(own.index)
-        own = _with_link(own, await netlink.links())  # of a mesh that was left meanwhile they are the defaults
+        own = _with_link(own, await netlink.links())  # after leaving a mesh they are the defaults
     soft, hard = rfkill.blocked(phy.name)
     return Observed(
         name,
@@ -70,10 +70,10 @@ async def _observe(stack: Nl80211, name: str, phy: Phy | None, links: Mapping[st
 
 
 async def _phy_under_its_rules(stack: Nl80211, number: int) -> tuple[Phy, str]:
-    """A radio with the regulatory domain that its channels were read under.
+    """Return a radio together with the regulatory domain that its channels belong to.
 
-    The kernel changes the domain for all radios at once, some time after anybody has asked, and a radio is read in
-    many messages: one that was read meanwhile would have the channels of before under the domain of after.
+    The kernel changes the domain for all radios at once, some time after a request, and a radio is read in many
+    messages. A radio read meanwhile would have the channels of the old domain under the name of the new one.
     """
     before, phy, country = await stack.country(), await stack.phy(number), await stack.country()
     for _ in range(_READINGS - 1):
@@ -89,7 +89,7 @@ def _with_link(one: Interface, links: Mapping[str, netlink.Link]) -> Interface:
 
 
 async def interface(stack: Nl80211, name: str) -> tuple[Interface, int]:
-    """The interface as it is now, and the number of its radio. Raises Nl80211Error when it is gone."""
+    """Return the present interface and the number of its radio. Raises Nl80211Error if it is gone."""
     for phy, one in await stack.interfaces():
         if one.name == name:
             return one, phy

@@ -1,4 +1,4 @@
-"""The routing daemon's side of the agent: olsrv2d by its change stream, or olsrd2 by polling."""
+"""The routing daemon's side of the agent: olsrv2d's change stream, or polling of olsrd2."""
 
 import logging
 from collections.abc import Callable, Iterable
@@ -30,7 +30,7 @@ class _Router(Protocol):
 
 
 class Routing:
-    """Follows the routing daemon that the configuration names."""
+    """Follow the configured routing daemon."""
 
     def __init__(self, settings: RoutingSettings, post: Callable[[Event], None]) -> None:
         self._post = post
@@ -42,25 +42,25 @@ class Routing:
         else:
             self._router = Olsrv2d(Path(settings.socket))
         self.down_reason = "not reached yet"
-        """Empty while the routing daemon answers."""
+        """Why the routing daemon does not answer; empty while it does."""
 
     @property
     def pid(self) -> int:
-        """olsrv2d's process; 0 while it does not answer, and for olsrd2, which is asked by TCP."""
+        """PID of olsrv2d; 0 while it does not answer, and for olsrd2, which is asked over TCP."""
         return self._router.pid if isinstance(self._router, Olsrv2d) else 0
 
     @property
     def topology(self) -> Topology:
-        """What the routing daemon knows beside its routes."""
+        """Return what the routing daemon knows beside its routes."""
         return self._router.topology
 
     def trust(self, cards: Iterable[Card]) -> None:
-        """Tell olsrv2d whose entries keep their place when its tables are full; olsrd2 cannot be told."""
+        """Set whose entries keep their place when olsrv2d's tables are full; olsrd2 has no such setting."""
         if isinstance(self._router, Olsrv2d):
             self._router.trust({one for card in cards for one in (card.address, card.locator, card.ipv4) if one})
 
     async def refusals(self) -> tuple[Refusal, ...]:
-        """What olsrv2d refused lately; nothing is known of olsrd2."""
+        """Return what olsrv2d refused lately; olsrd2 does not report it."""
         return await self._router.refusals() if isinstance(self._router, Olsrv2d) else ()
 
     async def run(self) -> None:
@@ -84,5 +84,5 @@ class Routing:
 
 
 async def kernel_destinations() -> frozenset[Network]:
-    """The destinations to which the kernel has a route of the routing daemon."""
+    """Return the destinations of the routing daemon's routes in the kernel."""
     return frozenset(route.destination for route in await netlink.routes(ROUTE_PROTOCOL))

@@ -1,10 +1,10 @@
-"""Scheduling: gives the daemons the profile's classes, and lets the governor move charon's.
+"""Scheduling: give the daemons the profile's classes, and let the governor change charon's.
 
-Theory of operation. The static classes are set when a process is known and kept by a rescan now and then, for threads
-that come later. With a profile that has a ladder the governor hears of every negotiation from the engine's channels
-(``follow``, at the end of each turn, so before charon is asked for anything), looks at charon's CPU clock when the
-governor asks for it, and carries out its decisions at once, in the event loop: a raise that waits for another thread
-comes too late. Whatever was changed is put back when meshsecd ends.
+Theory of operation. The static classes are set when a process is known; a periodic rescan covers later threads. With a
+profile that has a ladder, the governor learns of every negotiation from the engine's channels (``follow``, at the end
+of each turn, before charon is asked for anything). It reads charon's CPU clock when the governor asks for it, and
+carries out decisions at once in the event loop, because a raise that waits for another thread comes too late. All
+changes are undone when meshsecd ends.
 """
 
 import asyncio
@@ -37,10 +37,10 @@ from meshsec.core.scheduling.governor import (
 from meshsec.core.scheduling.profiles import KERNEL_THREADS, Applied, Placement, SchedulingClass
 
 PACE = 5.0
-"""Seconds between two looks at rest: new threads, what others changed, contention, the protected streams."""
+"""Seconds between two routine checks: new threads, changes by others, contention, the protected streams."""
 
 CROWD_LOOKS = 5
-"""How often in that time is looked whether others keep charon's processors busy."""
+"""How often in that time it is checked whether others keep charon's processors busy."""
 
 CHARON, ROUTER, OURSELVES = "charon", "olsrv2d", "meshsecd"
 
@@ -51,24 +51,24 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _Followed:
-    """A negotiation that the governor was told of."""
+    """A negotiation that was reported to the governor."""
 
     state: State
     waited: float | None
-    """What charon's threads had waited when it began."""
+    """Seconds that charon's threads had waited for a CPU when it began."""
     began: float
 
 
 @dataclass(frozen=True, slots=True)
 class CharonSide:
-    """What charon is asked for."""
+    """What charon can be asked for."""
 
     queued: Callable[[], int | None]
-    """The jobs that no thread of it worked on when it was asked last."""
+    """Returns the jobs without a thread at charon's last report."""
     stir: Callable[[], None]
-    """Gives its threads a little work, on which it shows how long they wait for a CPU."""
+    """Gives charon's threads a little work, which shows how long they wait for a CPU."""
     ask: Callable[[], Awaitable[None]]
-    """The same, and waits until it is done."""
+    """Does the same and waits for the end."""
 
 
 class Scheduling:
@@ -82,14 +82,13 @@ class Scheduling:
         publish: Callable[[Mapping[str, object]], None],
         charon: CharonSide,
     ) -> None:
-        """``settings``: with the policy's deadline in those of the governor. ``journal``: what stood is kept there.
-
-        ``publish`` tells those who watch.
+        """Prepare it. ``settings`` include the policy's deadline, ``journal`` records the state before changes, and
+        ``publish`` informs those who watch.
         """
         self.profile = settings.profile
         self.governor = _governor(settings) if self.profile.governed else None
         self.applied: dict[str, Applied] = {}
-        """What became of the profile's classes, by service."""
+        """How far the profile's classes were applied, by service."""
         self.problem = ""
         """Why nothing can be changed at all."""
         self._loop = asyncio.get_running_loop()
@@ -108,12 +107,12 @@ class Scheduling:
 
     @property
     def known(self) -> Known:
-        """What the view shows beside the governor itself."""
+        """Return what the view shows beside the governor itself."""
         source = self._watch.source if self._watch else ""
         return Known(self.profile, self._pid, tuple(self.applied.values()), source, self.problem, self._poller)
 
     def start(self) -> None:
-        """Put back what a predecessor left and set the classes of what runs already."""
+        """Undo what a predecessor left and set the classes of running services."""
         self._guarded(self._restore)
         if self._is_stock:
             return
@@ -124,7 +123,7 @@ class Scheduling:
                 self._note(self._guarded(partial(self._scheduler.place_kernel, kind, self._interfaces, placement)))
 
     def close(self) -> None:
-        """Put back everything."""
+        """Undo all changes."""
         if self._timer:
             self._timer.cancel()
         self._guarded(self._restore)
@@ -134,7 +133,7 @@ class Scheduling:
         return not self.profile.placements and not self.profile.governed
 
     async def run(self) -> None:
-        """Look at everything now and then; returns at once when there is nothing to look at."""
+        """Check everything periodically; return at once if there is nothing to check."""
         while not self._is_stock:
             for _ in range(CROWD_LOOKS):
                 await asyncio.sleep(PACE / CROWD_LOOKS)
@@ -152,9 +151,10 @@ class Scheduling:
                         self.tell(StreamReported(name, delay=delay))
 
     async def _find_poller(self, pid: int) -> None:
-        """While another thread takes what came, charon's watcher of sockets asks without rest whether there is more.
+        """Find charon's thread that polls the sockets, so that it gets no real-time class.
 
-        With a real-time class it would keep the processor from that very thread for a whole slice.
+        While another thread takes what arrived, this one polls without rest. With a real-time class it would keep the
+        processor from that very thread for a whole slice.
         """
         before = pressure.runs(pid)
         if before is None:
@@ -168,10 +168,10 @@ class Scheduling:
         if self._poller is not None:
             self._give(self.governor.level if self.governor else 0)
 
-    # --- what the agent tells ---
+    # --- what the agent reports ---
 
     def charon_up(self, pid: int) -> None:
-        """A charon answers. ``pid`` is 0 where its process cannot be seen from here."""
+        """Note that charon answers. ``pid`` is 0 if its process cannot be seen from here."""
         if self._is_stock or pid == self._pid or pid <= 1:
             return
         self._pid, self._poller = pid, None
@@ -183,12 +183,12 @@ class Scheduling:
             self.tell(DaemonUp(len(pressure.processors(pid))))
 
     def router_up(self, pid: int) -> None:
-        """The routing daemon answers. ``pid`` is 0 when its process is not known, as that of olsrd2."""
+        """Note that the routing daemon answers. ``pid`` is 0 if it is not known, as for olsrd2."""
         if not self._is_stock and pid > 1:
             self._place(ROUTER, pid)
 
     def charon_gone(self) -> None:
-        """charon does not answer. One that hangs is not helped by privilege either."""
+        """Note that charon does not answer. Privilege does not help one that hangs."""
         self._pid, self._poller, self._watch, self._crowd = 0, None, None, None
         self._followed.clear()
         self.applied.pop(CHARON, None)
@@ -196,11 +196,11 @@ class Scheduling:
             self.tell(DaemonGone())
 
     def refresh(self) -> None:
-        """Bring the governor's account up to this moment, for somebody who asks."""
+        """Update the governor's account to this moment, for an answer."""
         self._advance(look=False)
 
     def follow(self, channels: Iterable[Channel]) -> None:
-        """Compare the channels with what the governor was told, and tell it the difference."""
+        """Report to the governor how the channels differ from its last report."""
         if not self.governor or not self._watch:
             return
         now, known = self._loop.time(), {one.name: one for one in channels}
@@ -217,12 +217,14 @@ class Scheduling:
             self._carry_out()
 
     def expect(self, peer: str) -> None:
-        """The peer may begin a negotiation at this moment; one that does not is forgotten after ``attention``."""
+        """Expect a negotiation that the peer may begin now; it is forgotten after ``attention`` if it does not
+        begin.
+        """
         if self._pid:
             self.tell(NegotiationBegan(peer))
 
     def tell(self, event: Event) -> None:
-        """Tell the governor something, and do what it decides."""
+        """Pass an event to the governor and carry out its decision."""
         if self.governor:
             self._advance(look=False)
             self.governor.handle(event)
@@ -231,7 +233,7 @@ class Scheduling:
     # --- the governor's side ---
 
     def _is_known(self, name: str, state: State) -> bool:
-        """A negotiation that was expected and now runs is told again: the expectation may have lapsed."""
+        """Return whether the governor knows a negotiation. An expected one is reported again when it runs."""
         known = self._followed.get(name)
         return known is not None and (known.state is state or state is State.WAITING)
 
@@ -261,7 +263,7 @@ class Scheduling:
             self._charon.stir()
 
     def _carry_out(self) -> None:
-        """Decisions until there are none: a refusal makes the governor decide again, with one level less."""
+        """Carry out decisions until there are none: after a refusal the governor decides again, one level lower."""
         if not self.governor:
             return
         while decisions := self.governor.poll_decisions():
@@ -276,7 +278,7 @@ class Scheduling:
         self._arm()
 
     def _shortfall(self, applied: Applied | None) -> str:
-        """Why charon does not have what was decided; empty when it has."""
+        """Return why charon does not have what was decided; empty if it has."""
         if applied is None:
             return self.problem
         if applied.in_force is not None and applied.in_force.rank >= applied.wanted.rank:
@@ -302,7 +304,7 @@ class Scheduling:
         return str(self.class_of(level) or "as it was started")
 
     def class_of(self, level: int) -> SchedulingClass | None:
-        """The class of a level of the governor; None for a base that the profile leaves alone."""
+        """Return the class of a governor's level; None for a base that the profile does not set."""
         return self.profile.ladder[level - 1] if level else self.profile.class_of(CHARON)
 
     def _tell_watchers(self, state: str, reason: str) -> None:
@@ -311,7 +313,7 @@ class Scheduling:
     # --- the adapter's side ---
 
     def _place(self, service: str, pid: int) -> Applied | None:
-        """The static class of the profile; a service that it does not name gets back what it had."""
+        """Set the static class of the profile, or restore a service that the profile does not name."""
         placement = self.profile.placements.get(service)
         if placement is None:
             self._guarded(lambda: self._restore(service))
@@ -323,7 +325,7 @@ class Scheduling:
 
     @property
     def _behind(self) -> frozenset[int]:
-        """Which of charon's threads stand behind the others where it has a real-time class."""
+        """Return charon's threads that rank below the others when it has a real-time class."""
         return frozenset() if self._poller is None else frozenset({self._poller})
 
     def _restore(self, service: str | None = None) -> None:
@@ -331,7 +333,7 @@ class Scheduling:
             _log.warning("scheduling: %s", problem)
 
     def _note(self, applied: Applied | None) -> Applied | None:
-        """A new problem goes to the log once."""
+        """Log each new problem once."""
         if applied:
             before = self.applied.get(applied.service)
             if applied.problem and (before is None or before.problem != applied.problem):
@@ -340,7 +342,7 @@ class Scheduling:
         return applied
 
     def _guarded(self, work: Callable[[], T]) -> T | None:
-        """Without a journal nothing is changed: what cannot be put back after a crash must not be done."""
+        """Do the work only with a journal: what could not be undone after a crash must not be done."""
         try:
             found = work()
         except (JournalError, ValueError) as error:
@@ -359,14 +361,14 @@ def _governor(settings: SchedulingSettings) -> Governor:
 
 
 def _wants_charon(channel: Channel, now: float) -> bool:
-    """A negotiation runs, or can begin at any moment: there is a route, and no failure that delays the next attempt."""
+    """Return whether a negotiation runs or can begin any moment: there is a route, and no failure delays an attempt."""
     if channel.state is State.NEGOTIATING:
         return True
     return channel.state is State.WAITING and channel.route is not None and channel.attempt.backoff.due <= now
 
 
 def _own_time(channel: Channel) -> float | None:
-    """How long the set-up took, where it was ours: nobody here knows when the peer began."""
+    """Return how long our own set-up took; for one of the peer's, its beginning is not known here."""
     sa = channel.ike_sa()
     if sa is None or not sa.initiator or channel.attempt.began_at is None or channel.protected_at is None:
         return None

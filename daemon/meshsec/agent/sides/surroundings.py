@@ -1,4 +1,4 @@
-"""What is around the node, by which the IPv4 addresses on cards are judged (core/channels/ipv4_claims.py)."""
+"""Read the networks around the node, by which cards' IPv4 addresses are checked (core/channels/ipv4_claims.py)."""
 
 import logging
 from collections.abc import Collection, Sequence
@@ -14,10 +14,10 @@ _log = logging.getLogger(__name__)
 
 
 class Around:
-    """Reads the kernel's IPv4 routes and addresses; what was read last counts while they cannot be."""
+    """Read the kernel's IPv4 routes and addresses. If that fails, the last result counts."""
 
     def __init__(self, settings: Settings, cards: Sequence[Card]) -> None:
-        """``cards``: this node's."""
+        """Prepare it; ``cards`` are this node's."""
         self._mesh = mesh_networks(settings.policy.mesh_prefixes, settings.node.ipv4)
         self._inside = mesh_devices(settings)
         self._own: Collection[Address] = {card.ipv4 for card in cards if card.ipv4}
@@ -33,6 +33,6 @@ class Around:
 
 
 def mesh_devices(settings: Settings) -> frozenset[str]:
-    """Return the interfaces by which the mesh itself is reached."""
+    """Return the interfaces that lead to the mesh itself."""
     overlay = [settings.overlay.device] if settings.overlay.enabled else []
     return frozenset({*settings.routing.interfaces, TUN_DEVICE, *overlay})

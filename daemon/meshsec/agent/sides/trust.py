@@ -1,4 +1,4 @@
-"""The trust store's side of the agent: what changed on disk becomes events, the last good state stays in force."""
+"""The trust store's side of the agent: changes on disk become events, and the last good state stays in force."""
 
 import asyncio
 import logging
@@ -27,20 +27,20 @@ class Side:
     """One of this node's keys (ADR 0041)."""
 
     card: Card | None = None
-    """None: the node's only one."""
+    """The key's card; None for the node's only key."""
     mark: str = ""
-    """Ends the names of its channels, whose SAs outlive a change of the keys."""
+    """Suffix of its channels' names. Their SAs survive a change of the keys."""
     shown: str = ""
-    """Ends the names that people are shown."""
+    """Suffix of the names that users see."""
 
     def of(self, peer: Peer) -> Peer:
-        """The channel between this key and that of a peer."""
+        """Return the channel between this key and that of a peer."""
         name, channel = peer.name + self.shown, peer.key + self.mark
         return replace(peer, name=name, channel="" if channel == name else channel, own=self.card)
 
 
 class Trust:
-    """The peers in force and the cards that are refused."""
+    """The peers in force and the refused cards."""
 
     def __init__(
         self,
@@ -50,14 +50,13 @@ class Trust:
         look: Callable[[], Awaitable[Surroundings]],
         sides: Sequence[Side] = (Side(),),
     ) -> None:
-        """``sides``: this node's keys; each has a channel to each of a peer's.
-
-        ``look``: what is around the node now, by which the cards' IPv4 addresses are judged.
+        """Prepare it. ``sides`` are this node's keys; each has a channel to each key of a peer. ``look`` returns what
+        is around the node, for checking the cards' IPv4 addresses.
         """
         self._look = look
         self._around = Surroundings(())
         self._read: dict[str, Peer] = {}
-        """The peers as their cards say, whether their IPv4 addresses are believed or not."""
+        """The peers as their cards say, with all IPv4 addresses."""
         self._directory = directory
         self._own = own
         self._sides = sides
@@ -66,24 +65,24 @@ class Trust:
         self._writing = asyncio.Lock()
         self.peers: dict[str, Peer] = {}
         self.joined = Joined()
-        """The fleets of this node, as they were read last."""
+        """The fleets of this node at the last reading."""
         self._listed: frozenset[str] = frozenset()
-        """Fingerprints of the keys that their lists revoked when all of them could be read last."""
+        """Fingerprints that the fleets' lists revoked when all lists were readable last."""
         self.on_fleets: Callable[[Joined], None] = lambda _: None
-        """Is told of them after each reading."""
+        """Called with the fleets after each reading."""
         self.problems: tuple[str, ...] = ()
-        """What is wrong with the trust store, for status and doctor."""
+        """Problems of the trust store, for status and doctor."""
 
     @property
     def own(self) -> tuple[Card, ...]:
-        """The cards of this node's keys, that of the present one first."""
+        """The cards of this node's keys, the present one's first."""
         return (self._own, *(side.card for side in self._sides if side.card and side.card != self._own))
 
     async def reload(self) -> tuple[str, ...]:
-        """Read the store and tell the engine what changed; returns the problems.
+        """Read the store, report changes to the engine and return the problems.
 
-        A card that can no longer be read does not take its peer's trust away: the last good one stays in force. One
-        whose file is gone does, and one whose key is revoked.
+        A card that can no longer be read stays in force as it was last. A peer is removed if its file is gone or its
+        key is revoked.
         """
         async with self._lock:
             await asyncio.to_thread(lock.prepare, self._directory)
@@ -107,7 +106,7 @@ class Trust:
             return self.problems
 
     async def look_around(self) -> None:
-        """Judge the IPv4 addresses on the cards again when the node's own networks have changed."""
+        """Check the cards' IPv4 addresses again if the node's own networks have changed."""
         async with self._lock:
             around = await self._look()
             if around != self._around:
@@ -116,7 +115,7 @@ class Trust:
 
     @property
     def ipv4_doubts(self) -> tuple[str, ...]:
-        """Whose IPv4 address is not believed, and why, for status and doctor."""
+        """Return the IPv4 addresses that are not used, with the reason, for status and doctor."""
         return tuple(f"{peer.name}: {peer.ipv4_doubt}" for peer in self.peers.values() if peer.ipv4_doubt)
 
     def _tell_problems(self, problems: tuple[str, ...]) -> None:
@@ -146,7 +145,7 @@ class Trust:
     async def _changed(self, change: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
         """Make one change of the store at a time, so that at most one thread waits for the store's lock.
 
-        Raises ``TrustStoreError``, also when another change has been waiting for too long.
+        Raises ``TrustStoreError``, also if another change has been waiting for too long.
         """
         try:
             await asyncio.wait_for(self._writing.acquire(), lock.SECONDS)
@@ -161,33 +160,33 @@ class Trust:
             self._writing.release()
 
     async def add(self, name: str, card: Card) -> None:
-        """Trust a card. Raises ``TrustStoreError``; nothing has changed then."""
+        """Trust a card. Raises ``TrustStoreError`` and then changes nothing."""
         await self._changed(trust_store.add, self._directory, name, card, self._own, await self._look())
         await self.reload()
 
     async def add_next(self, name: str, card: Card) -> None:
-        """Trust a peer's next key, too. Raises ``TrustStoreError``; nothing has changed then."""
+        """Trust a peer's next key, too. Raises ``TrustStoreError`` and then changes nothing."""
         await self._changed(trust_store.add_next, self._directory, name, card, self._own, await self._look())
         await self.reload()
 
     async def end(self, name: str) -> None:
-        """Trust a peer's present key no longer. Raises ``TrustStoreError``."""
+        """Stop trusting a peer's present key. Raises ``TrustStoreError``."""
         await self._changed(trust_store.end, self._directory, name, self._own)
         await self.reload()
 
     async def remove(self, name: str) -> None:
-        """Trust a peer no longer. Raises ``TrustStoreError``."""
+        """Stop trusting a peer. Raises ``TrustStoreError``."""
         await self._changed(trust_store.remove, self._directory, name)
         await self.reload()
 
     async def revoke(self, target: str, reason: str) -> tuple[str, ...]:
-        """Revoke the keys of a peer, or one key; their fingerprints. Raises ``TrustStoreError``."""
+        """Revoke the keys of a peer, or one key, and return their fingerprints. Raises ``TrustStoreError``."""
         fingerprints = await self._changed(trust_store.revoke, self._directory, target, reason, self._own)
         await self.reload()
         return fingerprints
 
     async def take(self, lists: Iterable[bytes], members: Iterable[bytes]) -> bool:
-        """Keep what fleets have signed and is new; whether anything was.
+        """Save new signed items of fleets and return whether there were any.
 
         Raises ``TrustStoreError``; what was good before it is kept.
         """
@@ -202,7 +201,7 @@ class Trust:
         return taken
 
     async def unrevoke(self, fingerprint: str) -> None:
-        """Let a key be trusted again. Raises ``TrustStoreError``."""
+        """Allow a key to be trusted again. Raises ``TrustStoreError``."""
         await self._changed(trust_store.unrevoke, self._directory, fingerprint)
         await self.reload()
 
