@@ -1,7 +1,7 @@
-"""One running lab: a name that nobody else has, and the certainty that what is left of a dead one is swept away.
+"""One running lab: it has a name of its own, and what a dead lab has left behind is swept away.
 
-An instance holds a lock on its directory below /run as long as its process lives, so that a sweep can tell the dead
-from the living. A kept instance (the demo's KEEP=1) is marked, and only an explicit ``end`` removes it.
+An instance holds a lock on its directory below /run as long as its process lives, so that a sweep can tell dead labs
+from living ones. A kept instance (the demo's KEEP=1) is marked, and only ``end`` removes it.
 """
 
 import fcntl
@@ -33,11 +33,11 @@ class Instance:
             fcntl.flock(self._lock, fcntl.LOCK_EX)
 
     def namespace(self, node: str) -> str:
-        """The name of a node's namespace."""
+        """Return the name of a node's namespace."""
         return f"{namespaces.PREFIX}{self.name}-{node}"
 
     def own_directory(self, base: Path, label: str) -> Path:
-        """A directory below ``base`` that is removed with the instance."""
+        """Make a directory below ``base`` that is removed with the instance."""
         made = base / f"{label}-{self.name}"
         made.mkdir(parents=True)
         (self.run / _FILES).symlink_to(made)
@@ -60,7 +60,7 @@ class Instance:
 
 
 def end_kept() -> list[str]:
-    """Remove the instances that were kept; their names."""
+    """Remove the instances that were kept, and return their names."""
     with _registry():
         kept = [path.parent.name for path in RUN.glob(f"*/{_KEPT}")]
         for name in kept:
@@ -70,7 +70,7 @@ def end_kept() -> list[str]:
 
 @contextmanager
 def _registry() -> Iterator[None]:
-    """One at a time: nobody sweeps what somebody else is just making."""
+    """Hold the lock of the registry, so that nobody sweeps an instance that is just being made."""
     RUN.mkdir(mode=0o755, exist_ok=True)
     with (RUN / ".registry").open("w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -1,4 +1,4 @@
-"""Links between nodes, and what makes them: by default veth pairs, with the faults that radio links have."""
+"""Links between nodes: by default veth pairs, with the faults that radio links have."""
 
 import json
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class End:
         run(["ip", "-n", self.namespace, "link", "set", self.interface, "up"])
 
     def down(self) -> None:
-        """Bring the interface down; at the other end the carrier goes."""
+        """Bring the interface down; the other end loses its carrier."""
         run(["ip", "-n", self.namespace, "link", "set", self.interface, "down"])
 
     def link_local(self) -> str:
@@ -28,15 +28,15 @@ class End:
         return str(json.loads(shown.stdout)[0]["addr_info"][0]["local"])
 
     def filter(self, statement: str) -> None:
-        """Apply an nft statement (``drop``, ...) to everything that the interface sends and receives."""
+        """Apply an nft statement such as ``drop`` to everything that the interface sends and receives."""
         run(["ip", "netns", "exec", self.namespace, "nft", "-f", "-"], stdin=self._table(statement))
 
     def unfilter(self) -> None:
-        """Take the statement away."""
+        """Remove the statement."""
         self.filter("")
 
     def lose_from(self, address: str, percent: int) -> None:
-        """Lose this share of what a neighbour's hardware address sends, at random; 0: nothing any more."""
+        """Lose this percentage of what a neighbour's hardware address sends, at random; 0 ends it."""
         name = f"inet lab_{self.interface.replace('-', '_')}_{address.replace(':', '')}"
         lines = [f"table {name} {{}}", f"delete table {name}"]
         if percent:
@@ -73,21 +73,21 @@ class Link:
         return link
 
     def up(self) -> None:
-        """Both ends up."""
+        """Bring both ends up."""
         for end in self.ends:
             end.up()
 
     def down(self) -> None:
-        """One end down: its node sees the interface go, the other one the carrier."""
+        """Bring one end down: its node sees the interface go down, the other node loses the carrier."""
         self.ends[0].down()
 
     def cut(self) -> None:
-        """Nothing passes any more, and nobody is told."""
+        """Drop all packets; no node gets an event."""
         for end in self.ends:
             end.filter("drop")
 
     def lose(self, percent: int) -> None:
-        """Lose this share of the packets in each direction, at random."""
+        """Lose this percentage of the packets in each direction, at random."""
         self.ends[0].filter(f"numgen random mod 100 < {percent} drop")
 
     def fix(self) -> None:
@@ -97,7 +97,7 @@ class Link:
 
 
 class Station(Protocol):
-    """What a medium needs to know of a node; it adds to ``interfaces``."""
+    """What a medium needs to know of a node; the medium adds to ``interfaces``."""
 
     @property
     def name(self) -> str:
@@ -113,23 +113,23 @@ class Station(Protocol):
 
 
 class Medium(Protocol):
-    """What carries the mesh: tells apart a lab on cables from one on radio, and nothing else does."""
+    """What carries the mesh. It is the only difference between a lab on cables and a lab on radio."""
 
     def equip(self, station: Station) -> None:
-        """Give a new node the interfaces that it has alone."""
+        """Give a new node the interfaces that do not depend on its links."""
 
     def join(self, first: Station, second: Station) -> Link:
         """Make two nodes hear each other."""
 
     def end(self) -> None:
-        """Take back what ``equip`` gave, before the namespaces go."""
+        """Take back what ``equip`` gave, before the namespaces are deleted."""
 
 
 class Cables:
-    """A veth pair for each link, named ``mesh-`` and the neighbour."""
+    """A veth pair for each link; each end is called ``mesh-`` and the neighbour's name."""
 
     def equip(self, station: Station) -> None:
-        """A node has an interface for each link."""
+        """Do nothing: each link brings its own interfaces."""
 
     def join(self, first: Station, second: Station) -> Link:
         """Make the pair and bring it up."""
@@ -139,4 +139,4 @@ class Cables:
         return Link.create(*ends)
 
     def end(self) -> None:
-        """The pairs go with their namespaces."""
+        """Do nothing: the pairs are deleted with their namespaces."""

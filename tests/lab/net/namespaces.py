@@ -1,4 +1,4 @@
-"""Network namespaces: made, entered by a thread, and swept away with everything that runs in them."""
+"""Network namespaces: make one, call a function inside it, and delete it with everything that runs in it."""
 
 import ctypes
 import os
@@ -31,7 +31,7 @@ _SYSCTLS = (
 
 
 def create(name: str) -> None:
-    """Make a namespace that forwards and whose loopback is up."""
+    """Make a namespace that forwards packets and whose loopback interface is up."""
     run(["ip", "netns", "add", name])
     run(["ip", "-n", name, "link", "set", "lo", "up"])
     run(["ip", "netns", "exec", name, "sysctl", "-q", "-w", *_SYSCTLS])
@@ -48,12 +48,12 @@ def destroy(name: str) -> None:
 
 
 def existing(prefix: str = PREFIX) -> list[str]:
-    """The namespaces whose name begins with ``prefix``."""
+    """Return the namespaces whose names begin with ``prefix``."""
     return sorted(entry.name for entry in NETNS.glob(f"{prefix}*")) if NETNS.is_dir() else []
 
 
 def within(name: str, function: Callable[[], T]) -> T:
-    """The result of ``function``, called by a thread inside the namespace. Sockets that it opens stay there."""
+    """Return the result of ``function``, called by a thread in the namespace. Sockets that it opens stay there."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(_entered, name, function).result()
 

@@ -1,4 +1,4 @@
-"""What the lab sends as user data, and what a captured packet is, as the product tells it."""
+"""The mark in the lab's user data, and the classifier that finds it in captured packets."""
 
 from meshsec.core.leaktest import packets
 from meshsec.core.leaktest.packets import SNAPLEN, Kind
@@ -6,12 +6,12 @@ from meshsec.core.leaktest.packets import SNAPLEN, Kind
 __all__ = ["MARK", "SNAPLEN", "Classifier", "Kind"]
 
 MARK = b"meshsec-lab-data"
-"""Every payload that the lab sends as user data holds these 16 octets (as many as `ping -p` takes): where they can be
-read on a link, the data was in the clear."""
+"""16 bytes in every payload that the lab sends as user data (as many as ``ping -p`` takes). Where they can be read on a
+link, the data was in the clear."""
 
 
 class Classifier(packets.Classifier):
-    """Knows the lab's user data by its mark."""
+    """Recognises the lab's user data by its mark."""
 
     def __init__(self) -> None:
         super().__init__(MARK)

@@ -1,4 +1,4 @@
-"""A TCP connection that goes on while other things happen: every octet is known, and looked at when it arrives."""
+"""A TCP connection that lasts while other things happen. Each byte is checked when it arrives."""
 
 import itertools
 import select
@@ -19,13 +19,13 @@ from tests.lab.net.packets import MARK
 PORT = 7100
 _NUMBER = struct.Struct("!Q")
 _RECORDS = 64
-"""Records of a mark and a number that are written at a time: 1.5 kB."""
+"""Records (a mark and a number) in one write: 1.5 kB."""
 _PAUSE = 0.01
-"""Seconds between them, so that the stream lasts as long as it is wanted."""
+"""Seconds between two writes, so that the stream lasts as long as the test needs it."""
 
 
 class Stream:
-    """From one address to another while the context is open; afterwards ``verify`` says whether it arrived whole."""
+    """A stream between two addresses while the context is open; ``verify`` checks that it arrived whole."""
 
     def __init__(self, source: tuple[str, str], target: tuple[str, str]) -> None:
         def listening() -> socket.socket:
@@ -66,19 +66,19 @@ class Stream:
             opened.close()
 
     def fileno(self) -> int:
-        """Readable when octets arrived."""
+        """Return the descriptor that is readable when bytes have arrived."""
         return self._notices.fileno()
 
     def drain(self) -> bool:
-        """Take the notices."""
+        """Take the wake-ups."""
         return self._notices.drain()
 
     def summary(self) -> str:
-        """What came of it so far."""
+        """Describe in words what has arrived so far."""
         return f"{self.sent} octets sent, {self.received} received{self.fault and f', {self.fault}'}"
 
     def verify(self) -> None:
-        """After the context: all that was sent has arrived, and is what was sent."""
+        """Check, after the context, that everything that was sent has arrived unchanged."""
         assert not self.fault, self.summary()
         assert self.sent == self.received > 0, self.summary()
 
@@ -133,6 +133,6 @@ class Stream:
 
 
 def _blocks() -> Iterator[bytes]:
-    """The octets of every stream, a piece at a time."""
+    """Yield the bytes of every stream, one write at a time."""
     for first in itertools.count(0, _RECORDS):
         yield b"".join(MARK + _NUMBER.pack(number) for number in range(first, first + _RECORDS))

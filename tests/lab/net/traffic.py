@@ -1,4 +1,4 @@
-"""User data between two nodes, every payload marked, with what came of it."""
+"""User data between two nodes. Each payload is marked, and the result says what arrived."""
 
 import itertools
 import re
@@ -21,16 +21,16 @@ from tests.lab.net.packets import MARK
 
 PORT = 7000
 GRACE = 2.0
-"""Seconds for what is still on its way when a flow ends; at once over when nothing is."""
+"""Longest wait in seconds for datagrams that are still on their way when a flow ends."""
 _SEQUENCE = struct.Struct("!Q")
 _RECEIVE_BUFFER = 8 << 20
-"""Octets: what arrives while this program has no processor is not lost."""
+"""Bytes: datagrams that arrive while this program gets no processor time must not be lost."""
 _COUNTER = re.compile(r"counter (\w+) \{\s*packets (\d+)")
 _STATE = re.compile(r"proto esp (spi \w+)[^\n]*|lifetime current:\s*(\d+\(bytes\), \d+\(packets\))")
 
 
 def udp_socket(namespace: str, address: str, port: int = 0) -> socket.socket:
-    """A UDP socket in a namespace, bound to one of its addresses."""
+    """Open a UDP socket in a namespace, bound to one of its addresses."""
 
     def opened() -> socket.socket:
         made = socket.socket(_family(address), socket.SOCK_DGRAM)
@@ -47,19 +47,19 @@ class FlowResult:
 
     sent: int = 0
     refused: int = 0
-    """Datagrams that the sender's own kernel did not take: no route, or a rule dropped them."""
+    """Datagrams that the sender's own kernel refused, because it had no route or a rule dropped them."""
     arrivals: list[tuple[int, float]] = field(default_factory=list)
-    """Sequence number and monotonic time."""
+    """Sequence number and monotonic time of each datagram that arrived."""
     interval: float = 0.0
 
     @property
     def lost(self) -> int:
-        """Datagrams that did not arrive."""
+        """Return the number of datagrams that did not arrive."""
         return self.sent + self.refused - len({sequence for sequence, _ in self.arrivals})
 
     @property
     def longest_gap(self) -> float:
-        """The longest time without an arrival between the first and the last one; infinite when nothing arrived."""
+        """Return the longest time between two arrivals that follow each other; infinite when nothing arrived."""
         times = sorted(at for _, at in self.arrivals)
         return max((b - a for a, b in itertools.pairwise(times)), default=0.0) if times else float("inf")
 
@@ -95,22 +95,22 @@ class Flow:
             opened.close()
 
     def end(self) -> FlowResult:
-        """Send no more and await what is on its way: only now is it known what was lost."""
+        """Stop sending and wait for what is on its way. Only then is known what was lost."""
         self._stop.set()
         for thread in self._threads:
             thread.join()
         return self.result
 
     def fileno(self) -> int:
-        """Readable when datagrams arrived."""
+        """Return the descriptor that is readable when datagrams have arrived."""
         return self._notices.fileno()
 
     def drain(self) -> bool:
-        """Take the notices."""
+        """Take the wake-ups."""
         return self._notices.drain()
 
     def summary(self) -> str:
-        """What came of it so far, and what each end's kernel dropped: why nothing arrives is lost with the lab."""
+        """Describe what has arrived, and what each end's kernel dropped: these counters are lost with the lab."""
         told = [f"{self.result.sent} sent, {self.result.refused} refused, {len(self.result.arrivals)} arrived"]
         return "\n".join(told + [f"{namespace}: {_drops(namespace)}" for namespace, _ in self._ends])
 
@@ -134,7 +134,7 @@ class Flow:
                 continue
             datagram, sender = self._in.recvfrom(2048)
             with suppress(OSError):
-                # Applications answer, and an SA that only sends is suspect (core/channels/one_way_watch.py).
+                # Answer as applications do: an SA that only sends is suspect (core/channels/one_way_watch.py).
                 self._in.sendto(b"", sender)
             if datagram.startswith(MARK):
                 self.result.arrivals.append((_SEQUENCE.unpack_from(datagram, len(MARK))[0], time.monotonic()))
@@ -142,13 +142,13 @@ class Flow:
 
 
 def wait_arrivals(running: Flow, count: int = 10, seconds: float = 60.0) -> None:
-    """Await ``count`` more datagrams of a flow."""
+    """Wait for ``count`` more datagrams of a flow."""
     goal = len(running.result.arrivals) + count
     wait_until(f"{count} arrivals", lambda: len(running.result.arrivals) >= goal, [running], seconds, running.summary)
 
 
 def _drops(namespace: str) -> str:
-    """What IPsec and the rules of a namespace count unless it is zero, and the SPIs of its SAs with their packets."""
+    """Return the IPsec and nftables counters of a namespace that are not zero, and the packets of each of its SAs."""
     inside = ["ip", "netns", "exec", namespace]
     ipsec = [line.split() for line in run([*inside, "cat", "/proc/net/xfrm_stat"], check=False).stdout.splitlines()]
     counted = [f"{name} {count}" for name, count in ipsec if count != "0"]
@@ -159,7 +159,7 @@ def _drops(namespace: str) -> str:
 
 
 def send(source: tuple[str, str], target: str, count: int = 5, port: int = PORT) -> int:
-    """Send marked datagrams; how many the sender's kernel took (a drop rule on the way out refuses them)."""
+    """Send marked datagrams; return how many the sender's kernel accepted (an outbound drop rule refuses them)."""
     to = namespaces.within(source[0], lambda: socket.getaddrinfo(target, port, type=socket.SOCK_DGRAM)[0][4])
     with udp_socket(*source) as out:
         return sum(_sent(out, to, sequence) for sequence in range(count))
@@ -182,12 +182,12 @@ class StreamResult:
 
     @property
     def mbit_per_s(self) -> float:
-        """Octets of payload as Mbit/s."""
+        """Return the payload's rate in Mbit/s."""
         return self.octets * 8 / self.seconds / 1e6
 
 
 def tcp_stream(source: tuple[str, str], target: tuple[str, str], octets: int, seconds: float = 120.0) -> StreamResult:
-    """Send ``octets`` of marked data over one TCP connection and read them at the other end; TimeoutError when late."""
+    """Send marked data over one TCP connection and read it at the other end. Raises TimeoutError when it is late."""
     listener = namespaces.within(target[0], lambda: socket.create_server((target[1], PORT), family=_family(target[1])))
     client = namespaces.within(source[0], lambda: socket.socket(_family(source[1]), socket.SOCK_STREAM))
     with listener, client:

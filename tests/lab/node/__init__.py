@@ -1,1 +1,1 @@
-"""One node with the product in it, and what the machine below can do."""
+"""A node that runs the product, and what the machine below it offers."""

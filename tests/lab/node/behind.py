@@ -8,7 +8,7 @@ from tests.lab.node.node import Node
 
 NETWORK, NETWORK4 = "2001:db8:9::/64", "192.168.9.0/24"
 INTERFACE = "lan0"
-"""The node's interface towards the host."""
+"""The node's interface to the host."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Host:
 
     @classmethod
     def behind(cls, node: Node, namespace: str) -> "Host":
-        """Connect the host in this namespace, which has no interface yet, to the node by a cable."""
+        """Connect a node to the host in this namespace, which has no interface yet, by a cable."""
         host = cls(namespace)
         Link.create(End(node.namespace, INTERFACE), End(host.namespace, "eth0"))
         ends = ((node.namespace, INTERFACE, 1), (host.namespace, "eth0", 5))
@@ -35,6 +35,6 @@ class Host:
 
 
 def masquerade(node: Node) -> None:
-    """Let what is behind the node leave with the node's address, as a container engine does."""
+    """Let packets from behind the node leave with the node's address, as a container engine does."""
     chain = f'type nat hook postrouting priority srcnat; iifname "{INTERFACE}" masquerade;'
     node.run("nft", f"table inet lab_nat {{ chain out {{ {chain} }}; }}")

@@ -1,4 +1,4 @@
-"""What the machine offers, probed in a namespace that is thrown away."""
+"""What the machine offers, probed in a namespace that is deleted afterwards."""
 
 import os
 from dataclasses import asdict, dataclass
@@ -10,7 +10,8 @@ from tests.lab.basics.shell import CommandError, run
 from tests.lab.net import namespaces
 
 REQUIRED = "MESHSEC_LAB_REQUIRED"
-"""Set by `make scenarios`: what can be had by installing it must be there. Else tests that lack it are skipped."""
+"""Environment variable that `make scenarios` sets: everything that can be installed must be there. Without it, tests
+that lack something are skipped."""
 
 _PACKAGES = {
     "ip": "iproute2",
@@ -37,7 +38,7 @@ class Capabilities:
     namespaces: bool
 
     def missing(self) -> list[str]:
-        """What a lab cannot do without, with what brings it."""
+        """Return what a lab cannot do without and the machine lacks, each with what provides it."""
         lacking = [f"{program} (package {package})" for program, package in _PACKAGES.items() if not find(program)]
         if not self.root:
             lacking.append("root rights")
@@ -48,11 +49,11 @@ class Capabilities:
         return lacking
 
     def missing_for_all(self) -> list[str]:
-        """What a run cannot do without that shall leave no test out."""
+        """Return what the machine lacks and a run needs so that no test is skipped."""
         return list(dict.fromkeys([*self.missing(), *([] if self.tun else [_TUN])]))
 
     def as_dict(self) -> dict[str, object]:
-        """For reports."""
+        """Return them as a dict, for reports."""
         return asdict(self)
 
 
@@ -72,7 +73,7 @@ def probe() -> Capabilities:
 
 
 def _in_namespace() -> tuple[bool, bool, bool]:
-    """Whether there can be one, and what can be done in it: ESP, netem."""
+    """Return whether a namespace can be made, and whether ESP and netem work in it."""
     name = f"{namespaces.PREFIX}probe{os.getpid()}"
     try:
         namespaces.create(name)

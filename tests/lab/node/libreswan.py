@@ -1,7 +1,7 @@
 """libreswan's programs, and pluto in a namespace, configured by the product's export.
 
-They are those that `make setup` unpacked into build/libreswan: Debian's package conflicts with strongSwan. The guest
-has those of two suites of Debian.
+`make setup` unpacks them into build/libreswan, because Debian's package conflicts with strongSwan. The guest has those
+of two Debian suites.
 """
 
 from collections.abc import Sequence
@@ -29,26 +29,26 @@ _SECRETS = """\
 include {directory}/meshsec.secrets
 include {sockets}/*.secrets
 """
-"""The export's, or those that meshsecd writes."""
+"""Secrets that the export wrote, or those that meshsecd writes."""
 _IN_PLACE = (
     'mount -t tmpfs none /usr/libexec; mkdir /usr/libexec/ipsec; mount --bind "$0" /usr/libexec/ipsec; exec "$@"'
 )
-"""pluto starts others of its package by their paths; the mounts are those of ``ip netns exec``, which end with it."""
+"""pluto starts other programs of its package by their paths. The mounts belong to ``ip netns exec`` and end with it."""
 
 
 def suites() -> dict[str, Path]:
-    """Where libreswan's programs are, by Debian's suite: in the guest those of several."""
+    """Return where libreswan's programs are, by Debian suite; the guest has several suites."""
     inside = {path.name: path for path in sorted(_IN_GUEST.glob("*"))}
     return inside or ({"unpacked": EXECUTABLES} if ADDCONN.exists() else {})
 
 
 def in_place(executables: Path, argv: Sequence[str]) -> list[str]:
-    """A command that finds libreswan's programs where the package has them."""
+    """Return a command that finds libreswan's programs where the package installs them."""
     return ["sh", "-c", _IN_PLACE, str(executables), *argv]
 
 
 _AS_ITS_UNIT = ["sh", "-c", 'ip xfrm state flush proto esp 2>/dev/null; exec "$@"', "pluto"]
-"""What meshsec-pluto.service does first."""
+"""What meshsec-pluto.service does first: remove the ESP states that an earlier pluto has left."""
 
 
 class Pluto:
@@ -57,9 +57,11 @@ class Pluto:
     def __init__(
         self, namespace: str, directory: Path, sockets: Path, executables: Path = EXECUTABLES, logs: Path | None = None
     ) -> None:
-        """``directory`` has what `meshsec export libreswan --into` wrote, where meshsecd does not drive it.
+        """Prepare pluto.
 
-        The path of ``sockets`` must be short.
+                Where meshsecd does not drive it, ``directory`` has what `meshsec export libreswan --into` wrote. The
+        path of
+                ``sockets`` must be short.
         """
         self._namespace, self._sockets, self._executables = namespace, sockets, executables
         (directory / "nss").mkdir()
@@ -82,17 +84,17 @@ class Pluto:
         )
 
     def whack(self, *arguments: str) -> str:
-        """What pluto answers to a command (ipsec_whack(8))."""
+        """Return pluto's answer to a command (ipsec_whack(8))."""
         return run(["ip", "netns", "exec", self._namespace, *self.whacking(*arguments)], check=False).stdout
 
     def whacking(self, *arguments: str) -> list[str]:
-        """The program that gives pluto a command, and its arguments."""
+        """Return the program that gives pluto a command, and its arguments."""
         return [str(self._executables / "whack"), "--rundir", str(self._sockets), *arguments]
 
     def log(self) -> str:
-        """What pluto said until now."""
+        """Return pluto's log so far."""
         return self.daemon.log.read_text(encoding="utf-8", errors="replace")
 
     def wait_said(self, words: str, seconds: float) -> None:
-        """Await that they are in the log."""
+        """Wait until the log contains these words."""
         wait_until(f"{words!r} in {self.daemon.log}", lambda: words in self.log() or None, (), seconds, self.log)

@@ -32,19 +32,19 @@ PolicyValue = str | float | list[str] | Sequence[Mapping[str, str | int]]
 
 @dataclass(frozen=True)
 class Options:
-    """What scenarios vary."""
+    """What scenarios vary from node to node."""
 
     routing_daemon: str = "olsrv2d"
     ipv4: bool = False
     policy: Mapping[str, PolicyValue] = field(default_factory=dict)
     scheduling: str = "stock"
-    """The scheduling profile: many nodes share this machine's processors, so none is raised unless that is tested."""
+    """The scheduling profile. By default no priority is raised, because many nodes share this machine's processors."""
     overlay: bool = False
-    """Whether the other data plane is there, too."""
+    """Whether the node has the overlay besides ESP."""
     libreswan: str = ""
-    """The suite of Debian whose libreswan speaks IKE (``libreswan.suites``); empty: strongSwan."""
+    """The Debian suite whose libreswan speaks IKE (``libreswan.suites``); empty: strongSwan."""
     esp: str = "auto"
-    """Where ESP is to run."""
+    """Where ESP is to run: the setting ``esp``."""
 
 
 class Node:
@@ -64,7 +64,7 @@ class Node:
         self.locator = ""
         self.ipv4 = ""
         self.fingerprint = ""
-        """The end of a pair with the lower one initiates."""
+        """The fingerprint of the node's key. Of two nodes the one with the lower fingerprint initiates."""
         self.charon = Charon(run_directory / "charon.vici")
         self.looks = dict(_LOOKS)
         """Commands whose output explains a failure, by the name of its file."""
@@ -72,52 +72,52 @@ class Node:
 
     @property
     def announced(self) -> str:
-        """The address to which OLSRv2 leads and on which IKE runs (docs/development/architecture.md)."""
+        """Return the address that OLSRv2 announces and on which IKE runs (docs/development/architecture.md)."""
         esp = self.options.esp if self.options.esp != "auto" else capabilities.probe().esp
         return self.address if esp == "kernel" else self.locator
 
     @property
     def config(self) -> Path:
-        """The node's meshsec.toml."""
+        """Return the path of the node's meshsec.toml."""
         return self.etc / "meshsec.toml"
 
     @property
     def peers(self) -> Path:
-        """The trust store."""
+        """Return the directory of the trust store."""
         return self.etc / "peers"
 
     @property
     def router(self) -> Daemon:
-        """The routing daemon."""
+        """Return the routing daemon."""
         return self._daemons["router"]
 
     @property
     def ike(self) -> Daemon:
-        """charon."""
+        """Return charon."""
         return self._daemons["charon"]
 
     @property
     def agent(self) -> Daemon:
-        """meshsecd."""
+        """Return meshsecd."""
         return self._daemons["meshsecd"]
 
     @property
     def overlay(self) -> Daemon:
-        """overlayd, where the overlay is."""
+        """Return overlayd; only nodes with the overlay have it."""
         return self._daemons["overlayd"]
 
     @property
     def overlay_socket(self) -> Path:
-        """Where overlayd answers."""
+        """Return the path of overlayd's control socket."""
         return self.run_directory / "overlayd.sock"
 
     def daemon(self, kind: str) -> Daemon | None:
-        """One of them by its kind; None where there is none of it."""
+        """Return a daemon by its kind; None where the node has none of that kind."""
         return self._daemons.get(kind)
 
     @property
     def daemons(self) -> Sequence[Daemon]:
-        """Those that were set up, in the order of starting."""
+        """Return the node's daemons in the order in which they are started."""
         return list(self._daemons.values())
 
     def set_up(self, options: Options) -> None:
@@ -130,7 +130,7 @@ class Node:
         self.become(options)
 
     def become(self, options: Options) -> None:
-        """What ``set_up`` does, with the key that is there; nothing runs yet."""
+        """Do what ``set_up`` does, but with the present key; no daemon may run yet."""
         self.options = options
         self.config.write_text(self._toml(), encoding="utf-8")
         self._read_card()
@@ -145,13 +145,13 @@ class Node:
             )
 
     def reconfigure(self, options: Options) -> None:
-        """Write meshsec.toml and charon's configuration again; a daemon takes it up when it is started again."""
+        """Write meshsec.toml and charon's configuration again; a daemon reads them when it is restarted."""
         self.options = options
         self.config.write_text(self._toml(), encoding="utf-8")
         self._export("strongswan")
 
     def assign_addresses(self) -> None:
-        """What meshsecd does; for a node that only relays and runs none."""
+        """Assign the addresses as meshsecd does, for a node that only relays and does not run meshsecd."""
         for address in (self.address, self.locator, self.ipv4):
             if address:
                 self.run("ip", "address", "add", address, "dev", "lo")
@@ -161,7 +161,7 @@ class Node:
         self.meshsec("peer", "add", peer.name, card or peer.card)
 
     def install_card(self, peer: "Node") -> None:
-        """Put a peer's card where a provisioning tool would put it; takes effect when meshsecd starts."""
+        """Put a peer's card where a provisioning tool would put it; meshsecd reads it when it starts."""
         (self.peers / f"{peer.name}.card").write_text(f"{peer.card}\n", encoding="ascii")
 
     def distrust(self, peer: "Node") -> None:
@@ -169,7 +169,7 @@ class Node:
         self.meshsec("peer", "remove", peer.name)
 
     def meshsec(self, *arguments: str, check: bool = True, timeout: float = 120) -> subprocess.CompletedProcess[str]:
-        """Run the command line inside the node."""
+        """Run the command line in the node."""
         argv = [programs.meshsec(), "--config", str(self.config), *arguments]
         if not preloaded.serves(argv):
             return self.run(*argv, check=check, timeout=timeout)
@@ -177,7 +177,7 @@ class Node:
         return checked(result) if check else result
 
     def ask(self, method: str, **params: object) -> dict[str, Any]:
-        """A question to the control socket; {} when meshsecd is not there."""
+        """Return the answer of the control socket; {} when meshsecd does not run."""
         try:
             return control.ask(self.run_directory / "control.sock", method, params)
         except (ConnectionError, FileNotFoundError):
@@ -186,20 +186,20 @@ class Node:
     def run(
         self, *argv: str, check: bool = True, stdin: str = "", timeout: float = 120
     ) -> subprocess.CompletedProcess[str]:
-        """Run any program inside the node's namespace."""
+        """Run any program in the node's namespace."""
         return run(["ip", "netns", "exec", self.namespace, *argv], check=check, stdin=stdin, timeout=timeout)
 
     def peer_status(self, peer: "Node") -> dict[str, Any]:
-        """What ``status`` says about one peer; {} when it says nothing."""
+        """Return what ``status`` says about one peer; {} when it says nothing."""
         found = [entry for entry in self.ask("status").get("peers", []) if entry["name"] == peer.name]
         return found[0] if found else {}
 
     def sas_with(self, peer: "Node") -> list[SaState]:
-        """The IKE_SAs that charon has with a peer, by whichever key (ADR 0041)."""
+        """Return the IKE_SAs that charon has with a peer, with its present or its next key (ADR 0041)."""
         return [sa for sa in self.charon.sas() if sa.peer.rstrip("~^") == peer.name]
 
     def routes(self) -> dict[str, str]:
-        """Destination to interface of the routing daemon's routes in the kernel."""
+        """Return the interface of each of the routing daemon's routes in the kernel, by destination."""
         found = {}
         for family in ("-4", "-6"):
             for route in json.loads(self.run("ip", "-j", family, "route", "show", "proto", "100").stdout or "[]"):
@@ -207,18 +207,18 @@ class Node:
         return found
 
     def wait_for(self, what: str, condition: Callable[[], T | None], seconds: float) -> T:
-        """Await a condition on this node; looked at again when a route changes or meshsecd reports a change."""
+        """Wait for a condition on this node; check it when a route changes or meshsecd reports a change."""
         with self.sources() as sources:
             return wait_until(f"{self.name}: {what}", condition, sources, seconds, last=self.summary)
 
     def wait_route(self, peer: "Node", seconds: float = 60.0) -> str:
-        """Await the routing daemon's route to a peer; its interface."""
+        """Wait for the routing daemon's route to a peer, and return its interface."""
         return self.wait_for(
             f"route to {peer.name}", lambda: self.routes().get(peer.locator) or self.routes().get(peer.address), seconds
         )
 
     def wait_state(self, peer: "Node", state: str, seconds: float = 60.0) -> dict[str, Any]:
-        """Await that meshsecd reports a peer's channel in a state; the peer's entry of ``status``."""
+        """Wait until meshsecd reports a peer's channel in this state; return the peer's entry of ``status``."""
 
         def entry() -> dict[str, Any] | None:
             status = self.peer_status(peer)
@@ -227,9 +227,9 @@ class Node:
         return self.wait_for(f"channel with {peer.name} {state}", entry, seconds)
 
     def wait_protected(self, peer: "Node", seconds: float = 60.0) -> SaState:
-        """Await a protected channel: meshsecd says so and charon has exactly one IKE_SA with its CHILD_SA.
+        """Wait until meshsecd reports a protected channel and charon has exactly one IKE_SA with a CHILD_SA.
 
-        Of two negotiations that crossed, both ends may report the channel before the duplicate is closed.
+        When two negotiations crossed, both ends may report the channel before the duplicate is closed.
         """
 
         def alone() -> SaState | None:
@@ -241,7 +241,7 @@ class Node:
 
     @contextmanager
     def sources(self) -> Iterator[list[Source]]:
-        """What tells that something changed on this node."""
+        """Return the sources of events that report changes on this node."""
         with ExitStack() as stack:
             routes = RouteEvents(self.namespace)
             stack.callback(routes.close)
@@ -255,16 +255,16 @@ class Node:
             yield [*found, stream]
 
     def capture(self, label: str, interfaces: Sequence[str] = ()) -> Capture:
-        """A capture of what crosses the node's mesh interfaces."""
+        """Return a capture of what crosses the node's mesh interfaces."""
         return Capture(self.namespace, interfaces or self.interfaces, self.directory / "capture" / label)
 
     def summary(self) -> str:
-        """State of every channel in a few words."""
+        """Return the state of every channel in a few words."""
         peers = self.ask("status").get("peers", [])
         return "; ".join(f"{peer['name']} {peer['state']} ({peer.get('reason', '')})" for peer in peers) or "no answer"
 
     def artifacts(self) -> Iterator[tuple[str, str]]:
-        """Names and texts of what explains a failure."""
+        """Yield the names and texts of the files that explain a failure."""
         yield "status.json", self._last_status()
         yield "sas.txt", "\n".join(map(str, self.charon.sas()))
         for name, argv in self.looks.items():
@@ -273,7 +273,7 @@ class Node:
             yield log.name, log.read_text(encoding="utf-8", errors="replace")
 
     def _last_status(self) -> str:
-        """What meshsecd says, or why it does not: one that hangs must not hide the failure that it explains."""
+        """Return what meshsecd reports, or why it does not: one that hangs must not hide the failure."""
         try:
             view = control.ask(self.run_directory / "control.sock", "status", seconds=_LAST_WORD)
         except (OSError, LookupError) as error:
@@ -311,7 +311,7 @@ class Node:
         assert IPv6Address(self.address).packed[0] == 0xFC
 
     def _export(self, kind: str) -> Path:
-        """The configuration of another daemon, written by the product."""
+        """Have the product write the configuration of another daemon."""
         path = self.etc / f"{kind}.conf"
         path.write_text(self.meshsec("export", kind).stdout, encoding="utf-8")
         return path
@@ -352,7 +352,7 @@ def _toml(value: object) -> str:
 
 
 _LAST_WORD = 5.0
-"""Seconds for an answer when all is lost already."""
+"""Seconds to wait for an answer after the test has already failed."""
 _LOOKS = {
     "rules.txt": ["nft", "list", "ruleset"],
     "routes.txt": ["ip", "-6", "route", "show", "table", "all"],

@@ -11,7 +11,7 @@ from tests.lab.node.node import Node
 
 
 class Office:
-    """A fleet's operator: the key, and what it signs."""
+    """A fleet's operator: the fleet's key, and what is signed with it."""
 
     def __init__(self) -> None:
         self.key = Ed25519PrivateKey.generate()
@@ -22,7 +22,7 @@ class Office:
         return fleets.sign_card(self.key, cards.parse(node.card), int(time.time()))
 
     def sign_next(self, card: str) -> SignedCard:
-        """Sign a node's next card with a later time than the present one, whatever the clock's resolution."""
+        """Sign a node's next card. Its time is later than the present card's, at any resolution of the clock."""
         return fleets.sign_card(self.key, cards.parse(card), int(time.time()) + 1)
 
     def revoke(self, node: Node) -> str:

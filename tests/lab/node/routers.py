@@ -1,4 +1,7 @@
-"""Routers alone in network namespaces, of either make: their addresses are on ``lo``, veth pairs join them."""
+"""Routers in network namespaces without the rest of the product: olsrv2d or olsrd2.
+
+Their addresses are on ``lo``, and veth pairs join them.
+"""
 
 import json
 import socket
@@ -38,12 +41,12 @@ _KEYS: Mapping[str, Sequence[str]] = {
 
 @cache
 def schema() -> jsonschema.Draft202012Validator:
-    """What every line of the change stream must obey."""
+    """Return the schema of the change stream's lines."""
     return jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8")))
 
 
 class ChangeStream:
-    """A reader of the change stream: checks each line against the schema and keeps what it adds up to."""
+    """A reader of the change stream: it checks each line against the schema and keeps the resulting tables."""
 
     def __init__(self, path: Path) -> None:
         self._socket = socket.socket(socket.AF_UNIX)
@@ -59,11 +62,11 @@ class ChangeStream:
             pass
 
     def fileno(self) -> int:
-        """For select."""
+        """Return the socket's descriptor, for select."""
         return self._socket.fileno()
 
     def drain(self) -> bool:
-        """Take what is there; False at the end of the stream."""
+        """Read what is available; return False at the end of the stream."""
         data = self._socket.recv(1 << 16)
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
@@ -72,7 +75,7 @@ class ChangeStream:
         return bool(data)
 
     def close(self) -> None:
-        """End the subscription; what was told stays."""
+        """End the subscription; what was received stays."""
         self._socket.close()
 
     def __enter__(self) -> Self:
@@ -83,7 +86,7 @@ class ChangeStream:
 
     @property
     def routes(self) -> dict[str, dict[str, Any]]:
-        """Routes that the kernel has, by destination."""
+        """Return the routes that the kernel has, by destination."""
         return {key: route for key, route in self.tables["route"].items() if route["installed"]}
 
     def _take(self, line: dict[str, Any]) -> None:
@@ -103,7 +106,7 @@ class ChangeStream:
 
 
 class Router:
-    """One node with olsrv2d."""
+    """A node with olsrv2d."""
 
     make = "olsrv2d"
 
@@ -121,60 +124,60 @@ class Router:
 
     @property
     def destinations(self) -> set[str]:
-        """Its addresses as others route to them."""
+        """Return its addresses as other nodes route to them."""
         return {f"{self.ipv4}/32", f"{self.ipv6}/128"}
 
     def configure(self, settings: str = "", interfaces: Iterable[str] | None = None, each: str = "") -> None:
-        """Write the configuration: ``settings`` stand before the interfaces, ``each`` in the section of every one."""
+        """Write the configuration: ``settings`` precede the interfaces, ``each`` is in every interface's section."""
         names = self.interfaces if interfaces is None else interfaces
         self.config.write_text(self._configuration(settings, names, each), encoding="utf-8")
 
     def start(self) -> None:
-        """Start it; ready when this returns, if it is of those that say so."""
+        """Start it, and wait until it reports that it is ready (olsrd2 does not report it)."""
         self.daemon.start()
         self.daemon.wait_ready()
 
     def ip(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        """``ip`` in the node's namespace."""
+        """Run ``ip`` in the node's namespace."""
         return run(["ip", "-n", self.namespace, *arguments], check=check)
 
     def run(self, *argv: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        """Any program in the node's namespace."""
+        """Run a program in the node's namespace."""
         return run(["ip", "netns", "exec", self.namespace, *argv], check=check)
 
     def kernel_routes(self, *selector: str) -> list[dict[str, Any]]:
-        """Unicast routes of both families; without a selector those of the router's protocol."""
+        """Return unicast routes of both families: those of the selector, by default those of the router's protocol."""
         found: list[dict[str, Any]] = []
         for family in ("-4", "-6"):
-            # A table that was never used does not exist: its family has no routes.
+            # A table that was never used does not exist: this family has no routes.
             shown = self.ip("-j", family, "route", "show", *(selector or ("proto", "100")), check=False)
             found += json.loads(shown.stdout or "[]") if shown.returncode == 0 else []
         return found
 
     def next_hops(self) -> dict[str, str]:
-        """Where the router's routes in the kernel lead, by destination, always with a length."""
+        """Return the next hop of each of the router's routes in the kernel, by destination with its prefix length."""
         gateways = ((route["dst"], route.get("gateway", "")) for route in self.kernel_routes())
         return {_with_length(destination, gateway): gateway for destination, gateway in gateways}
 
     def kernel_destinations(self) -> set[str]:
-        """Destinations of the router's routes in the kernel, always with a length."""
+        """Return the destinations of the router's routes in the kernel, each with its prefix length."""
         return set(self.next_hops())
 
     def stream(self) -> ChangeStream:
-        """A new subscription."""
+        """Subscribe to the change stream."""
         return ChangeStream(self.socket)
 
     def told(self) -> ChangeStream:
-        """What a subscription begins with."""
+        """Return the state at the beginning of a new subscription."""
         with self.stream() as stream:
             return stream
 
     def counter(self, name: str) -> int:
-        """One of the daemon's counters."""
+        """Return one of the daemon's counters."""
         return int(self.told().snapshot["counters"][name])
 
     def ask(self, line: str) -> str:
-        """What the text interface answers to a one-shot line."""
+        """Return the text interface's answer to one line."""
         with self.connect() as connection:
             connection.sendall(f"{line}\n".encode())
             return b"".join(iter(lambda: connection.recv(1 << 16), b"")).decode()
@@ -191,30 +194,30 @@ class Router:
         return namespaces.within(self.namespace, lambda: socket.create_connection(TELNET, 60))
 
     def reaches(self, other: "Router") -> bool:
-        """Whether packets get through, there and back, in both families."""
+        """Return whether packets get through and back in both families. It is False at once if a relay has no route."""
         return all(
             self.run("ping", "-c", "1", "-w", "30", address, check=False).returncode == 0
             for address in (other.ipv4, other.ipv6)
         )
 
     def wait_for(self, what: str, condition: Callable[[], T | None], seconds: float) -> T:
-        """Await a condition on the kernel's routes or on the daemon's word; looked at again when either changes."""
+        """Wait for a condition; check it when the kernel's routes change or the daemon reports a change."""
         who = f"{self.name} ({self.make})"
         with closing(RouteEvents(self.namespace)) as routes, closing(self._word()) as word:
             return wait_until(f"{who}: {what}", condition, [routes, word], seconds, last=self.kernel_routes)
 
     def wait_routes(self, destinations: set[str], seconds: float) -> None:
-        """Await exactly these destinations in the kernel."""
+        """Wait until the router's destinations in the kernel are exactly these."""
         self.wait_for(f"routes to {sorted(destinations)}", lambda: self.kernel_destinations() == destinations, seconds)
 
     def wait_reachable(self, destinations: set[str], seconds: float) -> None:
-        """Await at least these destinations in the kernel."""
+        """Wait until the router's destinations in the kernel include these."""
         self.wait_for(
             f"routes to {sorted(destinations)} at least", lambda: destinations <= self.kernel_destinations(), seconds
         )
 
     def _word(self) -> ChangeStream | PacketEvents:
-        """Readable when the daemon may have something new to tell."""
+        """Return a source that is readable when the daemon may have something new to report."""
         return self.stream()
 
     def _configuration(self, settings: str, interfaces: Iterable[str], each: str) -> str:
@@ -236,7 +239,7 @@ class Mesh:
         makes: Mapping[str, type[Router]] | None = None,
         medium: Medium | None = None,
     ) -> None:
-        """``settings`` and ``makes`` by node; without a make it is olsrv2d. ``medium``: by default veth pairs."""
+        """``settings`` and ``makes`` are by node; the default make is olsrv2d. The default medium is veth pairs."""
         self._pairs = pairs
         self._medium = medium or Cables()
         self._settings = settings or {}
@@ -278,16 +281,16 @@ class Mesh:
             router.daemon.wait_ready()
 
     def end(self, node: str, other: str) -> End:
-        """A node's end of its link with another."""
+        """Return a node's end of its link with another."""
         link = self.links[frozenset((node, other))]
         return next(end for end in link.ends if end.namespace == self[node].namespace)
 
     def others(self, name: str) -> set[str]:
-        """The destinations that a node must know when it knows everybody."""
+        """Return the destinations that a node has when it has routes to all others."""
         return set().union(*(router.destinations for router in self.routers.values() if router.name != name))
 
     def wait_converged(self, seconds: float) -> None:
-        """Await that everybody has a route to everybody."""
+        """Wait until every router has routes to all others."""
         for router in self.routers.values():
             router.wait_reachable(self.others(router.name), seconds)
 
@@ -314,14 +317,14 @@ class Mesh:
 
 @contextmanager
 def running(pairs: Sequence[Pair], settings: Mapping[str, str] | None = None) -> Iterator[Mesh]:
-    """A mesh with all routers started."""
+    """Start all routers of a mesh."""
     with Mesh(pairs, settings) as mesh:
         mesh.start()
         yield mesh
 
 
 def accepting(networks: Iterable[tuple[str, "Router"]]) -> str:
-    """The line of olsrv2d's configuration with which it takes these networks from these routers."""
+    """Return the line of olsrv2d's configuration that accepts these networks from these routers."""
     entries = (
         f'{{ prefix = "{prefix}", from = ["{router.ipv6 if ":" in prefix else router.ipv4}"] }}'
         for prefix, router in networks
@@ -334,7 +337,7 @@ def _key(name: str, entry: Mapping[str, Any]) -> str:
 
 
 def _with_length(destination: str, gateway: str) -> str:
-    """iproute2 leaves out the length of a single address, and calls both families' default by one name."""
+    """Add the prefix length, which iproute2 omits for single addresses and both families' default route."""
     if destination == "default":
         return "::/0" if ":" in gateway else "0.0.0.0/0"
     return destination if "/" in destination else f"{destination}/{128 if ':' in destination else 32}"

@@ -1,4 +1,4 @@
-"""Slices of round robin as the product's sysctl.d file sets them on a node."""
+"""Round-robin time slices, as the product's sysctl.d file sets them on a node."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,9 +12,9 @@ PRODUCT = REPOSITORY / "daemon/systemd/sysctl.d/60-meshsec-scheduling.conf"
 
 @contextmanager
 def short_slices() -> Iterator[str]:
-    """For the time of the block. Gives the reason when this machine does not allow it; empty when it does.
+    """Set them for the time of the block. Yield why this machine does not allow it; empty when it does.
 
-    With slices of 100 ms a thread of charon that polls holds up all others of its class, now and then.
+    With slices of 100 ms, a thread of charon that polls sometimes delays all other threads of its class.
     """
     try:
         before = FILE.read_text(encoding="ascii")
@@ -29,7 +29,7 @@ def short_slices() -> Iterator[str]:
 
 
 def wanted() -> str:
-    """Milliseconds, as the product has them."""
+    """Return the milliseconds that the product sets."""
     lines = PRODUCT.read_text(encoding="utf-8").splitlines()
     found = next(line for line in lines if line.startswith("kernel.sched_rr_timeslice_ms"))
     return found.partition("=")[2].strip()
