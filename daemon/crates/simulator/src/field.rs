@@ -8,8 +8,7 @@ pub struct Field {
 }
 
 impl Field {
-    /// `nodes` random positions, with the range at which a node far from the
-    /// edges has `degree` neighbours on average.
+    /// Returns `nodes` random positions. The range gives a node far from the edges `degree` neighbours on average.
     pub fn random(nodes: usize, degree: f64, rng: &mut fastrand::Rng) -> Self {
         Self {
             positions: (0..nodes).map(|_| (rng.f64(), rng.f64())).collect(),
@@ -17,7 +16,7 @@ impl Field {
         }
     }
 
-    /// Moves every node by at most `step` in each direction, kept inside the field.
+    /// Moves every node by at most `step` in each direction, inside the field.
     pub fn drift(&mut self, step: f64, rng: &mut fastrand::Rng) {
         for (x, y) in &mut self.positions {
             *x = (*x + (rng.f64() - 0.5) * 2.0 * step).clamp(0.0, 1.0);
@@ -25,14 +24,14 @@ impl Field {
         }
     }
 
-    /// All pairs in range, each once, the lower number first.
+    /// Returns all pairs in range, each once, the lower number first.
     pub fn pairs(&self) -> Vec<(usize, usize)> {
         let nodes = self.positions.len();
         let pairs = (0..nodes).flat_map(|a| (a + 1..nodes).map(move |b| (a, b)));
         pairs.filter(|(a, b)| self.in_range(*a, *b)).collect()
     }
 
-    /// All pairs in range that are on the same side of the middle of the field.
+    /// Returns all pairs in range that are on the same side of the middle of the field.
     pub fn pairs_of_halves(&self) -> Vec<(usize, usize)> {
         let west = |node: usize| self.positions[node].0 < 0.5;
         self.pairs()

@@ -1,8 +1,7 @@
-//! Many OLSRv2 routers in virtual time.
+//! Runs many OLSRv2 routers in virtual time.
 //!
-//! A [`Mesh`] runs the routers and carries their packets; a [`Field`] places
-//! radios and says who hears whom; [`truth`] knows the right routes. All is
-//! seeded: the same calls give the same run.
+//! A [`Mesh`] runs the routers and delivers their packets. A [`Field`] places radios and determines which of them hear
+//! each other. [`truth`] calculates the right routes. All randomness is seeded: the same calls give the same run.
 #![forbid(unsafe_code)]
 
 mod field;

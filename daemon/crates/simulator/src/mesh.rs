@@ -1,4 +1,4 @@
-//! Routers, the media between them and the clock.
+//! The routers, the media between them and the clock.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use olsrv2::{Config, Counters, Event, Family, InterfaceEvent, InterfaceId, Router, Time};
 
-/// The interface of a node that is its radio.
+/// The radio interface of each node.
 pub const RADIO: InterfaceId = InterfaceId(1);
 
-/// A node; nodes count from 0.
+/// The number of a node, from 0.
 pub type NodeId = usize;
 
 /// An interface of a node.
@@ -23,14 +23,14 @@ pub struct Port {
     pub interface: InterfaceId,
 }
 
-/// How packets travel.
+/// How packets are delivered.
 #[derive(Clone, Debug)]
 pub struct Radio {
-    /// The probability from 0 to 1 that a receiver misses a packet.
+    /// Probability that a receiver misses a packet, 0 to 1.
     pub loss: f64,
-    /// The shortest time that a packet travels.
+    /// Shortest delay of a packet.
     pub min_delay: Duration,
-    /// The longest time that a packet travels.
+    /// Longest delay of a packet.
     pub max_delay: Duration,
 }
 
@@ -40,7 +40,7 @@ pub struct Mesh {
     now: Time,
     config: Config,
     families: Vec<Family>,
-    /// How packets travel from now on.
+    /// How packets are delivered. A change applies to the packets sent after it.
     pub radio: Radio,
     rng: fastrand::Rng,
     nodes: Vec<Node>,
@@ -53,12 +53,12 @@ pub struct Mesh {
 struct Node {
     router: Option<Router>,
     interfaces: BTreeSet<InterfaceId>,
-    /// Who hears what this node sends.
+    /// The interfaces that receive what this node sends on an interface.
     listeners: BTreeSet<(InterfaceId, Port)>,
     duplicate_originators: usize,
 }
 
-/// What happens at a time; of two at the same time, the one entered first happens first.
+/// An event at a time. Of two events at the same time, the one added first happens first.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Entry {
     at: Time,
@@ -87,7 +87,7 @@ impl Default for Radio {
 }
 
 impl Mesh {
-    /// An empty network. `config` is that of every node, originators aside.
+    /// Returns an empty network. All nodes have `config`, except for the originators.
     pub fn new(seed: u64, config: Config, families: &[Family]) -> Self {
         Self {
             now: Time::ZERO,
@@ -102,7 +102,7 @@ impl Mesh {
         }
     }
 
-    /// Adds nodes with running routers that hear nobody.
+    /// Adds nodes with running routers and without neighbours.
     pub fn add_nodes(&mut self, count: usize) {
         for _ in 0..count {
             self.nodes.push(Node {
@@ -115,7 +115,7 @@ impl Mesh {
         }
     }
 
-    /// Starts, or starts again, the router of a node.
+    /// Starts or restarts the router of a node.
     pub fn start(&mut self, node: NodeId) {
         let mut config = self.config.clone();
         config.originator_v4 = self.families.contains(&Family::V4).then(|| v4(node));
@@ -123,7 +123,7 @@ impl Mesh {
         self.start_with(node, config);
     }
 
-    /// Starts the router of a node with a configuration of its own.
+    /// Starts the router of a node with its own configuration.
     pub fn start_with(&mut self, node: NodeId, config: Config) {
         let seed = self.rng.u64(..);
         self.nodes[node].router = Some(Router::new(config, self.now, seed));
@@ -133,7 +133,7 @@ impl Mesh {
         self.last_route_change = self.now;
     }
 
-    /// Stops the router of a node without a word to the others.
+    /// Stops the router of a node. It sends nothing more.
     pub fn stop(&mut self, node: NodeId) {
         self.nodes[node].router = None;
     }
@@ -152,7 +152,7 @@ impl Mesh {
         );
     }
 
-    /// Lets two interfaces hear each other; what is new comes up.
+    /// Lets two interfaces hear each other, and takes them up if they are new.
     pub fn connect_ports(&mut self, a: Port, b: Port) {
         for (from, to) in [(a, b), (b, a)] {
             if self.nodes[from.node].interfaces.insert(from.interface) {
@@ -167,7 +167,7 @@ impl Mesh {
         self.nodes[from.node].listeners.insert((from.interface, to));
     }
 
-    /// Cuts whatever connects two nodes, unnoticed by their interfaces.
+    /// Cuts all connections between two nodes. Their interfaces do not notice.
     pub fn cut(&mut self, a: NodeId, b: NodeId) {
         for (from, to) in [(a, b), (b, a)] {
             self.nodes[from]
@@ -176,7 +176,7 @@ impl Mesh {
         }
     }
 
-    /// Makes exactly these pairs of radios hear each other.
+    /// Lets exactly these pairs of radios hear each other.
     pub fn set_radio_pairs(&mut self, pairs: &[(NodeId, NodeId)]) {
         self.nodes
             .iter_mut()
@@ -196,7 +196,7 @@ impl Mesh {
         );
     }
 
-    /// Takes an interface down; its router notices at once.
+    /// Takes an interface down. Its router notices at once.
     pub fn interface_down(&mut self, port: Port) {
         self.tell(
             port.node,
@@ -206,13 +206,13 @@ impl Mesh {
         );
     }
 
-    /// Tells the router of a node of an interface event.
+    /// Passes an interface event to the router of a node.
     pub fn tell(&mut self, node: NodeId, event: InterfaceEvent) {
         let now = self.now;
         self.act(node, |router| router.handle_interface(now, event));
     }
 
-    /// Gives a node a packet that no router has sent.
+    /// Delivers a packet to a node that no router has sent.
     pub fn inject(&mut self, port: Port, source: IpAddr, bytes: &[u8]) {
         let now = self.now;
         self.act(port.node, |router| {
@@ -220,7 +220,7 @@ impl Mesh {
         });
     }
 
-    /// Lets a node's router do something and takes what comes of it.
+    /// Calls `action` with the router of a node, and processes the results.
     pub fn act(&mut self, node: NodeId, action: impl FnOnce(&mut Router)) {
         if let Some(router) = &mut self.nodes[node].router {
             action(router);
@@ -228,7 +228,7 @@ impl Mesh {
         }
     }
 
-    /// Lets `duration` pass.
+    /// Runs the network for `duration`.
     pub fn run_for(&mut self, duration: Duration) {
         let end = self.now + duration;
         while self
@@ -245,37 +245,37 @@ impl Mesh {
         self.now = end;
     }
 
-    /// The time of the last change of a route of any router.
+    /// Returns when the routes of any router changed last.
     pub fn last_route_change(&self) -> Time {
         self.last_route_change
     }
 
-    /// The virtual time since the start.
+    /// Returns the virtual time since the start.
     pub fn now(&self) -> Time {
         self.now
     }
 
-    /// How many nodes there are.
+    /// Returns the number of nodes.
     pub fn node_count(&self) -> usize {
         self.nodes.len()
     }
 
-    /// The address families in use.
+    /// Returns the address families in use.
     pub fn families(&self) -> &[Family] {
         &self.families
     }
 
-    /// The router of a node, if it runs.
+    /// Returns the router of a node, if it runs.
     pub fn router(&self, node: NodeId) -> Option<&Router> {
         self.nodes[node].router.as_ref()
     }
 
-    /// How often a node said that another router uses its originator.
+    /// Returns how often a node reported that another router uses its originator.
     pub fn duplicate_originators(&self, node: NodeId) -> usize {
         self.nodes[node].duplicate_originators
     }
 
-    /// The counters of all routers together.
+    /// Returns the counters of all running routers.
     pub fn counters(&self) -> Vec<Counters> {
         self.nodes
             .iter()
@@ -283,7 +283,7 @@ impl Mesh {
             .collect()
     }
 
-    /// The originator that a node has by its number.
+    /// Returns the originator that belongs to a node's number.
     pub fn originator(&self, node: NodeId, family: Family) -> IpAddr {
         match family {
             Family::V4 => v4(node).into(),
@@ -291,7 +291,7 @@ impl Mesh {
         }
     }
 
-    /// The nodes that hear a node and are heard by it, both routers running.
+    /// Returns the nodes that hear a node and that it hears, while both routers run.
     pub fn symmetric_neighbours(&self, node: NodeId) -> BTreeSet<NodeId> {
         let heard_back = |other: NodeId| {
             self.nodes[other]
@@ -326,7 +326,7 @@ impl Mesh {
         }
     }
 
-    /// Carries off what a router sends and sets its timer.
+    /// Delivers the packets of a router, records its events, and sets its timer.
     fn collect(&mut self, node: NodeId) {
         let Some(router) = &mut self.nodes[node].router else {
             return;
@@ -407,7 +407,7 @@ fn v6(node: NodeId) -> Ipv6Addr {
     Ipv6Addr::from_bits((0xfd << 120) + 1 + node as u128)
 }
 
-/// The link-local address of an interface.
+/// Returns the link-local address of an interface.
 fn link_local(port: Port) -> IpAddr {
     Ipv6Addr::from_bits(
         (0xfe80 << 112) + ((port.node as u128 + 1) << 16) + u128::from(port.interface.0),

@@ -1,4 +1,4 @@
-//! The right routes, from the graph alone.
+//! Calculates the right routes from the graph alone, and compares.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -12,7 +12,7 @@ use crate::mesh::{Mesh, NodeId};
 /// What is wrong with a route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wrong {
-    /// A reachable node without a route.
+    /// There is no route to a reachable node.
     Missing {
         /// Where the route is missing.
         at: NodeId,
@@ -21,14 +21,14 @@ pub enum Wrong {
         /// The distance in hops.
         hops: usize,
     },
-    /// A route to a node that is out of reach, or to no node at all.
+    /// There is a route to an unreachable node, or to no node at all.
     Unreachable {
         /// Where the route is.
         at: NodeId,
         /// The destination.
         to: IpAddr,
     },
-    /// A route that is longer than the shortest one or whose next hop is not nearer.
+    /// A route is longer than the shortest one, or its next hop is not nearer to the destination.
     NotShortest {
         /// Where the route is.
         at: NodeId,
@@ -41,9 +41,9 @@ pub enum Wrong {
     },
 }
 
-/// Checks the routes of all routers: each has one to every reachable node, as
-/// long as the shortest path, through a neighbour that is one hop nearer, and
-/// none to other nodes. Then no path can loop. Holds for equal link metrics.
+/// Checks the routes of all routers. Each router must have a route to every reachable node, and no other routes. A
+/// route must be as long as the shortest path, and lead through a neighbour that is one hop nearer. Then no path can
+/// loop. Requires equal link metrics.
 ///
 /// # Errors
 ///
@@ -74,12 +74,12 @@ impl Mesh {
     }
 }
 
-/// Hops between all nodes, `usize::MAX` where there is no path.
+/// Distances in hops between all nodes, `usize::MAX` if there is no path.
 #[derive(Debug)]
 pub struct Distances(Vec<Vec<usize>>);
 
 impl Distances {
-    /// Breadth-first search from every node over symmetric links.
+    /// Searches breadth-first from every node over symmetric links.
     pub fn of(mesh: &Mesh) -> Self {
         let neighbours: Vec<Vec<NodeId>> = (0..mesh.node_count())
             .map(|node| mesh.symmetric_neighbours(node).into_iter().collect())
@@ -91,12 +91,12 @@ impl Distances {
         )
     }
 
-    /// The distance between two nodes, `None` without a path.
+    /// Returns the distance between two nodes, or `None` if there is no path.
     pub fn between(&self, a: NodeId, b: NodeId) -> Option<usize> {
         Some(self.0[a][b]).filter(|hops| *hops != usize::MAX)
     }
 
-    /// The longest distance of all.
+    /// Returns the longest distance of all.
     pub fn diameter(&self) -> usize {
         let all = self.0.iter().flatten().filter(|hops| **hops != usize::MAX);
         all.copied().max().unwrap_or(0)

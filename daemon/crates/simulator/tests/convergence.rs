@@ -34,7 +34,7 @@ fn ring(seed: u64, nodes: usize) -> Mesh {
     mesh
 }
 
-/// The slowest convergence of a network over all seeds.
+/// Returns the slowest convergence of a network over all seeds.
 fn slowest(limit: Duration, network: impl Fn(u64) -> Mesh) -> Duration {
     let time = |seed| network(seed).run_until_converged(limit, STEP);
     let times: Vec<_> = SEEDS
@@ -117,7 +117,7 @@ fn nothing_is_sent_beyond_the_periodic_messages_once_the_network_is_quiet() {
     let before = mesh.counters();
     mesh.run_for(Duration::from_secs(70));
     for (before, after) in before.iter().zip(mesh.counters()) {
-        // Jitter shortens an interval by a quarter at most; there are two families.
+        // Jitter shortens an interval by at most a quarter. There are two families.
         assert!(after.hellos_sent - before.hellos_sent <= 2 * 70 * 10 / 15 + 2);
         assert!(after.tcs_sent - before.tcs_sent <= 2 * 70 * 100 / 375 + 2);
         assert_eq!(after.route_calculations, before.route_calculations);

@@ -1,4 +1,4 @@
-//! Floods of forged messages: the tables of the victim fill, and real routers are taken all the same.
+//! Floods of forged messages fill the tables of the victim. Real routers must be accepted all the same.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
@@ -40,7 +40,7 @@ fn metric_tlv(flags: u16) -> Tlv {
     Tlv::new(address_tlv::LINK_METRIC, 0, value.to_be_bytes())
 }
 
-/// A HELLO of an invented router that claims to hear `heard` and everybody in `two_hops`.
+/// A HELLO of an invented router that claims to hear `heard` and to have `two_hops` as neighbours.
 fn hello(n: u32, heard: Option<IpAddr>, two_hops: &[IpAddr]) -> Vec<u8> {
     let mut hello = Message::new(message::HELLO, forged(n));
     hello.tlvs = vec![
@@ -64,7 +64,7 @@ fn hello(n: u32, heard: Option<IpAddr>, two_hops: &[IpAddr]) -> Vec<u8> {
     packet(hello)
 }
 
-/// A TC of an invented router with so many invented neighbours.
+/// A TC of an invented router with this number of invented neighbours.
 fn tc(n: u32, seq: u16, neighbours: u32) -> Vec<u8> {
     let mut tc = Message::new(message::TC, forged(n));
     (tc.hop_limit, tc.hop_count, tc.seq) = (Some(255), Some(0), Some(seq));
@@ -118,7 +118,7 @@ fn reaches(mesh: &Mesh, node: usize) -> bool {
     routes.iter().any(|route| route.destination == destination)
 }
 
-/// Floods the victim, and lets the last node appear in the midst of it. How long it takes until the victim reaches it.
+/// Floods the victim, and connects the last node meanwhile. Returns how long the victim takes to find a route to it.
 fn time_to_reach_the_last(
     mesh: &mut Mesh,
     rounds: u32,
@@ -169,7 +169,7 @@ fn a_neighbour_appears_during_a_flood_of_hellos() {
 
 #[test]
 fn a_neighbour_appears_during_a_flood_faster_than_the_links_live() {
-    // 4000 HELLOs in a second: a link that was heard once lives for 64 ms.
+    // At 4000 HELLOs per second, a link that was heard once lives for 64 ms.
     let links = Limits::default().links;
     let mut mesh = line(4, 2, Limits { links, ..limits() });
     let own = victims_address(&mesh);
@@ -185,8 +185,8 @@ fn a_neighbour_appears_during_a_flood_faster_than_the_links_live() {
     );
 }
 
-/// How long a neighbour takes to appear among 400 invented ones, each heard every 2 s: six times as many as there are
-/// links.
+/// Returns how long a neighbour takes to appear among 400 invented ones, each heard every 2 s. That is six times the
+/// number of links that the victim can hold.
 fn time_among_refreshed_forgeries(mesh: &mut Mesh) -> Option<Duration> {
     let own = victims_address(mesh);
     time_to_reach_the_last(mesh, 4000, |mesh, n| {

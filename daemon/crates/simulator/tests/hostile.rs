@@ -1,4 +1,4 @@
-//! Packets that no honest router sends: nothing panics, memory stays bounded, the routes of others stay right.
+//! Packets that no honest router sends. Nothing panics, memory stays bounded, and the routes of others stay right.
 
 use std::net::IpAddr;
 use std::time::Duration;

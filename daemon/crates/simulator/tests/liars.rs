@@ -1,4 +1,5 @@
-//! A stranger in reach of one router who speaks OLSRv2 as he likes: no route between honest routers moves (docs/development/adr/0050).
+//! A stranger in reach of one router sends arbitrary OLSRv2 messages. No route between honest routers changes
+//! (docs/development/adr/0050).
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -13,7 +14,7 @@ use rfc5444::{AddressEntry, Message, Packet, Tlv};
 use simulator::{truth, Field, Mesh, NodeId, Port, RADIO};
 
 const SEEDS: std::ops::Range<u64> = 0..12;
-/// Half seconds of poison.
+/// Number of half seconds in which forged TCs are sent.
 const ROUNDS: u16 = 80;
 const STEP: Duration = Duration::from_millis(200);
 /// The time code of 45 days.
@@ -27,11 +28,11 @@ fn address(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
 
-/// The liar's originator and the link-local address from which he sends.
+/// The liar's originator, and the link-local address from which it sends.
 const LIAR: &str = "fd66::6";
 const SOURCE: &str = "fe80::6666";
 
-/// All metrics of an address: the least.
+/// A TLV with the smallest value for all metrics of an address.
 fn metric() -> Tlv {
     let code = rfc5444::metric::compress(Metric::MIN);
     let all = link_metric::INCOMING_LINK
@@ -122,7 +123,7 @@ fn everybody(mesh: &Mesh) -> Vec<IpAddr> {
         .collect()
 }
 
-/// The next router on the way from each node to each other one.
+/// Returns the next hop from each node to each other node.
 fn ways(mesh: &Mesh) -> BTreeMap<(NodeId, IpAddr), IpAddr> {
     let all = everybody(mesh);
     let of = |node| {
@@ -138,7 +139,8 @@ fn ways(mesh: &Mesh) -> BTreeMap<(NodeId, IpAddr), IpAddr> {
         .collect()
 }
 
-/// The ways that are others now. Whom nobody reached before, a stranger may claim to reach.
+/// Returns the routes whose next hop differs from `before`. Destinations that were unreachable before do not count: a
+/// stranger may claim to reach them.
 fn moved(mesh: &Mesh, before: &BTreeMap<(NodeId, IpAddr), IpAddr>) -> Vec<(NodeId, IpAddr)> {
     let now = ways(mesh);
     let moved = before
@@ -154,7 +156,7 @@ fn knows_the_liar(mesh: &Mesh, node: NodeId) -> bool {
         .any(|route| route.destination == Prefix::host(address(LIAR)))
 }
 
-/// A network that has come to rest, and the node that the liar reaches.
+/// Returns a converged network, and the node that the liar reaches.
 fn network(seed: u64, config: Config) -> (Mesh, NodeId) {
     let mut rng = fastrand::Rng::with_seed(seed);
     let nodes = rng.usize(6..25);
@@ -167,7 +169,8 @@ fn network(seed: u64, config: Config) -> (Mesh, NodeId) {
     (mesh, rng.usize(..nodes))
 }
 
-/// Lets the liar claim everybody as his neighbour, his own address and his attached network, every 2 s.
+/// Lets the liar claim, every 2 s, the address of each router as a neighbour, as its own address and as an attached
+/// network.
 fn lie(mesh: &mut Mesh, victim: NodeId, rounds: u16) {
     let others: Vec<IpAddr> = everybody(mesh)
         .into_iter()
@@ -221,7 +224,7 @@ fn the_same_liar_moves_routes_where_routers_tell_their_selectors_alone() {
 
 #[test]
 fn a_liar_next_to_both_ends_of_a_link_does_not_get_between_them() {
-    // Everybody hears everybody, and the liar is a true neighbour of all: what he claims of metrics does not count.
+    // All nodes hear each other, and the liar is a real neighbour of all. The metrics that it claims do not count.
     for seed in SEEDS {
         let mut mesh = Mesh::new(seed, Config::default(), &[Family::V6]);
         mesh.add_nodes(4);
@@ -243,7 +246,7 @@ fn a_liar_next_to_both_ends_of_a_link_does_not_get_between_them() {
     }
 }
 
-/// Sends two TCs a second under another router's originator to `victim`, with higher and higher numbers and nothing in them.
+/// Sends two TCs per second under another router's originator to `victim`, with increasing numbers and no content.
 fn poison(mesh: &mut Mesh, victim: NodeId, originator: IpAddr, hop_limit: u8) -> Vec<bool> {
     let before = ways(mesh);
     let ansn = mesh.router(victim).unwrap().nodes();

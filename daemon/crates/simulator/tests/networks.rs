@@ -1,4 +1,4 @@
-//! Large and changing networks: after the changes every router has the right routes (RFC 7181, section 4).
+//! Large and changing networks. After the changes, every router has the right routes (RFC 7181, section 4).
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -8,7 +8,8 @@ use proptest::prelude::*;
 use simulator::{truth, Field, Mesh, NodeId, Port, RADIO};
 
 const STEP: Duration = Duration::from_millis(200);
-/// What expires, expires within this time: the validity times of HELLOs and of TCs, one after the other, and some jitter.
+/// Everything that expires does so within this time: the validity times of HELLOs and of TCs, one after the other, and
+/// some jitter.
 const SETTLING: Duration = Duration::from_secs(25);
 
 fn seconds(seconds: u64) -> Duration {
@@ -24,7 +25,7 @@ fn random_network(seed: u64, nodes: usize, config: Config) -> (Mesh, Field) {
     (mesh, field)
 }
 
-/// Lets nodes move, radios lose packets and routers stop and start again, then lets the network settle.
+/// Moves nodes, loses packets, stops and restarts routers, then lets the network settle.
 fn live(mesh: &mut Mesh, mut field: Field, seed: u64, rounds: usize, loss: f64) {
     let mut rng = fastrand::Rng::with_seed(seed);
     mesh.radio.loss = loss;
@@ -100,7 +101,7 @@ fn a_restarted_router_is_believed_whatever_its_new_numbers() {
     for seed in 0..30 {
         let mut mesh = line(seed, Config::default(), 4);
         assert!(mesh.run_until_converged(seconds(5), STEP).is_some());
-        // The silence is shorter than any validity time: the others still hold the old ANSN.
+        // The silence is shorter than any validity time, so the other routers still have the old ANSN.
         mesh.stop(1);
         mesh.run_for(Duration::from_millis(500));
         mesh.start(1);
@@ -265,7 +266,7 @@ fn route(mesh: &Mesh, node: NodeId, destination: Prefix) -> Option<olsrv2::Route
 
 #[test]
 fn one_address_on_all_interfaces_works() {
-    // IPv4 has no interface addresses in the simulator: every interface borrows the originator.
+    // IPv4 has no interface addresses in the simulator: every interface uses the originator.
     let mut mesh = Mesh::new(1, Config::default(), &[Family::V4]);
     mesh.add_nodes(4);
     let port = |node, interface| Port {

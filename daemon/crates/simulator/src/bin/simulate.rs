@@ -1,4 +1,4 @@
-//! `simulate`: how long a random mesh takes to converge from a cold start, and what that costs.
+//! `simulate` measures how long a random mesh takes to converge from a cold start, and how many packets that costs.
 
 use std::time::{Duration, Instant};
 
@@ -31,7 +31,7 @@ struct Arguments {
     json: bool,
 }
 
-/// The figures of a run. Times are virtual unless they say `wall`.
+/// The results of a run. Times are virtual unless their name contains `wall`.
 #[derive(Serialize)]
 struct Report {
     schema: u32,
