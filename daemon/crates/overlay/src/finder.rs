@@ -22,6 +22,7 @@ mod queries;
 mod search;
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
 use core::time::Duration;
 
 use cryptoauth::{Address, PublicKey};

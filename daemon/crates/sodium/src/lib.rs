@@ -1,7 +1,7 @@
-//! The ciphers of libsodium, which choose at run time what the processor can, as [`Ciphers`] of `cryptoauth`.
+//! Implements [`Ciphers`] of `cryptoauth` with libsodium, which chooses at run time what the processor can do.
 //!
-//! The library is loaded when it is asked for, so that nothing needs it to be built, and a machine without it works with
-//! [`Portable`](cryptoauth::Portable). It is taken only when its frames are octet by octet those of `Portable`.
+//! The library is loaded at run time, so that neither building nor running needs it: a machine without it uses
+//! [`Portable`](cryptoauth::Portable). It is used only if its frames are octet by octet those of `Portable`.
 
 use std::ffi::{c_int, c_uchar, c_ulonglong, c_void, CStr};
 use std::fmt;
@@ -12,18 +12,20 @@ use std::sync::OnceLock;
 use cryptoauth::{Ciphers, Key, Portable, Tag, KEY_LENGTH, TAG_LENGTH};
 use zeroize::{Zeroize, Zeroizing};
 
-/// The ABI of libsodium 1.0.12 and later.
+/// The library file with the ABI of libsodium 1.0.12 and later.
 const LIBRARY: &CStr = c"libsodium.so.23";
-/// Lengths of the frames that are compared: around the blocks and the wide steps of the ciphers, and the longest frames.
+/// Lengths of the frames that are compared: near the blocks and the wide steps of the ciphers, and the longest frames.
 const PROBES: [usize; 11] = [0, 1, 31, 32, 33, 64, 255, 512, 1024, 1304, 2048];
 
-/// Octets of the stream that are the key of Poly1305; the content follows (Bernstein, Cryptography in NaCl, section 9).
+/// Octets at the start of the stream that are the key of Poly1305. The content follows (Bernstein, Cryptography in
+/// NaCl, section 9).
 const ONE_TIME: usize = 32;
-/// Salsa20 makes four blocks at a time in the time of two: a stream that ends between them is made longer.
+/// Octets of four blocks. libsodium computes four Salsa20 blocks in the time of two, so streams are extended to a
+/// multiple of four blocks.
 const WIDE: usize = 256;
-/// Octets for key, content and what makes the stream longer.
+/// Octets for the key, the content and the extension of the stream.
 const SPACE: usize = 10 * WIDE;
-/// The longest content that the space takes, longer than any frame; the portable ciphers do what is beyond.
+/// Longest content that fits, longer than any frame. Longer content is left to the portable ciphers.
 const LONGEST: usize = SPACE - ONE_TIME;
 
 type Start = unsafe extern "C" fn() -> c_int;
@@ -84,7 +86,7 @@ type ChachaXor = unsafe extern "C" fn(
     key: *const c_uchar,
 ) -> c_int;
 
-/// The functions of the library that are used.
+/// The functions of the library that this crate calls.
 struct Functions {
     hsalsa: Hsalsa,
     salsa_xor: SalsaXor,
@@ -95,20 +97,20 @@ struct Functions {
     chacha_xor: ChachaXor,
 }
 
-/// The library, loaded and examined.
+/// The library, loaded and tested.
 pub struct Sodium(Functions);
 
 /// Why the library is not used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Unusable {
-    /// This machine does not have it.
+    /// It is not installed on this machine.
     Missing,
-    /// It lacks a function.
+    /// It does not have this function.
     Function(&'static CStr),
-    /// It could not start.
+    /// Its initialization failed.
     Start,
-    /// It makes other frames than the portable ciphers.
+    /// Its frames differ from those of the portable ciphers.
     Different,
 }
 
@@ -137,6 +139,7 @@ impl std::error::Error for Unusable {}
 /// Loads the library, once for the whole process.
 ///
 /// # Errors
+///
 /// Why it cannot be used.
 pub fn load() -> Result<&'static Sodium, Unusable> {
     static LOADED: OnceLock<Result<Sodium, Unusable>> = OnceLock::new();
@@ -148,16 +151,16 @@ pub fn load() -> Result<&'static Sodium, Unusable> {
     loaded.as_ref().map_err(|error| *error)
 }
 
-/// The library's functions. It is never unloaded, so they stay valid.
+/// Returns the library's functions. It is never unloaded, so they stay valid.
 fn functions() -> Result<Functions, Unusable> {
-    // SAFETY: the name ends with a zero. The initialization code of the library is what every program that is linked
-    // with it runs, too.
+    // SAFETY: the name ends with a zero. Loading runs the library's initialization code, which every program linked
+    // with it runs too.
     let handle = unsafe { libc::dlopen(LIBRARY.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
     if handle.is_null() {
         return Err(Unusable::Missing);
     }
     let find = |name: &'static CStr| {
-        // SAFETY: the handle is one that dlopen gave, and the name ends with a zero.
+        // SAFETY: dlopen returned the handle, and the name ends with a zero.
         let symbol = unsafe { libc::dlsym(handle, name.as_ptr()) };
         (!symbol.is_null())
             .then_some(symbol)
@@ -171,9 +174,9 @@ fn functions() -> Result<Functions, Unusable> {
     let aead_seal = find(c"crypto_aead_chacha20poly1305_ietf_encrypt_detached")?;
     let aead_open = find(c"crypto_aead_chacha20poly1305_ietf_decrypt_detached")?;
     let chacha_xor = find(c"crypto_stream_chacha20_ietf_xor_ic")?;
-    // SAFETY: a pointer to data and one to a function have the same size and meaning on every system with dlsym
-    // (POSIX, dlsym). The types are those of the functions with these names in the headers of libsodium, which do not
-    // change within the ABI that the library's name tells.
+    // SAFETY: a data pointer and a function pointer have the same size and meaning on every system with dlsym (POSIX,
+    // dlsym). The types are those of the functions with these names in libsodium's headers, which do not change within
+    // the ABI that the library's file name states.
     let (start, functions) = unsafe {
         let functions = Functions {
             hsalsa: transmute::<*mut c_void, Hsalsa>(hsalsa),
@@ -186,7 +189,7 @@ fn functions() -> Result<Functions, Unusable> {
         };
         (transmute::<*mut c_void, Start>(start), functions)
     };
-    // SAFETY: it takes nothing, and may be called more than once and by several threads. It chooses the implementations.
+    // SAFETY: it takes no arguments, and several threads may call it more than once. It chooses the implementations.
     if unsafe { start() } < 0 {
         return Err(Unusable::Start);
     }
@@ -194,8 +197,8 @@ fn functions() -> Result<Functions, Unusable> {
 }
 
 impl Sodium {
-    /// The stream of XSalsa20, its beginning as it is and then the content with it. One call makes all of it, which takes
-    /// three quarters of the time that `crypto_secretbox` takes with two.
+    /// Returns the start of the XSalsa20 stream, followed by the content combined with the stream. One call does both,
+    /// which takes three quarters of the time of the two calls in `crypto_secretbox`.
     fn crossed(&self, key: &Key, nonce: &[u8; 24], content: &[u8]) -> [u8; SPACE] {
         let mut space = [0; SPACE];
         let end = ONE_TIME + content.len();
@@ -203,8 +206,8 @@ impl Sodium {
         let octets = &mut space[..end.next_multiple_of(WIDE)];
         let mut derived = Zeroizing::new([0; KEY_LENGTH]);
         let (first, second) = nonce.split_at(16);
-        // SAFETY: keys have 32 octets, the nonces 16 and 8, as the functions take them; without a constant that of the
-        // standard is used; the stream may be added where the content is.
+        // SAFETY: keys have 32 octets, and the nonces 16 and 8, as the functions require. Without a constant they use
+        // that of the standard. Input and output of the stream may be the same octets.
         unsafe {
             (self.0.hsalsa)(derived.as_mut_ptr(), first.as_ptr(), key.as_ptr(), null());
             let (at, length) = (octets.as_mut_ptr(), octets.len() as c_ulonglong);
@@ -213,7 +216,7 @@ impl Sodium {
         space
     }
 
-    /// Whether frames of so many octets are sealed and opened as the portable ciphers do.
+    /// Returns whether frames of this length are sealed and opened exactly as by the portable ciphers.
     fn agrees(&self, length: usize) -> bool {
         let content: Vec<u8> = (0..length)
             .map(|index| (index * 7 + index / 251) as u8)
@@ -237,7 +240,7 @@ impl Sodium {
     }
 }
 
-/// Whether `open` opens `sealed` by its tag, and leaves it alone with another.
+/// Returns whether `open` opens `sealed` with its tag, and leaves it unchanged with another tag.
 fn opens(content: &[u8], sealed: &[u8], tag: &Tag, open: impl Fn(&mut [u8], &Tag) -> bool) -> bool {
     let mut octets = sealed.to_vec();
     let mut forged = *tag;
@@ -260,8 +263,8 @@ impl Ciphers for Sodium {
         let (one_time, sealed) = space.split_at_mut(ONE_TIME);
         content.copy_from_slice(&sealed[..content.len()]);
         let length = content.len() as c_ulonglong;
-        // SAFETY: the tag has 16 octets and the key 32, as the function takes them, and the content `length`. It cannot
-        // fail.
+        // SAFETY: the tag has 16 octets and the key 32, as the function requires, and the content has `length`. It
+        // cannot fail.
         unsafe {
             (self.0.authenticate)(
                 tag.as_mut_ptr(),
@@ -295,8 +298,8 @@ impl Ciphers for Sodium {
     fn seal_chacha20(&self, key: &Key, nonce: &[u8; 12], content: &mut [u8]) -> Tag {
         let mut tag = [0; TAG_LENGTH];
         let (octets, length) = (content.as_mut_ptr(), content.len() as c_ulonglong);
-        // SAFETY: key, nonce and tag have the lengths that the function takes (32, 12, 16), the content has `length` octets,
-        // and it may be sealed where it is. There is no additional data, and nobody wants the tag's length.
+        // SAFETY: key, nonce and tag have the lengths that the function requires (32, 12, 16), and the content has
+        // `length` octets and may be sealed in place. There is no additional data, and the tag's length is not needed.
         unsafe {
             (self.0.aead_seal)(
                 octets,
@@ -316,8 +319,9 @@ impl Ciphers for Sodium {
 
     fn open_chacha20(&self, key: &Key, nonce: &[u8; 12], content: &mut [u8], tag: &Tag) -> bool {
         let (octets, length) = (content.as_mut_ptr(), content.len() as c_ulonglong);
-        // SAFETY: as above. Without a place for the content the function verifies the tag alone; with one it overwrites the
-        // content where the tag is wrong. The content begins with the second block of the stream (RFC 8439, section 2.8).
+        // SAFETY: as above. Without an output the function only verifies the tag; with one it overwrites the content
+        // even if the tag is wrong. The content is encrypted from the second block of the stream on (RFC 8439, section
+        // 2.8).
         unsafe {
             let verified = (self.0.aead_open)(
                 null_mut(),

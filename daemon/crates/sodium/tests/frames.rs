@@ -1,4 +1,4 @@
-//! Frames of libsodium are those of the portable ciphers, for any key, nonce, content and length.
+//! Frames of libsodium equal those of the portable ciphers, for any key, nonce, content and length.
 
 use cryptoauth::{Ciphers, Key, Portable, Tag};
 use proptest::collection::vec;
@@ -8,7 +8,7 @@ use sodium::Sodium;
 type Seal<'a> = &'a dyn Fn(&mut [u8]) -> Tag;
 type Open<'a> = &'a dyn Fn(&mut [u8], &Tag) -> bool;
 
-/// The library, or a line that says why nothing is compared; continuous integration has it.
+/// Returns the library, or prints why nothing is compared. Continuous integration has the library.
 fn library() -> Option<&'static Sodium> {
     let loaded = sodium::load();
     if let Err(error) = &loaded {
@@ -18,7 +18,7 @@ fn library() -> Option<&'static Sodium> {
     loaded.ok()
 }
 
-/// Opens with each of both what the other has sealed, and refuses it with one bit changed.
+/// Opens with each implementation what the other has sealed, and refuses it with one bit changed.
 fn compare(
     content: &[u8],
     flip: usize,
