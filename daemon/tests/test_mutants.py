@@ -30,6 +30,13 @@ def test_a_python_change_is_named_by_its_function_and_the_line_in_it() -> None:
     assert TOOL["line_of"](SOURCE, "Hold.follow", before) == 5
 
 
+@pytest.mark.parametrize(
+    ("name", "function"), [("x_f__mutmut_1", "f"), ("x__f__mutmut_20", "_f"), ("xǁClassǁ_f__mutmut_3", "Class._f")]
+)
+def test_a_mutant_of_a_private_function_has_its_name(name: str, function: str) -> None:
+    assert TOOL["split_name"](f"meshsec.core.hold.{name}") == ("meshsec.core.hold", function)
+
+
 def test_a_rust_change_keeps_its_name_when_the_lines_before_it_move() -> None:
     here, moved = (
         TOOL["rust_survivor"](f"crates/a/src/b.rs:{line}:5: replace a::b -> bool with true") for line in (7, 9)

@@ -59,9 +59,8 @@ class Pluto:
     ) -> None:
         """Prepare pluto.
 
-                Where meshsecd does not drive it, ``directory`` has what `meshsec export libreswan --into` wrote. The
-        path of
-                ``sockets`` must be short.
+        Where meshsecd does not drive it, ``directory`` has what `meshsec export libreswan --into` wrote. The path of
+        ``sockets`` must be short.
         """
         self._namespace, self._sockets, self._executables = namespace, sockets, executables
         (directory / "nss").mkdir()
