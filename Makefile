@@ -139,7 +139,7 @@ advisories: $(STAMPS)/deny ## known vulnerabilities of the Rust dependencies (fe
 	cargo deny $(CARGO_ARGUMENTS) check advisories
 
 nodes: fleet-packages ## bare Debian 12 and 13 machines, booted and reached by ssh, become a mesh by our packages (root)
-	MESHSEC_LAB_REQUIRED=1 $(BIN)/pytest $(BESIDE) --reruns $(RERUNS) tests/fleet
+	MESHSEC_LAB_REQUIRED=1 $(BIN)/pytest --reruns $(RERUNS) tests/fleet
 
 fleet-more: fleet-packages ## what takes minutes more on those machines: the controller comes in over the mesh, which changes break; a member's other key; another kernel, radios (root)
 	MESHSEC_FLEET_ALL=1 MESHSEC_LAB_REQUIRED=1 $(BIN)/pytest tests/fleet/test_over_the_mesh.py tests/fleet/test_fleet_key.py tests/fleet/test_board.py
