@@ -201,6 +201,27 @@ def test_a_card_by_hand_goes_before_a_member(directory: Path) -> None:
     assert "there is another peer of its name" in messages(directory)
 
 
+def test_a_member_that_takes_the_place_of_a_card_by_hand_goes_on_with_its_channel(directory: Path) -> None:
+    """Also after the key by hand has taken the place of another, from which the channel has its mark."""
+    trust_store.add(directory, "boat", BOAT, OWN)
+    trust_store.add_next(directory, "boat", BOAT_ANEW, OWN)
+    trust_store.end(directory, "boat", OWN)
+    take(directory, BOAT_ANEW)
+    before = trust_store.load(directory, OWN)[0]["boat"]
+    assert before.key == "boat~"
+    trust_store.remove(directory, "boat")
+    assert trust_store.load(directory, OWN)[0] == {"boat": replace(before, fleet="rescue")}
+
+
+def test_a_removed_card_leaves_its_channel_to_no_other_key(directory: Path) -> None:
+    trust_store.add(directory, "boat", BOAT, OWN)
+    trust_store.add_next(directory, "boat", BOAT_ANEW, OWN)
+    trust_store.end(directory, "boat", OWN)
+    take(directory, BOAT)
+    trust_store.remove(directory, "boat")
+    assert trust_store.load(directory, OWN)[0] == {"boat": Peer("boat", BOAT, fleet="rescue")}
+
+
 def test_what_is_for_cards_added_by_hand_says_why_it_does_not_serve_for_a_member(directory: Path) -> None:
     take(directory, SHIP)
     with pytest.raises(TrustStoreError, match="meshsec peer revoke ship"):

@@ -12,6 +12,7 @@ not changed is not opened again (memory.py).
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -174,7 +175,10 @@ def end(directory: Path, name: str, own: Card) -> Peer:
 
 
 def remove(directory: Path, name: str) -> None:
-    """Stop trusting ``name`` with all its keys, even if its card is refused. Raises TrustStoreError."""
+    """Stop trusting ``name`` with all its keys, even if its card is refused. Raises TrustStoreError.
+
+    A member of a fleet with the same key stays a peer, and its SA stays.
+    """
     with locked(directory):
         path = directory / f"{name}{SUFFIX}"
         if path not in listed(directory, SUFFIX):
@@ -182,11 +186,19 @@ def remove(directory: Path, name: str) -> None:
             known = ", ".join(known.stem for known in listed(directory, SUFFIX)) or "none"
             raise TrustStoreError(f"there is no peer {name!r}; known: {known}")
         try:
-            if files.exists(following := _path(directory, name + NEXT)):
-                files.remove(following)
-            files.remove(path)
+            following = _path(directory, name + NEXT)
+            for gone in filter(files.exists, (following, path)):
+                _leave_channel(directory, gone)
+                files.remove(gone)
         except files.FileError as error:
             raise TrustStoreError(str(error)) from error
+
+
+def _leave_channel(directory: Path, path: Path) -> None:
+    """Leave the channel of an added card, if it can be read, to the member with its key."""
+    with suppress(files.FileError, cards.CardError, UnsafeError):
+        held = _said(path)
+        fleets.inherit(directory, held.card, held.mark)
 
 
 def revocations(directory: Path) -> dict[str, str]:

@@ -112,17 +112,39 @@ def take_members(directory: Path, octets: Iterable[bytes], own: Card) -> int:
             raise TrustStoreError(str(error)) from error
 
 
+def inherit(directory: Path, card: Card, mark: str) -> None:
+    """Let the member with the key of an added card, which is about to be removed, go on with that card's channel.
+
+    Raises TrustStoreError.
+    """
+    file = _file(card)
+    if not files.exists(directory / file):
+        return
+    joined = read(directory)
+    member = joined.members.get(file)
+    if member and joined.marks[file] != mark:
+        _write_member(directory / file, member, mark)
+
+
 def _take(directory: Path, joined: Joined, member: SignedCard, own: Card, revoked: Mapping[str, str]) -> bool:
-    file = f"{member.card.fingerprint.hex()}{MEMBER_SUFFIX}"
+    file = _file(member.card)
     found = placed(joined, file, member, own, revoked)
     if found is None:
         return False
-    place.write(directory / file, fleets.card_text(member) + (f"{place.MARK}{found.mark}" if found.mark else "") + "\n")
+    _write_member(directory / file, member, found.mark)
     for other in found.gone:
         del joined.members[other]
         place.remove(directory / other)
     joined.members[file], joined.marks[file] = member, found.mark
     return True
+
+
+def _file(card: Card) -> str:
+    return f"{card.fingerprint.hex()}{MEMBER_SUFFIX}"
+
+
+def _write_member(path: Path, member: SignedCard, mark: str) -> None:
+    place.write(path, fleets.card_text(member) + (f"{place.MARK}{mark}" if mark else "") + "\n")
 
 
 def _own(text: str, fleet: Fleet, own: Sequence[Card]) -> SignedCard | None:
