@@ -213,6 +213,19 @@ def test_a_negotiation_of_the_peer_is_waited_for_but_not_for_ever() -> None:
     assert attempts(made.advance(CALM.takeover_delay)) == ["n1"]
 
 
+def test_an_sa_of_the_peer_that_lacks_a_child_sa_is_waited_for_as_long_as_its_turn_takes() -> None:
+    """Shorter than a half-open one: it is authenticated, so the peer is there and about to complete it."""
+    made = driver(LOWER)
+    made.tell(RouteSet(route(LOWER)))
+    made.tell(SasObserved("n1", (ike_sa("n1", initiator=False, children=()),)))
+    assert made.state(LOWER) == "negotiating"
+    assert CALM.takeover_delay < CALM.initiate_timeout
+    made.advance(CALM.takeover_delay - 0.01)
+    assert made.state(LOWER) == "negotiating"
+    made.advance(0.01)
+    assert made.state(LOWER) == "waiting"
+
+
 def test_a_half_open_ike_sa_does_not_keep_the_initiator_from_its_turn() -> None:
     made = driver(HIGHER)
     half_open = ike_sa("n5", state=IkeSaState.CONNECTING, initiator=False, children=())

@@ -267,6 +267,22 @@ fn one_link_has_a_bounded_number_of_two_hops() {
 }
 
 #[test]
+fn two_hops_that_are_reported_lost_leave_their_room() {
+    let mut nhdp = neighbourhood(10);
+    let hears = |range: std::ops::Range<u32>| std::iter::once(OWN).chain(range);
+    receive(&mut nhdp, START, &hello(100, hears(1000..1010))).unwrap();
+    let mut lost = hello(100, hears(1000..1010));
+    for neighbour in &mut lost.neighbours[6..] {
+        neighbour.link = Some(LinkStatus::Lost);
+    }
+    receive(&mut nhdp, START, &lost).unwrap();
+    assert_eq!(two_hops(&nhdp, 100), 5);
+    receive(&mut nhdp, START, &hello(REAL, hears(5000..5005))).unwrap();
+    assert_eq!((two_hops(&nhdp, 100), two_hops(&nhdp, REAL)), (5, 5));
+    assert_eq!(nhdp.take_over_limit(), 0, "nothing had to give way");
+}
+
+#[test]
 fn a_trusted_two_hop_address_always_finds_room() {
     let mut nhdp = neighbourhood(10);
     nhdp.set_trusted(BTreeSet::from([address(REAL)]));
