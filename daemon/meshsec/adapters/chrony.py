@@ -6,7 +6,7 @@ from pathlib import Path
 
 from meshsec.core.explain import clock
 from meshsec.core.explain.clock import Tracking
-from meshsec.core.explain.doctor import Check, Level
+from meshsec.core.explain.findings import Check, Level
 
 _SECONDS = 10.0
 _CAP_SYS_TIME = 25

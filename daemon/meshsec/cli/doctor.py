@@ -17,7 +17,7 @@ from meshsec.cli.app import DEGRADED, FAILED, App
 from meshsec.cli.client import Client, DaemonAbsentError
 from meshsec.cli.output import json_option, print_json
 from meshsec.core.explain import doctor as judge
-from meshsec.core.explain.doctor import Check, Level
+from meshsec.core.explain.findings import Check, Level
 from meshsec.core.ike import udp_ports
 from meshsec.core.values.model import EspBackend
 

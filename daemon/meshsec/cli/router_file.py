@@ -8,7 +8,7 @@ from meshsec import files
 from meshsec.cli import export
 from meshsec.cli.app import App
 from meshsec.core.config.routing_settings import RoutingDaemon
-from meshsec.core.explain.doctor import Check, Level
+from meshsec.core.explain.findings import Check, Level
 
 if TYPE_CHECKING:
     from meshsec.core.values.model import EspBackend

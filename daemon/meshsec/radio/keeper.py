@@ -25,7 +25,21 @@ from meshsec.adapters.sockets.notify import Notifier, watchdog_interval
 from meshsec.agent.sides import radios
 from meshsec.core.config.radio_settings import RadioSettings, Security
 from meshsec.core.radio import plan
-from meshsec.core.radio.plan import Observed, Phy, Step
+from meshsec.core.radio.observed import Observed, Phy
+from meshsec.core.radio.obstacles import Obstacle, obstacles, wants_country
+from meshsec.core.radio.steps import (
+    Join,
+    Leave,
+    SetMcastRate,
+    SetMeshParameters,
+    SetRtsThreshold,
+    SetTxPower,
+    SetType,
+    SetUp,
+    StartSupplicant,
+    Step,
+    StopSupplicant,
+)
 
 _STEP_SECONDS = 10.0
 _JOIN_SECONDS = 60.0
@@ -83,13 +97,13 @@ class Keeper:
                 await self._something(pause)
                 pause = min(2 * pause, _PAUSES[1])
 
-    async def examine(self) -> tuple[list[plan.Obstacle], tuple[Step, ...]]:
+    async def examine(self) -> tuple[list[Obstacle], tuple[Step, ...]]:
         """Return the obstacles, or else the steps that ``run`` would take; change nothing."""
         async with nl80211.opened() as stack:
             seen = await radios.observe(stack, self._name)
-            if plan.wants_country(self._wish, seen):
+            if wants_country(self._wish, seen):
                 seen = replace(seen, country=self._wish.country or seen.country)
-            found = plan.obstacles(self._wish, seen)
+            found = obstacles(self._wish, seen)
             return found, () if found else plan.plan(self._wish, seen)
 
     async def _membership(self) -> None:
@@ -112,10 +126,10 @@ class Keeper:
     async def _prepared(self, stack: Nl80211 | None) -> Observed:
         """Return the state under the wanted regulatory rules. Raises JoinError if there is an obstacle."""
         seen = await radios.observe(stack, self._name)
-        if stack is not None and plan.wants_country(self._wish, seen):
+        if stack is not None and wants_country(self._wish, seen):
             await self._ask_country(stack)
             seen = await radios.observe(stack, self._name)
-        if found := plan.obstacles(self._wish, seen):
+        if found := obstacles(self._wish, seen):
             kind = JoinError if seen.exists else AbsentError
             raise kind("\n".join(f"{self._name}: {one}" for one in found))
         if self._wish.security is Security.SAE:
@@ -182,9 +196,9 @@ class Keeper:
                 _log.log(logging.INFO if gone else logging.WARNING, "undo: %s: %s", step, error)
 
     async def _carry_out(self, stack: Nl80211, before: Observed, step: Step) -> None:
-        if isinstance(step, plan.StartSupplicant):
+        if isinstance(step, StartSupplicant):
             await asyncio.wait_for(self._start_supplicant(stack, before.phy), _JOIN_SECONDS)
-        elif isinstance(step, plan.StopSupplicant):
+        elif isinstance(step, StopSupplicant):
             await self._supplicant.stop()
         else:
             await asyncio.wait_for(self._change(stack, step), _STEP_SECONDS)
@@ -193,21 +207,21 @@ class Keeper:
         """Do one step that the kernel carries out at once."""
         own, phy = await radios.interface(stack, self._name)
         match step:
-            case plan.SetUp(up=up):
+            case SetUp(up=up):
                 await netlink.set_link(own.index, up=up)
-            case plan.SetType(type=kind) if kind != own.type:
+            case SetType(type=kind) if kind != own.type:
                 await stack.set_type(own.index, kind)
-            case plan.SetRtsThreshold(octets=octets):
+            case SetRtsThreshold(octets=octets):
                 await stack.set_rts_threshold(phy, octets)
-            case plan.SetTxPower(dbm=dbm):
+            case SetTxPower(dbm=dbm):
                 await stack.set_tx_power(own.index, dbm)
-            case plan.Join():
+            case Join():
                 await stack.join(own.index, step)
-            case plan.Leave():
+            case Leave():
                 await stack.leave(own.index)
-            case plan.SetMeshParameters():
+            case SetMeshParameters():
                 await stack.set_mesh_parameters(own.index, step)
-            case plan.SetMcastRate(mbit=mbit):
+            case SetMcastRate(mbit=mbit):
                 await stack.set_mcast_rate(own.index, mbit)
 
     async def _start_supplicant(self, stack: Nl80211, phy: Phy | None) -> None:

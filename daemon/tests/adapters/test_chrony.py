@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from meshsec.adapters import chrony
-from meshsec.core.explain.doctor import Level
+from meshsec.core.explain.findings import Level
 
 ROOT = os.geteuid() == 0
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from meshsec.adapters.radio.nl80211 import decode_interface, decode_phy, message
-from meshsec.core.radio.plan import RTS_OFF, Band, Channel, Interface
+from meshsec.core.radio.observed import RTS_OFF, Band, Channel, Interface
 
 VECTORS = Path(__file__).parents[3] / "tests" / "vectors" / "wiphy"
 

@@ -20,7 +20,7 @@ from meshsec.agent.sides.trust import Trust
 from meshsec.core.channels.channel import Channel
 from meshsec.core.channels.ipv4_claims import Surroundings
 from meshsec.core.channels.lifecycle import State
-from meshsec.core.explain.doctor import Level
+from meshsec.core.explain.findings import Level
 from meshsec.core.trust import fleets
 from meshsec.core.trust.fleet_exchange import Holdings, News
 from meshsec.core.trust.fleets import Fleet

@@ -19,7 +19,7 @@ from meshsec.cli import client, router_file
 from meshsec.core.channels.events import OverlayDown, QuietSeen, RouterDown, RoutesReset, SasObserved
 from meshsec.core.channels.one_way_watch import Quiet
 from meshsec.core.explain import doctor, scheduling_view, views
-from meshsec.core.explain.doctor import Check, Level
+from meshsec.core.explain.findings import Check, Level
 from meshsec.core.explain.scheduling_view import Known
 from meshsec.core.ike import drift
 from meshsec.core.ike.drift import Difference, Note, Report, Where

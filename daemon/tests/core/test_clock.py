@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meshsec.core.explain.clock import UnboundedError, apart, judged, parse
-from meshsec.core.explain.doctor import Level
+from meshsec.core.explain.findings import Level
 
 # Recorded from chrony 4.3: a client of a master in orphan mode, that master, and a node that reaches nobody.
 CLIENT = (

@@ -9,8 +9,9 @@ import jsonschema
 import pytest
 
 from meshsec.core.config.radio_settings import RadioSettings, Security
-from meshsec.core.explain.doctor import Check, Facts, Level, RadioFacts, examine, view
-from meshsec.core.radio.plan import Interface, MeshParameters, Observed
+from meshsec.core.explain.doctor import examine, view
+from meshsec.core.explain.findings import Check, Facts, Level, RadioFacts
+from meshsec.core.radio.observed import Interface, MeshParameters, Observed
 from meshsec.core.values.ike_daemon import IkeDaemon
 from meshsec.core.values.model import EspBackend
 from meshsec.core.values.refusals import Refusal, Source

@@ -11,16 +11,11 @@ from msgspec import structs
 
 from meshsec.core.config.radio_settings import Mode, RadioSettings, Security
 from meshsec.core.radio import plan
-from meshsec.core.radio.plan import (
-    RTS_OFF,
-    Band,
-    Channel,
-    Interface,
+from meshsec.core.radio.observed import RTS_OFF, Band, Channel, Interface, MeshParameters, Observed, Phy
+from meshsec.core.radio.obstacles import obstacles, wants_country
+from meshsec.core.radio.steps import (
     Join,
     Leave,
-    MeshParameters,
-    Observed,
-    Phy,
     SetMcastRate,
     SetMeshParameters,
     SetRtsThreshold,
@@ -31,6 +26,7 @@ from meshsec.core.radio.plan import (
     StartSupplicant,
     Step,
     StopSupplicant,
+    span,
 )
 
 OPEN = RadioSettings("rescue", 2412, Security.OPEN)
@@ -70,7 +66,7 @@ def own(seen: Observed, **changes: Any) -> Observed:
 
 
 def test_an_idle_interface_is_made_a_mesh_point_and_joins() -> None:
-    assert plan.obstacles(OPEN, IDLE) == []
+    assert obstacles(OPEN, IDLE) == []
     assert plan.plan(OPEN, IDLE) == (
         SetUp(up=False),
         SetType("mesh point"),
@@ -172,7 +168,7 @@ def test_a_mesh_that_somebody_left_standing_is_left_first() -> None:
 def test_each_obstacle_is_named_with_its_mend_and_nothing_is_planned(
     wish: RadioSettings, seen: Observed, words: str
 ) -> None:
-    (found,) = plan.obstacles(wish, seen)
+    (found,) = obstacles(wish, seen)
     assert words in str(found)
     assert found.fix
     with pytest.raises(ValueError, match="obstacles"):
@@ -181,15 +177,15 @@ def test_each_obstacle_is_named_with_its_mend_and_nothing_is_planned(
 
 def test_all_obstacles_are_told_at_once() -> None:
     seen = replace(own(IDLE, type="AP", carrier=True), soft_blocked=True)
-    assert len(plan.obstacles(structs.replace(OPEN, frequency=2413, country="DE"), seen)) == 4
+    assert len(obstacles(structs.replace(OPEN, frequency=2413, country="DE"), seen)) == 4
 
 
 def test_a_country_is_asked_for_only_where_that_can_help() -> None:
     german = structs.replace(OPEN, country="DE")
-    assert plan.wants_country(german, IDLE)
-    assert not plan.wants_country(german, replace(IDLE, country="DE"))
-    assert not plan.wants_country(german, with_phy(self_managed=True))
-    assert not plan.wants_country(OPEN, IDLE)
+    assert wants_country(german, IDLE)
+    assert not wants_country(german, replace(IDLE, country="DE"))
+    assert not wants_country(german, with_phy(self_managed=True))
+    assert not wants_country(OPEN, IDLE)
 
 
 @pytest.mark.parametrize(
@@ -206,7 +202,7 @@ def test_a_country_is_asked_for_only_where_that_can_help() -> None:
     ],
 )
 def test_the_whole_channel_around_the_primary_one(frequency: int, mode: Mode, expected: Span | None) -> None:
-    assert plan.span(frequency, mode) == expected
+    assert span(frequency, mode) == expected
 
 
 def test_the_way_back_ends_where_it_began() -> None:

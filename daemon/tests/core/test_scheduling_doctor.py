@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from meshsec.core.explain.doctor import Level
+from meshsec.core.explain.findings import Level
 from meshsec.core.explain.scheduling_doctor import GroupFacts, HostFacts, examine
 from meshsec.core.scheduling.profiles import (
     NO_SUCH_THREAD,

@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 from meshsec.adapters.files import config_file
 from meshsec.adapters.radio import nl80211
 from meshsec.agent.sides import radios
-from meshsec.core.radio.plan import Observed, Phy
+from meshsec.core.radio.observed import Observed, Phy
 from meshsec.radio import main
 from meshsec.radio.keeper import JoinError, Keeper
 from tests.lab.basics.shell import run

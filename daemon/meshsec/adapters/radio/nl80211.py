@@ -12,7 +12,8 @@ from pyroute2.netlink import NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, nla
 from pyroute2.netlink.nl80211 import IFTYPE_VALUES, NL80211_NAMES, AsyncNL80211, nl80211cmd
 
 from meshsec.core.config.radio_settings import Mode
-from meshsec.core.radio.plan import RTS_OFF, Band, Channel, Interface, Join, MeshParameters, Phy, SetMeshParameters
+from meshsec.core.radio.observed import RTS_OFF, Band, Channel, Interface, MeshParameters, Phy
+from meshsec.core.radio.steps import Join, SetMeshParameters
 
 _CHANNEL_TYPES = {Mode.NOHT: 0, Mode.HT20: 1, Mode.HT40_MINUS: 2, Mode.HT40_PLUS: 3}
 """nl80211_channel_type."""

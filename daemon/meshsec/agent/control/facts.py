@@ -16,7 +16,7 @@ from meshsec.agent.sides.ike import Stranger
 from meshsec.core.channels.channel import Channel
 from meshsec.core.channels.lifecycle import State
 from meshsec.core.explain import copied_keys
-from meshsec.core.explain.doctor import Facts, RadioFacts
+from meshsec.core.explain.findings import Facts, RadioFacts
 from meshsec.core.formats import routers
 from meshsec.core.values.ike_daemon import IkeDaemon
 from meshsec.core.values.model import Address, Card, DataPlane

@@ -14,7 +14,7 @@ from meshsec.core.scheduling.governor import StreamReported
 
 if TYPE_CHECKING:
     from meshsec.agent.sides.scheduling import Scheduling
-    from meshsec.core.explain.doctor import Check
+    from meshsec.core.explain.findings import Check
 
 NAME_MAX = 64
 """Longest name of a stream in characters."""

@@ -16,7 +16,7 @@ from meshsec.adapters.sockets import exchange
 from meshsec.agent.sides.trust import Trust
 from meshsec.core.channels.channel import Channel
 from meshsec.core.channels.lifecycle import State
-from meshsec.core.explain.doctor import Check, Level
+from meshsec.core.explain.findings import Check, Level
 from meshsec.core.trust import fleet_exchange as lines
 from meshsec.core.trust.fleet_exchange import ExchangeError, Holdings, News
 from meshsec.core.trust.membership import Joined, Membership

@@ -8,9 +8,8 @@ from meshsec.adapters.kernel import netlink
 from meshsec.adapters.radio import nl80211, rfkill
 from meshsec.adapters.radio.nl80211 import Nl80211, Nl80211Error
 from meshsec.core.config.radio_settings import Radios
-from meshsec.core.explain.doctor import RadioFacts
-from meshsec.core.radio import plan
-from meshsec.core.radio.plan import Interface, Observed, Phy
+from meshsec.core.explain.findings import RadioFacts
+from meshsec.core.radio.observed import MESH_POINT, Interface, Observed, Phy
 
 _READINGS = 5
 """How often a radio is read if its rules change meanwhile; more changes are a mistake elsewhere."""
@@ -51,7 +50,7 @@ async def _observe(stack: Nl80211, name: str, phy: Phy | None, links: Mapping[st
     else:
         country = await stack.country(phy)
     mesh = None
-    if own.type == plan.MESH_POINT and own.carrier:
+    if own.type == MESH_POINT and own.carrier:
         mesh = await stack.mesh_parameters(own.index)
         own = _with_link(own, await netlink.links())  # after leaving a mesh they are the defaults
     soft, hard = rfkill.blocked(phy.name)

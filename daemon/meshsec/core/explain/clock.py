@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from meshsec.core.explain.doctor import Check, Level
+from meshsec.core.explain.findings import Check, Level
 
 NAME = "time"
 ERROR_MAX = 1.0

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from meshsec.core.explain.doctor import Check, Level
+from meshsec.core.explain.findings import Check, Level
 from meshsec.core.scheduling.profiles import NO_SUCH_THREAD, SERVICES, Applied, Limits, Placement, Profile, within
 
 NAME = "scheduling"

@@ -1,0 +1,129 @@
+"""What doctor is given, and what it finds: facts of the node, and one check for each thing that is judged."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from meshsec.core.config.radio_settings import RadioSettings
+from meshsec.core.radio.observed import Observed
+from meshsec.core.values.ike_daemon import IkeDaemon
+from meshsec.core.values.model import EspBackend
+from meshsec.core.values.refusals import Refusal
+
+
+class Level(StrEnum):
+    """How bad it is."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One finding."""
+
+    name: str
+    level: Level
+    found: str
+    fix: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RadioFacts:
+    """One wireless mesh interface."""
+
+    wish: RadioSettings | None
+    """The settings; None when something else than meshsec-radio brings it up."""
+    seen: Observed
+    signals: Sequence[int] = ()
+    """dBm, of each neighbour."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the adapters found. Empty texts and collections mean: nothing wrong."""
+
+    ground: EspBackend
+    ground_reason: str
+    ground_problem: str
+    """Why ESP cannot run where it should."""
+    ike_version: str
+    """Empty while the IKE daemon does not answer."""
+    ike_problem: str
+    plugins_missing: Sequence[str]
+    router_software: str
+    router_problem: str
+    router_warnings: Sequence[str]
+    routes_missing: Sequence[str]
+    """Destinations to which the routing daemon has a route and the kernel has none."""
+    rules_stand: bool
+    dropped: Mapping[str, int]
+    """Packets that the fail-closed rules dropped, and those that they let pass by the bypass list, by counter."""
+    addresses_missing: Sequence[str]
+    address_problem: str
+    key_problem: str
+    forwarding: Mapping[str, bool]
+    """Whether forwarding is on, by sysctl."""
+    mtus: Mapping[str, int | None]
+    """MTU by mesh interface; None when the interface does not exist."""
+    trust_problems: Sequence[str]
+    closed_by_doubt: bool
+    """Unknown nodes are closed because of them."""
+    config_problem: str
+    strangers: Sequence[str]
+    """Nodes without a card that asked for an SA, with the reason and how often."""
+    radios: Sequence[RadioFacts] = ()
+    unweighed: Sequence[str] = ()
+    """Mesh interfaces that have no metric by configuration."""
+    overlay: str = ""
+    """The overlay's node and its version, as far as it answers; empty where there is no overlay."""
+    overlay_problem: str = ""
+    unauthenticated: Sequence[str] = ()
+    """Peers with whom the last negotiation failed because one end was not who it said it was, for the other."""
+    left_out: int = 0
+    """Proposals of the policy that the IKE daemon cannot do."""
+    rules_disturbed: int = 0
+    """How often another program altered or removed the fail-closed rules since meshsecd started."""
+    one_sided: Sequence[str] = ()
+    """Peers whose own end sends by the other data plane."""
+    without_ipv4: Sequence[str] = ()
+    """Peers with an IPv4 address in mode ``overlay``, which carries none."""
+    ports_problem: str = ""
+    """Which other process has the ports of IKE, or which of them the IKE daemon lacks (ADR 0056)."""
+    ike_daemon: IkeDaemon = IkeDaemon.STRONGSWAN
+    next_address: str = ""
+    """That of the key which is to take the place of this node's; empty: the key is not being changed."""
+    ipv4_doubts: Sequence[str] = ()
+    """Peers whose card's IPv4 address is not believed, each with the reason (ADR 0057)."""
+    refusals: Sequence[Refusal] = ()
+    """What the routing daemon refused lately."""
+    bypass: Sequence[str] = ()
+    """What the policy lets pass in the clear, each with its reason."""
+    unprotected_networks: Sequence[str] = ()
+    """Networks that this node announces or reaches through others."""
+    lost: Sequence[str] = ()
+    """Peers with an SA through which nothing comes, and whose IKE daemon does not answer."""
+    guard_problem: str = ""
+    """Why nothing sorts what comes to the IKE daemon's ports; empty when the guard is in force (ADR 0054)."""
+    guarded: Mapping[str, int] = field(default_factory=dict)
+    """Datagrams to the IKE daemon that the guard dropped, by reason."""
+    config_changed: bool = False
+    """``config_problem`` is only that the file was changed since meshsecd started."""
+    announced_instead: Sequence[str] = ()
+    """What the routing daemon announces in place of this node's addresses; empty: these are what it announces."""
+    failed: Sequence[str] = ()
+    """Peers in reach with whom the last attempt failed, each with what that means."""
+    down: Sequence[str] = ()
+    """Mesh interfaces that are not up."""
+    no_carrier: Sequence[str] = ()
+    """Mesh interfaces that are up and have no link."""
+    doubled: Sequence[str] = ()
+    """Peers of which one has an SA while another asks for one again and again."""
+    contested: Sequence[str] = ()
+    """Peers in whose name somebody forges answers to this node's first messages."""
+
+
+def judged(name: str, problem: str, fine: str, fix: str, level: Level = Level.FAIL) -> list[Check]:
+    """Return a check that fails with a problem, or else is fine."""
+    return [Check(name, level, problem, fix) if problem else Check(name, Level.OK, fine)]
