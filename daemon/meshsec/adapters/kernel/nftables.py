@@ -13,6 +13,7 @@ from typing import Any
 
 from meshsec.core.channels import nft_rules
 from meshsec.core.channels.nft_rules import TABLE
+from meshsec.core.channels.nft_text import HOOKS
 from meshsec.core.ike import guard
 from meshsec.core.values.model import Address, EspBackend, RulesSpec, UnknownNodes
 
@@ -230,7 +231,7 @@ def _verify(spec: RulesSpec, listing: list[dict[str, Any]]) -> None:
     meant = nft_rules.set_contents(spec)
     sets = {name: elements for name, elements in _sets(listing).items() if name in meant}
     hooks = {entry["chain"]["hook"] for entry in listing if "chain" in entry and "hook" in entry["chain"]}
-    if sets != meant or hooks != nft_rules.HOOKS:
+    if sets != meant or hooks != HOOKS:
         raise RulesError(f"the table inet {TABLE} does not read back as it was written")
 
 

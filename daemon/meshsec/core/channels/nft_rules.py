@@ -24,29 +24,19 @@ one after the other, and no rule changes with it. Through it user data passes wi
 """
 
 from collections.abc import Iterable, Sequence
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from ipaddress import IPv4Network, IPv6Network
 
+from meshsec.core.channels.nft_text import chain, hooked, prefixes, set_of, sorted4, sorted6
 from meshsec.core.trust.fleet_exchange import PORT as FLEET_PORT
 from meshsec.core.trust.identity import locator_of
 from meshsec.core.values.bypass import Bypass
-from meshsec.core.values.model import Address, EspBackend, Network, RulesSpec, UnknownNodes
+from meshsec.core.values.model import EspBackend, Network, RulesSpec, UnknownNodes
 
 TABLE = "meshsec"
 HELD_TABLES = ("meshsec_held", "meshsec_held2")
 """One at a time, but while a meshsecd takes over from another."""
 TUN_DEVICE = "ipsec0"
 """Name of charon's kernel-libipsec device where no other device has it."""
-HOOKS = frozenset({"prerouting", "input", "forward", "output", "postrouting"})
-"""Every hook of the table; it protects only while it is in all of them."""
-
-_PRIORITIES = {
-    "prerouting": ("raw", 0),  # before connection tracking, so that a forged packet costs no entry there
-    "input": ("filter", 0),
-    "forward": ("filter", 0),
-    "output": ("filter", 0),
-    "postrouting": ("srcnat", 10),  # after masquerading has given a packet its source
-}
-"""Priority of each hook's chain: nft's name, and a distance behind it."""
 _HELD_BEHIND = 10
 """Distance of the held table behind the proper one, so that the proper one counts what is dropped."""
 
@@ -119,33 +109,33 @@ def _transaction(name: str, flags: str, body: str) -> str:
 
 def _body(spec: RulesSpec, behind: int) -> str:
     counters = [f"  counter {name} {{ }}" for name in _COUNTER_NAMES]
-    sets = [_set(*one) for one in _single_sets(spec)] + [_set(*one, interval=True) for one in _interval_sets(spec)]
+    sets = [set_of(*one) for one in _single_sets(spec)] + [set_of(*one, interval=True) for one in _interval_sets(spec)]
     regular = [
-        _chain("fleet_port", ["meta skuid 0 return", 'counter name "fleet_out" drop']),
-        _chain("leaving", _leaving(spec)),
-        _chain("onto_link", _onto_link(spec)),
-        _chain("from_link", _from_link(spec)),
+        chain("fleet_port", ["meta skuid 0 return", 'counter name "fleet_out" drop']),
+        chain("leaving", _leaving(spec)),
+        chain("onto_link", _onto_link(spec)),
+        chain("from_link", _from_link(spec)),
     ]
-    hooked = {
+    at_hooks = {
         "prerouting": _prerouting(),
         "input": _input(spec),
         "forward": _forward(spec),
         "output": _output(spec),
         "postrouting": _postrouting(spec),
     }
-    chains = [_hooked(hook, behind, rules) for hook, rules in hooked.items()]
+    chains = [hooked(hook, behind, rules) for hook, rules in at_hooks.items()]
     return "\n".join(counters + sets + regular + chains)
 
 
 def _single_sets(spec: RulesSpec) -> list[tuple[str, str, Sequence[object]]]:
     return [
-        ("own6", "ipv6_addr", sorted({end for one in _sorted6(spec.own) for end in (one, locator_of(one))})),
-        ("own4", "ipv4_addr", _sorted4(spec.own)),
-        ("protected6", "ipv6_addr", _sorted6(spec.protected)),
-        ("protected4", "ipv4_addr", _sorted4(spec.protected)),
+        ("own6", "ipv6_addr", sorted({end for one in sorted6(spec.own) for end in (one, locator_of(one))})),
+        ("own4", "ipv4_addr", sorted4(spec.own)),
+        ("protected6", "ipv6_addr", sorted6(spec.protected)),
+        ("protected4", "ipv4_addr", sorted4(spec.protected)),
         ("locators", "ipv6_addr", sorted(spec.locators)),
-        ("barred6", "ipv6_addr", _sorted6(spec.barred)),
-        ("barred4", "ipv4_addr", _sorted4(spec.barred)),
+        ("barred6", "ipv6_addr", sorted6(spec.barred)),
+        ("barred4", "ipv4_addr", sorted4(spec.barred)),
         ("admitted6", "ipv6_addr", sorted(spec.admitted)),
         ("links", "ifname", sorted(spec.perimeter.links)),
     ]
@@ -155,8 +145,8 @@ def _interval_sets(spec: RulesSpec) -> list[tuple[str, str, Sequence[object]]]:
     found: list[tuple[str, str, Sequence[object]]] = []
     perimeter = spec.perimeter
     for name, networks in (("mesh", spec.mesh_prefixes), ("opened", perimeter.opened), ("reached", perimeter.reached)):
-        found.append((f"{name}6", "ipv6_addr", _prefixes(networks, IPv6Network)))
-        found.append((f"{name}4", "ipv4_addr", _prefixes(networks, IPv4Network)))
+        found.append((f"{name}6", "ipv6_addr", prefixes(networks, IPv6Network)))
+        found.append((f"{name}4", "ipv4_addr", prefixes(networks, IPv4Network)))
     return found
 
 
@@ -388,33 +378,3 @@ def _unknown(spec: RulesSpec, direction: str, counter: str, ike: str = "") -> li
 
 
 # --- text ---
-
-
-def _set(name: str, kind: str, elements: Sequence[object], *, interval: bool = False) -> str:
-    flags = " flags interval; auto-merge;" if interval else ""
-    quoted = (f'"{element}"' if kind == "ifname" else str(element) for element in elements)
-    content = f" elements = {{ {', '.join(quoted)} }}" if elements else ""
-    return f"  set {name} {{ type {kind};{flags}{content} }}"
-
-
-def _chain(name: str, rules: Iterable[str]) -> str:
-    lines = "\n".join(f"    {rule}" for rule in rules)
-    return f"  chain {name} {{\n{lines}\n  }}"
-
-
-def _hooked(hook: str, behind: int, rules: Iterable[str]) -> str:
-    name, offset = _PRIORITIES[hook]
-    return _chain(hook, [f"type filter hook {hook} priority {name} + {offset + behind}; policy accept;", *rules])
-
-
-def _sorted6(addresses: Iterable[Address]) -> list[IPv6Address]:
-    return sorted(address for address in addresses if isinstance(address, IPv6Address))
-
-
-def _sorted4(addresses: Iterable[Address]) -> list[IPv4Address]:
-    return sorted(address for address in addresses if isinstance(address, IPv4Address))
-
-
-def _prefixes(networks: Iterable[Network], kind: type[IPv4Network] | type[IPv6Network]) -> list[str]:
-    """Without default routes, which ``_named`` says otherwise."""
-    return sorted(str(network) for network in networks if isinstance(network, kind) and network.prefixlen)
