@@ -39,7 +39,7 @@ CARGO_ARGUMENTS := --manifest-path daemon/Cargo.toml
 STAMPS := build/stamps
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),daemon/target)
 
-.PHONY: help setup build check lint lint-python reference lint-rust lint-ansible unit unit-python unit-rust test kernel-merge licences scenarios attacks lab-guest guest guest-claims \
+.PHONY: help setup build check lint lint-python reference lint-rust lint-ansible unit unit-python unit-rust test emulated machines kernel-merge licences scenarios attacks lab-guest guest guest-claims \
 	scale demo fuzz mutants bench advisories docs install clean lock kernel-check kernel-config kernel image image-boot deb deb-all packages packages-all nodes fleet fleet-more fleet-packages
 
 help: ## list the targets
@@ -99,11 +99,17 @@ unit-python: setup
 unit-rust: setup
 	cargo test $(CARGO_ARGUMENTS) --workspace --locked --quiet
 
-# Two at a time, the longest first: the emulated guest has one processor, the machines wait for each other much of theirs.
-# Scenarios have both to themselves, because they have deadlines.
-test: lint licences lint-ansible build ## everything: those, what runs beside the emulated guest, then scenarios (root)
-	$(MAKE) --jobs=2 --output-sync=target guest-claims nodes unit-python unit-rust packages kernel-merge
+# The guest is emulated by one processor, the machines wait for each other much of theirs. Scenarios have both to
+# themselves, because they have deadlines.
+test: lint licences lint-ansible build ## everything: those, emulated beside machines, then scenarios (root)
+	$(MAKE) --jobs=2 --output-sync=target machines emulated
 	$(MAKE) scenarios
+
+machines: ## nodes
+	$(MAKE) --jobs=1 nodes
+
+emulated: ## guest-claims, unit, packages, kernel-merge
+	$(MAKE) --jobs=1 guest-claims unit packages kernel-merge
 
 licences: $(STAMPS)/licences ## what the Rust build may be made of: licences, sources, no wildcards
 
