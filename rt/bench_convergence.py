@@ -87,7 +87,7 @@ MEASURES: Sequence[Callable[[type[Router]], list[Figure]]] = (_line_of_3, _line_
 
 
 def _mesh(pairs: Sequence[Pair], make: type[Router]) -> Mesh:
-    """A mesh of the routers that are measured, not started."""
+    """Return a mesh of the routers that are measured, not started."""
     return Mesh(pairs, makes={name: make for pair in pairs for name in pair})
 
 
@@ -112,7 +112,7 @@ def _detour(mesh: Mesh, fault: Callable[[], None]) -> tuple[float, float]:
 
 
 def _uses(mesh: Mesh, router: str, to: str, interface: str) -> Callable[[], bool]:
-    """Whether a router sends to another over an interface, in both families."""
+    """Return whether a router sends to another over an interface, in both families."""
     addresses = {mesh[to].ipv4, mesh[to].ipv6}
 
     def holds() -> bool:
@@ -144,7 +144,7 @@ def _await_all(
 
 
 def _idle(mesh: Mesh, shape: str) -> Iterator[Figure]:
-    """What the relay in the middle costs at rest."""
+    """Return what the relay in the middle costs at rest."""
     daemon = list(mesh.routers.values())[len(mesh.routers) // 2].daemon
     yield f"{shape}, resident memory", "MiB", daemon.resident_bytes() / 2**20
     time.sleep(REST_SECONDS)

@@ -108,7 +108,7 @@ def _measure(kernel: Kernel, samples: int) -> tuple[Kernel, Measured]:
 
 
 def read(folder: Path, samples: int) -> Measured:
-    """What the guest left; raises MeasurementError when a set-up is lacking, or a load was none."""
+    """Return what the guest left; raises MeasurementError when a set-up is lacking, or a load was none."""
     blocks = {each: _block(folder / f"{'-'.join(each)}.json", samples) for each in product(PROFILES, LOADS)}
     return Measured((folder / "release").read_text(encoding="ascii"), blocks)
 
@@ -143,7 +143,7 @@ def _result(bench: Bench, measured: Mapping[Kernel, Measured]) -> Result:
 
 
 def _by_kernel(measured: Mapping[Kernel, Measured]) -> Iterator[Mapping[str, object]]:
-    """By how much a set-up takes longer with an ordinary kernel than with the RT kernel."""
+    """Return the factor by which a set-up takes longer with an ordinary kernel than with the RT kernel."""
     for (profile, load), kernel in product(product(PROFILES, LOADS), measured):
         if RT in measured and kernel is not RT:
             ratio = _median(measured[kernel], profile, load) / _median(measured[RT], profile, load)
@@ -152,7 +152,7 @@ def _by_kernel(measured: Mapping[Kernel, Measured]) -> Iterator[Mapping[str, obj
 
 
 def _by_load(measured: Mapping[Kernel, Measured]) -> Iterator[Mapping[str, object]]:
-    """By how much a load makes a set-up longer."""
+    """Return the factor by which a load makes a set-up longer."""
     for profile, (kernel, each) in product(PROFILES, measured.items()):
         ratio = _median(each, profile, "loaded") / _median(each, profile, "none")
         key = {"profile": profile, "load": "loaded", "kernel": kernel.name, "to": "none"}

@@ -85,7 +85,7 @@ def _measure(kernel: Kernel, loops: int) -> Measured:
 
 
 def read(folder: Path) -> Measured:
-    """What the guest left; raises MeasurementError when a load was none, or ESP did not carry it."""
+    """Return what the guest left; raises MeasurementError when a load was none, or ESP did not carry it."""
     latencies = {load: histogram(json.loads((folder / f"{load}.json").read_text())) for load in LOADS}
     octets = {load: int((folder / f"{load}.octets").read_text()) for load in LOADS}
     for load in ("tcp", "esp"):
@@ -98,7 +98,7 @@ def read(folder: Path) -> Measured:
 
 
 def histogram(report: Mapping[str, Any]) -> list[int]:
-    """Each sample of cyclictest's report, in microseconds; raises MeasurementError when one fell out of it."""
+    """Return each sample of cyclictest's report, in microseconds; raises MeasurementError when one fell out of it."""
     thread = report["thread"]["0"]
     samples = [int(value) for value, count in thread["histogram"].items() for _ in range(count)]
     if len(samples) != thread["cycles"] or max(samples) != thread["max"]:
@@ -118,7 +118,7 @@ def _result(bench: Bench, measured: Mapping[Kernel, Measured]) -> Result:
 
 
 def _ratios(measured: Mapping[Kernel, Measured]) -> Iterator[Mapping[str, object]]:
-    """By how much an ordinary kernel is later than the RT kernel: its median and its latest wake-up."""
+    """Return the factors by which an ordinary kernel is later than RT, of the median and the latest wake-up."""
     figures: Mapping[str, Callable[[Sequence[int]], float]] = {"median": median, "max": max}
     for load, kernel, (name, figure) in product(LOADS, measured, figures.items()):
         if RT in measured and kernel is not RT:

@@ -104,7 +104,7 @@ def main() -> int:
 
 
 def _hello(thief: Overlayd, nearby: Overlayd, target: Overlayd, secret: Secret) -> bytes:
-    """A HELLO for the target that an overlayd makes; it is told that the target listens where it is taken."""
+    """Return a HELLO for the target that an overlayd makes; it is told that the target listens where it is taken."""
     with udp_socket(nearby.namespace, *_SNIFFER) as sniffer:
         sniffer.settimeout(patient(30))
         thief.plan.neighbours = [Neighbour("{}:{}".format(*_SNIFFER), target.key, secret)]
@@ -116,7 +116,7 @@ def _hello(thief: Overlayd, nearby: Overlayd, target: Overlayd, secret: Secret) 
 
 
 def _measured(a: Overlayd, b: Overlayd, newcomer: Overlayd, flood: Flood | None) -> dict[str, list[float]]:
-    """What happens at a, between both, and to somebody who comes, during a flood, by unit."""
+    """Return what happens at a, between both, and to somebody who comes, during a flood, by unit."""
     with OverlayControl(a.socket) as control, ExitStack() as stack:
         before, spent, began = _heard(control), a.daemon.cpu_seconds(), time.monotonic()
         if flood:

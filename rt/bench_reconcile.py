@@ -66,7 +66,7 @@ def _cold(bench: Bench, size: int, rounds: int) -> None:
 
 
 def _changes(bench: Bench, size: int, rounds: int) -> None:
-    """One event among ``size`` protected peers. The peer is drawn again each time."""
+    """Handle one event among ``size`` protected peers; each time another peer is drawn."""
     peers = [_peer(number) for number in range(1, size + 1)]
     running = _start(_inputs(peers, _standing(peers)))
     running.finish()

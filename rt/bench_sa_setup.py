@@ -67,7 +67,7 @@ class Taken:
 
 
 def cells(profiles: tuple[str, ...], nice: tuple[int, ...]) -> Iterator[tuple[Key, Circumstances]]:
-    """Those whose set-ups are timed, ordered so that daemons are restarted seldom."""
+    """Return those whose set-ups are timed, ordered so that daemons are restarted seldom."""
     for profile in profiles:
         for place in ("receiver", "relay"):
             yield Key("priority", profile, apart=place), Circumstances(profile, apart=place)
@@ -116,7 +116,7 @@ def _visit(rig: Rig, key: Key, taken: Taken, circumstances: Circumstances, sampl
 
 
 def _streams(profiles: tuple[str, ...]) -> Iterator[tuple[Key, Circumstances]]:
-    """A stream that is watched, with and without set-ups beside it."""
+    """Return the figures of a watched stream, with and without set-ups beside it."""
     for kind in encoder.PRESETS:
         for profile in profiles:
             for rate in (0, STREAM_RATE):
@@ -155,7 +155,7 @@ def _result(bench: Bench, taken: Mapping[Key, Taken], *, nice_counts: bool) -> R
 
 
 def _cells(key: Key, taken: Taken) -> Iterator[Cell]:
-    """By phase, from the capture and as meshsecd tells it."""
+    """Return the cells by phase, from the capture and from meshsecd."""
     times = [one for block in taken.blocks for one in block.times]
     phases = {
         "total": [one.total for one in times],
@@ -189,7 +189,7 @@ def _round_trip(taken: Taken) -> float:
 
 
 def _ratios(taken: Mapping[Key, Taken]) -> Iterator[dict[str, object]]:
-    """Each loaded cell over the unloaded one of its profile, round by round."""
+    """Return the ratio of each loaded cell to the unloaded one of its profile, round by round."""
     for key, what in taken.items():
         calm = taken.get(Key("priority", key.profile, apart=key.place))
         if key.part != "priority" or key.place == "none" or calm is None:

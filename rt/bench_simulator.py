@@ -48,7 +48,7 @@ def main() -> int:
 
 
 def _simulate(nodes: int, seed: int) -> dict[str, Any]:
-    """The report of one run; raises CalledProcessError when it did not converge."""
+    """Return the report of one run; raises CalledProcessError when it did not converge."""
     arguments = ["--nodes", str(nodes), "--degree", str(DEGREE), "--seed", str(seed), "--json"]
     done = subprocess.run([*_CARGO, "--package", "simulator", "--", *arguments], stdout=subprocess.PIPE, check=True)
     report: dict[str, Any] = json.loads(done.stdout)

@@ -105,7 +105,7 @@ def _input_files() -> Iterator[Path]:
 
 
 def _epoch() -> int:
-    """The time that files in the image bear: SOURCE_DATE_EPOCH, else when its inputs were last committed."""
+    """Return the time that files in the image bear: SOURCE_DATE_EPOCH, else when its inputs were last committed."""
     if given := os.environ.get("SOURCE_DATE_EPOCH"):
         return int(given)
     log = ["git", "-C", str(root.REPOSITORY), "log", "-1", "--format=%ct", "--", *_INPUTS]
@@ -125,7 +125,7 @@ def _forget_others(target: Path, base: Path) -> None:
 
 @contextmanager
 def _alone() -> Iterator[None]:
-    """One build at a time; a second one waits and finds the work done."""
+    """Hold the lock of the build: a second build waits and finds the work done."""
     OUT.mkdir(parents=True, exist_ok=True)
     with (OUT / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

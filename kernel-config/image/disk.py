@@ -42,7 +42,7 @@ class Identity:
     """Seconds since 1970 that every file is dated with."""
 
     def uuid(self, of: str) -> str:
-        """One for each use."""
+        """Return a UUID for each use."""
         return str(uuid.uuid5(uuid.NAMESPACE_URL, f"meshsec-image/{self.key}/{of}"))
 
 
@@ -72,7 +72,7 @@ def make_uki(root: Path, boot: Path, release: str, target: Path, identity: Ident
 
 
 def lockdown(root: Path, release: str) -> tuple[str, ...]:
-    """The words that lock the kernel, which then loads signed modules only: none for a kernel whose modules are not.
+    """Return the words that lock the kernel, so that it loads signed modules only; none where they are not signed.
 
     Raises StepError when the kernel has no module for the root's file system.
     """

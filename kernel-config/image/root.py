@@ -145,7 +145,7 @@ def seal(root: Path, kept: Path) -> None:
 
 
 def kernel_release(root: Path) -> str:
-    """The one kernel in ``root``; raises StepError when there is none or more."""
+    """Return the one kernel in ``root``; raises StepError when there is none or more."""
     releases = sorted(path.name for path in (root / "usr/lib/modules").iterdir())
     if len(releases) != 1:
         raise StepError(f"one kernel is wanted in the image, found: {' '.join(releases) or 'none'}")
@@ -153,12 +153,12 @@ def kernel_release(root: Path) -> str:
 
 
 def packages(root: Path) -> str:
-    """What is installed, for the list beside the image."""
+    """Return what is installed, for the list beside the image."""
     return run(["dpkg-query", "--admindir", root / "var/lib/dpkg", "-W"])
 
 
 def _install_meshsec(root: Path) -> None:
-    """By the same script as on any other machine, for the image's Python."""
+    """Install meshsec for the image's Python, by the same script as on any other machine."""
     run(
         [REPOSITORY / "tools/install"],
         env={"PREFIX": "/usr", "DESTDIR": str(root), "TARGET_PYTHON": PYTHON},

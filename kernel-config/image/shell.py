@@ -15,7 +15,7 @@ class StepError(Exception):
 
 
 def run(argv: Sequence[str | Path], *, env: Mapping[str, str] | None = None, cwd: Path | None = None) -> str:
-    """What ``argv`` writes to its standard output; raises StepError when it fails or is not installed."""
+    """Return what ``argv`` writes to its standard output; raises StepError when it fails or is not installed."""
     words = [str(word) for word in argv]
     try:
         done = subprocess.run(

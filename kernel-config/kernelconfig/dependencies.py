@@ -29,7 +29,7 @@ class Entry:
 
 
 def entries(text: str) -> list[Entry]:
-    """The definitions of symbols in a Kconfig file."""
+    """Return the definitions of symbols in a Kconfig file."""
     found: list[Entry] = []
     blocks: list[Entry] = []
     current: Entry | None = None
@@ -44,13 +44,13 @@ def entries(text: str) -> list[Entry]:
 
 
 def unmet(symbol: str, definitions: Iterable[Entry], configuration: Configuration) -> list[str]:
-    """The conditions of a symbol that this configuration does not fulfil, as they stand in the Kconfig file."""
+    """Return the conditions of a symbol that this configuration does not fulfil, as they stand in the Kconfig file."""
     conditions = [part for entry in definitions if entry.symbol == symbol for part in _parts(entry.depends)]
     return [part for part in dict.fromkeys(conditions) if _level(part, configuration) == 0]
 
 
 def selectors(symbol: str, definitions: Iterable[Entry], configuration: Configuration) -> list[str]:
-    """The symbols that are set and select this one."""
+    """Return the symbols that are set and select this one."""
     found = {entry.symbol for entry in definitions if symbol in entry.selects}
     return sorted(name for name in found if configuration.value(name) != "n")
 
@@ -79,7 +79,7 @@ def _extend(entry: Entry, keyword: str, rest: str) -> Entry | None:
 
 
 def _parts(conditions: Iterable[str]) -> Iterator[str]:
-    """The operands of && that stand outside of parentheses."""
+    """Return the operands of && that stand outside of parentheses."""
     for condition in conditions:
         depth, part = 0, ""
         for word in _TOKEN.findall(condition):

@@ -21,7 +21,7 @@ class UnreadableError(Exception):
 
 
 def running_kernel() -> Path:
-    """Where the configuration of the running kernel stands. Raises UnreadableError when it stands nowhere."""
+    """Return where the configuration of the running kernel stands. Raises UnreadableError when it stands nowhere."""
     candidates = [Path("/proc/config.gz"), Path(f"/boot/config-{os.uname().release}")]
     for path in candidates:
         if path.exists():
@@ -31,12 +31,12 @@ def running_kernel() -> Path:
 
 
 def read_configuration(path: Path) -> Configuration:
-    """A kernel's configuration. Raises UnreadableError and ConfigSyntaxError."""
+    """Return a kernel's configuration. Raises UnreadableError and ConfigSyntaxError."""
     return syntax.parse(_text(path), str(path))
 
 
 def read_fragments(directory: Path = FRAGMENTS) -> tuple[Want, ...]:
-    """All fragments of a directory. Raises UnreadableError and ConfigSyntaxError."""
+    """Return all fragments of a directory. Raises UnreadableError and ConfigSyntaxError."""
     paths = sorted(directory.glob("*.config"))
     if not paths:
         raise UnreadableError(f"{directory}: there are no fragments (*.config)")
@@ -44,12 +44,12 @@ def read_fragments(directory: Path = FRAGMENTS) -> tuple[Want, ...]:
 
 
 def read_settings(path: Path) -> tuple[Setting, ...]:
-    """A file of free form that is merged too. Raises UnreadableError and ConfigSyntaxError."""
+    """Return a file of free form that is merged too. Raises UnreadableError and ConfigSyntaxError."""
     return fragments.parse_settings(_text(path), path.name)
 
 
 def read_definitions(source: Path) -> list[Entry]:
-    """The symbols that a kernel's source defines. Raises UnreadableError."""
+    """Return the symbols that a kernel's source defines. Raises UnreadableError."""
     paths = [path for path in sorted(source.rglob("Kconfig*")) if path.is_file()]
     if not paths:
         raise UnreadableError(f"{source}: is not a kernel's source, there is no Kconfig file")
@@ -57,7 +57,7 @@ def read_definitions(source: Path) -> list[Entry]:
 
 
 def _text(path: Path) -> str:
-    """The text of a file, unpacked when it is gzip. Raises UnreadableError."""
+    """Return the text of a file, unpacked when it is gzip. Raises UnreadableError."""
     try:
         content = _unpacked(path)
     except (OSError, EOFError, zlib.error) as error:

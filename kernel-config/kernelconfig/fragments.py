@@ -65,7 +65,7 @@ class Setting:
     line: int
 
     def is_met_by(self, value: str) -> bool:
-        """Whether a kernel with this value of the symbol has what is wanted."""
+        """Return whether a kernel with this value of the symbol has what is wanted."""
         return value in {"y", "m"} if self.value == "m" else value == self.value
 
 
@@ -82,7 +82,7 @@ AnySetting = TypeVar("AnySetting", bound=Setting)
 
 
 def parse(text: str, name: str) -> tuple[Want, ...]:
-    """The entries of a fragment, in its order. Raises ConfigSyntaxError."""
+    """Return the entries of a fragment, in its order. Raises ConfigSyntaxError."""
     wants: list[Want] = []
     comment: list[str] = []
     for number, line in enumerate(text.splitlines(), 1):
@@ -101,7 +101,7 @@ def parse(text: str, name: str) -> tuple[Want, ...]:
 
 
 def parse_settings(text: str, name: str) -> tuple[Setting, ...]:
-    """The assignments of a file of free form, in its order. Raises ConfigSyntaxError."""
+    """Return the assignments of a file of free form, in its order. Raises ConfigSyntaxError."""
     settings: list[Setting] = []
     for number, line in enumerate(text.splitlines(), 1):
         if found := assignment(line):
@@ -112,7 +112,7 @@ def parse_settings(text: str, name: str) -> tuple[Setting, ...]:
 
 
 def union(fragments: Iterable[tuple[AnySetting, ...]]) -> tuple[AnySetting, ...]:
-    """The entries of several fragments. A symbol that has two is an error: raises ConfigSyntaxError."""
+    """Return the entries of several fragments. A symbol that has two is an error: raises ConfigSyntaxError."""
     entries: dict[str, AnySetting] = {}
     for entry in (entry for fragment in fragments for entry in fragment):
         first = entries.setdefault(entry.symbol, entry)

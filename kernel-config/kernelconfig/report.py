@@ -15,7 +15,7 @@ _STYLES = {Severity.REQUIRED: "bold red", Severity.RISKY: "yellow", Severity.REC
 
 
 def as_json(verdict: Verdict, configuration: Configuration, source: str) -> str:
-    """The verdict with every finding; docs/guide/kernel.md describes the fields."""
+    """Return the verdict with every finding; docs/guide/kernel.md describes the fields."""
     findings = [_fields(finding) for finding in verdict.findings]
     return json.dumps(
         {
@@ -52,7 +52,7 @@ def _fields(finding: Finding) -> dict[str, str]:
 
 
 def _table(verdict: Verdict) -> Table:
-    """Two columns, so that the reasons have room on a terminal of 80 columns."""
+    """Print two columns, so that the reasons fit a terminal of 80 columns."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("symbol, severity, wanted and found", no_wrap=True)
     table.add_column("feature: why")

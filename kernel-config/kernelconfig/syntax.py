@@ -22,7 +22,7 @@ class Configuration:
     """Such as "6.12.117 x86"; empty where the file does not say."""
 
     def value(self, symbol: str) -> str:
-        """The symbol's value; "n" when it is not set or unknown to this kernel."""
+        """Return the symbol's value; "n" when it is not set or unknown to this kernel."""
         return self.values.get(symbol, "n")
 
 
@@ -36,17 +36,17 @@ def assignment(line: str) -> tuple[str, str] | None:
 
 
 def written(symbol: str, value: str) -> str:
-    """The line that ``assignment`` reads."""
+    """Return the line that ``assignment`` reads."""
     return f"# CONFIG_{symbol} is not set" if value == "n" else f"CONFIG_{symbol}={value}"
 
 
 def fault(name: str, number: int, line: str, allowed: str) -> ConfigSyntaxError:
-    """An error about one line; a long or unprintable line is shown shortened and escaped."""
+    """Return an error about one line, which is shortened and escaped where needed."""
     return ConfigSyntaxError(f"{name}:{number}: {line[:60]!r} is not allowed here; allowed is {allowed}")
 
 
 def parse(text: str, name: str) -> Configuration:
-    """A whole configuration. As in kconfig the last assignment of a symbol counts. Raises ConfigSyntaxError."""
+    """Return a whole configuration. As in kconfig the last assignment of a symbol counts. Raises ConfigSyntaxError."""
     values: dict[str, str] = {}
     kernel = ""
     for number, line in enumerate(text.splitlines(), 1):

@@ -32,7 +32,7 @@ class Verdict:
         return not self.of(Severity.REQUIRED)
 
     def of(self, severity: Severity) -> tuple[Finding, ...]:
-        """The findings of one severity."""
+        """Return the findings of one severity."""
         return tuple(finding for finding in self.findings if finding.want.severity is severity)
 
 

@@ -104,7 +104,7 @@ def _assert_refused(arguments: Sequence[str], message: str) -> None:
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    """A kernel's source that defines every wanted symbol, each one in need of GROUND."""
+    """Return a kernel's source that defines every wanted symbol, each one in need of GROUND."""
     entries = [f"config {want.symbol}\n\tbool\n\tdepends on GROUND\n" for want in files.read_fragments()]
     (tmp_path / "Kconfig").write_text("".join([*entries, "config GRIP\n\tbool\n\tselect KEXEC\n"]), encoding="utf-8")
     return tmp_path

@@ -22,7 +22,7 @@ IDENTITY = disk.Identity("0123456789abcdef", 1_700_000_000)
 
 @pytest.fixture
 def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
-    """A kernel's partition and a root of next to nothing."""
+    """Return a kernel's partition and a root of next to nothing."""
     monkeypatch.setenv("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
     monkeypatch.setattr(disk, "ESP_MIB", 40)  # FAT32 has 33 at least
     monkeypatch.setattr(disk, "STATE_MIB", 8)

@@ -44,7 +44,7 @@ def main() -> None:
 
 
 def measure(roads: RadioRing, vanish: str) -> tuple[float, float] | None:
-    """One relay vanishes and comes back; seconds until the other route stood, and of user data lost.
+    """Take one relay away and back; return the seconds until the other route, and those of lost user data.
 
     None when the route had just moved away from the relay of itself, as it may between two ways that are alike.
     """
@@ -66,18 +66,18 @@ def _destination(roads: RadioRing) -> str:
 
 
 def _by(route: Mapping[str, Any], roads: RadioRing) -> str:
-    """The relay that a route leads to."""
+    """Return the relay that a route leads to."""
     return next(router.name for router in roads.mesh.routers.values() if router.ipv6 == route["next_originator"])
 
 
 def _decided(told: ChangeStream, roads: RadioRing, relay: str) -> float | None:
-    """When, on the monotonic clock, the route that the kernel has now was decided on, if it avoids the relay."""
+    """Return when, on the monotonic clock, the route that the kernel has now was decided on, if it avoids the relay."""
     route = told.routes.get(_destination(roads))
     return route["time_us"] / 1e6 if route and _by(route, roads) != relay else None
 
 
 def gap(result: FlowResult, begun: float) -> float:
-    """The most datagrams that are missing in a row after a time, in seconds of sending them.
+    """Return the most datagrams that are missing in a row after a time, in seconds of sending them.
 
     Not the time between arrivals: a sender that waits for this machine's disk sends nothing, while its clock runs on.
     """

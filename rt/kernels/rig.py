@@ -76,7 +76,7 @@ def _say(text: str) -> None:
 
 
 def _started(lab: Lab) -> tuple[Node, Node]:
-    """The initiator and the responder. The relay routes, and takes no part in anything else."""
+    """Start the initiator and the responder; the relay only routes."""
     a, b, c = (lab[name] for name in ("a", "b", "c"))
     lab.set_up()
     a.install_card(c)
@@ -97,7 +97,7 @@ def _started(lab: Lab) -> tuple[Node, Node]:
 
 
 def _raise(pid: int) -> None:
-    """Every thread into the class of what has a processor of its own; threads to come inherit it."""
+    """Put every thread into the class of what has a processor of its own; later threads inherit it."""
     for thread in Path(f"/proc/{pid}/task").iterdir():
         with suppress(ProcessLookupError):
             os.sched_setscheduler(int(thread.name), os.SCHED_RR, os.sched_param(PRIORITY))
@@ -143,7 +143,7 @@ def _set_up_anew(initiator: Node, responder: Node) -> None:
 
 @contextmanager
 def _cyclictest() -> Iterator[dict[str, Any]]:
-    """Its report, which is there when the context is closed."""
+    """Run cyclictest; its report is complete when the context closes."""
     path = RESULTS / "cyclictest.json"
     argv = ["cyclictest", "--quiet", "--mlockall", "--policy=fifo", "--priority=95", "--interval=1000"]
     process = subprocess.Popen([*argv, "--histogram=100000", f"--json={path}"], stdout=subprocess.DEVNULL)
@@ -161,13 +161,13 @@ def _cyclictest() -> Iterator[dict[str, Any]]:
 
 
 def _classes(pid: int) -> list[int]:
-    """Of all threads of a process; raises ProcessLookupError when it has ended."""
+    """Return the classes of all threads of a process. Raises ProcessLookupError when it has ended."""
     return [os.sched_getscheduler(int(thread.name)) for thread in Path(f"/proc/{pid}/task").iterdir()]
 
 
 @contextmanager
 def _loaded(relay: Node, receiver: Node) -> Iterator[dict[str, int]]:
-    """The encoder on the receiver and its neighbour's stream; what they counted, when the context is closed."""
+    """Run the encoder on the receiver and its neighbour's stream; yield what they count until the context closes."""
     counted: dict[str, int] = {}
     with ExitStack() as stack:
         sender = stack.enter_context(_program(relay, "send", _FIRST, _SECOND))
@@ -183,7 +183,7 @@ def _loaded(relay: Node, receiver: Node) -> Iterator[dict[str, int]]:
 
 @contextmanager
 def _program(node: Node, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """One role of light, from its first packet on."""
+    """Run one role of light, from its first packet on."""
     process = _start(node, [sys.executable, "-S", light.__file__, *arguments])
     try:
         assert process.stdout is not None

@@ -24,7 +24,7 @@ class Place:
 
 
 def missing() -> str | None:
-    """What is to be done when there is no encoder, or None."""
+    """Return what is to be done when there is no encoder, or None."""
     if shutil.which("ffmpeg"):
         return None
     return "ffmpeg is not installed: `tools/setup bench` installs it"

@@ -57,7 +57,7 @@ def main() -> int:
 
 
 def _encode(opened: socket.socket, found: dict[str, int]) -> NoReturn:
-    """A frame that is late is dropped, as a camera's is."""
+    """Encode frames; a late one is dropped, as a camera does."""
     while True:
         due = time.monotonic() + 1 / FRAMES_PER_SECOND
         while time.monotonic() < due:

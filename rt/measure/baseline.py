@@ -45,7 +45,7 @@ class Change:
     """None when it was not measured."""
 
     def worsening(self) -> float:
-        """The factor by which it got worse; below 1 when it got better, infinite when it is gone."""
+        """Return the factor by which it got worse; below 1 when it got better, infinite when it is gone."""
         if self.now is None:
             return float("inf")
         small, large = (self.now, self.before) if self.unit in MORE_IS_BETTER else (self.before, self.now)
@@ -55,7 +55,7 @@ class Change:
 
 
 def reduced(result: Mapping[str, Any]) -> dict[str, Any]:
-    """A result without its samples."""
+    """Return a result without its samples."""
     cells = [{name: value for name, value in cell.items() if name != "samples"} for cell in result["cells"]]
     return {**result, "cells": cells}
 
@@ -67,7 +67,7 @@ def changes(before: Mapping[str, Any], now: Mapping[str, Any], figure: str) -> l
 
 
 def context(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-    """What else is not as it was."""
+    """Return what else differs from the baseline."""
     for part in _CONTEXT:
         names = {**before[part], **now[part]}
         for name in names:
@@ -78,7 +78,7 @@ def context(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """A result or a baseline. Raises UnusableError."""
+    """Return a result or a baseline. Raises UnusableError."""
     try:
         result = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

@@ -12,7 +12,7 @@ _AUTOGROUP = Path("/proc/sys/kernel/sched_autogroup_enabled")
 
 
 def busy_and_others() -> tuple[frozenset[int], frozenset[int]]:
-    """The core of the node that is loaded, and those of all others. Raises RuntimeError with fewer than two cores."""
+    """Return the loaded node's core, and those of all others. Raises RuntimeError with fewer than two cores."""
     usable = sorted(os.sched_getaffinity(0))
     if len(usable) < 2:
         raise RuntimeError("one processor is too few: the loaded node needs one of its own")

@@ -35,7 +35,7 @@ class OneWay:
 
 
 def one_way(ends: tuple[str, str], samples: Sequence[tuple[float, float]], before: Clocks, after: Clocks) -> OneWay:
-    """The times between ``ends``, the addresses of sender and receiver.
+    """Return the times between ``ends``, the addresses of sender and receiver.
 
     ``before`` and ``after`` the samples: a clock that changed its source or lost it meanwhile is not bounded by one of
     them alone. Raises UnboundedError: without a bound, or when the bound is proved wrong because a packet arrived
@@ -56,7 +56,7 @@ def one_way(ends: tuple[str, str], samples: Sequence[tuple[float, float]], befor
 
 
 def read(document: Mapping[str, Any]) -> OneWay:
-    """The times in a decoded FILE. Raises UnboundedError; KeyError, TypeError or ValueError for another form."""
+    """Return the times in a decoded FILE. Raises UnboundedError; KeyError, TypeError or ValueError for another form."""
     before, after = ({node: parse(line) for node, line in document[key].items()} for key in ("before", "after"))
     samples = [(float(sent), float(received)) for sent, received in document["samples"]]
     return one_way((document["from"], document["to"]), samples, before, after)

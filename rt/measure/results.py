@@ -83,21 +83,21 @@ class Result:
 
 
 def percentile(ordered: Sequence[float], percent: int) -> float:
-    """A percentile of sorted samples, never beyond the largest."""
+    """Return a percentile of sorted samples, never beyond the largest."""
     if len(ordered) == 1:
         return ordered[0]
     return quantiles(ordered, n=100, method="inclusive")[percent - 1]
 
 
 def machine() -> dict[str, object]:
-    """What it ran on."""
+    """Return the machine that it ran on."""
     info = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     model = next((line.partition(":")[2].strip() for line in info if line.startswith("model name")), platform.machine())
     return {"cpu": model, "cores": os.cpu_count(), "kernel": platform.release(), "system": _system()}
 
 
 def versions() -> dict[str, str]:
-    """Of what took part."""
+    """Return the versions of what took part."""
     dpkg = subprocess.run(
         ["dpkg-query", "-W", "-f=${Version}", "charon-systemd"], capture_output=True, text=True, check=False
     )

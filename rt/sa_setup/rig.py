@@ -148,7 +148,7 @@ class Rig:
         return block
 
     def watch(self, circumstances: Circumstances, seconds: float) -> Frames:
-        """The stream alone, without any negotiation."""
+        """Watch the stream alone, without any negotiation."""
         self._arrange(circumstances)
         with self._loaded(circumstances.load) as sink:
             assert sink is not None, "a stream that is watched needs a load"
@@ -214,7 +214,7 @@ class Rig:
         return circumstances.profile, circumstances.stock_retransmission, dict(circumstances.policy)
 
     def _reconfigure(self, wanted: Circumstances) -> None:
-        """The relay's SAs stay: only its meshsecd starts again, which sets the classes."""
+        """Restart meshsecd alone, which sets the classes: the relay's SAs stay."""
         ends = (self.initiator, self.responder)
         for node in self._lab.nodes.values():
             options = replace(node.options, scheduling=wanted.profile, policy={**POLICY, **wanted.policy})
@@ -261,7 +261,7 @@ def _knocks(source: Node, target: Node) -> Iterator[None]:
 
 
 def _round_trips(source: Node, target: Node) -> list[float]:
-    """The path of IKE without IKE, by the addresses beside the mesh."""
+    """Return round trips on the path of IKE, without IKE, by the addresses beside the mesh."""
     argv = ["ping", "-c", str(PINGS), "-i", "0.01", "-s", str(PING_SIZE), _ENDS[target.name]]
     found = source.run(*argv)
     return [float(time) / 1000 for time in re.findall(r" time=([0-9.]+) ms", found.stdout)]
@@ -279,7 +279,7 @@ def _add_stream_addresses(lab: Lab) -> None:
 
 
 def _stream_target(lab: Lab, source: Node) -> tuple[Node, str]:
-    """The neighbour that the stream of a node goes to."""
+    """Return the neighbour that the stream of a node goes to."""
     targets = {"a": ("b", "192.0.2.2"), "b": ("a", "192.0.2.1"), "c": ("b", "192.0.2.5")}
     name, address = targets[source.name]
     return lab[name], address

@@ -17,7 +17,7 @@ _CALM: Mapping[str, object] = {"place": "none", "apart": "receiver"}
 
 
 def judged(result: Result) -> list[str]:
-    """One line for each target whose cells were measured."""
+    """Return one line for each target whose cells were measured."""
     return [line for check in (_receiver, _relay, _idle, _loss, _frames, _given_up) for line in check(result)]
 
 
@@ -78,7 +78,7 @@ def _given_up(result: Result) -> Iterator[str]:
 
 
 def _of(result: Result, **wanted: object) -> list[float]:
-    """The sorted samples of the one cell that fits; of set-ups on the receiver unless something else is wanted."""
+    """Return the sorted samples of the one cell that fits; by default of set-ups on the receiver."""
     about = {"part": "priority", "place": "receiver", "what": "total", **wanted}
     if about["part"] != "priority" and "place" not in wanted:
         del about["place"]

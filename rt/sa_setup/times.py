@@ -72,7 +72,7 @@ class _Begun:
 
 
 def setups(pcap: bytes) -> list[SetupTimes]:
-    """The set-ups that a capture (nanosecond pcap, Ethernet) saw whole, in the order of their beginnings."""
+    """Return the set-ups that a capture (nanosecond pcap, Ethernet) saw whole, in the order of their beginnings."""
     begun: dict[bytes, _Begun] = {}
     known_esp: set[bytes] = set()
     latest: _Begun | None = None

@@ -23,7 +23,7 @@ MAINS = sorted(path.stem for path in (REPOSITORY / "rt").glob("bench_*.py"))
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where results are written."""
+    """Return where results are written."""
     monkeypatch.setattr(results, "DIRECTORY", tmp_path)
     monkeypatch.setattr(plot, "DIRECTORY", tmp_path)
     return tmp_path

@@ -25,7 +25,7 @@ LOADED = {"encoder_sent": 360, "encoder_received": 2000, "sender_sent": 2000, "s
 
 
 def _leave(folder: Path, **loaded: Any) -> Path:
-    """What a guest leaves; ``loaded`` replaces parts of what it says of the governor's loaded block."""
+    """Return what a guest leaves; ``loaded`` replaces parts of what it says of the governor's loaded block."""
     (folder / "release").write_text("6.12-rt", encoding="ascii")
     for profile, load in product(PROFILES, LOADS):
         found = {"set_ups": TWO_SET_UPS, "stream": LOADED if load == "loaded" else {}, "cyclictest": CYCLICTEST}

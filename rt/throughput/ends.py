@@ -29,7 +29,7 @@ Report = dict[str, float]
 
 
 def busy_seconds(stat: str) -> float:
-    """What all processors did by the text of /proc/stat, kernel and interrupts included, since the machine started.
+    """Return the busy seconds of all processors since the start, interrupts included, from the text of /proc/stat.
 
     Left out are waiting (idle, iowait) and what a hypervisor gave to others (steal).
     """
@@ -61,7 +61,7 @@ def receive_stream(listener: socket.socket) -> Report:
 
 
 def due(elapsed: float, interval: float, counted: int) -> tuple[int, int]:
-    """How many datagrams to send now, and how many count as dealt with before: a long delay is not caught up with.
+    """Return how many datagrams to send now, and how many to count as skipped: a long delay is not made up for.
 
     ``interval``: seconds between datagrams, the first of which is due at once. ``counted``: those dealt with, sent or
     left out."""

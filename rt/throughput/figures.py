@@ -51,7 +51,7 @@ def by_hops(cells: Sequence[Cell], what: str) -> Series:
 
 
 def by_load(cells: Sequence[Cell], hops: int) -> Series:
-    """What arrived over so many hops, by the offered load."""
+    """Return what arrived over so many hops, by the offered load."""
     chosen = [cell for cell in cells if cell.key["what"] == "UDP delivered" and cell.key["hops"] == hops]
     return _series((cell, "offered") for cell in chosen)
 

@@ -72,7 +72,7 @@ class Taken:
 
     @classmethod
     def read(cls, text: str) -> Self:
-        """What ``text`` made."""
+        """Return what ``text`` made."""
         found = json.loads(text)
         samples = {Key(**one["key"]): dict(one["rounds"]) for one in found["taken"]}
         return cls(samples, found["missed"], found["cipher"])

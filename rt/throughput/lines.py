@@ -75,11 +75,11 @@ class Place:
     daemons: Sequence[Daemon]
 
     def processor_seconds(self) -> float:
-        """Of its daemons so far."""
+        """Return the CPU seconds of its daemons so far."""
         return sum(daemon.cpu_seconds() for daemon in self.daemons)
 
     def resident_bytes(self) -> int:
-        """Of its daemons now, shared libraries included."""
+        """Return the resident bytes of its daemons now, shared libraries included."""
         return sum(daemon.resident_bytes() for daemon in self.daemons)
 
 
@@ -100,7 +100,7 @@ class Line:
         run(["ip", "netns", "exec", self.places[0].namespace, *argv], timeout=seconds + 15)
 
     def processor_seconds(self) -> float:
-        """Of all daemons so far."""
+        """Return the CPU seconds of all daemons so far."""
         return sum(place.processor_seconds() for place in self.places)
 
 
@@ -108,7 +108,7 @@ Planes = Mapping[str, Callable[[], AbstractContextManager[Line]]]
 
 
 def planes(ground: Ground, suites: Sequence[str]) -> Planes:
-    """What makes a running line, by the plane's name; cjdroute's only where that is on PATH, and there are cables."""
+    """Return what makes a running line, by plane; cjdroute's only where it is on PATH and cables are there."""
     found: dict[str, Callable[[], AbstractContextManager[Line]]] = {"plain": partial(plain, ground)}
     found |= {f"ipsec {suite}": partial(ipsec, ground, suite) for suite in suites}
     if not ground.radio:
@@ -148,7 +148,7 @@ def ipsec(ground: Ground, suite: str) -> Iterator[Line]:
 
 @contextmanager
 def overlay_by_udp(ground: Ground, make: type[Overlayd] | type[Cjdroute]) -> Iterator[Line]:
-    """Each node is an overlay router and calls the one before it."""
+    """Run a line where each node is an overlay router and calls the one before it."""
     secret = Secret("throughput", "neighbour")
     with cjdns.line([make] * len(ground.names)) as routers:
         for number, (called, caller) in enumerate(itertools.pairwise(routers), start=1):
@@ -188,7 +188,7 @@ def _overlay(routers: Sequence[OverlayRouter]) -> Line:
 
 
 def _restart(left: OverlayRouter, relay: OverlayRouter, right: OverlayRouter) -> Mapping[str, float]:
-    """The relay is killed and started, while both neighbours ping it. By UDP it calls the left, the right calls it."""
+    """Kill and start the relay while both neighbours ping it. By UDP it calls the left, and the right calls it."""
     begin = time.monotonic()
     relay.daemon.kill()
     with ThreadPoolExecutor(2) as pool:
@@ -206,7 +206,7 @@ def _launch(router: OverlayRouter) -> None:
 
 
 def _answered(source: OverlayRouter, target: OverlayRouter) -> float:
-    """When the first of many echoes was answered, on the monotonic clock; raises TimeoutError."""
+    """Return when the first of many echoes was answered, on the monotonic clock; raises TimeoutError."""
     kind = partial(socket.socket, socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_ICMPV6)
     deadline = time.monotonic() + patient(RECOVERED)
     with namespaces.within(source.namespace, kind) as end:
@@ -231,7 +231,7 @@ def _answers(end: socket.socket, source: str, target: str) -> bool:
 
 
 def _from(address: str) -> tuple[int, int, bytes]:
-    """The packet's source (RFC 3542, section 6.2), which needs no socket that is bound to it."""
+    """Return the packet's source (RFC 3542, section 6.2), which needs no socket that is bound to it."""
     packed = socket.inet_pton(socket.AF_INET6, address)
     return socket.IPPROTO_IPV6, socket.IPV6_PKTINFO, packed + bytes(4)
 

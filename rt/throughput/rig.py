@@ -87,7 +87,7 @@ def load(line: Line, hops: int, seconds: float, mbit_per_s: float) -> Load:
 
 
 def told(offered: float, sender: Report, receiver: Report) -> Load:
-    """What both ends' counts say. A queue that is emptied late counts by the time that this takes."""
+    """Return what both ends' counts say. A queue that is emptied late counts by the time that this takes."""
     mbit, sent, arrived = SIZE * 8 / 1e6, sender["datagrams"], receiver["datagrams"]
     return Load(
         offered=offered,
@@ -98,7 +98,7 @@ def told(offered: float, sender: Report, receiver: Report) -> Load:
 
 
 def ping(line: Line, hops: int) -> float:
-    """The median round trip in milliseconds, with nothing else on the line."""
+    """Return the median round trip in milliseconds, with nothing else on the line."""
     argv = ["ping", "-n", "-c", f"{PINGS}", "-i", "0.01", "-W", "2", line.places[hops].address]
     shown = run(["ip", "netns", "exec", line.places[0].namespace, *argv], check=False).stdout
     if not (times := [float(found) for found in _TIME.findall(shown)]):
@@ -107,7 +107,7 @@ def ping(line: Line, hops: int) -> float:
 
 
 def rest(seconds: float = 0.5) -> float:
-    """How many processors of the machine are busy while the line stands still: others' work counts as a flow's."""
+    """Return how many processors are busy while the line is idle: others' work would count as a flow's."""
     before = busy_seconds(STAT.read_text(encoding="ascii"))
     time.sleep(seconds)
     return (busy_seconds(STAT.read_text(encoding="ascii")) - before) / seconds
@@ -130,7 +130,7 @@ def _flow(
 
 @contextmanager
 def _end(role: str, end: socket.socket, *figures: float) -> Iterator[subprocess.Popen[bytes]]:
-    """A running end, which does not outlive the block."""
+    """Return a running end, which does not outlive the block."""
     # Without site-packages, which it does not need: an emulated machine starts it in a fraction of the time.
     interpreter = [sys.executable, "-I", "-S", throughput_ends.__file__]
     argv = [*interpreter, role, f"{end.fileno()}", *map(str, figures)]

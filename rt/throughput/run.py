@@ -41,7 +41,7 @@ class Run:
         self._extent = extent
 
     def all(self, planes: Planes, report: Report) -> None:
-        """Every round; ``report`` hears which plane comes next."""
+        """Run every round; ``report`` is called with the plane that comes next."""
         for number in range(self._extent.rounds):
             # Each round goes the other way round, so that none of two planes always has the warmer machine.
             for plane in planes if number % 2 == 0 else reversed(list(planes)):
@@ -49,7 +49,7 @@ class Run:
                 self.visit(number, plane, planes[plane])
 
     def visit(self, number: int, plane: str, make: Callable[[], AbstractContextManager[Line]]) -> None:
-        """One plane in one round."""
+        """Measure one plane in one round."""
         try:
             with make() as line:
                 self._line(number, plane, line)

@@ -46,7 +46,7 @@ class Key:
     ground: str = "namespaces"
 
     def as_dict(self) -> dict[str, object]:
-        """For the result."""
+        """Return the form for the result."""
         return {name: value for name, value in vars(self).items() if value}
 
 
@@ -71,7 +71,7 @@ def derived(samples: Samples) -> Samples:
 
 
 def collapse(delivered: Sequence[float]) -> tuple[float, float]:
-    """The peak of the rates that were delivered at ascending loads, and how many per cent of it were left at the worst
+    """Return the peak of delivered rates at ascending loads, and what per cent of it was left at the worst
     load from there on: 100 when the greatest load gave the peak, 0 when nothing was delivered at all."""
     peak = max(delivered)
     least = min(delivered[list(delivered).index(peak) :])
@@ -79,7 +79,7 @@ def collapse(delivered: Sequence[float]) -> tuple[float, float]:
 
 
 def ratios(samples: Samples) -> Iterator[Mapping[str, object]]:
-    """Of two planes on one ground in the same round: each over plain, IPsec over the overlay, that over cjdroute."""
+    """Return the ratios of planes on one ground in one round: each to plain, IPsec to the overlay, that to cjdroute."""
     for key in samples:
         for below in _compared_with(key):
             if each := _quotients(samples, key, below):
@@ -88,7 +88,7 @@ def ratios(samples: Samples) -> Iterator[Mapping[str, object]]:
 
 
 def cells(samples: Samples) -> list[Cell]:
-    """For the result."""
+    """Return the form for the result."""
     return [Cell(key.as_dict(), UNITS[key.what], list(rounds.values())) for key, rounds in samples.items()]
 
 
@@ -131,7 +131,7 @@ def _smesh(samples: Samples) -> Iterator[str]:
 
 
 def _one(samples: Samples, what: str, plane: str) -> Sequence[Key]:
-    """A key of that, if there are any."""
+    """Return a key of that, if there are any."""
     return [key for key in samples if (key.what, key.plane) == (what, plane)][:1]
 
 
@@ -144,13 +144,13 @@ def _of_lines(samples: Samples) -> Iterator[str]:
 
 
 def _quotients(samples: Samples, key: Key, below: str) -> Sequence[float]:
-    """By the same of another plane, in every round that both have."""
+    """Return the quotients by another plane, of every round that both have."""
     rounds, other = samples.get(key, {}), samples.get(replace(key, plane=below), {})
     return [rounds[number] / other[number] for number in sorted(rounds.keys() & other.keys()) if other[number]]
 
 
 def _by_load(samples: Samples) -> Mapping[Key, Sequence[tuple[float, Mapping[int, float]]]]:
-    """What was delivered, by plane and hops, in the order of the offered loads."""
+    """Return what was delivered, by plane and hops, in the order of the offered loads."""
     found: dict[Key, list[tuple[float, Mapping[int, float]]]] = {}
     for key in sorted((key for key in samples if key.what == "UDP delivered"), key=lambda key: key.offered):
         found.setdefault(replace(key, offered=0.0), []).append((key.offered, samples[key]))

@@ -95,7 +95,7 @@ _FIGURES = ("median", "p95", "p99", "max")
 
 
 def _set_ups(client: Client, peer: str, count: int, interval: float, timeout: float) -> Iterator[Mapping[str, Any]]:
-    """The peer's entry of ``status`` after each set-up."""
+    """Return the peer's entry of ``status`` after each set-up."""
     with click.progressbar(length=count, label=f"set-ups with {peer}", file=sys.stderr) as progress:
         for _ in range(count):
             begun = time.monotonic()

@@ -10,12 +10,12 @@ SCHEMA = "meshsec-card-1"
 
 
 def wordlist() -> list[str]:
-    """The BIP-39 English words."""
+    """Return the BIP-39 English words."""
     return list(Mnemonic("english").wordlist)
 
 
 def spoken(card: Card) -> str:
-    """The words that two people compare by voice."""
+    """Return the words that two people compare by voice."""
     return " ".join(fingerprint_words.spoken(card.fingerprint, wordlist()))
 
 
@@ -25,7 +25,7 @@ def addresses(card: Card) -> str:
 
 
 def view(card: Card) -> dict[str, object]:
-    """A card as JSON (docs/reference/schema/meshsec-card-1.json)."""
+    """Return a card as JSON (docs/reference/schema/meshsec-card-1.json)."""
     return {
         "card": cards.render(card),
         "name": card.name,
@@ -40,7 +40,7 @@ def view(card: Card) -> dict[str, object]:
 
 
 def described(card: Card, *, grouped: bool) -> dict[str, object]:
-    """A card as named values for people."""
+    """Return a card as named values for people."""
     text = cards.render(card)
     return {
         "card": cards.grouped(text) if grouped else text,

@@ -41,7 +41,7 @@ class Client:
         self._socket.close()
 
     def call(self, method: str, params: Mapping[str, object] | None = None) -> Any:
-        """The result of a method. Raises DaemonError."""
+        """Return the result of a method. Raises DaemonError."""
         self._last_id += 1
         request = json.dumps({"id": self._last_id, "method": method, "params": params or {}})
         try:
@@ -56,7 +56,7 @@ class Client:
         return answer["result"]
 
     def events(self) -> Iterator[dict[str, Any]]:
-        """What happens, as it happens, after ``watch`` was called. Raises DaemonError when meshsecd ends."""
+        """Yield events as they happen, after ``watch`` was called. Raises DaemonError when meshsecd ends."""
         self._socket.settimeout(None)
         while True:
             message = self._message()
@@ -98,7 +98,7 @@ def _connected(path: Path, seconds: float) -> socket.socket:
 
 
 def _door(path: Path) -> str:
-    """Who may talk to the daemon."""
+    """Return who may talk to the daemon."""
     try:
         return f"be root or in the group {path.group()!r}"
     except (OSError, KeyError):

@@ -46,7 +46,7 @@ def write(directory: Path) -> list[Path]:
 
 
 def completion(shell: str) -> str:
-    """The script that a shell sources."""
+    """Return the script that a shell sources."""
     made = get_completion_class(shell)
     if made is None:
         raise ValueError(f"no completion for {shell!r}; allowed: {', '.join(_COMPLETIONS)}")
@@ -54,7 +54,7 @@ def completion(shell: str) -> str:
 
 
 def manual(page: Page) -> str:
-    """A program's manual page, in roff's man macros (groff_man(7))."""
+    """Return a program's manual page, in roff's man macros (groff_man(7))."""
     context = click.Context(page.command, info_name=page.name)
     group = isinstance(page.command, click.Group)
     lines = [
@@ -77,7 +77,7 @@ def manual(page: Page) -> str:
 
 
 def _commands(context: click.Context) -> Iterator[click.Context]:
-    """All commands that do something, in the order of the help."""
+    """Return all commands that do something, in the order of the help."""
     group = context.command
     if not isinstance(group, click.Group):
         yield context

@@ -64,7 +64,7 @@ def _time(app: App) -> list[Check]:
 
 
 def _ports() -> list[Check]:
-    """Who holds a port of IKE: root sees every program, and meshsecd in its confinement none of other users."""
+    """Judge who holds the ports of IKE: root sees every program; the confined meshsecd sees none of other users."""
     checks = []
     for one in udp_ports.judge(udp_ports.parse(udp_sockets.table())).held:
         pid, program = udp_sockets.holder(one.inode) or (0, "")

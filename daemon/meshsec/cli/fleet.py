@@ -253,7 +253,7 @@ def _print_status(joined: Joined, in_force: dict[str, int], app: App) -> None:
 
 
 def _age(listed: TrustList | None) -> str:
-    """By this node's clock, which may be wrong: for people alone."""
+    """Return the age by this node's clock, which may be wrong: for people alone."""
     if listed is None:
         return ""
     days, rest = divmod(int(time.time()) - listed.number, _DAY)

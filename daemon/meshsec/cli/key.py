@@ -95,7 +95,7 @@ def cancel(app: App) -> None:
 
 
 def _behind(app: App) -> list[str]:
-    """The peers that would be cut off. Without meshsecd there is nobody to ask: that is refused as well."""
+    """Return the peers that would be cut off. Without meshsecd this is unknown, and is refused."""
     try:
         with Client(app.socket) as client:
             return behind(client.call("status")["peers"])
@@ -104,7 +104,7 @@ def _behind(app: App) -> list[str]:
 
 
 def behind(peers: Iterable[dict[str, Any]]) -> list[str]:
-    """Of those in ``status``: protected by the present key and not by the next one."""
+    """Return the peers in ``status`` that are protected by the present key and not by the next."""
     protected = {peer["name"] for peer in peers if peer["state"] == "protected"}
     by_present = {name for name in protected if not name.endswith(key_store.MARK)}
     return sorted(name for name in by_present if name + key_store.MARK not in protected)

@@ -138,7 +138,7 @@ def _chosen(status: Mapping[str, Any], names: Sequence[str]) -> list[Mapping[str
 
 
 def _prove_detector(mark: bytes) -> None:
-    """A detector that sees nothing would call every node tight: it has to see the mark on loopback first."""
+    """Let the detector see the mark on loopback first: one that sees nothing would call every node tight."""
     watch = Watch(mark)
     with Capture(watch.take, loopback=True), socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as sender:
         sender.sendto(mark, ("::1", DISCARD))

@@ -63,12 +63,12 @@ def _peers(app: App) -> Mapping[str, Peer]:
 
 
 def _conn_name(name: str) -> str:
-    """A next key's connection has a name of its own, in characters that libreswan takes and no peer's name has."""
+    """Return a connection's name; that of a next key has characters that libreswan takes and no peer's name has."""
     return name.replace(trust_store.NEXT, "_next")
 
 
 def _write(app: App, into: Path, conf: str, peers: Mapping[str, Peer]) -> None:
-    """The secrets first: a connection without its secret would fail, and is not tried again soon."""
+    """Write the secrets first: a connection without its secret fails, and is not tried again soon."""
     seed = key_store.load(Path(app.settings.paths.key)).seed()
     pairs = [(peer.card.address, pair_secret(seed, peer.card.public_key)) for peer in peers.values()]
     secrets = libreswan.secrets(app.card.address, pairs, _SECRETS_COMMENT)

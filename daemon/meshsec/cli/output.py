@@ -55,7 +55,7 @@ def facts(pairs: Mapping[str, object]) -> None:
 
 
 def duration(seconds: float | None) -> str | None:
-    """For people: 850 ms, 12 s, 3:07:10."""
+    """Return a duration for people: 850 ms, 12 s, 3:07:10."""
     if seconds is None:
         return None
     if seconds < 1:
@@ -66,7 +66,7 @@ def duration(seconds: float | None) -> str | None:
 
 
 def octets(count: int | None) -> str | None:
-    """For people: 512 B, 1.5 kB, 2.0 MB."""
+    """Return a number of bytes for people: 512 B, 1.5 kB, 2.0 MB."""
     if count is None:
         return None
     size = float(count)

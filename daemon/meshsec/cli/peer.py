@@ -247,7 +247,7 @@ def _warn_of_namesakes(namesakes: Iterable[str], name: str, card: Card) -> None:
 
 
 def _known(app: App, name: str) -> Peer:
-    """The peer with its card as it is, and why its IPv4 address is not believed."""
+    """Return the peer with its card as it is, and why its IPv4 address is not believed."""
     found = trusted.load_here(app)
     if name in found.peers:
         return replace(found.cards[name], ipv4_doubt=found.peers[name].ipv4_doubt)

@@ -109,7 +109,7 @@ def _asked(app: App) -> Algorithms | None:
 
 
 def _found(app: App, name: str | None) -> tuple[str, str, Policy]:
-    """The name to show, the file and the policy."""
+    """Return the name to show, the file and the policy."""
     if name is None:
         return _IN_FORCE, str(app.config), app.settings.policy
     files = config_file.policies(app.config)
@@ -126,7 +126,7 @@ def _file(files: Mapping[str, Path], name: str) -> str:
 
 
 def _toml(value: object) -> str:
-    """One value in TOML, which is JSON's form but for tables."""
+    """Return one value in TOML, which is JSON's form but for tables."""
     if isinstance(value, list):
         return f"[{', '.join(map(_toml, value))}]"
     if isinstance(value, Mapping):

@@ -60,6 +60,6 @@ def _make_key(path: Path) -> None:
 
 
 def _host_name() -> str:
-    """The host name as a node's name may be; ``node`` when nothing of it is left."""
+    """Return the host name as a node's name may be; ``node`` when nothing of it is left."""
     allowed = re.sub(r"[^a-z0-9-]+", "-", socket.gethostname().partition(".")[0].lower())
     return allowed[:32].strip("-") or "node"

@@ -65,18 +65,18 @@ def export(app: App, ground: EspBackend, into: Path | None, by_secret: Collectio
 
 
 def _spec(node: Card, peer: Peer, ground: EspBackend, policy: Policy, *, by_secret: bool) -> ConnectionSpec:
-    """A charon without ML-KEM refuses a whole connection that names it, and there is none to ask."""
+    """Return the connection without ML-KEM: a charon that lacks it refuses the whole, and none is there to ask."""
     spec, _ = possible(connection_spec(node, peer, ground, policy), OF_DEBIAN)
     return replace(spec, authentication=Authentication.SECRET) if by_secret else spec
 
 
 def _connection_name(name: str) -> str:
-    """A next key's connection has a name of its own, in characters that no peer's name has."""
+    """Return a connection's name; that of a next key has characters that no peer's name has."""
     return name.replace(trust_store.NEXT, "_next")
 
 
 def _write(app: App, into: Path, conf: str, pairs: Mapping[str, Pair]) -> None:
-    """The connections last: what they name is there then. Secrets that are not used any more go."""
+    """Write the connections last, after what they refer to, and remove secrets that are no longer used."""
     for name, text in swanctl.key_files(pairs).items():
         _put(into / _KEYS / name, text, _MODE)
     key = Path(app.settings.paths.key)

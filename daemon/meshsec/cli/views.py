@@ -108,19 +108,19 @@ def explain(app: App, peer: str | None, scheduling: bool, as_json: bool) -> None
 
 
 def is_degraded(view: Mapping[str, Any]) -> bool:
-    """Whether a status calls for somebody's attention."""
+    """Return whether a status calls for somebody's attention."""
     if not view["rules_stand"] or view["problems"] or any(not daemon["up"] for _, daemon in _daemons(view)):
         return True
     return any(peer["state"] in _UNPROTECTED or is_lost(peer) for peer in view["peers"])
 
 
 def is_lost(peer: Mapping[str, Any]) -> bool:
-    """Whether an SA stands and nothing passes: no user data comes, and the peer's IKE daemon does not answer."""
+    """Return whether nothing passes through an SA: no user data arrives, and the peer's IKE daemon does not answer."""
     return peer["quiet"] is not None and not peer["quiet"]["answers"]
 
 
 def _daemons(view: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The daemons that this node needs, with what is known of each."""
+    """Return the daemons that this node needs, with what is known of each."""
     yield "IKE daemon", view["ike_daemon"]
     yield "Routing daemon", view["routing_daemon"]
     if view["overlay"] is not None:
@@ -203,7 +203,7 @@ def _state(state: str) -> "Text":
 
 
 def _plane(carries: str | None, mode: str) -> str | None:
-    """What carries user data, and what is to carry it when that is something else."""
+    """Return what carries user data, and what is to carry it when that is something else."""
     return carries if carries in (None, mode) else f"{carries} ({mode} chosen)"
 
 
