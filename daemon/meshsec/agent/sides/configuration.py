@@ -13,7 +13,7 @@ class ConfigurationFile:
     def __init__(self, path: Path, settings: Settings) -> None:
         self._path, self._settings = path, settings
         self.problem = ""
-        """Why the file would be refused; empty if it would not."""
+        """Why the file is not in force; empty if it is."""
         self.changed = False
         """Whether the file is good and differs, so that it takes effect after a restart."""
 
