@@ -132,7 +132,7 @@ class _Running:
 def _inputs(peers: list[Peer], observed: Observed) -> list[Event]:
     routes = {route.destination: route for route in map(_route, peers)}
     cards = [PeerSet(peer) for peer in peers]
-    return [*cards, RulesObserved(observed.rules), RoutesReset(routes), IkeDaemonUp(observed, fresh=False)]
+    return [*cards, RulesObserved(observed.rules), RoutesReset(routes), IkeDaemonUp(observed, daemon_restarted=False)]
 
 
 def _start(inputs: list[Event]) -> _Running:

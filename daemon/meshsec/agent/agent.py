@@ -65,7 +65,7 @@ class Agent:
         engine.known.rules.next_node = start.cards[1] if start.cards[1:] else None
         self.driver = Driver(engine, self._carry_out, self._on_turn, self._spawn)
         around = Around(settings, start.cards)
-        self.trust = Trust(Path(settings.paths.peers), card, self.driver.post, around.look, start.sides)
+        self.trust = Trust(Path(settings.paths.peers), card, self.driver.post, around.poll, start.sides)
         self.fleet = FleetSide(card.address, self.trust, self._spawn)
         keys = Keys(Path(settings.paths.key), is_changing=len(start.cards) > 1)
         outside = Outside(
@@ -113,7 +113,7 @@ class Agent:
         governor = replace(settings.scheduling.governor, deadline=settings.policy.deadline_ms / 1000)
         scheduling = replace(settings.scheduling, governor=governor)
         journal, interfaces = Path(settings.paths.scheduling_journal), settings.routing.interfaces
-        charon = CharonSide(self._queued, self.ike.look_soon, self.ike.look)
+        charon = CharonSide(self._queued, self.ike.look_soon, self.ike.poll)
         return Scheduling(scheduling, journal, interfaces, self._control.publish, charon)
 
     async def run(self) -> None:
@@ -169,7 +169,7 @@ class Agent:
         The trust store takes effect at once. A changed configuration is only checked; it takes effect after a restart.
         """
         self._notifier.reloading()
-        await self.configuration.look()
+        await self.configuration.poll()
         if self.configuration.problem:
             _log.warning("configuration: %s", self.configuration.problem)
         problems = await self.trust.reload()
@@ -191,7 +191,7 @@ class Agent:
         if isinstance(event, IkeDaemonUp) and self.ike.facts:
             self.scheduling.charon_up(self.ike.facts.identity.pid)
             self._spawn(self.ports.settle(self.ike.facts.identity.pid))
-            if event.fresh:
+            if event.daemon_restarted:
                 self._spawn(leftovers.clear(self.ike.sas, self.kernel.own_addresses))
         elif isinstance(event, IkeDaemonDown):
             self.scheduling.charon_gone()

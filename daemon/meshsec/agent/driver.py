@@ -28,7 +28,7 @@ class Driver:
     """The engine in the event loop."""
 
     def __init__(self, engine: Engine, carry_out: CarryOut, on_turn: Callable[[], None], spawn: Spawn) -> None:
-        """Prepare the driver; ``on_turn`` is called after each turn, when the engine may have decided anew."""
+        """Prepare the driver; ``on_turn`` is called after each turn, when the engine may have decided again."""
         self.engine = engine
         self._carry_out = carry_out
         self._on_turn = on_turn

@@ -45,7 +45,7 @@ def around(app: App) -> Surroundings:
     """Return what IPv4 addresses on cards are judged by on this node now."""
     from meshsec.agent.sides.surroundings import Around  # noqa: PLC0415 - rtnetlink takes a quarter of a second to import
 
-    return asyncio.run(Around(app.settings, [app.card]).look())
+    return asyncio.run(Around(app.settings, [app.card]).poll())
 
 
 def tell_problems(trusted: Trusted) -> None:

@@ -74,7 +74,7 @@ def test_a_watch_tells_the_delay_between_two_looks(rivals: list[int]) -> None:
     looks = itertools.count(1.0)
 
     def delayed() -> bool:
-        return (watch.look(next(looks)).delay or 0.0) > 0
+        return (watch.poll(next(looks)).delay or 0.0) > 0
 
     wait_for(delayed, "a delay")
     assert watch.waited is not None
@@ -88,8 +88,8 @@ def test_a_process_that_sleeps_does_not_starve() -> None:
         wait_for(lambda: pressure.runs(sleeper.pid) is not None, "the first run")
         watch = ContentionWatch(sleeper.pid, 0.0)
         looks = itertools.count(1.0)
-        wait_for(lambda: (seen := watch.look(next(looks))).delay is None and not seen.starving, "sleep is asleep")
-        found = watch.look(next(looks), queued=2)
+        wait_for(lambda: (seen := watch.poll(next(looks))).delay is None and not seen.starving, "sleep is asleep")
+        found = watch.poll(next(looks), queued=2)
         assert (found.starving, found.queued) == (0, 2)
         sleeper.kill()
 
@@ -170,9 +170,9 @@ def test_a_thread_that_wants_a_cpu_at_two_looks_and_got_none_starves(monkeypatch
         ({1: stuck, 2: moved}, {1}, 1.0),
     )
     watch = ContentionWatch(os.getpid(), 0.0)
-    found = watch.look(2.0)
+    found = watch.poll(2.0)
     assert (found.starving, found.delay, found.pressure) == (1, 0.2 / 4, 0.5)
-    assert watch.look(2.0 + STARVED / 2).starving == 0, "too soon to tell"
+    assert watch.poll(2.0 + STARVED / 2).starving == 0, "too soon to tell"
 
 
 def test_what_ended_threads_waited_is_not_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,9 +183,9 @@ def test_what_ended_threads_waited_is_not_forgotten(monkeypatch: pytest.MonkeyPa
         (None, set(), None),
     )
     watch = ContentionWatch(os.getpid(), 0.0)
-    watch.look(1.0)
+    watch.poll(1.0)
     assert watch.waited == 0.75
-    watch.look(2.0)
+    watch.poll(2.0)
     assert watch.source.count("(no ") == 2, watch.source
     assert "no schedstat" in watch.source
     assert "no PSI" in watch.source

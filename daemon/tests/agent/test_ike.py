@@ -236,7 +236,7 @@ def test_an_ike_sa_that_ends_is_told_at_once_and_no_other_change(play: Callable[
 def test_a_charon_that_nobody_configured_is_fresh(play: Callable[[Scenario], None]) -> None:
     async def scenario(_: Charon, side: Side) -> None:
         up: IkeDaemonUp = await side.next(IkeDaemonUp)
-        assert up.fresh
+        assert up.daemon_restarted
         assert not up.observed.key_loaded
 
     play(scenario)
@@ -246,7 +246,7 @@ def test_a_charon_with_connections_was_there_before_us_and_keeps_its_sas(play: C
     async def scenario(charon: Charon, side: Side) -> None:
         charon.connections, charon.sas = ["boat"], [{"boat": ike_sa("1")}]
         up: IkeDaemonUp = await side.next(IkeDaemonUp)
-        assert not up.fresh
+        assert not up.daemon_restarted
         assert up.observed.connections == {"boat": None}
         assert [sa.unique_id for sa in up.observed.ike_sas["boat"]] == ["1"]
 
@@ -262,7 +262,7 @@ def test_the_key_counts_as_loaded_only_in_the_charon_that_got_it(play: Callable[
             charon.since = since or charon.since
             charon.listeners[-1].close()
             up: IkeDaemonUp = await side.next(IkeDaemonUp)
-            assert (up.observed.key_loaded, up.fresh) == (is_loaded, not is_loaded)
+            assert (up.observed.key_loaded, up.daemon_restarted) == (is_loaded, not is_loaded)
 
     play(scenario)
 
@@ -468,7 +468,7 @@ def test_a_hung_charon_is_down_without_proof_of_life_and_met_anew_when_it_answer
         assert side.proofs == proofs, "a charon that takes connections and says nothing proves nothing"
         charon.hung = False
         up: IkeDaemonUp = await side.next(IkeDaemonUp)
-        assert not up.fresh or not charon.connections
+        assert not up.daemon_restarted or not charon.connections
 
     play(scenario)
 

@@ -257,11 +257,11 @@ class Judged(Store):
     def __init__(self, directory: Path, around: Surroundings) -> None:
         super().__init__(directory)
         self.around = around
-        self.trust = Trust(directory, OWN, self.events.append, self.look)
+        self.trust = Trust(directory, OWN, self.events.append, self.poll)
         self.card = make_card(BOAT.name, BOAT.public_key, CLAIM)
         trust_store.add(directory, "boat", self.card, OWN)
 
-    async def look(self) -> Surroundings:
+    async def poll(self) -> Surroundings:
         return self.around
 
     def looked(self) -> list[Event]:

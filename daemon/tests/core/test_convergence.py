@@ -136,16 +136,16 @@ class Solo:
     observed=observations(),
     routed=st.sets(st.sampled_from(PEERS)),
     ike_first=st.booleans(),
-    fresh=st.booleans(),
+    daemon_restarted=st.booleans(),
     data=st.data(),
 )
 def test_any_state_any_order_any_failures_lead_to_rest_as_desired(
-    observed: Observed, routed: set[int], ike_first: bool, fresh: bool, data: st.DataObject
+    observed: Observed, routed: set[int], ike_first: bool, daemon_restarted: bool, data: st.DataObject
 ) -> None:
     solo = Solo(observed)
     routes = {route(number).destination: route(number) for number in routed}
     trust: list[Event] = [PeerSet(peer(number)) for number in PEERS]
-    ike: list[Event] = [IkeDaemonUp(solo.observed(), fresh)]
+    ike: list[Event] = [IkeDaemonUp(solo.observed(), daemon_restarted)]
     first, second = (ike, trust) if ike_first else (trust, ike)
     solo.tell(RulesObserved(solo.rules), *first, RoutesReset(routes), *second)
     for _ in range(data.draw(st.integers(0, 25))):

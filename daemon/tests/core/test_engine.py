@@ -85,7 +85,7 @@ def initiate(made: Driver, number: int = HIGHER) -> Initiate:
 def test_rules_stand_before_the_key_before_the_configuration_before_the_negotiation() -> None:
     made = Driver(NODE, CALM)
     start = made.tell(
-        IkeDaemonUp(Observed(), fresh=False),
+        IkeDaemonUp(Observed(), daemon_restarted=False),
         PeerSet(peer(HIGHER)),
         RoutesReset({route(HIGHER).destination: route(HIGHER)}),
     )
@@ -135,7 +135,7 @@ def test_nothing_is_asked_twice_while_it_is_on_its_way() -> None:
 @pytest.mark.parametrize("kind", [ApplyRules, LoadKey, LoadConnection])
 def test_an_action_that_fails_is_tried_again_after_a_growing_delay(kind: type[Action]) -> None:
     made = Driver(NODE, CALM)
-    actions = made.tell(PeerSet(peer(HIGHER)), RouteSet(route(HIGHER)), IkeDaemonUp(Observed(), fresh=False))
+    actions = made.tell(PeerSet(peer(HIGHER)), RouteSet(route(HIGHER)), IkeDaemonUp(Observed(), daemon_restarted=False))
     while not isinstance(actions[0], kind):
         actions = made.succeed(*actions)
     times = []
@@ -150,7 +150,7 @@ def test_an_action_that_fails_is_tried_again_after_a_growing_delay(kind: type[Ac
 
 def test_a_configuration_that_fails_is_shown_as_failed() -> None:
     made = Driver(NODE, CALM)
-    actions = made.tell(PeerSet(peer(HIGHER)), RouteSet(route(HIGHER)), IkeDaemonUp(Observed(), fresh=False))
+    actions = made.tell(PeerSet(peer(HIGHER)), RouteSet(route(HIGHER)), IkeDaemonUp(Observed(), daemon_restarted=False))
     while not isinstance(actions[0], LoadConnection):
         actions = made.succeed(*actions)
     made.tell(ActionDone(actions[0], Cause("invalid proposal")))
@@ -192,7 +192,7 @@ def test_the_other_end_takes_over_sooner_when_its_own_ike_daemon_is_fresh() -> N
     made = driver(LOWER)
     protect(made, LOWER)
     made.tell(IkeDaemonDown("connection closed"))
-    actions = made.tell(IkeDaemonUp(Observed(), fresh=True))
+    actions = made.tell(IkeDaemonUp(Observed(), daemon_restarted=True))
     while actions:
         actions = made.succeed(*actions)
     assert attempts(made.advance(CALM.takeover_delay_fresh - 0.01)) == []
@@ -326,7 +326,7 @@ def test_an_sa_that_was_moved_while_meshsecd_was_away_is_closed_when_it_is_met()
     made = driver(HIGHER)
     protect(made, HIGHER)
     moved = replace(ike_sa("n5", "7"), remote_host=card(LOWER).locator)
-    actions = made.tell(IkeDaemonUp(Observed(ike_sas={"n5": (moved,)}), fresh=False))
+    actions = made.tell(IkeDaemonUp(Observed(ike_sas={"n5": (moved,)}), daemon_restarted=False))
     assert [one.unique_id for one in actions if isinstance(one, Terminate)] == ["7"]
     assert made.state(HIGHER) != "protected"
 
@@ -660,7 +660,7 @@ def test_what_stands_is_adopted_without_renegotiation_after_a_restart_of_meshsec
         PeerSet(peer(HIGHER)),
         RulesObserved(rules),
         RoutesReset({route(HIGHER).destination: route(HIGHER)}),
-        IkeDaemonUp(standing, fresh=False),
+        IkeDaemonUp(standing, daemon_restarted=False),
     )
     assert actions == [LoadConnection(connection_spec(card(NODE), peer(HIGHER), GROUND, CALM))]
     assert made.state(HIGHER) == "protected"
@@ -686,7 +686,7 @@ def test_an_attempt_that_was_running_when_meshsecd_was_killed_is_closed_and_made
         PeerSet(peer(HIGHER)),
         RulesObserved(rules_for_higher()),
         RoutesReset({route(HIGHER).destination: route(HIGHER)}),
-        IkeDaemonUp(observed, fresh=False),
+        IkeDaemonUp(observed, daemon_restarted=False),
     )
     assert [action.unique_id for action in actions if isinstance(action, Terminate)] == ["7"]
     assert attempts(made.succeed(*actions) + made.advance(0.0)) == ["n5"]
@@ -705,7 +705,7 @@ def test_an_attempt_that_succeeded_is_not_closed_because_of_an_older_view_of_it(
 def test_sas_that_are_seen_before_the_cards_are_adopted_too() -> None:
     made = Driver(NODE, CALM)
     standing = Observed({"n5": (ike_sa("n5"),)}, {"n5": None}, key_loaded=True)
-    actions = made.tell(IkeDaemonUp(standing, fresh=False), PeerSet(peer(HIGHER)), RouteSet(route(HIGHER)))
+    actions = made.tell(IkeDaemonUp(standing, daemon_restarted=False), PeerSet(peer(HIGHER)), RouteSet(route(HIGHER)))
     while actions:
         assert not any(isinstance(action, Terminate | UnloadConnection | Initiate) for action in actions)
         actions = made.succeed(*actions)
@@ -718,7 +718,7 @@ def test_a_fresh_ike_daemon_is_told_everything_again_and_sas_come_back() -> None
     made.tell(IkeDaemonDown("connection closed"))
     assert made.state(HIGHER) == "waiting"
     assert made.advance(60.0) == []
-    kinds, actions = [], made.tell(IkeDaemonUp(Observed(), fresh=True))
+    kinds, actions = [], made.tell(IkeDaemonUp(Observed(), daemon_restarted=True))
     while actions:
         kinds += [type(action) for action in actions]
         actions = made.succeed(*actions) + made.advance(0.0)
@@ -729,7 +729,7 @@ def test_a_fresh_ike_daemon_may_come_without_notice_of_the_old_ones_end() -> Non
     made = driver(HIGHER)
     protect(made, HIGHER)
     made.advance(60.0)
-    assert LoadKey() in made.tell(IkeDaemonUp(Observed(), fresh=True))
+    assert LoadKey() in made.tell(IkeDaemonUp(Observed(), daemon_restarted=True))
     assert made.state(HIGHER) == "waiting"
 
 
@@ -740,7 +740,7 @@ def test_a_fresh_ike_daemon_ends_the_delays_after_failures() -> None:
         made.tell(ActionDone(action, NO_ANSWER))
         action = (made.advance(60.0))[-1]
     made.tell(ActionDone(action, NO_ANSWER))
-    actions = made.tell(IkeDaemonUp(Observed(), fresh=True))
+    actions = made.tell(IkeDaemonUp(Observed(), daemon_restarted=True))
     while actions and not attempts(actions):
         actions = made.succeed(*actions) + made.advance(0.0)
     assert attempts(actions) == ["n5"]
@@ -752,7 +752,7 @@ def test_an_ike_daemon_that_was_only_slow_keeps_its_sas() -> None:
     made.tell(IkeDaemonDown("timeout"))
     spec = connection_spec(card(NODE), peer(HIGHER), GROUND, CALM)
     back = Observed({"n5": (ike_sa("n5"),)}, {"n5": spec}, key_loaded=True)
-    assert made.tell(IkeDaemonUp(back, fresh=False)) == []
+    assert made.tell(IkeDaemonUp(back, daemon_restarted=False)) == []
     assert made.state(HIGHER) == "protected"
 
 
@@ -907,7 +907,9 @@ def test_the_same_card_again_changes_nothing() -> None:
 def test_sas_and_configurations_of_strangers_are_closed() -> None:
     made = Driver(NODE, CALM)
     observed = Observed({"x": (ike_sa("x", "7"),)}, {"x": None}, key_loaded=True)
-    actions = made.tell(IkeDaemonUp(observed, fresh=False), SasObserved("y", (ike_sa("y", "8"),)), SasObserved("z", ()))
+    actions = made.tell(
+        IkeDaemonUp(observed, daemon_restarted=False), SasObserved("y", (ike_sa("y", "8"),)), SasObserved("z", ())
+    )
     assert UnloadConnection("x") in actions
     assert {action.unique_id for action in actions if isinstance(action, Terminate)} == {"7", "8"}
     assert list(made.engine.known.channels()) == []

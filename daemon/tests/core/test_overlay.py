@@ -279,7 +279,7 @@ def test_what_a_predecessor_left_is_taken_over() -> None:
     choose(made, ALL)
     observed = Observed(ike_sas={"n5": (ike_sa("n5"),)}, key_loaded=True)
     asked = made.tell(
-        PeerSet(peer(HIGHER)), OverlayRoutesObserved(frozenset({HIS})), IkeDaemonUp(observed, fresh=False)
+        PeerSet(peer(HIGHER)), OverlayRoutesObserved(frozenset({HIS})), IkeDaemonUp(observed, daemon_restarted=False)
     )
     asked = settle(made, asked)
     assert not any(isinstance(action, RouteOverlay | Terminate) for action in asked)

@@ -150,7 +150,7 @@ def test_any_state_any_choice_any_failures_lead_to_rest_and_nothing_leaks(
     trust: list[Event] = [PeerSet(peer(number)) for number in PEERS]
     both.tell(*trust, RulesObserved(both.rules), OverlayRoutesObserved(both.routes))
     both.tell(RoutesReset({route(number).destination: route(number) for number in routed}))
-    both.tell(IkeDaemonUp(both.observed(), fresh=False))
+    both.tell(IkeDaemonUp(both.observed(), daemon_restarted=False))
     both.starts()
     for _ in range(data.draw(st.integers(0, 25))):
         shaken = data.draw(st.sampled_from(["as before", "as before", "overlay", "mode"]))
@@ -177,7 +177,7 @@ def test_a_switch_is_never_without_one_of_the_two(data: st.DataObject) -> None:
     modes = dict.fromkeys(PEERS, DataPlane.IPSEC)
     both.tell(*(PeerSet(peer(number)) for number in PEERS), RulesObserved(None))
     both.tell(RoutesReset({route(number).destination: route(number) for number in PEERS}))
-    both.tell(IkeDaemonUp(both.observed(), fresh=False))
+    both.tell(IkeDaemonUp(both.observed(), daemon_restarted=False))
     both.starts()
     both.come_to_rest()
     both.never_without = addresses(PEERS)

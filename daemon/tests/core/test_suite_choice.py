@@ -136,7 +136,9 @@ def test_all_that_may_be_used_stays_proposed_and_nothing_else_ever_is(
 def test_the_engine_measures_its_own_attempts_and_gives_all_peers_the_new_order() -> None:
     made = Driver(1, POLICY)
     routes = {peer_route.destination: peer_route for peer_route in (route(5), route(6))}
-    actions = made.tell(PeerSet(peer(5)), PeerSet(peer(6)), RoutesReset(routes), IkeDaemonUp(Observed(), fresh=False))
+    actions = made.tell(
+        PeerSet(peer(5)), PeerSet(peer(6)), RoutesReset(routes), IkeDaemonUp(Observed(), daemon_restarted=False)
+    )
     proposed: dict[str, str] = {}
     for _ in range(200):
         proposed |= {act.spec.name: act.spec.ike_proposals[0] for act in actions if isinstance(act, LoadConnection)}

@@ -77,7 +77,7 @@ def test_every_view_of_every_state_is_valid_and_changes_nothing(observed: Observ
         PeerSet(peer(data.draw(number))),
         RulesObserved(observed.rules),
         RoutesReset({route(n).destination: route(n) for n in data.draw(st.sets(number))}),
-        IkeDaemonUp(observed, fresh=False),
+        IkeDaemonUp(observed, daemon_restarted=False),
         RouteSet(stranger(1)),
         NegotiationTimed(f"n{data.draw(number)}", 0.004, 0.005, data.draw(st.none() | st.just(0.1))),
         RouteRemoved(route(data.draw(number)).destination),

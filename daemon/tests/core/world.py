@@ -131,7 +131,7 @@ class Driver:
     def ready(self, *numbers: int) -> None:
         """Trust these peers and answer everything until nothing but negotiations is left to ask for."""
         cards = [PeerSet(peer(number)) for number in numbers]
-        actions = self.tell(*cards, RoutesReset({}), IkeDaemonUp(Observed(), fresh=False))
+        actions = self.tell(*cards, RoutesReset({}), IkeDaemonUp(Observed(), daemon_restarted=False))
         while actions:
             actions = self.succeed(*actions)
 
@@ -402,9 +402,9 @@ class Station:
         for action in (*asked, *(attempt.action for attempt in lost.values())):
             self.tell(ActionDone(action, Cause("connection closed")))
 
-    def ike_starts(self, *, fresh: bool = True) -> None:
+    def ike_starts(self, *, daemon_restarted: bool = True) -> None:
         self.up = True
-        self.tell(IkeDaemonUp(self.observed(), fresh))
+        self.tell(IkeDaemonUp(self.observed(), daemon_restarted))
 
     def observed(self) -> Observed:
         others = {sa.peer for sa in self.sas}
@@ -426,7 +426,7 @@ class Station:
         for known in routes:
             self.tell(RouteSet(known))
         if self.up:
-            self.ike_starts(fresh=False)
+            self.ike_starts(daemon_restarted=False)
 
 
 class World:

@@ -54,7 +54,7 @@ def _wanted(sides: Sides) -> Wanted:
 async def _ike(sides: Sides, wanted: Wanted) -> Report:
     """Compare the IKE daemon, and the kernel as far as it depends on the SAs."""
     try:
-        told, sas = await sides.ike.told(), await sides.ike.sas()
+        told, sas = await sides.ike.loaded_configuration(), await sides.ike.sas()
     except IkeError as error:
         unknown = tuple(Note(where, str(error)) for where in (Where.CONNECTION, Where.IKE_SA, Where.XFRM_STATE))
         return Report(unexamined=unknown)

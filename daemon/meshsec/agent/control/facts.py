@@ -34,8 +34,8 @@ async def collect(sides: Sides) -> Facts:
     esp, ike, topology = sides.start.esp, sides.ike.facts, sides.routing.topology
     mtus, links = await netlink.mtus(), await netlink.links()
     interfaces = sides.start.settings.routing.interfaces
-    await sides.configuration.look()
-    await sides.ports.look(is_up=ike is not None)
+    await sides.configuration.poll()
+    await sides.ports.poll(is_up=ike is not None)
     daemon = sides.start.settings.ike.daemon
     needed = strongswan_conf.plugins_for(esp.ground) if daemon is IkeDaemon.STRONGSWAN else ()
     return Facts(

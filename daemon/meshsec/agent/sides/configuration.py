@@ -17,7 +17,7 @@ class ConfigurationFile:
         self.changed = False
         """Whether the file is good and differs, so that it takes effect after a restart."""
 
-    async def look(self) -> None:
+    async def poll(self) -> None:
         """Read the file again and compare it."""
         self.problem, self.changed = "", False
         try:

@@ -36,9 +36,9 @@ class ContentionWatch:
         self._runnable: frozenset[int] = frozenset()
         self._stalled: float | None = None
         self._lost = 0.0
-        self.look(now)
+        self.poll(now)
 
-    def look(self, now: float, queued: int | None = None) -> Contention:
+    def poll(self, now: float, queued: int | None = None) -> Contention:
         """Return what happened since the last poll. ``queued`` is the number of jobs that the IKE daemon reported."""
         span, before = now - self._at, self._runs
         runs, stalled = pressure.runs(self.pid), pressure.stalled_seconds(self._pressure_file)
@@ -90,9 +90,9 @@ class CrowdWatch:
         self._at = now
         self._idle: Mapping[int, float] = {}
         self._used: float | None = None
-        self.look(now)
+        self.poll(now)
 
-    def look(self, now: float) -> float | None:
+    def poll(self, now: float) -> float | None:
         """Return the least busy processor's share of time spent for others since the last poll, 0 to 1; None if
         unknown.
         """
@@ -117,7 +117,7 @@ class StreamWatch:
         self._group: Path | None = None
         self._runs: Mapping[int, Runs] | None = None
 
-    def look(self) -> float | None:
+    def poll(self) -> float | None:
         """Return the mean delay in seconds since the last poll; None if it did not run or cannot be found."""
         if self._group is None or not self._group.exists():
             self._group = pressure.find_group(self.name)

@@ -151,7 +151,7 @@ class IkeSide:
             return
         try:
             sas = {peer: own for peer, own in (await self._daemon.ike_sas()).items() if self._in_reach(peer)}
-            for suspect in self._silence.look(self._loop.time(), sas):
+            for suspect in self._silence.poll(self._loop.time(), sas):
                 await (self._close(suspect) if suspect.failed else self._prove(suspect))
         except IkeError as error:
             _log.warning("SAs that are silent: %s", error)
@@ -205,9 +205,9 @@ class IkeSide:
     def look_soon(self) -> None:
         """Start a query of the IKE daemon, which is a little work for its threads, unless one is in progress."""
         if not self._is_looking:
-            self._spawn(self.look())
+            self._spawn(self.poll())
 
-    async def look(self) -> None:
+    async def poll(self) -> None:
         """Query the state of the IKE daemon if it answers at all."""
         if self.facts is None:
             return
@@ -259,16 +259,16 @@ class IkeSide:
     def _meet(self, facts: DaemonFacts, names: tuple[str, ...], sas: dict[str, tuple[IkeSa, ...]]) -> None:
         """Decide whether this is the daemon process we knew; a new one, or one without connections, is unconfigured."""
         is_same = facts.identity == self._identity
-        fresh = not is_same and (self._identity is not None or not names)
+        daemon_restarted = not is_same and (self._identity is not None or not names)
         self._is_key_loaded = self._is_key_loaded and is_same
         if not is_same:
             self._ike_log.forget()
             self._left_out.clear()
         self._identity, self.facts, self._known = facts.identity, facts, sas
-        age = ", fresh" if fresh else ""
+        age = ", restarted" if daemon_restarted else ""
         _log.info("%s %s answers, pid %d%s", self._daemon.name, facts.version, facts.identity.pid, age)
         observed = Observed(ike_sas=sas, connections=dict.fromkeys(names), key_loaded=self._is_key_loaded)
-        self._post(IkeDaemonUp(observed, fresh))
+        self._post(IkeDaemonUp(observed, daemon_restarted))
 
     def _on_down(self, reason: str) -> None:
         was_up, is_new = self.facts is not None, self.down_reason != reason
@@ -354,7 +354,7 @@ class IkeSide:
             for peer in gone:
                 self._post(SasObserved(peer, ()))
 
-    async def told(self) -> tuple[tuple[Configured, ...], Credentials]:
+    async def loaded_configuration(self) -> tuple[tuple[Configured, ...], Credentials]:
         """Return the configuration that the IKE daemon has. Raises ``IkeError``."""
         return await self._daemon.configured(), await self._daemon.credentials()
 

@@ -29,7 +29,7 @@ class IkePorts:
         self.problem = ""
         """What was wrong with the ports at the last poll; empty if nothing was."""
 
-    async def look(self, *, is_up: bool) -> PortState:
+    async def poll(self, *, is_up: bool) -> PortState:
         """Read which processes have the ports now."""
         state = udp_ports.judge(udp_ports.parse(await asyncio.to_thread(udp_sockets.table)))
         found = udp_ports.problem(state, self._daemon.program, is_up=is_up)
@@ -46,7 +46,7 @@ class IkePorts:
         """
         self._turn += 1
         turn = self._turn
-        while turn == self._turn and (state := await self.look(is_up=True)).missing:
+        while turn == self._turn and (state := await self.poll(is_up=True)).missing:
             if not state.held and self._daemon.opens_ports_once and self._end(pid):
                 return
             await asyncio.sleep(PAUSE)

@@ -138,7 +138,7 @@ class Scheduling:
             for _ in range(CROWD_LOOKS):
                 await asyncio.sleep(PACE / CROWD_LOOKS)
                 if self._crowd:
-                    self.tell(Crowding(self._crowd.look(self._loop.time())))
+                    self.tell(Crowding(self._crowd.poll(self._loop.time())))
                 if self._poller is None and self.known.ranks_poller:
                     await self._find_poller(self._pid)
             for applied in self._guarded(self._scheduler.rescan) or ():
@@ -146,7 +146,7 @@ class Scheduling:
             if self.governor:
                 self._advance(look=True, queued=self._charon.queued())
                 for name, watch in self._streams.items():
-                    delay = watch.look()
+                    delay = watch.poll()
                     if delay is not None:
                         self.tell(StreamReported(name, delay=delay))
 
@@ -250,7 +250,7 @@ class Scheduling:
         if not self.governor:
             return
         now = self._loop.time()
-        contention = self._watch.look(now, queued) if look and self._watch else None
+        contention = self._watch.poll(now, queued) if look and self._watch else None
         self.governor.advance(now, pressure.cpu_seconds(self._pid) if self._pid else None, contention)
         self._carry_out()
 

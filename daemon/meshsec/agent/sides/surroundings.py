@@ -23,7 +23,7 @@ class Around:
         self._own: Collection[Address] = {card.ipv4 for card in cards if card.ipv4}
         self._elsewhere: tuple[Elsewhere, ...] = ()
 
-    async def look(self) -> Surroundings:
+    async def poll(self) -> Surroundings:
         """Return what is around the node now."""
         try:
             self._elsewhere = await netlink.ipv4_elsewhere(self._inside, self._own)

@@ -123,7 +123,7 @@ class Channel:
         return self.loaded_connection is not None and self.loaded_connection == self.connection
 
     def gone(self) -> bool:
-        """Not trusted, and nothing of it is left."""
+        """Return whether the peer is not trusted and nothing of it is left."""
         return self.card is None and not self.loaded and not self.sas.listed
 
     def next_time(self, now: float, *, may_expire: bool) -> float | None:

@@ -61,10 +61,10 @@ class RouterDown:
 
 @dataclass(frozen=True, slots=True)
 class IkeDaemonUp:
-    """The IKE daemon answers. ``fresh``: it is another process than the one before (its SAs are gone)."""
+    """The IKE daemon answers. ``daemon_restarted``: it is another process than the one before (its SAs are gone)."""
 
     observed: Observed
-    fresh: bool
+    daemon_restarted: bool
 
 
 @dataclass(frozen=True, slots=True)

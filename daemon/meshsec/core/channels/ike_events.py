@@ -25,18 +25,18 @@ def ike_daemon_up(known: Situation, event: IkeDaemonUp) -> None:
     """Take what the IKE daemon has. One that restarted has nothing of what it was asked."""
     known.ike_down = None
     known.key_loaded = event.observed.key_loaded
-    if event.fresh:
+    if event.daemon_restarted:
         _forget_attempts(known)
     observed = event.observed
     for name in sorted(known.by_name.keys() | observed.connections.keys() | observed.ike_sas.keys()):
         channel = known.opened(name)
         channel.loaded = name in observed.connections
         channel.loaded_connection = observed.connections.get(name)
-        if event.fresh:
+        if event.daemon_restarted:
             channel.sas.first_seen = {}
         channel.sas.see(known.now, observed.ike_sas.get(name, ()))
         take_sas(known, channel, observed.ike_sas.get(name, ()), "the IKE daemon restarted")
-        if event.fresh:
+        if event.daemon_restarted:
             channel.attempt.daemon_restarted, channel.attempt.backoff = True, Backoff()
         if channel.state in {State.WAITING, State.FAILED}:
             channel.attempt.wait(known.now, delay(known, channel))

@@ -81,7 +81,7 @@ class OneWayWatch:
                 found[self._peers[key]] = Quiet(seen.quiet_since, answers=seen.asked_at is None)
         return found
 
-    def look(self, now: float, ike_sas: Mapping[str, Iterable[IkeSa]]) -> list[Suspect]:
+    def poll(self, now: float, ike_sas: Mapping[str, Iterable[IkeSa]]) -> list[Suspect]:
         """Take in the SAs by peer as the IKE daemon shows them now; those of which a proof is due.
 
         charon shows a CHILD_SA that was rekeyed for some seconds more, beside the new one of the same name.

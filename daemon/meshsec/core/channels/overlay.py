@@ -87,7 +87,7 @@ class Overlay:
     def want(
         self, address: IPv6Address, *, permit: bool = False, keep: bool = False, route: bool = False, near: bool = False
     ) -> None:
-        """What is wanted for one peer; ``near``: a route leads to it."""
+        """Record what is wanted for one peer. ``near``: a route leads to it."""
         wants = ((self._permit, permit), (self._keep, keep), (self._route, route), (self._near, near))
         for wanted, is_wanted in wants:
             if (address in wanted) is not is_wanted:

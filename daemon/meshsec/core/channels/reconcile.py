@@ -39,7 +39,7 @@ class ObservedPeer:
     """Unique ids of IKE_SAs that rest on a card that was taken back."""
     attempting: bool = True
     """An attempt of this node's may be in progress."""
-    replaced: frozenset[str] = frozenset()
+    superseded: frozenset[str] = frozenset()
     """Unique ids of IKE_SAs in whose place the overlay carries user data."""
     seen: Mapping[str, float] = field(default_factory=dict)
     """Time at which each IKE_SA was first seen established, by unique id."""
@@ -143,7 +143,7 @@ def _close_replaced(name: str, desired: DesiredPeer, observed: ObservedPeer) -> 
     return [
         Terminate(sa.unique_id, name, "the overlay carries user data in its place", patient=True)
         for sa in live(desired, observed)
-        if sa.unique_id in observed.replaced
+        if sa.unique_id in observed.superseded
     ]
 
 
@@ -154,5 +154,5 @@ def _close_duplicates(name: str, desired: DesiredPeer, observed: ObservedPeer) -
     return [
         Terminate(sa.unique_id, name, "a duplicate of another IKE_SA", patient=True)
         for sa in live(desired, observed)
-        if sa is not kept and sa.unique_id not in observed.replaced
+        if sa is not kept and sa.unique_id not in observed.superseded
     ]

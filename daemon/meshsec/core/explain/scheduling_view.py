@@ -50,7 +50,7 @@ def view(known: Known, governor: Governor | None, now: float) -> View:
 
 
 def sentences(known: Known, governor: Governor | None, now: float) -> list[str]:
-    """From the profile to what comes next."""
+    """Return the sentences from the profile to what happens next."""
     found = [f"The profile is {known.profile.name}: {known.profile.description}"]
     found += [f"Nothing can be changed: {known.problem}."] if known.problem else []
     found += [_explain_service(one) for one in known.applied]

@@ -89,7 +89,7 @@ class _Reader:
         self.ignored.append(Problem(path, reason))
 
     def ignore_the_rest(self, table: Table) -> None:
-        """What was not taken and is not empty."""
+        """Note as ignored what was not read and is not empty."""
         for key, value in table.values.items():
             if key not in table.known and not _is_empty(value):
                 path = (*table.path, key)

@@ -270,7 +270,7 @@ def _proposals(kind: str, values: Mapping[str, _Value], found: Imported, group: 
 
 
 def _lifetime(name: str, value: _Value, found: Imported) -> None:
-    """The shortest of all connections: there is one policy."""
+    """Keep the shortest lifetime of all connections: there is one policy."""
     match = _DURATION.fullmatch(value.text.lower())
     seconds = int(match[1]) * _UNITS.get(match[2] or "s", 0) if match else 0
     try:

@@ -83,7 +83,7 @@ class ConfiguredChild:
 
     @classmethod
     def of(cls, child: ChildSpec, spec: ConnectionSpec) -> "ConfiguredChild":
-        """As it should be."""
+        """Return it as it should be."""
         return cls(
             name=child.name,
             mode=child.mode,
@@ -119,7 +119,7 @@ class Configured:
 
     @classmethod
     def of(cls, spec: ConnectionSpec) -> "Configured":
-        """As it should be."""
+        """Return it as it should be."""
         return cls(
             name=spec.name,
             local_addresses=(str(spec.local_address),),

@@ -146,7 +146,7 @@ class IkePort(Protocol):
         """Have a CHILD_SA of one IKE_SA replaced (RFC 7296, section 1.3.3); returns at once. Gone already is fine."""
 
     async def configured(self) -> tuple[Configured, ...]:
-        """Its connections, for ``meshsec drift``."""
+        """Return its connections, for ``meshsec drift``."""
 
     async def credentials(self) -> Credentials:
         """Return the credentials that it has, without private bytes."""

@@ -28,7 +28,7 @@ class RouteTable:
         return self._owners.get(destination, ())
 
     def watch(self, destination: Network, name: str) -> Route | None:
-        """From now on it is the end point of channel ``name``, too. Its route, if one is known."""
+        """Record that it is the endpoint of channel ``name``, too, and return its route if one is known."""
         self._owners[destination] = tuple(dict.fromkeys((*self.owners(destination), name)))
         route = self._strangers.pop(destination, None)
         if route is not None:

@@ -31,22 +31,22 @@ def counted(
 
 def test_packets_that_go_out_while_none_come_in_are_reason_for_a_proof() -> None:
     silence = OneWayWatch()
-    assert silence.look(0.0, counted(7, 10)) == []
-    assert silence.look(FIRST, counted(7, 10 + ENOUGH)) == [SUSPECT]
+    assert silence.poll(0.0, counted(7, 10)) == []
+    assert silence.poll(FIRST, counted(7, 10 + ENOUGH)) == [SUSPECT]
 
 
 def test_one_packet_in_is_proof_enough() -> None:
     silence = OneWayWatch()
-    silence.look(0.0, counted(7, 10))
-    assert silence.look(FIRST, counted(8, 500)) == []
-    assert silence.look(FIRST + 1, counted(8, 600)) == [], "silence is counted from what came in last"
-    assert silence.look(2 * FIRST, counted(8, 700)) == [SUSPECT]
+    silence.poll(0.0, counted(7, 10))
+    assert silence.poll(FIRST, counted(8, 500)) == []
+    assert silence.poll(FIRST + 1, counted(8, 600)) == [], "silence is counted from what came in last"
+    assert silence.poll(2 * FIRST, counted(8, 700)) == [SUSPECT]
 
 
 def test_an_idle_sa_is_left_alone() -> None:
     silence = OneWayWatch()
     for look in range(100):
-        assert silence.look(look * FIRST, counted(0, ENOUGH - 1 if look else 0)) == []
+        assert silence.poll(look * FIRST, counted(0, ENOUGH - 1 if look else 0)) == []
 
 
 def test_a_stream_of_one_direction_is_proved_less_and_less_often_although_each_proof_rekeys() -> None:
@@ -54,7 +54,7 @@ def test_a_stream_of_one_direction_is_proved_less_and_less_often_although_each_p
     asked: list[int] = []
     for now in range(0, 4000, 5):
         sent = now - (asked[-1] if asked else 0)
-        if silence.look(now, counted(0, sent, spi=f"c{len(asked)}")):
+        if silence.poll(now, counted(0, sent, spi=f"c{len(asked)}")):
             asked.append(now)
     pauses = [after - before for before, after in itertools.pairwise(asked)]
     assert pauses
@@ -67,97 +67,97 @@ def test_a_stream_of_one_direction_is_proved_less_and_less_often_although_each_p
 
 def _asked() -> OneWayWatch:
     silence = OneWayWatch()
-    silence.look(0.0, counted(0, 0))
-    assert silence.look(FIRST, counted(0, ENOUGH)) == [SUSPECT]
+    silence.poll(0.0, counted(0, 0))
+    assert silence.poll(FIRST, counted(0, ENOUGH)) == [SUSPECT]
     return silence
 
 
 def test_an_sa_that_is_not_rekeyed_when_it_is_asked_for_has_failed() -> None:
     silence = _asked()
-    assert silence.look(FIRST + WITHIN - 1, counted(0, 500)) == []
-    assert silence.look(FIRST + WITHIN, counted(0, 500)) == [replace(SUSPECT, failed=True)]
-    assert silence.look(FIRST + WITHIN + 1, counted(0, 600)) == [], "it is going"
-    assert silence.look(FIRST + 2 * WITHIN, counted(0, 700)) == [replace(SUSPECT, failed=True)], "it did not go"
+    assert silence.poll(FIRST + WITHIN - 1, counted(0, 500)) == []
+    assert silence.poll(FIRST + WITHIN, counted(0, 500)) == [replace(SUSPECT, failed=True)]
+    assert silence.poll(FIRST + WITHIN + 1, counted(0, 600)) == [], "it is going"
+    assert silence.poll(FIRST + 2 * WITHIN, counted(0, 700)) == [replace(SUSPECT, failed=True)], "it did not go"
 
 
 def test_an_sa_that_is_rekeyed_or_heard_of_in_time_has_not_failed() -> None:
     for told in (counted(0, 1, spi="c2"), counted(1, 500)):
         silence = _asked()
-        assert silence.look(FIRST + WITHIN - 1, told) == []
-        assert silence.look(FIRST + WITHIN, told) == []
+        assert silence.poll(FIRST + WITHIN - 1, told) == []
+        assert silence.poll(FIRST + WITHIN, told) == []
 
 
 def test_what_came_in_makes_the_next_silence_count_from_the_beginning() -> None:
     silence = OneWayWatch()
-    silence.look(0.0, counted(0, 0))
-    silence.look(10.0, counted(0, 100))
-    silence.look(100.0, counted(0, 1000))
-    silence.look(110.0, counted(1, 1100))
-    assert silence.look(110.0 + FIRST, counted(1, 1200)) == [SUSPECT]
+    silence.poll(0.0, counted(0, 0))
+    silence.poll(10.0, counted(0, 100))
+    silence.poll(100.0, counted(0, 1000))
+    silence.poll(110.0, counted(1, 1100))
+    assert silence.poll(110.0 + FIRST, counted(1, 1200)) == [SUSPECT]
 
 
 def test_an_sa_at_rest_is_left_alone_however_much_it_sent_before() -> None:
     silence = OneWayWatch()
     for look in range(10):
-        assert silence.look(look * FIRST, counted(7, 100)) == []
+        assert silence.poll(look * FIRST, counted(7, 100)) == []
 
 
 def test_a_rekeyed_sa_that_received_something_is_as_impatient_as_at_first() -> None:
     for packets_in, pause in ((1, FIRST), (0, 2 * FIRST)):
         silence = OneWayWatch()
-        silence.look(0.0, counted(7, 0))
-        assert silence.look(FIRST, counted(7, ENOUGH)) == [SUSPECT]
-        silence.look(FIRST + 1, counted(packets_in, 0, spi="c2"))
-        assert silence.look(FIRST + pause, counted(packets_in, 50, spi="c2")) == []
-        assert silence.look(FIRST + 1 + pause, counted(packets_in, 50, spi="c2")) == [SUSPECT]
+        silence.poll(0.0, counted(7, 0))
+        assert silence.poll(FIRST, counted(7, ENOUGH)) == [SUSPECT]
+        silence.poll(FIRST + 1, counted(packets_in, 0, spi="c2"))
+        assert silence.poll(FIRST + pause, counted(packets_in, 50, spi="c2")) == []
+        assert silence.poll(FIRST + 1 + pause, counted(packets_in, 50, spi="c2")) == [SUSPECT]
 
 
 def test_an_sa_that_is_leaving_is_not_proved_and_one_that_is_gone_is_forgotten() -> None:
     silence = OneWayWatch()
-    silence.look(0.0, counted(0, 0))
-    assert silence.look(100.0, counted(0, 100, state=IkeSaState.DELETING)) == []
-    assert silence.look(101.0, counted(0, 200)) == [], "the watch begins again"
-    assert silence.look(102.0, {}) == []
+    silence.poll(0.0, counted(0, 0))
+    assert silence.poll(100.0, counted(0, 100, state=IkeSaState.DELETING)) == []
+    assert silence.poll(101.0, counted(0, 200)) == [], "the watch begins again"
+    assert silence.poll(102.0, {}) == []
 
 
 def test_silence_is_counted_from_what_is_not_answered_and_not_from_a_long_rest() -> None:
     silence = OneWayWatch()
-    silence.look(0.0, counted(0, 0))
-    assert silence.look(10 * FIRST, counted(0, 0)) == []
-    assert silence.look(10 * FIRST + 5, counted(0, 50)) == []
-    assert silence.look(11 * FIRST, counted(0, 250)) == [SUSPECT]
+    silence.poll(0.0, counted(0, 0))
+    assert silence.poll(10 * FIRST, counted(0, 0)) == []
+    assert silence.poll(10 * FIRST + 5, counted(0, 50)) == []
+    assert silence.poll(11 * FIRST, counted(0, 250)) == [SUSPECT]
 
 
 def looked(*looks: tuple[float, dict[str, list[IkeSa]]]) -> OneWayWatch:
     silence = OneWayWatch()
     for now, seen in looks:
-        silence.look(now, seen)
+        silence.poll(now, seen)
     return silence
 
 
 def test_people_are_told_when_user_data_goes_out_nothing_comes_and_the_peer_does_not_answer() -> None:
     silence = looked((0.0, counted(7, 0)), (5.0, counted(7, 50)), (10.0, counted(7, 100)))
     assert silence.quiet(10.0) == {}, "the proof has only just been asked for"
-    silence.look(15.0, counted(7, 150))
+    silence.poll(15.0, counted(7, 150))
     assert silence.quiet(15.0) == {"boat": Quiet(0.0, answers=False)}
     assert silence.quiet(NOTICE - 0.1) == {}
-    silence.look(20.0, counted(8, 200))
+    silence.poll(20.0, counted(8, 200))
     assert silence.quiet(20.0) == {}, "something came in"
 
 
 def test_a_peer_that_answers_the_proof_is_told_apart_and_counts_across_its_rekeying() -> None:
     silence = looked((0.0, counted(0, 0)), (10.0, counted(0, 100)), (15.0, counted(0, 5, spi="c2")))
     assert silence.quiet(15.0) == {"boat": Quiet(0.0, answers=True)}
-    silence.look(20.0, counted(1, 50, spi="c2"))
+    silence.poll(20.0, counted(1, 50, spi="c2"))
     assert silence.quiet(20.0) == {}
-    silence.look(25.0, counted(1, 100, spi="c2"))
+    silence.poll(25.0, counted(1, 100, spi="c2"))
     assert silence.quiet(34.0) == {"boat": Quiet(20.0, answers=True)}
 
 
 def test_who_sends_next_to_nothing_is_not_told_that_nothing_comes() -> None:
     silence = looked((0.0, counted(0, 0)), (50.0, counted(0, ENOUGH - 1)))
     assert silence.quiet(100.0) == {}
-    silence.look(101.0, counted(0, ENOUGH))
+    silence.poll(101.0, counted(0, ENOUGH))
     assert silence.quiet(101.0) == {"boat": Quiet(0.0, answers=False)}
 
 
@@ -168,7 +168,7 @@ def test_what_is_sent_counts_from_what_came_in_and_anew_for_a_rekeyed_sa() -> No
     assert silence.quiet(10.0 + NOTICE) == {}, "the new one received something, if less than the old one had"
     silence = looked((0.0, counted(0, 100)), (5.0, counted(0, 100)), (6.0, counted(0, ENOUGH - 1, spi="c2")))
     assert silence.quiet(100.0) == {}
-    silence.look(7.0, counted(0, ENOUGH, spi="c2"))
+    silence.poll(7.0, counted(0, ENOUGH, spi="c2"))
     assert silence.quiet(100.0) == {"boat": Quiet(5.0, answers=True)}
 
 
@@ -192,7 +192,7 @@ def test_a_child_sa_that_was_rekeyed_and_is_still_shown_does_not_count() -> None
         both = replace(new, children=children)
         assert unmoved([old], [both]) == ()
         silence = looked((0.0, counted(0, 0)), (10.0, counted(0, 100)))
-        silence.look(15.0, {"boat": [both]})
+        silence.poll(15.0, {"boat": [both]})
         assert silence.quiet(15.0)["boat"].answers
 
 
