@@ -31,6 +31,8 @@ SPEC = RulesSpec(
     mesh_prefixes=(),
     unknown_nodes=UnknownNodes.DROP,
 )
+TRIES = 20
+"""A machine that others use too may stall for longer than an answer is held back."""
 SILENCE = 0.2
 SA, KE, NOTIFY, ENCRYPTED, FRAGMENT = 33, 34, 41, 46, 53
 INIT, AUTH = 34, 35
@@ -228,17 +230,24 @@ def test_an_answer_passes_only_to_who_asked_and_from_whom_was_asked(wire: Wire, 
 def test_an_unproven_answer_waits_and_a_true_one_does_not(wire: Wire, port: int) -> None:
     """Also an empty one, and what begins otherwise than with an SA."""
     for serial, first in enumerate((NOTIFY, 0, KE, ENCRYPTED)):
-        spi = b"asking0" + str(serial).encode()
-        refusal = on(port, message(INIT, ANSWER, first, spi))
-        wire.sends(on(port, message(INIT, REQUEST, SA, spi)), port=port)
-        began, dropped = time.monotonic(), wire.counted("unproven")
-        assert not wire.hears(refusal, ports=(port, port))
-        assert not wire.hears(refusal, ports=(port, port)), "the second one is no better"
-        assert wire.counted("unproven") == dropped + 2
-        assert wire.hears(on(port, message(INIT, ANSWER, SA, spi, b"responds")), ports=(port, port))
-        assert time.monotonic() - began < guard.HOLD_MS / 1000 + 2 * SILENCE
+        tries = (_held_back(wire, port, first, f"asking{attempt}{serial}".encode()) for attempt in range(TRIES))
+        began, refusal = next(found for found in tries if found)
         wait_for(lambda refusal=refusal: wire.hears(refusal, ports=(port, port)), "the refusal", 5)  # type: ignore[misc]
         assert time.monotonic() - began >= guard.HOLD_MS / 1000
+
+
+def _held_back(wire: Wire, port: int, first: int, spi: bytes) -> tuple[float, bytes] | None:
+    """See a refusal held back twice while a true answer passes; None when the machine took too long to tell."""
+    refusal = on(port, message(INIT, ANSWER, first, spi))
+    wire.sends(on(port, message(INIT, REQUEST, SA, spi)), port=port)
+    began, dropped = time.monotonic(), wire.counted("unproven")
+    passed = [wire.hears(refusal, ports=(port, port)) for _ in range(2)]
+    dropped = wire.counted("unproven") - dropped
+    is_true_heard = wire.hears(on(port, message(INIT, ANSWER, SA, spi, b"responds")), ports=(port, port))
+    if time.monotonic() - began >= guard.HOLD_MS / 1000:
+        return None
+    assert (passed, dropped, is_true_heard) == ([False, False], 2, True), "the second refusal is no better"
+    return began, refusal
 
 
 def test_two_different_answers_make_an_address_contested_and_chance_chooses(wire: Wire, port: int) -> None:
