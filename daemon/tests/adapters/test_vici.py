@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import pytest
 from vici.session import Session
 
-from meshsec.adapters.ike import vici as module
+from meshsec.adapters.ike import vici_transport as module
 from meshsec.adapters.ike.ike_log import IkeLog
 from meshsec.adapters.ike.vici import Vici
 from meshsec.core.ike import drift

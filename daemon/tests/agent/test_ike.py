@@ -12,7 +12,7 @@ import pytest
 from vici import protocol
 
 from meshsec.adapters.files import key_store
-from meshsec.adapters.ike import vici
+from meshsec.adapters.ike import vici, vici_transport
 from meshsec.agent.sides import ike
 from meshsec.agent.sides.ike import IkeSide, Outside
 from meshsec.agent.sides.keys import Keys
@@ -458,7 +458,7 @@ def test_a_hung_charon_is_down_without_proof_of_life_and_met_anew_when_it_answer
         await side.next(IkeDaemonUp)
         side.watch_health()
         await until(lambda: side.proofs > 0)
-        monkeypatch.setattr(vici, "COMMAND_TIMEOUT", 0.2)
+        monkeypatch.setattr(vici_transport, "COMMAND_TIMEOUT", 0.2)
         charon.hung = True
         down: IkeDaemonDown = await side.next(IkeDaemonDown)
         assert "does not answer in time" in down.reason
@@ -478,7 +478,7 @@ def test_a_charon_that_fails_while_it_is_met_is_met_anew(
     play: Callable[[Scenario], None], monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     """On a busy machine it answered the first questions in time and the next one not."""
-    monkeypatch.setattr(vici, "COMMAND_TIMEOUT", 0.2)
+    monkeypatch.setattr(vici_transport, "COMMAND_TIMEOUT", 0.2)
 
     async def scenario(charon: Charon, side: Side) -> None:
         charon.ignored = command
@@ -498,14 +498,16 @@ def test_a_change_that_could_not_be_read_back_is_read_at_the_next_sign_of_life(
     async def scenario(charon: Charon, side: Side) -> None:
         charon.sas = [{"boat": ike_sa("1")}]
         await side.next(IkeDaemonUp)
-        monkeypatch.setattr(vici, "COMMAND_TIMEOUT", 0.2)
+        monkeypatch.setattr(vici_transport, "COMMAND_TIMEOUT", 0.2)
         charon.ignored = "list-sas"
         asked = charon.asked.count("list-sas")
         charon.sas = [{"boat": ike_sa("2")}]
         charon.tell("child-updown", {"boat": {}})
         await until(lambda: charon.asked.count("list-sas") > asked)
         await asyncio.sleep(0.3)
-        monkeypatch.setattr(vici, "COMMAND_TIMEOUT", 60.0)  # a busy machine that stalls us is no second failure
+        monkeypatch.setattr(
+            vici_transport, "COMMAND_TIMEOUT", 60.0
+        )  # a busy machine that stalls us is no second failure
         charon.ignored = ""
         side.watch_health()
         observed: SasObserved = await side.next(SasObserved)
@@ -519,7 +521,7 @@ def test_a_charon_that_stands_still_proves_nothing_and_one_that_is_gone_leaves_u
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, holds_its_socket: bool, proves: bool
 ) -> None:
     """A stopped process accepts nothing: once the kernel's queue is full, connections fail in ways of their own."""
-    monkeypatch.setattr(vici, "COMMAND_TIMEOUT", 0.05)
+    monkeypatch.setattr(vici_transport, "COMMAND_TIMEOUT", 0.05)
     monkeypatch.setattr(vici, "RECONNECT_MAX", 0.05)
     monkeypatch.setattr(ike, "HEALTH_INTERVAL", 0.02)
     listener = socket.socket(socket.AF_UNIX)
