@@ -1,4 +1,4 @@
-"""Real outside systems for the adapters' tests: network namespaces of their own, and a charon in each."""
+"""Fixtures for the adapters' tests: network namespaces, and a real charon in each."""
 
 import contextlib
 import os
@@ -25,7 +25,7 @@ __all__ = ["inside", "new_namespace"]
 
 @dataclass
 class IkeNode:
-    """A node of the test: a namespace, keys and addresses, and a charon that can be killed and started again."""
+    """A node with its namespace, key and card, and a charon that tests can kill and start again."""
 
     name: str
     namespace: str
@@ -48,7 +48,7 @@ class IkeNode:
         return self.process.pid
 
     def send(self, peer: "IkeNode") -> bool:
-        """One echo request from address to address; whether it was answered."""
+        """Return whether one echo request from this node's address to the peer's was answered."""
         argv = ["ping", "-c1", "-w30", "-I", str(self.card.address), str(peer.card.address)]
         command = ["ip", "netns", "exec", self.namespace, *argv]
         return subprocess.run(command, check=False, capture_output=True).returncode == 0
@@ -74,7 +74,7 @@ class IkeNode:
             self.process = None
 
     def towards(self, peer: "IkeNode", **changes: object) -> ConnectionSpec:
-        """The connection to a peer, in tunnel mode between the locators; ``changes`` replace fields."""
+        """Return the connection to a peer in tunnel mode between the locators; ``changes`` replace fields."""
         selector = ChildSpec(
             name="mesh",
             mode="tunnel",
@@ -105,7 +105,7 @@ def new_key() -> NodeKey:
 
 @pytest.fixture
 def ike_pair(new_namespace: Callable[[], str]) -> Iterator[tuple[IkeNode, IkeNode]]:
-    """Two nodes on one link, each with a running charon and a route to the other's locator."""
+    """Give two nodes on one link, each with a running charon and a route to the other's locator."""
     with contextlib.ExitStack() as stack:
         nodes = []
         for name in ("alpha", "charlie"):

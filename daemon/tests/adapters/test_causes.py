@@ -1,4 +1,4 @@
-"""What the IKE daemons' words mean: every error notification that has a kind of its own, and those that have none."""
+"""Which kind of failure each message of the IKE daemons is: all error notifications of RFC 7296 that have a kind."""
 
 import pytest
 
@@ -71,10 +71,10 @@ def test_what_whack_prints_has_its_kind(line: str, kind: FailureKind) -> None:
     assert cause.kind is kind
 
 
-def test_words_that_nobody_knows_are_no_cause() -> None:
+def test_an_unknown_message_gives_no_cause() -> None:
     assert charon("the moon is full") is None
     assert pluto_status.failure(["the moon is full"]) is None
 
 
-def test_an_attempt_that_did_not_end_in_time_had_no_answer() -> None:
+def test_an_attempt_that_timed_out_counts_as_unanswered() -> None:
     assert no_answer(4.0) == Cause("timeout: no answer within 4 s", FailureKind.NO_ANSWER)

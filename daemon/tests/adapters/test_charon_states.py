@@ -1,4 +1,4 @@
-"""Each of charon's words for the state of an SA (strongSwan 5.9 and 6.0), and words that nobody knows."""
+"""The types of charon's SA states (strongSwan 5.9 and 6.0), and of states that it does not have."""
 
 import pytest
 from hypothesis import given

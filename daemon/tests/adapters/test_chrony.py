@@ -1,4 +1,4 @@
-"""Without chronyd doctor says so, and does not fail. What a real one tells is in the scenarios."""
+"""What doctor says where chronyd is missing or answers nonsense; scenarios ask a real chronyd."""
 
 import os
 import subprocess
@@ -13,7 +13,9 @@ from meshsec.core.explain.findings import Level
 ROOT = os.geteuid() == 0
 
 
-def test_without_chrony_it_is_named_with_what_brings_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_missing_chrony_is_named_with_the_command_that_installs_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     found = chrony.check("/run/chrony/chronyd.sock")
     assert "chrony is not installed" in found.found
@@ -22,8 +24,7 @@ def test_without_chrony_it_is_named_with_what_brings_it(monkeypatch: pytest.Monk
 
 @pytest.mark.skipif(not ROOT, reason="only root is advised: chronyd answers nobody else")
 @pytest.mark.parametrize("capability", ["sys_time", "net_raw"])
-def test_who_may_not_set_the_clock_is_told_of_the_drop_in(capability: str) -> None:
-    """By a process without the capability, as in a container, and by one without another."""
+def test_a_process_without_cap_sys_time_is_pointed_to_the_drop_in(capability: str) -> None:
     bounding = subprocess.run(["setpriv", "--dump"], capture_output=True, text=True, check=True).stdout
     may_set = "sys_time" in bounding.partition("Capability bounding set:")[2].partition("\n")[0]
     asked = "from meshsec.adapters import chrony; print(chrony.check('/run/none/chronyd.sock').fix)"
@@ -34,10 +35,9 @@ def test_who_may_not_set_the_clock_is_told_of_the_drop_in(capability: str) -> No
 
 
 @pytest.mark.parametrize(("answer", "said"), [("exit 1", "does not answer at /run/x"), ("echo nonsense", "'nonsense'")])
-def test_an_answer_that_is_none_is_told(
+def test_an_answer_that_chronyc_never_gives_is_refused_with_its_text(
     answer: str, said: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """By a program in chronyc's place: the real one never says the like."""
     program = tmp_path / "chronyc"
     program.write_text(f"#!/bin/sh\n{answer}\n", encoding="ascii")
     program.chmod(0o755)

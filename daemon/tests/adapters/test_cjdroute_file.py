@@ -1,4 +1,4 @@
-"""A cjdroute.conf as a file: comments, lines, what is no JSON."""
+"""Reading cjdroute.conf: comments, line numbers, and files that are no JSON."""
 
 from ipaddress import IPv6Address
 from pathlib import Path
@@ -22,7 +22,7 @@ def refused(path: Path, text: str) -> str:
     return str(error.value)
 
 
-def test_a_whole_file() -> None:
+def test_a_whole_file_is_imported() -> None:
     assert cjdroute_file.load(SAMPLE).imported.conf == OverlayConf(
         users=(
             User('password // of "login-a"', "login-a"),
@@ -58,20 +58,20 @@ def test_a_whole_file() -> None:
         ("pipe", '"pipe"'),
     ],
 )
-def test_what_is_not_taken_is_told_with_its_line(field: str, line: str) -> None:
+def test_each_setting_that_is_not_imported_is_named_with_its_line(field: str, line: str) -> None:
     (told,) = (line for line in cjdroute_file.load(SAMPLE).ignored if f": {field}: " in line)
     number = int(told.removeprefix(f"{SAMPLE}:").partition(":")[0])
     assert line in SAMPLE.read_text().splitlines()[number - 1]
 
 
 def test_the_text_is_the_one_that_overlayd_reads() -> None:
-    """overlayd's own tests read the same file."""
+    """The imported text equals the sample that overlayd's own tests read."""
     conf = cjdroute_file.load(SAMPLE).imported.conf
     expected = SAMPLE.with_name("overlayd.toml").read_text()
     assert overlayd.render(conf, "/var/lib/meshsec/node.key", "Written by `meshsec import`.") == expected
 
 
-def test_nothing_else_is_left_out() -> None:
+def test_every_other_setting_is_imported() -> None:
     assert len(cjdroute_file.load(SAMPLE).ignored) == 9
 
 
@@ -97,7 +97,7 @@ def test_a_refusal_names_the_line(tmp_path: Path, text: str, line: int, told: st
     assert told in message
 
 
-def test_a_file_that_is_too_long_or_not_there(tmp_path: Path) -> None:
+def test_a_file_that_is_too_long_or_missing_is_refused(tmp_path: Path) -> None:
     assert "is longer than" in refused(tmp_path / "long", f'{{"a": "{"x" * 70000}"}}')
     with pytest.raises(CjdrouteError, match="No such file"):
         cjdroute_file.load(tmp_path / "absent")

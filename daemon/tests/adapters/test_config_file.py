@@ -1,4 +1,4 @@
-"""``meshsec.toml`` on disk: recorded refusals, the lines they name, and profiles."""
+"""Reading ``meshsec.toml``: recorded refusals, the lines they name, and profiles."""
 
 import shutil
 from ipaddress import IPv4Address
@@ -41,24 +41,26 @@ def test_the_algorithms_of_2007_are_refused_outside_of_the_lab(
     assert PAPER.stem not in config_file.policies(tmp_path / "meshsec.toml")
 
 
-def test_in_the_lab_they_are_there_by_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_in_the_lab_the_algorithms_of_2007_can_be_chosen_by_name(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv(config_file.LAB, config_file.IN_LAB)
     assert config_file.policies(tmp_path / "meshsec.toml")[PAPER.stem] == PAPER
     assert config_file.load_policy(PAPER).ike_proposals == ("3des-sha1-modp1536",)
 
 
 @pytest.mark.parametrize("case", REFUSED, ids=lambda case: case.stem)
-def test_refused(case: Path, tmp_path: Path) -> None:
+def test_a_recorded_bad_file_is_refused_with_the_recorded_message(case: Path, tmp_path: Path) -> None:
     path = Path(shutil.copy(case, tmp_path / "meshsec.toml"))
     assert refusal(path) == case.with_suffix(".txt").read_text().splitlines()
 
 
 @pytest.mark.parametrize("case", ACCEPTED, ids=lambda case: case.stem)
-def test_accepted(case: Path) -> None:
+def test_a_recorded_good_file_is_accepted(case: Path) -> None:
     assert config_file.load(case).node.name
 
 
-def test_there_are_cases() -> None:
+def test_the_folder_of_recorded_cases_is_not_empty() -> None:
     assert len(REFUSED) > 10
     assert len(ACCEPTED) > 1
 
@@ -69,7 +71,7 @@ def test_relative_paths_start_at_the_file(tmp_path: Path, monkeypatch: pytest.Mo
     assert config_file.load(Path("meshsec.toml")).paths.peers == str(tmp_path / "peers")
 
 
-def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "meshsec.toml"
     assert refusal(path) == [f" there is no configuration; `meshsec --config {path} init` makes one"]
     path.mkdir()
@@ -96,7 +98,7 @@ def test_a_profile_beside_the_file_is_found_and_comes_first(tmp_path: Path) -> N
     assert (settings.profile, settings.policy.hold_time) == ("patient", 12)
 
 
-def test_an_unknown_profile_names_those_that_there_are(tmp_path: Path) -> None:
+def test_an_unknown_profile_is_refused_with_a_list_of_the_known_ones(tmp_path: Path) -> None:
     (tmp_path / "policies").mkdir()
     (tmp_path / "policies/patient.toml").touch()
     path = tmp_path / "meshsec.toml"

@@ -166,7 +166,9 @@ def test_a_watcher_that_does_not_read_is_dropped(tmp_path: Path, monkeypatch: py
     serve(tmp_path, scenario)
 
 
-def test_too_many_clients_are_told_and_the_others_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_too_many_is_refused_and_the_others_are_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "MAX_CLIENTS", 2)
 
     async def scenario(_: ControlServer, path: Path) -> None:

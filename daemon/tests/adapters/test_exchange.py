@@ -1,4 +1,4 @@
-"""Connections between nodes: who is not admitted, too long, too slow or one too many is not answered."""
+"""The fleets' exchange over real connections: peers, strangers, and clients that send too much or too slowly."""
 
 import asyncio
 import contextlib
@@ -28,7 +28,7 @@ def free_port(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def served(work: Callable[[], Awaitable[None]], *, admit: bool = True, takes: int = 0) -> list[News]:
-    """Run ``work`` beside a server; what that took, ``takes`` times."""
+    """Run ``work`` beside a server and return what the server received, waiting for ``takes`` pieces of news."""
     taken: list[News] = []
 
     async def run() -> None:
@@ -56,14 +56,14 @@ async def connect() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     return await asyncio.open_connection(str(HERE), exchange.PORT, limit=lines.LINE_MAX)
 
 
-def test_both_get_what_they_lack() -> None:
+def test_both_ends_receive_the_cards_they_lack() -> None:
     async def work() -> None:
         assert await exchange.exchange(HERE, HERE, CLIENT) == News((b"newer",), (b"a",))
 
     assert served(work, takes=1) == [News((), (b"c",))]
 
 
-def test_who_is_not_admitted_learns_nothing() -> None:
+def test_a_stranger_learns_nothing() -> None:
     async def work() -> None:
         with pytest.raises((OSError, ExchangeError)):
             await exchange.exchange(HERE, HERE, CLIENT)
@@ -72,7 +72,7 @@ def test_who_is_not_admitted_learns_nothing() -> None:
 
 
 @pytest.mark.parametrize("octets", [b"nonsense\n", b"x" * (2 * lines.LINE_MAX + 2)], ids=["nonsense", "without end"])
-def test_what_is_no_line_ends_the_connection(octets: bytes) -> None:
+def test_a_malformed_line_ends_the_connection(octets: bytes) -> None:
     async def work() -> None:
         reader, writer = await connect()
         writer.write(octets)
@@ -84,7 +84,7 @@ def test_what_is_no_line_ends_the_connection(octets: bytes) -> None:
     assert served(work, takes=1) == [News((), (b"c",))]
 
 
-def test_a_client_that_says_nothing_has_its_time_and_one_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_client_holds_one_connection_until_the_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exchange, "TIMEOUT", 1.0)
 
     async def work() -> None:
@@ -102,7 +102,7 @@ def test_a_client_that_says_nothing_has_its_time_and_one_connection(monkeypatch:
 
 @pytest.mark.parametrize("wanted", range(64, 1025, 96))
 def test_a_client_that_reads_nothing_keeps_no_descriptor(monkeypatch: pytest.MonkeyPatch, wanted: int) -> None:
-    """It asks for one card many times: what the kernel does not take waits here, and must not wait for ever."""
+    """A client that asks for a card many times and never reads is cut off after the timeout."""
     monkeypatch.setattr(exchange, "TIMEOUT", 0.5)
     card = bytes(200)
     held = {KEY: lines.holding(1, b"", [card])}
@@ -137,7 +137,7 @@ def test_a_client_that_reads_nothing_keeps_no_descriptor(monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("given", [160, 256, 1024])
 def test_a_server_that_reads_nothing_keeps_no_descriptor(monkeypatch: pytest.MonkeyPatch, given: int) -> None:
-    """It says that it lacks all cards, answers before it has read them, and leaves the connection open."""
+    """A server that asks for all cards, never reads and never closes is left after the timeout."""
     monkeypatch.setattr(exchange, "TIMEOUT", 0.5)
     held = {KEY: lines.holding(1, b"", [bytes([number & 255, number >> 8]) * 100 for number in range(given)])}
     said = lines.summary({KEY: lines.holding(0, b"", [])}, lines.hello(held))

@@ -1,4 +1,4 @@
-"""Fleets in the trust store: members are peers, and whom the newest list revokes is none."""
+"""Fleets in the trust store: their members are peers until the newest list revokes them."""
 
 from dataclasses import replace
 from ipaddress import IPv4Address
@@ -70,7 +70,7 @@ def test_a_card_that_no_joined_fleet_has_signed_is_refused(directory: Path) -> N
     assert in_force(directory) == {}
 
 
-def test_whom_the_list_revokes_is_out_and_stays_out(directory: Path) -> None:
+def test_a_key_that_the_list_revokes_is_removed_and_not_taken_again(directory: Path) -> None:
     take(directory, BOAT)
     take(directory, SHIP)
     assert revoke(directory, 200, BOAT)
@@ -91,7 +91,7 @@ def test_a_list_also_revokes_a_card_that_was_added_by_hand(directory: Path) -> N
     assert in_force(directory) == {"friend": BOAT}
 
 
-def test_an_older_list_is_not_taken(directory: Path) -> None:
+def test_an_older_list_is_refused(directory: Path) -> None:
     take(directory, BOAT)
     assert revoke(directory, 200, BOAT)
     assert not revoke(directory, 199)
@@ -100,11 +100,11 @@ def test_an_older_list_is_not_taken(directory: Path) -> None:
 
 
 def channels(directory: Path) -> dict[str, tuple[Card, str]]:
-    """By the name that people are shown the card and the channel."""
+    """Return card and channel of each peer by its displayed name."""
     return {name: (peer.card, peer.key) for name, peer in trust_store.load(directory, OWN)[0].items()}
 
 
-def test_a_member_has_two_keys_until_a_list_revokes_one_and_the_others_channel_stays(directory: Path) -> None:
+def test_when_a_list_revokes_one_of_a_members_two_keys_the_other_keeps_its_channel(directory: Path) -> None:
     assert [take(directory, BOAT, 100), take(directory, BOAT_ANEW, 200)] == [1, 1]
     assert channels(directory) == {"boat": (BOAT, "boat"), "boat~": (BOAT_ANEW, "boat~")}
     revoke(directory, 300, BOAT)
@@ -114,7 +114,7 @@ def test_a_member_has_two_keys_until_a_list_revokes_one_and_the_others_channel_s
     assert channels(directory) == {"boat": (BOAT_ANEW, "boat~"), "boat~": (BOAT_LAST, "boat")}
 
 
-def test_the_order_in_which_the_two_come_changes_their_channels_alone(directory: Path) -> None:
+def test_the_order_in_which_two_keys_arrive_decides_only_their_channels(directory: Path) -> None:
     assert [take(directory, BOAT_ANEW, 200), take(directory, BOAT, 100)] == [1, 1]
     assert channels(directory) == {"boat": (BOAT, "boat~"), "boat~": (BOAT_ANEW, "boat")}
 
@@ -136,8 +136,8 @@ def test_a_key_that_is_signed_again_keeps_its_channel(directory: Path) -> None:
     assert channels(directory) == {"boat": (BOAT_ANEW, "boat~"), "boat~": (BOAT, "boat")}, "who was signed last is next"
 
 
-def test_two_files_that_say_the_same_channel_have_two(directory: Path) -> None:
-    """However that came about: one of a charon's connections cannot be two peers'."""
+def test_two_keys_whose_files_record_one_channel_get_one_each(directory: Path) -> None:
+    """Two keys whose files record the same channel are given one each."""
     take(directory, BOAT, 100)
     take(directory, BOAT_ANEW, 200)
     file = directory / f"{BOAT_ANEW.fingerprint.hex()}.member"
@@ -202,7 +202,6 @@ def test_a_card_by_hand_goes_before_a_member(directory: Path) -> None:
 
 
 def test_a_member_that_takes_the_place_of_a_card_by_hand_goes_on_with_its_channel(directory: Path) -> None:
-    """Also after the key by hand has taken the place of another, from which the channel has its mark."""
     trust_store.add(directory, "boat", BOAT, OWN)
     trust_store.add_next(directory, "boat", BOAT_ANEW, OWN)
     trust_store.end(directory, "boat", OWN)
@@ -222,7 +221,7 @@ def test_a_removed_card_leaves_its_channel_to_no_other_key(directory: Path) -> N
     assert trust_store.load(directory, OWN)[0] == {"boat": Peer("boat", BOAT, fleet="rescue")}
 
 
-def test_what_is_for_cards_added_by_hand_says_why_it_does_not_serve_for_a_member(directory: Path) -> None:
+def test_a_command_for_cards_added_by_hand_refuses_a_member_with_the_reason(directory: Path) -> None:
     take(directory, SHIP)
     with pytest.raises(TrustStoreError, match="meshsec peer revoke ship"):
         trust_store.remove(directory, "ship")
@@ -250,7 +249,7 @@ def test_this_node_is_no_peer_of_its_own(directory: Path) -> None:
         store.join(directory, Fleet("rescue", OTHER.public_key), "", [OWN])
 
 
-def test_who_leaves_a_fleet_trusts_nothing_of_it(directory: Path) -> None:
+def test_after_leaving_a_fleet_none_of_its_members_is_trusted(directory: Path) -> None:
     store.join(directory, OTHER, "", [OWN])
     take(directory, BOAT)
     revoke(directory, 200, SHIP)
@@ -262,8 +261,8 @@ def test_who_leaves_a_fleet_trusts_nothing_of_it(directory: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [b"", b"\xff\xfe", b"meshsec-trust-list1:AAAA", b"x" * 300_000])
-def test_without_a_list_that_can_be_read_no_member_is_in_force(directory: Path, damage: bytes) -> None:
-    """Whom it revoked is not known. The newest one that comes fixes that."""
+def test_with_a_damaged_list_no_member_is_in_force(directory: Path, damage: bytes) -> None:
+    """Members of a fleet with a damaged list are not in force until a newer list arrives."""
     take(directory, BOAT)
     revoke(directory, 200, SHIP)
     (directory / "rescue.list").write_bytes(damage)
@@ -273,7 +272,7 @@ def test_without_a_list_that_can_be_read_no_member_is_in_force(directory: Path, 
     assert in_force(directory) == {"boat": BOAT}
 
 
-def test_what_others_may_write_or_nobody_has_signed_is_not_in_force(directory: Path) -> None:
+def test_a_file_that_others_may_write_or_that_is_not_signed_is_not_in_force(directory: Path) -> None:
     take(directory, BOAT)
     (directory / "rescue.fleet").chmod(0o666)
     assert in_force(directory) == {}
@@ -283,7 +282,7 @@ def test_what_others_may_write_or_nobody_has_signed_is_not_in_force(directory: P
     assert in_force(directory) == {"boat": BOAT}
 
 
-def test_the_members_have_an_end(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_member_too_many_is_refused(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fleets, "MEMBERS_MAX", 1)
     take(directory, BOAT)
     for other in (SHIP, BOAT_ANEW):

@@ -1,4 +1,4 @@
-"""Rules that nobody but their maker can remove, against the real library and kernel."""
+"""Rules that only the process that made them can remove, in a real kernel."""
 
 import os
 import subprocess
@@ -35,7 +35,7 @@ def nonsense(table: str) -> str:
 
 @pytest.fixture
 def held(inside: str) -> Iterator[HeldRules]:
-    """Rules in a namespace of their own."""
+    """Give held rules that are in force in a namespace of their own."""
     rules = HeldRules(HELD_TABLES, {})
     rules.apply(HELD)
     yield rules
@@ -47,7 +47,7 @@ def listed() -> str:
 
 
 def other(*command: str) -> int:
-    """What another program tries; its status."""
+    """Run nft as another program would, and return its exit status."""
     return subprocess.run(["nft", *command], capture_output=True, check=False).returncode
 
 
@@ -59,21 +59,21 @@ def test_another_program_can_neither_flush_nor_delete_nor_replace_them(held: Hel
 
 
 def test_rules_without_an_owner_are_flushed(held: HeldRules) -> None:
-    """The negative case."""
+    """Negative case: another program can flush rules that no process owns."""
     held.close()
     subprocess.run(["nft", "-f", "-"], input=render(SPEC), text=True, check=True)
     assert other("flush", "ruleset") == 0
     assert not listed()
 
 
-def test_their_maker_replaces_them_and_they_go_with_it(held: HeldRules) -> None:
+def test_their_owner_can_replace_them_and_they_go_when_it_ends(held: HeldRules) -> None:
     held.apply(partial(render_held, replace(SPEC, ground=EspBackend.KERNEL)))
     assert "ipsec" in listed()
     held.close()
     assert not listed()
 
 
-def test_what_cannot_be_is_told_and_nothing_is_held_any_more(held: HeldRules) -> None:
+def test_rules_that_the_kernel_refuses_are_named_and_nothing_is_held_any_more(held: HeldRules) -> None:
     with pytest.raises(HeldRulesError, match="syntax error"):
         held.apply(nonsense)
     assert not listed()
@@ -81,7 +81,7 @@ def test_what_cannot_be_is_told_and_nothing_is_held_any_more(held: HeldRules) ->
     assert SECOND in listed(), "somebody may hold the first still"
 
 
-def test_who_keeps_the_socket_keeps_the_rules_until_a_successor_has_its_own(held: HeldRules) -> None:
+def test_the_rules_stay_with_an_open_socket_until_a_successor_has_its_own(held: HeldRules) -> None:
     kept = {FIRST: os.dup(held.sockets[FIRST])}
     held.close()
     assert other("flush", "ruleset") == 0

@@ -1,4 +1,4 @@
-"""The guard before the IKE daemon, against a real kernel: datagrams are sent, and who hears them tells."""
+"""The guard before the IKE daemon in a real kernel: datagrams are sent, and those that come through are counted."""
 
 import asyncio
 import contextlib
@@ -45,17 +45,17 @@ def message(exchange: int, flags: int, first: int, spi_i: bytes = b"initiator"[:
 
 @dataclass
 class Wire:
-    """This node and a neighbour that has every other address."""
+    """This node, and a neighbour that has every other address of the tests."""
 
     other: str
     rules: Nftables
 
     def sends(self, data: bytes, target: IPv6Address = PEER, port: int = 500) -> None:
-        """This node asks something."""
+        """Send a datagram from this node."""
         self.send(None, (OWN, target), data, (port, port))
 
     def hears(self, data: bytes, source: IPv6Address = PEER, ports: tuple[int, int] = (500, 500)) -> bool:
-        """Whether what the neighbour sends comes through to this node's port."""
+        """Return whether a datagram from the neighbour comes through to this node's port."""
         with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as heard:
             heard.bind(("::", ports[1]))
             self.send(self.other, (source, OWN), data, ports)
@@ -114,7 +114,7 @@ def port(request: pytest.FixtureRequest) -> int:
 
 
 def on(port: int, data: bytes) -> bytes:
-    """IKE behind its marker on port 4500 (RFC 3948, section 2.2)."""
+    """Return an IKE message as it is sent on a port: after a marker on port 4500 (RFC 3948, section 2.2)."""
     return (bytes(4) if port == 4500 else b"") + data
 
 
@@ -136,14 +136,14 @@ def test_esp_of_peers_passes(wire: Wire) -> None:
     assert wire.hears(b"\1\2\3\4" + bytes(40), ports=(4500, 4500))
 
 
-def test_ports_that_do_not_belong_together_do_not_pass(wire: Wire) -> None:
-    """charon takes what has port 500 at either end for IKE without a marker."""
+def test_a_datagram_with_different_ike_ports_does_not_pass(wire: Wire) -> None:
+    """A datagram with different ports at its ends is dropped: charon would read it as IKE without a marker."""
     for ports in ((500, 4500), (4500, 500), (9, 500), (9, 4500)):
         assert not wire.hears(message(INIT, REQUEST, SA), ports=ports)
     assert wire.counted("ports") == 4
 
 
-def test_of_strangers_first_messages_pass_at_a_rate_and_nothing_else(wire: Wire) -> None:
+def test_first_messages_of_strangers_pass_at_a_rate_and_nothing_else_of_theirs(wire: Wire) -> None:
     for source in (STRANGER, LINK):
         assert wire.hears(message(INIT, REQUEST, SA), source)
         assert not wire.hears(message(AUTH, REQUEST, ENCRYPTED, spi_r=b"responds"), source)
@@ -158,7 +158,7 @@ def test_of_strangers_first_messages_pass_at_a_rate_and_nothing_else(wire: Wire)
 
 
 def of_strangers_heard(wire: Wire, sent: int) -> int:
-    """Send first messages of a stranger as fast as they go; how many come through."""
+    """Send first messages of a stranger as fast as possible, and return how many come through."""
     with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as heard:
         heard.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
         heard.bind(("::", 500))
@@ -168,13 +168,13 @@ def of_strangers_heard(wire: Wire, sent: int) -> int:
 
 
 def test_where_there_is_no_guard_the_wall_has_a_rate_for_strangers(wire: Wire) -> None:
-    """As on a node with the rules of `meshsec export nftables` alone."""
+    """Without the guard, as with `meshsec export nftables` alone, the wall limits strangers."""
     asyncio.run(wire.rules.apply(replace(SPEC, mesh_prefixes=(IPv6Network("fc00::/7"),))))
     subprocess.run(["nft", "delete", "table", "inet", guard.TABLE], check=True)
     assert 90 <= of_strangers_heard(wire, 600) < 300, "100 at once and 50 in a second"
 
 
-def test_other_ports_ipv4_and_the_node_itself_are_nobodys_business_here(wire: Wire) -> None:
+def test_the_guard_leaves_other_ports_ipv4_and_the_node_itself_alone(wire: Wire) -> None:
     assert wire.hears(b"x", LINK, (9, 501)), "a link-local address is outside the wall"
     for space, address in ((None, "10.0.0.1/24"), (wire.other, "10.0.0.2/24")):
         ip(*(["-n", space] if space else []), "addr", "add", address, "dev", "mesh0")
@@ -184,7 +184,7 @@ def test_other_ports_ipv4_and_the_node_itself_are_nobodys_business_here(wire: Wi
 
 
 def heard_from(space: str | None, source: str, target: str) -> bool:
-    """Whether what is no IKE comes through to a port of IKE."""
+    """Return whether a datagram that is no IKE comes through to an IKE port."""
     family = socket.AF_INET6 if ":" in target else socket.AF_INET
     with socket.socket(family, socket.SOCK_DGRAM) as heard:
         heard.bind((target, 500))
@@ -215,7 +215,7 @@ def test_nothing_but_a_first_message_to_a_port_of_ike_is_a_question(wire: Wire, 
     assert wire.counted("unasked") == 2
 
 
-def test_an_answer_passes_only_to_who_asked_and_from_whom_was_asked(wire: Wire, port: int) -> None:
+def test_an_answer_passes_only_for_the_ike_sa_and_from_the_address_that_was_asked(wire: Wire, port: int) -> None:
     answer = on(port, message(INIT, ANSWER, SA, spi_r=b"responds"))
     assert not wire.hears(answer, ports=(port, port))
     wire.sends(on(port, message(INIT, REQUEST, SA)), port=port)
@@ -228,7 +228,7 @@ def test_an_answer_passes_only_to_who_asked_and_from_whom_was_asked(wire: Wire, 
 
 
 def test_an_unproven_answer_waits_and_a_true_one_does_not(wire: Wire, port: int) -> None:
-    """Also an empty one, and what begins otherwise than with an SA."""
+    """An answer that is empty or does not begin with an SA payload is held back; a true one passes at once."""
     for serial, first in enumerate((NOTIFY, 0, KE, ENCRYPTED)):
         tries = (_held_back(wire, port, first, f"asking{attempt}{serial}".encode()) for attempt in range(TRIES))
         began, refusal = next(found for found in tries if found)
@@ -237,7 +237,10 @@ def test_an_unproven_answer_waits_and_a_true_one_does_not(wire: Wire, port: int)
 
 
 def _held_back(wire: Wire, port: int, first: int, spi: bytes) -> tuple[float, bytes] | None:
-    """See a refusal held back twice while a true answer passes; None when the machine took too long to tell."""
+    """See a refusal held back twice while a true answer passes.
+
+    Return when that began and the refusal, or None when the machine was too slow to tell.
+    """
     refusal = on(port, message(INIT, ANSWER, first, spi))
     wire.sends(on(port, message(INIT, REQUEST, SA, spi)), port=port)
     began, dropped = time.monotonic(), wire.counted("unproven")
@@ -250,7 +253,7 @@ def _held_back(wire: Wire, port: int, first: int, spi: bytes) -> tuple[float, by
     return began, refusal
 
 
-def test_two_different_answers_make_an_address_contested_and_chance_chooses(wire: Wire, port: int) -> None:
+def test_two_different_answers_make_an_address_contested_and_one_passes_by_chance(wire: Wire, port: int) -> None:
     def answer(spi_r: int, spi_i: int = 0) -> bytes:
         return on(port, message(INIT, ANSWER, SA, struct.pack("!Q", 7 + spi_i), struct.pack("!Q", spi_r)))
 
@@ -307,7 +310,7 @@ def test_a_refusal_is_denied_whether_it_comes_before_the_answer_behind_it_or_beh
 
 
 def test_a_cookie_passes_before_a_refusal_and_one_at_a_time(wire: Wire, port: int) -> None:
-    """A peer whose half-open places are full asks for one, and must be answered before a forged refusal passes."""
+    """A request for a cookie passes before a forged refusal, because a busy peer sends one."""
 
     def passed(body: bytes, times: int) -> int:
         with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as heard:
@@ -326,7 +329,7 @@ def test_a_cookie_passes_before_a_refusal_and_one_at_a_time(wire: Wire, port: in
     assert not wire.contested()
 
 
-def test_what_refuses_nothing_denies_nothing(wire: Wire, port: int) -> None:
+def test_a_message_that_is_no_refusal_does_not_make_an_address_contested(wire: Wire, port: int) -> None:
     wire.sends(on(port, message(INIT, REQUEST, SA)), port=port)
     assert not wire.hears(on(port, message(INIT, ANSWER, KE) + REFUSED), ports=(port, port))
     assert wire.hears(on(port, message(INIT, ANSWER, SA, spi_r=b"responds")), ports=(port, port))
@@ -334,7 +337,7 @@ def test_what_refuses_nothing_denies_nothing(wire: Wire, port: int) -> None:
 
 
 def all_heard(heard: socket.socket) -> int:
-    """Count what comes until nothing comes any more."""
+    """Return the number of datagrams that arrive before the socket is silent."""
     heard.settimeout(SILENCE)
     count = 0
     with contextlib.suppress(TimeoutError):
@@ -361,7 +364,7 @@ def test_first_messages_with_a_cookie_have_a_rate_and_those_without_have_none(wi
     assert wire.hears(on(port, message(INIT, REQUEST, NOTIFY)), OTHER, (port, port)), "each address has its own"
 
 
-def test_what_it_collects_is_no_alteration_and_its_removal_is_one(wire: Wire) -> None:
+def test_elements_that_the_guard_collects_are_no_drift_and_its_removal_is(wire: Wire) -> None:
     wire.sends(message(INIT, REQUEST, SA))
     assert wire.hears(message(INIT, ANSWER, SA, spi_r=b"responds"))
     assert not wire.hears(message(INIT, ANSWER, NOTIFY))
@@ -370,14 +373,14 @@ def test_what_it_collects_is_no_alteration_and_its_removal_is_one(wire: Wire) ->
     assert asyncio.run(wire.rules.standing()) is None
 
 
-def test_a_kernel_without_it_still_has_the_wall(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_a_kernel_that_refuses_the_guard_the_wall_is_in_force(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("meshsec.core.ike.guard.render", lambda _: "nonsense\n")
     asyncio.run(wire.rules.apply(replace(SPEC, locators=frozenset({PEER}))))
     assert "nonsense" in wire.rules.guard_problem
     assert asyncio.run(wire.rules.standing()) is not None
 
 
-def test_peers_speak_from_where_the_ground_says_and_removed_ones_until_their_sas_are_closed() -> None:
+def test_ike_of_peers_comes_from_the_backends_address_and_of_removed_ones_until_their_sas_close() -> None:
     removed = replace(SPEC, barred=frozenset({IPv6Address("fc00::d")}))
     assert guard.end_points(removed) == [PEER, OTHER, IPv6Address("fd00::d")]
     kernel = replace(removed, ground=EspBackend.KERNEL)

@@ -1,4 +1,4 @@
-"""charon's log: lines of strongSwan 5.9.8 as it wrote them, shortened."""
+"""Reading charon's log, on shortened lines of strongSwan 5.9.8."""
 
 import pytest
 
@@ -33,7 +33,7 @@ def told(lines: list[tuple[float, str, str]], log: IkeLog | None = None) -> list
     return [found for at, name, text in lines if (found := log.feed(at, name, "1", text))]
 
 
-def test_who_asks_is_told_before_anything_is_proved() -> None:
+def test_a_request_is_reported_before_its_sender_is_authenticated() -> None:
     assert told([(0.0, "(unnamed)", f"{ALPHA} is initiating an IKE_SA")]) == [Asking(ALPHA)]
     assert told([(0.0, "(unnamed)", f"{ALPHA} is initiating an IKE_SA, or so it says")]) == []
 
@@ -58,7 +58,7 @@ def test_repetitions_and_cookies_count_from_the_first_request() -> None:
     assert setup.ike_sa_init == pytest.approx(0.504)
 
 
-def test_lines_that_arrive_together_tell_no_time() -> None:
+def test_lines_that_arrive_together_give_no_time() -> None:
     (setup,) = told([(0.01, name, text) for _, name, text in INITIATOR])
     assert setup == Setup("charlie", None, None, None)
 
@@ -146,7 +146,7 @@ def test_strangers_cannot_fill_the_memory() -> None:
     assert log.feed(0.0, "", "", "vici client 1 connected") is None
 
 
-def test_a_connection_is_others_who_configured_it_after_us() -> None:
+def test_a_connection_that_another_program_reloads_is_no_longer_ours() -> None:
     loads = Loads()
     loads.begin("boat")
     loads.feed("added vici connection: boat")

@@ -1,4 +1,4 @@
-"""Included files: in their places, and bounded."""
+"""Files that ``ipsec.conf`` includes: their order, and limits on their number and size."""
 
 import os
 from pathlib import Path
@@ -40,7 +40,7 @@ def test_included_files_stand_where_they_are_named_in_the_order_of_names(tmp_pat
         ("include *\ninclude *\n", "more than"),
     ],
 )
-def test_what_goes_too_far_is_refused(tmp_path: Path, text: str, told: str) -> None:
+def test_includes_that_are_too_many_too_long_or_no_files_are_refused(tmp_path: Path, text: str, told: str) -> None:
     (tmp_path / "d").mkdir()
     os.mkfifo(tmp_path / "pipe")
     if "*" in text:
@@ -52,6 +52,6 @@ def test_what_goes_too_far_is_refused(tmp_path: Path, text: str, told: str) -> N
     assert told in str(refused.value)
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(IpsecConfError, match=r"x\.conf: No such file"):
         ipsec_conf_file.load(tmp_path / "x.conf")

@@ -1,4 +1,4 @@
-"""The node's key on disk."""
+"""The node's key on disk: its two files, their rights, and the change to a next key."""
 
 import os
 import stat
@@ -36,7 +36,7 @@ def test_only_its_owner_can_read_it(path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_the_public_half_is_for_everybody(path: Path) -> None:
+def test_everybody_may_read_the_public_half(path: Path) -> None:
     made = key_store.create(path)
     public = path.with_suffix(".pub")
     assert stat.S_IMODE(public.stat().st_mode) == 0o644
@@ -51,8 +51,7 @@ def test_without_its_public_half_the_key_itself_is_read(path: Path) -> None:
     assert key_store.load_public(path) == made.public_key
 
 
-def test_halves_of_different_keys_are_refused_with_what_to_do(path: Path, tmp_path: Path) -> None:
-    """As after a restore of one of the two files only."""
+def test_a_public_half_of_another_key_is_refused_with_the_command_that_removes_it(path: Path, tmp_path: Path) -> None:
     made, public = key_store.create(path), path.with_suffix(".pub")
     public.write_bytes(key_store.create(tmp_path / "other.key").public_pem())
     for read in (key_store.load, key_store.load_public):
@@ -69,7 +68,7 @@ def test_a_key_is_never_overwritten(path: Path) -> None:
     assert key_store.load(path).public_key == first
 
 
-def test_no_text_of_it_shows_it(path: Path) -> None:
+def test_the_repr_of_a_key_does_not_show_it(path: Path) -> None:
     key = key_store.create(path)
     seed = key.seed()
     for text in (repr(key), str(key), f"{key}"):
@@ -123,7 +122,7 @@ def test_another_kind_of_key_is_refused(path: Path) -> None:
 @pytest.mark.parametrize(
     "content", [b"", b"garbage", b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"]
 )
-def test_what_is_no_key_is_refused(content: bytes, path: Path) -> None:
+def test_a_file_without_a_key_is_refused(content: bytes, path: Path) -> None:
     path.write_bytes(content)
     path.chmod(0o600)
     with pytest.raises(KeyStoreError, match="is no unencrypted PKCS#8 key in PEM"):
@@ -134,13 +133,13 @@ def test_what_is_no_key_is_refused(content: bytes, path: Path) -> None:
         key_store.load_public(path)
 
 
-def test_a_directory_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_directory_is_named(tmp_path: Path) -> None:
     with pytest.raises(KeyStoreError, match=r"missing/node\.key: No such file or directory; nothing was changed"):
         key_store.create(tmp_path / "missing/node.key")
 
 
 def halves(path: Path) -> dict[str, bytes]:
-    """Each key's file with the public key that is read without it."""
+    """Return the public key of each private key's file, and check that both files agree."""
     found = [one for one in (path, key_store.next_path(path)) if one.exists()]
     assert all(key_store.load(one).public_key == key_store.load_public(one) for one in found)
     return {one.name: key_store.load_public(one) for one in found}
@@ -169,7 +168,7 @@ def test_a_key_is_found_by_its_public_half_while_it_is_one_of_the_node(path: Pat
         key_store.find(path, first.public_key)
 
 
-def test_each_key_s_channels_keep_their_mark_over_the_changes(path: Path) -> None:
+def test_each_keys_channels_keep_their_mark_over_the_changes(path: Path) -> None:
     key_store.create(path)
     marks = {key_store.load_public(path): ""}
     for _ in range(3):
@@ -204,11 +203,11 @@ def test_an_end_without_a_next_key_is_refused(path: Path) -> None:
 
 
 class PowerCutError(Exception):
-    """Nothing runs after it."""
+    """Raised in place of a change of the disk, so that nothing runs after it."""
 
 
 def cut_after(monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
-    """The power goes before the change of the disk with this number (from 0)."""
+    """Raise PowerCutError instead of the change of the disk with this number (from 0)."""
     left = iter(range(steps))
     for name in ("write", "rename", "remove"):
         real = getattr(files, name)
@@ -222,7 +221,9 @@ def cut_after(monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
 
 
 @pytest.mark.parametrize("steps", range(4))
-def test_an_interrupted_beginning_is_taken_up_again(path: Path, monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
+def test_an_interrupted_key_next_is_completed_by_the_next_one(
+    path: Path, monkeypatch: pytest.MonkeyPatch, steps: int
+) -> None:
     old = key_store.create(path).public_key
     with monkeypatch.context() as patch:
         cut_after(patch, steps)
@@ -237,7 +238,7 @@ def test_an_interrupted_beginning_is_taken_up_again(path: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("steps", range(5))
-def test_an_interrupted_end_leaves_a_whole_key_and_goes_on(
+def test_an_interrupted_key_end_leaves_a_whole_key_and_is_completed_later(
     path: Path, monkeypatch: pytest.MonkeyPatch, steps: int
 ) -> None:
     old, new = key_store.create(path).public_key, key_store.create_next(path).public_key
@@ -252,7 +253,7 @@ def test_an_interrupted_end_leaves_a_whole_key_and_goes_on(
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"old": "", "next": ""}', '{"old": "", "next": "", "mark": "x"}'])
-def test_a_record_of_a_change_that_is_none_is_refused_by_name(path: Path, content: str) -> None:
+def test_a_damaged_record_of_a_key_change_is_refused_by_name(path: Path, content: str) -> None:
     key_store.create(path)
     path.with_suffix(".rotation").write_text(content)
     with pytest.raises(KeyStoreError, match=r"node\.rotation"):

@@ -1,4 +1,4 @@
-"""The file of the operator's choices."""
+"""The file that keeps the operator's choices of data planes."""
 
 from ipaddress import IPv6Address
 from pathlib import Path
@@ -19,7 +19,7 @@ PEER = IPv6Address("fc00::b")
         Modes(None, {PEER: DataPlane.OVERLAY, IPv6Address("fc00::c"): DataPlane.IPSEC}),
     ],
 )
-def test_what_is_saved_is_read_again(tmp_path: Path, modes: Modes) -> None:
+def test_saved_choices_are_read_again(tmp_path: Path, modes: Modes) -> None:
     path = tmp_path / "state" / "modes.json"
     save(path, modes)
     assert load(path) == modes
@@ -40,7 +40,7 @@ def test_without_a_file_nothing_is_chosen(tmp_path: Path) -> None:
         ('{"default": "' + "x" * 2**20 + '"}', "longer than"),
     ],
 )
-def test_a_file_that_is_none_is_refused_by_name(tmp_path: Path, content: str, why: str) -> None:
+def test_a_damaged_file_is_refused_by_name(tmp_path: Path, content: str, why: str) -> None:
     path = tmp_path / "modes.json"
     path.write_text(content)
     with pytest.raises(ModeStoreError, match=why) as refused:

@@ -1,4 +1,4 @@
-"""rtnetlink against a real kernel, in a namespace of the test's own."""
+"""rtnetlink against a real kernel, in a namespace of its own."""
 
 import asyncio
 import subprocess
@@ -56,7 +56,7 @@ def test_a_refusal_names_the_address_and_the_interface(mesh0: str, monkeypatch: 
         assign(mesh0)
 
 
-def test_routes_are_read_with_all_that_tells_them_apart(mesh0: str) -> None:
+def test_routes_are_read_with_all_fields_that_distinguish_them(mesh0: str) -> None:
     ip("route", "add", "10.1.0.0/16", "dev", mesh0, "proto", "100", "metric", "2")
     ip("-6", "route", "add", "fd00::b/128", "via", "fe80::2", "dev", mesh0, "proto", "100", "metric", "2")
     ip("-6", "route", "add", "default", "via", "fe80::2", "dev", mesh0, "proto", "100", "table", "77")
@@ -86,11 +86,11 @@ POLICY = ["ip", "xfrm", "policy", "add", "src", "fd00::7/128", "dst", "fd00::8/1
     ],
     ids=["route", "ipv4 route", "address", "link", "rules", "policies"],
 )
-def test_the_kernel_tells_of_changes(mesh0: str, changes: netlink.Changes, command: list[str]) -> None:
+def test_changes_in_the_kernel_are_reported(mesh0: str, changes: netlink.Changes, command: list[str]) -> None:
     assert asyncio.run(hears(changes, command))
 
 
-def test_what_did_not_change_is_not_told(mesh0: str) -> None:
+def test_an_event_without_a_change_is_not_reported(mesh0: str) -> None:
     foreign = ["ip", "addr", "add", "fd00::7/128", "dev", "mesh0"]
     for command in (foreign, POLICY):
         assert not asyncio.run(hears(netlink.ruleset_changes, command, seconds=0.5))
@@ -109,7 +109,7 @@ async def hears(changes: netlink.Changes, command: list[str], seconds: float = 6
         return True
 
 
-def test_a_flood_of_changes_is_told_in_heaps_and_a_later_one_still_is(mesh0: str) -> None:
+def test_a_flood_of_changes_is_reported_in_batches_and_a_later_change_still_is(mesh0: str) -> None:
     lines = "".join(f"route add fd01::{number:x}/128 dev {mesh0}\n" for number in range(1, 20_001))
 
     async def scenario() -> int:
@@ -137,13 +137,13 @@ def test_a_flood_of_changes_is_told_in_heaps_and_a_later_one_still_is(mesh0: str
 
 
 def test_the_mtus_are_those_of_this_namespace(mesh0: str) -> None:
-    """/sys shows the interfaces of the namespace that it was mounted in, in a container often another one."""
+    """The MTUs come from rtnetlink: /sys may show the interfaces of another namespace."""
     ip("link", "set", mesh0, "mtu", "1440")
     assert {"mesh0": 1440, "mesh1": 1500}.items() <= asyncio.run(netlink.mtus()).items()
 
 
 def test_ipv4_networks_elsewhere_are_what_other_interfaces_reach(mesh0: str) -> None:
-    """Neither the mesh's interface with its prefix counts, nor a default route, another table or the node's own."""
+    """Mesh interfaces, default routes, other tables and the node's own networks do not count."""
     assign(mesh0)
     ip("addr", "add", "10.77.0.7/16", "dev", mesh0)
     ip("addr", "add", "192.168.1.5/24", "dev", "mesh1")

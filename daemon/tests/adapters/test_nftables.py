@@ -1,4 +1,4 @@
-"""The wall against a real kernel: packets are sent, nft's own counters and the other end say what became of them."""
+"""The wall in a real kernel: packets are sent, and nft's counters and the other end show what became of them."""
 
 import asyncio
 import contextlib
@@ -50,7 +50,7 @@ SPEC = RulesSpec(
 
 @dataclass
 class Wire:
-    """This namespace and one neighbour that has every other address."""
+    """This namespace, and one neighbour that has every other address of the tests."""
 
     other: str
     rules: Nftables
@@ -62,19 +62,19 @@ class Wire:
         return {name: count for name, count in asyncio.run(self.rules.counters()).items() if count}
 
     def arrives(self, source: object, target: object, port: int = 9, *, source_port: int = 0) -> bool:
-        """Send one datagram to the neighbour; whether it was heard there."""
+        """Return whether one datagram to the neighbour was heard there."""
         return self._reaches(source, target, port, source_port, PATIENCE)
 
     def keeps_in(self, source: object, target: object, port: int = 9, *, source_port: int = 0) -> bool:
-        """The opposite of ``arrives``."""
+        """Return whether one datagram to the neighbour was not heard there."""
         return not self._reaches(source, target, port, source_port, SILENCE)
 
     def comes_in(self, source: object, target: object, port: int = 9, *, source_port: int = 0) -> bool:
-        """The neighbour sends one datagram; whether it was heard here."""
+        """Return whether one datagram of the neighbour was heard here."""
         return self._is_reached(source, target, port, source_port, PATIENCE)
 
     def keeps_out(self, source: object, target: object, port: int = 9, *, source_port: int = 0) -> bool:
-        """The opposite of ``comes_in``."""
+        """Return whether one datagram of the neighbour was not heard here."""
         return not self._is_reached(source, target, port, source_port, SILENCE)
 
     def _reaches(self, source: object, target: object, port: int, source_port: int, seconds: float) -> bool:
@@ -112,7 +112,7 @@ def family(address: object) -> socket.AddressFamily:
 
 
 def resolved(address: object, port: int) -> Any:
-    """With the number of the interface that a link-local address names."""
+    """Return a socket address, with the number of the interface that a link-local address names."""
     return socket.getaddrinfo(str(address), port, type=socket.SOCK_DGRAM)[0][4]
 
 
@@ -158,7 +158,7 @@ def wire(new_namespace: Callable[[], str], inside: str) -> Wire:
 
 
 def carries(space: str) -> bool:
-    """A kernel that is busy takes its time to notice a carrier; until then what is sent is lost."""
+    """Return whether the kernel has noticed the carrier; until then it loses what is sent."""
     (link,) = json.loads(ip("-n", space, "-j", "link", "show", "mesh0"))
     return bool(link["operstate"] == "UP")
 
@@ -176,7 +176,7 @@ def test_user_data_to_a_peer_does_not_leave_in_the_clear(wire: Wire) -> None:
     assert wire.counters() == {"clear_out": 2}
 
 
-def test_what_claims_to_come_from_a_peer_is_not_taken_in_the_clear(wire: Wire) -> None:
+def test_user_data_in_the_clear_from_a_peers_address_is_dropped(wire: Wire) -> None:
     wire.apply(SPEC)
     assert wire.keeps_out(PEER, OWN)
     assert wire.keeps_out(PEER4, OWN4)
@@ -196,8 +196,8 @@ def test_locators_carry_ike_and_nothing_else(wire: Wire) -> None:
 
 
 @pytest.mark.parametrize("ground", EspBackend)
-def test_ike_is_sent_by_root_alone(ground: EspBackend, wire: Wire) -> None:
-    """To a peer, to one that was removed and to a stranger. What the other end's accounts send is its own business."""
+def test_only_root_sends_ike(ground: EspBackend, wire: Wire) -> None:
+    """On this node only root sends from an IKE port, whoever the receiver is."""
     wire.apply(replace(SPEC, ground=ground, protected=frozenset({PEER}), barred=frozenset({OUTSIDE})))
     ip("xfrm", "policy", "flush", check=False)  # the IKE daemon's own sockets pass by these policies
     for target in (LOCATOR, PEER, OUTSIDE, STRANGER):
@@ -211,7 +211,7 @@ def test_ike_is_sent_by_root_alone(ground: EspBackend, wire: Wire) -> None:
 def begins(
     uid: int, source: object, target: object, port: int, *, namespace: str | None = None, seconds: float = PATIENCE
 ) -> bool:
-    """Whether an account's connection to a TCP port is answered in time."""
+    """Return whether an account's connection to a TCP port is answered in time."""
     with within(namespace, lambda: _stream(uid, source, 0)) as opened:
         opened.settimeout(seconds)
         try:
@@ -222,14 +222,14 @@ def begins(
 
 
 def serving(uid: int, namespace: str | None, address: object, port: int) -> socket.socket:
-    """Listen at a TCP port as an account does."""
+    """Listen at a TCP port as an account."""
     opened = within(namespace, lambda: _stream(uid, address, port))
     opened.listen()
     return opened
 
 
 def _stream(uid: int, address: object, port: int) -> socket.socket:
-    """A socket that belongs to an account."""
+    """Return a socket that belongs to an account."""
     os.seteuid(uid)
     opened = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
     os.seteuid(0)
@@ -238,8 +238,7 @@ def _stream(uid: int, address: object, port: int) -> socket.socket:
 
 
 @pytest.mark.parametrize("device", ["ipsec0", "overlay0"])
-def test_a_fleets_exchange_is_begun_and_answered_by_root_alone(device: str, wire: Wire) -> None:
-    """What the other end's accounts do is its own business."""
+def test_only_root_begins_and_answers_a_fleets_exchange(device: str, wire: Wire) -> None:
     wire.apply(replace(SPEC, overlay_device="overlay0", admitted=frozenset({PEER})))
     mesh_is_named(device)
     ip("route", "add", f"{PEER}/128", "via", "fe80::2", "dev", device)
@@ -256,8 +255,8 @@ def test_a_fleets_exchange_is_begun_and_answered_by_root_alone(device: str, wire
     assert wire.counters()["fleet_out"] > 1
 
 
-def test_what_a_closed_exchange_has_left_to_send_arrives(wire: Wire) -> None:
-    """The kernel sends it after its program has closed the socket, which has no owner then."""
+def test_the_rest_of_a_closed_exchange_arrives(wire: Wire) -> None:
+    """Data that the kernel sends after the program closed its socket passes, though the socket has no owner."""
     wire.apply(SPEC)
     mesh_is_named("ipsec0")
     ip("route", "add", f"{PEER}/128", "via", "fe80::2", "dev", "ipsec0")
@@ -275,7 +274,7 @@ def test_what_a_closed_exchange_has_left_to_send_arrives(wire: Wire) -> None:
             assert sum(iter(lambda: len(accepted.recv(1 << 16)), 0)) == sent
 
 
-def test_other_ports_and_other_nodes_are_every_accounts(wire: Wire) -> None:
+def test_every_account_reaches_other_ports_and_other_nodes(wire: Wire) -> None:
     wire.apply(replace(SPEC, unknown_nodes=UnknownNodes.ALLOW))
     mesh_is_named("ipsec0")
     for address in (PEER, STRANGER):
@@ -288,13 +287,13 @@ def test_other_ports_and_other_nodes_are_every_accounts(wire: Wire) -> None:
     assert wire.counters() == {}
 
 
-def test_on_the_kernel_ground_a_removed_peer_is_left_ike_alone() -> None:
+def test_with_esp_in_the_kernel_only_ike_passes_to_a_removed_peer() -> None:
     text = render(replace(SPEC, ground=EspBackend.KERNEL, barred=frozenset({PEER})))
     assert text.index("@barred6 udp sport") < text.index("@barred6 counter") < text.index("ipsec exists accept")
 
 
 def mesh_is_named(device: str) -> None:
-    """The only cable stands for a device of charon's or overlayd's."""
+    """Give the only cable the name of charon's or overlayd's device."""
     ip("link", "set", "mesh0", "down")
     ip("link", "set", "mesh0", "name", device)
     ip("link", "set", device, "up")
@@ -328,7 +327,7 @@ def test_only_charons_device_carries_user_data(wire: Wire) -> None:
 
 @pytest.fixture
 def by_overlay(wire: Wire) -> Wire:
-    """The neighbour stands behind the overlay's device."""
+    """Give a wire whose neighbour is reached through the overlay's device."""
     mesh_is_named("overlay0")
     for address in (PEER, STRANGER):
         ip("route", "add", f"{address}/128", "via", "fe80::2", "dev", "overlay0")
@@ -338,7 +337,7 @@ def by_overlay(wire: Wire) -> Wire:
 
 
 def introduce(space: str | None, device: str, address: str, other: str | None, his: str) -> None:
-    """A TUN device needs no neighbour discovery; the one that stands for it here does."""
+    """Set a neighbour's hardware address: the veth that stands in for a TUN device needs one."""
     where, there = (["-n", name] if name else [] for name in (space, other))
     (link,) = json.loads(ip(*there, "-j", "link", "show", "dev", his))
     ip(*where, "neigh", "replace", address, "lladdr", link["address"], "nud", "permanent", "dev", device)
@@ -358,7 +357,7 @@ def test_the_overlays_device_carries_user_data_of_those_who_are_trusted_and_noth
 @pytest.mark.parametrize(
     "changes", [{"overlay_device": "overlay0"}, {"overlay_device": "another0", "admitted": frozenset({PEER})}]
 )
-def test_neither_a_peer_of_before_nor_another_device_passes_for_the_overlay(
+def test_neither_a_former_peer_nor_another_device_passes_for_the_overlay(
     by_overlay: Wire, changes: dict[str, Any]
 ) -> None:
     by_overlay.apply(replace(SPEC, **changes))
@@ -392,7 +391,7 @@ BYPASSED = replace(
 """The peers lie within both."""
 
 
-def test_what_is_bypassed_passes_in_the_clear_and_is_counted(wire: Wire) -> None:
+def test_bypassed_traffic_passes_in_the_clear_and_is_counted(wire: Wire) -> None:
     wire.apply(BYPASSED)
     assert wire.arrives(OWN, STRANGER)
     assert wire.comes_in(STRANGER, OWN)
@@ -415,8 +414,8 @@ def test_a_peer_within_a_bypassed_prefix_is_protected(wire: Wire) -> None:
     assert wire.keeps_out(PEER4, OWN4, source_port=7000)
 
 
-def test_a_service_on_the_link_is_found_and_what_is_wrong_with_the_way_is_told(wire: Wire) -> None:
-    """Neighbour discovery answers from the bypassed address."""
+def test_a_bypassed_service_gets_neighbour_discovery_and_icmp_errors(wire: Wire) -> None:
+    """Neighbour discovery and ICMP errors pass for a bypassed address."""
     service = Bypass(IPv6Network("fc00::/64"), "a service", "udp", 7000)
     wire.apply(replace(SPEC, bypass=(service,)))
     ip("addr", "add", "fc00::a/64", "dev", "mesh0", "nodad")
@@ -446,7 +445,7 @@ def test_routers_hear_each_other_by_their_mesh_addresses(wire: Wire) -> None:
 
 
 def member(group: IPv4Address) -> bytes:
-    """struct ip_mreqn: the group, no address, the interface."""
+    """Return struct ip_mreqn: the group, no address, the interface."""
     return group.packed + bytes(4) + socket.if_nametoindex("mesh0").to_bytes(4, sys.byteorder)
 
 
@@ -457,7 +456,7 @@ def multicast(source: IPv4Address, group: IPv4Address, port: int) -> None:
         sender.sendto(b"user data", (str(group), port))
 
 
-def test_the_own_node_reaches_itself(wire: Wire) -> None:
+def test_the_node_reaches_itself(wire: Wire) -> None:
     wire.apply(SPEC)
     with listening(None, OWN, 9) as heard:
         sendto(OWN, OWN, 9, 0)
@@ -465,10 +464,10 @@ def test_the_own_node_reaches_itself(wire: Wire) -> None:
 
 
 @pytest.mark.parametrize("ground", EspBackend)
-def test_a_relay_forwards_what_is_not_its_own(
+def test_a_relay_forwards_packets_of_others(
     wire: Wire, new_namespace: Callable[[], str], inside: str, ground: EspBackend
 ) -> None:
-    """Also between two of its peers, on the kernel ground past its own XFRM policies."""
+    """Packets between peers pass too, on the kernel backend also this node's XFRM policies."""
     links = Perimeter(frozenset({"mesh0", "mesh1"}))
     protected = SPEC.protected | {IPv6Address("fc00::c")}
     wire.apply(replace(SPEC, ground=ground, protected=protected, perimeter=links))
@@ -488,7 +487,7 @@ def test_a_relay_forwards_what_is_not_its_own(
         assert received(heard)
 
 
-def test_the_kernel_ground_passes_ike_and_esp_only(wire: Wire) -> None:
+def test_with_esp_in_the_kernel_only_ike_and_esp_pass(wire: Wire) -> None:
     wire.apply(replace(SPEC, ground=EspBackend.KERNEL))
     assert wire.keeps_in(OWN, PEER)
     assert wire.keeps_out(PEER, OWN)
@@ -499,7 +498,7 @@ def test_the_kernel_ground_passes_ike_and_esp_only(wire: Wire) -> None:
     assert "ipsec0" not in text
 
 
-def test_the_kernel_ground_has_a_second_wall_of_xfrm_policies(wire: Wire) -> None:
+def test_with_esp_in_the_kernel_xfrm_policies_are_a_second_wall(wire: Wire) -> None:
     wire.apply(replace(SPEC, ground=EspBackend.KERNEL))
     asyncio.run(flush_nft())
     assert wire.keeps_in(OWN, PEER), "nft is gone, XFRM still blocks"
@@ -509,14 +508,14 @@ def test_the_kernel_ground_has_a_second_wall_of_xfrm_policies(wire: Wire) -> Non
     assert not ip("xfrm", "policy", "list"), "policies of another ground would block charon's device"
 
 
-def test_rules_without_their_xfrm_policies_do_not_stand(wire: Wire) -> None:
+def test_rules_without_their_xfrm_policies_are_not_reported_in_force(wire: Wire) -> None:
     wire.apply(replace(SPEC, ground=EspBackend.KERNEL))
     assert asyncio.run(wire.rules.standing())
     ip("xfrm", "policy", "delete", "src", f"{PEER}/128", "dst", "::/0", "dir", "in")
     assert asyncio.run(wire.rules.standing()) is None
 
 
-def test_the_second_wall_leaves_those_to_nft_who_may_come_by_the_overlay(wire: Wire) -> None:
+def test_peers_that_may_use_the_overlay_have_no_xfrm_policy(wire: Wire) -> None:
     spec = replace(SPEC, ground=EspBackend.KERNEL, overlay_device="overlay0")
     wire.apply(replace(spec, admitted=frozenset({PEER})))
     assert not ip("xfrm", "policy", "list")
@@ -526,7 +525,7 @@ def test_the_second_wall_leaves_those_to_nft_who_may_come_by_the_overlay(wire: W
 
 
 def test_the_xfrm_policies_do_not_replace_charons(wire: Wire) -> None:
-    """The kernel keeps one policy for each selector: ours must differ from those of an SA between the two addresses."""
+    """The kernel keeps one policy for each selector, so ours must differ from those of an SA."""
     kernel = replace(SPEC, ground=EspBackend.KERNEL)
     wire.apply(kernel)
     for source, target, direction in ((OWN, PEER, "out"), (PEER, OWN, "in"), (OWN4, PEER4, "out"), (PEER4, OWN4, "in")):
@@ -568,7 +567,7 @@ def test_the_rules_outlive_the_program_and_are_replaced_without_a_gap(wire: Wire
     ],
     ids=" ".join,
 )
-def test_an_alteration_by_others_is_told_at_once_and_recognised(wire: Wire, alteration: list[str]) -> None:
+def test_an_alteration_by_another_program_is_reported_at_once(wire: Wire, alteration: list[str]) -> None:
     async def scenario() -> None:
         changed = asyncio.Event()
         await wire.rules.apply(SPEC)
@@ -584,7 +583,7 @@ def test_an_alteration_by_others_is_told_at_once_and_recognised(wire: Wire, alte
     asyncio.run(scenario())
 
 
-def test_what_others_altered_is_named(wire: Wire) -> None:
+def test_alterations_by_other_programs_are_named(wire: Wire) -> None:
     def altered(*command: str) -> list[str]:
         subprocess.run(["nft", *command], check=True)
         return asyncio.run(wire.rules.altered())

@@ -1,4 +1,4 @@
-"""What the kernel tells of radios, decoded: recorded messages (tests/vectors/wiphy)."""
+"""Decoding the kernel's descriptions of radios, on recorded messages (tests/vectors/wiphy)."""
 
 import struct
 from collections.abc import Iterator
@@ -47,7 +47,7 @@ def test_each_band_keeps_its_own_capabilities_though_it_comes_in_many_messages(b
     assert (min(low.channels), max(low.channels), min(high.channels)) == (2412, 2484, 5180)
 
 
-def test_what_the_rules_allow_is_told_for_each_channel(bands: tuple[Band, ...]) -> None:
+def test_each_channel_has_what_the_regulatory_rules_allow(bands: tuple[Band, ...]) -> None:
     low, high = (band.channels for band in bands[:2])
     free = low[2412]
     assert free == Channel(2412, no_ht40_minus=True, no_80mhz=True, power_max=20.0)

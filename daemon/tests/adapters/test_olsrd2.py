@@ -1,4 +1,4 @@
-"""The olsrd2 adapter against the recordings, replayed through a real socket, and against the daemon's traps."""
+"""The olsrd2 adapter with recorded answers from a real socket, and the daemon's known traps."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ def recordings() -> dict[str, bytes]:
 
 
 class Telnet:
-    """olsrd2's one-shot port: an answer for each command, then the connection is closed."""
+    """olsrd2's one-shot port: it answers each command and closes the connection."""
 
     def __init__(self, answers: dict[str, bytes]) -> None:
         self.answers = answers
@@ -147,7 +147,7 @@ def test_the_command_that_crashes_the_daemon_is_never_sent() -> None:
     run(scenario)
 
 
-def test_a_route_that_the_kernel_lacks_is_no_route_and_is_told() -> None:
+def test_a_route_that_the_kernel_lacks_is_left_out_and_reported() -> None:
     async def scenario() -> None:
         async with Telnet(recordings()) as telnet:
             listener = Listener(telnet.port, DESTINATIONS[:3])
@@ -159,7 +159,7 @@ def test_a_route_that_the_kernel_lacks_is_no_route_and_is_told() -> None:
     run(scenario)
 
 
-def test_a_change_of_the_kernels_routes_is_looked_at_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_of_the_kernels_routes_causes_a_poll_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "POLL_INTERVAL", 60.0)
     monkeypatch.setattr(module, "POLL_PAUSE", 0.01)
 
@@ -176,7 +176,7 @@ def test_a_change_of_the_kernels_routes_is_looked_at_at_once(monkeypatch: pytest
     run(scenario)
 
 
-def test_looks_that_find_nothing_new_are_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_poll_without_news_is_not_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "POLL_INTERVAL", 0.02)
     monkeypatch.setattr(module, "POLL_PAUSE", 0.01)
 
@@ -194,7 +194,7 @@ ROUTES = json.loads(recordings()["/netjsoninfo route"])
 
 
 def altered(**changes: object) -> bytes:
-    """The recorded routes with one field of the first changed."""
+    """Return the recorded routes with some fields of the first one changed."""
     document = json.loads(json.dumps(ROUTES))
     document["collection"][0]["routes"][0].update(changes)
     return json.dumps(document).encode()
@@ -212,7 +212,7 @@ def altered(**changes: object) -> bytes:
     ],
     ids=["address", "null", "no hops", "no object", "metric", "next hop"],
 )
-def test_one_entry_that_makes_no_sense_does_not_hide_the_others(answer: bytes) -> None:
+def test_a_malformed_entry_does_not_hide_the_others(answer: bytes) -> None:
     async def scenario() -> None:
         async with Telnet(recordings() | {"/netjsoninfo route": answer}) as telnet:
             listener = Listener(telnet.port)
@@ -229,7 +229,7 @@ def test_one_entry_that_makes_no_sense_does_not_hide_the_others(answer: bytes) -
     [b'{"memory": [{"x": 1}]}%s', b"%s{}", b'%s{"memory": [{"count": 1.000.5}]}', b"> %s\n> "],
     ids=["another before", "another behind", "a broken one behind", "prompts"],
 )
-def test_documents_back_to_back_are_taken_apart(wrapped: bytes) -> None:
+def test_two_documents_in_one_answer_are_separated(wrapped: bytes) -> None:
     async def scenario() -> None:
         answer = wrapped % recordings()["/netjsoninfo route"]
         async with Telnet(recordings() | {"/netjsoninfo route": answer}) as telnet:
@@ -305,7 +305,7 @@ def test_a_daemon_that_is_not_there_is_an_outage() -> None:
     run(scenario)
 
 
-def test_a_part_of_the_picture_that_is_missing_costs_no_route() -> None:
+def test_a_missing_part_of_the_topology_costs_no_route() -> None:
     async def scenario() -> None:
         answers = recordings() | {"/nhdpinfo json neighbor": b""}
         async with Telnet(answers) as telnet:

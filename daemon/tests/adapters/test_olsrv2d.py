@@ -1,4 +1,4 @@
-"""The change stream's client against a scripted daemon on a real socket, in the form of olsrv2d's own lines."""
+"""The client of olsrv2d's change stream against a scripted daemon on a real socket, with olsrv2d's own lines."""
 
 import asyncio
 import json
@@ -64,7 +64,7 @@ def change(kind: str, op: str, **fields: object) -> dict[str, Any]:
 
 
 class Daemon:
-    """A UNIX socket that says what the script says, to each client from its beginning."""
+    """A UNIX socket that sends each client the script from its beginning."""
 
     def __init__(self, path: Path, *lines: Any) -> None:
         self.path = path
@@ -147,7 +147,7 @@ def test_the_snapshot_gives_the_routes_that_the_kernel_has(path: Path) -> None:
     run(scenario)
 
 
-def test_whose_process_it_is_says_the_kernel(path: Path) -> None:
+def test_the_kernel_says_which_process_it_is(path: Path) -> None:
     async def scenario() -> None:
         async with Daemon(path, HELLO, SNAPSHOT) as daemon:
             listener = Listener(path)
@@ -187,7 +187,7 @@ def test_a_route_that_the_kernel_refused_is_no_route(path: Path) -> None:
     run(scenario)
 
 
-def test_the_picture_follows_the_changes(path: Path) -> None:
+def test_the_topology_follows_the_changes(path: Path) -> None:
     async def scenario() -> None:
         async with Daemon(path, HELLO, SNAPSHOT) as daemon:
             listener = Listener(path)
@@ -218,7 +218,7 @@ def test_the_picture_follows_the_changes(path: Path) -> None:
     run(scenario)
 
 
-def test_a_daemon_that_goes_and_comes_back_is_an_outage_and_a_snapshot(path: Path) -> None:
+def test_a_restarted_daemon_is_an_outage_followed_by_a_snapshot(path: Path) -> None:
     async def scenario() -> None:
         async with Daemon(path, HELLO, SNAPSHOT):
             listener = Listener(path)
@@ -265,7 +265,7 @@ def test_a_stream_that_breaks_its_schema_is_an_outage_with_the_reason(
     run(scenario)
 
 
-def test_a_daemon_that_says_nothing_is_an_outage(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_daemon_is_an_outage(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "HELLO_TIMEOUT", 0.05)
 
     async def scenario() -> None:
@@ -277,7 +277,7 @@ def test_a_daemon_that_says_nothing_is_an_outage(path: Path, monkeypatch: pytest
     run(scenario)
 
 
-def test_who_is_trusted_is_said_on_each_connection_and_after_each_change(path: Path) -> None:
+def test_the_trusted_addresses_are_sent_on_each_connection_and_after_each_change(path: Path) -> None:
     async def scenario() -> None:
         async with Daemon(path, HELLO, SNAPSHOT) as daemon:
             listener = Listener(path)
@@ -294,7 +294,7 @@ def test_who_is_trusted_is_said_on_each_connection_and_after_each_change(path: P
     run(scenario)
 
 
-def test_what_a_predecessor_said_stays_until_somebody_says_who_is_trusted(path: Path) -> None:
+def test_before_the_trusted_addresses_are_known_the_client_sends_none(path: Path) -> None:
     async def scenario() -> None:
         async with Daemon(path, HELLO, SNAPSHOT) as daemon:
             listener = Listener(path)
@@ -319,7 +319,7 @@ def test_thousands_of_trusted_addresses_go_in_portions(path: Path) -> None:
     run(scenario)
 
 
-def test_what_was_refused_is_asked_for(path: Path) -> None:
+def test_the_client_asks_what_the_router_refused(path: Path) -> None:
     source = {"interface": "mesh0", "address": "fe80::66", "count": 4}
     refusal = {"counter": "over_limit", "count": 5, "seconds_ago": 1, "sources": [source], "further_sources": 2}
 
@@ -340,9 +340,7 @@ def test_what_was_refused_is_asked_for(path: Path) -> None:
     run(scenario)
 
 
-def test_a_router_that_does_not_know_the_question_is_not_waited_for(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_router_that_does_not_know_the_question_delays_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "ANSWER_TIMEOUT", 0.05)
 
     async def scenario() -> None:

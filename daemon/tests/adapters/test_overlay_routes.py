@@ -1,4 +1,4 @@
-"""Routes into the overlay's device and the rules that lead there, against a real kernel."""
+"""The routes into the overlay's device and the rules that lead to them, in a real kernel."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ DEVICE = "overlay0"
 
 @pytest.fixture
 def device(inside: str) -> str:
-    """A device such as overlayd's, beside a mesh interface with a route to everybody, as the router has it."""
+    """Give a device such as overlayd's, beside a mesh interface with the router's routes to all peers."""
     ip("address", "add", f"{OWN}/128", "dev", "lo", "nodad")
     ip("link", "add", "mesh0", "type", "veth", "peer", "name", "mesh1")
     for name in ("mesh0", "mesh1"):
@@ -39,12 +39,12 @@ def standing() -> frozenset[IPv6Address]:
 
 
 def taken(to: IPv6Address, *further: str) -> tuple[str, str]:
-    """The device and the source address that a packet of this node takes."""
+    """Return device and source address that the kernel chooses for a packet of this node."""
     (route,) = json.loads(ip("-6", "-j", "route", "get", str(to), *further))
     return route["dev"], route.get("prefsrc", "")
 
 
-def test_user_data_to_these_and_to_no_others_goes_into_the_device(device: str) -> None:
+def test_only_user_data_to_the_given_peers_goes_into_the_device(device: str) -> None:
     assert apply(PEER) == standing() == {PEER}
     assert (taken(PEER), taken(OTHER)) == ((DEVICE, str(OWN)), ("mesh0", str(OWN)))
     assert apply(OTHER) == standing() == {OTHER}
@@ -66,7 +66,7 @@ def test_what_is_forwarded_does_not_go_into_the_device(device: str) -> None:
     assert taken(PEER, "from", "fc00::d", "iif", "mesh1")[0] == "mesh0"
 
 
-def test_without_its_device_nothing_stands_and_it_cannot_be_set(device: str) -> None:
+def test_without_the_device_the_routes_are_gone_and_cannot_be_set(device: str) -> None:
     apply(PEER)
     ip("link", "delete", device)
     assert standing() == frozenset()
@@ -75,7 +75,7 @@ def test_without_its_device_nothing_stands_and_it_cannot_be_set(device: str) -> 
         apply(PEER)
 
 
-def test_a_device_that_came_back_needs_its_routes_anew(device: str) -> None:
+def test_a_device_that_came_back_needs_its_routes_again(device: str) -> None:
     apply(PEER)
     ip("link", "delete", device)
     ip("tuntap", "add", device, "mode", "tun")
@@ -84,7 +84,7 @@ def test_a_device_that_came_back_needs_its_routes_anew(device: str) -> None:
     assert apply(PEER) == {PEER}
 
 
-def test_rules_that_somebody_took_away_are_noticed_and_set_again(device: str) -> None:
+def test_removed_rules_are_noticed_and_set_again(device: str) -> None:
     apply(PEER)
     ip("-6", "rule", "delete", "priority", str(routes.PRIORITY))
     assert standing() == frozenset()
@@ -92,7 +92,7 @@ def test_rules_that_somebody_took_away_are_noticed_and_set_again(device: str) ->
     assert taken(PEER)[0] == device
 
 
-def test_what_is_not_ours_stays_when_all_of_ours_goes(device: str) -> None:
+def test_removing_our_routes_leaves_those_of_others(device: str) -> None:
     ip("-6", "rule", "add", "to", "fc00::/8", "lookup", "300", "priority", "300")
     ip("-6", "route", "add", "fc00::e/128", "dev", device, "table", str(routes.TABLE))
     apply(PEER)
@@ -104,6 +104,6 @@ def test_what_is_not_ours_stays_when_all_of_ours_goes(device: str) -> None:
     asyncio.run(routes.clear())
 
 
-def test_what_the_kernel_refuses_is_named(device: str) -> None:
+def test_a_refusal_of_the_kernel_is_named(device: str) -> None:
     with pytest.raises(RoutesError, match="route replace fc00::b in table 221"):
         asyncio.run(routes.apply(frozenset({PEER}), device, IPv6Address("fc00::dead")))

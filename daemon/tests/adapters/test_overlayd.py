@@ -1,4 +1,4 @@
-"""overlayd's client against a scripted node on a real socket, in the form of overlayd's own lines."""
+"""overlayd's client against a scripted node on a real socket, with overlayd's own lines."""
 
 import asyncio
 import json
@@ -69,7 +69,7 @@ def observed(*kept: IPv6Address, linked: tuple[IPv6Address, ...] = ()) -> Overla
 
 
 class Node:
-    """A UNIX socket that greets as the script says, and then says what it is told to."""
+    """A UNIX socket that greets as the script says, and then sends what the test gives it."""
 
     def __init__(self, path: Path, *greeting: Any) -> None:
         self.path = path
@@ -93,7 +93,7 @@ class Node:
 
 
 class Client:
-    """The adapter, followed."""
+    """The adapter with a queue of its events."""
 
     def __init__(self, path: Path) -> None:
         self.overlayd = Overlayd(path, OWN, DEVICE)
@@ -104,7 +104,7 @@ class Client:
             return await self.told.get()
 
     async def down(self) -> str:
-        """The reason of the next word that it is down."""
+        """Return the reason of the next event that overlayd is down."""
         while not isinstance(told := await self.next(), OverlayDown):
             pass
         return told.reason
@@ -134,15 +134,15 @@ def run(tmp_path: Path, claim: Callable[[Node, Client], Awaitable[None]], *greet
 
 
 @pytest.mark.parametrize("line", [HELLO, DONE, REFUSED, event("kept-up", PEER)])
-def test_the_script_speaks_as_the_schema_says(line: dict[str, Any]) -> None:
+def test_the_scripted_lines_are_valid_against_the_schema(line: dict[str, Any]) -> None:
     jsonschema.Draft202012Validator(SCHEMA).validate(line)
 
 
-def test_what_is_read_of_a_status_is_in_the_schema() -> None:
+def test_each_field_that_is_read_of_a_status_is_in_the_schema() -> None:
     assert STATUS.keys() <= SCHEMA["$defs"]["status"]["properties"].keys()
 
 
-def test_a_connection_begins_with_what_stands(tmp_path: Path) -> None:
+def test_a_connection_begins_with_the_present_state(tmp_path: Path) -> None:
     async def claim(_: Node, client: Client) -> None:
         assert [await client.next(), await client.next()] == [OverlayUp(), observed(PEER, linked=(PEER, OTHER))]
         assert (client.overlayd.version, client.overlayd.pid) == ("0.1.0", 7)
@@ -151,7 +151,7 @@ def test_a_connection_begins_with_what_stands(tmp_path: Path) -> None:
     run(tmp_path, claim, HELLO, status(PEER, sessions=(PEER, OTHER)))
 
 
-def test_what_happens_is_told_once_and_a_status_corrects_it(tmp_path: Path) -> None:
+def test_each_change_is_reported_once_and_a_status_corrects_it(tmp_path: Path) -> None:
     async def claim(node: Node, client: Client) -> None:
         assert [await client.next(), await client.next()] == [OverlayUp(), observed()]
         node.say(event("session-up", OTHER), event("way-found", OTHER), event("kept-up", PEER), event("kept-up", PEER))
@@ -165,7 +165,7 @@ def test_what_happens_is_told_once_and_a_status_corrects_it(tmp_path: Path) -> N
     run(tmp_path, claim)
 
 
-def test_who_sends_user_data_is_told_from_who_has_a_session(tmp_path: Path) -> None:
+def test_a_peer_that_sends_user_data_differs_from_one_with_a_session(tmp_path: Path) -> None:
     async def claim(node: Node, client: Client) -> None:
         assert [await client.next(), await client.next()] == [OverlayUp(), observed()]
         node.say(status(sessions=(PEER, OTHER)))
@@ -178,7 +178,7 @@ def test_who_sends_user_data_is_told_from_who_has_a_session(tmp_path: Path) -> N
     run(tmp_path, claim)
 
 
-def test_commands_are_said_in_the_schema_s_form_and_answered_in_order(tmp_path: Path) -> None:
+def test_commands_are_valid_against_the_schema_and_answered_in_order(tmp_path: Path) -> None:
     async def claim(node: Node, client: Client) -> None:
         await client.next()
         asked = [
@@ -200,7 +200,7 @@ def test_commands_are_said_in_the_schema_s_form_and_answered_in_order(tmp_path: 
     run(tmp_path, claim)
 
 
-def test_what_is_too_much_for_a_line_is_said_in_portions(tmp_path: Path) -> None:
+def test_a_list_too_long_for_a_line_is_sent_in_portions(tmp_path: Path) -> None:
     many = [IPv6Address(int(OWN) + number) for number in range(2050)]
 
     async def claim(node: Node, client: Client) -> None:
@@ -237,7 +237,7 @@ def test_a_status_follows_the_sessions_that_are_kept(tmp_path: Path) -> None:
     run(tmp_path, claim)
 
 
-def test_it_comes_back_after_its_death_and_what_was_asked_fails(tmp_path: Path) -> None:
+def test_after_overlayds_death_open_commands_fail_and_the_client_reconnects(tmp_path: Path) -> None:
     async def claim(node: Node, client: Client) -> None:
         await client.next()
         asked = asyncio.create_task(client.overlayd.permit({PEER}))
@@ -257,7 +257,7 @@ def test_without_a_connection_a_command_fails_at_once(tmp_path: Path) -> None:
         asyncio.run(Overlayd(tmp_path / "none.sock", OWN, DEVICE).permit({PEER}))
 
 
-def test_a_node_that_is_not_there_is_told_with_its_path(tmp_path: Path) -> None:
+def test_a_missing_overlayd_is_reported_with_its_path(tmp_path: Path) -> None:
     async def main() -> str:
         client = Client(tmp_path / "none.sock")
         running = asyncio.create_task(client.overlayd.run(client.told.put_nowait))
@@ -287,7 +287,9 @@ def test_a_node_that_is_not_there_is_told_with_its_path(tmp_path: Path) -> None:
         ((HELLO, STATUS, {"type": "novelty"}), r"novelty"),
     ],
 )
-def test_a_node_that_is_not_as_it_ought_to_be_is_not_used(tmp_path: Path, greeting: tuple[Any, ...], why: str) -> None:
+def test_an_overlayd_with_another_version_address_or_device_is_not_used(
+    tmp_path: Path, greeting: tuple[Any, ...], why: str
+) -> None:
     async def claim(_: Node, client: Client) -> None:
         reason = await client.down()
         assert reason.startswith(f"overlayd at {tmp_path}/control.sock: ")

@@ -1,7 +1,7 @@
-"""The client of pluto against the real one of libreswan 4.10, two in network namespaces.
+"""The client of pluto against two real ones of libreswan 4.10 in network namespaces.
 
-They authenticate each other. Where the kernel has no ESP the CHILD_SAs that follow are refused, which is a failure to
-be told; that they stand is proved where there is one (tests/interop).
+They authenticate each other. Where the kernel has no ESP it refuses the CHILD_SAs that follow, and the client reports
+that failure; tests/interop shows installed CHILD_SAs on a kernel with ESP.
 """
 
 import asyncio
@@ -57,7 +57,7 @@ IN_PLACE = 'mount -t tmpfs none /usr/libexec; mkdir /usr/libexec/ipsec; mount --
 
 @dataclass
 class Node:
-    """A node with a pluto that can be killed and started again."""
+    """A node with a pluto that tests can kill and start again."""
 
     number: int
     namespace: str
@@ -95,7 +95,7 @@ class Node:
         wait_for(lambda: "adding UDP interface mesh0" in self.log(), f"pluto of {self.name} to listen")
 
     def asks(self, times: int, target: "Node") -> list[int]:
-        """Send so many first messages, each of another IKE_SA, and nothing after: the notify types of the answers."""
+        """Send first messages of so many IKE_SAs and nothing after; return the notify types of the answers."""
         netns.pushns(self.namespace)
         try:
             asking = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
@@ -111,7 +111,7 @@ class Node:
         return (self.directory / "log").read_text(errors="replace")
 
     def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
-        """It is waited for when it ends by that."""
+        """Send pluto a signal, and wait for its end after SIGKILL."""
         assert self.process
         self.process.send_signal(number)
         if number is signal.SIGKILL:
@@ -119,7 +119,7 @@ class Node:
             (self.directory / "log").unlink()
 
     def towards(self, peer: "Node", **changes: object) -> ConnectionSpec:
-        """The connection to a peer with both CHILD_SAs; ``changes`` replace fields."""
+        """Return the connection to a peer with both CHILD_SAs; ``changes`` replace fields."""
         six, four = [
             [(ip_network(prefix.format(node.number)),) for node in (self, peer)]
             for prefix in ("fc00::{}", "10.77.0.{}")
@@ -147,14 +147,14 @@ class Node:
 
 
 def _answer(asking: socket.socket) -> int:
-    """The notify type of the answer to a first message; 0 when it goes on with the negotiation."""
+    """Return the notify type of the answer to a first message; 0 when the negotiation goes on."""
     asking.send(first_message())
     answer = asking.recv(4096)
     return int.from_bytes(answer[34:36]) if answer[16] == NOTIFY else 0
 
 
 def first_message() -> bytes:
-    """IKE_SA_INIT (RFC 7296, section 1.2) with AES-GCM-256, HMAC-SHA2-256 and X25519, and a key that nobody has."""
+    """Return an IKE_SA_INIT request (RFC 7296, section 1.2): AES-GCM-256, HMAC-SHA2-256, X25519, a random key."""
     transforms = bytes.fromhex("0300000c01000014800e01000300000802000005000000080400001f")
     proposal = struct.pack("!BBHBBBB", 0, 0, 8 + len(transforms), 1, 1, 0, 3) + transforms
     offer = struct.pack("!BBH", 34, 0, 4 + len(proposal)) + proposal
@@ -166,7 +166,7 @@ def first_message() -> bytes:
 
 @pytest.fixture
 def pair(new_namespace: Callable[[], str]) -> Iterator[tuple[Node, Node]]:
-    """Two nodes on one link, each with a running pluto."""
+    """Give two nodes on one link, each with a running pluto."""
     with tempfile.TemporaryDirectory(prefix="meshsec-") as directory:
         nodes = []
         for number in (1, 2):
@@ -192,7 +192,7 @@ def pair(new_namespace: Callable[[], str]) -> Iterator[tuple[Node, Node]]:
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pluto on a busy machine answers late; tests of one that never does set their own."""
+    """Give commands a minute, because a pluto on a busy machine answers late."""
     monkeypatch.setattr(module, "COMMAND_TIMEOUT", 60.0)
 
 
@@ -215,7 +215,7 @@ def client(node: Node) -> Pluto:
 
 
 class Watcher:
-    """A client that is followed; what it tells can be awaited."""
+    """A client whose events can be awaited."""
 
     def __init__(self, node: Node) -> None:
         self.pluto = client(node)
@@ -244,7 +244,7 @@ class Watcher:
 
 
 async def introduce(pair: tuple[Node, Node], secret: bytes = SECRET) -> tuple[Pluto, Pluto]:
-    """Each knows the other; the second by ``secret``."""
+    """Configure each node with the other; the second with ``secret``."""
     one, other = pair
     clients = client(one), client(other)
     await clients[0].load_connection(one.towards(other), SECRET)
@@ -252,7 +252,7 @@ async def introduce(pair: tuple[Node, Node], secret: bytes = SECRET) -> tuple[Pl
     return clients
 
 
-def test_it_says_who_it_is(pair: tuple[Node, Node]) -> None:
+def test_it_reports_name_and_version(pair: tuple[Node, Node]) -> None:
     facts = run(client(pair[0]).facts)
     assert pair[0].process
     assert facts.identity.pid == pair[0].process.pid
@@ -279,12 +279,12 @@ def test_peers_are_loaded_and_taken_away_again(pair: tuple[Node, Node]) -> None:
 
 
 def written(node: Node) -> dict[str, int]:
-    """meshsecd's files, and which of that name each is."""
+    """Return meshsecd's files and their inodes, which show whether they were written again."""
     return {path.name: path.stat().st_ino for path in node.control.parent.glob("meshsec-*")}
 
 
-def test_what_stands_is_not_loaded_again(pair: tuple[Node, Node]) -> None:
-    """pluto would delete its SAs. A client that knows nothing, as after a restart of meshsecd, does not either."""
+def test_an_unchanged_connection_is_not_loaded_again(pair: tuple[Node, Node]) -> None:
+    """An unchanged connection is not loaded again, because pluto would delete its SAs."""
 
     async def work() -> None:
         await introduce(pair)
@@ -299,7 +299,7 @@ def test_what_stands_is_not_loaded_again(pair: tuple[Node, Node]) -> None:
 
 
 def test_the_pairs_secret_authenticates(pair: tuple[Node, Node]) -> None:
-    """What the kernel says to the CHILD_SA that follows is not the claim here."""
+    """The IKE_SA is established; a CHILD_SA needs a kernel with ESP."""
 
     async def work() -> None:
         one, _ = await introduce(pair)
@@ -312,7 +312,7 @@ def test_the_pairs_secret_authenticates(pair: tuple[Node, Node]) -> None:
 
 
 def test_an_address_that_came_after_pluto_is_found(pair: tuple[Node, Node]) -> None:
-    """meshsecd assigns the node's address when it starts, which may be later."""
+    """The client has pluto look for addresses again, because meshsecd assigns the node's address later."""
 
     async def work() -> None:
         new = IPv6Address("fc00::9")
@@ -330,7 +330,7 @@ def test_an_address_that_came_after_pluto_is_found(pair: tuple[Node, Node]) -> N
     run(work)
 
 
-def test_another_secret_does_not(pair: tuple[Node, Node]) -> None:
+def test_another_secret_does_not_authenticate(pair: tuple[Node, Node]) -> None:
     async def work() -> None:
         one, _ = await introduce(pair, OTHER_SECRET)
         with pytest.raises(CommandError, match="AUTHENTICATION_FAILED: told by the peer"):
@@ -340,7 +340,7 @@ def test_another_secret_does_not(pair: tuple[Node, Node]) -> None:
     run(work)
 
 
-def test_secrets_that_pluto_does_not_read_are_told(pair: tuple[Node, Node]) -> None:
+def test_a_secrets_file_that_pluto_does_not_read_is_named(pair: tuple[Node, Node]) -> None:
     (pair[0].directory / "ipsec.secrets").write_text("")
     with pytest.raises(CommandError, match="its secretsfile= must include"):
         run(lambda: client(pair[0]).load_connection(pair[0].towards(pair[1]), SECRET))
@@ -352,8 +352,6 @@ def test_a_peer_without_a_secret_is_refused(pair: tuple[Node, Node]) -> None:
 
 
 def test_an_attempt_that_is_not_answered_ends_in_time(pair: tuple[Node, Node]) -> None:
-    """And pluto does not go on with it."""
-
     async def work() -> None:
         one, _ = await introduce(pair)
         pair[1].kill(signal.SIGSTOP)
@@ -385,7 +383,7 @@ def test_half_of_an_ike_sa_is_seen_and_can_be_ended(pair: tuple[Node, Node]) -> 
     run(work)
 
 
-def test_a_pluto_that_was_killed_is_met_anew(pair: tuple[Node, Node]) -> None:
+def test_a_killed_pluto_is_down_and_its_successor_is_found(pair: tuple[Node, Node]) -> None:
     async def work() -> None:
         watcher = Watcher(pair[0])
         await watcher.until(lambda own: own.ups)
@@ -404,7 +402,7 @@ def test_a_pluto_that_was_killed_is_met_anew(pair: tuple[Node, Node]) -> None:
     run(work)
 
 
-def test_a_pluto_that_was_restarted_between_two_looks_is_met_anew(
+def test_a_pluto_that_restarted_between_two_polls_is_found_again(
     pair: tuple[Node, Node], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "LOOK_AT_REST", 3.0)
@@ -421,7 +419,7 @@ def test_a_pluto_that_was_restarted_between_two_looks_is_met_anew(
 
 
 def test_a_pluto_that_hangs_is_noticed(pair: tuple[Node, Node], monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is not gone: nothing would bring it back."""
+    """A pluto that hangs is down but not gone, because its unit would not start it again."""
 
     async def work() -> None:
         watcher = Watcher(pair[0])
@@ -441,7 +439,7 @@ def test_a_pluto_that_hangs_is_noticed(pair: tuple[Node, Node], monkeypatch: pyt
     run(work)
 
 
-def test_where_there_is_no_libreswan_it_is_gone(tmp_path: Path) -> None:
+def test_without_libreswan_the_daemon_is_gone(tmp_path: Path) -> None:
     async def work() -> None:
         pluto = Pluto(tmp_path / "pluto.ctl", time.monotonic, xfrm.packets, tmp_path)
         with pytest.raises(IkeError):
@@ -451,7 +449,7 @@ def test_where_there_is_no_libreswan_it_is_gone(tmp_path: Path) -> None:
     run(work)
 
 
-def test_what_a_program_says_without_end_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endless_output_of_a_program_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_OUTPUT", 100_000)
     (tmp_path / "pluto.ctl").touch()
     (tmp_path / "pluto.pid").write_text(str(os.getpid()))
@@ -461,8 +459,8 @@ def test_what_a_program_says_without_end_is_bounded(tmp_path: Path, monkeypatch:
         run(Pluto(tmp_path / "pluto.ctl", time.monotonic, xfrm.packets, tmp_path).facts)
 
 
-def test_what_it_is_configured_with_is_what_it_was_told(pair: tuple[Node, Node]) -> None:
-    """Nothing differs, until another program changes something."""
+def test_its_configuration_is_the_one_it_was_given(pair: tuple[Node, Node]) -> None:
+    """Pluto's configuration shows no drift until another program changes it."""
 
     async def told(node: Node, wanted: Wanted) -> list[str]:
         pluto = client(node)
@@ -490,8 +488,8 @@ def test_what_it_is_configured_with_is_what_it_was_told(pair: tuple[Node, Node])
     run(work)
 
 
-def test_who_asks_without_end_is_made_to_show_its_address(pair: tuple[Node, Node]) -> None:
-    """Once enough IKE_SAs are half open (RFC 7296, section 2.6); a real peer brings the cookie, and is let in."""
+def test_a_flood_of_requests_makes_pluto_ask_for_cookies(pair: tuple[Node, Node]) -> None:
+    """With many half-open IKE_SAs pluto asks for cookies (RFC 7296, section 2.6), and a peer still gets in."""
     one, other = pair
 
     async def work() -> tuple[list[int], str]:

@@ -1,4 +1,4 @@
-"""What pluto says is read alike of both versions, from recordings (tests/vectors/libreswan)."""
+"""Reading the status of pluto, libreswan 4.10 and 5.2 alike, on recordings (tests/vectors/libreswan)."""
 
 import re
 from contextlib import suppress
@@ -29,14 +29,14 @@ def said(version: str, name: str) -> list[str]:
 
 
 @both
-def test_the_version_is_told(version: str) -> None:
+def test_the_version_is_read(version: str) -> None:
     assert pluto_status.version(recorded(version, "loaded-status")) == version
     with pytest.raises(StatusError):
         pluto_status.version("")
 
 
 @both
-def test_connections_that_are_loaded(version: str) -> None:
+def test_loaded_connections_are_read(version: str) -> None:
     found = pluto_status.connections(recorded(version, "loaded-status"))
     mesh, mesh4 = (found[f"meshsec-node-2.{name}"] for name in ("mesh", "mesh4"))
     assert (mesh.remote_id, mesh.ike_lifetime, mesh.is_tunnel) == ("fc00::2", 14400, False)
@@ -49,7 +49,7 @@ def test_connections_that_are_loaded(version: str) -> None:
 
 @both
 @pytest.mark.parametrize("name", ["loaded", "initiator"])
-def test_what_it_is_configured_with(version: str, name: str) -> None:
+def test_the_configuration_of_connections_is_read(version: str, name: str) -> None:
     (found,) = pluto_status.configured(recorded(version, f"{name}-status"))
     assert found == Configured(
         name="node-2",
@@ -70,14 +70,14 @@ def test_what_it_is_configured_with(version: str, name: str) -> None:
 
 
 @both
-def test_connections_of_one_peer_that_differ_are_told_by_what_any_has(version: str) -> None:
+def test_a_value_that_differs_in_any_of_a_peers_connections_is_reported(version: str) -> None:
     text = recorded(version, "loaded-status").replace("ike_life: 14400s", "ike_life: 99999s", 1)
     text = text.replace("their id=fc00::2", "their id=fc00::9", 1)
     (found,) = pluto_status.configured(text)
     assert (found.remote_id, found.ike_rekey_time) == ("fc00::2, fc00::9", 99999)
 
 
-def test_who_shares_a_secret() -> None:
+def test_the_owners_of_secrets_are_read() -> None:
     text = (
         "000 \n000 List of Pre-shared secrets (from /x)\n000 \n000     2: PSK fc00::2 fc00::1\n000     3: RSA (none)\n"
     )
@@ -86,8 +86,7 @@ def test_who_shares_a_secret() -> None:
 
 
 @both
-def test_of_a_child_sa_that_was_rekeyed_the_newest_carries_and_the_other_is_told(version: str) -> None:
-    """What the kernel has of either is pluto's."""
+def test_of_a_rekeyed_child_sa_the_newest_is_installed_and_the_other_is_rekeyed(version: str) -> None:
     text = recorded(version, "initiator-status")
     lines = [line.replace("#3: ", "#7: ") for line in text.splitlines() if "#3: " in line]
     more = [re.sub(r"esp:[0-9a-f]{7}", "esp:abcdef0", line) for line in lines]
@@ -141,7 +140,7 @@ def test_spis_of_one_end_are_the_others_reversed(version: str) -> None:
     assert all(len(spi) == 8 for pair in one.values() for spi in pair)
 
 
-def test_an_spi_has_its_leading_zeros() -> None:
+def test_an_spi_keeps_its_leading_zeros() -> None:
     text = (
         '#4: "meshsec-a.mesh":500 ESTABLISHED_CHILD_SA (established Child SA); IKE SA #1; idle;\n'
         '#4: "meshsec-a.mesh" used 3s ago; esp:99901d6@fc00::2 esp:1@fc00::1 Traffic: ESPin=0B'
@@ -151,13 +150,13 @@ def test_an_spi_has_its_leading_zeros() -> None:
 
 
 @both
-def test_half_of_an_ike_sa(version: str) -> None:
+def test_a_half_open_ike_sa_is_read(version: str) -> None:
     ((sa,),) = pluto_sas.ike_sas(recorded(version, "half-open-status"), "", NOW, WALL_CLOCK).values()
     assert (sa.state, sa.initiator, sa.remote_id, sa.established_at) == (IkeSaState.CONNECTING, True, None, None)
 
 
 def test_an_ike_sa_that_is_being_closed_still_has_its_child_sas() -> None:
-    """The kernel has them until the peer has confirmed the end."""
+    """A closing IKE_SA has its CHILD_SAs, because the kernel keeps them until the peer confirms."""
     text = recorded("4.10", "initiator-status").replace("_ESTABLISHED_IKE_SA (established", "_IKE_SA_DELETE (deleting")
     ((sa,),) = pluto_sas.ike_sas(text, "", NOW, WALL_CLOCK).values()
     assert (sa.state, [child.name for child in sa.children]) == (IkeSaState.DELETING, ["mesh", "mesh4"])
@@ -180,8 +179,8 @@ CHILD_SA = '#{}: "meshsec-{}":500 ESTABLISHED_CHILD_SA (established Child SA); I
         ([CHILD_SA.format(2, "b.x", 3), IKE_SA.format(3, "b.x"), IKE_SA.format(4, "b.x")], set()),
     ],
 )
-def test_at_which_ike_sas_libreswan_5_ends(lines: list[str], expected: set[int]) -> None:
-    """Such a one was rekeyed, has a CHILD_SA of its own connection still, and that has a newer IKE_SA."""
+def test_the_ike_sas_whose_end_crashes_libreswan_5_are_known(lines: list[str], expected: set[int]) -> None:
+    """Closing an IKE_SA crashes libreswan 5 when a CHILD_SA of its connection is left and a newer IKE_SA exists."""
     assert pluto_sas.fatal(pluto_status.states("\n".join(lines)), "a") == expected
 
 
@@ -197,7 +196,7 @@ def test_at_which_ike_sas_libreswan_5_ends(lines: list[str], expected: set[int])
         ("mesh4", None),
     ],
 )
-def test_why_a_negotiation_failed(version: str, name: str, cause: Cause | None) -> None:
+def test_a_failed_negotiation_has_its_cause(version: str, name: str, cause: Cause | None) -> None:
     assert pluto_status.failure(said(version, f"initiate-{name}")) == cause
 
 
@@ -208,18 +207,18 @@ def test_why_a_negotiation_failed(version: str, name: str, cause: Cause | None) 
         ("5.2", Cause("the peer refused the CHILD_SA")),
     ],
 )
-def test_a_child_sa_that_is_refused(version: str, cause: Cause) -> None:
+def test_a_refused_child_sa_has_its_cause(version: str, cause: Cause) -> None:
     assert pluto_status.failure(said(version, "initiate-no-esp")) == cause
 
 
 @both
-def test_pluto_that_would_try_again_is_heard(version: str) -> None:
+def test_a_retry_that_pluto_announces_is_recognised(version: str) -> None:
     assert any(map(pluto_status.is_given_up, said(version, "initiate-other-secret")))
     assert not any(map(pluto_status.is_given_up, said(version, "initiate-mesh")))
 
 
 @both
-def test_whose_ike_sa_it_is(version: str) -> None:
+def test_an_ike_sa_is_found_by_its_number(version: str) -> None:
     assert pluto_status.initiated(said(version, "initiate-mesh")) == 1
     assert pluto_status.initiated(said(version, "initiate-mesh4")) is None
 
@@ -241,7 +240,7 @@ def test_sas_of_others_are_not_ours() -> None:
 
 
 def test_a_line_about_an_sa_that_is_not_understood_is_an_error() -> None:
-    """Passed over it would look as if there were no SA."""
+    """Such a line is not skipped, because the SA would seem not to exist."""
     text = recorded("5.2", "initiator-status").replace('#2: "meshsec-node-2.mesh":500 ', "#2: meshsec-node-2.mesh ")
     with pytest.raises(StatusError, match="#2: meshsec-node-2"):
         pluto_status.states(text)

@@ -1,4 +1,4 @@
-"""What /proc tells about the load: of real processes that compete for a processor, and of kernels that tell less."""
+"""Reading the CPU load from /proc: of real processes that compete for a processor, and of kernels that report less."""
 
 import itertools
 import os
@@ -19,7 +19,7 @@ SPIN = "import os; os.sched_setaffinity(0, {%d}); print(flush=True)\nwhile True:
 
 @pytest.fixture
 def rivals() -> Iterator[list[int]]:
-    """Two processes that want the same processor for themselves."""
+    """Give two busy processes on the same processor."""
     cpu = min(os.sched_getaffinity(0))
     argv = [sys.executable, "-c", SPIN % cpu]
     processes = [subprocess.Popen(argv, stdout=subprocess.PIPE) for _ in range(2)]
@@ -39,7 +39,7 @@ def needs_schedstat() -> None:
         pytest.skip("this kernel counts no run-queue delay (CONFIG_SCHED_INFO)")
 
 
-def test_the_cpu_clock_of_a_busy_process_runs_and_that_of_a_dead_one_is_none(rivals: list[int]) -> None:
+def test_the_cpu_clock_of_a_busy_process_advances_and_a_dead_one_has_none(rivals: list[int]) -> None:
     before = pressure.cpu_seconds(rivals[0])
     assert before is not None
     wait_for(lambda: (pressure.cpu_seconds(rivals[0]) or 0.0) > before, "CPU time")
@@ -55,7 +55,7 @@ def test_a_pinned_process_has_one_processor(rivals: list[int]) -> None:
     assert pressure.processors(os.getpid()) == os.sched_getaffinity(0)
 
 
-def test_rivals_wait_for_each_other_and_are_seen_to(rivals: list[int]) -> None:
+def test_two_rivals_are_seen_waiting_for_each_other(rivals: list[int]) -> None:
     needs_schedstat()
 
     def waited() -> bool:
@@ -66,7 +66,7 @@ def test_rivals_wait_for_each_other_and_are_seen_to(rivals: list[int]) -> None:
     wait_for(lambda: pressure.runnable(rivals[0]) == {rivals[0]}, "a runnable thread")
 
 
-def test_a_watch_tells_the_delay_between_two_looks(rivals: list[int]) -> None:
+def test_a_watch_reports_the_delay_between_two_polls(rivals: list[int]) -> None:
     needs_schedstat()
     watch = ContentionWatch(rivals[0], 0.0)
     first = watch.waited
@@ -113,16 +113,16 @@ def test_a_kernel_that_does_not_count_is_told_from_one_where_nobody_waits(tmp_pa
     assert pressure.runs(TID, fake(tmp_path, text)) is None
 
 
-def test_schedstat_is_nanoseconds_and_runs(tmp_path: Path) -> None:
+def test_schedstat_has_nanoseconds_and_runs(tmp_path: Path) -> None:
     assert pressure.runs(TID, fake(tmp_path, "1500000000 2000000 7\n")) == {TID: Runs(1.5, 0.002, 7)}
 
 
-def test_the_state_stands_behind_a_name_with_any_character(tmp_path: Path) -> None:
+def test_the_state_is_found_after_a_name_with_any_character(tmp_path: Path) -> None:
     assert pressure.runnable(TID, fake(tmp_path, None)) == frozenset()
     assert pressure.runnable(TID, fake(tmp_path, None, "R")) == {TID}
 
 
-def test_psi_is_microseconds_of_some(tmp_path: Path) -> None:
+def test_psi_has_microseconds_of_the_line_some(tmp_path: Path) -> None:
     file = tmp_path / "cpu"
     assert pressure.stalled_seconds(file) is None
     file.write_text(
@@ -150,7 +150,7 @@ def test_the_own_groups_pressure_is_preferred_to_the_systems(tmp_path: Path) -> 
 
 
 def scripted(monkeypatch: pytest.MonkeyPatch, *looks: tuple[dict[int, Runs] | None, set[int], float | None]) -> None:
-    """What the kernel tells at each look."""
+    """Let the kernel report these values at each poll."""
     feeds = {
         "runs": iter([runs for runs, _, _ in looks]),
         "runnable": iter([frozenset(tids) for runs, tids, _ in looks if runs is not None]),
@@ -160,7 +160,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch, *looks: tuple[dict[int, Runs] | No
         monkeypatch.setattr(pressure, name, lambda _, feed=feed: next(feed))
 
 
-def test_a_thread_that_wants_a_cpu_at_two_looks_and_got_none_starves(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_runnable_thread_that_did_not_run_between_two_polls_starves(monkeypatch: pytest.MonkeyPatch) -> None:
     stuck, moving = Runs(1.0, 0.5, 10), Runs(1.0, 0.0, 10)
     moved = Runs(1.1, 0.2, 14)
     scripted(
@@ -175,7 +175,7 @@ def test_a_thread_that_wants_a_cpu_at_two_looks_and_got_none_starves(monkeypatch
     assert watch.poll(2.0 + STARVED / 2).starving == 0, "too soon to tell"
 
 
-def test_what_ended_threads_waited_is_not_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_waiting_time_of_ended_threads_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     scripted(
         monkeypatch,
         ({1: Runs(1.0, 0.5, 10), 2: Runs(1.0, 0.25, 10)}, set(), None),

@@ -1,4 +1,4 @@
-"""What meshsec-radio is made of beside the kernel: its credential, wpa_supplicant and its own command line."""
+"""The parts of meshsec-radio beside the kernel: its credential, wpa_supplicant and its command line."""
 
 import asyncio
 import shutil
@@ -21,7 +21,7 @@ WISH = RadioSettings('res"cue', 2437, Security.SAE, mode=Mode.HT20, rssi_thresho
 
 @pytest.fixture
 def put(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes, int], None]:
-    """Hands a credential over, as the service manager does."""
+    """Give a function that hands over a credential as the service manager does."""
     monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(tmp_path))
 
     def hand_over(content: bytes, mode: int) -> None:
@@ -54,7 +54,7 @@ def test_a_password_is_taken_without_its_end_of_line(
         (b"secret12" * 600, 0o400, "longer than"),
     ],
 )
-def test_a_password_that_cannot_be_used_is_refused_and_not_told(
+def test_an_unusable_password_is_refused_and_not_repeated(
     put: Callable[[bytes, int], None], content: bytes, mode: int, words: str
 ) -> None:
     put(content, mode)
@@ -64,7 +64,7 @@ def test_a_password_that_cannot_be_used_is_refused_and_not_told(
 
 
 @pytest.mark.parametrize("directory", ["", "/nonexistent"])
-def test_a_missing_password_is_told_with_its_place(monkeypatch: pytest.MonkeyPatch, directory: str) -> None:
+def test_a_missing_password_is_reported_with_its_path(monkeypatch: pytest.MonkeyPatch, directory: str) -> None:
     monkeypatch.setenv("CREDENTIALS_DIRECTORY", directory)
     with pytest.raises(CredentialError, match=f"/etc/credstore/{SAE_PASSWORD}"):
         sae_password()
@@ -87,10 +87,9 @@ def test_wpa_supplicants_configuration_needs_no_quoting() -> None:
     assert "mesh_fwding=0\n" in text
 
 
-def test_an_adapter_that_is_not_there_yet_is_waited_for_and_anything_else_ends_the_program(
+def test_the_program_waits_for_a_missing_adapter_and_ends_for_any_other_obstacle(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By a service manager that waits until it is ready."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(tmp_path / "notify"))
         manager.setblocking(False)
@@ -149,7 +148,7 @@ def checked(tmp_path: Path, radio: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
-def test_the_command_says_what_is_in_the_way(tmp_path: Path) -> None:
+def test_the_command_names_the_obstacle(tmp_path: Path) -> None:
     code, output = checked(tmp_path, "[radio]\nmesh_id = 'a'\nfrequency = 2412\nsecurity = 'open'\n")
     assert code == 1
     assert "nosuch0: " in output

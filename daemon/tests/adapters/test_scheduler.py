@@ -1,4 +1,4 @@
-"""The scheduler, with real threads of a process of the test's own: set, followed, and put back exactly."""
+"""The scheduler with real threads: it sets their classes, follows new threads, and restores exactly."""
 
 import gzip
 import json
@@ -60,7 +60,7 @@ WORKER = textwrap.dedent("""
 
 
 class Worker:
-    """The process whose threads are set."""
+    """A process whose threads the tests schedule."""
 
     def __init__(self, *prefix: str) -> None:
         self.process = subprocess.Popen(
@@ -140,7 +140,7 @@ def test_every_thread_has_the_class_and_then_what_it_had(
 
 
 @needs_realtime
-def test_a_thread_behind_the_others_has_one_priority_less_and_goes_back_as_they_do(
+def test_the_thread_to_place_behind_has_one_priority_less_and_is_restored_with_the_others(
     worker: Worker, scheduler: Scheduler
 ) -> None:
     before = worker.attributes
@@ -194,7 +194,7 @@ def test_no_privilege_is_inherited_and_a_rescan_gives_it(
 
 @needs_realtime
 def test_a_thread_that_came_later_goes_back_to_what_its_process_had(path: Path) -> None:
-    """Found by a rescan or not: with the class of the process it would have been started."""
+    """A new thread gets the former class of its process, whether a rescan found it or not."""
     worker = Worker("nice", "-n", "7")
     try:
         scheduler = Scheduler(path)
@@ -210,7 +210,7 @@ def test_a_thread_that_came_later_goes_back_to_what_its_process_had(path: Path) 
 
 
 @needs_realtime
-def test_what_others_changed_is_set_again(worker: Worker, scheduler: Scheduler) -> None:
+def test_classes_that_other_programs_changed_are_set_again(worker: Worker, scheduler: Scheduler) -> None:
     scheduler.apply("charon", worker.pid, RR20)
     threads.write(min(worker.threads, key=lambda one: one.tid), Attributes(IDLE, 0, 0, 0))
     scheduler.rescan()
@@ -230,7 +230,7 @@ def test_a_successor_puts_back_what_a_killed_one_left(worker: Worker, path: Path
 
 
 @needs_realtime
-def test_a_successor_that_raises_again_still_knows_how_it_was(worker: Worker, path: Path) -> None:
+def test_a_successor_that_raises_again_still_knows_the_original_classes(worker: Worker, path: Path) -> None:
     before = worker.attributes
     Scheduler(path).apply("charon", worker.pid, RR20)
     successor = Scheduler(path)
@@ -254,7 +254,7 @@ def test_a_thread_that_merely_has_the_same_number_is_left_alone(worker: Worker, 
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"boot": 1, "threads": 5}'])
-def test_a_damaged_journal_is_told_and_stops_nobody(
+def test_a_damaged_journal_is_reported_and_stops_nothing(
     worker: Worker, path: Path, text: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -264,7 +264,7 @@ def test_a_damaged_journal_is_told_and_stops_nobody(
     assert scheduler.apply("charon", worker.pid, NICE5).in_force == NICE5
 
 
-def test_what_cannot_be_written_down_is_not_changed(worker: Worker, tmp_path: Path) -> None:
+def test_nothing_is_changed_that_the_journal_cannot_record(worker: Worker, tmp_path: Path) -> None:
     before = worker.attributes
     with pytest.raises(JournalError, match="absent"):
         Scheduler(tmp_path / "absent/journal").apply("charon", worker.pid, NICE5)
@@ -311,12 +311,12 @@ def test_services_are_restored_one_by_one(worker: Worker, scheduler: Scheduler) 
 
 
 @pytest.mark.parametrize(("service", "pid"), [("sshd", 2**22), ("irq", 2**22), ("charon", 1), ("charon", 0)])
-def test_what_must_be_left_alone(scheduler: Scheduler, service: str, pid: int) -> None:
+def test_a_service_or_process_that_must_not_be_changed_is_refused(scheduler: Scheduler, service: str, pid: int) -> None:
     with pytest.raises(ValueError, match="is not allowed; allowed: "):
         scheduler.apply(service, pid, NICE5)
 
 
-def test_a_process_that_is_not_there(scheduler: Scheduler) -> None:
+def test_a_missing_process_is_reported(scheduler: Scheduler) -> None:
     ended = Worker()
     ended.end()
     applied = scheduler.apply("charon", ended.pid, NICE5)
@@ -324,7 +324,7 @@ def test_a_process_that_is_not_there(scheduler: Scheduler) -> None:
 
 
 @needs_realtime
-def test_never_above_the_threads_of_interrupts(worker: Worker, scheduler: Scheduler) -> None:
+def test_no_class_goes_above_the_interrupt_threads(worker: Worker, scheduler: Scheduler) -> None:
     highest = min(49, (host.lowest_interrupt_priority() or 50) - 1)
     wanted = SchedulingClass(SchedulingPolicy.FIFO, priority=99)
     applied = scheduler.apply("charon", worker.pid, wanted)
@@ -335,10 +335,10 @@ def test_never_above_the_threads_of_interrupts(worker: Worker, scheduler: Schedu
 
 @needs_realtime
 @pytest.mark.parametrize("text", ["-1", "1000000"])
-def test_without_throttling_nice_values_only(
+def test_without_throttling_only_nice_values_are_set(
     worker: Worker, scheduler: Scheduler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
-    """Told by files of the test's own: to switch it off on this machine would endanger the machine."""
+    """Without throttling a real-time class is replaced; files of the test's own say that it is off."""
     (tmp_path / "sched_rt_runtime_us").write_text(text)
     (tmp_path / "sched_rt_period_us").write_text("1000000")
     assert scheduler.apply("charon", worker.pid, RR20).in_force == RR20
@@ -359,15 +359,15 @@ def test_processors_are_set_and_put_back(worker: Worker, scheduler: Scheduler) -
     assert {tid: os.sched_getaffinity(tid) for tid in before} == before
 
 
-def test_processors_that_there_are_not(worker: Worker, scheduler: Scheduler) -> None:
+def test_processors_that_do_not_exist_are_refused(worker: Worker, scheduler: Scheduler) -> None:
     applied = scheduler.place("charon", worker.pid, Placement(NICE5, cpus=(8000,)))
     assert applied.in_force == NICE5
     assert "processors 8000 are refused" in applied.problem
 
 
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="giving a capability up takes root")
-def test_without_the_capability_nothing_is_raised_and_it_is_said(worker: Worker, path: Path) -> None:
-    """The process is another user's and we have no CAP_SYS_NICE, as in many containers."""
+def test_without_the_capability_nothing_is_raised_and_the_reason_is_reported(worker: Worker, path: Path) -> None:
+    """Without CAP_SYS_NICE, as in many containers, another user's process is left alone with a message."""
     program = textwrap.dedent("""
         import sys
         from pathlib import Path
@@ -393,7 +393,7 @@ def test_without_the_capability_nothing_is_raised_and_it_is_said(worker: Worker,
 
 @pytest.fixture
 def group(worker: Worker) -> Iterator[Path]:
-    """A control group (v1) of the worker's own, without a real-time budget where the kernel counts it."""
+    """Give a control group (v1) of the worker's own, without a real-time budget where the kernel has one."""
     root = next((mount.point for mount in groups.mounts() if not mount.unified and "cpu" in mount.controllers), None)
     if root is None or os.geteuid() != 0:
         pytest.skip("there is no writable hierarchy v1 of the controller cpu")
@@ -424,8 +424,8 @@ def test_a_group_of_its_own_gets_the_weight_of_the_nice_value(
 
 
 @pytest.mark.skipif(not shutil.which("unshare"), reason="unshare is not installed")
-def test_a_group_that_systemd_wrote_and_we_may_not_says_what_it_has(worker: Worker, group: Path, path: Path) -> None:
-    """As meshsecd's unit is (ProtectControlGroups=), with drop-ins and without."""
+def test_a_read_only_groups_weight_is_reported(worker: Worker, group: Path, path: Path) -> None:
+    """Under ProtectControlGroups= the group's weight is reported, with drop-ins and without."""
     program = textwrap.dedent("""
         import sys
         from pathlib import Path
@@ -478,7 +478,7 @@ def test_a_shared_group_is_left_alone(worker: Worker, scheduler: Scheduler, grou
         other.end()
 
 
-def test_a_group_without_a_real_time_budget(worker: Worker, scheduler: Scheduler, group: Path) -> None:
+def test_a_group_without_a_real_time_budget_gets_nice_values(worker: Worker, scheduler: Scheduler, group: Path) -> None:
     if not (group / "cpu.rt_runtime_us").exists():
         pytest.skip("this kernel has no RT_GROUP_SCHED")
     facts = groups.membership(worker.pid).facts()
@@ -492,7 +492,7 @@ def test_a_group_without_a_real_time_budget(worker: Worker, scheduler: Scheduler
 
 @pytest.fixture
 def cpuset(worker: Worker) -> Iterator[Path]:
-    """A control group (v1) of the worker's own for the controller cpuset."""
+    """Give a control group (v1) of the worker's own for the controller cpuset."""
     root = next((mount.point for mount in groups.mounts() if "cpuset" in mount.controllers), None)
     if root is None or os.geteuid() != 0:
         pytest.skip("there is no writable hierarchy v1 of the controller cpuset")
@@ -524,7 +524,7 @@ def test_a_cpuset_of_its_own_gets_the_processors(worker: Worker, scheduler: Sche
 
 @pytest.fixture
 def autogroups() -> None:
-    """The kernel makes them, for processes that are in no control group."""
+    """Skip where the kernel makes no autogroups, as for processes in a control group."""
     enabled = Path("/proc/sys/kernel/sched_autogroup_enabled")
     if not enabled.exists() or enabled.read_text().strip() != "1":
         pytest.skip("this kernel makes no autogroups")
@@ -547,8 +547,8 @@ def test_an_autogroup_follows_the_nice_value(worker: Worker, scheduler: Schedule
 
 @pytest.mark.usefixtures("autogroups")
 @pytest.mark.skipif(not shutil.which("setpriv"), reason="setpriv is not installed")
-def test_autogroups_follow_as_fast_as_the_kernel_takes_it(worker: Worker, path: Path) -> None:
-    """As meshsecd's unit is: with CAP_SYS_NICE, without CAP_SYS_ADMIN."""
+def test_autogroups_follow_at_the_rate_that_the_kernel_allows(worker: Worker, path: Path) -> None:
+    """With CAP_SYS_NICE alone, as in meshsecd's unit, the kernel limits the rate of changes."""
     program = textwrap.dedent("""
         import sys
         from pathlib import Path
@@ -574,8 +574,8 @@ def test_autogroups_follow_as_fast_as_the_kernel_takes_it(worker: Worker, path: 
         other.end()
 
 
-def test_hierarchies_of_either_version(tmp_path: Path) -> None:
-    """In v2 a group has a weight only where the controller is on; below, the nearest above counts."""
+def test_groups_are_found_in_hierarchies_of_both_versions(tmp_path: Path) -> None:
+    """In v2 a group has a weight only where the controller is on; a group below has the weight of the nearest above."""
     unified = tmp_path / "system.slice/meshsec-ike.service/inner"
     unified.mkdir(parents=True)
     mount = Mount(tmp_path, "/", frozenset(), unified=True)
@@ -628,7 +628,7 @@ def test_whether_a_kernel_keeps_real_time_threads_out_of_groups(
     assert realtime_groups.found_in(tmp_path, "6.1") is expected
 
 
-def test_a_kernels_configuration_may_be_packed(tmp_path: Path) -> None:
+def test_a_compressed_kernel_configuration_is_read(tmp_path: Path) -> None:
     for name in ("proc/self", "group"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "proc/self/mountinfo").write_text(V2.format(point="/group"))
@@ -641,7 +641,7 @@ def test_a_kernels_configuration_may_be_packed(tmp_path: Path) -> None:
 
 
 def _membership_at(path: str, mount: Mount) -> groups.Membership:
-    """Of this process, as if it was in that group."""
+    """Return this process's membership as if it were in that group."""
 
     class Elsewhere(groups.Membership):
         def _paths(self, controller: str) -> Iterator[tuple[Mount, str]]:  # noqa: ARG002
@@ -679,7 +679,7 @@ def test_kernel_threads_are_never_lowered(scheduler: Scheduler) -> None:
         assert scheduler.restore() == []
 
 
-def test_interrupts_of_interfaces() -> None:
+def test_the_interrupts_of_an_interface_are_found() -> None:
     assert interrupts.numbers("lo") == set(), "it has no device"
     assert interrupts.find("irq", ["lo"]) == set()
     real = [link.name for link in Path("/sys/class/net").iterdir() if (link / "device").exists()]
@@ -688,7 +688,7 @@ def test_interrupts_of_interfaces() -> None:
         assert all(f"{number}:" in listed for number in interrupts.numbers(name)), name
 
 
-def test_what_the_host_tells() -> None:
+def test_the_hosts_limits_are_read_without_changing_anything() -> None:
     facts = look()
     capability = int(
         next(line for line in Path("/proc/self/status").read_text().splitlines() if "CapEff" in line).split()[1], 16

@@ -1,4 +1,4 @@
-"""A process that keeps its memory private leaves no core, and neither do the programs that it starts."""
+"""A process that keeps its memory private leaves no core dump, and neither do the programs it starts."""
 
 import os
 import signal
@@ -35,7 +35,7 @@ def cores(directory: Path, private: str, victim: str) -> list[str]:
 @needs_plain_cores
 @pytest.mark.parametrize("victim", ["itself", "child"])
 def test_no_core_is_left(victim: str, tmp_path: Path) -> None:
-    """Control: the same death without it leaves one."""
+    """Without the setting the same death leaves a core."""
     assert cores(tmp_path, PRIVATE, victim) == []
     assert len(cores(tmp_path, "", victim)) == 1
 

@@ -1,4 +1,4 @@
-"""sd_notify, the ESP probe and strongswan.conf."""
+"""sd_notify, the ESP probe, and strongswan.conf."""
 
 import asyncio
 import os
@@ -20,7 +20,7 @@ from namespaces import ip, needs_root, wait_for
 from .conftest import CHARON
 
 
-def test_the_service_manager_hears_how_the_daemon_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_service_manager_is_notified_of_the_daemons_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(tmp_path / "notify"))
         manager.settimeout(60)
@@ -57,7 +57,7 @@ def test_the_watchdog_is_fed_twice_as_often_as_it_asks(
 
 
 @needs_root
-def test_the_probe_finds_a_ground_says_why_and_leaves_nothing_behind(inside: str) -> None:
+def test_the_probe_finds_a_backend_with_its_reason_and_leaves_nothing_behind(inside: str) -> None:
     found = asyncio.run(esp_probe.probe())
     accepted = "accepts" in found.reason
     assert accepted == (found.ground is EspBackend.KERNEL)
@@ -65,7 +65,7 @@ def test_the_probe_finds_a_ground_says_why_and_leaves_nothing_behind(inside: str
 
 
 @needs_root
-def test_a_kernel_that_accepts_the_state_is_the_kernel_ground(
+def test_a_kernel_that_accepts_an_esp_state_does_esp(
     inside: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = tmp_path / "ip"
@@ -79,7 +79,7 @@ def test_a_kernel_that_accepts_the_state_is_the_kernel_ground(
     assert re.findall("spi \\S+", added) == re.findall("spi \\S+", deleted)
 
 
-def test_without_ip_and_without_a_tun_device_both_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_ip_and_without_a_tun_device_both_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
     monkeypatch.setattr(esp_probe, "TUN_DEVICE", Path("/nonexistent/tun"))
     found = asyncio.run(esp_probe.probe())
@@ -96,7 +96,7 @@ def test_a_plugin_that_is_not_installed_is_named_with_its_package() -> None:
     assert "kernel-libipsec" not in render(EspBackend.KERNEL, Path("/run/x"), plugins=plugins)
 
 
-def test_each_ground_has_its_routes(tmp_path: Path) -> None:
+def test_each_esp_backend_has_its_routes(tmp_path: Path) -> None:
     plugins = plugins_for(EspBackend.LIBIPSEC)
     kernel = render(EspBackend.KERNEL, tmp_path / "vici", plugins=plugins)
     libipsec = render(EspBackend.LIBIPSEC, tmp_path / "vici", plugins=plugins)
@@ -110,7 +110,7 @@ def test_each_ground_has_its_routes(tmp_path: Path) -> None:
 @needs_root
 @pytest.mark.parametrize("ground", list(EspBackend))
 def test_charon_takes_the_configuration_without_complaint(inside: str, tmp_path: Path, ground: EspBackend) -> None:
-    """Every plugin of the list loads; the options are those of the installed version as far as it checks them."""
+    """Every plugin of the list loads, and charon logs no complaint about an option."""
     log = tmp_path / "log"
     plugins = strongswan_conf.installed_plugins()
     (tmp_path / "conf").write_text(render(ground, tmp_path / "vici", log, plugins=plugins))
@@ -130,8 +130,8 @@ def test_charon_takes_the_configuration_without_complaint(inside: str, tmp_path:
     assert not [line for line in said if re.search("failed|unknown|error", line)]
 
 
-def test_nobody_blocks_a_peer_by_half_open_sas_and_none_is_redirected() -> None:
-    """charon raises a block_threshold of at most cookie_threshold_ip to one more than that: 0 would mean 4."""
+def test_half_open_sas_block_no_peer_and_redirects_are_off() -> None:
+    """The limits of half-open SAs rise in an order that lets no attacker block a peer."""
     for ground in EspBackend:
         text = render(ground, Path("/run/vici"), plugins=plugins_for(ground))
         numbers = {name: int(found[1]) for name in _LIMITS if (found := re.search(rf"\n  {name} = (\d+)\n", text))}

@@ -38,7 +38,7 @@ def messages(store: Path) -> dict[str, str]:
     return {problem.path.name: problem.message for problem in trust_store.load(store, OWN)[1]}
 
 
-def test_what_was_added_is_trusted(store: Path) -> None:
+def test_an_added_card_is_trusted(store: Path) -> None:
     for name, card in (("boat", BOAT), ("ship", SHIP)):
         trust_store.add(store, name, card, OWN)
     peers, problems = trust_store.load(store, OWN)
@@ -53,11 +53,11 @@ def test_a_card_is_one_readable_line(store: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o644
 
 
-def test_a_directory_that_is_not_there_trusts_nobody(store: Path) -> None:
+def test_without_a_directory_nobody_is_trusted(store: Path) -> None:
     assert trust_store.load(store, OWN) == ({}, ())
 
 
-def test_what_was_removed_is_not_trusted(store: Path) -> None:
+def test_a_removed_card_is_not_trusted(store: Path) -> None:
     trust_store.add(store, "boat", BOAT, OWN)
     trust_store.remove(store, "boat")
     assert trust_store.load(store, OWN) == ({}, ())
@@ -98,18 +98,18 @@ def test_a_corrupt_card_is_located_and_hides_no_other(store: Path) -> None:
         ("boat.card", b"q" * 1025, "is longer than 1024 octets"),
     ],
 )
-def test_a_file_that_is_no_card(name: str, content: bytes | None, message: str, store: Path) -> None:
+def test_a_file_without_a_card_is_reported(name: str, content: bytes | None, message: str, store: Path) -> None:
     store.mkdir()
     (store / name).write_bytes(cards.render(BOAT).encode() if content is None else content)
     assert message in messages(store)[name]
 
 
-def test_a_directory_with_a_cards_name_is_told(store: Path) -> None:
+def test_a_directory_with_a_cards_name_is_reported(store: Path) -> None:
     (store / "boat.card").mkdir(parents=True)
     assert messages(store) == {"boat.card": "Is a directory"}
 
 
-def test_other_files_are_passed_over(store: Path) -> None:
+def test_other_files_are_ignored(store: Path) -> None:
     store.mkdir()
     for name in ("README", "boat.card~", ".boat.card.x1y2", ".card", "boat.card.orig"):
         (store / name).write_text("anything")
@@ -132,7 +132,7 @@ CLASHES = {
 
 
 @pytest.mark.parametrize("clash", CLASHES)
-def test_a_contradiction_is_not_added(clash: str, store: Path) -> None:
+def test_a_card_that_contradicts_another_is_refused(clash: str, store: Path) -> None:
     trust_store.add(store, "boat", BOAT, OWN)
     card, message = CLASHES[clash]
     with pytest.raises(TrustStoreError) as caught:
@@ -161,7 +161,7 @@ def test_a_card_is_added_only_with_an_ipv4_address_that_would_be_believed(store:
 
 
 @pytest.mark.parametrize("clash", ["key of another"])
-def test_of_a_contradiction_on_disk_neither_is_in_force(clash: str, store: Path) -> None:
+def test_of_two_contradicting_cards_on_disk_neither_is_in_force(clash: str, store: Path) -> None:
     trust_store.add(store, "boat", BOAT, OWN)
     trust_store.add(store, "truck", TRUCK, OWN)
     card, message = CLASHES[clash]
@@ -194,7 +194,6 @@ def test_another_card_does_not_replace_one(store: Path) -> None:
 
 
 def test_another_card_with_the_same_key_takes_its_place_and_the_channel_stays(store: Path) -> None:
-    """As when a node has changed its IKE daemon, or has got an IPv4 address."""
     trust_store.add(store, "boat", BOAT, OWN)
     trust_store.add_next(store, "boat", SHIP, OWN)
     trust_store.end(store, "boat", OWN)
@@ -212,7 +211,7 @@ def test_a_renewed_card_is_refused_as_a_first_one_is(store: Path) -> None:
     assert trust_store.load(store, OWN)[0]["boat"].card == BOAT
 
 
-def test_so_does_another_card_with_the_same_next_key(store: Path) -> None:
+def test_another_card_with_the_same_next_key_takes_its_place_too(store: Path) -> None:
     trust_store.add(store, "boat", BOAT, OWN)
     trust_store.add_next(store, "boat", SHIP, OWN)
     renewed = make_card("ship", SHIP.public_key, by_secret=not SHIP.by_secret)
@@ -225,13 +224,13 @@ def test_so_does_another_card_with_the_same_next_key(store: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["../boat", "", "Boat", "a/b", ".hidden"])
-def test_a_name_cannot_lead_elsewhere(name: str, store: Path) -> None:
+def test_a_name_cannot_lead_outside_the_directory(name: str, store: Path) -> None:
     with pytest.raises(TrustStoreError, match="allowed: 1 to 32 characters"):
         trust_store.add(store, name, BOAT, OWN)
     assert not store.exists()
 
 
-def test_of_many_who_add_the_same_card_at_once_one_wins(store: Path) -> None:
+def test_of_many_concurrent_adds_of_one_card_one_wins(store: Path) -> None:
     def add(number: int) -> bool:
         try:
             trust_store.add(store, f"peer-{number}", BOAT, OWN)
@@ -246,7 +245,7 @@ def test_of_many_who_add_the_same_card_at_once_one_wins(store: Path) -> None:
 
 @pytest.fixture
 def full_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of one page for data, with nothing left in it but names."""
+    """Give a file system whose only page for data is used; only names can be added."""
     disk = tmp_path / "disk"
     disk.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8k", "meshsec-test", disk], check=True)
@@ -257,7 +256,7 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a file system takes root")
-def test_a_full_disk_leaves_what_was_there(full_disk: Path) -> None:
+def test_a_full_disk_leaves_the_cards_that_were_there(full_disk: Path) -> None:
     store = full_disk / "peers"
     trust_store.add(store, "boat", BOAT, OWN)
     filler = full_disk / "filler"
@@ -290,7 +289,7 @@ def test_a_next_key_is_in_force_beside_the_present_one_and_takes_its_place(store
 
 
 def test_each_change_of_a_key_gives_the_next_one_the_other_channel(store: Path) -> None:
-    """The present key's channel keeps its name, and so its SAs, whenever another key comes or goes."""
+    """A key keeps its channel, and so its SAs, whenever another key comes or goes."""
     trust_store.add(store, "boat", BOAT, OWN)
     for following, key in ((SHIP, "boat~"), (TRUCK, "boat"), (BOAT, "boat~")):
         trust_store.add_next(store, "boat", following, OWN)
@@ -310,7 +309,7 @@ def test_the_same_next_key_again_changes_nothing_and_another_is_refused(store: P
     assert not (store / "boat.next").exists()
 
 
-def test_one_node_s_two_keys_may_share_its_ipv4_address_and_two_nodes_may_not(store: Path) -> None:
+def test_one_nodes_two_keys_may_share_its_ipv4_address_and_two_nodes_may_not(store: Path) -> None:
     ipv4 = IPv4Address("10.77.0.9")
     trust_store.add(store, "boat", with_ipv4(BOAT, ipv4), OWN)
     trust_store.add_next(store, "boat", with_ipv4(SHIP, ipv4), OWN)
@@ -320,7 +319,7 @@ def test_one_node_s_two_keys_may_share_its_ipv4_address_and_two_nodes_may_not(st
 
 
 @pytest.mark.parametrize("card", [OWN, TRUCK])
-def test_a_next_key_that_is_somebody_else_s_is_refused(store: Path, card: Card) -> None:
+def test_a_next_key_of_another_peer_is_refused(store: Path, card: Card) -> None:
     trust_store.add(store, "truck", TRUCK, OWN)
     trust_store.add(store, "boat", BOAT, OWN)
     with pytest.raises(TrustStoreError, match="not added"):
@@ -356,7 +355,7 @@ def test_a_next_key_that_cannot_be_read_is_refused_and_the_present_one_stays(
 
 
 def test_a_next_key_without_a_present_one_is_not_in_force(store: Path) -> None:
-    """An interrupted removal leaves no trust behind."""
+    """A removal that was interrupted leaves no trust behind."""
     store.mkdir()
     (store / "boat.next").write_text(cards.render(SHIP) + "\n")
     assert trust_store.load(store, OWN)[0] == {}
@@ -377,7 +376,7 @@ def test_a_revoked_key_is_refused_whenever_and_under_whatever_name_it_comes(stor
     assert "peer unrevoke" in messages(store)["laid-here.card"]
 
 
-def test_a_revoked_key_is_trusted_again_only_when_that_is_taken_back(store: Path) -> None:
+def test_a_revoked_key_is_trusted_again_only_after_its_unrevocation(store: Path) -> None:
     fingerprint = BOAT.fingerprint.hex()
     trust_store.revoke(store, cards.render(BOAT), "", OWN)
     trust_store.unrevoke(store, fingerprint)
@@ -401,7 +400,7 @@ def test_a_peer_is_revoked_with_both_its_keys_and_one_key_leaves_the_other(store
 
 
 def test_a_revocation_is_the_name_of_its_file(store: Path) -> None:
-    """Whoever lays it there needs no form, and damage makes it no weaker."""
+    """The file's name revokes the key; its content does not matter, so damage cannot weaken it."""
     trust_store.add(store, "boat", BOAT, OWN)
     (store / f"{BOAT.fingerprint.hex()}.revoked").write_bytes(b"\xff" * 5000)
     assert trust_store.load(store, OWN)[0] == {}
@@ -419,7 +418,7 @@ def test_a_revocation_is_the_name_of_its_file(store: Path) -> None:
         ("boat", "a" * 201, "200 printable"),
     ],
 )
-def test_what_cannot_be_revoked(store: Path, target: str, reason: str, says: str) -> None:
+def test_a_revocation_with_a_bad_target_or_reason_is_refused(store: Path, target: str, reason: str, says: str) -> None:
     trust_store.add(store, "boat", BOAT, OWN)
     with pytest.raises(TrustStoreError, match=says):
         trust_store.revoke(store, target, reason, OWN)

@@ -1,4 +1,4 @@
-"""The lock of the trust store: private, limited in time, and it says who holds it."""
+"""The lock of the trust store is private, waits for a limited time, and names its holder."""
 
 import fcntl
 import os
@@ -28,7 +28,7 @@ DEVICE = os.makedev(0xFE, 1)
 
 @contextmanager
 def held_by_another(path: Path) -> Iterator[int]:
-    """The PID of a process that holds the lock."""
+    """Give the PID of a process that holds the lock."""
     code = f"import fcntl; f = open({str(path)!r}); fcntl.flock(f, fcntl.LOCK_EX); print(flush=True); input()"
     process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdout is not None
@@ -47,7 +47,7 @@ def test_the_file_is_private_and_stays(tmp_path: Path) -> None:
         assert (tmp_path / ".lock").stat().st_ino == status.st_ino, "two writers would hold two locks"
 
 
-def test_it_is_made_before_it_is_needed_and_never_anew(tmp_path: Path) -> None:
+def test_it_is_made_before_it_is_needed_and_never_replaced(tmp_path: Path) -> None:
     prepare(tmp_path)
     status = (tmp_path / ".lock").stat()
     assert status.st_mode & 0o7777 == 0o600
@@ -57,7 +57,7 @@ def test_it_is_made_before_it_is_needed_and_never_anew(tmp_path: Path) -> None:
     assert not (tmp_path / "absent").exists()
 
 
-def test_a_second_writer_is_refused_in_time_and_reads_who_the_first_is(tmp_path: Path) -> None:
+def test_a_second_writer_is_refused_in_time_with_the_first_ones_name(tmp_path: Path) -> None:
     with locked(tmp_path):
         pass
     with held_by_another(tmp_path / ".lock") as pid:
@@ -111,6 +111,6 @@ def test_a_link_a_pipe_and_a_directory_are_no_lock_and_are_not_waited_for(tmp_pa
 
 
 @pytest.mark.parametrize(("inode", "pid"), [(7, 55), (42, 22), (8, None), (9, None), (10, None), (11, None)], ids=str)
-def test_who_holds_a_lock_is_what_the_kernel_says(inode: int, pid: int | None) -> None:
+def test_the_kernel_says_who_holds_a_lock(inode: int, pid: int | None) -> None:
     assert holder(LOCKS, DEVICE, inode) == pid
     assert holder("", DEVICE, inode) is None

@@ -1,4 +1,4 @@
-"""A file of the trust store is opened again when it has changed, and only then."""
+"""A file of the trust store is opened again only when it has changed."""
 
 import os
 import time
@@ -19,7 +19,7 @@ def memory() -> Memory[int]:
 
 @pytest.fixture
 def file(tmp_path: Path, memory: Memory[int]) -> Path:
-    """A file that was read once it was old."""
+    """Give a file that was read when it was old enough to be remembered."""
     path = tmp_path / "a.card"
     path.write_text("12345")
     settle(tmp_path)
@@ -34,7 +34,7 @@ def test_a_file_that_has_not_changed_is_not_opened_again(file: Path, memory: Mem
 
 
 def backdated(file: Path) -> None:
-    """Write as many bytes, and set the time that a program can set back to what it was."""
+    """Write as many bytes, and set the modification time back to what it was."""
     before = file.stat()
     file.write_text("54321")
     os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
@@ -53,13 +53,13 @@ def test_a_file_that_has_changed_is_read_again(file: Path, memory: Memory[int], 
     assert memory.read(file)[0] == 54321
 
 
-def test_a_mode_that_has_changed_shows(file: Path, memory: Memory[int]) -> None:
+def test_a_changed_mode_is_noticed(file: Path, memory: Memory[int]) -> None:
     file.chmod(0o666)
     assert memory.read(file)[1] & 0o777 == 0o666
 
 
 def test_a_file_that_was_changed_just_now_is_read_each_time(tmp_path: Path, memory: Memory[int]) -> None:
-    """Its next change may have the same time."""
+    """A file that changed just now is read each time, because its next change may have the same time."""
     path = tmp_path / "a.card"
     while True:
         path.write_text("1")
@@ -71,7 +71,7 @@ def test_a_file_that_was_changed_just_now_is_read_each_time(tmp_path: Path, memo
     assert names == {"a.card"}
 
 
-def test_what_is_wrong_with_a_file_is_not_remembered(file: Path, memory: Memory[int]) -> None:
+def test_an_error_in_a_file_is_not_remembered(file: Path, memory: Memory[int]) -> None:
     file.write_text("x")
     settle(file.parent)
     for _ in range(2):
@@ -82,7 +82,7 @@ def test_what_is_wrong_with_a_file_is_not_remembered(file: Path, memory: Memory[
         memory.read(file)
 
 
-def test_what_was_written_is_compared_and_not_parsed_again(tmp_path: Path) -> None:
+def test_a_written_file_is_compared_and_not_parsed_again(tmp_path: Path) -> None:
     memory = Memory(lambda text: [text], 64)
     path, said = tmp_path / "a.card", ["parsed before"]
     path.write_text("1")

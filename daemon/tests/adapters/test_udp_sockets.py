@@ -1,4 +1,4 @@
-"""The UDP sockets of a network namespace, from the real /proc."""
+"""Finding the UDP sockets of a network namespace in the real /proc."""
 
 import os
 import socket

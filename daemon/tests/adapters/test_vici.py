@@ -38,7 +38,7 @@ Pair = tuple[IkeNode, IkeNode]
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A charon on a busy machine answers late; tests of one that never does set their own."""
+    """Give commands a minute, because a charon on a busy machine answers late."""
     monkeypatch.setattr(module, "COMMAND_TIMEOUT", 60.0)
 
 
@@ -105,7 +105,7 @@ async def watching(*nodes: IkeNode) -> AsyncIterator[list[Watcher]]:
 
 
 async def until_no_sas(client: Vici) -> None:
-    """charon tells of an end before it forgets; ``run`` bounds this."""
+    """Wait until charon lists no SA; it reports an end before it forgets the SA."""
     while await client.ike_sas():  # noqa: ASYNC110
         await asyncio.sleep(0.01)
 
@@ -117,7 +117,7 @@ async def introduce(one: IkeNode, other: IkeNode, client: Vici, secret: bytes | 
 
 
 def secrets_of(node: IkeNode) -> list[str]:
-    """The names of those that charon has."""
+    """Return the names of the secrets that charon has."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(str(node.vici))
         session: Any = Session(connection)  # type: ignore[no-untyped-call]
@@ -143,7 +143,7 @@ def test_charon_has_the_keys_that_it_was_given_last_and_no_others(ike_pair: Pair
 
 @needs_root
 @pytest.mark.parametrize("secret", [None, SECRET])
-def test_charon_tells_what_it_was_configured_with_and_what_others_gave_it(ike_pair: Pair, secret: bytes | None) -> None:
+def test_charon_reports_its_configuration_whoever_gave_it(ike_pair: Pair, secret: bytes | None) -> None:
     by = Authentication.SIGNATURE if secret is None else Authentication.SECRET
 
     async def scenario() -> None:
@@ -264,7 +264,7 @@ def test_a_pair_that_shares_a_secret_authenticates_by_it_until_it_is_forgotten(i
     ],
     ids=["another secret", "the responder expects a signature", "the responder expects the secret"],
 )
-def test_who_has_another_secret_or_none_is_refused(
+def test_a_peer_with_another_secret_or_none_is_refused(
     ike_pair: Pair, ours: bytes | None, theirs: bytes | None, cause: Cause
 ) -> None:
     async def scenario() -> None:
@@ -299,7 +299,7 @@ def test_a_node_without_our_card_answers_at_once(ike_pair: Pair) -> None:
 
 
 @needs_root
-def test_both_ends_at_once_end_with_an_sa_that_both_have(ike_pair: Pair) -> None:
+def test_two_simultaneous_attempts_end_with_an_sa_that_both_have(ike_pair: Pair) -> None:
     async def scenario() -> None:
         alpha, charlie = ike_pair
         async with watching(alpha, charlie) as (a, c):
@@ -308,7 +308,7 @@ def test_both_ends_at_once_end_with_an_sa_that_both_have(ike_pair: Pair) -> None
             await asyncio.gather(a.vici.initiate("charlie", "mesh", 30), c.vici.initiate("alpha", "mesh", 30))
 
             async def common() -> set[str]:
-                """INITIAL_CONTACT may clear one of two SAs at one end, never both."""
+                """Return the IKE_SAs that both ends have; INITIAL_CONTACT may clear one of two at one end."""
                 sides = [(await a.vici.ike_sas()).get("charlie", ()), (await c.vici.ike_sas()).get("alpha", ())]
                 ours, theirs = ({sa.spi_initiator for sa in side} for side in sides)
                 return ours & theirs
@@ -368,7 +368,7 @@ def nft(node: IkeNode, text: str) -> None:
 @needs_root
 @pytest.mark.parametrize("patient", [True, False])
 def test_a_delete_that_is_lost_is_repeated_when_the_sa_is_closed_with_patience(ike_pair: Pair, patient: bool) -> None:
-    """The other way is that of an SA which must be gone at once: its only DELETE is lost, and the peer keeps it."""
+    """A DELETE is repeated with patience; without it, it is sent once."""
 
     async def scenario() -> None:
         alpha, charlie = ike_pair
@@ -414,8 +414,8 @@ def test_a_killed_charon_is_noticed_and_its_successor_is_another(ike_pair: Pair)
 
 
 @needs_root
-def test_a_peer_that_is_taken_out_loses_its_sas_though_nobody_names_them(ike_pair: Pair) -> None:
-    """charon does not list an IKE_SA with a thousand CHILD_SAs: it can be closed by its connection's name alone."""
+def test_a_removed_peer_loses_its_sas_without_their_numbers(ike_pair: Pair) -> None:
+    """The SAs of a removed peer are closed by the connection's name, because charon may not list them."""
 
     async def scenario() -> None:
         alpha, charlie = ike_pair
@@ -431,7 +431,7 @@ def test_a_peer_that_is_taken_out_loses_its_sas_though_nobody_names_them(ike_pai
 
 
 @needs_root
-def test_a_client_that_comes_again_finds_the_same_charon(ike_pair: Pair) -> None:
+def test_a_client_that_reconnects_recognises_the_same_charon(ike_pair: Pair) -> None:
     async def scenario() -> None:
         alpha, charlie = ike_pair
         async with watching(alpha) as (a,):
@@ -448,7 +448,7 @@ def test_a_client_that_comes_again_finds_the_same_charon(ike_pair: Pair) -> None
 
 
 @needs_root
-def test_no_octet_of_the_private_key_is_logged(ike_pair: Pair) -> None:
+def test_no_byte_of_the_private_key_is_logged(ike_pair: Pair) -> None:
     async def scenario() -> None:
         alpha, charlie = ike_pair
         async with watching(alpha) as (a,):
@@ -462,7 +462,7 @@ def test_no_octet_of_the_private_key_is_logged(ike_pair: Pair) -> None:
 
 
 @needs_root
-def test_a_configuration_that_charon_refuses_is_told(ike_pair: Pair) -> None:
+def test_a_configuration_that_charon_refuses_is_an_error_with_its_reason(ike_pair: Pair) -> None:
     async def scenario() -> None:
         alpha, charlie = ike_pair
         async with watching(alpha) as (a,):
@@ -473,7 +473,7 @@ def test_a_configuration_that_charon_refuses_is_told(ike_pair: Pair) -> None:
 
 
 async def _hold(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Says nothing until the other side has gone."""
+    """Read and say nothing until the other side has gone."""
     try:
         await reader.read()
     finally:
@@ -489,7 +489,7 @@ def _saying(octets: bytes) -> Callable[[asyncio.StreamReader, asyncio.StreamWrit
     return say
 
 
-def test_a_charon_that_takes_connections_and_says_nothing_is_down(
+def test_a_charon_that_accepts_connections_and_never_answers_is_down(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "COMMAND_TIMEOUT", 0.1)
@@ -540,7 +540,7 @@ def test_a_frame_of_a_length_that_vici_does_not_allow_is_refused_before_its_cont
     ],
     ids=["unknown type", "event cut", "key cut", "end too many", "length cut", "nothing"],
 )
-def test_frames_that_vici_does_not_allow_are_errors_and_nothing_worse(tmp_path: Path, octets: bytes) -> None:
+def test_a_malformed_frame_is_an_error_and_ends_nothing_else(tmp_path: Path, octets: bytes) -> None:
     async def scenario() -> None:
         async with await asyncio.start_unix_server(_saying(octets), tmp_path / "vici"):
             client = Vici(tmp_path / "vici", time.monotonic)
@@ -552,7 +552,7 @@ def test_frames_that_vici_does_not_allow_are_errors_and_nothing_worse(tmp_path: 
 
 
 def test_a_connection_that_broke_leaves_no_exception_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """asyncio asks for it when the stream is collected, which may be later than its Future; here it never does."""
+    """asyncio reports no unread exception even when the stream is collected after its Future."""
     monkeypatch.delattr(asyncio.StreamReaderProtocol, "__del__")
     logged: list[dict[str, Any]] = []
 

@@ -1,4 +1,4 @@
-"""The wall towards the mesh against a real kernel: what is forwarded, what is translated, what uses other addresses.
+"""The wall towards the mesh in a real kernel: forwarding, address translation, and other addresses of the node.
 
 The node under test stands between a stranger on the mesh interface ``mesh0`` and a host behind it on ``lan0``.
 """
@@ -59,7 +59,7 @@ _IPV6_RTHDR = 57  # linux/in6.h
 
 @dataclass
 class Between:
-    """A stranger, this node and a host behind it, by their namespaces; None is the node's, where the test runs."""
+    """The namespaces of a stranger and of a host behind this node; None is the node's, where the test runs."""
 
     stranger: str
     host: str
@@ -92,12 +92,12 @@ class Between:
 
 
 def passes(sender: str | None, source: object, receiver: str | None, target: object, *ports: int) -> bool:
-    """Send one datagram from one namespace to another; whether it was heard there. ``ports``: to, and from."""
+    """Return whether a datagram between two namespaces was heard. ``ports``: to, and from."""
     return _heard((sender, source), (receiver, target), ports, PATIENCE)
 
 
 def stops(sender: str | None, source: object, receiver: str | None, target: object, *ports: int) -> bool:
-    """The opposite of ``passes``."""
+    """Return whether a datagram between two namespaces was not heard."""
     return not _heard((sender, source), (receiver, target), ports, SILENCE)
 
 
@@ -111,7 +111,7 @@ def _heard(
 
 
 def answers(sender: str | None, source: str, receiver: str | None, target: str) -> bool:
-    """Send a datagram and have it answered to where it came from."""
+    """Return whether a datagram's answer reaches its sender."""
     with listening(receiver, target, 9) as heard, listening(sender, source, 10) as back:
         back.sendto(b"user data", (target, 9))
         heard.settimeout(PATIENCE)
@@ -159,8 +159,8 @@ def between(new_namespace: Callable[[], str], inside: str) -> Between:
 # --- what a stranger sends through this node ---
 
 
-def test_without_rules_all_of_it_passes(between: Between) -> None:
-    """The control of this module."""
+def test_without_the_wall_all_of_it_passes(between: Between) -> None:
+    """Control of this module: without rules everything passes that the tests see stopped."""
     stranger, host = between.stranger, between.host
     assert passes(stranger, STRANGER, host, HOST)
     assert passes(stranger, PEER4, host, HOST4)
@@ -228,15 +228,15 @@ def test_a_stranger_uses_neither_sa_nor_overlay_of_the_node(
     assert between.counters() == {"into_sa": 2}
 
 
-def test_on_the_kernel_ground_the_rules_ask_for_transformations_in_both_directions() -> None:
-    """The packets themselves are sent in the guest, whose kernel has ESP."""
+def test_with_esp_in_the_kernel_the_rules_demand_transformed_packets_in_both_directions() -> None:
+    """The guest, whose kernel has ESP, sends the packets."""
     text = render(replace(SPEC, ground=EspBackend.KERNEL))
     assert 'iifname @links rt ipsec exists counter name "into_sa" drop' in text
     assert 'oifname @links meta ipsec exists counter name "into_sa" drop' in text
 
 
-def test_nobody_sends_through_the_node_with_its_own_address(between: Between) -> None:
-    """As what is encrypted on the way: a stranger would speak with the node's authenticated voice."""
+def test_a_stranger_cannot_send_through_the_node_with_the_nodes_address(between: Between) -> None:
+    """Else a stranger could speak with the address that the node's SAs authenticate."""
     forged = IPv6(src=str(OWN), dst=HOST) / UDP(sport=9, dport=9) / Raw(b"user data")
     with listening(between.host, HOST, 9) as heard:
         between.forge(forged)
@@ -247,15 +247,15 @@ def test_nobody_sends_through_the_node_with_its_own_address(between: Between) ->
     assert between.counters() == {"spoofed": 1}
 
 
-def test_nor_with_its_ipv4_address(between: Between) -> None:
-    """The kernel drops it too, as a martian; the rules do not rely on that (ADR 0024)."""
+def test_a_stranger_cannot_send_through_the_node_with_its_ipv4_address(between: Between) -> None:
+    """The rules drop it without relying on the kernel's check for martians (ADR 0024)."""
     between.apply(SPEC)
     between.forge(IP(src=str(OWN4), dst=str(HOST4)) / UDP(sport=9, dport=9) / Raw(b"user data"))
     wait_for(lambda: between.counters() == {"spoofed": 1}, "the drop")
 
 
 def test_an_ipv4_peer_is_not_spoofed_by_a_mapped_source(between: Between) -> None:
-    """A dual-stack socket takes the packet for one from the IPv4 peer."""
+    """A dual-stack socket would take the packet for one of the IPv4 peer."""
     forged = IPv6(src=f"::ffff:{PEER4}", dst=str(OWN)) / UDP(sport=9, dport=9) / Raw(b"user data")
     with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as heard:
         heard.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
@@ -277,14 +277,14 @@ def test_nothing_is_forwarded_to_a_mapped_destination(between: Between) -> None:
 
 
 def segments(*addresses: str) -> bytes:
-    """A segment routing header as IPV6_RTHDR takes it (RFC 8754, section 2): the last destination comes first."""
+    """Return a segment routing header for IPV6_RTHDR (RFC 8754, section 2), the last destination first."""
     left = len(addresses) - 1
     head = struct.pack("!BBBBBBH", 0, 2 * len(addresses), 4, left, left, 0, 0)
     return head + b"".join(socket.inet_pton(socket.AF_INET6, one) for one in addresses)
 
 
 def test_a_routing_header_does_not_hide_the_last_destination(between: Between) -> None:
-    """An account without privileges may set one: the packet goes to a node that passes it on to a peer."""
+    """An unprivileged account cannot use a routing header to reach a peer in the clear."""
     waypoint = "2001:db8:2::9"
     ip("-n", between.host, "addr", "add", f"{waypoint}/128", "dev", "lo", "nodad")
     ip("route", "add", f"{waypoint}/128", "via", "fe80::2", "dev", "lan0")
@@ -307,8 +307,8 @@ def test_a_routing_header_does_not_hide_the_last_destination(between: Between) -
     assert between.counters() == {"disguised": 1}
 
 
-def test_a_routing_header_is_not_taken_from_outside(between: Between) -> None:
-    """Neither by this node nor to be forwarded."""
+def test_a_routing_header_from_outside_is_dropped(between: Between) -> None:
+    """A packet with a routing header is neither received nor forwarded."""
     header = IPv6ExtHdrSegmentRouting(addresses=[str(OWN)], segleft=0)
     for device in ("all", "lan0"):
         setting = f"net.ipv6.conf.{device}.seg6_enabled=1"
@@ -337,8 +337,8 @@ def test_nothing_behind_the_node_reaches_a_peer_in_the_clear(between: Between, t
     assert between.counters() == {"clear_out": 4}
 
 
-def test_what_is_behind_the_node_does_not_begin_a_fleets_exchange_as_the_node(between: Between) -> None:
-    """Masqueraded, it may use the node's SA; there the other end would take it for the node's meshsecd."""
+def test_a_host_behind_the_node_cannot_begin_a_fleets_exchange_as_the_node(between: Between) -> None:
+    """A masqueraded host may use the node's SA, but must not pass for its meshsecd."""
     between.masquerade()
     ip("link", "set", "mesh0", "down")
     ip("link", "set", "mesh0", "name", "ipsec0")
@@ -353,8 +353,8 @@ def test_what_is_behind_the_node_does_not_begin_a_fleets_exchange_as_the_node(be
     assert between.counters() == {"fleet_out": 1}
 
 
-def test_nor_by_an_interface_that_is_no_mesh_interface(between: Between) -> None:
-    """A route to a peer may be missing, and the default route leads to somebody else."""
+def test_nothing_behind_the_node_reaches_a_peer_by_an_interface_outside_the_mesh(between: Between) -> None:
+    """Without a route to a peer the default route does not take its data to somebody else."""
     between.apply(replace(SPEC, perimeter=Perimeter(frozenset({"elsewhere"}))))
     between.masquerade()
     assert stops(between.host, HOST, between.stranger, PEER)
@@ -362,7 +362,7 @@ def test_nor_by_an_interface_that_is_no_mesh_interface(between: Between) -> None
     assert passes(between.host, HOST, between.stranger, STRANGER), "what is no peer's is not the node's business there"
 
 
-def test_what_is_behind_the_node_meets_unknown_nodes_and_the_link_as_the_node_does(between: Between) -> None:
+def test_a_host_behind_the_node_reaches_unknown_nodes_and_the_link_as_the_node_does(between: Between) -> None:
     between.apply(SPEC)
     assert stops(between.host, HOST, between.stranger, STRANGER)
     assert stops(between.host, HOST, between.stranger, OUTSIDE)
@@ -371,7 +371,7 @@ def test_what_is_behind_the_node_meets_unknown_nodes_and_the_link_as_the_node_do
     assert passes(between.host, HOST, between.stranger, STRANGER)
 
 
-def test_what_is_behind_the_node_gets_answers_from_beyond_the_mesh(between: Between) -> None:
+def test_a_host_behind_the_node_gets_answers_from_beyond_the_mesh(between: Between) -> None:
     between.apply(replace(SPEC, perimeter=THROUGH_OTHERS))
     assert answers(between.host, HOST, between.stranger, str(OUTSIDE))
     assert stops(between.stranger, OUTSIDE, between.host, HOST, 11), "nothing is begun from there"
@@ -379,7 +379,7 @@ def test_what_is_behind_the_node_gets_answers_from_beyond_the_mesh(between: Betw
 
 
 @pytest.mark.parametrize("device", ["lan1", "ipsec0"])
-def test_the_nodes_own_networks_talk_to_each_other_and_by_its_sas_as_before(
+def test_the_nodes_own_networks_reach_each_other_and_its_peers_as_before(
     between: Between, new_namespace: Callable[[], str], device: str
 ) -> None:
     third = new_namespace()
@@ -425,7 +425,7 @@ def test_neighbours_are_found_and_groups_are_reported(between: Between) -> None:
             continue
 
 
-def test_a_report_of_an_ipv4_group_is_nobodys_user_data(between: Between) -> None:
+def test_a_report_of_an_ipv4_group_is_no_user_data(between: Between) -> None:
     between.apply(SPEC)
     before = leaving(between)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as joined:
@@ -437,7 +437,7 @@ def test_a_report_of_an_ipv4_group_is_nobodys_user_data(between: Between) -> Non
 
 
 def leaving(between: Between) -> int:
-    """How many IPv4 packets to groups this node's kernel has sent."""
+    """Return how many IPv4 packets to groups this node's kernel has sent."""
     text = Path("/proc/self/net/netstat").read_text(encoding="ascii")
     names, values = (line.split() for line in text.splitlines() if line.startswith("IpExt:"))
     return int(values[names.index("OutMcastPkts")])
@@ -447,12 +447,12 @@ GROUP = socket.inet_pton(socket.AF_INET6, "ff02::6d")
 
 
 def index() -> bytes:
-    """The mesh interface as the kernel's structures have it."""
+    """Return the number of the mesh interface as kernel structures have it."""
     return socket.if_nametoindex("mesh0").to_bytes(4, sys.byteorder)
 
 
 def listening_to_all(between: Between) -> socket.socket:
-    """What the stranger's interface receives."""
+    """Return a socket that receives everything at the stranger's interface."""
 
     def opened() -> socket.socket:
         made = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x86DD))
@@ -470,7 +470,7 @@ def test_routers_hear_each_other_by_ipv6_and_nothing_else_uses_their_group(betwe
 
 
 def to_group(between: Between, port: int) -> bool:
-    """The node sends to LL-MANET-Routers; whether the stranger heard it."""
+    """Return whether the stranger hears what the node sends to LL-MANET-Routers."""
 
     def joined() -> socket.socket:
         opened = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
@@ -483,15 +483,15 @@ def to_group(between: Between, port: int) -> bool:
         return received(heard, PATIENCE if port == 269 else SILENCE)
 
 
-def test_the_outside_is_reached_where_it_is_named_and_begins_nothing(between: Between) -> None:
+def test_a_named_outside_network_is_reached_and_begins_nothing(between: Between) -> None:
     between.apply(replace(SPEC, perimeter=THROUGH_OTHERS))
     assert answers(None, GATE, between.stranger, str(OUTSIDE))
     assert stops(between.stranger, OUTSIDE, None, GATE, 11)
     assert between.counters() == {"link_in": 1}
 
 
-def test_errors_of_the_path_come_from_a_peers_locator(between: Between) -> None:
-    """Path MTU discovery of what charon sends needs them (RFC 8201)."""
+def test_path_errors_from_a_peers_locator_are_accepted(between: Between) -> None:
+    """Path MTU discovery of charon's packets needs these errors (RFC 8201)."""
     between.apply(SPEC)
     sent = IPv6(src=str(OWN_LOCATOR), dst=str(LOCATOR)) / UDP(sport=4500, dport=4500)
     with listening(None, OWN_LOCATOR, 4500):
@@ -500,14 +500,14 @@ def test_errors_of_the_path_come_from_a_peers_locator(between: Between) -> None:
     assert between.counters() == {}
 
 
-def test_a_peer_is_told_what_is_wrong_with_the_path(between: Between) -> None:
+def test_a_peer_receives_path_errors(between: Between) -> None:
     between.apply(SPEC)
     is_refused(between, LOCATOR, OWN_LOCATOR)
     assert between.counters() == {}
 
 
 def is_refused(between: Between, source: object, target: object) -> None:
-    """Send from the stranger's namespace to the node's closed port of IKE; its ICMP error must come back."""
+    """Send from the stranger's namespace to the node's closed IKE port, and check that its ICMP error returns."""
 
     def asked() -> socket.socket:
         made = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)

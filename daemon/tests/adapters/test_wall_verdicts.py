@@ -1,8 +1,8 @@
-"""What becomes of each kind of packet at each hook of the wall, against a real kernel.
+"""The verdict on each kind of packet at each hook of the wall, in a real kernel.
 
 A packet is forged, or sent by a raw socket of the node. The counter that it raises is the verdict: one of the wall's
-own, or ``PASSED`` of a table behind the wall. So a rule that is missing, wider or elsewhere than it should be is seen.
-The guard before the IKE daemon is taken away, because it drops much of it first.
+own, or ``PASSED`` of a table behind the wall. So a rule that is missing, too wide or in a wrong place is seen. The
+guard before the IKE daemon is taken away, because it would drop many packets first.
 """
 
 import contextlib
@@ -87,7 +87,7 @@ Verdicts = Iterable[tuple[Packet, str]]
 
 @dataclass
 class Judge:
-    """Sends packets one by one, and says which counter each of them raised."""
+    """Sends packets one by one, and checks which counter each of them raised."""
 
     between: Between
 
@@ -111,7 +111,7 @@ class Judge:
         return lambda packet: within(space, lambda: forge(packet))
 
     def leaving(self, verdicts: Verdicts, device: str = "mesh0") -> None:
-        """Check what a raw socket of this node's root sends."""
+        """Check what a raw socket of root sends from this node."""
         self._judge(verdicts, lambda packet: speak(packet, device))
 
     def _judge(self, verdicts: Verdicts, send: Callable[[Packet], None]) -> None:
@@ -149,7 +149,7 @@ def hardware(space: str | None, device: str) -> str:
 
 @pytest.fixture
 def judge(between: Between) -> Iterator[Judge]:
-    """The ports of IKE have a listener at both ends, so that no kernel answers with an error."""
+    """Give a judge with listeners on the IKE ports at both ends, so that no kernel answers with an error."""
     subprocess.run(["nft", _BEHIND], check=True)
     ip("route", "add", f"{STRANGER4}/32", "dev", "mesh0")
     with contextlib.ExitStack() as stack:
@@ -173,7 +173,7 @@ def ike(source: object, target: object) -> list[Packet]:
 
 
 def beside_ike(source: object, target: object) -> list[Packet]:
-    """What has a port of IKE at one end only."""
+    """Return datagrams with an IKE port at one end only."""
     return [udp(source, target, 4500, 9), udp(source, target, 9, 500)]
 
 
@@ -231,13 +231,13 @@ def test_headers_and_addresses_that_hide_a_sender_are_dropped_before_anything_el
         )
 
 
-def test_only_the_nodes_mesh_addresses_are_nobody_elses(judge: Judge) -> None:
-    """An address of another network may be on two machines by intent, as of a pair of routers."""
+def test_only_the_nodes_mesh_addresses_count_as_spoofed(judge: Judge) -> None:
+    """Other addresses of the node may be on two machines by intent, as of a redundant pair of routers."""
     judge.apply(SPEC)
     judge.arriving([(udp(GATE, GATE), PASSED)], "lan0")
 
 
-def test_a_node_sends_no_disguise_either(judge: Judge) -> None:
+def test_the_node_sends_no_headers_that_hide_a_sender_either(judge: Judge) -> None:
     judge.apply(ALLOWING)
     ip("route", "add", "::ffff:0:0/96", "via", HOST, "dev", "lan0")
     judge.leaving(
@@ -261,7 +261,7 @@ def test_a_locator_sends_ike_and_errors(judge: Judge) -> None:
     judge.arriving(all_of([*ike(PEER4, OWN4), *errors(PEER4, OWN4)], "clear_in"))
 
 
-def test_on_the_kernel_ground_a_peer_sends_ike_esp_and_errors(judge: Judge) -> None:
+def test_with_esp_in_the_kernel_a_peer_sends_ike_esp_and_errors(judge: Judge) -> None:
     judge.apply(replace(SPEC, ground=EspBackend.KERNEL, locators=frozenset()))
     judge.arriving(all_of([*ike(PEER, OWN), esp(PEER, OWN), *errors(PEER, OWN)], PASSED))
     judge.arriving(all_of([*beside_ike(PEER, OWN), echo(PEER, OWN), *ike(PEER4, OWN4)], "clear_in"))
@@ -269,8 +269,8 @@ def test_on_the_kernel_ground_a_peer_sends_ike_esp_and_errors(judge: Judge) -> N
 
 
 @pytest.mark.parametrize("ground", EspBackend)
-def test_of_a_removed_peer_only_the_end_of_its_sas_passes(judge: Judge, ground: EspBackend) -> None:
-    """That is IKE where it uses the same address; elsewhere it uses the locator."""
+def test_of_a_removed_peer_only_ike_to_close_its_sas_passes(judge: Judge, ground: EspBackend) -> None:
+    """IKE to close its SAs passes; it uses the peer's address only with ESP in the kernel."""
     removed: frozenset[Address] = frozenset({STRANGER, STRANGER4})
     judge.apply(replace(ALLOWING, ground=ground, barred=removed))
     verdict = PASSED if ground is EspBackend.KERNEL else "barred_in"
@@ -299,7 +299,7 @@ def test_where_unknown_nodes_are_allowed_peers_are_still_protected(judge: Judge)
     judge.leaving(all_of([udp(OWN, PEER), udp(OWN4, PEER4), udp(OWN, LOCATOR)], "clear_out"))
 
 
-def test_of_routers_groups_and_ports_only_the_pair_passes(judge: Judge) -> None:
+def test_the_routers_group_and_port_pass_only_together(judge: Judge) -> None:
     judge.apply(SPEC)
     index = socket.if_nametoindex("mesh0")
     options = [(socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP, ROUTERS.packed + index.to_bytes(4, "little"))]
@@ -377,7 +377,7 @@ def test_to_a_locator_root_sends_ike_and_errors(judge: Judge) -> None:
     judge.leaving(all_of([*ike(OWN4, PEER4), *errors(OWN4, PEER4)], "clear_out"))
 
 
-def test_on_the_kernel_ground_ike_and_esp_go_to_a_peer(judge: Judge) -> None:
+def test_with_esp_in_the_kernel_ike_and_esp_go_to_a_peer(judge: Judge) -> None:
     judge.apply(replace(SPEC, ground=EspBackend.KERNEL, locators=frozenset()))
     ip("xfrm", "policy", "flush")
     judge.leaving(all_of([*ike(OWN, PEER), esp(OWN, PEER)], PASSED))
@@ -393,7 +393,7 @@ def test_to_an_unknown_node_root_sends_ike_and_errors(judge: Judge) -> None:
     judge.leaving(all_of(ike(OWN, OUTSIDE), "link_out"))
 
 
-def test_what_others_announce_is_reached_and_no_private_network_by_a_default_route(judge: Judge) -> None:
+def test_announced_networks_are_reached_and_no_private_network_by_a_default_route(judge: Judge) -> None:
     reached = replace(THROUGH_OTHERS, reached=(IPv4Network("203.0.113.0/24"), *THROUGH_OTHERS.reached))
     for version in (4, 6):
         ip(f"-{version}", "route", "add", "default", "dev", "mesh0")
@@ -409,15 +409,15 @@ def test_what_others_announce_is_reached_and_no_private_network_by_a_default_rou
 # --- postrouting ---
 
 
-def test_what_is_behind_the_node_sends_errors_to_unknown_nodes_and_no_ike(judge: Judge) -> None:
+def test_hosts_behind_the_node_send_errors_to_unknown_nodes_and_no_ike(judge: Judge) -> None:
     judge.apply(SPEC)
     judge.arriving(all_of(errors(HOST, STRANGER), PASSED), "lan0")
     judge.arriving(all_of([*ike(HOST, STRANGER), echo(HOST, STRANGER), udp(HOST4, STRANGER4)], "unknown_out"), "lan0")
     judge.arriving(all_of([*ike(HOST, LOCATOR), *ike(HOST, PEER), udp(HOST4, PEER4)], "clear_out"), "lan0")
 
 
-def test_an_unknown_node_is_told_what_is_wrong_with_the_path(between: Between) -> None:
-    """The kernel sends its errors without a socket, so the postrouting chain judges them as well."""
+def test_an_unknown_node_receives_path_errors(between: Between) -> None:
+    """The kernel's ICMP errors, which come from no socket, pass the postrouting chain."""
     Judge(between).apply(SPEC)
     is_refused(between, STRANGER, OWN)
 
@@ -444,7 +444,7 @@ def test_an_exception_for_a_service_lets_errors_and_neighbour_discovery_through_
 # --- the text, where this kernel has no ESP to send ---
 
 
-def test_on_the_kernel_ground_transformations_are_looked_at_after_what_closes_a_peer_and_its_overlay() -> None:
+def test_with_esp_in_the_kernel_the_rules_that_close_a_peer_come_before_those_for_its_sas() -> None:
     barred: frozenset[Address] = frozenset({PEER, PEER4})
     text = render(replace(SPEC, ground=EspBackend.KERNEL, barred=barred, overlay_device="overlay0"))
     for name, asked in (("input", "meta ipsec exists accept"), ("leaving", "rt ipsec exists accept")):

@@ -1,4 +1,4 @@
-"""The kernel's XFRM, written by ``ip`` and read back: policies here, SAs where the kernel has ESP (tests/scenarios)."""
+"""Reading XFRM policies that ``ip`` wrote; scenarios read SAs where the kernel has ESP."""
 
 import asyncio
 import subprocess
@@ -37,7 +37,7 @@ def test_policies_are_read_with_what_they_demand(inside: str) -> None:
     }
 
 
-def test_policies_of_neighbour_discovery_are_nobody_s_user_data(inside: str) -> None:
+def test_policies_for_neighbour_discovery_protect_no_user_data(inside: str) -> None:
     for kind in ("135", "136"):
         add("src", "::/0", "dst", "::/0", "proto", "ipv6-icmp", "type", kind, "dir", "out", "priority", "1")
     add("src", "::/0", "dst", "::/0", "proto", "ipv6-icmp", "type", "128", "dir", "out", "priority", "1")
@@ -51,7 +51,7 @@ def test_many_answers_are_read_to_the_end(inside: str) -> None:
     assert len({policy.destination for policy in asyncio.run(xfrm.policies())}) == len(lines)
 
 
-def test_without_an_sa_there_is_no_state_and_to_take_one_away_is_no_error(inside: str) -> None:
+def test_without_an_sa_no_state_is_found_and_removing_one_is_no_error(inside: str) -> None:
     assert asyncio.run(xfrm.states()) == ()
     gone = [XfrmState(one, other, "00004242", "tunnel", 0) for one, other in ENDS]
     asyncio.run(xfrm.remove(gone))

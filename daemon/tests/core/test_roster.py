@@ -387,7 +387,7 @@ def test_the_second_key_keeps_its_channel_when_a_third_ends_the_first(first: str
     assert placed(joined, "c", fleets.sign_card(KEYS[0], LAST, 30), OWN, {}) == Place("~", (first,))
 
 
-def test_the_members_have_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_member_too_many_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fleets, "MEMBERS_MAX", 1)
     joined = one_fleet()
     member(joined, "m", SHIP, 10)
