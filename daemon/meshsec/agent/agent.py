@@ -1,8 +1,8 @@
 """The agent: one event loop that connects the outside systems, the engine and the control socket.
 
 The path of a topology event: ``Routing`` gets it from the routing daemon and posts it. ``Driver`` passes it to the
-engine, and the turn at the end of the loop's round starts the engine's actions. ``IkeSide`` carries out ``Initiate``
-through VICI. After charon's events ``IkeSide`` reads the SAs back and posts them. The engine decides that the channel
+engine, and the turn at the end of the loop's round starts the engine's actions. ``IkeActions`` carries out ``Initiate``
+through VICI. After charon's events ``Readback`` reads the SAs back and posts them. The engine decides that the channel
 is protected.
 """
 
@@ -24,7 +24,8 @@ from meshsec.agent.driver import Driver
 from meshsec.agent.sides import leftovers
 from meshsec.agent.sides.configuration import ConfigurationFile
 from meshsec.agent.sides.fleet import FleetSide
-from meshsec.agent.sides.ike import IkeSide, Outside
+from meshsec.agent.sides.ike import IkeSide
+from meshsec.agent.sides.ike_daemon import Outside
 from meshsec.agent.sides.ike_ports import IkePorts
 from meshsec.agent.sides.kernel import KernelSide, watch
 from meshsec.agent.sides.keys import Keys
@@ -83,7 +84,7 @@ class Agent:
         self.scheduling = self._make_scheduling(settings)
         self._sides: Mapping[Side, Callable[[Any], Awaitable[Cause | None]]] = {
             Side.KERNEL: self.kernel.apply_rules,
-            Side.IKE: self.ike.carry_out,
+            Side.IKE: self.ike.actions.carry_out,
             Side.OVERLAY: self.overlay.carry_out,
         }
         self._requests = Requests(
@@ -188,9 +189,9 @@ class Agent:
 
     def _on_ike(self, event: Event) -> None:
         """Report charon's start and end to scheduling first, because the next events may cause negotiations."""
-        if isinstance(event, IkeDaemonUp) and self.ike.facts:
-            self.scheduling.charon_up(self.ike.facts.identity.pid)
-            self._spawn(self.ports.settle(self.ike.facts.identity.pid))
+        if isinstance(event, IkeDaemonUp) and self.ike.daemon.facts:
+            self.scheduling.charon_up(self.ike.daemon.facts.identity.pid)
+            self._spawn(self.ports.settle(self.ike.daemon.facts.identity.pid))
             if event.daemon_restarted:
                 self._spawn(leftovers.clear(self.ike.sas, self.kernel.own_addresses))
         elif isinstance(event, IkeDaemonDown):
@@ -220,7 +221,7 @@ class Agent:
         self.driver.post(event)
 
     def _queued(self) -> int | None:
-        return self.ike.facts.queued if self.ike.facts else None
+        return self.ike.daemon.facts.queued if self.ike.daemon.facts else None
 
     def _on_turn(self) -> None:
         self.scheduling.follow(self.driver.engine.known.channels())

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from meshsec.agent.control.facts import unknown
-from meshsec.agent.sides.ike import Stranger
+from meshsec.agent.sides.strangers import Stranger
 from meshsec.core.trust import card as cards
 
 VECTORS = json.loads((Path(__file__).parents[3] / "tests/vectors/cards/valid.json").read_text(encoding="utf-8"))

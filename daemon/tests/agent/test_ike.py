@@ -13,8 +13,9 @@ from vici import protocol
 
 from meshsec.adapters.files import key_store
 from meshsec.adapters.ike import vici, vici_transport
-from meshsec.agent.sides import ike
-from meshsec.agent.sides.ike import IkeSide, Outside
+from meshsec.agent.sides import ike, ike_actions, ike_proofs
+from meshsec.agent.sides.ike import IkeSide
+from meshsec.agent.sides.ike_daemon import Outside
 from meshsec.agent.sides.keys import Keys
 from meshsec.core.channels import one_way_watch
 from meshsec.core.channels.actions import Initiate, LoadConnection, LoadKey
@@ -199,7 +200,7 @@ Scenario = Callable[[Charon, Side], Coroutine[Any, Any, None]]
 def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Scenario], None]:
     monkeypatch.setattr(vici, "RECONNECT_MAX", 0.05)
     monkeypatch.setattr(ike, "HEALTH_INTERVAL", 0.05)
-    monkeypatch.setattr(ike, "LOG_GRACE", 0.02)
+    monkeypatch.setattr(ike_actions, "LOG_GRACE", 0.02)
 
     def played(scenario: Scenario) -> None:
         async def run() -> None:
@@ -256,7 +257,7 @@ def test_a_charon_with_connections_was_there_before_us_and_keeps_its_sas(play: C
 def test_the_key_counts_as_loaded_only_in_the_charon_that_got_it(play: Callable[[Scenario], None]) -> None:
     async def scenario(charon: Charon, side: Side) -> None:
         await side.next(IkeDaemonUp)
-        assert await side.side.carry_out(LoadKey()) is None
+        assert await side.side.actions.carry_out(LoadKey()) is None
         charon.connections = ["boat"]
         for since, is_loaded in (("", True), ("Nov 20 15:00:00 2026", False)):
             charon.since = since or charon.since
@@ -277,7 +278,7 @@ def test_a_pair_s_secret_is_charon_s_before_the_connection_that_needs_it(
         await side.next(IkeDaemonUp)
         node = make_card("node", side.key.public_key)
         load = LoadConnection(connection_spec(node, boat, EspBackend.LIBIPSEC, DEFAULT))
-        assert await side.side.carry_out(load) is None
+        assert await side.side.actions.carry_out(load) is None
         assert charon.asked[-2:] == ["load-shared", "load-conn"]
         secret = pair_secret(other.seed(), node.public_key)
         owners = [str(node.address).encode(), str(boat.card.address).encode()]
@@ -297,7 +298,7 @@ def test_what_charon_cannot_do_is_left_out_and_with_nothing_left_the_peer_has_no
         load = LoadConnection(
             connection_spec(make_card("node", side.key.public_key), boat, EspBackend.LIBIPSEC, DEFAULT)
         )
-        assert await side.side.carry_out(load) is None
+        assert await side.side.actions.carry_out(load) is None
         (told,) = charon.loaded
         assert told["boat"]["proposals"] == [b"aes256gcm16-prfsha256-x25519", b"aes128gcm16-prfsha256-x25519"]
         assert "aes256gcm16-prfsha256-x25519-ke1_mlkem768 for IKE: ML_KEM_768 is not there" in caplog.text
@@ -305,7 +306,7 @@ def test_what_charon_cannot_do_is_left_out_and_with_nothing_left_the_peer_has_no
         charon.since = "Nov 20 15:00:00 2026"
         charon.listeners[-1].close()
         await side.next(IkeDaemonUp)
-        cause = await side.side.carry_out(load)
+        cause = await side.side.actions.carry_out(load)
         assert cause is not None
         assert cause.kind is FailureKind.OWN_DAEMON
         assert "the IKE daemon can do none of the policy's proposals" in cause.words
@@ -324,7 +325,7 @@ def test_a_pair_whose_key_was_changed_is_not_configured_by_another(
 
     async def scenario(charon: Charon, side: Side) -> None:
         await side.next(IkeDaemonUp)
-        cause = await side.side.carry_out(load)
+        cause = await side.side.actions.carry_out(load)
         assert cause is not None
         assert "the key was changed; restart meshsecd" in cause.words
         assert not {"load-shared", "load-conn"} & set(charon.asked)
@@ -341,7 +342,7 @@ def test_sas_without_a_peer_yet_concern_nobody(play: Callable[[Scenario], None])
         charon.tell("child-updown", {"up": "yes", "boat": ike_sa("1")})
         observed: SasObserved = await side.next(SasObserved)
         assert observed.peer == "boat"
-        await side.side.read_all()
+        await side.side.readback.read_all()
         assert {event.peer for event in side.events if isinstance(event, SasObserved)} == {"boat"}
 
     play(scenario)
@@ -380,7 +381,7 @@ def test_phases_and_refusals_come_from_the_log(play: Callable[[Scenario], None])
         charon.log("boat", "2", "generating IKE_AUTH response 1 [ N(AUTH_FAILED) ]")
         observed: SasObserved = await side.next(SasObserved)
         assert (observed.peer, observed.reason) == ("boat", "the peer's key is not the one on its card")
-        (stranger,) = side.side.strangers.values()
+        (stranger,) = side.side.strangers
         assert (stranger.address, stranger.times) == ("fd00::5", 3)
 
     play(scenario)
@@ -391,14 +392,14 @@ def test_a_failed_attempt_tells_what_the_log_told_even_when_it_comes_late(
 ) -> None:
     async def scenario(charon: Charon, side: Side) -> None:
         await side.next(IkeDaemonUp)
-        monkeypatch.setattr(ike, "LOG_GRACE", 1.0)  # longer than a busy machine stalls us
+        monkeypatch.setattr(ike_actions, "LOG_GRACE", 1.0)  # longer than a busy machine stalls us
         charon.refusal = "establishing CHILD_SA 'mesh' failed"
-        attempt = asyncio.create_task(side.side.carry_out(Initiate("boat", ("mesh",), 1.0)))
+        attempt = asyncio.create_task(side.side.actions.carry_out(Initiate("boat", ("mesh",), 1.0)))
         await until(lambda: "initiate" in charon.asked)
         charon.log("boat", "1", "received AUTHENTICATION_FAILED notify error")
         assert await attempt == Cause("AUTHENTICATION_FAILED: told by the peer", FailureKind.NOT_TRUSTED)
-        monkeypatch.setattr(ike, "LOG_GRACE", 0.02)
-        assert await side.side.carry_out(Initiate("boat", ("mesh",), 1.0)) == Cause(charon.refusal)
+        monkeypatch.setattr(ike_actions, "LOG_GRACE", 0.02)
+        assert await side.side.actions.carry_out(Initiate("boat", ("mesh",), 1.0)) == Cause(charon.refusal)
 
     play(scenario)
 
@@ -410,12 +411,12 @@ def test_an_attempt_to_which_somebody_forges_answers_is_given_up_early_and_says_
 
     async def scenario(charon: Charon, side: Side) -> None:
         await side.next(IkeDaemonUp)
-        monkeypatch.setattr(ike, "CONTEST_LOOK", 0.05)
+        monkeypatch.setattr(ike_actions, "CONTEST_LOOK", 0.05)
         charon.ignored = "initiate"
         charon.sas = [{"boat": ike_sa("1", "CONNECTING")}]
-        waiting = asyncio.create_task(side.side.carry_out(Initiate("ship", ("mesh",), 3600.0)))
+        waiting = asyncio.create_task(side.side.actions.carry_out(Initiate("ship", ("mesh",), 3600.0)))
         side.contested = {"boat"}
-        cause = await side.side.carry_out(Initiate("boat", ("mesh",), 3600.0))
+        cause = await side.side.actions.carry_out(Initiate("boat", ("mesh",), 3600.0))
         assert cause is not None
         assert cause.kind is FailureKind.FORGED
         assert "terminate" in charon.asked
@@ -430,11 +431,11 @@ def test_a_refusal_beside_which_the_true_answer_came_is_the_forgers(play: Callab
         await side.next(IkeDaemonUp)
         charon.refusal = "establishing CHILD_SA 'mesh' failed"
         side.contested = {"boat"}
-        cause = await side.side.carry_out(Initiate("boat", ("mesh",), 1.0))
+        cause = await side.side.actions.carry_out(Initiate("boat", ("mesh",), 1.0))
         assert cause is not None
         assert cause.kind is FailureKind.FORGED
         side.contested = set()
-        assert await side.side.carry_out(Initiate("boat", ("mesh",), 1.0)) == Cause(charon.refusal)
+        assert await side.side.actions.carry_out(Initiate("boat", ("mesh",), 1.0)) == Cause(charon.refusal)
 
     play(scenario)
 
@@ -444,7 +445,7 @@ def test_an_attempt_without_answer_is_given_up_in_charon_too(play: Callable[[Sce
         await side.next(IkeDaemonUp)
         charon.refusal = "CHILD_SA 'mesh' not established after 1000ms"
         charon.sas = [{"boat": ike_sa("1", "CONNECTING")}]
-        cause = await side.side.carry_out(Initiate("boat", ("mesh",), 1.0))
+        cause = await side.side.actions.carry_out(Initiate("boat", ("mesh",), 1.0))
         assert cause == Cause("timeout: no answer within 1 s", FailureKind.NO_ANSWER)
         assert "terminate" in charon.asked
 
@@ -485,7 +486,7 @@ def test_a_charon_that_fails_while_it_is_met_is_met_anew(
         await until(lambda: charon.asked.count(command) > 1)
         charon.ignored = ""
         await side.next(IkeDaemonUp)
-        assert side.side.facts is not None
+        assert side.side.daemon.facts is not None
 
     play(scenario)
 
@@ -505,9 +506,8 @@ def test_a_change_that_could_not_be_read_back_is_read_at_the_next_sign_of_life(
         charon.tell("child-updown", {"boat": {}})
         await until(lambda: charon.asked.count("list-sas") > asked)
         await asyncio.sleep(0.3)
-        monkeypatch.setattr(
-            vici_transport, "COMMAND_TIMEOUT", 60.0
-        )  # a busy machine that stalls us is no second failure
+        # A busy machine that stalls us is no second failure.
+        monkeypatch.setattr(vici_transport, "COMMAND_TIMEOUT", 60.0)
         charon.ignored = ""
         side.watch_health()
         observed: SasObserved = await side.next(SasObserved)
@@ -581,7 +581,7 @@ def _asks(charon: Charon) -> None:
 @pytest.fixture
 def in_haste(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, seconds in (("SIGN_GRACE", 0.05), ("SIGN_ANSWER", 0.1), ("SIGN_PAUSE", 3600.0)):
-        monkeypatch.setattr(ike, name, seconds)
+        monkeypatch.setattr(ike_proofs, name, seconds)
 
 
 @pytest.mark.usefixtures("in_haste")
@@ -625,10 +625,10 @@ def test_a_peer_that_has_an_sa_and_asks_again_and_again_is_two_nodes(play: Calla
     async def scenario(charon: Charon, side: Side) -> None:
         charon.sas = [{"boat": _with_child(ike_sa("1"), "c1", 1)}]
         await side.next(IkeDaemonUp)
-        for number in range(ike.ASKED_OFTEN):
-            assert not side.side.doubled, number
+        for number in range(ike_proofs.ASKED_OFTEN):
+            assert not side.side.proofs.doubled, number
             _asks(charon)
-        await until(lambda: side.side.doubled == {"boat"})
+        await until(lambda: side.side.proofs.doubled == {"boat"})
 
     play(scenario)
 
@@ -644,7 +644,7 @@ def test_nobody_is_proved_who_has_no_sa_or_is_no_peer_and_none_closed_that_is_ou
         await asyncio.sleep(0.3)
         assert "rekey" not in charon.asked
         charon.sas = [{"boat": _with_child(ike_sa("1"), "c1")}]
-        await side.side.read_all()
+        await side.side.readback.read_all()
         side.out_of_reach = {"boat"}
         _asks(charon)
         await until(lambda: "rekey" in charon.asked)

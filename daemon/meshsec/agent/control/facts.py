@@ -12,7 +12,7 @@ from meshsec.adapters.ike import strongswan_conf
 from meshsec.adapters.kernel import netlink
 from meshsec.agent.control.sides import Sides
 from meshsec.agent.sides import radios, routing
-from meshsec.agent.sides.ike import Stranger
+from meshsec.agent.sides.strangers import Stranger
 from meshsec.core.channels.channel import Channel
 from meshsec.core.channels.lifecycle import State
 from meshsec.core.explain import copied_keys
@@ -31,7 +31,7 @@ _SYSCTLS = {
 
 async def collect(sides: Sides) -> Facts:
     """Collect all facts once; nothing is changed."""
-    esp, ike, topology = sides.start.esp, sides.ike.facts, sides.routing.topology
+    esp, ike, topology = sides.start.esp, sides.ike.daemon.facts, sides.routing.topology
     mtus, links = await netlink.mtus(), await netlink.links()
     interfaces = sides.start.settings.routing.interfaces
     await sides.configuration.poll()
@@ -44,7 +44,7 @@ async def collect(sides: Sides) -> Facts:
         ground_problem=esp.problem,
         ike_daemon=daemon,
         ike_version=ike.version if ike else "",
-        ike_problem="" if ike else sides.ike.down_reason,
+        ike_problem="" if ike else sides.ike.daemon.down_reason,
         plugins_missing=[name for name in needed if name not in ike.plugins] if ike else [],
         ports_problem=sides.ports.problem,
         left_out=len(sides.left_out()),
@@ -147,7 +147,7 @@ def _strangers(sides: Sides) -> list[str]:
     """
     own = [*sides.start.cards, *filter(None, [sides.start.ended])]
     peers = [channel.card for channel in sides.driver.engine.known.channels() if channel.card]
-    asked = unknown(sides.ike.strangers.values(), [*own, *peers])
+    asked = unknown(sides.ike.strangers, [*own, *peers])
     return [f"{one.address}: {one.reason} ({one.times} times)" for one in asked]
 
 
@@ -159,7 +159,7 @@ def unknown(asked: Iterable[Stranger], known: Iterable[Card]) -> list[Stranger]:
 
 def doubled(sides: Sides) -> list[str]:
     """Return the peers that seem to be two nodes with one key."""
-    return [one.title for one in sides.driver.engine.known.channels() if one.name in sides.ike.doubled]
+    return [one.title for one in sides.driver.engine.known.channels() if one.name in sides.ike.proofs.doubled]
 
 
 def clones(sides: Sides) -> list[str]:

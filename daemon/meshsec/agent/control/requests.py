@@ -89,16 +89,16 @@ class Requests:
         return views.status(sides.driver.engine, self._now, filter(None, problems), sides.left_out())
 
     async def _algorithms(self, _params: Params) -> Mapping[str, Any]:
-        known = self._sides.ike.algorithms
+        known = self._sides.ike.daemon.algorithms
         return {"algorithms": None if known is None else sorted(known)}
 
     async def _count(self) -> None:
         """Read the counters, because they change without an event."""
-        if self._sides.ike.facts is None or self._now - self._counted_at < COUNTERS_AGE:
+        if self._sides.ike.daemon.facts is None or self._now - self._counted_at < COUNTERS_AGE:
             return
         self._counted_at = self._now
         try:
-            await self._sides.ike.read_all()
+            await self._sides.ike.readback.read_all()
         except IkeError:
             return  # the status then shows the last counters, and that the IKE daemon does not answer
 

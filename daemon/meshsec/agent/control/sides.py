@@ -40,4 +40,4 @@ class Sides:
     def left_out(self) -> tuple[LeftOut, ...]:
         """Return what of the policy the IKE daemon cannot do."""
         policy = self.driver.engine.known.policy
-        return left_out(policy.ike_proposals, policy.esp_proposals, self.ike.algorithms)
+        return left_out(policy.ike_proposals, policy.esp_proposals, self.ike.daemon.algorithms)
