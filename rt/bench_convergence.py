@@ -101,7 +101,7 @@ def _cold_start(mesh: Mesh) -> float:
 
 
 def _complete(router: Router, destinations: set[str]) -> Callable[[], bool]:
-    return lambda: destinations <= router.kernel_destinations()
+    return lambda: destinations <= router.kernel.destinations()
 
 
 def _detour(mesh: Mesh, fault: Callable[[], None]) -> tuple[float, float]:
@@ -116,7 +116,7 @@ def _uses(mesh: Mesh, router: str, to: str, interface: str) -> Callable[[], bool
     addresses = {mesh[to].ipv4, mesh[to].ipv6}
 
     def holds() -> bool:
-        used = {route["dst"]: route["dev"] for route in mesh[router].kernel_routes() if route["dst"] in addresses}
+        used = {route["dst"]: route["dev"] for route in mesh[router].kernel.routes() if route["dst"] in addresses}
         return used == dict.fromkeys(addresses, interface)
 
     return holds

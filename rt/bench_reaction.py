@@ -24,7 +24,8 @@ from tests.lab.net.packets import Kind
 from tests.lab.net.topology import line, names
 from tests.lab.net.traffic import Flow
 from tests.lab.node import capabilities
-from tests.lab.node.node import Node, Options
+from tests.lab.node.node import Node
+from tests.lab.node.options import Options
 from tests.lab.observe.capture import Capture
 
 FLOW_INTERVAL = 0.001
@@ -108,7 +109,7 @@ def _round(lab: Lab, initiator: Node, target: Node) -> Sample:
     link.down()
     for node, peer in ((initiator, target), (target, initiator)):
         node.wait_state(peer, "no-route")
-        node.wait_for(f"no SA with {peer.name}", lambda n=node, p=peer: not n.sas_with(p), 30)  # type: ignore[misc]
+        node.wait_for(f"no SA with {peer.name}", lambda n=node, p=peer: not n.charon.sas_with(p.name), 30)  # type: ignore[misc]
     with ExitStack() as stack:
         routes = RouteTimes(initiator.run_directory / "changes.sock", f"{_end_point(target)}/128")
         stack.callback(routes.close)
@@ -137,9 +138,9 @@ def _sample(routes: RouteTimes, seen: Capture, reported: float) -> Sample:
 
 def _idle(node: Node) -> Iterator[tuple[str, str, float]]:
     """CPU and memory of each daemon of a node at rest."""
-    before = {daemon.name: daemon.cpu_seconds() for daemon in node.daemons}
+    before = {daemon.name: daemon.cpu_seconds() for daemon in node.daemons.all()}
     time.sleep(IDLE_SECONDS)
-    for daemon in node.daemons:
+    for daemon in node.daemons.all():
         percent = (daemon.cpu_seconds() - before[daemon.name]) / IDLE_SECONDS * 100
         yield f"idle CPU of {daemon.name}", "% of a core", percent
         yield f"resident memory of {daemon.name}", "MiB", daemon.resident_bytes() / 2**20

@@ -18,7 +18,7 @@ from typing import Any
 
 from tests.lab.basics.waiting import wait_until
 from tests.lab.net.traffic import FlowResult, wait_arrivals
-from tests.lab.node.routers import ChangeStream
+from tests.lab.observe.change_stream import ChangeStream
 from tests.lab.radio import medium
 from tests.lab.radio.radio_ring import VANISHES, RadioRing, radio_ring
 

@@ -32,7 +32,8 @@ from tests.lab.basics.shell import run
 from tests.lab.lab import Lab
 from tests.lab.net.topology import line, names
 from tests.lab.node import capabilities
-from tests.lab.node.node import Node, Options
+from tests.lab.node.node import Node
+from tests.lab.node.options import Options
 from tests.lab.node.slices import short_slices
 
 RESULTS = Path("/results")
@@ -87,7 +88,7 @@ def _started(lab: Lab) -> tuple[Node, Node]:
     entry = a.wait_state(c, "protected")
     c.wait_state(a, "protected")
     initiator, responder = (a, c) if entry["initiator"] else (c, a)
-    for daemon in (b.router, *initiator.daemons):
+    for daemon in (b.daemons.router, *initiator.daemons.all()):
         _raise(daemon.pid)
     os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(PRIORITY))
     link = f"mesh-{responder.name}", "mesh-b"
@@ -108,8 +109,8 @@ def _use(lab: Lab, ends: tuple[Node, Node], profile: str) -> None:
     initiator, responder = ends
     if responder.options.scheduling != profile:
         responder.reconfigure(replace(responder.options, scheduling=profile))
-        responder.agent.stop()
-        responder.ike.stop()
+        responder.daemons.agent.stop()
+        responder.daemons.charon.stop()
         lab.start("charon", "meshsecd", nodes=[responder])
     initiator.wait_state(responder, "protected")
     responder.wait_state(initiator, "protected")
@@ -132,10 +133,10 @@ def _block(lab: Lab, ends: tuple[Node, Node], load: str, samples: int) -> dict[s
 
 
 def _set_up_anew(initiator: Node, responder: Node) -> None:
-    attempts = initiator.ask("renegotiate", peer=responder.name)["attempts"]
+    attempts = initiator.control.ask("renegotiate", peer=responder.name)["attempts"]
 
     def stands() -> bool:
-        status = initiator.peer_status(responder)
+        status = initiator.control.peer(responder.name)
         return bool(status["state"] == "protected" and status["attempts"] > attempts)
 
     initiator.wait_for("a new SA", stands, SAMPLE_TIMEOUT / patient(1))

@@ -21,7 +21,7 @@ def busy_and_others() -> tuple[frozenset[int], frozenset[int]]:
 
 def pin(node: Node, cores: frozenset[int]) -> None:
     """Keep all daemons of a node on these processors."""
-    for daemon in node.daemons:
+    for daemon in node.daemons.all():
         load.pin(daemon, cores)
 
 

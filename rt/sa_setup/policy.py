@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 
 from meshsec.adapters.files import config_file
-from tests.lab.node.node import PolicyValue
+from tests.lab.node.options import PolicyValue
 
 POLICY: Mapping[str, PolicyValue] = {
     "backoff_first": 0.1,

@@ -27,7 +27,8 @@ from tests.lab.basics.shell import run
 from tests.lab.basics.waiting import NotInTimeError
 from tests.lab.lab import Lab
 from tests.lab.net.topology import line, names
-from tests.lab.node.node import Node, Options, PolicyValue
+from tests.lab.node.node import Node
+from tests.lab.node.options import Options, PolicyValue
 from tests.lab.node.slices import short_slices
 
 STREAM_PORT = 5004
@@ -175,10 +176,10 @@ class Rig:
         return block
 
     def _set_up_anew(self) -> Mapping[str, float | None]:
-        attempts = self.initiator.ask("renegotiate", peer=self.responder.name)["attempts"]
+        attempts = self.initiator.control.ask("renegotiate", peer=self.responder.name)["attempts"]
 
         def stands() -> Mapping[str, float | None] | None:
-            status = self.initiator.peer_status(self.responder)
+            status = self.initiator.control.peer(self.responder.name)
             return status if status["state"] == "protected" and status["attempts"] > attempts else None
 
         # The other end's meshsecd is not asked: under load it may wait longer for its charon than the set-up takes.
@@ -221,9 +222,9 @@ class Rig:
             node.reconfigure(options)
             if wanted.stock_retransmission:
                 _use_stock_retransmission(node)
-            node.agent.stop()
+            node.daemons.agent.stop()
         for node in ends:
-            node.ike.stop()
+            node.daemons.charon.stop()
         self._lab.start("charon", "meshsecd", nodes=ends)
         self._lab.start("meshsecd", nodes=[self.relay])
 

@@ -24,7 +24,7 @@ from tests.lab.foreign.cjdns import Cjdroute, Overlayd, OverlayRouter, Secret
 from tests.lab.lab import Lab
 from tests.lab.net import namespaces, topology
 from tests.lab.net.links import Cables, Medium
-from tests.lab.node.node import Options
+from tests.lab.node.options import Options
 from tests.lab.node.routers import Mesh
 
 SUITES = {
@@ -143,7 +143,7 @@ def ipsec(ground: Ground, suite: str) -> Iterator[Line]:
         for other in others:
             first.wait_protected(other, READY)
             other.wait_protected(first, READY)
-        yield _ready([Place(one.namespace, one.address, one.daemons) for one in (first, *others)])
+        yield _ready([Place(one.namespace, one.address, one.daemons.all()) for one in (first, *others)])
 
 
 @contextmanager

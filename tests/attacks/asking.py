@@ -12,7 +12,8 @@ from tests.lab.forge import ike
 from tests.lab.forge.ike import Listener, Message, Reach
 from tests.lab.lab import Lab
 from tests.lab.net.topology import line, names
-from tests.lab.node.node import Node, Options
+from tests.lab.node.node import Node
+from tests.lab.node.options import Options
 from tests.scenarios.expectations import spis
 
 

@@ -18,7 +18,9 @@ class Cost:
 
     def __enter__(self) -> Self:
         self._begun = time.monotonic()
-        self._before = {one.name: (one.pid, one.cpu_seconds(), one.resident_bytes()) for one in self._node.daemons}
+        self._before = {
+            one.name: (one.pid, one.cpu_seconds(), one.resident_bytes()) for one in self._node.daemons.all()
+        }
         return self
 
     def __exit__(
@@ -27,7 +29,7 @@ class Cost:
         if error is not None:
             return
         seconds = time.monotonic() - self._begun
-        for daemon in self._node.daemons:
+        for daemon in self._node.daemons.all():
             pid, cpu, resident = self._before[daemon.name]
             assert daemon.pid == pid, f"{daemon.name} was started again"
             share, now = (daemon.cpu_seconds() - cpu) / seconds, daemon.resident_bytes()

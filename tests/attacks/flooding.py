@@ -112,8 +112,8 @@ def await_full(a: Router, question: str, least: int) -> None:
     """The control: the flood really fills the table, and entries give way. Without it the test would prove nothing."""
 
     def is_full() -> bool:
-        refused = {one["counter"] for one in json.loads(a.ask("/refusals"))}
-        return "over_limit" in refused and len(a.ask(question).splitlines()) >= least
+        refused = {one["counter"] for one in json.loads(a.text.ask("/refusals"))}
+        return "over_limit" in refused and len(a.text.ask(question).splitlines()) >= least
 
     wait_until(f"at least {least} rows of {question}", is_full, [], CONVERGED)
 
@@ -121,5 +121,5 @@ def await_full(a: Router, question: str, least: int) -> None:
 def await_routes(a: Router, destinations: set[str]) -> None:
     """Await routes in the kernel, without a look at the change stream: it tells each forgery."""
     with closing(RouteEvents(a.namespace)) as events:
-        reached = lambda: destinations <= a.kernel_destinations()  # noqa: E731
-        wait_until(f"{a.name}: routes to {sorted(destinations)}", reached, [events], CONVERGED, a.kernel_routes)
+        reached = lambda: destinations <= a.kernel.destinations()  # noqa: E731
+        wait_until(f"{a.name}: routes to {sorted(destinations)}", reached, [events], CONVERGED, a.kernel.routes)

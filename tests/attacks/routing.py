@@ -59,7 +59,7 @@ class Stranger:
 
     def wait_forgotten(self, seconds: float) -> None:
         """Await that a has no route to m any more."""
-        gone = lambda: not self.self.destinations & self.victim.kernel_destinations()  # noqa: E731
+        gone = lambda: not self.self.destinations & self.victim.kernel.destinations()  # noqa: E731
         self.victim.wait_for("m is forgotten", gone, seconds)
 
 
@@ -83,4 +83,4 @@ def under_attack(
 def _wait_heard(router: Router, others: Sequence[Router]) -> None:
     """Await a TC of each of the others: links of routers that nobody has heard yet can be claimed (ADR 0050)."""
     wanted = {originator for other in others for originator in (other.ipv4, other.ipv6)}
-    router.wait_for("a TC of everybody", lambda: wanted <= set(router.told().tables["node"]), CONVERGED)
+    router.wait_for("a TC of everybody", lambda: wanted <= set(router.tables().tables["node"]), CONVERGED)

@@ -146,7 +146,7 @@ def test_a_peer_cannot_bring_back_an_old_list_nor_another_of_the_same_number(sce
     offer_when_heard(scene, scene.office.listed(scene.number, victim).octets)
     offer_when_heard(scene, scene.office.listed(scene.number, victim).octets)  # a has dealt with those before
     assert known(a) == before
-    assert a.peer_status(c)["state"] == "protected"
+    assert a.control.peer(c.name)["state"] == "protected"
     offer_when_heard(scene, scene.office.listed(scene.number + 1).octets)
     a.wait_for("a newer list is taken from the same peer", lambda: known(a)["number"] == scene.number + 1, 60)
 
@@ -166,10 +166,10 @@ def test_what_the_fleet_has_not_signed_is_refused_and_mutes_its_giver(scene: Sce
     }
     before = known(a)
     offer_when_heard(scene, forged[forgery])
-    a.wait_for("a says so", lambda: f"what {b.address} gave is refused" in a.agent.log.read_text(), 60)
+    a.wait_for("a says so", lambda: f"what {b.address} gave is refused" in a.daemons.agent.log.read_text(), 60)
     assert not offer(scene, good), "its giver is not listened to"
     assert known(a) == before
-    assert a.peer_status(c)["state"] == "protected"
+    assert a.control.peer(c.name)["state"] == "protected"
 
 
 def next_card(name: str) -> Card:
@@ -192,11 +192,11 @@ def test_a_next_key_for_another_is_taken_from_the_fleet_alone(members: Scene) ->
     other = fleets.sign_card(Office().key, card, members.number + 1)
     forged = other.octets[:1] + good.octets[1:33] + other.octets[33:]
     offer_when_heard(members, cards=(forged,))
-    a.wait_for("a says so", lambda: f"what {b.address} gave is refused" in a.agent.log.read_text(), 60)
+    a.wait_for("a says so", lambda: f"what {b.address} gave is refused" in a.daemons.agent.log.read_text(), 60)
     assert in_force(members) == before == {cards.parse(c.card).fingerprint.hex()}
     offer_when_heard(members, cards=(good.octets,), giver="c")
     a.wait_for("the next key is in force", lambda: in_force(members) == before | {card.fingerprint.hex()}, 60)
-    assert a.peer_status(c)["state"] == "protected"
+    assert a.control.peer(c.name)["state"] == "protected"
 
 
 def test_an_old_announcement_of_a_next_key_brings_no_key_back(members: Scene) -> None:
@@ -263,7 +263,12 @@ class Load:
     @classmethod
     def of(cls, node: Node) -> Self:
         """Look at a node's meshsecd."""
-        return cls(descriptors(node), node.agent.resident_bytes() >> 20, node.agent.cpu_seconds(), time.monotonic())
+        return cls(
+            descriptors(node),
+            node.daemons.agent.resident_bytes() >> 20,
+            node.daemons.agent.cpu_seconds(),
+            time.monotonic(),
+        )
 
     def assert_bounded(self, node: Node, attack: Attack) -> None:
         """Compare it with what is in use now."""
@@ -319,12 +324,12 @@ def test_a_peer_that_stalls_and_floods_holds_up_nobody_else(scene: Scene) -> Non
         wait_until("the attack runs", lambda: attack.rounds > 300, [], 120)
         c.meshsec("fleet", "take", fleets.list_text(scene.office.listed(scene.number + 1)))
         a.wait_for("c's news comes all the same", lambda: known(a)["number"] == scene.number + 1, 90)
-        assert a.ask("status")["peers"]
+        assert a.control.ask("status")["peers"]
         before.assert_bounded(a, attack)
     for opened in kept:
         opened.close()
     a.wait_for("the descriptors are given back", lambda: descriptors(a) <= before.descriptors + 4, 90)
-    assert a.peer_status(c)["state"] == "protected"
+    assert a.control.peer(c.name)["state"] == "protected"
 
 
 def deaf_server(node: Node) -> socket.socket:
@@ -335,4 +340,4 @@ def deaf_server(node: Node) -> socket.socket:
 
 def descriptors(node: Node) -> int:
     """Return how many files meshsecd of a node has open."""
-    return len(list(Path(f"/proc/{node.agent.pid}/fd").iterdir()))
+    return len(list(Path(f"/proc/{node.daemons.agent.pid}/fd").iterdir()))

@@ -34,7 +34,8 @@ from tests.lab.net.packets import MARK
 from tests.lab.net.topology import line, names
 from tests.lab.net.traffic import wait_arrivals
 from tests.lab.node import capabilities
-from tests.lab.node.node import Node, Options
+from tests.lab.node.node import Node
+from tests.lab.node.options import Options
 from tests.scenarios.expectations import flow, ipsec_errors, spis
 
 T = TypeVar("T")
@@ -226,7 +227,7 @@ def test_no_identity_but_its_own_is_a_peers(lab: Lab, proof: int) -> None:
             answer = peer.authenticate(claim, *ends, method=proof, secret=b"")
             assert insider.AUTHENTICATION_FAILED in answer.notifies, claim
             assert not answer.all(insider.SA), claim
-    assert a.peer_status(c)["state"] == "protected", "c's SA is not touched"
+    assert a.control.peer(c.name)["state"] == "protected", "c's SA is not touched"
 
 
 def test_the_key_of_another_peer_is_worth_nothing_under_ones_own_identity(lab: Lab) -> None:
@@ -250,7 +251,7 @@ def test_a_peer_that_opens_child_sas_without_end_loses_its_sa(lab: Lab) -> None:
                 opened += 1
     a.wait_for("the SA is closed", lambda: not any(len(sa.children) > 16 for sa in a.charon.sas()), 60)
     assert opened < 900
-    assert a.peer_status(c)["state"] == "protected", "c's SA is not touched"
+    assert a.control.peer(c.name)["state"] == "protected", "c's SA is not touched"
 
 
 def test_a_revoked_peer_that_heeds_no_delete_is_not_heard_any_more(lab: Lab) -> None:
@@ -351,7 +352,7 @@ def test_no_payload_of_a_peer_ends_or_moves_the_sa_of_another(lab: Lab) -> None:
 def test_an_sa_that_charon_does_not_list_ends_with_the_trust_in_its_peer(lab: Lab) -> None:
     """While meshsecd is dead nobody counts CHILD_SAs, and charon lists no IKE_SA with a thousand of them."""
     a, b = lab["a"], lab["b"]
-    a.agent.kill()
+    a.daemons.agent.kill()
     try:
         with hostile(lab) as peer:
             assert standard(peer, lab).all(insider.SA)

@@ -15,7 +15,8 @@ from tests.lab.forge import ike
 from tests.lab.forge.ike import Listener, LongWay, Message, Reach
 from tests.lab.lab import Lab
 from tests.lab.net.topology import line, names
-from tests.lab.node.node import Node, Options
+from tests.lab.node.node import Node
+from tests.lab.node.options import Options
 from tests.scenarios.expectations import spis
 
 FULL = 6
@@ -97,24 +98,26 @@ def test_without_the_guard_a_forged_refusal_ends_the_attempt(pair: Lab) -> None:
 
 
 def _has_none(node: Node, peer: Node) -> bool:
-    return not node.sas_with(peer)
+    return not node.charon.sas_with(peer.name)
 
 
 def _gets_an_sa(lab: Lab, prepare: str) -> bool:
     """Have a's charon make one attempt without meshsecd, while first messages are answered by forged refusals."""
     a, c = lab["a"], lab["c"]
     a.wait_protected(c, 90)
-    a.agent.kill()
-    c.agent.kill()
+    a.daemons.agent.kill()
+    c.daemons.agent.kill()
     a.run(*prepare.split())
-    c.wait_for("attempts that meshsecd began are over", lambda: all(sa.installed for sa in c.sas_with(a)), 60)
+    c.wait_for(
+        "attempts that meshsecd began are over", lambda: all(sa.installed for sa in c.charon.sas_with(a.name)), 60
+    )
     a.charon.terminate(c.name, force=True)
     for node, peer in ((a, c), (c, a)):
         node.wait_for("no SA", partial(_has_none, node, peer), 60)
     with forging(lab, FORGERIES["refusal"]) as sent:
         a.charon.initiate(c.name, "mesh")
     assert sent
-    found = any(sa.installed for sa in a.sas_with(c))
+    found = any(sa.installed for sa in a.charon.sas_with(c.name))
     lab.heal()
     a.wait_protected(c, 90)
     return found

@@ -75,7 +75,7 @@ def _template(lab: Lab) -> Message:
 @contextmanager
 def figures(node: Node, name: str) -> Iterator[dict[str, float]]:
     """Note what charon and meshsecd took meanwhile."""
-    daemons = {"charon": node.ike, "meshsecd": node.agent}
+    daemons = {"charon": node.daemons.charon, "meshsecd": node.daemons.agent}
     before = {kind: (one.cpu_seconds(), one.resident_bytes()) for kind, one in daemons.items()}
     began = time.monotonic()
     noted: dict[str, float] = {}
@@ -96,12 +96,12 @@ def test_a_flood_of_first_messages_is_survived_and_a_peer_gets_in(own_share: int
         c = lab["c"]
         lab["a"].wait_protected(c)
         template = _template(lab)
-        pid = c.ike.pid
+        pid = c.daemons.charon.pid
         with figures(c, f"flood-{own_share}") as noted, flooding(lab, template, own_share) as sent:
             c.wait_for("the flood is on", lambda: sent[0] > 2 * RATE, 60)
             noted["set_up"] = renegotiate(lab, 120)
             c.wait_for("the flood is over", lambda: sent[0] >= COUNT, 120)
-        assert c.ike.pid == pid
+        assert c.daemons.charon.pid == pid
         assert noted["charon_grew"] < MEMORY, noted
         lab["a"].wait_protected(c)
 

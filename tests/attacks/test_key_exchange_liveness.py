@@ -19,7 +19,8 @@ from tests.lab.lab import Lab
 from tests.lab.net import namespaces
 from tests.lab.net.topology import line, names
 from tests.lab.net.traffic import wait_arrivals
-from tests.lab.node.node import Node, Options
+from tests.lab.node.node import Node
+from tests.lab.node.options import Options
 from tests.scenarios.expectations import flow, spis
 
 _ESP_ALONE = "udp sport 4500 udp dport 4500 @th,64,32 != 0 drop; meta l4proto esp drop;"
@@ -92,7 +93,7 @@ def one_way(source: Node, target: Node) -> Iterator[None]:
 
 
 def _quiet(node: Node, peer: Node, *, answers: bool) -> dict[str, Any] | None:
-    entry = node.peer_status(peer)
+    entry = node.control.peer(peer.name)
     quiet = entry.get("quiet")
     return entry if quiet and quiet["answers"] is answers else None
 
@@ -107,12 +108,12 @@ def test_an_sa_through_which_nothing_passes_is_told_and_the_word_goes_when_somet
             assert entry["state"] == "protected"
             assert told.returncode == 3, told.stdout
             c.wait_for(
-                "it is not taken for protected any more", lambda: c.peer_status(a).get("state") != "protected", 60
+                "it is not taken for protected any more", lambda: c.control.peer(a.name).get("state") != "protected", 60
             )
-            assert c.peer_status(a)["quiet"] is None
+            assert c.control.peer(a.name)["quiet"] is None
         c.wait_protected(a, 120)
         wait_arrivals(running)
-    assert c.peer_status(a)["quiet"] is None
+    assert c.control.peer(a.name)["quiet"] is None
 
 
 def test_traffic_of_one_direction_is_not_taken_for_a_black_hole(pair: Lab) -> None:
@@ -122,8 +123,8 @@ def test_traffic_of_one_direction_is_not_taken_for_a_black_hole(pair: Lab) -> No
         c.wait_for("a milder word", lambda: _quiet(c, a, answers=True), 60)
         assert c.meshsec("status", check=False).returncode == 0
         with flow(a, c, interval=0.1):
-            c.wait_for("no word", lambda: c.peer_status(a)["quiet"] is None, 60)
-    assert c.peer_status(a)["state"] == "protected"
+            c.wait_for("no word", lambda: c.control.peer(a.name)["quiet"] is None, 60)
+    assert c.control.peer(a.name)["state"] == "protected"
 
 
 @contextmanager
@@ -157,11 +158,11 @@ def test_a_peer_that_lost_its_sa_and_asks_for_another_is_not_taken_for_protected
     """a restarted, and its negotiation does not succeed: c neither sends into the void nor waits for it."""
     a, c = pair["a"], pair["c"]
     opening = _opening_in_the_name_of(pair, "a", "c")
-    a.agent.kill()
-    a.ike.kill()
+    a.daemons.agent.kill()
+    a.daemons.charon.kill()
     with Reach(pair, "b", ("a", "c")) as reach:
         reach.send(ike.opening(opening, os.urandom(8)))
-        entry = c.wait_for("c knows", lambda: _is_lost(c.peer_status(a)), 30)
+        entry = c.wait_for("c knows", lambda: _is_lost(c.control.peer(a.name)), 30)
     assert entry
 
 
@@ -172,18 +173,18 @@ def _is_lost(entry: dict[str, Any]) -> bool:
 def test_a_peer_that_is_gone_without_a_sign_costs_nothing_while_nobody_sends(pair: Lab) -> None:
     """The negative case of the one above: without a first message nobody is asked, and a partition costs no SA."""
     a, c = pair["a"], pair["c"]
-    before = c.sas_with(a)[0].unique_id
-    a.agent.kill()
-    a.ike.kill()
+    before = c.charon.sas_with(a.name)[0].unique_id
+    a.daemons.agent.kill()
+    a.daemons.charon.kill()
     with suppress(AssertionError):
-        c.wait_for("nothing is to happen", partial(_is_lost, c.peer_status(a)), 12)
-    assert [sa.unique_id for sa in c.sas_with(a)] == [before]
+        c.wait_for("nothing is to happen", partial(_is_lost, c.control.peer(a.name)), 12)
+    assert [sa.unique_id for sa in c.charon.sas_with(a.name)] == [before]
 
 
 def test_forged_signs_cost_a_peer_that_is_well_a_rekeying_in_ten_seconds_and_no_sa(pair: Lab) -> None:
     a, c = pair["a"], pair["c"]
     opening = _opening_in_the_name_of(pair, "a", "c")
-    before, ike_sa = spis(a, c), c.sas_with(a)[0].unique_id
+    before, ike_sa = spis(a, c), c.charon.sas_with(a.name)[0].unique_id
     seen, sent, began = {before}, 0, time.monotonic()
     with Reach(pair, "b", ("a", "c")) as reach:
 
@@ -192,11 +193,11 @@ def test_forged_signs_cost_a_peer_that_is_well_a_rekeying_in_ten_seconds_and_no_
             if time.monotonic() - began > sent * _FORGED_PAUSE:
                 reach.send(ike.opening(opening, os.urandom(8)))
                 sent += 1
-            seen.add(frozenset(spi for sa in c.sas_with(a) for spi in sa.child_spis))
+            seen.add(frozenset(spi for sa in c.charon.sas_with(a.name) for spi in sa.child_spis))
             return time.monotonic() - began > _FORGED_S
 
         c.wait_for("the forger's time", forged, 90)
-    assert c.sas_with(a)[0].unique_id == ike_sa
-    assert c.peer_status(a)["state"] == "protected"
+    assert c.charon.sas_with(a.name)[0].unique_id == ike_sa
+    assert c.control.peer(a.name)["state"] == "protected"
     rekeyings = len({one for one in seen if len(one) == 2}) - 1
     assert 1 <= rekeyings <= 2 + _FORGED_S / 10, f"{rekeyings} rekeyings"

@@ -41,5 +41,7 @@ def test_with_few_places_for_each_address_the_same_listener_keeps_the_pair_apart
 
 def _unanswered(lab: Lab) -> bool:
     a, c = lab["a"], lab["c"]
-    found = [(one.peer_status(other).get("last_failure") or {}).get("reason", "") for one, other in ((a, c), (c, a))]
+    found = [
+        (one.control.peer(other.name).get("last_failure") or {}).get("reason", "") for one, other in ((a, c), (c, a))
+    ]
     return any("timeout" in reason for reason in found)

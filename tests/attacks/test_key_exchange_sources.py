@@ -9,7 +9,8 @@ from tests.lab.lab import Lab
 from tests.lab.net.topology import line, names
 from tests.lab.net.traffic import Flow, wait_arrivals
 from tests.lab.node import capabilities
-from tests.lab.node.node import Node, Options
+from tests.lab.node.node import Node
+from tests.lab.node.options import Options
 from tests.scenarios.expectations import flow, spis
 
 follows = pytest.mark.skipif(
@@ -71,7 +72,7 @@ def _moved(lab: Lab) -> int:
 
 
 def _hosts(node: Node, peer: Node) -> set[str]:
-    return {sa.remote_host for sa in node.sas_with(peer)}
+    return {sa.remote_host for sa in node.charon.sas_with(peer.name)}
 
 
 def test_a_message_whose_source_became_a_strangers_is_not_heard(pair: Lab) -> None:
@@ -98,7 +99,7 @@ def _lasts(first: Node, second: Node, running: Flow) -> bool:
 def test_without_the_guard_it_moves_the_sa(pair: Lab) -> None:
     """The negative case: charon follows the source of what is authenticated, and meshsecd alone puts it right."""
     a, c = pair["a"], pair["c"]
-    c.agent.kill()
+    c.daemons.agent.kill()
     c.run("nft", "delete", "table", "inet", "meshsec_ike")
     with rewritten(pair, STRANGER):
         a.charon.rekey(c.name, "mesh")
@@ -111,7 +112,7 @@ def test_without_the_guard_it_moves_the_sa(pair: Lab) -> None:
 @follows
 def test_an_sa_that_was_moved_to_another_peers_locator_is_made_again(pair: Lab) -> None:
     a, c, d = (pair[name] for name in "acd")
-    before = {sa.spis for sa in c.sas_with(a)}
+    before = {sa.spis for sa in c.charon.sas_with(a.name)}
     other = d.locator if a.locator in _hosts(c, a) else d.address
     with rewritten(pair, other):
         a.charon.rekey(c.name, "mesh")
@@ -122,10 +123,10 @@ def test_an_sa_that_was_moved_to_another_peers_locator_is_made_again(pair: Lab) 
 
 
 def _rewritten(node: Node, peer: Node) -> dict[str, str] | None:
-    entry = node.peer_status(peer)
+    entry = node.control.peer(peer.name)
     return entry if "rewrote its remote address" in entry.get("reason", "") else None
 
 
 def _stands(node: Node, peer: Node, before: set[tuple[str, str]]) -> bool:
-    sas = [sa for sa in node.sas_with(peer) if sa.installed]
+    sas = [sa for sa in node.charon.sas_with(peer.name) if sa.installed]
     return bool(sas) and all(sa.spis not in before and sa.remote_host in (peer.locator, peer.address) for sa in sas)

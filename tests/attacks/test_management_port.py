@@ -63,7 +63,7 @@ def _greedy(router: Router, readers: int, question: bytes) -> Iterator[list[int]
 
     def ask(index: int) -> None:
         while not stop.is_set():
-            with suppress(OSError), router.connect_port() as connection:
+            with suppress(OSError), router.text.connect_port() as connection:
                 connection.settimeout(1)
                 connection.sendall(question)
                 while not stop.is_set() and (data := connection.recv(1 << 16)):
@@ -84,13 +84,13 @@ def test_without_a_word_there_is_no_port_and_the_socket_answers() -> None:
     with Mesh(topology.line(["a", "b"])) as mesh:
         a = mesh["a"]
         a.start()
-        assert a.ask("/version").startswith("olsrv2d ")
+        assert a.text.ask("/version").startswith("olsrv2d ")
         with pytest.raises(ConnectionRefusedError):
-            a.connect_port()
+            a.text.connect_port()
 
 
 def test_an_account_outside_the_group_is_refused_by_the_socket(asked: Mesh) -> None:
-    path = asked["a"].query
+    path = asked["a"].directory / "query.sock"
     argv = ["setpriv", "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", "/usr/bin/python3", "-c", ASK, str(path)]
     refused = run(argv, check=False)
     assert "PermissionError" in refused.stderr
@@ -105,12 +105,12 @@ def test_an_account_outside_the_group_is_refused_by_the_socket(asked: Mesh) -> N
 @pytest.mark.parametrize("question", [b"/netjsoninfo graph route\n", b"/netjsoninfo graph" * 8 + b"\n", b"\n" * 4000])
 def test_eight_greedy_connections_take_a_fifth_of_a_processor_and_no_memory(asked: Mesh, question: bytes) -> None:
     a = asked["a"]
-    a.ask("/netjsoninfo graph")  # The memory that one answer takes is no growth.
+    a.text.ask("/netjsoninfo graph")  # The memory that one answer takes is no growth.
     memory, used, start = _most_memory(a), _processor_seconds(a), time.monotonic()
     with _greedy(a, 8, question) as read:
         wait_until("10 s of questions", lambda: time.monotonic() > start + 10, [], CONVERGED)
         share = (_processor_seconds(a) - used) / (time.monotonic() - start)
-        assert json.loads(a.ask("/olsrv2info json originator"))["originator"], "the socket answers meanwhile"
+        assert json.loads(a.text.ask("/olsrv2info json originator"))["originator"], "the socket answers meanwhile"
     grown = _most_memory(a) - memory
     print(f"{share:.0%} of a processor, {grown >> 20} MiB more, {sum(read) >> 10} KiB read")
     assert sum(read) > 0, "the control: they are answered"
@@ -122,9 +122,9 @@ def test_eight_greedy_connections_take_a_fifth_of_a_processor_and_no_memory(aske
 def test_a_long_answer_is_complete(asked: Mesh) -> None:
     """In portions, and nothing is lost between them."""
     a = asked["a"]
-    documents = json.loads(a.ask("/netjsoninfo graph"))["collection"]
+    documents = json.loads(a.text.ask("/netjsoninfo graph"))["collection"]
     assert [len(document["nodes"]) > 0 for document in documents] == [True, True]
-    with a.connect_port() as connection:
+    with a.text.connect_port() as connection:
         connection.sendall(b"/netjsoninfo route\n")
         assert json.loads(_read_all(connection))["type"] == "NetworkCollection"
 
@@ -138,14 +138,14 @@ def test_a_long_answer_is_complete(asked: Mesh) -> None:
     ],
 )
 def test_a_line_that_asks_for_too_much_is_refused(asked: Mesh, question: bytes, answer: bytes) -> None:
-    with asked["a"].connect_port() as connection:
+    with asked["a"].text.connect_port() as connection:
         connection.sendall(question + b"\n")
         assert _read_all(connection) == answer
 
 
 def test_who_does_not_read_is_closed(asked: Mesh) -> None:
     a = asked["a"]
-    with a.connect_port() as connection:
+    with a.text.connect_port() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         connection.sendall(b"/netjsoninfo graph" * 8 + b"\n")
         assert _established(a)

@@ -82,7 +82,7 @@ def members() -> Iterator[Members]:
     with _members() as members:
         a, b = members.lab.start().nodes.values()
         b.wait_protected(a)
-        a.agent.kill()
+        a.daemons.agent.kill()
         yield members
 
 
@@ -138,7 +138,7 @@ threading.Thread(target=serve, daemon=True).start()
 
 def _mutings(members: Members) -> int:
     a, b = members.pair
-    return b.agent.log.read_text().count(f"what {a.address} gave is refused")
+    return b.daemons.agent.log.read_text().count(f"what {a.address} gave is refused")
 
 
 def _dropped(node: Node) -> int:

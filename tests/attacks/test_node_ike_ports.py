@@ -24,7 +24,7 @@ def pair() -> Iterator[Lab]:
     with Lab("ports", line(names(2))) as lab:
         lab.set_up().trust_all().start()
         lab["a"].wait_protected(lab["b"])
-        lab["a"].ike.kill()
+        lab["a"].daemons.charon.kill()
         yield lab
 
 
@@ -96,11 +96,11 @@ def test_an_account_that_holds_the_port_is_named_with_what_ends_it(pair: Lab) ->
         said = _doctor(a)
         assert f"UDP 4500 is held by user nobody (65534), process {held.pid} (" in said
         assert f"kill {held.pid}" in said
-        assert "runs without UDP port 4500" in str(a.ask("status")["problems"])
+        assert "runs without UDP port 4500" in str(a.control.ask("status")["problems"])
     a.wait_for("nobody holds it any more", lambda: "is held by" not in _doctor(a), 30)
     assert "restart the IKE daemon" in _doctor(a), "without a unit nobody but a person starts charon again"
-    a.ike.send_signal(signal.SIGTERM)
-    a.ike.stop()
+    a.daemons.charon.send_signal(signal.SIGTERM)
+    a.daemons.charon.stop()
     pair.start("charon", nodes=[a])
     a.wait_protected(b)
     a.wait_for("doctor is content", lambda: "without UDP port" not in _doctor(a), 30)

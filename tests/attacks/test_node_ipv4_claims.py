@@ -9,7 +9,8 @@ from tests.lab.forge import account
 from tests.lab.lab import Lab
 from tests.lab.net.topology import line, names
 from tests.lab.net.traffic import wait_arrivals
-from tests.lab.node.node import Node, Options
+from tests.lab.node.node import Node
+from tests.lab.node.options import Options
 from tests.scenarios.expectations import flow
 
 VICTIM = "9.9.9.9"
@@ -108,18 +109,18 @@ def test_a_card_that_claims_such_an_address_is_refused_and_the_address_is_shown(
         _claim(b, VICTIM)
         a.install_card(b)
         a.meshsec("peer", "list", check=False)
-        a.ask("reload")
+        a.control.ask("reload")
 
 
 def test_an_address_of_the_mesh_is_protected_until_the_node_reaches_it_elsewhere(claimed: Lab) -> None:
     """Control of the first test: believed, the address is closed to the clear. A new LAN then takes the belief away."""
     a, b = claimed["a"], claimed["b"]
     _claim(b, HONEST)
-    b.agent.stop()
+    b.daemons.agent.stop()
     claimed.start("meshsecd", nodes=[b])
-    b.wait_for("b knows a again", lambda: b.sas_with(a), 60)
+    b.wait_for("b knows a again", lambda: b.charon.sas_with(a.name), 60)
     a.install_card(b)
-    a.ask("reload")
+    a.control.ask("reload")
     a.wait_for("the address is closed and protected", lambda: HONEST in closed(a) and HONEST in selected(a), 60)
     assert sent_by_wan(a, HONEST) < DATAGRAMS
     a.run("ip", "address", "add", "10.77.0.200/24", "dev", "wan0")

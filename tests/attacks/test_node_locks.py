@@ -70,7 +70,9 @@ def test_an_account_that_locks_the_trust_store_delays_no_revocation(pair: Lab) -
         assert locked_by_others(a.peers), "the attack is no attack"
         revoked = answered(a, "peer", "revoke", "b", "--reason", "stolen")
         assert revoked.returncode == 0, revoked.stderr
-        a.wait_for("b is no peer", lambda: not a.peer_status(b) or a.peer_status(b)["state"] == "untrusted", 30)
+        a.wait_for(
+            "b is no peer", lambda: not a.control.peer(b.name) or a.control.peer(b.name)["state"] == "untrusted", 30
+        )
         for command in (("peer", "unrevoke", b.fingerprint), ("peer", "add", "b", b.card), ("doctor",)):
             done = answered(a, *command)
             assert "did not answer" not in done.stderr, done.stderr
@@ -101,7 +103,7 @@ def test_a_writer_that_stands_still_is_named_and_ends_the_wait(pair: Lab) -> Non
         assert "did not answer" not in answered(a, "doctor").stderr
         said = [command.communicate()[1] for command in commands]
     assert any(str(os.getpid()) in one and ".lock" in one and "kill" in one for one in said), said
-    assert a.peer_status(b)
+    assert a.control.peer(b.name)
 
 
 def _argv(node: Node, *arguments: str) -> list[str]:

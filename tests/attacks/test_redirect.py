@@ -13,7 +13,7 @@ from tests.lab.forge import insider
 from tests.lab.lab import Lab
 from tests.lab.net import traffic
 from tests.lab.net.topology import line, names
-from tests.lab.node.node import Options
+from tests.lab.node.options import Options
 
 ELSEWHERE = "fd00::bad"
 IKE_PORT = 500

@@ -62,7 +62,7 @@ def test_a_neighbour_that_returns_is_taken_during_and_after_a_flood_of_hellos(ra
             wait_until("the flood goes on", lambda: time.monotonic() > before + 3, [], CONVERGED)
             await_routes(a, b.destinations)
         await_routes(a, b.destinations)
-        assert len(a.ask("/nhdpinfo link").splitlines()) <= 2 * LINKS
+        assert len(a.text.ask("/nhdpinfo link").splitlines()) <= 2 * LINKS
 
 
 def test_a_node_four_hops_away_is_reached_during_and_after_a_flood_of_tcs() -> None:
@@ -86,18 +86,18 @@ def test_without_a_flood_nothing_gives_way_and_nothing_is_refused() -> None:
     with Mesh(topology.line(["a", "b", "c"])) as mesh:
         mesh.start()
         mesh.wait_converged(CONVERGED)
-        counters = mesh["a"].told().snapshot["counters"]
+        counters = mesh["a"].tables().snapshot["counters"]
         assert {name: counters[name] for name in ("over_limit", "rate_limited", "malformed", "spoofed")} == {
             "over_limit": 0,
             "rate_limited": 0,
             "malformed": 0,
             "spoofed": 0,
         }
-        assert json.loads(mesh["a"].ask("/refusals")) == []
+        assert json.loads(mesh["a"].text.ask("/refusals")) == []
 
 
 def _input_check(node: Node) -> dict[str, str] | None:
-    checks = node.ask("doctor").get("checks", [])
+    checks = node.control.ask("doctor").get("checks", [])
     return next((check for check in checks if check["name"] == "routing input"), None)
 
 

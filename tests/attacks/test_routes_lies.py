@@ -10,7 +10,7 @@ from tests.lab.node.routers import Mesh
 def _lead_to(mesh: Mesh) -> dict[str, str]:
     """Return where a's routes to its peers lead."""
     peers = mesh["b"].destinations | mesh["c"].destinations
-    return {destination: hop for destination, hop in mesh["a"].next_hops().items() if destination in peers}
+    return {destination: hop for destination, hop in mesh["a"].kernel.next_hops().items() if destination in peers}
 
 
 def _claim_all(mesh: Mesh, stranger: Stranger) -> None:
@@ -68,7 +68,7 @@ def _claim_networks(stranger: Stranger) -> None:
         stranger.send(version, stranger.hello(version, *hosts))
         stranger.send(version, stranger.tc(version, *networks, *map(edge, hosts)))
     known = {f'["{prefix}", "{stranger.own(stranger.self)[6 if ":" in prefix else 4]}"]' for prefix in NETWORKS}
-    stranger.victim.wait_for("m's networks", lambda: known <= set(stranger.victim.told().tables["attached"]), 60)
+    stranger.victim.wait_for("m's networks", lambda: known <= set(stranger.victim.tables().tables["attached"]), 60)
     stranger.wait_believed()
 
 
@@ -81,7 +81,7 @@ def test_a_strangers_networks_are_not_taken() -> None:
     with under_attack() as (mesh, stranger):
         _give_lan(mesh)
         _claim_networks(stranger)
-        assert not CLAIMED & mesh["a"].kernel_destinations()
+        assert not CLAIMED & mesh["a"].kernel.destinations()
         assert [_way(mesh, one) for one in ("192.168.7.9", "192.168.7.129", HOST)] == ["lan0"] * 3
 
 
@@ -93,7 +93,7 @@ def test_a_named_network_is_taken_and_stands_behind_ones_own() -> None:
         _give_lan(mesh)
         _claim_networks(stranger)
         taken = {"0.0.0.0/0", "::/0", "2001:db8:7::/64"}
-        mesh["a"].wait_for("what was named", lambda: CLAIMED & mesh["a"].kernel_destinations() == taken, 60)
+        mesh["a"].wait_for("what was named", lambda: CLAIMED & mesh["a"].kernel.destinations() == taken, 60)
         assert _way(mesh, HOST) == "lan0", "its own default route is the better one"
         mesh["a"].ip("route", "del", "default", "metric", "1024")
         assert _way(mesh, HOST) == "mesh-m"

@@ -9,7 +9,8 @@ import pytest
 
 from tests.attacks.routing import Stranger, under_attack
 from tests.lab.forge.rfc5444 import tc
-from tests.lab.node.routers import ChangeStream, Mesh, Router
+from tests.lab.node.routers import Mesh, Router
+from tests.lab.observe.change_stream import ChangeStream
 
 PAIRS = (("a", "b"), ("b", "c"), ("c", "d"), ("a", "m"))
 SETTINGS = dict.fromkeys("abcd", "tc = { interval = 1.0, validity = 5.0 }")

@@ -12,7 +12,8 @@ import pytest
 
 from tests.lab.lab import Lab
 from tests.lab.net.traffic import wait_arrivals
-from tests.lab.node.node import Node, Options
+from tests.lab.node.node import Node
+from tests.lab.node.options import Options
 from tests.scenarios.expectations import assert_nothing_clear, captured, flow
 
 CHEAP = 1
@@ -40,16 +41,16 @@ def lab() -> Iterator[Lab]:
 def test_who_takes_all_relaying_and_drops_costs_connectivity_and_no_secrecy(lab: Lab) -> None:
     a, c, m = lab["a"], lab["c"], lab["m"]
     a.wait_protected(c, 120)
-    a.wait_for("a's route leads to m", lambda: a.routes().get(c.announced) == "mesh-m", 60)
+    a.wait_for("a's route leads to m", lambda: a.kernel.interfaces().get(c.announced) == "mesh-m", 60)
     with captured(lab, "relaying") as captures, flow(a, c) as running:
         wait_arrivals(running)
         m.run("nft", "-f", "-", stdin=_DROP)
         taken = len(running.result.arrivals)
         with pytest.raises(AssertionError, match="arrivals"):
             wait_arrivals(running, count=30, seconds=10)
-        assert a.routes().get(c.announced) == "mesh-m", "m is believed all the time"
+        assert a.kernel.interfaces().get(c.announced) == "mesh-m", "m is believed all the time"
         assert len(running.result.arrivals) <= taken + 30
-        m.router.kill()
+        m.daemons.router.kill()
         begun = time.monotonic()
         wait_arrivals(running, seconds=120)
         print(f"user data passes again {time.monotonic() - begun:.1f} s after the last HELLO of m")

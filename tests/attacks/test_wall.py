@@ -23,7 +23,8 @@ from tests.lab.net.packets import MARK, Kind
 from tests.lab.net.traffic import wait_arrivals
 from tests.lab.node import capabilities, libreswan
 from tests.lab.node.behind import Host, masquerade
-from tests.lab.node.node import Node, Options
+from tests.lab.node.node import Node
+from tests.lab.node.options import Options
 from tests.scenarios.expectations import assert_nothing_clear, captured, flow, flow_without_loss
 
 SUITES = list(libreswan.suites())
@@ -181,7 +182,7 @@ def test_what_is_behind_a_node_sends_nothing_to_a_peer_in_the_clear(siege: Siege
         send_all(siege, c)
         masquerade(a)
         send_all(siege, c)
-        a.ike.kill()
+        a.daemons.charon.kill()
         send_all(siege, c)
     assert_nothing_clear(captures)
     siege.lab.heal()
@@ -202,7 +203,7 @@ def test_without_the_rules_each_of_these_attacks_succeeds(siege: Siege) -> None:
     a, c = siege.ends
     host, stranger = siege.host, siege.lab["m"]
     for node in (a, c):
-        node.agent.kill()
+        node.daemons.agent.kill()
         node.run("nft", "flush", "ruleset")
     assert is_heard(siege, data(a.address, c.address), (c.namespace, c.address), 60), "with the node's voice"
     assert is_heard(siege, data(stranger.address, host.address), (host.namespace, host.address), 60)
@@ -217,7 +218,7 @@ def test_without_the_rules_each_of_these_attacks_succeeds(siege: Siege) -> None:
         assert segmented(a, c.address, siege.lab["b"].announced) == 0
         wait_until("user data behind a routing header", lambda: seen.sent[Kind.CLEAR] > before, [seen], 60)
         before = seen.sent[Kind.CLEAR]
-        a.ike.kill()
+        a.daemons.charon.kill()
         send_all(siege, c)
         wait_until("user data of the host behind", lambda: seen.sent[Kind.CLEAR] > before + 6, [seen], 60)
 
@@ -241,11 +242,11 @@ def test_the_wall_is_the_same_where_libreswan_makes_the_sas() -> None:
         assert not is_heard(siege, data(a.address, c.address), (c.namespace, c.address))
         assert siege.dropped()["spoofed"] >= 3
         for node in siege.ends:
-            node.agent.kill()
+            node.daemons.agent.kill()
             node.run("nft", "flush", "ruleset")
         assert is_heard(siege, data(a.address, c.address), (c.namespace, c.address), 60), "with the node's voice"
         for node in siege.ends:
-            node.pluto.daemon.kill()
+            node.daemons.pluto.daemon.kill()
             node.run("ip", "xfrm", "state", "flush")
             node.run("ip", "xfrm", "policy", "flush")
         with a.capture("open") as seen:

@@ -28,7 +28,8 @@ from tests.lab.net.packets import MARK, Kind
 from tests.lab.net.topology import line, names
 from tests.lab.net.traffic import wait_arrivals
 from tests.lab.node import capabilities
-from tests.lab.node.node import Node, Options
+from tests.lab.node.node import Node
+from tests.lab.node.options import Options
 from tests.scenarios.expectations import assert_nothing_clear, captured, flow
 
 IPV6_TRANSPARENT, IP_TRANSPARENT, IPV6_FREEBIND = 75, 19, 78  # linux/in6.h, linux/in.h
@@ -174,12 +175,12 @@ def test_hostile_names_on_the_control_socket_are_refused_and_change_nothing(
     card = _strangers_card()
     for name in HOSTILE_NAMES:
         with contextlib.suppress(LookupError):
-            answer = a.ask(method, name=name, peer=name, target=name, card=card, reason=name, plane="ipsec")
+            answer = a.control.ask(method, name=name, peer=name, target=name, card=card, reason=name, plane="ipsec")
             assert answer == {}, f"{name!r} is taken; of a line that is too long the connection is closed"
     assert _tree(a) == before
-    assert a.peer_status(c)["state"] == "protected"
-    assert a.ask("peer_add", name="stranger", card=card), "a name that is one is taken with the same card"
-    a.ask("peer_remove", name="stranger")
+    assert a.control.peer(c.name)["state"] == "protected"
+    assert a.control.ask("peer_add", name="stranger", card=card), "a name that is one is taken with the same card"
+    a.control.ask("peer_remove", name="stranger")
 
 
 def _asking(socket_path: Path, method: str, **params: object) -> str:
@@ -213,7 +214,7 @@ def test_an_account_changes_nobodys_trust_by_the_control_socket(ends: tuple[Node
     assert _tree(a) == before
     code = _asking(path, "peer_add", name="stranger", card=card)
     assert '"result"' in a.run("/usr/bin/python3", "-I", "-c", code).stdout
-    a.ask("peer_remove", name="stranger")
+    a.control.ask("peer_remove", name="stranger")
 
 
 def test_a_peers_next_key_is_nobody_elses_key(lab: Lab, ends: tuple[Node, Node]) -> None:
@@ -224,9 +225,9 @@ def test_a_peers_next_key_is_nobody_elses_key(lab: Lab, ends: tuple[Node, Node])
         refused = a.meshsec("peer", "next", "b", card, check=False)
         assert refused.returncode != 0, refused.stdout
         with pytest.raises(LookupError, match="refused"):
-            a.ask("peer_next", name="b", card=card)
+            a.control.ask("peer_next", name="b", card=card)
     assert _tree(a) == before
-    assert a.peer_status(c)["state"] == "protected"
+    assert a.control.peer(c.name)["state"] == "protected"
     a.meshsec("peer", "next", "b", _strangers_card())
     assert _tree(a) != before
     a.meshsec("peer", "remove", "b")
@@ -257,13 +258,13 @@ def test_a_peer_that_is_removed_and_added_again_and_again_ends_as_the_last_word_
         thread.start()
     try:
         for _ in range(15):
-            a.ask("peer_remove", name="c")
-            a.ask("peer_add", name="c", card=c.card)
-        a.ask("peer_remove", name="c")
+            a.control.ask("peer_remove", name="c")
+            a.control.ask("peer_add", name="c", card=c.card)
+        a.control.ask("peer_remove", name="c")
         assert not _is_heard(c, a), "the rules close the removed peer before the command answers"
         a.wait_for("nothing of it is configured", lambda: "c" not in _connections(a), 60)
         a.wait_for("no SA of the removed", lambda: not any(sa.installed for sa in a.charon.sas() if sa.peer == "c"), 60)
-        assert not a.peer_status(c)
+        assert not a.control.peer(c.name)
         for _ in range(10):
             with contextlib.suppress(OSError):
                 c.charon.initiate("a", "mesh")
@@ -273,8 +274,8 @@ def test_a_peer_that_is_removed_and_added_again_and_again_ends_as_the_last_word_
         stop.set()
         for thread in threads:
             thread.join()
-        if not a.peer_status(c):
-            a.ask("peer_add", name="c", card=c.card)
+        if not a.control.peer(c.name):
+            a.control.ask("peer_add", name="c", card=c.card)
     a.wait_protected(c, 120)
     with flow(a, c) as running:
         wait_arrivals(running)
@@ -330,7 +331,7 @@ def _shown(lab: Lab) -> Iterator[tuple[str, bytes]]:
     for node in lab.nodes.values():
         for log in node.logs.glob("*"):
             yield str(log), log.read_bytes()
-        for daemon in node.daemons:
+        for daemon in node.daemons.all():
             for name in ("cmdline", "environ"):
                 path = Path(f"/proc/{daemon.pid}/{name}")
                 yield str(path), path.read_bytes()

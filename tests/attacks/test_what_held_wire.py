@@ -29,8 +29,9 @@ from tests.lab.net import traffic
 from tests.lab.net.packets import MARK
 from tests.lab.net.traffic import wait_arrivals
 from tests.lab.node import capabilities
-from tests.lab.node.node import Node, Options
-from tests.lab.node.routers import ChangeStream
+from tests.lab.node.node import Node
+from tests.lab.node.options import Options
+from tests.lab.observe.change_stream import ChangeStream
 from tests.scenarios.expectations import flow, ipsec_errors, spis
 
 OLSR, IKE, ESP = 269, 500, 4500
@@ -128,7 +129,7 @@ def test_first_messages_of_strangers_keep_no_peer_away(lab: Lab, mesh: tuple[Nod
     count, rate = (48_000, 2000) if long else (4000, 2000)
     ends = Way.between(lab.end_of("m", "a"), lab.end_of("a", "m"))
     frames = [_first_message(ends, a) for _ in range(count)]
-    c.ike.kill()
+    c.daemons.charon.kill()
     lab.start("charon", nodes=[c])
     with Cost("IKE_SA_INIT", a), stranger(lab) as forger:
         begun = time.monotonic()
@@ -207,7 +208,7 @@ def test_user_data_of_a_peer_in_any_disguise_is_not_delivered(lab: Lab, mesh: tu
     with stranger(lab) as forger:
         try:
             assert _delivered(a, c, lambda: forger.send(*(forged * REPEATS))) == []
-            a.agent.kill()
+            a.daemons.agent.kill()
             a.run("nft", "flush", "ruleset")
             with traffic.udp_socket(a.namespace, "::", traffic.PORT) as inside:
                 inside.settimeout(60)

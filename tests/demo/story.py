@@ -167,7 +167,7 @@ class Demo:
             link.up() if heard else link.down()
 
     def _look(self) -> None:
-        self._statuses = {node.name: node.ask("status") for node in self.members if node.card}
+        self._statuses = {node.name: node.control.ask("status") for node in self.members if node.card}
 
     def _entry(self, node: Node, peer: Node) -> dict[str, Any]:
         peers = self._statuses.get(node.name, {}).get("peers", [])
@@ -208,7 +208,7 @@ class Demo:
 
     def _next_hop(self, node: Node, target: Node) -> str:
         """The neighbour that a node's route to a target leads to; empty without one."""
-        routes = node.routes()
+        routes = node.kernel.interfaces()
         return (routes.get(target.locator) or routes.get(target.address, "")).removeprefix("mesh-")
 
     def _other_hop(self, node: Node, target: Node, left: str) -> str:
@@ -218,7 +218,7 @@ class Demo:
 
 
 def _spis(first: Node, last: Node) -> frozenset[str]:
-    return frozenset(spi for sa in first.sas_with(last) for spi in sa.child_spis)
+    return frozenset(spi for sa in first.charon.sas_with(last.name) for spi in sa.child_spis)
 
 
 def _arrivals(flow: traffic.Flow, count: int = 100, seconds: float = 60.0) -> None:

@@ -56,7 +56,7 @@ class Site:
     def ask(self, command: str) -> list[dict[str, Any]]:
         """The rows that the text interface answers a ``... json SUBJECT`` command with; [] when nobody answers."""
         try:
-            answer = json.loads(self.router.ask(f"/{command}"))
+            answer = json.loads(self.router.text.ask(f"/{command}"))
         except ConnectionError:
             return []
         (rows,) = answer.values()

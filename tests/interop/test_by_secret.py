@@ -14,7 +14,8 @@ import pytest
 from tests.lab.lab import Lab
 from tests.lab.node import capabilities, libreswan
 from tests.lab.node.libreswan import Pluto
-from tests.lab.node.node import Node, Options
+from tests.lab.node.node import Node
+from tests.lab.node.options import Options
 
 SECONDS = 120.0
 PLUTOS_WORDS = "established IKE SA; authenticated peer using authby=secret"
@@ -52,7 +53,7 @@ class Ends:
     @property
     def pluto(self) -> Pluto:
         """That of ``exported``."""
-        return self.exported.pluto
+        return self.exported.daemons.pluto
 
     def trust(self, card: str) -> None:
         """Let meshsecd have this card of the other."""
@@ -69,10 +70,10 @@ class Ends:
 
     def restart_charon(self) -> None:
         """Kill it, and start one that knows nothing."""
-        self.driven.ike.kill()
+        self.driven.daemons.charon.kill()
         self._log.write_text("")
-        self.driven.ike.start()
-        self.driven.ike.wait_ready()
+        self.driven.daemons.charon.start()
+        self.driven.daemons.charon.wait_ready()
 
     def charons_log(self) -> str:
         """What charon said since it was started last."""
@@ -117,7 +118,7 @@ def test_each_authenticates_the_other_whichever_begins(libreswan_begins: bool) -
         ends.pluto.daemon.start()
         ends.wait_authenticated()
         assert ("initiating IKEv2 connection" in ends.pluto.log()) is libreswan_begins
-        assert ends.driven.peer_status(ends.exported)["authentication"] == "secret"
+        assert ends.driven.control.peer(ends.exported.name)["authentication"] == "secret"
         ends.restart_charon()
         ends.wait_charon_authenticated()
 

@@ -36,7 +36,7 @@ def wait_routes(site: Site, other: Site) -> None:
 
 def wait_no_routes(site: Site, lost: set[str], seconds: float) -> None:
     """Await that none of these routes is left."""
-    site.router.wait_for(f"no routes to {sorted(lost)}", lambda: not lost & site.router.kernel_destinations(), seconds)
+    site.router.wait_for(f"no routes to {sorted(lost)}", lambda: not lost & site.router.kernel.destinations(), seconds)
 
 
 def test_every_originator_answers_in_both_families(line: list[Site]) -> None:
@@ -54,9 +54,11 @@ def test_attached_networks_are_reached_each_way(line: list[Site]) -> None:
 def test_the_gateway_is_everybodys_default_route(line: list[Site]) -> None:
     a, b, c = line
     for near, far in zip(b.attached, c.attached, strict=False):
-        assert a.router.next_hops()[far] == a.router.next_hops()[near], "the way to C begins like the way to B"
-    assert a.router.kernel_destinations() & b.router.kernel_destinations() >= DEFAULTS
-    assert not DEFAULTS & c.router.kernel_destinations()
+        assert a.router.kernel.next_hops()[far] == a.router.kernel.next_hops()[near], (
+            "the way to C begins like the way to B"
+        )
+    assert a.router.kernel.destinations() & b.router.kernel.destinations() >= DEFAULTS
+    assert not DEFAULTS & c.router.kernel.destinations()
 
 
 def test_the_ends_select_the_middle_as_mpr_and_it_knows(line: list[Site]) -> None:

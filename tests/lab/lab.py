@@ -18,7 +18,9 @@ from tests.lab.net.instance import Instance
 from tests.lab.net.links import Cables, End, Link, Medium
 from tests.lab.net.topology import Pair
 from tests.lab.node import capabilities
-from tests.lab.node.node import Node, Options
+from tests.lab.node.artifacts import artifacts
+from tests.lab.node.node import Node
+from tests.lab.node.options import Options
 
 KINDS = ("charon", "pluto", "overlayd", "meshsecd", "router")
 """Daemons of a node, in the order of starting: nobody is announced before it is ready."""
@@ -109,7 +111,7 @@ class Lab:
         """Start daemons (``KINDS``; by default all that the nodes have); return when they are ready."""
         chosen = list(nodes or self.nodes.values())
         for kind in KINDS:
-            daemons = [daemon for node in chosen if (daemon := node.daemon(kind))]
+            daemons = [daemon for node in chosen if (daemon := node.daemons.get(kind))]
             if not daemons or (kinds and kind not in kinds):
                 continue
             self._report(f"starting {kind} on {len(daemons)} nodes")
@@ -132,7 +134,7 @@ class Lab:
             link.fix()
             link.up()
         for kind in KINDS:
-            nodes = [(node, daemon) for node in self.nodes.values() if (daemon := node.daemon(kind))]
+            nodes = [(node, daemon) for node in self.nodes.values() if (daemon := node.daemons.get(kind))]
             if missing := [node for node, daemon in nodes if not daemon.running]:
                 self.start(kind, nodes=missing)
 
@@ -148,7 +150,7 @@ class Lab:
         shutil.rmtree(kept, ignore_errors=True)
         for node in self.nodes.values():
             (kept / node.name).mkdir(parents=True)
-            for name, text in node.artifacts():
+            for name, text in artifacts(node):
                 (kept / node.name / name).write_text(text, encoding="utf-8")
             if (captures := node.directory / "capture").exists():
                 shutil.copytree(captures, kept / node.name / "capture")
@@ -178,7 +180,7 @@ class Lab:
     def _end(self) -> None:
         with _Uninterrupted():
             for node in self.nodes.values():
-                for daemon in node.daemons:
+                for daemon in node.daemons.all():
                     daemon.kill()
             self._medium.end()
             self._instance.end()

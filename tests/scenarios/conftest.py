@@ -8,7 +8,7 @@ from tests.lab.basics import preloaded
 from tests.lab.lab import Lab
 from tests.lab.net.topology import line, names
 from tests.lab.node import capabilities
-from tests.lab.node.node import Options
+from tests.lab.node.options import Options
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -47,7 +47,9 @@ def spis(first: Node, second: Node) -> frozenset[str]:
 
     def seen() -> list[frozenset[str]]:
         ends = ((first, second), (second, first))
-        return [frozenset(spi for sa in node.sas_with(peer) for spi in sa.child_spis) for node, peer in ends]
+        return [
+            frozenset(spi for sa in node.charon.sas_with(peer.name) for spi in sa.child_spis) for node, peer in ends
+        ]
 
     def agreed() -> frozenset[str] | None:
         here, there = seen()
@@ -90,13 +92,13 @@ def _is_without_drift(node: Node) -> bool:
 
 def restart_for_keys(node: Node) -> None:
     """What a change of the keys takes: meshsecd again, and the router reads its configuration again."""
-    node.agent.stop()
-    node.agent.start()
-    node.agent.wait_ready()
+    node.daemons.agent.stop()
+    node.daemons.agent.start()
+    node.daemons.agent.wait_ready()
     (node.etc / "olsrv2d.conf").write_text(node.meshsec("export", "olsrv2d").stdout, encoding="utf-8")
-    node.router.send_signal(signal.SIGHUP)
+    node.daemons.router.send_signal(signal.SIGHUP)
 
 
 def states(node: Node) -> dict[str, str]:
     """Of all channels by the name that people are shown."""
-    return {peer["name"]: peer["state"] for peer in node.ask("status").get("peers", [])}
+    return {peer["name"]: peer["state"] for peer in node.control.ask("status").get("peers", [])}

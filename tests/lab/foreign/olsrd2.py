@@ -1,6 +1,5 @@
 """olsrd2, the other OLSRv2 router."""
 
-import socket
 from collections.abc import Iterable
 
 from tests.lab.basics import programs
@@ -13,12 +12,9 @@ class Olsrd2(Router):
     """One node with olsrd2, which has no change stream and does not say when it is ready."""
 
     make = "olsrd2"
+    has_query_socket = False
 
-    def connect(self) -> socket.socket:
-        """Connect to the text interface: there is the port alone."""
-        return self.connect_port()
-
-    def _word(self) -> PacketEvents:
+    def _changes(self) -> PacketEvents:
         return PacketEvents(self.namespace)
 
     def _configuration(self, settings: str, interfaces: Iterable[str], each: str) -> str:

@@ -10,7 +10,8 @@ from tests.lab.lab import Lab
 from tests.lab.machines import nspawn
 from tests.lab.machines.nspawn import Machine
 from tests.lab.net.topology import line, names
-from tests.lab.node.node import Node, Options
+from tests.lab.node.node import Node
+from tests.lab.node.options import Options
 
 IPV4 = "10.77.0.200"
 """The IPv4 mesh address of the booted node."""

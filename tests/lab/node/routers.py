@@ -3,20 +3,15 @@
 Their addresses are on ``lo``, and veth pairs join them.
 """
 
-import json
 import socket
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from functools import cache
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
-
-import jsonschema
+from typing import Self, TypeVar
 
 from tests.lab.basics import programs
-from tests.lab.basics.places import REPOSITORY
 from tests.lab.basics.processes import Daemon
 from tests.lab.basics.shell import run
 from tests.lab.basics.waiting import wait_until
@@ -24,91 +19,47 @@ from tests.lab.net import namespaces
 from tests.lab.net.instance import Instance
 from tests.lab.net.links import Cables, End, Link, Medium
 from tests.lab.net.topology import Pair
+from tests.lab.observe.change_stream import ChangeStream
+from tests.lab.observe.kernel import Kernel
 from tests.lab.observe.kernel_events import PacketEvents, RouteEvents
 
 T = TypeVar("T")
-SCHEMA = REPOSITORY / "docs" / "reference" / "schema" / "olsrv2d-changes-1.json"
 TELNET = ("127.0.0.1", 2009)
-_KEYS: Mapping[str, Sequence[str]] = {
-    "neighbour": ("originator", "addresses"),
-    "link": ("interface", "address"),
-    "node": ("originator",),
-    "edge": ("from", "to"),
-    "attached": ("prefix", "originator"),
-    "route": ("destination",),
-}
 
 
-@cache
-def schema() -> jsonschema.Draft202012Validator:
-    """Return the schema of the change stream's lines."""
-    return jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8")))
+class TextInterface:
+    """A router's text interface, which both makes have on a TCP port. ``path`` is olsrv2d's socket for it."""
 
+    def __init__(self, namespace: str, path: Path | None) -> None:
+        self._namespace = namespace
+        self._path = path
 
-class ChangeStream:
-    """A reader of the change stream: it checks each line against the schema and keeps the resulting tables."""
+    def ask(self, line: str) -> str:
+        """Return the answer to one line."""
+        with self.connect() as connection:
+            connection.sendall(f"{line}\n".encode())
+            return b"".join(iter(lambda: connection.recv(1 << 16), b"")).decode()
 
-    def __init__(self, path: Path) -> None:
-        self._socket = socket.socket(socket.AF_UNIX)
-        self._socket.settimeout(60)
-        self._socket.connect(str(path))
-        self._rest = b""
-        self.hello: dict[str, Any] = {}
-        self.snapshot: dict[str, Any] = {}
-        self.lines: list[dict[str, Any]] = []
-        self.tables: dict[str, dict[str, dict[str, Any]]] = {name: {} for name in _KEYS}
-        self.ended = False
-        while not self.snapshot and self.drain():
-            pass
+    def connect(self) -> socket.socket:
+        """Connect to the socket, or to the port of a router that has none."""
+        if self._path is None:
+            return self.connect_port()
+        connection = socket.socket(socket.AF_UNIX)
+        connection.settimeout(60)
+        connection.connect(str(self._path))
+        return connection
 
-    def fileno(self) -> int:
-        """Return the socket's descriptor, for select."""
-        return self._socket.fileno()
-
-    def drain(self) -> bool:
-        """Read what is available; return False at the end of the stream."""
-        data = self._socket.recv(1 << 16)
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        for line in lines:
-            self._take(json.loads(line))
-        self.ended = not data
-        return bool(data)
-
-    def close(self) -> None:
-        """End the subscription; what was received stays."""
-        self._socket.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    @property
-    def routes(self) -> dict[str, dict[str, Any]]:
-        """Return the routes that the kernel has, by destination."""
-        return {key: route for key, route in self.tables["route"].items() if route["installed"]}
-
-    def _take(self, line: dict[str, Any]) -> None:
-        schema().validate(line)
-        self.lines.append(line)
-        if line["type"] == "hello":
-            self.hello = line
-        elif line["type"] == "snapshot":
-            self.snapshot = line
-            for name, table in self.tables.items():
-                entries = line[f"{name}s" if name != "attached" else name]
-                table.update({_key(name, entry): entry for entry in entries})
-        elif line["type"] == "change" and line["op"] == "set":
-            self.tables[line["object"]][_key(line["object"], line)] = line
-        elif line["type"] == "change":
-            self.tables[line["object"]].pop(_key(line["object"], line), None)
+    def connect_port(self) -> socket.socket:
+        """Connect to the TCP port, as any account of the node can."""
+        return namespaces.within(self._namespace, lambda: socket.create_connection(TELNET, 60))
 
 
 class Router:
     """A node with olsrv2d."""
 
     make = "olsrv2d"
+    has_query_socket = True
+    """Whether its text interface has a socket besides the TCP port."""
 
     def __init__(self, name: str, number: int, namespace: str, directory: Path) -> None:
         self.name = name
@@ -119,7 +70,8 @@ class Router:
         self.interfaces: list[str] = []
         self.config = directory / f"{self.make}.conf"
         self.socket = directory / "changes.sock"
-        self.query = directory / "query.sock"
+        self.text = TextInterface(namespace, directory / "query.sock" if self.has_query_socket else None)
+        self.kernel = Kernel(namespace)
         self.daemon = self._daemon()
 
     @property
@@ -145,53 +97,18 @@ class Router:
         """Run a program in the node's namespace."""
         return run(["ip", "netns", "exec", self.namespace, *argv], check=check)
 
-    def kernel_routes(self, *selector: str) -> list[dict[str, Any]]:
-        """Return unicast routes of both families: those of the selector, by default those of the router's protocol."""
-        found: list[dict[str, Any]] = []
-        for family in ("-4", "-6"):
-            # A table that was never used does not exist: this family has no routes.
-            shown = self.ip("-j", family, "route", "show", *(selector or ("proto", "100")), check=False)
-            found += json.loads(shown.stdout or "[]") if shown.returncode == 0 else []
-        return found
-
-    def next_hops(self) -> dict[str, str]:
-        """Return the next hop of each of the router's routes in the kernel, by destination with its prefix length."""
-        gateways = ((route["dst"], route.get("gateway", "")) for route in self.kernel_routes())
-        return {_with_length(destination, gateway): gateway for destination, gateway in gateways}
-
-    def kernel_destinations(self) -> set[str]:
-        """Return the destinations of the router's routes in the kernel, each with its prefix length."""
-        return set(self.next_hops())
-
     def stream(self) -> ChangeStream:
         """Subscribe to the change stream."""
         return ChangeStream(self.socket)
 
-    def told(self) -> ChangeStream:
+    def tables(self) -> ChangeStream:
         """Return the state at the beginning of a new subscription."""
         with self.stream() as stream:
             return stream
 
     def counter(self, name: str) -> int:
         """Return one of the daemon's counters."""
-        return int(self.told().snapshot["counters"][name])
-
-    def ask(self, line: str) -> str:
-        """Return the text interface's answer to one line."""
-        with self.connect() as connection:
-            connection.sendall(f"{line}\n".encode())
-            return b"".join(iter(lambda: connection.recv(1 << 16), b"")).decode()
-
-    def connect(self) -> socket.socket:
-        """Connect to the text interface."""
-        connection = socket.socket(socket.AF_UNIX)
-        connection.settimeout(60)
-        connection.connect(str(self.query))
-        return connection
-
-    def connect_port(self) -> socket.socket:
-        """Connect to the text interface's TCP port, as any account of the node can."""
-        return namespaces.within(self.namespace, lambda: socket.create_connection(TELNET, 60))
+        return int(self.tables().snapshot["counters"][name])
 
     def reaches(self, other: "Router") -> bool:
         """Return whether packets get through and back in both families. It is False at once if a relay has no route."""
@@ -203,20 +120,20 @@ class Router:
     def wait_for(self, what: str, condition: Callable[[], T | None], seconds: float) -> T:
         """Wait for a condition; check it when the kernel's routes change or the daemon reports a change."""
         who = f"{self.name} ({self.make})"
-        with closing(RouteEvents(self.namespace)) as routes, closing(self._word()) as word:
-            return wait_until(f"{who}: {what}", condition, [routes, word], seconds, last=self.kernel_routes)
+        with closing(RouteEvents(self.namespace)) as routes, closing(self._changes()) as changes:
+            return wait_until(f"{who}: {what}", condition, [routes, changes], seconds, last=self.kernel.routes)
 
     def wait_routes(self, destinations: set[str], seconds: float) -> None:
         """Wait until the router's destinations in the kernel are exactly these."""
-        self.wait_for(f"routes to {sorted(destinations)}", lambda: self.kernel_destinations() == destinations, seconds)
+        self.wait_for(f"routes to {sorted(destinations)}", lambda: self.kernel.destinations() == destinations, seconds)
 
     def wait_reachable(self, destinations: set[str], seconds: float) -> None:
         """Wait until the router's destinations in the kernel include these."""
         self.wait_for(
-            f"routes to {sorted(destinations)} at least", lambda: destinations <= self.kernel_destinations(), seconds
+            f"routes to {sorted(destinations)} at least", lambda: destinations <= self.kernel.destinations(), seconds
         )
 
-    def _word(self) -> ChangeStream | PacketEvents:
+    def _changes(self) -> ChangeStream | PacketEvents:
         """Return a source that is readable when the daemon may have something new to report."""
         return self.stream()
 
@@ -330,14 +247,3 @@ def accepting(networks: Iterable[tuple[str, "Router"]]) -> str:
         for prefix, router in networks
     )
     return f"accept.network = [{', '.join(entries)}]\n"
-
-
-def _key(name: str, entry: Mapping[str, Any]) -> str:
-    return json.dumps([entry[field] for field in _KEYS[name]]) if len(_KEYS[name]) > 1 else str(entry[_KEYS[name][0]])
-
-
-def _with_length(destination: str, gateway: str) -> str:
-    """Add the prefix length, which iproute2 omits for single addresses and both families' default route."""
-    if destination == "default":
-        return "::/0" if ":" in gateway else "0.0.0.0/0"
-    return destination if "/" in destination else f"{destination}/{128 if ':' in destination else 32}"

@@ -63,6 +63,10 @@ class Charon:
         except (ConnectionError, FileNotFoundError, TimeoutError):
             return []
 
+    def sas_with(self, peer: str) -> list[SaState]:
+        """Return the IKE_SAs with a peer, with its present or its next key (ADR 0041)."""
+        return [sa for sa in self.sas() if sa.peer.rstrip("~^") == peer]
+
     def terminate(self, peer: str, *, force: bool = False) -> None:
         """Close the IKE_SA with a peer behind meshsecd's back; ``force``: not awaiting what the peer says."""
         message = {"ike": peer, "force": "yes", "timeout": "-1"} if force else {"ike": peer, "timeout": "30000"}

@@ -45,7 +45,7 @@ class RadioRing:
 
     def way(self) -> str:
         """Whom ``a`` gives what is for ``c``, by the kernel's route: a relay, ``c`` itself, or nobody ("")."""
-        gateway = self.a.next_hops().get(f"{self.c.ipv6}/128", "")
+        gateway = self.a.kernel.next_hops().get(f"{self.c.ipv6}/128", "")
         return next((router.name for router in self.mesh.routers.values() if gateway in _link_local(router)), "")
 
     def wait_way(self, ways: set[str], seconds: float) -> str:

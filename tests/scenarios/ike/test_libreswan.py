@@ -17,7 +17,8 @@ from tests.lab.net.packets import Kind
 from tests.lab.net.topology import star
 from tests.lab.net.traffic import wait_arrivals
 from tests.lab.node import capabilities, libreswan
-from tests.lab.node.node import Node, Options
+from tests.lab.node.node import Node
+from tests.lab.node.options import Options
 from tests.scenarios.expectations import assert_nothing_clear, captured, flow_without_loss
 
 pytestmark = [
@@ -126,18 +127,18 @@ _REKEY_CHILD = ("--rekey-child", "--rekey-ipsec")
 def libreswan_rekeys(node: Node, peer: Node, *options: str) -> None:
     """By the first option that its version knows."""
     for option in options:
-        node.pluto.whack("--name", f"meshsec-{peer.name}", option)
+        node.daemons.pluto.whack("--name", f"meshsec-{peer.name}", option)
 
 
 def _names(here: Node, there: Node, *, ike: bool) -> frozenset[str]:
     """The SPIs of the IKE_SA or of its CHILD_SAs."""
-    sas = here.sas_with(there)
+    sas = here.charon.sas_with(there.name)
     return frozenset(spi for sa in sas for spi in (sa.spis if ike else sa.child_spis))
 
 
 def _replaced(before: frozenset[str], here: Node, there: Node) -> bool:
     """Exactly one IKE_SA is there, with CHILD_SAs for both families, and something of ``before`` is not any more."""
-    sas = here.sas_with(there)
+    sas = here.charon.sas_with(there.name)
     now = {spi for sa in sas for spi in (*sa.spis, *sa.child_spis)}
     return len(sas) == 1 and len(sas[0].installed) == 2 and not before <= now
 
@@ -153,5 +154,5 @@ def wait_answer(source: Node, address: str) -> None:
         answered,
         [],
         120,
-        source.pluto.log if source.options.libreswan else str,
+        source.daemons.pluto.log if source.options.libreswan else str,
     )

@@ -23,7 +23,8 @@ from tests.lab.net.packets import Kind
 from tests.lab.net.topology import line, names
 from tests.lab.net.traffic import wait_arrivals
 from tests.lab.node import capabilities, libreswan
-from tests.lab.node.node import Node, Options
+from tests.lab.node.node import Node
+from tests.lab.node.options import Options
 from tests.scenarios.expectations import (
     assert_no_drift,
     assert_nothing_clear,
@@ -56,7 +57,7 @@ def pair() -> Iterator[tuple[Node, Node]]:
 
 def connections(node: Node) -> set[str]:
     """The names of those that pluto has."""
-    lines = (line.removeprefix("000 ") for line in node.pluto.whack("--status").splitlines())
+    lines = (line.removeprefix("000 ") for line in node.daemons.pluto.whack("--status").splitlines())
     return {line.split('"')[1] for line in lines if line.startswith('"')}
 
 
@@ -74,7 +75,7 @@ def daemon_state(node: Node, *, up: bool) -> dict[str, Any]:
     """Await what meshsecd says of pluto."""
 
     def told() -> dict[str, Any] | None:
-        found = node.ask("status").get("ike_daemon", {})
+        found = node.control.ask("status").get("ike_daemon", {})
         return found if found.get("up") is up else None
 
     return node.wait_for(f"the IKE daemon {'up' if up else 'down'}", told, 120)
@@ -86,7 +87,7 @@ def test_peers_are_configured_and_authenticate_by_the_pairs_secret(pair: tuple[N
     wait_connections(first, *both(second))
     wait_connections(second, *both(first))
     for node in pair:
-        node.pluto.wait_said(AUTHENTICATED, 120)
+        node.daemons.pluto.wait_said(AUTHENTICATED, 120)
     found = first.meshsec("doctor", check=False).stdout
     assert "libreswan" in found
     first.distrust(second)
@@ -99,9 +100,9 @@ def test_peers_are_configured_and_authenticate_by_the_pairs_secret(pair: tuple[N
 def test_a_pluto_that_was_killed_is_configured_anew(pair: tuple[Node, Node]) -> None:
     first, second = pair
     wait_connections(first, *both(second))
-    first.pluto.daemon.kill()
+    first.daemons.pluto.daemon.kill()
     daemon_state(first, up=False)
-    first.pluto.daemon.start()
+    first.daemons.pluto.daemon.start()
     daemon_state(first, up=True)
     wait_connections(first, *both(second))
 
@@ -110,9 +111,9 @@ def test_a_pluto_that_hangs_is_told(pair: tuple[Node, Node]) -> None:
     """The unit's watchdog acts on the same; one that goes on is met again."""
     first, _ = pair
     daemon_state(first, up=True)
-    first.pluto.daemon.send_signal(signal.SIGSTOP)
+    first.daemons.pluto.daemon.send_signal(signal.SIGSTOP)
     assert "does not answer in time" in daemon_state(first, up=False)["reason"]
-    first.pluto.daemon.send_signal(signal.SIGCONT)
+    first.daemons.pluto.daemon.send_signal(signal.SIGCONT)
     daemon_state(first, up=True)
 
 
@@ -133,8 +134,8 @@ def test_user_data_passes_as_esp_alone_and_again_after_pluto_was_killed(one: str
             lab.start("pluto" if node.options.libreswan else "charon", "meshsecd", nodes=[node])
         with captured(lab, "driven") as captures:
             wait_answers(a, c)
-            c.pluto.daemon.kill()
-            c.pluto.daemon.start()
+            c.daemons.pluto.daemon.kill()
+            c.daemons.pluto.daemon.start()
             wait_answers(c, a)
         assert_nothing_clear(captures)
         assert captures[b.name].counts[Kind.ESP] >= 8, "two requests and two answers, twice"
@@ -154,7 +155,7 @@ def standing(request: pytest.FixtureRequest) -> Iterator[tuple[Node, Node]]:
 def test_what_changes_by_itself_is_no_drift(standing: tuple[Node, Node]) -> None:
     """SAs come, are rekeyed and go; one pluto is killed; a peer is removed and comes back. The other pluto goes on."""
     first, second = standing
-    process = first.pluto.daemon.pid
+    process = first.daemons.pluto.daemon.pid
     for options in (("--rekey-child", "--rekey-ipsec"), ("--rekey-ike",)):
         before = standing_sas(first)
         rekey(first, second, options)
@@ -162,8 +163,8 @@ def test_what_changes_by_itself_is_no_drift(standing: tuple[Node, Node]) -> None
         first.wait_for("other SAs", partial(_differ, before, first), 60)
     for node in standing:
         assert_no_drift(node)
-    second.pluto.daemon.kill()
-    second.pluto.daemon.start()
+    second.daemons.pluto.daemon.kill()
+    second.daemons.pluto.daemon.start()
     assert_no_drift(first)
     wait_answers(first, second)
     assert_no_drift(second)
@@ -171,7 +172,7 @@ def test_what_changes_by_itself_is_no_drift(standing: tuple[Node, Node]) -> None
     wait_no_drift(first)  # 5.2: an SA whose peer was killed goes first, for 12 s
     first.trust(second)
     wait_answers(first, second)
-    assert first.pluto.daemon.pid == process
+    assert first.daemons.pluto.daemon.pid == process
 
 
 @needs_esp
@@ -186,15 +187,15 @@ def test_what_others_take_away_is_told_and_ends_with_the_fix(standing: tuple[Nod
     first.meshsec("bench", "sa-setup", second.name, "--count", "1", "--yes")
     wait_answers(first, second)
     assert_no_drift(first)
-    first.pluto.whack("--delete", "--name", f"meshsec-{second.name}.mesh4")
+    first.daemons.pluto.whack("--delete", "--name", f"meshsec-{second.name}.mesh4")
     assert ("connection", second.name) in told(first)
     found = drift(first)["differences"]
     assert "CHILD_SA mesh4" in {one["what"] for one in found}
     for left in (one for one in found if one["where"] == "xfrm_state"):
         first.run(*left["mend"].split())  # 4.10 leaves states of what it was told to delete
-    first.agent.stop()
-    first.agent.start()
-    first.agent.wait_ready()
+    first.daemons.agent.stop()
+    first.daemons.agent.start()
+    first.daemons.agent.wait_ready()
     wait_answers(first, second)
     assert_no_drift(first)
 
@@ -205,17 +206,19 @@ def test_its_own_leaktest_calls_a_node_with_libreswan_tight(standing: tuple[Node
     first, second = standing
     wait_answers(first, second)
     killed, ended_in_order = (tmp_path / name for name in ("killed", "ended"))
-    shutdown = shlex.join(first.pluto.whacking("--shutdown"))
+    shutdown = shlex.join(first.daemons.pluto.whacking("--shutdown"))
     commands = (
-        f"kill -9 {first.pluto.daemon.pid}; {waits_for(killed)}",
+        f"kill -9 {first.daemons.pluto.daemon.pid}; {waits_for(killed)}",
         f"{shutdown}; {waits_for(ended_in_order)}",
         "nft delete table inet meshsec",
     )
     asked = [word for command in commands for word in ("--while", f"sh -c {shlex.quote(command)}")]
     test = started(first, second.name, "--seconds", "2", "--provoke", "renegotiate", *asked)
     for flag in (killed, ended_in_order):
-        wait_until("pluto is gone", lambda: not first.pluto.daemon.running or None, [], 180, first.summary)
-        first.pluto.daemon.start()
+        wait_until(
+            "pluto is gone", lambda: not first.daemons.pluto.daemon.running or None, [], 180, first.control.summary
+        )
+        first.daemons.pluto.daemon.start()
         wait_answers(first, second)
         flag.touch()
     status, view = ended(test)
@@ -234,15 +237,15 @@ def test_meshsecd_and_pluto_start_where_run_is_full_and_nothing_leaks(suite: str
             wait_answers(a, b)
             with captured(lab, "full-run") as captures, flow(a, b) as running:
                 before = standing_sas(a)
-                a.agent.kill()
+                a.daemons.agent.kill()
                 fill()
-                a.agent.start()
-                a.agent.wait_ready()
+                a.daemons.agent.start()
+                a.daemons.agent.wait_ready()
                 wait_answers(a, b)
                 assert standing_sas(a) == before
-                a.pluto.daemon.kill()
+                a.daemons.pluto.daemon.kill()
                 fill()
-                a.pluto.daemon.start()
+                a.daemons.pluto.daemon.start()
                 wait_answers(a, b)
                 wait_arrivals(running)
             assert_nothing_clear(captures)
@@ -255,18 +258,18 @@ def test_an_sa_that_the_other_end_has_not_any_more_is_found_out_and_made_anew(st
     wait_answers(first, second)
     before = standing_sas(first)
     link = End(first.namespace, first.interfaces[0])
-    second.agent.kill()
+    second.daemons.agent.kill()
     link.filter("udp dport { 500, 4500 } drop")
     for conn in both(first):
-        second.pluto.whack("--terminate", "--asynchronous", "--name", conn)
+        second.daemons.pluto.whack("--terminate", "--asynchronous", "--name", conn)
     second.wait_for("its SAs are gone", lambda: not standing_sas(second) or None, 120)
     link.unfilter()
     with flow(first, second) as running:
         wait_arrivals(running, 10, 180)
     assert standing_sas(first).isdisjoint(before)
     assert running.result.lost > 0, "the other end had not lost its SA"
-    second.agent.start()
-    second.agent.wait_ready()
+    second.daemons.agent.start()
+    second.daemons.agent.wait_ready()
     wait_answers(second, first)
 
 
@@ -276,11 +279,11 @@ def test_negotiations_that_cross_leave_one_channel_that_carries(standing: tuple[
     first, second = standing
     wait_answers(first, second)
     for node in standing:
-        node.agent.kill()
+        node.daemons.agent.kill()
     assert any(_cross(first, second) for _ in range(TRIES)), "their negotiations never crossed"
     for node in standing:
-        node.agent.start()
-        node.agent.wait_ready()
+        node.daemons.agent.start()
+        node.daemons.agent.wait_ready()
     for node in standing:
         node.wait_for("one IKE_SA", partial(_alone, node), 120)
     wait_answers(first, second)
@@ -296,17 +299,17 @@ def _cross(first: Node, second: Node) -> bool:
     """Have both plutos negotiate at once; whether one of them then has both IKE_SAs."""
     for node, peer in ((first, second), (second, first)):
         for conn in reversed(both(peer)):
-            node.pluto.whack("--terminate", "--name", conn)
+            node.daemons.pluto.whack("--terminate", "--name", conn)
         for number in ike_sas(node):
-            node.pluto.whack("--deletestate", number)
-        node.pluto.daemon.send_signal(signal.SIGSTOP)
+            node.daemons.pluto.whack("--deletestate", number)
+        node.daemons.pluto.daemon.send_signal(signal.SIGSTOP)
     with ThreadPoolExecutor() as pool:
         try:
             for node, peer in ((first, second), (second, first)):
-                pool.submit(node.pluto.whack, "--initiate", "--name", both(peer)[0])
+                pool.submit(node.daemons.pluto.whack, "--initiate", "--name", both(peer)[0])
         finally:
             for node in (first, second):
-                node.pluto.daemon.send_signal(signal.SIGCONT)
+                node.daemons.pluto.daemon.send_signal(signal.SIGCONT)
     return 2 in (len(ike_sas(first)), len(ike_sas(second)))
 
 
@@ -339,12 +342,12 @@ def told(node: Node) -> set[tuple[str, str | None]]:
 def rekey(node: Node, peer: Node, options: Iterable[str]) -> None:
     """By the option that its version knows; the IKE_SA is one connection's of the two."""
     for option, conn in product(options, both(peer)):
-        node.pluto.whack("--asynchronous", "--name", conn, option)
+        node.daemons.pluto.whack("--asynchronous", "--name", conn, option)
 
 
 def standing_sas(node: Node, kind: str = "") -> frozenset[str]:
     """The numbers of pluto's SAs that stand, which another one does not get again."""
-    lines = (line.removeprefix("000 ") for line in node.pluto.whack("--showstates").splitlines())
+    lines = (line.removeprefix("000 ") for line in node.daemons.pluto.whack("--showstates").splitlines())
     return frozenset(line[1:].split(":")[0] for line in lines if line.startswith("#") and f"ESTABLISHED_{kind}" in line)
 
 
@@ -361,7 +364,7 @@ def wait_answers(source: Node, target: Node) -> None:
     """Await that meshsecd calls the channel protected, and answers by both families."""
     source.wait_state(target, "protected", 180)
     for address in (target.address, target.ipv4):
-        wait_until(f"an answer of {address}", partial(_answered, source, address), [], 180, source.summary)
+        wait_until(f"an answer of {address}", partial(_answered, source, address), [], 180, source.control.summary)
 
 
 def _answered(source: Node, address: str) -> bool | None:

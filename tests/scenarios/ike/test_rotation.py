@@ -9,7 +9,8 @@ import pytest
 from tests.lab.lab import Lab
 from tests.lab.net.topology import line, names
 from tests.lab.net.traffic import Flow, wait_arrivals
-from tests.lab.node.node import Node, Options
+from tests.lab.node.node import Node
+from tests.lab.node.options import Options
 from tests.scenarios.expectations import (
     assert_no_drift,
     assert_nothing_clear,
@@ -57,18 +58,18 @@ def test_the_old_key_ends_for_good_and_a_restart_of_charon_costs_neither_before(
     a, b, c = (mesh[name] for name in "abc")
     stolen = (c.var / "node.key").read_bytes()
     _begin(c, (a, b))
-    c.ike.kill()
-    c.ike.start()
-    c.ike.wait_ready()
+    c.daemons.charon.kill()
+    c.daemons.charon.start()
+    c.daemons.charon.wait_ready()
     _wait_both(c, (a, b))
     _end(c, (a, b))
     for half in ("node.pub", "node.rotation"):
         (c.var / half).unlink()
     (c.var / "node.key").write_bytes(stolen)
     restart_for_keys(c)
-    c.wait_for("the old key is refused", lambda: c.peer_status(b).get("last_failure"), 90)
+    c.wait_for("the old key is refused", lambda: c.control.peer(b.name).get("last_failure"), 90)
     b.wait_for("it is told as a stranger", lambda: c.locator in b.meshsec("doctor", check=False).stdout, 60)
-    assert c.address not in {peer["address"] for peer in b.ask("status")["peers"]}
+    assert c.address not in {peer["address"] for peer in b.control.ask("status")["peers"]}
 
 
 def _begin(node: Node, others: tuple[Node, ...]) -> str:

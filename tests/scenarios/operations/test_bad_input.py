@@ -15,7 +15,7 @@ from tests.scenarios.expectations import flow, spis
 
 def reload(node: Node) -> None:
     """As `systemctl reload` does."""
-    node.agent.send_signal(signal.SIGHUP)
+    node.daemons.agent.send_signal(signal.SIGHUP)
 
 
 def _flip(card: str, at: int) -> str:
@@ -51,7 +51,12 @@ def test_a_card_file_that_was_damaged_leaves_the_peer_as_it_was(mesh: Lab) -> No
 
 def _doctor_says(node: Node, text: str) -> dict[str, str] | None:
     return next(
-        (check for check in node.ask("doctor").get("checks", []) if text in str(check) and check["level"] != "ok"), None
+        (
+            check
+            for check in node.control.ask("doctor").get("checks", [])
+            if text in str(check) and check["level"] != "ok"
+        ),
+        None,
     )
 
 
@@ -66,7 +71,7 @@ def test_a_corrupt_configuration_is_refused_with_file_and_line_and_the_last_one_
         assert said.returncode == 1
         assert re.search(r"meshsec\.toml:\d+", said.stderr), said.stderr
         reload(a)
-        a.wait_for("meshsecd reports it", lambda: "meshsec.toml" in a.agent.tail(40), 60)
+        a.wait_for("meshsecd reports it", lambda: "meshsec.toml" in a.daemons.agent.tail(40), 60)
         assert spis(a, c) == before
         a.wait_protected(c, 10)
     finally:
@@ -111,7 +116,7 @@ def test_a_node_whose_address_is_announced_by_another_one_too_says_so() -> None:
         lab.start(nodes=[d])
         for clone in (a, d):
             clone.wait_for("doctor names the clash", partial(_doctor_says, clone, "this node's key"), 60)
-            assert any("a copy of this node's key" in one for one in clone.ask("status")["problems"])
+            assert any("a copy of this node's key" in one for one in clone.control.ask("status")["problems"])
 
 
 def test_a_full_disk_while_a_card_is_written_keeps_what_was_there() -> None:
@@ -130,7 +135,7 @@ def test_a_full_disk_while_a_card_is_written_keeps_what_was_there() -> None:
         assert _inside(a, "ls", "-A", str(a.peers)).split() == [".lock", "b.card", "ballast"], (
             "half a card was left behind"
         )
-        assert [peer["name"] for peer in a.ask("status")["peers"]] == ["b"]
+        assert [peer["name"] for peer in a.control.ask("status")["peers"]] == ["b"]
 
         _inside(a, "rm", f"{a.peers}/ballast")
         a.trust(c)
@@ -146,9 +151,9 @@ def _give_small_disk(node: Node) -> None:
         'mount --move /mnt "$0"',
         'exec "$@"',
     )
-    node.agent.argv[:0] = ["sh", "-c", " && ".join(steps), str(node.peers)]
+    node.daemons.agent.argv[:0] = ["sh", "-c", " && ".join(steps), str(node.peers)]
 
 
 def _inside(node: Node, *argv: str) -> str:
     """Run a program where meshsecd is: in its mount namespace, and below its root, which is another one in a chroot."""
-    return run(["nsenter", "-t", str(node.agent.pid), "-m", "-r", *argv], check=False).stdout
+    return run(["nsenter", "-t", str(node.daemons.agent.pid), "-m", "-r", *argv], check=False).stdout

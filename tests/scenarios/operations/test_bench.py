@@ -12,7 +12,7 @@ SCHEMA = REPOSITORY / "docs/reference/schema/meshsec-bench-1.json"
 
 def test_sa_setup_negotiates_anew_and_tells_the_times(mesh: Lab) -> None:
     a, c = mesh["a"], mesh["c"]
-    initiator, other = (a, c) if a.peer_status(c)["initiator"] else (c, a)
+    initiator, other = (a, c) if a.control.peer(c.name)["initiator"] else (c, a)
     before = initiator.wait_protected(other).spis
     shown = initiator.meshsec("bench", "sa-setup", other.name, "--count", "3", "--interval", "1.2", "--yes", "--json")
     view = json.loads(shown.stdout)

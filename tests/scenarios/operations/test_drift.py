@@ -10,7 +10,8 @@ import pytest
 from tests.lab.lab import Lab
 from tests.lab.net.topology import line, names
 from tests.lab.node import capabilities
-from tests.lab.node.node import Node, Options
+from tests.lab.node.node import Node
+from tests.lab.node.options import Options
 from tests.scenarios.expectations import assert_no_drift, drift, wait_no_drift
 
 OPTIONS = Options(ipv4=True, overlay=capabilities.probe().tun)
@@ -39,14 +40,14 @@ def told(node: Node) -> set[tuple[str, str | None]]:
 
 
 def restart(node: Node) -> None:
-    node.agent.stop()
-    node.agent.start()
-    node.agent.wait_ready()
+    node.daemons.agent.stop()
+    node.daemons.agent.start()
+    node.daemons.agent.wait_ready()
 
 
 def test_sas_that_come_and_go_are_no_drift(pair: tuple[Node, Node]) -> None:
     a, b = pair
-    before = a.sas_with(b)[0]
+    before = a.charon.sas_with(b.name)[0]
     a.charon.rekey("b", "mesh")
     assert_no_drift(a)
     a.wait_for("another CHILD_SA", lambda: a.wait_protected(b).child_spis != before.child_spis, 60)
@@ -62,9 +63,9 @@ def test_nothing_is_left_of_a_charon_that_was_killed(lab: Lab, pair: tuple[Node,
     """Its SAs stay in the kernel until others stand; then they go."""
     a, b = pair
     before = a.wait_protected(b).child_spis
-    a.ike.kill()
+    a.daemons.charon.kill()
     lab.start("charon", nodes=[a])
-    a.wait_for("other SAs", lambda: any(sa.child_spis != before for sa in a.sas_with(b)), 120)
+    a.wait_for("other SAs", lambda: any(sa.child_spis != before for sa in a.charon.sas_with(b.name)), 120)
     for node in pair:
         wait_no_drift(node)
 
@@ -76,7 +77,7 @@ def test_a_peer_by_the_overlay_is_no_drift(pair: tuple[Node, Node]) -> None:
     a.meshsec("mode", "overlay", "b")
     try:
         assert_no_drift(a)
-        a.wait_for("the overlay carries", lambda: a.peer_status(b).get("data_plane") == "overlay", 90)
+        a.wait_for("the overlay carries", lambda: a.control.peer(b.name).get("data_plane") == "overlay", 90)
         for node in pair:
             assert_no_drift(node)
     finally:
@@ -155,7 +156,7 @@ def test_states_and_policies_that_others_removed_are_told(pair: tuple[Node, Node
 
 def test_charon_that_does_not_answer_is_not_called_free_of_drift(pair: tuple[Node, Node]) -> None:
     a, _ = pair
-    a.ike.kill()
+    a.daemons.charon.kill()
     view = drift(a, code=3)
     assert {one["where"] for one in view["unexamined"]} >= {"connection", "ike_sa", "xfrm_state"}
     assert not view["differences"]

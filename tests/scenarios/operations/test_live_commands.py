@@ -25,8 +25,8 @@ def test_status_tells_route_channel_and_set_up_time_of_each_peer(mesh: Lab) -> N
 
 def test_status_exits_with_three_when_a_peer_is_not_protected(mesh: Lab) -> None:
     a, c = mesh["a"], mesh["c"]
-    a.ike.kill()
-    a.wait_for("meshsecd knows", lambda: a.peer_status(c).get("state") != "protected", 60)
+    a.daemons.charon.kill()
+    a.wait_for("meshsecd knows", lambda: a.control.peer(c.name).get("state") != "protected", 60)
     result = a.meshsec("status", check=False)
     assert result.returncode == 3
     assert "waiting" in result.stdout
@@ -53,11 +53,11 @@ def test_topology_shows_every_node(mesh: Lab) -> None:
 def test_doctor_is_content_with_a_healthy_node_and_names_a_dead_daemon(mesh: Lab) -> None:
     a = mesh["a"]
     # What other programs did to its rules, in whatever test, is told as long as meshsecd runs.
-    a.agent.kill()
-    a.agent.start()
+    a.daemons.agent.kill()
+    a.daemons.agent.start()
     a.wait_for("doctor is content", lambda: a.meshsec("doctor", check=False).returncode == 0, 60)
-    a.ike.kill()
-    a.wait_for("meshsecd knows", lambda: a.peer_status(mesh["c"]).get("state") != "protected", 60)
+    a.daemons.charon.kill()
+    a.wait_for("meshsecd knows", lambda: a.control.peer(mesh["c"].name).get("state") != "protected", 60)
     ill = a.meshsec("doctor", check=False)
     assert ill.returncode != 0
     assert "charon" in ill.stdout
@@ -73,7 +73,7 @@ def test_watch_streams_the_changes(mesh: Lab) -> None:
 
 def test_a_reading_command_without_meshsecd_fails_with_a_word_and_no_traceback(mesh: Lab) -> None:
     a = mesh["a"]
-    a.agent.kill()
+    a.daemons.agent.kill()
     result = a.meshsec("status", check=False)
     assert result.returncode == 1
     assert "meshsecd" in result.stderr

@@ -22,7 +22,7 @@ def test_meshsecd_killed_and_restarted_renegotiates_nothing(mesh: Lab) -> None:
     with captured(mesh, "meshsecd") as captures, flow_without_loss(a, c) as running:
         wait_arrivals(running)
         for node in (a, c):
-            node.agent.kill()
+            node.daemons.agent.kill()
         wait_arrivals(running, 25)
         mesh.start("meshsecd", nodes=[a, c])
         a.wait_protected(c)
@@ -47,7 +47,9 @@ def test_a_renegotiation_would_have_been_seen(mesh: Lab) -> None:
 
 def _settled(mesh: Lab) -> bool:
     a, c = mesh["a"], mesh["c"]
-    sides = [[spi for sa in node.sas_with(peer) for spi in sa.child_spis] for node, peer in ((a, c), (c, a))]
+    sides = [
+        [spi for sa in node.charon.sas_with(peer.name) for spi in sa.child_spis] for node, peer in ((a, c), (c, a))
+    ]
     return bool(sides[0]) and set(sides[0]) == set(sides[1])
 
 
@@ -66,8 +68,8 @@ def test_charon_killed_leaks_nothing_and_its_sa_is_back_within_three_seconds_of_
 def _return_of_charon(mesh: Lab, running: Flow) -> float:
     """Kill c's charon; seconds from its return to user data."""
     a, c = mesh["a"], mesh["c"]
-    c.ike.kill()
-    c.wait_for("c knows that charon is gone", lambda: c.peer_status(a).get("state") != "protected", 60)
+    c.daemons.charon.kill()
+    c.wait_for("c knows that charon is gone", lambda: c.control.peer(a.name).get("state") != "protected", 60)
     mesh.start("charon", nodes=[c])
     returned = time.monotonic()
     c.wait_protected(a)
@@ -82,7 +84,7 @@ def test_charon_killed_at_the_sender_leaks_nothing(mesh: Lab) -> None:
     a, c = mesh["a"], mesh["c"]
     with captured(mesh, "charon-sender") as captures, flow(a, c) as running:
         wait_arrivals(running)
-        a.ike.kill()
+        a.daemons.charon.kill()
         refused = running.result.refused
         a.wait_for("the sender's kernel refuses", lambda: running.result.refused >= refused + 10 or None, 60)
         mesh.start("charon", nodes=[a])
@@ -96,7 +98,7 @@ def test_olsrv2d_killed_and_restarted_keeps_the_sa_and_brings_the_routes_back(me
     before = spis(a, c)
     with captured(mesh, "router") as captures, flow(a, c) as running:
         wait_arrivals(running)
-        b.router.kill()
+        b.daemons.router.kill()
         wait_arrivals(running, 10)
         mesh.start("router", nodes=[b])
         b.wait_route(a)
@@ -112,7 +114,7 @@ def test_all_daemons_of_a_node_killed_at_once_come_back_to_protection(mesh: Lab)
     a, c = mesh["a"], mesh["c"]
     with captured(mesh, "all") as captures, flow(a, c) as running:
         wait_arrivals(running)
-        for daemon in reversed(a.daemons):
+        for daemon in reversed(a.daemons.all()):
             daemon.kill()
         mesh.start(nodes=[a])
         a.wait_protected(c)

@@ -242,7 +242,7 @@ def test_with_drop_ins_the_governor_raises_charon_for_a_negotiation_and_takes_it
     raise_charon(lab, machine)
     node = machine.node
     node.wait_for("charon has the class of its drop-in again", lambda: classes(machine, "meshsec-ike") == {BASE}, 120)
-    decisions = node.ask("scheduling")["governor"]["decisions"]
+    decisions = node.control.ask("scheduling")["governor"]["decisions"]
     assert {(one["before"], one["class"]) for one in decisions} == {(str(BASE), str(RAISED)), (str(RAISED), str(BASE))}
     assert "negotiation with b" in decisions[0]["reason"]
     assert f"from {RAISED} to {BASE}" in machine.run("meshsec", "explain", "--scheduling").stdout
@@ -267,14 +267,14 @@ def begin_governed(lab: Lab, machine: Machine) -> None:
     machine.run("systemctl", "start", "meshsecd")
     a, b = machine.node, lab["b"]
     a.wait_protected(b, 120)
-    a.wait_for("the governor at rest", lambda: a.ask("scheduling")["governor"]["mode"] == "rest", 120)
+    a.wait_for("the governor at rest", lambda: a.control.ask("scheduling")["governor"]["mode"] == "rest", 120)
     assert classes(machine, "meshsec-ike") == {BASE}
 
 
 def raise_charon(lab: Lab, machine: Machine) -> None:
     """By one more negotiation; return while the class stands."""
     a, b = machine.node, lab["b"]
-    a.ask("renegotiate", peer=b.name)
+    a.control.ask("renegotiate", peer=b.name)
     a.wait_for("charon is raised", lambda: classes(machine, "meshsec-ike") in ({RAISED}, {RAISED, BEHIND}), 120)
 
 
@@ -286,7 +286,7 @@ def begin_with_classes(machine: Machine) -> None:
     node = machine.node
 
     def seen() -> bool:
-        found = {one["service"]: one["in_force"] for one in node.ask("scheduling").get("services", [])}
+        found = {one["service"]: one["in_force"] for one in node.control.ask("scheduling").get("services", [])}
         return (found.get("charon"), found.get("olsrv2d")) == (str(CHARON), str(ROUTER))
 
     node.wait_for("classes", seen, 120)

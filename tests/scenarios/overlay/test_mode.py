@@ -23,7 +23,8 @@ from tests.lab.net.stream import Stream
 from tests.lab.net.topology import line, names
 from tests.lab.net.traffic import Flow, wait_arrivals
 from tests.lab.node import capabilities
-from tests.lab.node.node import Node, Options
+from tests.lab.node.node import Node
+from tests.lab.node.options import Options
 from tests.lab.observe.overlay_control import OverlayControl
 from tests.scenarios.expectations import assert_nothing_clear, captured, flow
 
@@ -69,7 +70,7 @@ def wait_carried(node: Node, peer: Node, plane: str) -> None:
     """Await that a node says that a plane carries what it sends to a peer."""
 
     def carried() -> bool:
-        status = node.peer_status(peer)
+        status = node.control.peer(peer.name)
         return (status.get("state"), status.get("data_plane"), status.get("mode")) == ("protected", plane, plane)
 
     node.wait_for(f"{peer.name} is carried by {plane}", carried, PATIENCE)
@@ -145,8 +146,8 @@ def test_in_mode_ipsec_the_overlay_carries_nothing_when_the_ike_daemon_dies(lab:
     with captured(lab, "no-fallback") as captures, flow(a, c) as running:
         wait_arrivals(running, 10, PATIENCE)
         sealed = _by_overlay(a)
-        a.ike.kill()
-        a.wait_for("nothing carries", lambda: a.peer_status(c).get("data_plane") is None, PATIENCE)
+        a.daemons.charon.kill()
+        a.wait_for("nothing carries", lambda: a.control.peer(c.name).get("data_plane") is None, PATIENCE)
         lab.start("charon", nodes=[a])
         wait_carried(a, c, "ipsec")
         wait_arrivals(running, 25, PATIENCE)
@@ -202,7 +203,7 @@ def test_meshsecd_killed_and_restarted_keeps_the_mode_and_user_data_goes_on(lab:
     switch(a, c, "overlay")
     with captured(lab, "restart") as captures, flow(a, c) as running:
         wait_arrivals(running, 10, PATIENCE)
-        a.agent.kill()
+        a.daemons.agent.kill()
         wait_arrivals(running, 25, PATIENCE)
         lab.start("meshsecd", nodes=[a])
         wait_carried(a, c, "overlay")
@@ -219,8 +220,8 @@ def test_overlayd_ended_leaks_nothing_and_user_data_passes_again_when_it_is_back
     switch(a, c, "overlay")
     with captured(lab, end.__name__) as captures, flow(a, c) as running:
         wait_arrivals(running, 10, PATIENCE)
-        end(a.overlay)
-        a.wait_for("a knows", lambda: not (a.ask("status").get("overlay") or {}).get("up", True), PATIENCE)
+        end(a.daemons.overlay)
+        a.wait_for("a knows", lambda: not (a.control.ask("status").get("overlay") or {}).get("up", True), PATIENCE)
         before = running.result.refused
         a.wait_for("the sender's kernel refuses", lambda: running.result.refused > before, PATIENCE)
         lab.start("overlayd", nodes=[a])
@@ -235,7 +236,7 @@ def test_overlayd_killed_for_want_of_memory_leaks_nothing(lab: Lab) -> None:
     switch(a, c, "overlay")
     with captured(lab, "memory") as captures, flow(a, c) as running, Flow((a.namespace, a.ipv4), (c.namespace, c.ipv4)):
         wait_arrivals(running, 10, PATIENCE)
-        with starved(a.overlay.pid) as kills:
+        with starved(a.daemons.overlay.pid) as kills:
             wait_until("overlayd is killed", lambda: dies_when_asked(a), [], PATIENCE)
             assert kills() > 0, "it was not the kernel that killed it"
         lab.start("overlayd", nodes=[a])
@@ -247,13 +248,13 @@ def test_overlayd_killed_for_want_of_memory_leaks_nothing(lab: Lab) -> None:
 def dies_when_asked(node: Node) -> bool:
     """Ask overlayd for something, which takes memory; whether it is dead."""
     knock(node.overlay_socket)
-    return not node.overlay.running
+    return not node.daemons.overlay.running
 
 
 def test_a_stranger_gets_nothing_by_the_overlay(lab: Lab) -> None:
     """b, which has no card at c, tells its own overlayd to exchange user data with c, and takes its own rules away."""
     b, c = lab["b"], lab["c"]
-    b.agent.kill()
+    b.daemons.agent.kill()
     b.run("nft", "flush", "ruleset")
     with stranger_route(b, c), OverlayControl(b.overlay_socket) as stranger, OverlayControl(c.overlay_socket) as target:
         for command in ("permit", "keep"):

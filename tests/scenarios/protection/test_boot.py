@@ -14,7 +14,8 @@ from tests.lab.net import traffic
 from tests.lab.net.packets import Kind
 from tests.lab.net.topology import line, names
 from tests.lab.node import capabilities
-from tests.lab.node.node import Node, Options
+from tests.lab.node.node import Node
+from tests.lab.node.options import Options
 from tests.scenarios.expectations import assert_nothing_clear, captured
 
 UNITS = REPOSITORY / "daemon" / "systemd"
@@ -38,7 +39,7 @@ def powered_off(boot_lab: Lab) -> Iterator[Lab]:
     boot_lab.end_of("a", "b").down()
     a.run("nft", "flush", "ruleset")
     yield boot_lab
-    a.router.kill()
+    a.daemons.router.kill()
 
 
 def test_the_firewall_unit_holds_user_data_back_from_the_first_moment_of_the_network(powered_off: Lab) -> None:
@@ -67,7 +68,7 @@ def _assert_only_the_rules_hold_back(lab: Lab, targets: list[str]) -> None:
         lab.end_of("a", "b").up()
         lab.start("router", nodes=[a])
         for target in targets:
-            a.wait_for(f"route to {target}", lambda address=target: a.routes().get(address), 60)  # type: ignore[misc]
+            a.wait_for(f"route to {target}", lambda address=target: a.kernel.interfaces().get(address), 60)  # type: ignore[misc]
             assert traffic.send(_source(a, target), target) == 0, f"the kernel took user data to {target}"
     assert_nothing_clear(captures)
     a.run("nft", "flush", "ruleset")

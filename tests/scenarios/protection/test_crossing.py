@@ -17,7 +17,7 @@ def test_negotiations_that_cross_leave_one_channel_that_carries(mesh: Lab) -> No
     child = a.wait_protected(c).children[0].name
     with captured(mesh, "crossing") as captures:
         for node in (a, c):
-            node.agent.kill()
+            node.daemons.agent.kill()
         assert any(_cross(a, c, child) for _ in range(TRIES)), "their negotiations never crossed"
         mesh.start("meshsecd", nodes=[a, c])
         a.wait_protected(c)
@@ -30,16 +30,16 @@ def test_negotiations_that_cross_leave_one_channel_that_carries(mesh: Lab) -> No
 
 def _cross(a: Node, c: Node, child: str) -> bool:
     """Have both charons negotiate; whether each of them then has both IKE_SAs. One that is stopped misses no packet."""
-    if a.sas_with(c):
+    if a.charon.sas_with(c.name):
         a.charon.terminate(c.name)
-    c.ike.send_signal(signal.SIGSTOP)
+    c.daemons.charon.send_signal(signal.SIGSTOP)
     with ThreadPoolExecutor() as pool:
         try:
             pool.submit(a.charon.initiate, c.name, child)
             pool.submit(c.charon.initiate, a.name, child)
         finally:
-            c.ike.send_signal(signal.SIGCONT)
-    return len(a.sas_with(c)) == len(c.sas_with(a)) == 2
+            c.daemons.charon.send_signal(signal.SIGCONT)
+    return len(a.charon.sas_with(c.name)) == len(c.charon.sas_with(a.name)) == 2
 
 
 def test_an_sa_that_the_other_end_has_not_any_more_is_found_out_and_made_anew(mesh: Lab) -> None:
@@ -47,10 +47,10 @@ def test_an_sa_that_the_other_end_has_not_any_more_is_found_out_and_made_anew(me
     a, c, link = mesh["a"], mesh["c"], mesh.link("b", "c")
     before = spis(a, c)
     with captured(mesh, "silence") as captures:
-        c.agent.kill()
+        c.daemons.agent.kill()
         link.cut()
         c.charon.terminate(a.name, force=True)
-        wait_until("c's SA is gone", lambda: not c.sas_with(a), [], 60)
+        wait_until("c's SA is gone", lambda: not c.charon.sas_with(a.name), [], 60)
         link.fix()
         with flow(a, c) as running:
             wait_arrivals(running, 10, 120)

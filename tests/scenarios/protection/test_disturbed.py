@@ -19,7 +19,9 @@ from tests.lab.net.packets import Kind
 from tests.lab.net.topology import line, names
 from tests.lab.net.traffic import Flow, wait_arrivals
 from tests.lab.node import capabilities
-from tests.lab.node.node import Node, Options
+from tests.lab.node.artifacts import artifacts
+from tests.lab.node.node import Node
+from tests.lab.node.options import Options
 from tests.scenarios.expectations import assert_nothing_clear, captured, flow, spis
 
 PATIENCE = 60.0
@@ -48,12 +50,12 @@ def dies_when_asked(node: Node, kind: str) -> bool:
     """Ask a daemon for something, which takes memory; whether it is dead."""
     with suppress(OSError):
         ASKED[kind](node)
-    daemon = node.daemon(kind)
+    daemon = node.daemons.get(kind)
     return daemon is not None and not daemon.running
 
 
 ASKED: dict[str, Callable[[Node], object]] = {
-    "meshsecd": lambda node: node.ask("status"),
+    "meshsecd": lambda node: node.control.ask("status"),
     "charon": lambda node: node.charon.sas(),
     "router": lambda node: knock(node.run_directory / "changes.sock"),
 }
@@ -72,7 +74,7 @@ def others(node: Node, peer: Node, before: frozenset[str]) -> frozenset[str]:
 
 def wait_rules(node: Node) -> None:
     """Await that the kernel has the rules as meshsecd applied them."""
-    node.wait_for("the rules stand", lambda: node.ask("status").get("rules_stand"), PATIENCE)
+    node.wait_for("the rules stand", lambda: node.control.ask("status").get("rules_stand"), PATIENCE)
 
 
 def test_all_rules_flushed_by_another_program_are_back_at_once_and_nothing_leaks(mesh: Lab) -> None:
@@ -88,7 +90,7 @@ def test_all_rules_flushed_by_another_program_are_back_at_once_and_nothing_leaks
                 wait_arrivals(one)
     assert_nothing_clear(captures)
     assert spis(a, c) == before, "the rules are no matter of the SAs"
-    assert "altered or removed by another program" in a.agent.tail(200)
+    assert "altered or removed by another program" in a.daemons.agent.tail(200)
 
 
 @pytest.mark.skipif(
@@ -97,7 +99,7 @@ def test_all_rules_flushed_by_another_program_are_back_at_once_and_nothing_leaks
 def test_nothing_leaks_from_the_flush_until_the_rules_are_back_when_no_sa_holds_the_way(mesh: Lab) -> None:
     """IPv4 has a route in the clear as soon as charon's is gone: the rules alone are between the two."""
     a, c = mesh["a"], mesh["c"]
-    a.ike.kill()
+    a.daemons.charon.kill()
     with captured(mesh, "flush-alone") as captures, flow4(a, c) as running:
         running.result.interval = OFTEN
         for _ in range(3):
@@ -106,7 +108,7 @@ def test_nothing_leaks_from_the_flush_until_the_rules_are_back_when_no_sa_holds_
             wait_rules(a)
             a.wait_for("the kernel refuses", lambda before=refused: running.result.refused > before + 10, PATIENCE)  # type: ignore[misc]
     assert_nothing_clear(captures)
-    a.agent.kill()
+    a.daemons.agent.kill()
     a.run("nft", "flush", "ruleset")
     with mesh["b"].capture("flush-negative") as seen, flow4(a, c):
         wait_until("user data in the clear", lambda: seen.counts[Kind.CLEAR], [seen], PATIENCE)
@@ -119,7 +121,7 @@ def test_rules_flushed_while_meshsecd_is_dead_are_back_with_it_and_its_sas_hold_
     with captured(mesh, "flush-dead") as captures, flow(a, c) as running, flow4(a, c) as beside:
         for one in (running, beside):
             wait_arrivals(one)
-        a.agent.kill()
+        a.daemons.agent.kill()
         a.run("nft", "flush", "ruleset")
         for one in (running, beside):
             wait_arrivals(one)
@@ -134,7 +136,7 @@ def test_rules_flushed_while_meshsecd_is_dead_are_back_with_it_and_its_sas_hold_
 def test_a_daemon_killed_for_want_of_memory_leaks_nothing_and_comes_back(mesh: Lab, kind: str) -> None:
     """overlayd: test_mode.py."""
     a, c = mesh["a"], mesh["c"]
-    before, daemon = spis(a, c), a.daemon(kind)
+    before, daemon = spis(a, c), a.daemons.get(kind)
     assert daemon is not None
     with captured(mesh, f"memory-{kind}") as captures, flow(a, c) as running, flow4(a, c) as beside:
         for one in (running, beside):
@@ -194,14 +196,14 @@ def test_daemons_start_where_run_is_full_and_nothing_leaks() -> None:
                 wait_arrivals(running)
                 fill()
                 for kind in ("meshsecd", "charon"):
-                    (a.agent if kind == "meshsecd" else a.ike).kill()
+                    (a.daemons.agent if kind == "meshsecd" else a.daemons.charon).kill()
                     lab.start(kind, nodes=[a])
                     wait_rules(a)
                     a.wait_protected(b)
                     for one in (running, beside):
                         wait_arrivals(one)
             assert_nothing_clear(captures)
-            assert "No space left on device" in a.agent.tail(400)
+            assert "No space left on device" in a.daemons.agent.tail(400)
 
 
 def test_a_reload_and_another_policy_leak_nothing_and_user_data_goes_on(mesh: Lab) -> None:
@@ -210,11 +212,11 @@ def test_a_reload_and_another_policy_leak_nothing_and_user_data_goes_on(mesh: La
     with captured(mesh, "policy") as captures, flow(a, c) as running, flow4(a, c) as beside:
         try:
             a.reconfigure(replace(options, policy={**options.policy, **OTHER_SUITES}))
-            a.agent.send_signal(signal.SIGHUP)
-            a.wait_for("the reload is told", lambda: "restart meshsecd to use it" in a.agent.tail(40), PATIENCE)
+            a.daemons.agent.send_signal(signal.SIGHUP)
+            a.wait_for("the reload is told", lambda: "restart meshsecd to use it" in a.daemons.agent.tail(40), PATIENCE)
             for one in (running, beside):
                 wait_arrivals(one)
-            a.agent.stop()
+            a.daemons.agent.stop()
             mesh.start("meshsecd", nodes=[a])
             a.wait_protected(c)
             assert spis(a, c) == before, "another policy alone negotiates nothing"
@@ -225,7 +227,7 @@ def test_a_reload_and_another_policy_leak_nothing_and_user_data_goes_on(mesh: La
                 wait_arrivals(one)
         finally:
             a.reconfigure(options)
-            a.agent.stop()
+            a.daemons.agent.stop()
             mesh.start("meshsecd", nodes=[a])
     assert_nothing_clear(captures)
 
@@ -236,11 +238,11 @@ def test_a_node_that_ends_its_daemons_in_order_and_starts_them_again_leaks_nothi
     with captured(mesh, "shutdown") as captures, flow(a, c) as running, flow4(a, c) as beside:
         for one in (running, beside):
             wait_arrivals(one)
-        a.agent.stop()
-        a.ike.stop()
+        a.daemons.agent.stop()
+        a.daemons.charon.stop()
         refused = beside.result.refused
         wait_until("the kernel refuses", lambda: beside.result.refused > refused + 10, [], PATIENCE)
-        a.router.stop()
+        a.daemons.router.stop()
         mesh.start(nodes=[a])
         a.wait_protected(c)
         for one in (running, beside):
@@ -250,24 +252,24 @@ def test_a_node_that_ends_its_daemons_in_order_and_starts_them_again_leaks_nothi
 
 def test_what_a_failure_leaves_behind_does_not_wait_for_a_meshsecd_that_hangs(mesh: Lab) -> None:
     a = mesh["a"]
-    a.agent.send_signal(signal.SIGSTOP)
+    a.daemons.agent.send_signal(signal.SIGSTOP)
     try:
-        assert dict(a.artifacts())["status.json"] == "no answer: timed out"
+        assert dict(artifacts(a))["status.json"] == "no answer: timed out"
     finally:
-        a.agent.send_signal(signal.SIGCONT)
+        a.daemons.agent.send_signal(signal.SIGCONT)
 
 
 @contextmanager
 def on_full_disk(mesh: Lab, node: Node) -> Iterator[None]:
     """The node's meshsecd, killed and started where the directory of its state is on a disk without room."""
-    copy, argv = node.var.with_name(f"{node.var.name}.copy"), node.agent.argv
+    copy, argv = node.var.with_name(f"{node.var.name}.copy"), node.daemons.agent.argv
     node.run("cp", "-a", str(node.var), str(copy))
-    node.agent.kill()
-    node.agent.argv = ["sh", "-c", FULL_DISK, "sh", str(node.var), *argv]
+    node.daemons.agent.kill()
+    node.daemons.agent.argv = ["sh", "-c", FULL_DISK, "sh", str(node.var), *argv]
     try:
         mesh.start("meshsecd", nodes=[node])
         yield
     finally:
-        node.agent.argv = argv
-        node.agent.kill()
+        node.daemons.agent.argv = argv
+        node.daemons.agent.kill()
         mesh.start("meshsecd", nodes=[node])

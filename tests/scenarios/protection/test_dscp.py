@@ -17,7 +17,8 @@ from tests.lab.net import namespaces
 from tests.lab.net.packets import Kind
 from tests.lab.net.topology import line, names
 from tests.lab.node import capabilities, libreswan
-from tests.lab.node.node import Node, Options
+from tests.lab.node.node import Node
+from tests.lab.node.options import Options
 from tests.scenarios.expectations import captured
 
 EF, AF41 = 46, 34
@@ -76,7 +77,7 @@ def sent(lab: Lab, source: str, target: str) -> tuple[int, int]:
             going.sendto(b"urgent", (target, PORT))
             return _received(coming)
 
-        inner = wait_until(f"a datagram of {source}", arrived, [], 120, lab["a"].summary)
+        inner = wait_until(f"a datagram of {source}", arrived, [], 120, lab["a"].control.summary)
         wait_until("ESP in the capture", lambda: captures["a"].sent[Kind.ESP] or None, [], 60)
     return _outer(lab["a"], captures["a"].directory), inner
 

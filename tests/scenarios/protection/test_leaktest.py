@@ -10,7 +10,8 @@ from typing import Any
 from tests.lab.lab import Lab
 from tests.lab.net.topology import line, names
 from tests.lab.node import capabilities
-from tests.lab.node.node import Node, Options
+from tests.lab.node.node import Node
+from tests.lab.node.options import Options
 from tests.scenarios.protection.leaktests import ended, started, waits_for
 
 NO_IPSEC = {
@@ -56,7 +57,7 @@ def test_a_tight_node_is_told_so_by_itself_and_by_a_relay(mesh: Lab, tmp_path: P
     assert peer["answered"] > 0
     assert seen["phases"][0]["packets"]["esp"] > 0
     assert not seen["peers"], "a relay sends nothing"
-    a.wait_for("the rules are back", lambda: a.ask("status").get("rules_stand"), 30)
+    a.wait_for("the rules are back", lambda: a.control.ask("status").get("rules_stand"), 30)
     checks = json.loads(a.meshsec("doctor", "--json", check=False).stdout)["checks"]
     assert any("another program altered or removed them" in check["found"] for check in checks), checks
     a.wait_protected(c, 30)
@@ -68,7 +69,7 @@ def test_a_leak_is_seen_at_the_sender_and_at_a_relay(tmp_path: Path) -> None:
         lab.wait_full_mesh()
         a, b = lab["a"], lab["b"]
         # Nobody puts back what is taken away: rules, and what leads into IPsec.
-        undone = f"kill -9 {a.agent.pid}; nft delete table inet meshsec; {NO_IPSEC[capabilities.probe().esp]}"
+        undone = f"kill -9 {a.daemons.agent.pid}; nft delete table inet meshsec; {NO_IPSEC[capabilities.probe().esp]}"
         steps = f"{waits_for(tmp_path / 'looks')}; {undone}"
         test = started(a, "c", "--seconds", "2", "--while", f"sh -c {shlex.quote(steps)}", "--while", "true")
         relay = watching(b, mark_of(test))

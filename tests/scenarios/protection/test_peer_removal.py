@@ -10,7 +10,7 @@ from tests.lab.net import traffic
 from tests.lab.net.packets import Kind
 from tests.lab.net.topology import line, names
 from tests.lab.net.traffic import wait_arrivals
-from tests.lab.node.node import Options
+from tests.lab.node.options import Options
 from tests.scenarios.expectations import assert_nothing_clear, captured, flow
 
 
@@ -32,8 +32,8 @@ def test_removal_closes_the_sa_at_once_and_leaves_the_rule_that_the_policy_wants
         with flow(a, c) as running:
             wait_arrivals(running)
             a.distrust(c)
-            a.wait_for("no SA at a", lambda: not a.sas_with(c), 60)
-            c.wait_for("c hears of it", lambda: not any(sa.installed for sa in c.sas_with(a)), 60)
+            a.wait_for("no SA at a", lambda: not a.charon.sas_with(c.name), 60)
+            c.wait_for("c hears of it", lambda: not any(sa.installed for sa in c.charon.sas_with(a.name)), 60)
         assert_nothing_clear(captures)
 
         def taken() -> int:
@@ -52,7 +52,7 @@ def test_a_peer_that_is_added_again_is_protected_again(removed: tuple[Lab, str])
     a, c = lab["a"], lab["c"]
     a.wait_protected(c)
     a.distrust(c)
-    a.wait_for("no SA", lambda: not a.sas_with(c), 60)
+    a.wait_for("no SA", lambda: not a.charon.sas_with(c.name), 60)
     a.trust(c)
     a.wait_protected(c)
     with flow(a, c) as running:

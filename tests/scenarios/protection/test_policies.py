@@ -17,7 +17,8 @@ from tests.lab.net import traffic
 from tests.lab.net.packets import Kind
 from tests.lab.net.topology import line, names, star
 from tests.lab.net.traffic import wait_arrivals
-from tests.lab.node.node import Node, Options
+from tests.lab.node.node import Node
+from tests.lab.node.options import Options
 from tests.scenarios.expectations import assert_nothing_clear, captured, flow
 
 PROFILES = {
@@ -56,7 +57,7 @@ def test_an_sa_of_the_profile_stands(mesh: Lab, name: str) -> None:
     node.wait_state(hub, "protected", 120)
     policy = _policy(name)
     allowed = {Suite(name, one, "").algorithms for one in policy.ike_proposals}
-    assert tuple(node.peer_status(hub)["ike_algorithms"]) in allowed
+    assert tuple(node.control.peer(hub.name)["ike_algorithms"]) in allowed
 
 
 def test_what_charon_cannot_do_of_the_policy_is_left_out_and_named(mesh: Lab) -> None:
@@ -68,7 +69,7 @@ def test_what_charon_cannot_do_of_the_policy_is_left_out_and_named(mesh: Lab) ->
     assert all(hybrid.intersection(one) for one in (policy.ike_proposals, policy.esp_proposals))
     assert lacking in ({}, {one: ["ML_KEM_768"] for one in hybrid}), "charon has it, or it does not"
     assert all(one["lacks"] is not None for one in explained), "it was asked"
-    assert {one["proposal"]: one["lacks"] for one in node.ask("status")["left_out"]} == lacking
+    assert {one["proposal"]: one["lacks"] for one in node.control.ask("status")["left_out"]} == lacking
 
 
 def test_in_the_lab_an_sa_of_the_measurements_of_2007_stands(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,7 +78,7 @@ def test_in_the_lab_an_sa_of_the_measurements_of_2007_stands(monkeypatch: pytest
         lab.set_up().trust_all().start()
         a, b = lab["a"], lab["b"]
         a.wait_protected(b, 120)
-        assert a.peer_status(b)["ike_algorithms"] == ["3DES_CBC", "MODP_1536"]
+        assert a.control.peer(b.name)["ike_algorithms"] == ["3DES_CBC", "MODP_1536"]
         monkeypatch.delenv(config_file.LAB)
         refused = a.meshsec("check", check=False)
         assert refused.returncode == 1
@@ -117,8 +118,8 @@ def test_what_the_policy_bypasses_is_reached_in_the_clear_and_a_peer_beside_it_i
             seen = captures["b"]
             wait_until("user data in the clear", lambda: seen.counts[Kind.CLEAR] >= 5, [seen], 60)
             assert all(IPv6Address(printer).packed.hex() in packet for packet in captures["a"].clear)
-        assert [one["reason"] for one in a.ask("status")["bypass"]] == ["the printer", "a mistake"]
-        (check,) = (one for one in a.ask("doctor")["checks"] if one["name"] == "bypass list")
+        assert [one["reason"] for one in a.control.ask("status")["bypass"]] == ["the printer", "a mistake"]
+        (check,) = (one for one in a.control.ask("doctor")["checks"] if one["name"] == "bypass list")
         assert f"{printer}/128 udp 9100 (the printer)" in check["found"]
         assert "packets so far: 5 out" in check["found"]
         a.meshsec("leaktest", b.name)
@@ -128,6 +129,6 @@ def test_what_the_policy_bypasses_is_reached_in_the_clear_and_a_peer_beside_it_i
 
 def _way(node: Node, neighbour: Node) -> list[str]:
     """To a neighbour's other addresses, as ``ip route`` takes it."""
-    announced = neighbour.locator if neighbour.locator in node.routes() else neighbour.address
+    announced = neighbour.locator if neighbour.locator in node.kernel.interfaces() else neighbour.address
     (route,) = json.loads(node.run("ip", "-j", "-6", "route", "get", announced).stdout)
     return ["via", route["gateway"], "dev", route["dev"]]

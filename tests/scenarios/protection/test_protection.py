@@ -10,7 +10,7 @@ from tests.lab.net import traffic
 from tests.lab.net.packets import MARK, Kind
 from tests.lab.net.topology import line, names
 from tests.lab.net.traffic import wait_arrivals
-from tests.lab.node.node import Options
+from tests.lab.node.options import Options
 from tests.scenarios.expectations import assert_nothing_clear, captured, flow, flow_without_loss
 
 
@@ -41,7 +41,7 @@ def test_user_data_sent_before_there_is_an_sa_is_dropped_and_not_leaked() -> Non
         with captured(lab, "early") as captures:
             lab.start("meshsecd", "router")
             a.wait_route(c)
-            a.wait_for("IPv4 route to c", lambda: a.routes().get(c.ipv4), 60)
+            a.wait_for("IPv4 route to c", lambda: a.kernel.interfaces().get(c.ipv4), 60)
             for address in (c.address, c.locator, c.ipv4):
                 traffic.send((a.namespace, "::" if ":" in address else a.ipv4), address)
             lab.start("charon")
@@ -61,7 +61,7 @@ def test_the_rules_hold_before_any_daemon_of_ours_runs() -> None:
         a.run("nft", "-f", "-", stdin=a.meshsec("export", "nftables").stdout)
         lab.start("router")
         for target, port in ((c.locator, 7000), (c.ipv4, 7000), (c.ipv4, 500), (c.locator, 53)):
-            a.wait_for(f"route to {target}", lambda address=target: a.routes().get(address), 60)  # type: ignore[misc]
+            a.wait_for(f"route to {target}", lambda address=target: a.kernel.interfaces().get(address), 60)  # type: ignore[misc]
             with captured(lab, "boot") as captures:
                 assert traffic.send((a.namespace, "::" if ":" in target else a.ipv4), target, port=port) == 0
             assert_nothing_clear(captures)
@@ -74,10 +74,10 @@ def test_without_the_rules_the_capture_sees_what_they_hold_back() -> None:
     with Lab("open", line(names(3)), Options(ipv4=True)) as lab:
         lab.set_up().trust_all().start("meshsecd", "router")
         a, c = lab["a"], lab["c"]
-        a.wait_for("IPv4 route to c", lambda: a.routes().get(c.ipv4), 60)
+        a.wait_for("IPv4 route to c", lambda: a.kernel.interfaces().get(c.ipv4), 60)
         with lab["b"].capture("open") as seen:
             for node in lab.nodes.values():
-                node.agent.kill()
+                node.daemons.agent.kill()
                 node.run("nft", "flush", "ruleset")
             traffic.send((a.namespace, a.ipv4), c.ipv4)
             wait_until("user data in the clear", lambda: seen.counts[Kind.CLEAR] >= 5, [seen], 60)
@@ -109,14 +109,14 @@ def test_a_forged_packet_in_the_clear_is_not_delivered() -> None:
         stranger.assign_addresses()
         stranger.run("ip", "address", "add", a.ipv4, "dev", "lo")
         lab.start("meshsecd", nodes=[c]).start("router", nodes=[stranger, c])
-        stranger.wait_for("IPv4 route to c", lambda: stranger.routes().get(c.ipv4), 60)
+        stranger.wait_for("IPv4 route to c", lambda: stranger.kernel.interfaces().get(c.ipv4), 60)
         with c.capture("forged") as seen, traffic.udp_socket(c.namespace, c.ipv4, traffic.PORT) as inside:
             inside.settimeout(0.5)
             traffic.send((stranger.namespace, a.ipv4), c.ipv4)
             wait_until("the forged packet on c's link", lambda: seen.counts[Kind.CLEAR] >= 1, [seen], 60)
             with pytest.raises(TimeoutError):
                 inside.recv(100)
-            c.agent.kill()
+            c.daemons.agent.kill()
             c.run("nft", "flush", "ruleset")
             inside.settimeout(60)
             traffic.send((stranger.namespace, a.ipv4), c.ipv4)

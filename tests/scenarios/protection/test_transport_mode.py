@@ -11,7 +11,8 @@ from tests.lab.net.packets import Kind
 from tests.lab.net.topology import line, names, star
 from tests.lab.net.traffic import wait_arrivals
 from tests.lab.node import capabilities
-from tests.lab.node.node import Node, Options
+from tests.lab.node.node import Node
+from tests.lab.node.options import Options
 from tests.scenarios.expectations import assert_nothing_clear, captured, flow
 
 SUITES = {
@@ -70,7 +71,7 @@ def test_xfrm_policies_hold_user_data_back_where_nftables_is_gone() -> None:
         a, b, c = lab["a"], lab["b"], lab["c"]
         a.wait_route(c)
         for node in lab.nodes.values():
-            node.agent.kill()
+            node.daemons.agent.kill()
             node.run("nft", "flush", "ruleset")
         with captured(lab, "wall") as captures:
             assert traffic.send((a.namespace, a.address), c.address) == 0

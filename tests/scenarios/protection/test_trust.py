@@ -15,7 +15,8 @@ from tests.lab.net.packets import Kind
 from tests.lab.net.topology import line, names, star
 from tests.lab.net.traffic import wait_arrivals
 from tests.lab.node import capabilities
-from tests.lab.node.node import Node, Options
+from tests.lab.node.node import Node
+from tests.lab.node.options import Options
 from tests.scenarios.expectations import assert_nothing_clear, captured, flow
 
 
@@ -26,7 +27,7 @@ def test_trust_by_one_side_gives_no_sa_and_a_reason_on_both_sides() -> None:
         a.trust(b)
         with captured(lab, "one-sided") as captures:
             lab.start()
-            a.wait_for("a knows why", lambda: _blames_trust(a.peer_status(b)), 60)
+            a.wait_for("a knows why", lambda: _blames_trust(a.control.peer(b.name)), 60)
             traffic.send((a.namespace, a.ipv4), b.ipv4)
             stranger = b.wait_for("b reports the stranger", lambda: _stranger(b, a), 60)
         assert "no card of this node" in stranger["found"], stranger
@@ -41,7 +42,7 @@ def test_trust_by_one_side_gives_no_sa_and_a_reason_on_both_sides() -> None:
 
 def _stranger(node: Node, other: Node) -> dict[str, str] | None:
     """What doctor says about the nodes that asked in vain, once it names this one."""
-    checks = (check for check in node.ask("doctor").get("checks", []) if check["name"] == "strangers")
+    checks = (check for check in node.control.ask("doctor").get("checks", []) if check["name"] == "strangers")
     return next((check for check in checks if other.locator in check["found"] or other.address in check["found"]), None)
 
 
@@ -95,7 +96,7 @@ def test_a_wrong_key_gets_no_sa_and_the_reason_says_so(impostors: Lab) -> None:
     a, c, m = impostors["a"], impostors["c"], impostors["m"]
     with captured(impostors, "wrong-key") as captures:
         word = _negotiate_as(m, c, a)
-        entry = a.wait_for("the reason names the key", lambda: _blames_key(a.peer_status(c)), 90)
+        entry = a.wait_for("the reason names the key", lambda: _blames_key(a.control.peer(c.name)), 90)
         for source, target in (("::", c.address), (a.ipv4, c.ipv4)):
             traffic.send((a.namespace, source), target)
     assert "key" in entry["reason"]
@@ -107,7 +108,7 @@ def test_a_wrong_key_gets_no_sa_and_the_reason_says_so(impostors: Lab) -> None:
 def test_the_right_key_at_the_same_place_does_get_an_sa(impostors: Lab) -> None:
     """The negative case of both: only the key differs, and with c's own node in m's place the SA comes up."""
     a, c, m = impostors["a"], impostors["c"], impostors["m"]
-    for daemon in m.daemons:
+    for daemon in m.daemons.all():
         daemon.kill()
     impostors.start(nodes=[c])
     a.wait_protected(c, 150)

@@ -16,8 +16,9 @@ from tests.lab.net import traffic
 from tests.lab.net.topology import line, names
 from tests.lab.net.traffic import Flow, wait_arrivals
 from tests.lab.node import capabilities
-from tests.lab.node.node import Node, Options
+from tests.lab.node.node import Node
 from tests.lab.node.office import Office
+from tests.lab.node.options import Options
 from tests.lab.observe.overlay_control import OverlayControl
 from tests.scenarios.expectations import (
     assert_nothing_clear,
@@ -44,8 +45,8 @@ def test_a_revoked_peer_is_out_at_once_and_its_card_brings_it_back_only_when_tha
         with flow(a, b) as running:
             wait_arrivals(running)
             fingerprint = a.meshsec("peer", "revoke", "b", "--reason", "stolen").stdout.split()[-1]
-            a.wait_for("no SA at a", lambda: not a.sas_with(b), 60)
-            b.wait_for("b hears of it", lambda: not any(sa.installed for sa in b.sas_with(a)), 60)
+            a.wait_for("no SA at a", lambda: not a.charon.sas_with(b.name), 60)
+            b.wait_for("b hears of it", lambda: not any(sa.installed for sa in b.charon.sas_with(a.name)), 60)
         again = a.meshsec("peer", "add", "b", b.card, check=False)
         assert again.returncode == 1
         assert "revoked (b: stolen)" in again.stderr
@@ -103,22 +104,22 @@ def test_a_revocation_reaches_a_node_that_was_away_and_the_revoked_key_stays_out
     a.wait_state(c, "held")
     a.meshsec("fleet", "take", office.revoke(d))
     number = _fleet(a)["list"]["number"]
-    a.wait_for("no SA with the revoked", lambda: not a.sas_with(d), 60)
+    a.wait_for("no SA with the revoked", lambda: not a.charon.sas_with(d.name), 60)
     b.wait_for("the list passes on", lambda: _knows(b, number), 90)
     assert _fleet(c)["list"] is None
-    assert c.peer_status(d)["state"] == "protected", "nobody has told c, so the rest proves something"
+    assert c.control.peer(d.name)["state"] == "protected", "nobody has told c, so the rest proves something"
 
     with captured(lab, "away") as captures, flow(d, c) as running:
         wait_arrivals(running)
         lab.link("b", "c").up()
         c.wait_for("the list is here", lambda: _knows(c, number), 120)
-        c.wait_for("no SA with the revoked", lambda: not c.sas_with(d), 60)
+        c.wait_for("no SA with the revoked", lambda: not c.charon.sas_with(d.name), 60)
         refused = c.meshsec("fleet", "take", fleets.card_text(signed["d"])).stdout
         assert "0 of 1 signed cards" in refused
         assert c.meshsec("peer", "add", "again", d.card, check=False).returncode == 1
         assert traffic.send((c.namespace, c.address), d.address, count=10) == 0
         assert_nothing_clear(captures)
-    assert d.address not in {peer["address"] for peer in c.ask("status")["peers"]}
+    assert d.address not in {peer["address"] for peer in c.control.ask("status")["peers"]}
     c.wait_protected(a, 90)
 
 
@@ -153,7 +154,7 @@ def test_user_data_flows_through_the_change_of_a_members_key(
     # ESP in user space may lose single packets when another SA ends, where processors are few.
     assert by_new.result.lost * 50 <= by_new.result.sent
     assert_nothing_clear(captures)
-    (told,) = (peer["address"] for peer in a.ask("status")["peers"] if peer["name"] == "d")
+    (told,) = (peer["address"] for peer in a.control.ask("status")["peers"] if peer["name"] == "d")
     assert told == following["address"]
     refused = a.meshsec("peer", "add", "again", d.card, check=False)
     assert refused.returncode == 1
@@ -180,4 +181,6 @@ def test_what_is_signed_passes_on_by_the_overlay_and_a_revoked_key_is_permitted_
 
 
 def _wait_overlay(node: Node, peer: Node) -> None:
-    node.wait_for(f"{peer.name} by the overlay", lambda: node.peer_status(peer).get("data_plane") == "overlay", 120)
+    node.wait_for(
+        f"{peer.name} by the overlay", lambda: node.control.peer(peer.name).get("data_plane") == "overlay", 120
+    )

@@ -146,6 +146,6 @@ def test_what_nobody_protects_is_seen_on_the_air(line: Squad) -> None:
     a, _ = line.ends
     b = line.lab["b"]
     with b.capture("stranger") as seen, b.capture("stranger-air", [medium.MONITOR]) as air:
-        traffic.send((b.namespace, "::"), a.address if a.address in b.routes() else a.locator)
+        traffic.send((b.namespace, "::"), a.address if a.address in b.kernel.interfaces() else a.locator)
         wait_until("user data in the clear", lambda: seen.counts[Kind.CLEAR] >= 5, [seen], 10)
         wait_until("user data on the air", lambda: air.counts[Kind.CLEAR] >= 5, [air], 10)

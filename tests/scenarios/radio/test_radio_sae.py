@@ -44,7 +44,7 @@ def test_who_knows_the_password_is_a_neighbour_and_who_does_not_is_none(
             assert a.peers() == {b.address}
             assert a.stations()[b.address]["MFP"] == "yes", "management frames are not protected"
             assert c.peers() == set()
-            assert mesh["c"].kernel_destinations() == set()
+            assert mesh["c"].kernel.destinations() == set()
         stack.enter_context(Supplicant(c, PASSWORD, tmp_path))
         first.wait_told(PEERED, c, PEERING)
         mesh["c"].wait_reachable(mesh.others("c"), PEERING)

@@ -10,7 +10,8 @@ from meshsec.adapters.files import config_file
 from tests.lab.faults import load
 from tests.lab.lab import Lab
 from tests.lab.net.topology import line, names
-from tests.lab.node.node import Node, Options, PolicyValue
+from tests.lab.node.node import Node
+from tests.lab.node.options import Options, PolicyValue
 
 STRONG = {"name": "strong", "ike": "aes256gcm16-prfsha256-modp2048", "esp": "aes256gcm16-modp2048"}
 WEAK = {"name": "weak", "ike": "aes256gcm16-prfsha256-x25519", "esp": "aes256gcm16-x25519"}
@@ -53,10 +54,10 @@ def test_under_load_the_faster_suite_is_chosen_and_without_it_the_stronger_one_a
     assert _negotiated(initiator, responder) == "MODP_2048"
     _renew_until_chosen(initiator, responder, "strong")
     for node in (initiator, responder):
-        load.pin(node.ike, {core})
+        load.pin(node.daemons.charon, {core})
     with load.at_negotiations(core, initiator.namespace):
         _renew_until_chosen(initiator, responder, "weak")
-        assert f"the deadline is {DEADLINE_MS} ms" in initiator.ask("status")["suites"]["why"]
+        assert f"the deadline is {DEADLINE_MS} ms" in initiator.control.ask("status")["suites"]["why"]
         _renew(initiator, responder)
         assert _negotiated(initiator, responder) == "CURVE_25519"
     _renew_until_chosen(initiator, responder, "strong")
@@ -70,11 +71,11 @@ def test_a_peer_that_has_only_what_is_below_the_floor_gets_no_sa() -> None:
         a, b = lab["a"], lab["b"]
         for node, peer in ((a, b), (b, a)):
             node.wait_for(f"a refusal by {peer.name}", lambda n=node, p=peer: _refused(n, p), 120)  # type: ignore[misc]
-            assert not [sa for sa in node.sas_with(peer) if sa.state == "ESTABLISHED"]
+            assert not [sa for sa in node.charon.sas_with(peer.name) if sa.state == "ESTABLISHED"]
 
 
 def _refused(node: Node, peer: Node) -> bool:
-    failure = node.peer_status(peer).get("last_failure")
+    failure = node.control.peer(peer.name).get("last_failure")
     return failure is not None and "NO_PROPOSAL_CHOSEN" in failure["reason"]
 
 
@@ -88,16 +89,16 @@ def _ends(lab: Lab) -> tuple[Node, Node]:
 def _renew_until_chosen(node: Node, peer: Node, suite: str) -> None:
     """Set-ups are what a choice is made on."""
     end = time.monotonic() + PATIENCE
-    while node.ask("status")["suites"]["chosen"] != suite:
-        assert time.monotonic() < end, node.ask("status")["suites"]
+    while node.control.ask("status")["suites"]["chosen"] != suite:
+        assert time.monotonic() < end, node.control.ask("status")["suites"]
         _renew(node, peer)
 
 
 def _renew(node: Node, peer: Node) -> None:
-    attempts = node.ask("renegotiate", peer=peer.name)["attempts"]
+    attempts = node.control.ask("renegotiate", peer=peer.name)["attempts"]
 
     def stands() -> bool:
-        status = node.peer_status(peer)
+        status = node.control.peer(peer.name)
         return status.get("state") == "protected" and bool(status["attempts"] > attempts)
 
     node.wait_for("a new SA", stands, 60)
@@ -106,4 +107,4 @@ def _renew(node: Node, peer: Node) -> None:
 
 def _negotiated(node: Node, peer: Node) -> str:
     """The key exchange method of the IKE_SA."""
-    return str(node.peer_status(peer)["ike_algorithms"][1])
+    return str(node.control.peer(peer.name)["ike_algorithms"][1])

@@ -106,14 +106,14 @@ def starved(node: Node, peer: Node, measured: Node) -> float:
 def wait_until_idle(node: Node) -> None:
     """No thread of charon has or wants a processor: what it waited before is then counted, and is nobody's later."""
     end = time.monotonic() + patient(120)
-    while pressure.runnable(node.ike.pid):
+    while pressure.runnable(node.daemons.charon.pid):
         assert time.monotonic() < end, "charon never came to rest"
         time.sleep(0.002)  # the kernel tells nobody of this
 
 
 def waited(node: Node) -> float:
     """Seconds that charon's threads have waited for a processor so far."""
-    found = pressure.runs(node.ike.pid)
+    found = pressure.runs(node.daemons.charon.pid)
     assert found is not None
     return sum(one.waited for one in found.values())
 
@@ -130,11 +130,11 @@ def negotiate_from(node: Node, peer: Node, measured: Node | None = None) -> floa
     peer.wait_state(node, "protected", 120)
     wait_until_idle(measured)
     begun = waited(measured)
-    node.ask("renegotiate", peer=peer.name)
+    node.control.ask("renegotiate", peer=peer.name)
 
     def is_anew() -> bool:
         """Whichever end was the first to initiate."""
-        status = node.peer_status(peer)
+        status = node.control.peer(peer.name)
         return status.get("state") == "protected" and status["ike_spis"] != before
 
     node.wait_for(f"another SA with {peer.name}", is_anew, 120)
@@ -144,7 +144,7 @@ def negotiate_from(node: Node, peer: Node, measured: Node | None = None) -> floa
 
 
 def scheduling(node: Node) -> dict[str, Any]:
-    governor: dict[str, Any] = node.ask("scheduling")["governor"]
+    governor: dict[str, Any] = node.control.ask("scheduling")["governor"]
     return governor
 
 
@@ -153,7 +153,7 @@ def govern(lab: Lab, node: Node, limit: float) -> None:
 
     ``limit``: how busy others may keep charon's processor before a level stands; 1.0: no level ever does.
     """
-    node.agent.stop()
+    node.daemons.agent.stop()
     text = node.config.read_text(encoding="utf-8")
     node.config.write_text(
         text.replace('profile = "stock"', 'profile = "loop"') + GENEROUS.format(limit=limit), encoding="utf-8"
@@ -179,14 +179,14 @@ def pair() -> Iterator[Lab]:
 def test_the_governor_spares_charon_the_load_that_stock_yields_to_and_takes_the_class_back(pair: Lab) -> None:
     cpu = max(os.sched_getaffinity(0))
     peer, node = sorted(pair.nodes.values(), key=lambda one: is_initiator(one, pair))
-    pin(node.ike.pid, cpu)
+    pin(node.daemons.charon.pid, cpu)
     with loaded(cpu):
         stock = starved(node, peer, measured=node)
         govern(pair, node, limit=1.0)
         negotiate(node, peer)  # what it lacked is known from here on
         governed = [negotiate(node, peer) for _ in range(SETUPS)]
         decisions = scheduling(node)["decisions"]
-    node.wait_for("charon has its class back", lambda: classes(node.ike.pid) == {BASE}, 120)
+    node.wait_for("charon has its class back", lambda: classes(node.daemons.charon.pid) == {BASE}, 120)
     assert scheduling(node)["level"] == 0
     told = node.meshsec("explain", "--scheduling").stdout
     raised = [one for one in decisions if one["level"]]
@@ -205,12 +205,12 @@ def test_beside_a_load_a_level_stands_before_a_peer_begins(pair: Lab) -> None:
     """That it goes with the load is simulated in the unit tests: here others may keep the processor busy too."""
     cpu = max(os.sched_getaffinity(0))
     node, peer = sorted(pair.nodes.values(), key=lambda one: is_initiator(one, pair))
-    pin(node.ike.pid, cpu)
+    pin(node.daemons.charon.pid, cpu)
     with loaded(cpu):
         stock = starved(peer, node, measured=node)
         govern(pair, node, limit=0.5)
         node.wait_for("a level stands", lambda: scheduling(node)["mode"] == "guarding", 120)
-        node.wait_for("one thread stands behind", lambda: classes(node.ike.pid) == {RAISED, BEHIND}, 120)
+        node.wait_for("one thread stands behind", lambda: classes(node.daemons.charon.pid) == {RAISED, BEHIND}, 120)
         governed = [negotiate_from(peer, node) for _ in range(SETUPS)]
         told = node.meshsec("explain", "--scheduling").stdout
     assert "others keep its processors busy" in told
@@ -227,10 +227,10 @@ def test_a_peer_that_begins_anew_at_once_is_met_with_the_class_without_any_load(
     negotiate_from(peer, node)
     raised = node.wait_for("a decision", lambda: scheduling(node)["decisions"][before:], 120)[0]
     assert (raised["class"], peer.name in raised["reason"]) == (str(RAISED), True), raised
-    node.wait_for("charon has its class back", lambda: classes(node.ike.pid) == {BASE}, 120)
+    node.wait_for("charon has its class back", lambda: classes(node.daemons.charon.pid) == {BASE}, 120)
 
 
 def is_initiator(node: Node, lab: Lab) -> bool:
     """Of the two ends the one whose turn it is: what it begins the other does not begin too."""
     (other,) = (one for one in lab.nodes.values() if one is not node)
-    return bool(node.peer_status(other)["initiator"])
+    return bool(node.control.peer(other.name)["initiator"])

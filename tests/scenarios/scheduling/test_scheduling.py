@@ -12,7 +12,8 @@ from tests.lab.basics import programs
 from tests.lab.basics.processes import Daemon
 from tests.lab.lab import Lab
 from tests.lab.net.topology import line, names
-from tests.lab.node.node import Node, Options
+from tests.lab.node.node import Node
+from tests.lab.node.options import Options
 
 CHARON = SchedulingClass(SchedulingPolicy.RR, priority=3)
 POLLER = SchedulingClass(SchedulingPolicy.RR, priority=2)
@@ -60,8 +61,8 @@ def classes(daemon: Daemon) -> set[SchedulingClass | None]:
 
 def wait_raised(node: Node) -> None:
     """charon's threads have the profile's class, and the one that polls stands behind; the router has its own."""
-    node.wait_for("charon's classes", lambda: classes(node.ike) == {CHARON, POLLER}, 60)
-    node.wait_for("the router's class", lambda: classes(node.router) == {ROUTER}, 60)
+    node.wait_for("charon's classes", lambda: classes(node.daemons.charon) == {CHARON, POLLER}, 60)
+    node.wait_for("the router's class", lambda: classes(node.daemons.router) == {ROUTER}, 60)
 
 
 def journal(node: Node) -> Path:
@@ -70,31 +71,31 @@ def journal(node: Node) -> Path:
 
 def test_every_thread_of_every_daemon_has_its_class(a: Node) -> None:
     wait_raised(a)
-    assert len(threads.threads_of(a.ike.pid)) > 10
-    assert classes(a.router) == {ROUTER}
-    assert MESHSECD in classes(a.agent)
+    assert len(threads.threads_of(a.daemons.charon.pid)) > 10
+    assert classes(a.daemons.router) == {ROUTER}
+    assert MESHSECD in classes(a.daemons.agent)
 
 
 def test_without_a_profile_nothing_is_touched(a: Node, pair: Lab) -> None:
     """The negative case: the same daemons, told to leave everything as it is."""
     b = pair["b"]
     b.wait_protected(a, 60)
-    assert [classes(daemon) for daemon in b.daemons] == [{ORDINARY}] * 3
+    assert [classes(daemon) for daemon in b.daemons.all()] == [{ORDINARY}] * 3
     assert not journal(b).exists()
 
 
 def test_a_daemon_that_comes_back_has_its_class_again(a: Node, pair: Lab) -> None:
-    a.ike.kill()
-    a.wait_for("charon is gone", lambda: a.peer_status(pair["b"]).get("state") != "protected", 60)
+    a.daemons.charon.kill()
+    a.wait_for("charon is gone", lambda: a.control.peer(pair["b"].name).get("state") != "protected", 60)
     pair.start("charon", nodes=[a])
     a.wait_protected(pair["b"], 60)
     wait_raised(a)
 
 
 def test_an_orderly_end_gives_back_what_was_there(a: Node, pair: Lab) -> None:
-    a.agent.stop()
+    a.daemons.agent.stop()
     try:
-        assert (classes(a.ike), classes(a.router)) == ({ORDINARY}, {ORDINARY})
+        assert (classes(a.daemons.charon), classes(a.daemons.router)) == ({ORDINARY}, {ORDINARY})
         assert not journal(a).exists()
     finally:
         pair.start("meshsecd", nodes=[a])
@@ -102,23 +103,25 @@ def test_an_orderly_end_gives_back_what_was_there(a: Node, pair: Lab) -> None:
 
 def test_what_a_killed_one_left_raised_is_put_back(a: Node, pair: Lab) -> None:
     wait_raised(a)
-    a.agent.kill()
+    a.daemons.agent.kill()
     try:
-        assert (classes(a.ike), classes(a.router)) == ({CHARON, POLLER}, {ROUTER}), "nobody could put it back"
+        assert (classes(a.daemons.charon), classes(a.daemons.router)) == ({CHARON, POLLER}, {ROUTER}), (
+            "nobody could put it back"
+        )
         a.run(programs.meshsecd(), "--config", str(a.config), "--restore-scheduling")
-        assert (classes(a.ike), classes(a.router)) == ({ORDINARY}, {ORDINARY})
+        assert (classes(a.daemons.charon), classes(a.daemons.router)) == ({ORDINARY}, {ORDINARY})
         assert not journal(a).exists()
     finally:
         pair.start("meshsecd", nodes=[a])
 
 
 def test_a_successor_knows_what_a_killed_one_found(a: Node, pair: Lab) -> None:
-    a.agent.kill()
+    a.daemons.agent.kill()
     pair.start("meshsecd", nodes=[a])
     a.wait_protected(pair["b"], 60)
     wait_raised(a)
-    a.agent.stop()
+    a.daemons.agent.stop()
     try:
-        assert (classes(a.ike), classes(a.router)) == ({ORDINARY}, {ORDINARY})
+        assert (classes(a.daemons.charon), classes(a.daemons.router)) == ({ORDINARY}, {ORDINARY})
     finally:
         pair.start("meshsecd", nodes=[a])

@@ -40,5 +40,5 @@ def _spis(rig: Rig) -> tuple[str, str]:
 
 def _nice(node: Node) -> set[int]:
     """Of charon's threads."""
-    shown = node.run("ps", "-L", "-o", "ni=", "-p", str(node.ike.pid)).stdout
+    shown = node.run("ps", "-L", "-o", "ni=", "-p", str(node.daemons.charon.pid)).stdout
     return {int(value) for value in shown.split()}

@@ -6,7 +6,7 @@ from tests.lab.basics import programs
 from tests.lab.lab import Lab
 from tests.lab.net.topology import line, names
 from tests.lab.net.traffic import wait_arrivals
-from tests.lab.node.node import Options
+from tests.lab.node.options import Options
 from tests.scenarios.expectations import assert_nothing_clear, captured, flow
 
 pytestmark = [

@@ -20,7 +20,7 @@ def line_of_three() -> Iterator[Mesh]:
 
 
 def _snapshot(router: Router) -> set[str]:
-    return {str(sorted(route.items(), key=str)) for route in router.kernel_routes()}
+    return {str(sorted(route.items(), key=str)) for route in router.kernel.routes()}
 
 
 def _wait_repaired(router: Router, before: int) -> None:
@@ -45,7 +45,7 @@ def test_a_route_that_replaced_ours_is_replaced_again(mesh: Mesh) -> None:
     a.ip("-6", "route", "replace", mesh["c"].ipv6, "dev", "lo", "metric", "2", "proto", "100")
     _wait_repaired(a, repaired)
     a.wait_for("routes as before", lambda: _snapshot(a) == before, REPAIRED)
-    assert not [route for route in a.kernel_routes("metric", "2") if route["dev"] == "lo"]
+    assert not [route for route in a.kernel.routes("metric", "2") if route["dev"] == "lo"]
 
 
 def test_foreign_routes_are_never_touched() -> None:
@@ -60,20 +60,20 @@ def test_foreign_routes_are_never_touched() -> None:
         for family, *route in foreign:
             a.ip(family, "route", "add", *route)
         mesh.start()
-        a.wait_for("IPv6 routes", lambda: {f"{c.ipv6}/128"} <= a.kernel_destinations(), CONVERGED)
-        a.wait_for("the blocked route is told", lambda: f"{c.ipv4}/32" in a.told().tables["route"], CONVERGED)
-        assert a.told().tables["route"][f"{c.ipv4}/32"]["installed"] is False
+        a.wait_for("IPv6 routes", lambda: {f"{c.ipv6}/128"} <= a.kernel.destinations(), CONVERGED)
+        a.wait_for("the blocked route is told", lambda: f"{c.ipv4}/32" in a.tables().tables["route"], CONVERGED)
+        assert a.tables().tables["route"][f"{c.ipv4}/32"]["installed"] is False
         a.ip("route", "del", c.ipv4, "proto", "static")
-        a.wait_for("the way is free", lambda: f"{c.ipv4}/32" in a.kernel_destinations(), REPAIRED)
+        a.wait_for("the way is free", lambda: f"{c.ipv4}/32" in a.kernel.destinations(), REPAIRED)
         assert a.daemon.stop() == 0
-        assert a.kernel_routes("proto", "static", "metric", "50")
-        assert len(a.kernel_routes("proto", "100")) == 1
-        assert a.kernel_routes("table", "77", "proto", "100")
+        assert a.kernel.routes("proto", "static", "metric", "50")
+        assert len(a.kernel.routes("proto", "100")) == 1
+        assert a.kernel.routes("table", "77", "proto", "100")
 
 
 def test_sigterm_removes_our_routes(mesh: Mesh) -> None:
     assert mesh["b"].daemon.stop() == 0
-    assert not mesh["b"].kernel_routes()
+    assert not mesh["b"].kernel.routes()
     assert not mesh["b"].socket.exists()
 
 
@@ -88,6 +88,6 @@ def test_after_kill_the_routes_stay_and_the_next_one_adopts_them(mesh: Mesh) -> 
     b.start()
     assert _snapshot(b) == with_stale
     b.wait_for("only the stale route is removed", lambda: _snapshot(b) == before, CONVERGED)
-    assert b.told().routes.keys() == mesh.others("b")
+    assert b.tables().routes.keys() == mesh.others("b")
     assert b.counter("routes_repaired") == 0
     assert mesh["a"].reaches(mesh["c"])

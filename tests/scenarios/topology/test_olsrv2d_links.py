@@ -25,7 +25,7 @@ def ring_of_four() -> Iterator[Mesh]:
 
 def _next_interface(mesh: Mesh, router: str, to: str) -> set[str]:
     addresses = {mesh[to].ipv4, mesh[to].ipv6}
-    return {route["dev"] for route in mesh[router].kernel_routes() if route["dst"] in addresses}
+    return {route["dev"] for route in mesh[router].kernel.routes() if route["dst"] in addresses}
 
 
 def _await_next(mesh: Mesh, router: str, to: str, interface: str, seconds: float) -> None:
@@ -86,7 +86,7 @@ def test_an_interface_address_may_go_and_come_back() -> None:
         mesh.wait_converged(CONVERGED)
 
         def gateway() -> str:
-            return next((route["gateway"] for route in a.kernel_routes() if route["dst"] == b.ipv4), "")
+            return next((route["gateway"] for route in a.kernel.routes() if route["dst"] == b.ipv4), "")
 
         a.wait_for("the next hop is the interface's address", lambda: gateway() == "10.78.1.2", CONVERGED)
         b.ip("address", "del", "10.78.1.2/30", "dev", "mesh-a")

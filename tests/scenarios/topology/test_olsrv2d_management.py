@@ -45,7 +45,7 @@ def test_a_settled_router_answers_in_the_shape_of_olsrd2() -> None:
     with running(topology.line(["a", "b", "c"])) as mesh:
         mesh.wait_converged(CONVERGED)
         for question, recording in SUBJECTS:
-            ours = json.loads(mesh["a"].ask(question))
+            ours = json.loads(mesh["a"].text.ask(question))
             theirs = json.loads((RECORDINGS / f"line-1-{recording}.json").read_text(encoding="utf-8"))
             assert _shape(ours) == _shape(theirs), question
 
@@ -79,7 +79,7 @@ def test_sighup_takes_up_and_gives_up_interfaces_and_networks() -> None:
         a.configure(interfaces=[])
         b.configure(accepting([("10.99.0.0/16", a)]))
         mesh.start()
-        assert a.told().snapshot["links"] == []
+        assert a.tables().snapshot["links"] == []
         a.configure('[[attached]]\nprefix = "10.99.0.0/16"\n')
         a.daemon.send_signal(signal.SIGHUP)
         b.wait_routes(a.destinations | {"10.99.0.0/16"}, CONVERGED)
@@ -95,13 +95,13 @@ def test_a_bad_file_at_sighup_leaves_the_last_good_state_in_force() -> None:
     with running(topology.line(["a", "b"])) as mesh:
         a, b = mesh["a"], mesh["b"]
         mesh.wait_converged(CONVERGED)
-        pid = a.told().hello["pid"]
+        pid = a.tables().hello["pid"]
         a.configure("willingness = 99")
         a.daemon.send_signal(signal.SIGHUP)
         a.daemon.wait_ready()
         assert "willingness = 99 is refused; allowed: 0 to 15" in a.daemon.tail()
         a.wait_routes(b.destinations, CONVERGED)
-        assert a.told().hello["pid"] == pid
+        assert a.tables().hello["pid"] == pid
 
 
 def test_sighup_moves_the_routes_to_another_table() -> None:
@@ -111,11 +111,11 @@ def test_sighup_moves_the_routes_to_another_table() -> None:
         a.configure("route = { table = 1000, metric = 9 }")
         a.daemon.send_signal(signal.SIGHUP)
         a.daemon.wait_ready()
-        a.wait_for("routes in the other table", lambda: len(a.kernel_routes("table", "1000")) == 2, CONVERGED)
-        moved = a.kernel_routes("table", "1000")
+        a.wait_for("routes in the other table", lambda: len(a.kernel.routes("table", "1000")) == 2, CONVERGED)
+        moved = a.kernel.routes("table", "1000")
         assert {route["dst"] for route in moved} == {b.ipv4, b.ipv6}
         assert {route["metric"] for route in moved} == {9}
-        a.wait_for("none in the old one", lambda: not a.kernel_routes("table", "main", "proto", "100"), CONVERGED)
+        a.wait_for("none in the old one", lambda: not a.kernel.routes("table", "main", "proto", "100"), CONVERGED)
 
 
 def test_a_reader_that_does_not_read_is_disconnected_and_disturbs_nobody() -> None:

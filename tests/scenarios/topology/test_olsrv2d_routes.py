@@ -7,7 +7,8 @@ import pytest
 
 from tests.lab.basics.waiting import wait_until
 from tests.lab.net import topology
-from tests.lab.node.routers import ChangeStream, Mesh, accepting, running
+from tests.lab.node.routers import Mesh, accepting, running
+from tests.lab.observe.change_stream import ChangeStream
 
 CONVERGED = 60.0
 """Seconds; generous, since only the result is asserted: `make bench-convergence` measures the time."""
@@ -17,7 +18,7 @@ def test_a_line_of_three_routes_both_families_through_the_relay() -> None:
     with running(topology.line(["a", "b", "c"])) as mesh:
         mesh.wait_converged(CONVERGED)
         assert mesh["a"].reaches(mesh["c"])
-        for route in mesh["a"].kernel_routes():
+        for route in mesh["a"].kernel.routes():
             assert (route["metric"], route["dev"]) == (2, "mesh-b")
             assert route["prefsrc"] == (mesh["a"].ipv6 if ":" in route["dst"] else mesh["a"].ipv4)
 
@@ -28,7 +29,7 @@ def test_interfaces_with_addresses_of_their_own_are_next_hops() -> None:
         mesh["b"].ip("address", "add", "10.78.1.2/30", "dev", "mesh-a")
         mesh.start()
         mesh.wait_converged(CONVERGED)
-        routes = {route["dst"]: route for route in mesh["a"].kernel_routes()}
+        routes = {route["dst"]: route for route in mesh["a"].kernel.routes()}
         assert routes[mesh["c"].ipv4]["gateway"] == "10.78.1.2"
         assert routes[mesh["c"].ipv6]["gateway"].startswith("fe80::")
         assert mesh["a"].reaches(mesh["c"])
@@ -40,7 +41,7 @@ def test_ipv6_alone_suffices() -> None:
             router.ip("address", "del", f"{router.ipv4}/32", "dev", "lo")
         mesh.start()
         mesh["a"].wait_routes({"fd77::2/128", "fd77::3/128"}, CONVERGED)
-        assert mesh["a"].told().hello["originators"] == ["fd77::1"]
+        assert mesh["a"].tables().hello["originators"] == ["fd77::1"]
 
 
 def test_a_link_local_address_under_duplicate_address_detection_is_awaited() -> None:
@@ -65,15 +66,15 @@ def test_attached_networks_and_default_routes_are_announced_and_routed_by_those_
         mesh.start()
         mesh["a"].wait_routes(mesh.others("a") | attached, CONVERGED)
         mesh["b"].wait_routes(mesh.others("b"), CONVERGED)
-        metrics = {route["metric"] for route in mesh["a"].kernel_routes() if route["dst"] in {"default", *attached}}
+        metrics = {route["metric"] for route in mesh["a"].kernel.routes() if route["dst"] in {"default", *attached}}
         assert metrics == {32768}, "behind whatever else leads there"
-        told = json.loads(mesh["a"].ask("/olsrv2info json attached_network"))["attached_network"]
+        told = json.loads(mesh["a"].text.ask("/olsrv2info json attached_network"))["attached_network"]
         assert {row["attached_net"] for row in told} == attached
         assert {row["node"] for row in told} == {mesh["c"].ipv4, mesh["c"].ipv6}
-        assert mesh["a"].told().routes["::/0"]["originator"] == mesh["c"].ipv6
-        lans = json.loads(mesh["c"].ask("/olsrv2info json lan"))["lan"]
+        assert mesh["a"].tables().routes["::/0"]["originator"] == mesh["c"].ipv6
+        lans = json.loads(mesh["c"].text.ask("/olsrv2info json lan"))["lan"]
         assert {row["lan"] for row in lans} == attached
-        assert not mesh["c"].kernel_destinations() & attached
+        assert not mesh["c"].kernel.destinations() & attached
 
 
 def test_another_router_with_our_originator_is_told() -> None:
@@ -101,4 +102,4 @@ def test_a_line_of_ten_is_routed_end_to_end() -> None:
     with running(topology.line(names)) as mesh:
         mesh.wait_converged(120)
         assert mesh["a"].reaches(mesh["j"])
-        assert mesh["a"].told().routes[f"{mesh['j'].ipv6}/128"]["hops"] == 9
+        assert mesh["a"].tables().routes[f"{mesh['j'].ipv6}/128"]["hops"] == 9

@@ -4,7 +4,7 @@ from tests.lab.lab import Lab
 from tests.lab.net.packets import Kind
 from tests.lab.net.topology import line, names
 from tests.lab.net.traffic import wait_arrivals
-from tests.lab.node.node import Options
+from tests.lab.node.options import Options
 from tests.scenarios.expectations import assert_nothing_clear, captured, flow, spis
 
 
@@ -33,7 +33,7 @@ def test_a_peer_that_stays_away_longer_loses_its_sa_and_gets_a_new_one() -> None
         before = spis(a, c)
         lab.link("b", "c").down()
         a.wait_state(c, "no-route")
-        a.wait_for("no SA", lambda: not a.sas_with(c), 60)
+        a.wait_for("no SA", lambda: not a.charon.sas_with(c.name), 60)
         lab.link("b", "c").up()
         a.wait_protected(c)
         c.wait_protected(a)

@@ -36,7 +36,7 @@ def _direct(lab: Lab, node: str, neighbour: str) -> bool:
 
 
 def _interface(lab: Lab, node: str, target: str) -> str:
-    routes = lab[node].routes()
+    routes = lab[node].kernel.interfaces()
     return routes.get(lab[target].locator) or routes.get(lab[target].address, "")
 
 

@@ -13,7 +13,7 @@ from tests.lab.basics.places import BUILD
 from tests.lab.basics.waiting import wait_until
 from tests.lab.lab import Lab
 from tests.lab.net.topology import grid, names
-from tests.lab.node.node import Options
+from tests.lab.node.options import Options
 from tests.lab.observe.charon import SaState
 
 NODES = int(os.environ.get("NODES") or "10")
@@ -47,7 +47,9 @@ def test_all_pairs_get_exactly_one_ike_sa_when_all_nodes_start_at_once() -> None
 def _sas(lab: Lab) -> dict[tuple[str, str], list[SaState]]:
     """By node and peer."""
     nodes = lab.nodes.values()
-    return {(node.name, peer.name): node.sas_with(peer) for node in nodes for peer in nodes if peer is not node}
+    return {
+        (node.name, peer.name): node.charon.sas_with(peer.name) for node in nodes for peer in nodes if peer is not node
+    }
 
 
 def _wrong(found: dict[tuple[str, str], list[SaState]]) -> list[str]:
@@ -68,6 +70,6 @@ def _resident(lab: Lab) -> dict[str, float]:
     """MiB over all nodes, by daemon."""
     totals: dict[str, float] = {}
     for node in lab.nodes.values():
-        for daemon in node.daemons:
+        for daemon in node.daemons.all():
             totals[daemon.name] = totals.get(daemon.name, 0.0) + daemon.resident_bytes() / 2**20
     return {name: round(value, 1) for name, value in totals.items()}

@@ -1,0 +1,86 @@
+"""The daemons of one node, started by the programs and configurations that its options ask for."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from tests.lab.basics import programs
+from tests.lab.basics.processes import Daemon
+from tests.lab.node import libreswan
+from tests.lab.node.libreswan import Pluto
+from tests.lab.node.options import Options
+
+Export = Callable[[str], Path]
+"""Has the product write the configuration of a daemon, and returns its path."""
+
+
+class Daemons:
+    """The daemons of one node, by their kind; none before the node has its configuration."""
+
+    def __init__(self, namespace: str, etc: Path, logs: Path, sockets: Path) -> None:
+        self._namespace, self._etc, self._logs, self._sockets = namespace, etc, logs, sockets
+        self._by_kind: dict[str, Daemon] = {}
+
+    @property
+    def router(self) -> Daemon:
+        """Return the routing daemon."""
+        return self._by_kind["router"]
+
+    @property
+    def charon(self) -> Daemon:
+        """Return charon; a node with libreswan has ``pluto`` instead."""
+        return self._by_kind["charon"]
+
+    @property
+    def agent(self) -> Daemon:
+        """Return meshsecd."""
+        return self._by_kind["meshsecd"]
+
+    @property
+    def overlay(self) -> Daemon:
+        """Return overlayd; only nodes with the overlay have it."""
+        return self._by_kind["overlayd"]
+
+    def get(self, kind: str) -> Daemon | None:
+        """Return the daemon of this kind; None where the node has none."""
+        return self._by_kind.get(kind)
+
+    def all(self) -> Sequence[Daemon]:
+        """Return the daemons; the overlay's is the last one."""
+        return list(self._by_kind.values())
+
+    def make(self, options: Options, config: Path, export: Export) -> None:
+        """Replace the daemons by those that the options ask for; none of the former may run."""
+        self._by_kind = {
+            **self._ike(options, export),
+            "meshsecd": self._daemon("meshsecd", _meshsecd(options, config)),
+            "router": self._router(options, export),
+        }
+        if options.overlay:
+            argv = [programs.overlayd(), "--config", str(export("overlayd")), "--log-level", "debug"]
+            self._by_kind["overlayd"] = self._daemon("overlayd", argv)
+
+    def _ike(self, options: Options, export: Export) -> dict[str, Daemon]:
+        if suite := options.libreswan:
+            directory = self._etc / "ipsec"
+            directory.mkdir(exist_ok=True)
+            self.pluto = Pluto(self._namespace, directory, self._sockets, libreswan.suites()[suite], self._logs)
+            return {"pluto": self.pluto.daemon}
+        env = {"STRONGSWAN_CONF": str(export("strongswan"))}
+        return {"charon": self._daemon("charon", [programs.charon()], env)}
+
+    def _router(self, options: Options, export: Export) -> Daemon:
+        if options.routing_daemon == "olsrd2":
+            return self._daemon("router", [programs.olsrd2(), f"--load={export('olsrd2')}"], notifies=False)
+        return self._daemon("router", [programs.olsrv2d(), "--config", str(export("olsrv2d"))])
+
+    def _daemon(
+        self, name: str, argv: list[str], env: Mapping[str, str] | None = None, notifies: bool = True
+    ) -> Daemon:
+        logs, sockets = self._logs, self._sockets
+        return Daemon(name, self._namespace, argv, logs=logs, sockets=sockets, env=env, notifies=notifies)
+
+
+def _meshsecd(options: Options, config: Path) -> list[str]:
+    argv = [programs.meshsecd(), "--config", str(config)]
+    suite = options.libreswan
+    return libreswan.in_place(libreswan.suites()[suite], argv) if suite else argv
