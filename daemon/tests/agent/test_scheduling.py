@@ -18,7 +18,8 @@ from meshsec.agent.sides.scheduling import CharonSide, Scheduling
 from meshsec.core.channels.channel import Channel
 from meshsec.core.channels.lifecycle import State
 from meshsec.core.config.scheduling_settings import SchedulingSettings
-from meshsec.core.scheduling.governor import Contention, Crowding, Mode, StreamReported
+from meshsec.core.scheduling.governor_events import Contention, Crowding, StreamReported
+from meshsec.core.scheduling.governor_modes import Mode
 from meshsec.core.scheduling.governor_settings import GovernorSettings
 from meshsec.core.scheduling.profiles import STOCK, Placement, Profile, SchedulingClass, SchedulingPolicy
 
@@ -183,7 +184,7 @@ def test_a_negotiation_that_stalls_under_load_gets_a_real_time_class(charon: int
         bench.side.follow([channel(State.NEGOTIATING)])
         async with asyncio.timeout(60):
             while classes(charon) != {REALTIME}:
-                governor.contended = True  # a process that only waits is not seen to starve
+                governor.load.contended = True  # a process that only waits is not seen to starve
                 await asyncio.sleep(0.005)
         assert governor.mode is Mode.NEGOTIATING
 
@@ -272,8 +273,8 @@ def test_without_a_journal_nothing_is_changed_and_the_governor_knows(charon: int
         bench.side.follow([channel(State.NEGOTIATING)])
         assert classes(charon) == {ORDINARY}
         assert governor.level == 0
-        assert governor.ceiling == 0
-        assert "file" in governor.refusal
+        assert governor.ladder.ceiling == 0
+        assert "file" in governor.ladder.refusal
         assert bench.side.known.problem
 
     run(scenario, tmp_path / "file/journal")

@@ -6,28 +6,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from meshsec.core.scheduling.governor import (
-    HISTORY,
-    NEGOTIATIONS_MAX,
-    PRIVILEGED,
-    PROBE,
-    STREAMS_MAX,
-    TABLE,
-    TICK_MIN,
+from meshsec.core.scheduling.budget import TICK_MIN
+from meshsec.core.scheduling.governor import HISTORY, PROBE, Governor
+from meshsec.core.scheduling.governor_events import (
     Contention,
     Crowding,
     DaemonGone,
     DaemonUp,
     Event,
-    Governor,
     LevelRefused,
-    Mode,
     NegotiationBegan,
     NegotiationEnded,
     StreamReported,
-    Trigger,
 )
+from meshsec.core.scheduling.governor_modes import PRIVILEGED, TABLE, Mode, Trigger
 from meshsec.core.scheduling.governor_settings import GovernorSettings
+from meshsec.core.scheduling.negotiations import NEGOTIATIONS_MAX
+from meshsec.core.scheduling.streams import STREAMS_MAX
 
 SETTINGS = GovernorSettings(share=0.1, burst=0.25)
 TOP = 2
@@ -127,7 +122,7 @@ def test_with_a_head_start_a_negotiation_begins_with_its_level_and_a_moment_afte
     quick.wait(SETTINGS.linger * 1.1)
     assert (quick.governor.mode, quick.level) == (Mode.REST, 0)
     assert [decision.level for decision in quick.governor.poll_decisions()] == [TOP, 0]
-    assert quick.governor.spent == pytest.approx(0.004)
+    assert quick.governor.budget.spent == pytest.approx(0.004)
 
 
 def test_a_head_start_goes_no_further_than_the_host(quick: Bench) -> None:
@@ -203,7 +198,7 @@ def test_a_negotiation_that_lasts_waits_for_something_else_than_the_cpu(bench: B
     bench.wait(SETTINGS.attention + SETTINGS.linger + 0.01)
     assert (bench.governor.mode, bench.level) == (Mode.REST, 0)
     bench.tell(NegotiationEnded("boat", protected=True, took=3.0, waited=2.0))
-    assert bench.governor.floor == 0, "it was given up before"
+    assert bench.governor.ladder.floor == 0, "it was given up before"
 
 
 # --- the loop ---
@@ -212,18 +207,18 @@ def test_a_negotiation_that_lasts_waits_for_something_else_than_the_cpu(bench: B
 def test_what_a_late_set_up_lacked_the_next_one_begins_with_and_time_forgets_it(bench: Bench) -> None:
     bench.tell(QUIET, NegotiationBegan("boat"))
     bench.tell(NegotiationEnded("boat", protected=True, took=0.4, waited=0.3))
-    assert bench.governor.floor == 1
+    assert bench.governor.ladder.floor == 1
     bench.wait(1)
     bench.tell(NegotiationBegan("ship"))
     assert bench.level == 1
     assert "needed lately" in bench.governor.reason
     assert "boat took 400 ms and waited 300 ms" in bench.governor.reason
     bench.tell(NegotiationEnded("ship", protected=True, took=0.4, waited=0.3))
-    assert bench.governor.floor == 2
+    assert bench.governor.ladder.floor == 2
     bench.wait(SETTINGS.relax + 1)
-    assert bench.governor.floor == 1
+    assert bench.governor.ladder.floor == 1
     bench.wait(SETTINGS.relax)
-    assert bench.governor.floor == 0
+    assert bench.governor.ladder.floor == 0
 
 
 def test_what_was_needed_lately_is_kept_while_the_load_goes_on_for_a_peer_that_begins_unannounced(
@@ -231,7 +226,7 @@ def test_what_was_needed_lately_is_kept_while_the_load_goes_on_for_a_peer_that_b
 ) -> None:
     bench.tell(BUSY, NegotiationBegan("boat"))
     bench.tell(NegotiationEnded("boat", protected=True, took=0.4, waited=0.3))
-    assert (bench.governor.floor, bench.level) == (TOP, 1), "without a negotiation nothing is raised"
+    assert (bench.governor.ladder.floor, bench.level) == (TOP, 1), "without a negotiation nothing is raised"
     bench.tell(NegotiationBegan("boat"))
     bench.tell(NegotiationEnded("boat", protected=True, took=0.01, waited=0.0))
     assert bench.level == TOP
@@ -259,7 +254,7 @@ def test_a_flood_while_a_level_is_kept_spends_the_budget_and_that_is_the_end_of_
     assert (bench.governor.mode, bench.level) == (Mode.SPENT, 0)
     bench.wait(20)
     assert (bench.governor.mode, bench.level) == (Mode.REST, 0)
-    assert bench.governor.spent < SETTINGS.burst + SETTINGS.share + 0.05
+    assert bench.governor.budget.spent < SETTINGS.burst + SETTINGS.share + 0.05
 
 
 def test_while_others_keep_the_processors_busy_a_level_stands_and_goes_with_them(bench: Bench) -> None:
@@ -331,7 +326,7 @@ def test_a_flood_while_a_level_stands_gets_the_budget_and_no_more() -> None:
         plant.tell(BUSY)
         plant.run(1.0, busy=1.0)
     assert plant.privileged / plant.now < SETTINGS.share + SETTINGS.burst / plant.now + 0.02
-    assert plant.governor.spent == pytest.approx(plant.privileged)
+    assert plant.governor.budget.spent == pytest.approx(plant.privileged)
 
 
 @pytest.mark.parametrize(
@@ -344,7 +339,7 @@ def test_what_is_not_the_cpus_fault_asks_for_no_privilege(
 ) -> None:
     bench.tell(contention, NegotiationBegan("boat"))
     bench.tell(NegotiationEnded("boat", protected=True, took=took, waited=waited))
-    assert bench.governor.floor == 0
+    assert bench.governor.ladder.floor == 0
     assert bench.governor.last_setup is not None
     assert not bench.governor.last_setup.late_by_cpu
 
@@ -352,25 +347,25 @@ def test_what_is_not_the_cpus_fault_asks_for_no_privilege(
 def test_a_failed_negotiation_teaches_nothing(bench: Bench) -> None:
     bench.tell(BUSY, NegotiationBegan("boat"))
     bench.tell(NegotiationEnded("boat", protected=False, took=5.0, waited=5.0))
-    assert bench.governor.floor == 0
+    assert bench.governor.ladder.floor == 0
 
 
 def test_contention_is_believed_until_it_is_half_as_bad(bench: Bench) -> None:
     limit = SETTINGS.delay_contended
     for delay, contended in [(0.9, False), (1.0, True), (0.7, True), (0.5, False), (0.9, False)]:
         bench.tell(Contention(delay=delay * limit, starving=0))
-        assert bench.governor.contended is contended, delay
+        assert bench.governor.load.contended is contended, delay
     bench.tell(Contention(starving=0))
-    assert bench.governor.contended is False, "no thread ran: that tells nothing"
+    assert bench.governor.load.contended is False, "no thread ran: that tells nothing"
     bench.tell(Contention(queued=4, starving=0))
-    assert bench.governor.contended is True
+    assert bench.governor.load.contended is True
 
 
 def test_pressure_counts_only_where_the_threads_own_delay_cannot_be_read(bench: Bench) -> None:
     bench.tell(Contention(pressure=0.9))
-    assert bench.governor.contended is True
+    assert bench.governor.load.contended is True
     bench.tell(Contention(delay=0.0, starving=0, pressure=0.9))
-    assert bench.governor.contended is False
+    assert bench.governor.load.contended is False
 
 
 def test_a_host_that_refuses_a_level_keeps_the_lower_ones_until_the_daemon_is_another(bench: Bench) -> None:
@@ -380,9 +375,9 @@ def test_a_host_that_refuses_a_level_keeps_the_lower_ones_until_the_daemon_is_an
     assert bench.level == 1
     bench.wait(0.5)
     assert bench.level == 1
-    assert bench.governor.refusal == "no CAP_SYS_NICE"
+    assert bench.governor.ladder.refusal == "no CAP_SYS_NICE"
     bench.tell(DaemonUp(processors=2))
-    assert bench.governor.ceiling == TOP
+    assert bench.governor.ladder.ceiling == TOP
     assert bench.level == 0
 
 
@@ -427,7 +422,7 @@ def test_a_clock_that_cannot_be_read_is_charged_as_if_all_processors_had_worked(
     bench.tell(BUSY, NegotiationBegan("boat"))
     bench.wait(SETTINGS.burst / 2 + 0.02)
     assert bench.governor.mode is Mode.SPENT
-    assert bench.governor.spent == pytest.approx(SETTINGS.burst, abs=0.1)
+    assert bench.governor.budget.spent == pytest.approx(SETTINGS.burst, abs=0.1)
 
 
 def test_the_budget_is_looked_at_when_all_processors_together_could_have_spent_it() -> None:
@@ -442,7 +437,7 @@ def test_the_budget_is_looked_at_when_all_processors_together_could_have_spent_i
 def test_what_is_spent_without_privilege_is_not_charged(bench: Bench) -> None:
     bench.tell(QUIET, NegotiationBegan("boat"))
     bench.wait(0.9, used=1.8)
-    assert bench.governor.spent == 0
+    assert bench.governor.budget.spent == 0
     assert bench.governor.budget.left == SETTINGS.burst
 
 
@@ -467,7 +462,7 @@ def test_a_stream_that_loses_frames_by_itself_costs_nothing(bench: Bench) -> Non
         bench.wait(1, used=0.5)
         bench.tell(StreamReported("video", loss=0.5))
     assert bench.governor.budget.share == SETTINGS.share
-    assert "50.0% of its frames" in bench.governor.streams["video"]
+    assert "50.0% of its frames" in bench.governor.streams.texts["video"]
 
 
 def test_what_is_remembered_is_bounded(bench: Bench) -> None:
@@ -475,7 +470,7 @@ def test_what_is_remembered_is_bounded(bench: Bench) -> None:
     bench.tell(*(StreamReported(f"s{number}") for number in range(STREAMS_MAX + 5)))
     for _ in range(HISTORY):
         bench.tell(DaemonUp(2), NegotiationBegan("boat"))
-    assert len(bench.governor.streams) == STREAMS_MAX
+    assert len(bench.governor.streams.texts) == STREAMS_MAX
     assert len(bench.governor.history) == HISTORY
     bench.tell(*(NegotiationBegan(f"n{number}") for number in range(NEGOTIATIONS_MAX + 5)))
     assert len(bench.governor.negotiating) == NEGOTIATIONS_MAX
@@ -550,7 +545,7 @@ class Plant:
     def tell(self, event: Event) -> None:
         self._look()
         self.governor.handle(event)
-        assert 0 <= self.governor.level <= self.governor.ceiling <= TOP
+        assert 0 <= self.governor.level <= self.governor.ladder.ceiling <= TOP
         assert self.governor.level == 0 or self.governor.mode in PRIVILEGED
 
     def excess(self) -> float:
@@ -632,7 +627,7 @@ def test_a_flood_of_bogus_requests_leaves_the_stream_its_processor(start: int) -
             plant.run(0.25, busy=1.0)
             plant.tell(NegotiationEnded(f"{peer}{second}", protected=False, took=0.2, waited=0.2))
     assert plant.privileged / plant.now < SETTINGS.share + SETTINGS.burst / plant.now + 0.02
-    assert plant.governor.spent == pytest.approx(plant.privileged)
+    assert plant.governor.budget.spent == pytest.approx(plant.privileged)
 
 
 # --- a model of the host: what the classes do to a set-up ---

@@ -8,10 +8,10 @@ import jsonschema
 import pytest
 
 from meshsec.core.explain.scheduling_view import Known, view
-from meshsec.core.scheduling.governor import (
+from meshsec.core.scheduling.governor import Governor
+from meshsec.core.scheduling.governor_events import (
     Contention,
     DaemonUp,
-    Governor,
     LevelRefused,
     NegotiationBegan,
     NegotiationEnded,

@@ -10,7 +10,7 @@ from meshsec.adapters.scheduler import groups
 from meshsec.adapters.sockets.control import ControlError
 from meshsec.agent.control.sides import Sides
 from meshsec.core.explain import scheduling_doctor, scheduling_view
-from meshsec.core.scheduling.governor import StreamReported
+from meshsec.core.scheduling.governor_events import StreamReported
 
 if TYPE_CHECKING:
     from meshsec.agent.sides.scheduling import Scheduling

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from meshsec.adapters.scheduler import pressure
 from meshsec.adapters.scheduler.pressure import Runs
-from meshsec.core.scheduling.governor import Contention
+from meshsec.core.scheduling.governor_events import Contention
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -23,12 +23,12 @@ from meshsec.core.channels.channel import Channel
 from meshsec.core.channels.lifecycle import State
 from meshsec.core.config.scheduling_settings import SchedulingSettings
 from meshsec.core.explain.scheduling_view import Known
-from meshsec.core.scheduling.governor import (
+from meshsec.core.scheduling.governor import Governor
+from meshsec.core.scheduling.governor_events import (
     Crowding,
     DaemonGone,
     DaemonUp,
     Event,
-    Governor,
     LevelRefused,
     NegotiationBegan,
     NegotiationEnded,

@@ -6,7 +6,8 @@ Schema: docs/reference/schema/meshsec-scheduling-1.json.
 from dataclasses import dataclass
 from typing import Any
 
-from meshsec.core.scheduling.governor import Decision, Governor, Mode, contention_text, lateness
+from meshsec.core.scheduling.governor import Decision, Governor, lateness
+from meshsec.core.scheduling.governor_modes import Mode
 from meshsec.core.scheduling.profiles import STOCK, Applied, Profile
 
 View = dict[str, Any]
@@ -92,29 +93,29 @@ def _service(applied: Applied) -> View:
 
 
 def _governor(known: Known, governor: Governor, now: float) -> View:
-    measured = governor.contention
+    ladder, load, measured = governor.ladder, governor.load, governor.load.contention
     return {
         "mode": str(governor.mode),
         "level": governor.level,
         "class": class_text(known.profile, governor.level),
         "reason": governor.reason,
-        "ladder": [class_text(known.profile, level) for level in range(governor.top + 1)],
-        "ceiling": governor.ceiling,
-        "refusal": governor.refusal,
-        "floor": governor.floor,
-        "start": governor.start,
+        "ladder": [class_text(known.profile, level) for level in range(ladder.top + 1)],
+        "ceiling": ladder.ceiling,
+        "refusal": ladder.refusal,
+        "floor": ladder.floor,
+        "start": ladder.start,
         "negotiating": list(governor.negotiating),
         "deadline_ms": _milliseconds(governor.settings.deadline),
-        "contended": governor.contended,
-        "busy": governor.busy,
-        "crowded": governor.crowded,
+        "contended": load.contended,
+        "busy": load.busy,
+        "crowded": load.crowded,
         "measures": known.source,
         "delay_ms": _milliseconds(measured.delay),
         "starving": measured.starving,
         "pressure": measured.pressure,
         "queued": measured.queued,
         "budget": _budget(governor),
-        "streams": [{"stream": name, "report": text} for name, text in governor.streams.items()],
+        "streams": [{"stream": name, "report": text} for name, text in governor.streams.texts.items()],
         "last_setup": _setup(governor, now),
         "decisions": [_decision(known.profile, one, now) for one in governor.history],
     }
@@ -126,7 +127,7 @@ def _budget(governor: Governor) -> View:
         "share_limit": governor.settings.share,
         "left_ms": _milliseconds(governor.budget.left),
         "burst_ms": _milliseconds(governor.settings.burst),
-        "spent_ms": _milliseconds(governor.spent),
+        "spent_ms": _milliseconds(governor.budget.spent),
     }
 
 
@@ -187,19 +188,20 @@ _MODES = {
 
 def _explain_level(profile: Profile, governor: Governor) -> str:
     has = class_text(profile, governor.level)
-    return f"charon's class is {has} (level {governor.level} of {governor.top}): {_MODES[governor.mode]}."
+    return f"charon's class is {has} (level {governor.level} of {governor.ladder.top}): {_MODES[governor.mode]}."
 
 
 def _explain_contention(known: Known, governor: Governor) -> str:
     source = f" Measured: {known.source}." if known.source else ""
-    text = contention_text(governor.contention, governor.contended)
+    text = governor.load.text
     return f"{text[0].upper()}{text[1:]}.{source}"
 
 
 def _explain_floor(profile: Profile, governor: Governor) -> str:
-    begins, start = class_text(profile, governor.floor), min(governor.start, governor.ceiling)
-    if governor.floor and governor.floor >= start:
-        return f"The next negotiation begins with {begins}, because {governor.floor_reason}."
+    ladder = governor.ladder
+    begins, start = class_text(profile, ladder.floor), min(ladder.start, ladder.ceiling)
+    if ladder.floor and ladder.floor >= start:
+        return f"The next negotiation begins with {begins}, because {ladder.floor_reason}."
     if start:
         return f"The next negotiation begins with {class_text(profile, start)}, as each does ([scheduling] head_start)."
     return "No level was needed lately: the next negotiation begins with the first, or with none where none waits."
@@ -217,19 +219,20 @@ def _explain_budget(governor: Governor) -> str:
     budget, limit = governor.budget, governor.settings
     held = "" if budget.share >= limit.share else f", held down from {limit.share:.0%} for the protected streams"
     return (
-        f"Privileged CPU time: {governor.spent * 1000:.0f} ms so far, {budget.left * 1000:.0f} of "
+        f"Privileged CPU time: {budget.spent * 1000:.0f} ms so far, {budget.left * 1000:.0f} of "
         f"{limit.burst * 1000:.0f} ms left; {budget.share:.1%} of a processor flow in{held}."
     )
 
 
 def _explain_streams(governor: Governor) -> list[str]:
-    return [f"The stream {name} reported: {text}." for name, text in governor.streams.items()]
+    return [f"The stream {name} reported: {text}." for name, text in governor.streams.texts.items()]
 
 
 def _explain_refusal(profile: Profile, governor: Governor) -> list[str]:
-    if governor.ceiling == governor.top:
+    ladder = governor.ladder
+    if ladder.ceiling == ladder.top:
         return []
-    return [f"No more than {class_text(profile, governor.ceiling)} is given here: {governor.refusal}."]
+    return [f"No more than {class_text(profile, ladder.ceiling)} is given here: {ladder.refusal}."]
 
 
 def _explain_decision(profile: Profile, decision: Decision, now: float) -> str:
