@@ -1,4 +1,4 @@
-"""What holds for all tests of the package."""
+"""Fixtures of all tests of the package."""
 
 import os
 from collections.abc import Iterator
@@ -19,6 +19,6 @@ settings.load_profile("behaviour")
 
 @pytest.fixture(autouse=True)
 def this_process_stays_as_it_is() -> Iterator[None]:
-    """A daemon's main that is called here must not take core dumps from the tests that come after it."""
+    """Keep a daemon's main that a test calls from switching off core dumps of this process."""
     with patch.object(secrecy, "keep_private"):
         yield

@@ -1,4 +1,4 @@
-"""Network namespaces for tests, and waiting for what comes about outside."""
+"""Network namespaces for tests, and waiting for conditions outside of the process."""
 
 import itertools
 import os
@@ -20,9 +20,9 @@ def ip(*arguments: str, check: bool = True) -> str:
 
 @pytest.fixture
 def new_namespace() -> Iterator[Callable[[], str]]:
-    """Makes network namespaces with an up loopback device; they are gone afterwards.
+    """Give a function that makes network namespaces with an up loopback device, and remove them afterwards.
 
-    Their kernels ask for no routers: a solicitation comes at any time, and the wall would count it.
+    Their kernels send no router solicitations, which the wall would count.
     """
     made: list[str] = []
 
@@ -41,7 +41,7 @@ def new_namespace() -> Iterator[Callable[[], str]]:
 
 @pytest.fixture
 def inside(new_namespace: Callable[[], str]) -> Iterator[str]:
-    """The test itself runs in a namespace of its own."""
+    """Run the test in a namespace of its own."""
     name = new_namespace()
     netns.pushns(name)
     yield name
@@ -49,7 +49,7 @@ def inside(new_namespace: Callable[[], str]) -> Iterator[str]:
 
 
 def wait_for(ready: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
-    """Look every few milliseconds until it is so."""
+    """Wait until a condition holds; fail when it takes too long."""
     end = time.monotonic() + seconds
     while not ready():
         if time.monotonic() > end:

@@ -1,4 +1,4 @@
-"""Which files the interpreter opens: it reports each to its audit hooks (PEP 578)."""
+"""Recording which files the interpreter opens, through its audit hooks (PEP 578)."""
 
 import os
 import sys
@@ -23,7 +23,7 @@ sys.addaudithook(_hear)
 
 @contextmanager
 def opened(directory: Path) -> Iterator[set[str]]:
-    """Record the names of the files of a directory that are opened, without the hidden ones."""
+    """Record the names of a directory's files that are opened, without hidden ones."""
     recorder: list[str] = []
     names: set[str] = set()
     _recorders.append(recorder)
@@ -35,7 +35,7 @@ def opened(directory: Path) -> Iterator[set[str]]:
 
 
 def settle(directory: Path) -> None:
-    """Wait until no file of a directory was changed so lately that it must be read again."""
+    """Wait until every file of a directory is old enough to be remembered."""
     newest = max(entry.stat().st_ctime for entry in os.scandir(directory))
     while time.time() - newest <= SETTLED:
         time.sleep(0.02)

@@ -1,4 +1,4 @@
-"""Small files: what is read, and what is never waited for."""
+"""Reading small files without ever waiting for one."""
 
 import os
 import subprocess
@@ -19,14 +19,14 @@ def test_a_file_is_read_up_to_its_limit(tmp_path: Path) -> None:
         files.read(path, 4)
 
 
-def test_what_is_no_utf8_is_named_with_its_line(tmp_path: Path) -> None:
+def test_text_that_is_no_utf8_is_named_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"one\n\xff")
     with pytest.raises(FileError, match=r"file:2: octet 0xff is not UTF-8"):
         files.read(path, 9)
 
 
-def test_what_is_no_file_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+def test_a_pipe_or_device_is_refused_without_waiting(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "device").symlink_to("/dev/zero")
     (tmp_path / "directory").mkdir()
@@ -36,7 +36,7 @@ def test_what_is_no_file_is_refused_and_not_waited_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["/dev/stdin", "/dev/fd/0"])
-def test_what_a_person_pipes_in_is_read(name: str) -> None:
+def test_standard_input_is_read(name: str) -> None:
     code = f"from pathlib import Path; from meshsec import files; print(files.read(Path('{name}'), 9))"
     with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         told, _ = process.communicate(b"piped", timeout=60)

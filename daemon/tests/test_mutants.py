@@ -1,4 +1,4 @@
-"""tools/mutants: what it says of a change that no test noticed, and which changes make it fail."""
+"""tools/mutants: how it names a change that no test noticed, and which changes make it fail."""
 
 from pathlib import Path
 from runpy import run_path

@@ -1,4 +1,4 @@
-"""tools/check-structure: what it refuses, and exceptions that may only shrink."""
+"""tools/check-structure: what it refuses, and exceptions that can only shrink."""
 
 import json
 import subprocess
@@ -13,7 +13,7 @@ TOOL = Path(__file__).parents[2] / "tools/check-structure"
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """A small repository that is in order."""
+    """Give a small repository without complaints."""
     write(tmp_path, "daemon/meshsec/a.py", "from meshsec import b\n")
     write(tmp_path, "daemon/meshsec/b.py", "class B:\n" + methods("    def m{}(self): ...", 20))
     write(tmp_path, "daemon/crates/c/src/lib.rs", "mod a;\nmod b;\n")
@@ -38,7 +38,7 @@ def allow(tree: Path, **exceptions: dict[str, int]) -> None:
 
 
 def check(tree: Path, *arguments: str) -> list[str]:
-    """Return the complaints."""
+    """Return the tool's complaints."""
     done = subprocess.run([sys.executable, TOOL, *arguments, tree], capture_output=True, text=True, check=False)
     complaints = done.stderr.splitlines()
     assert done.returncode == bool(complaints)
@@ -49,7 +49,7 @@ def exceptions(tree: Path) -> Any:
     return json.loads((tree / "tools/structure.json").read_text())
 
 
-def test_what_is_in_order_passes(tree: Path) -> None:
+def test_a_tree_within_the_limits_passes(tree: Path) -> None:
     assert check(tree) == []
 
 
@@ -86,7 +86,7 @@ def test_what_is_in_order_passes(tree: Path) -> None:
         ),
     ],
 )
-def test_what_is_refused(tree: Path, name: str, text: str, complaint: str) -> None:
+def test_each_violation_is_refused_by_name(tree: Path, name: str, text: str, complaint: str) -> None:
     write(tree, name, text)
     (said,) = check(tree)
     assert said.endswith(complaint)

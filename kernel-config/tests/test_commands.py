@@ -1,4 +1,4 @@
-"""The commands, on the configurations of Debian's kernels as they are shipped (tests/vectors/kernel)."""
+"""The commands, on the configurations of Debian's kernels as shipped (tests/vectors/kernel)."""
 
 import gzip
 import json
@@ -27,7 +27,7 @@ def _symbols(report: dict[str, Any], severity: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_debians_kernels_are_judged_as_expected(name: str) -> None:
+def test_debians_kernels_get_the_expected_verdicts(name: str) -> None:
     result = _run("check", "--json", VECTORS / f"config-{name}.gz")
     report = json.loads(result.stdout)
     expected = EXPECTED[name]
@@ -91,7 +91,9 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     _assert_refused(["check", str(tmp_path)], f"{tmp_path}: Is a directory")
 
 
-def test_the_running_kernel_is_the_default_and_its_absence_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_running_kernel_is_the_default_and_its_missing_configuration_is_reported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(Path, "exists", lambda _: False)
     _assert_refused(["check"], "the running kernel's configuration is neither at /proc/config.gz nor /boot/config-")
 
@@ -104,7 +106,7 @@ def _assert_refused(arguments: Sequence[str], message: str) -> None:
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    """Return a kernel's source that defines every wanted symbol, each one in need of GROUND."""
+    """Give a kernel's source that defines every wanted symbol, each depending on GROUND."""
     entries = [f"config {want.symbol}\n\tbool\n\tdepends on GROUND\n" for want in files.read_fragments()]
     (tmp_path / "Kconfig").write_text("".join([*entries, "config GRIP\n\tbool\n\tselect KEXEC\n"]), encoding="utf-8")
     return tmp_path
@@ -115,7 +117,7 @@ def _merged(**changed: str) -> str:
     return "".join(f"{written(symbol, value)}\n" for symbol, value in values.items())
 
 
-def test_a_merge_that_took_is_told_so(source: Path) -> None:
+def test_a_complete_merge_is_reported(source: Path) -> None:
     config = source / ".config"
     config.write_text(_merged(), encoding="utf-8")
     result = _run("taken", config, source)
@@ -130,7 +132,9 @@ def test_a_merge_that_took_is_told_so(source: Path) -> None:
         ({"KEXEC": "y", "GRIP": "y"}, "# CONFIG_KEXEC is not set (it is y): selected by GRIP"),
     ],
 )
-def test_a_symbol_that_did_not_take_is_told_with_its_cause(source: Path, changed: dict[str, str], cause: str) -> None:
+def test_a_symbol_that_did_not_take_is_reported_with_its_cause(
+    source: Path, changed: dict[str, str], cause: str
+) -> None:
     config = source / ".config"
     config.write_text(_merged(**changed), encoding="utf-8")
     result = _run("taken", config, source)
@@ -139,14 +143,14 @@ def test_a_symbol_that_did_not_take_is_told_with_its_cause(source: Path, changed
     assert len(result.stderr.splitlines()) == 1
 
 
-def test_a_symbol_that_the_source_does_not_know_is_told(source: Path) -> None:
+def test_a_symbol_that_the_source_lacks_is_reported(source: Path) -> None:
     (source / "Kconfig").write_text("config OTHER\n\tbool\n", encoding="utf-8")
     config = source / ".config"
     config.write_text(_merged(PREEMPT_RT="n"), encoding="utf-8")
     assert "this kernel's source does not know the symbol" in _run("taken", config, source).stderr
 
 
-def test_a_file_of_settings_is_looked_at_too_and_clashes_with_no_fragment(source: Path) -> None:
+def test_a_file_of_settings_is_merged_too_and_clashes_with_no_fragment(source: Path) -> None:
     config, settings = source / ".config", source / "own.config"
     config.write_text(_merged(), encoding="utf-8")
     settings.write_text("CONFIG_GRIP=y\n", encoding="utf-8")

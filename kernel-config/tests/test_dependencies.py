@@ -1,4 +1,4 @@
-"""Why a symbol did not take."""
+"""Finding why a symbol did not take."""
 
 import pytest
 
@@ -35,7 +35,7 @@ def _unmet(symbol: str, **values: str) -> list[str]:
     return unmet(symbol, DEFINITIONS, Configuration(values, ""))
 
 
-def test_all_conditions_are_met() -> None:
+def test_a_symbol_whose_conditions_are_met_has_no_cause() -> None:
     assert _unmet("MESH", NET="y", WIRELESS="y", MAC="m", USB="m") == []
     assert _unmet("OTHER", SPEED='"fast"', LEVEL="2") == []
 
@@ -50,11 +50,11 @@ def test_all_conditions_are_met() -> None:
         ({"NET": "y", "WIRELESS": "y", "MAC": "m", "PCI": "y", "OLD": "y"}, ["!OLD"]),
     ],
 )
-def test_the_condition_that_fails_is_told_also_of_the_blocks_around(values: dict[str, str], told: list[str]) -> None:
+def test_a_failing_condition_is_named_also_that_of_an_enclosing_block(values: dict[str, str], told: list[str]) -> None:
     assert _unmet("MESH", **values) == told
 
 
-def test_comparisons() -> None:
+def test_comparisons_are_evaluated() -> None:
     assert _unmet("OTHER", SPEED='"slow"', LEVEL="3") == ['SPEED="fast"', "LEVEL != 3"]
 
 
@@ -67,5 +67,5 @@ def test_a_symbol_that_is_selected_names_who_selects_it() -> None:
 @pytest.mark.parametrize(
     "text", ["endif\nendmenu\n", "config\n", "if\n", "config A\n depends on (((\n", "config A\n depends on A &&\n"]
 )
-def test_what_is_malformed_is_read_as_far_as_it_goes(text: str) -> None:
+def test_malformed_kconfig_is_read_as_far_as_possible(text: str) -> None:
     unmet("A", entries(text), Configuration({}, ""))

@@ -1,4 +1,4 @@
-"""Fragments: their form is checked, and ours have it."""
+"""The fragments' form, and that ours have it."""
 
 import pytest
 
@@ -32,7 +32,7 @@ def test_an_entry_carries_symbol_value_severity_feature_and_the_whole_reason() -
         ("", "a.config: ends without an assignment"),
     ],
 )
-def test_what_is_not_an_entry_is_refused_with_its_line(text: str, message: str) -> None:
+def test_a_malformed_entry_is_refused_with_its_line(text: str, message: str) -> None:
     with pytest.raises(ConfigSyntaxError) as caught:
         fragments.parse(text, "a.config")
     assert str(caught.value).startswith(message)
@@ -48,7 +48,7 @@ def test_a_file_of_settings_has_comments_as_it_likes() -> None:
         fragments.parse_settings("CONFIG_A=y\nB=m\n", "a.config")
 
 
-def test_a_symbol_stands_once_in_all_fragments() -> None:
+def test_a_symbol_occurs_once_in_all_fragments() -> None:
     twice = [fragments.parse(ENTRY, "a.config"), fragments.parse(ENTRY, "b.config")]
     with pytest.raises(ConfigSyntaxError, match=r"^b.config:3: CONFIG_XFRM_USER stands already at a.config:3$"):
         fragments.union(twice)

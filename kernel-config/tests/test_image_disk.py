@@ -1,4 +1,4 @@
-"""The disk of the vehicle image, put together from small parts by the real tools."""
+"""The disk of the vehicle image, assembled from small parts by the real tools."""
 
 import json
 import lzma
@@ -22,7 +22,7 @@ IDENTITY = disk.Identity("0123456789abcdef", 1_700_000_000)
 
 @pytest.fixture
 def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
-    """Return a kernel's partition and a root of next to nothing."""
+    """Give a small root and a kernel image for the disk."""
     monkeypatch.setenv("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
     monkeypatch.setattr(disk, "ESP_MIB", 40)  # FAT32 has 33 at least
     monkeypatch.setattr(disk, "STATE_MIB", 8)
@@ -53,7 +53,7 @@ def test_firmware_finds_the_kernel_and_the_kernel_its_root(parts: tuple[Path, Pa
     assert free >= disk.STATE_MIB * disk.MIB, "room for the state partition"
 
 
-def test_the_same_input_gives_the_same_octets(parts: tuple[Path, Path], tmp_path: Path) -> None:
+def test_the_same_input_gives_the_same_bytes(parts: tuple[Path, Path], tmp_path: Path) -> None:
     esp, root = parts
     again = tmp_path / "again.fat"
     disk.make_esp(tmp_path / "uki.efi", again, IDENTITY)
@@ -84,7 +84,7 @@ def test_sections_follow_the_stubs_own_without_overlap(tmp_path: Path, monkeypat
     ids=["unsigned", "signed"],
 )
 @pytest.mark.parametrize("packed", [False, True])
-def test_a_kernel_is_locked_that_can_load_its_modules_then(
+def test_a_kernel_is_locked_down_only_if_it_can_then_load_its_modules(
     tmp_path: Path, content: bytes, words: tuple[str, ...], packed: bool
 ) -> None:
     folder = tmp_path / "usr/lib/modules/6.12/kernel/fs/erofs"

@@ -1,4 +1,4 @@
-"""The definition of the vehicle's root: what stands in several files agrees, and the scripts are sound."""
+"""The definition of the vehicle's root: its files agree, and its scripts parse."""
 
 import subprocess
 from pathlib import Path
@@ -14,7 +14,7 @@ LIBRARY = FILES / "usr/lib/meshsec-image"
 PROVISION = FILES / "usr/lib/systemd/system/meshsec-provision.service"
 
 
-def test_what_is_bound_has_its_folder_and_is_there_before_it_is_written() -> None:
+def test_a_bind_mount_has_its_folder_and_comes_before_its_writers() -> None:
     lines = [line.split() for line in (FILES / "etc/fstab").read_text(encoding="ascii").splitlines()]
     bound = {target for _, target, _, options, *_ in (line for line in lines if len(line) == 6) if options == "bind"}
     assert bound == {"/etc/meshsec", "/etc/olsrv2d", "/etc/overlayd"}

@@ -1,6 +1,6 @@
-"""The kernel's own merge_config.sh and olddefconfig, on Debian's RT configuration, for both architectures.
+"""The kernel's own merge_config.sh and olddefconfig, on Debian's RT configuration for both architectures.
 
-What is fetched from Debian's archive stays in build/kernel, so that only the first run needs the network.
+Files from Debian's archive stay in build/kernel, so that only the first run needs the network.
 """
 
 import subprocess
@@ -29,7 +29,7 @@ def _build_configuration(architecture: str, *settings: Path) -> subprocess.Compl
 @pytest.mark.slow
 @pytest.mark.timeout(PATIENCE)
 @pytest.mark.parametrize(("architecture", "name"), [("amd64", "x86_64"), ("arm64", "arm64")])
-def test_every_symbol_takes(architecture: str, name: str) -> None:
+def test_every_symbol_takes_effect(architecture: str, name: str) -> None:
     result = _build_configuration(architecture)
     assert result.returncode == 0, f"{result.stdout[-2000:]}{result.stderr[-2000:]}"
     merged = files.read_configuration(REPOSITORY / "build/kernel" / architecture / "config/.config")

@@ -1,4 +1,4 @@
-"""Baselines: what counts as worse, and that nothing vanishes unseen."""
+"""Baselines: which figures count as worse, and that no cell vanishes unnoticed."""
 
 import json
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ def _result(*figures: tuple[str, str, float], machine: str = "a") -> dict[str, A
 
 @pytest.fixture
 def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Folders of results and baselines, empty."""
+    """Give empty folders of results and baselines."""
     monkeypatch.setattr(baseline, "DIRECTORY", tmp_path)
     monkeypatch.setattr(baseline, "BASELINES", tmp_path / "baselines")
     return tmp_path
@@ -48,7 +48,9 @@ def _run(*arguments: str) -> Result:
         ("Mbit/s", 0.0, 1, "worse, inf times"),
     ],
 )
-def test_what_is_worse_depends_on_the_unit(folders: Path, unit: str, now: float, status: int, told: str) -> None:
+def test_the_unit_decides_which_direction_is_worse(
+    folders: Path, unit: str, now: float, status: int, told: str
+) -> None:
     _measure(folders, ("one", unit, 10.0))
     assert _run("keep", "x").exit_code == 0
     _measure(folders, ("one", unit, now))
@@ -57,7 +59,7 @@ def test_what_is_worse_depends_on_the_unit(folders: Path, unit: str, now: float,
     assert told in result.output
 
 
-def test_a_cell_that_is_not_measured_any_more_is_told(folders: Path) -> None:
+def test_a_cell_that_is_no_longer_measured_is_reported(folders: Path) -> None:
     _measure(folders, ("one", "ms", 10.0), ("other", "ms", 1.0))
     _run("keep", "x")
     _measure(folders, ("one", "ms", 10.0))
@@ -73,7 +75,7 @@ def test_a_baseline_has_the_figures_without_the_samples(folders: Path) -> None:
     assert cell == {"key": {"what": "one"}, "unit": "ms", "n": 1, **dict.fromkeys(baseline.FIGURES, 10.0)}
 
 
-def test_another_machine_is_told_first(folders: Path) -> None:
+def test_another_machine_is_reported_first(folders: Path) -> None:
     _measure(folders, ("one", "ms", 10.0))
     _run("keep", "x")
     _measure(folders, ("one", "ms", 10.0), machine="b")
@@ -86,7 +88,7 @@ def test_a_file_that_is_no_result_is_refused(folders: Path, content: str, told: 
     _assert_refused(["keep", "x"], f"{folders}/x.json: ", told)
 
 
-def test_a_result_that_is_not_there_is_named(folders: Path) -> None:
+def test_a_missing_result_is_named(folders: Path) -> None:
     _assert_refused(["compare", "x"], f"{folders}/baselines/x.json", "No such file")
 
 

@@ -1,4 +1,4 @@
-"""The frame of all benchmarks: a run keeps what it has measured, whatever ends it, and all have the same form."""
+"""The frame of all benchmarks: a run keeps what it has measured whatever ends it, and all results have one form."""
 
 import importlib
 import json
@@ -23,7 +23,7 @@ MAINS = sorted(path.stem for path in (REPOSITORY / "rt").glob("bench_*.py"))
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return where results are written."""
+    """Give the folder in which results are written."""
     monkeypatch.setattr(results, "DIRECTORY", tmp_path)
     monkeypatch.setattr(plot, "DIRECTORY", tmp_path)
     return tmp_path
@@ -31,7 +31,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(autouse=True)
 def _handlers() -> Any:
-    """The frame takes these signals over, as it may in a program of its own."""
+    """Restore the signal handlers that the frame replaces."""
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     yield
     for number, handler in before.items():
@@ -39,7 +39,7 @@ def _handlers() -> Any:
 
 
 def run(faults: dict[int, list[BaseException]]) -> tuple[list[float], Bench]:
-    """Return what was measured in four visits, of which some fail for a time."""
+    """Return the samples of four visits, some of which fail."""
     bench = Bench("trial", "A trial.", 4)
     with bench.measuring():
         for number, _ in bench.in_rounds(["it"]):
@@ -53,7 +53,7 @@ def _visit(number: int, faults: dict[int, list[BaseException]]) -> float:
     return number
 
 
-def test_a_visit_that_a_busy_machine_spoils_is_made_once_more() -> None:
+def test_a_visit_that_a_busy_machine_spoils_is_repeated_once() -> None:
     taken, bench = run({1: [NotInTimeError("no SA in 60 s")]})
     assert (taken, bench.cut_short) == ([0, 1, 2, 3], "")
 
@@ -74,13 +74,13 @@ def test_an_interrupted_run_keeps_what_was_measured(number: signal.Signals) -> N
     assert bench.cut_short == "interrupted"
 
 
-def test_a_fault_of_the_benchmark_itself_is_shown_and_throws_nothing_away(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_fault_of_the_benchmark_is_shown_and_loses_no_sample(capsys: pytest.CaptureFixture[str]) -> None:
     taken, bench = run({1: [LookupError("no such node")]})
     assert (taken, bench.cut_short) == ([0], "LookupError: no such node")
     assert "Traceback" in capsys.readouterr().err
 
 
-def test_every_other_round_goes_backwards() -> None:
+def test_every_other_round_goes_in_reverse_order() -> None:
     bench = Bench("trial", "A trial.", 3)
     assert "".join(thing for _, thing in bench.in_rounds("abc")) == "abccbaabc"
 
@@ -116,7 +116,7 @@ def test_a_run_without_a_sample_leaves_an_earlier_result_alone(folder: Path) -> 
 
 
 @pytest.mark.parametrize("rounds", ["0", "-1", "many"])
-def test_a_number_of_rounds_that_is_none_is_refused(rounds: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_impossible_number_of_rounds_is_refused(rounds: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         Bench("trial", "A trial.", 1).parse(["--rounds", rounds])
     assert ended.value.code == 2

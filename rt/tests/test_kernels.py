@@ -1,4 +1,4 @@
-"""What the guest leaves of set-ups is taken for a measurement only when it is one."""
+"""The guest's files of set-ups are accepted as a measurement only when they are complete."""
 
 import json
 import os
@@ -25,7 +25,7 @@ LOADED = {"encoder_sent": 360, "encoder_received": 2000, "sender_sent": 2000, "s
 
 
 def _leave(folder: Path, **loaded: Any) -> Path:
-    """Return what a guest leaves; ``loaded`` replaces parts of what it says of the governor's loaded block."""
+    """Write the files that a guest leaves; ``loaded`` replaces fields of the governor's block under load."""
     (folder / "release").write_text("6.12-rt", encoding="ascii")
     for profile, load in product(PROFILES, LOADS):
         found = {"set_ups": TWO_SET_UPS, "stream": LOADED if load == "loaded" else {}, "cyclictest": CYCLICTEST}
@@ -53,7 +53,7 @@ def test_every_block_is_read(tmp_path: Path) -> None:
         ({"cyclictest": {"thread": {"0": {"histogram": {"3": 998}, "cycles": 1000, "max": 3}}}}, "998 in the histogr"),
     ],
 )
-def test_what_is_lacking_is_told(tmp_path: Path, loaded: dict[str, Any], told: str) -> None:
+def test_a_measurement_that_lacks_something_is_refused(tmp_path: Path, loaded: dict[str, Any], told: str) -> None:
     with pytest.raises(MeasurementError, match=told):
         read(_leave(tmp_path, **loaded), 2)
 
@@ -62,7 +62,7 @@ _LOTS = {"encode": len(light.FRAME), **{role: len(burst) for role, burst in ligh
 
 
 @pytest.mark.parametrize(("role", "packets"), _LOTS.items())
-def test_a_load_sends_until_it_is_ended_and_tells_what(role: str, packets: int) -> None:
+def test_a_load_sends_until_it_is_ended_and_reports_how_much(role: str, packets: int) -> None:
     number = os.getpid()  # two runs of this test at once are no trouble to each other
     own, other = (f"127.{network}.{number >> 8 & 255}.{number & 255}" for network in (1, 2))
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as peer:

@@ -1,4 +1,4 @@
-"""What the guest leaves is taken for a measurement only when it is one."""
+"""The guest's histograms are accepted as a measurement only when they are complete."""
 
 import json
 from pathlib import Path
@@ -46,7 +46,9 @@ def test_a_wake_up_later_than_the_histogram_is_not_lost(report: dict[str, Any]) 
         (20_000_000, 20_000_000, 0, "ESP carried 9 octets of 20000000"),
     ],
 )
-def test_a_load_that_was_none_is_no_measurement(tmp_path: Path, tcp: int, esp: int, protected: int, told: str) -> None:
+def test_a_run_with_too_little_load_is_no_measurement(
+    tmp_path: Path, tcp: int, esp: int, protected: int, told: str
+) -> None:
     with pytest.raises(MeasurementError, match=told):
         read(_leave(tmp_path, tcp, esp, protected))
 
@@ -59,6 +61,6 @@ def test_the_difference_is_that_of_the_latest_wake_ups() -> None:
     assert difference(cells) == ["The latest wake-up under any load: 9 us on the RT kernel, 700 us with preempt=none."]
 
 
-def test_a_run_that_was_cut_short_before_the_second_kernel_has_no_difference_to_tell() -> None:
+def test_a_run_that_ended_before_the_second_kernel_has_no_difference() -> None:
     assert difference([Cell({"load": "idle", "kernel": "rt"}, "us", [3, 9])]) == []
     assert difference([]) == []

@@ -1,4 +1,4 @@
-"""Each benchmark has a target of make, named as the documents name it."""
+"""Each benchmark has a target of make with the name that the documents use."""
 
 import importlib.util
 import re

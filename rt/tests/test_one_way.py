@@ -1,4 +1,4 @@
-"""One-way times are told with their error, or not at all."""
+"""One-way times are given with their error, or not at all."""
 
 import json
 from pathlib import Path
@@ -22,7 +22,7 @@ LATER = {**CLOCKS, C: parse(following(A, error=0.002))}
 SAMPLES = [(100.0, 100.005), (101.0, 101.0005)]
 
 
-def test_times_are_told_with_the_greater_of_the_errors_before_and_after() -> None:
+def test_times_have_the_greater_of_the_errors_before_and_after() -> None:
     found = one_way((B, C), SAMPLES, CLOCKS, LATER)
     assert found.error == pytest.approx(0.001 + 0.002)
     assert found.times == pytest.approx([0.005, 0.0005])
@@ -50,13 +50,13 @@ def test_without_a_bound_there_are_no_times(changed: dict[str, str], why: str, s
     assert why in str(refused.value)
 
 
-def test_a_bound_that_the_samples_refute_is_none() -> None:
+def test_a_bound_that_the_samples_refute_is_refused() -> None:
     with pytest.raises(UnboundedError, match="before it was sent"):
         one_way((B, C), [(100.0, 99.99)], CLOCKS, CLOCKS)
     assert one_way((B, C), [(100.0, 99.999)], CLOCKS, CLOCKS).times  # less than the clocks may be apart
 
 
-def test_the_program_tells_or_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_program_prints_times_or_the_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = {A: OWN, B: following(A), C: following(A)}
     document = {"from": B, "to": C, "before": lines, "after": lines, "samples": SAMPLES}
     path = tmp_path / "times.json"

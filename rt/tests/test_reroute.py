@@ -1,4 +1,4 @@
-"""What the guest leaves of its rounds becomes samples."""
+"""The guest's rounds become samples."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The targets are judged on the cells that they are about, and on nothing that was not measured."""
+"""Each target is judged on its own cells, and never on a cell that was not measured."""
 
 from rt.measure.results import Cell, Result
 from rt.sa_setup.targets import judged
@@ -19,7 +19,7 @@ def stream(rate: int, missing: float) -> Cell:
     return Cell(key, "% of frames", [missing])
 
 
-def test_nothing_is_said_of_what_was_not_measured() -> None:
+def test_a_target_that_was_not_measured_is_not_judged() -> None:
     assert judged(result()) == []
 
 
@@ -36,14 +36,14 @@ def test_frames_are_compared_with_the_same_stream_without_set_ups() -> None:
     assert judged(result(stream(0, 2.0), stream(5, 3.5)))[0].startswith("MISSED (at most 1)")
 
 
-def test_only_an_encoder_that_keeps_its_frames_is_judged_and_the_other_is_told() -> None:
+def test_only_an_encoder_that_keeps_its_frames_is_judged_and_another_is_named() -> None:
     cells = [Cell({**stream(rate, 0).key, "encoder": "saturating"}, "% of frames", [70.0 + rate]) for rate in (0, 5)]
     assert judged(result(*cells)) == [
         "governor, saturating encoder, 5 set-ups a second: +5.00 points of frames missing"
     ]
 
 
-def test_the_path_is_taken_off_the_idle_set_up() -> None:
+def test_the_time_of_the_path_is_subtracted_from_the_idle_set_up() -> None:
     key = {**priority("stock", "none", None).key, "what": "total beyond two round trips"}
     assert judged(result(Cell(key, "ms", [3.0, 3.5, 9.0])))[0].startswith(
         "reached (at most 4): stock, no load: median 3.5"
@@ -51,7 +51,7 @@ def test_the_path_is_taken_off_the_idle_set_up() -> None:
     assert judged(result(Cell({**key, "apart": "relay"}, "ms", [3.0]))) == []
 
 
-def test_what_was_given_up_is_said() -> None:
+def test_visits_that_were_given_up_are_named() -> None:
     key = {**priority("paper-2007", "receiver", -20).key, "what": "given up"}
     (line,) = judged(result(Cell(key, "set-ups", [4])))
     assert line == "paper-2007, receiver, -20: 4 set-ups were given up, and are in no other figure"

@@ -1,4 +1,4 @@
-"""Set-up times read from a recorded capture, and from packets made by hand where a recording cannot be had."""
+"""Set-up times, from a recorded capture and from packets made by hand where none was recorded."""
 
 import struct
 from pathlib import Path
@@ -29,7 +29,7 @@ def esp(at: float, source: bytes, spi: bytes) -> bytes:
     return record(at, source, spi + bytes(20), protocol=50)
 
 
-def test_a_recorded_capture_of_three_set_ups() -> None:
+def test_a_recorded_capture_gives_three_set_ups() -> None:
     found = [
         tuple(round(1e6 * value) for value in (one.ike_sa_init, one.ike_auth, one.total, one.first_esp or 0))
         for one in setups(CAPTURE)
@@ -57,8 +57,8 @@ def test_repetitions_count_from_the_first_request_to_the_first_answer() -> None:
     assert times == SetupTimes(1.0, ike_sa_init=0.75, ike_auth=0.5, total=1.5, first_esp=1.0)
 
 
-def test_another_key_exchange_method_asked_for_is_part_of_the_first_phase() -> None:
-    """INVALID_KE_PAYLOAD (RFC 7296, section 1.3): a second IKE_SA_INIT of the same IKE_SA."""
+def test_a_request_for_another_key_exchange_method_belongs_to_the_first_phase() -> None:
+    """INVALID_KE_PAYLOAD (RFC 7296, section 1.3) leads to a second IKE_SA_INIT of the same IKE_SA."""
     (times,) = setups(
         HEADER
         + ike(1.0, A, INIT)
@@ -85,7 +85,7 @@ def test_the_esp_of_an_older_sa_is_not_the_first_of_a_new_one() -> None:
     assert times.first_esp == 0.25
 
 
-def test_what_is_not_whole_is_left_out() -> None:
+def test_incomplete_set_ups_are_left_out() -> None:
     unanswered = ike(1.0, A, INIT) + ike(1.25, C, INIT, response=True) + ike(1.5, A, AUTH)
     strange = ike(3.0, A, INFORMATIONAL, spi=b"unknown!") + record(4.0, A, b"\x01\xf4\x01\xf4short")
     assert setups(HEADER + unanswered + strange) == []

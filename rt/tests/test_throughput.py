@@ -1,4 +1,4 @@
-"""bench-throughput: flows between real sockets are counted whole, and sums follow from samples."""
+"""bench-throughput: flows between real sockets are counted completely, and sums follow from samples."""
 
 import json
 import socket
@@ -17,7 +17,7 @@ from rt.throughput.sums import Key, Samples, cells, collapse, derived, ratios, t
 STAT = "cpu  100 20 300 5000 600 7 8 900 0 0\ncpu0 1 1 1 1 1 1 1 1 0 0\n"
 
 
-def test_what_the_machine_did_counts_and_what_it_waited_for_does_not() -> None:
+def test_idle_time_and_waiting_for_the_disk_do_not_count_as_busy() -> None:
     assert busy_seconds(STAT) == pytest.approx((100 + 20 + 300 + 7 + 8) / 100)
 
 
@@ -34,15 +34,15 @@ def test_what_the_machine_did_counts_and_what_it_waited_for_does_not() -> None:
 def test_datagrams_are_due_at_their_time_and_a_standstill_is_left_out(
     elapsed: float, counted: int, expected: tuple[int, int]
 ) -> None:
-    """At 1000 a second, of which 10 ms are caught up with."""
+    """At 1000 datagrams a second, at most those of the last 10 ms are sent late."""
     assert due(elapsed, 0.001, counted) == expected
 
 
-def test_the_clock_is_looked_at_after_a_burst() -> None:
+def test_the_clock_is_read_after_a_burst() -> None:
     assert due(0.01, 1e-6, 0) == (BURST, 1)
 
 
-def test_every_octet_of_a_stream_is_counted() -> None:
+def test_every_byte_of_a_stream_is_counted() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener, socket.socket() as client:
         client.connect(listener.getsockname())
         sender, receiver = rig._flow("stream", client, listener, 0.05)
@@ -52,7 +52,7 @@ def test_every_octet_of_a_stream_is_counted() -> None:
 
 
 def test_every_datagram_is_counted() -> None:
-    """Fewer than a socket keeps: none is lost, however late the receiver runs."""
+    """No datagram is lost, because the socket's buffer holds all of them."""
     kind = socket.SOCK_DGRAM
     with socket.socket(type=kind) as inbound, socket.socket(type=kind) as out:
         inbound.bind(("127.0.0.1", 0))
@@ -62,13 +62,13 @@ def test_every_datagram_is_counted() -> None:
     assert receiver["datagrams"] == sender["datagrams"] > 0
 
 
-def test_an_end_that_fails_is_told() -> None:
+def test_a_failing_end_is_reported() -> None:
     with socket.socket() as unconnected, socket.socket() as other, pytest.raises(ConnectionError, match="broke off"):
         rig._flow("stream", unconnected, other, 0.05)
 
 
 def test_a_queue_that_is_emptied_late_raises_no_rate() -> None:
-    """100 datagrams of 9600 bits in 1 s; 50 of them take 2 s to arrive."""
+    """100 datagrams of 9600 bits are sent in 1 s, and 50 of them take 2 s to arrive."""
     load = rig.told(5.0, {"datagrams": 100, "seconds": 1.0}, {"datagrams": 50, "seconds": 2.0})
     assert (load.offered, load.sent, load.delivered, load.loss) == pytest.approx((5.0, 0.96, 0.24, 50.0))
 
@@ -82,7 +82,7 @@ def test_a_queue_that_is_emptied_late_raises_no_rate() -> None:
         ([0, 0], (0, 0)),
     ],
 )
-def test_what_is_left_of_the_peak_beyond_it(delivered: list[float], expected: tuple[float, float]) -> None:
+def test_the_rate_that_remains_beyond_the_peak_is_found(delivered: list[float], expected: tuple[float, float]) -> None:
     assert collapse(delivered) == expected
 
 
@@ -117,13 +117,13 @@ def test_ratios_pair_the_rounds_that_both_planes_have() -> None:
     assert ("TCP", "overlay over cjdroute") not in found
 
 
-def test_grounds_are_not_compared() -> None:
+def test_cells_of_different_places_are_not_compared() -> None:
     elsewhere = {replace(key, ground="guest, radio"): rounds for key, rounds in SAMPLES.items() if key.plane == "plain"}
     only_overlay = {key: rounds for key, rounds in SAMPLES.items() if key.plane == "overlay"}
     assert list(ratios(elsewhere | only_overlay)) == []
 
 
-def test_the_tables_have_what_depends_on_no_load() -> None:
+def test_the_tables_have_the_cells_without_an_offered_load() -> None:
     of_a_line = {Key("start to first ping", "overlay"): {0: 0.1234}, Key("TCP", "plain", 2, ground="guest"): {0: 7.0}}
     lines = list(tables(SAMPLES | derived(SAMPLES) | of_a_line))
     assert "| | plane | 1 |" in lines
@@ -155,7 +155,7 @@ def test_the_result_has_the_form_of_all_benchmarks() -> None:
     assert (tcp["n"], tcp["median"], tcp["unit"]) == (2, median([500, 500]), "Mbit/s")
 
 
-def test_what_the_guest_leaves_is_read_as_it_was_taken() -> None:
+def test_the_guests_samples_are_read_as_they_were_taken() -> None:
     taken = throughput_guest.Taken(SAMPLES, ["lost"], "rfc4106-gcm-aesni")
     assert throughput_guest.Taken.read(taken.text()) == taken
 

@@ -32,7 +32,7 @@ SPEC = RulesSpec(
     unknown_nodes=UnknownNodes.DROP,
 )
 TRIES = 20
-"""A machine that others use too may stall for longer than an answer is held back."""
+"""Several tries, because a busy machine may stall for longer than an answer is held back."""
 SILENCE = 0.2
 SA, KE, NOTIFY, ENCRYPTED, FRAGMENT = 33, 34, 41, 46, 53
 INIT, AUTH = 34, 35

@@ -31,11 +31,11 @@ OWN, PEER, STRANGER = (IPv6Address(f"fc00::{suffix}") for suffix in ("a", "b", "
 OWN_LOCATOR, LOCATOR = IPv6Address("fd00::a"), IPv6Address("fd00::b")
 OWN4, PEER4, STRANGER4 = IPv4Address("10.77.0.1"), IPv4Address("10.77.0.2"), IPv4Address("10.77.0.9")
 OUTSIDE = IPv6Address("2001:db8::b")
-"""Beyond the mesh: what becomes of it is tested in test_wall.py."""
+"""An address beyond the mesh, for which test_wall.py has the tests."""
 NOBODY = 65534
 """An account without privileges."""
 PATIENCE, SILENCE = 60.0, 0.3
-"""Seconds to wait for a datagram that shall be heard, and for one that shall not."""
+"""Seconds to wait for a datagram that must arrive, and for one that must not."""
 
 SPEC = RulesSpec(
     ground=EspBackend.LIBIPSEC,
@@ -388,7 +388,7 @@ BYPASSED = replace(
         Bypass(IPv4Network("10.77.0.0/24"), "a service", "udp", 7000),
     ),
 )
-"""The peers lie within both."""
+"""Prefixes that contain the peers' addresses."""
 
 
 def test_bypassed_traffic_passes_in_the_clear_and_is_counted(wire: Wire) -> None:

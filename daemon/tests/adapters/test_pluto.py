@@ -50,9 +50,9 @@ config setup
 	secretsfile={directory}/ipsec.secrets
 	uniqueids=no"""
 SHIPPED = Path(__file__).parents[2] / "systemd/pluto/ipsec.conf"
-"""What it says of floods holds here, too."""
+"""The shipped configuration, whose limits against floods are used here too."""
 IN_PLACE = 'mount -t tmpfs none /usr/libexec; mkdir /usr/libexec/ipsec; mount --bind "$0" /usr/libexec/ipsec; exec "$@"'
-"""pluto starts others of its package by their paths."""
+"""Bind mounts, because pluto starts programs of its package by their paths."""
 
 
 @dataclass

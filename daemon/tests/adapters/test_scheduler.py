@@ -41,7 +41,7 @@ FIFO5 = SchedulingClass(SchedulingPolicy.FIFO, priority=5)
 NICE5 = SchedulingClass(nice=5)
 NICE_10 = SchedulingClass(nice=-10)
 ORDINARY = SchedulingClass(nice=os.nice(0))
-"""What the tests, and so their processes, were started with."""
+"""The class with which the tests, and so their processes, were started."""
 
 BATCH, IDLE, DEADLINE, RR, RESET = 3, 5, 6, 2, 1
 
@@ -56,7 +56,7 @@ WORKER = textwrap.dedent("""
             threading.Thread(target=threading.Event().wait, daemon=True).start()
         print("done", flush=True)
 """)
-"""A process that starts a thread, which waits for ever, whenever it is told to."""
+"""A program that starts a thread that waits for ever, for each line of its input."""
 
 
 class Worker:

@@ -65,7 +65,7 @@ __all__ = ["between"]
 
 PASSED = "passed"
 _MARK = 0xBEEF
-"""Flow label or IPv4 identification of what is judged, by which the table behind the wall knows it."""
+"""Flow label or IPv4 identification by which the table behind the wall recognises a tested packet."""
 _BEHIND = f"""table inet behind {{
   counter {PASSED} {{ }}
   chain in {{ type filter hook input priority 300; jump count; }}
@@ -76,7 +76,7 @@ _BEHIND = f"""table inet behind {{
 NEIGHBOUR, OWN_LINK, ALL_NODES, ROUTERS = (IPv6Address(text) for text in ("fe80::2", "fe80::1", "ff02::1", "ff02::6d"))
 ROUTERS4, ALL_NODES4 = IPv4Address("224.0.0.109"), IPv4Address("224.0.0.1")
 BESIDE, BESIDE4 = IPv6Address("fc00::6"), IPv4Address("10.77.9.9")
-"""In the mesh, and in none of the exceptions."""
+"""Addresses in the mesh and in none of the exceptions."""
 OUTSIDE4 = IPv4Address("203.0.113.9")
 ALLOWING = replace(SPEC, unknown_nodes=UnknownNodes.ALLOW)
 ANYWHERE = Perimeter(frozenset({"mesh0"}), reached=(IPv4Network("0.0.0.0/0"), IPv6Network("::/0")))

@@ -1,4 +1,4 @@
-"""The driver: bursts are decided on once, each action is answered once, timers fire, faults of ours are not hidden."""
+"""The driver decides once on a burst of events, answers each action once, fires timers, and hides no fault of ours."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -13,7 +13,7 @@ from meshsec.core.values.failures import Cause
 
 
 class Script:
-    """Stands for the engine: gives the actions that the test queued and keeps what it is told."""
+    """Stands in for the engine: it gives the queued actions and keeps the events."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
@@ -73,7 +73,7 @@ def drive(scenario: Scenario, carry_out: CarryOut = succeed) -> Script:
 
 
 async def rounds() -> None:
-    """Let the loop go round a few times."""
+    """Let the event loop go round a few times."""
     for _ in range(5):
         await asyncio.sleep(0)
 
@@ -90,7 +90,7 @@ def test_a_burst_of_events_is_decided_on_once() -> None:
     drive(scenario)
 
 
-def test_it_is_waited_for_until_the_rules_are_in_force() -> None:
+def test_the_start_waits_until_the_rules_are_in_force() -> None:
     async def scenario(driver: Driver, script: Script) -> None:
         script.closed = False
         waiting = asyncio.ensure_future(driver.rules_in_force(60))
@@ -156,7 +156,7 @@ def test_the_engines_timer_fires_when_it_is_due_and_not_before() -> None:
     drive(scenario)
 
 
-def test_a_fault_of_ours_ends_the_daemon() -> None:
+def test_an_unexpected_exception_ends_the_daemon() -> None:
     async def broken(_action: Action) -> Cause | None:
         raise RuntimeError("a fault")
 

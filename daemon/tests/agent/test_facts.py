@@ -1,4 +1,4 @@
-"""What doctor is told of those who asked for an SA in vain."""
+"""The facts that doctor gets about nodes whose requests for an SA were refused."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The fleets' side of the agent: what it gives, to whom and when, and what doctor says."""
+"""The fleets' side of the agent: which cards it gives, to whom and when, and what doctor says."""
 
 import asyncio
 import socket
@@ -37,7 +37,7 @@ def _card(name: str, number: int) -> Card:
 
 
 async def anywhere() -> Surroundings:
-    """Every IPv4 address may be a peer's."""
+    """Return surroundings in which every IPv4 address may be a peer's."""
     return Surroundings((IPv4Network("0.0.0.0/0"),))
 
 
@@ -61,7 +61,7 @@ def verdict(directory: Path, own: Card = OWN) -> tuple[Level, str]:
     return check.level, check.found
 
 
-def test_doctor_says_how_a_fleet_stands(directory: Path) -> None:
+def test_doctor_reports_the_state_of_a_fleet(directory: Path) -> None:
     assert verdict(directory) == (Level.OK, "0 peers by its signature; no list yet; member")
     store.take_members(directory, [fleets.sign_card(KEY, BOAT, 1).octets], OWN)
     store.take_list(directory, listed(10, SHIP))
@@ -75,14 +75,14 @@ def test_doctor_says_how_a_fleet_stands(directory: Path) -> None:
 
 
 def test_doctor_says_when_the_signed_card_is_not_the_nodes_any_more(directory: Path) -> None:
-    """Another IKE daemon, above all: peers would authenticate in another way than this node does."""
+    """Doctor warns after a change of the IKE daemon, because peers would authenticate in another way."""
     level, found = verdict(directory, replace(OWN, by_secret=True))
     assert level is Level.WARN
     assert "has changed since it was signed" in found
 
 
 def test_doctor_says_when_a_key_of_the_node_is_not_signed(directory: Path) -> None:
-    """The present one after `key end`, or the next one: who knows the node by the fleet alone refuses that key."""
+    """Peers that know the node by its fleet alone refuse a key that is not signed."""
     level, found = verdict(directory, BOAT)
     assert (level, found) == (Level.WARN, "a key of this node is not signed: peers know it by another alone")
     trust = Trust(directory, OWN, lambda _: None, anywhere, (OwnSide(), OwnSide(BOAT, "~", "^")))
@@ -90,7 +90,7 @@ def test_doctor_says_when_a_key_of_the_node_is_not_signed(directory: Path) -> No
     assert [check.found for check in checks(trust)] == [found]
 
 
-def test_what_has_ended_and_what_is_revoked_is_not_given(directory: Path) -> None:
+def test_cards_that_have_ended_or_are_revoked_are_not_given(directory: Path) -> None:
     signed = {card.name: fleets.sign_card(KEY, card, 1, until) for card, until in ((BOAT, 0), (SHIP, 500))}
     store.take_members(directory, [one.octets for one in signed.values()], OWN)
     own = store.read(directory).memberships[FLEET.public_key].of(OWN)
@@ -102,7 +102,7 @@ def test_what_has_ended_and_what_is_revoked_is_not_given(directory: Path) -> Non
         assert found.number == number
 
 
-def test_what_a_list_has_revoked_stays_out_while_it_cannot_be_read(directory: Path) -> None:
+def test_a_revoked_key_stays_out_while_the_list_cannot_be_read(directory: Path) -> None:
     trust = Trust(directory, OWN, lambda _: None, anywhere)
     trust_store.add(directory, "by-hand", BOAT, OWN)
     store.take_list(directory, listed(10, BOAT))
@@ -116,7 +116,7 @@ def test_what_a_list_has_revoked_stays_out_while_it_cannot_be_read(directory: Pa
 
 
 class Side:
-    """A fleet's side whose exchanges are noted instead of being carried out."""
+    """A fleet's side whose exchanges are recorded instead of carried out."""
 
     def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch, gives: News) -> None:
         self.asked: asyncio.Queue[IPv6Address] = asyncio.Queue()
@@ -159,7 +159,7 @@ _TWO_KEYS = (
     (SHIP, State.WAITING),
     (SHIP, State.PROTECTED),
 )
-"""Of each peer the channel by the present key, and that by the next one."""
+"""Each peer's channels by the present key and by the next one."""
 
 
 def running(work: Coroutine[Any, Any, None], side: FleetSide) -> Coroutine[Any, Any, None]:
@@ -174,7 +174,7 @@ def running(work: Coroutine[Any, Any, None], side: FleetSide) -> Coroutine[Any, 
     return both()
 
 
-def test_who_comes_into_reach_is_asked_and_news_is_passed_on_at_once(
+def test_a_peer_that_comes_into_reach_is_asked_and_its_news_is_passed_on_at_once(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def run() -> None:
@@ -196,7 +196,7 @@ def test_who_comes_into_reach_is_asked_and_news_is_passed_on_at_once(
     asyncio.run(run())
 
 
-def test_a_program_that_has_the_port_keeps_this_node_from_no_exchange_and_is_told(
+def test_a_program_on_the_fleet_port_is_named_and_exchanges_still_begin(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def run() -> None:
@@ -220,7 +220,7 @@ def test_a_program_that_has_the_port_keeps_this_node_from_no_exchange_and_is_tol
 
 
 def test_a_node_that_uses_two_keys_asks_by_the_present_one(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever becomes of the next key's channels: the peers may learn of that key by this exchange alone."""
+    """The next key may have no channel yet, because peers may learn of it by this exchange alone."""
 
     async def run() -> None:
         made = Side(directory, monkeypatch, News((), ()))
@@ -240,7 +240,9 @@ def test_a_node_that_uses_two_keys_asks_by_the_present_one(directory: Path, monk
     asyncio.run(run())
 
 
-def test_who_gives_what_nobody_signed_is_not_listened_to(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_peer_that_gives_an_unsigned_card_is_not_listened_to(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def run() -> None:
         forged = fleets.sign_card(STRANGE, SHIP, 1).octets
         made = Side(directory, monkeypatch, News((), (forged,)))

@@ -1,4 +1,4 @@
-"""The IKE side of the agent against a scripted charon: what no real one can be made to do at will."""
+"""The IKE side of the agent against a scripted charon, for what a real one cannot be made to do."""
 
 import asyncio
 import logging
@@ -44,7 +44,7 @@ def ike_sa(unique_id: str, state: str = "ESTABLISHED", initiator: str = "yes") -
 
 
 class Charon:
-    """Speaks VICI as its script says."""
+    """A server of VICI that answers as its script says."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -175,7 +175,7 @@ class Side:
         self._news.set()
 
     async def next(self, kind: type[Event]) -> Any:
-        """The next event of a kind; what came before it is dropped."""
+        """Return the next event of a kind and drop those before it."""
         async with asyncio.timeout(120):
             while True:
                 while self.events:
@@ -187,7 +187,7 @@ class Side:
 
 
 async def until(condition: Callable[[], object]) -> None:
-    """For what has no event of its own."""
+    """Wait for a condition that no event announces."""
     async with asyncio.timeout(120):
         while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0.001)
@@ -220,7 +220,7 @@ def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Scenario]
     return played
 
 
-def test_an_ike_sa_that_ends_is_told_at_once_and_no_other_change(play: Callable[[Scenario], None]) -> None:
+def test_the_end_of_an_ike_sa_is_reported_at_once_and_no_other_change(play: Callable[[Scenario], None]) -> None:
     async def scenario(charon: Charon, side: Side) -> None:
         await side.next(IkeDaemonUp)
         charon.tell("ike-updown", {"up": "yes", "boat": {}})
@@ -234,7 +234,7 @@ def test_an_ike_sa_that_ends_is_told_at_once_and_no_other_change(play: Callable[
     play(scenario)
 
 
-def test_a_charon_that_nobody_configured_is_fresh(play: Callable[[Scenario], None]) -> None:
+def test_a_charon_without_connections_counts_as_restarted(play: Callable[[Scenario], None]) -> None:
     async def scenario(_: Charon, side: Side) -> None:
         up: IkeDaemonUp = await side.next(IkeDaemonUp)
         assert up.daemon_restarted
@@ -287,7 +287,7 @@ def test_a_pair_s_secret_is_charon_s_before_the_connection_that_needs_it(
     play(scenario)
 
 
-def test_what_charon_cannot_do_is_left_out_and_with_nothing_left_the_peer_has_no_connection(
+def test_proposals_beyond_charon_are_left_out_and_without_any_the_peer_has_no_connection(
     play: Callable[[Scenario], None], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     boat = Peer("boat", make_card("boat", key_store.create(tmp_path / "boat.key").public_key))
@@ -333,7 +333,7 @@ def test_a_pair_whose_key_was_changed_is_not_configured_by_another(
     play(scenario)
 
 
-def test_sas_without_a_peer_yet_concern_nobody(play: Callable[[Scenario], None]) -> None:
+def test_sas_without_a_peer_are_ignored(play: Callable[[Scenario], None]) -> None:
     async def scenario(charon: Charon, side: Side) -> None:
         charon.sas = [{"(unnamed)": ike_sa("7", "CONNECTING", "no")}, {"boat": ike_sa("1")}]
         up: IkeDaemonUp = await side.next(IkeDaemonUp)
@@ -387,7 +387,7 @@ def test_phases_and_refusals_come_from_the_log(play: Callable[[Scenario], None])
     play(scenario)
 
 
-def test_a_failed_attempt_tells_what_the_log_told_even_when_it_comes_late(
+def test_a_failed_attempt_has_the_cause_from_the_log_even_when_it_comes_late(
     play: Callable[[Scenario], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def scenario(charon: Charon, side: Side) -> None:
@@ -404,10 +404,10 @@ def test_a_failed_attempt_tells_what_the_log_told_even_when_it_comes_late(
     play(scenario)
 
 
-def test_an_attempt_to_which_somebody_forges_answers_is_given_up_early_and_says_so(
+def test_an_attempt_with_forged_answers_is_given_up_early_with_that_reason(
     play: Callable[[Scenario], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """charon follows the answer that was first, and waits for more of the forger's."""
+    """charon follows the first answer, which was forged, and would wait for the forger."""
 
     async def scenario(charon: Charon, side: Side) -> None:
         await side.next(IkeDaemonUp)
@@ -426,7 +426,7 @@ def test_an_attempt_to_which_somebody_forges_answers_is_given_up_early_and_says_
     play(scenario)
 
 
-def test_a_refusal_beside_which_the_true_answer_came_is_the_forgers(play: Callable[[Scenario], None]) -> None:
+def test_a_refusal_that_came_beside_the_true_answer_is_a_forgery(play: Callable[[Scenario], None]) -> None:
     async def scenario(charon: Charon, side: Side) -> None:
         await side.next(IkeDaemonUp)
         charon.refusal = "establishing CHILD_SA 'mesh' failed"
@@ -452,7 +452,7 @@ def test_an_attempt_without_answer_is_given_up_in_charon_too(play: Callable[[Sce
     play(scenario)
 
 
-def test_a_hung_charon_is_down_without_proof_of_life_and_met_anew_when_it_answers(
+def test_a_hung_charon_is_down_until_it_answers_again(
     play: Callable[[Scenario], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def scenario(charon: Charon, side: Side) -> None:
@@ -475,10 +475,10 @@ def test_a_hung_charon_is_down_without_proof_of_life_and_met_anew_when_it_answer
 
 
 @pytest.mark.parametrize("command", ["list-conns", "list-sas"])
-def test_a_charon_that_fails_while_it_is_met_is_met_anew(
+def test_a_charon_that_fails_during_the_first_questions_is_found_again(
     play: Callable[[Scenario], None], monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
-    """On a busy machine it answered the first questions in time and the next one not."""
+    """A charon that answers only the first questions is down, and found again when it answers."""
     monkeypatch.setattr(vici_transport, "COMMAND_TIMEOUT", 0.2)
 
     async def scenario(charon: Charon, side: Side) -> None:
@@ -494,7 +494,7 @@ def test_a_charon_that_fails_while_it_is_met_is_met_anew(
 def test_a_change_that_could_not_be_read_back_is_read_at_the_next_sign_of_life(
     play: Callable[[Scenario], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One SA instead of another: their number tells nothing."""
+    """One SA replaces another, so that their number shows no change."""
 
     async def scenario(charon: Charon, side: Side) -> None:
         charon.sas = [{"boat": ike_sa("1")}]
@@ -517,10 +517,10 @@ def test_a_change_that_could_not_be_read_back_is_read_at_the_next_sign_of_life(
 
 
 @pytest.mark.parametrize(("holds_its_socket", "proves"), [(True, False), (False, True)])
-def test_a_charon_that_stands_still_proves_nothing_and_one_that_is_gone_leaves_us_sound(
+def test_the_ike_side_is_healthy_without_charon_and_not_with_a_stopped_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, holds_its_socket: bool, proves: bool
 ) -> None:
-    """A stopped process accepts nothing: once the kernel's queue is full, connections fail in ways of their own."""
+    """A stopped charon accepts nothing: connections fail once the kernel's queue is full."""
     monkeypatch.setattr(vici_transport, "COMMAND_TIMEOUT", 0.05)
     monkeypatch.setattr(vici, "RECONNECT_MAX", 0.05)
     monkeypatch.setattr(ike, "HEALTH_INTERVAL", 0.02)
@@ -585,7 +585,7 @@ def in_haste(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("in_haste")
-def test_a_peer_that_asks_for_an_sa_and_does_not_answer_by_the_old_one_loses_it(
+def test_a_peer_that_asks_for_an_sa_and_is_silent_on_the_old_one_loses_it(
     play: Callable[[Scenario], None],
 ) -> None:
     async def scenario(charon: Charon, side: Side) -> None:
@@ -634,7 +634,7 @@ def test_a_peer_that_has_an_sa_and_asks_again_and_again_is_two_nodes(play: Calla
 
 
 @pytest.mark.usefixtures("in_haste")
-def test_nobody_is_proved_who_has_no_sa_or_is_no_peer_and_none_closed_that_is_out_of_reach(
+def test_only_peers_with_an_sa_are_probed_and_none_out_of_reach_loses_it(
     play: Callable[[Scenario], None],
 ) -> None:
     async def scenario(charon: Charon, side: Side) -> None:
@@ -654,7 +654,7 @@ def test_nobody_is_proved_who_has_no_sa_or_is_no_peer_and_none_closed_that_is_ou
     play(scenario)
 
 
-def test_what_is_quiet_is_told_when_it_changes(
+def test_the_set_of_silent_peers_is_reported_when_it_changes(
     play: Callable[[Scenario], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ike, "HEALTH_INTERVAL", 0.02)

@@ -1,4 +1,4 @@
-"""An IKE daemon that lacks a port ends once, when the port is free and its unit brings it back."""
+"""An IKE daemon without one of its ports is ended once, when the port is free and its unit starts it again."""
 
 import asyncio
 import os
@@ -24,7 +24,7 @@ GOOD, LACKING, HELD = table((500, 0), (4500, 0)), table((500, 0)), table((500, 0
 
 
 class World:
-    """What is seen, look by look; the last stays."""
+    """The tables of sockets that are seen poll by poll; the last one stays."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *, in_unit: bool = True) -> None:
         self.tables = [GOOD]
@@ -39,13 +39,13 @@ class World:
         asyncio.run(asyncio.wait_for(ports.settle(pid), 10))
 
 
-def test_one_that_has_its_ports_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_daemon_with_its_ports_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     world, ports = World(monkeypatch), IkePorts(IkeDaemon.STRONGSWAN.traits)
     world.settle(ports, GOOD)
     assert (world.ended, ports.problem) == ([], "")
 
 
-def test_one_without_a_port_ends_when_the_port_is_free_and_not_before(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_daemon_without_a_port_is_ended_when_the_port_is_free_and_not_before(monkeypatch: pytest.MonkeyPatch) -> None:
     world, ports = World(monkeypatch), IkePorts(IkeDaemon.STRONGSWAN.traits)
     world.settle(ports, HELD, HELD, HELD, LACKING)
     assert world.ended == [(PID, signal.SIGTERM)]
@@ -54,7 +54,7 @@ def test_one_without_a_port_ends_when_the_port_is_free_and_not_before(monkeypatc
     assert ports.problem == ""
 
 
-def test_it_does_not_end_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_daemon_is_not_ended_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
     world, ports = World(monkeypatch), IkePorts(IkeDaemon.STRONGSWAN.traits)
     world.settle(ports, LACKING)
     world.settle(ports, LACKING, LACKING, LACKING, GOOD)
@@ -68,7 +68,7 @@ def test_it_does_not_end_again_and_again(monkeypatch: pytest.MonkeyPatch) -> Non
     ("daemon", "in_unit", "pid"),
     [(IkeDaemon.STRONGSWAN, False, PID), (IkeDaemon.STRONGSWAN, True, 0), (IkeDaemon.LIBRESWAN, True, PID)],
 )
-def test_one_that_nobody_would_start_again_or_that_opens_ports_later_is_left_alone(
+def test_a_daemon_without_a_unit_or_with_late_ports_is_left_alone(
     daemon: IkeDaemon, in_unit: bool, pid: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world, ports = World(monkeypatch, in_unit=in_unit), IkePorts(daemon.traits)
@@ -76,7 +76,7 @@ def test_one_that_nobody_would_start_again_or_that_opens_ports_later_is_left_alo
     assert world.ended == []
 
 
-def test_one_that_is_gone_is_watched_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_daemon_that_is_gone_is_no_longer_watched(monkeypatch: pytest.MonkeyPatch) -> None:
     world, ports = World(monkeypatch, in_unit=False), IkePorts(IkeDaemon.STRONGSWAN.traits)
     world.tables = [HELD]
 

@@ -1,4 +1,4 @@
-"""What the IKE daemon gets of the node's keys, before, during and after a change of the key."""
+"""The keys that the IKE daemon gets before, during and after a change of the node's key."""
 
 from pathlib import Path
 
@@ -30,7 +30,7 @@ def spec(own: NodeKey, other: NodeKey, *, by_secret: bool = True) -> ConnectionS
 
 
 def theirs(other: NodeKey, own: NodeKey) -> bytes:
-    """As the other end computes it."""
+    """Return the pair's secret as the other end computes it."""
     return pair_secret(other.seed(), own.public_key)
 
 
@@ -44,5 +44,5 @@ def test_each_of_two_keys_has_a_secret_of_its_own_with_a_peer(path: Path, boat: 
     assert Keys(path).secret_for(spec(following, boat)) == theirs(boat, following)
 
 
-def test_a_pair_that_signs_has_none(path: Path, boat: NodeKey) -> None:
+def test_a_pair_that_signs_has_no_secret(path: Path, boat: NodeKey) -> None:
     assert Keys(path).secret_for(spec(key_store.create(path), boat, by_secret=False)) is None

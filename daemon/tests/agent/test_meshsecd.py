@@ -1,4 +1,4 @@
-"""meshsecd as a process, in a network namespace of its own, without any other daemon."""
+"""meshsecd as a process in a network namespace of its own, without any other daemon."""
 
 import fcntl
 import json
@@ -54,7 +54,7 @@ class Node:
         self.log = directory / "log"
         self.process: subprocess.Popen[bytes] | None = None
         self.stored: list[int] = []
-        """Open files that the service manager keeps."""
+        """Open files that the service manager would keep."""
         subprocess.run([PROGRAMS / "meshsec", "--config", self.config, "init"], check=True, capture_output=True)
 
     def argv(self, *options: str) -> list[str]:
@@ -70,7 +70,7 @@ class Node:
         ]
 
     def start(self) -> None:
-        """Start in the foreground; return when the service manager would call it started."""
+        """Start meshsecd in the foreground, and return when it has told the service manager READY."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager, self.log.open("ab") as log:
             address = self.directory / "notify"
             address.unlink(missing_ok=True)
@@ -98,7 +98,7 @@ class Node:
                 return answer
 
     def rules(self) -> str:
-        """Those that outlive meshsecd; with others' tables, so that there is an answer without them."""
+        """Return the rules that outlive meshsecd, with the tables of other programs."""
         tables = ip("netns", "exec", self.namespace, "nft", "list", "ruleset").split("\n}\n")
         return "\n".join(table for table in tables if not table.startswith(f"table inet {HELD_TABLES[0]} "))
 
@@ -115,7 +115,7 @@ def node(tmp_path: Path, inside: str) -> Iterator[Node]:
         os.close(stored)
 
 
-def test_when_it_is_ready_rules_and_addresses_stand(node: Node) -> None:
+def test_when_it_is_ready_rules_and_addresses_are_in_place(node: Node) -> None:
     node.start()
     assert str(BOAT.address) in node.rules()
     status = node.ask("status")["result"]
@@ -125,7 +125,7 @@ def test_when_it_is_ready_rules_and_addresses_stand(node: Node) -> None:
     assert status["node"]["address"] in ip("-n", node.namespace, "-6", "addr", "show", "dev", "lo")
 
 
-def test_its_end_leaves_the_rules_in_place(node: Node) -> None:
+def test_the_rules_outlive_it(node: Node) -> None:
     node.start()
     assert node.stop() == 0
     assert str(BOAT.address) in node.rules()
@@ -158,7 +158,7 @@ def test_a_second_one_is_refused(node: Node) -> None:
     ],
     ids=["configuration", "key for all to read", "no key"],
 )
-def test_it_does_not_start_with_what_it_cannot_trust(node: Node, spoil: Any, told: str, status: int) -> None:
+def test_it_does_not_start_with_files_that_it_cannot_trust(node: Node, spoil: Any, told: str, status: int) -> None:
     spoil(node)
     ended = subprocess.run(node.argv(), check=False, capture_output=True, text=True)
     assert ended.returncode == status
@@ -179,7 +179,7 @@ def test_a_hangup_reads_the_trust_store_again_and_keeps_the_last_good_state(node
     assert levels["trust store"] == "warn"
 
 
-def test_another_configuration_is_checked_and_told_but_not_taken(node: Node) -> None:
+def test_a_changed_configuration_is_checked_and_reported_but_not_loaded(node: Node) -> None:
     node.start()
     node.config.write_text(CONFIG.replace("mesh0", "mesh1"))
     (problem,) = node.ask("reload")["result"]["problems"]
@@ -191,7 +191,7 @@ def test_another_configuration_is_checked_and_told_but_not_taken(node: Node) -> 
     assert node.ask("reload")["result"]["problems"] == []
 
 
-def test_doctor_sees_an_interface_that_is_down_and_a_changed_configuration_without_being_told(node: Node) -> None:
+def test_doctor_notices_an_interface_that_is_down_and_a_changed_configuration(node: Node) -> None:
     node.start()
     ip("-n", node.namespace, "link", "add", "mesh0", "type", "veth", "peer", "name", "other")
     node.config.write_text(CONFIG.replace('"rescue-1"', '"rescue-2"'))
@@ -241,7 +241,7 @@ def test_killed_it_leaves_rules_that_no_other_program_can_remove(node: Node) -> 
 
 
 def test_addresses_that_another_key_left_are_taken_off_and_drift_finds_none(node: Node) -> None:
-    """As after the repair of a clone: a trusted peer has them now, and its packets would end here."""
+    """After the repair of a clone a trusted peer may have these addresses."""
 
     def on_loopback() -> str:
         return ip("-n", node.namespace, "-6", "addr", "show", "dev", "lo")
@@ -259,7 +259,7 @@ def test_addresses_that_another_key_left_are_taken_off_and_drift_finds_none(node
     assert not [one for one in node.ask("drift")["result"]["differences"] if one["where"] == "address"]
 
 
-def test_an_address_that_was_taken_away_comes_back_and_a_late_interface_gets_its_own(node: Node) -> None:
+def test_a_removed_address_comes_back_and_a_late_interface_gets_its_own(node: Node) -> None:
     node.config.write_text(CONFIG.replace("[routing]", 'ipv4 = "10.77.0.1"\n[routing]'))
     node.start()
     address = node.ask("status")["result"]["node"]["address"]
@@ -290,7 +290,9 @@ def test_detached_it_writes_its_pid_and_its_log(node: Node) -> None:
         ("--log-file", "/nowhere/log", "No such file or directory"),
     ],
 )
-def test_detached_it_says_what_it_cannot_write_and_does_not_run(node: Node, option: str, bad: str, why: str) -> None:
+def test_detached_it_names_the_file_that_it_cannot_write_and_does_not_run(
+    node: Node, option: str, bad: str, why: str
+) -> None:
     argv = node.argv("--detach", "--log-file", str(node.directory / "detached.log"), option, bad)
     result = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)
     assert result.returncode == 1
@@ -307,7 +309,7 @@ def test_no_secret_is_logged(node: Node) -> None:
 
 
 def test_a_card_that_cannot_be_read_at_the_start_opens_nothing_to_its_peer(node: Node) -> None:
-    """Where the policy lets unknown nodes be reached in the clear, a peer behind a damaged card must not be one."""
+    """The peer does not count as an unknown node, to which the policy allows data in the clear."""
     node.config.write_text(CONFIG + '[policy]\nunknown_nodes = "allow"\n')
     card = node.directory / "peers/boat.card"
     good = card.read_text()
@@ -364,7 +366,7 @@ def test_scheduling_is_explained_and_streams_report_by_the_control_socket(node: 
         ({"stream": "a", "delay_ms": 60_001}, "delay_ms: 60001 is not allowed"),
     ],
 )
-def test_a_stream_report_that_makes_no_sense_is_refused(params: dict[str, object], told: str) -> None:
+def test_a_malformed_stream_report_is_refused(params: dict[str, object], told: str) -> None:
     with pytest.raises(ControlError, match=re.escape(told)) as refused:
         scheduling_facts.report(object(), params)  # type: ignore[arg-type]  # refused before anything is looked at
     assert refused.value.code == "bad_params"
@@ -393,7 +395,7 @@ def test_a_choice_of_mode_outlives_meshsecd(node: Node) -> None:
     assert mode(node, plane=None) == ("ipsec", [("ipsec", False)])
 
 
-def test_a_mode_that_cannot_be_is_refused(node: Node) -> None:
+def test_an_impossible_mode_is_refused(node: Node) -> None:
     node.start()
     assert node.ask("mode", plane="overlay")["error"]["code"] == "refused"
     assert "enabled" in node.ask("mode", plane="overlay", peer="boat")["error"]["message"]
@@ -404,7 +406,7 @@ def test_a_mode_that_cannot_be_is_refused(node: Node) -> None:
     assert mode(node, plane="ipsec", peer="boat") == ("ipsec", [("ipsec", True)])
 
 
-def test_a_file_of_modes_that_is_none_is_told_and_the_policy_holds(node: Node) -> None:
+def test_a_damaged_file_of_modes_is_reported_and_the_policy_decides(node: Node) -> None:
     (node.directory / "state" / "modes.json").write_text("{")
     with_overlay(node)
     assert mode(node) == ("ipsec", [("ipsec", False)])
@@ -413,7 +415,7 @@ def test_a_file_of_modes_that_is_none_is_told_and_the_policy_holds(node: Node) -
     assert node.ask("status")["result"]["problems"] == []
 
 
-def test_overlayd_that_is_away_is_told_by_status_and_doctor(node: Node) -> None:
+def test_status_and_doctor_report_that_overlayd_is_away(node: Node) -> None:
     with_overlay(node)
     overlay = node.ask("status")["result"]["overlay"]
     assert (overlay["up"], overlay["device"]) == (False, "overlay0")
@@ -422,7 +424,7 @@ def test_overlayd_that_is_away_is_told_by_status_and_doctor(node: Node) -> None:
     assert "overlayd.sock" in found["overlay"]["found"]
 
 
-def test_what_an_overlay_of_before_left_is_taken_away_when_it_is_not_enabled_any_more(node: Node) -> None:
+def test_routes_of_a_former_overlay_are_removed_when_it_is_no_longer_enabled(node: Node) -> None:
     ip(
         "-n",
         node.namespace,

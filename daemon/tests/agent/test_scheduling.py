@@ -1,4 +1,4 @@
-"""The governor with real threads: raised for negotiations, taken back after, put back at the end, and told."""
+"""The governor with real threads: it raises them for negotiations, restores them, and reports each change."""
 
 import asyncio
 import os
@@ -43,7 +43,7 @@ open(0).read()
 
 @pytest.fixture
 def charon() -> Iterator[int]:
-    """A process with two threads that wait for ever."""
+    """Give a process with two threads that wait for ever."""
     argv = [sys.executable, "-c", WORKER]
     process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdout
@@ -57,7 +57,7 @@ def classes(pid: int) -> set[SchedulingClass | None]:
 
 
 class Bench:
-    """The side under test with what it publishes."""
+    """The scheduling side under test, with what it publishes."""
 
     def __init__(self, journal: Path, profile: Profile = PROFILE, settings: GovernorSettings = PATIENT) -> None:
         self.told: list[dict[str, object]] = []
@@ -67,11 +67,11 @@ class Bench:
         self.side = Scheduling(known, journal, (), lambda event: self.told.append({**event}), charon)
 
     async def ask(self) -> None:
-        """What charon would have to do is done by nobody here, unless a test has somebody."""
+        """Answer in place of charon; by default do nothing."""
         await asyncio.to_thread(self.answer)
 
     def busy(self) -> None:
-        """The load shows: from here on the CPU counts as contended."""
+        """Report a starving thread, so that the CPU counts as contended."""
         assert self.side.governor
         self.side.governor.handle(Contention(starving=1))
 
@@ -120,11 +120,11 @@ def test_charon_is_raised_for_a_negotiation_taken_back_after_and_put_back_at_the
 
 
 def runs(**times: int) -> dict[int, Runs]:
-    """By thread ``tNUMBER``: how often it ran."""
+    """Return how often each thread ran, from arguments named ``tNUMBER``."""
     return {int(name[1:]): Runs(0.0, 0.0, count) for name, count in times.items()}
 
 
-def test_the_thread_that_waits_for_the_sockets_is_told_by_how_often_it_runs() -> None:
+def test_the_polling_thread_is_found_by_how_often_it_runs() -> None:
     before = runs(t1=1000, t2=5, t3=0)
     assert poller(before, runs(t1=1040, t2=250, t3=56, t9=900)) == 2
     assert poller(before, runs(t1=1200, t2=250, t3=56)) is None, "two of them run often"
@@ -141,7 +141,7 @@ while input():
         time.sleep(0.0001)
     print(flush=True)
 """
-"""Two threads, of which the first runs twenty times for each question."""
+"""A program with two threads, of which one runs twenty times for each line of its input."""
 
 
 @pytest.mark.skipif(pressure.runs(os.getpid()) is None, reason="this kernel counts no run-queue delay")
@@ -192,7 +192,7 @@ def test_a_negotiation_that_stalls_under_load_gets_a_real_time_class(charon: int
     assert classes(charon) == {ORDINARY}
 
 
-def test_where_nothing_waits_a_negotiation_begins_with_the_real_time_class_unless_it_shall_not(
+def test_on_an_idle_host_a_negotiation_begins_with_the_real_time_class_unless_configured_otherwise(
     charon: int, tmp_path: Path
 ) -> None:
     async def scenario(bench: Bench) -> None:
@@ -227,9 +227,7 @@ def test_an_expected_negotiation_counts_and_one_that_failed_does_not_until_its_d
     run(scenario, tmp_path / "journal")
 
 
-def test_a_peer_that_may_begin_at_this_moment_is_met_with_the_real_time_class_and_soon_forgotten(
-    charon: int, tmp_path: Path
-) -> None:
+def test_for_a_peer_that_may_begin_now_the_real_time_class_is_set_for_a_moment(charon: int, tmp_path: Path) -> None:
     async def scenario(bench: Bench) -> None:
         bench.side.expect("boat")
         bench.side.charon_up(charon)
@@ -242,7 +240,7 @@ def test_a_peer_that_may_begin_at_this_moment_is_met_with_the_real_time_class_an
     run(scenario, tmp_path / "journal", settings=replace(PATIENT, attention=0.1))
 
 
-def test_another_charon_begins_anew_and_none_is_none(charon: int, tmp_path: Path) -> None:
+def test_a_new_charon_is_raised_afresh_and_without_one_nothing_is_raised(charon: int, tmp_path: Path) -> None:
     async def scenario(bench: Bench) -> None:
         governor = bench.side.governor
         assert governor
@@ -280,7 +278,7 @@ def test_without_a_journal_nothing_is_changed_and_the_governor_knows(charon: int
     run(scenario, tmp_path / "file/journal")
 
 
-def test_a_crashed_predecessor_is_cleaned_up_after(charon: int, tmp_path: Path) -> None:
+def test_classes_that_a_crashed_predecessor_left_are_restored(charon: int, tmp_path: Path) -> None:
     async def crash() -> None:
         bench = Bench(tmp_path / "journal")
         bench.side.charon_up(charon)
@@ -296,7 +294,7 @@ def test_a_crashed_predecessor_is_cleaned_up_after(charon: int, tmp_path: Path) 
     assert classes(charon) == {ORDINARY}
 
 
-def test_stock_changes_nothing_and_looks_at_nothing(charon: int, tmp_path: Path) -> None:
+def test_the_profile_stock_changes_and_reads_nothing(charon: int, tmp_path: Path) -> None:
     async def scenario(bench: Bench) -> None:
         bench.side.charon_up(charon)
         bench.side.follow([channel(State.NEGOTIATING)])
@@ -310,8 +308,8 @@ def test_stock_changes_nothing_and_looks_at_nothing(charon: int, tmp_path: Path)
     assert not bench.told
 
 
-def test_what_a_flood_spends_ends_the_privilege_in_the_real_loop(tmp_path: Path) -> None:
-    """charon's stand-in computes without end while a negotiation never ends: the budget takes the class back."""
+def test_a_flood_that_uses_the_budget_up_ends_the_privilege(tmp_path: Path) -> None:
+    """A busy stand-in for charon uses the budget up while a negotiation never ends, and its class is taken back."""
     spin = "import sys; print(flush=True)\nwhile True: pass"
     busy = subprocess.Popen([sys.executable, "-c", spin], stdout=subprocess.PIPE)
     try:

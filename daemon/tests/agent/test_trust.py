@@ -1,4 +1,4 @@
-"""The trust store's events: what changed on disk and no more, and the last good state when it cannot be read."""
+"""The trust store's events: they report only what changed, and the last good state stays in force."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 async def anywhere() -> Surroundings:
-    """Every IPv4 address may be a peer's."""
+    """Return surroundings in which every IPv4 address may be a peer's."""
     return Surroundings((IPv4Network("0.0.0.0/0"),))
 
 
@@ -61,20 +61,20 @@ def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "peers")
 
 
-def test_what_is_there_is_told_once(store: Store) -> None:
+def test_each_card_is_reported_once(store: Store) -> None:
     events, problems = store.reload()
     assert sorted(map(str, events)) == sorted(map(str, [PeerSet(Peer("boat", BOAT)), PeerSet(Peer("ship", SHIP))]))
     assert problems == ()
     assert store.reload() == ([], ())
 
 
-def test_a_file_that_is_gone_takes_the_trust_with_it(store: Store) -> None:
+def test_removing_a_file_ends_the_trust(store: Store) -> None:
     store.reload()
     (store.directory / "boat.card").unlink()
     assert store.reload() == ([PeerRemoved("boat")], ())
 
 
-def test_a_card_that_cannot_be_read_any_more_stays_in_force_and_is_told(store: Store) -> None:
+def test_a_card_that_becomes_unreadable_stays_in_force_and_is_reported(store: Store) -> None:
     store.reload()
     (store.directory / "boat.card").write_text("nonsense\n")
     events, (problem,) = store.reload()
@@ -86,7 +86,7 @@ def test_a_card_that_cannot_be_read_any_more_stays_in_force_and_is_told(store: S
     assert store.reload() == ([TrustStoreRead(()), PeerRemoved("boat")], ())
 
 
-def test_a_card_that_never_could_be_read_is_nobodys(store: Store) -> None:
+def test_a_card_that_was_never_readable_makes_no_peer(store: Store) -> None:
     (store.directory / "boat.card").write_text("nonsense\n")
     events, (problem,) = store.reload()
     assert events == [TrustStoreRead((problem,)), PeerSet(Peer("ship", SHIP))]
@@ -120,7 +120,7 @@ def fleet(directory: Path) -> None:
 
 
 def test_a_change_of_one_card_opens_no_other(store: Store) -> None:
-    """But one that was changed just now is looked at again: its next change may have the same time."""
+    """A file that was changed just now is read again, because its next change may have the same time."""
     (store.directory / f"{'0' * 64}.revoked").write_text("lost")
     (store.directory / "other.card").write_text(cards.render(make_card("other", FAR.public_key)))
     fleet(store.directory)
@@ -139,8 +139,8 @@ def test_a_change_of_one_card_opens_no_other(store: Store) -> None:
     assert set(store.trust.peers) == {"ship", "truck"}
 
 
-def test_the_next_change_knows_what_was_changed_by_another_program(store: Store) -> None:
-    """A provisioning tool lays files here without a word to meshsecd."""
+def test_a_change_notices_what_another_program_changed_before(store: Store) -> None:
+    """A provisioning tool may write files here without notifying meshsecd."""
     settle(store.directory)
     store.reload()
     (store.directory / "boat.card").unlink()
@@ -171,7 +171,7 @@ def test_a_card_is_parsed_once_from_the_request_to_the_rules(tmp_path: Path, mon
     assert event.peer.card is parsed[0]
 
 
-def test_who_adds_a_card_is_told_of_others_with_its_name(store: Store) -> None:
+def test_adding_a_card_reports_others_with_its_name(store: Store) -> None:
     store.reload()
     named_boat = cards.render(replace(TRUCK, name="boat"))
     requests = Requests(cast("Sides", SimpleNamespace(trust=store.trust)))
@@ -190,7 +190,7 @@ def test_a_refused_card_changes_nothing(store: Store) -> None:
 
 
 def channels(events: list[Event]) -> list[tuple[str, str, str]]:
-    """What became of which channel: kind, name and the name that people are shown."""
+    """Return for each event its kind, the channel, and the name that people see."""
     return [
         ("set", event.peer.key, event.peer.name) if isinstance(event, PeerSet) else ("removed", event.name, "")
         for event in events
@@ -217,7 +217,7 @@ def test_each_key_of_this_node_has_a_channel_to_each_key_of_a_peer(store: Store)
     assert [event.peer.own for event in events if isinstance(event, PeerSet)] == [OWN, SHIP]
 
 
-def test_a_next_key_that_cannot_be_read_any_more_stays_in_force_until_its_peer_goes(store: Store) -> None:
+def test_a_next_key_that_becomes_unreadable_stays_in_force_until_its_peer_goes(store: Store) -> None:
     trust_store.remove(store.directory, "ship")
     trust_store.add_next(store.directory, "boat", SHIP, OWN)
     store.reload()
@@ -229,8 +229,8 @@ def test_a_next_key_that_cannot_be_read_any_more_stays_in_force_until_its_peer_g
     assert sorted(channels(store.reload()[0])) == [("removed", "boat", ""), ("removed", "boat~", "")]
 
 
-def test_a_revoked_key_goes_at_once_even_where_its_card_cannot_be_read_any_more(store: Store) -> None:
-    """The last good card of a peer stays in force, but not that of a key which is revoked."""
+def test_a_revoked_key_goes_at_once_even_if_its_card_has_become_unreadable(store: Store) -> None:
+    """The last good card of a peer stays in force, but not one whose key is revoked."""
     store.reload()
     (store.directory / "boat.card").write_text("nonsense")
     store.reload()
@@ -252,7 +252,7 @@ LAN = replace(MESH, elsewhere=(Elsewhere(IPv4Network("10.77.0.0/24"), "eth0"),))
 
 
 class Judged(Store):
-    """A store with one card that claims ``CLAIM``, and what is around its node."""
+    """A store with one card that claims ``CLAIM``, and the surroundings of its node."""
 
     def __init__(self, directory: Path, around: Surroundings) -> None:
         super().__init__(directory)

@@ -32,7 +32,7 @@ Meshsec = Callable[..., Result]
 
 
 def command_line(config: Path) -> Meshsec:
-    """Runs ``meshsec`` on a node."""
+    """Return a function that runs ``meshsec`` on a node."""
 
     def run(*arguments: str, input: str | None = None) -> Result:  # noqa: A002 - as click names it
         result = CliRunner().invoke(main, ["--config", str(config), *arguments], input=input)
@@ -45,7 +45,7 @@ def command_line(config: Path) -> Meshsec:
 
 @pytest.fixture(scope="session")
 def nodes(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two nodes that are set up: ``a`` (rescue-1) and ``boat``. Tests work on copies."""
+    """Give the files of two nodes that are set up, ``a`` (rescue-1) and ``boat``; tests copy them."""
     directory = tmp_path_factory.mktemp("nodes")
     for path, name, ipv4 in (("a", "rescue-1", "10.77.0.1"), ("boat", "boat", "10.77.0.2")):
         config = directory / path / "meshsec.toml"
@@ -57,11 +57,11 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def meshsec(nodes: Path, tmp_path: Path) -> Meshsec:
-    """The node ``rescue-1``; its files are in ``tmp_path / "a"``."""
+    """Give the command line of the node ``rescue-1``; its files are in ``tmp_path / "a"``."""
     return command_line(Path(shutil.copytree(nodes / "a", tmp_path / "a"), "meshsec.toml"))
 
 
 @pytest.fixture
 def boat(nodes: Path, tmp_path: Path) -> Meshsec:
-    """Another node, to be trusted."""
+    """Give the command line of the node ``boat``, which tests trust."""
     return command_line(Path(shutil.copytree(nodes / "boat", tmp_path / "boat"), "meshsec.toml"))

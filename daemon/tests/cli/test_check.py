@@ -1,4 +1,4 @@
-"""``check``: a configuration is judged before anything takes it."""
+"""``check`` judges a configuration before anything uses it."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -8,7 +8,7 @@ from click.testing import Result
 Meshsec = Callable[..., Result]
 
 
-def test_a_good_one(meshsec: Meshsec, tmp_path: Path) -> None:
+def test_a_good_configuration_passes(meshsec: Meshsec, tmp_path: Path) -> None:
     result = meshsec("check")
     assert (result.exit_code, result.stdout) == (0, f"{tmp_path / 'a/meshsec.toml'}: nothing is wrong\n")
 

@@ -1,4 +1,4 @@
-"""The commands that ask meshsecd, on the real control socket with the views of a real engine; and on bad peers."""
+"""Commands that ask meshsecd, through the real control socket with the views of a real engine, and bad servers."""
 
 import asyncio
 import json
@@ -28,11 +28,11 @@ from meshsec.core.values.model import Neighbour
 Meshsec = Callable[..., Result]
 SCHEMAS = Path(__file__).parents[3] / "docs/reference/schema"
 ADDED: Mapping[str, Mapping[str, Any]] = {"boat": {}, "raft": {"namesakes": ["boat"]}, "member": {"fleet": "rescue"}}
-"""What the daemon answers to who adds or removes these; others are refused."""
+"""The answers to adding or removing these peers; others are refused."""
 
 
 class Daemon:
-    """The real server with an engine that trusts n2 and n3; n2 is two hops away and protected, n3 is out of reach."""
+    """The real server, whose engine trusts n2 (two hops away, protected) and n3 (out of reach)."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, Mapping[str, Any]]] = []
@@ -77,7 +77,7 @@ class Daemon:
 
 @pytest.fixture
 def path(meshsec: Meshsec, tmp_path: Path) -> Path:
-    """Where the node's meshsecd answers."""
+    """Give the path of the node's control socket."""
     (tmp_path / "a/run").mkdir()
     return tmp_path / "a/run/control.sock"
 
@@ -91,7 +91,7 @@ def daemon(path: Path) -> Iterator[Daemon]:
 
 @contextmanager
 def running(path: Path, daemon: Daemon) -> Iterator[None]:
-    """The server in an event loop of its own; it publishes one event to each who watches."""
+    """Run the server in an event loop of its own; it publishes one event to each watcher."""
     started, stop = threading.Event(), threading.Event()
 
     async def serve() -> None:
@@ -156,7 +156,9 @@ def lose_what_is_sent(driver: Driver) -> None:
         (lose_overlay, "Overlay is away: no such file"),
     ],
 )
-def test_status_is_degraded(fault: Callable[[Driver], None], told: str, meshsec: Meshsec, daemon: Daemon) -> None:
+def test_status_names_a_fault_and_exits_with_3(
+    fault: Callable[[Driver], None], told: str, meshsec: Meshsec, daemon: Daemon
+) -> None:
     fault(daemon.driver)
     result = meshsec("status")
     assert result.exit_code == 3
@@ -173,14 +175,14 @@ def test_traffic_of_one_direction_is_told_and_is_no_fault(meshsec: Meshsec, daem
     assert (peer["quiet"]["answers"], other["quiet"]) == (True, None)
 
 
-def test_topology(meshsec: Meshsec, daemon: Daemon) -> None:
+def test_topology_prints_neighbours_routes_and_links(meshsec: Meshsec, daemon: Daemon) -> None:
     view = validated(meshsec("topology", "--json"), "meshsec-topology-1")
     assert [entry["peer"] for entry in view["routes"]] == ["n2"]
     text = meshsec("topology").stdout
     assert all(part in text for part in ("Neighbours", "symmetric", "Routes", "fe80::1", "Links"))
 
 
-def test_plan(meshsec: Meshsec, daemon: Daemon) -> None:
+def test_plan_prints_each_action_with_its_reason(meshsec: Meshsec, daemon: Daemon) -> None:
     assert meshsec("plan").stdout == "Nothing to do: what is, is what ought to be.\n"
     lose_sa(daemon.driver)
     (planned,) = validated(meshsec("plan", "--json"), "meshsec-plan-1")["actions"]
@@ -202,20 +204,22 @@ def test_explain_wants_a_peer_or_scheduling(meshsec: Meshsec, daemon: Daemon, ar
     assert "either PEER or --scheduling" in result.stderr
 
 
-def test_explain(meshsec: Meshsec, daemon: Daemon) -> None:
+def test_explain_prints_the_sentences_about_a_peer(meshsec: Meshsec, daemon: Daemon) -> None:
     view = validated(meshsec("explain", "n2", "--json"), "meshsec-explain-1")
     assert meshsec("explain", "n2").stdout.splitlines() == view["sentences"]
     assert daemon.asked[-1] == ("explain", {"peer": "n2"})
 
 
-def test_a_refusal_is_told_in_its_words(meshsec: Meshsec, daemon: Daemon) -> None:
+def test_a_refusal_is_printed_in_meshsecds_words(meshsec: Meshsec, daemon: Daemon) -> None:
     result = meshsec("explain", "n9")
     assert (result.exit_code, result.stdout) == (1, "")
     assert "n9 is not a peer: there is no card of that name in the trust store" in result.stderr
 
 
 @pytest.mark.parametrize(("level", "code"), [(Level.OK, 0), (Level.WARN, 3), (Level.FAIL, 1)])
-def test_doctor(level: Level, code: int, meshsec: Meshsec, daemon: Daemon) -> None:
+def test_doctor_prints_each_check_and_exits_by_the_worst(
+    level: Level, code: int, meshsec: Meshsec, daemon: Daemon
+) -> None:
     daemon.level = level
     result = meshsec("doctor", "--json")
     assert (result.exit_code, validated(result, "meshsec-doctor-1")["verdict"]) == (code, level)
@@ -287,10 +291,10 @@ def test_doctor_without_meshsecd_examines_the_files(meshsec: Meshsec, tmp_path: 
 
 
 class Busy(Daemon):
-    """Its channel to n2 waits now and then, and meshsecd refuses what it is asked meanwhile."""
+    """A server that refuses requests while its channel to n2 waits, as it does now and then."""
 
     waits: int = 0
-    """Looks in which the channel waits from now on."""
+    """Number of polls in which the channel will wait."""
     set_ups: int = 0
 
     async def answer(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -330,7 +334,7 @@ def test_watch_prints_what_happens_until_meshsecd_ends(meshsec: Meshsec, daemon:
     assert "meshsecd closed the connection" in result.stderr
 
 
-def test_watch_for_people(meshsec: Meshsec, daemon: Daemon) -> None:
+def test_watch_prints_lines_for_people(meshsec: Meshsec, daemon: Daemon) -> None:
     (line,) = meshsec("watch").stdout.splitlines()
     assert line.split()[1:] == ["n2", "held", "the", "route", "went", "away"]
 
@@ -347,7 +351,7 @@ def test_meshsecd_changes_the_trust_store_when_it_runs(
     assert (result.exit_code, result.stdout) == (0, "boat is trusted no longer\n")
 
 
-def test_what_meshsecd_knows_of_others_is_told_without_a_look_at_their_cards(
+def test_warnings_about_other_cards_come_from_meshsecd_and_not_from_the_files(
     meshsec: Meshsec, boat: Meshsec, daemon: Daemon, path: Path
 ) -> None:
     (path.parents[1] / "peers/boat.card").mkdir()  # whoever opened it would fail
@@ -360,7 +364,7 @@ def test_what_meshsecd_knows_of_others_is_told_without_a_look_at_their_cards(
     assert removed.stdout.startswith("member stays a peer by the fleet rescue")
 
 
-def test_what_meshsecd_refuses_is_not_done_behind_its_back(
+def test_after_meshsecds_refusal_no_file_is_changed(
     meshsec: Meshsec, boat: Meshsec, daemon: Daemon, path: Path
 ) -> None:
     card = json.loads(boat("key", "show", "--json").stdout)["card"]
@@ -378,7 +382,7 @@ def test_another_socket_can_be_named(meshsec: Meshsec, daemon: Daemon, path: Pat
 
 @contextmanager
 def scripted(path: Path, answer: bytes) -> Iterator[None]:
-    """A server that takes one request, answers with these octets and closes."""
+    """Serve one request, answer with these bytes and close."""
 
     def serve() -> None:
         connection, _ = listener.accept()
@@ -408,7 +412,7 @@ def scripted(path: Path, answer: bytes) -> Iterator[None]:
         (b'{"id": 1, "error": {"code": "busy", "message": "there are 64 clients"}}\n', "there are 64 clients"),
     ],
 )
-def test_answers_that_are_none(answer: bytes, message: str, meshsec: Meshsec, path: Path) -> None:
+def test_a_malformed_answer_is_an_error(answer: bytes, message: str, meshsec: Meshsec, path: Path) -> None:
     with scripted(path, answer):
         result = meshsec("plan")
     assert result.exit_code == 1
@@ -421,9 +425,7 @@ def test_an_answer_without_end_is_cut_off(meshsec: Meshsec, path: Path, monkeypa
         assert "the answer is too long" in meshsec("plan").stderr
 
 
-def test_a_daemon_that_is_silent_is_not_waited_for(
-    meshsec: Meshsec, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_silent_daemon_is_given_up_in_time(meshsec: Meshsec, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "_TIMEOUT", 0.1)
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))
@@ -433,7 +435,7 @@ def test_a_daemon_that_is_silent_is_not_waited_for(
     assert "meshsecd did not answer within" in result.stderr
 
 
-def test_without_meshsecd_the_reason_is_told(meshsec: Meshsec, path: Path) -> None:
+def test_without_meshsecd_the_error_names_the_reason(meshsec: Meshsec, path: Path) -> None:
     result = meshsec("status")
     assert result.exit_code == 1
     assert f"meshsecd does not answer at {path}: No such file or directory" in result.stderr

@@ -1,4 +1,4 @@
-"""What the documents refer to is there, and prose for users fits a terminal."""
+"""Links and proofs in the documents exist, and prose for users fits a terminal."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("test
 
 PROSE = [ROOT / "README.md", *sorted(ROOT.glob("docs/guide/*.md")), *sorted(ROOT.glob("docs/explanation/*.md"))]
 COLUMNS = 100
-"""A line of prose that is longer is hard to read in a terminal, and to compare in a change."""
+"""Greatest length of a line of prose: longer ones are hard to read in a terminal and in a diff."""
 
 _LINK = re.compile(r"\]\(([^)#:\s]*)(?:#([^)\s]*))?\)")
 _HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
@@ -19,7 +19,7 @@ _PROOF = re.compile(r"\b(test_\w+\.py|[a-z_]+\.rs)\b")
 
 
 def _anchors(page: Path) -> set[str]:
-    """As GitHub names them: lower case, without punctuation, hyphens for spaces."""
+    """Return the headings as GitHub names them: lower case, without punctuation, hyphens for spaces."""
     plain = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in _HEADING.findall(page.read_text()))
     return {heading.strip().replace(" ", "-") for heading in plain}
 

@@ -1,4 +1,4 @@
-"""``export``: what the other programs make of it is in the scenarios; here, that each can read it."""
+"""``export`` writes files that their programs can read; scenarios show what the programs do with them."""
 
 import json
 import os
@@ -28,7 +28,7 @@ def own(meshsec: Meshsec) -> dict[str, Any]:
     return view
 
 
-def test_olsrv2d(meshsec: Meshsec, own: dict[str, Any]) -> None:
+def test_the_configuration_of_olsrv2d_is_exported(meshsec: Meshsec, own: dict[str, Any]) -> None:
     exported = tomllib.loads(meshsec("export", "olsrv2d").stdout)
     assert exported == {
         "originators": [own["locator"], "10.77.0.1"],
@@ -92,7 +92,7 @@ def test_with_esp_in_the_kernel_the_address_is_announced(meshsec: Meshsec, own: 
     assert tomllib.loads(meshsec("export", "olsrv2d").stdout)["originators"] == [own["address"], "10.77.0.1"]
 
 
-def test_with_libreswan_esp_is_in_the_kernel_whatever_this_one_can(
+def test_with_libreswan_esp_counts_as_in_the_kernel_whatever_this_kernel_can_do(
     meshsec: Meshsec, own: dict[str, Any], tmp_path: Path
 ) -> None:
     config = tmp_path / "a/meshsec.toml"
@@ -100,7 +100,7 @@ def test_with_libreswan_esp_is_in_the_kernel_whatever_this_one_can(
     assert tomllib.loads(meshsec("export", "olsrv2d").stdout)["originators"] == [own["address"], "10.77.0.1"]
 
 
-def test_what_the_links_weigh_reaches_olsrv2d_and_is_not_kept_from_olsrd2(meshsec: Meshsec, tmp_path: Path) -> None:
+def test_link_metrics_reach_both_routers(meshsec: Meshsec, tmp_path: Path) -> None:
     config = tmp_path / "a/meshsec.toml"
     routing = """\
 interfaces = ["mesh0", "eth0", "mesh1"]
@@ -133,8 +133,7 @@ metric = "hop"
     )
 
 
-def test_overlayd(meshsec: Meshsec, tmp_path: Path) -> None:
-    """It exchanges user data with whom meshsecd names, and does not route to anybody."""
+def test_the_exported_overlayd_waits_for_meshsecd_to_permit_peers(meshsec: Meshsec, tmp_path: Path) -> None:
     config = tmp_path / "a/meshsec.toml"
     refused = meshsec("export", "overlayd")
     assert refused.exit_code == 1
@@ -154,7 +153,7 @@ def test_overlayd(meshsec: Meshsec, tmp_path: Path) -> None:
     assert tomllib.loads(exported)["control"] == {"socket": "/run/o1.sock"}
 
 
-def test_olsrd2(meshsec: Meshsec, own: dict[str, Any]) -> None:
+def test_the_configuration_of_olsrd2_is_exported(meshsec: Meshsec, own: dict[str, Any]) -> None:
     lines = meshsec("export", "olsrd2").stdout.splitlines()
     at = lines.index("[olsrv2]")
     assert lines[at + 1 : at + 4] == [
@@ -167,15 +166,14 @@ def test_olsrd2(meshsec: Meshsec, own: dict[str, Any]) -> None:
 
 
 @pytest.mark.skipif(shutil.which("charon-systemd") is None, reason="strongSwan is not installed")
-def test_strongswan(meshsec: Meshsec, tmp_path: Path) -> None:
+def test_the_configuration_of_strongswan_is_exported(meshsec: Meshsec, tmp_path: Path) -> None:
     exported = meshsec("export", "strongswan").stdout
     assert "kernel-libipsec" in exported
     assert f"unix://{tmp_path}/a/run/charon.vici" in exported
 
 
 @pytest.mark.skipif(os.geteuid() != 0 or shutil.which("nft") is None, reason="checking rules takes nft and root")
-def test_nftables(meshsec: Meshsec, boat: Meshsec, tmp_path: Path) -> None:
-    """The rules of the trusted peer, which nft accepts."""
+def test_nft_accepts_the_exported_rules(meshsec: Meshsec, boat: Meshsec, tmp_path: Path) -> None:
     card = json.loads(boat("key", "show", "--json").stdout)
     meshsec("peer", "add", "boat", card["card"])
     exported = meshsec("export", "nftables").stdout
@@ -190,8 +188,8 @@ def test_nftables(meshsec: Meshsec, boat: Meshsec, tmp_path: Path) -> None:
         assert checked.returncode == 0, checked.stderr
 
 
-def test_chrony(meshsec: Meshsec, boat: Meshsec, tmp_path: Path) -> None:
-    """Masters are looked up among those who are trusted: what others say would not be protected."""
+def test_the_exported_chrony_asks_the_masters_that_are_trusted(meshsec: Meshsec, boat: Meshsec, tmp_path: Path) -> None:
+    """Masters must be trusted peers, because time from others would not be protected."""
     refused = meshsec("export", "chrony")
     assert (refused.exit_code, "there is no [time]" in refused.output) == (1, True)
     (config := tmp_path / "a/meshsec.toml").write_text(f'{config.read_text()}[time]\nmasters = ["boat", "rescue-1"]\n')
@@ -205,7 +203,7 @@ def test_chrony(meshsec: Meshsec, boat: Meshsec, tmp_path: Path) -> None:
 
 
 def test_a_refused_card_opens_nothing(meshsec: Meshsec, tmp_path: Path) -> None:
-    """Unknown nodes are dropped even where the policy allows them, for the peer behind the card looks like one."""
+    """Unknown nodes are dropped even where the policy allows them, because the card's peer looks like one."""
     with (tmp_path / "a/meshsec.toml").open("a") as config:
         config.write('[policy]\nunknown_nodes = "allow"\n')
     assert 'unknown_out" drop' not in meshsec("export", "nftables").stdout
@@ -231,8 +229,7 @@ def test_without_privileges_the_kernel_is_not_misjudged(meshsec: Meshsec, tmp_pa
 FIFO = '[scheduling]\nprofile = "fifo"\n'
 
 
-def test_systemd(meshsec: Meshsec, tmp_path: Path) -> None:
-    """One text for each unit, with the name of its file above it."""
+def test_the_exported_drop_ins_have_one_text_for_each_unit(meshsec: Meshsec, tmp_path: Path) -> None:
     with (tmp_path / "a/meshsec.toml").open("a") as config:
         config.write(FIFO)
     exported = meshsec("export", "systemd").stdout
@@ -244,10 +241,10 @@ def test_systemd(meshsec: Meshsec, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("profile", "kernel_has_it"), [("fifo", True), ("fifo", False), ("nice", True), ("governor", True)]
 )
-def test_drop_ins_with_which_units_would_not_start_on_this_kernel_come_with_a_warning(
+def test_drop_ins_that_keep_units_from_starting_on_this_kernel_come_with_a_warning(
     meshsec: Meshsec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, profile: str, kernel_has_it: bool
 ) -> None:
-    """Which kernels are meant is tested with the scheduler's adapter."""
+    """The tests of the scheduler's adapter show which kernels these are."""
     monkeypatch.setattr(scheduler, "has_realtime_groups", lambda: kernel_has_it)
     with (tmp_path / "a/meshsec.toml").open("a") as config:
         config.write(FIFO.replace("fifo", profile))
@@ -276,14 +273,14 @@ def test_systemd_understands_the_drop_ins(meshsec: Meshsec, tmp_path: Path, prof
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
-def test_systemd_would_complain(meshsec: Meshsec, tmp_path: Path) -> None:
-    """The negative case of the one above."""
+def test_systemd_complains_about_a_bad_drop_in(meshsec: Meshsec, tmp_path: Path) -> None:
+    """Negative case: systemd complains about a bad class."""
     (tmp_path / "bad.service").write_text("[Service]\nExecStart=/bin/true\nCPUSchedulingPolicy=fast\n")
     assert "fast" in complaints(tmp_path / "bad.service")
 
 
 def complaints(unit: Path) -> str:
-    """What systemd says of the settings of a unit and its drop-ins; other units are not there, which is no fault."""
+    """Return systemd's complaints about a unit and its drop-ins, without those about missing units."""
     command = ["systemd-analyze", "verify", "--man=no", str(unit)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return "\n".join(line for line in done.stderr.splitlines() if str(unit.parent) in line)
@@ -321,7 +318,7 @@ def values(conf: str, key: str) -> set[str]:
 
 @pytest.fixture
 def in_kernel(tmp_path: Path, meshsec: Meshsec, boat: Meshsec) -> None:
-    """ESP in the kernel on both nodes, which trust each other."""
+    """Set up two nodes with ESP in the kernel that trust each other."""
     for config in tmp_path.glob("*/meshsec.toml"):
         config.write_text(config.read_text().replace('esp = "libipsec"', 'esp = "kernel"'))
     trusting(meshsec, boat)
@@ -329,8 +326,10 @@ def in_kernel(tmp_path: Path, meshsec: Meshsec, boat: Meshsec) -> None:
 
 
 @pytest.mark.usefixtures("in_kernel")
-def test_libreswan(meshsec: Meshsec, boat: Meshsec, own: dict[str, Any]) -> None:
-    """What real libreswan makes of it is in tests/interop: here, that it lets nothing pass, and who initiates."""
+def test_the_exported_libreswan_lets_nothing_pass_and_one_end_initiates(
+    meshsec: Meshsec, boat: Meshsec, own: dict[str, Any]
+) -> None:
+    """The connections let nothing pass in the clear, and one end initiates; tests/interop loads them."""
     conf, other = meshsec("export", "libreswan").stdout, boat("export", "libreswan").stdout
     assert [line for line in conf.splitlines() if line.startswith("conn")] == [
         "conn meshsec-boat",
@@ -365,7 +364,7 @@ def test_libreswans_secrets_are_for_their_owner_alone_and_the_same_at_both_ends(
 
 
 @pytest.mark.usefixtures("in_kernel")
-def test_what_libreswan_cannot_do_is_named(meshsec: Meshsec, tmp_path: Path) -> None:
+def test_algorithms_that_libreswan_lacks_are_named(meshsec: Meshsec, tmp_path: Path) -> None:
     with (tmp_path / "a/meshsec.toml").open("a") as config:
         config.write('[policy]\nike_proposals = ["aes256ccm16-prfsha256-x25519", "aes256gcm16-prfsha384-ecp384"]\n')
         config.write('esp_proposals = ["aes128ccm16-x25519", "aes256gcm16-x448", "aes128-sha256"]\n')
@@ -381,9 +380,7 @@ def test_what_libreswan_cannot_do_is_named(meshsec: Meshsec, tmp_path: Path) -> 
 
 @pytest.mark.usefixtures("in_kernel")
 @pytest.mark.parametrize("kind", ["libreswan", "swanctl"])
-def test_what_the_policy_lets_pass_in_the_clear_is_named_and_left_to_the_rules(
-    meshsec: Meshsec, tmp_path: Path, kind: str
-) -> None:
+def test_bypassed_traffic_is_named_and_left_to_the_rules(meshsec: Meshsec, tmp_path: Path, kind: str) -> None:
     before = meshsec("export", kind)
     assert "bypass" not in before.output
     with (tmp_path / "a/meshsec.toml").open("a") as config:
@@ -404,7 +401,7 @@ def configured(conf: str) -> list[str]:
 
 
 @pytest.mark.usefixtures("in_kernel")
-def test_libreswan_is_given_nothing_where_it_can_do_nothing(meshsec: Meshsec, tmp_path: Path) -> None:
+def test_without_a_proposal_that_libreswan_can_do_nothing_is_exported(meshsec: Meshsec, tmp_path: Path) -> None:
     with (tmp_path / "a/meshsec.toml").open("a") as config:
         config.write('[policy]\nike_proposals = ["aes256gcm16-prfsha256-x448"]\n')
     done = meshsec("export", "libreswan", "--into", str(tmp_path / "a"))
@@ -415,8 +412,10 @@ def test_libreswan_is_given_nothing_where_it_can_do_nothing(meshsec: Meshsec, tm
     assert not (tmp_path / "a/meshsec.conf").exists()
 
 
-def test_swanctl(meshsec: Meshsec, boat: Meshsec, own: dict[str, Any], tmp_path: Path) -> None:
-    """What charon makes of it is in tests/interop: here, whose keys it has, and that no secret is in it."""
+def test_the_exported_swanctl_has_the_peers_keys_and_no_secret(
+    meshsec: Meshsec, boat: Meshsec, own: dict[str, Any], tmp_path: Path
+) -> None:
+    """The files name the keys and hold no secret; tests/interop loads them."""
     trusting(meshsec, boat)
     trusting(boat, meshsec)
     (into := tmp_path / "swanctl").mkdir()

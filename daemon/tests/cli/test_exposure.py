@@ -1,4 +1,4 @@
-"""Our units are confined as docs/reference/systemd.md says, by what this machine's systemd says of their files."""
+"""The units' confinement, as systemd-analyze judges it, agrees with docs/reference/systemd.md."""
 
 import re
 import shutil
@@ -22,7 +22,7 @@ each_unit = pytest.mark.parametrize("unit", FILES, ids=lambda path: path.stem)
 
 
 def look(directory: Path, unit: str, text: str) -> tuple[bool, frozenset[str]]:
-    """Whether a unit of that text keeps the threshold, and what it is charged for."""
+    """Return whether a unit of that text keeps the threshold, and the settings that count against it."""
     file = directory / f"{unit}{'x' if unit.endswith('@') else ''}.service"
     file.write_text(text)
     argv = [*exposure.LOOK, "--offline=true", str(file)]
@@ -33,7 +33,7 @@ def look(directory: Path, unit: str, text: str) -> tuple[bool, frozenset[str]]:
 
 @needs_systemd
 @each_unit
-def test_a_unit_is_exposed_less_than_3_and_what_is_left_of_it_has_a_reason(tmp_path: Path, unit: Path) -> None:
+def test_a_unit_is_exposed_less_than_3_and_each_remaining_exposure_has_a_reason(tmp_path: Path, unit: Path) -> None:
     kept, charges = look(tmp_path, unit.stem, unit.read_text())
     assert exposure.differences(charges, exposure.reasons()[unit.stem]) == []
     assert kept
@@ -42,14 +42,14 @@ def test_a_unit_is_exposed_less_than_3_and_what_is_left_of_it_has_a_reason(tmp_p
 @needs_systemd
 @each_unit
 def test_a_unit_that_loses_its_confinement_is_seen(tmp_path: Path, unit: Path) -> None:
-    """The negative case: the same looks."""
+    """Negative case: without its confinement the same unit fails."""
     taken = r"^(Capability|Private|Protect|Restrict|SystemCall|User|DynamicUser).*\n"
     kept, charges = look(tmp_path, unit.stem, re.sub(taken, "", unit.read_text(), flags=re.MULTILINE))
     assert not kept
     assert exposure.differences(charges, exposure.reasons()[unit.stem]) != []
 
 
-def test_a_waiver_for_what_is_taken_is_seen_and_so_is_one_that_is_missing() -> None:
+def test_a_needless_waiver_and_a_missing_one_are_refused() -> None:
     waiver = '[[waiver]]\nchecks = ["UMask="]\nunits = ["meshsecd"]\nreason = "none"\n'
     of = exposure.waived(waiver, OWN)["meshsecd"]
     assert exposure.differences(frozenset(), of) == ["UMask= has a waiver, and is not charged"]
@@ -73,12 +73,12 @@ def test_a_waiver_without_a_unit_or_a_reason_is_refused(further: str, complaint:
 
 
 def setting(unit: str, name: str) -> set[str]:
-    """The words of all values of a setting."""
+    """Return the words of all values of a setting."""
     return set(" ".join(re.findall(rf"^{name}=(.*)$", (UNITS / unit).read_text(), re.MULTILINE)).split())
 
 
 @pytest.mark.parametrize("unit", [unit for unit in OWN if unit != "meshsec-firewall"])
-def test_the_rules_stand_before_the_network_and_every_daemon_comes_after_it(unit: str) -> None:
+def test_the_rules_are_loaded_before_the_network_and_every_daemon_starts_after_it(unit: str) -> None:
     assert "network-pre.target" in setting("meshsec-firewall.service", "Before")
     assert {"network-pre.target", "meshsec-firewall.service"} & setting(f"{unit}.service", "After")
     assert setting(f"{unit}.service", "Type") == {"notify"}

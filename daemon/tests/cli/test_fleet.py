@@ -1,4 +1,4 @@
-"""``fleet``: on the machine of its operator, and on nodes without meshsecd."""
+"""``fleet`` on its operator's machine, and on nodes without meshsecd."""
 
 import json
 from collections.abc import Callable
@@ -38,7 +38,7 @@ def _status(meshsec: Meshsec) -> dict[str, object]:
     return found
 
 
-def test_from_the_key_to_a_peer_that_is_revoked(meshsec: Meshsec, boat: Meshsec, card: str, office: str) -> None:
+def test_a_fleet_is_made_joined_and_a_member_revoked(meshsec: Meshsec, boat: Meshsec, card: str, office: str) -> None:
     fleet = _fleet(meshsec("fleet", "init", "rescue", "--directory", office))
     assert fleet == _fleet(meshsec("fleet", "show", "--directory", office))
     assert (Path(office) / "fleet.key").stat().st_mode & 0o777 == 0o600
@@ -91,7 +91,7 @@ def test_a_passphrase_may_come_by_standard_input(meshsec: Meshsec, card: str, of
     assert "cannot both come from standard input" in both.stderr
 
 
-def test_the_operators_view_is_the_nodes(meshsec: Meshsec, card: str, office: str) -> None:
+def test_operator_and_node_see_the_same_fleet(meshsec: Meshsec, card: str, office: str) -> None:
     text = _fleet(meshsec("fleet", "init", "rescue", "--directory", office))
     meshsec("fleet", "revoke", card, "--directory", office)
     view = json.loads(meshsec("fleet", "show", "--json", "--directory", office).stdout)
@@ -112,7 +112,7 @@ def test_a_card_by_hand_that_goes_leaves_the_member(meshsec: Meshsec, card: str,
     assert [(one["peer"], one["fleet"]) for one in listed] == [("boat", "rescue")]
 
 
-def test_refusals(meshsec: Meshsec, card: str, office: str, tmp_path: Path) -> None:
+def test_a_refusal_names_the_reason(meshsec: Meshsec, card: str, office: str, tmp_path: Path) -> None:
     missing = meshsec("fleet", "sign", card, "--directory", str(tmp_path / "nothing"))
     fleet = _fleet(meshsec("fleet", "init", "rescue", "--directory", office))
     signed = meshsec("fleet", "sign", card, "--directory", office).stdout.strip()

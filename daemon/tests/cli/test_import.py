@@ -1,4 +1,4 @@
-"""``import``: the file that is written, who may read it, and what is said."""
+"""``import`` writes a file for its owner alone and names what it left out."""
 
 import stat
 import tomllib
@@ -16,7 +16,7 @@ SAMPLE = Path(__file__).parents[3] / "tests/vectors/cjdns/cjdroute.conf"
 LIBRESWAN = Path(__file__).parents[3] / "tests/vectors/libreswan/ipsec.conf"
 
 
-def test_a_configuration_for_its_owner_alone(meshsec: Meshsec, tmp_path: Path) -> None:
+def test_the_written_configuration_is_for_its_owner_alone(meshsec: Meshsec, tmp_path: Path) -> None:
     into = tmp_path / "etc/overlayd/overlayd.toml"
     done = meshsec("import", str(SAMPLE), "--into", str(into))
     assert done.exit_code == 0, done.output
@@ -38,7 +38,7 @@ def test_nothing_secret_is_printed_and_the_new_key_is(meshsec: Meshsec, tmp_path
     assert f"not imported: {SAMPLE}:3: privateKey: " in done.output
 
 
-def test_what_is_there_is_kept(meshsec: Meshsec, tmp_path: Path) -> None:
+def test_existing_files_are_kept(meshsec: Meshsec, tmp_path: Path) -> None:
     into = tmp_path / "overlayd.toml"
     into.write_text("mine")
     done = meshsec("import", str(SAMPLE), "--into", str(into))
@@ -48,7 +48,7 @@ def test_what_is_there_is_kept(meshsec: Meshsec, tmp_path: Path) -> None:
     assert into.read_text() == "mine"
 
 
-def test_with_whom_user_data_is_exchanged_is_the_callers_choice(meshsec: Meshsec, tmp_path: Path) -> None:
+def test_the_caller_chooses_with_whom_user_data_is_exchanged(meshsec: Meshsec, tmp_path: Path) -> None:
     into = tmp_path / "overlayd.toml"
     assert meshsec("import", str(SAMPLE), "--into", str(into), "--anybody").exit_code == 0
     assert tomllib.loads(into.read_text())["permit"] == "anybody"
@@ -72,7 +72,7 @@ def test_a_node_without_a_key_imports_nothing(meshsec: Meshsec, tmp_path: Path) 
     assert not (tmp_path / "overlayd.toml").exists()
 
 
-def test_a_file_alone_is_cjdnss(meshsec: Meshsec) -> None:
+def test_without_a_format_the_file_is_read_as_cjdnss(meshsec: Meshsec) -> None:
     named, alone = (meshsec("import", *kind, str(SAMPLE), "--check") for kind in (("cjdns",), ()))
     assert named.exit_code == alone.exit_code == 0
     assert named.output == alone.output
@@ -93,7 +93,7 @@ def test_libreswans_policy_becomes_a_profile_that_is_in_force_when_named(meshsec
     assert meshsec("check").exit_code == 0
 
 
-def test_whose_cards_are_needed_and_what_is_left_out(meshsec: Meshsec, tmp_path: Path) -> None:
+def test_peers_without_a_card_and_settings_left_out_are_named(meshsec: Meshsec, tmp_path: Path) -> None:
     done = meshsec("import", "libreswan", str(LIBRESWAN), "--into", str(tmp_path / "x.toml"), "--check")
     assert not (tmp_path / "x.toml").exists()
     needed = [line for line in done.output.splitlines() if line.startswith("peer ")]
@@ -121,7 +121,7 @@ def test_a_bad_ipsec_conf_writes_nothing(meshsec: Meshsec, tmp_path: Path) -> No
 
 @pytest.mark.parametrize(("auto", "told"), [("", "has no auto="), ("\tauto=add\n", "peer a: 192.0.2.2, auto=add")])
 def test_an_ipsec_conf_without_a_policy_is_imported(meshsec: Meshsec, tmp_path: Path, auto: str, told: str) -> None:
-    """There is no proposal and no lifetime in it, or its only conn has no ``auto=``."""
+    """A file without proposals and lifetimes, or whose only conn has no ``auto=``, leaves the policy as it is."""
     conf, into = tmp_path / "ipsec.conf", tmp_path / "x.toml"
     conf.write_text(f"conn a\n\tleft=192.0.2.1\n\tright=192.0.2.2\n{auto}")
     done = meshsec("import", "libreswan", str(conf), "--into", str(into))
@@ -130,7 +130,7 @@ def test_an_ipsec_conf_without_a_policy_is_imported(meshsec: Meshsec, tmp_path: 
     assert "the policy stays as it is" in done.output
 
 
-def test_a_profile_that_is_there_is_kept(meshsec: Meshsec, tmp_path: Path) -> None:
+def test_an_existing_profile_is_kept(meshsec: Meshsec, tmp_path: Path) -> None:
     (into := tmp_path / "x.toml").write_text("mine")
     done = meshsec("import", "libreswan", str(LIBRESWAN), "--into", str(into))
     assert (done.exit_code, into.read_text()) == (1, "mine")

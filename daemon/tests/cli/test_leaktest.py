@@ -1,4 +1,4 @@
-"""What ``leaktest`` provokes; what it sees is tests/scenarios/protection/test_leaktest.py."""
+"""The faults that ``leaktest`` provokes; tests/scenarios/protection/test_leaktest.py shows what it sees."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""``mode``: what it asks of meshsecd, and what it prints of the answer."""
+"""``mode`` asks meshsecd and prints its answer."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ PEERS = [
 
 
 class Daemon:
-    """Answers ``mode``, and keeps what it was asked."""
+    """A server that answers ``mode`` and keeps the requests."""
 
     def __init__(self) -> None:
         self.asked: list[Mapping[str, Any]] = []
@@ -30,7 +30,7 @@ class Daemon:
         self.peers = PEERS
 
     async def answer(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What meshsecd would say."""
+        """Return meshsecd's answer."""
         assert method == "mode"
         self.asked.append(params)
         if params.get("peer") == "nobody":
@@ -70,7 +70,9 @@ def daemon(meshsec: Meshsec, tmp_path: Path) -> Iterator[Daemon]:
         (["default", "boat"], {"plane": None, "peer": "boat"}),
     ],
 )
-def test_what_is_asked(meshsec: Meshsec, daemon: Daemon, arguments: list[str], asked: dict[str, Any]) -> None:
+def test_the_request_has_peer_and_mode(
+    meshsec: Meshsec, daemon: Daemon, arguments: list[str], asked: dict[str, Any]
+) -> None:
     assert meshsec("mode", *arguments).exit_code == 0
     assert daemon.asked == [asked]
 
@@ -81,7 +83,7 @@ def test_json_obeys_the_schema(meshsec: Meshsec, daemon: Daemon) -> None:
     assert view["peers"] == PEERS
 
 
-def test_the_table_says_what_is_chosen_for_whom_and_what_carries(meshsec: Meshsec, daemon: Daemon) -> None:
+def test_the_table_has_each_peers_choice_and_present_data_plane(meshsec: Meshsec, daemon: Daemon) -> None:
     lines = meshsec("mode").stdout.splitlines()
     assert lines[0] == "This node: ipsec    overlay: runs"
     assert [line.split() for line in lines[2:]] == [
@@ -97,9 +99,7 @@ def test_the_table_says_what_is_chosen_for_whom_and_what_carries(meshsec: Meshse
         ({"enabled": True, "up": False, "reason": "connection refused"}, "overlay: IS AWAY: connection refused"),
     ],
 )
-def test_an_overlay_that_is_not_there_is_told(
-    meshsec: Meshsec, daemon: Daemon, overlay: Mapping[str, Any], told: str
-) -> None:
+def test_a_missing_overlay_is_reported(meshsec: Meshsec, daemon: Daemon, overlay: Mapping[str, Any], told: str) -> None:
     daemon.overlay, daemon.peers = overlay, []
     done = meshsec("mode")
     assert done.exit_code == 0
@@ -115,7 +115,9 @@ def test_an_overlay_that_is_not_there_is_told(
         (["overlay", "nobody"], 1, "nobody is not a peer"),
     ],
 )
-def test_what_is_refused(meshsec: Meshsec, daemon: Daemon, arguments: list[str], status: int, told: str) -> None:
+def test_bad_arguments_are_refused(
+    meshsec: Meshsec, daemon: Daemon, arguments: list[str], status: int, told: str
+) -> None:
     done = meshsec("mode", *arguments)
     assert done.exit_code == status
     assert told in done.stderr

@@ -1,4 +1,4 @@
-"""``init`` and ``key show``."""
+"""``init`` and ``key``: the node's own key and card."""
 
 import json
 import os
@@ -37,8 +37,8 @@ def test_a_second_init_keeps_everything(meshsec: Callable[..., Result], tmp_path
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="a mount namespace takes root")
-def test_init_makes_a_node_of_nothing(tmp_path: Path) -> None:
-    """With the default paths, in a mount namespace where /etc and /var/lib are the test's own."""
+def test_init_makes_a_node_from_nothing(tmp_path: Path) -> None:
+    """The default paths are tried in a mount namespace with an /etc and /var/lib of its own."""
     shutil.copytree("/etc", tmp_path / "etc", symlinks=True)
     (tmp_path / "lib").mkdir()
     command = f"{MESHSEC} init --name boat --ipv4 10.77.0.2 --interface mesh0 --interface mesh1"
@@ -91,7 +91,7 @@ def test_a_missing_key_says_what_makes_one(meshsec: Callable[..., Result], tmp_p
     assert "`meshsec init` makes one" in result.stderr
 
 
-def test_a_bad_configuration_is_told_with_its_lines(meshsec: Callable[..., Result], tmp_path: Path) -> None:
+def test_a_bad_configuration_is_reported_with_its_lines(meshsec: Callable[..., Result], tmp_path: Path) -> None:
     config = tmp_path / "a/meshsec.toml"
     config.write_text(config.read_text().replace("rescue-1", "Rescue 1").replace("10.77.0.1", "224.0.0.1"))
     result = meshsec("key", "show")
@@ -102,8 +102,8 @@ def test_a_bad_configuration_is_told_with_its_lines(meshsec: Callable[..., Resul
 
 @pytest.mark.skipif(os.geteuid() != 0 or shutil.which("setpriv") is None, reason="giving privileges up takes root")
 @pytest.mark.parametrize("arguments", [["key", "show"], ["peer", "list"], ["init"]])
-def test_a_directory_that_may_not_be_entered_is_named(tmp_path: Path, nodes: Path, arguments: list[str]) -> None:
-    """Without capabilities even root may not enter a directory that another user keeps to himself."""
+def test_a_directory_that_cannot_be_entered_is_named(tmp_path: Path, nodes: Path, arguments: list[str]) -> None:
+    """Without capabilities even root may not enter another user's private directory."""
     node = Path(shutil.copytree(nodes / "a", tmp_path / "a"))
     (node / "state").chmod(0o700)
     os.chown(node / "state", 65534, 65534)
@@ -118,13 +118,13 @@ def test_a_directory_that_may_not_be_entered_is_named(tmp_path: Path, nodes: Pat
 
 
 def keys(meshsec: Callable[..., Result]) -> tuple[str, str | None]:
-    """The cards of the present and of the next key."""
+    """Return the cards of the present and of the next key."""
     view = json.loads(meshsec("key", "status", "--json").stdout)
     jsonschema.validate(view, json.loads((SCHEMAS / "meshsec-key-1.json").read_text()))
     return view["card"], view["next"]
 
 
-def test_a_key_is_changed_by_way_of_a_next_one(meshsec: Callable[..., Result]) -> None:
+def test_a_key_is_changed_through_a_next_one(meshsec: Callable[..., Result]) -> None:
     old = shown(meshsec)["card"]
     assert keys(meshsec) == (old, None)
     made = json.loads(meshsec("key", "next", "--json").stdout)
@@ -174,14 +174,14 @@ def test_no_key_is_changed_while_the_overlay_uses_it(meshsec: Callable[..., Resu
         ({"a": "protected", "a~": "protected", "a^": "protected"}, ["a~"]),
     ],
 )
-def test_whom_an_end_would_cut_off(states: dict[str, str], names: list[str]) -> None:
+def test_key_end_names_the_peers_that_it_would_cut_off(states: dict[str, str], names: list[str]) -> None:
     assert behind({"name": name, "state": state} for name, state in states.items()) == names
 
 
 def test_meshsecd_does_not_start_with_a_next_key_and_the_overlay(
     meshsec: Callable[..., Result], tmp_path: Path
 ) -> None:
-    """overlayd would go on with one of the two keys, and nobody would see that."""
+    """overlayd has one key only, so it would ignore the other without notice."""
     assert meshsec("key", "next").exit_code == 0
     config = tmp_path / "a/meshsec.toml"
     with config.open("a", encoding="utf-8") as file:

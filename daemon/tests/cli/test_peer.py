@@ -1,4 +1,4 @@
-"""``peer`` without meshsecd: the files are changed directly."""
+"""``peer`` changes the files directly where meshsecd does not run."""
 
 import json
 from collections.abc import Callable
@@ -15,7 +15,7 @@ Meshsec = Callable[..., Result]
 SCHEMAS = Path(__file__).parents[3] / "docs/reference/schema"
 VALID = Path(__file__).parents[3] / "tests/vectors/cards/valid.json"
 FOREIGN: str = json.loads(VALID.read_text(encoding="utf-8"))[1]["card"]
-"""Of nobody's node here; its last two characters differ."""
+"""The card of no node here, with different last two characters."""
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_a_card_is_taken_in_whatever_form_it_comes(meshsec: Meshsec, card: str, 
         assert meshsec("peer", "remove", "boat").exit_code == 0
 
 
-def test_without_meshsecd_it_says_so(meshsec: Meshsec, card: str) -> None:
+def test_without_meshsecd_the_output_says_so(meshsec: Meshsec, card: str) -> None:
     assert meshsec("peer", "add", "boat", card).stderr == (
         "meshsecd is not running: this takes effect when it starts.\n"
     )
@@ -88,7 +88,7 @@ def test_a_typing_error_is_located_and_nothing_is_written(meshsec: Meshsec, card
         (["verify", "ship"], "there is no peer 'ship'; known: none"),
     ],
 )
-def test_refusals(arguments: list[str], message: str, meshsec: Meshsec, card: str) -> None:
+def test_a_refused_card_names_the_reason(arguments: list[str], message: str, meshsec: Meshsec, card: str) -> None:
     own = json.loads(meshsec("key", "show", "--json").stdout)["card"]
     given = [{"CARD": card, "OWN": own}.get(argument, argument) for argument in arguments]
     result = meshsec("peer", *given)
@@ -96,7 +96,7 @@ def test_refusals(arguments: list[str], message: str, meshsec: Meshsec, card: st
     assert message in result.stderr
 
 
-def test_list_and_show(meshsec: Meshsec, card: str) -> None:
+def test_list_and_show_print_the_cards(meshsec: Meshsec, card: str) -> None:
     assert "No peers." in meshsec("peer", "list").stdout
     meshsec("peer", "add", "my-boat", card)
     view = json.loads(meshsec("peer", "list", "--json").stdout)
@@ -111,7 +111,7 @@ def test_list_and_show(meshsec: Meshsec, card: str) -> None:
     assert peer["locator"] in meshsec("peer", "show", "my-boat").stdout
 
 
-def test_a_corrupt_card_is_told_and_hides_no_other(meshsec: Meshsec, card: str, peers: Path) -> None:
+def test_a_corrupt_card_is_reported_and_hides_no_other(meshsec: Meshsec, card: str, peers: Path) -> None:
     meshsec("peer", "add", "boat", card)
     (peers / "ship.card").write_text(FOREIGN[:-1])  # of two equal ones it would be told that the first is missing
     result = meshsec("peer", "list")
@@ -122,8 +122,8 @@ def test_a_corrupt_card_is_told_and_hides_no_other(meshsec: Meshsec, card: str, 
     assert "is missing at the end" in meshsec("peer", "show", "ship").stderr
 
 
-def test_verify_by_voice(meshsec: Meshsec, boat: Meshsec, card: str) -> None:
-    """What the other operator reads from his own screen is what is compared here."""
+def test_verify_compares_the_words_that_were_heard(meshsec: Meshsec, boat: Meshsec, card: str) -> None:
+    """The words that the other operator reads aloud are compared with the words of the card."""
     meshsec("peer", "add", "boat", card)
     heard = json.loads(boat("key", "show", "--json").stdout)["words"]
     assert meshsec("peer", "verify", "boat").stdout.split() == heard

@@ -1,4 +1,4 @@
-"""``policy``: the profiles are listed, shown, explained and judged."""
+"""``policy`` lists, shows, explains and checks profiles."""
 
 import json
 import tomllib
@@ -26,7 +26,7 @@ def own_profile(tmp_path: Path, text: str) -> Path:
     return path
 
 
-def test_list_has_the_shipped_ones_and_those_beside_the_configuration(meshsec: Meshsec, tmp_path: Path) -> None:
+def test_list_has_the_shipped_profiles_and_those_beside_the_configuration(meshsec: Meshsec, tmp_path: Path) -> None:
     path = own_profile(tmp_path, 'ike_proposals = ["aes256gcm16-prfsha384-ecp384"]\n')
     answer = json.loads(meshsec("policy", "list", "--json").stdout)
     jsonschema.validate(answer, schema("meshsec-policies-1"))
@@ -43,7 +43,7 @@ def test_what_show_prints_is_a_profile(meshsec: Meshsec) -> None:
         assert decode_policy(shown) == decode_policy(tomllib.loads(file.read_text()))
 
 
-def test_without_a_name_it_is_what_is_in_force(meshsec: Meshsec, tmp_path: Path) -> None:
+def test_without_a_name_show_prints_the_policy_in_force(meshsec: Meshsec, tmp_path: Path) -> None:
     with (tmp_path / "a/meshsec.toml").open("a") as config:
         config.write("[policy]\nhold_time = 7\n")
     answer = json.loads(meshsec("policy", "show", "--json").stdout)
@@ -52,7 +52,7 @@ def test_without_a_name_it_is_what_is_in_force(meshsec: Meshsec, tmp_path: Path)
     assert answer["settings"]["concurrency"] == DEFAULT.concurrency
 
 
-def test_explain_says_what_a_proposal_is_and_what_libreswan_cannot_do(meshsec: Meshsec, tmp_path: Path) -> None:
+def test_explain_describes_each_proposal_and_names_what_libreswan_lacks(meshsec: Meshsec, tmp_path: Path) -> None:
     own_profile(tmp_path, 'ike_proposals = ["aes256ccm16-prfsha256-x25519"]\n')
     text = meshsec("policy", "explain", "mine").stdout
     assert "x25519: Curve25519 (RFC 8031)" in text
@@ -60,7 +60,7 @@ def test_explain_says_what_a_proposal_is_and_what_libreswan_cannot_do(meshsec: M
     assert "libreswan: aes_gcm256-null-dh31" in text
 
 
-def test_a_name_that_is_none_is_refused_with_those_that_are(meshsec: Meshsec) -> None:
+def test_an_unknown_name_is_refused_with_a_list_of_the_known_ones(meshsec: Meshsec) -> None:
     result = meshsec("policy", "explain", "none-such")
     assert result.exit_code == 1
     assert "'none-such'" in result.stderr
@@ -76,7 +76,7 @@ def test_check_names_file_line_and_field(meshsec: Meshsec, tmp_path: Path) -> No
         assert f"{path}:3: floor: 3" in result.stderr
 
 
-def test_check_of_a_good_one(meshsec: Meshsec) -> None:
+def test_check_accepts_a_good_profile(meshsec: Meshsec) -> None:
     result = meshsec("policy", "check")
     assert result.exit_code == 0
     assert "/policies/bsi.toml: nothing is wrong" in result.stdout

@@ -1,4 +1,4 @@
-"""``meshsec`` as a process: start-up, terminal, manual page and completions."""
+"""``meshsec`` as a process: start-up, terminal, manual pages and completions."""
 
 import json
 import os
@@ -63,14 +63,14 @@ def test_a_configuration_written_by_hand_still_needs_a_key_and_the_command_is_na
         (["status", "--jsn"], "No such option"),
     ],
 )
-def test_wrong_usage(arguments: list[str], message: str) -> None:
+def test_wrong_usage_exits_with_2(arguments: list[str], message: str) -> None:
     done = run(*arguments)
     assert done.returncode == 2
     assert message in done.stderr
 
 
-def test_a_command_imports_what_it_needs_only() -> None:
-    """What makes a start slow: tables, cryptography, netlink, the event loop."""
+def test_a_command_imports_only_what_it_needs() -> None:
+    """A command that needs no table, cryptography, netlink or event loop does not import their slow modules."""
     program = "import sys; from meshsec.cli import main; main(['version'], standalone_mode=False); print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
     assert "click" in loaded
@@ -78,7 +78,7 @@ def test_a_command_imports_what_it_needs_only() -> None:
 
 
 def on_terminal(*arguments: str, **environment: str) -> str:
-    """What a command prints on a terminal."""
+    """Return what a command prints on a terminal."""
     pid, terminal = pty.fork()
     if pid == 0:
         os.execve(sys.executable, [*PROGRAM, *arguments], {**os.environ, "TERM": "xterm", **environment})  # noqa: S606
@@ -94,7 +94,7 @@ def on_terminal(*arguments: str, **environment: str) -> str:
     return output.decode()
 
 
-def test_colour_only_on_a_terminal_and_not_against_the_will(meshsec: Meshsec, tmp_path: Path) -> None:
+def test_colour_is_used_only_on_a_terminal_and_not_with_no_color(meshsec: Meshsec, tmp_path: Path) -> None:
     arguments = ["--config", str(tmp_path / "a/meshsec.toml"), "doctor"]
     assert "\x1b[31m" in on_terminal(*arguments, NO_COLOR="")
     assert "\x1b" not in on_terminal(*arguments, NO_COLOR="1")
@@ -113,7 +113,7 @@ def test_a_terminal_that_is_too_narrow_cuts_nothing(meshsec: Meshsec, boat: Mesh
     assert max(map(len, narrow.splitlines())) <= 50
 
 
-def test_manual_pages_and_completions(tmp_path: Path) -> None:
+def test_manual_pages_and_completions_are_generated(tmp_path: Path) -> None:
     written = {path.relative_to(tmp_path).as_posix(): path for path in write(tmp_path)}
     assert sorted(written) == [
         "completions/bash/meshsec",
@@ -137,13 +137,13 @@ def test_manual_pages_are_good_roff(tmp_path: Path) -> None:
 
 
 def completed(config: Path, words: str) -> list[str]:
-    """What bash offers after these words."""
+    """Return the completions that bash offers after these words."""
     environment = {"_MESHSEC_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
     return run(MESHSEC_CONFIG=str(config), **environment).stdout.split()
 
 
 def test_completion_knows_commands_and_peers(meshsec: Meshsec, tmp_path: Path) -> None:
-    """Also those whose card is refused, because `meshsec peer remove` takes them."""
+    """Peers with a refused card are offered too, because `meshsec peer remove` takes them."""
     config = tmp_path / "a/meshsec.toml"
     (config.parent / "peers/boat.card").touch()
     (config.parent / "peers/ship.card").touch()

@@ -1,4 +1,4 @@
-"""What the units run by a shell, run by a shell: their own text, with the paths of a test."""
+"""The shell texts of the units, run by a shell with the paths of a test."""
 
 import os
 import re
@@ -14,7 +14,7 @@ UNITS = Path(__file__).parents[2] / "systemd"
 
 
 def script(unit: str, setting: str, directory: Path) -> str:
-    """The shell text of a setting, as systemd hands it on, with the absolute paths below ``directory``."""
+    """Return the shell text of a setting as systemd runs it, with the absolute paths below ``directory``."""
     text = (UNITS / unit).read_text().replace("\\\n", " ")
     found = re.search(rf"^{setting}=-?/bin/sh -e?c '(.*)'$", text, re.MULTILINE)
     assert found
@@ -24,7 +24,7 @@ def script(unit: str, setting: str, directory: Path) -> str:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A tree with a configuration, and programs that say what they were asked."""
+    """Give a tree with a configuration, and programs that record their calls."""
     for name in ("run/meshsec", "etc/meshsec", "usr/bin"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "etc/meshsec/meshsec.toml").touch()
@@ -51,7 +51,7 @@ def made(root: Path) -> int:
     return len((root / "made").read_text().splitlines())
 
 
-def test_charons_configuration_is_made_at_the_first_start_and_when_something_changed(root: Path) -> None:
+def test_charons_configuration_is_made_at_the_first_start_and_after_changes(root: Path) -> None:
     text = script("meshsec-ike.service", "ExecStartPre", root)
     for _ in range(2):
         assert run(root, text) == 0
@@ -84,7 +84,7 @@ def test_the_rules_are_loaded_whole_or_everything_is_closed(root: Path) -> None:
     assert (root / "loaded").read_text() == "closed\n"
 
 
-def test_what_a_killed_meshsecd_left_raised_is_put_back_and_nothing_else_is_started(root: Path) -> None:
+def test_classes_that_a_killed_meshsecd_left_are_restored_and_nothing_else_is_started(root: Path) -> None:
     text = script("meshsecd.service", "ExecStopPost", root)
     program(root, "meshsecd", "echo $* >> $ROOT/restored")
     assert run(root, text) == 0
@@ -95,7 +95,7 @@ def test_what_a_killed_meshsecd_left_raised_is_put_back_and_nothing_else_is_star
 
 
 def setting(unit: str, name: str) -> list[str]:
-    """All values of a setting."""
+    """Return all values of a setting."""
     return re.findall(rf"^{name}=(.*)$", (UNITS / unit).read_text(), re.MULTILINE)
 
 
@@ -118,7 +118,7 @@ def test_the_radio_gets_its_password_as_a_credential_and_may_do_nothing_but_its_
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
 def test_systemd_understands_the_radios_unit() -> None:
-    """Programs are not installed here; any other complaint is about the unit."""
+    """systemd may miss the programs, which are not installed here, and nothing else."""
     unit = UNITS / "meshsec-radio@.service"
     done = subprocess.run(
         ["systemd-analyze", "verify", "--man=no", str(unit)], capture_output=True, text=True, check=False

@@ -1,4 +1,4 @@
-"""Hypothesis strategies for what may be observed: anything, also what should never be."""
+"""Hypothesis strategies for observed states, including impossible ones."""
 
 from hypothesis import strategies as st
 
@@ -10,7 +10,7 @@ from meshsec.core.values.sa_states import IkeSaState
 
 STRANGERS = (8, 9)
 NODE = 3
-"""Between the others, so that it initiates to some and not to others."""
+"""A number between those of the peers, so that it initiates to some and not to others."""
 PEERS = (2, 4, 5)
 
 

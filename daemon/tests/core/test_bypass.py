@@ -1,4 +1,4 @@
-"""The bypass list: what an entry may be, and that no list opens a peer."""
+"""The bypass list: what an entry may contain, and that no list opens a peer."""
 
 from ipaddress import IPv4Network, IPv6Network
 from typing import Any
@@ -99,7 +99,7 @@ def test_a_bad_key_is_refused_with_what_is_allowed(key: str, value: object, allo
     assert problem.message.endswith(allowed)
 
 
-def test_all_problems_of_an_entry_are_told_at_once() -> None:
+def test_all_problems_of_an_entry_are_reported_at_once() -> None:
     with pytest.raises(PolicyError) as caught:
         decode_policy({"bypass": [{"prefix": "::/0", "reason": "", "port": 0}]})
     assert [problem.path[2] for problem in caught.value.problems] == ["prefix", "reason", "port"]
@@ -120,12 +120,12 @@ def test_the_schema_sees_what_is_missing(lacking: str) -> None:
 
 
 @pytest.mark.parametrize("value", ["fd12:3456:789a::/64", [ENTRY["prefix"]], [ENTRY] * 2, {"a": ENTRY}, None])
-def test_what_is_no_list_of_different_entries_is_refused(value: object) -> None:
+def test_anything_but_a_list_of_different_entries_is_refused(value: object) -> None:
     with pytest.raises(PolicyError, match="bypass"):
         decode_policy({"bypass": value})
 
 
-def test_a_list_has_an_end() -> None:
+def test_a_list_with_too_many_entries_is_refused() -> None:
     entries = [{"prefix": f"fd12:3456:789a:{number:x}::/64", "reason": "one of many"} for number in range(MOST + 1)]
     assert len(decode_policy({"bypass": entries[:MOST]}).bypass) == MOST
     with pytest.raises(PolicyError, match=f"at most {MOST}"):
@@ -133,7 +133,7 @@ def test_a_list_has_an_end() -> None:
 
 
 def test_while_a_card_is_refused_nothing_is_bypassed() -> None:
-    """The peer behind that card may have an address of the list."""
+    """The peer with the refused card may have an address of the list."""
     policy = decode_policy({"bypass": [ENTRY]})
     rules = rules_spec(card(3), (), (), EspBackend.LIBIPSEC, policy)
     assert rules.bypass

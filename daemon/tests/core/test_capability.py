@@ -1,4 +1,4 @@
-"""What an IKE daemon is told of a policy, and what is left out of it."""
+"""Proposals of a policy that an IKE daemon can use, and those left out."""
 
 import tomllib
 from pathlib import Path
@@ -33,7 +33,7 @@ def test_debian_can_do_every_profile_but_for_what_is_post_quantum(name: str) -> 
     assert told.ike_proposals == tuple(one for one in policy.ike_proposals if "mlkem" not in one)
 
 
-def test_each_algorithm_of_a_proposal_is_asked_for() -> None:
+def test_each_algorithm_of_an_ike_proposal_must_be_known() -> None:
     ike = "aes256gcm16-prfsha384-x25519-ke1_mlkem768,aes128-sha256-modp2048,chacha20poly1305-prfsha256-ecp384"
     wanted = {
         *("AES_GCM_16", "PRF_HMAC_SHA2_384", "CURVE_25519", "ML_KEM_768"),
@@ -46,15 +46,15 @@ def test_each_algorithm_of_a_proposal_is_asked_for() -> None:
         assert (lost.kind, lost.lacks) == ("ike", (name,))
 
 
-def test_of_esp_the_key_exchange_alone_is_asked_for() -> None:
-    """The ciphers may be the kernel's."""
+def test_of_an_esp_proposal_only_the_key_exchange_must_be_known() -> None:
+    """The kernel may do the ciphers."""
     assert left_out((), ("aes256ccm16-x25519",), frozenset({"CURVE_25519"})) == ()
     assert left_out((), ("aes256ccm16-x448",), frozenset({"CURVE_25519"})) == (
         LeftOut("esp", "aes256ccm16-x448", ("CURVE_448",)),
     )
 
 
-def test_where_nobody_says_everything_is_told() -> None:
+def test_without_a_list_of_algorithms_nothing_is_left_out() -> None:
     given = spec(of("aes256gcm16-prfsha256-x25519-ke1_mlkem768", "aes256gcm16-x25519"))
     assert possible(given, None) == (given, ())
 

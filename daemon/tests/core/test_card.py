@@ -1,4 +1,4 @@
-"""The text form of a card: vectors, and what a copying person does to it."""
+"""The text form of a card: vectors, and the typos of somebody who copies it."""
 
 import json
 from ipaddress import IPv4Address
@@ -32,7 +32,7 @@ def damage_of(text: str) -> Damage | None:
 
 
 @pytest.mark.parametrize("vector", VALID, ids=lambda vector: vector["name"])
-def test_vector(vector: dict[str, Any]) -> None:
+def test_a_recorded_card_is_read_and_written(vector: dict[str, Any]) -> None:
     card = cards.parse(vector["card"])
     assert card == Card(
         name=vector["name"],
@@ -49,7 +49,7 @@ def test_vector(vector: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("vector", INVALID, ids=lambda vector: vector["case"])
-def test_refusal(vector: dict[str, str]) -> None:
+def test_a_recorded_bad_card_is_refused_with_its_message(vector: dict[str, str]) -> None:
     with pytest.raises(cards.CardError) as caught:
         cards.parse(vector["text"])
     assert str(caught.value) == vector["message"]
@@ -70,7 +70,7 @@ def test_every_card_comes_back(key: bytes, name: str, ipv4: IPv4Address | None, 
 
 @given(TEXTS, st.integers(0, 2**32))
 def test_case_spaces_hyphens_and_line_breaks_do_not_matter(text: str, seed: int) -> None:
-    """A seed, because each of two choices for each character would be a draw of its own, and slow."""
+    """A seeded generator chooses for each character, because as many draws of hypothesis would be slow."""
     random, separators = Random(seed), ("", "", "", " ", "-", "\n", "\r\n", "\t", "\u00a0")
     written = "".join(random.choice([c, c.upper()]) + random.choice(separators) for c in text)
     assert cards.parse(written) == cards.parse(text)
@@ -78,16 +78,15 @@ def test_case_spaces_hyphens_and_line_breaks_do_not_matter(text: str, seed: int)
 
 
 def some(characters: str, at: int, text: str) -> str:
-    """Return what to try at one place: all characters in the shortest card, a fifth of them in others.
+    """Return the characters to try at one place: all of them in the shortest card, a fifth in others.
 
-    At places that follow each other it is another fifth, so each place is tried, and each character many times.
+    Neighbouring places get another fifth, so that each place and each character is tried.
     """
     return characters if text == SHORTEST else characters[at % 5 :: 5]
 
 
 @pytest.mark.parametrize("text", [SHORTEST, VALID[2]["card"]], ids=["shortest", "longest"])
 def test_every_single_substitution_is_located(text: str) -> None:
-    """By every other character of the alphabet and some that never occur."""
     for at, right in enumerate(text):
         for wrong in set(some(CHARSET + "1bio!é", at, text)) - {right}:
             damage = damage_of(text[:at] + wrong + text[at + 1 :])
@@ -105,7 +104,7 @@ def test_every_swap_of_neighbours_is_located(text: str) -> None:
 
 @pytest.mark.parametrize("text", [vector["card"] for vector in VALID], ids=len)
 def test_every_missing_character_is_located(text: str) -> None:
-    """In a run of equal characters any of them may be the missing one: the first is named."""
+    """In a run of equal characters the first is named, because any of them may be the missing one."""
     for at, missing in enumerate(text):
         damage = damage_of(text[:at] + text[at + 1 :])
         first = len(text[: at + 1].rstrip(missing)) + 1
@@ -114,7 +113,7 @@ def test_every_missing_character_is_located(text: str) -> None:
 
 @pytest.mark.parametrize("text", [vector["card"] for vector in VALID], ids=len)
 def test_every_extra_character_is_located(text: str) -> None:
-    """In a run of equal characters any of them may be the extra one: the first behind the prefix is named."""
+    """In a run of equal characters the first after the prefix is named, because any of them may be the extra one."""
     for at in range(len(text) + 1):
         for extra in some(CHARSET + "1b", at, text):
             written = text[:at] + extra + text[at:]
@@ -133,12 +132,12 @@ def test_three_wrong_characters_are_always_detected(text: str, data: st.DataObje
 
 
 @given(st.text(max_size=200) | st.text(CHARSET, max_size=140).map(lambda text: PREFIX + text))
-def test_no_text_does_more_than_be_refused(text: str) -> None:
+def test_any_text_is_a_card_or_refused(text: str) -> None:
     with pytest.raises(cards.CardError):
         cards.parse(text)
 
 
-def test_no_slip_is_looked_for_in_a_text_that_is_two_characters_too_long() -> None:
+def test_no_typo_is_searched_in_a_text_that_is_two_characters_too_long() -> None:
     symbols = cards.LONGEST + 2 - len(PREFIX) - CHECKSUM_LENGTH
     for length, slip in ((symbols - 1, Slip.WRONG), (symbols, None)):
         text = bech32_encode(PREFIX[:-1], bytes(length), Encoding.BECH32M)

@@ -1,4 +1,4 @@
-"""What a cjdroute.conf means: what is taken, what is named as not taken, what is refused."""
+"""The meaning of a cjdroute.conf: what is imported, what is named as left out, and what is refused."""
 
 import json
 import tomllib
@@ -39,7 +39,7 @@ def refusals(document: object) -> list[str]:
 
 
 @pytest.mark.parametrize("recorded", KEYS)
-def test_recorded_keys(recorded: dict[str, str]) -> None:
+def test_recorded_keys_are_read(recorded: dict[str, str]) -> None:
     key = overlay_key.decode(recorded["publicKey"])
     assert overlay_key.encode(key) == recorded["publicKey"]
     assert identity.address_of(key) == IPv6Address(recorded["ipv6"])
@@ -48,7 +48,7 @@ def test_recorded_keys(recorded: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     "text", ["", KEY[:-2], KEY[1:], f"a{KEY[1:]}", f"é{KEY[1:]}", f"{KEY[:51]}z.k", f"{'0' * 52}.k", f"{KEY} "]
 )
-def test_what_is_no_key(text: str) -> None:
+def test_a_malformed_key_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="52 digits"):
         overlay_key.decode(text)
 
@@ -63,7 +63,7 @@ def test_a_key_of_no_node_is_refused_and_any_other_comes_back(octets: bytes) -> 
             overlay_key.decode(text)
 
 
-def test_an_empty_one() -> None:
+def test_an_empty_configuration_is_imported() -> None:
     assert cjdroute.decode({}) == cjdroute.Imported(OverlayConf(), (), None)
 
 
@@ -91,7 +91,7 @@ BEACONS: dict[str, object] = {"beacon": 1, "beaconPort": 64512, "beaconDevices":
         ({"bind": "[::]:1"}, Udp("[::]:1"), [("beacon",)]),
     ],
 )
-def test_beacons_that_overlayd_can_have(
+def test_beacons_that_overlayd_supports_are_imported(
     changed: dict[str, object], expected: Udp, ignored: list[tuple[str | int, ...]]
 ) -> None:
     values = {key: value for key, value in {**BEACONS, **changed}.items() if value is not None}
@@ -116,7 +116,7 @@ def test_the_admin_api_is_for_this_machine(admin: dict[str, str], expected: Admi
     assert [problem.path[-1] for problem in imported.ignored] == ignored
 
 
-def test_what_is_not_taken_is_named_and_what_is_empty_is_not() -> None:
+def test_a_setting_that_is_not_imported_is_named_unless_it_is_empty() -> None:
     document = {
         "privateKey": "00",
         "interfaces": {"_disabled_ETHInterface": [{"bind": "eth0"}]},
@@ -200,7 +200,7 @@ def test_what_is_not_taken_is_named_and_what_is_empty_is_not() -> None:
         ({"router": {"interface": {"tunDevice": "a b"}}}, "router.interface.tunDevice: 'a b' is not allowed"),
     ],
 )
-def test_what_is_refused_is_named_with_what_is_allowed(document: object, told: str) -> None:
+def test_a_refusal_names_the_value_and_what_is_allowed(document: object, told: str) -> None:
     (refused,) = refusals(document)
     assert told in refused
 
@@ -229,13 +229,13 @@ def test_no_representation_shows_a_password() -> None:
     assert "918273" not in repr(conf)
 
 
-def test_a_key_where_it_is_expected_is_left_to_the_unit() -> None:
-    """overlayd has a user of its own, which gets the key as a credential."""
+def test_a_key_at_the_usual_path_is_left_to_the_unit() -> None:
+    """The unit hands the key at the usual path to overlayd as a credential, so the file does not name it."""
     assert tomllib.loads(overlayd.render(OverlayConf(), "/var/lib/meshsec/node.key", "comment")) == {}
     assert tomllib.loads(overlayd.render(OverlayConf(), "/node.key", "comment")) == {"key": "/node.key"}
 
 
-def test_the_text_says_it_all() -> None:
+def test_the_written_text_has_every_imported_setting() -> None:
     conf = OverlayConf(
         users=(User('pass"\\é\n', "u", IPv6Address(ADDRESS)), User("other")),
         udp=(
@@ -274,7 +274,7 @@ def test_the_text_says_it_all() -> None:
         max_leaves=20,
     )
 )
-def test_any_document_is_taken_or_refused(document: object) -> None:
+def test_any_document_is_imported_or_refused(document: object) -> None:
     try:
         imported = cjdroute.decode(document)
     except SettingsError:

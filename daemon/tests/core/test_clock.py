@@ -1,4 +1,4 @@
-"""What chronyd tells of a clock, what doctor makes of it, and how far two clocks are apart."""
+"""Reading chronyd's answers, doctor's verdict on the clock, and how far two clocks may be apart."""
 
 import pytest
 from hypothesis import given
@@ -35,7 +35,7 @@ def test_the_error_is_offset_dispersion_and_half_the_round_trip() -> None:
         CLIENT + ",more",
     ],
 )
-def test_what_is_no_answer_is_refused(line: str) -> None:
+def test_a_malformed_answer_is_refused(line: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         parse(line)
 
@@ -58,14 +58,14 @@ def test_any_text_is_an_answer_or_refused(text: str) -> None:
         (CLIENT.replace("0.000300000", "1.5"), Level.WARN, "error at most 1.500 s"),
     ],
 )
-def test_doctor_tells_source_stratum_and_error(line: str, level: Level, found: str) -> None:
+def test_doctor_reports_source_stratum_and_error(line: str, level: Level, found: str) -> None:
     check = judged(parse(line))
     assert (check.name, check.level) == ("time", level)
     assert found in check.found
     assert bool(check.fix) == (level is not Level.OK)
 
 
-def test_two_nodes_that_have_the_same_root_are_apart_by_both_errors_at_most() -> None:
+def test_clocks_with_the_same_root_are_apart_by_at_most_both_errors() -> None:
     by_b = CLIENT.replace("fc00::a", "fc00::b")
     clocks = {name: parse(line) for name, line in {"fc00::a": OWN, "fc00::b": CLIENT, "fc00::c": by_b}.items()}
     error = clocks["fc00::b"].error
@@ -76,7 +76,7 @@ def test_two_nodes_that_have_the_same_root_are_apart_by_both_errors_at_most() ->
     assert apart("fc00::b", "fc00::d", receivers) > 0
 
 
-def test_nodes_whose_clocks_follow_each_other_in_a_circle_have_no_root() -> None:
+def test_clocks_that_follow_each_other_in_a_circle_have_no_root() -> None:
     clocks = {"fc00::a": parse(CLIENT.replace("fc00::a", "fc00::b")), "fc00::b": parse(CLIENT)}
     with pytest.raises(UnboundedError, match="follows itself"):
         apart("fc00::a", "fc00::b", clocks)

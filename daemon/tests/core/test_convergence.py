@@ -1,4 +1,4 @@
-"""The engine leads a strict fake world from any state to the desired one, whatever the order and the failures."""
+"""The engine leads a strict fake world from any state to the desired one, in any order and with any failures."""
 
 from dataclasses import replace
 
@@ -38,7 +38,7 @@ TRANSIENT = {state for state in IkeSaState if not state.is_live}
 
 
 class Solo:
-    """One engine and everything around it; peers answer every negotiation."""
+    """One engine with everything around it; peers answer every negotiation."""
 
     def __init__(self, observed: Observed, overlay: str = "") -> None:
         self.driver = Driver(NODE, structs.replace(DEFAULT, hold_time=20.0), overlay=overlay)
@@ -87,7 +87,7 @@ class Solo:
         self.tell(*events)
 
     def apply(self, action: Action) -> str | None:
-        """The name of the peer whose SAs changed."""
+        """Carry out an action, and return the name of the peer whose SAs changed."""
         match action:
             case ApplyRules(rules):
                 self.rules = rules
@@ -115,7 +115,7 @@ class Solo:
         self._take(self.driver.advance(seconds))
 
     def end_transients(self) -> None:
-        """What does not last comes to its end, and the IKE daemon tells."""
+        """End all transient states, and report them as the IKE daemon does."""
         for name, sas in list(self.sas.items()):
             self.sas[name] = tuple(replace(sa, state=IkeSaState.ESTABLISHED) for sa in sas if sa.state not in TRANSIENT)
             self.tell(SasObserved(name, self.sas[name]))
@@ -139,7 +139,7 @@ class Solo:
     daemon_restarted=st.booleans(),
     data=st.data(),
 )
-def test_any_state_any_order_any_failures_lead_to_rest_as_desired(
+def test_from_any_state_in_any_order_with_any_failures_the_desired_state_is_reached(
     observed: Observed, routed: set[int], ike_first: bool, daemon_restarted: bool, data: st.DataObject
 ) -> None:
     solo = Solo(observed)

@@ -1,4 +1,4 @@
-"""What is wanted of a peer on both grounds."""
+"""The connection and the rules that a peer needs, with ESP in the kernel and in user space."""
 
 from dataclasses import replace
 from ipaddress import IPv4Network, IPv6Address, IPv6Network
@@ -40,7 +40,7 @@ def test_a_pair_authenticates_by_its_secret_when_an_end_cannot_sign(here: bool, 
     assert [spec.authentication for spec in specs] == [Authentication.SECRET] * 2
 
 
-def test_two_who_can_sign_do() -> None:
+def test_a_pair_signs_when_both_ends_can() -> None:
     assert connection_spec(card(1), peer(3), EspBackend.KERNEL, DEFAULT).authentication is Authentication.SIGNATURE
 
 
@@ -77,7 +77,7 @@ def test_exactly_one_end_initiates() -> None:
     assert not initiates(card(3), card(1))
 
 
-def test_rules_stand_for_every_trusted_peer_with_and_without_route() -> None:
+def test_every_trusted_peer_has_rules_with_and_without_a_route() -> None:
     cards: list[Card] = [card(2), card(3), card(4, ipv4=False)]
     policy = structs.replace(DEFAULT, mesh_prefixes=(IPv6Network("fc00::/7"), IPv4Network("10.0.0.0/8")))
     protected = (address for known in cards for address in addresses(known))

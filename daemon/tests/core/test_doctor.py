@@ -1,4 +1,4 @@
-"""Doctor's judgement: each fault gives its check a level and a way to fix it, and leaves the others alone."""
+"""Doctor's verdicts: each fault gives its own check a level and a fix, and no other."""
 
 import json
 from dataclasses import replace
@@ -55,7 +55,7 @@ def test_a_sound_node_is_all_ok_and_says_what_it_is() -> None:
     assert view(examine(SOUND))["verdict"] == "ok"
 
 
-def test_what_comes_before_the_ike_daemon_is_told_and_who_forges_answers() -> None:
+def test_the_guards_drops_are_reported_and_peers_with_forged_answers_are_named() -> None:
     def first(**facts: Any) -> Check:
         return next(one for one in examine(replace(SOUND, **facts)) if one.name == "first messages")
 
@@ -76,19 +76,19 @@ def test_a_peer_to_which_nothing_passes_is_named() -> None:
     assert check.fix
 
 
-def test_what_the_ike_daemon_cannot_do_of_the_policy_is_told_and_is_nothing_wrong() -> None:
+def test_proposals_that_the_ike_daemon_lacks_are_reported_and_no_fault() -> None:
     (check,) = (one for one in examine(replace(SOUND, left_out=2)) if one.name == "IKE daemon")
     assert check.level is Level.OK
     assert "cannot do 2 of the policy's proposals" in check.found
 
 
-def test_whose_ipv4_address_is_not_believed_is_told_with_the_reason() -> None:
+def test_an_ipv4_address_that_is_not_believed_is_reported_with_the_reason() -> None:
     assert "peers' IPv4 addresses" not in {check.name for check in examine(SOUND)}
     (check,) = (one for one in examine(replace(SOUND, ipv4_doubts=["b: 9.9.9.9 is out"])) if "IPv4" in one.name)
     assert (check.level, "b: 9.9.9.9 is out" in check.found, "mesh_prefixes" in check.fix) == (Level.WARN, True, True)
 
 
-def test_who_holds_a_port_of_ike_is_told_with_what_ends_it() -> None:
+def test_a_program_on_an_ike_port_is_named_with_the_command_that_ends_it() -> None:
     (check,) = (one for one in examine(replace(SOUND, ports_problem="charon runs without 4500")) if "ports" in one.name)
     assert (check.level, check.found) == (Level.FAIL, "charon runs without 4500")
     assert "meshsec-ike.service has the port within seconds" in check.fix
@@ -107,7 +107,7 @@ FORGED = tuple(Source("mesh-m", f"fe80::{n}", 9 - n) for n in range(1, 6))
         (Refusal("disbelieved", 151, FORGED[:1]), "151 messages said what only another router may say", "forges"),
     ],
 )
-def test_what_the_router_refuses_is_told_with_whom_it_came_from(refusal: Refusal, found: str, meaning: str) -> None:
+def test_refusals_of_the_router_are_reported_with_their_senders(refusal: Refusal, found: str, meaning: str) -> None:
     (check,) = (one for one in examine(replace(SOUND, refusals=[refusal])) if one.name == "routing input")
     assert check.level is Level.WARN
     assert found in check.found
@@ -122,15 +122,15 @@ def test_of_many_forged_addresses_three_are_named() -> None:
     assert check.found.endswith("fe80::2 on mesh-m (7), fe80::3 on mesh-m (6) and 502 more addresses")
 
 
-def test_a_little_that_is_not_believed_is_ordinary() -> None:
+def test_a_few_refused_messages_are_no_fault() -> None:
     assert examine(replace(SOUND, refusals=[Refusal("disbelieved", 150, FORGED[:1])])) == examine(SOUND)
 
 
-def test_refusals_of_later_versions_are_passed_over() -> None:
+def test_unknown_counters_of_later_versions_are_ignored() -> None:
     assert examine(replace(SOUND, refusals=[Refusal("unheard_of", 1)])) == examine(SOUND)
 
 
-def test_what_the_policy_lets_pass_in_the_clear_is_told_and_is_nothing_wrong() -> None:
+def test_bypassed_traffic_is_reported_and_no_fault() -> None:
     assert "bypass list" not in {check.name for check in examine(SOUND)}
     facts = replace(SOUND, bypass=["fd00::/64 udp 123 (the clock)"], dropped={"clear_in": 7, "bypass_out": 3})
     checks = {check.name: check for check in examine(facts)}
@@ -140,7 +140,7 @@ def test_what_the_policy_lets_pass_in_the_clear_is_told_and_is_nothing_wrong() -
     assert checks["fail-closed rules"].found == "they stand; dropped so far: clear_in 7"
 
 
-def test_what_the_rules_dropped_is_explained_and_is_nothing_wrong() -> None:
+def test_dropped_packets_are_explained_and_no_fault() -> None:
     facts = replace(SOUND, dropped={"clear_in": 7, "into_networks": 3, "spoofed": 0})
     (check,) = (one for one in examine(facts) if one.name == "dropped packets")
     assert check.level is Level.OK
@@ -195,20 +195,20 @@ def test_each_fault_is_found_by_its_check_alone(fault: dict[str, Any], name: str
     jsonschema.validate(shown, SCHEMA)
 
 
-def test_a_configuration_that_was_changed_wants_a_restart_and_no_correction() -> None:
+def test_a_changed_configuration_needs_a_restart_and_no_correction() -> None:
     changed = replace(SOUND, config_problem="meshsec.toml was changed: restart meshsecd", config_changed=True)
     (check,) = (one for one in examine(changed) if one.name == "configuration")
     assert (check.level, check.fix) == (Level.WARN, "systemctl restart meshsecd")
 
 
-def test_who_asked_libreswan_in_vain_is_not_known_and_nobody_is_said_to_have_not() -> None:
+def test_with_libreswan_doctor_does_not_say_that_no_stranger_asked() -> None:
     (check,) = (one for one in examine(replace(SOUND, ike_daemon=IkeDaemon.LIBRESWAN)) if one.name == "strangers")
     assert check.level is Level.OK
     assert check.found.startswith("not known")
     assert "journalctl -u meshsec-pluto.service" in check.found
 
 
-def test_the_kernel_ground_needs_no_room_for_udp() -> None:
+def test_with_esp_in_the_kernel_the_mtu_needs_no_room_for_udp() -> None:
     kernel = replace(SOUND, ground=EspBackend.KERNEL, mtus={"mesh0": 1280})
     assert view(examine(kernel))["verdict"] == "ok"
 
@@ -219,7 +219,7 @@ def test_the_verdict_is_the_worst_level() -> None:
     assert view([])["verdict"] == "ok"
 
 
-def test_a_radio_is_told_with_its_neighbours_or_with_what_is_amiss() -> None:
+def test_a_radio_is_reported_with_its_neighbours_or_its_fault() -> None:
     wish = RadioSettings("rescue", 2412, Security.OPEN)
     joined = Interface(7, "mesh0", "mesh point", up=True, carrier=True, frequency=2412, width=1, center=2412)
     mesh = MeshParameters(forwarding=False, path_discovery=False, rssi_threshold=0, forget_seconds=60)
@@ -243,7 +243,7 @@ def test_a_radio_is_told_with_its_neighbours_or_with_what_is_amiss() -> None:
     assert judged(None, off).found == "the radio is switched off by software"
 
 
-def test_a_cable_beside_a_radio_wants_a_metric() -> None:
+def test_a_cable_beside_a_radio_needs_a_metric() -> None:
     seen = Observed("wlan0", exists=True, wireless=True, interface=Interface(7, "wlan0", "managed"))
     mixed = replace(SOUND, radios=[RadioFacts(None, seen)], mtus={"wlan0": 1500, "eth0": 1500, "gone0": None})
 
@@ -257,7 +257,7 @@ def test_a_cable_beside_a_radio_wants_a_metric() -> None:
     assert not told(replace(SOUND, mtus={"eth0": 1500}, unweighed=["eth0"]))
 
 
-def test_an_overlay_is_judged_where_there_is_one() -> None:
+def test_an_overlay_is_checked_only_where_it_is_enabled() -> None:
     def judged(**changes: Any) -> dict[str, Check]:
         found = replace(SOUND, overlay="overlayd 0.1.0, by overlay0", **changes)
         return {check.name: check for check in examine(found)}

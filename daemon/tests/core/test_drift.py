@@ -1,4 +1,4 @@
-"""What is called a difference, and above all what is not."""
+"""Drift: which differences are reported, and above all which are none."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -59,7 +59,7 @@ def whats(differences: Any) -> list[tuple[Where, str | None, str]]:
     return [(one.where, one.peer, one.what) for one in differences]
 
 
-def test_what_is_configured_as_wanted_is_no_difference_nor_is_what_is_not_told() -> None:
+def test_a_connection_as_wanted_is_no_difference_and_neither_are_values_that_are_not_reported() -> None:
     assert not list(drift.connections(WANTED, [told()]))
     silent = Configured("n2", children=tuple(drift.ConfiguredChild(child.name) for child in SPEC.children))
     assert not list(drift.connections(WANTED, [silent]))
@@ -86,23 +86,23 @@ def test_what_is_configured_as_wanted_is_no_difference_nor_is_what_is_not_told()
         ),
     ],
 )
-def test_each_setting_that_is_told_is_compared(changes: Mapping[str, Any], what: str) -> None:
+def test_each_reported_setting_is_compared(changes: Mapping[str, Any], what: str) -> None:
     found = whats(drift.connections(WANTED, [told(**changes)]))
     assert (Where.CONNECTION, "boat", what) in found
 
 
-def test_a_connection_that_lacks_and_one_that_is_nobody_s() -> None:
+def test_a_missing_connection_and_an_unknown_one_are_reported() -> None:
     found = whats(drift.connections(WANTED, [told(name="evil")]))
     assert found == [(Where.CONNECTION, "boat", "connection"), (Where.CONNECTION, None, "connection evil")]
 
 
-def test_one_that_another_program_configured_after_us_is_told_even_if_it_looks_the_same() -> None:
+def test_an_equal_connection_is_reported_when_another_program_configured_it_last() -> None:
     assert whats(drift.connections(WANTED, [told()], {"n2", "n9"})) == [
         (Where.CONNECTION, "boat", "configured last by")
     ]
 
 
-def test_keys_secrets_and_authorities() -> None:
+def test_foreign_and_missing_keys_and_secrets_are_reported() -> None:
     own = sha1(NODE.public_key, usedforsecurity=False).hexdigest()
     assert not list(drift.credentials(WANTED, Credentials(private_keys=frozenset({own}))))
     held = Credentials(frozenset({"00" * 20}), secrets=frozenset({"n2"}), authorities=frozenset({"CN=x"}))
@@ -113,7 +113,7 @@ def test_keys_secrets_and_authorities() -> None:
     assert (lacking.what, lacking.is_) == ("secret n2", "none")
 
 
-def test_an_address_has_one_key_and_keys_of_before_are_no_difference() -> None:
+def test_an_address_has_one_key_and_former_keys_are_no_difference() -> None:
     real = cards.parse(json.loads(CARDS.read_text(encoding="utf-8"))[0]["card"])
     own = sha1(NODE.public_key, usedforsecurity=False).hexdigest()
 
@@ -147,7 +147,7 @@ def test_sas_as_negotiated_by_this_policy_are_no_difference() -> None:
         ({"rekey_at": NOW + 20000}, "rekeying"),
     ],
 )
-def test_an_ike_sa_of_another_policy_is_told(changes: Mapping[str, Any], what: str) -> None:
+def test_an_ike_sa_of_another_policy_is_reported(changes: Mapping[str, Any], what: str) -> None:
     assert sas(good_sa(**changes)) == [(Where.IKE_SA, "boat", f"IKE_SA 1: {what}")]
 
 
@@ -162,7 +162,7 @@ def test_an_ike_sa_of_another_policy_is_told(changes: Mapping[str, Any], what: s
         ({"name": "other"}, ""),
     ],
 )
-def test_a_child_sa_of_another_policy_is_told(changes: Mapping[str, Any], what: str) -> None:
+def test_a_child_sa_of_another_policy_is_reported(changes: Mapping[str, Any], what: str) -> None:
     sa = good_sa()
     first = replace(sa.children[0], **changes)
     name = first.name
@@ -171,7 +171,7 @@ def test_a_child_sa_of_another_policy_is_told(changes: Mapping[str, Any], what: 
 
 
 @pytest.mark.parametrize("version", ["4.10", "5.2"])
-def test_sas_as_pluto_tells_of_them_are_judged_alike(version: str) -> None:
+def test_sas_that_pluto_reports_are_compared_alike(version: str) -> None:
     told = [(RECORDED / version / f"initiator-{kind}.txt").read_text("ascii") for kind in ("status", "trafficstatus")]
     standing = pluto_sas.ike_sas(told[0], told[1], NOW, 1795435320.0)
     spec = replace(SPEC, name="node-2", remote_id=IPv6Address("fc00::2"))
@@ -180,18 +180,18 @@ def test_sas_as_pluto_tells_of_them_are_judged_alike(version: str) -> None:
     assert [one.where for one in drift.sas(Wanted({"node-2": other}, {}, ()), standing, NOW)] == [Where.IKE_SA]
 
 
-def test_a_daemon_that_has_no_use_for_the_node_s_keys_lacks_none() -> None:
+def test_a_daemon_that_needs_none_of_the_nodes_keys_lacks_none() -> None:
     (lacks,) = drift.credentials(WANTED, Credentials())
     assert (lacks.what.partition(" ")[0], lacks.is_) == ("private", "none")
     assert not list(drift.credentials(WANTED, Credentials(private_keys=None)))
 
 
-def test_an_sa_with_nobody_s_peer_is_told() -> None:
+def test_an_sa_without_a_peer_is_reported() -> None:
     found = whats(drift.sas(WANTED, {"n9": [good_sa()]}, NOW))
     assert found == [(Where.IKE_SA, None, "IKE_SA 1 of n9")]
 
 
-def test_proposals_with_words_that_nobody_knows_agree_with_everything() -> None:
+def test_a_proposal_with_unknown_words_agrees_with_everything() -> None:
     assert agrees_ike(["camellia128-sha256-x25519"], "CAMELLIA_CBC-128", "", "PRF_X", "CURVE_25519")
     assert not agrees_ike(["aes256gcm16-prfsha256-x25519-ke1_mlkem768"], "CAMELLIA_CBC-128", "", "", "CURVE_25519")
     assert agrees_esp(["aes256-sha256", "chacha20poly1305-x25519"], "CHACHA20_POLY1305-256", "", "")
@@ -251,12 +251,12 @@ def found(has: Kernel) -> list[tuple[Where, str | None, str]]:
     return whats(drift_kernel.differences(WANTED, has))
 
 
-def test_a_kernel_with_the_states_and_policies_of_its_sas_is_no_difference() -> None:
+def test_a_kernel_with_the_states_and_policies_of_its_sas_shows_no_difference() -> None:
     assert not found(kernel())
     assert not found(kernel(states=[*kernel().states, XfrmState(card(7).address, card(8).address, "e1", "tunnel", 32)]))
 
 
-def test_states_that_lack_and_states_of_nobody() -> None:
+def test_missing_states_and_states_without_an_sa_are_reported() -> None:
     has = kernel()
     assert found(kernel(states=has.states[1:])) == [(Where.XFRM_STATE, "boat", "state of SPI c0")]
     stray = state("ee", inbound=True, mode="transport")
@@ -264,7 +264,7 @@ def test_states_that_lack_and_states_of_nobody() -> None:
     assert found(kernel(states=[*has.states, stray])) == [(Where.XFRM_STATE, "boat", what)]
 
 
-def test_the_end_that_answers_a_rekeying_sends_by_the_sa_of_before_for_a_time() -> None:
+def test_after_a_rekeying_the_responder_sends_through_the_former_sa_for_a_time() -> None:
     sa = good_sa()
     new = replace(sa.children[0], spi_in="c7", spi_out="d7")
     before = replace(sa.children[0], state=ChildSaState.REKEYED)
@@ -275,7 +275,7 @@ def test_the_end_that_answers_a_rekeying_sends_by_the_sa_of_before_for_a_time() 
     assert found(kernel(sas=rekeyed, states=states[:-1])), "no way in"
 
 
-def test_a_state_of_a_policy_of_before_is_told() -> None:
+def test_a_state_of_a_former_policy_is_reported() -> None:
     old = [replace(one, replay_window=32) for one in kernel().states]
     assert {what for _, _, what in found(kernel(states=old))} == {
         "state of SPI c0: replay window",
@@ -284,14 +284,14 @@ def test_a_state_of_a_policy_of_before_is_told() -> None:
 
 
 @pytest.mark.parametrize("changes", [{"templates": ()}, {"templates": (("transport", True),)}, {"allows": False}])
-def test_a_policy_that_does_not_demand_esp_is_told(changes: Mapping[str, Any]) -> None:
+def test_a_policy_that_does_not_demand_esp_is_reported(changes: Mapping[str, Any]) -> None:
     first, *rest = kernel().policies
     what = f"policy {first.source} to {first.destination}, out"
     assert found(kernel(policies=[replace(first, **changes), *rest])) == [(Where.XFRM_POLICY, "boat", what)]
     assert (Where.XFRM_POLICY, "boat", what) in found(kernel(policies=rest))
 
 
-def test_a_wall_that_lacks_is_told() -> None:
+def test_a_missing_xfrm_policy_is_reported() -> None:
     assert found(kernel(policies=policies())) == [(Where.XFRM_POLICY, None, f"policy {PEER.address}/128 to ::/0, in")]
 
 
@@ -307,25 +307,25 @@ def test_a_wall_that_lacks_is_told() -> None:
         (XfrmPolicy("fwd", ANYWHERE, ANYWHERE, 7, allows=True), False),
     ],
 )
-def test_a_foreign_policy_is_told_when_it_holds_user_data_and_wins(policy: XfrmPolicy, is_told: bool) -> None:
+def test_a_foreign_policy_is_reported_when_it_covers_user_data_and_wins(policy: XfrmPolicy, is_told: bool) -> None:
     named = (Where.XFRM_POLICY, None, f"policy {policy.source} to {policy.destination}, {policy.direction}")
     assert found(kernel(policies=[*kernel().policies, policy])) == ([named] if is_told else [])
 
 
-def test_where_esp_is_in_user_space_the_kernel_has_nothing_and_needs_nothing() -> None:
+def test_with_esp_in_user_space_the_kernel_needs_no_state_and_no_policy() -> None:
     has = kernel(esp=False, blocks=frozenset(), states=(), policies=())
     assert not found(has)
     assert found(replace(has, policies=policies()[:1])), "whoever made it"
 
 
-def test_only_what_two_looks_see_lasts() -> None:
+def test_only_differences_seen_twice_are_lasting() -> None:
     stays = Difference(Where.IKE_SA, "boat", "IKE_SA 1: suite", "a", "b", "c")
     first = Report((stays, replace(stays, what="IKE_SA 2: suite")), (Note(Where.ADDRESS, "x"),))
     second = Report((replace(stays, is_="changing"), replace(stays, peer="van")), notes=(Note(Where.RULES, "n"),))
     assert drift.lasting(first, second) == Report((replace(stays, is_="changing"),), (), second.notes)
 
 
-def test_the_view_of_one_peer_has_what_is_its_alone() -> None:
+def test_the_view_of_one_peer_has_only_its_differences() -> None:
     mine = Difference(Where.IKE_SA, "boat", "x", "a", "b", "c")
     view = drift.view(Report((mine, replace(mine, peer=None))), "boat")
     assert [one["peer"] for one in view["differences"]] == ["boat"]

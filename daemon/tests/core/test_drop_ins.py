@@ -1,4 +1,4 @@
-"""Drop-ins say what the profile says, in systemd's words; systemd itself reads them in ``cli/test_export.py``."""
+"""Drop-ins have the profile's classes in systemd's words; systemd itself reads them in ``cli/test_export.py``."""
 
 import configparser
 
@@ -20,7 +20,7 @@ def settings(text: str) -> dict[str, str]:
 
 
 def of_charon(placement: Placement) -> dict[str, str]:
-    """What both IKE daemons' units say, which is the same."""
+    """Return the settings of both IKE daemons' units, which are the same."""
     texts = drop_ins(Profile("mine", "d", {"charon": placement}))
     ours, theirs = (texts[f"{unit}.d/50-meshsec-scheduling.conf"] for unit in IKE)
     assert ours == theirs
@@ -64,8 +64,8 @@ def test_kernel_threads_and_the_ladder_are_not_for_systemd() -> None:
     assert all(settings(text) == {} for text in drop_ins(profile).values())
 
 
-def test_who_may_be_raised_to_a_real_time_class_has_the_watchdog_from_the_start() -> None:
-    """It then bounds what a killed meshsecd left raised."""
+def test_a_service_that_may_get_a_real_time_class_has_the_watchdog_from_the_start() -> None:
+    """The watchdog also bounds threads that a killed meshsecd left raised."""
     profile = Profile("mine", "d", {"charon": Placement(SchedulingClass(nice=-5), weight=100)}, ladder=(FIFO30,))
     found = {path: settings(text) for path, text in drop_ins(profile).items() if settings(text)}
     assert list(found.values()) == [{"Nice": "-5", "CPUWeight": "100", "LimitRTTIME": "5s"}] * 2
@@ -73,7 +73,7 @@ def test_who_may_be_raised_to_a_real_time_class_has_the_watchdog_from_the_start(
     assert [settings(text) for text in drop_ins(alone).values() if settings(text)] == [{"LimitRTTIME": "5s"}] * 2
 
 
-def test_which_units_do_not_start_where_real_time_classes_are_refused() -> None:
+def test_units_that_cannot_start_where_real_time_classes_are_refused_are_named() -> None:
     nice = Placement(SchedulingClass(nice=-5))
     placements = {"charon": Placement(FIFO30), "olsrv2d": nice, "meshsecd": Placement(FIFO30), "irq": Placement(FIFO30)}
     assert realtime_units(Profile("mine", "d", placements)) == IKE, "meshsecd takes its class itself"

@@ -47,11 +47,11 @@ from meshsec.core.values.sa_states import IkeSaState
 
 NODE = 3
 LOWER, HIGHER = 1, 5
+"""A peer that initiates to this node, and one to which this node initiates."""
 NO_ANSWER = Cause("AUTHENTICATION_FAILED: words decide nothing", FailureKind.NO_ANSWER)
 FORGED = Cause("timeout: words decide nothing", FailureKind.FORGED)
-"""Peers that initiate to this node, and that this node initiates to."""
 CALM = structs.replace(DEFAULT, initiator_jitter=0.0, backoff_jitter=0.0)
-"""Without randomness, where a test names times."""
+"""A policy without jitter, so that tests can name times."""
 
 
 def driver(*numbers: int, **changes: object) -> Driver:
@@ -65,7 +65,7 @@ def attempts(actions: list[Action]) -> list[str]:
 
 
 def protect(made: Driver, number: int, unique_id: str = "1") -> None:
-    """Let the peer have a route and an SA."""
+    """Give the peer a route and an SA."""
     actions = made.tell(RouteSet(route(number)))
     sa = ike_sa(f"n{number}", unique_id, initiator=number > NODE, established_at=made.now)
     made.tell(SasObserved(f"n{number}", (sa,)), *(ActionDone(action) for action in actions))
@@ -73,7 +73,7 @@ def protect(made: Driver, number: int, unique_id: str = "1") -> None:
 
 
 def initiate(made: Driver, number: int = HIGHER) -> Initiate:
-    """A route appears, and this node's attempt begins."""
+    """Give the peer a route, and return the attempt of this node that follows."""
     (action,) = made.tell(RouteSet(route(number)))
     assert isinstance(action, Initiate)
     return action
@@ -82,7 +82,7 @@ def initiate(made: Driver, number: int = HIGHER) -> Initiate:
 # --- the order of things ---
 
 
-def test_rules_stand_before_the_key_before_the_configuration_before_the_negotiation() -> None:
+def test_the_order_is_rules_key_configuration_negotiation() -> None:
     made = Driver(NODE, CALM)
     start = made.tell(
         IkeDaemonUp(Observed(), daemon_restarted=False),
@@ -109,7 +109,7 @@ def test_rules_are_applied_without_the_ike_daemon_and_without_any_peer() -> None
     assert isinstance(action, ApplyRules)
 
 
-def test_nothing_is_opened_for_a_new_peer_before_its_rules_stand() -> None:
+def test_nothing_is_opened_for_a_new_peer_before_its_rules_are_in_force() -> None:
     made = driver(LOWER)
     (rules,) = made.tell(PeerSet(peer(HIGHER)), RouteSet(route(HIGHER)))
     assert isinstance(rules, ApplyRules)
@@ -125,7 +125,7 @@ def test_rules_that_others_alter_are_restored() -> None:
     assert made.succeed(action) == []
 
 
-def test_nothing_is_asked_twice_while_it_is_on_its_way() -> None:
+def test_no_action_is_requested_twice_while_it_is_in_flight() -> None:
     made = Driver(NODE)
     made.tell(PeerSet(peer(HIGHER)))
     assert made.tell(RouteSet(route(HIGHER)), RulesObserved(None)) == []
@@ -188,7 +188,7 @@ def test_the_other_end_takes_over_when_the_initiator_does_nothing() -> None:
     assert attempts(made.advance(0.01)) == ["n1"]
 
 
-def test_the_other_end_takes_over_sooner_when_its_own_ike_daemon_is_fresh() -> None:
+def test_the_other_end_takes_over_sooner_after_a_restart_of_its_own_ike_daemon() -> None:
     made = driver(LOWER)
     protect(made, LOWER)
     made.tell(IkeDaemonDown("connection closed"))
@@ -213,8 +213,8 @@ def test_a_negotiation_of_the_peer_is_waited_for_but_not_for_ever() -> None:
     assert attempts(made.advance(CALM.takeover_delay)) == ["n1"]
 
 
-def test_an_sa_of_the_peer_that_lacks_a_child_sa_is_waited_for_as_long_as_its_turn_takes() -> None:
-    """Shorter than a half-open one: it is authenticated, so the peer is there and about to complete it."""
+def test_a_peers_sa_without_a_child_sa_is_waited_for_until_our_turn() -> None:
+    """An incomplete SA is waited for less long than a half-open one, because its peer is authenticated."""
     made = driver(LOWER)
     made.tell(RouteSet(route(LOWER)))
     made.tell(SasObserved("n1", (ike_sa("n1", initiator=False, children=()),)))
@@ -277,8 +277,8 @@ def test_success_and_sa_may_come_in_either_order(sa_first: bool) -> None:
     assert made.advance(3600.0) == []
 
 
-def test_an_ike_sa_whose_end_stays_without_answer_is_no_newer_for_that() -> None:
-    """libreswan 5.2 shows it as standing while it repeats the DELETE."""
+def test_an_ike_sa_whose_delete_is_not_answered_does_not_count_as_newer() -> None:
+    """libreswan 5.2 lists it as established while it repeats the DELETE."""
     made = driver(HIGHER)
     protect(made, HIGHER, "1")
     made.advance(60.0)
@@ -307,7 +307,7 @@ def test_a_failed_attempt_is_tried_again_with_growing_delays_up_to_the_maximum()
     assert delays == [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]
 
 
-def test_an_sa_that_somebody_on_the_way_moved_is_closed_and_made_again_and_the_reason_says_so() -> None:
+def test_an_sa_whose_remote_address_was_rewritten_is_closed_and_negotiated_again() -> None:
     made = driver(HIGHER)
     action = initiate(made)
     own, other = card(HIGHER).locator, card(LOWER).locator
@@ -322,7 +322,7 @@ def test_an_sa_that_somebody_on_the_way_moved_is_closed_and_made_again_and_the_r
     assert f"rewrote its remote address to {other}" in channel.reason
 
 
-def test_an_sa_that_was_moved_while_meshsecd_was_away_is_closed_when_it_is_met() -> None:
+def test_an_sa_that_was_rewritten_while_meshsecd_was_away_is_closed_at_its_start() -> None:
     made = driver(HIGHER)
     protect(made, HIGHER)
     moved = replace(ike_sa("n5", "7"), remote_host=card(LOWER).locator)
@@ -331,7 +331,7 @@ def test_an_sa_that_was_moved_while_meshsecd_was_away_is_closed_when_it_is_met()
     assert made.state(HIGHER) != "protected"
 
 
-def test_a_negotiation_in_progress_elsewhere_is_not_yet_an_sa_that_was_moved() -> None:
+def test_a_negotiation_with_another_address_is_no_rewritten_sa() -> None:
     made = driver(HIGHER)
     half_open = replace(
         ike_sa("n5", "7", state=IkeSaState.CONNECTING, children=()), remote_host=card(LOWER).locator, initiator=False
@@ -346,7 +346,7 @@ def test_a_peer_is_known_by_its_end_point() -> None:
     assert made.engine.known.peer_at("fd00::99") == ""
 
 
-def test_attempts_that_somebody_spoils_by_forged_answers_are_repeated_without_growing_delays() -> None:
+def test_attempts_that_fail_by_forged_answers_are_repeated_without_growing_delays() -> None:
     made = driver(HIGHER)
     action: Action = initiate(made)
     for _ in range(8):
@@ -372,14 +372,14 @@ def test_an_sa_of_the_peers_is_not_doubted_because_somebody_forged_answers_to_ou
     assert made.state(HIGHER) == "protected"
 
 
-def test_an_sa_of_ours_is_not_doubted_when_an_attempt_beside_it_stayed_without_answer() -> None:
+def test_an_sa_of_ours_is_not_doubted_when_another_attempt_was_unanswered() -> None:
     made = driver(HIGHER)
     action = initiate(made)
     assert made.tell(SasObserved("n5", (ike_sa("n5", initiator=True),)), ActionDone(action, NO_ANSWER)) == []
     assert made.state(HIGHER) == "protected"
 
 
-def test_an_sa_is_as_old_as_when_it_was_seen_first() -> None:
+def test_the_age_of_an_sa_counts_from_when_it_was_first_seen() -> None:
     made = driver(HIGHER)
     protect(made, HIGHER)
     channel = made.engine.known.channel("n5")
@@ -391,7 +391,7 @@ def test_an_sa_is_as_old_as_when_it_was_seen_first() -> None:
     assert channel.sas.first_seen == first
 
 
-def test_whose_sa_is_quiet_is_known_until_something_comes() -> None:
+def test_a_silent_sa_is_known_until_something_arrives() -> None:
     made = driver(LOWER, HIGHER)
     quiet = Quiet(1.0, answers=False)
     for peers in ({"n5": quiet}, {}):
@@ -422,7 +422,7 @@ def test_a_route_that_flaps_during_an_attempt_starts_no_second_one() -> None:
     assert made.state(HIGHER) == "protected"
 
 
-def test_an_answer_that_nobody_waits_for_is_ignored() -> None:
+def test_an_answer_to_no_action_is_ignored() -> None:
     made = driver(HIGHER)
     action = initiate(made)
     made.tell(IkeDaemonDown("connection closed"))
@@ -447,8 +447,8 @@ def test_a_refusal_after_the_peers_own_success_is_no_failure() -> None:
 
 
 @pytest.mark.parametrize("cause", [NO_ANSWER, Cause("CHILD_SA 'mesh' not established after 10000ms")])
-def test_an_sa_of_the_peers_is_doubted_when_our_own_attempt_meanwhile_stayed_without_answer(cause: Cause) -> None:
-    """Our request may have reached the peer and made it drop that SA (INITIAL_CONTACT)."""
+def test_a_peers_sa_is_doubted_when_our_simultaneous_attempt_was_unanswered(cause: Cause) -> None:
+    """Our request may have made the peer drop that SA (INITIAL_CONTACT)."""
     made = driver(HIGHER)
     action = initiate(made)
     standing = ike_sa("n5", "7", initiator=False)
@@ -522,7 +522,7 @@ def test_a_table_full_of_strangers_empties_with_the_next_snapshot() -> None:
 
 
 def test_an_sa_that_does_not_last_is_damped() -> None:
-    """Each end closing the other's SA at once must not become a storm."""
+    """Two ends that close each other's SA at once do not negotiate without end."""
     made = driver(HIGHER)
     made_attempts = 0
     actions = made.tell(RouteSet(route(HIGHER)))
@@ -608,7 +608,7 @@ def test_a_route_that_returns_while_the_sa_is_being_closed_gets_a_new_one() -> N
     assert attempts(actions) == ["n5"]
 
 
-def test_without_the_routing_daemon_what_was_known_stays_in_force() -> None:
+def test_without_the_routing_daemon_the_known_routes_stay_in_force() -> None:
     made = driver(LOWER, HIGHER)
     protect(made, HIGHER)
     protect(made, LOWER)
@@ -651,7 +651,7 @@ def test_a_peer_that_is_added_after_its_route_is_seen_to_have_one() -> None:
 # --- the IKE daemon comes and goes ---
 
 
-def test_what_stands_is_adopted_without_renegotiation_after_a_restart_of_meshsecd() -> None:
+def test_after_a_restart_of_meshsecd_existing_sas_are_adopted_without_renegotiation() -> None:
     made = Driver(NODE, CALM)
     made.now = 1000.0
     standing = Observed({"n5": (ike_sa("n5", established_at=10.0),)}, {"n5": None}, key_loaded=True)
@@ -677,8 +677,8 @@ def rules_for_higher() -> RulesSpec:
     return made.engine.known.rules.wanted()
 
 
-def test_an_attempt_that_was_running_when_meshsecd_was_killed_is_closed_and_made_anew() -> None:
-    """Its late success would make the peer drop what was negotiated since."""
+def test_an_attempt_that_a_killed_meshsecd_left_is_closed_and_repeated() -> None:
+    """If it succeeded later, the peer would drop what was negotiated since."""
     made = Driver(NODE, CALM)
     half_open = ike_sa("n5", "7", state=IkeSaState.CONNECTING, children=())
     observed = Observed({"n5": (half_open,)}, {"n5": None}, key_loaded=True)
@@ -712,7 +712,7 @@ def test_sas_that_are_seen_before_the_cards_are_adopted_too() -> None:
     assert made.state(HIGHER) == "protected"
 
 
-def test_a_fresh_ike_daemon_is_told_everything_again_and_sas_come_back() -> None:
+def test_a_restarted_ike_daemon_is_configured_again_and_sas_come_back() -> None:
     made = driver(HIGHER)
     protect(made, HIGHER)
     made.tell(IkeDaemonDown("connection closed"))
@@ -725,7 +725,7 @@ def test_a_fresh_ike_daemon_is_told_everything_again_and_sas_come_back() -> None
     assert kinds == [LoadKey, LoadConnection, Initiate]
 
 
-def test_a_fresh_ike_daemon_may_come_without_notice_of_the_old_ones_end() -> None:
+def test_a_restarted_ike_daemon_is_recognised_without_notice_of_the_old_ones_end() -> None:
     made = driver(HIGHER)
     protect(made, HIGHER)
     made.advance(60.0)
@@ -733,7 +733,7 @@ def test_a_fresh_ike_daemon_may_come_without_notice_of_the_old_ones_end() -> Non
     assert made.state(HIGHER) == "waiting"
 
 
-def test_a_fresh_ike_daemon_ends_the_delays_after_failures() -> None:
+def test_a_restarted_ike_daemon_ends_the_delays_after_failures() -> None:
     made = driver(HIGHER)
     action: Action = initiate(made)
     for _ in range(8):
@@ -768,7 +768,7 @@ def test_a_held_sa_is_lost_with_the_ike_daemon() -> None:
 
 
 def test_a_removed_peer_loses_its_sas_at_once_and_is_forgotten() -> None:
-    """Its user data is barred until the peer has confirmed the end of the SA, which a lossy link may delay."""
+    """Its user data is barred until the peer confirms the end of the SA, which a lossy link may delay."""
     made = driver(HIGHER)
     protect(made, HIGHER, "7")
     bar, unload, terminate = made.tell(PeerRemoved("n5"))
@@ -796,14 +796,14 @@ def test_a_removed_peer_that_comes_again_under_another_name_is_not_barred() -> N
     assert made.engine.known.rules.wanted().barred == frozenset()
 
 
-def test_nothing_is_barred_longer_than_an_ike_daemon_has_the_sa() -> None:
+def test_no_address_is_barred_after_the_ike_daemon_and_its_sas_are_gone() -> None:
     made = driver(HIGHER)
     protect(made, HIGHER, "7")
     made.tell(PeerRemoved("n5"), IkeDaemonDown("killed"))
     assert made.engine.known.rules.wanted().barred == frozenset()
 
 
-def test_the_drop_rule_of_a_removed_peer_stands_or_goes_as_the_policy_says() -> None:
+def test_the_policy_decides_whether_the_drop_rule_of_a_removed_peer_stays() -> None:
     for removed_peers, stands in ((RemovedPeers.DROP, True), (RemovedPeers.OPEN, False)):
         made = driver(LOWER, HIGHER, removed_peers=removed_peers)
         rules = [action for action in made.tell(PeerRemoved("n5")) if isinstance(action, ApplyRules)]
@@ -815,7 +815,9 @@ def test_the_drop_rule_of_a_removed_peer_stands_or_goes_as_the_policy_says() -> 
 
 
 @pytest.mark.parametrize(("removed_peers", "stands"), [(RemovedPeers.DROP, True), (RemovedPeers.OPEN, False)])
-def test_so_it_does_across_a_restart_of_meshsecd(removed_peers: RemovedPeers, stands: bool) -> None:
+def test_after_a_restart_of_meshsecd_the_drop_rule_of_a_removed_peer_follows_the_policy(
+    removed_peers: RemovedPeers, stands: bool
+) -> None:
     before = driver(LOWER, HIGHER).engine.known.rules.wanted()
     made = Driver(NODE, structs.replace(CALM, removed_peers=removed_peers))
     actions = made.tell(PeerSet(peer(LOWER)), RulesObserved(before))
@@ -823,7 +825,7 @@ def test_so_it_does_across_a_restart_of_meshsecd(removed_peers: RemovedPeers, st
     assert (card(HIGHER).address in made.engine.known.rules.wanted().protected) is stands
 
 
-def test_rules_that_others_put_in_are_not_taken_for_those_of_removed_peers() -> None:
+def test_rules_of_other_programs_are_not_mistaken_for_those_of_removed_peers() -> None:
     made = driver(LOWER)
     (action,) = made.tell(RulesObserved(driver(LOWER, HIGHER).engine.known.rules.wanted()))
     assert isinstance(action, ApplyRules)
@@ -831,7 +833,7 @@ def test_rules_that_others_put_in_are_not_taken_for_those_of_removed_peers() -> 
 
 
 def test_while_a_card_is_refused_unknown_nodes_are_closed_even_where_the_policy_allows_them() -> None:
-    """The peer behind that card must not pass for an unknown node, to which data may go in the clear."""
+    """The card's peer must not count as an unknown node, to which data may go in the clear."""
     made = driver(HIGHER, unknown_nodes=UnknownNodes.ALLOW)
     assert made.engine.known.rules.in_force is not None
     assert made.engine.known.rules.in_force.unknown_nodes is UnknownNodes.ALLOW
@@ -857,14 +859,14 @@ def test_while_a_card_is_refused_nothing_is_bypassed() -> None:
     assert made.engine.known.rules.closed_by_doubt
 
 
-def test_a_refused_card_at_the_start_leaves_no_moment_of_openness() -> None:
+def test_a_refused_card_at_the_start_never_opens_unknown_nodes() -> None:
     made = Driver(NODE, structs.replace(CALM, unknown_nodes=UnknownNodes.ALLOW))
     (first,) = made.tell(TrustStoreRead(("boat.card: corrupt",)), PeerSet(peer(HIGHER)))
     assert isinstance(first, ApplyRules)
     assert first.rules.unknown_nodes is UnknownNodes.DROP
 
 
-def test_a_changed_card_closes_what_stands_and_negotiates_anew() -> None:
+def test_a_changed_card_closes_the_sa_and_negotiates_again() -> None:
     made = driver(HIGHER)
     protect(made, HIGHER, "7")
     changed = replace(card(HIGHER), ipv4=IPv4Address("10.9.9.9"))
@@ -915,7 +917,7 @@ def test_sas_and_configurations_of_strangers_are_closed() -> None:
     assert list(made.engine.known.channels()) == []
 
 
-def test_a_peer_that_returns_while_it_is_being_removed_is_configured_afresh() -> None:
+def test_a_peer_that_returns_while_it_is_being_removed_is_configured_again() -> None:
     made = driver(HIGHER)
     protect(made, HIGHER, "7")
     leaving = made.tell(PeerRemoved("n5"))
@@ -1007,8 +1009,8 @@ def test_thirty_nodes_that_start_at_once_have_one_ike_sa_per_pair() -> None:
     assert sum(station.initiated for station in world.stations.values()) < 1.2 * 30 * 29 / 2
 
 
-def test_what_is_negotiated_anew_on_demand_waits_for_no_turn_and_no_delay() -> None:
-    """This node is not the one that initiates, and the SA has stood for a moment only."""
+def test_a_renegotiation_on_demand_waits_for_no_turn_and_no_delay() -> None:
+    """A demand is carried out even by the end that does not initiate, and for a new SA."""
     made = Driver(9)
     made.ready(5)
     made.tell(RouteSet(route(5)), SasObserved("n5", (ike_sa("n5", "1", initiator=False),)))
@@ -1022,7 +1024,7 @@ def test_what_is_negotiated_anew_on_demand_waits_for_no_turn_and_no_delay() -> N
     assert made.state(5) == "protected"
 
 
-def test_only_a_protected_channel_is_negotiated_anew() -> None:
+def test_only_a_protected_channel_is_renegotiated() -> None:
     made = Driver(1)
     made.ready(5)
     assert made.tell(RenegotiationAsked("n5"), RenegotiationAsked("nobody")) == []
@@ -1033,7 +1035,7 @@ def test_only_a_protected_channel_is_negotiated_anew() -> None:
 
 
 def rotating(**changes: object) -> Driver:
-    """A node with two keys, each of which has a channel to the same peer."""
+    """Return an engine with two keys, each of which has a channel to the same peer."""
     made = driver(**changes)
     made.engine.known.rules.next_node = OTHER_KEY
     present = peer(HIGHER)
@@ -1063,7 +1065,7 @@ def test_both_keys_of_this_node_have_a_channel_by_the_same_route() -> None:
 
 @pytest.mark.parametrize("removed_peers", list(RemovedPeers))
 def test_the_end_of_one_channel_leaves_the_other_s_route_and_rules(removed_peers: RemovedPeers) -> None:
-    """The card is in force still, by the other key: nothing to it may go in the clear."""
+    """The card is still in force through the other key, so nothing goes to it in the clear."""
     made = rotating(removed_peers=removed_peers)
     made.tell(RouteSet(route(HIGHER)))
     before = made.engine.known.rules.wanted()
@@ -1092,7 +1094,7 @@ def test_a_channel_keeps_its_sa_when_its_key_takes_the_place_of_another() -> Non
     assert [action for action in actions if isinstance(action, Terminate)] == []
 
 
-def test_of_a_predecessor_s_closed_addresses_a_public_one_outside_of_the_mesh_is_opened() -> None:
+def test_a_public_address_outside_the_mesh_that_a_predecessor_closed_is_opened() -> None:
     made = Driver(NODE, CALM)
     before = made.engine.known.rules.wanted()
     closed = {IPv4Address(one) for one in ("9.9.9.9", "10.0.0.77", "192.168.1.1")}

@@ -1,4 +1,4 @@
-"""Equally strong ESP proposals stand in the order of this processor's speed."""
+"""Equally strong ESP proposals are ordered by the speed of this processor."""
 
 import pytest
 from hypothesis import given
@@ -27,7 +27,7 @@ RISC_V = "processor\t: 0\nhart\t\t: 2\nisa\t\t: rv64imafdc\n"
         ("", None),
     ],
 )
-def test_what_a_processor_has_for_aes_gcm(cpuinfo: str, expected: bool | None) -> None:
+def test_aes_instructions_are_recognised_in_cpuinfo(cpuinfo: str, expected: bool | None) -> None:
     assert has_aes(cpuinfo) is expected
 
 
@@ -37,7 +37,7 @@ def test_with_aes_instructions_aes_comes_first() -> None:
     assert applied(chacha_first, True).esp_proposals == ("aes256gcm16-x25519", "chacha20poly1305-x25519")
 
 
-def test_without_them_chacha_comes_first_and_what_is_weaker_stays_last() -> None:
+def test_without_aes_instructions_chacha_comes_first_and_weaker_proposals_stay_last() -> None:
     assert applied(DEFAULT, False).esp_proposals == (
         "chacha20poly1305-x25519-ke1_mlkem768",
         "aes256gcm16-x25519-ke1_mlkem768",
@@ -60,7 +60,7 @@ def test_as_listed_where_the_profile_says_so_where_nobody_knows_and_where_suites
     ),
     st.booleans(),
 )
-def test_none_is_lost_and_the_strengths_keep_their_order(proposals: list[tuple[str, str]], aes: bool) -> None:
+def test_no_proposal_is_lost_and_the_strengths_keep_their_order(proposals: list[tuple[str, str]], aes: bool) -> None:
     given_ = ["-".join(one) for one in proposals]
     found = ranked(given_, aes=aes)
     assert sorted(found) == sorted(given_)

@@ -1,4 +1,4 @@
-"""What a fleet's key signs: nothing that was changed, cut off, mixed up or signed by another is taken."""
+"""What a fleet's key signs: nothing is accepted that was changed, truncated, confused or signed by another key."""
 
 import json
 from pathlib import Path
@@ -23,11 +23,11 @@ FLEET = Fleet("rescue", raw_public_key(KEY.public_key()))
 FLEETS = {FLEET.public_key: FLEET}
 
 
-def test_a_fleet_s_card_says_what_was_written() -> None:
+def test_a_fleets_card_is_read_as_it_was_written() -> None:
     assert fleets.parse_fleet(f" {fleets.fleet_text(FLEET)}\n") == FLEET
 
 
-def test_a_signed_card_and_a_list_say_what_was_signed() -> None:
+def test_a_signed_card_and_a_list_are_read_as_they_were_signed() -> None:
     signed = fleets.sign_card(KEY, BOAT, 1000, 2000)
     assert fleets.parse_card(fleets.card_text(signed), FLEETS) == signed
     assert (signed.card, signed.over(2000), signed.over(2001)) == (BOAT, False, True)
@@ -44,7 +44,7 @@ def test_the_number_of_a_list_grows_whatever_the_clock_says() -> None:
 
 
 def test_a_list_with_a_number_that_no_clock_reaches_is_refused() -> None:
-    """It could hardly be replaced, because a list is only replaced by one with a larger number."""
+    """Only a larger number replaces a list, so such a list could hardly be replaced."""
     largest = fleets.sign_list(KEY, fleets.NUMBER_MAX, set(), None)
     assert fleets.read_list(largest.octets, FLEETS) == largest
     beyond = fleets.sign_list(KEY, 0, set(), largest)
@@ -63,7 +63,7 @@ def test_one_changed_bit_is_noticed(at: int, bit: int) -> None:
 
 
 @given(st.binary(max_size=400), st.text(max_size=400))
-def test_whatever_comes_is_refused_in_order(octets: bytes, text: str) -> None:
+def test_any_bytes_are_accepted_or_refused(octets: bytes, text: str) -> None:
     head = bytes([1]) + FLEET.public_key
     for read in (fleets.read_card, fleets.read_list):
         for came in (octets, head + octets):
@@ -78,7 +78,7 @@ def test_whatever_comes_is_refused_in_order(octets: bytes, text: str) -> None:
 
 
 def test_a_signature_serves_one_purpose() -> None:
-    """A list whose octets are a card's, or the reverse, is none; neither is what another key has signed."""
+    """A signed card is no list, a signed list is no card, and another key's signature is neither."""
     listed = fleets.sign_list(KEY, 1000, {BOAT.fingerprint} | {bytes([n]) * 32 for n in range(3)}, None)
     signed = fleets.sign_card(KEY, BOAT, 1000)
     with pytest.raises(FleetError, match="not signed by"):
@@ -93,7 +93,7 @@ def test_a_signature_serves_one_purpose() -> None:
         fleets.read_card(forged, FLEETS)
 
 
-def test_a_list_has_an_end() -> None:
+def test_a_list_with_too_many_keys_is_refused() -> None:
     many = {number.to_bytes(32, "big") for number in range(fleets.REVOKED_MAX + 1)}
     with pytest.raises(FleetError, match="allowed: 4096"):
         fleets.sign_list(KEY, 1, many, None)
@@ -104,8 +104,8 @@ def test_a_list_has_an_end() -> None:
         fleets.read_list(full.octets + b"x", FLEETS)
 
 
-def test_a_fleet_whose_signatures_anybody_can_make_is_none() -> None:
-    """The neutral element of the curve, of order 1."""
+def test_a_fleet_whose_signatures_anybody_can_make_is_refused() -> None:
+    """A fleet's key must not be the neutral element of the curve, of order 1."""
     with pytest.raises(FleetError, match="small order"):
         fleets.parse_fleet(fleets.fleet_text(Fleet("trap", bytes([1]) + bytes(31))))
 
@@ -126,7 +126,7 @@ def test_a_fleet_s_card_has_room_for_the_longest_name() -> None:
         ),
     ],
 )
-def test_the_refusal_says_what_is_wrong_with_the_text(text: str, reason: str) -> None:
+def test_a_refusal_says_what_is_wrong_with_the_text(text: str, reason: str) -> None:
     parse = fleets.parse_fleet if text.startswith("meshsec-fleet1:") else lambda text: fleets.parse_list(text, FLEETS)
     with pytest.raises(FleetError, match=reason):
         parse(text)

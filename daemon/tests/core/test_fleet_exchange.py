@@ -1,4 +1,4 @@
-"""Two nodes that exchange come to have the same, and lines that are not as they ought to be are refused."""
+"""Two nodes that exchange have the same cards afterwards, and malformed lines are refused."""
 
 from collections import Counter
 
@@ -13,7 +13,7 @@ KEYS = [bytes([octet]) * 32 for octet in range(3)]
 
 
 def exchanged(client: Holdings, server: Holdings) -> tuple[News, News]:
-    """What the client and what the server get, by way of the octets."""
+    """Return what client and server receive, through the encoded lines."""
     hello = lines.decode(lines.encode(lines.hello(client)), Hello)
     summary = lines.decode(lines.encode(lines.summary(server, hello)), Summary)
     offer = lines.decode(lines.encode(lines.offer(client, summary)), Offer)
@@ -31,7 +31,7 @@ _sets = st.dictionaries(
 
 
 @given(_sets, _sets)
-def test_each_gets_what_the_other_has_more_and_of_shared_fleets_alone(
+def test_each_end_receives_what_it_lacks_of_shared_fleets_alone(
     client: dict[bytes, tuple[int, set[bytes]]], server: dict[bytes, tuple[int, set[bytes]]]
 ) -> None:
     to_client, to_server = exchanged(holdings(client), holdings(server))
@@ -44,7 +44,7 @@ def test_each_gets_what_the_other_has_more_and_of_shared_fleets_alone(
         assert len(news.lists) == min(newer.total(), 2)
 
 
-def test_who_has_the_same_says_little() -> None:
+def test_ends_with_the_same_cards_exchange_little() -> None:
     same = {KEYS[0]: lines.holding(7, b"list", [number.to_bytes(2, "big") for number in range(1000)])}
     summary = lines.summary(same, lines.hello(same))
     assert summary.fleets[KEYS[0].hex()].cards is None
@@ -84,18 +84,18 @@ def test_a_line_of_another_form_is_refused(kind: type[Hello], line: bytes) -> No
 
 
 @given(st.binary(max_size=200))
-def test_whatever_comes_is_refused_in_order(octets: bytes) -> None:
+def test_any_line_is_decoded_or_refused(octets: bytes) -> None:
     for kind in (Hello, Summary, Offer, Answer):
         with pytest.raises(ExchangeError):
             lines.decode(b"x" + octets + b"\n", kind)  # type: ignore[type-var]
 
 
-def test_what_is_no_base64_is_refused() -> None:
+def test_malformed_base64_is_refused() -> None:
     with pytest.raises(ExchangeError):
         lines.decode(b'{"lists": ["%"], "cards": []}\n', Answer).news()
 
 
-def test_a_line_that_was_cut_off_is_told_from_one_that_is_too_long() -> None:
+def test_a_truncated_line_differs_from_one_that_is_too_long() -> None:
     for length, reason in ((lines.LINE_MAX - 1, "the connection ended"), (lines.LINE_MAX, "more than 1048576 octets")):
         with pytest.raises(ExchangeError, match=reason):
             lines.decode(b" " * length, Hello)

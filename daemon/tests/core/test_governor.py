@@ -1,4 +1,4 @@
-"""The governor: privilege comes with need, goes after it, and never exceeds its budget, whatever happens."""
+"""The governor: privilege comes with need, goes after it, and never exceeds its budget."""
 
 from dataclasses import dataclass, field, replace
 
@@ -32,7 +32,7 @@ BUSY = Contention(delay=1.0, starving=0)
 
 @dataclass
 class Bench:
-    """A governor with a clock of its own; ``cpu`` is what the IKE daemon has used."""
+    """A governor with a clock of its own; ``cpu`` is the time that the IKE daemon has used."""
 
     governor: Governor = field(default_factory=lambda: Governor(SETTINGS, TOP))
     now: float = 100.0
@@ -47,7 +47,7 @@ class Bench:
             self.governor.handle(event)
 
     def wait(self, seconds: float, used: float = 0.0) -> None:
-        """Time passes as the agent lets it: with a look whenever the governor asks for one."""
+        """Let time pass as the agent does, with a poll whenever the governor asks for one."""
         end = self.now + seconds
         while self.now < end:
             due = self.governor.poll_timeout()
@@ -72,7 +72,7 @@ def bench() -> Bench:
 
 @pytest.fixture
 def quick() -> Bench:
-    """Each negotiation begins with the top of the ladder."""
+    """Give a governor whose negotiations begin at the top of the ladder."""
     return Bench(Governor(SETTINGS, TOP, start=TOP))
 
 
@@ -130,7 +130,7 @@ def test_a_head_start_goes_no_further_than_the_host(quick: Bench) -> None:
     assert quick.level == TOP - 1
 
 
-def test_beside_a_load_no_more_stands_after_a_head_start_than_is_needed(quick: Bench) -> None:
+def test_after_a_head_start_beside_a_load_only_the_needed_level_stays(quick: Bench) -> None:
     quick.tell(QUIET, NegotiationBegan("boat"), Crowding(0.9))
     quick.tell(NegotiationEnded("boat", protected=True, took=0.004, waited=0.0))
     assert quick.level == TOP
@@ -146,7 +146,7 @@ def test_a_head_start_is_no_way_around_an_empty_budget(quick: Bench) -> None:
     assert quick.level == 0
 
 
-def test_what_was_needed_lately_comes_before_a_lower_head_start() -> None:
+def test_a_level_that_was_needed_lately_goes_before_a_lower_head_start() -> None:
     quick = Bench(Governor(SETTINGS, TOP, start=1))
     quick.tell(QUIET, NegotiationBegan("boat"))
     quick.tell(NegotiationEnded("boat", protected=True, took=0.4, waited=0.3))
@@ -156,7 +156,7 @@ def test_what_was_needed_lately_comes_before_a_lower_head_start() -> None:
     assert "needed lately" in quick.governor.reason
 
 
-def test_where_nobody_can_tell_contention_is_taken_for_granted(bench: Bench) -> None:
+def test_where_contention_cannot_be_measured_it_is_assumed(bench: Bench) -> None:
     bench.tell(Contention(), NegotiationBegan("boat"))
     assert bench.level == 1
 
@@ -204,7 +204,7 @@ def test_a_negotiation_that_lasts_waits_for_something_else_than_the_cpu(bench: B
 # --- the loop ---
 
 
-def test_what_a_late_set_up_lacked_the_next_one_begins_with_and_time_forgets_it(bench: Bench) -> None:
+def test_after_a_late_set_up_the_next_one_begins_higher_until_time_passes(bench: Bench) -> None:
     bench.tell(QUIET, NegotiationBegan("boat"))
     bench.tell(NegotiationEnded("boat", protected=True, took=0.4, waited=0.3))
     assert bench.governor.ladder.floor == 1
@@ -221,7 +221,7 @@ def test_what_a_late_set_up_lacked_the_next_one_begins_with_and_time_forgets_it(
     assert bench.governor.ladder.floor == 0
 
 
-def test_what_was_needed_lately_is_kept_while_the_load_goes_on_for_a_peer_that_begins_unannounced(
+def test_a_level_that_was_needed_lately_stays_with_the_load_for_unannounced_peers(
     bench: Bench,
 ) -> None:
     bench.tell(BUSY, NegotiationBegan("boat"))
@@ -238,7 +238,7 @@ def test_what_was_needed_lately_is_kept_while_the_load_goes_on_for_a_peer_that_b
     assert (bench.governor.mode, bench.level) == (Mode.REST, 0)
 
 
-def test_what_was_needed_lately_goes_with_the_load(bench: Bench) -> None:
+def test_a_level_that_was_needed_lately_ends_with_the_load(bench: Bench) -> None:
     bench.tell(BUSY, NegotiationBegan("boat"))
     bench.tell(NegotiationEnded("boat", protected=True, took=0.4, waited=0.3))
     bench.wait(SETTINGS.linger + 1)
@@ -247,7 +247,7 @@ def test_what_was_needed_lately_goes_with_the_load(bench: Bench) -> None:
     assert (bench.governor.mode, bench.level) == (Mode.REST, 0)
 
 
-def test_a_flood_while_a_level_is_kept_spends_the_budget_and_that_is_the_end_of_it(bench: Bench) -> None:
+def test_a_flood_while_a_level_is_kept_uses_the_budget_up_and_ends_the_level(bench: Bench) -> None:
     bench.tell(BUSY, NegotiationBegan("boat"))
     bench.tell(NegotiationEnded("boat", protected=True, took=0.4, waited=0.3))
     bench.wait(1, used=1.0)
@@ -257,7 +257,7 @@ def test_a_flood_while_a_level_is_kept_spends_the_budget_and_that_is_the_end_of_
     assert bench.governor.budget.spent < SETTINGS.burst + SETTINGS.share + 0.05
 
 
-def test_while_others_keep_the_processors_busy_a_level_stands_and_goes_with_them(bench: Bench) -> None:
+def test_while_other_programs_keep_the_processors_busy_a_level_stays(bench: Bench) -> None:
     bench.tell(Crowding(0.9))
     assert (bench.governor.mode, bench.level) == (Mode.GUARDING, 1)
     bench.wait(600)
@@ -271,7 +271,7 @@ def test_while_others_keep_the_processors_busy_a_level_stands_and_goes_with_them
     assert "room again" in taken.reason
 
 
-def test_a_level_that_stands_and_is_not_enough_makes_the_next_one_stand_before_a_set_up_is_late(bench: Bench) -> None:
+def test_a_standing_level_that_is_not_enough_is_raised_before_a_set_up_is_late(bench: Bench) -> None:
     bench.tell(Crowding(0.9))
     bench.wait(PROBE * 2)
     assert bench.is_probing(), "without a measurement it is not known"
@@ -304,13 +304,13 @@ def test_a_level_that_is_enough_stays(bench: Bench) -> None:
     assert not bench.is_probing()
 
 
-def test_with_a_limit_of_all_time_no_level_ever_stands() -> None:
+def test_with_a_busy_limit_of_1_no_level_is_ever_kept() -> None:
     bench = Bench(Governor(replace(SETTINGS, busy_limit=1.0), TOP))
     bench.tell(Crowding(1.0))
     assert (bench.governor.mode, bench.level) == (Mode.REST, 0)
 
 
-def test_a_host_that_gives_nothing_is_not_asked_again_and_again(bench: Bench) -> None:
+def test_a_host_that_refuses_every_level_is_not_asked_again_and_again(bench: Bench) -> None:
     bench.tell(Crowding(0.9), LevelRefused(1, "no CAP_SYS_NICE"))
     assert (bench.governor.mode, bench.level) == (Mode.REST, 0)
     bench.tell(Crowding(0.9), BUSY)
@@ -318,8 +318,8 @@ def test_a_host_that_gives_nothing_is_not_asked_again_and_again(bench: Bench) ->
     assert len(bench.governor.poll_decisions()) == 2
 
 
-def test_a_flood_while_a_level_stands_gets_the_budget_and_no_more() -> None:
-    """Somebody else's load makes the level stand; the flood then keeps the IKE daemon busy without end."""
+def test_a_flood_while_a_level_stands_gets_no_more_than_the_budget() -> None:
+    """Another program's load keeps the level, while a flood keeps the IKE daemon busy."""
     plant = Plant(SETTINGS, 1, 0.005)
     for _ in range(120):
         plant.tell(Crowding(0.9))
@@ -334,7 +334,7 @@ def test_a_flood_while_a_level_stands_gets_the_budget_and_no_more() -> None:
     [(3.0, 0.01, BUSY), (3.0, None, QUIET), (0.05, None, BUSY), (None, None, BUSY)],
     ids=["network", "no-contention", "in-time", "unknown"],
 )
-def test_what_is_not_the_cpus_fault_asks_for_no_privilege(
+def test_a_set_up_that_is_late_for_another_reason_than_the_cpu_raises_nothing(
     bench: Bench, took: float | None, waited: float | None, contention: Contention
 ) -> None:
     bench.tell(contention, NegotiationBegan("boat"))
@@ -344,13 +344,13 @@ def test_what_is_not_the_cpus_fault_asks_for_no_privilege(
     assert not bench.governor.last_setup.late_by_cpu
 
 
-def test_a_failed_negotiation_teaches_nothing(bench: Bench) -> None:
+def test_a_failed_negotiation_changes_no_level(bench: Bench) -> None:
     bench.tell(BUSY, NegotiationBegan("boat"))
     bench.tell(NegotiationEnded("boat", protected=False, took=5.0, waited=5.0))
     assert bench.governor.ladder.floor == 0
 
 
-def test_contention_is_believed_until_it_is_half_as_bad(bench: Bench) -> None:
+def test_contention_lasts_until_it_is_half_as_bad(bench: Bench) -> None:
     limit = SETTINGS.delay_contended
     for delay, contended in [(0.9, False), (1.0, True), (0.7, True), (0.5, False), (0.9, False)]:
         bench.tell(Contention(delay=delay * limit, starving=0))
@@ -381,7 +381,7 @@ def test_a_host_that_refuses_a_level_keeps_the_lower_ones_until_the_daemon_is_an
     assert bench.level == 0
 
 
-def test_no_daemon_no_privilege(bench: Bench) -> None:
+def test_without_an_ike_daemon_nothing_is_raised(bench: Bench) -> None:
     bench.tell(BUSY, NegotiationBegan("boat"))
     bench.tell(DaemonGone())
     assert (bench.governor.mode, bench.level) == (Mode.ABSENT, 0)
@@ -425,7 +425,7 @@ def test_a_clock_that_cannot_be_read_is_charged_as_if_all_processors_had_worked(
     assert bench.governor.budget.spent == pytest.approx(SETTINGS.burst, abs=0.1)
 
 
-def test_the_budget_is_looked_at_when_all_processors_together_could_have_spent_it() -> None:
+def test_the_budget_is_checked_when_all_processors_together_could_have_used_it_up() -> None:
     bench = Bench(Governor(replace(SETTINGS, deadline=5.0), TOP))
     bench.tell(BUSY, NegotiationBegan("boat"))
     due = bench.governor.poll_timeout()
@@ -434,7 +434,7 @@ def test_the_budget_is_looked_at_when_all_processors_together_could_have_spent_i
     assert due - bench.now == pytest.approx(SETTINGS.burst / 2), "the bench has two processors"
 
 
-def test_what_is_spent_without_privilege_is_not_charged(bench: Bench) -> None:
+def test_time_without_privilege_is_not_charged(bench: Bench) -> None:
     bench.tell(QUIET, NegotiationBegan("boat"))
     bench.wait(0.9, used=1.8)
     assert bench.governor.budget.spent == 0
@@ -465,7 +465,7 @@ def test_a_stream_that_loses_frames_by_itself_costs_nothing(bench: Bench) -> Non
     assert "50.0% of its frames" in bench.governor.streams.texts["video"]
 
 
-def test_what_is_remembered_is_bounded(bench: Bench) -> None:
+def test_the_governors_memory_is_bounded(bench: Bench) -> None:
     bench.tell(*(NegotiationBegan(f"n{number}") for number in range(NEGOTIATIONS_MAX + 5)))
     bench.tell(*(StreamReported(f"s{number}") for number in range(STREAMS_MAX + 5)))
     for _ in range(HISTORY):
@@ -509,7 +509,7 @@ LIMITS = st.builds(
 
 
 class Plant:
-    """A processor group with an IKE daemon that uses as much of it as it is told to, by a flood for instance."""
+    """A group of processors with an IKE daemon that uses as much of them as the test says."""
 
     def __init__(self, limits: GovernorSettings, processors: int, lateness: float, start: int = 0) -> None:
         self.governor = Governor(limits, TOP, start)
@@ -523,7 +523,7 @@ class Plant:
         self.tell(DaemonUp(processors))
 
     def run(self, seconds: float, busy: float) -> None:
-        """``busy``: part of all processors that the IKE daemon keeps busy meanwhile."""
+        """Let time pass while the IKE daemon keeps the part ``busy`` of all processors busy."""
         end = self.now + seconds
         while self.now < end:
             due = self.governor.poll_timeout()
@@ -549,7 +549,7 @@ class Plant:
         assert self.governor.level == 0 or self.governor.mode in PRIVILEGED
 
     def excess(self) -> float:
-        """The most by which any span exceeds ``burst + share * t``: a maximum over all pairs of marks in one pass."""
+        """Return by how much any span exceeds ``burst + share * t``, as a maximum over all pairs of marks."""
         share = self.governor.settings.share
         lowest, worst = float("inf"), float("-inf")
         for at, privileged in self.marks:
@@ -577,7 +577,7 @@ def test_privileged_time_never_exceeds_the_budget_whatever_is_asked_of_the_daemo
 
 
 def test_a_governor_without_budget_would_have_been_caught() -> None:
-    """The negative case of the one above."""
+    """Negative case: without a budget the same measure finds an excess."""
     plant = Plant(GovernorSettings(burst=1000.0, attention=100.0), processors=2, lateness=0.0)
     plant.governor.settings = GovernorSettings(attention=100.0)
     plant.tell(BUSY)
@@ -588,7 +588,7 @@ def test_a_governor_without_budget_would_have_been_caught() -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(events=st.lists(EVENTS, max_size=40), pauses=st.lists(st.floats(0, 1), max_size=40), start=st.integers(0, TOP))
-def test_every_privilege_is_taken_back_when_nothing_asks_for_it_any_more(
+def test_every_privilege_is_taken_back_when_nothing_needs_it(
     events: list[Event], pauses: list[float], start: int
 ) -> None:
     plant = Plant(SETTINGS, 2, 0.0, start)
@@ -603,7 +603,7 @@ def test_every_privilege_is_taken_back_when_nothing_asks_for_it_any_more(
 
 
 @given(events=st.lists(EVENTS, max_size=40))
-def test_the_decisions_are_the_whole_story_of_the_level(events: list[Event]) -> None:
+def test_the_reported_decisions_account_for_every_change_of_the_level(events: list[Event]) -> None:
     plant = Plant(SETTINGS, 2, 0.0)
     level = 0
     for event in events:
@@ -618,7 +618,7 @@ def test_the_decisions_are_the_whole_story_of_the_level(events: list[Event]) -> 
 
 @pytest.mark.parametrize("start", [0, TOP])
 def test_a_flood_of_bogus_requests_leaves_the_stream_its_processor(start: int) -> None:
-    """Spoofed requests keep the IKE daemon busy without end while peers come and go all the time."""
+    """Spoofed requests keep the IKE daemon busy while peers come and go."""
     plant = Plant(SETTINGS, 1, 0.005, start)
     plant.tell(BUSY)
     for second in range(120):
@@ -637,7 +637,7 @@ SETUP = {"idle": (0.008, 0.008, 0.007), "encoder": (0.68, 0.010, 0.005), "paper"
 
 
 def set_up(bench: Bench, load: str) -> float:
-    """One set-up on a host with that load: it takes what is left of its work at the speed of each level in turn."""
+    """Return how long a set-up takes on a host with that load, at the speed of each level in turn."""
     begin, left = bench.now, 1.0
     busy = load != "idle"
     bench.tell(NegotiationBegan("boat"))

@@ -1,4 +1,4 @@
-"""From one key to the addresses."""
+"""A node's addresses follow from its key."""
 
 import json
 from contextlib import suppress
@@ -28,7 +28,7 @@ def test_address_is_the_one_that_cjdns_derives(key: dict[str, str]) -> None:
 @given(SEEDS)
 @settings(max_examples=50)
 def test_both_ways_to_the_x25519_key_agree(seed: bytes) -> None:
-    """The map of the public key, and base point multiplication of the private key's X25519 form."""
+    """Mapping the public key gives the same key as multiplying the base point by the private one."""
     private = X25519PrivateKey.from_private_bytes(identity.x25519_private(seed))
     public = private.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
     assert identity.x25519_public(identity.public_key_of(seed)) == public
@@ -63,7 +63,7 @@ def test_a_key_of_another_length_is_refused(length: int) -> None:
 
 @given(SEEDS, st.integers(1, 255))
 @settings(max_examples=200)
-def test_octets_that_are_no_key_are_told(seed: bytes, change: int) -> None:
+def test_bytes_that_are_no_key_are_refused(seed: bytes, change: int) -> None:
     key = bytes([identity.public_key_of(seed)[0] ^ change, *identity.public_key_of(seed)[1:]])
     with suppress(identity.IdentityError):
         assert len(identity.x25519_public(key)) == 32
@@ -73,18 +73,18 @@ def test_octets_that_are_no_key_are_told(seed: bytes, change: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["a", "7", "rescue-1", "a--b", "a" * 32])
-def test_names_that_are_allowed(name: str) -> None:
+def test_an_allowed_name_is_accepted(name: str) -> None:
     assert identity.checked_name(name) == name
 
 
 @pytest.mark.parametrize("name", ["", "-a", "a-", "A", "a.b", "a b", "ä", "a" * 33, "a\n", "..", "a/b"])
-def test_names_that_are_refused(name: str) -> None:
+def test_a_bad_name_is_refused(name: str) -> None:
     with pytest.raises(identity.IdentityError, match="allowed: 1 to 32 characters"):
         identity.checked_name(name)
 
 
 @pytest.mark.parametrize("address", ["1.0.0.0", "10.77.0.1", "126.255.255.255", "169.253.0.1", "223.255.255.255"])
-def test_ipv4_addresses_that_are_allowed(address: str) -> None:
+def test_an_allowed_ipv4_address_is_accepted(address: str) -> None:
     assert identity.checked_ipv4(IPv4Address(address)) == IPv4Address(address)
 
 
@@ -101,7 +101,7 @@ def test_ipv4_addresses_that_are_allowed(address: str) -> None:
         "255.255.255.255",
     ],
 )
-def test_ipv4_addresses_that_are_refused(address: str) -> None:
+def test_a_bad_ipv4_address_is_refused(address: str) -> None:
     with pytest.raises(identity.IdentityError, match=f"is {address}; allowed: a unicast"):
         identity.checked_ipv4(IPv4Address(address))
 

@@ -1,4 +1,4 @@
-"""Whose the ports of IKE are, as the kernel's table says."""
+"""Finding who has the ports of IKE in the kernel's table."""
 
 import pytest
 
@@ -41,7 +41,7 @@ def test_a_port_is_the_ike_daemon_s_when_root_has_it(
     assert (state.missing, state.held) == (missing, held)
 
 
-def test_what_is_wrong_names_port_and_user() -> None:
+def test_the_fault_names_port_and_user() -> None:
     assert problem(judge((IKE, NATT)), "charon", is_up=True) == ""
     assert problem(judge((IKE, STRANGER)), "charon", is_up=True) == (
         "charon runs without UDP port 4500, held: UDP 4500 by user 65534"

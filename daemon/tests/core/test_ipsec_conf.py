@@ -1,4 +1,4 @@
-"""``ipsec.conf`` of libreswan: what is taken over, what is named, and that no text is too bad to be told so."""
+"""libreswan's ``ipsec.conf``: what is imported, what is named as left out, and that any text is read or refused."""
 
 from contextlib import suppress
 
@@ -17,7 +17,7 @@ def read(text: str) -> Imported:
     return decode([Line("x.conf", number, line) for number, line in enumerate(text.split("\n"), 1)])
 
 
-def test_own_values_count_before_those_of_others_and_these_before_the_default() -> None:
+def test_own_values_go_before_included_ones_and_these_before_the_default() -> None:
     found = read(
         f"conn a\n\talso=b\n{ENDS}\trightid=@own\n"
         "conn b\n\trightid=@b\n\tikelifetime=2h\n"
@@ -27,7 +27,7 @@ def test_own_values_count_before_those_of_others_and_these_before_the_default() 
     assert found.profile == {"ike_rekey_time": 7200, "child_rekey_time": 86400}
 
 
-def test_the_other_end_is_the_one_that_is_not_here() -> None:
+def test_the_peer_is_the_end_that_is_not_this_node() -> None:
     assert [peer.address for peer in read(f"conn a\n{ENDS}").peers] == ["192.0.2.2"]
     turned = "conn a\n\tleft=192.0.2.1\n\tright=%defaultroute\n\tleftid=@far\n\tleftcert=far\n\tauto=start\n"
     (peer,) = read(turned).peers
@@ -38,13 +38,13 @@ def test_the_other_end_is_the_one_that_is_not_here() -> None:
     ("auto", "why"),
     [("", "has no auto=, which means auto=ignore"), ("\tauto=ignore\n", "has auto=ignore")],
 )
-def test_what_is_not_in_use_is_no_peer(auto: str, why: str) -> None:
+def test_a_connection_that_is_not_in_use_is_no_peer(auto: str, why: str) -> None:
     found = read(f"conn a\n\tleft=192.0.2.1\n\tright=192.0.2.2\n\tike=aes256-sha2;dh14\n{auto}")
     assert (found.peers, found.profile) == ([], {})
     assert found.ignored == [f"x.conf:1: conn a: {why}; set auto=add to import it as a peer of its own"]
 
 
-def test_what_is_not_carried_over_is_named_with_its_line() -> None:
+def test_a_setting_that_is_not_imported_is_named_with_its_line() -> None:
     found = read(
         f"config setup\n\tklipsdebug=none\nconn a\n{ENDS}"
         "\tmark=7 # why\n\trightrsasigkey=0sAQ\n\tleftid=@me\n\tpfs=yes\n"
@@ -54,7 +54,7 @@ def test_what_is_not_carried_over_is_named_with_its_line() -> None:
     assert "0sAQ" not in str(found)
 
 
-def test_anybody_is_no_peer() -> None:
+def test_a_connection_with_any_address_is_no_peer() -> None:
     found = read("conn a\n\tleft=%defaultroute\n\tright=%any\n\tauto=add\n")
     assert not found.peers
     assert "%any stands for anybody" in found.ignored[0]
@@ -73,13 +73,13 @@ def test_anybody_is_no_peer() -> None:
         ),
     ],
 )
-def test_what_is_no_ipsec_conf_is_refused_with_its_line(text: str, told: str) -> None:
+def test_a_malformed_line_is_refused_with_its_number(text: str, told: str) -> None:
     with pytest.raises(IpsecConfError) as refused:
         read(text)
     assert told in str(refused.value)
 
 
-def test_a_circle_of_sections_ends() -> None:
+def test_sections_that_refer_to_each_other_are_read_once() -> None:
     assert len(read(f"conn a\n\talso=b\n{ENDS}conn b\n\talso=a\n{ENDS}").peers) == 2
 
 
@@ -92,7 +92,7 @@ def test_a_circle_of_sections_ends() -> None:
         ("chacha20_poly1305-sha384-ecp_384", ("chacha20poly1305-prfsha384-ecp384",)),
     ],
 )
-def test_ike_in_our_words(theirs: str, ours: tuple[str, ...]) -> None:
+def test_libreswans_ike_algorithms_are_translated(theirs: str, ours: tuple[str, ...]) -> None:
     assert suites.read_ike(theirs) == ours
 
 
@@ -100,7 +100,7 @@ def test_ike_in_our_words(theirs: str, ours: tuple[str, ...]) -> None:
     "theirs",
     ["", "aes_gcm256", "3des-sha1;dh14", "aes512-sha2-dh14", "aes256-md5-dh14", "aes-sha2;dh22", "aes256-dh14"],
 )
-def test_ike_that_has_no_words_here(theirs: str) -> None:
+def test_ike_algorithms_that_meshsec_lacks_are_named(theirs: str) -> None:
     with pytest.raises(suites.UntranslatableError):
         suites.read_ike(theirs)
 
@@ -118,7 +118,7 @@ def test_alternatives_are_bounded() -> None:
         suites.read_ike("aes+aes_gcm+aes_ccm+chacha20_poly1305-sha2+sha384+sha512-dh14+dh15+dh16+dh19+dh20")
 
 
-def test_there_and_back() -> None:
+def test_our_proposals_survive_the_way_to_libreswan_and_back() -> None:
     for group in ("x25519", "ecp384", "modp4096"):
         for cipher in ("aes256gcm16-prfsha384", "chacha20poly1305-prfsha256", "aes192-sha512"):
             assert suites.read_ike(suites.ike(f"{cipher}-{group}")) == (f"{cipher}-{group}",)
@@ -137,7 +137,7 @@ WORDS = st.one_of(
 
 @given(st.lists(WORDS, max_size=40).map("".join))
 @settings(max_examples=200, deadline=None)
-def test_no_text_is_too_bad_and_what_is_taken_is_a_policy(text: str) -> None:
+def test_any_text_is_refused_or_gives_a_valid_policy(text: str) -> None:
     with suppress(IpsecConfError):
         found = read(text)
         decode_policy(found.profile)

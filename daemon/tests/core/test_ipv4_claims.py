@@ -1,4 +1,4 @@
-"""Which IPv4 addresses of cards are believed: the mesh's own, that lead nowhere else and that one node claims."""
+"""The IPv4 addresses of cards that are believed: of the mesh, leading nowhere else, and claimed by one node."""
 
 from dataclasses import replace
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
@@ -42,12 +42,12 @@ def named(*peers: Peer) -> dict[str, Peer]:
 
 
 @pytest.mark.parametrize("claim", ["10.77.0.0", "10.77.3.255", "10.77.8.0", "10.77.255.255", "10.99.0.255"])
-def test_what_the_mesh_has_and_nothing_else_covers_is_believed(claim: str) -> None:
+def test_an_address_that_only_the_mesh_covers_is_believed(claim: str) -> None:
     assert refusal(IPv4Address(claim), AROUND) == ""
 
 
 @pytest.mark.parametrize("claim", ["9.9.9.9", "10.76.255.255", "10.78.0.0", "10.99.1.0", "192.168.1.1"])
-def test_what_is_outside_of_the_mesh_is_not(claim: str) -> None:
+def test_an_address_outside_the_mesh_is_not_believed(claim: str) -> None:
     said = refusal(IPv4Address(claim), AROUND)
     assert said.startswith(f"{claim} is outside of the mesh; allowed: 10.77.0.0/16, 10.99.0.0/24")
     assert "mesh_prefixes" in said
@@ -63,11 +63,13 @@ def test_what_is_outside_of_the_mesh_is_not(claim: str) -> None:
         ("10.77.5.9", "is an address of this node's, on tun0"),
     ],
 )
-def test_what_leads_elsewhere_is_not_and_the_nearest_network_is_named(claim: str, where: str) -> None:
+def test_an_address_that_leads_elsewhere_is_not_believed_and_the_nearest_network_is_named(
+    claim: str, where: str
+) -> None:
     assert refusal(IPv4Address(claim), AROUND).startswith(f"{claim} {where}")
 
 
-def test_the_mesh_is_what_the_policy_names_else_what_is_around_the_node_s_own_address() -> None:
+def test_the_mesh_is_the_policys_prefix_or_else_the_network_of_the_nodes_address() -> None:
     prefixes = (IPv6Network("fc00::/7"), *MESH)
     own = IPv4Address("10.77.200.1")
     assert mesh_networks(prefixes, own) == mesh_networks(prefixes, None) == MESH
@@ -83,12 +85,12 @@ def test_of_two_cards_added_here_neither_is_believed_whatever_their_order() -> N
         assert found == {"a": "10.77.0.5 is also that of peer 'b'", "b": "10.77.0.5 is also that of peer 'a'"}
 
 
-def test_a_third_is_not_believed_either_and_others_are() -> None:
+def test_a_third_claim_of_one_address_is_not_believed_either() -> None:
     peers = named(*(peer(at, "10.77.0.5") for at in (1, 2, 3)), peer(4, "10.77.0.6"), peer(5, None), peer(6, None))
     assert contested(peers, OWN).keys() == {"n1", "n2", "n3"}
 
 
-def test_this_node_s_own_address_is_nobody_else_s() -> None:
+def test_a_claim_of_this_nodes_address_is_not_believed() -> None:
     peers = named(peer(1, "10.77.0.1"), peer(2, "10.77.0.1", fleet="f"))
     assert set(contested(peers, OWN).values()) == {"10.77.0.1 is this node's own"}
 
@@ -121,7 +123,7 @@ def test_a_contested_claim_is_not_believed() -> None:
     ("address", "stays"),
     [("9.9.9.9", False), ("10.78.0.1", True), ("192.168.1.1", True), ("10.77.0.1", True), ("fc00::1", True)],
 )
-def test_what_was_closed_once_stays_closed_unless_it_is_public(address: str, stays: bool) -> None:
+def test_a_closed_address_stays_closed_unless_it_is_public(address: str, stays: bool) -> None:
     parsed = IPv6Address(address) if ":" in address else IPv4Address(address)
     assert stays_closed(parsed, MESH) == stays
     assert stays_closed(IPv4Address("9.9.9.9"), (IPv4Network("9.9.0.0/16"),))

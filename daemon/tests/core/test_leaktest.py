@@ -1,4 +1,4 @@
-"""What the counts of a leak test say."""
+"""Counting the packets of a leak test."""
 
 import struct
 from ipaddress import ip_address
@@ -39,7 +39,7 @@ def test_a_packet_between_the_ends_that_is_not_protected_is_a_leak_without_the_m
 
 
 @pytest.mark.parametrize("payload", [packet6(OTHER, OWN, UDP), packet6(OWN, OTHER, UDP), packet6(PEER, OTHER, UDP)])
-def test_what_others_say_in_the_clear_is_no_leak_of_ours(payload: bytes) -> None:
+def test_data_of_others_in_the_clear_is_no_leak_of_ours(payload: bytes) -> None:
     assert not seen(payload).counts
 
 
@@ -48,7 +48,7 @@ def test_the_mark_is_a_leak_whoever_sends_it() -> None:
     assert seen(b"?" + MARK, ethertype=ARP).leaks[0].source == "?"
 
 
-def test_esp_is_none() -> None:
+def test_esp_is_no_leak() -> None:
     watch = seen(packet6(OWN, PEER, ESP))
     assert (watch.counts, watch.leaks) == ({Kind.ESP: 1}, [])
 
@@ -68,19 +68,19 @@ def test_esp_is_none() -> None:
 def test_a_payload_at_the_port_of_esp_in_udp_is_esp_only_with_spi_and_sequence_number(
     payload: bytes, kind: Kind
 ) -> None:
-    """RFC 3948, section 2: ESP begins with both, eight bytes; anything shorter is user data in the clear."""
+    """Anything shorter than SPI and sequence number is user data in the clear (RFC 3948, section 2)."""
     datagram = struct.pack("!HHHH", 4500, 4500, 8 + len(payload), 0) + payload
     assert seen(packet6(OWN, PEER, UDP, datagram)).counts == {kind: 1}
 
 
-def test_incoming_ipv4_is_not_judged_where_the_kernel_shows_what_it_took_out_of_a_tunnel() -> None:
+def test_incoming_ipv4_is_not_counted_where_captures_show_decrypted_packets() -> None:
     marked = packet4("10.0.0.2", "10.0.0.1", MARK)
     for outgoing, judges, count in ((False, False, 0), (False, True, 1), (True, False, 1)):
         watch = seen(marked, outgoing=outgoing, ethertype=IPV4, judges_incoming_ipv4=judges)
         assert watch.counts[Kind.CLEAR] == count
 
 
-def test_memory_is_bounded() -> None:
+def test_the_memory_of_packets_is_bounded() -> None:
     watch = seen(packet6(OWN, PEER, UDP))
     for _ in range(3 * KEPT):
         watch.take(Sight("mesh0", True, IPV6, packet6(OWN, PEER, UDP)))
@@ -97,5 +97,5 @@ def test_memory_is_bounded() -> None:
         (0, 0, 5, 0, Verdict.INCONCLUSIVE),
     ],
 )
-def test_silence_proves_nothing(clear: int, lost: int, sent: int, proofs: int, found: Verdict) -> None:
+def test_a_test_without_packets_proves_nothing(clear: int, lost: int, sent: int, proofs: int, found: Verdict) -> None:
     assert verdict(clear, lost, sent, proofs)[0] is found

@@ -1,4 +1,4 @@
-"""What pluto is told where meshsecd drives it."""
+"""pluto's configuration where meshsecd drives it."""
 
 import pytest
 from msgspec import structs
@@ -11,7 +11,7 @@ from meshsec.core.policy.policy import DEFAULT
 from meshsec.core.values.model import ConnectionSpec, EspBackend
 
 MIXED = "aes256-sha256-prfsha384-modp2048"
-"""Its algorithms are all there; libreswan takes the same hash for integrity and for keys."""
+"""A proposal of known algorithms that libreswan lacks: it uses one hash for integrity and keys."""
 
 
 def spec(*ike: str) -> ConnectionSpec:

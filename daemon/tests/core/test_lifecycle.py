@@ -1,4 +1,4 @@
-"""The table of the channel's life, against its theory of operation."""
+"""The table of the channel's life cycle, against its theory of operation."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def test_every_state_can_be_reached_and_left() -> None:
     assert all(row for row in TABLE.values())
 
 
-def test_every_trigger_means_something_somewhere() -> None:
+def test_every_trigger_has_an_effect_in_some_state() -> None:
     assert {trigger for row in TABLE.values() for trigger in row} == set(Trigger)
 
 
@@ -61,7 +61,7 @@ def test_only_route_triggers_and_the_hold_time_cross_between_with_and_without_ro
 
 
 @pytest.mark.parametrize("state", State)
-def test_an_sa_makes_a_state_stand_and_its_loss_ends_it(state: State) -> None:
+def test_an_sa_leads_to_a_state_with_an_sa_and_its_loss_to_one_without(state: State) -> None:
     up, lost = transition(state, Trigger.SA_UP), transition(state, Trigger.SA_LOST)
     assert (up is None) == (state in STANDING)
     assert (lost is None) == (state not in STANDING)
@@ -70,6 +70,6 @@ def test_an_sa_makes_a_state_stand_and_its_loss_ends_it(state: State) -> None:
 
 
 @pytest.mark.parametrize("state", State)
-def test_without_the_ike_daemon_nothing_stands(state: State) -> None:
+def test_without_the_ike_daemon_no_state_has_an_sa(state: State) -> None:
     step = transition(state, Trigger.IKE_DAEMON_LOST)
     assert (step.state if step else state) in {State.NO_ROUTE, State.WAITING}

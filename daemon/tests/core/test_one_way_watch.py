@@ -1,4 +1,4 @@
-"""SAs that only send: when a proof is asked for, and when not."""
+"""SAs that only send: when a proof is asked for, and when an SA counts as failed."""
 
 import itertools
 from dataclasses import replace
@@ -29,7 +29,7 @@ def counted(
     return {"boat": [replace(sa, children=(child,))]}
 
 
-def test_packets_that_go_out_while_none_come_in_are_reason_for_a_proof() -> None:
+def test_a_proof_is_asked_for_when_packets_go_out_and_none_come_in() -> None:
     silence = OneWayWatch()
     assert silence.poll(0.0, counted(7, 10)) == []
     assert silence.poll(FIRST, counted(7, 10 + ENOUGH)) == [SUSPECT]
@@ -49,7 +49,7 @@ def test_an_idle_sa_is_left_alone() -> None:
         assert silence.poll(look * FIRST, counted(0, ENOUGH - 1 if look else 0)) == []
 
 
-def test_a_stream_of_one_direction_is_proved_less_and_less_often_although_each_proof_rekeys() -> None:
+def test_a_stream_of_one_direction_is_probed_less_and_less_often() -> None:
     silence = OneWayWatch()
     asked: list[int] = []
     for now in range(0, 4000, 5):
@@ -80,14 +80,14 @@ def test_an_sa_that_is_not_rekeyed_when_it_is_asked_for_has_failed() -> None:
     assert silence.poll(FIRST + 2 * WITHIN, counted(0, 700)) == [replace(SUSPECT, failed=True)], "it did not go"
 
 
-def test_an_sa_that_is_rekeyed_or_heard_of_in_time_has_not_failed() -> None:
+def test_an_sa_that_is_rekeyed_or_receives_in_time_has_not_failed() -> None:
     for told in (counted(0, 1, spi="c2"), counted(1, 500)):
         silence = _asked()
         assert silence.poll(FIRST + WITHIN - 1, told) == []
         assert silence.poll(FIRST + WITHIN, told) == []
 
 
-def test_what_came_in_makes_the_next_silence_count_from_the_beginning() -> None:
+def test_after_a_received_packet_silence_counts_from_the_beginning() -> None:
     silence = OneWayWatch()
     silence.poll(0.0, counted(0, 0))
     silence.poll(10.0, counted(0, 100))
@@ -102,7 +102,7 @@ def test_an_sa_at_rest_is_left_alone_however_much_it_sent_before() -> None:
         assert silence.poll(look * FIRST, counted(7, 100)) == []
 
 
-def test_a_rekeyed_sa_that_received_something_is_as_impatient_as_at_first() -> None:
+def test_a_rekeyed_sa_that_received_something_is_probed_as_soon_as_at_first() -> None:
     for packets_in, pause in ((1, FIRST), (0, 2 * FIRST)):
         silence = OneWayWatch()
         silence.poll(0.0, counted(7, 0))
@@ -112,7 +112,7 @@ def test_a_rekeyed_sa_that_received_something_is_as_impatient_as_at_first() -> N
         assert silence.poll(FIRST + 1 + pause, counted(packets_in, 50, spi="c2")) == [SUSPECT]
 
 
-def test_an_sa_that_is_leaving_is_not_proved_and_one_that_is_gone_is_forgotten() -> None:
+def test_an_sa_that_is_being_closed_is_not_probed_and_one_that_is_gone_is_forgotten() -> None:
     silence = OneWayWatch()
     silence.poll(0.0, counted(0, 0))
     assert silence.poll(100.0, counted(0, 100, state=IkeSaState.DELETING)) == []
@@ -120,7 +120,7 @@ def test_an_sa_that_is_leaving_is_not_proved_and_one_that_is_gone_is_forgotten()
     assert silence.poll(102.0, {}) == []
 
 
-def test_silence_is_counted_from_what_is_not_answered_and_not_from_a_long_rest() -> None:
+def test_the_time_to_a_proof_counts_from_the_first_unanswered_packet() -> None:
     silence = OneWayWatch()
     silence.poll(0.0, counted(0, 0))
     assert silence.poll(10 * FIRST, counted(0, 0)) == []
@@ -135,7 +135,7 @@ def looked(*looks: tuple[float, dict[str, list[IkeSa]]]) -> OneWayWatch:
     return silence
 
 
-def test_people_are_told_when_user_data_goes_out_nothing_comes_and_the_peer_does_not_answer() -> None:
+def test_a_peer_is_reported_silent_when_data_goes_out_and_nothing_comes() -> None:
     silence = looked((0.0, counted(7, 0)), (5.0, counted(7, 50)), (10.0, counted(7, 100)))
     assert silence.quiet(10.0) == {}, "the proof has only just been asked for"
     silence.poll(15.0, counted(7, 150))
@@ -145,7 +145,7 @@ def test_people_are_told_when_user_data_goes_out_nothing_comes_and_the_peer_does
     assert silence.quiet(20.0) == {}, "something came in"
 
 
-def test_a_peer_that_answers_the_proof_is_told_apart_and_counts_across_its_rekeying() -> None:
+def test_a_silent_peer_that_answers_the_proof_is_reported_as_such_across_the_rekeying() -> None:
     silence = looked((0.0, counted(0, 0)), (10.0, counted(0, 100)), (15.0, counted(0, 5, spi="c2")))
     assert silence.quiet(15.0) == {"boat": Quiet(0.0, answers=True)}
     silence.poll(20.0, counted(1, 50, spi="c2"))
@@ -154,14 +154,14 @@ def test_a_peer_that_answers_the_proof_is_told_apart_and_counts_across_its_rekey
     assert silence.quiet(34.0) == {"boat": Quiet(20.0, answers=True)}
 
 
-def test_who_sends_next_to_nothing_is_not_told_that_nothing_comes() -> None:
+def test_an_sa_that_sends_little_is_not_reported_silent() -> None:
     silence = looked((0.0, counted(0, 0)), (50.0, counted(0, ENOUGH - 1)))
     assert silence.quiet(100.0) == {}
     silence.poll(101.0, counted(0, ENOUGH))
     assert silence.quiet(101.0) == {"boat": Quiet(0.0, answers=False)}
 
 
-def test_what_is_sent_counts_from_what_came_in_and_anew_for_a_rekeyed_sa() -> None:
+def test_sent_packets_count_from_the_last_received_one_and_from_zero_for_a_rekeyed_sa() -> None:
     silence = looked((0.0, counted(0, 0)), (5.0, counted(1, 0)), (50.0, counted(1, ENOUGH - 1)))
     assert silence.quiet(100.0) == {}
     silence = looked((0.0, counted(7, 0)), (5.0, counted(7, 90)), (10.0, counted(1, 50, spi="c2")))
@@ -172,19 +172,19 @@ def test_what_is_sent_counts_from_what_came_in_and_anew_for_a_rekeyed_sa() -> No
     assert silence.quiet(100.0) == {"boat": Quiet(5.0, answers=True)}
 
 
-def test_silence_begins_with_what_is_sent_and_not_with_a_rest_before() -> None:
+def test_the_reported_silence_begins_with_the_first_unanswered_packet() -> None:
     silence = looked((0.0, counted(0, 0)), (500.0, counted(0, 0)), (505.0, counted(0, 50)))
     assert silence.quiet(500.0 + NOTICE - 1) == {}
     assert silence.quiet(500.0 + NOTICE) == {"boat": Quiet(500.0, answers=True)}
 
 
-def test_what_is_gone_or_was_rekeyed_is_not_told_any_more() -> None:
+def test_an_sa_that_is_gone_is_no_longer_reported_silent() -> None:
     silence = looked((0.0, counted(0, 0)), (10.0, counted(0, 100)), (15.0, {}))
     assert silence.quiet(60.0) == {}
 
 
-def test_a_child_sa_that_was_rekeyed_and_is_still_shown_does_not_count() -> None:
-    """charon shows it for some seconds beside the new one, in either order."""
+def test_a_rekeyed_child_sa_that_is_still_listed_does_not_count() -> None:
+    """charon lists it for some seconds beside the new one, in either order."""
     (new,) = counted(0, 5, spi="c2")["boat"]
     (old,) = counted(0, 100)["boat"]
     gone = replace(old.children[0], state=ChildSaState.REKEYED)
@@ -196,7 +196,7 @@ def test_a_child_sa_that_was_rekeyed_and_is_still_shown_does_not_count() -> None
         assert silence.quiet(15.0)["boat"].answers
 
 
-def test_unmoved_is_what_neither_received_nor_was_rekeyed() -> None:
+def test_an_sa_that_neither_received_nor_was_rekeyed_has_not_answered() -> None:
     (before,) = counted(7, 10)["boat"]
     assert unmoved([before], counted(7, 500)["boat"]) == (SUSPECT,)
     assert unmoved([before], counted(8, 10)["boat"]) == ()

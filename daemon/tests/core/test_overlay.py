@@ -1,4 +1,4 @@
-"""The second data plane: who carries, in which order one takes over from the other, and that nothing leaks between."""
+"""The second data plane: which one carries, in which order one follows the other, and that nothing leaks between."""
 
 from dataclasses import replace
 from typing import Any
@@ -36,7 +36,7 @@ ALL = Modes(DataPlane.OVERLAY)
 
 
 def ready(*numbers: int, modes: Modes | None = None, **changes: object) -> Driver:
-    """Both daemons answer, and everything is told to them."""
+    """Return an engine whose daemons both answer and are configured."""
     made = Driver(NODE, structs.replace(CALM, **changes), overlay=DEVICE)
     choose(made, modes or Modes())
     made.ready(*numbers)
@@ -45,12 +45,12 @@ def ready(*numbers: int, modes: Modes | None = None, **changes: object) -> Drive
 
 
 def choose(made: Driver, modes: Modes) -> None:
-    """Before anything else is told."""
+    """Set the modes before any other event."""
     made.engine.handle(made.now, ModesSet(modes))
 
 
 def settle(made: Driver, actions: list[Action]) -> list[Action]:
-    """Let all succeed but negotiations; what was asked for, in order."""
+    """Let all actions but negotiations succeed, and return them in order."""
     asked = []
     for _ in range(10):
         asked += actions
@@ -65,7 +65,7 @@ def session(made: Driver, *numbers: int, kept: bool = True) -> list[Action]:
 
 
 def routed(made: Driver, actions: list[Action]) -> list[Action]:
-    """The kernel does as it is told, and what stands is read back."""
+    """Let the kernel set the overlay's routes and report them."""
     (route,) = [action for action in actions if isinstance(action, RouteOverlay)]
     return made.tell(OverlayRoutesObserved(route.addresses), ActionDone(route))
 
@@ -76,7 +76,7 @@ def protect(made: Driver, unique_id: str = "1", *, initiator: bool = True) -> li
 
 
 def by_ipsec(**changes: object) -> Driver:
-    """A peer in mode ``ipsec`` with an SA."""
+    """Return an engine with a peer in mode ``ipsec`` that has an SA."""
     made = ready(HIGHER, modes=None, **changes)
     (attempt,) = made.tell(RouteSet(route(HIGHER)))
     protect(made)
@@ -86,7 +86,7 @@ def by_ipsec(**changes: object) -> Driver:
 
 
 def by_overlay(**changes: object) -> Driver:
-    """A peer in mode ``overlay`` to which the overlay carries."""
+    """Return an engine with a peer in mode ``overlay`` to which the overlay carries."""
     made = ready(HIGHER, modes=ALL, **changes)
     made.tell(RouteSet(route(HIGHER)))
     routed(made, session(made, HIGHER))
@@ -95,7 +95,7 @@ def by_overlay(**changes: object) -> Driver:
 
 
 def told(made: Driver) -> tuple[object, object]:
-    """With whom the overlay's node exchanges user data, and to whom it keeps sessions."""
+    """Return the peers that overlayd may exchange user data with, and those it keeps sessions to."""
     return made.engine.known.overlay.permitted, made.engine.known.overlay.keeping
 
 
@@ -122,7 +122,7 @@ def test_without_an_overlay_nothing_is_asked_of_it_and_no_rule_knows_it() -> Non
     assert channel.handover.mode is DataPlane.IPSEC
 
 
-def test_rules_then_permission_then_sessions_and_a_route_when_the_session_stands() -> None:
+def test_the_order_is_rules_permission_session_route() -> None:
     made = Driver(NODE, CALM, overlay=DEVICE)
     choose(made, ALL)
     (rules,) = made.tell(PeerSet(peer(HIGHER)), OverlayUp())
@@ -141,14 +141,14 @@ def test_a_peer_in_mode_ipsec_is_permitted_and_gets_neither_session_nor_route() 
     assert made.engine.plan(made.now) == []
 
 
-def test_a_new_connection_is_told_everything_again() -> None:
+def test_a_new_connection_to_overlayd_is_configured_again() -> None:
     made = by_overlay()
     made.tell(OverlayDown("it closed the connection"))
     asked = settle(made, made.tell(OverlayUp()))
     assert asked == [Permit(frozenset({HIS})), Keep(frozenset({HIS}))]
 
 
-def test_no_route_is_added_while_the_rules_do_not_stand_and_what_stands_stays() -> None:
+def test_without_rules_in_force_no_route_is_added_and_existing_ones_stay() -> None:
     made = by_overlay()
     (rules,) = made.tell(RulesObserved(None))
     assert isinstance(rules, ApplyRules)
@@ -156,7 +156,7 @@ def test_no_route_is_added_while_the_rules_do_not_stand_and_what_stands_stays() 
     assert session(made, HIGHER, LOWER) == []
 
 
-def test_what_the_node_refuses_is_tried_again_later() -> None:
+def test_a_refusal_of_overlayd_is_tried_again_later() -> None:
     made = Driver(NODE, CALM, overlay=DEVICE)
     made.ready(HIGHER)
     permit, _ = made.tell(OverlayUp())
@@ -183,7 +183,7 @@ def test_ipsec_goes_on_until_the_overlay_carries_and_then_ends_once() -> None:
     assert made.engine.plan(made.now) == []
 
 
-def test_the_overlay_goes_on_until_an_sa_stands() -> None:
+def test_the_overlay_carries_until_an_sa_is_established() -> None:
     made = by_overlay()
     (attempt,) = made.tell(ModesSet(Modes()))
     assert isinstance(attempt, Initiate)
@@ -212,7 +212,7 @@ def test_in_mode_ipsec_the_overlay_carries_nothing_unless_the_policy_says_so() -
     assert plane(made)[1] is None
 
 
-def test_while_no_sa_stands_the_overlay_bridges_to_a_peer_that_has_a_session_with_us() -> None:
+def test_without_an_sa_the_overlay_bridges_to_a_peer_that_has_a_session_with_us() -> None:
     made = by_ipsec(overlay_fallback=True)
     assert session(made, HIGHER, kept=False) == []
     asked = made.tell(SasObserved("n5", (), "the peer closed it"))
@@ -223,7 +223,7 @@ def test_while_no_sa_stands_the_overlay_bridges_to_a_peer_that_has_a_session_wit
     assert RouteOverlay(NOBODY) in protect(made, "2")
 
 
-def test_a_bridge_that_is_wanted_again_while_its_end_is_on_the_way_comes_to_rest() -> None:
+def test_a_bridge_that_is_wanted_again_while_it_is_being_ended_comes_to_rest() -> None:
     made = by_ipsec(overlay_fallback=True)
     session(made, HIGHER, kept=False)
     bridge, end = Keep(frozenset({HIS})), Keep(NOBODY)
@@ -257,7 +257,7 @@ def test_a_switch_touches_no_rule() -> None:
 # --- mode overlay ---
 
 
-def test_a_peer_in_mode_overlay_is_configured_and_never_called() -> None:
+def test_with_a_peer_in_mode_overlay_no_negotiation_is_begun() -> None:
     made = ready(HIGHER, LOWER, modes=ALL)
     assert made.tell(RouteSet(route(HIGHER)), RouteSet(route(LOWER))) == []
     assert made.advance(600.0) == []
@@ -274,7 +274,7 @@ def test_an_sa_that_the_peer_makes_is_left_alone_and_carries_while_the_overlay_d
     assert made.advance(600.0) == []
 
 
-def test_what_a_predecessor_left_is_taken_over() -> None:
+def test_routes_that_a_predecessor_left_are_taken_over() -> None:
     made = Driver(NODE, CALM, overlay=DEVICE)
     choose(made, ALL)
     observed = Observed(ike_sas={"n5": (ike_sa("n5"),)}, key_loaded=True)
@@ -288,7 +288,7 @@ def test_what_a_predecessor_left_is_taken_over() -> None:
     assert made.engine.plan(made.now) == []
 
 
-def test_a_session_that_is_lost_keeps_its_route_while_nothing_else_stands() -> None:
+def test_a_lost_session_keeps_its_route_while_nothing_else_carries() -> None:
     made = by_overlay()
     assert made.tell(OverlayObserved(NOBODY, NOBODY)) == []
     assert plane(made) == ("waiting", None)
@@ -297,7 +297,7 @@ def test_a_session_that_is_lost_keeps_its_route_while_nothing_else_stands() -> N
     assert plane(made) == ("protected", "overlay")
 
 
-def test_a_node_that_dies_takes_its_routes_along_and_all_comes_back() -> None:
+def test_when_overlayd_dies_its_routes_are_gone_and_come_back_with_it() -> None:
     made = by_overlay()
     made.tell(OverlayDown("it closed the connection"), OverlayRoutesObserved(NOBODY))
     assert plane(made) == ("waiting", None)
@@ -308,7 +308,7 @@ def test_a_node_that_dies_takes_its_routes_along_and_all_comes_back() -> None:
     assert plane(made) == ("protected", "overlay")
 
 
-def test_who_is_not_trusted_any_more_loses_all_of_it_at_once() -> None:
+def test_a_removed_peer_loses_permission_session_and_route_at_once() -> None:
     made = by_overlay()
     asked = made.tell(PeerRemoved("n5"))
     (rules,) = [action.rules for action in asked if isinstance(action, ApplyRules)]
@@ -337,7 +337,7 @@ def test_another_card_under_the_same_name_inherits_no_mode() -> None:
     assert channel.handover.mode is DataPlane.IPSEC
 
 
-def test_the_policy_says_what_is_wanted_where_the_operator_says_nothing() -> None:
+def test_without_the_operators_choice_the_policy_decides_the_mode() -> None:
     made = ready(HIGHER, data_plane=DataPlane.OVERLAY)
     assert told(made) == (frozenset({HIS}), frozenset({HIS}))
     made.tell(ModesSet(Modes(DataPlane.IPSEC)))
@@ -345,7 +345,7 @@ def test_the_policy_says_what_is_wanted_where_the_operator_says_nothing() -> Non
 
 
 @pytest.mark.parametrize("state", ["no-route", "waiting"])
-def test_without_session_and_sa_the_state_tells_whether_there_is_a_route(state: str) -> None:
+def test_without_session_and_sa_the_state_depends_on_the_route(state: str) -> None:
     made = ready(HIGHER, modes=ALL)
     if state == "waiting":
         made.tell(RouteSet(route(HIGHER)))

@@ -1,5 +1,7 @@
-"""Two data planes in a strict fake world: whatever is observed, chosen and broken, nothing ever leaves in the clear, a
-switch is not noticed, and all comes to rest as desired."""
+"""Two data planes in a strict fake world with any observations, choices and failures.
+
+Nothing ever leaves in the clear, a switch interrupts nothing, and the desired state is reached.
+"""
 
 from collections.abc import Iterable
 from ipaddress import IPv6Address
@@ -35,7 +37,7 @@ Addresses = frozenset[IPv6Address]
 
 
 class Both(Solo):
-    """A node with an overlay: overlayd, the kernel's routes into its device, and peers some of which it reaches."""
+    """A node with overlayd, the kernel's routes into its device, and peers some of which it reaches."""
 
     def __init__(self, observed: Observed, routes: Addresses, reachable: Addresses) -> None:
         super().__init__(observed, DEVICE)
@@ -48,11 +50,11 @@ class Both(Solo):
         """Peers that have a session with us because they asked for it."""
         self.trusted = set(PEERS)
         self.never_without: Addresses = frozenset()
-        """Peers to whom something has to carry from now on."""
+        """Peers to which a data plane must carry from now on."""
 
     @property
     def ruled(self) -> bool:
-        """The rules are ours: neither a predecessor's, nor removed by another program."""
+        """True when the rules are ours, neither a predecessor's nor removed by another program."""
         return self.rules is not None and self.rules.overlay_device == DEVICE
 
     @property
@@ -78,7 +80,7 @@ class Both(Solo):
                 assert addresses - self.routes <= self.rules.admitted, "a route before its rules"
 
     def apply(self, action: Action) -> str | None:
-        """The answer is that of an overlayd that is there; one that is away refuses (``complete``)."""
+        """Carry out an action as an overlayd that is up; one that is away refuses (``complete``)."""
         match action:
             case Permit(addresses):
                 self.permitted = addresses
@@ -102,7 +104,7 @@ class Both(Solo):
         assert self.never_without <= self.protected(), f"{action} left nothing that protects"
 
     def protected(self) -> Addresses:
-        """To whom user data arrives, by what the kernel and the daemons have now."""
+        """Return the peers that user data reaches with the present routes, sessions and SAs."""
         by_overlay = self.routes & self.kept
         return frozenset(address for address in BY_ADDRESS if address in by_overlay or self.has_sa(address))
 
@@ -112,14 +114,14 @@ class Both(Solo):
         return not missing(wanted, ObservedPeer(ike_sas=self.sas.get(f"n{number}", ())))
 
     def leaks(self) -> set[IPv6Address]:
-        """Who would be sent to in the clear now: neither device nor SA takes it, and no rule drops it."""
+        """Return the peers to which data would go in the clear: without route, SA and drop rule."""
         closed = self.rules.protected if self.rules is not None else frozenset()
         return {address for address in BY_ADDRESS if address not in self.routes and address not in closed} - {
             address for address in BY_ADDRESS if self.has_sa(address)
         }
 
     def dies(self) -> None:
-        """The device goes with the process, and the routes with the device."""
+        """Let overlayd die; its device and the routes go with it."""
         self.up, self.permitted, self.keeping, self.routes = False, frozenset(), frozenset(), frozenset()
         self.tell(OverlayDown("killed on purpose"), OverlayRoutesObserved(self.routes))
 
@@ -141,7 +143,7 @@ def addresses(numbers: Iterable[int]) -> Addresses:
 
 @settings(max_examples=60, suppress_health_check=list(HealthCheck), deadline=None)
 @given(observed=observations(), routed=NUMBERS, left=NUMBERS, reachable=NUMBERS, data=st.data())
-def test_any_state_any_choice_any_failures_lead_to_rest_and_nothing_leaks(
+def test_from_any_state_with_any_choice_and_failures_it_comes_to_rest_and_nothing_leaks(
     observed: Observed, routed: set[int], left: set[int], reachable: set[int], data: st.DataObject
 ) -> None:
     both = Both(observed, addresses(left), addresses(reachable))
@@ -172,7 +174,7 @@ def test_any_state_any_choice_any_failures_lead_to_rest_and_nothing_leaks(
 
 @settings(max_examples=60, suppress_health_check=list(HealthCheck), deadline=None)
 @given(data=st.data())
-def test_a_switch_is_never_without_one_of_the_two(data: st.DataObject) -> None:
+def test_during_a_switch_one_data_plane_always_carries(data: st.DataObject) -> None:
     both = Both(Observed(), frozenset(), addresses(PEERS))
     modes = dict.fromkeys(PEERS, DataPlane.IPSEC)
     both.tell(*(PeerSet(peer(number)) for number in PEERS), RulesObserved(None))

@@ -1,4 +1,4 @@
-"""Engines against each other, over a network that loses and reorders, with IKE daemons and agents that restart."""
+"""Engines against each other over a network that loses and reorders, with IKE daemons and agents that restart."""
 
 from collections.abc import Callable
 
@@ -55,7 +55,7 @@ def test_an_ike_daemon_that_dies_again_soon_after_set_up_has_its_sa_back_within_
         assert world.now - returned < 1.0
 
 
-def test_a_closing_that_overtakes_the_answer_ends_the_attempt() -> None:
+def test_a_delete_that_overtakes_the_answer_ends_the_attempt() -> None:
     world = World(A, C)
     both(world)
     for station in world.stations.values():
@@ -84,7 +84,7 @@ def test_a_closing_that_overtakes_the_answer_ends_the_attempt() -> None:
 
 
 class Pair(RuleBasedStateMachine):
-    """At rest, whatever happened before, there is exactly one IKE_SA between A and C and both know it."""
+    """Check that at rest there is exactly one IKE_SA between A and C, which both know, whatever happened before."""
 
     def __init__(self) -> None:
         super().__init__()

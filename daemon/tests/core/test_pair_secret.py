@@ -1,4 +1,4 @@
-"""What two nodes share, from their keys alone."""
+"""The secret that two nodes derive from their keys alone."""
 
 import pytest
 from hypothesis import given, settings
@@ -13,12 +13,12 @@ ONE, OTHER, THIRD = (bytes([value]) * 32 for value in (1, 2, 3))
 
 @given(SEEDS, SEEDS)
 @settings(max_examples=30, deadline=None)
-def test_both_ends_compute_the_same(one: bytes, other: bytes) -> None:
+def test_both_ends_compute_the_same_secret(one: bytes, other: bytes) -> None:
     if one != other:
         assert pair_secret(one, public_key_of(other)) == pair_secret(other, public_key_of(one))
 
 
-def test_each_pair_has_its_own() -> None:
+def test_each_pair_has_a_secret_of_its_own() -> None:
     found = {
         pair_secret(ONE, public_key_of(OTHER)),
         pair_secret(ONE, public_key_of(THIRD)),
@@ -28,8 +28,8 @@ def test_each_pair_has_its_own() -> None:
     assert {len(secret) for secret in found} == {LENGTH}
 
 
-def test_it_never_changes() -> None:
-    """Nodes of different versions must agree; a change needs another purpose in the derivation."""
+def test_the_derivation_never_changes() -> None:
+    """Nodes of different versions must agree, so a change needs another purpose in the derivation."""
     assert (
         pair_secret(ONE, public_key_of(OTHER)).hex()
         == "e1519d7c070ab7a92cb6694c090846d50aa9d460f7752aa7bb5657582c0f3347"
@@ -37,7 +37,7 @@ def test_it_never_changes() -> None:
 
 
 @pytest.mark.parametrize("key", [bytes(32), b"\x01" + bytes(31), bytes(31), public_key_of(ONE)])
-def test_no_secret_with_nobody(key: bytes) -> None:
-    """Points of small order, which would give everybody the same secret; what is no key; the node itself."""
+def test_a_key_that_is_no_peers_is_refused(key: bytes) -> None:
+    """A point of small order, which gives everybody the same secret, malformed keys and the own key are refused."""
     with pytest.raises(IdentityError):
         pair_secret(ONE, key)

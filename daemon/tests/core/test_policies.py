@@ -1,4 +1,4 @@
-"""The shipped profiles: each is what its name says, whole, and no policy has broken algorithms."""
+"""The shipped profiles: each agrees with its name, is complete, and has no broken algorithms."""
 
 import json
 import tomllib
@@ -33,7 +33,7 @@ def test_a_shipped_profile_follows_the_schema(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PROFILES)
-def test_what_is_shown_of_a_profile_is_that_profile(name: str) -> None:
+def test_a_profile_that_is_shown_and_read_again_is_the_same(name: str) -> None:
     assert decode_policy(settings(load(name))) == load(name)
 
 
@@ -74,7 +74,7 @@ def test_low_latency_has_a_shorter_deadline_than_the_default() -> None:
     assert load("low-latency").deadline_ms < DEFAULT.deadline_ms
 
 
-def test_what_libreswan_lacks_is_named() -> None:
+def test_algorithms_that_libreswan_lacks_are_named() -> None:
     policy = decode_policy({"ike_proposals": ["aes256ccm16-prfsha256-x25519"]})
     (first, *_) = proposals(policy)
     assert (first.libreswan, first.why_not) == ("", "libreswan has aes256ccm16 in ESP alone")

@@ -1,4 +1,4 @@
-"""The policy profile: the shipped one, its schema, and what is refused."""
+"""The policy profile: the shipped one, its schema, and refusals."""
 
 import json
 import tomllib
@@ -95,7 +95,7 @@ LISTED = "strongSwan's names"
         ({"mesh_prefixes": ["mesh"]}, ("mesh_prefixes", 0), "network prefixes"),
     ],
 )
-def test_what_is_refused_names_place_value_and_what_is_allowed(
+def test_a_refusal_names_place_value_and_what_is_allowed(
     table: dict[str, Any], path: tuple[str | int, ...], allowed: str
 ) -> None:
     with pytest.raises(PolicyError) as caught:
@@ -109,7 +109,7 @@ def test_what_is_refused_names_place_value_and_what_is_allowed(
     assert allowed in problem.message
 
 
-def test_a_key_that_is_unknown_or_gone_is_named_with_what_applies() -> None:
+def test_an_unknown_or_former_key_is_named_with_what_applies() -> None:
     with pytest.raises(PolicyError) as caught:
         decode_policy({"hold_tme": 5, "takeover_delay": 3})
     unknown, gone = map(str, caught.value.problems)
@@ -125,7 +125,7 @@ def test_pacing_is_for_a_lab() -> None:
         decode_policy({"takeover_delay": 61}, pacing=True)
 
 
-def test_all_problems_are_told_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     with pytest.raises(PolicyError) as caught:
         decode_policy({"hold_time": "long", "deadline_ms": 200, "concurrency": 0, "colour": "red"})
     assert [problem.path for problem in caught.value.problems] == [("hold_time",), ("concurrency",), ("colour",)]
@@ -143,7 +143,7 @@ def test_the_shipped_profile_with_a_deadline_is_accepted_and_valid() -> None:
     assert [suite.name for suite in policy.suites] == [suite["name"] for suite in table["suites"]]
 
 
-def test_what_is_below_the_floor_is_nowhere_in_the_policy() -> None:
+def test_a_suite_below_the_floor_is_nowhere_in_the_policy() -> None:
     policy = decode_policy({"suites": [STRONG, MIDDLE, WEAK], "floor": "middle"})
     assert [suite.name for suite in policy.suites] == ["strong", "middle"]
     assert policy.ike_proposals == (STRONG["ike"], MIDDLE["ike"])
@@ -174,7 +174,7 @@ def test_a_floor_cannot_be_lowered_by_an_override() -> None:
         [STRONG, {**STRONG, "name": "same-algorithms"}],
     ],
 )
-def test_suites_that_are_refused(suites: object) -> None:
+def test_bad_suites_are_refused(suites: object) -> None:
     with pytest.raises(PolicyError, match=r"suites.*: (.* is not allowed|is missing|is not a known key).*; allowed"):
         decode_policy({"suites": suites})
 

@@ -1,4 +1,4 @@
-"""How a radio gets into the mesh: obstacles, the steps there and back, and what is amiss."""
+"""How a radio joins the mesh: obstacles, the steps there and back, and faults afterwards."""
 
 import errno
 from dataclasses import replace
@@ -90,7 +90,7 @@ def test_with_a_password_wpa_supplicant_joins_and_what_is_asked_for_is_set_befor
     )
 
 
-def test_a_mesh_that_somebody_left_standing_is_left_first() -> None:
+def test_a_mesh_that_another_program_joined_is_left_first() -> None:
     assert plan.plan(OPEN, JOINED)[0] == Leave()
     assert plan.plan(OPEN, own(JOINED, carrier=False))[0] == SetUp(up=False)
 
@@ -165,7 +165,7 @@ def test_a_mesh_that_somebody_left_standing_is_left_first() -> None:
         ),
     ],
 )
-def test_each_obstacle_is_named_with_its_mend_and_nothing_is_planned(
+def test_each_obstacle_is_named_with_its_fix_and_nothing_is_planned(
     wish: RadioSettings, seen: Observed, words: str
 ) -> None:
     (found,) = obstacles(wish, seen)
@@ -175,12 +175,12 @@ def test_each_obstacle_is_named_with_its_mend_and_nothing_is_planned(
         plan.plan(wish, seen)
 
 
-def test_all_obstacles_are_told_at_once() -> None:
+def test_all_obstacles_are_reported_at_once() -> None:
     seen = replace(own(IDLE, type="AP", carrier=True), soft_blocked=True)
     assert len(obstacles(structs.replace(OPEN, frequency=2413, country="DE"), seen)) == 4
 
 
-def test_a_country_is_asked_for_only_where_that_can_help() -> None:
+def test_a_country_is_suggested_only_where_it_can_help() -> None:
     german = structs.replace(OPEN, country="DE")
     assert wants_country(german, IDLE)
     assert not wants_country(german, replace(IDLE, country="DE"))
@@ -201,7 +201,9 @@ def test_a_country_is_asked_for_only_where_that_can_help() -> None:
         (5825, Mode.VHT80, None),
     ],
 )
-def test_the_whole_channel_around_the_primary_one(frequency: int, mode: Mode, expected: Span | None) -> None:
+def test_the_whole_channel_around_the_primary_one_is_computed(
+    frequency: int, mode: Mode, expected: Span | None
+) -> None:
     assert span(frequency, mode) == expected
 
 
@@ -220,7 +222,7 @@ def test_the_way_back_ends_where_it_began() -> None:
 
 
 def carried_out(steps: tuple[Step, ...], seen: Observed) -> Observed:
-    """A kernel of the simplest kind, which refuses what the real one refuses."""
+    """Return the state after the steps, in a simple kernel that refuses what the real one refuses."""
     for step in steps:
         interface = seen.interface
         assert interface
@@ -247,12 +249,12 @@ def carried_out(steps: tuple[Step, ...], seen: Observed) -> Observed:
     st.sampled_from([IDLE, own(IDLE, up=True), own(IDLE, type="IBSS"), own(JOINED, carrier=False)]),
     st.integers(0, 9),
 )
-def test_wherever_it_stops_undoing_leads_back(wish: RadioSettings, before: Observed, stop: int) -> None:
+def test_undoing_leads_back_from_any_step(wish: RadioSettings, before: Observed, stop: int) -> None:
     done = plan.plan(wish, before)[:stop]
     assert carried_out(plan.undo(done, before), carried_out(done, before)) == before
 
 
-def test_what_was_read_back_is_believed_and_nothing_else() -> None:
+def test_only_values_that_were_read_back_are_believed() -> None:
     assert plan.differences(OPEN, JOINED) == []
     for seen, words in (
         (Observed("mesh0"), "mesh0 is gone"),
@@ -276,13 +278,13 @@ def test_with_a_password_wpa_supplicant_decides_when_a_silent_station_is_forgott
     assert plan.differences(SAE, replace(JOINED, mesh=replace(QUIET, forget_seconds=0))) == []
 
 
-def test_a_driver_that_sends_otherwise_is_remarked_and_not_refused() -> None:
+def test_a_driver_that_sends_with_other_settings_is_reported_and_not_refused() -> None:
     assert plan.remarks(structs.replace(OPEN, tx_power=20, rts_threshold=None), JOINED) == []
     told = plan.remarks(structs.replace(OPEN, tx_power=10, rts_threshold=500), JOINED)
     assert told == ["the driver sends with 20 dBm, not 10", "the RTS threshold is off, not 500"]
 
 
-def test_error_numbers_say_what_they_mean_here() -> None:
+def test_error_numbers_are_explained() -> None:
     other = Interface(8, "wlan0", "AP", up=True)
     assert "CAP_NET_ADMIN" in plan.hint(errno.EPERM, IDLE)
     assert "wlan0 (AP)" in plan.hint(errno.EBUSY, replace(IDLE, others=(other,)))

@@ -1,4 +1,4 @@
-"""Reconciling: from any observed state to the desired one, in a safe order, and then nothing more."""
+"""Reconciling leads from any observed state to the desired one in a safe order, and then does nothing more."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -46,7 +46,7 @@ def reconcile(observed: Observed) -> list[Action]:
 
 
 class FakeDaemon:
-    """Applies actions one at a time and refuses what comes out of order."""
+    """Applies actions one at a time and refuses those out of order."""
 
     def __init__(self, observed: Observed) -> None:
         self.now = observed
@@ -76,7 +76,7 @@ class FakeDaemon:
         self.now = replace(self.now, ike_sas={**self.now.ike_sas, name: sas})
 
     def time_passes(self) -> None:
-        """States that do not last come to their end."""
+        """End all transient states."""
         for name, sas in self.now.ike_sas.items():
             self._put(name, tuple(replace(sa, state=IkeSaState.ESTABLISHED) for sa in sas if sa.is_live))
 
@@ -120,7 +120,7 @@ def test_the_plan_leads_from_any_state_to_the_desired_one_and_then_is_empty(
 
 
 @given(observed=observations())
-def test_what_is_not_trusted_is_closed_whatever_its_state(observed: Observed) -> None:
+def test_an_sa_without_trust_is_closed_in_any_state(observed: Observed) -> None:
     actions = reconcile(observed)
     for name in ("n8", "n9"):
         doomed = {sa.unique_id for sa in observed.ike_sas.get(name, ()) if sa.state is not IkeSaState.DELETING}
@@ -134,7 +134,7 @@ def open_peer(*, initiator: bool = True) -> DesiredPeer:
     return DesiredPeer(spec(4), Wish.OPEN, initiator)
 
 
-def test_nothing_is_negotiated_for_a_peer_without_route_and_what_stands_is_kept_while_held() -> None:
+def test_without_a_route_nothing_is_negotiated_and_a_held_sa_is_kept() -> None:
     held = replace(open_peer(), wish=Wish.KEEP)
     loaded = ObservedPeer(loaded=True, connection=spec(4))
     assert reconcile_peer("n4", held, loaded, TIMEOUT) == []
@@ -168,7 +168,7 @@ def test_missing_child_sas_alone_are_negotiated() -> None:
 
 @pytest.mark.parametrize("initiator", [True, False])
 def test_both_ends_keep_the_duplicate_that_the_initiating_end_began(initiator: bool) -> None:
-    """``sa.initiator`` and ``desired.initiator`` are seen from one end; at the other both are inverted."""
+    """``initiator`` is seen from one end, so the other end has it inverted."""
     sas = tuple(ike_sa("n4", str(i), initiator=i in {2, 3}, spi=f"{9 - i}") for i in range(5))
     here = ObservedPeer(ike_sas=sas)
     there = ObservedPeer(ike_sas=tuple(replace(sa, initiator=not sa.initiator) for sa in reversed(sas)))
@@ -179,8 +179,8 @@ def test_both_ends_keep_the_duplicate_that_the_initiating_end_began(initiator: b
     assert kept.unique_id == also.unique_id == ("3" if initiator else "4")
 
 
-def test_both_ends_keep_the_same_of_two_that_one_of_them_began_also_where_one_tells_no_ike_spis() -> None:
-    """As libreswan does. What is inward here is outward there."""
+def test_both_ends_keep_the_same_of_two_sas_without_ike_spis() -> None:
+    """libreswan reports no IKE SPIs; an inbound SPI here is an outbound one there."""
     spis = {"1": ("c7", "c3"), "2": ("c9", "c1")}
     here: list[IkeSa] = []
     there: list[IkeSa] = []
@@ -199,8 +199,8 @@ def test_both_ends_keep_the_same_of_two_that_one_of_them_began_also_where_one_te
 
 
 @pytest.mark.parametrize(("later", "kept_one"), [(3.0, "1"), (30.0, "2")])
-def test_what_a_peer_begins_long_after_is_kept_before_what_it_may_have_lost(later: float, kept_one: str) -> None:
-    """libreswan does not heed INITIAL_CONTACT for its connections of the same peer."""
+def test_a_much_newer_sa_of_the_peer_is_kept_before_one_that_it_may_have_lost(later: float, kept_one: str) -> None:
+    """libreswan ignores INITIAL_CONTACT for its connections of the same peer."""
     old, new = ike_sa("n4", "1"), ike_sa("n4", "2", initiator=False)
     observed = ObservedPeer(loaded=True, connection=spec(4), ike_sas=(new, old), seen={"1": 100.0, "2": 100.0 + later})
     kept = keeper(open_peer(), observed)
@@ -211,7 +211,7 @@ def test_what_a_peer_begins_long_after_is_kept_before_what_it_may_have_lost(late
     assert action.unique_id == {"1": "2", "2": "1"}[kept_one]
 
 
-def test_an_ike_sa_without_child_sas_takes_no_ones_place() -> None:
+def test_an_ike_sa_without_child_sas_replaces_no_other() -> None:
     sas = (ike_sa("n4", "1"), ike_sa("n4", "2", children=()))
     kept = keeper(open_peer(), ObservedPeer(ike_sas=sas, seen={"1": 100.0, "2": 200.0}))
     assert kept is not None
@@ -232,6 +232,6 @@ def test_rekeying_makes_no_duplicates(state: IkeSaState) -> None:
     assert reconcile_peer("n4", open_peer(), observed, TIMEOUT) == []
 
 
-def test_a_configuration_with_unknown_contents_is_loaded_again_and_the_sa_is_kept() -> None:
+def test_a_configuration_with_unknown_content_is_loaded_again_and_the_sa_is_kept() -> None:
     observed = ObservedPeer(loaded=True, connection=None, ike_sas=(ike_sa("n4"),))
     assert reconcile_peer("n4", open_peer(), observed, TIMEOUT) == [LoadConnection(spec(4))]

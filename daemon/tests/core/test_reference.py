@@ -1,4 +1,4 @@
-"""The files that are generated from the declared tables are as tools/reference writes them."""
+"""The generated files are as tools/reference writes them from the declared tables."""
 
 import json
 import re
@@ -29,18 +29,18 @@ def test_every_table_of_the_page_has_keys() -> None:
 
 
 @pytest.mark.parametrize("case", sorted((VECTORS / "accepted").glob("*.toml")), ids=lambda case: case.stem)
-def test_the_schema_takes_what_is_accepted(case: Path) -> None:
+def test_the_schema_accepts_what_the_decoder_accepts(case: Path) -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     jsonschema.validate(tomllib.loads(case.read_text()), SCHEMA)
 
 
 @pytest.mark.parametrize("name", ["empty", "missing", "unknown-keys", "unknown-table", "removed-keys", "wrong-types"])
-def test_the_schema_refuses_what_a_type_or_a_name_shows(name: str) -> None:
+def test_the_schema_refuses_wrong_types_and_names(name: str) -> None:
     table = tomllib.loads((VECTORS / f"refused/{name}.toml").read_text())
     assert list(jsonschema.Draft202012Validator(SCHEMA).iter_errors(table))
 
 
-def test_the_file_of_defaults_says_what_holds_where_a_key_is_left_out() -> None:
+def test_the_file_of_defaults_has_the_values_of_keys_that_are_left_out() -> None:
     text = (ROOT / "docs/reference/meshsec-defaults.toml").read_text()
     smallest = {"node": {"name": "rescue-1"}, "routing": {"interfaces": ["mesh0"]}}
     table = tomllib.loads(text)

@@ -1,4 +1,4 @@
-"""The roster: whose card is in force, and why another's is not."""
+"""The roster: whose cards are in force, and why others are not."""
 
 from dataclasses import replace
 
@@ -28,7 +28,7 @@ def said(one: Card) -> str:
 
 
 def of(held: dict[str, Card | Held], revocations: Revocations | None = None, joined: Joined | None = None) -> Roster:
-    """Return the roster of added cards; each has its file."""
+    """Return the roster of added cards, each of which has its file."""
     cards = {title: one if isinstance(one, Held) else Held(one) for title, one in held.items()}
     present = {title for title in cards if not title.endswith("~")}
     return decide(cards, present, revocations or Revocations(), joined or Joined(), OWN)
@@ -43,7 +43,7 @@ def member(joined: Joined, file: str, one: Card, since: int, *, until: int = 0, 
 
 
 def one_fleet(number: int | None = None, *, damaged: bool = False) -> Joined:
-    """Return a fleet without members. ``number``: of its list, which revokes nobody."""
+    """Return a fleet without members; ``number`` is that of its list, which revokes nobody."""
     listed = None if number is None else TrustList(RESCUE.public_key, number, frozenset(), b"")
     return Joined({RESCUE.public_key: Membership(RESCUE, list=listed, damaged=damaged)})
 
@@ -63,7 +63,7 @@ def test_a_next_key_is_in_force_beside_the_present_one() -> None:
 
 
 def test_the_mark_and_not_the_title_names_the_channel() -> None:
-    """Keys change places, and their SAs stay (ADR 0041)."""
+    """When keys change places their SAs stay (ADR 0041)."""
     found = of({"boat": Held(BOAT, "~"), "boat~": RENEWED})
     assert {title: peer.key for title, peer in found.peers.items()} == {"boat": "boat~", "boat~": "boat"}
 
@@ -74,7 +74,7 @@ def test_a_next_key_alone_is_not_in_force() -> None:
     assert "no card whose place" in found.refused["boat~"]
 
 
-def test_a_present_card_that_cannot_be_read_is_one_whose_place_the_next_may_take() -> None:
+def test_a_next_key_is_in_force_beside_an_unreadable_present_card() -> None:
     found = decide({"boat~": Held(RENEWED, "~")}, {"boat"}, Revocations(), Joined(), OWN)
     assert in_force(found) == {"boat~": RENEWED}
 
@@ -91,7 +91,7 @@ def test_a_present_card_that_cannot_be_read_is_one_whose_place_the_next_may_take
         (Revocations({said(BOAT): "here"}, {said(BOAT): "there"}), "revoked (here): only"),
     ],
 )
-def test_a_revoked_key_is_nobodys(revocations: Revocations, why: str) -> None:
+def test_a_revoked_key_makes_no_peer(revocations: Revocations, why: str) -> None:
     found = of({"boat": BOAT, "ship": SHIP}, revocations)
     assert in_force(found) == {"ship": SHIP}
     assert found.refused["boat"].startswith(f"its key is {why}")
@@ -99,7 +99,7 @@ def test_a_revoked_key_is_nobodys(revocations: Revocations, why: str) -> None:
 
 
 def test_a_revoked_card_contradicts_nobody() -> None:
-    """Else a card with another's address and a key of no worth would end that one's trust."""
+    """Else a revoked card with another peer's address would end that peer's trust."""
     found = of({"boat": BOAT, "other": replace(SHIP, address=BOAT.address)}, Revocations(here={said(SHIP): ""}))
     assert in_force(found) == {"boat": BOAT}
 
@@ -111,7 +111,7 @@ def test_a_revoked_card_contradicts_nobody() -> None:
         (replace(BOAT, public_key=SHIP.public_key), f"address {BOAT.address}"),
     ],
 )
-def test_of_two_cards_that_claim_the_same_neither_is_in_force(other: Card, noun: str) -> None:
+def test_of_two_cards_with_the_same_claim_neither_is_in_force(other: Card, noun: str) -> None:
     found = of({"boat": BOAT, "other": other, "truck": TRUCK})
     assert in_force(found) == {"truck": TRUCK}
     assert found.refused == {
@@ -124,7 +124,7 @@ def test_of_two_cards_that_claim_the_same_neither_is_in_force(other: Card, noun:
     ("other", "noun"),
     [(replace(OWN, name="x"), "public key"), (replace(OWN, public_key=SHIP.public_key), f"address {OWN.address}")],
 )
-def test_what_is_this_nodes_own_is_no_peers(other: Card, noun: str) -> None:
+def test_a_card_with_this_nodes_own_key_or_address_makes_no_peer(other: Card, noun: str) -> None:
     found = of({"other": other, "boat": BOAT})
     assert in_force(found) == {"boat": BOAT}
     assert found.refused == {"other": f"its {noun} is this node's own"}
@@ -147,7 +147,7 @@ def test_of_a_fleet_whose_list_is_damaged_no_member_is_in_force() -> None:
 
 
 @pytest.mark.parametrize("revocations", [Revocations(here={said(SHIP): ""}), Revocations(lists={said(SHIP): ""})])
-def test_a_member_whose_key_is_revoked_is_none(revocations: Revocations) -> None:
+def test_a_member_whose_key_is_revoked_makes_no_peer(revocations: Revocations) -> None:
     joined = one_fleet()
     member(joined, "m", SHIP, 1)
     assert of({}, revocations, joined).peers == {}
@@ -201,7 +201,7 @@ def test_a_member_with_this_nodes_address_is_not_in_force() -> None:
 
 
 @pytest.mark.parametrize("one", [OWN, replace(OWN, name="x"), replace(SHIP, name=OWN.name), VAN])
-def test_this_node_is_no_member_of_its_own_by_whichever_key_or_name(one: Card) -> None:
+def test_this_node_is_no_peer_of_its_own_by_any_key_or_name(one: Card) -> None:
     signed = fleets.sign_card(KEYS[0], VAN, 1)
     joined = Joined({RESCUE.public_key: Membership(RESCUE, (signed,))})
     member(joined, "m", one, 1)
@@ -209,7 +209,7 @@ def test_this_node_is_no_member_of_its_own_by_whichever_key_or_name(one: Card) -
     assert (found.peers, found.refused_members) == ({}, {})
 
 
-def test_a_members_time_ends_by_the_number_of_its_fleets_list() -> None:
+def test_the_number_of_the_fleets_list_decides_when_a_members_time_ends() -> None:
     for number, peers in ((None, {SHIP.name}), (500, {SHIP.name}), (501, set())):
         joined = one_fleet(number)
         member(joined, "m", SHIP, 1, until=500)
@@ -255,8 +255,8 @@ def test_another_card_with_the_same_key_takes_the_place_and_keeps_the_channel() 
 
 
 @pytest.mark.parametrize("held", [{"boat": SHIP}, {}])
-def test_another_key_takes_no_place_that_has_a_file(held: dict[str, Card | Held]) -> None:
-    """Not even that of a card that cannot be read."""
+def test_a_place_that_has_a_file_is_not_given_to_another_key(held: dict[str, Card | Held]) -> None:
+    """A card that cannot be read keeps its place too."""
     with pytest.raises(RefusedError, match=r"^boat\.card: there is a peer 'boat' with another card; remove it first$"):
         added(of(held), "boat", BOAT, "boat.card")
 
@@ -280,19 +280,19 @@ def test_a_card_that_contradicts_another_is_not_added(one: Card, why: str) -> No
         added_next(found, "boat", one)
 
 
-def test_a_card_may_be_added_that_a_members_is_as_well() -> None:
+def test_a_members_card_can_be_added_by_hand() -> None:
     joined = one_fleet()
     member(joined, "m", SHIP, 1)
     assert added(of({}, joined=joined), "mine", SHIP) == Peer("mine", SHIP)
     assert added(of({}, joined=joined), SHIP.name, BOAT) == Peer(SHIP.name, BOAT)
 
 
-def test_a_next_key_has_the_channel_that_the_present_one_has_not() -> None:
+def test_a_next_key_gets_the_channel_that_the_present_one_does_not_use() -> None:
     assert added_next(of({"boat": BOAT}), "boat", RENEWED) == Peer("boat~", RENEWED)
     assert added_next(of({"boat": Held(BOAT, "~")}), "boat", RENEWED) == Peer("boat~", RENEWED, "boat")
 
 
-def test_the_same_next_key_again_changes_nothing_and_the_present_one_is_none() -> None:
+def test_adding_a_next_key_that_the_peer_has_already_changes_nothing() -> None:
     found = of({"boat": BOAT, "boat~": Held(RENEWED, "~")})
     assert added_next(found, "boat", RENEWED) is found.peers["boat~"]
     assert added_next(found, "boat", BOAT) is found.peers["boat"]
@@ -312,7 +312,7 @@ def test_the_last_good_card_stays_in_force_unless_its_key_is_revoked() -> None:
     assert trusted(before, {said(TRUCK)}) == {title: before[title] for title in ("boat", "ship")}
 
 
-def test_a_signed_card_that_says_nothing_new_has_no_place() -> None:
+def test_a_signed_card_that_cannot_be_in_force_is_not_stored() -> None:
     joined = one_fleet(500)
     member(joined, "m", SHIP, 10)
     signed = fleets.sign_card
@@ -369,7 +369,7 @@ def test_the_lists_of_all_fleets_revoke() -> None:
     assert joined.revoked() == {said(BOAT): "by the fleet ships, list 7"}
 
 
-def test_a_third_key_needs_no_room_where_the_first_makes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_third_key_takes_the_room_of_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fleets, "MEMBERS_MAX", 2)
     joined = one_fleet()
     member(joined, "a", BOAT, 10)

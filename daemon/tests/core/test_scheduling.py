@@ -1,4 +1,4 @@
-"""Scheduling classes, their bounds, and the profiles: those that are shipped, and what is refused."""
+"""Scheduling classes and their bounds, the shipped profiles, and refusals."""
 
 import tomllib
 from pathlib import Path
@@ -47,7 +47,7 @@ def refusal(document: dict[str, Any]) -> list[str]:
 
 
 @given(ordinary | realtime, limits)
-def test_whatever_is_wanted_stays_within_the_bounds(wanted: SchedulingClass, bounds: Limits) -> None:
+def test_any_wanted_class_is_kept_within_the_bounds(wanted: SchedulingClass, bounds: Limits) -> None:
     given_, reason = within(wanted, bounds)
     if given_.is_realtime:
         assert bounds.throttled
@@ -72,7 +72,7 @@ def test_nice_values_need_no_bounds(wanted: SchedulingClass, bounds: Limits) -> 
         (Limits(throttled=False), BEST_WITHOUT_REALTIME),
     ],
 )
-def test_the_bounds_at_their_edges(bounds: Limits, expected: SchedulingClass) -> None:
+def test_a_class_at_the_edge_of_the_bounds_is_kept(bounds: Limits, expected: SchedulingClass) -> None:
     assert within(RR20, bounds)[0] == expected
 
 
@@ -86,12 +86,12 @@ def test_the_bounds_at_their_edges(bounds: Limits, expected: SchedulingClass) ->
         {"policy": SchedulingPolicy.FIFO, "priority": 100},
     ],
 )
-def test_a_class_that_the_kernel_does_not_have(values: dict[str, Any]) -> None:
+def test_a_class_that_the_kernel_lacks_is_refused(values: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="is not allowed; allowed"):
         SchedulingClass(**values)
 
 
-def test_the_order_of_classes() -> None:
+def test_classes_are_ordered_by_precedence() -> None:
     rising = [
         SchedulingClass(nice=19),
         SchedulingClass(),
@@ -104,12 +104,12 @@ def test_the_order_of_classes() -> None:
 
 
 def test_weights_are_those_of_the_kernel() -> None:
-    """sched_prio_to_weight of the kernel, of which 1024 are the 100 of a group: 88761 at -20, 15 at 19."""
+    """The kernel's sched_prio_to_weight has 88761 at -20 and 15 at 19, where a group's 100 is 1024."""
     assert [weight_of(nice) for nice in (-20, -1, 0, 1, 19)] == [8674, 125, 100, 80, 1]
     assert abs(weight_of(-20) - 88761 / 10.24) < 10
 
 
-def test_there_are_the_profiles_of_the_benchmark() -> None:
+def test_the_benchmarks_profiles_are_shipped() -> None:
     assert [path.stem for path in PROFILES] == ["fifo", "governor", "nice", "paper-2007", "stock"]
 
 
@@ -122,7 +122,7 @@ def test_each_shipped_profile_is_good_and_keeps_below_interrupts(path: Path) -> 
         assert within(scheduling, Limits(interrupt_priority=50)) == (scheduling, "")
 
 
-def test_what_the_shipped_profiles_are_for() -> None:
+def test_each_shipped_profile_does_what_its_name_says() -> None:
     assert shipped("stock").placements == {}
     assert shipped("paper-2007").placements == {"charon": Placement(SchedulingClass(nice=10))}
     assert not shipped("nice").realtime
@@ -135,7 +135,7 @@ def test_what_the_shipped_profiles_are_for() -> None:
     assert not any(shipped(name).governed for name in ("stock", "paper-2007", "nice", "fifo"))
 
 
-def test_a_profile_with_everything() -> None:
+def test_a_profile_with_every_setting_is_read() -> None:
     document = """
         description = "all"
         [charon]
@@ -190,10 +190,10 @@ def test_a_profile_with_everything() -> None:
         ),
     ],
 )
-def test_what_a_profile_may_not_say(document: dict[str, Any], problem: str) -> None:
+def test_a_bad_profile_is_refused(document: dict[str, Any], problem: str) -> None:
     (told,) = refusal(document)
     assert told.startswith(problem)
 
 
-def test_all_problems_are_told_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     assert len(refusal({"charon": {"nice": 99}, "olsrv2d": {"nice": 99}, "x": 1})) == 3

@@ -1,4 +1,4 @@
-"""What this host forbids: each fault is found alone, by its own words, and tells how to fix it."""
+"""Limits of the host: each is found alone, in its own words, with its fix."""
 
 from dataclasses import replace
 from typing import Any
@@ -40,7 +40,7 @@ NICE5 = SchedulingClass(nice=-5)
 
 
 def read_only(weight: int, problem: str = "") -> dict[str, GroupFacts]:
-    """A group that systemd may write and meshsecd may not."""
+    """Return a group that systemd may write and meshsecd may not."""
     unwritable = "cpu.weight: Read-only file system"
     return {"charon": GroupFacts("/sys/fs/cgroup/ike", own=True, problem=problem, weight=weight, unwritable=unwritable)}
 
@@ -88,7 +88,7 @@ def test_each_fault_is_found_alone(fault: dict[str, Any], found: str, fix: str, 
         {"kernel_threads_visible": False},
     ],
 )
-def test_what_the_profile_does_not_need_is_no_fault(fault: dict[str, Any]) -> None:
+def test_a_limit_that_the_profile_does_not_need_is_no_fault(fault: dict[str, Any]) -> None:
     (check,) = examine(replace(SOUND, **fault), ORDINARY)
     assert check.level is Level.OK
 
@@ -108,7 +108,7 @@ def test_the_kernels_real_time_groups_matter_where_services_are_units() -> None:
         (read_only(305, problem="it shares the control group"), "it shares the control group"),
     ],
 )
-def test_a_weight_that_nobody_set_is_told(groups: dict[str, GroupFacts], found: str) -> None:
+def test_a_weight_that_was_not_set_is_reported(groups: dict[str, GroupFacts], found: str) -> None:
     (check,) = examine(replace(SOUND, groups=groups), ORDINARY)
     assert (check.level, check.found) == (Level.WARN, f"charon: {found}")
     assert "export systemd" in check.fix
@@ -123,8 +123,8 @@ def test_a_weight_that_nobody_set_is_told(groups: dict[str, GroupFacts], found: 
         (100, None),
     ],
 )
-def test_a_weight_that_stands_by_whoevers_doing_is_no_fault(weight: int, placement: Placement | None) -> None:
-    """As with the drop-ins, which systemd carries out: meshsecd's unit may not write there."""
+def test_a_weight_that_another_program_set_as_wanted_is_no_fault(weight: int, placement: Placement | None) -> None:
+    """systemd may have set it from a drop-in where meshsecd's unit may not write."""
     profile = Profile("mine", "", {"charon": placement} if placement else {}, ladder=(SchedulingClass(nice=-15),))
     (check,) = examine(replace(SOUND, groups=read_only(weight)), profile)
     assert check.level is Level.OK
@@ -146,18 +146,18 @@ def test_negative_nice_values_may_be_refused_too() -> None:
     assert examine(replace(SOUND, nice_refused="EACCES"), paper)[0].level is Level.OK
 
 
-def test_kernel_threads_that_cannot_be_seen() -> None:
+def test_kernel_threads_that_cannot_be_seen_are_reported() -> None:
     (check,) = examine(replace(SOUND, kernel_threads_visible=False), REALTIME)
     assert "ksoftirqd stay as they are" in check.found
 
 
-def test_kernel_threads_that_there_are_none_of_are_no_fault() -> None:
+def test_kernel_threads_that_do_not_exist_are_no_fault() -> None:
     none = Applied("irq", 0, SchedulingClass(SchedulingPolicy.FIFO, priority=50), None, 0, NO_SUCH_THREAD)
     (check,) = examine(SOUND, REALTIME, [none])
     assert check.level is Level.OK
 
 
-def test_what_could_not_be_applied_is_told() -> None:
+def test_a_class_that_could_not_be_applied_is_reported() -> None:
     worse = Applied("charon", 7, RR20, SchedulingClass(nice=-20), 3, "rr 20 is refused: EPERM")
     nothing = Applied("olsrv2d", 8, RR20, None, 0, "process 8 is gone")
     well = Applied("meshsecd", 9, RR20, RR20, 1)

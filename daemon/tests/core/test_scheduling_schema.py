@@ -1,7 +1,7 @@
 """The schema of scheduling profiles accepts what the decoder accepts, and describes all that it reads.
 
-What a schema cannot say is the order of classes: the ladder rises, and nothing stands at the level of ``irq``. No
-document here has that fault alone.
+A schema cannot express the order of classes: the ladder rises, and nothing has the level of ``irq``. No document here
+has that fault alone.
 """
 
 import json
@@ -35,7 +35,7 @@ VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 
 KINDS = st.sampled_from((*SERVICES, *KERNEL_THREADS))
 ODD: st.SearchStrategy[Any] = st.sampled_from([True, None, "5", "rr", [], [0], {}, 2.5, -1])
-"""Values of a wrong type, or of none of the ranges."""
+"""Values of a wrong type or outside of every range."""
 
 
 def near(*edges: int) -> st.SearchStrategy[int]:
@@ -91,7 +91,7 @@ def test_schema_and_decoder_agree_about_a_placement(kind: str, placement: object
 @example({"nice": -5, "weight": 100})
 @example({"policy": "rr", "priority": 1})
 def test_schema_and_decoder_agree_about_a_step_of_the_ladder(step: object) -> None:
-    """Above charon at the bottom, so that its order is no problem."""
+    """charon has the lowest class, so that the order of the steps is no problem."""
     document: dict[str, Any] = {"description": "mine", "charon": {"nice": NICE_HIGHEST}, "ladder": [{"nice": 0}]}
     assert VALIDATOR.is_valid(document)
     assert accepted(document)

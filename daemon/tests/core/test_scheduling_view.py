@@ -1,4 +1,4 @@
-"""``explain --scheduling``: valid against its schema, true, and with a reason for everything; its settings."""
+"""``explain --scheduling`` is valid against its schema and gives a reason for each statement; its settings."""
 
 import json
 from pathlib import Path
@@ -74,7 +74,7 @@ FIFO = Profile("fifo", "Always.", {"charon": Placement(REALTIME)})
         (PROFILE, BASE, (), "with a real-time class it stands one priority behind the others."),
     ],
 )
-def test_the_thread_that_stands_behind_is_told(
+def test_the_thread_that_is_placed_behind_is_named(
     profile: Profile, in_force: SchedulingClass, behind: tuple[int, ...], sentence: str
 ) -> None:
     applied = Applied("charon", 77, in_force, in_force, 25, behind=behind)
@@ -83,14 +83,14 @@ def test_the_thread_that_stands_behind_is_told(
     assert (found["poller"], found["services"][0]["behind"]) == (91, list(behind))
 
 
-def test_a_thread_that_is_not_known_or_would_not_matter() -> None:
+def test_an_unknown_or_irrelevant_thread_is_not_named() -> None:
     assert "is not known yet: all get the same priority" in told(shown(Known(FIFO, 77), None))
     ordinary = Profile("nice", "Nice.", {"charon": Placement(BASE)})
     for known in (Known(ordinary, 77, poller=91), Known(FIFO)):
         assert "sockets" not in told(shown(known, None))
 
 
-def test_a_group_that_does_not_follow_is_told() -> None:
+def test_a_group_without_the_wanted_weight_is_reported() -> None:
     applied = Applied("olsrv2d", 78, NICE, NICE, 1, group="/g/cpu.weight: Read-only file system")
     assert (
         "olsrv2d has nice -20, 1 threads; /g/cpu.weight: Read-only file system."
@@ -99,7 +99,7 @@ def test_a_group_that_does_not_follow_is_told() -> None:
 
 
 @pytest.mark.parametrize(("ceiling", "begins"), [(2, "rr 20"), (1, "nice -20")])
-def test_with_what_each_negotiation_begins(ceiling: int, begins: str) -> None:
+def test_the_view_says_at_which_level_each_negotiation_begins(ceiling: int, begins: str) -> None:
     governor = Governor(DEFAULTS, 2, start=2)
     governor.handle(DaemonUp(2))
     governor.handle(LevelRefused(ceiling + 1, "because"))
@@ -108,7 +108,7 @@ def test_with_what_each_negotiation_begins(ceiling: int, begins: str) -> None:
     assert found["governor"]["start"] == 2
 
 
-def test_every_decision_is_told_with_its_reason_and_the_newest_first() -> None:
+def test_every_decision_is_shown_with_its_reason_and_the_newest_first() -> None:
     governor = governed()
     governor.handle(Contention(delay=0.004, starving=2, queued=1))
     governor.handle(NegotiationBegan("boat"))
@@ -126,7 +126,7 @@ def test_every_decision_is_told_with_its_reason_and_the_newest_first() -> None:
     assert found["governor"]["last_setup"]["late_by_cpu"]
 
 
-def test_what_the_host_refuses_and_what_streams_report_is_told() -> None:
+def test_refusals_of_the_host_and_reports_of_streams_are_shown() -> None:
     governor = governed()
     governor.handle(LevelRefused(2, "no CAP_SYS_NICE"))
     governor.handle(StreamReported("video", loss=0.03, delay=0.012))

@@ -1,4 +1,4 @@
-"""JSON outputs only grow: what a program reads today is there in later versions with the same number."""
+"""JSON outputs only grow: a field that programs read today stays in later versions with the same number."""
 
 import json
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ WITHIN = ("items", "additionalProperties")
 
 
 def lost(old: Any, new: Any, where: str = "") -> Iterator[str]:
-    """What ``new`` no longer promises of what ``old`` does."""
+    """Yield what ``old`` promises and ``new`` does not."""
     if not isinstance(old, dict) or not isinstance(new, dict):
         if old != new:
             yield f"{where}: was {old}, is {new}"
@@ -81,7 +81,7 @@ OLD: dict[str, Any] = {
         ({"properties": {**OLD["properties"], "all": {"items": {"type": "number"}}}}, "/all/items: the type"),
     ],
 )
-def test_what_is_taken_away_is_seen(change: dict[str, Any], message: str) -> None:
+def test_a_removed_promise_is_noticed(change: dict[str, Any], message: str) -> None:
     assert any(message in one for one in lost(OLD, {**OLD, **change}))
 
 

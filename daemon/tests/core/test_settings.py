@@ -1,4 +1,4 @@
-"""The settings' own promises; what is refused is in the recorded cases of ``adapters/test_config_file.py``."""
+"""The settings' own promises; ``adapters/test_config_file.py`` has the recorded refusals."""
 
 from ipaddress import IPv4Address, ip_address, ip_network
 from typing import Any
@@ -27,7 +27,7 @@ def with_value(section: str, key: str, value: object) -> dict[str, Any]:
     return {**MINIMAL, section: {**MINIMAL.get(section, {}), key: value}}
 
 
-def test_what_is_left_out_has_its_default() -> None:
+def test_a_missing_key_has_its_default() -> None:
     settings = decoded(MINIMAL)
     assert settings.paths.control_socket == "/run/meshsec/control.sock"
     assert settings.paths.key == "/var/lib/meshsec/node.key"
@@ -75,7 +75,7 @@ def test_each_value_reaches_its_field() -> None:
         ("paths", "run", "/" + "r" * 93),
     ],
 )
-def test_the_last_value_that_is_allowed(section: str, key: str, value: object) -> None:
+def test_the_last_allowed_value_is_accepted(section: str, key: str, value: object) -> None:
     assert decoded(with_value(section, key, value)).node.name == "a"
 
 
@@ -106,7 +106,7 @@ def test_the_last_value_that_is_allowed(section: str, key: str, value: object) -
         ("paths", "run", "/" + "r" * 94),
     ],
 )
-def test_the_first_value_that_is_not(section: str, key: str, value: object) -> None:
+def test_the_first_value_beyond_the_limit_is_refused(section: str, key: str, value: object) -> None:
     with pytest.raises(SettingsError) as caught:
         decoded(with_value(section, key, value))
     (problem,) = caught.value.problems
@@ -121,7 +121,7 @@ def with_radio(**changes: object) -> dict[str, Any]:
     return {**MINIMAL, "radio": {**RADIO, **changes}}
 
 
-def test_without_radio_there_is_none_and_with_it_an_interface_may_differ() -> None:
+def test_without_radio_there_is_none_and_an_interface_may_differ_from_it() -> None:
     assert decoded(MINIMAL).radios is None
     radios = decoded(with_radio(country="de", interfaces={"mesh1": {"frequency": 5180, "mode": "VHT80"}})).radios
     assert radios
@@ -178,7 +178,7 @@ def test_a_radio_value_that_is_not_allowed_is_refused(key: str, value: object) -
     assert problem.path[:2] == ("radio", key)
 
 
-def test_what_a_radio_cannot_do_without_is_required_once() -> None:
+def test_a_radios_required_keys_are_each_demanded_once() -> None:
     with pytest.raises(SettingsError) as caught:
         decoded({**MINIMAL, "radio": {"mode": "HT20", "interfaces": {"mesh0": {}}}})
     assert [problem.path[-1] for problem in caught.value.problems] == ["mesh_id", "frequency", "security"]
@@ -198,7 +198,7 @@ def test_a_node_with_libreswan_says_on_its_card_that_it_cannot_sign() -> None:
         ({"daemon": "libreswan", "esp": "libipsec"}, "esp", "libreswan has ESP in the kernel alone"),
     ],
 )
-def test_an_ike_daemon_that_cannot_be_is_refused(ike: dict[str, str], key: str, allowed: str) -> None:
+def test_an_impossible_ike_daemon_is_refused(ike: dict[str, str], key: str, allowed: str) -> None:
     with pytest.raises(SettingsError) as caught:
         decoded({**MINIMAL, "ike": ike})
     (problem,) = caught.value.problems
@@ -251,17 +251,17 @@ NO_STREAMS = ("", "encoder", "/", "/a/", "/a/../b", "a b.service", "/" + "g" * 2
 
 
 @pytest.mark.parametrize("name", STREAMS)
-def test_streams_that_count(name: str) -> None:
+def test_a_good_stream_is_accepted(name: str) -> None:
     assert decoded(with_value("scheduling", "protect", [name])).scheduling.protect == (name,)
 
 
 @pytest.mark.parametrize("value", ["x.service", ["/a", "/a"], [f"/{n}" for n in range(17)], *([n] for n in NO_STREAMS)])
-def test_streams_that_cannot_count(value: object) -> None:
+def test_a_bad_stream_is_refused(value: object) -> None:
     with pytest.raises(SettingsError, match=r"scheduling\.protect.* is not allowed; allowed: "):
         decoded(with_value("scheduling", "protect", value))
 
 
-def test_what_is_left_to_the_routers_metric() -> None:
+def test_a_missing_metric_is_left_to_the_router() -> None:
     routing = {"interfaces": ["mesh0", "eth0"], "interface": {"eth0": {"metric": 26}, "mesh0": {"hello_interval": 1.0}}}
     assert decoded({**MINIMAL, "routing": routing}).routing.unweighed == ("mesh0",)
     assert decoded(MINIMAL).routing.unweighed == ("mesh0",)
@@ -269,7 +269,7 @@ def test_what_is_left_to_the_routers_metric() -> None:
     assert decoded(with_value("routing", "daemon", "olsrd2")).routing.unweighed == ()
 
 
-def test_an_interface_takes_what_it_does_not_say_from_all() -> None:
+def test_an_interface_inherits_missing_keys_from_routing() -> None:
     common = {"interfaces": ["m0", "m1", "m2"], "hello_interval": 2.0, "hello_validity": 9.0}
     own = {"m0": {"hello_interval": 10.0}, "m1": {"hello_validity": 2.0}}
     links = decoded({**MINIMAL, "routing": {**common, "interface": own}}).routing.links

@@ -1,4 +1,4 @@
-"""The choice of a suite by the deadline: it gives way to load, comes back, and never goes below the floor."""
+"""Choosing a suite by the deadline: a weaker one under load, a stronger one after it, none below the floor."""
 
 from dataclasses import replace
 
@@ -37,7 +37,7 @@ def sa_of(suite: Suite) -> IkeSa:
 
 
 def run(choice: SuiteChoice, load: float, times: int, *, now: float = 0.0) -> list[str]:
-    """Set up so many SAs, a second apart, each ``load`` times slower than on a calm node; what was chosen for each."""
+    """Set up SAs a second apart, each ``load`` times slower than on a calm node, and return the suites chosen."""
     names = []
     for number in range(times):
         suite = choice.chosen
@@ -64,7 +64,7 @@ def test_a_calm_node_stays_with_the_strongest() -> None:
     assert set(run(choice, 1.0, 50)) == {"strong"}
 
 
-def test_load_makes_it_give_way_and_calm_brings_it_back() -> None:
+def test_under_load_a_weaker_suite_is_chosen_and_afterwards_the_stronger_one_again() -> None:
     choice = SuiteChoice(POLICY)
     run(choice, 1.0, 3)
     assert run(choice, 5.0, 4, now=10)[-1] == "middle"
@@ -73,7 +73,7 @@ def test_load_makes_it_give_way_and_calm_brings_it_back() -> None:
     assert chosen(choice) == "strong"
 
 
-def test_one_set_up_that_was_late_by_accident_changes_nothing() -> None:
+def test_a_single_late_set_up_changes_nothing() -> None:
     choice = SuiteChoice(POLICY)
     for start in range(0, 50, 5):
         run(choice, 1.0, 4, now=start)
@@ -81,14 +81,14 @@ def test_one_set_up_that_was_late_by_accident_changes_nothing() -> None:
         assert chosen(choice) == "strong"
 
 
-def test_when_none_meets_the_deadline_it_is_the_weakest_that_is_allowed() -> None:
+def test_when_none_meets_the_deadline_the_weakest_allowed_suite_is_chosen() -> None:
     choice = SuiteChoice(POLICY)
     run(choice, 1.0, 3)
     names = run(choice, 1000.0, 200, now=10)
     assert names[-100:] == ["weak"] * 100
 
 
-def test_a_gap_of_the_load_does_not_keep_it_down() -> None:
+def test_a_pause_in_the_load_brings_the_stronger_suite_back() -> None:
     choice = SuiteChoice(POLICY)
     run(choice, 30.0, 2)
     assert chosen(choice) == "middle"
@@ -120,7 +120,7 @@ def test_a_suite_that_the_peer_chose_among_ours_is_no_sample_of_the_choice() -> 
 
 
 @given(st.lists(st.tuples(st.floats(0, 1000), st.sampled_from(POLICY.suites), st.floats(0, 100))))
-def test_all_that_may_be_used_stays_proposed_and_nothing_else_ever_is(
+def test_all_allowed_suites_stay_proposed_and_nothing_else_ever_is(
     samples: list[tuple[float, Suite, float]],
 ) -> None:
     choice, now = SuiteChoice(POLICY), 0.0
@@ -154,14 +154,14 @@ def test_the_engine_measures_its_own_attempts_and_gives_all_peers_the_new_order(
 
 
 def outcome(made: Driver, action: Action) -> list[Event]:
-    """All succeeds."""
+    """Return the events of an action that succeeds."""
     if isinstance(action, Initiate):
         return [SasObserved(action.peer, (standing(made, action),)), ActionDone(action)]
     return [ActionDone(action)]
 
 
 def standing(made: Driver, action: Initiate) -> IkeSa:
-    """The SA that a peer makes of the first proposal."""
+    """Return the SA that a peer makes of the first proposal."""
     channel = made.engine.known.channel(action.peer)
     assert channel is not None
     assert channel.loaded_connection is not None

@@ -1,4 +1,4 @@
-"""``[time]``: what is read of it, and the chrony.conf that follows."""
+"""The table ``[time]``, and the chrony.conf that follows from it."""
 
 from dataclasses import replace
 from ipaddress import IPv6Network
@@ -35,7 +35,7 @@ def rendered(time: TimeSettings, own: str = "a") -> list[str]:
     return render(time, CARDS[own], peers, MESH, "made").splitlines()
 
 
-def test_without_the_table_there_is_none_and_masters_are_all_it_takes() -> None:
+def test_without_the_table_there_is_no_time_and_masters_suffice() -> None:
     assert decode(MINIMAL, "/", lambda _: Policy()).time is None
     assert settings() == TimeSettings(masters=("a", "b"))
 
@@ -99,7 +99,7 @@ def test_a_master_serves_the_mesh_alone_and_asks_the_other_masters() -> None:
     assert "port 0" not in lines
 
 
-def test_who_is_no_master_serves_nobody_and_asks_all() -> None:
+def test_a_node_that_is_no_master_serves_nobody_and_asks_all_masters() -> None:
     lines = rendered(settings(), own="c")
     assert len([line for line in lines if line.startswith("server ")]) == 2
     assert "port 0" in lines
@@ -113,7 +113,7 @@ def test_time_jumps_at_the_start_only_and_control_is_by_the_socket_alone(own: st
     assert "hwtimestamp *" not in rendered(settings(hwtimestamp=False), own=own)
 
 
-def test_a_pulse_is_locked_to_the_receiver_that_knows_the_second() -> None:
+def test_a_pulse_per_second_is_locked_to_the_receiver_with_the_time() -> None:
     references = [{"driver": "pps", "path": "/dev/pps0"}, {"driver": "shm", "unit": 0, "offset": 0.12}]
     lines = [line for line in rendered(settings(references=references)) if line.startswith("refclock")]
     assert lines == [

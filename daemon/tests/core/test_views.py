@@ -1,4 +1,4 @@
-"""What is shown: valid against the published schemas, and true."""
+"""The views of the state: valid against the published schemas, and true."""
 
 import json
 from dataclasses import replace
@@ -53,7 +53,7 @@ def schema(name: str) -> Any:
 
 
 def checked(name: str, view: dict[str, Any]) -> dict[str, Any]:
-    """The view as a reader of the control socket gets it."""
+    """Return the view as a client of the control socket reads it."""
     read: dict[str, Any] = json.loads(json.dumps(view, allow_nan=False))
     schema(name).validate(read)
     return read
@@ -146,7 +146,7 @@ def test_status_of_a_protected_peer_has_every_figure() -> None:
     }
 
 
-def test_an_sa_through_which_nothing_comes_is_told_until_something_does_or_it_is_gone() -> None:
+def test_a_silent_sa_is_reported_until_something_arrives_or_it_is_gone() -> None:
     made = driver(HIGHER)
     protect(made, HIGHER)
     made.now = 30.0
@@ -163,7 +163,7 @@ def test_an_sa_through_which_nothing_comes_is_told_until_something_does_or_it_is
     assert only_peer(made)["quiet"] is None
 
 
-def test_status_of_the_node_tells_what_is_down_and_whether_the_rules_stand() -> None:
+def test_the_nodes_status_names_what_is_down_and_whether_the_rules_are_in_force() -> None:
     made = driver(HIGHER)
     made.tell(RouterDown("no socket"), IkeDaemonDown("no vici"))
     status = checked("status", views.status(made.engine, made.now, ["a card is corrupt"]))
@@ -194,7 +194,7 @@ def test_status_gives_the_last_failure_with_meaning_and_fault() -> None:
     }
 
 
-def test_a_failed_authentication_stands_until_an_sa_does() -> None:
+def test_a_failed_authentication_is_shown_until_an_sa_is_established() -> None:
     made = driver(HIGHER)
     (channel,) = made.engine.known.channels()
     made.tell(ActionDone(initiate(made), Cause("timeout", FailureKind.NO_ANSWER)))
@@ -216,7 +216,7 @@ def test_a_failed_authentication_stands_until_an_sa_does() -> None:
         (True, "secret", "because of the peer's IKE daemon"),
     ],
 )
-def test_it_is_told_by_what_a_pair_authenticates(theirs: bool, authentication: str, sentence: str) -> None:
+def test_the_views_say_how_a_pair_authenticates(theirs: bool, authentication: str, sentence: str) -> None:
     made = driver()
     made.tell(PeerSet(Peer("n5", replace(card(HIGHER), by_secret=theirs))))
     assert only_peer(made)["authentication"] == authentication
@@ -224,7 +224,7 @@ def test_it_is_told_by_what_a_pair_authenticates(theirs: bool, authentication: s
 
 
 @pytest.mark.parametrize(("theirs", "whose"), [(False, "this node's IKE daemon"), (True, "both IKE daemons")])
-def test_it_is_told_that_this_node_s_ike_daemon_has_no_signatures(theirs: bool, whose: str) -> None:
+def test_the_views_say_that_this_nodes_ike_daemon_has_no_signatures(theirs: bool, whose: str) -> None:
     engine = Engine(replace(card(NODE), by_secret=True), EspBackend.KERNEL, CALM, lambda: 0.0)
     engine.handle(0.0, PeerSet(Peer("n5", replace(card(HIGHER), by_secret=theirs))))
     assert any(whose in sentence for sentence in views.explain(engine, 0.0, "n5")["sentences"])
@@ -269,7 +269,7 @@ def test_the_plan_of_a_start_has_key_and_configuration() -> None:
     assert [action["action"] for action in actions] == ["apply-rules", "load-key", "load-connection"]
 
 
-def test_explain_tells_the_chain_from_trust_to_what_comes_next() -> None:
+def test_explain_gives_the_chain_from_trust_to_the_next_action() -> None:
     made = driver(HIGHER)
     text = explained(made)
     assert "n5 is trusted: its card gives the address fc00::5" in text
@@ -280,7 +280,7 @@ def test_explain_tells_the_chain_from_trust_to_what_comes_next() -> None:
     assert text.endswith("Next: a negotiation when a route to the peer appears.")
 
 
-def test_explain_tells_of_failed_attempts_and_when_the_next_comes() -> None:
+def test_explain_names_failed_attempts_and_the_time_of_the_next() -> None:
     made = driver(HIGHER)
     made.tell(ActionDone(initiate(made), Cause("timeout: no answer", FailureKind.NO_ANSWER)))
     made.tell(*(ActionDone(action, Cause("timeout: no answer", FailureKind.NO_ANSWER)) for action in made.advance(1.0)))
@@ -291,7 +291,7 @@ def test_explain_tells_of_failed_attempts_and_when_the_next_comes() -> None:
     assert "Next in 2.0 s: initiate" in text
 
 
-def test_explain_tells_who_else_initiates_and_when_we_take_over() -> None:
+def test_explain_names_the_initiator_and_when_this_node_takes_over() -> None:
     made = driver(LOWER)
     made.tell(RouteSet(route(LOWER, 1)))
     text = explained(made, LOWER)
@@ -300,7 +300,7 @@ def test_explain_tells_who_else_initiates_and_when_we_take_over() -> None:
     assert "Next in 2.0 s: initiate" in text
 
 
-def test_explain_tells_of_the_sa_and_that_nothing_is_left_to_do() -> None:
+def test_explain_names_the_sa_and_that_nothing_is_left_to_do() -> None:
     made = driver(LOWER)
     protect(made, LOWER)
     made.advance(3725.0)
@@ -310,7 +310,7 @@ def test_explain_tells_of_the_sa_and_that_nothing_is_left_to_do() -> None:
     assert text.endswith("Nothing is left to do.")
 
 
-def test_explain_tells_until_when_an_sa_is_held() -> None:
+def test_explain_says_until_when_an_sa_is_held() -> None:
     made = driver(HIGHER)
     protect(made, HIGHER)
     made.tell(RouteRemoved(route(HIGHER).destination))
@@ -322,7 +322,7 @@ def test_explain_tells_until_when_an_sa_is_held() -> None:
     assert text.endswith("Next: the SA is kept until the routing daemon is back.")
 
 
-def test_explain_tells_that_rules_come_first() -> None:
+def test_explain_says_that_the_rules_come_first() -> None:
     made = Driver(NODE, CALM, ground=EspBackend.KERNEL)
     made.tell(PeerSet(peer(HIGHER)))
     assert "The fail-closed rules for the peer do not stand yet" in explained(made)
@@ -351,7 +351,7 @@ MEANINGS = {
 
 
 @pytest.mark.parametrize("kind", FailureKind)
-def test_a_failure_is_told_with_its_meaning_and_whose_fault_it_is(kind: FailureKind) -> None:
+def test_a_failure_is_explained_with_its_meaning_and_whose_fault_it_is(kind: FailureKind) -> None:
     told = diagnose(Cause("AUTHENTICATION_FAILED: what the daemon said", kind), card(HIGHER).locator)
     fault, meaning = MEANINGS[kind]
     assert told.fault is fault
@@ -369,7 +369,7 @@ def test_status_and_explain_say_that_a_refused_card_closes_unknown_nodes() -> No
         views.explain(made.engine, made.now, "boat")
 
 
-def test_status_tells_what_the_policy_lets_pass_in_the_clear() -> None:
+def test_status_names_the_traffic_that_the_policy_lets_pass_in_the_clear() -> None:
     made = driver(HIGHER, bypass=(Bypass(IPv6Network("fd12:3456:789a::/64"), "the clock", "udp", 123),))
     told = {"prefix": "fd12:3456:789a::/64", "protocol": "udp", "port": 123, "reason": "the clock"}
     assert views.status(made.engine, made.now)["bypass"] == [told]
@@ -384,7 +384,7 @@ def test_status_names_the_networks_whose_user_data_crosses_the_mesh_in_the_clear
     assert status["unprotected_networks"] == ["fd77::/64", "::/0"]
 
 
-def test_where_unknown_nodes_are_closed_anyway_a_refused_card_changes_nothing_for_them() -> None:
+def test_with_unknown_nodes_closed_a_refused_card_changes_nothing_for_them() -> None:
     made = driver(HIGHER)
     assert made.tell(TrustStoreRead(("boat.card: corrupt",))) == []
     assert views.status(made.engine, made.now)["problems"] == []

@@ -1,4 +1,4 @@
-"""The fingerprint by voice."""
+"""The fingerprint as words to read aloud."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ FINGERPRINTS = st.binary(min_size=32, max_size=32)
 
 
 @pytest.mark.parametrize("vector", VALID, ids=lambda vector: vector["name"])
-def test_vector(vector: dict[str, str]) -> None:
+def test_a_recorded_fingerprint_has_its_words(vector: dict[str, str]) -> None:
     assert " ".join(fingerprint_words.spoken(bytes.fromhex(vector["fingerprint"]), WORDS)) == vector["words"]
 
 
@@ -38,7 +38,7 @@ def test_whole_words_four_letters_and_any_case_are_understood(fingerprint: bytes
 
 
 @given(FINGERPRINTS, st.integers(0, 5), st.sampled_from(WORDS))
-def test_one_other_word_does_not_match(fingerprint: bytes, at: int, other: str) -> None:
+def test_one_wrong_word_does_not_match(fingerprint: bytes, at: int, other: str) -> None:
     said = list(fingerprint_words.spoken(fingerprint, WORDS))
     expected = said[at] == other
     said[at] = other

@@ -1,9 +1,9 @@
 """A strict fake of what surrounds engines: virtual time, agents, IKE daemons that talk to each other, routes.
 
-Strict: an action that comes too early (before rules, key or configuration), twice, or about something that is not
-there fails the test. The IKE daemons follow strongSwan with ``unique = no``: a request that carries INITIAL_CONTACT
-(RFC 7296, section 2.4) clears what the responder still had of the initiator. DELETE is taken as reliable, because the
-IKE daemon retransmits it.
+It fails the test for an action that comes too early (before rules, key or configuration), twice, or about something
+that does not exist. The IKE daemons follow strongSwan with ``unique = no``: a request with INITIAL_CONTACT (RFC 7296,
+section 2.4) clears what the responder still had of the initiator. DELETE counts as reliable, because the IKE daemon
+retransmits it.
 """
 
 from collections.abc import Callable
@@ -46,7 +46,7 @@ GROUND = EspBackend.LIBIPSEC
 
 
 def card(number: int, *, ipv4: bool = True, key: int | None = None) -> Card:
-    """The card of node ``number``; lower numbers have lower fingerprints. ``key``: another key for the same name."""
+    """Return the card of node ``number``; lower numbers have lower fingerprints. ``key``: another key for it."""
     seed = number if key is None else key
     return Card(
         name=f"n{number}",
@@ -63,12 +63,12 @@ def peer(number: int) -> Peer:
 
 
 def route(number: int, hops: int = 2, ground: EspBackend = GROUND) -> Route:
-    """A route to the IKE end point of node ``number``."""
+    """Return a route to the IKE end point of node ``number``."""
     return Route(host(endpoint(card(number), ground)), IPv6Address("fe80::1"), "mesh0", hops, 100 * hops)
 
 
 def stranger(number: int) -> Route:
-    """A route to an address that is nobody's whom we know."""
+    """Return a route to an address of no known node."""
     return Route(host(IPv6Address((0xFDFF << 112) + number)), IPv6Address("fe80::1"), "mesh0", 3, 300)
 
 
@@ -100,7 +100,7 @@ def ike_sa(
 
 
 class Driver:
-    """An engine and the clock: hands events in, takes actions out."""
+    """An engine with a clock: it takes events and gives actions."""
 
     def __init__(
         self, number: int = 1, policy: Policy | None = None, *, ground: EspBackend = GROUND, overlay: str = ""
@@ -118,7 +118,7 @@ class Driver:
         return self.tell(*(ActionDone(action) for action in actions))
 
     def advance(self, seconds: float) -> list[Action]:
-        """Let time pass from timer to timer; what is asked for meanwhile."""
+        """Let time pass from timer to timer, and return the actions that the engine asks for."""
         end, actions = self.now + seconds, self.engine.poll_actions()
         while (due := self.engine.poll_timeout()) is not None and due <= end:
             assert due > self.now or not actions, "a timer that is due fires without end"
@@ -129,7 +129,7 @@ class Driver:
         return actions
 
     def ready(self, *numbers: int) -> None:
-        """Trust these peers and answer everything until nothing but negotiations is left to ask for."""
+        """Trust these peers, and answer every action until only negotiations are left."""
         cards = [PeerSet(peer(number)) for number in numbers]
         actions = self.tell(*cards, RoutesReset({}), IkeDaemonUp(Observed(), daemon_restarted=False))
         while actions:
@@ -192,7 +192,7 @@ Message = Request | Response | Delete
 
 @dataclass(frozen=True, eq=False)
 class Attempt:
-    """A negotiation that an engine asked for, and when it is given up."""
+    """A negotiation that an engine asked for, and the time at which it is given up."""
 
     action: Initiate
     limit: float
@@ -211,9 +211,9 @@ class Station:
     rules: RulesSpec | None = None
     sas: list[Sa] = field(default_factory=list)
     attempts: dict[str, Attempt] = field(default_factory=dict)
-    """Of ours in progress, by SPI."""
+    """Our own negotiations in progress, by SPI."""
     unobserved: dict[int, str] = field(default_factory=dict)
-    """Peers whose SAs changed and were not read back yet, with the reason."""
+    """Peers whose SAs have changed but were not reported yet, with the reason."""
     up: bool = False
     todo: list[Action] = field(default_factory=list)
     initiated: int = 0
@@ -225,7 +225,7 @@ class Station:
         self.todo += self.engine.poll_actions()
 
     def work(self) -> bool:
-        """Read back what changed and carry out what is asked for. False when there was nothing to do."""
+        """Report changed SAs and carry out actions; return False when there was nothing to do."""
         self.take_actions()
         busy = bool(self.unobserved or self.todo)
         self.observe()
@@ -295,7 +295,7 @@ class Station:
         self.tell(ActionDone(action, None if doomed else Cause("no such IKE_SA")))
 
     def _abort(self, sa: Sa, reason: str) -> None:
-        """An IKE_SA that is closed ends the attempt that was to set it up."""
+        """End the attempt whose IKE_SA is closed."""
         aborted = self.attempts.pop(sa.spi_initiator, None) if sa.initiator else None
         if aborted is not None:
             self.world.recall(sa.spi_initiator)
@@ -386,13 +386,13 @@ class Station:
         self.tell(RouteSet(route(other)) if exists else RouteRemoved(route(other).destination))
 
     def ike_ends(self) -> None:
-        """The IKE daemon is told to end, and closes its SAs first."""
+        """Stop the IKE daemon regularly: it closes its SAs first."""
         for sa in self.sas:
             self.send(sa.peer, Delete(sa.spi_initiator))
         self.ike_stops()
 
     def ike_stops(self) -> None:
-        """The IKE daemon dies: nothing of it is left, and nobody is told. What was asked of it fails with it."""
+        """Kill the IKE daemon: it loses everything, informs nobody, and its actions fail."""
         self.up, self.key = False, False
         self.connections, self.sas, self.unobserved = {}, [], {}
         lost, self.attempts = self.attempts, {}
@@ -415,7 +415,7 @@ class Station:
         )
 
     def meshsecd_restarts(self) -> None:
-        """A new engine, which learns everything again; what the old one asked for is answered by nobody."""
+        """Start a new engine, which learns everything again; actions of the old one get no answer."""
         trusted = [channel.name for channel in self.engine.known.channels()]
         routes = [known for known in self.engine.known.routes if self.engine.known.routes.owners(known.destination)]
         self.todo.clear()
@@ -460,11 +460,11 @@ class World:
             self.mail.pop(index)
 
     def recall(self, spi: str) -> None:
-        """A request that was given up is not on the way any more: networks do not keep packets for seconds."""
+        """Take back a request that was given up, because networks do not keep packets for seconds."""
         self.mail = [entry for entry in self.mail if not (isinstance(entry[2], Request) and entry[2].spi == spi)]
 
     def rest(self, seconds: float = 300.0, *, until: Callable[[], bool] | None = None) -> None:
-        """No more loss: everything is carried out and delivered, and time passes, until nothing happens any more."""
+        """Stop losing messages, and let time pass until nothing happens any more."""
         end = self.now + seconds
         while True:
             self._work_off()
@@ -495,7 +495,7 @@ class World:
         raise AssertionError("the world does not come to rest: engines act without end")
 
     def pairs(self, one: int, other: int) -> tuple[list[str], list[str]]:
-        """The SPIs of the IKE_SAs that each end has of the other."""
+        """Return the SPIs of the IKE_SAs that each end has with the other."""
         ends = (self.stations[one].established(other), self.stations[other].established(one))
         return sorted(sa.spi_initiator for sa in ends[0]), sorted(sa.spi_initiator for sa in ends[1])
 
