@@ -1,0 +1,96 @@
+"""Answer the methods that only report."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from meshsec.adapters.sockets.control import ControlError
+from meshsec.agent.control import drift, facts, scheduling_facts
+from meshsec.agent.control.params import Method, Params, text
+from meshsec.agent.control.sides import Sides
+from meshsec.agent.sides import fleet
+from meshsec.core.explain import doctor, views
+from meshsec.core.ike.drift import view as drift_view
+from meshsec.core.ike.port import IkeError
+
+COUNTERS_AGE = 0.5
+"""Age in seconds from which the SAs' counters are read again."""
+
+
+class ViewRequests:
+    """What this node knows and does, and why."""
+
+    def __init__(self, sides: Sides) -> None:
+        self._sides = sides
+        self._counted_at = float("-inf")
+        self.methods: Mapping[str, Method] = {
+            "status": self._status,
+            "algorithms": self._algorithms,
+            "topology": self._topology,
+            "plan": self._plan,
+            "explain": self._explain,
+            "scheduling": self._scheduling,
+            "doctor": self._doctor,
+            "drift": self._drift,
+        }
+
+    @property
+    def _now(self) -> float:
+        return self._sides.driver.now
+
+    async def _status(self, _params: Params) -> Mapping[str, Any]:
+        await self._count()
+        sides = self._sides
+        trust = (*sides.trust.problems, *sides.trust.ipv4_doubts)
+        problems = [
+            *trust,
+            sides.ports.problem,
+            sides.configuration.problem,
+            sides.kernel.address_problem,
+            sides.modes.problem,
+            *facts.clones(sides),
+        ]
+        return views.status(sides.driver.engine, self._now, filter(None, problems), sides.left_out())
+
+    async def _count(self) -> None:
+        """Read the counters, because they change without an event."""
+        if self._sides.ike.daemon.facts is None or self._now - self._counted_at < COUNTERS_AGE:
+            return
+        self._counted_at = self._now
+        try:
+            await self._sides.ike.readback.read_all()
+        except IkeError:
+            return  # the status then shows the last counters, and that the IKE daemon does not answer
+
+    async def _algorithms(self, _params: Params) -> Mapping[str, Any]:
+        known = self._sides.ike.daemon.algorithms
+        return {"algorithms": None if known is None else sorted(known)}
+
+    async def _topology(self, _params: Params) -> Mapping[str, Any]:
+        topology = self._sides.routing.topology
+        return views.topology(self._sides.driver.engine, topology.neighbours, topology.edges)
+
+    async def _plan(self, _params: Params) -> Mapping[str, Any]:
+        return views.plan(self._sides.driver.engine, self._now)
+
+    async def _explain(self, params: Params) -> Mapping[str, Any]:
+        try:
+            return views.explain(self._sides.driver.engine, self._now, text(params, "peer"))
+        except LookupError as error:
+            raise ControlError("unknown_peer", str(error.args[0])) from error
+
+    async def _doctor(self, _params: Params) -> Mapping[str, Any]:
+        try:
+            checks = doctor.examine(await facts.collect(self._sides))
+            checks += [*fleet.checks(self._sides.trust), *self._sides.fleet.checks()]
+            return doctor.view([*checks, *await scheduling_facts.checks(self._sides.scheduling)])
+        except OSError as error:
+            raise ControlError("failed", f"this node cannot be examined: {error}") from error
+
+    async def _drift(self, params: Params) -> Mapping[str, Any]:
+        peer = text(params, "peer") if "peer" in params else None
+        if peer is not None and self._sides.driver.engine.known.shown_as(peer) is None:
+            raise ControlError("unknown_peer", f"{peer} is not a peer")
+        return drift_view(await drift.examine(self._sides), peer)
+
+    async def _scheduling(self, _params: Params) -> Mapping[str, Any]:
+        return scheduling_facts.view(self._sides)
