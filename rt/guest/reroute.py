@@ -34,46 +34,46 @@ def main() -> None:
     rounds, path = int(sys.argv[1]), Path(sys.argv[2])
     if obstacle := medium.obstacle():
         sys.exit(obstacle)
-    with radio_ring() as roads, path.open("w", encoding="ascii") as file:
+    with radio_ring() as ring, path.open("w", encoding="ascii") as file:
         for _, vanish in itertools.product(range(rounds), VANISHES):
-            while (times := measure(roads, vanish)) is None:
+            while (times := measure(ring, vanish)) is None:
                 pass
             decided, lost = times
             file.write(json.dumps({"vanish": vanish, "decided": decided, "gap": lost}) + "\n")
             file.flush()
 
 
-def measure(roads: RadioRing, vanish: str) -> tuple[float, float] | None:
+def measure(ring: RadioRing, vanish: str) -> tuple[float, float] | None:
     """Take one relay away and back; return the seconds until the other route, and those of lost user data.
 
     None when the route had just moved away from the relay of itself, as it may between two ways that are alike.
     """
-    roads.heal()
-    with roads.flow() as running, roads.a.stream() as told:
-        wait_until("user data", lambda: len(running.result.arrivals) >= BEFORE, [running, told], PATIENCE)
-        relay = _by(told.tables["route"][_destination(roads)], roads)
+    ring.heal()
+    with ring.flow() as running, ring.a.stream() as stream:
+        wait_until("user data", lambda: len(running.result.arrivals) >= BEFORE, [running, stream], PATIENCE)
+        relay = _by(stream.tables["route"][_destination(ring)], ring)
         begun = time.monotonic()
-        VANISHES[vanish](roads, relay)
-        decided = wait_until("word of the route", partial(_decided, told, roads, relay), [told], PATIENCE)
+        VANISHES[vanish](ring, relay)
+        decided = wait_until("the route over another relay", partial(_decided, stream, ring, relay), [stream], PATIENCE)
         wait_arrivals(running, AFTERWARDS, PATIENCE)
     if vanish == "leaves":
-        roads.returns(relay)
+        ring.returns(relay)
     return (decided - begun, gap(running.result, begun)) if decided > begun else None
 
 
-def _destination(roads: RadioRing) -> str:
-    return f"{roads.c.ipv6}/128"
+def _destination(ring: RadioRing) -> str:
+    return f"{ring.c.ipv6}/128"
 
 
-def _by(route: Mapping[str, Any], roads: RadioRing) -> str:
+def _by(route: Mapping[str, Any], ring: RadioRing) -> str:
     """Return the relay that a route leads to."""
-    return next(router.name for router in roads.mesh.routers.values() if router.ipv6 == route["next_originator"])
+    return next(router.name for router in ring.mesh.routers.values() if router.ipv6 == route["next_originator"])
 
 
-def _decided(told: ChangeStream, roads: RadioRing, relay: str) -> float | None:
+def _decided(stream: ChangeStream, ring: RadioRing, relay: str) -> float | None:
     """Return when, on the monotonic clock, the route that the kernel has now was decided on, if it avoids the relay."""
-    route = told.routes.get(_destination(roads))
-    return route["time_us"] / 1e6 if route and _by(route, roads) != relay else None
+    route = stream.routes.get(_destination(ring))
+    return route["time_us"] / 1e6 if route and _by(route, ring) != relay else None
 
 
 def gap(result: FlowResult, begun: float) -> float:

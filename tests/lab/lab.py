@@ -23,7 +23,8 @@ from tests.lab.node.node import Node
 from tests.lab.node.options import Options
 
 KINDS = ("charon", "pluto", "overlayd", "meshsecd", "router")
-"""Daemons of a node, in the order of starting: nobody is announced before it is ready."""
+"""The daemons of a node in the order in which they start: the router is last, so that no node is announced too early.
+"""
 Report = Callable[[str], None]
 
 
@@ -31,7 +32,7 @@ class Lab:
     """Nodes as namespaces, joined by a medium. Leaving the block ends everything, also on SIGINT and SIGTERM."""
 
     running: ClassVar[list["Lab"]] = []
-    """Those whose block is entered: what a failing test keeps the traces of."""
+    """The labs whose block is entered; a failing test saves their artifacts."""
 
     def __init__(
         self,
@@ -81,15 +82,15 @@ class Lab:
         return self.nodes[name]
 
     def link(self, first: str, second: str) -> Link:
-        """The link between two nodes."""
+        """Return the link between two nodes."""
         return self.links[frozenset((first, second))]
 
     def end_of(self, node: str, other: str) -> End:
-        """A node's end of its link with another."""
+        """Return a node's end of its link with another."""
         return next(end for end in self.link(node, other).ends if end.namespace == self[node].namespace)
 
     def outsider(self, name: str) -> str:
-        """Make a namespace that is no node of the mesh; it goes with the lab. Returns its name."""
+        """Make a namespace that is no node of the mesh and is deleted with the lab. Return its name."""
         namespace = self._instance.namespace(name)
         namespaces.create(namespace)
         return namespace
@@ -100,7 +101,7 @@ class Lab:
         return self
 
     def trust_all(self) -> Self:
-        """Everybody has everybody's card."""
+        """Give every node the cards of all others."""
         for node in self.nodes.values():
             for other in self.nodes.values():
                 if other is not node:
@@ -108,7 +109,7 @@ class Lab:
         return self
 
     def start(self, *kinds: str, nodes: Iterable[Node] | None = None) -> Self:
-        """Start daemons (``KINDS``; by default all that the nodes have); return when they are ready."""
+        """Start daemons (``KINDS``; by default all that the nodes have) and wait until they are ready."""
         chosen = list(nodes or self.nodes.values())
         for kind in KINDS:
             daemons = [daemon for node in chosen if (daemon := node.daemons.get(kind))]
@@ -122,14 +123,14 @@ class Lab:
         return self
 
     def wait_full_mesh(self, seconds: float = 120.0) -> None:
-        """Await a protected channel between all pairs."""
+        """Wait for a protected channel between each pair of nodes."""
         for node in self.nodes.values():
             for other in self.nodes.values():
                 if other is not node:
                     node.wait_protected(other, seconds)
 
     def heal(self) -> None:
-        """Fix all links and start what does not run: where independent tests share a lab, each begins like this."""
+        """Fix all links and start the daemons that do not run. Tests that share a lab begin with it."""
         for link in self.links.values():
             link.fix()
             link.up()
@@ -144,7 +145,7 @@ class Lab:
         self._instance.keep()
 
     def save_artifacts(self) -> Path:
-        """Keep what explains a failure, below the name of the test that runs; the directory."""
+        """Save what explains a failure in a directory named after the running test. Return the directory."""
         test = os.environ.get("PYTEST_CURRENT_TEST", "").partition(" ")[0].rpartition("/")[2]
         kept = BUILD / "artifacts" / re.sub(r"[^\w.-]+", "_", test) / self.label
         shutil.rmtree(kept, ignore_errors=True)
@@ -173,7 +174,7 @@ class Lab:
     def _catch_signals(self) -> None:
         if threading.current_thread() is not threading.main_thread():
             return
-        # SIGINT too: a shell starts what runs in the background with it ignored.
+        # SIGINT too: a shell starts background jobs with SIGINT ignored.
         for number in _Uninterrupted.SIGNALS:
             self._handlers[number] = signal.signal(number, _interrupt)
 
@@ -190,7 +191,7 @@ class Lab:
 
 
 class _Uninterrupted:
-    """A second SIGINT must not leave half of the lab behind."""
+    """Holds signals back, because a second SIGINT must not leave half of the lab behind."""
 
     SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -204,5 +205,5 @@ class _Uninterrupted:
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    """As SIGINT does: a test runner stops at it, and does not take it for one failure among others."""
+    """Raise what SIGINT raises: a test runner stops at it and does not count it as a failed test."""
     raise KeyboardInterrupt

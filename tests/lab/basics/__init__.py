@@ -1,1 +1,1 @@
-"""What every room uses: programs and where they are, running and awaiting them."""
+"""What every other room uses: programs and their places, processes, and waiting with a deadline."""

@@ -1,4 +1,5 @@
-"""How much longer than usual to wait: 1 on the host, more in an emulated guest. Deadlines prove liveness, not speed."""
+"""How much longer than usual the tests wait: 1 on the host, more in an emulated guest. Deadlines prove liveness, not
+speed."""
 
 import os
 
@@ -7,5 +8,5 @@ _FACTOR = float(os.environ.get(VARIABLE, "1"))
 
 
 def patient(seconds: float) -> float:
-    """``seconds`` as this ground needs them."""
+    """Return how long to wait on this machine for what takes at most ``seconds`` on an ordinary one."""
     return seconds * _FACTOR

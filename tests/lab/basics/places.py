@@ -1,4 +1,4 @@
-"""Where the tree is, and where what is built and left behind goes."""
+"""The repository's root, and the directories for build results and test artifacts."""
 
 from pathlib import Path
 

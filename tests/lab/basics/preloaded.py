@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO
 
 _COMMANDS = {"meshsec": ("meshsec.cli", "main"), "meshsecd": ("meshsec.daemon", "main")}
-"""Module and function of each command, as in daemon/pyproject.toml."""
+"""The module and function of each command, as in daemon/pyproject.toml."""
 _PRELOADED = [
     "meshsec.daemon",
     *(f"meshsec.cli.{name}" for name in ("setup", "key", "peer", "export", "views", "doctor")),
@@ -34,7 +34,7 @@ _enabled = False
 
 
 class Forked:
-    """A process of the server's, with those of Popen's methods that the lab uses."""
+    """A process that the server forked, with those of Popen's methods that the lab uses."""
 
     def __init__(self, process: ForkServerProcess) -> None:
         self._process = process
@@ -103,7 +103,7 @@ def _start(namespace: str, argv: Sequence[str], outputs: tuple[str, str], enviro
 def _become(
     namespace: str, argv: list[str], outputs: tuple[str, str], environment: dict[str, str], directory: Path
 ) -> None:
-    """Be the command, in the process that was forked for it."""
+    """Run the command in the process that was forked for it."""
     program = Path(argv[0]).name
     os.setsid()
     for descriptor, path in enumerate(outputs, 1):
@@ -121,7 +121,7 @@ def _become(
 
 
 def _enter(namespace: str) -> None:
-    """Go where ``ip netns exec`` leads: into the network namespace, with its own /sys."""
+    """Enter what ``ip netns exec`` enters: the network namespace, with a /sys of its own."""
     with (_NETNS / namespace).open("rb") as file:
         _check(_libc.setns(file.fileno(), _CLONE_NEWNET), namespace)
     _check(_libc.unshare(_CLONE_NEWNS), namespace)

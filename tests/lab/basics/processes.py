@@ -1,4 +1,4 @@
-"""Daemons inside namespaces: started directly, known by their PID, ready when they say so (sd_notify(3))."""
+"""Daemons inside namespaces: started directly, known by their PID, ready when they report it (sd_notify(3))."""
 
 import os
 import selectors
@@ -14,11 +14,11 @@ from tests.lab.basics import preloaded
 from tests.lab.basics.patience import patient
 
 _CPUCLOCK_SCHED = 2
-"""The clock of clock_getcpuclockid(3): nanoseconds, where /proc counts ticks of 10 ms."""
+"""The clock of clock_getcpuclockid(3). It counts nanoseconds, where /proc counts ticks of 10 ms."""
 
 
 class NotReadyError(AssertionError):
-    """A daemon ended, or said nothing, instead of becoming ready."""
+    """A daemon ended or reported nothing instead of becoming ready."""
 
 
 class Daemon:
@@ -36,9 +36,10 @@ class Daemon:
         notifies: bool = True,
         enters: bool = True,
     ) -> None:
-        """``enters``: whether it is started in the namespace, or sees to that itself.
+        """``enters``: whether the lab starts the daemon in the namespace; False for one that enters it by itself.
 
-        ``notifies``: whether it says when it is ready; one that does not counts as ready at once."""
+        ``notifies``: whether the daemon reports that it is ready; one that does not counts as ready at once.
+        """
         self.name = name
         self.argv = list(argv)
         self.log = logs / f"{name}.log"
@@ -52,18 +53,18 @@ class Daemon:
 
     @property
     def pid(self) -> int:
-        """The PID of the running daemon; raises ProcessLookupError when it does not run."""
+        """Return the PID of the running daemon. Raises ProcessLookupError when it does not run."""
         if self._process is None or self._process.poll() is not None:
             raise ProcessLookupError(f"{self.name} does not run in {self._namespace}: see {self.log}")
         return self._process.pid
 
     @property
     def running(self) -> bool:
-        """Whether the process is there."""
+        """Return whether the process runs."""
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
-        """Start it without waiting; its output is appended to the log."""
+        """Start the daemon without waiting; its output is appended to the log."""
         self._listen()
         environment = {**os.environ, **self._env, "NOTIFY_SOCKET": str(self._notify_path)}
         with self.log.open("ab") as log:
@@ -80,7 +81,7 @@ class Daemon:
             )
 
     def wait_ready(self, seconds: float = 60.0) -> None:
-        """Return when the daemon has said READY=1; raises NotReadyError with the end of its log."""
+        """Wait until the daemon has sent READY=1. Raises NotReadyError with the end of its log."""
         if not self._notifies:
             return
         assert self._notify is not None
@@ -101,33 +102,32 @@ class Daemon:
         raise NotReadyError(f"{self.name} of {self._namespace} is not ready after {seconds:g} s:\n{self.tail()}")
 
     def stop_listening(self) -> None:
-        """What it says from now on is refused; one that says much would stand still when nobody reads it."""
+        """Refuse what the daemon reports from now on; a daemon that reports often would block if nobody read it."""
         if self._notify is not None:
             self._notify.close()
             self._notify = None
 
     def tail(self, lines: int = 20) -> str:
-        """The end of the log."""
+        """Return the last lines of the log."""
         return "\n".join(self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:])
 
     def kill(self) -> None:
-        """End it with SIGKILL: it can tidy nothing."""
+        """End the daemon with SIGKILL, so that it can clean up nothing."""
         self._end(signal.SIGKILL)
 
     def stop(self, seconds: float = 60.0) -> int:
-        """End it with SIGTERM and return its status; killed when it has not ended after ``seconds``."""
+        """End the daemon with SIGTERM and return its status. It is killed when it has not ended after ``seconds``."""
         return self._end(signal.SIGTERM, seconds)
 
     def send_signal(self, number: signal.Signals) -> None:
-        """Send it a signal."""
         os.kill(self.pid, number)
 
     def cpu_seconds(self) -> float:
-        """User and system time of the process so far."""
+        """Return the user and system time of the process so far."""
         return time.clock_gettime((~self.pid << 3) | _CPUCLOCK_SCHED)
 
     def resident_bytes(self) -> int:
-        """Resident set size."""
+        """Return the resident set size."""
         pages = Path(f"/proc/{self.pid}/statm").read_text(encoding="ascii").split()[1]
         return int(pages) * os.sysconf("SC_PAGE_SIZE")
 

@@ -9,51 +9,51 @@ from tests.lab.basics.places import REPOSITORY
 
 
 class ProgramMissingError(Exception):
-    """A program that the lab starts is not there."""
+    """A program that the lab starts is not installed."""
 
 
 def find(program: str) -> str | None:
-    """Where a program is, /usr/sbin included."""
+    """Return the path of a program on PATH or in /usr/sbin; None when there is none."""
     return shutil.which(program, path=f"{os.environ.get('PATH', '')}:/usr/local/sbin:/usr/sbin:/sbin")
 
 
 def meshsec() -> str:
-    """The command line of this Python environment."""
+    """Return the path of the command line of this Python environment."""
     return str(Path(sys.executable).parent / "meshsec")
 
 
 def meshsecd() -> str:
-    """The orchestrator of this Python environment."""
+    """Return the path of the orchestrator of this Python environment."""
     return str(Path(sys.executable).parent / "meshsecd")
 
 
 def charon() -> str:
-    """strongSwan's IKE daemon."""
+    """Return the path of strongSwan's IKE daemon."""
     return _found("charon-systemd")
 
 
 def olsrd2() -> str:
-    """The other OLSRv2 router."""
+    """Return the path of olsrd2, the other OLSRv2 router."""
     return _found("olsrd2")
 
 
 def cjdroute() -> str:
-    """The router of cjdns."""
+    """Return the path of the router of cjdns."""
     return _found("cjdroute")
 
 
 def olsrv2d() -> str:
-    """The OLSRv2 router."""
+    """Return the path of this project's OLSRv2 router."""
     return _built("olsrv2d")
 
 
 def overlayd() -> str:
-    """The overlay router."""
+    """Return the path of this project's overlay router."""
     return _built("overlayd")
 
 
 def _built(program: str) -> str:
-    """What was built last, else what is on PATH."""
+    """Return the path of the newest build of a program, or of the installed one where there is no build."""
     cargo = Path(os.environ.get("CARGO_TARGET_DIR", REPOSITORY / "daemon" / "target"))
     places = (REPOSITORY / "build" / "bin", cargo / "release", cargo / "debug")
     built = [path for place in places if (path := place / program).exists()]

@@ -1,4 +1,4 @@
-"""Runs a program to its end; its failure carries what it said."""
+"""Runs a program to its end; the error of a failed program contains its output."""
 
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -7,7 +7,7 @@ from tests.lab.basics.patience import patient
 
 
 class CommandError(Exception):
-    """A program ended with another status than 0."""
+    """A program ended with a status other than 0."""
 
     def __init__(self, result: subprocess.CompletedProcess[str]) -> None:
         super().__init__(
@@ -24,7 +24,7 @@ def run(
     timeout: float = 60,
     check: bool = True,
 ) -> subprocess.CompletedProcess[str]:
-    """Run ``argv`` for at most ``timeout`` seconds; raises CommandError when ``check`` and the status is not 0."""
+    """Run ``argv`` for at most ``timeout`` seconds. Raises CommandError when ``check`` and the status is not 0."""
     result = subprocess.run(
         argv, input=stdin, env=env, timeout=patient(timeout), text=True, capture_output=True, check=False
     )
@@ -32,7 +32,7 @@ def run(
 
 
 def checked(result: subprocess.CompletedProcess[str]) -> subprocess.CompletedProcess[str]:
-    """Return the result of a program whose status is 0. Raises CommandError for another."""
+    """Return the result of a program whose status is 0. Raises CommandError for another status."""
     if result.returncode:
         raise CommandError(result)
     return result

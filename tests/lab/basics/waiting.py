@@ -1,6 +1,6 @@
-"""Awaits what must happen: a condition is looked at again when one of its sources speaks.
+"""Waits for a condition: it is checked again when one of its sources reports an event.
 
-Some changes nobody speaks of (the last duplicate of an SA goes), so it is looked at each second besides.
+Some changes cause no event (the last duplicate of an SA is deleted), so the condition is also checked each second.
 """
 
 import selectors
@@ -13,17 +13,17 @@ from tests.lab.basics.patience import patient
 T = TypeVar("T")
 
 LOOK = 1.0
-"""Seconds without a word after which the condition is looked at all the same."""
+"""Seconds without an event after which the condition is checked again."""
 
 
 class Source(Protocol):
-    """Something that becomes readable when the world may have changed."""
+    """Something that becomes readable when the condition may have changed."""
 
     def fileno(self) -> int:
-        """What to select on."""
+        """Return the descriptor to select on."""
 
     def drain(self) -> bool:
-        """Take what there is to read, without blocking; False when nothing will come any more."""
+        """Read what is available, without blocking. Return False when nothing more will come."""
 
 
 class NotInTimeError(AssertionError):
@@ -37,7 +37,8 @@ def wait_until(
     seconds: float,
     last: Callable[[], object] | None = None,
 ) -> T:
-    """The first true value of ``condition``; raises NotInTimeError after ``seconds``, with what ``last`` shows then."""
+    """Return the first true value of ``condition``. Raises NotInTimeError after ``seconds``, with the value of
+    ``last``."""
     seconds = patient(seconds)
     deadline = time.monotonic() + seconds
     with selectors.DefaultSelector() as selector:

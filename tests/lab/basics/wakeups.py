@@ -1,31 +1,30 @@
-"""Wake-ups from a thread to a test that waits (``tests/lab/basics/waiting.py``): something arrived."""
+"""Wake-ups from a thread to a test that waits (``tests/lab/basics/waiting.py``)."""
 
 import socket
 from contextlib import suppress
 
 
 class Wakeups:
-    """One end tells, the other is a source of events."""
+    """A source of events that another thread makes readable."""
 
     def __init__(self) -> None:
         self._read, self._write = socket.socketpair()
         self._read.setblocking(False)
         self._write.setblocking(False)
 
-    def tell(self) -> None:
-        """Something arrived; it is enough that one notice waits."""
+    def wake(self) -> None:
+        """Make the source readable. Several wake-ups that nobody has read yet count as one."""
         with suppress(BlockingIOError):
             self._write.send(b".")
 
     def fileno(self) -> int:
-        """Readable when something arrived."""
+        """Return the descriptor that is readable when something has arrived."""
         return self._read.fileno()
 
     def drain(self) -> bool:
-        """Take the notices."""
+        """Read all wake-ups."""
         return bool(self._read.recv(4096))
 
     def close(self) -> None:
-        """Nobody tells any more."""
         self._read.close()
         self._write.close()

@@ -1,1 +1,1 @@
-"""What goes wrong on a machine: a busy processor, a full disk, no memory."""
+"""Faults of a machine: a busy processor, a full disk, no memory."""

@@ -1,4 +1,4 @@
-"""Load that keeps a processor busy, so that what runs there is late."""
+"""Load that keeps a processor busy, so that everything else on it is late."""
 
 import os
 import socket
@@ -13,7 +13,7 @@ from tests.lab.basics.processes import Daemon
 from tests.lab.net import namespaces
 
 BUSY = 0.8
-"""Seconds; with the pauses below the kernel's throttle for real-time classes (0.95 of each second)."""
+"""Seconds of load at each negotiation: less than the kernel's limit for real-time classes, 0.95 of each second."""
 _ETH_P_ALL = 0x0003
 
 _PROGRAM = f"""
@@ -30,16 +30,15 @@ while packet := packets.recv(128):
         while time.monotonic() < end:
             pass
 """
-"""IKE_SA_INIT is exchange 34 and has no responder's SPI yet (RFC 7296, section 3.1). Each is taken once, however often
-it is repeated."""
+"""Takes each IKE_SA_INIT once, however often it is repeated. That is exchange 34 without a responder's SPI (RFC 7296,
+section 3.1)."""
 
 
 @contextmanager
 def at_negotiations(core: int, namespace: str) -> Iterator[None]:
-    """While the context is open, a real-time program takes this core for 0.8 s as a negotiation begins in a namespace.
+    """Let a real-time program occupy this core for 0.8 s whenever a negotiation begins in a namespace.
 
-    What a load does to some set-ups it does to each: none that needs the core is over before. It wakes by the packet,
-    and runs before whoever else is on that core can look at it.
+    So each set-up meets the load: the packet wakes the program, which runs before the daemons on that core read it.
     """
     with namespaces.within(namespace, _packets) as packets:
         process = subprocess.Popen(
@@ -62,7 +61,7 @@ def _packets() -> socket.socket:
 
 
 def pin(daemon: Daemon, cores: AbstractSet[int]) -> None:
-    """Keep all threads of a daemon on these processors; threads that it starts later inherit it."""
+    """Keep all threads of a daemon on these processors; threads that it starts later inherit this."""
     for thread in Path(f"/proc/{daemon.pid}/task").iterdir():
         with suppress(ProcessLookupError):
             os.sched_setaffinity(int(thread.name), cores)

@@ -1,4 +1,4 @@
-"""A process that the kernel kills for want of memory."""
+"""A process that the kernel kills because it has no memory left."""
 
 import os
 import socket
@@ -12,13 +12,12 @@ from meshsec.adapters.scheduler.mounts import listed
 from tests.lab.basics.waiting import wait_until
 
 PATIENCE = 60.0
-"""Seconds."""
 ENOUGH_TO_DIE = "4096"
-"""Octets that a control group may hold: the next page that is touched is one too many."""
+"""Bytes that a control group may hold: the next page that the process touches is one too many."""
 
 
 def knock(path: Path) -> None:
-    """Connect to a daemon's socket and read what it says first, which takes memory: whether or not it answers."""
+    """Connect to a daemon's socket, which makes the daemon allocate memory, and read what it sends first."""
     with socket.socket(socket.AF_UNIX) as asking, suppress(OSError):
         asking.settimeout(1)
         asking.connect(str(path))
@@ -26,8 +25,8 @@ def knock(path: Path) -> None:
 
 
 @contextmanager
-def starved(pid: int) -> Iterator[Callable[[], int]]:
-    """A control group (v1) of this process that may hold no more memory; how often the kernel killed for that."""
+def without_memory(pid: int) -> Iterator[Callable[[], int]]:
+    """Leave a process no memory, by a control group (v1). Yield a function that counts the kernel's kills."""
     root = next((mount.point for mount in listed() if "memory" in mount.controllers), None)
     if root is None:
         pytest.skip("no hierarchy v1 of control groups has the controller memory")
@@ -38,11 +37,11 @@ def starved(pid: int) -> Iterator[Callable[[], int]]:
         (group / "memory.limit_in_bytes").write_text(ENOUGH_TO_DIE, encoding="ascii")
         yield lambda: int((group / "memory.oom_control").read_text(encoding="ascii").split()[-1])
     finally:
-        wait_until("the control group is given up", lambda: given_up(group, root), [], PATIENCE)
+        wait_until("the control group is removed", lambda: _removed(group, root), [], PATIENCE)
 
 
-def given_up(group: Path, root: Path) -> bool:
-    """Try to remove a control group: who is left in it, or about to end, is moved away first."""
+def _removed(group: Path, root: Path) -> bool:
+    """Try to remove a control group. Processes that are still in it are moved to its parent first."""
     for pid in (group / "cgroup.procs").read_text(encoding="ascii").split():
         with suppress(OSError):
             (root / "cgroup.procs").write_text(pid, encoding="ascii")

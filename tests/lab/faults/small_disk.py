@@ -1,4 +1,4 @@
-"""A directory on a disk of its own that is small, and then full."""
+"""A directory on a small disk of its own, which a test can fill."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -9,7 +9,7 @@ from tests.lab.basics import shell
 
 @contextmanager
 def small(directory: Path) -> Iterator[Callable[[], None]]:
-    """The directory on a disk of its own, which the function given leaves without room; all is gone afterwards."""
+    """Mount a small disk on the directory and yield a function that fills it. The disk is unmounted afterwards."""
     directory.mkdir(parents=True, exist_ok=True)
     shell.run(["mount", "-t", "tmpfs", "-o", "size=256k,mode=755", "none", str(directory)])
     try:

@@ -1,1 +1,1 @@
-"""Programs of other projects that the product meets or is compared with."""
+"""Programs of other projects with which the product is tested or compared."""

@@ -1,7 +1,6 @@
-"""chronyd on the nodes, each with its own configuration, made by the product; no clock is ever set (``-x``).
+"""chronyd on the nodes, each with a configuration that the product writes. No clock is ever set (``-x``).
 
-It is the one that `make setup` unpacked into build/chrony: Debian's package cannot stand beside the time daemon that a
-machine has.
+`make setup` unpacks chronyd into build/chrony, because Debian's package conflicts with other time daemons.
 """
 
 from collections.abc import Sequence
@@ -20,14 +19,12 @@ CHRONYD = UNPACKED / "sbin/chronyd"
 CHRONYC_DIRECTORY = UNPACKED / "bin"
 
 _ERROR_PPM = 10_000
-"""How fast a clock that nobody corrects is taken to go wrong: what takes hours otherwise is seen in seconds."""
+"""Assumed error of a clock that is not corrected, in parts per million: so large that hours become seconds."""
 
 
 class Chrony:
-    """chronyd on one node."""
-
     def __init__(self, node: Node, masters: Sequence[str]) -> None:
-        """``masters``: names of nodes; what they say is asked for each second."""
+        """``masters``: names of nodes that chronyd asks each second."""
         self.node = node
         self.directory = node.run_directory / "chrony"
         self.directory.mkdir(mode=0o700, exist_ok=True)
@@ -38,11 +35,11 @@ class Chrony:
 
     @property
     def socket(self) -> Path:
-        """Where chronyd answers."""
+        """Return the path of chronyd's command socket."""
         return self.directory / "chronyd.sock"
 
     def meshsec(self, *arguments: str) -> str:
-        """The output of the command line, with a configuration that has ``[time]``."""
+        """Return the output of the command line, with a configuration that has ``[time]``."""
         return self.node.run(programs.meshsec(), "--config", str(self.config), *arguments, check=False).stdout
 
     def start(self) -> None:
@@ -54,7 +51,7 @@ class Chrony:
         self.daemon.start()
 
     def tracking(self) -> Tracking | None:
-        """What chronyd says of its clock; None while it does not answer."""
+        """Return what chronyd reports of its clock; None while it does not answer."""
         chronyc = str(CHRONYC_DIRECTORY / "chronyc")
         answer = self.node.run(chronyc, "-n", "-c", "-h", str(self.socket), "tracking", check=False)
         return None if answer.returncode else clock.parse(answer.stdout)
@@ -70,9 +67,9 @@ class Chrony:
 
 
 def leader_of(clocks: Sequence[Chrony], masters: Sequence[Chrony], seconds: float) -> Chrony:
-    """Await that one of the masters keeps its own time and all the others have it from there, directly: that one.
+    """Wait until one master keeps its own time and all others follow it directly; return that master.
 
-    Which it will be is seen only when all agree: at the start each keeps its own.
+    Which master it is can be seen only when all agree: at first each keeps its own time.
     """
 
     def last() -> object:

@@ -25,18 +25,18 @@ from tests.lab.node.routers import Mesh, Router
 from tests.lab.observe.kernel_events import RouteEvents
 
 PORT = 5000
-"""Where every router listens for its neighbours."""
+"""UDP port on which every router listens for its neighbours."""
 BEACON_PORT = 64512
 BEACON_WORDS = ("off", "accept", "send")
 _BASE32 = "0123456789bcdfghjklmnpqrstuvwxyz"
 _TUN = "overlay"
 _RUNS = " Pathfinder.c:"
-"""What cjdroute logs as soon as its event loop runs."""
+"""What cjdroute logs when its event loop runs."""
 
 
 @dataclass(frozen=True)
 class Secret:
-    """What a router shows to its neighbour: a password, named by itself or by a login."""
+    """What a router shows to its neighbour: a password, which names itself or comes with a login."""
 
     password: str
     login: str = ""
@@ -44,7 +44,7 @@ class Secret:
 
 @dataclass(frozen=True)
 class Neighbour:
-    """A neighbour to connect to: over UDP to ``ADDRESS:PORT``, on an Ethernet ``device`` to a hardware address."""
+    """A neighbour to connect to: ``ADDRESS:PORT`` over UDP, or a hardware address on an Ethernet ``device``."""
 
     address: str
     key: str
@@ -54,7 +54,7 @@ class Neighbour:
 
 @dataclass
 class Plan:
-    """Whom a router knows. A beacon is 0 (none), 1 (those of others count) or 2 (sent too)."""
+    """The neighbours of a router. ``beacon``: 0 none, 1 accept those of others, 2 send beacons as well."""
 
     users: list[Secret] = field(default_factory=list)
     neighbours: list[Neighbour] = field(default_factory=list)
@@ -62,12 +62,12 @@ class Plan:
     ethernet: dict[str, int] = field(default_factory=dict)
 
     def neighbours_by(self, device: str) -> list[Neighbour]:
-        """Those on an Ethernet device, or for "" those over UDP."""
+        """Return the neighbours on an Ethernet device, or for "" those over UDP."""
         return [neighbour for neighbour in self.neighbours if neighbour.device == device]
 
 
 class OverlayRouter(Router, ABC):
-    """What both makes have in common. Nothing is written before ``configure``."""
+    """What both makes have in common. ``configure`` writes all files."""
 
     def __init__(self, name: str, number: int, namespace: str, directory: Path) -> None:
         super().__init__(name, number, namespace, directory)
@@ -77,16 +77,16 @@ class OverlayRouter(Router, ABC):
 
     @cached_property
     def key(self) -> str:
-        """Its public key as cjdns writes it."""
+        """Return the public key as cjdns writes it."""
         return base32(self._public) + ".k"
 
     @cached_property
     def address(self) -> str:
-        """Its address in the overlay."""
+        """Return the address in the overlay."""
         return str(identity.address_of(self._public))
 
     def start(self) -> None:
-        """Start it, and await that it answers and has its address."""
+        """Start the router; wait until it answers and has its address."""
         super().start()
         self._wait_up()
 
@@ -95,7 +95,7 @@ class OverlayRouter(Router, ABC):
             wait_until(f"{self.name} ({self.make}) runs", self._is_up, [routes], 30, last=lambda: self.daemon.tail(30))
 
     def states(self) -> dict[str, str]:
-        """The state of the link to every neighbour, by its key."""
+        """Return the state of the link to every neighbour, by the neighbour's key."""
         try:
             peers = self.admin.call("InterfaceController_peerStats", page=0)["peers"]
         except AdminError:
@@ -103,12 +103,12 @@ class OverlayRouter(Router, ABC):
         return {_key_of(peer["addr"]): peer["state"] for peer in peers}
 
     def wait_neighbour(self, other: "OverlayRouter", seconds: float = 60) -> None:
-        """Await that the link with a neighbour stands."""
+        """Wait until the link with a neighbour is established."""
         who = f"{self.name} ({self.make}): the link with {other.name}"
         wait_until(who, lambda: self.states().get(other.key) == "ESTABLISHED", [], seconds, last=self.states)
 
     def wait_ping(self, other: "OverlayRouter", seconds: float = 45) -> None:
-        """Await an answer to an echo over the overlay."""
+        """Wait for an answer to an echo over the overlay."""
         argv = ["ping", "-n", "-q", "-c", "1", "-i", "0.2", "-w", f"{patient(seconds):.0f}", other.address]
         run(["ip", "netns", "exec", self.namespace, *argv], timeout=seconds + 15)
 
@@ -130,24 +130,24 @@ class OverlayRouter(Router, ABC):
 
 
 class Cjdroute(OverlayRouter):
-    """A node with the core of cjdroute, which gets its key by a socket and everything else by its admin API.
+    """A node with the core of cjdroute. The core gets its key over a socket and all else through its admin API.
 
-    The program that does this usually (``cjdroute --nobg``) loses the core's first answer when the machine is busy.
+    The program that usually does this (``cjdroute --nobg``) loses the core's first answer when the machine is busy.
     """
 
     make = "cjdroute"
 
     def configure(self, settings: str = "", interfaces: Iterable[str] | None = None, each: str = "") -> None:
-        """There is no file to be written."""
+        """Do nothing: this router reads no file."""
 
     def start(self) -> None:
-        """Start it, tell it what it has to do, and await that it does."""
+        """Start the core, configure it and wait until it runs."""
         self._pipe.unlink(missing_ok=True)
         begin = self.daemon.log.stat().st_size if self.daemon.log.exists() else 0
         self.daemon.start()
         who = f"{self.name} ({self.make})"
         wait_until(f"{who} takes its key", self._give_key, [], 30, last=self.daemon.tail)
-        # A call while it registers its functions is lost, and with it all that follow.
+        # A call while the core registers its functions is lost, and all later calls with it.
         wait_until(f"{who} can be told", lambda: _RUNS in self._said(begin), [], 30, last=self.daemon.tail)
         self._set_up()
         self._wait_up()
@@ -209,7 +209,7 @@ class Overlayd(OverlayRouter):
     make = "overlayd"
 
     def configure(self, settings: str = "", interfaces: Iterable[str] | None = None, each: str = "") -> None:
-        """Write the key and the configuration, for nobody else to read."""
+        """Write the key and the configuration, readable for root only."""
         private = Ed25519PrivateKey.from_private_bytes(self.seed)
         self._key_file.touch(mode=0o600)
         self._key_file.write_bytes(private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
@@ -253,7 +253,7 @@ class Overlayd(OverlayRouter):
 
 @contextmanager
 def line(makes: Sequence[type[OverlayRouter]]) -> Iterator[list[OverlayRouter]]:
-    """Routers of these makes in a line, not configured and not started, with IPv4 addresses on their links."""
+    """Yield routers of these makes in a line, neither configured nor started, with IPv4 addresses on their links."""
     names = topology.names(len(makes))
     with addressed(topology.line(names), dict(zip(names, makes, strict=True))) as mesh:
         yield [router for router in mesh.routers.values() if isinstance(router, OverlayRouter)]
@@ -261,7 +261,7 @@ def line(makes: Sequence[type[OverlayRouter]]) -> Iterator[list[OverlayRouter]]:
 
 @contextmanager
 def addressed(pairs: Sequence[topology.Pair], makes: Mapping[str, type[OverlayRouter]]) -> Iterator[Mesh]:
-    """Routers of these makes as ``line`` has them, in any shape. The place of a link in ``pairs`` is its number."""
+    """Yield routers as ``line`` does, in any shape. A link's number is its position in ``pairs``."""
     with Mesh(pairs, makes=makes) as mesh:
         for number, (left, right) in enumerate(pairs, start=1):
             for host, (node, other) in enumerate(((left, right), (right, left)), start=1):
@@ -271,33 +271,33 @@ def addressed(pairs: Sequence[topology.Pair], makes: Mapping[str, type[OverlayRo
 
 
 def connect(number: int, initiator: OverlayRouter, responder: OverlayRouter, secret: Secret, host: int) -> None:
-    """The initiator of link ``number`` knows where the responder, its ``host`` 1 (left) or 2 (right), listens."""
+    """Give the initiator of link ``number`` the address of the responder, whose ``host`` is 1 (left) or 2 (right)."""
     if secret not in responder.plan.users:
         responder.plan.users.append(secret)
     initiator.plan.neighbours.append(Neighbour(f"10.78.{number}.{host}:{PORT}", responder.key, secret))
 
 
 def start(routers: Iterable[OverlayRouter]) -> None:
-    """Configure and start them all, and await that they run."""
+    """Configure and start all routers; wait until they run."""
     for router in routers:
         router.configure()
         router.start()
 
 
 def hardware_address(router: OverlayRouter, device: str) -> str:
-    """That of one of its interfaces."""
+    """Return the hardware address of one of a router's interfaces."""
     (shown,) = json.loads(router.ip("-j", "link", "show", device).stdout)
     return str(shown["address"])
 
 
 def base32(octets: bytes) -> str:
-    """The base32 of cjdns: the lowest bits first, digits and consonants."""
+    """Encode in the base32 of cjdns: the lowest bits first, digits and consonants."""
     number, digits = int.from_bytes(octets, "little"), -(-8 * len(octets) // 5)
     return "".join(_BASE32[number >> 5 * digit & 31] for digit in range(digits))
 
 
 def _key_of(address: str) -> str:
-    """The key in ``v22.0000.0000.0000.0013.KEY.k``."""
+    """Return the key in ``v22.0000.0000.0000.0013.KEY.k``."""
     return ".".join(address.split(".")[-2:])
 
 

@@ -26,14 +26,14 @@ class AdminClient:
         self._namespace = namespace
 
     def ping(self) -> bool:
-        """Whether a router answers at all."""
+        """Return whether a router answers."""
         try:
             return self._exchange({"q": "ping"}, 1.0).get("q") == "pong"
         except AdminError:
             return False
 
     def call(self, function: str, seconds: float = 10.0, /, **arguments: Any) -> dict[str, Any]:
-        """The answer to a function that needs authentication; raises AdminError when it is refused."""
+        """Return the answer to a function that needs authentication. Raises AdminError when the router refuses it."""
         answer = self._exchange(self._signed(function, arguments, seconds), seconds)
         if answer.get("error", "none") != "none":
             raise AdminError(f"{function}({arguments}): {answer['error']}")
@@ -76,7 +76,7 @@ class AdminClient:
 
 
 def encode(value: Any) -> bytes:
-    """Bencode; text in UTF-8, keys in order."""
+    """Encode a value in bencode: text in UTF-8, keys in order."""
     match value:
         case int():
             return b"i%de" % value
@@ -90,12 +90,12 @@ def encode(value: Any) -> bytes:
 
 
 def decode(octets: bytes) -> Any:
-    """What bencode says, text for strings. Lengths may begin with zeros: so says cjdns itself."""
+    """Decode bencode, strings as text. As in cjdns itself, a length may begin with zeros."""
     return _decode(octets, 0)[0]
 
 
 def _decode(octets: bytes, start: int) -> tuple[Any, int]:
-    """A value, and where it ends."""
+    """Return a value and the position of its end."""
     match octets[start : start + 1]:
         case b"i":
             end = octets.index(b"e", start)

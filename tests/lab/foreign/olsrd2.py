@@ -9,7 +9,7 @@ from tests.lab.observe.kernel_events import PacketEvents
 
 
 class Olsrd2(Router):
-    """One node with olsrd2, which has no change stream and does not say when it is ready."""
+    """A node with olsrd2, which has no change stream and does not report when it is ready."""
 
     make = "olsrd2"
     has_query_socket = False

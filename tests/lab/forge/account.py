@@ -13,7 +13,7 @@ _PREFIX = ("setpriv", f"--reuid={UID}", f"--regid={UID}", "--clear-groups", "--n
 
 
 def try_once(node: Node, code: str) -> str:
-    """Run Python code as the account; the last line that it prints, or the last line of its exception."""
+    """Run Python code as the account. Return the last line that it prints, or the last line of its exception."""
     result = node.run(*_PREFIX, "/usr/bin/python3", "-I", "-c", code, check=False)
     return (result.stdout.strip() or result.stderr.strip()).rpartition("\n")[2]
 

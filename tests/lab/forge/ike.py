@@ -61,7 +61,7 @@ class Message:
 
     @property
     def is_opening(self) -> bool:
-        """Whether it is the first message of an initiator."""
+        """Return whether it is the first message of an initiator."""
         return self.exchange == IKE_SA_INIT and not self.flags & RESPONSE
 
     def payloads(self) -> Payloads:
@@ -176,12 +176,12 @@ class Listener:
     """Hear every IKE message on some interfaces, in both directions, and react to each at once, in a thread."""
 
     def __init__(self, ends: Iterable[End], react: Reaction, *, only_inbound: bool = False) -> None:
-        """``only_inbound``: what the node itself sends or passes on is not heard."""
+        """``only_inbound``: whether to ignore what the node itself sends or forwards."""
         self._react, self._only_inbound = react, only_inbound
         self._sockets = [namespaces.within(end.namespace, partial(_opened, end.interface)) for end in ends]
         self._threads = [threading.Thread(target=self._read, args=(one,), daemon=True) for one in self._sockets]
         self.heard = 0
-        """Messages so far."""
+        """The messages heard so far."""
 
     def __enter__(self) -> Self:
         for thread in self._threads:
@@ -280,7 +280,7 @@ _HELD_UP = """table inet lab_long_way {
 }
 """
 _LOOK = 0.2
-"""Seconds after which a reader looks whether it is to end."""
+"""Seconds between two checks whether a reader is to end."""
 
 
 def _opened(interface: str) -> socket.socket:

@@ -76,7 +76,7 @@ class Sa:
 
 @dataclass(frozen=True)
 class Answer:
-    """The payloads of a response, by type; empty when none came."""
+    """The payloads of a response, by type; empty when no response came."""
 
     payloads: tuple[Payload, ...] = ()
 

@@ -73,7 +73,7 @@ class Forger:
             self._socket.send(bytes(Ether(src=self._way.source_mac, dst=self._way.target_mac) / packet))
 
     def send_frames(self, frames: Iterable[bytes]) -> int:
-        """Send complete frames as fast as the interface takes them; the number sent."""
+        """Send complete frames as fast as the interface takes them. Return the number of frames sent."""
         return sum(self._socket.send(frame) > 0 for frame in frames)
 
     def _opened(self) -> socket.socket:

@@ -42,7 +42,7 @@ _POINT = bytes.fromhex(
     "6b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c296"
     "4fe342e2fe1a7f9b8ee7eb4a7c0f9e162bce33576b315ececbb6406837bf51f5"
 )
-"""A point of group 19, as an element must be one: its generator."""
+"""A point of group 19, which a valid element must be: the generator."""
 
 
 def octets(address: str) -> bytes:
@@ -57,7 +57,7 @@ def invented() -> bytes:
 
 @dataclass(frozen=True)
 class Name:
-    """Who a frame claims to come from, and whom it is for."""
+    """The alleged sender of a frame, and its receiver."""
 
     source: bytes
     target: bytes
@@ -69,7 +69,7 @@ class Name:
 
     @property
     def turned(self) -> "Name":
-        """The answer's."""
+        """Return the name of an answer."""
         return Name(self.target, self.source)
 
 
@@ -122,7 +122,7 @@ class Ear:
 
     @classmethod
     def on(cls, phy: str, interface: str) -> "Ear":
-        """Add a monitor interface to a radio of this process's namespace; it goes with the radio."""
+        """Add a monitor interface to a radio of this process's namespace. It is deleted with the radio."""
         run(["iw", "phy", phy, "interface", "add", interface, "type", "monitor"])
         run(["ip", "link", "set", interface, "up"])
         return cls(interface)
@@ -136,7 +136,7 @@ class Ear:
         self._socket.close()
 
     def fileno(self) -> int:
-        """Readable when a frame was heard."""
+        """Return the descriptor that is readable when a frame was heard."""
         return self._socket.fileno()
 
     def send(self, *frames: bytes) -> None:
@@ -145,7 +145,7 @@ class Ear:
             self._socket.send(_RADIOTAP + frame)
 
     def heard(self) -> Iterator[bytes]:
-        """Take the frames that were heard up to now."""
+        """Yield the frames that were heard up to now."""
         while True:
             try:
                 found = self._socket.recv(4096, socket.MSG_DONTWAIT)
@@ -154,30 +154,30 @@ class Ear:
             yield found[struct.unpack_from("<H", found, 2)[0] :]
 
     def wait_heard(self, what: str, wanted: Callable[[bytes], bool]) -> bytes:
-        """Await such a frame."""
+        """Wait for a frame that ``wanted`` accepts, and return it."""
         return wait_until(what, lambda: next(filter(wanted, self.heard()), None), [Frames(self, kept=True)], _HEARING)
 
 
 @dataclass(frozen=True)
 class Frames:
-    """Wakes at each frame. ``kept``: whether it is left there to be read."""
+    """A source of events that wakes at each frame. ``kept``: whether the frame stays in the ear's queue."""
 
     ear: Ear
     kept: bool = False
 
     def fileno(self) -> int:
-        """The ear's."""
+        """Return the ear's descriptor."""
         return self.ear.fileno()
 
     def drain(self) -> bool:
-        """Take the frames, or leave them to the look that follows."""
+        """Read the frames, or leave them for the condition that is checked next."""
         if not self.kept:
             list(self.ear.heard())
         return True
 
 
 def stranger(phy: str, interface: str, frequency: int) -> Ear:
-    """Make a radio of this process's namespace an attacker's: it is in no mesh, and listens on the channel."""
+    """Make a radio of this process's namespace an attacker's: it is in no mesh and listens on the channel."""
     for made in sorted((Path("/sys/class/ieee80211") / phy / "device" / "net").glob("*")):
         run(["iw", "dev", made.name, "del"])
     ear = Ear.on(phy, interface)
@@ -186,7 +186,7 @@ def stranger(phy: str, interface: str, frequency: int) -> Ear:
 
 
 def stranger_of(radio: Radio, channel: Channel = FAST) -> Ear:
-    """As ``stranger``, for a radio of a lab's node."""
+    """Make the radio of a lab's node an attacker's, as ``stranger`` does."""
     prefix = ["ip", "netns", "exec", radio.namespace, "iw", "dev"]
     run([*prefix, radio.interface, "del"])
     run([*prefix, radio.listen(), "set", "freq", str(channel.frequency), "HT20"])
@@ -194,7 +194,7 @@ def stranger_of(radio: Radio, channel: Channel = FAST) -> Ear:
 
 
 def is_of(frame: bytes, subtype: int, source: bytes) -> bool:
-    """Whether it is a management frame of this kind that claims to come from that sender."""
+    """Return whether it is a management frame of this kind that claims to come from that sender."""
     return len(frame) > _HEADER and frame[0] == subtype << 4 and frame[10:16] == source
 
 

@@ -1,7 +1,7 @@
 """A board: a bare Debian machine with a kernel and a boot loader of its own, emulated by QEMU, reached by ssh.
 
-What a container cannot show is shown here: which kernel is booted, and radios. As in the test fleet nothing leads out
-of its network, on which the controller is, and two apt repositories: an excerpt of Debian and the project's packages.
+It shows what a container cannot: which kernel is booted, and radios. As in the test fleet, nothing leads out of its
+network, which has the controller and two apt repositories: an excerpt of Debian and the project's packages.
 """
 
 import platform
@@ -33,7 +33,7 @@ _COMMAND_SECONDS = 600.0
 
 
 def obstacle() -> str | None:
-    """Why this machine cannot have a board, or None."""
+    """Return why this machine cannot have a board, or None."""
     if platform.machine() != "x86_64":
         return f"a board is for x86_64, this is {platform.machine()}"
     if missing := [program for program in _PROGRAMS if shutil.which(program) is None]:
@@ -42,7 +42,7 @@ def obstacle() -> str | None:
 
 
 class Board:
-    """One machine, up when the block is entered. Leaving the block ends it, and leaves nothing behind."""
+    """One machine, booted when the block is entered. Leaving the block ends it and removes its files."""
 
     def __init__(self, suite: str) -> None:
         self.suite = suite
@@ -78,16 +78,16 @@ class Board:
 
     @property
     def controller(self) -> list[str]:
-        """What to put before a program that shall run where the controller is."""
+        """Return the words in front of a program that is to run where the controller is."""
         return ["ip", "netns", "exec", self._namespace]
 
     @property
     def inventory(self) -> Path:
-        """For Ansible."""
+        """Return the path of Ansible's inventory."""
         return self.directory / "inventory" / "hosts.json"
 
     def play(self, playbook: str, *arguments: str, check: bool = True) -> Played:
-        """Run a playbook of the collection by its name; raises CommandError when ``check`` and it failed."""
+        """Run a playbook of the collection by its name. Raises CommandError when ``check`` and it failed."""
         return play(self, playbook, *arguments, check=check, seconds=PLAY_SECONDS)
 
     def ssh(
@@ -99,12 +99,12 @@ class Board:
         return shell.run(argv, check=check, stdin=stdin, timeout=seconds)
 
     def wait_reached(self) -> None:
-        """Await that it can be reached by ssh."""
+        """Wait until ssh reaches the machine."""
         tries = "the board is reached by ssh"
         wait_until(tries, lambda: self.ssh("true", check=False).returncode == 0, (), BOOT_SECONDS, last=self.console)
 
     def console(self) -> str:
-        """The end of what its kernel and its services said on the serial line."""
+        """Return the end of what kernel and services wrote to the serial line."""
         path = self.directory / "console"
         return path.read_text(encoding="utf-8", errors="replace")[-4000:] if path.exists() else ""
 
@@ -135,7 +135,7 @@ class Board:
 
     def _machine(self) -> list[str]:
         return [
-            *("setpriv", "--pdeathsig", "KILL"),  # not even a test that is killed leaves one behind
+            *("setpriv", "--pdeathsig", "KILL"),  # The kernel ends it even when the test is killed.
             *("qemu-system-x86_64", "-M", "q35,accel=tcg", "-cpu", "max", "-smp", "1", "-m", str(_MEMORY_MIB)),
             *("-nodefaults", "-no-user-config", "-display", "none", "-serial", f"file:{self.directory / 'console'}"),
             *("-drive", f"if=none,id=disk,format=raw,cache=unsafe,file={self.directory / 'disk'}"),

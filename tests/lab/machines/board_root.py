@@ -1,6 +1,6 @@
-"""What a board boots: a bare Debian with a kernel and GRUB of its own, and the disk that these are put on.
+"""What a board boots: a bare Debian with a kernel and GRUB of its own, and the disk that holds them.
 
-No loop device and no mount of this machine's is needed: GRUB's own parts are copied to where the BIOS looks for them.
+No loop device and no mount of this machine is needed: GRUB's parts are copied to where the BIOS looks for them.
 """
 
 import uuid
@@ -11,16 +11,16 @@ from tests.lab.machines.fleet_root import OFFERED, PREINSTALLED, Recipe
 from tests.lab.machines.guest_root import CONTAINED
 
 INTERFACE = "enp0s16"
-"""What the interface to the controller is called, after its place in the machine."""
+"""The name of the interface to the controller, which follows from its place in the machine."""
 SLOT = 0x10
 _DISK_MIB = 4096
 _PARTITION_SECTOR = 2048
 _SECTOR = 512
 _BOOT_CODE = 440
-"""Octets before the table of partitions."""
+"""Bytes before the partition table."""
 _GRUB = "/usr/lib/grub/i386-pc"
 _CORE = "biosdisk part_msdos ext2"
-"""What GRUB needs to find the rest of itself."""
+"""The GRUB modules that find the rest of GRUB."""
 _SETTINGS = 'GRUB_DISTRIBUTOR=Debian\\nGRUB_TIMEOUT=0\\nGRUB_DISABLE_SUBMENU=y\\nGRUB_CMDLINE_LINUX="console=ttyS0"\\n'
 _FIRST_MENU = "linux /vmlinuz root=/dev/vda1 ro console=ttyS0\\ninitrd /initrd.img\\nboot\\n"
 
@@ -35,21 +35,21 @@ BOARD = Recipe(
         f"printf '{_SETTINGS}' >\"$1/etc/default/grub\"",
         'mkdir -p "$1/boot/grub"',
         f'cp -r "$1{_GRUB}" "$1/boot/grub/"',
-        f"printf '{_FIRST_MENU}' >\"$1/boot/grub/grub.cfg\"",  # until an update-grub on the board writes another
+        f"printf '{_FIRST_MENU}' >\"$1/boot/grub/grub.cfg\"",  # Until the next update-grub.
         f"chroot \"$1\" grub-mkimage -O i386-pc -p '(hd0,msdos1)/boot/grub' -o /boot/grub/core.img {_CORE}",
-        # What is needed for this disk, and no more: an emulated machine packs an initramfs in minutes otherwise.
+        # Only what this disk needs: otherwise an emulated machine packs an initramfs for minutes.
         'echo MODULES=dep >"$1/etc/initramfs-tools/conf.d/board"',
         'echo "/dev/vda1 / ext4 defaults 0 1" >"$1/etc/fstab"',
     ),
 )
-"""As Debian's installer leaves a server, where GRUB is started by a BIOS."""
+"""What Debian's installer leaves on a server where a BIOS starts GRUB."""
 
 
 def write_identity(layer: Path, name: str, address: str) -> None:
-    """What makes a board this one, beside its keys."""
+    """Write what distinguishes this board from others, except for its keys."""
     (layer / "etc/network").mkdir(parents=True)
     (layer / "etc/hostname").write_text(f"{name}\n", encoding="ascii")
-    # Not empty: systemd would take the boot for the first one, and switch on whatever is preset.
+    # Not empty: systemd would take the boot for the first one and enable all presets.
     (layer / "etc/machine-id").write_text(f"{uuid.uuid4().hex}\n", encoding="ascii")
     (layer / "etc/network/interfaces").write_text(
         f"auto lo {INTERFACE}\niface lo inet loopback\niface {INTERFACE} inet static\n  address {address}\n",
@@ -58,13 +58,13 @@ def write_identity(layer: Path, name: str, address: str) -> None:
 
 
 def make_disk(root: Path, layer: Path, disk: Path) -> None:
-    """Write the ``root`` with the files of ``layer`` over it, and GRUB before it."""
+    """Write the disk: GRUB, then the ``root`` with the files of ``layer`` over it."""
     with disk.open("wb") as file:
         file.truncate(_DISK_MIB << 20)
     shell.run(["sfdisk", "--quiet", str(disk)], stdin=f"label: dos\nstart={_PARTITION_SECTOR}, type=83, bootable\n")
     _write_grub(root, disk)
     kibibytes = (_DISK_MIB << 10) - _PARTITION_SECTOR * _SECTOR // 1024
-    # Older GRUBs do not know what newer file systems have.
+    # Older GRUBs cannot read newer file systems.
     options = f"-q -F -t ext4 -O ^metadata_csum_seed,^orphan_file -E offset={_PARTITION_SECTOR * _SECTOR}"
     script = f'mount -t overlay overlay -o "lowerdir=$2:$1" "$3"; exec mke2fs {options} -d "$3" "$4" {kibibytes}k'
     mounted = layer.with_suffix(".mounted")
@@ -75,7 +75,7 @@ def make_disk(root: Path, layer: Path, disk: Path) -> None:
 
 
 def _write_grub(root: Path, disk: Path) -> None:
-    """The first sector's code takes the rest from the second one on, unless it is told otherwise."""
+    """Write GRUB. By default the first sector's code loads the rest from the second sector on."""
     code = (root / _GRUB.lstrip("/") / "boot.img").read_bytes()[:_BOOT_CODE]
     core = (root / "boot/grub/core.img").read_bytes()
     assert len(core) < (_PARTITION_SECTOR - 1) * _SECTOR

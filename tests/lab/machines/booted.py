@@ -37,7 +37,7 @@ def quick_start(machine: Machine, node: Node) -> None:
     (interface,) = node.interfaces
     machine.run("meshsec", "init", "--name", node.name, "--interface", interface, "--ipv4", IPV4)
     machine.run("systemd-sysusers")
-    machine.run("sysctl", "--system", check=False)  # what is not of its network is this machine's
+    machine.run("sysctl", "--system", check=False)  # A sysctl outside its network is this machine's.
     machine.run("systemctl", "daemon-reload")
     machine.run("systemctl", "disable", "--now", "strongswan")
     machine.run("sh", "-c", "install -d /etc/olsrv2d && meshsec export olsrv2d >/etc/olsrv2d/olsrv2d.toml")

@@ -1,4 +1,4 @@
-"""What ``systemd-analyze security`` charges a unit for, beside what daemon/systemd/waivers.toml says of it."""
+"""What ``systemd-analyze security`` finds in a unit, compared with the reasons in daemon/systemd/waivers.toml."""
 
 import json
 import tomllib
@@ -11,27 +11,27 @@ UNITS = REPOSITORY / "daemon/systemd"
 IMAGE_UNITS = REPOSITORY / "kernel-config/image/files/usr/lib/systemd/system"
 WAIVERS = UNITS / "waivers.toml"
 THRESHOLD = "29"
-"""Tenths: the look fails at an exposure of 3.0 and more."""
+"""Exposure in tenths: the check fails at 3.0 and more."""
 LOOK = ("systemd-analyze", "security", "--no-pager", "--json=short", f"--threshold={THRESHOLD}")
-"""Followed by a unit, or by ``--offline=true`` and a unit's file; the status says whether the threshold is kept."""
+"""The check, followed by a unit, or by ``--offline=true`` and a unit's file. Its status says whether it passed."""
 
 
 class WaiverError(Exception):
-    """The file of waivers is not as it has to be; the message names the entry."""
+    """The waivers' file is malformed; the message names the entry."""
 
 
 def own_units() -> list[str]:
-    """The names of the services that are installed on a node, without ``.service``."""
+    """Return the names of the services that are installed on a node, without ``.service``."""
     return _services(UNITS)
 
 
 def image_units() -> list[str]:
-    """Those that the vehicle image has besides."""
+    """Return the names of those that only the vehicle image has."""
     return _services(IMAGE_UNITS)
 
 
 def reasons() -> Mapping[str, frozenset[str]]:
-    """The checks of each of these units for which the file has a reason."""
+    """Return for each of these units the checks for which the file has a reason."""
     return waived(WAIVERS.read_text(encoding="utf-8"), own_units() + image_units())
 
 
@@ -40,12 +40,12 @@ def _services(directory: Path) -> list[str]:
 
 
 def charged(said: str) -> frozenset[str]:
-    """The checks that cost a unit exposure, by what the look printed."""
+    """Return the checks that add to a unit's exposure, from the output of the check."""
     return frozenset(str(check["name"]) for check in json.loads(said) if check["exposure"])
 
 
 def waived(text: str, units: Iterable[str]) -> Mapping[str, frozenset[str]]:
-    """The checks for which a reason stands in the file, by unit. Raises WaiverError."""
+    """Return for each unit the checks for which the text has a reason. Raises WaiverError."""
     found: dict[str, set[str]] = {unit: set() for unit in units}
     for number, entry in enumerate(tomllib.loads(text)["waiver"], 1):
         if set(entry) != {"checks", "units", "reason"} or not all(entry.values()):
@@ -60,6 +60,6 @@ def waived(text: str, units: Iterable[str]) -> Mapping[str, frozenset[str]]:
 
 
 def differences(charges: frozenset[str], reasons: frozenset[str]) -> list[str]:
-    """What costs exposure without a reason, and reasons for what costs none."""
+    """Return what adds to the exposure without a reason, and the reasons for what adds nothing."""
     unsaid = [f"{check} is charged, and no waiver says why" for check in sorted(charges - reasons)]
     return unsaid + [f"{check} has a waiver, and is not charged" for check in sorted(reasons - charges)]

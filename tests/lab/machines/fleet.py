@@ -34,7 +34,7 @@ from tests.lab.node.node import Node
 PACKAGES = REPOSITORY / "build" / "deb"
 """Where ``make deb`` leaves the project's packages, in a directory for each release."""
 HANDOVER = Path("build/fleet/run")
-"""Where ``python -m tests.lab.machines.fleet`` says where its fleet is: namespace of the controller, inventory."""
+"""Link to the running fleet's directory, which has the controller's namespace and the inventory."""
 INTERFACE = "mgmt0"
 NETWORK = "198.18.0."  # RFC 2544, section C.2.2: for tests, routed nowhere
 CONTROLLER = f"{NETWORK}254"
@@ -43,22 +43,22 @@ _PROGRAMS = ("ssh", "ssh-keygen", *fleet_repository.PROGRAMS)
 
 
 def obstacle() -> str | None:
-    """Why this machine cannot have a fleet, or None."""
+    """Return why this machine cannot have a fleet, or None."""
     if missing := [program for program in _PROGRAMS if shutil.which(program) is None]:
         return f"not installed: {' '.join(missing)}"
     return fleet_root.obstacle() or nspawn.obstacle_to_boot()
 
 
 class Managed(Cables):
-    """Cables for the mesh, and the management network beside them."""
+    """Cables for the mesh, and a management network."""
 
     def __init__(self) -> None:
         self.namespace = ""
-        """The controller's; it goes with the lab's others."""
+        """The controller's namespace; it is deleted with the lab."""
         self.addresses: dict[str, str] = {}
 
     def equip(self, station: Station) -> None:
-        """Give a node its address on the management network, and take from it what a lab's node has configured."""
+        """Give a node its address on the management network, and undo what the lab configures in every node."""
         if not self.namespace:
             self._make(f"{station.namespace.removesuffix(station.name)}mgmt")
         self.addresses[station.name] = f"{NETWORK}{len(self.addresses) + 1}"
@@ -82,29 +82,29 @@ class Managed(Cables):
 
 @dataclass(frozen=True)
 class Keys:
-    """Those made for one fleet: of ssh in a directory, and the repositories' public one."""
+    """The keys of one fleet: ssh's in a directory, and the repositories' public key."""
 
     directory: Path
     repository: bytes
 
     @property
     def client(self) -> Path:
-        """The controller's private key."""
+        """Return the path of the controller's private key."""
         return self.directory / "id_ed25519"
 
     @property
     def hosts(self) -> Path:
-        """The nodes' public keys: nobody has to trust a key on first use."""
+        """Return the path of the nodes' public keys, so that no key is trusted on first use."""
         return self.directory / "known_hosts"
 
     @property
     def archive(self) -> Path:
-        """The repositories' public key, as the controller gives it to a node."""
+        """Return the path of the repositories' public key as the controller gives it to a node."""
         return self.directory / "repository.asc"
 
     @classmethod
     def make(cls, directory: Path, repository: bytes) -> "Keys":
-        """Make the controller's."""
+        """Make the controller's key."""
         directory.mkdir(mode=0o700)
         keys = cls(directory, repository)
         keys.archive.write_bytes(repository)
@@ -112,17 +112,17 @@ class Keys:
         return keys
 
     def generate(self, path: Path) -> str:
-        """A key pair at a path; the public half."""
+        """Make a key pair at a path. Return its public half."""
         shell.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "test fleet", "-f", str(path)])
         return path.with_suffix(".pub").read_text(encoding="ascii")
 
     def know(self, address: str, public: str) -> None:
-        """Remember whose public key it is."""
+        """Record the public key of an address."""
         with self.hosts.open("a", encoding="ascii") as file:
             file.write(f"{address} {' '.join(public.split()[:2])}\n")
 
     def options(self) -> list[str]:
-        """How ssh is told of them."""
+        """Return ssh's options for these keys."""
         chosen = (f"UserKnownHostsFile={self.hosts}", "StrictHostKeyChecking=yes", "IdentitiesOnly=yes")
         return [word for option in chosen for word in ("-o", option)]
 
@@ -149,7 +149,7 @@ class FleetNode(nspawn.Machine):
         super().__init__(node)
         self.suite = bare.suite
         self.address = address
-        """On the management network."""
+        """The address on the management network."""
         self._bare = bare
         self._keys = keys
 
@@ -166,10 +166,10 @@ class FleetNode(nspawn.Machine):
 
 
 class Fleet:
-    """Nodes in a line, the releases by turns. Leaving the block ends them, and leaves nothing behind."""
+    """Nodes in a line, whose releases alternate. Leaving the block ends them and removes their files."""
 
     def __init__(self, count: int, packages: Path = PACKAGES, suites: Sequence[str] = SUITES) -> None:
-        """``count`` from 2 to 253; ``packages`` has the project's ones in a directory for each release."""
+        """``count``: 2 to 253. ``packages``: a directory for each release, with the project's packages."""
         if not 2 <= count <= _MOST:
             raise ValueError(f"a fleet has 2 to {_MOST} nodes, not {count}")
         self._packages = packages
@@ -204,44 +204,44 @@ class Fleet:
 
     @property
     def controller(self) -> list[str]:
-        """What to put before a program that shall run where the controller is."""
+        """Return the words in front of a program that is to run where the controller is."""
         return ["ip", "netns", "exec", self._medium.namespace]
 
     @property
     def namespace(self) -> str:
-        """The controller's."""
+        """Return the controller's namespace."""
         return self._medium.namespace
 
     @property
     def inventory(self) -> Path:
-        """For Ansible."""
+        """Return the path of Ansible's inventory."""
         return self.directory / "inventory" / "hosts.json"
 
     def ssh(self, name: str, command: str, *, check: bool = True) -> subprocess.CompletedProcess[str]:
-        """Run a shell command on a node by a connection of its own, as an operator does."""
+        """Run a shell command on a node over a new connection, as an operator does."""
         target = f"root@{self.nodes[name].address}"
         argv = [*self.controller, "ssh", "-i", str(self.keys.client), "-o", "BatchMode=yes", *self.keys.options()]
         return shell.run([*argv, target, command], check=check, timeout=180)
 
     def learn_cards(self) -> None:
-        """Let the lab know each node's card and addresses, once the nodes have keys."""
+        """Tell the lab each node's card and addresses, once the nodes have keys."""
         for name, machine in self.nodes.items():
             shown = json.loads(self.ssh(name, "meshsec key show --json").stdout)
             node = machine.node
             node.card, node.address, node.locator = shown["card"], shown["address"], shown["locator"]
 
     def add_source(self, name: str) -> None:
-        """Tell a node's apt of the project's packages, as an operator does by hand."""
+        """Add the project's packages to a node's apt sources, as an operator does by hand."""
         machine = self.nodes[name]
         machine.write("/etc/apt/keyrings/meshsec.asc", self.keys.repository.decode())
         machine.write("/etc/apt/sources.list.d/meshsec.sources", source("meshsec", machine.suite))
 
     def offer(self, suite: str, packages: Iterable[Path]) -> None:
-        """Let the project's repository of a release have these, and nothing else."""
+        """Replace the content of the project's repository for a release."""
         publish(self._archive / "meshsec" / suite, packages, self._signing)
 
     def packages(self, suite: str) -> list[Path]:
-        """The project's, for a release and this machine's kind."""
+        """Return the project's packages for a release and this machine's architecture."""
         return [path for kind in ("amd64", "all") for path in (self._packages / suite).glob(f"*_{kind}.deb")]
 
     @property
@@ -270,7 +270,7 @@ class Fleet:
 
 
 def write_inventory(path: Path, keys: Keys, hosts: Mapping[str, Mapping[str, object]]) -> None:
-    """How Ansible reaches machines that have these keys."""
+    """Write Ansible's inventory of machines that have these keys."""
     reached = {
         "ansible_user": "root",
         "ansible_python_interpreter": "/usr/bin/python3",
@@ -289,7 +289,7 @@ def uri(kind: str, suite: str) -> str:
 
 
 def source(kind: str, suite: str) -> str:
-    """For apt; the key has the repository's name."""
+    """Return an apt source; its key has the repository's name."""
     return f"Types: deb\nURIs: {uri(kind, suite)}\nSuites: ./\nSigned-By: /etc/apt/keyrings/{kind}.asc\n"
 
 
@@ -299,7 +299,7 @@ def _say(text: str) -> None:
 
 @contextmanager
 def _handed_over(fleet: Fleet, at: Path) -> Iterator[None]:
-    """Where a fleet is, in a place that does not change."""
+    """Have a link at a fixed path lead to the fleet while the block runs."""
     (fleet.directory / "namespace").write_text(f"{fleet.namespace}\n", encoding="ascii")
     at.unlink(missing_ok=True)
     at.symlink_to(fleet.directory)

@@ -16,20 +16,20 @@ from tests.lab.machines.fleet import Fleet
 _RECAP = re.compile(r"^(\S+)\s+: (ok=\d+ .*)$", re.MULTILINE)
 _PROGRAM = Path(os.environ.get("MESHSEC_ANSIBLE") or Path(sys.executable).parent / "ansible-playbook")
 PROGRAMS = _PROGRAM.parent
-"""Where those of Ansible are."""
+"""Where Ansible's programs are."""
 _PLAY_SECONDS, _SECONDS_PER_NODE = 900, 60
 
 
 @dataclass(frozen=True)
 class Played:
-    """What a playbook came to."""
+    """The result of a playbook."""
 
     status: int
     output: str
 
     @property
     def recap(self) -> dict[str, dict[str, int]]:
-        """Counts of ``ok``, ``changed``, ``failed``, ... by host."""
+        """Return the counts of ``ok``, ``changed``, ``failed``, ... by host."""
         return {
             host: {name: int(count) for name, count in re.findall(r"(\w+)=(\d+)", counts)}
             for host, counts in _RECAP.findall(self.output.rpartition("PLAY RECAP")[2])
@@ -37,7 +37,7 @@ class Played:
 
     @property
     def changed(self) -> int:
-        """Tasks that changed something, on all hosts."""
+        """Return how many tasks changed something, on all hosts."""
         return sum(counts["changed"] for counts in self.recap.values())
 
 
@@ -49,11 +49,11 @@ class Reached(Protocol):
 
     @property
     def controller(self) -> list[str]:
-        """What to put before a program that shall run where the controller is."""
+        """Return the words in front of a program that is to run where the controller is."""
 
     @property
     def inventory(self) -> Path:
-        """For Ansible."""
+        """Return the path of Ansible's inventory."""
 
 
 class Controller:
@@ -63,13 +63,13 @@ class Controller:
         self.fleet = fleet
 
     def play(self, playbook: str, *arguments: str, check: bool = True) -> Played:
-        """Run a playbook of the collection by its name; raises CommandError when ``check`` and it failed."""
+        """Run a playbook of the collection by its name. Raises CommandError when ``check`` and it failed."""
         seconds = _PLAY_SECONDS + _SECONDS_PER_NODE * len(self.fleet.nodes)
         return play(self.fleet, playbook, *arguments, check=check, seconds=seconds)
 
 
 def play(machines: Reached, playbook: str, *arguments: str, check: bool, seconds: float) -> Played:
-    """Run a playbook of the collection on whatever machines, in at most ``seconds``."""
+    """Run a playbook of the collection on these machines, for at most ``seconds``."""
     path = REPOSITORY / "ansible" / "playbooks" / f"{playbook}.yml"
     argv = [*machines.controller, str(_PROGRAM), "-i", str(machines.inventory), str(path), *arguments]
     done = subprocess.run(
@@ -94,9 +94,9 @@ def _environment(machines: Reached) -> dict[str, str]:
     return {
         "ANSIBLE_HOME": str(machines.directory / "ansible"),
         "ANSIBLE_NOCOLOR": "1",
-        # The controller's own meshsec judges configurations.
+        # The controller's own meshsec validates configurations.
         "PATH": f"{_PROGRAM.parent}:{os.environ['PATH']}",
         "ANSIBLE_FORKS": "10",
-        # The path of a UNIX socket ends after 107 octets; what stands there goes with the lab.
+        # The path of a UNIX socket ends after 107 bytes; what is there is deleted with the lab.
         "ANSIBLE_SSH_CONTROL_PATH_DIR": str(machines.run_directory),
     }

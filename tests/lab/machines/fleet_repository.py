@@ -1,4 +1,4 @@
-"""An apt repository made on the spot: flat, signed by a key that is thrown away, served by HTTP inside a namespace."""
+"""A flat apt repository, signed by a temporary key and served over HTTP inside a namespace."""
 
 import hashlib
 import os
@@ -21,10 +21,10 @@ _OWNER = "meshsec test fleet <fleet@test.invalid>"
 
 
 class SigningKey:
-    """An OpenPGP key for the time of a ``with`` block; its private part stands in a directory that goes with it."""
+    """An OpenPGP key for the time of a ``with`` block; its private part is in a temporary directory."""
 
     def __enter__(self) -> Self:
-        # Below /tmp, because the agent's socket stands in it, and the path of a UNIX socket ends after 107 octets.
+        # Below /tmp, because it holds the agent's socket, and the path of a UNIX socket ends after 107 bytes.
         self._home = tempfile.TemporaryDirectory(prefix="meshsec-gpg-")
         self._gpg("--passphrase", "", "--quick-generate-key", _OWNER, "ed25519", "sign", "never")
         return self
@@ -36,11 +36,11 @@ class SigningKey:
         self._home.cleanup()
 
     def public(self) -> bytes:
-        """The armoured public key."""
+        """Return the armoured public key."""
         return self._gpg("--armor", "--export")
 
     def sign(self, text: str) -> bytes:
-        """``text`` with its signature, as in InRelease."""
+        """Return ``text`` with its signature, as in InRelease."""
         return self._gpg("--clearsign", stdin=text.encode())
 
     def _gpg(self, *arguments: str, stdin: bytes = b"") -> bytes:
@@ -49,9 +49,9 @@ class SigningKey:
 
 
 def publish(directory: Path, packages: Iterable[Path], signing: SigningKey, index: Path | None = None) -> None:
-    """Make ``directory`` a repository of ``packages``: ``deb [signed-by=...] URI ./``. Replaces what was there.
+    """Make ``directory`` a repository of ``packages`` (``deb [signed-by=...] URI ./``) and replace what was in it.
 
-    ``index``: their ``Packages``, where that was made before.
+    ``index``: the ``Packages`` of these packages where it exists already.
     """
     directory.mkdir(parents=True, exist_ok=True)
     for left in directory.iterdir():
@@ -64,7 +64,7 @@ def publish(directory: Path, packages: Iterable[Path], signing: SigningKey, inde
 
 
 def scan(directory: Path) -> bytes:
-    """The ``Packages`` of a directory of packages."""
+    """Return the ``Packages`` of a directory of packages."""
     argv = ["dpkg-scanpackages", "--multiversion", "."]
     return subprocess.run(
         argv, cwd=directory, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=600
@@ -77,7 +77,7 @@ def _release(packages: bytes) -> str:
 
 
 class _Handler(SimpleHTTPRequestHandler):
-    """Files of one directory; each request is a line of the log."""
+    """Serves the files of one directory and logs each request in one line."""
 
     def __init__(self, directory: str, log: TextIO, *arguments: Any) -> None:
         self._log = log
@@ -89,7 +89,7 @@ class _Handler(SimpleHTTPRequestHandler):
 
 @contextmanager
 def served(directory: Path, namespace: str, address: str, log: Path) -> Iterator[None]:
-    """``directory`` by HTTP at ``address``, port 80, for whoever reaches that namespace; requests go to ``log``."""
+    """Serve a directory over HTTP at ``address``, port 80, inside the namespace. Requests are logged in ``log``."""
     with log.open("a", buffering=1, encoding="utf-8") as file:
         handler = partial(_Handler, os.fspath(directory), file)
         server = namespaces.within(namespace, lambda: ThreadingHTTPServer((address, 80), handler))

@@ -1,4 +1,4 @@
-"""What a node of the test fleet boots: a bare Debian with sshd and python3, and what its mirror has to offer besides.
+"""What a node of the test fleet boots: a bare Debian with sshd and python3, and what its mirror offers.
 
 ``python -m tests.lab.machines.fleet_root`` builds both in build/fleet/, for each release in a directory named by a hash
 of what it is made of. A build that was interrupted begins again; one process builds while others wait for it.
@@ -24,28 +24,28 @@ CACHE = REPOSITORY / "build" / "fleet"
 SUITES = ("trixie", "bookworm")
 """The releases that a node may have."""
 PREINSTALLED = ("systemd", "systemd-sysv", "openssh-server", "python3")
-"""What an operator finds on a bare machine, beside Debian's required packages."""
+"""The packages that an operator finds on a bare machine, besides Debian's required packages."""
 OFFERED = (
     *("charon-systemd", "strongswan-swanctl", "libcharon-extra-plugins"),
     *("libstrongswan-standard-plugins", "libstrongswan-extra-plugins"),
     *("iproute2", "nftables", "iputils-ping", "procps", "kmod", "ethtool", "tcpdump", "apparmor"),
     *("iw", "wpasupplicant", "wireless-regdb"),
     *("libsodium23", "chrony", "python3-apt", "python3-cryptography", "sudo", "dbus", "ca-certificates"),
-    "zsh",  # completes what a package's test asks it to
+    "zsh",  # A package's test needs it for completions.
 )
-"""What its mirror has besides, with all that these depend on."""
+"""The packages that the mirror has besides, with all their dependencies."""
 OFFERED_INSTEAD = ("libreswan",)
-"""What conflicts with those, for whoever wants it in their place."""
+"""Packages that conflict with those, for a test that wants them instead."""
 PROGRAMS = ("mmdebstrap", "unshare", "setpriv", "apt-get", "dpkg-scanpackages")
 _FORM = "1"
-"""Another one when this file builds something else from the same."""
+"""Changed when this file builds something else from the same input."""
 _BUILD_SECONDS = 1800
 _FETCH = (
     'APT_CONFIG="$MMDEBSTRAP_APT_CONFIG" apt-get -q -y --download-only -o Dir::Cache::archives="$PWD/pool/" install'
 )
 _HOOKS = (
     'rm -f "$1"/etc/apt/apt.conf.d/99mmdebstrap "$1"/etc/apt/sources.list "$1"/etc/resolv.conf',
-    'rm -f "$1"/etc/ssh/ssh_host_*',  # each node has its own
+    'rm -f "$1"/etc/ssh/ssh_host_*',  # Each node has its own.
     'rm -rf "$1"/var/lib/apt/lists/* "$1"/var/cache/apt/*.bin',
 )
 """Shell commands of mmdebstrap, for which $1 is the root."""
@@ -56,25 +56,25 @@ class Recipe:
     """What is built for each release."""
 
     kind: str
-    """Before the release in the name of the directory."""
+    """Prefix of the directory's name, before the release."""
     preinstalled: tuple[str, ...]
-    """Beside Debian's required packages."""
+    """Packages besides Debian's required ones."""
     offered: tuple[tuple[str, ...], ...]
-    """What the mirror has besides, with all that it depends on; what conflicts stands in tuples of its own."""
+    """Packages that the mirror has besides, with their dependencies; those that conflict are in separate tuples."""
     hooks: tuple[str, ...] = ()
     """Shell commands of mmdebstrap that finish the root."""
 
     def all_hooks(self) -> tuple[str, ...]:
-        """Those that fetch, ours and its own."""
+        """Return all hooks: those that fetch packages, the common ones and the recipe's own."""
         return (*(f"{_FETCH} {' '.join(packages)}" for packages in self.offered), *_HOOKS, *self.hooks)
 
     def key(self, suite: str) -> str:
-        """Names what the root is made of."""
+        """Return the hash of what the root is made of."""
         return hashlib.sha256(f"{_FORM} {suite} {self.preinstalled} {self.all_hooks()}".encode()).hexdigest()[:16]
 
 
 NODE = Recipe("", PREINSTALLED, (OFFERED, OFFERED_INSTEAD))
-"""A node of the fleet, which has this machine's kernel."""
+"""A node of the fleet, which runs on this machine's kernel."""
 
 
 class Bare:
@@ -85,18 +85,18 @@ class Bare:
         self._directory = directory
         self.root = directory / "root"
         self.pool = directory / "pool"
-        """Debian's packages, and their index."""
+        """Debian's packages and their index."""
 
     @contextmanager
     def in_use(self) -> Iterator[Path]:
-        """The root; as long as somebody uses it, nobody removes it."""
+        """Yield the root, which nobody removes while the block runs."""
         with (self._directory / "lock").open("a", encoding="ascii") as lock:
             fcntl.flock(lock, fcntl.LOCK_SH)
             yield self.root
 
 
 def obstacle() -> str | None:
-    """Why this machine cannot build such a root, or None."""
+    """Return why this machine cannot build such a root, or None."""
     if os.geteuid() != 0:
         return "a node's root is built by root"
     missing = [program for program in PROGRAMS if shutil.which(program) is None]
@@ -104,7 +104,8 @@ def obstacle() -> str | None:
 
 
 def built(suite: str, say: Callable[[str], None], recipe: Recipe = NODE) -> Bare:
-    """Those of a release, built when they are not there yet; ``say`` is told. Raises BuildError."""
+    """Return the root of a release; build it first where it is missing, and report progress to ``say``. Raises
+    BuildError."""
     name = f"{recipe.kind}{suite}"
     ready = CACHE / f"{name}-{recipe.key(suite)}"
     if not ready.exists():
@@ -157,7 +158,7 @@ def _mmdebstrap(suite: str, fresh: Path, recipe: Recipe) -> list[str]:
 
 
 def main() -> int:
-    """Build what is lacking."""
+    """Build what is missing."""
     try:
         for suite in SUITES:
             built(suite, lambda text: print(f"fleet: {text}", file=sys.stderr, flush=True))

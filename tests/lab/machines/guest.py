@@ -1,10 +1,10 @@
-"""The guest ground: a QEMU guest with a Debian 13 root, Debian's RT or ordinary kernel, and this tree.
+"""A QEMU guest with a Debian 13 root, Debian's RT or ordinary kernel, and this tree.
 
-The kernel here may lack ESP, 802.11s and PREEMPT_RT; Debian's has them. The guest boots straight into one command, so
-that a scenario is written once and runs on either ground. It has a copy of the tree, and its own root, whose changes
-are thrown away; one folder for results is this machine's. It is emulated (TCG) unless the environment says
-otherwise, because a /dev/kvm that answers may still hang in its first instruction on a nested host: 10 to 50 times
-slower than the host.
+This machine's kernel may lack ESP, 802.11s and PREEMPT_RT; Debian's has them. The guest boots straight into one
+command, so the same scenario runs here and there. It has a copy of the tree and its own root, whose changes are thrown
+away; one folder for results is this machine's. It is emulated (TCG) unless the environment says otherwise, because a
+/dev/kvm that answers may still hang in its first instruction on a nested host. Emulation is 10 to 50 times slower than
+the host.
 """
 
 import os
@@ -24,9 +24,9 @@ from tests.lab.machines.guest_kernel import Kernel
 from tests.lab.machines.guest_root import CACHE, Built
 
 KERNEL_VARIABLE = "MESHSEC_LAB_KERNEL"
-"""The directory of an unpacked kernel package that is booted in place of Debian's RT kernel."""
+"""The directory of an unpacked kernel package that is booted instead of Debian's RT kernel."""
 ACCELERATOR_VARIABLE = "MESHSEC_LAB_ACCELERATOR"
-"""QEMU's accelerator; ``kvm`` where that is known to work."""
+"""QEMU's accelerator; ``kvm`` where it is known to work."""
 _PROGRAMS = ("qemu-system-x86_64", "setpriv", *guest_root.PROGRAMS, *guest_kernel.PROGRAMS)
 _MEMORY_MIB = 3072
 _KERNEL_ARGUMENTS = ("console=ttyS0", "quiet", "panic=-1", "mitigations=off", "tsc=reliable", "nowatchdog")
@@ -46,20 +46,20 @@ _DETERMINISTIC = (
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the command in the guest came to; ``console`` is the kernel's."""
+    """The result of the command in the guest; ``console`` is the kernel's."""
 
     status: int | None
-    """None when the guest did not get to the end."""
+    """The exit status; None when the guest did not get to the end."""
     output: str
     console: str
 
 
 class GuestDiedError(Exception):
-    """The guest did not get to the end of its command; its console says why, if anything does."""
+    """The guest did not get to the end of its command; its console may say why."""
 
 
 def obstacle() -> str | None:
-    """Why this machine cannot run the guest, or None."""
+    """Return why this machine cannot run the guest, or None."""
     if platform.machine() != "x86_64":
         return f"the guest is for x86_64, this is {platform.machine()}"
     if os.geteuid() != 0:
@@ -71,7 +71,7 @@ def obstacle() -> str | None:
 
 
 def prepare() -> Built:
-    """Build the root and fetch the kernels; at once when that was done. Progress goes to standard error."""
+    """Build the root and fetch the kernels, unless that was done. Report progress on standard error."""
     return guest_root.built(lambda text: print(f"guest: {text}", file=sys.stderr, flush=True))
 
 
@@ -113,7 +113,7 @@ def run_in_guest(
 
 
 def chosen(root: Built, kind: str) -> Kernel:
-    """The kernel of a kind, or the one that stands for ``rt`` by the environment; raises KernelTreeError."""
+    """Return the kernel of a kind; the environment may replace ``rt``. Raises KernelTreeError."""
     own = os.environ.get(KERNEL_VARIABLE)
     return Kernel.of_tree(Path(own)) if own and kind == "rt" else root.kernel(kind)
 
@@ -129,7 +129,7 @@ def _machine(root: Built, kernel: Kernel, initrd: Path, results: Path) -> list[s
 
 
 def _append_tree(archive: Path) -> None:
-    """Append this tree to an initramfs, as /tree: without what is built, cached or history, but with the programs."""
+    """Append this tree to an initramfs as /tree, without caches, history and build results other than programs."""
     with tempfile.TemporaryDirectory(dir=CACHE) as directory:
         copy = Path(directory) / "tree"
         shutil.copytree(REPOSITORY, copy, symlinks=True, ignore=_left_out, copy_function=_copy)
@@ -145,7 +145,7 @@ def _left_out(directory: str, names: list[str]) -> set[str]:
 
 
 def _copy(source: str, target: str) -> None:
-    with suppress(FileNotFoundError):  # an editor's or a linter's file that has gone meanwhile
+    with suppress(FileNotFoundError):  # A temporary file of an editor or a linter may have gone meanwhile.
         shutil.copy2(source, target)
 
 

@@ -20,7 +20,7 @@ _ROOT_MODULES = ("9p", "9pnet_virtio", "virtio_pci", "virtio_blk", "ext4")
 
 
 class KernelTreeError(Exception):
-    """A directory is no unpacked kernel package."""
+    """A directory is not an unpacked kernel package."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Kernel:
 
     @classmethod
     def of_tree(cls, tree: Path) -> Self:
-        """What the package unpacked in ``tree`` brings; raises KernelTreeError."""
+        """Return the kernel of the package unpacked in ``tree``. Raises KernelTreeError."""
         images = sorted((tree / "boot").glob("vmlinuz-*"))
         if len(images) != 1:
             raise KernelTreeError(
@@ -47,17 +47,17 @@ class Kernel:
 
     @property
     def image(self) -> Path:
-        """What QEMU boots."""
+        """Return the path of the image that QEMU boots."""
         return self.tree / "boot" / f"vmlinuz-{self.release}"
 
     @property
     def modules(self) -> Path:
-        """What the guest has as /lib/modules; Debian 13 packages it below /usr."""
+        """Return the path of what the guest has as /lib/modules; Debian 13 packages it below /usr."""
         merged = self.tree / "usr" / "lib" / "modules"
         return merged if merged.is_dir() else self.tree / "lib" / "modules"
 
     def initramfs(self, cache: Path) -> Path:
-        """The initramfs, made in ``cache`` when it is not there yet."""
+        """Return the path of the initramfs; make it in ``cache`` first where it is missing."""
         modules = self._root_modules()
         digest = hashlib.sha256(_INIT.read_bytes())
         for path in (*modules, BUSYBOX):
@@ -70,7 +70,7 @@ class Kernel:
         return archive
 
     def _root_modules(self) -> list[Path]:
-        """Each module once, what it depends on first."""
+        """Return each module once, after those that it depends on."""
         index(self.modules, self.release)
         prefix = self.modules.parents[1]
         files: dict[Path, None] = {}
@@ -81,7 +81,7 @@ class Kernel:
 
 
 def unpack(package: Path, tree: Path) -> None:
-    """Unpack a kernel's .deb into ``tree`` and index its modules; the package is gone then."""
+    """Unpack a kernel's .deb into ``tree``, index its modules and delete the .deb."""
     run(["dpkg-deb", "--extract", str(package), str(tree)], timeout=300)
     kernel = Kernel.of_tree(tree)
     index(kernel.modules, kernel.release)
@@ -89,7 +89,7 @@ def unpack(package: Path, tree: Path) -> None:
 
 
 def index(modules: Path, release: str) -> None:
-    """What modprobe reads: a package leaves that to its installation."""
+    """Write what modprobe reads, which a package leaves to its installation."""
     if not (modules / release / "modules.dep.bin").exists():
         run(["depmod", "-b", str(modules.parents[1]), release], timeout=300)
 
@@ -112,6 +112,6 @@ def _pack(directory: Path, modules: list[Path]) -> Path:
 
 
 def _uncompressed(module: Path) -> bytes:
-    """Debian 13 compresses modules, which busybox cannot load."""
+    """Return the module uncompressed: Debian 13 compresses modules, and busybox cannot load those."""
     content = module.read_bytes()
     return lzma.decompress(content) if module.suffix == ".xz" else content

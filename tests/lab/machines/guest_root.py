@@ -1,9 +1,8 @@
 """What the guest boots: a Debian 13 root with the locked Python packages, and Debian's RT and ordinary kernels.
 
 ``python -m tests.lab.machines.guest_root`` (``make lab-guest``) builds it in build/guest/, in a directory named by a
-hash of all that it is made of: the packages, the lock files and the scripts that build it. Each step
-that is done stays done when a later one is interrupted, what was fetched is kept, and one process builds while others
-wait for it.
+hash of all that it is made of: the packages, the lock files and the scripts that build it. An interrupted build goes on
+with the next step. Downloads are kept, and one process builds while others wait for it.
 """
 
 import fcntl
@@ -35,25 +34,25 @@ PACKAGES = (
 )
 PROGRAMS = ("mmdebstrap", "unshare", "chroot", "apt-get", "dpkg-deb", "depmod", "mke2fs")
 LIBRESWAN = ("bookworm", SUITE)
-"""Debian's suites whose libreswan is in the guest, in /opt/libreswan/SUITE."""
+"""Debian's suites whose libreswan the guest has in /opt/libreswan/SUITE."""
 _FORM = "3"
-"""Another one when this file builds something else from the same."""
+"""Changed when this file builds something else from the same input."""
 _SCRIPT = Path(__file__).parent / "scripts" / "build"
 _LOCKS = REPOSITORY / "daemon"
 _BUILD_SECONDS = 3600
 _SPARE_MIB = 2048
-"""For what a command in the guest writes; the file is sparse, and what is written is thrown away."""
+"""MiB of free space for what a command in the guest writes. The file is sparse, and the writes are thrown away."""
 _INODES = 200_000
 _APT_SETTINGS = ("Acquire::http", "Acquire::ftp", "Acquire::Check-", "Acquire::Retries", "Acquire::ForceIPv")
-"""What of this machine's apt configuration concerns the way to the archive."""
+"""Settings of this machine's apt that concern the way to the archive."""
 
 
 CONTAINED = ("setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
-"""Before a program that mounts: whatever ends it, no mount and no process is left behind."""
+"""In front of a program that mounts: at its end, no mount and no process is left."""
 
 
 class BuildError(Exception):
-    """A step of the build failed; it said why on standard error."""
+    """A step of the build failed; standard error says why."""
 
 
 class Built:
@@ -64,19 +63,19 @@ class Built:
         self.image = directory / "root.ext4"
 
     def kernel(self, kind: str) -> Kernel:
-        """One of KINDS: ``rt`` or ``generic``."""
+        """Return the kernel of a kind: ``rt`` or ``generic``."""
         return Kernel.of_tree(self.directory / "kernels" / kind)
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
-        """As long as somebody uses it, nobody removes it."""
+        """Keep the root from being removed while the block runs."""
         with (self.directory / "lock").open("a", encoding="ascii") as lock:
             fcntl.flock(lock, fcntl.LOCK_SH)
             yield
 
 
 def built(say: Callable[[str], None]) -> Built:
-    """The root and the kernels, built when they are not there yet; ``say`` is told each step. Raises BuildError."""
+    """Return the root and the kernels; build what is missing and report each step to ``say``. Raises BuildError."""
     ready = CACHE / key()
     if not ready.exists():
         CACHE.mkdir(parents=True, exist_ok=True)
@@ -88,7 +87,7 @@ def built(say: Callable[[str], None]) -> Built:
 
 
 def key() -> str:
-    """Names what the root is made of."""
+    """Return the hash of what the root is made of."""
     digest = hashlib.sha256(f"{_FORM} {SUITE} {PACKAGES} {LIBRESWAN} {_commands_of_project()}".encode())
     for path in (_SCRIPT, *sorted(_LOCKS.glob("requirements-*.lock"))):
         digest.update(path.read_bytes())
@@ -96,7 +95,8 @@ def key() -> str:
 
 
 def write_apt_settings(path: Path) -> None:
-    """Write how this machine's apt reaches the archive; readable by us alone, as a proxy's password may stand there."""
+    """Write how this machine's apt reaches the archive, readable by root only, because it may contain a proxy's
+    password."""
     settings = _output(["apt-config", "dump"]).splitlines()
     with path.open("w", encoding="utf-8") as file:
         path.chmod(0o600)
@@ -105,7 +105,7 @@ def write_apt_settings(path: Path) -> None:
 
 
 def sources_of(suite: str) -> str:
-    """This machine's sources of Debian, for a suite; empty where it has none, and mmdebstrap takes Debian's own."""
+    """Return this machine's apt sources for a suite; empty where it has none, so that mmdebstrap takes Debian's."""
     listing = _output(["apt-get", "indextargets", "--format", "$(LABEL) $(REPO_URI)", "Created-By: Packages"])
     suites = {"Debian": suite, "Debian-Security": f"{suite}-security"}
     found = dict.fromkeys(line.rpartition(" ")[::2] for line in listing.splitlines())
@@ -209,7 +209,7 @@ def _image(fresh: Path) -> None:
 
 
 def _pip_settings() -> Iterator[tuple[str, str]]:
-    """How pip reaches its index on this machine, as environment: what its configuration files say, too."""
+    """Yield as environment variables how pip reaches its index on this machine, from its configuration files too."""
     for line in _output([sys.executable, "-m", "pip", "config", "list"]).splitlines():
         name, _, value = line.partition("=")
         section, _, option = name.partition(".")
@@ -235,7 +235,7 @@ def _run(fresh: Path, step: str, *arguments: str, stdin: str = "", env: dict[str
 
 
 def remove_others(ready: Path, names: re.Pattern[str]) -> None:
-    """What was built beside ``ready`` before, by its name, unless somebody uses it."""
+    """Remove former builds beside ``ready``, unless they are in use."""
     for other in ready.parent.iterdir():
         if other == ready or not names.fullmatch(other.name):
             continue

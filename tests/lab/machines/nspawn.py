@@ -1,7 +1,7 @@
-"""Debian nodes with systemd as process 1, each in a network namespace of the lab: what only a booted system shows.
+"""Debian nodes with systemd as process 1, each in a network namespace of the lab, for what only a booted system shows.
 
-The root is the guest's (``guest_root``), read-only below what a node writes; the kernel is this machine's, and so are
-the controllers of control groups, of which the v2 hierarchy may have none.
+The root is the guest's (``guest_root``), read-only below what a node writes. Kernel and control-group controllers are
+this machine's; the v2 hierarchy may have no controllers.
 """
 
 import os
@@ -29,20 +29,20 @@ _PROGRAMS = ("systemd-nspawn", "nsenter", "unshare", "setpriv")
 _BOOT_SECONDS = 240.0
 _END_SECONDS = 120.0
 _ENVIRONMENT = {
-    # The node's own hierarchy is v2, whatever this machine has: Debian 13 knows no other.
+    # The node's own hierarchy is v2 in any case: Debian 13 supports no other.
     "UNIFIED_CGROUP_HIERARCHY": "1",
     "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1",
-    # Its own sysctl.d sets what concerns its network.
+    # The node's own sysctl.d sets what concerns its network.
     "SYSTEMD_NSPAWN_API_VFS_WRITABLE": "network",
 }
 _OPTIONS = (
     *("--quiet", "--register=no", "--keep-unit", "--boot", "--notify-ready=yes"),
-    "--link-journal=no",  # takes a machine ID of this machine, too
+    "--link-journal=no",  # It must not take this machine's ID.
     *("--capability=CAP_NET_ADMIN", "--bind=/dev/net/tun"),
-    "--console=pipe",  # nobody reads a terminal all the time, and a full one would stop the node
+    "--console=pipe",  # Nobody reads a terminal all the time, and a full one would stop the node.
 )
 _ARGUMENTS = ("systemd.show_status=no", "systemd.mask=console-getty.service")
-"""Of the node's systemd."""
+"""Arguments of the node's systemd."""
 _INSIDE = (
     "env",
     "-i",
@@ -53,12 +53,12 @@ _INSIDE = (
 
 
 def obstacle() -> str | None:
-    """Why this machine cannot boot a node, or None."""
+    """Return why this machine cannot boot a node, or None."""
     return guest.obstacle() or obstacle_to_boot()
 
 
 def obstacle_to_boot() -> str | None:
-    """Why this machine cannot boot a node from whatever root, or None."""
+    """Return why this machine cannot boot a node from any root, or None."""
     if missing := [program for program in _PROGRAMS if shutil.which(program) is None]:
         return f"not installed: {' '.join(missing)}"
     known = Path("/proc/filesystems").read_text(encoding="ascii").split()
@@ -70,10 +70,10 @@ def obstacle_to_boot() -> str | None:
 
 
 class Machine:
-    """A node of the lab that is a booted Debian. Leaving the block ends it, and leaves nothing of it behind."""
+    """A node of the lab that is a booted Debian. Leaving the block ends it and removes its files."""
 
     def __init__(self, node: Node) -> None:
-        """``node``: one that is not set up; its control socket and charon are reached as those of any other."""
+        """``node``: a node that is not set up; its control socket and charon are reached as usual."""
         self.node = node
         self._directory = node.directory / "machine"
         self._stack = ExitStack()
@@ -90,7 +90,7 @@ class Machine:
             stack.callback(daemon.kill)
             daemon.start()
             daemon.wait_ready(_BOOT_SECONDS)
-            daemon.stop_listening()  # systemd tells of each reload
+            daemon.stop_listening()  # systemd reports each reload.
             self._leader = _first_process(groups)
             self._reach()
             self._stack = stack.pop_all()
@@ -103,22 +103,22 @@ class Machine:
 
     @property
     def root(self) -> Path:
-        """The node's file system, as it sees it."""
+        """Return the path of the node's file system."""
         return Path(f"/proc/{self._leader}/root")
 
     def run(
         self, *argv: str, check: bool = True, stdin: str = "", timeout: float = 180
     ) -> subprocess.CompletedProcess[str]:
-        """Run a program on the node, as root; raises CommandError."""
+        """Run a program on the node as root. Raises CommandError."""
         return shell.run([*self._enter(), *argv], check=check, stdin=stdin, timeout=timeout)
 
     def show(self, unit: str, *properties: str) -> dict[str, str]:
-        """What systemd says of a unit's properties."""
+        """Return a unit's properties, as systemd reports them."""
         said = self.run("systemctl", "show", unit, f"--property={','.join(properties)}").stdout
         return dict(line.split("=", 1) for line in said.splitlines())
 
     def pid(self, unit: str) -> int:
-        """A service's main process, by its number on this machine. Raises ProcessLookupError when it does not run."""
+        """Return the PID of a service's main process on this machine. Raises ProcessLookupError when there is none."""
         inside = self.show(unit, "MainPID")["MainPID"]
         for pid in self.node.run("ip", "netns", "pids", self.node.namespace).stdout.split():
             if _number_inside(int(pid)) == inside:
@@ -126,7 +126,7 @@ class Machine:
         raise ProcessLookupError(f"{unit} does not run: see {self.node.logs}")
 
     def write(self, path: str, text: str) -> None:
-        """Write a file of the node, with its directory."""
+        """Write a file of the node and create its directory."""
         self.run("install", "-D", "-m", "0644", "/dev/stdin", path, stdin=text)
 
     def _enter(self) -> list[str]:
@@ -135,17 +135,17 @@ class Machine:
 
     @contextmanager
     def _base(self) -> Iterator[Path]:
-        """What the node boots, read-only: a file system's image, or a directory."""
+        """Yield what the node boots, read-only: a file system's image, or a directory."""
         root = guest.prepare()
         with root.in_use():
             yield root.image
 
     def _lent(self) -> list[str]:
-        """What else nspawn shall do for the node, as its options."""
+        """Return further options of nspawn for this node."""
         return [f"--bind-ro={REPOSITORY / 'daemon'}:/repository/daemon"]
 
     def _install(self, layer: Path) -> None:
-        """What `make install` does, with the Python packages that the root has."""
+        """Do what `make install` does, with the Python packages that the root has."""
         environment = {**os.environ, "DESTDIR": str(layer), "PREFIX": "/usr/local"}
         shell.run([str(REPOSITORY / "tools/install"), "system"], env=environment)
         for name in ("meshsec", "meshsecd", "meshsec-radio"):
@@ -170,13 +170,13 @@ class Machine:
 
 
 def _first_process(groups: list[Path]) -> int:
-    """The node's process 1, by its number on this machine."""
+    """Return the PID of the node's process 1 on this machine."""
     (members,) = (path for group in groups for path in group.glob("payload/init.scope/cgroup.procs"))
     return int(members.read_text(encoding="ascii").split()[0])
 
 
 def _number_inside(pid: int) -> str:
-    """What a process of a node takes for its number; empty for one that is gone, or of this machine."""
+    """Return the PID that a process has inside its node; empty when it has ended or is this machine's."""
     try:
         status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
     except OSError:
@@ -186,7 +186,7 @@ def _number_inside(pid: int) -> str:
 
 
 def _hierarchies() -> list[tuple[Path, bool]]:
-    """Our group in each hierarchy in which nspawn makes groups, and whether it is that of v2."""
+    """Return our group in each hierarchy in which nspawn makes groups, and whether that is v2."""
     ours = {}
     for line in Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines():
         _, name, path = line.split(":", 2)
@@ -203,11 +203,11 @@ def _hierarchies() -> list[tuple[Path, bool]]:
 
 @contextmanager
 def _own_groups(name: str) -> Iterator[list[Path]]:
-    """Control groups of that name, with nobody in them; whoever is in them at the end is killed."""
+    """Yield empty control groups of that name. At the end all processes in them are killed."""
     hierarchies = _hierarchies()
     for parent, _ in hierarchies:
         for left in parent.glob(f"{PREFIX}*"):
-            if not (NETNS / left.name).exists() and not _has_members(left):  # its lab was killed, and swept
+            if not (NETNS / left.name).exists() and not _has_members(left):  # Its lab was killed and swept.
                 _remove(left)
     groups = [parent / name for parent, _ in hierarchies]
     try:
@@ -222,7 +222,7 @@ def _own_groups(name: str) -> Iterator[list[Path]]:
 
 
 def _kill(group: Path) -> None:
-    """End all processes in a group of v2 and below; return when they are gone."""
+    """End all processes in a v2 group and below it; return when they are gone."""
     if not (group / "cgroup.kill").exists():
         return
     (group / "cgroup.kill").write_text("1", encoding="ascii")
@@ -236,7 +236,8 @@ def _kill(group: Path) -> None:
 
 
 def _has_members(group: Path) -> bool:
-    """Whether a process is in a group or below: of a lab in another mount namespace, whose network we do not see."""
+    """Return whether a process is in a group or below it; it may be in another mount namespace, whose network is
+    hidden."""
     return any(members.read_text(encoding="ascii") for members in group.rglob("cgroup.procs"))
 
 

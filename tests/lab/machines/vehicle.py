@@ -25,19 +25,19 @@ from tests.lab.net.packets import SNAPLEN, Classifier, Kind
 IMAGE = REPOSITORY / "build" / "image" / "meshsec.img"
 INTERFACE = "enp0s16"
 _SLOT = 0x10
-"""What the interface is called after."""
+"""The interface's slot, from which its name follows."""
 _FIRMWARE = Path("/usr/share/OVMF/OVMF_CODE_4M.fd")
 _VARIABLES = Path("/usr/share/OVMF/OVMF_VARS_4M.fd")
 _MEMORY_MIB = 1024
 _PATIENCE = "systemd.default_device_timeout_sec=900 systemd.default_timeout_start_sec=900"
-"""An emulated machine may wait for its own disk longer than a vehicle's would ever take."""
+"""Seconds: an emulated machine waits for its disk longer than a vehicle's ever does."""
 RADIOS = "modules_load=mac80211_hwsim mac80211_hwsim.radios=2"
-"""What has the kernel simulate radios, wlan0 and wlan1, which hear each other."""
+"""The kernel argument that simulates the radios wlan0 and wlan1, which hear each other."""
 _ESCAPES = re.compile(r"\x1b(?:\[[0-9;?=]*[A-Za-z]|[()][A-Z0-9]|[cM=>78])|\x1b\][^\x07]*\x07|\r")
 
 
 def obstacle() -> str | None:
-    """Why this machine cannot boot an image, or None."""
+    """Return why this machine cannot boot an image, or None."""
     if platform.machine() != "x86_64":
         return f"the image is for x86_64, this is {platform.machine()}"
     if not IMAGE.exists():
@@ -48,28 +48,28 @@ def obstacle() -> str | None:
 
 
 class Console:
-    """A vehicle's serial console: what it said, line by line, and what is typed there."""
+    """A vehicle's serial console: its output, and what is typed there."""
 
     def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
         assert process.stdin is not None
         assert process.stdout is not None
         self._input, self._output = process.stdin, process.stdout
-        # Nobody reads one console while the other is waited for: a full pipe would stop the machine.
+        # A thread reads it, because a full pipe would stop the machine while the test waits for the other console.
         fcntl.fcntl(self._output, fcntl.F_SETPIPE_SZ, 1 << 20)
         self._log = log.open("ab")
         self._said = b""
 
     @property
     def text(self) -> str:
-        """All that it has said, without the escape sequences of terminals."""
+        """Return all output so far, without the escape sequences of terminals."""
         return _ESCAPES.sub("", self._said.decode(errors="replace"))
 
     def fileno(self) -> int:
-        """Readable when it says more."""
+        """Return the descriptor that is readable when there is output."""
         return self._output.fileno()
 
     def drain(self) -> bool:
-        """Take what there is; False after its end."""
+        """Read what is available; return False after the end."""
         said = self._output.read1(65536)  # type: ignore[attr-defined]
         self._said += said
         self._log.write(said)
@@ -77,12 +77,12 @@ class Console:
         return bool(said)
 
     def type(self, text: str) -> None:
-        """As a person would."""
+        """Type text as a person would."""
         self._input.write(text.encode())
         self._input.flush()
 
     def wait(self, pattern: str, seconds: float, after: int = 0) -> re.Match[str]:
-        """The first match of ``pattern`` behind the position ``after`` of ``text``."""
+        """Wait for ``pattern`` after the position ``after`` of ``text``, and return its first match."""
         return wait_until(
             f"{pattern!r} on the console",
             lambda: re.compile(pattern, re.MULTILINE).search(self.text, after),
@@ -92,14 +92,14 @@ class Console:
         )
 
     def close(self) -> None:
-        """Take what is left, and no more."""
+        """Read the remaining output and close the console."""
         while self.drain():
             pass
         self._log.close()
 
 
 class Link:
-    """A namespace without name, in which nothing but the vehicles' frames is on the loopback interface."""
+    """A namespace without a name, in which only the vehicles' frames pass the loopback interface."""
 
     def __enter__(self) -> Self:
         script = "ip link set lo up && echo up && exec cat"
@@ -118,7 +118,7 @@ class Link:
         self._holder.communicate()
 
     def within(self) -> list[str]:
-        """What to put before a program that shall run there."""
+        """Return the words in front of a program that is to run there."""
         return ["nsenter", f"--net=/proc/{self._holder.pid}/ns/net"]
 
 
@@ -141,7 +141,7 @@ class Vehicle:
 
     @property
     def console(self) -> Console:
-        """That of the running machine."""
+        """Return the console of the running machine."""
         assert self._console is not None
         return self._console
 
@@ -160,7 +160,7 @@ class Vehicle:
         return self
 
     def cut_power(self) -> None:
-        """The battery is off: nothing on the machine is told."""
+        """Switch the power off without notice to the machine."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -180,31 +180,31 @@ class Vehicle:
         self._disk.unlink()
 
     def log_in(self, password: str, seconds: float) -> None:
-        """As root on the console, with a prompt that `run` understands."""
+        """Log in as root on the console; return when there is a prompt that `run` understands."""
         self.console.wait(r"login: ", seconds)
         self.console.type("root\n")
         self.console.wait(r"Password: ", seconds)
         self.console.type(f"{password}\n")
         self.console.wait(r"root@\S+:\S*#", seconds)
         self.console.type("stty -echo; PS1=; PS2=; PROMPT_COMMAND=; bind 'set enable-bracketed-paste off'\n")
-        self.run("dmesg --console-off; kill -SIGRTMIN+21 1", seconds)  # the console is ours alone
+        self.run("dmesg --console-off; kill -SIGRTMIN+21 1", seconds)  # Kernel messages must not disturb the console.
 
     def run(self, command: str, seconds: float) -> tuple[int, str]:
-        """Status and output of a command that is typed at the console."""
+        """Type a command at the console. Return its status and its output."""
         after = len(self.console.text)
         self.console.type(f'{{ {command}\n}} 2>&1; echo "==$?=="\n')
         end = self.console.wait(r"==(\d+)==", seconds, after)
         return int(end[1]), self.console.text[after : end.start()].strip()
 
     def sent_and_received(self) -> Counter[Kind]:
-        """What the link to the other vehicle carried up to now."""
+        """Return what has crossed the link to the other vehicle up to now."""
         classifier = Classifier()
         return Counter(classifier.frame(frame) for frame in _frames(self.capture.read_bytes()))
 
     def _machine(self) -> list[str]:
         firmware = "if=pflash,format=raw"
         return [
-            *("setpriv", "--pdeathsig", "KILL"),  # not even a test that is killed leaves one behind
+            *("setpriv", "--pdeathsig", "KILL"),  # The kernel ends it even when the test is killed.
             *("qemu-system-x86_64", "-M", "q35,accel=tcg", "-cpu", "max", "-smp", "1", "-m", str(_MEMORY_MIB)),
             *("-nodefaults", "-no-user-config", "-display", "none", "-serial", "stdio", "-no-reboot"),
             *("-uuid", _uuid(self.name)),
@@ -225,7 +225,7 @@ class Vehicle:
         ]
 
     def _firmware(self, credentials: Mapping[str, str]) -> Iterator[str]:
-        """Credentials in files, which unlike arguments nobody else reads."""
+        """Yield the options for credentials in files, which unlike arguments are readable for root only."""
         for name, value in credentials.items():
             path = self._directory / f"{self.name}.{name}"
             path.touch(mode=0o600)
@@ -235,7 +235,7 @@ class Vehicle:
 
 
 def password_hash(password: str) -> str:
-    """As `mkpasswd` makes it."""
+    """Return the hash that `mkpasswd` makes."""
     done = subprocess.run(
         ["openssl", "passwd", "-6", "-stdin"], input=password, text=True, capture_output=True, check=True
     )
@@ -243,7 +243,7 @@ def password_hash(password: str) -> str:
 
 
 def quoted(*words: str) -> str:
-    """``words`` as the console's shell takes them."""
+    """Quote ``words`` for the console's shell."""
     return shlex.join(words)
 
 
@@ -260,7 +260,7 @@ def _mac(name: str) -> str:
 
 
 def _frames(pcap: bytes) -> Iterator[bytes]:
-    """The packets of a pcap file in this machine's octet order, as far as they are whole."""
+    """Yield the packets of a pcap file in this machine's byte order, up to an incomplete one."""
     position = 24
     while position + 16 <= len(pcap):
         (kept,) = struct.unpack_from("=I", pcap, position + 8)

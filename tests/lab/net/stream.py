@@ -42,7 +42,7 @@ class Stream:
         self._out = namespaces.within(source[0], connecting)
         self._out.bind((source[1], 0))
         self._stop = threading.Event()
-        self._notices = Wakeups()
+        self._wakeups = Wakeups()
         self._threads = [threading.Thread(target=run, daemon=True) for run in (self._read, self._write)]
 
     def __enter__(self) -> Self:
@@ -62,16 +62,16 @@ class Stream:
         self._stop.set()
         for thread in self._threads:
             thread.join()
-        for opened in (self._out, self._in, self._listener, self._notices):
+        for opened in (self._out, self._in, self._listener, self._wakeups):
             opened.close()
 
     def fileno(self) -> int:
         """Return the descriptor that is readable when bytes have arrived."""
-        return self._notices.fileno()
+        return self._wakeups.fileno()
 
     def drain(self) -> bool:
         """Take the wake-ups."""
-        return self._notices.drain()
+        return self._wakeups.drain()
 
     def summary(self) -> str:
         """Describe in words what has arrived so far."""
@@ -124,7 +124,7 @@ class Stream:
                 return self._fail(f"something else arrived after octet {self.received}")
             expected = expected[len(data) :]
             self.received += len(data)
-            self._notices.tell()
+            self._wakeups.wake()
         return self._fail("the end did not arrive in time")
 
     def _fail(self, fault: str) -> None:

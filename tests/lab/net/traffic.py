@@ -79,7 +79,7 @@ class Flow:
         self._out = udp_socket(*source)
         self._in = udp_socket(*target, port)
         self._in.setsockopt(socket.SOL_SOCKET, getattr(socket, "SO_RCVBUFFORCE", 33), _RECEIVE_BUFFER)
-        self._notices = Wakeups()
+        self._wakeups = Wakeups()
         self._threads = [threading.Thread(target=run, daemon=True) for run in (self._receive, self._send)]
 
     def __enter__(self) -> Self:
@@ -91,7 +91,7 @@ class Flow:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.end()
-        for opened in (self._out, self._in, self._notices):
+        for opened in (self._out, self._in, self._wakeups):
             opened.close()
 
     def end(self) -> FlowResult:
@@ -103,11 +103,11 @@ class Flow:
 
     def fileno(self) -> int:
         """Return the descriptor that is readable when datagrams have arrived."""
-        return self._notices.fileno()
+        return self._wakeups.fileno()
 
     def drain(self) -> bool:
         """Take the wake-ups."""
-        return self._notices.drain()
+        return self._wakeups.drain()
 
     def summary(self) -> str:
         """Describe what has arrived, and what each end's kernel dropped: these counters are lost with the lab."""
@@ -138,7 +138,7 @@ class Flow:
                 self._in.sendto(b"", sender)
             if datagram.startswith(MARK):
                 self.result.arrivals.append((_SEQUENCE.unpack_from(datagram, len(MARK))[0], time.monotonic()))
-                self._notices.tell()
+                self._wakeups.wake()
 
 
 def wait_arrivals(running: Flow, count: int = 10, seconds: float = 60.0) -> None:

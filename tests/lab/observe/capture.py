@@ -1,4 +1,4 @@
-"""Captures what crosses a node's mesh interfaces, classifies it as it comes and keeps it as pcap files."""
+"""Captures what crosses a node's mesh interfaces, classifies it at once and keeps it as pcap files."""
 
 import errno
 import os
@@ -25,11 +25,11 @@ _LINKTYPE_ETHERNET, _LINKTYPE_RADIOTAP = 1, 127
 
 
 class Capture:
-    """What passes one or more interfaces of a namespace, from ``start`` to ``stop``.
+    """What crosses one or more interfaces of a namespace, from ``start`` to ``stop``.
 
     ``counts`` and ``first`` grow while it runs; ``clear`` keeps the beginning of the first packets in the clear.
-    ``sent`` are those of ``counts`` that the node itself put on a link. A kernel that has decapsulated a packet of a
-    tunnel shows it as if it had come in on the link: what went over a link is known from its sender alone.
+    ``sent`` counts only the packets that the node itself put on a link: the kernel shows an inner packet that it has
+    decapsulated as if it had come in on the link, so only its sender's capture says what went over the link.
     """
 
     _CLEAR_KEPT = 16
@@ -41,7 +41,7 @@ class Capture:
         self.counts: Counter[Kind] = Counter()
         self.sent: Counter[Kind] = Counter()
         self.first: dict[Kind, float] = {}
-        """Time of the first packet of a kind (seconds on the realtime clock, from the kernel)."""
+        """Time of the first packet of each kind, in seconds on the realtime clock, from the kernel."""
         self.clear: list[str] = []
         self.lost = 0
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -50,14 +50,14 @@ class Capture:
         self._sockets: list[socket.socket] = []
 
     def start(self) -> Self:
-        """Begin: every packet after this call is seen."""
+        """Start the capture: every packet after this call is seen."""
         self.directory.mkdir(parents=True, exist_ok=True)
         self._sockets = namespaces.within(self.namespace, lambda: [_open(name) for name in self.interfaces])
         self._thread.start()
         return self
 
     def stop(self) -> Self:
-        """End, after everything that has passed up to now is counted."""
+        """Count everything that has passed up to now, then stop."""
         if self._sockets:
             os.write(self._stop_write, b".")
             self._thread.join()
@@ -76,15 +76,15 @@ class Capture:
         self.stop()
 
     def fileno(self) -> int:
-        """Readable when packets of a kind came for the first time."""
+        """Return the descriptor that is readable when packets of a kind came for the first time."""
         return self._wake_read
 
     def drain(self) -> bool:
-        """Take the notices."""
+        """Read all wake-ups."""
         return bool(os.read(self._wake_read, 4096))
 
     def since(self, earlier: Counter[Kind]) -> Counter[Kind]:
-        """What passed after ``earlier``, a copy of ``counts``."""
+        """Return what passed since ``earlier``, a copy of ``counts``."""
         return Counter({kind: count - earlier[kind] for kind, count in self.counts.items() if count > earlier[kind]})
 
     def close(self) -> None:
@@ -112,7 +112,7 @@ class Capture:
             try:
                 frame, ancillary, _, address = source.recvmsg(65536, 64)
             except OSError as error:
-                if error.errno not in (errno.EAGAIN, errno.ENETDOWN):  # a link that is down comes up again
+                if error.errno not in (errno.EAGAIN, errno.ENETDOWN):  # A link that was down comes up again.
                     raise
                 return
             at = _timestamp(ancillary)
@@ -164,7 +164,7 @@ def _open(interface: str) -> socket.socket:
 
 
 def _is_radio(source: socket.socket) -> bool:
-    """Whether it listens on a monitor interface."""
+    """Return whether the socket listens on a monitor interface."""
     return bool(source.getsockname()[3] == _ARPHRD_IEEE80211_RADIOTAP)
 
 

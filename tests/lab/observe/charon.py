@@ -1,4 +1,4 @@
-"""charon's SAs, asked from charon itself by VICI, past meshsecd."""
+"""charon's SAs, read from charon itself over VICI."""
 
 import socket
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,27 +36,27 @@ class SaState:
     spis: tuple[str, str]
     children: tuple[ChildState, ...]
     remote_host: str = ""
-    """Where charon sends for it."""
+    """The address to which charon sends."""
 
     @property
     def installed(self) -> tuple[ChildState, ...]:
-        """The CHILD_SAs that carry traffic."""
+        """Return the CHILD_SAs that carry traffic."""
         return tuple(child for child in self.children if child.state == "INSTALLED")
 
     @property
     def child_spis(self) -> frozenset[str]:
-        """SPIs of the installed CHILD_SAs, both directions."""
+        """Return the SPIs of the installed CHILD_SAs in both directions."""
         return frozenset(spi for child in self.installed for spi in (child.spi_in, child.spi_out))
 
 
 class Charon:
-    """Asks charon itself, past meshsecd."""
+    """Asks charon directly, without meshsecd."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def sas(self) -> list[SaState]:
-        """All IKE_SAs; empty when charon does not answer."""
+        """Return all IKE_SAs; an empty list when charon does not answer."""
         try:
             with self._session() as session:
                 return [sa for entry in session.list_sas() for sa in _ike_sas(entry)]
@@ -68,30 +68,30 @@ class Charon:
         return [sa for sa in self.sas() if sa.peer.rstrip("~^") == peer]
 
     def terminate(self, peer: str, *, force: bool = False) -> None:
-        """Close the IKE_SA with a peer behind meshsecd's back; ``force``: not awaiting what the peer says."""
+        """Close the IKE_SA with a peer without meshsecd's knowledge. ``force``: do not wait for the peer's answer."""
         message = {"ike": peer, "force": "yes", "timeout": "-1"} if force else {"ike": peer, "timeout": "30000"}
         with self._session() as session:
             for _ in session.terminate(message):
                 continue
 
     def initiate(self, peer: str, child: str) -> None:
-        """Negotiate an IKE_SA and a CHILD_SA behind meshsecd's back; charon's failure is nobody's concern here."""
+        """Negotiate an IKE_SA and a CHILD_SA without meshsecd's knowledge. A failure is ignored."""
         with self._session() as session, suppress(CommandException):
             for _ in session.initiate({"ike": peer, "child": child, "timeout": "30000"}):
                 continue
 
     def rekey(self, peer: str, child: str = "") -> None:
-        """Have an IKE_SA replaced, or one of its CHILD_SAs (RFC 7296, section 1.3); returns at once."""
+        """Have charon rekey an IKE_SA or one of its CHILD_SAs (RFC 7296, section 1.3). Return at once."""
         with self._session() as session:
             session.rekey({"ike": peer, **({"child": child} if child else {})})
 
     def configure(self, name: str, connection: Mapping[str, Any]) -> None:
-        """Load a connection behind meshsecd's back."""
+        """Load a connection without meshsecd's knowledge."""
         with self._session() as session:
             session.load_conn({name: connection})
 
     def give_secret(self, name: str, secret: str) -> None:
-        """Load a pre-shared key for everybody behind meshsecd's back."""
+        """Load a pre-shared key for all peers without meshsecd's knowledge."""
         with self._session() as session:
             session.load_shared({"id": name, "type": "IKE", "data": secret})
 
@@ -101,7 +101,7 @@ class Charon:
             session.unload_shared({"id": name})
 
     def impersonate(self, identity: str, private_key_pem: bytes, public_key_pem: bytes, spec: Mapping[str, Any]) -> str:
-        """Negotiate as somebody else: load a key and a connection of our own making; charon's word about the end."""
+        """Negotiate as somebody else, with a key and a connection of the test's own. Return charon's error, or ""."""
         with self._session() as session:
             session.load_key({"type": "any", "data": private_key_pem})
             local = {"auth": "pubkey", "id": identity, "pubkeys": [public_key_pem]}
@@ -149,6 +149,6 @@ def _child(child: Mapping[str, Any]) -> ChildState:
 
 
 def one_per_peer(sas: Sequence[SaState]) -> bool:
-    """Exactly one established IKE_SA for each peer, each with an installed CHILD_SA."""
+    """Return whether each peer has exactly one established IKE_SA, with an installed CHILD_SA."""
     established = [sa for sa in sas if sa.state == "ESTABLISHED"]
     return len({sa.peer for sa in established}) == len(established) and all(sa.installed for sa in established)

@@ -13,7 +13,7 @@ _LAST_ANSWER = 5.0
 
 
 class ControlStream:
-    """meshsecd's ``watch``: a JSON line for each change."""
+    """A subscription to meshsecd's ``watch``: a JSON line for each change."""
 
     def __init__(self, path: Path) -> None:
         self._socket = socket.socket(socket.AF_UNIX)

@@ -1,4 +1,4 @@
-"""Sources of events of the kernel in a namespace: a route has changed, a packet has passed."""
+"""Events of the kernel in a namespace: a route has changed, a packet has passed."""
 
 import socket
 from contextlib import suppress
@@ -10,7 +10,7 @@ _ETH_P_ALL = 0x0003  # linux/if_ether.h
 
 
 class RouteEvents:
-    """Readable when the kernel changed a route in a namespace."""
+    """A source that is readable when the kernel has changed a route in a namespace."""
 
     def __init__(self, namespace: str) -> None:
         self._socket = namespaces.within(namespace, self._open)
@@ -22,11 +22,11 @@ class RouteEvents:
         return opened
 
     def fileno(self) -> int:
-        """For select."""
+        """Return the socket's descriptor, for select."""
         return self._socket.fileno()
 
     def drain(self) -> bool:
-        """Take one notice; an overrun counts as a notice too."""
+        """Read one event; an overrun counts as an event too."""
         with suppress(OSError):
             self._socket.recv(1 << 16)
         return True
@@ -37,7 +37,7 @@ class RouteEvents:
 
 
 class PacketEvents:
-    """Readable when a packet passes any interface of a namespace."""
+    """A source that is readable when a packet has passed any interface of a namespace."""
 
     def __init__(self, namespace: str) -> None:
         self._socket = namespaces.within(namespace, self._open)
@@ -47,11 +47,11 @@ class PacketEvents:
         return socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(_ETH_P_ALL))
 
     def fileno(self) -> int:
-        """For select."""
+        """Return the socket's descriptor, for select."""
         return self._socket.fileno()
 
     def drain(self) -> bool:
-        """Take one packet."""
+        """Read one packet."""
         self._socket.recv(1)
         return True
 

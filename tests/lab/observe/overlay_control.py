@@ -1,4 +1,5 @@
-"""A reader of overlayd's control socket: checks each line against the schema, keeps the last status and all events."""
+"""A reader of overlayd's control socket: it checks each line against the schema and keeps the last status and all
+events."""
 
 import json
 import socket
@@ -16,7 +17,7 @@ SCHEMA = REPOSITORY / "docs" / "reference" / "schema" / "overlayd-control-1.json
 
 @cache
 def schema() -> jsonschema.Draft202012Validator:
-    """What every line of the control socket must obey."""
+    """Return the schema that every line of the control socket must obey."""
     return jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8")))
 
 
@@ -28,19 +29,19 @@ class OverlayControl:
         self._socket.settimeout(20)
         self._socket.connect(str(path))
         self._rest = b""
-        self._told = 0
+        self._statuses = 0
         self.status: dict[str, Any] = {}
         self.events: list[dict[str, Any]] = []
         self._answers: list[dict[str, Any]] = []
-        while not self._told and self.drain():
+        while not self._statuses and self.drain():
             pass
 
     def fileno(self) -> int:
-        """For select."""
+        """Return the socket's descriptor, for select."""
         return self._socket.fileno()
 
     def drain(self) -> bool:
-        """Take what is there; False at the end of the stream."""
+        """Read what is available; return False at the end of the stream."""
         data = self._socket.recv(1 << 16)
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
@@ -48,42 +49,42 @@ class OverlayControl:
         return bool(data)
 
     def ask(self) -> dict[str, Any]:
-        """How the node stands now."""
-        told = self._told
+        """Return the node's present status."""
+        before = self._statuses
         self._socket.sendall(b"status\n")
-        while self._told == told:
+        while self._statuses == before:
             assert self.drain(), "the control socket was closed"
         return self.status
 
     def command(self, name: str, *addresses: str) -> dict[str, Any]:
-        """Say ``permit`` or ``keep`` with the whole set of addresses; the answer."""
+        """Send ``permit`` or ``keep`` with the whole set of addresses. Return the answer."""
         return self.say(json.dumps({"type": name, "addresses": addresses}))
 
     def say(self, line: str) -> dict[str, Any]:
-        """Say a line that is answered with done or refused; the answer."""
+        """Send a line that overlayd answers with done or refused. Return the answer."""
         self._socket.sendall(line.encode() + b"\n")
         while not self._answers:
             assert self.drain(), "the control socket was closed"
         return self._answers.pop(0)
 
     def ask_events(self) -> list[dict[str, Any]]:
-        """All that was told on this connection until now."""
+        """Return all events that have come on this connection."""
         self.ask()
         return self.events
 
     def dropped(self, cause: str) -> int:
-        """How many frames and packets were dropped for a cause until now."""
+        """Return how many frames and packets have been dropped for a cause."""
         return int(self.ask()["dropped"].get(cause, 0))
 
     def wait_kept(self, address: str, up: bool, seconds: float = 30) -> None:
-        """Await that packets to a node that is kept pass at once, or do no more."""
+        """Wait until packets to a node whose route is kept pass at once (``up``), or pass no more."""
         who = f"{address} is kept {'up' if up else 'in vain'}"
         wait_until(
             who, lambda: {"address": address, "up": up} in self.ask()["kept"], [self], seconds, lambda: self.status
         )
 
     def wait_event(self, name: str, seconds: float = 30) -> dict[str, Any]:
-        """Await the first event of that name that was told on this connection."""
+        """Wait for the first event of that name on this connection."""
 
         def found() -> dict[str, Any] | None:
             return next((event for event in self.events if event["name"] == name), None)
@@ -91,7 +92,6 @@ class OverlayControl:
         return wait_until(f"event {name}", found, [self], seconds, last=lambda: self.events)
 
     def close(self) -> None:
-        """End the connection."""
         self._socket.close()
 
     def __enter__(self) -> Self:
@@ -104,7 +104,7 @@ class OverlayControl:
         schema().validate(line)
         if line["type"] == "status":
             self.status = line
-            self._told += 1
+            self._statuses += 1
         elif line["type"] == "event":
             self.events.append(line)
         elif line["type"] in ("done", "refused"):

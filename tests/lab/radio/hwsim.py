@@ -1,4 +1,4 @@
-"""Radios of mac80211_hwsim that come and go, as USB adapters do, and that lack what some drivers lack."""
+"""Radios of mac80211_hwsim that appear and disappear, as USB adapters do, and that can lack what some drivers lack."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -13,7 +13,7 @@ from tests.lab.basics.shell import run
 
 _PHYS = Path("/sys/class/ieee80211")
 _NEW_RADIO, _DEL_RADIO = 4, 5
-"""hwsim_commands."""
+"""Numbers of hwsim_commands."""
 STATION, AP, MESH_POINT, IBSS = 1 << 2, 1 << 3, 1 << 7, 1 << 1
 """Bits of nl80211_iftype."""
 
@@ -27,7 +27,7 @@ class _message(genlmsg):  # noqa: N801  # pyroute2's way to name messages
 
 @contextmanager
 def radio(name: str, interface: str, types: int | None = None) -> Iterator[str]:
-    """A radio of that name with one interface, for the time of a ``with`` block; ``types`` bounds what it can be."""
+    """Give a radio with one interface for the time of a ``with`` block; ``types`` limits the modes that it offers."""
     plug_in(name, interface, types)
     try:
         yield interface
@@ -36,14 +36,14 @@ def radio(name: str, interface: str, types: int | None = None) -> Iterator[str]:
 
 
 def plug_in(name: str, interface: str, types: int | None = None) -> None:
-    """A new radio in this process's namespace."""
+    """Make a new radio in this process's namespace."""
     _tell(_NEW_RADIO, name, [["HWSIM_ATTR_IFTYPE_SUPPORT", types]] if types else [])
     (made,) = (_PHYS / name / "device" / "net").iterdir()
     run(["ip", "link", "set", made.name, "name", interface])
 
 
 def unplug(name: str) -> None:
-    """It is gone; one that is gone already is left alone."""
+    """Remove the radio, if it is still there."""
     _tell(_DEL_RADIO, name, [])
 
 
@@ -54,7 +54,7 @@ def _tell(command: int, name: str, more: list[list[object]]) -> None:
     socket: Any = GenericNetlinkSocket()  # type: ignore[no-untyped-call]
     try:
         socket.bind("MAC80211_HWSIM", _message)
-        with suppress(NetlinkError):  # the number of a new radio comes back where an error would
+        with suppress(NetlinkError):  # The kernel returns the number of a new radio in place of an error.
             tuple(socket.nlm_request(message, msg_type=socket.prid, msg_flags=NLM_F_REQUEST | NLM_F_ACK))
     finally:
         socket.close()

@@ -1,10 +1,10 @@
-"""Real 802.11s without hardware: mac80211_hwsim radios in the nodes' namespaces, and who hears whom, while they run.
+"""802.11s without hardware: radios of mac80211_hwsim in the nodes' namespaces, and which of them hear each other.
 
 hwsim delivers a frame when sender and receiver have a bit in common: each link has one bit, which its two radios share
-while they hear each other. 802.11s only reaches neighbours, OLSRv2 routes, as ``meshsec-radio`` sets it up.
+while they hear each other. As ``meshsec-radio`` sets it up, 802.11s only reaches neighbours and OLSRv2 routes.
 
-Radios stand before the network manager of whoever loads their module, so the lab does that in its guest only; on any
-other machine it takes those that somebody has loaded.
+The host's network manager may configure radios as soon as the module is loaded. So the lab loads it in its guest only;
+on any other machine it takes the radios that are there.
 """
 
 import fcntl
@@ -23,13 +23,13 @@ from tests.lab.net.links import End, Link, Station
 from tests.lab.net.topology import Pair
 
 GUEST_VARIABLE = "MESHSEC_LAB_GUEST"
-"""Set where the machine is the lab's own."""
+"""Environment variable that says that the machine is the lab's own."""
 MONITOR = "mon0"
 ONLY_NEIGHBOURS = {"mesh_fwding": "0", "mesh_nolearn": "1"}
-"""No forwarding, and no discovery of paths to a neighbour: one that goes wrong holds user data back for seconds."""
+"""Neither forwarding nor path discovery: a discovery that fails delays user data to a neighbour for seconds."""
 _MODULE = "mac80211_hwsim"
 _RADIOS = 8
-"""As many as one lab of the scenarios takes, and some to spare for a test beside it."""
+"""As many radios as one lab of the scenarios takes, and some more for a test beside it."""
 _LINKS = 32
 """Bits of a hearing group that every kernel has."""
 _PHYS = Path("/sys/class/ieee80211")
@@ -43,21 +43,21 @@ class RadioMissingError(Exception):
 
 @dataclass(frozen=True)
 class Channel:
-    """How a mesh is joined. ``rate``: the only bit rate that is used, in Mbit/s; 0 leaves the choice to the kernel."""
+    """How to join a mesh. ``rate``: the only bit rate that is used, in Mbit/s; 0 leaves the choice to the kernel."""
 
     mesh_id: str = "lab"
     frequency: int = 2412
     rate: int = 0
 
     def joining(self) -> list[str]:
-        """The arguments of ``iw dev ... mesh join``."""
+        """Return the arguments of ``iw dev ... mesh join``."""
         rates = ["NOHT", "basic-rates", str(self.rate)] if self.rate else ["HT20"]
         return [self.mesh_id, "freq", str(self.frequency), *rates, "mcast-rate", str(self.rate or 6)]
 
 
 FAST = Channel()
 SLOW = Channel("slow", 2437, 1)
-"""The slowest that 802.11 has: a long way, or a bad one."""
+"""The slowest rate of 802.11, as over a long or bad link."""
 
 
 @dataclass
@@ -71,7 +71,7 @@ class Radio:
     bits: int = 0
 
     def make(self) -> None:
-        """Make the mesh interface; it is in no mesh yet."""
+        """Make the mesh interface; it has not joined a mesh yet."""
         self._all(
             ["iw", "phy", self.phy, "interface", "add", self.interface, "type", "mp"],
             ["ip", "link", "set", self.interface, "up"],
@@ -88,16 +88,17 @@ class Radio:
         )
 
     def leave(self) -> None:
-        """Leave the mesh in good order: neighbours are told."""
+        """Leave the mesh in order: the neighbours get a close frame."""
         self._iw("mesh", "leave")
 
     def hear(self, bits: int) -> None:
-        """Share exactly these bits from now on."""
+        """Share exactly these bits with other radios from now on."""
         self.bits = bits
         (_GROUPS / self.phy / "hwsim" / "group").write_text(f"{bits:#x}", encoding="ascii")
 
     def stations(self) -> dict[str, dict[str, str]]:
-        """What the kernel knows of each neighbour, by its address, as ``iw`` calls it (``mesh plink``, ...)."""
+        """Return what the kernel knows of each neighbour, by its address, with the keys of ``iw`` (``mesh plink``,
+        ...)."""
         found: dict[str, dict[str, str]] = {}
         for line in self._iw("station", "dump").splitlines():
             if line.startswith("Station "):
@@ -108,26 +109,31 @@ class Radio:
         return found
 
     def peers(self) -> set[str]:
-        """The addresses of the stations that it has an established peering with."""
+        """Return the addresses of the stations with an established peering."""
         return {address for address, known in self.stations().items() if known.get("mesh plink") == "ESTAB"}
 
     def listen(self) -> str:
-        """A monitor interface, which shows every frame that the radio can hear; its name."""
+        """Add a monitor interface, which shows every frame that the radio can hear. Return its name."""
         self._all(
             ["iw", "phy", self.phy, "interface", "add", MONITOR, "type", "monitor"],
-            ["sysctl", "-q", "-w", f"net.ipv6.conf.{MONITOR}.disable_ipv6=1"],  # or the kernel itself speaks there
+            [
+                "sysctl",
+                "-q",
+                "-w",
+                f"net.ipv6.conf.{MONITOR}.disable_ipv6=1",
+            ],  # Else the kernel itself sends frames there.
             ["ip", "link", "set", MONITOR, "up"],
         )
         return MONITOR
 
     def give_back(self) -> None:
-        """Silence it and return it to the machine; what holds its namespace has gone, or goes now."""
+        """Stop the radio and return it to the machine. Whatever keeps its namespace alive has ended, or ends now."""
         self.hear(0)
         self._iw("del", check=False)
         self._iw("set", "netns", str(os.getpid()), of="phy", check=False)
 
     def _all(self, *commands: list[str]) -> None:
-        """Run several programs in the namespace by one shell: entering it is what takes time."""
+        """Run several programs in the namespace from one shell, because entering the namespace takes the time."""
         script = "\n".join(shlex.join(command) for command in commands)
         run(["ip", "netns", "exec", self.namespace, "sh", "-e"], stdin=script)
 
@@ -138,35 +144,35 @@ class Radio:
 
 @dataclass(frozen=True)
 class RadioLink(Link):
-    """Two nodes that hear each other by radio. A radio has no carrier: nobody is told when hearing ends."""
+    """Two nodes that hear each other by radio. A radio has no carrier: no event says when a link ends."""
 
     radios: tuple[Radio, Radio]
     bit: int
 
     def up(self) -> None:
-        """They hear each other."""
+        """Let the nodes hear each other."""
         for radio in self.radios:
             radio.hear(radio.bits | self.bit)
 
     def cut(self) -> None:
-        """They do not hear each other any more."""
+        """Let the nodes hear each other no more."""
         for radio in self.radios:
             radio.hear(radio.bits & ~self.bit)
 
     def down(self) -> None:
-        """As ``cut``."""
+        """Do what ``cut`` does."""
         self.cut()
 
     def lose(self, percent: int) -> None:
-        """Lose this share of the packets in each direction, at random, where they are received: after acknowledgement.
+        """Lose this percentage of the packets in each direction, at random, at the receiver after the acknowledgement.
 
-        So it is no weak signal, which the sender's radio would see: rates, stations and their metric stay as they are.
+        Unlike a weak signal, this leaves rates, stations and their metric as they are.
         """
         for end, other in zip(self.ends, reversed(self.radios), strict=True):
             end.lose_from(other.address, percent)
 
     def fix(self) -> None:
-        """They hear each other, and lose nothing."""
+        """Let the nodes hear each other without loss."""
         self.lose(0)
         self.up()
 
@@ -178,13 +184,13 @@ class Air:
     channel: Channel = FAST
     links: dict[frozenset[str], RadioLink] = field(default_factory=dict)
     radios: dict[str, Radio] = field(default_factory=dict)
-    """By node: that of ``mesh0``."""
+    """The radio of each node's ``mesh0``."""
     _taken: list[Radio] = field(default_factory=list)
     _made: int = 0
 
     def equip(self, station: Station) -> None:
-        """Give a node its radio; it hears nobody yet."""
-        # A relay sends a packet out by where it came in: without the product's settings the kernel sends redirects.
+        """Give a node its radio, which hears no other yet."""
+        # A relay sends packets out where they came in: without the product's settings the kernel sends redirects.
         run(["ip", "netns", "exec", station.namespace, "sysctl", "-q", "-p", str(_SYSCTLS)])
         self.radios[station.name] = self._radio(station, self.channel)
 
@@ -195,7 +201,7 @@ class Air:
         return link
 
     def hear(self, *pairs: Pair) -> None:
-        """From now on these nodes hear each other and no others: how nodes move. Links that never were are refused."""
+        """Let exactly these nodes hear each other, as if nodes had moved. Refuses pairs that never had a link."""
         wanted = [self.links[frozenset(pair)] for pair in pairs]
         for radio in self.radios.values():
             radio.hear(sum(link.bit for link in wanted if radio in link.radios))
@@ -206,7 +212,7 @@ class Air:
         return self._link(*radios)
 
     def end(self) -> None:
-        """Return all radios."""
+        """Return all radios to the machine."""
         for radio in self._taken:
             radio.give_back()
         self._taken = []
@@ -230,7 +236,7 @@ class Air:
 
 
 def obstacle() -> str | None:
-    """Why there is no radio here, or None. In the guest it loads the module."""
+    """Return why this machine has no radio, or None. In the guest, load the module."""
     if missing := [program for program in ("iw", "wpa_supplicant", "modprobe") if not find(program)]:
         return f"not installed: {' '.join(missing)}"
     if os.environ.get(GUEST_VARIABLE) and not _free():
@@ -243,7 +249,7 @@ def obstacle() -> str | None:
 
 
 def _take(namespace: str, interface: str) -> Radio:
-    """Move a free radio into a namespace and take away the interface that it was made with."""
+    """Move a free radio into a namespace and remove the interface that it was made with."""
     with _one_at_a_time():
         free = _free()
         if not free:
@@ -257,7 +263,7 @@ def _take(namespace: str, interface: str) -> Radio:
 
 
 def _free() -> list[str]:
-    """Radios that are in no node's namespace: sysfs shows those of its own only."""
+    """Return the radios that are in no node's namespace: sysfs shows only those of its own namespace."""
     driven = ((path.name, path / "device" / "driver") for path in sorted(_PHYS.glob("*")))
     return [name for name, driver in driven if driver.resolve().name == _MODULE]
 

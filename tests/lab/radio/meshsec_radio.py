@@ -21,7 +21,7 @@ SAE = {**OPEN, "security": "sae"}
 
 
 def obstacle() -> str | None:
-    """Why nothing of this can run here, or None."""
+    """Return why this machine cannot run it, or None."""
     if not os.environ.get(lab_radio.GUEST_VARIABLE):
         return "makes radios in the machine's own namespace: for the guest only (`make guest`)"
     return lab_radio.obstacle()
@@ -29,13 +29,13 @@ def obstacle() -> str | None:
 
 @dataclass
 class Ending:
-    """Readable when a process has ended (pidfd_open(2))."""
+    """A source that is readable when a process has ended (pidfd_open(2))."""
 
     descriptor: int
     ended: bool = False
 
     def fileno(self) -> int:
-        """Readable when it has ended."""
+        """Return the descriptor of the process."""
         return self.descriptor
 
     def drain(self) -> bool:
@@ -46,7 +46,7 @@ class Ending:
 
 @dataclass
 class Program:
-    """A running meshsec-radio. It reports its state to the test as it does to the service manager."""
+    """A running meshsec-radio, which reports its state to the test as it does to the service manager."""
 
     interface: str
     directory: Path
@@ -88,20 +88,20 @@ class Program:
         self.process.wait()
         os.close(self._ending.descriptor)
         self._socket.close()
-        print(f"--- {self.interface}\n{self.log.read_text()}")  # shown when the test fails
+        print(f"--- {self.interface}\n{self.log.read_text()}")  # Pytest shows it when the test fails.
 
     def fileno(self) -> int:
-        """Readable when it has told something."""
+        """Return the socket's descriptor, for select."""
         return self._socket.fileno()
 
     def drain(self) -> bool:
-        """Take one datagram."""
+        """Read one datagram."""
         told = self._socket.recv(4096).decode()
         self.statuses += [line for line in told.splitlines() if line.startswith(("STATUS=", "READY="))]
         return True
 
-    def wait_told(self, text: str, seconds: float = SECONDS) -> None:
-        """Await a status with this text that was not awaited before."""
+    def wait_reported(self, text: str, seconds: float = SECONDS) -> None:
+        """Wait for a status with this text, later than the last one that was waited for."""
         wait_until(
             f"{self.interface}: {text}",
             lambda: self._ending.ended or any(text in status for status in self.statuses),
@@ -114,17 +114,17 @@ class Program:
             pass
 
     def wait_ready(self) -> None:
-        """Await that it says so."""
-        self.wait_told("READY=1")
+        """Wait until the program reports that it is ready."""
+        self.wait_reported("READY=1")
 
     def stop(self) -> int:
-        """End it as the service manager does; its exit status."""
+        """End the program as the service manager does. Return its exit status."""
         self.process.terminate()
         return self.process.wait(timeout=120)
 
 
 class Ticks:
-    """Something that comes twice a second, to look again: of some changes the kernel tells nobody."""
+    """A source that is readable twice a second, because the kernel sends no event of some changes."""
 
     def __enter__(self) -> Self:
         argv = ["ping", "-n", "-i", "0.5", "127.0.0.1"]
@@ -139,15 +139,15 @@ class Ticks:
         self._output.close()
 
     def fileno(self) -> int:
-        """Readable at each tick."""
+        """Return the descriptor that is readable at each tick."""
         return self._output.fileno()
 
     def drain(self) -> bool:
-        """Take the ticks."""
+        """Read the ticks."""
         return bool(os.read(self._output.fileno(), 1 << 16))
 
     def wait_peered(self, interface: str, *wanted: str, seconds: float = SECONDS) -> None:
-        """Await an established peering, with this in what the kernel tells of the station."""
+        """Wait for an established peering whose station has this text in what ``iw`` shows."""
         wait_until(
             f"a peer of {interface}",
             lambda: all(text in stations(interface) for text in ("mesh plink: ESTAB", *wanted)),

@@ -1,4 +1,4 @@
-"""Four routers in a circle on radio, a - b - c - d - a: two ways from a to c, and a third that is slow and straight."""
+"""Four routers in a ring on radio, a - b - c - d - a: two ways from a to c, and a third one that is direct and slow."""
 
 import json
 import signal
@@ -15,7 +15,7 @@ from tests.lab.radio import medium
 CIRCLE: tuple[Pair, ...] = tuple(ring(names(4)))
 CONVERGED = 20.0
 HOLD_TIME = 60.0
-"""Seconds that a silent neighbour is kept, by its HELLOs alone."""
+"""Seconds after which a silent neighbour is lost when HELLOs alone decide."""
 
 
 @dataclass(frozen=True)
@@ -28,52 +28,52 @@ class RadioRing:
 
     @property
     def a(self) -> Router:
-        """Where the way begins."""
+        """Return the router that sends the user data."""
         return self.mesh["a"]
 
     @property
     def c(self) -> Router:
-        """Where it ends."""
+        """Return the router that receives the user data."""
         return self.mesh["c"]
 
     def heal(self) -> None:
-        """Have all hear their neighbours in the circle again, and nobody the slow link; await the routes."""
+        """Let all routers hear their neighbours in the ring again and none the slow link. Wait for the routes."""
         self.slow.cut()
         self.air.hear(*CIRCLE)
         self.mesh.wait_converged(CONVERGED)
-        self.wait_way({"b", "d"}, CONVERGED)
+        self.wait_next_hop({"b", "d"}, CONVERGED)
 
-    def way(self) -> str:
-        """Whom ``a`` gives what is for ``c``, by the kernel's route: a relay, ``c`` itself, or nobody ("")."""
+    def next_hop(self) -> str:
+        """Return ``a``'s next hop to ``c`` in the kernel's routes: a relay, ``c`` itself, or "" without a route."""
         gateway = self.a.kernel.next_hops().get(f"{self.c.ipv6}/128", "")
         return next((router.name for router in self.mesh.routers.values() if gateway in _link_local(router)), "")
 
-    def wait_way(self, ways: set[str], seconds: float) -> str:
-        """Await that the way is one of these."""
+    def wait_next_hop(self, routers: set[str], seconds: float) -> str:
+        """Wait until the next hop is one of these, and return it."""
         return self.a.wait_for(
-            f"c by way of {sorted(ways)}", lambda: way if (way := self.way()) in ways else None, seconds
+            f"c over {sorted(routers)}", lambda: found if (found := self.next_hop()) in routers else None, seconds
         )
 
-    def weigh(self, metric: str) -> None:
-        """Have all routers weigh their links so (``auto``: as measured; ``hop``: all alike) from now on."""
+    def set_metric(self, metric: str) -> None:
+        """Set the link metric of all routers: ``auto`` measures it, ``hop`` makes all links alike."""
         for router in self.mesh.routers.values():
             router.configure(each=f'hello_validity = {patient(HOLD_TIME)}\nmetric = "{metric}"')
             router.daemon.send_signal(signal.SIGHUP)
 
     def flow(self) -> Flow:
-        """User data from a to c, all the time."""
+        """Return a flow of user data from a to c."""
         return Flow((self.a.namespace, self.a.ipv6), (self.c.namespace, self.c.ipv6), interval=0.05)
 
     def falls_silent(self, relay: str) -> None:
-        """It drives out of hearing: no goodbye, nothing."""
+        """Move a relay out of the others' hearing; it sends no close frame."""
         self.air.hear(*(pair for pair in CIRCLE if relay not in pair))
 
     def leaves(self, relay: str) -> None:
-        """It leaves the mesh in good order."""
+        """Let a relay leave the mesh in order."""
         self.air.radios[relay].leave()
 
     def returns(self, relay: str) -> None:
-        """It is in the mesh again after it left."""
+        """Let a relay that left the mesh join it again."""
         self.air.radios[relay].join()
 
 
@@ -81,12 +81,12 @@ VANISHES: Mapping[str, Callable[[RadioRing, str], None]] = {
     "silent": RadioRing.falls_silent,
     "leaves": RadioRing.leaves,
 }
-"""How a relay may go."""
+"""The ways in which a relay may vanish."""
 
 
 @contextmanager
 def radio_ring() -> Iterator[RadioRing]:
-    """The routers, started; nobody hears the slow link."""
+    """Start the routers; none hears the slow link."""
     air = medium.Air()
     with Mesh(CIRCLE, medium=air) as mesh:
         slow = air.second_link(mesh["a"], mesh["c"], medium.SLOW)

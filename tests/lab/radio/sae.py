@@ -1,4 +1,4 @@
-"""A mesh with a password: wpa_supplicant peers by SAE (IEEE 802.11-2020, 12.4) where the kernel peers with anybody."""
+"""A mesh with a password: wpa_supplicant peers by SAE (IEEE 802.11-2020, 12.4); the kernel alone peers with anybody."""
 
 import os
 import subprocess
@@ -10,14 +10,14 @@ from tests.lab.basics.waiting import wait_until
 from tests.lab.radio.medium import FAST, Channel, Radio
 
 PEERED, REFUSED = "MESH-PEER-CONNECTED", "MESH-SAE-AUTH-FAILURE"
-"""What wpa_supplicant tells when a station has passed, or failed, the exchange."""
+"""What wpa_supplicant reports when a station has passed or failed the exchange."""
 
 
 class Supplicant:
-    """wpa_supplicant for one radio, for the time of a ``with`` block; before and after it the radio is in no mesh."""
+    """wpa_supplicant for one radio, for the time of a ``with`` block. Before and after it the radio is in no mesh."""
 
     def __init__(self, radio: Radio, password: str, directory: Path, channel: Channel = FAST) -> None:
-        """``directory`` will hold the configuration, and with it the password."""
+        """``directory``: where the configuration with the password is written."""
         self._radio = radio
         self._config = directory / f"{radio.phy}.conf"
         self._config.touch(mode=0o600)
@@ -44,11 +44,11 @@ class Supplicant:
 
     @property
     def said(self) -> str:
-        """All that it has said."""
+        """Return all output so far."""
         return self._said.decode(errors="replace")
 
-    def wait_told(self, event: str, of: Radio, seconds: float) -> None:
-        """Await an event about another radio."""
+    def wait_reported(self, event: str, of: Radio, seconds: float) -> None:
+        """Wait for an event about another radio."""
         wait_until(
             f"{event} of {of.phy} at {self._radio.phy}",
             lambda: any(event in line and of.address in line for line in self.said.splitlines()),
@@ -58,18 +58,18 @@ class Supplicant:
         )
 
     def fileno(self) -> int:
-        """Readable when it has said something."""
+        """Return the descriptor that is readable when there is output."""
         return self._output.fileno()
 
     def drain(self) -> bool:
-        """Take what there is; False when it has ended."""
+        """Read what is available; return False when the program has ended."""
         heard = os.read(self._output.fileno(), 1 << 16)
         self._said += heard
         return bool(heard)
 
 
 def _configuration(password: str, channel: Channel) -> str:
-    """Management frames are protected (ieee80211w=2), as SAE wants it; the kernel forwards nothing."""
+    """Return the configuration. SAE needs protected management frames (ieee80211w=2); the kernel forwards nothing."""
     return f"""user_mpm=1
 network={{
     ssid="{channel.mesh_id}"

@@ -14,7 +14,7 @@ from scapy.packet import Raw
 
 from tests.lab.basics.processes import Daemon
 from tests.lab.basics.waiting import wait_until
-from tests.lab.faults.out_of_memory import knock, starved
+from tests.lab.faults.out_of_memory import knock, without_memory
 from tests.lab.forge.raw import Forger, Way
 from tests.lab.lab import Lab
 from tests.lab.net import traffic
@@ -236,7 +236,7 @@ def test_overlayd_killed_for_want_of_memory_leaks_nothing(lab: Lab) -> None:
     switch(a, c, "overlay")
     with captured(lab, "memory") as captures, flow(a, c) as running, Flow((a.namespace, a.ipv4), (c.namespace, c.ipv4)):
         wait_arrivals(running, 10, PATIENCE)
-        with starved(a.daemons.overlay.pid) as kills:
+        with without_memory(a.daemons.overlay.pid) as kills:
             wait_until("overlayd is killed", lambda: dies_when_asked(a), [], PATIENCE)
             assert kills() > 0, "it was not the kernel that killed it"
         lab.start("overlayd", nodes=[a])

@@ -12,7 +12,7 @@ from functools import partial
 import pytest
 
 from tests.lab.basics.waiting import wait_until
-from tests.lab.faults.out_of_memory import knock, starved
+from tests.lab.faults.out_of_memory import knock, without_memory
 from tests.lab.faults.small_disk import small
 from tests.lab.lab import Lab
 from tests.lab.net.packets import Kind
@@ -141,7 +141,7 @@ def test_a_daemon_killed_for_want_of_memory_leaks_nothing_and_comes_back(mesh: L
     with captured(mesh, f"memory-{kind}") as captures, flow(a, c) as running, flow4(a, c) as beside:
         for one in (running, beside):
             wait_arrivals(one)
-        with starved(daemon.pid) as kills:
+        with without_memory(daemon.pid) as kills:
             wait_until(f"{kind} is killed", lambda: dies_when_asked(a, kind), [], PATIENCE)
             assert kills() > 0, "it was not the kernel that killed it"
         mesh.start(kind, nodes=[a])

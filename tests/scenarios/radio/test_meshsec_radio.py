@@ -98,28 +98,28 @@ def test_an_open_mesh_is_joined_joined_again_and_left(pair: tuple[str, str], sta
         hwsim.unplug("msr8")
         one, other = started(first, OPEN), started(second, OPEN)
         one.wait_ready()
-        other.wait_told(f"there is no interface {second}")
+        other.wait_reported(f"there is no interface {second}")
         other.wait_ready()
         hwsim.plug_in("msr8", second)
-        other.wait_told("in the mesh 'rescue net'")
+        other.wait_reported("in the mesh 'rescue net'")
         ticks.wait_peered(first)
         assert parameter(first, "mesh_fwding") == "0"
         assert parameter(first, "mesh_rssi_threshold") == "-90 dBm"
 
         block("msr7", blocked=True)
-        one.wait_told("lost the mesh")
+        one.wait_reported("lost the mesh")
         block("msr7", blocked=False)
-        one.wait_told("in the mesh 'rescue net'")
+        one.wait_reported("in the mesh 'rescue net'")
         ticks.wait_peered(first)
 
         run(["iw", "dev", first, "mesh", "leave"])
-        one.wait_told("lost the mesh")
-        one.wait_told("in the mesh 'rescue net'")
+        one.wait_reported("lost the mesh")
+        one.wait_reported("in the mesh 'rescue net'")
 
         hwsim.unplug("msr7")
-        one.wait_told("lost the mesh")
+        one.wait_reported("lost the mesh")
         hwsim.plug_in("msr7", first)
-        one.wait_told("in the mesh 'rescue net'")
+        one.wait_reported("in the mesh 'rescue net'")
         ticks.wait_peered(first)
 
         assert one.stop() == 0
@@ -144,8 +144,8 @@ def test_a_mesh_with_a_password_is_joined_by_wpa_supplicant_which_never_outlives
 
         (child,) = children(one)
         os.kill(child, signal.SIGKILL)
-        one.wait_told("lost the mesh")
-        one.wait_told("in the mesh 'rescue net'")
+        one.wait_reported("lost the mesh")
+        one.wait_reported("in the mesh 'rescue net'")
         ticks.wait_peered(first, "MFP: yes")
 
         (orphan,) = (os.pidfd_open(child) for child in children(other))

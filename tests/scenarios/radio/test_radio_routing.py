@@ -13,7 +13,7 @@ AT_ONCE = 10.0
 
 
 @pytest.fixture(scope="module")
-def roads() -> Iterator[RadioRing]:
+def ring() -> Iterator[RadioRing]:
     if obstacle := medium.obstacle():
         pytest.skip(obstacle)
     with radio_ring() as opened:
@@ -21,33 +21,33 @@ def roads() -> Iterator[RadioRing]:
 
 
 @pytest.fixture
-def circle(roads: RadioRing) -> RadioRing:
-    """The circle, converged; the slow link is out of hearing."""
-    roads.heal()
-    return roads
+def converged(ring: RadioRing) -> RadioRing:
+    """Return the ring with its routes; no router hears the slow link."""
+    ring.heal()
+    return ring
 
 
 @pytest.mark.parametrize("vanish", VANISHES)
-def test_a_station_that_vanishes_takes_its_routes_with_it_at_once(circle: RadioRing, vanish: str) -> None:
+def test_a_station_that_vanishes_takes_its_routes_with_it_at_once(converged: RadioRing, vanish: str) -> None:
     """Where no link layer tells, this takes the hold time: test_relay_change.py, the silent cut."""
-    with circle.flow() as running:
+    with converged.flow() as running:
         wait_arrivals(running)
-        relay = circle.way()
+        relay = converged.next_hop()
         (other,) = {"b", "d"} - {relay}
-        VANISHES[vanish](circle, relay)
-        circle.wait_way({other}, AT_ONCE)
+        VANISHES[vanish](converged, relay)
+        converged.wait_next_hop({other}, AT_ONCE)
         wait_arrivals(running)
     if vanish == "leaves":
-        circle.returns(relay)
+        converged.returns(relay)
 
 
-def test_a_good_way_over_a_relay_is_taken_before_a_bad_one_without(circle: RadioRing) -> None:
+def test_a_good_way_over_a_relay_is_taken_before_a_bad_one_without(converged: RadioRing) -> None:
     """The negative case comes first: where hops alone count, the slow link is taken."""
-    circle.weigh("hop")
-    circle.slow.fix()
-    with circle.flow() as running:
-        circle.wait_way({"c"}, CONVERGED)
+    converged.set_metric("hop")
+    converged.slow.fix()
+    with converged.flow() as running:
+        converged.wait_next_hop({"c"}, CONVERGED)
         wait_arrivals(running)
-        circle.weigh("auto")
-        circle.wait_way({"b", "d"}, CONVERGED)
+        converged.set_metric("auto")
+        converged.wait_next_hop({"b", "d"}, CONVERGED)
         wait_arrivals(running)

@@ -37,8 +37,8 @@ def test_who_knows_the_password_is_a_neighbour_and_who_does_not_is_none(
     with ExitStack() as stack:
         first, _ = (stack.enter_context(Supplicant(each, PASSWORD, tmp_path)) for each in (a, b))
         with Supplicant(c, "only the crew knew", tmp_path):
-            first.wait_told(PEERED, b, PEERING)
-            first.wait_told(REFUSED, c, PEERING)
+            first.wait_reported(PEERED, b, PEERING)
+            first.wait_reported(REFUSED, c, PEERING)
             mesh["a"].wait_reachable(mesh["b"].destinations, PEERING)
             assert mesh["a"].reaches(mesh["b"])
             assert a.peers() == {b.address}
@@ -46,5 +46,5 @@ def test_who_knows_the_password_is_a_neighbour_and_who_does_not_is_none(
             assert c.peers() == set()
             assert mesh["c"].kernel.destinations() == set()
         stack.enter_context(Supplicant(c, PASSWORD, tmp_path))
-        first.wait_told(PEERED, c, PEERING)
+        first.wait_reported(PEERED, c, PEERING)
         mesh["c"].wait_reachable(mesh.others("c"), PEERING)
