@@ -1,6 +1,6 @@
-"""Where the lab is required nothing is left out that could be had: what is not installed ends the run, or is a failure.
+"""Where the lab is required, a missing program ends the run or fails the test.
 
-What this kernel cannot do is still skipped, and says so.
+What this kernel cannot do is still skipped, with the reason.
 """
 
 import os
@@ -16,7 +16,7 @@ FIX = "fix: `make setup`"
 
 
 def pytest_sessionstart() -> None:
-    """Before anything runs: one message, not one for each test."""
+    """End the run with one message when the lab lacks something, before any test runs."""
     if capabilities.REQUIRED in os.environ and (missing := capabilities.probe().missing_for_all()):
         pytest.exit(f"scenarios need {', '.join(missing)}; {FIX}", returncode=1)
 
@@ -25,19 +25,19 @@ def pytest_sessionstart() -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A test that is skipped for something that is not installed fails; what explains a failure is kept."""
+    """Fail a test that is skipped because something is not installed, and save what explains a failure."""
     report = yield
     if capabilities.REQUIRED in os.environ and report.skipped and isinstance(report.longrepr, tuple):
         reason = str(report.longrepr[2])
         if "not installed" in reason:
             report.outcome, report.longrepr = "failed", f"{reason}; {FIX}"
-    if report.failed and call.excinfo is not None:  # while the daemons still run
+    if report.failed and call.excinfo is not None:  # The daemons still run now.
         report.sections.extend(("artifacts", str(lab.save_artifacts())) for lab in Lab.running)
     return report
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say which claims had no foreign program to be proved with, and which tests needed a second try."""
+    """Report which foreign programs were absent with their claims, and which tests needed a second try."""
     stats = terminalreporter.stats
     terminalreporter.write_line(summary.foreign_line(summary.foreign_programs(), stats.get("skipped", [])))
     passed = [report.nodeid for report in stats.get("passed", [])]

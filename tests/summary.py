@@ -1,4 +1,4 @@
-"""What the end of a run reports: which foreign programs were there, and which tests needed a second try."""
+"""The report at the end of a run: which foreign programs were there, and which tests needed a second try."""
 
 import json
 from collections import Counter
@@ -15,11 +15,12 @@ from tests.lab.foreign import chrony
 from tests.lab.node import libreswan
 
 SECOND_TRIES = BUILD / "artifacts" / "second-tries.jsonl"
-"""One line for each failed first try, of all runs since `make clean`. A guest leaves its own among its artifacts."""
+"""One line for each failed first try, of all runs since `make clean`. A guest keeps its own file among its artifacts.
+"""
 
 
 def foreign_programs() -> dict[str, bool]:
-    """Return whether each program of another project, which some claims need, is there."""
+    """Return for each program of another project that some claims need whether it is there."""
     return {
         "cjdroute": find("cjdroute") is not None,
         "olsrd2": find("olsrd2") is not None,
@@ -50,7 +51,7 @@ def foreign_line(programs: Mapping[str, bool], skipped: Iterable[pytest.TestRepo
 
 
 def record_second_tries(first_tries: Iterable[pytest.TestReport], passed: Iterable[str], file: Path) -> list[str]:
-    """Append each failed first try to ``file`` as a JSON line, and return the summary's lines about them."""
+    """Append each failed first try to ``file`` as a JSON line. Return the summary's lines about them."""
     succeeded = set(passed)
     entries: list[dict[str, Any]] = [
         {
@@ -76,7 +77,7 @@ def record_second_tries(first_tries: Iterable[pytest.TestReport], passed: Iterab
 
 
 def _reason(report: pytest.TestReport) -> str:
-    """Return why a test was skipped; a report that came from another process has a list for the tuple."""
+    """Return why a test was skipped; a report of another process has a list instead of the tuple."""
     return str(report.longrepr[2]) if isinstance(report.longrepr, tuple | list) else report.longreprtext
 
 

@@ -1,4 +1,4 @@
-"""Attacks run in the same lab as the scenarios; a failing one leaves its traces in build/artifacts/TEST."""
+"""Attacks run in the same lab as the scenarios; a failing one leaves its artifacts in build/artifacts/TEST."""
 
 import pytest
 
@@ -7,8 +7,8 @@ from tests.lab.node import capabilities
 
 
 @pytest.fixture(scope="session", autouse=True)
-def ground_is_there() -> None:
-    """Without namespaces and charon there is nothing to attack."""
+def lab_required() -> None:
+    """Skip all attacks on a machine without namespaces or charon."""
     if missing := capabilities.probe().missing():
         pytest.skip(f"attacks need {', '.join(missing)}")
     preloaded.enable()

@@ -98,7 +98,7 @@ def _quiet(node: Node, peer: Node, *, answers: bool) -> dict[str, Any] | None:
     return entry if quiet and quiet["answers"] is answers else None
 
 
-def test_an_sa_through_which_nothing_passes_is_told_and_the_word_goes_when_something_comes(pair: Lab) -> None:
+def test_an_sa_through_which_nothing_passes_is_reported_until_something_comes(pair: Lab) -> None:
     a, b, c = (pair[name] for name in "abc")
     with flow(c, a, interval=0.1) as running:
         wait_arrivals(running)

@@ -118,7 +118,7 @@ def test_an_sa_that_was_moved_to_another_peers_locator_is_made_again(pair: Lab) 
         a.charon.rekey(c.name, "mesh")
         entry = c.wait_for("c closes it and says why", lambda: _rewritten(c, a), 60)
         assert other in entry["reason"]
-    c.wait_for("another stands, to a's own locator", lambda: _stands(c, a, before), 120)
+    c.wait_for("another SA, to a's own locator", lambda: _established(c, a, before), 120)
     a.wait_protected(c, 90)
 
 
@@ -127,6 +127,6 @@ def _rewritten(node: Node, peer: Node) -> dict[str, str] | None:
     return entry if "rewrote its remote address" in entry.get("reason", "") else None
 
 
-def _stands(node: Node, peer: Node, before: set[tuple[str, str]]) -> bool:
+def _established(node: Node, peer: Node, before: set[tuple[str, str]]) -> bool:
     sas = [sa for sa in node.charon.sas_with(peer.name) if sa.installed]
     return bool(sas) and all(sa.spis not in before and sa.remote_host in (peer.locator, peer.address) for sa in sas)

@@ -80,14 +80,14 @@ def test_user_data_goes_around_a_relay_that_drops_it(relays: Relays) -> None:
         relays.swallow()
         before = len(flow.result.arrivals)
         wait_until("it flows again", lambda: len(flow.result.arrivals) > before + 100, [flow], 60, last=flow.summary)
-        assert c.key in told_by(a, b)
+        assert c.key in neighbours_of(a, b)
     print(f"no user data for {flow.result.longest_gap:.1f} s")
     assert flow.result.longest_gap < AROUND
     assert relays.first == "d"
 
 
-def told_by(asker: Overlayd, asked: Overlayd) -> str:
-    """What a neighbour tells of its own neighbours."""
+def neighbours_of(asker: Overlayd, asked: Overlayd) -> str:
+    """Return what a neighbour reports of its own neighbours."""
     peers = asker.admin.call("InterfaceController_peerStats", page=0)["peers"]
     near = next(str(peer["addr"]) for peer in peers if str(peer["addr"]).endswith(asked.key))
     return str(asker.admin.call("RouterModule_getPeers", path=near))

@@ -81,7 +81,7 @@ def test_a_forged_commit_parts_a_mesh_with_a_password_for_seconds(scene: Scene) 
 
 
 @pytest.mark.parametrize("scene", [SAE], ids=["sae"], indirect=True)
-def test_a_commit_tells_how_the_element_was_found(scene: Scene) -> None:
+def test_a_commit_shows_how_the_element_was_found(scene: Scene) -> None:
     """wpa_supplicant hunts and pecks in a mesh, whatever its configuration says of hashing."""
     found = scene.m.wait_heard(
         "a commit", lambda frame: wireless.is_of(frame, wireless.AUTHENTICATION, scene.name.source)

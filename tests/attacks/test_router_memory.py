@@ -50,13 +50,13 @@ def said_by_neighbour(version: int, number: int, victim: Entry, seq: int) -> Ite
     for half in (two_hops[: each // 2], two_hops[each // 2 :]):  # all of them are too long for one packet
         yield hello(own, [source], [victim, *half], others=others, interval=LONGEST, validity=LONGEST)
     behind = [number * BEHIND + index for index in range(BEHIND)]
-    yield told(own, [invented(version, 1, router) for router in behind], seq)
+    yield advertisement(own, [invented(version, 1, router) for router in behind], seq)
     for router in behind:
         hosts = [invented(version, 2, router * ADVERTISED + host) for host in range(ADVERTISED - 1)]
-        yield told(invented(version, 1, router), [own, *hosts], seq)
+        yield advertisement(invented(version, 1, router), [own, *hosts], seq)
 
 
-def told(originator: str, neighbours: Sequence[str], seq: int) -> Message:
+def advertisement(originator: str, neighbours: Sequence[str], seq: int) -> Message:
     entries = [edge(one, metric=100) for one in neighbours]
     return tc(originator, entries, seq=seq, ansn=seq, interval=LONGEST, validity=LONGEST)
 

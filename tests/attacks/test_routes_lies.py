@@ -85,7 +85,7 @@ def test_a_strangers_networks_are_not_taken() -> None:
         assert [_way(mesh, one) for one in ("192.168.7.9", "192.168.7.129", HOST)] == ["lan0"] * 3
 
 
-def test_a_named_network_is_taken_and_stands_behind_ones_own() -> None:
+def test_a_named_network_is_accepted_and_comes_after_ones_own() -> None:
     entries = ", ".join(
         f'{{ prefix = "{prefix}", from = ["{"fd77::4" if ":" in prefix else "10.77.0.4"}"] }}' for prefix in NETWORKS
     )

@@ -243,7 +243,9 @@ def _tree(node: Node) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in node.etc.rglob("*") if path.is_file()}
 
 
-def test_a_peer_that_is_removed_and_added_again_and_again_ends_as_the_last_word_says(ends: tuple[Node, Node]) -> None:
+def test_a_peer_that_is_removed_and_added_again_and_again_ends_as_the_last_command_says(
+    ends: tuple[Node, Node],
+) -> None:
     """c negotiates all the time, so that removals meet negotiations in every phase."""
     a, c = ends
     stop = threading.Event()

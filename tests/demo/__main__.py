@@ -43,7 +43,7 @@ def main(nodes: int, keep: bool, end: bool, svg: Path | None) -> None:
 
 
 def _tell(demo: Demo, console: Console, svg: Path | None) -> bool:
-    """Run the demo, write its report and show its end; whether all is well."""
+    """Run the demo, write its report and show the summary. Return whether all is well."""
     try:
         report = demo.run()
     except AssertionError as error:

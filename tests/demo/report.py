@@ -1,4 +1,4 @@
-"""What the demo found out, as build/demo/report.json says it."""
+"""The results of the demo, which it writes to build/demo/report.json."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -20,7 +20,7 @@ class Sa:
 
     @property
     def total_ms(self) -> float | None:
-        """From the first IKE packet to the SA, when the phases are known."""
+        """Return the milliseconds from the first IKE packet to the SA; None when the phases are unknown."""
         known = [value for value in self.setup_ms.values() if value is not None]
         return sum(known) if known else None
 
@@ -35,12 +35,12 @@ class RelayChange:
     lost: int = 0
     longest_gap_ms: float = 0.0
     same_spis: bool = False
-    """Nothing was negotiated again."""
+    """Whether the SAs stayed, so that nothing was negotiated again."""
 
 
 @dataclass
 class Report:
-    """Everything, and the verdict."""
+    """All results, and the verdict."""
 
     nodes: int
     esp_ground: str
@@ -53,10 +53,10 @@ class Report:
     tcp_mbit_per_s: float = 0.0
     relay_change: RelayChange = field(default_factory=RelayChange)
     broken_off: str = ""
-    """Why the story did not come to its end."""
+    """Why the demo ended early."""
 
     def problems(self) -> list[str]:
-        """Why the demo failed; empty when all is well."""
+        """Return why the demo failed; empty when all is well."""
         if self.broken_off:
             return [self.broken_off]
         change, clear = self.relay_change, self.relay_packets.get("clear")
@@ -72,7 +72,7 @@ class Report:
         return [text for text, failed in checks.items() if failed]
 
     def as_dict(self) -> dict[str, Any]:
-        """For report.json. The first SA is the one between the two ends of the line."""
+        """Return the content of report.json. The first SA is the one between the two ends of the line."""
         ends = self.sas[0] if self.sas else None
         return {
             "schema": SCHEMA,

@@ -1,4 +1,4 @@
-"""What the demo shows: a live picture on a terminal, plain lines elsewhere."""
+"""The demo's output: a live picture on a terminal, plain lines elsewhere."""
 
 import io
 import threading
@@ -47,7 +47,7 @@ class Screen:
         self._stack.close()
 
     def step(self, text: str) -> None:
-        """A new step begins; the ones before are done."""
+        """Show a new step; the earlier ones are done."""
         with self._lock:
             if self._steps:
                 self._steps[-1].stylize("dim")
@@ -56,7 +56,7 @@ class Screen:
             self.console.print(text)
 
     def render(self) -> RenderableType:
-        """All of it."""
+        """Return the steps and the picture."""
         with self._lock:
             return Group(*self._steps, Text(), self._picture())
 
@@ -66,7 +66,7 @@ class Screen:
 
 
 def save_svg(picture: RenderableType, path: Path) -> None:
-    """The final screen as a picture for the README."""
+    """Save the final screen as a picture for the README."""
     recorder = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True)
     recorder.print(picture)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -74,7 +74,7 @@ def save_svg(picture: RenderableType, path: Path) -> None:
 
 
 def table(title: str, columns: list[str], rows: list[list[str]]) -> Table:
-    """A table of the demo."""
+    """Return a table in the demo's style."""
     made = Table(title=title, title_justify="left", title_style="bold", expand=False, header_style="cyan")
     for column in columns:
         made.add_column(column, no_wrap=True, justify="right" if column.endswith("ms") else "left")
@@ -84,7 +84,7 @@ def table(title: str, columns: list[str], rows: list[list[str]]) -> Table:
 
 
 def verdict(problems: list[str], lines: list[str]) -> Panel:
-    """The summary."""
+    """Return the panel of the summary."""
     body = lines if not problems else [*lines, *(f"[red]{problem}[/red]" for problem in problems)]
     title = "[red]failed[/red]" if problems else "[green]the mesh secured itself[/green]"
     return Panel("\n".join(body), title=title, border_style="red" if problems else "green", width=WIDTH)

@@ -1,4 +1,4 @@
-"""The demo's story, step by step."""
+"""The demo, step by step."""
 
 from collections import Counter
 from contextlib import ExitStack
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tests.lab.observe.capture import Capture
 
 SPARE = "spare"
-"""A router that nobody trusts: the line's second and third node can do without each other's link through it."""
+"""The name of the relay that no node trusts. It gives the line's second and third node another way to each other."""
 
 MESH_SECONDS = 60.0
 PINGS = 5
@@ -28,11 +28,11 @@ STREAM_OCTETS = 10_000_000
 STREAM_ROUNDS = 3
 _CHANNEL_COLUMNS = ["pair", "state", "hops", "INIT ms", "AUTH ms", "ready in ms"]
 FLOW_INTERVAL = 0.01
-"""Seconds between datagrams: what the gap of a relay change is measured with."""
+"""Seconds between datagrams: the resolution of the measured gap."""
 
 
 def shape(nodes: list[str]) -> list[Pair]:
-    """The line, and the spare relay beside its second node."""
+    """Return the links of the line, and of the spare relay beside its second node."""
     return [*line(nodes), (nodes[0], SPARE), (SPARE, nodes[2])]
 
 
@@ -50,7 +50,7 @@ class Demo:
         self._statuses: dict[str, dict[str, Any]] = {}
 
     def run(self) -> Report:
-        """Tell the story; the report."""
+        """Run all steps and return the report."""
         with self.screen, ExitStack() as stack:
             self._build(stack)
             self._start()
@@ -62,7 +62,7 @@ class Demo:
         return self.report
 
     def picture(self) -> RenderableType:
-        """Nodes, SAs and what the relays saw, as they are now."""
+        """Return a picture of the present nodes, SAs and packets at the relays."""
         self._look()
         relays = [[name, *(str(capture.counts[kind]) for kind in Kind)] for name, capture in self._captures.items()]
         return Group(
@@ -76,7 +76,7 @@ class Demo:
         )
 
     def summary(self) -> RenderableType:
-        """The end of the story."""
+        """Return the picture of the results."""
         change, report = self.report.relay_change, self.report
         lines = [
             f"{report.nodes} nodes, {len(report.sas)} pairs protected; ESP in {report.esp_ground}",
@@ -174,7 +174,7 @@ class Demo:
         return next((entry for entry in peers if entry["name"] == peer.name), {})
 
     def _sa(self, a: Node, b: Node) -> Sa:
-        """As the initiating end tells; it has the times of the phases."""
+        """Return the SA as its initiator reports it, because only the initiator knows the phases' times."""
         node, peer = (a, b) if self._entry(a, b).get("initiator") else (b, a)
         entry = self._entry(node, peer)
         return Sa(
@@ -207,12 +207,12 @@ class Demo:
         return rows
 
     def _next_hop(self, node: Node, target: Node) -> str:
-        """The neighbour that a node's route to a target leads to; empty without one."""
+        """Return the neighbour to which a node's route to a target leads; empty without a route."""
         routes = node.kernel.interfaces()
         return (routes.get(target.locator) or routes.get(target.address, "")).removeprefix("mesh-")
 
     def _other_hop(self, node: Node, target: Node, left: str) -> str:
-        """The same, once it is not the neighbour that was left."""
+        """Return that neighbour once it is another one than ``left``."""
         hop = self._next_hop(node, target)
         return "" if hop == left else hop
 

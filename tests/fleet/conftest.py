@@ -1,4 +1,4 @@
-"""One fleet that the playbooks have provisioned, for all tests that go on from there: it takes a minute or two."""
+"""One fleet, provisioned by the playbooks, for all tests that need one: making it takes a minute or two."""
 
 from collections.abc import Iterator
 
@@ -11,8 +11,8 @@ from tests.lab.machines.fleet_controller import Controller
 
 @pytest.fixture(scope="session")
 def controller() -> Iterator[Controller]:
-    """Of a - b - c, provisioned by one playbook."""
-    quick_start.skip_without_ground()
+    """Provision a - b - c with one playbook and return the controller."""
+    quick_start.skip_without_fleet()
     with Fleet(3) as booted:
         made = Controller(booted)
         made.play("site")
@@ -22,6 +22,6 @@ def controller() -> Iterator[Controller]:
 
 @pytest.fixture
 def line(controller: Controller) -> Fleet:
-    """The fleet, healthy."""
+    """Return the fleet with all channels protected."""
     controller.fleet.lab.wait_full_mesh()
     return controller.fleet

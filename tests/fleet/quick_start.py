@@ -20,7 +20,7 @@ _CONFIGURE = (
 )
 
 
-def skip_without_ground() -> None:
+def skip_without_fleet() -> None:
     """Skip where there can be no fleet, or nothing to install on it."""
     if obstacle := fleet.obstacle():
         pytest.skip(obstacle)

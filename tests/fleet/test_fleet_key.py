@@ -43,7 +43,7 @@ def layout(office: Path) -> str:
     return json.dumps(asked)
 
 
-def test_the_fleets_word_takes_the_place_of_cards(controller: Controller, line: Fleet, layout: str) -> None:
+def test_the_fleets_signed_cards_replace_installed_ones(controller: Controller, line: Fleet, layout: str) -> None:
     before, peers = _channels(line), _files(line)
     would = controller.play("trust", "-e", layout, "--check")
     assert all(counts["changed"] for counts in would.recap.values()), would.output

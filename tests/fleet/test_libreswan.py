@@ -23,7 +23,7 @@ AUTHENTICATED = "authenticated peer using authby=secret"
 @pytest.fixture(scope="module")
 def pair() -> Iterator[Controller]:
     """Of a - b, provisioned by one playbook."""
-    quick_start.skip_without_ground()
+    quick_start.skip_without_fleet()
     with Fleet(2) as booted:
         made = Controller(booted)
         made.play("site", "-e", LIBRESWAN)

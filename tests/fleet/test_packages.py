@@ -31,7 +31,7 @@ systemctl restart meshsecd overlayd"""
 @pytest.fixture(scope="module")
 def line() -> Iterator[Fleet]:
     """a - b - c by the quick start; nobody trusts anybody yet."""
-    quick_start.skip_without_ground()
+    quick_start.skip_without_fleet()
     with Fleet(3) as booted:
         quick_start.install(booted)
         yield booted

@@ -82,7 +82,7 @@ def _live_beyond(namespace: str, device: str, address: str) -> None:
     shell.run(["ip", "-n", namespace, "address", "replace", address, "dev", device, "nodad"])
 
 
-def test_figures_and_events_are_told(line: Fleet, more: Path) -> None:
+def test_counters_and_events_are_reported(line: Fleet, more: Path) -> None:
     figures = "/var/lib/prometheus/node-exporter/meshsec.prom"
     wanted = 'meshsec_peer_state{peer="b",state="protected"} 1'
     wait_until("figures", lambda: wanted in line.ssh("a", f"cat {figures}", check=False).stdout.split("\n"), (), 120)

@@ -21,7 +21,7 @@ SECONDS_PER_NODE, SECONDS_PER_PAIR = 60.0, 4.0
 @pytest.mark.skipif(not NODES, reason="minutes: `make fleet` runs it")
 @pytest.mark.timeout(900 + NODES * SECONDS_PER_NODE + NODES * NODES * SECONDS_PER_PAIR)
 def test_bare_machines_become_one_mesh() -> None:
-    quick_start.skip_without_ground()
+    quick_start.skip_without_fleet()
     took: dict[str, float] = {}
     played: list[Played] = []
     pairs = NODES * (NODES - 1) // 2

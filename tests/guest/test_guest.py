@@ -31,7 +31,7 @@ _OPTIONS = f"-v -p no:hypothesispytest --reruns 1 --timeout={SECONDS:g} --durati
 
 
 @pytest.fixture(scope="module")
-def ground_is_built() -> None:
+def guest_is_built() -> None:
     """The root and the kernels; building them the first time takes some minutes."""
     if obstacle := guest.obstacle():
         pytest.skip(obstacle)
@@ -44,7 +44,7 @@ def ground_is_built() -> None:
 @pytest.mark.flaky(reruns=1, only_rerun="GuestDiedError")
 @pytest.mark.parametrize("kernel", ["rt", "generic"])
 def test_the_same_claims_hold_on_debians_kernels(
-    kernel: str, ground_is_built: None, subtests: pytest.Subtests, capsys: pytest.CaptureFixture[str]
+    kernel: str, guest_is_built: None, subtests: pytest.Subtests, capsys: pytest.CaptureFixture[str]
 ) -> None:
     boots = [{"rt": guest_claims.RT, "generic": guest_claims.GENERIC}[kernel]]
     if kernel == "rt" and ALL in os.environ:

@@ -62,7 +62,7 @@ def test_packets_of_every_size_pass(pair: Pair) -> None:
         assert stream.octets == STREAM, "a stream that is made of large segments"
 
 
-def test_each_make_tells_by_its_admin_api_what_the_other_answers(pair: Pair) -> None:
+def test_each_make_reports_in_its_admin_api_what_the_other_answers(pair: Pair) -> None:
     wait_pings(*pair)
     for one, other in permutations(pair):
         (neighbour,) = one.admin.call("InterfaceController_peerStats", page=0)["peers"]

@@ -186,7 +186,7 @@ def understood(kind: str, proposals: str) -> bool:
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
-def test_libreswan_takes_the_export_without_a_word(pair: tuple[Site, Site]) -> None:
+def test_libreswan_loads_the_export_without_a_message(pair: tuple[Site, Site]) -> None:
     for site in pair:
         assert checked(site.conf) == (0, "")
         assert "include" in site.conf.read_text(encoding="utf-8")
@@ -226,7 +226,7 @@ def test_so_are_ciphers_with_an_integrity_of_their_own(bits: int, digest: str) -
 
 @pytest.mark.parametrize("cipher", ["aes256gcm16", "aes128ccm16", "chacha20poly1305"])
 @pytest.mark.parametrize("group", ["x25519", "ecp384", "modp3072", "x448", "x25519-ke1_mlkem768"])
-def test_what_meshsecd_tells_pluto_is_what_can_be_translated(cipher: str, group: str) -> None:
+def test_what_meshsecd_sends_pluto_is_what_can_be_translated(cipher: str, group: str) -> None:
     proposal = f"{cipher}-prfsha256-{group}"
     assert bool(left_out([proposal], [], suites.ALGORITHMS)) == bool(suites.all_ike([proposal])[1])
 

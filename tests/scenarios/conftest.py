@@ -12,8 +12,8 @@ from tests.lab.node.options import Options
 
 
 @pytest.fixture(scope="session", autouse=True)
-def ground_is_there() -> None:
-    """Without namespaces and charon there is nothing to observe."""
+def lab_required() -> None:
+    """Skip all scenarios on a machine without namespaces or charon."""
     if missing := capabilities.probe().missing():
         pytest.skip(f"scenarios need {', '.join(missing)}")
     preloaded.enable()
@@ -21,7 +21,7 @@ def ground_is_there() -> None:
 
 @pytest.fixture(scope="session")
 def line_lab() -> Iterator[Lab]:
-    """The mesh a - b - c, everybody trusts everybody, with IPv4: shared by the tests that leave it as they found it."""
+    """Start the mesh a - b - c with IPv4, in which all trust each other. Each test leaves it as it found it."""
     with Lab("line", line(names(3)), Options(ipv4=True)) as lab:
         lab.set_up().trust_all().start()
         yield lab
@@ -29,7 +29,7 @@ def line_lab() -> Iterator[Lab]:
 
 @pytest.fixture
 def mesh(line_lab: Lab) -> Lab:
-    """The shared line, healthy."""
+    """Return the shared line with all links up and all channels protected."""
     line_lab.heal()
     line_lab.wait_full_mesh()
     return line_lab

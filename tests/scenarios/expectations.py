@@ -1,4 +1,4 @@
-"""What several scenarios look at in the same way."""
+"""Observations and expectations that several scenarios share."""
 
 import json
 import signal
@@ -18,32 +18,32 @@ from tests.lab.observe.capture import Capture
 
 @contextmanager
 def captured(lab: Lab, label: str) -> Iterator[dict[str, Capture]]:
-    """Captures at all mesh interfaces of all nodes, by node."""
+    """Capture at all mesh interfaces of all nodes; yield the captures by node."""
     with ExitStack() as stack:
         yield {node.name: stack.enter_context(node.capture(label)) for node in lab.nodes.values()}
 
 
 def assert_nothing_clear(captures: dict[str, Capture]) -> None:
-    """No node of the mesh put readable user data on a link, and no packet escaped the captures."""
+    """Assert that no node of the mesh put readable user data on a link, and that the captures missed no packet."""
     for name, seen in captures.items():
         assert seen.lost == 0, f"the capture at {name} lost {seen.lost} packets: it proves nothing"
         assert seen.sent[Kind.CLEAR] == 0, f"in the clear at {name}: {seen.clear}"
 
 
 def flow(source: Node, target: Node, interval: float = 0.02) -> Flow:
-    """A steady flow of user data between the addresses that applications use."""
+    """Return a steady flow of user data between the addresses that applications use."""
     return Flow((source.namespace, source.address), (target.namespace, target.address), interval)
 
 
 def flow_without_loss(source: Node, target: Node) -> Flow:
-    """One of which all shall arrive: what is late, because a machine is busy, is not lost."""
+    """Return a flow that must arrive completely. It waits for late datagrams, because a busy machine loses none."""
     running = flow(source, target)
     running.grace = 30.0
     return running
 
 
 def spis(first: Node, second: Node) -> frozenset[str]:
-    """The SPIs of the CHILD_SAs between two nodes, once both ends agree on them."""
+    """Return the SPIs of the CHILD_SAs between two nodes, once both ends agree on them."""
 
     def seen() -> list[frozenset[str]]:
         ends = ((first, second), (second, first))
@@ -59,13 +59,13 @@ def spis(first: Node, second: Node) -> frozenset[str]:
 
 
 def ipsec_errors(node: Node) -> Counter[str]:
-    """Packets that the kernel's IPsec has dropped on a node, by reason; none where it has no IPsec."""
+    """Return the packets that the kernel's IPsec has dropped on a node, by reason; empty where it has no IPsec."""
     listing = node.run("cat", "/proc/net/xfrm_stat", check=False).stdout
     return Counter({name: int(count) for name, count in (line.split() for line in listing.splitlines())})
 
 
 def drift(node: Node, *arguments: str, code: int | None = None) -> dict[str, Any]:
-    """What ``meshsec drift`` says, whose exit code agrees with it."""
+    """Return what ``meshsec drift`` reports, and check that its exit code agrees."""
     result = node.meshsec("drift", "--json", *arguments, check=False)
     assert result.stdout, result.stderr
     view: dict[str, Any] = json.loads(result.stdout)
@@ -73,15 +73,20 @@ def drift(node: Node, *arguments: str, code: int | None = None) -> dict[str, Any
     return view
 
 
+def differences(node: Node) -> set[tuple[str, str | None]]:
+    """Return where ``meshsec drift`` sees differences, and the peers concerned."""
+    return {(one["where"], one["peer"]) for one in drift(node)["differences"]}
+
+
 def assert_no_drift(node: Node) -> None:
-    """What runs on the node is what its policy says."""
+    """Assert that what runs on the node is what its policy says."""
     view = drift(node)
     assert not view["differences"], f"{node.name}: {view['differences']}"
     assert not view["unexamined"], f"{node.name}: {view['unexamined']}"
 
 
 def wait_no_drift(node: Node, seconds: float = 120) -> None:
-    """Await that what runs on the node is what its policy says."""
+    """Wait until what runs on the node is what its policy says."""
     node.wait_for("no drift", partial(_is_without_drift, node), seconds)
 
 
@@ -91,7 +96,7 @@ def _is_without_drift(node: Node) -> bool:
 
 
 def restart_for_keys(node: Node) -> None:
-    """What a change of the keys takes: meshsecd again, and the router reads its configuration again."""
+    """Do what a change of the keys needs: restart meshsecd, and have the router read its configuration again."""
     node.daemons.agent.stop()
     node.daemons.agent.start()
     node.daemons.agent.wait_ready()
@@ -100,5 +105,5 @@ def restart_for_keys(node: Node) -> None:
 
 
 def states(node: Node) -> dict[str, str]:
-    """Of all channels by the name that people are shown."""
+    """Return the states of all channels, by the name that people see."""
     return {peer["name"]: peer["state"] for peer in node.control.ask("status").get("peers", [])}

@@ -109,7 +109,7 @@ class Insider:
         self._nonces = b""
         self._message = 0
         self._d = self._out = self._in = self._pi = b""
-        self._stands = False
+        self._established = False
         self.first = b""
         """The IKE_SA_INIT as this end signs it (RFC 7296, section 2.15)."""
         self.children: dict[bool, Sa] = {}
@@ -124,7 +124,7 @@ class Insider:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Delete the IKE_SA: the other end would take the next one for its duplicate, and close either."""
-        if self._stands:
+        if self._established:
             self.tries = 1
             self.inform((DELETE, bytes([1, 0, 0, 0])))
         self._socket.close()
@@ -161,7 +161,7 @@ class Insider:
         payloads = [(IDI, body), (AUTH, bytes([method, 0, 0, 0]) + self._proof(method, signed, secret))]
         payloads += [(SA, _proposal(3, spi, _ESP_SUITE)), (TSI, _ts(sources)), (TSR, _ts(targets))]
         answer = self._protected(IKE_AUTH, [*payloads, *self._mode(sources, targets), *more])
-        self._stands = bool(answer.all(AUTH))
+        self._established = bool(answer.all(AUTH))
         self._keep_child(self._nonces, answer)
         return answer
 

@@ -1,7 +1,7 @@
-"""libreswan with kernel ESP: nodes configured from the export alone, beside one that meshsecd protects by strongSwan.
+"""libreswan with kernel ESP, configured from the export alone, protects traffic with a node that meshsecd drives.
 
-Of three nodes whose traffic the relay ``r`` carries, the one with the lowest fingerprint, which initiates to both
-others, and the one with the highest, which is called by both, run libreswan without meshsecd.
+The relay ``r`` carries the traffic of three nodes. Two of them run libreswan without meshsecd: the one with the lowest
+fingerprint, which initiates to both others, and the one with the highest, which only responds.
 """
 
 from collections.abc import Callable, Iterator
@@ -37,21 +37,21 @@ class Trio:
 
     lab: Lab
     first: Node
-    """libreswan, calls both others."""
+    """libreswan; it initiates to both others."""
     middle: Node
     """strongSwan, driven by meshsecd."""
     last: Node
-    """libreswan, called by both others."""
+    """libreswan; both others initiate to it."""
 
     @property
     def nodes(self) -> tuple[Node, Node, Node]:
-        """All that have IKE."""
+        """Return all nodes that have IKE."""
         return self.first, self.middle, self.last
 
 
 @pytest.fixture(scope="module", params=[SUITES, SUITES[::-1]][: len(SUITES)], ids="-".join)
 def trio(request: pytest.FixtureRequest) -> Iterator[Trio]:
-    """The mesh, started; libreswan's versions are those of ``param``, of the first and the last node."""
+    """Start the mesh. ``param`` has the libreswan versions of the first and the last node."""
     options = Options(ipv4=True)
     with Lab("libreswan", star(["r", "x", "y", "z"]), options) as lab:
         lab.set_up()
@@ -70,7 +70,7 @@ def trio(request: pytest.FixtureRequest) -> Iterator[Trio]:
 
 
 def configure_by_hand(node: Node) -> None:
-    """What docs/guide/libreswan.md has an operator do."""
+    """Do what docs/guide/libreswan.md tells an operator to do."""
     node.meshsec("export", "libreswan", "--into", str(node.etc / "ipsec"))
     node.run("nft", "-f", "-", stdin=node.meshsec("export", "nftables").stdout)
     node.assign_addresses()
@@ -91,7 +91,7 @@ def test_user_data_of_both_families_is_protected_between_all_three(trio: Trio) -
 
 @pytest.mark.parametrize("end", ["first", "last"])
 def test_rekeying_loses_no_user_data_but_where_libreswan_answers(trio: Trio, end: str) -> None:
-    """Asked for another CHILD_SA, libreswan sends by it at once, before the one who asked can have its keys."""
+    """As responder of a rekeying libreswan uses the new CHILD_SA at once, before the initiator can have its keys."""
     here, there = trio.middle, trio.first if end == "first" else trio.last
     here.wait_protected(there, 120)
     wait_answer(here, there.address)
@@ -121,30 +121,30 @@ def test_rekeying_loses_no_user_data_but_where_libreswan_answers(trio: Trio, end
 
 
 _REKEY_CHILD = ("--rekey-child", "--rekey-ipsec")
-"""libreswan 5 and 4."""
+"""The options of libreswan 5 and 4."""
 
 
 def libreswan_rekeys(node: Node, peer: Node, *options: str) -> None:
-    """By the first option that its version knows."""
+    """Rekey with the first option that the node's version knows."""
     for option in options:
         node.daemons.pluto.whack("--name", f"meshsec-{peer.name}", option)
 
 
 def _names(here: Node, there: Node, *, ike: bool) -> frozenset[str]:
-    """The SPIs of the IKE_SA or of its CHILD_SAs."""
+    """Return the SPIs of the IKE_SA or of its CHILD_SAs."""
     sas = here.charon.sas_with(there.name)
     return frozenset(spi for sa in sas for spi in (sa.spis if ike else sa.child_spis))
 
 
 def _replaced(before: frozenset[str], here: Node, there: Node) -> bool:
-    """Exactly one IKE_SA is there, with CHILD_SAs for both families, and something of ``before`` is not any more."""
+    """Return whether one IKE_SA with CHILD_SAs for both families is there, and a part of ``before`` is gone."""
     sas = here.charon.sas_with(there.name)
     now = {spi for sa in sas for spi in (*sa.spis, *sa.child_spis)}
     return len(sas) == 1 and len(sas[0].installed) == 2 and not before <= now
 
 
 def wait_answer(source: Node, address: str) -> None:
-    """Await that somebody answers there; until the SA stands nothing does."""
+    """Wait for an answer from an address; before the SA is installed there is none."""
 
     def answered() -> bool:
         return source.run("ping", "-c1", "-W2", address, check=False).returncode == 0

@@ -1,7 +1,7 @@
-"""libreswan's pluto driven by meshsecd, as charon is: `[ike] daemon = "libreswan"`.
+"""meshsecd drives libreswan's pluto as it drives charon: `[ike] daemon = "libreswan"`.
 
-Where the kernel has no ESP, pluto authenticates and gets no further: what meshsecd does about connections, about a
-pluto that dies and one that hangs is shown anywhere, and that user data is protected in the guest.
+Where the kernel has no ESP, pluto gets no further than authentication. There the tests cover connections, a pluto that
+dies and one that hangs; that user data is protected is shown in the guest.
 """
 
 import shlex
@@ -29,6 +29,7 @@ from tests.scenarios.expectations import (
     assert_no_drift,
     assert_nothing_clear,
     captured,
+    differences,
     drift,
     flow,
     flow_without_loss,
@@ -48,7 +49,7 @@ needs_esp = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def pair() -> Iterator[tuple[Node, Node]]:
-    """Two nodes with the same libreswan that trust each other; all daemons run. The first is the one that initiates."""
+    """Start two nodes with the same libreswan that trust each other. The first is the initiator."""
     with Lab("driven", line(names(2)), Options(libreswan=SUITES[0], ipv4=True)) as lab:
         lab.set_up().trust_all().start("pluto", "router", "meshsecd")
         first, second = sorted(lab.nodes.values(), key=lambda node: node.fingerprint)
@@ -56,33 +57,33 @@ def pair() -> Iterator[tuple[Node, Node]]:
 
 
 def connections(node: Node) -> set[str]:
-    """The names of those that pluto has."""
+    """Return the names of pluto's connections."""
     lines = (line.removeprefix("000 ") for line in node.daemons.pluto.whack("--status").splitlines())
     return {line.split('"')[1] for line in lines if line.startswith('"')}
 
 
 def wait_connections(node: Node, *expected: str) -> None:
-    """Await that pluto has these and no others."""
+    """Wait until pluto has these connections and no others."""
     node.wait_for(f"connections {expected}", lambda: connections(node) == set(expected) or None, 120)
 
 
 def both(peer: Node) -> tuple[str, str]:
-    """The connections for a peer's two CHILD_SAs."""
+    """Return the names of the connections for a peer's two CHILD_SAs."""
     return f"meshsec-{peer.name}.mesh", f"meshsec-{peer.name}.mesh4"
 
 
 def daemon_state(node: Node, *, up: bool) -> dict[str, Any]:
-    """Await what meshsecd says of pluto."""
+    """Wait for what meshsecd reports of pluto."""
 
-    def told() -> dict[str, Any] | None:
+    def reported() -> dict[str, Any] | None:
         found = node.control.ask("status").get("ike_daemon", {})
         return found if found.get("up") is up else None
 
-    return node.wait_for(f"the IKE daemon {'up' if up else 'down'}", told, 120)
+    return node.wait_for(f"the IKE daemon {'up' if up else 'down'}", reported, 120)
 
 
 def test_peers_are_configured_and_authenticate_by_the_pairs_secret(pair: tuple[Node, Node]) -> None:
-    """And a peer that is removed is gone, with its secret."""
+    """A removed peer's connections and secret are removed too."""
     first, second = pair
     wait_connections(first, *both(second))
     wait_connections(second, *both(first))
@@ -97,7 +98,7 @@ def test_peers_are_configured_and_authenticate_by_the_pairs_secret(pair: tuple[N
     wait_connections(first, *both(second))
 
 
-def test_a_pluto_that_was_killed_is_configured_anew(pair: tuple[Node, Node]) -> None:
+def test_a_pluto_that_was_killed_is_configured_again(pair: tuple[Node, Node]) -> None:
     first, second = pair
     wait_connections(first, *both(second))
     first.daemons.pluto.daemon.kill()
@@ -107,8 +108,8 @@ def test_a_pluto_that_was_killed_is_configured_anew(pair: tuple[Node, Node]) -> 
     wait_connections(first, *both(second))
 
 
-def test_a_pluto_that_hangs_is_told(pair: tuple[Node, Node]) -> None:
-    """The unit's watchdog acts on the same; one that goes on is met again."""
+def test_a_pluto_that_hangs_is_reported(pair: tuple[Node, Node]) -> None:
+    """The unit's watchdog uses the same check. meshsecd connects again to a pluto that goes on."""
     first, _ = pair
     daemon_state(first, up=True)
     first.daemons.pluto.daemon.send_signal(signal.SIGSTOP)
@@ -120,7 +121,7 @@ def test_a_pluto_that_hangs_is_told(pair: tuple[Node, Node]) -> None:
 @needs_esp
 @pytest.mark.parametrize(("one", "other"), list(product(["", *SUITES], SUITES)))
 def test_user_data_passes_as_esp_alone_and_again_after_pluto_was_killed(one: str, other: str) -> None:
-    """``one`` and ``other`` are Debian's suites of libreswan at the two ends; empty: strongSwan."""
+    """``one`` and ``other`` are the Debian suites of libreswan at the two ends; empty: strongSwan."""
     with Lab("drivenesp", line(names(3)), Options(ipv4=True)) as lab:
         lab.set_up()
         a, b, c = lab["a"], lab["b"], lab["c"]
@@ -142,9 +143,9 @@ def test_user_data_passes_as_esp_alone_and_again_after_pluto_was_killed(one: str
 
 
 @pytest.fixture(scope="module", params=SUITES)
-def standing(request: pytest.FixtureRequest) -> Iterator[tuple[Node, Node]]:
-    """Two nodes with the same libreswan, whose channel stood once. The first is the one that initiates."""
-    with Lab("standing", line(names(2)), Options(libreswan=request.param, ipv4=True)) as lab:
+def channel(request: pytest.FixtureRequest) -> Iterator[tuple[Node, Node]]:
+    """Start two nodes with the same libreswan and wait for their channel. The first is the initiator."""
+    with Lab("channel", line(names(2)), Options(libreswan=request.param, ipv4=True)) as lab:
         lab.set_up().trust_all().start("pluto", "router", "meshsecd")
         first, second = sorted(lab.nodes.values(), key=lambda node: node.fingerprint)
         wait_answers(first, second)
@@ -152,16 +153,16 @@ def standing(request: pytest.FixtureRequest) -> Iterator[tuple[Node, Node]]:
 
 
 @needs_esp
-def test_what_changes_by_itself_is_no_drift(standing: tuple[Node, Node]) -> None:
+def test_what_changes_by_itself_is_no_drift(channel: tuple[Node, Node]) -> None:
     """SAs come, are rekeyed and go; one pluto is killed; a peer is removed and comes back. The other pluto goes on."""
-    first, second = standing
+    first, second = channel
     process = first.daemons.pluto.daemon.pid
     for options in (("--rekey-child", "--rekey-ipsec"), ("--rekey-ike",)):
-        before = standing_sas(first)
+        before = established_sas(first)
         rekey(first, second, options)
         assert_no_drift(first)
         first.wait_for("other SAs", partial(_differ, before, first), 60)
-    for node in standing:
+    for node in channel:
         assert_no_drift(node)
     second.daemons.pluto.daemon.kill()
     second.daemons.pluto.daemon.start()
@@ -169,30 +170,30 @@ def test_what_changes_by_itself_is_no_drift(standing: tuple[Node, Node]) -> None
     wait_answers(first, second)
     assert_no_drift(second)
     first.distrust(second)
-    wait_no_drift(first)  # 5.2: an SA whose peer was killed goes first, for 12 s
+    wait_no_drift(first)  # 5.2 deletes an SA whose peer was killed only after 12 s.
     first.trust(second)
     wait_answers(first, second)
     assert first.daemons.pluto.daemon.pid == process
 
 
 @needs_esp
-def test_what_others_take_away_is_told_and_ends_with_the_fix(standing: tuple[Node, Node]) -> None:
-    first, second = standing
+def test_what_others_remove_is_reported_until_it_is_fixed(channel: tuple[Node, Node]) -> None:
+    first, second = channel
     wait_answers(first, second)
     ends = ("src", f"{first.address}/128", "dst", f"{second.address}/128")
     first.run("ip", "xfrm", "policy", "delete", *ends, "dir", "out")
-    assert told(first) == {("xfrm_policy", second.name)}
+    assert differences(first) == {("xfrm_policy", second.name)}
     first.run("ip", "xfrm", "state", "deleteall", "src", first.address, "dst", second.address, "proto", "esp")
-    assert told(first) == {("xfrm_policy", second.name), ("xfrm_state", second.name)}
+    assert differences(first) == {("xfrm_policy", second.name), ("xfrm_state", second.name)}
     first.meshsec("bench", "sa-setup", second.name, "--count", "1", "--yes")
     wait_answers(first, second)
     assert_no_drift(first)
     first.daemons.pluto.whack("--delete", "--name", f"meshsec-{second.name}.mesh4")
-    assert ("connection", second.name) in told(first)
+    assert ("connection", second.name) in differences(first)
     found = drift(first)["differences"]
     assert "CHILD_SA mesh4" in {one["what"] for one in found}
     for left in (one for one in found if one["where"] == "xfrm_state"):
-        first.run(*left["mend"].split())  # 4.10 leaves states of what it was told to delete
+        first.run(*left["mend"].split())  # 4.10 keeps states that it was told to delete.
     first.daemons.agent.stop()
     first.daemons.agent.start()
     first.daemons.agent.wait_ready()
@@ -201,9 +202,9 @@ def test_what_others_take_away_is_told_and_ends_with_the_fix(standing: tuple[Nod
 
 
 @needs_esp
-def test_its_own_leaktest_calls_a_node_with_libreswan_tight(standing: tuple[Node, Node], tmp_path: Path) -> None:
-    """Negotiated again; pluto killed, ended in order, and started again each time; the rules deleted."""
-    first, second = standing
+def test_its_own_leaktest_calls_a_node_with_libreswan_tight(channel: tuple[Node, Node], tmp_path: Path) -> None:
+    """It stays tight after a rekeying, a kill and a restart of pluto, and without the rules."""
+    first, second = channel
     wait_answers(first, second)
     killed, ended_in_order = (tmp_path / name for name in ("killed", "ended"))
     shutdown = shlex.join(first.daemons.pluto.whacking("--shutdown"))
@@ -236,13 +237,13 @@ def test_meshsecd_and_pluto_start_where_run_is_full_and_nothing_leaks(suite: str
             lab.set_up().trust_all().start("pluto", "router", "meshsecd")
             wait_answers(a, b)
             with captured(lab, "full-run") as captures, flow(a, b) as running:
-                before = standing_sas(a)
+                before = established_sas(a)
                 a.daemons.agent.kill()
                 fill()
                 a.daemons.agent.start()
                 a.daemons.agent.wait_ready()
                 wait_answers(a, b)
-                assert standing_sas(a) == before
+                assert established_sas(a) == before
                 a.daemons.pluto.daemon.kill()
                 fill()
                 a.daemons.pluto.daemon.start()
@@ -252,21 +253,21 @@ def test_meshsecd_and_pluto_start_where_run_is_full_and_nothing_leaks(suite: str
 
 
 @needs_esp
-def test_an_sa_that_the_other_end_has_not_any_more_is_found_out_and_made_anew(standing: tuple[Node, Node]) -> None:
-    """No message tells: the DELETE of who loses it is lost too, and its meshsecd, which would fix it, is away."""
-    first, second = standing
+def test_an_sa_that_the_other_end_has_lost_is_detected_and_made_again(channel: tuple[Node, Node]) -> None:
+    """One end loses its SA, its DELETE is lost too, and its meshsecd, which would fix it, does not run."""
+    first, second = channel
     wait_answers(first, second)
-    before = standing_sas(first)
+    before = established_sas(first)
     link = End(first.namespace, first.interfaces[0])
     second.daemons.agent.kill()
     link.filter("udp dport { 500, 4500 } drop")
     for conn in both(first):
         second.daemons.pluto.whack("--terminate", "--asynchronous", "--name", conn)
-    second.wait_for("its SAs are gone", lambda: not standing_sas(second) or None, 120)
+    second.wait_for("its SAs are gone", lambda: not established_sas(second) or None, 120)
     link.unfilter()
     with flow(first, second) as running:
         wait_arrivals(running, 10, 180)
-    assert standing_sas(first).isdisjoint(before)
+    assert established_sas(first).isdisjoint(before)
     assert running.result.lost > 0, "the other end had not lost its SA"
     second.daemons.agent.start()
     second.daemons.agent.wait_ready()
@@ -274,21 +275,21 @@ def test_an_sa_that_the_other_end_has_not_any_more_is_found_out_and_made_anew(st
 
 
 @needs_esp
-def test_negotiations_that_cross_leave_one_channel_that_carries(standing: tuple[Node, Node]) -> None:
-    """Each pluto makes the SA that it began again when that ends, so to close one of two is not enough."""
-    first, second = standing
+def test_negotiations_that_cross_leave_one_channel_that_carries(channel: tuple[Node, Node]) -> None:
+    """Each pluto makes the SA that it initiated again when it ends, so closing one of two is not enough."""
+    first, second = channel
     wait_answers(first, second)
-    for node in standing:
+    for node in channel:
         node.daemons.agent.kill()
     assert any(_cross(first, second) for _ in range(TRIES)), "their negotiations never crossed"
-    for node in standing:
+    for node in channel:
         node.daemons.agent.start()
         node.daemons.agent.wait_ready()
-    for node in standing:
+    for node in channel:
         node.wait_for("one IKE_SA", partial(_alone, node), 120)
     wait_answers(first, second)
     wait_answers(second, first)
-    assert all(map(_alone, standing))
+    assert all(map(_alone, channel))
 
 
 def _alone(node: Node) -> bool | None:
@@ -296,7 +297,7 @@ def _alone(node: Node) -> bool | None:
 
 
 def _cross(first: Node, second: Node) -> bool:
-    """Have both plutos negotiate at once; whether one of them then has both IKE_SAs."""
+    """Have both plutos negotiate at once. Return whether one of them then has both IKE_SAs."""
     for node, peer in ((first, second), (second, first)):
         for conn in reversed(both(peer)):
             node.daemons.pluto.whack("--terminate", "--name", conn)
@@ -315,15 +316,15 @@ def _cross(first: Node, second: Node) -> bool:
 
 @needs_esp
 @pytest.mark.parametrize("what", ["IKE_SA", "CHILD_SA"])
-def test_a_rekeying_between_two_libreswan_loses_little(standing: tuple[Node, Node], what: str) -> None:
-    """Nothing for the IKE_SA. Asked for another CHILD_SA, libreswan sends by it at once (RFC 7296, section 2.8)."""
-    first, second = standing
+def test_a_rekeying_between_two_libreswan_loses_little(channel: tuple[Node, Node], what: str) -> None:
+    """Only a CHILD_SA's loses any: the responder, libreswan, uses it at once (RFC 7296, section 2.8)."""
+    first, second = channel
     wait_answers(first, second)
     options = ("--rekey-ike",) if what == "IKE_SA" else ("--rekey-child", "--rekey-ipsec")
     with flow_without_loss(first, second) as going, flow_without_loss(second, first) as coming:
         wait_arrivals(going)
         wait_arrivals(coming)
-        before = standing_sas(first)
+        before = established_sas(first)
         rekey(first, second, options)
         first.wait_for(f"another {what}", partial(_differ, before, first), 60)
         wait_arrivals(going)
@@ -334,34 +335,29 @@ def test_a_rekeying_between_two_libreswan_loses_little(standing: tuple[Node, Nod
     assert lost[1] <= (0 if what == "IKE_SA" else 100), "what came before the keys were computed, at 50 a second"
 
 
-def told(node: Node) -> set[tuple[str, str | None]]:
-    """Where ``meshsec drift`` sees differences, and of whom."""
-    return {(one["where"], one["peer"]) for one in drift(node)["differences"]}
-
-
 def rekey(node: Node, peer: Node, options: Iterable[str]) -> None:
-    """By the option that its version knows; the IKE_SA is one connection's of the two."""
+    """Rekey with the option that the node's version knows; the IKE_SA belongs to one of the two connections."""
     for option, conn in product(options, both(peer)):
         node.daemons.pluto.whack("--asynchronous", "--name", conn, option)
 
 
-def standing_sas(node: Node, kind: str = "") -> frozenset[str]:
-    """The numbers of pluto's SAs that stand, which another one does not get again."""
+def established_sas(node: Node, kind: str = "") -> frozenset[str]:
+    """Return the numbers of pluto's established SAs; a number is not used twice."""
     lines = (line.removeprefix("000 ") for line in node.daemons.pluto.whack("--showstates").splitlines())
     return frozenset(line[1:].split(":")[0] for line in lines if line.startswith("#") and f"ESTABLISHED_{kind}" in line)
 
 
 def ike_sas(node: Node) -> frozenset[str]:
-    """The numbers of its IKE_SAs that stand."""
-    return standing_sas(node, "IKE_SA")
+    """Return the numbers of pluto's established IKE_SAs."""
+    return established_sas(node, "IKE_SA")
 
 
 def _differ(before: frozenset[str], node: Node) -> bool | None:
-    return not standing_sas(node) <= before or None
+    return not established_sas(node) <= before or None
 
 
 def wait_answers(source: Node, target: Node) -> None:
-    """Await that meshsecd calls the channel protected, and answers by both families."""
+    """Wait until meshsecd reports the channel protected and the target answers in both families."""
     source.wait_state(target, "protected", 180)
     for address in (target.address, target.ipv4):
         wait_until(f"an answer of {address}", partial(_answered, source, address), [], 180, source.control.summary)

@@ -23,7 +23,7 @@ from tests.scenarios.expectations import (
 
 @pytest.fixture
 def mesh() -> Iterator[Lab]:
-    """a - b - c, everybody trusts everybody; the key of c is about to change."""
+    """Start a - b - c, in which all trust each other; the key of c is about to change."""
     with Lab("rotation", line(names(3)), Options(ipv4=True)) as lab:
         lab.set_up().trust_all().start().wait_full_mesh()
         yield lab
@@ -47,7 +47,7 @@ def test_user_data_flows_through_the_change_of_a_key(mesh: Lab) -> None:
             _end(c, (a, b))
             for running in (new, back, four):
                 wait_arrivals(running, 50)
-    # Routes and SAs stay; ESP in user space may lose single packets where processors are few.
+    # Routes and SAs stay; ESP in user space may lose single packets when processors are few.
     assert (new.result.lost + back.result.lost) * 50 <= new.result.sent
     assert_nothing_clear(captures)
     for node in (a, b, c):
@@ -73,7 +73,7 @@ def test_the_old_key_ends_for_good_and_a_restart_of_charon_costs_neither_before(
 
 
 def _begin(node: Node, others: tuple[Node, ...]) -> str:
-    """The address of the next key: it is used beside the present one, and all are protected by either."""
+    """Use the next key beside the present one and wait until all are protected by both. Return its address."""
     card: dict[str, str] = json.loads(node.meshsec("key", "next", "--json").stdout)
     restart_for_keys(node)
     for other in others:
@@ -91,7 +91,7 @@ def _wait_both(node: Node, others: tuple[Node, ...]) -> None:
 
 
 def _end(node: Node, others: tuple[Node, ...]) -> None:
-    """The old key ends at the node and at all others; what stands of the new one is kept."""
+    """End the old key at the node and at all others; SAs of the new key are kept."""
     standing = {sa.unique_id for sa in node.charon.sas() if sa.peer.endswith("^")}
     node.meshsec("key", "end")
     restart_for_keys(node)

@@ -69,7 +69,7 @@ SPI = b"\xc1\x23\x45\x67" + bytes(40)
         pytest.param(_ETHERNET + b"\xfc\x00" + bytes(60) + MARK, Kind.CLEAR, id="marked data dressed as cjdns"),
     ],
 )
-def test_a_packet_is_told_for_what_it_is(frame: bytes, kind: Kind) -> None:
+def test_a_packet_is_recognised(frame: bytes, kind: Kind) -> None:
     assert Classifier().frame(frame) is kind
 
 
@@ -96,11 +96,11 @@ SNAP = bytes.fromhex("aaaa03000000")
         pytest.param(MESH_DATA[:20], Kind.CLEAR, id="cut short"),
     ],
 )
-def test_a_frame_on_the_air_is_told_for_what_it_is(frame: bytes, kind: Kind) -> None:
+def test_a_frame_on_the_air_is_recognised(frame: bytes, kind: Kind) -> None:
     assert Classifier().air(RADIOTAP + frame) is kind
 
 
-def test_a_later_fragment_is_told_with_its_first() -> None:
+def test_a_later_fragment_is_recognised_by_its_first() -> None:
     classifier = Classifier()
 
     def fragment(offset: int, identification: int, payload: bytes) -> bytes:

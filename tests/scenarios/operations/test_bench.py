@@ -10,7 +10,7 @@ from tests.lab.lab import Lab
 SCHEMA = REPOSITORY / "docs/reference/schema/meshsec-bench-1.json"
 
 
-def test_sa_setup_negotiates_anew_and_tells_the_times(mesh: Lab) -> None:
+def test_sa_setup_negotiates_again_and_reports_the_times(mesh: Lab) -> None:
     a, c = mesh["a"], mesh["c"]
     initiator, other = (a, c) if a.control.peer(c.name)["initiator"] else (c, a)
     before = initiator.wait_protected(other).spis
@@ -25,7 +25,7 @@ def test_sa_setup_negotiates_anew_and_tells_the_times(mesh: Lab) -> None:
     assert initiator.wait_protected(other).spis != before
 
 
-def test_sa_setup_is_refused_where_nothing_stands(mesh: Lab) -> None:
+def test_sa_setup_is_refused_without_an_sa(mesh: Lab) -> None:
     refused = mesh["a"].meshsec("bench", "sa-setup", "nobody", "--yes", check=False)
     assert refused.returncode == 1
     assert "nobody is not a peer" in refused.stderr

@@ -12,7 +12,7 @@ from tests.lab.net.topology import line, names
 from tests.lab.node import capabilities
 from tests.lab.node.node import Node
 from tests.lab.node.options import Options
-from tests.scenarios.expectations import assert_no_drift, drift, wait_no_drift
+from tests.scenarios.expectations import assert_no_drift, differences, drift, wait_no_drift
 
 OPTIONS = Options(ipv4=True, overlay=capabilities.probe().tun)
 
@@ -33,10 +33,6 @@ def pair(lab: Lab) -> tuple[Node, Node]:
     for node in (lab["a"], lab["b"]):
         wait_no_drift(node)  # a charon that ended leaves its SAs for a while
     return lab["a"], lab["b"]
-
-
-def told(node: Node) -> set[tuple[str, str | None]]:
-    return {(one["where"], one["peer"]) for one in drift(node)["differences"]}
 
 
 def restart(node: Node) -> None:
@@ -84,7 +80,7 @@ def test_a_peer_by_the_overlay_is_no_drift(pair: tuple[Node, Node]) -> None:
         a.meshsec("mode", "default", "b")
 
 
-def test_what_others_configure_in_charon_is_told_and_ends_with_the_fix(pair: tuple[Node, Node]) -> None:
+def test_what_others_configure_in_charon_is_reported_until_it_is_fixed(pair: tuple[Node, Node]) -> None:
     a, b = pair
     a.charon.configure("b", {**_as_wanted(a, b), "proposals": ["aes128-sha256-modp2048"]})
     (found,) = drift(a)["differences"]
@@ -93,7 +89,7 @@ def test_what_others_configure_in_charon_is_told_and_ends_with_the_fix(pair: tup
     a.charon.configure("b", {**_as_wanted(a, b), "rekey_time": "0", "version": "0"})
     a.charon.give_secret("evil", "known to many")
     try:
-        assert told(a) == {("connection", "b"), ("connection", None), ("credentials", None)}
+        assert differences(a) == {("connection", "b"), ("connection", None), ("credentials", None)}
         assert {one["what"] for one in drift(a, "b")["differences"]} == {
             "configured last by",
             "ike version",
@@ -104,10 +100,10 @@ def test_what_others_configure_in_charon_is_told_and_ends_with_the_fix(pair: tup
     finally:
         a.charon.take_secret("evil")
     restart(a)
-    a.wait_for("nothing of it is left", lambda: not told(a), 60)
+    a.wait_for("nothing of it is left", lambda: not differences(a), 60)
 
 
-def test_an_sa_of_the_policy_of_before_is_told_and_the_mend_makes_another(pair: tuple[Node, Node]) -> None:
+def test_an_sa_of_the_former_policy_is_reported_and_the_fix_makes_another(pair: tuple[Node, Node]) -> None:
     a, b = pair
     stood = a.wait_protected(b).spis
     # What no order of the processor puts first.
@@ -116,7 +112,7 @@ def test_an_sa_of_the_policy_of_before_is_told_and_the_mend_makes_another(pair: 
     try:
         restart(a)
         assert a.wait_protected(b).spis == stood, "a restart of meshsecd negotiates nothing"
-        assert {("ike_sa", "b"), ("child_sa", "b")} == told(a)
+        assert {("ike_sa", "b"), ("child_sa", "b")} == differences(a)
         _fix(a, drift(a)["differences"][0]["mend"], "--yes")
         a.wait_protected(b)
         assert_no_drift(a)
@@ -125,7 +121,7 @@ def test_an_sa_of_the_policy_of_before_is_told_and_the_mend_makes_another(pair: 
         restart(a)
 
 
-def test_a_policy_of_others_in_the_kernel_is_told(pair: tuple[Node, Node]) -> None:
+def test_a_policy_of_others_in_the_kernel_is_reported(pair: tuple[Node, Node]) -> None:
     a, b = pair
     a.run("ip", "xfrm", "policy", "add", "src", "::/0", "dst", f"{b.address}/128", "dir", "out", "priority", "7")
     (found,) = drift(a)["differences"]
@@ -134,7 +130,7 @@ def test_a_policy_of_others_in_the_kernel_is_told(pair: tuple[Node, Node]) -> No
     assert_no_drift(a)
 
 
-def test_states_and_policies_that_others_removed_are_told(pair: tuple[Node, Node]) -> None:
+def test_states_and_policies_that_others_removed_are_reported(pair: tuple[Node, Node]) -> None:
     if capabilities.probe().esp != "kernel":
         pytest.skip("SAs have states and policies in the kernel only where it has ESP")
     a, b = pair
@@ -143,7 +139,7 @@ def test_states_and_policies_that_others_removed_are_told(pair: tuple[Node, Node
     a.run(
         "ip", "xfrm", "state", "delete", "src", a.address, "dst", b.address, "proto", "esp", "spi", f"0x{first.spi_out}"
     )
-    assert told(a) == {("xfrm_policy", "b"), ("xfrm_state", "b")}
+    assert differences(a) == {("xfrm_policy", "b"), ("xfrm_state", "b")}
     stray = ["src", b.address, "dst", a.address, "proto", "esp", "spi", "0x4242", "mode", "transport"]
     key = "0x" + "00" * 20
     a.run("ip", "xfrm", "state", "add", *stray, "aead", "rfc4106(gcm(aes))", key, "128")

@@ -6,7 +6,7 @@ from tests.lab.lab import Lab
 from tests.lab.node import capabilities
 
 
-def test_status_tells_route_channel_and_set_up_time_of_each_peer(mesh: Lab) -> None:
+def test_status_shows_route_channel_and_set_up_time_of_each_peer(mesh: Lab) -> None:
     a, c = mesh["a"], mesh["c"]
     result = a.meshsec("status", "--json", check=False)
     assert result.returncode == 0, result.stderr
@@ -71,7 +71,7 @@ def test_watch_streams_the_changes(mesh: Lab) -> None:
         a.wait_state(c, "held")
 
 
-def test_a_reading_command_without_meshsecd_fails_with_a_word_and_no_traceback(mesh: Lab) -> None:
+def test_a_reading_command_without_meshsecd_fails_with_a_message_and_no_traceback(mesh: Lab) -> None:
     a = mesh["a"]
     a.daemons.agent.kill()
     result = a.meshsec("status", check=False)

@@ -170,7 +170,7 @@ def test_a_traceroute_begins_at_the_router_itself_and_finds_the_links_that_it_ha
     assert a.admin.call("NodeStore_nodeForAddr")["result"]["linkCount"] == 1
 
 
-def test_a_search_tells_of_its_answers_and_of_its_end(three: Line) -> None:
+def test_a_search_reports_its_answers_and_its_end(three: Line) -> None:
     a, _, c = three
     a.wait_ping(c)
     *told, last = a.admin.stream("SearchRunner_search", 5.0, ipv6=c.address)
@@ -419,7 +419,7 @@ def test_neighbours_by_udp_over_ipv6(address: str) -> None:
         assert peer["at"].startswith(f"[{address.partition('%')[0]}")
 
 
-def test_what_happens_is_told() -> None:
+def test_what_happens_is_reported() -> None:
     with line([Overlayd, Overlayd]) as (a, b), OverlayControl(a.socket) as control:
         a.wait_ping(b)
         assert control.ask()["sessions"][0]["address"] == b.address

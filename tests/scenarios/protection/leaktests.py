@@ -1,4 +1,4 @@
-"""``meshsec leaktest`` as an operator runs it, beside what a scenario does to the node."""
+"""Runs ``meshsec leaktest`` as an operator does, while a scenario changes the node."""
 
 import json
 import shlex
@@ -15,17 +15,17 @@ from tests.lab.node.node import Node
 
 SCHEMA = REPOSITORY / "docs/reference/schema/meshsec-leaktest-1.json"
 SECONDS = 90
-"""For a test that takes some."""
+"""For a leak test that takes some seconds."""
 
 
 def started(node: Node, *arguments: str) -> subprocess.Popen[str]:
-    """A test that runs."""
+    """Start a leak test."""
     argv = ["ip", "netns", "exec", node.namespace, programs.meshsec(), "--config", str(node.config), "leaktest"]
     return subprocess.Popen([*argv, "--json", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def ended(test: subprocess.Popen[str]) -> tuple[int, dict[str, Any]]:
-    """Its exit status and what it says."""
+    """Wait for the end of a leak test. Return its exit status and its report."""
     out, err = test.communicate(timeout=patient(SECONDS))
     assert out, err
     view: dict[str, Any] = json.loads(out)
@@ -34,5 +34,5 @@ def ended(test: subprocess.Popen[str]) -> tuple[int, dict[str, Any]]:
 
 
 def waits_for(flag: Path) -> str:
-    """A shell command with which a test waits for the relay to look."""
+    """Return the shell command with which a test waits until the relay watches."""
     return f"until [ -e {shlex.quote(str(flag))} ]; do sleep 0.1; done"

@@ -1,4 +1,4 @@
-"""A node that boots: its rules stand before its network does, and hold until its daemons are there."""
+"""A node's rules are in force before its network is up, and no user data leaks until its daemons run."""
 
 import os
 import re
@@ -23,7 +23,7 @@ UNITS = REPOSITORY / "daemon" / "systemd"
 
 @pytest.fixture(scope="module")
 def boot_lab() -> Iterator[Lab]:
-    """The line a - b - c without any daemon but the routers of ``b`` and ``c``."""
+    """Start the line a - b - c with no daemon except the routers of ``b`` and ``c``."""
     with Lab("boot", line(names(3)), Options(ipv4=True)) as lab:
         lab.set_up().trust_all()
         for node in lab.nodes.values():
@@ -34,7 +34,7 @@ def boot_lab() -> Iterator[Lab]:
 
 @pytest.fixture
 def powered_off(boot_lab: Lab) -> Iterator[Lab]:
-    """``a`` has no network, no rules and no daemon yet."""
+    """Return the lab with ``a`` as before its boot: no network, no rules and no daemon."""
     a = boot_lab["a"]
     boot_lab.end_of("a", "b").down()
     a.run("nft", "flush", "ruleset")
@@ -49,7 +49,7 @@ def test_the_firewall_unit_holds_user_data_back_from_the_first_moment_of_the_net
 
 
 def test_a_node_whose_configuration_cannot_be_read_boots_closed(powered_off: Lab) -> None:
-    """closed.nft knows no peers: it holds back whatever goes to an IPv6 mesh address."""
+    """closed.nft knows no peers: it drops everything to an IPv6 mesh address."""
     a, c = powered_off["a"], powered_off["c"]
     whole = a.config.read_text(encoding="utf-8")
     a.config.write_text("[node\n", encoding="utf-8")
@@ -62,7 +62,7 @@ def test_a_node_whose_configuration_cannot_be_read_boots_closed(powered_off: Lab
 
 
 def _assert_only_the_rules_hold_back(lab: Lab, targets: list[str]) -> None:
-    """Bring the network of ``a`` up and try, first with the rules, then, as the negative case, without."""
+    """Bring the network of ``a`` up and send user data with the rules, then, as the negative case, without them."""
     a, b = lab["a"], lab["b"]
     with captured(lab, "closed") as captures:
         lab.end_of("a", "b").up()
@@ -83,12 +83,12 @@ def _source(node: Node, target: str) -> tuple[str, str]:
 
 
 def _routed_address(node: Node) -> str:
-    """What the routers announce of a node: its locator where ESP runs in user space."""
+    """Return the address that the routers announce of a node: its locator where ESP runs in user space."""
     return node.address if capabilities.probe().esp == "kernel" else node.locator
 
 
 def _run_firewall_unit(node: Node) -> None:
-    """The unit's own text in the node's namespace, with the node's configuration."""
+    """Run the commands of the unit in the node's namespace, with the node's configuration."""
     text = (UNITS / "meshsec-firewall.service").read_text(encoding="utf-8").replace("\\\n", " ")
     found = re.search(r"^ExecStart=/bin/sh -ec '(.*)'$", text, re.MULTILINE)
     assert found, "the unit has another form than this test knows"

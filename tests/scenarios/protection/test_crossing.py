@@ -1,4 +1,5 @@
-"""Two ends that come to hold different SAs: both negotiate at once, or one has lost what the other relies on."""
+"""Two ends that hold different SAs agree again: both negotiated at once, or one has lost an SA that the other still
+uses."""
 
 import signal
 from concurrent.futures import ThreadPoolExecutor
@@ -29,7 +30,7 @@ def test_negotiations_that_cross_leave_one_channel_that_carries(mesh: Lab) -> No
 
 
 def _cross(a: Node, c: Node, child: str) -> bool:
-    """Have both charons negotiate; whether each of them then has both IKE_SAs. One that is stopped misses no packet."""
+    """Have both charons negotiate. Return whether each then has both IKE_SAs. A stopped charon loses no packet."""
     if a.charon.sas_with(c.name):
         a.charon.terminate(c.name)
     c.daemons.charon.send_signal(signal.SIGSTOP)
@@ -42,8 +43,8 @@ def _cross(a: Node, c: Node, child: str) -> bool:
     return len(a.charon.sas_with(c.name)) == len(c.charon.sas_with(a.name)) == 2
 
 
-def test_an_sa_that_the_other_end_has_not_any_more_is_found_out_and_made_anew(mesh: Lab) -> None:
-    """No message tells: c loses its SA while the DELETE is lost too, and its meshsecd, which would fix it, is away."""
+def test_an_sa_that_the_other_end_has_lost_is_detected_and_made_again(mesh: Lab) -> None:
+    """c loses its SA, the DELETE is lost too, and c's meshsecd, which would fix it, does not run."""
     a, c, link = mesh["a"], mesh["c"], mesh.link("b", "c")
     before = spis(a, c)
     with captured(mesh, "silence") as captures:

@@ -1,6 +1,6 @@
-"""What befalls a node from outside: other programs' hands in the rules, no memory, no disk. Nothing leaks.
+"""Nothing leaks when something disturbs a node: other programs change its rules, memory or disk run out, daemons die.
 
-The sender a and the receiver c trust each other; captures at all three nodes of the line a - b - c.
+The sender a and the receiver c trust each other; captures run at all three nodes of the line a - b - c.
 """
 
 import signal
@@ -25,29 +25,28 @@ from tests.lab.node.options import Options
 from tests.scenarios.expectations import assert_nothing_clear, captured, flow, spis
 
 PATIENCE = 60.0
-"""Seconds."""
 OFTEN = 0.002
-"""Seconds between two datagrams: a gap of a few milliseconds lets one through."""
+"""Seconds between two datagrams: short, so that a gap of a few milliseconds would let one through."""
 OTHER_SUITES = {
     "ike_proposals": ["chacha20poly1305-prfsha256-x25519"],
     "esp_proposals": ["chacha20poly1305-x25519"],
 }
-"""That the other end's policy has, too."""
+"""Suites that the other end's policy accepts as well."""
 FULL_DISK = """
 mount -t tmpfs -o size=64k,mode=755 none "$1" && cp -a "$1.copy/." "$1"
 dd if=/dev/zero of="$1/filler" bs=4096 2>/dev/null
 shift; exec "$@"
 """
-"""In the mount namespace that ``ip netns exec`` gives each program: it ends with the program, unseen by all others."""
+"""Runs in the mount namespace that ``ip netns exec`` gives each program: the disk ends with the program."""
 
 
 def flow4(source: Node, target: Node) -> Flow:
-    """User data between the IPv4 addresses."""
+    """Return a flow of user data between the IPv4 addresses."""
     return Flow((source.namespace, source.ipv4), (target.namespace, target.ipv4))
 
 
 def dies_when_asked(node: Node, kind: str) -> bool:
-    """Ask a daemon for something, which takes memory; whether it is dead."""
+    """Send a daemon a request, which needs memory. Return whether the daemon is dead."""
     with suppress(OSError):
         ASKED[kind](node)
     daemon = node.daemons.get(kind)
@@ -62,18 +61,18 @@ ASKED: dict[str, Callable[[Node], object]] = {
 
 
 def identities(node: Node, peer: Node) -> frozenset[str]:
-    """The SPIs of the one IKE_SA with a peer, and of its CHILD_SAs."""
+    """Return the SPIs of the one IKE_SA with a peer, and of its CHILD_SAs."""
     sa = node.wait_protected(peer)
     return frozenset(sa.spis) | sa.child_spis
 
 
 def others(node: Node, peer: Node, before: frozenset[str]) -> frozenset[str]:
-    """The SPIs that were not there before."""
+    """Return the SPIs that were not there before."""
     return identities(node, peer) - before
 
 
 def wait_rules(node: Node) -> None:
-    """Await that the kernel has the rules as meshsecd applied them."""
+    """Wait until the kernel has the rules as meshsecd applied them."""
     node.wait_for("the rules stand", lambda: node.control.ask("status").get("rules_stand"), PATIENCE)
 
 
@@ -97,7 +96,7 @@ def test_all_rules_flushed_by_another_program_are_back_at_once_and_nothing_leaks
     capabilities.probe().esp == "kernel", reason="the kernel's SAs outlive charon: the way stays protected"
 )
 def test_nothing_leaks_from_the_flush_until_the_rules_are_back_when_no_sa_holds_the_way(mesh: Lab) -> None:
-    """IPv4 has a route in the clear as soon as charon's is gone: the rules alone are between the two."""
+    """Without charon's IPv4 route user data would leave in the clear: only the rules hold it back."""
     a, c = mesh["a"], mesh["c"]
     a.daemons.charon.kill()
     with captured(mesh, "flush-alone") as captures, flow4(a, c) as running:
@@ -134,7 +133,7 @@ def test_rules_flushed_while_meshsecd_is_dead_are_back_with_it_and_its_sas_hold_
 
 @pytest.mark.parametrize("kind", ASKED)
 def test_a_daemon_killed_for_want_of_memory_leaks_nothing_and_comes_back(mesh: Lab, kind: str) -> None:
-    """overlayd: test_mode.py."""
+    """For overlayd see test_mode.py."""
     a, c = mesh["a"], mesh["c"]
     before, daemon = spis(a, c), a.daemons.get(kind)
     assert daemon is not None
@@ -154,7 +153,7 @@ def test_a_daemon_killed_for_want_of_memory_leaks_nothing_and_comes_back(mesh: L
 
 
 def test_rekeyed_sas_leak_nothing_and_user_data_goes_on(mesh: Lab) -> None:
-    """The IKE_SA and its CHILD_SAs (RFC 7296, section 1.3), asked for by the sender and by the receiver."""
+    """Sender and receiver in turn rekey the IKE_SA and its CHILD_SAs (RFC 7296, section 1.3)."""
     a, c = mesh["a"], mesh["c"]
     with captured(mesh, "rekey") as captures, flow(a, c) as running, flow4(a, c) as beside:
         for node, peer in ((a, c), (c, a)):
@@ -169,7 +168,7 @@ def test_rekeyed_sas_leak_nothing_and_user_data_goes_on(mesh: Lab) -> None:
     assert_nothing_clear(captures)
 
 
-def test_meshsecd_starts_on_a_full_disk_and_keeps_what_stands(mesh: Lab) -> None:
+def test_meshsecd_starts_on_a_full_disk_and_keeps_the_sas(mesh: Lab) -> None:
     a, c = mesh["a"], mesh["c"]
     before = spis(a, c)
     with captured(mesh, "disk") as captures, flow(a, c) as running, flow4(a, c):
@@ -186,7 +185,7 @@ def test_meshsecd_starts_on_a_full_disk_and_keeps_what_stands(mesh: Lab) -> None
 
 
 def test_daemons_start_where_run_is_full_and_nothing_leaks() -> None:
-    """What they write there is left out and told; sockets take no room."""
+    """meshsecd leaves out the files in /run and reports it; sockets need no room."""
     with Lab("full-run", line(names(2)), Options(ipv4=True, scheduling="nice")) as lab:
         a, b = lab["a"], lab["b"]
         with small(a.run_directory) as fill:
@@ -233,7 +232,7 @@ def test_a_reload_and_another_policy_leak_nothing_and_user_data_goes_on(mesh: La
 
 
 def test_a_node_that_ends_its_daemons_in_order_and_starts_them_again_leaks_nothing(mesh: Lab) -> None:
-    """As at a shutdown, with programs that send until the end and from the beginning: IKE closes the SA itself."""
+    """The order is that of a shutdown: IKE closes the SA itself. Programs send during all of it."""
     a, c = mesh["a"], mesh["c"]
     with captured(mesh, "shutdown") as captures, flow(a, c) as running, flow4(a, c) as beside:
         for one in (running, beside):
@@ -261,7 +260,7 @@ def test_what_a_failure_leaves_behind_does_not_wait_for_a_meshsecd_that_hangs(me
 
 @contextmanager
 def on_full_disk(mesh: Lab, node: Node) -> Iterator[None]:
-    """The node's meshsecd, killed and started where the directory of its state is on a disk without room."""
+    """Restart the node's meshsecd with its state on a disk that is full."""
     copy, argv = node.var.with_name(f"{node.var.name}.copy"), node.daemons.agent.argv
     node.run("cp", "-a", str(node.var), str(copy))
     node.daemons.agent.kill()

@@ -1,7 +1,7 @@
-"""What a tunnel's outer header says of how urgent the packet in it is, with kernel ESP: `copy_dscp` of the policy.
+"""The policy's `copy_dscp` decides whether a tunnel's outer header shows the inner packet's DSCP, with kernel ESP.
 
-RFC 4301, section 5.1.2.1. User data of IPv4 is in a tunnel between the IPv6 addresses; that of IPv6 is in transport
-mode, whose only header has the packet's own DSCP whatever the policy says.
+RFC 4301, section 5.1.2.1. IPv4 user data is in a tunnel between the IPv6 addresses. IPv6 user data is in transport
+mode, whose only header has the packet's own DSCP under any policy.
 """
 
 import socket
@@ -22,7 +22,8 @@ from tests.lab.node.options import Options
 from tests.scenarios.expectations import captured
 
 EF, AF41 = 46, 34
-"""Code points (RFC 3246, RFC 2597): what is sent, and what the last router makes of the outer header."""
+"""Code points (RFC 3246, RFC 2597): the one that is sent, and the one that the last router writes into the outer
+header."""
 PORT = 5204
 CHANGE = f"""\
 table inet lab_dscp {{
@@ -32,16 +33,16 @@ table inet lab_dscp {{
     }}
 }}
 """
-"""ESP does not protect the outer header."""
+"""The last router may change the outer header, because ESP does not protect it."""
 
 TRIED = [
     *(("", setting) for setting in ("out", "in")),
-    # Its ipsec.conf has no word against copying outwards.
+    # libreswan's ipsec.conf has no option against copying outwards.
     *(("bookworm", setting) for setting in ("out", "yes")),
-    # It copies nothing outwards: what it is told about the other way counts.
+    # This version copies nothing outwards; only its option for the other direction counts.
     *(("trixie", setting) for setting in ("no", "in")),
 ]
-"""The suite whose libreswan both ends have (empty: strongSwan), and the setting: each way on and off if it can be."""
+"""The libreswan of both ends (empty: strongSwan) and the setting, on and off where the daemon supports both."""
 
 pytestmark = pytest.mark.skipif(
     capabilities.probe().esp != "kernel", reason="this kernel has no ESP; `make guest` runs this there"
@@ -66,7 +67,7 @@ def test_a_tunnel_s_outer_header_has_the_dscp_that_the_policy_says(suite: str, s
 
 
 def sent(lab: Lab, source: str, target: str) -> tuple[int, int]:
-    """Send user data with EF until it arrives: the code points of the outer header, and of what came out."""
+    """Send user data with EF until it arrives. Return the code points of the outer header and of what arrived."""
     with captured(lab, f"dscp-{target}") as captures, ExitStack() as stack:
         going, coming = (
             stack.enter_context(closing(namespaces.within(lab[name].namespace, partial(_socket, address))))
@@ -97,7 +98,7 @@ def _socket(address: str) -> socket.socket:
 
 
 def _received(coming: socket.socket) -> int | None:
-    """The code point of the next datagram; None when there is none yet."""
+    """Return the code point of the next datagram; None when there is none yet."""
     try:
         _, ancillary, *_ = coming.recvmsg(64, 64)
     except TimeoutError:
@@ -106,7 +107,7 @@ def _received(coming: socket.socket) -> int | None:
 
 
 def _outer(node: Node, directory: Path) -> int:
-    """The code point of all ESP that the node put on its link."""
+    """Return the code point of all ESP that the node put on its link."""
     frames = (frame for path in directory.glob("*.pcap") for frame in _frames(path.read_bytes()))
     own = socket.inet_pton(socket.AF_INET6, node.address)
     esp = [frame for frame in frames if frame[12:14] == b"\x86\xdd" and frame[20] == socket.IPPROTO_ESP]

@@ -1,4 +1,4 @@
-"""``meshsec leaktest``: what an operator sees of his own mesh, and that it sees a leak."""
+"""``meshsec leaktest`` reports a protected mesh as tight, and finds a leak."""
 
 import json
 import shlex
@@ -18,17 +18,17 @@ NO_IPSEC = {
     "kernel": "ip xfrm policy flush; ip xfrm state flush",
     "libipsec": "ip -6 rule del table 220; ip -4 rule del table 220",
 }
-"""Shell commands after which the kernel sends user data as it is, by the ground that does ESP."""
+"""Shell commands after which the kernel sends user data without ESP, by where ESP runs."""
 
 
 def mark_of(test: subprocess.Popen[str]) -> str:
-    """What it sends."""
+    """Return the mark that the test sends."""
     assert test.stderr is not None
     return test.stderr.readline().split()[1].rstrip(":")
 
 
 def watching(node: Node, mark: str) -> subprocess.Popen[str]:
-    """A relay's test that has begun to look."""
+    """Start a relay's leak test and wait until it watches."""
     test = started(node, "--seconds", "600", "--watch", mark)
     assert test.stderr is not None
     assert test.stderr.readline().startswith("quiet")
@@ -36,12 +36,12 @@ def watching(node: Node, mark: str) -> subprocess.Popen[str]:
 
 
 def relayed_until_now(test: subprocess.Popen[str]) -> tuple[int, dict[str, Any]]:
-    """What a relay has seen."""
+    """Return what a relay's leak test has seen."""
     test.send_signal(signal.SIGINT)
     return ended(test)
 
 
-def test_a_tight_node_is_told_so_by_itself_and_by_a_relay(mesh: Lab, tmp_path: Path) -> None:
+def test_a_tight_node_and_its_relay_report_it_so(mesh: Lab, tmp_path: Path) -> None:
     a, b, c = (mesh[name] for name in "abc")
     rules = "nft delete table inet meshsec"
     waits = f"sh -c {shlex.quote(waits_for(tmp_path / 'looks'))}"
@@ -68,7 +68,7 @@ def test_a_leak_is_seen_at_the_sender_and_at_a_relay(tmp_path: Path) -> None:
         lab.set_up().trust_all().start()
         lab.wait_full_mesh()
         a, b = lab["a"], lab["b"]
-        # Nobody puts back what is taken away: rules, and what leads into IPsec.
+        # meshsecd does not restore what is removed here: the rules, and the route or policy that leads into IPsec.
         undone = f"kill -9 {a.daemons.agent.pid}; nft delete table inet meshsec; {NO_IPSEC[capabilities.probe().esp]}"
         steps = f"{waits_for(tmp_path / 'looks')}; {undone}"
         test = started(a, "c", "--seconds", "2", "--while", f"sh -c {shlex.quote(steps)}", "--while", "true")

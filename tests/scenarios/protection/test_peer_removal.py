@@ -1,4 +1,4 @@
-"""A peer that is removed is out at once: its SA is closed and its addresses follow the policy for removed peers."""
+"""A removed peer is out at once: its SA is closed and its addresses follow the policy for removed peers."""
 
 from collections.abc import Iterator
 
@@ -16,8 +16,8 @@ from tests.scenarios.expectations import assert_nothing_clear, captured, flow
 
 @pytest.fixture(params=["drop", "open"])
 def removed(request: pytest.FixtureRequest) -> Iterator[tuple[Lab, str]]:
-    """a - b - c; c is about to be removed under either policy. Unknown nodes are allowed, so that only the removal
-    can be what drops."""
+    """Start a - b - c under either policy. Unknown nodes are allowed, so that only c's removal can be the cause of a
+    drop."""
     policy = {"removed_peers": request.param, "unknown_nodes": "allow"}
     with Lab(f"removed-{request.param}", line(names(3)), Options(ipv4=True, policy=policy)) as lab:
         yield lab.set_up().trust_all().start(), request.param

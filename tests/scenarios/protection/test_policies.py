@@ -1,4 +1,4 @@
-"""Each shipped profile sets up an SA with charon, of its own algorithms."""
+"""Each shipped profile sets up an SA with charon that has its own algorithms."""
 
 import json
 import tomllib
@@ -26,7 +26,7 @@ PROFILES = {
     for path in sorted((REPOSITORY / "policies").glob("*.toml"))
     if path.stem != "ccm"
 }
-"""By the node that has it. What ccm has of its own is in ESP, in the kernel: test_transport_mode.py."""
+"""The profile of each node. ccm differs in ESP only, in the kernel: test_transport_mode.py."""
 
 
 def _policy(name: str) -> Policy:
@@ -35,7 +35,7 @@ def _policy(name: str) -> Policy:
 
 @pytest.fixture(scope="module")
 def mesh() -> Iterator[Lab]:
-    """The node ``a`` offers what any profile has, the others what theirs has."""
+    """Start a mesh in which ``a`` accepts every profile's suites and each other node only its own profile's."""
     policies = [_policy(name) for name in PROFILES]
     both = {
         "ike_proposals": list(dict.fromkeys(one for policy in policies for one in policy.ike_proposals)),
@@ -52,7 +52,7 @@ def mesh() -> Iterator[Lab]:
 
 
 @pytest.mark.parametrize("name", PROFILES)
-def test_an_sa_of_the_profile_stands(mesh: Lab, name: str) -> None:
+def test_an_sa_of_the_profile_is_established(mesh: Lab, name: str) -> None:
     hub, node = mesh["a"], mesh[name]
     node.wait_state(hub, "protected", 120)
     policy = _policy(name)
@@ -72,7 +72,7 @@ def test_what_charon_cannot_do_of_the_policy_is_left_out_and_named(mesh: Lab) ->
     assert {one["proposal"]: one["lacks"] for one in node.control.ask("status")["left_out"]} == lacking
 
 
-def test_in_the_lab_an_sa_of_the_measurements_of_2007_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_the_lab_an_sa_of_the_measurements_of_2007_is_established(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(config_file.LAB, config_file.IN_LAB)
     with Lab("paper", line(names(2)), Options(policy={"profile": "paper-2007"})) as lab:
         lab.set_up().trust_all().start()
@@ -86,7 +86,7 @@ def test_in_the_lab_an_sa_of_the_measurements_of_2007_stands(monkeypatch: pytest
 
 
 def test_what_the_policy_bypasses_is_reached_in_the_clear_and_a_peer_beside_it_is_not() -> None:
-    """The printer at b has an address in the /64 of b's own; another address there and port are closed."""
+    """The printer behind b has an address in b's own /64; another address there and another port stay closed."""
     with Lab("bypass", line(names(2))) as lab:
         lab.set_up().trust_all()
         a, b = lab["a"], lab["b"]
@@ -100,7 +100,7 @@ def test_what_the_policy_bypasses_is_reached_in_the_clear_and_a_peer_beside_it_i
         a.wait_route(b)
         b.run(
             "ip", "link", "add", "office", "type", "veth", "peer", "desk"
-        )  # on lo meshsecd takes them for those of another key
+        )  # On lo meshsecd would take them for addresses of another key.
         for end in ("office", "desk"):
             b.run("ip", "link", "set", end, "up")
         for address in (printer, nobody):
@@ -128,7 +128,7 @@ def test_what_the_policy_bypasses_is_reached_in_the_clear_and_a_peer_beside_it_i
 
 
 def _way(node: Node, neighbour: Node) -> list[str]:
-    """To a neighbour's other addresses, as ``ip route`` takes it."""
+    """Return the route to a neighbour's other addresses, as arguments of ``ip route``."""
     announced = neighbour.locator if neighbour.locator in node.kernel.interfaces() else neighbour.address
     (route,) = json.loads(node.run("ip", "-j", "-6", "route", "get", announced).stdout)
     return ["via", route["gateway"], "dev", route["dev"]]

@@ -1,4 +1,4 @@
-"""Two nodes that trust each other talk through a relay, and nobody can read a word of it."""
+"""Two nodes that trust each other talk through a relay, and nobody else can read a word of it."""
 
 from ipaddress import ip_address
 
@@ -52,7 +52,7 @@ def test_user_data_sent_before_there_is_an_sa_is_dropped_and_not_leaked() -> Non
 
 
 def test_the_rules_hold_before_any_daemon_of_ours_runs() -> None:
-    """As at boot: the firewall's unit loads them from the cards before there is a network."""
+    """At boot the firewall's unit loads the rules from the cards before there is a network."""
     with Lab("boot", line(names(3)), Options(ipv4=True)) as lab:
         a, c = lab["a"], lab["c"]
         lab.set_up().trust_all()
@@ -70,7 +70,7 @@ def test_the_rules_hold_before_any_daemon_of_ours_runs() -> None:
 
 
 def test_without_the_rules_the_capture_sees_what_they_hold_back() -> None:
-    """The negative case of this module: same nodes, same route, same data; only the rules and the SAs are missing."""
+    """The negative case of this module: the same nodes, route and data, but without rules and SAs."""
     with Lab("open", line(names(3)), Options(ipv4=True)) as lab:
         lab.set_up().trust_all().start("meshsecd", "router")
         a, c = lab["a"], lab["c"]
@@ -101,7 +101,7 @@ def test_user_data_to_a_locator_goes_nowhere(mesh: Lab) -> None:
 
 
 def test_a_forged_packet_in_the_clear_is_not_delivered() -> None:
-    """A stranger forges user data from a to c, unencrypted: c sees it on its link and takes nothing of it."""
+    """A stranger forges unencrypted user data from a to c: c sees it on its link and does not deliver it."""
     with Lab("forged", line(names(3)), Options(ipv4=True)) as lab:
         a, stranger, c = lab["a"], lab["b"], lab["c"]
         lab.set_up()

@@ -1,4 +1,4 @@
-"""ESP of the kernel in transport mode: each suite protects a line of nodes, and the second wall stands by itself."""
+"""Kernel ESP in transport mode: each suite protects a line of nodes, and XFRM policies alone hold user data back."""
 
 from collections.abc import Iterator
 
@@ -25,14 +25,15 @@ SUITES = {
 
 @pytest.fixture(scope="module", autouse=True)
 def esp_is_the_kernels() -> None:
-    """On the other ground the same nodes use tunnel mode."""
+    """Skip on a kernel without ESP: the same nodes use tunnel mode there."""
     if capabilities.probe().esp != "kernel":
         pytest.skip("this kernel has no ESP; `make guest` runs this on kernels that have it")
 
 
 @pytest.fixture(scope="module")
 def suites_lab() -> Iterator[Lab]:
-    """``a`` takes any suite and trusts one node for each; all of them hear the relay ``b`` alone, which runs no IKE."""
+    """Start ``a``, which accepts any suite, with a trusted node for each. All hear only the relay ``b``, which runs no
+    IKE."""
     options = {name: Options(policy={"esp_proposals": [esp]}) for name, (esp, _) in SUITES.items()}
     options["a"] = Options(policy={"esp_proposals": [esp for esp, _ in SUITES.values()]})
     with Lab("suites", star(["b", "a", *SUITES])) as lab:
@@ -47,7 +48,7 @@ def suites_lab() -> Iterator[Lab]:
 
 
 @pytest.mark.parametrize("suite", SUITES)
-def test_a_relay_sees_esp_only_whatever_the_suite(suites_lab: Lab, suite: str) -> None:
+def test_a_relay_sees_esp_only_with_any_suite(suites_lab: Lab, suite: str) -> None:
     a, peer = suites_lab["a"], suites_lab[suite]
     a.wait_protected(peer, 60)
     peer.wait_protected(a, 60)
@@ -65,7 +66,7 @@ def test_a_relay_sees_esp_only_whatever_the_suite(suites_lab: Lab, suite: str) -
 
 
 def test_xfrm_policies_hold_user_data_back_where_nftables_is_gone() -> None:
-    """The second wall: it stands without rules, without IKE daemon, without meshsecd."""
+    """XFRM policies hold user data back without rules, IKE daemon and meshsecd."""
     with Lab("wall", line(names(3))) as lab:
         lab.set_up().trust_all().start("meshsecd", "router")
         a, b, c = lab["a"], lab["b"], lab["c"]
@@ -83,7 +84,7 @@ def test_xfrm_policies_hold_user_data_back_where_nftables_is_gone() -> None:
 
 
 def _states(node: Node, peer: Node) -> list[str]:
-    """The kernel's SAs between two nodes, both directions, each with the indented lines that follow it."""
+    """Return the kernel's SAs between two nodes in both directions, each with the indented lines that follow it."""
     listing = node.run("ip", "xfrm", "state", "list").stdout
     states = [f"src {state}" for state in f"\n{listing}".split("\nsrc ")[1:]]
     ends = {node.address, peer.address}

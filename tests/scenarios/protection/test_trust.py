@@ -1,4 +1,4 @@
-"""Trust is mutual and explicit: no card, no SA; and an address belongs to the key behind it."""
+"""Trust is mutual and explicit: without a card there is no SA, and an address belongs to its key."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -41,20 +41,20 @@ def test_trust_by_one_side_gives_no_sa_and_a_reason_on_both_sides() -> None:
 
 
 def _stranger(node: Node, other: Node) -> dict[str, str] | None:
-    """What doctor says about the nodes that asked in vain, once it names this one."""
+    """Return what doctor says about nodes that asked in vain, once it names this one."""
     checks = (check for check in node.control.ask("doctor").get("checks", []) if check["name"] == "strangers")
     return next((check for check in checks if other.locator in check["found"] or other.address in check["found"]), None)
 
 
 def _blames_trust(entry: dict[str, Any]) -> bool:
-    """What failed first may have been another thing: an end that did not answer yet."""
+    """Return whether the failure is about trust: an earlier one may be that the other end did not answer yet."""
     meaning = (entry.get("last_failure") or {"meaning": ""})["meaning"]
     return entry.get("state") == "failed" and "does not trust this node" in meaning
 
 
 @pytest.fixture
 def impostors() -> Iterator[Lab]:
-    """Node m announces c's address; a and b trust c, whose own node stays silent. b is the relay."""
+    """Start a lab in which m announces c's address and c itself does not run. a and b trust c; b is the relay."""
     with Lab("impostor", star(["b", "a", "c", "m"]), Options(ipv4=True)) as lab:
         a, b, c, m = (lab[name] for name in "abcm")
         lab.set_up()
@@ -68,7 +68,7 @@ def impostors() -> Iterator[Lab]:
 
 
 def _dress_up(impostor: Node, victim: Node) -> None:
-    """The impostor's router announces the victim's addresses, and it answers on them."""
+    """Have the impostor's router announce the victim's addresses and the impostor answer on them."""
     for mine, stolen in (
         (impostor.address, victim.address),
         (impostor.locator, victim.locator),
@@ -106,7 +106,7 @@ def test_a_wrong_key_gets_no_sa_and_the_reason_says_so(impostors: Lab) -> None:
 
 
 def test_the_right_key_at_the_same_place_does_get_an_sa(impostors: Lab) -> None:
-    """The negative case of both: only the key differs, and with c's own node in m's place the SA comes up."""
+    """The negative case of both: only the key differs. With c's own node in m's place the SA comes up."""
     a, c, m = impostors["a"], impostors["c"], impostors["m"]
     for daemon in m.daemons.all():
         daemon.kill()
@@ -121,7 +121,7 @@ def _blames_key(entry: dict[str, str]) -> dict[str, str] | None:
 
 
 def _negotiate_as(impostor: Node, victim: Node, target: Node) -> str:
-    """Load a key of the impostor's own under the victim's identity and negotiate; charon's word about the end."""
+    """Load a key of the impostor's own under the victim's identity and negotiate. Return charon's error."""
     key = Ed25519PrivateKey.generate()
     expected = Ed25519PublicKey.from_public_bytes(cards.parse(target.card).public_key)
     kernel = capabilities.probe().esp == "kernel"

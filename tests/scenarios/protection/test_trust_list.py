@@ -32,7 +32,7 @@ from tests.scenarios.expectations import (
 
 @pytest.fixture
 def pair() -> Iterator[Lab]:
-    """a - b, protected. Unknown nodes are allowed, so that only the revocation can be what drops."""
+    """Start a - b, protected. Unknown nodes are allowed, so that only the revocation can be the cause of a drop."""
     with Lab("revoked", line(names(2)), Options(ipv4=True, policy={"unknown_nodes": "allow"})) as lab:
         yield lab.set_up().trust_all().start()
 
@@ -75,14 +75,14 @@ def _protected(node: Node) -> set[str]:
 
 @pytest.fixture
 def fleet() -> Iterator[tuple[Lab, Office, dict[str, SignedCard]]]:
-    """a - b - c - d, members of a fleet. All know b's card, and b those of all: nobody else knows another's."""
+    """Start a - b - c - d as a fleet. All know b's card, and b knows all cards; no other node knows another's."""
     with Lab("fleet", line(names(4)), Options(policy={"unknown_nodes": "allow"})) as lab:
         office, signed = _found(lab.set_up())
         yield lab.start(), office, signed
 
 
 def _found(lab: Lab) -> tuple[Office, dict[str, SignedCard]]:
-    """Make a fleet of all nodes, as `meshsec fleet` does; the signed cards by name."""
+    """Make a fleet of all nodes, as `meshsec fleet` does. Return the signed cards by name."""
     office = Office()
     signed = {name: office.sign(node) for name, node in lab.nodes.items()}
     for name, node in lab.nodes.items():
@@ -126,7 +126,7 @@ def test_a_revocation_reaches_a_node_that_was_away_and_the_revoked_key_stays_out
 def test_user_data_flows_through_the_change_of_a_members_key(
     fleet: tuple[Lab, Office, dict[str, SignedCard]],
 ) -> None:
-    """d's next card is signed and spreads; both keys are in force, until d ends the old one and a list revokes it."""
+    """d's next card is signed and spreads. Both keys are in force until d ends the old one and a list revokes it."""
     lab, office, _ = fleet
     a, d = lab["a"], lab["d"]
     both = {name + key for name in "abc" for key in ("", "^")}
@@ -151,7 +151,7 @@ def test_user_data_flows_through_the_change_of_a_members_key(
             a.wait_for("one key is left", lambda: "d~" not in states(a) and states(a).get("d") == "protected", 120)
             a.wait_for("no SA of the old key", lambda: len(a.charon.sas()) == len(states(a)), 60)
             wait_arrivals(by_new, 50)
-    # ESP in user space may lose single packets when another SA ends, where processors are few.
+    # ESP in user space may lose single packets when another SA ends and processors are few.
     assert by_new.result.lost * 50 <= by_new.result.sent
     assert_nothing_clear(captures)
     (told,) = (peer["address"] for peer in a.control.ask("status")["peers"] if peer["name"] == "d")
@@ -162,7 +162,7 @@ def test_user_data_flows_through_the_change_of_a_members_key(
 
 @pytest.mark.skipif(not capabilities.probe().tun, reason="there is no /dev/net/tun")
 def test_what_is_signed_passes_on_by_the_overlay_and_a_revoked_key_is_permitted_there_no_longer() -> None:
-    """a - b - c: no SA is wanted, so that it is the overlay by which a and c come to know each other."""
+    """On a - b - c no SA is configured, so a and c can learn of each other only over the overlay."""
     with Lab("overlay-fleet", line(names(3)), Options(overlay=True, policy={"data_plane": "overlay"})) as lab:
         office, _ = _found(lab.set_up())
         lab.start()

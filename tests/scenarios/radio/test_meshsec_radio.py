@@ -198,7 +198,7 @@ def wait_gone(descriptor: int) -> None:
         os.close(descriptor)
 
 
-def test_what_cannot_be_is_refused_with_its_mend_and_nothing_is_changed(
+def test_what_cannot_be_is_refused_with_its_fix_and_nothing_is_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with hwsim.radio("msr7", "mesh7") as own, hwsim.radio("msr9", "mesh9", hwsim.STATION | hwsim.AP) as dull:

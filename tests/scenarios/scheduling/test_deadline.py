@@ -97,11 +97,11 @@ def _renew_until_chosen(node: Node, peer: Node, suite: str) -> None:
 def _renew(node: Node, peer: Node) -> None:
     attempts = node.control.ask("renegotiate", peer=peer.name)["attempts"]
 
-    def stands() -> bool:
+    def established() -> bool:
         status = node.control.peer(peer.name)
         return status.get("state") == "protected" and bool(status["attempts"] > attempts)
 
-    node.wait_for("a new SA", stands, 60)
+    node.wait_for("a new SA", established, 60)
     peer.wait_state(node, "protected", 60)
 
 

@@ -1,4 +1,4 @@
-"""olsrd2 as the routing daemon: a drop-in alternative on one node or on all."""
+"""olsrd2 can replace olsrv2d as the routing daemon on one node or on all."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""olsrv2d and the kernel's routing table: what is ours is kept right, what is not ours is left alone."""
+"""olsrv2d repairs its own routes in the kernel and leaves those of others alone."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from tests.lab.node.routers import Mesh, Router, running
 
 CONVERGED = 60.0
 REPAIRED = 30.0
-"""Seconds: an audit comes each second, and nothing else repairs."""
+"""Seconds. An audit runs each second, and nothing else repairs."""
 
 
 @pytest.fixture(name="mesh")
@@ -24,7 +24,7 @@ def _snapshot(router: Router) -> set[str]:
 
 
 def _wait_repaired(router: Router, before: int) -> None:
-    """Await the router's own count: a look at the kernel may come after the repair."""
+    """Wait for the router's own count, because the kernel's table may be read before the count changes."""
     router.wait_for("a repair", lambda: router.counter("routes_repaired") > before, REPAIRED)
 
 
@@ -52,10 +52,10 @@ def test_foreign_routes_are_never_touched() -> None:
     with Mesh(topology.line(["a", "b", "c"])) as mesh:
         a, c = mesh["a"], mesh["c"]
         foreign = [
-            ["-4", c.ipv4, "dev", "lo", "metric", "2", "proto", "static"],  # where ours should go
+            ["-4", c.ipv4, "dev", "lo", "metric", "2", "proto", "static"],  # Where our route belongs.
             ["-4", mesh["b"].ipv4, "dev", "lo", "metric", "50", "proto", "static"],
-            ["-6", mesh["b"].ipv6, "dev", "lo", "metric", "50", "proto", "100"],  # our protocol, another metric
-            ["-4", "10.200.0.0/16", "dev", "lo", "table", "77", "metric", "2", "proto", "100"],  # another table
+            ["-6", mesh["b"].ipv6, "dev", "lo", "metric", "50", "proto", "100"],  # Our protocol with another metric.
+            ["-4", "10.200.0.0/16", "dev", "lo", "table", "77", "metric", "2", "proto", "100"],  # Another table.
         ]
         for family, *route in foreign:
             a.ip(family, "route", "add", *route)

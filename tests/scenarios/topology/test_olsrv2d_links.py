@@ -1,4 +1,4 @@
-"""olsrv2d follows the kernel's links and addresses at once, not at the end of a hold time."""
+"""olsrv2d follows the kernel's links and addresses at once, and not at the end of a hold time."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from tests.lab.node.routers import Mesh, running
 CONVERGED = 60.0
 AT_ONCE = 60.0
 HOLD_TIME = 600
-"""Seconds, on all links here: long before only a notification can end one."""
+"""Seconds, on all links here. Long before its end only a notification can remove a link."""
 
 
 @pytest.fixture(name="ring")
@@ -35,7 +35,7 @@ def _await_next(mesh: Mesh, router: str, to: str, interface: str, seconds: float
 
 
 def _await_detour(mesh: Mesh) -> None:
-    """``a`` and ``b`` reach each other the long way round, although their link is gone."""
+    """Wait until ``a`` and ``b`` reach each other the long way round, although their link is gone."""
     _await_next(mesh, "a", "b", "mesh-d", AT_ONCE)
     _await_next(mesh, "b", "a", "mesh-c", AT_ONCE)
     _await_next(mesh, "d", "b", "mesh-c", AT_ONCE)

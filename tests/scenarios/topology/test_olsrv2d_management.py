@@ -1,4 +1,4 @@
-"""olsrv2d's configuration, its two management interfaces, and what it makes of garbage."""
+"""olsrv2d reads its configuration again, answers on both management interfaces and survives garbage."""
 
 import json
 import random
@@ -33,7 +33,7 @@ SUBJECTS = [
 
 
 def _shape(value: object) -> object:
-    """Types and keys of a document; a list is the set of the shapes in it."""
+    """Return the types and keys of a document; a list becomes the set of the shapes in it."""
     if isinstance(value, dict):
         return tuple((key, _shape(item)) for key, item in value.items())
     if isinstance(value, list):
@@ -61,7 +61,7 @@ def test_a_refused_configuration_is_told_with_its_line(tmp_path: Path) -> None:
 
 
 def test_what_meshsec_exports_is_taken_whole(tmp_path: Path) -> None:
-    """With every key that reaches the router, at the ends of their ranges."""
+    """The export has every key that concerns the router, at the ends of the keys' ranges."""
     given = REPOSITORY / "tests" / "vectors" / "config" / "accepted" / "weights.toml"
     own = tmp_path / "meshsec.toml"
     paths = 'peers = "peers"\nstate = "state"\nrun = "run"\n'
@@ -138,7 +138,7 @@ _NETWORKS = [f"10.{n}.0.0/16" for n in range(100, 250)]
 
 
 def _flap(mesh: Mesh) -> None:
-    """Many changes: hundreds of networks come and go."""
+    """Cause many changes: hundreds of networks come and go."""
     networks = "".join(f'[[attached]]\nprefix = "{prefix}"\n' for prefix in _NETWORKS)
     for settings in (networks, ""):
         mesh["b"].configure(settings)
@@ -164,7 +164,7 @@ def test_malformed_packets_by_the_thousand_disturb_nothing() -> None:
 
 
 def _spray(mesh: Mesh, count: int) -> int:
-    """Random octets, and random changes of a plausible packet, from ``a`` to ``b``; how many were sent."""
+    """Send random bytes and random changes of a plausible packet from ``a`` to ``b``. Return how many were sent."""
     generator = random.Random(7)
     plausible = bytes.fromhex("0840e10083005a0a4d00010015001001580110017207100177058002")
     opened = namespaces.within(mesh["a"].namespace, lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))

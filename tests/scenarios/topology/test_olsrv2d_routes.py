@@ -1,4 +1,4 @@
-"""olsrv2d finds the routes: lines, both families, attached networks."""
+"""olsrv2d finds routes on lines, in both families and to attached networks."""
 
 import json
 from typing import Any
@@ -11,7 +11,7 @@ from tests.lab.node.routers import Mesh, accepting, running
 from tests.lab.observe.change_stream import ChangeStream
 
 CONVERGED = 60.0
-"""Seconds; generous, since only the result is asserted: `make bench-convergence` measures the time."""
+"""Seconds. Generous, because only the result is asserted: `make bench-convergence` measures the time."""
 
 
 def test_a_line_of_three_routes_both_families_through_the_relay() -> None:

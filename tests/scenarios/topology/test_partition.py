@@ -1,4 +1,4 @@
-"""A partition heals: the SA is kept for the hold time, and not a second longer."""
+"""A partition heals: the SA is kept for the hold time and closed after it."""
 
 from tests.lab.lab import Lab
 from tests.lab.net.packets import Kind

@@ -1,4 +1,4 @@
-"""The relay changes: the SA binds end points and not paths, so nothing is negotiated and little is lost."""
+"""A change of the relay needs no negotiation and loses little: the SA binds end points and not paths."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -13,21 +13,21 @@ from tests.lab.net.traffic import wait_arrivals
 from tests.scenarios.expectations import assert_nothing_clear, captured, flow, spis
 
 HOLD_TIME = 6.0
-"""Seconds after which the router believes a silent link lost, with its default timers."""
+"""Seconds after which a router with default timers takes a silent link for lost."""
 TRIES = 5
-"""A machine that others use too may stall a node in one of them: what the gap is then says nothing."""
+"""Number of tries, of which the best counts: a busy machine may stall a node during one of them."""
 
 
 @pytest.fixture(scope="module")
 def ring_lab() -> Iterator[Lab]:
-    """a - b - c - d - a: two relays between a and c."""
+    """Start a - b - c - d - a: two relays between a and c."""
     with Lab("ring", ring(names(4))) as lab:
         yield lab.set_up().trust_all().start()
 
 
 @pytest.fixture
 def circle(ring_lab: Lab) -> Lab:
-    """The ring, healthy."""
+    """Return the ring with all links up and all channels protected."""
     return _healthy(ring_lab)
 
 
@@ -53,7 +53,7 @@ def test_user_data_takes_the_other_relay_with_the_same_sa(circle: Lab, fault: st
 
 
 def _change_relay(circle: Lab, fault: str) -> float:
-    """The longest time without user data, in seconds."""
+    """Return the longest time without user data, in seconds."""
     a, c = circle["a"], circle["c"]
     before, relay = spis(a, c), _relay(circle)
     link = circle.link(relay, "c")
@@ -79,7 +79,7 @@ def _healthy(lab: Lab) -> Lab:
 
 
 def test_the_gap_is_measured_where_there_is_no_other_relay(circle: Lab) -> None:
-    """The negative case: with both ways cut nothing arrives, and the flow says so."""
+    """The negative case: with both ways cut nothing arrives, and the flow shows the gap."""
     a, c = circle["a"], circle["c"]
     with flow(a, c) as running:
         wait_arrivals(running)

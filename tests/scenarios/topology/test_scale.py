@@ -1,6 +1,6 @@
-"""Many trusted nodes started at once: a full mesh of SAs, and exactly one IKE_SA for each pair.
+"""Many trusted nodes that start at once form a full mesh of SAs with exactly one IKE_SA for each pair.
 
-Ten by default; `make scale` takes 30, NODES=n any number.
+Ten nodes by default; `make scale` takes 30, NODES=n any number.
 """
 
 import json
@@ -18,7 +18,7 @@ from tests.lab.observe.charon import SaState
 
 NODES = int(os.environ.get("NODES") or "10")
 SECONDS_PER_PAIR = 2.0
-"""A bound for two busy cores; what it really took is in build/scale.json."""
+"""A bound for two busy cores; build/scale.json has the measured time."""
 
 
 @pytest.mark.timeout(240 + int(NODES * NODES * SECONDS_PER_PAIR))
@@ -31,7 +31,7 @@ def test_all_pairs_get_exactly_one_ike_sa_when_all_nodes_start_at_once() -> None
         started = time.monotonic()
         lab.wait_full_mesh(30 + pairs * SECONDS_PER_PAIR)
         meshed = time.monotonic()
-        # Ends that started at once may hold two IKE_SAs for a moment; one of them is closed.
+        # Ends that started at once may hold two IKE_SAs for a moment; then one of them is closed.
         wait_until("all pairs agree", lambda: not _wrong(_sas(lab)), [], 120, last=lambda: _wrong(_sas(lab)))
         report = {
             "schema": 1,
@@ -45,7 +45,7 @@ def test_all_pairs_get_exactly_one_ike_sa_when_all_nodes_start_at_once() -> None
 
 
 def _sas(lab: Lab) -> dict[tuple[str, str], list[SaState]]:
-    """By node and peer."""
+    """Return the IKE_SAs by node and peer."""
     nodes = lab.nodes.values()
     return {
         (node.name, peer.name): node.charon.sas_with(peer.name) for node in nodes for peer in nodes if peer is not node
@@ -53,7 +53,7 @@ def _sas(lab: Lab) -> dict[tuple[str, str], list[SaState]]:
 
 
 def _wrong(found: dict[tuple[str, str], list[SaState]]) -> list[str]:
-    """Pairs that do not have exactly one IKE_SA, the same at both ends, with as many CHILD_SAs."""
+    """Return the pairs that lack exactly one IKE_SA, the same at both ends, with as many CHILD_SAs."""
     wrong = []
     for (name, peer), here in found.items():
         there = found[peer, name]
@@ -67,7 +67,7 @@ def _wrong(found: dict[tuple[str, str], list[SaState]]) -> list[str]:
 
 
 def _resident(lab: Lab) -> dict[str, float]:
-    """MiB over all nodes, by daemon."""
+    """Return the MiB over all nodes, by daemon."""
     totals: dict[str, float] = {}
     for node in lab.nodes.values():
         for daemon in node.daemons.all():
