@@ -18,19 +18,19 @@ from tests.scenarios.expectations import spis
 
 
 def two_peers(label: str) -> Lab:
-    """Make the line of a, b and c, of which b is a relay."""
+    """Return a lab with the line of a, b and c, of which b is a relay."""
     return Lab(label, line(names(3)), Options(ipv4=True))
 
 
 def prepare(lab: Lab) -> None:
-    """Have a and c trust each other; nothing runs yet."""
+    """Have a and c trust each other without starting any daemon."""
     lab.set_up()
     lab["a"].install_card(lab["c"])
     lab["c"].install_card(lab["a"])
 
 
 def limit(node: Node, **limits: int) -> None:
-    """Give the charon of a node other limits, before it starts (strongswan.conf(5))."""
+    """Change the limits of a node's charon before it starts (strongswan.conf(5))."""
     path = node.etc / "strongswan.conf"
     text = path.read_text(encoding="utf-8")
     for name, value in limits.items():
@@ -40,7 +40,7 @@ def limit(node: Node, **limits: int) -> None:
 
 
 class Asker:
-    """Asks a and c, each in the other's name, from b's place; what it overhears of cookies it brings back."""
+    """Asks a and c from b's place, each in the other's name, and returns the cookies that it overhears."""
 
     def __init__(self, lab: Lab, rate: int) -> None:
         self._lab, self._rate = lab, rate
@@ -49,7 +49,7 @@ class Asker:
         self._asked: dict[bytes, Message] = {}
         self.cookies = 0
         self.admitted = 0
-        """First messages that a responder took: it has a half-open IKE_SA of each."""
+        """First messages that a responder accepted: it has a half-open IKE_SA for each."""
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._ask, daemon=True)
 
@@ -91,7 +91,7 @@ class Asker:
 
 
 def renegotiate(lab: Lab, seconds: float) -> float:
-    """Have the pair lose its SA; how long it takes to another one."""
+    """Have the pair lose its SA. Return the seconds until the next one."""
     a, c = lab["a"], lab["c"]
     before = spis(a, c)
     began = time.monotonic()

@@ -7,11 +7,11 @@ from typing import Self
 from tests.lab.node.node import Node
 
 MEGABYTES_MORE = 64
-"""What any daemon may grow by under any of these attacks."""
+"""Bound on the growth of any daemon during any of these attacks."""
 
 
 class Cost:
-    """Measure the daemons of a node while the block runs. Leaving it prints the figures and asserts the bound."""
+    """Measures the daemons of a node while the block runs; leaving it prints the results and asserts the bound."""
 
     def __init__(self, label: str, node: Node) -> None:
         self._label, self._node = label, node

@@ -22,7 +22,7 @@ from tests.lab.observe.kernel_events import RouteEvents
 CONVERGED = 60.0
 
 MARK = 0xDEADBEEF
-"""The identity in a template. It stands in every address of the forgery, as four octets."""
+"""The identity in a template, four bytes that are in every address of the forgery."""
 
 
 class Paced(ABC):
@@ -50,7 +50,7 @@ class Paced(ABC):
 
     @abstractmethod
     def _send(self, count: int) -> int:
-        """Send so many, and return how many were sent."""
+        """Send this many frames. Return how many were sent."""
 
 
 class FrameFlood(Paced):
@@ -70,10 +70,10 @@ class FrameFlood(Paced):
 
 
 class Flood(FrameFlood):
-    """Sends a frame again and again, under another identity each time."""
+    """Sends a frame again and again, with another identity each time."""
 
     def __init__(self, sender: End, target: End, rate: int, template: bytes, identities: int) -> None:
-        """``template`` is what a sender with the identity ``MARK`` sends."""
+        """``template``: what a sender with the identity ``MARK`` sends."""
         frames = (stamped(template, number % identities) for number in itertools.count())
         super().__init__(Way(sender, "02:66:de:ad:be:ef", mac_of(target)), rate, frames)
 
@@ -89,27 +89,27 @@ def _template(message: rfc5444.Message) -> bytes:
 
 
 def hellos(victim: str) -> bytes:
-    """HELLOs of invented routers which all claim to hear the victim."""
+    """Return HELLOs of invented routers which all claim to hear the victim."""
     neighbours = [rfc5444.link(victim, Status.SYMMETRIC, metric=100)]
     return _template(rfc5444.hello("fd66::dead:beef", ["fe80::66:dead:beef"], neighbours, others=["fd66::dead:beef"]))
 
 
 def tcs() -> bytes:
-    """TCs of invented routers with 20 invented neighbours each."""
+    """Return TCs of invented routers with 20 invented neighbours each."""
     entries = [rfc5444.edge(f"fd67::dead:beef:{index:x}") for index in range(1, 21)]
     return _template(rfc5444.tc("fd66::dead:beef", entries, seq=1, ansn=1))
 
 
 @contextmanager
 def flooded(mesh: Mesh, rate: int, template: Callable[[str], bytes], identities: int = 1 << 24) -> Iterator[Flood]:
-    """A flood on the link between ``a`` and ``b``, as if ``b``'s neighbourhood were full of strangers."""
+    """Flood the link between ``a`` and ``b``, as if ``b``'s neighbourhood were full of strangers."""
     sender, target = mesh.end("b", "a"), mesh.end("a", "b")
     with Flood(sender, target, rate, template(target.link_local()), identities) as flood:
         yield flood
 
 
 def await_full(a: Router, question: str, least: int) -> None:
-    """The control: the flood really fills the table, and entries give way. Without it the test would prove nothing."""
+    """Wait until the flood fills the table and entries give way: the control, without which the test proves nothing."""
 
     def is_full() -> bool:
         refused = {one["counter"] for one in json.loads(a.text.ask("/refusals"))}
@@ -119,7 +119,7 @@ def await_full(a: Router, question: str, least: int) -> None:
 
 
 def await_routes(a: Router, destinations: set[str]) -> None:
-    """Await routes in the kernel, without a look at the change stream: it tells each forgery."""
+    """Wait for routes in the kernel without the change stream, which reports each forgery."""
     with closing(RouteEvents(a.namespace)) as events:
         reached = lambda: destinations <= a.kernel.destinations()  # noqa: E731
         wait_until(f"{a.name}: routes to {sorted(destinations)}", reached, [events], CONVERGED, a.kernel.routes)

@@ -14,7 +14,7 @@ from tests.lab.radio.meshsec_radio import OPEN, PASSWORD, SECONDS, Program, Tick
 
 MESH_ID = str(OPEN["mesh_id"])
 AGAIN = 60.0
-"""Seconds until two nodes are neighbours again, or for the first time."""
+"""Seconds until two nodes are neighbours."""
 _FREQUENCY = 2412
 
 
@@ -32,22 +32,22 @@ class Scene:
 
     @property
     def name(self) -> Name:
-        """Frames in the name of b for a."""
+        """Return the name of a frame from b to a."""
         return Name.of(address(self.b), address(self.a))
 
     @property
     def peered(self) -> bool:
-        """Whether each holds the other for a neighbour."""
+        """Return whether each is a neighbour for the other."""
         return established(self.a, self.b) and established(self.b, self.a)
 
     def wait_peered(self, seconds: float = AGAIN) -> float:
-        """Await it; the seconds that it took."""
+        """Wait until they are neighbours. Return how many seconds it took."""
         began = time.monotonic()
         wait_until("neighbours", lambda: self.peered, [self.ticks], seconds, last=lambda: stations(self.a))
         return time.monotonic() - began
 
     def wait_parted(self) -> None:
-        """Await that they are neighbours no longer, at one end at least. Each frame in the air is a reason to look."""
+        """Wait until one end at least has lost its neighbour. Each frame in the air causes a check."""
         wait_until("an end of the peering", lambda: not self.peered, [self.ticks, Frames(self.m)], SECONDS)
 
 

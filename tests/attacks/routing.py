@@ -48,7 +48,7 @@ class Stranger:
         return tc(self.own(self.self)[version], entries, seq=self._seq, ansn=self._seq, validity=validity)
 
     def wait_believed(self) -> None:
-        """Await that a routes to m himself: his link is there, his packets were read and routes were calculated."""
+        """Wait until a routes to m: then his link is there, his packets were read and routes were calculated."""
         self.victim.wait_reachable(self.self.destinations, CONVERGED)
 
     def become_neighbour(self) -> None:
@@ -58,7 +58,7 @@ class Stranger:
         self.wait_believed()
 
     def wait_forgotten(self, seconds: float) -> None:
-        """Await that a has no route to m any more."""
+        """Wait until a has no route to m."""
         gone = lambda: not self.self.destinations & self.victim.kernel.destinations()  # noqa: E731
         self.victim.wait_for("m is forgotten", gone, seconds)
 
@@ -67,7 +67,7 @@ class Stranger:
 def under_attack(
     settings: Mapping[str, str] | None = None, pairs: Sequence[Pair] = PAIRS
 ) -> Iterator[tuple[Mesh, Stranger]]:
-    """Start all but m, await that all know each other, and give m a raw socket on his link to a."""
+    """Start all except m, wait until all know each other, and give m a raw socket on his link to a."""
     with Mesh(pairs, settings) as mesh:
         honest = [router for router in mesh.routers.values() if router.name != "m"]
         for router in honest:
@@ -81,6 +81,6 @@ def under_attack(
 
 
 def _wait_heard(router: Router, others: Sequence[Router]) -> None:
-    """Await a TC of each of the others: links of routers that nobody has heard yet can be claimed (ADR 0050)."""
+    """Wait for a TC of each of the others: links of routers that were never heard can be claimed (ADR 0050)."""
     wanted = {originator for other in others for originator in (other.ipv4, other.ipv6)}
     router.wait_for("a TC of everybody", lambda: wanted <= set(router.tables().tables["node"]), CONVERGED)

@@ -1,4 +1,5 @@
-"""A trusted peer abuses the fleet's exchange: it stalls, floods, never reads, and gives what is old or not signed."""
+"""A trusted peer cannot abuse the fleet's exchange by stalling, flooding, never reading, or giving old or unsigned
+data."""
 
 import contextlib
 import json
@@ -30,13 +31,11 @@ from tests.lab.net.topology import line, names
 from tests.lab.node.node import Node
 
 DESCRIPTORS_MORE = 24
-"""What meshsecd may open under attack: a connection of each peer, and commands to charon and nft."""
+"""Files that meshsecd may open under attack: a connection of each peer, and commands to charon and nft."""
 MEGABYTES_MORE = 24
 
 
 class Office:
-    """A fleet's operator."""
-
     def __init__(self) -> None:
         self.key = Ed25519PrivateKey.generate()
         self.fleet = Fleet("rescue", self.key.public_key().public_bytes_raw())
@@ -56,14 +55,14 @@ class Scene:
 
     @property
     def nodes(self) -> tuple[Node, Node, Node]:
-        """a, b and c."""
+        """Return a, b and c."""
         a, b, c = (self.lab[name] for name in "abc")
         return a, b, c
 
 
 @pytest.fixture
 def scene() -> Iterator[Scene]:
-    """a - b - c, all trust all by their cards; a and c know the fleet's list of an hour ago."""
+    """Start a - b - c, in which all trust each other by card; a and c know the fleet's list of an hour ago."""
     with Lab("fleet-peer", line(names(3))) as lab:
         office, number = Office(), int(time.time()) - 3600
         lab.set_up().trust_all()
@@ -79,7 +78,7 @@ def scene() -> Iterator[Scene]:
 
 @pytest.fixture
 def members() -> Iterator[Scene]:
-    """a - b - c. a and c are peers by the fleet's signature alone; b is their peer by its card, and hostile."""
+    """Start a - b - c. a and c are peers by the fleet's signature alone; b is their peer by its card, and hostile."""
     with Lab("next-keys", line(names(3))) as lab:
         office, number = Office(), int(time.time()) - 3600
         a, b, c = lab.set_up().nodes.values()
@@ -114,7 +113,7 @@ def connection(scene: Scene, *, receive_buffer: int = 0, giver: str = "b") -> so
 
 
 def offer(scene: Scene, *lists: bytes, cards: tuple[bytes, ...] = (), giver: str = "b") -> bool:
-    """Give lists and signed cards to a; whether a listened."""
+    """Give lists and signed cards to a. Return whether a listened."""
     given = lines.Offer([b64encode(one).decode() for one in lists], [b64encode(one).decode() for one in cards], {})
     try:
         with connection(scene, giver=giver) as opened, opened.makefile("rb") as answers:
@@ -128,7 +127,7 @@ def offer(scene: Scene, *lists: bytes, cards: tuple[bytes, ...] = (), giver: str
 
 
 def offer_when_heard(scene: Scene, *lists: bytes, cards: tuple[bytes, ...] = (), giver: str = "b") -> None:
-    """Give lists and cards as soon as a listens again: what was old mutes its giver for some seconds."""
+    """Give lists and cards as soon as a listens again: after old data it mutes the giver for some seconds."""
     wait_until(f"a listens to {giver}", lambda: offer(scene, *lists, cards=cards, giver=giver), [], 90)
 
 
@@ -144,7 +143,9 @@ def test_a_peer_cannot_bring_back_an_old_list_nor_another_of_the_same_number(sce
     before = known(a)
     offer_when_heard(scene, scene.office.listed(scene.number - 1, victim).octets)
     offer_when_heard(scene, scene.office.listed(scene.number, victim).octets)
-    offer_when_heard(scene, scene.office.listed(scene.number, victim).octets)  # a has dealt with those before
+    offer_when_heard(
+        scene, scene.office.listed(scene.number, victim).octets
+    )  # a has answered the messages before those.
     assert known(a) == before
     assert a.control.peer(c.name)["state"] == "protected"
     offer_when_heard(scene, scene.office.listed(scene.number + 1).octets)
@@ -173,19 +174,19 @@ def test_what_the_fleet_has_not_signed_is_refused_and_mutes_its_giver(scene: Sce
 
 
 def next_card(name: str) -> Card:
-    """The card of a key that is made for it."""
+    """Return the card of a new key."""
     seed = identity.generate(lambda: os.urandom(identity.KEY_LENGTH))
     return identity.make_card(name, identity.public_key_of(seed))
 
 
 def in_force(scene: Scene) -> set[str]:
-    """The keys by which a knows c."""
+    """Return the keys by which a knows c."""
     joined = store.read(scene.lab["a"].peers)
     return {one.card.fingerprint.hex() for one in joined.current().values() if one.card.name == "c"}
 
 
 def test_a_next_key_for_another_is_taken_from_the_fleet_alone(members: Scene) -> None:
-    """Control: the same card, signed by the fleet, is taken."""
+    """The control: the same card, signed by the fleet, is accepted."""
     a, b, c = members.nodes
     card, before = next_card("c"), in_force(members)
     good = fleets.sign_card(members.office.key, card, members.number + 1)
@@ -200,7 +201,7 @@ def test_a_next_key_for_another_is_taken_from_the_fleet_alone(members: Scene) ->
 
 
 def test_an_old_announcement_of_a_next_key_brings_no_key_back(members: Scene) -> None:
-    """b repeats it after a newer key, and after a revocation. Control: what is newer is taken from b."""
+    """b repeats it after a newer key, and after a revocation. The control: newer data is accepted from b."""
     a, _, c = members.nodes
     signed = [
         fleets.sign_card(members.office.key, card, members.number + since)
@@ -247,13 +248,13 @@ class Attack:
 
 
 def hello(scene: Scene) -> bytes:
-    """Return a first line that knows the fleet and has nothing of it."""
+    """Return a first line of a peer that knows the fleet and has none of its data."""
     return lines.encode(lines.Hello({scene.office.fleet.public_key.hex(): lines._Known(0, "0" * 64)}))
 
 
 @dataclass(frozen=True)
 class Load:
-    """What meshsecd of a node has in use."""
+    """The resources that a node's meshsecd uses."""
 
     descriptors: int
     megabytes: int
@@ -262,7 +263,7 @@ class Load:
 
     @classmethod
     def of(cls, node: Node) -> Self:
-        """Look at a node's meshsecd."""
+        """Measure a node's meshsecd."""
         return cls(
             descriptors(node),
             node.daemons.agent.resident_bytes() >> 20,
@@ -271,7 +272,7 @@ class Load:
         )
 
     def assert_bounded(self, node: Node, attack: Attack) -> None:
-        """Compare it with what is in use now."""
+        """Assert that the resources have not grown beyond the bound."""
         now = Load.of(node)
         share = (now.cpu - self.cpu) / (now.at - self.at)
         more, grown = now.descriptors - self.descriptors, now.megabytes - self.megabytes
@@ -281,7 +282,7 @@ class Load:
 
 
 def test_a_peer_that_asks_for_much_and_reads_nothing_keeps_no_descriptors(scene: Scene) -> None:
-    """What the kernel does not take waits in meshsecd. It must not wait, and hold a descriptor, without end."""
+    """What the kernel does not accept waits in meshsecd, but not without end, because it holds a descriptor."""
     a, _, _ = scene.nodes
     fleet = scene.office.fleet.public_key
     own = store.read(a.peers).memberships[fleet].owns[0].octets
@@ -333,7 +334,7 @@ def test_a_peer_that_stalls_and_floods_holds_up_nobody_else(scene: Scene) -> Non
 
 
 def deaf_server(node: Node) -> socket.socket:
-    """Listen where a peer's exchange is, and say nothing to who connects."""
+    """Listen on the port of a peer's exchange and never answer."""
     address = node.address, exchange.PORT
     return namespaces.within(node.namespace, lambda: socket.create_server(address, family=socket.AF_INET6))
 

@@ -1,7 +1,7 @@
-"""A peer with a trusted key sends, claims and negotiates what its card does not allow.
+"""A peer with a trusted key cannot send, claim or negotiate what its card does not allow.
 
-b holds a key that a trusts. charon does not run on b: an ``Insider`` speaks IKEv2 and ESP in its place, on either ESP
-ground.
+b holds a key that a trusts. charon does not run on b: an ``Insider`` speaks IKEv2 and ESP in its place, with ESP in the
+kernel or in user space.
 """
 
 import contextlib
@@ -41,14 +41,14 @@ from tests.scenarios.expectations import flow, ipsec_errors, spis
 T = TypeVar("T")
 
 IS_KERNEL = capabilities.probe().esp == "kernel"
-"""Then IPv4 has an SA of its own (docs/development/architecture.md)."""
+"""Whether ESP is the kernel's: then IPv4 has an SA of its own (docs/development/architecture.md)."""
 FENCE = b"fence"
 REKEY_SA, INITIAL_CONTACT, MOBIKE_SUPPORTED, ADDITIONAL_IP6, UPDATE_SA_ADDRESSES = 16393, 16384, 16396, 16398, 16400
 
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Lab]:
-    """a - b - c: a and c trust everybody; b relays, and its key is in hostile hands."""
+    """Start a - b - c: a and c trust all; b relays, and its key is in hostile hands."""
     with Lab("inside", line(names(3)), Options(ipv4=True)) as made:
         a, b, c = (made[name] for name in "abc")
         made.set_up().trust_all()
@@ -60,7 +60,7 @@ def lab() -> Iterator[Lab]:
 
 
 def key_of(node: Node) -> Ed25519PrivateKey:
-    """Return a node's private key: what somebody has who runs the node."""
+    """Return a node's private key, as anybody who runs the node has it."""
     return key_store.load(node.var / "node.key").private
 
 
@@ -84,7 +84,7 @@ def udp4(source: str, target: str, data: bytes = MARK) -> Packet:
 
 
 def delivered(peer: Insider, source: Node, at: Node, packets: list[Packet]) -> list[bytes]:
-    """Return what a's socket receives of the packets that a peer sends before one of its own through each SA."""
+    """Return what a's socket receives of a peer's packets before a fence that follows them through each SA."""
     fences = [lambda data: peer.send_inner(bytes(udp6(source.address, at.address, data)))]
     fences += [lambda data: peer.send_inner(bytes(udp4(source.ipv4, at.ipv4, data)))] if len(peer.children) > 1 else []
     with traffic.udp_socket(at.namespace, "::", traffic.PORT) as inside:
@@ -119,7 +119,8 @@ def standard(peer: Insider, lab: Lab) -> insider.Answer:
 def as_peer(lab: Lab, work: Callable[[Insider], T]) -> T:
     """Do something in b's place while its SA is in force.
 
-    a, which initiates in vain because no charon runs on b, may close the SA for an attempt of its own: then once more.
+    a initiates in vain, because no charon runs on b, and may close the SA for an attempt of its own. Then try once
+    more.
     """
     for _ in range(10):
         with hostile(lab) as peer, contextlib.suppress(TimeoutError):
@@ -189,14 +190,14 @@ def _another_child(lab: Lab, source: str, target: str) -> insider.Answer:
     def ask(peer: Insider) -> insider.Answer:
         answer = peer.another_child([only(source)], [only(target)])
         if not answer.payloads or insider.TEMPORARY_FAILURE in answer.notifies:
-            raise TimeoutError  # a closes the IKE_SA
+            raise TimeoutError  # a closes the IKE_SA.
         return answer
 
     return as_peer(lab, ask)
 
 
 def test_a_first_message_that_was_changed_on_the_way_ends_in_no_sa(lab: Lab) -> None:
-    """b signs what it sent, so nobody on the way can make a see a NAT, or another choice of suites."""
+    """b signs what it sent, so nobody on the way can make a see a NAT or other suites."""
     with hostile(lab) as peer:
         peer.first = peer.first[:-1] + bytes([peer.first[-1] ^ 1])
         answer = standard(peer, lab)
@@ -206,7 +207,7 @@ def test_a_first_message_that_was_changed_on_the_way_ends_in_no_sa(lab: Lab) -> 
 
 @pytest.mark.parametrize("proof", [insider.BY_SIGNATURE, insider.BY_SECRET, insider.BY_NOTHING])
 def test_no_identity_but_its_own_is_a_peers(lab: Lab, proof: int) -> None:
-    """b proves with its own key, with a secret that it can compute, or with nothing that it is somebody else."""
+    """b claims another identity with its own key, with a secret that it can compute, or without any proof."""
     a, b, c = (lab[name] for name in "abc")
     claims: list[str | insider.Payload] = [
         c.address,
@@ -217,7 +218,7 @@ def test_no_identity_but_its_own_is_a_peers(lab: Lab, proof: int) -> None:
         (insider.ID_KEY_ID, IPv6Address(c.address).packed),
         (insider.ID_FQDN, b"*"),
         (insider.ID_FQDN, b""),
-        (13, b""),  # ID_NULL (RFC 7619)
+        (13, b""),  # ID_NULL (RFC 7619).
     ]
     if proof != insider.BY_SIGNATURE:
         claims.append(b.address)
@@ -239,10 +240,10 @@ def test_the_key_of_another_peer_is_worth_nothing_under_ones_own_identity(lab: L
 
 
 def test_a_peer_that_opens_child_sas_without_end_loses_its_sa(lab: Lab) -> None:
-    """charon has no limit, and lists no IKE_SA with a thousand: nobody could then see it, nor close it."""
+    """charon has no limit, and does not list an IKE_SA with a thousand CHILD_SAs: nobody could see or close it."""
     a, b, c = (lab[name] for name in "abc")
     opened = 0
-    while opened < 15:  # a, which initiates in vain, may close an SA of b's in favour of its own attempt
+    while opened < 15:  # a, which initiates in vain, may close an SA of b's for its own attempt.
         with hostile(lab) as peer:
             assert standard(peer, lab).all(insider.SA)
             peer.tries = 2
@@ -255,7 +256,7 @@ def test_a_peer_that_opens_child_sas_without_end_loses_its_sa(lab: Lab) -> None:
 
 
 def test_a_revoked_peer_that_heeds_no_delete_is_not_heard_any_more(lab: Lab) -> None:
-    """Its SA stands until charon gives its DELETE up; meanwhile the rules are what drops."""
+    """Its SA is in force until charon gives up sending the DELETE; meanwhile the rules drop its packets."""
     a, b, c = (lab[name] for name in "abc")
     fingerprint = ""
     try:
@@ -281,7 +282,7 @@ def test_a_revoked_peer_that_heeds_no_delete_is_not_heard_any_more(lab: Lab) -> 
 
 @pytest.fixture
 def by_secret() -> Iterator[tuple[Lab, bytes]]:
-    """a - b, and c's seed: c's card says that c authenticates by the pair's secret. b is at c's locator."""
+    """Start a - b and yield c's seed. c's card says that c authenticates by the pair's secret. b is at c's locator."""
     seed = identity.generate(lambda: os.urandom(identity.KEY_LENGTH))
     card = identity.make_card("c", identity.public_key_of(seed), by_secret=True)
     with Lab("by-secret", line(names(2))) as lab:
@@ -301,7 +302,7 @@ def by_secret() -> Iterator[tuple[Lab, bytes]]:
 
 
 def test_a_peer_cannot_compute_the_secret_of_two_others(by_secret: tuple[Lab, bytes]) -> None:
-    """b has all cards and its own key. Who has the key of a or of c can pose to a as c.
+    """b has all cards and its own key. Only with the key of a or of c can somebody pose to a as c.
 
     See docs/explanation/security.md.
     """
@@ -329,7 +330,7 @@ def test_a_peer_cannot_compute_the_secret_of_two_others(by_secret: tuple[Lab, by
 
 
 def test_no_payload_of_a_peer_ends_or_moves_the_sa_of_another(lab: Lab) -> None:
-    """DELETE with the SPIs of a and c, REKEY_SA of them, INITIAL_CONTACT, notifies of MOBIKE and of REDIRECT."""
+    """b sends DELETE and REKEY_SA with the SPIs of a and c, INITIAL_CONTACT, and notifies of MOBIKE and REDIRECT."""
     a, b, c = (lab[name] for name in "abc")
     before = spis(a, c)
     numbers = [bytes.fromhex(spi) for spi in before]
@@ -350,7 +351,7 @@ def test_no_payload_of_a_peer_ends_or_moves_the_sa_of_another(lab: Lab) -> None:
 
 @pytest.mark.flood
 def test_an_sa_that_charon_does_not_list_ends_with_the_trust_in_its_peer(lab: Lab) -> None:
-    """While meshsecd is dead nobody counts CHILD_SAs, and charon lists no IKE_SA with a thousand of them."""
+    """While meshsecd is dead nobody counts CHILD_SAs, and charon does not list an IKE_SA with a thousand of them."""
     a, b = lab["a"], lab["b"]
     a.daemons.agent.kill()
     try:

@@ -1,4 +1,4 @@
-"""A stranger on the link hears each first message of IKE and answers it before the peer does.
+"""A stranger who answers each first message of IKE before the peer does cannot keep two peers from an SA.
 
 In these labs the true answer takes 30 ms longer, so that the forger is always first. He suppresses nothing.
 """
@@ -20,7 +20,7 @@ from tests.lab.node.options import Options
 from tests.scenarios.expectations import spis
 
 FULL = 6
-"""Half-open IKE_SAs of both ends together from which each asks the other for a cookie."""
+"""Number of half-open IKE_SAs of both ends together from which each asks the other for a cookie."""
 Forgery = Callable[[Message], Message]
 
 FORGERIES: dict[str, Forgery] = {
@@ -36,7 +36,7 @@ FORGERIES: dict[str, Forgery] = {
 
 @pytest.fixture(scope="module")
 def pair() -> Iterator[Lab]:
-    """a and c trust each other; b is the relay whose place the stranger takes."""
+    """Start a and c, which trust each other; b is the relay whose place the stranger takes."""
     with Lab("answers", line(names(3)), Options(ipv4=True)) as lab:
         lab.set_up()
         lab["a"].install_card(lab["c"])
@@ -49,7 +49,7 @@ def pair() -> Iterator[Lab]:
 
 @contextmanager
 def forging(lab: Lab, forgery: Forgery) -> Iterator[list[Message]]:
-    """Answer every first message on b's links at once; what was sent."""
+    """Answer every first message on b's links at once. Yield the answers sent."""
     sent: list[Message] = []
     with Reach(lab, "b", ("a", "c")) as reach:
 
@@ -63,7 +63,7 @@ def forging(lab: Lab, forgery: Forgery) -> Iterator[list[Message]]:
 
 
 def _negotiate(lab: Lab, seconds: float) -> None:
-    """Have the pair lose its SA, and await another one."""
+    """Have the pair lose its SA, and wait for another one."""
     a, c = lab["a"], lab["c"]
     c.wait_protected(a)
     before = spis(a, c)
@@ -80,7 +80,7 @@ def test_forged_answers_do_not_keep_a_pair_apart(pair: Lab, kind: str) -> None:
 
 
 def test_a_refusal_is_not_believed_where_a_forger_has_the_peer_ask_for_cookies(pair: Lab) -> None:
-    """He fills the half-open places of each in the other's name, and no first answer is an acceptance any more."""
+    """He fills the half-open places of each end in the other's name, so that no first answer is an acceptance."""
     with Asker(pair, 20).running() as asker:
         _negotiate(pair, 60)
         pair["a"].wait_for("half-open IKE_SAs", lambda: asker.admitted > FULL, 30)
@@ -102,7 +102,7 @@ def _has_none(node: Node, peer: Node) -> bool:
 
 
 def _gets_an_sa(lab: Lab, prepare: str) -> bool:
-    """Have a's charon make one attempt without meshsecd, while first messages are answered by forged refusals."""
+    """Have a's charon make one attempt without meshsecd while forged refusals answer. Return whether it gets an SA."""
     a, c = lab["a"], lab["c"]
     a.wait_protected(c, 90)
     a.daemons.agent.kill()
@@ -124,7 +124,7 @@ def _gets_an_sa(lab: Lab, prepare: str) -> bool:
 
 
 def test_word_in_the_clear_after_the_first_exchange_is_not_heard(pair: Lab) -> None:
-    """Neither a refusal of IKE_AUTH nor a request in the clear reaches charon, with the right SPIs and numbers."""
+    """A refusal of IKE_AUTH or a request in the clear does not reach charon, in spite of right SPIs and numbers."""
 
     def disturb(heard: Message) -> list[Message]:
         if heard.exchange == ike.IKE_SA_INIT or heard.flags & ike.RESPONSE:

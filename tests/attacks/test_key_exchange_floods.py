@@ -1,4 +1,4 @@
-"""Floods of first messages: who they ask is slowed down, and neither ends nor grows without bound."""
+"""A flood of first messages slows its responder down, but neither ends it nor makes it grow without bound."""
 
 import json
 import os
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.flood
 COUNT, RATE = 48_000, 2_000
 FIGURES = BUILD / "key-exchange-floods.json"
 MEMORY = 128 << 20
-"""Octets by which charon may grow."""
+"""Bytes by which charon may grow."""
 
 
 def frames(lab: Lab, template: Message, own_share: int) -> Iterator[bytes]:
@@ -40,7 +40,7 @@ def frames(lab: Lab, template: Message, own_share: int) -> Iterator[bytes]:
 
 @contextmanager
 def flooding(lab: Lab, template: Message, own_share: int) -> Iterator[list[int]]:
-    """Send them all at the rate, in a thread; the number sent so far."""
+    """Send all frames at the rate, in a thread. Yield the number sent so far."""
     sent, over = [0], threading.Event()
 
     def flood() -> None:
@@ -74,7 +74,7 @@ def _template(lab: Lab) -> Message:
 
 @contextmanager
 def figures(node: Node, name: str) -> Iterator[dict[str, float]]:
-    """Note what charon and meshsecd took meanwhile."""
+    """Measure what charon and meshsecd use while the block runs."""
     daemons = {"charon": node.daemons.charon, "meshsecd": node.daemons.agent}
     before = {kind: (one.cpu_seconds(), one.resident_bytes()) for kind, one in daemons.items()}
     began = time.monotonic()
@@ -107,7 +107,7 @@ def test_a_flood_of_first_messages_is_survived_and_a_peer_gets_in(own_share: int
 
 
 def test_a_listener_who_brings_back_every_cookie_does_not_keep_a_peer_out() -> None:
-    """At ten times the rate that kept it out before, in both directions."""
+    """The rate is ten times the one that kept the peer out before, in both directions."""
     with two_peers("cookies") as lab:
         prepare(lab)
         asker = Asker(lab, 200)

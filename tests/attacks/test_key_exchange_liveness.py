@@ -26,14 +26,14 @@ from tests.scenarios.expectations import flow, spis
 _ESP_ALONE = "udp sport 4500 udp dport 4500 @th,64,32 != 0 drop; meta l4proto esp drop;"
 _PORT = 7100
 _FORGED_S, _FORGED_PAUSE = 16.0, 2.5
-"""Seconds of forged first messages, and between two of them. charon asks for a cookie where an address has three
-half-open IKE_SAs, so here they live 5 s."""
+"""Seconds of forged first messages, and between two of them. charon asks for a cookie where an address has three half-
+open IKE_SAs, so they live only 5 s here."""
 _EVERYTHING = f"{_ESP_ALONE} udp dport {{ 500, 4500 }} drop;"
 
 
 @pytest.fixture(scope="module")
 def line_of_two_peers() -> Iterator[Lab]:
-    """a and c trust each other; b is a relay."""
+    """Start a and c, which trust each other, and the relay b."""
     with Lab("liveness", line(names(3)), Options(ipv4=True)) as lab:
         lab.set_up()
         lab["a"].install_card(lab["c"])
@@ -45,7 +45,7 @@ def line_of_two_peers() -> Iterator[Lab]:
 
 @pytest.fixture
 def pair(line_of_two_peers: Lab) -> Lab:
-    """The pair, protected."""
+    """Return the pair, protected."""
     line_of_two_peers.heal()
     a, c = line_of_two_peers["a"], line_of_two_peers["c"]
     a.wait_protected(c, 90)
@@ -55,7 +55,7 @@ def pair(line_of_two_peers: Lab) -> Lab:
 
 @contextmanager
 def black_hole(relay: Node, statement: str) -> Iterator[None]:
-    """Let a relay take packets and pass none of them on; the routing protocol goes on."""
+    """Let a relay drop all packets while its routing protocol goes on."""
     rules = f"table inet lab_hole {{\nchain forward {{ type filter hook forward priority 0; {statement} }}\n}}\n"
     relay.run("nft", "-f", "-", stdin=rules)
     try:
@@ -66,7 +66,7 @@ def black_hole(relay: Node, statement: str) -> Iterator[None]:
 
 @contextmanager
 def one_way(source: Node, target: Node) -> Iterator[None]:
-    """Send user data that is taken and not answered."""
+    """Send user data that arrives and is not answered."""
 
     def opened(address: str) -> socket.socket:
         found = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
@@ -117,7 +117,7 @@ def test_an_sa_through_which_nothing_passes_is_reported_until_something_comes(pa
 
 
 def test_traffic_of_one_direction_is_not_taken_for_a_black_hole(pair: Lab) -> None:
-    """The negative case: the peer's IKE daemon answers, so the word is a milder one, and no fault."""
+    """The negative case: the peer's IKE daemon answers, so this is a milder warning, and no fault."""
     a, c = pair["a"], pair["c"]
     with one_way(c, a):
         c.wait_for("a milder word", lambda: _quiet(c, a, answers=True), 60)
@@ -129,7 +129,7 @@ def test_traffic_of_one_direction_is_not_taken_for_a_black_hole(pair: Lab) -> No
 
 @contextmanager
 def template(lab: Lab) -> Iterator[list[Message]]:
-    """Collect first messages that are heard at b."""
+    """Collect the first messages that are heard at b."""
     heard: list[Message] = []
     with Reach(lab, "b", ("a", "c")) as reach:
 
@@ -142,7 +142,7 @@ def template(lab: Lab) -> Iterator[list[Message]]:
 
 
 def _opening_in_the_name_of(lab: Lab, source: str, target: str) -> Message:
-    """Have the pair negotiate once, and make a first message of another from what is heard."""
+    """Have the pair negotiate once, and turn a message that was heard into another first message."""
     a, c = lab["a"], lab["c"]
     with template(lab) as heard:
         a.charon.terminate(c.name, force=True)
@@ -171,7 +171,7 @@ def _is_lost(entry: dict[str, Any]) -> bool:
 
 
 def test_a_peer_that_is_gone_without_a_sign_costs_nothing_while_nobody_sends(pair: Lab) -> None:
-    """The negative case of the one above: without a first message nobody is asked, and a partition costs no SA."""
+    """The negative case of the one above: without a first message c asks nobody, and a partition costs no SA."""
     a, c = pair["a"], pair["c"]
     before = c.charon.sas_with(a.name)[0].unique_id
     a.daemons.agent.kill()

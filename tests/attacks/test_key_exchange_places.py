@@ -1,10 +1,10 @@
-"""Half-open IKE_SAs: a listener asks in a peer's name with cookies that he overhears; floods ask in anybody's."""
+"""A listener who asks in a peer's name with overheard cookies, or a flood in any name, does not keep a pair apart."""
 
 from tests.attacks.asking import Asker, limit, prepare, renegotiate, two_peers
 from tests.lab.lab import Lab
 
 RATE = 20
-"""First messages a second in each direction: what kept a pair apart before."""
+"""First messages a second in each direction, which kept a pair apart before."""
 
 
 def test_a_listener_cannot_use_up_the_places_of_a_peer() -> None:
@@ -22,7 +22,7 @@ def test_a_listener_cannot_use_up_the_places_of_a_peer() -> None:
 
 
 def test_with_few_places_for_each_address_the_same_listener_keeps_the_pair_apart() -> None:
-    """The negative case: charon's limits of before, five places for each address, kept for 15 s."""
+    """The negative case: charon's former limits, five places for each address, kept for 15 s."""
     with two_peers("few-places") as lab:
         prepare(lab)
         for name in ("a", "c"):

@@ -1,4 +1,4 @@
-"""A relay rewrites the source of IKE messages: an SA stays bound to the locator on the card."""
+"""A relay that rewrites the source of IKE messages cannot move an SA from the locator on the card."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,7 +23,7 @@ STRANGER = "fd12:3456:789a:bcde:f012:3456:789a:bcde"
 
 @pytest.fixture(scope="module")
 def lab_of_three() -> Iterator[Lab]:
-    """a and c trust each other, and c trusts d, whose node does not run. b is a relay."""
+    """Start a and c, which trust each other; c also trusts d, which does not run. b is a relay."""
     with Lab("sources", [*line(names(3)), ("b", "d")], Options(ipv4=True)) as lab:
         lab.set_up()
         a, c, d = (lab[name] for name in "acd")
@@ -36,7 +36,7 @@ def lab_of_three() -> Iterator[Lab]:
 
 @pytest.fixture
 def pair(lab_of_three: Lab) -> Lab:
-    """The pair, protected."""
+    """Return the pair, protected."""
     a, c = lab_of_three["a"], lab_of_three["c"]
     a.wait_protected(c, 90)
     c.wait_protected(a, 90)
@@ -45,7 +45,7 @@ def pair(lab_of_three: Lab) -> Lab:
 
 @contextmanager
 def rewritten(lab: Lab, source: str) -> Iterator[None]:
-    """Let b give what a's IKE daemon sends to c another source; ESP passes as it is."""
+    """Let b rewrite the source of what a's IKE daemon sends to c; ESP passes unchanged."""
     a, end = lab["a"], lab.end_of("b", "a")
     chain = f'''table inet lab_rewrite {{
   counter moved {{ }}
@@ -89,7 +89,7 @@ def test_a_message_whose_source_became_a_strangers_is_not_heard(pair: Lab) -> No
 
 
 def _lasts(first: Node, second: Node, running: Flow) -> bool:
-    """Whether the SAs stay the same for a while: nobody can negotiate while sources are rewritten."""
+    """Return whether the SAs stay the same for a while. They cannot be renewed while sources are rewritten."""
     before = spis(first, second)
     wait_arrivals(running, 100)
     return spis(first, second) == before
@@ -97,7 +97,7 @@ def _lasts(first: Node, second: Node, running: Flow) -> bool:
 
 @follows
 def test_without_the_guard_it_moves_the_sa(pair: Lab) -> None:
-    """The negative case: charon follows the source of what is authenticated, and meshsecd alone puts it right."""
+    """The negative case: charon follows the source of an authenticated message, and only meshsecd corrects it."""
     a, c = pair["a"], pair["c"]
     c.daemons.agent.kill()
     c.run("nft", "delete", "table", "inet", "meshsec_ike")

@@ -1,4 +1,4 @@
-"""What an account of the node can do by olsrv2d's text interface: ask, and neither slow the router nor make it grow."""
+"""An account of the node can ask olsrv2d's text interface, but neither slow the router down nor make it grow."""
 
 import json
 import os
@@ -32,7 +32,7 @@ print(asked.recv(99))
 
 @pytest.fixture(scope="module")
 def asked() -> Iterator[Mesh]:
-    """Two routers; ``a`` has the port, and tables that a flood of TCs has filled for some minutes."""
+    """Start two routers; ``a`` has the port, and tables that a flood of TCs has filled for some minutes."""
     with Mesh(topology.line(["a", "b"]), settings={"a": PORT}) as mesh:
         mesh.start()
         mesh.wait_converged(CONVERGED)
@@ -47,7 +47,7 @@ def _processor_seconds(router: Router) -> float:
 
 
 def _most_memory(router: Router) -> int:
-    """The most bytes that the process ever had in memory."""
+    """Return the most bytes that the process ever had in memory."""
     status = Path(f"/proc/{router.daemon.pid}/status").read_text(encoding="ascii")
     return 1024 * next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
 
@@ -58,7 +58,7 @@ def _read_all(connection: socket.socket) -> bytes:
 
 @contextmanager
 def _greedy(router: Router, readers: int, question: bytes) -> Iterator[list[int]]:
-    """So many connections that ask again and again by the port, and the bytes that each has read."""
+    """Open connections that ask again and again over the port. Yield the bytes that each has read."""
     stop, read = threading.Event(), [0] * readers
 
     def ask(index: int) -> None:
@@ -105,7 +105,7 @@ def test_an_account_outside_the_group_is_refused_by_the_socket(asked: Mesh) -> N
 @pytest.mark.parametrize("question", [b"/netjsoninfo graph route\n", b"/netjsoninfo graph" * 8 + b"\n", b"\n" * 4000])
 def test_eight_greedy_connections_take_a_fifth_of_a_processor_and_no_memory(asked: Mesh, question: bytes) -> None:
     a = asked["a"]
-    a.text.ask("/netjsoninfo graph")  # The memory that one answer takes is no growth.
+    a.text.ask("/netjsoninfo graph")  # The memory for one answer does not count as growth.
     memory, used, start = _most_memory(a), _processor_seconds(a), time.monotonic()
     with _greedy(a, 8, question) as read:
         wait_until("10 s of questions", lambda: time.monotonic() > start + 10, [], CONVERGED)
@@ -120,7 +120,7 @@ def test_eight_greedy_connections_take_a_fifth_of_a_processor_and_no_memory(aske
 
 
 def test_a_long_answer_is_complete(asked: Mesh) -> None:
-    """In portions, and nothing is lost between them."""
+    """The answer comes in portions, and nothing is lost between them."""
     a = asked["a"]
     documents = json.loads(a.text.ask("/netjsoninfo graph"))["collection"]
     assert [len(document["nodes"]) > 0 for document in documents] == [True, True]
@@ -153,7 +153,7 @@ def test_who_does_not_read_is_closed(asked: Mesh) -> None:
 
 
 def _established(router: Router) -> bool:
-    """Whether the router's end of a connection to the port stands."""
+    """Return whether the router's end of a connection to the port is established."""
     return bool(router.run("ss", "-Htn", "state", "established", "sport", "=", ":2009").stdout.strip())
 
 

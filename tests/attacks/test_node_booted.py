@@ -1,4 +1,4 @@
-"""A booted node: what a crash leaves of the keys in memory, and a charon that somebody kept from its port."""
+"""On a booted node a crash leaves no keys on the disk, and a login session cannot take charon's port."""
 
 import re
 from collections.abc import Iterator
@@ -13,23 +13,23 @@ from tests.lab.machines import booted
 from tests.lab.machines.nspawn import Machine
 
 KEEPERS = ("meshsecd.service", "meshsec-ike.service")
-"""Services with keys in memory that run here; the others' units say the same and are looked at as files."""
+"""Services with keys in memory that run here. The other units have the same settings and are checked as files."""
 ALL = (*KEEPERS, "meshsec-pluto.service", "overlayd.service", "meshsec-radio@mesh0.service")
 
 pytestmark = pytest.mark.timeout(600, func_only=True)
-"""Not the set-up, which builds the guest's root when nobody has done that before: minutes."""
+"""The time limit excludes the fixtures, because building the guest's root takes minutes."""
 
 
 @pytest.fixture(scope="module")
 def pair() -> Iterator[tuple[Lab, Machine]]:
-    """Node a, booted, by the quick start; and b, which runs in the lab."""
+    """Yield node a, booted by the quick start, and b, which runs in the lab."""
     with booted.pair("booted") as (lab, machine):
         lab["a"].wait_protected(lab["b"], 120)
         yield lab, machine
 
 
 def died(machine: Machine, unit: str) -> str:
-    """How systemd saw the last death of a service by SIGQUIT, which leaves a core where one is allowed."""
+    """Return what systemd reports of a service's death by SIGQUIT, which leaves a core file where that is allowed."""
     log = machine.run("journalctl", "--unit", unit, "--output", "cat", "--no-pager").stdout
     found = re.findall(r"Main process exited, code=(\w+), status=3/QUIT", log)
     return found[-1] if found else ""
@@ -46,7 +46,7 @@ def test_no_unit_with_keys_may_leave_a_core_or_swap(pair: tuple[Lab, Machine]) -
 
 
 def test_a_crash_leaves_no_core(pair: tuple[Lab, Machine]) -> None:
-    """Control: the same death of a service without these limits is seen to leave one."""
+    """The control: the same death of a service without these limits leaves one."""
     lab, machine = pair
     if not Path("/proc/sys/kernel/core_pattern").read_text(encoding="ascii").startswith("core"):
         pytest.skip("this machine gives cores to a program: the control would not see one")
@@ -80,7 +80,7 @@ def test_charon_has_its_port_back_within_seconds_after_it_is_free(pair: tuple[La
 
 
 def test_login_sessions_are_denied_the_ports_of_ike(pair: tuple[Lab, Machine]) -> None:
-    """As far as the unit goes: in a container systemd cannot attach the program that enforces it."""
+    """Only the unit is checked: in a container systemd cannot attach the program that enforces it."""
     _, machine = pair
     said = machine.run("systemctl", "show", "user.slice", "--property=SocketBindDeny").stdout
     assert sorted(re.findall(r"udp:?(\d+)", said)) == ["4500", "500"]

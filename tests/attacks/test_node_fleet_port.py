@@ -32,30 +32,30 @@ import socket
 s = socket.create_server(("::", {PORT}), family=socket.AF_INET6)
 {_HELD}"""
 SECONDS = 3
-"""How long the account tries: its first segment is lost, and no error comes."""
+"""Seconds for the account's try: its first segment is lost without an error."""
 
 
 @dataclass(frozen=True)
 class Members:
-    """a - b, members of a fleet."""
+    """The mesh a - b, members of a fleet."""
 
     lab: Lab
     office: Office
 
     @property
     def pair(self) -> tuple[Node, Node]:
-        """a, whose account means harm, and b."""
+        """Return a, which has a hostile account, and b."""
         return self.lab["a"], self.lab["b"]
 
     def announce(self, number: int) -> None:
-        """Give b a new list, which begins an exchange with a at once."""
+        """Give b a new list, so that b begins an exchange with a at once."""
         signed = fleets.sign_list(self.office.key, number, set(), None)
         self.lab["b"].meshsec("fleet", "take", fleets.list_text(signed))
 
 
 @contextmanager
 def _members() -> Iterator[Members]:
-    """a - b, set up as members of a fleet and not started."""
+    """Set up a - b as members of a fleet without starting them."""
     with Lab("port", line(names(2))) as lab:
         office, nodes = Office(), list(lab.set_up().nodes.values())
         signed = [office.sign(node) for node in nodes]
@@ -68,7 +68,7 @@ def _members() -> Iterator[Members]:
 
 @pytest.fixture
 def taken() -> Iterator[Members]:
-    """The members; an account of a's has the port before a's meshsecd starts, and b has a list."""
+    """Start the members. An account of a has the port before a's meshsecd starts, and b has a list."""
     with _members() as members:
         store.take_list(members.lab["b"].peers, fleets.sign_list(members.office.key, 10, set(), None).octets)
         with Held(members.lab["a"], TAKEN):
@@ -78,7 +78,7 @@ def taken() -> Iterator[Members]:
 
 @pytest.fixture
 def members() -> Iterator[Members]:
-    """The members, protected. a has no meshsecd any more that would answer for it."""
+    """Return the members, protected. a's meshsecd is stopped, so that it cannot answer."""
     with _members() as members:
         a, b = members.lab.start().nodes.values()
         b.wait_protected(a)
@@ -91,7 +91,7 @@ def _list_of(node: Node) -> object:
 
 
 def test_a_trust_list_arrives_although_an_account_has_the_port(taken: Members) -> None:
-    """Control: doctor says that the port is taken. Before, a node that could not listen began no exchange either."""
+    """The control: doctor says that the port is taken. A node that could not listen once began no exchange either."""
     a, b = taken.pair
     a.wait_protected(b)
     a.wait_for("a has the list", lambda: _list_of(a), 60)
@@ -99,12 +99,12 @@ def test_a_trust_list_arrives_although_an_account_has_the_port(taken: Members) -
 
 
 def _forged(number: int) -> str:
-    """A list of another fleet, which b mutes its giver for."""
+    """Return a list of another fleet, for which b mutes its giver."""
     return b64encode(fleets.sign_list(Office().key, number, set(), None).octets).decode()
 
 
 def calling(members: Members) -> str:
-    """Code that connects to b from a's protected address, gives a forged list, and prints the answer."""
+    """Return code that connects to b from a's protected address, gives a forged list, and prints the answer."""
     a, b = members.pair
     said = lines.encode(lines.Hello({})), lines.encode(lines.Offer([_forged(20)], [], {}))
     return f"""
@@ -119,7 +119,7 @@ print("heard")
 
 
 def serving(members: Members) -> str:
-    """Code for ``Held`` that answers at a's port, and gives b a forged list there."""
+    """Return code for ``Held`` that answers on a's port and gives b a forged list there."""
     a, _ = members.pair
     said = lines.encode(lines.Summary({})), lines.encode(lines.Answer([_forged(21)], []))
     return f"""
@@ -147,7 +147,7 @@ def _dropped(node: Node) -> int:
 
 
 def test_an_account_that_calls_a_peer_as_the_node_gets_the_node_not_muted(members: Members) -> None:
-    """Control: root may speak for the node, and is muted for the same words."""
+    """The control: root may speak for the node, and is muted for the same words."""
     a, b = members.pair
     code = calling(members)
     assert account.try_once(a, code).startswith("TimeoutError")
@@ -158,7 +158,7 @@ def test_an_account_that_calls_a_peer_as_the_node_gets_the_node_not_muted(member
 
 
 def test_an_account_that_answers_a_peer_as_the_node_gets_the_node_not_muted(members: Members) -> None:
-    """Control: root may speak for the node, and is muted for the same words."""
+    """The control: root may speak for the node, and is muted for the same words."""
     a, b = members.pair
     code = serving(members)
     with Held(a, code):

@@ -1,4 +1,4 @@
-"""While the IKE daemon is away its ports are no way out for an account, and whoever holds one is named."""
+"""While the IKE daemon is away no account can send from its ports, and doctor names the process that holds one."""
 
 import signal
 import socket
@@ -20,7 +20,7 @@ DATAGRAMS = 5
 
 @pytest.fixture
 def pair() -> Iterator[Lab]:
-    """The mesh a - b; a's IKE daemon was killed, and nobody starts it again."""
+    """Start the mesh a - b and kill a's IKE daemon; it is not started again."""
     with Lab("ports", line(names(2))) as lab:
         lab.set_up().trust_all().start()
         lab["a"].wait_protected(lab["b"])
@@ -29,7 +29,7 @@ def pair() -> Iterator[Lab]:
 
 
 def sending(payload: bytes, *targets: str) -> str:
-    """Code that sends datagrams to the port of IKE of each target; what the wall refuses is no error of ours."""
+    """Return code that sends datagrams to the IKE port of each target. It ignores what the wall refuses."""
     return f"""
 for target in {targets!r}:
     for _ in range({DATAGRAMS}):
@@ -48,12 +48,12 @@ policy[160] = 1
 with contextlib.suppress(OSError):
     s.setsockopt(socket.IPPROTO_IPV6, 35, bytes(policy))
 """
-"""Code that lets a socket of root's send past XFRM policies, as an IKE daemon's does: IPV6_XFRM_POLICY with a
-``struct xfrm_userpolicy_info`` that allows what goes out (linux/in6.h, linux/xfrm.h). A kernel without XFRM refuses."""
+"""Code that lets a socket of root's send past XFRM policies, as an IKE daemon's does: IPV6_XFRM_POLICY with a ``struct
+xfrm_userpolicy_info`` that allows what goes out (linux/in6.h, linux/xfrm.h). A kernel without XFRM refuses."""
 
 
 def listen(lab: Lab) -> socket.socket:
-    """A socket that sees every frame which reaches b."""
+    """Return a socket that sees every frame which reaches b."""
     end = lab.end_of("b", "a")
 
     def opened() -> socket.socket:
@@ -66,7 +66,7 @@ def listen(lab: Lab) -> socket.socket:
 
 
 def seen_until(frames: socket.socket, last: bytes, wanted: bytes) -> int:
-    """How many frames hold ``wanted`` before the first that holds ``last``."""
+    """Return how many frames contain ``wanted`` before the first that contains ``last``."""
     count, deadline = 0, time.monotonic() + patient(30)
     while last not in (frame := frames.recv(65536)):
         count += wanted in frame
@@ -75,7 +75,7 @@ def seen_until(frames: socket.socket, last: bytes, wanted: bytes) -> int:
 
 
 def test_what_an_account_sends_from_the_port_of_ike_does_not_leave(pair: Lab) -> None:
-    """Control: what root sends from there afterwards, as an IKE daemon does, is seen on the wire."""
+    """The control: what root sends from there afterwards, as an IKE daemon does, is seen on the wire."""
     a, b = pair["a"], pair["b"]
     with listen(pair) as frames:
         with Held(a, bound(sending(ACCOUNT, b.locator, b.address))):

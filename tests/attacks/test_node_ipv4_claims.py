@@ -1,4 +1,4 @@
-"""A trusted peer's card moves no traffic that is not the mesh's: its IPv4 address is a claim, not always believed."""
+"""A trusted peer's card does not move traffic that is not the mesh's: its IPv4 address is a claim that is checked."""
 
 import json
 from collections.abc import Iterator
@@ -14,16 +14,16 @@ from tests.lab.node.options import Options
 from tests.scenarios.expectations import flow
 
 VICTIM = "9.9.9.9"
-"""A host of the Internet. Nothing is sent there: it is reached by an interface that leads nowhere."""
+"""A host of the Internet. Nothing reaches it: the interface on the way leads nowhere."""
 HONEST, DATAGRAMS = "10.77.0.2", 5
 
 
 @pytest.fixture(scope="module")
 def claimed() -> Iterator[Lab]:
-    """The mesh a - b: b's card, laid into a's trust store as a provisioning tool does, claims ``VICTIM``.
+    """Start a - b and put a card of b's that claims ``VICTIM`` into a's trust store, as a provisioning tool does.
 
-    A rule of a's takes the traffic to ``VICTIM`` past the router, which believes b's routes: here only the SA and the
-    wall could move it. charon's own rule comes before (220).
+    A routing rule of a's takes the traffic to ``VICTIM`` past the router, which believes b's routes: only the SA and
+    the wall could move it here. charon's own rule comes before (220).
     """
     with Lab("claims", line(names(2)), Options(ipv4=True)) as lab:
         lab.set_up()
@@ -53,7 +53,7 @@ def _claim(node: Node, ipv4: str) -> None:
 
 
 def sent_by_wan(a: Node, target: str) -> int:
-    """How many datagrams of an account to ``target`` leave by the interface to the Internet."""
+    """Return how many datagrams of an account to ``target`` leave by the interface to the Internet."""
     path = "/sys/class/net/wan0/statistics/tx_packets"
     before = int(a.run("cat", path).stdout)
     code = f"import socket; s = socket.socket(type=2); [s.sendto(b'x', ({target!r}, 9)) for _ in range({DATAGRAMS})]"
@@ -62,12 +62,12 @@ def sent_by_wan(a: Node, target: str) -> int:
 
 
 def closed(node: Node) -> str:
-    """The addresses that the rules close."""
+    """Return the addresses that the rules close."""
     return node.run("nft", "list", "set", "inet", "meshsec", "protected4").stdout
 
 
 def selected(node: Node) -> str:
-    """Where charon leads traffic: its routes (ESP in user space) and the kernel's policies (ESP in the kernel)."""
+    """Return where charon leads traffic: its routes (ESP in user space) and the kernel's policies (kernel ESP)."""
     routes = node.run("ip", "-4", "route", "show", "table", "220", check=False).stdout
     return routes + node.run("ip", "xfrm", "policy", check=False).stdout
 
@@ -96,7 +96,7 @@ def test_the_operator_reads_which_claim_is_not_believed_and_why(claimed: Lab) ->
 
 
 def test_a_card_that_claims_such_an_address_is_refused_and_the_address_is_shown(claimed: Lab) -> None:
-    """Control: the same node's card with an address of the mesh is accepted."""
+    """The control: the same node's card with an address of the mesh is accepted."""
     a, b = claimed["a"], claimed["b"]
     a.distrust(b)
     refused = a.meshsec("peer", "add", "b", b.card, check=False)
@@ -113,7 +113,7 @@ def test_a_card_that_claims_such_an_address_is_refused_and_the_address_is_shown(
 
 
 def test_an_address_of_the_mesh_is_protected_until_the_node_reaches_it_elsewhere(claimed: Lab) -> None:
-    """Control of the first test: believed, the address is closed to the clear. A new LAN then takes the belief away."""
+    """The control of the first test: a believed address is closed to clear traffic. A new LAN then ends the belief."""
     a, b = claimed["a"], claimed["b"]
     _claim(b, HONEST)
     b.daemons.agent.stop()

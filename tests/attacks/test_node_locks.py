@@ -1,4 +1,4 @@
-"""An account without privileges cannot make meshsecd or its operator wait: what they lock, it cannot open."""
+"""An account without privileges cannot make meshsecd or its operator wait: it can lock nothing that they open."""
 
 import fcntl
 import os
@@ -14,19 +14,19 @@ from tests.lab.net.topology import line, names
 from tests.lab.node.node import Node
 
 SECONDS = 30
-"""For a command that takes less than one: this machine may be busy."""
+"""For a command that takes less than a second: this machine may be busy."""
 
 
 @pytest.fixture(scope="module")
 def pair() -> Iterator[Lab]:
-    """The mesh a - b, whose operator is about to change whom it trusts."""
+    """Start the mesh a - b, whose operator is about to change whom it trusts."""
     with Lab("locks", line(names(2))) as lab:
         lab.set_up().trust_all().start()
         yield lab
 
 
 def flocked(path: object) -> str:
-    """Code that holds a lock of everything that the account can open below a path."""
+    """Return code that locks everything below a path that the account can open."""
     return f"""
 import fcntl, os, pathlib
 top = pathlib.Path({str(path)!r})
@@ -46,7 +46,7 @@ except EOFError:
 
 
 def locked_by_others(path: object) -> bool:
-    """Whether somebody holds a lock of a file."""
+    """Return whether somebody holds a lock of a file."""
     descriptor = os.open(str(path), os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -58,12 +58,12 @@ def locked_by_others(path: object) -> bool:
 
 
 def answered(node: Node, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """The result of a command that must not wait."""
+    """Return the result of a command that must not wait."""
     return node.meshsec(*arguments, check=False, timeout=SECONDS)
 
 
 def test_an_account_that_locks_the_trust_store_delays_no_revocation(pair: Lab) -> None:
-    """Control: it does hold the lock of the directory, which is the one that stopped `meshsec` before."""
+    """The control: it does hold the lock of the directory, for which `meshsec` waited before."""
     a, b = pair["a"], pair["b"]
     answered(a, "peer", "unrevoke", b.fingerprint)
     with Held(a, flocked(a.peers)):
@@ -81,17 +81,17 @@ def test_an_account_that_locks_the_trust_store_delays_no_revocation(pair: Lab) -
 
 
 def test_the_lock_is_a_file_that_an_account_cannot_open(pair: Lab) -> None:
-    """Control: the account can open the store's other files, which hold no secret."""
+    """The control: the account can open the store's other files, which hold no secret."""
     a, b = pair["a"], pair["b"]
     answered(a, "peer", "add", "b", b.card)
-    answered(a, "peer", "unrevoke", "0" * 64)  # refused, after it has had the lock
+    answered(a, "peer", "unrevoke", "0" * 64)  # It is refused after it has had the lock.
     lock, card = a.peers / ".lock", a.peers / "b.card"
     assert account.try_once(a, f"import os; os.open({str(lock)!r}, os.O_RDONLY)").startswith("PermissionError")
     assert account.try_once(a, f"import os; print(os.open({str(card)!r}, os.O_RDONLY) > 0)") == "True"
 
 
 def test_a_writer_that_stands_still_is_named_and_ends_the_wait(pair: Lab) -> None:
-    """Root's own program holds the lock: the command ends with its PID, and doctor answers meanwhile."""
+    """A program of root's holds the lock: the command ends with its PID, and doctor answers meanwhile."""
     a, b = pair["a"], pair["b"]
     answered(a, "peer", "unrevoke", "0" * 64)
     with (a.peers / ".lock").open("rb") as lock:

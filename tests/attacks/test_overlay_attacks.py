@@ -1,4 +1,4 @@
-"""A relay or a stranger repeats what it recorded of the overlay: handshakes (CryptoAuth) and data."""
+"""A relay or a stranger gains nothing by repeating recorded handshakes (CryptoAuth) and data of the overlay."""
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -30,7 +30,7 @@ Line = list[Overlayd]
 
 @pytest.fixture
 def three() -> Iterator[Line]:
-    """The line a - b - c of running nodes; each connects to the one before it."""
+    """Start the line a - b - c; each node connects to the one before it."""
     with cjdns.line([Overlayd] * 3) as found:
         routers = [router for router in found if isinstance(router, Overlayd)]
         for number, (called, caller) in enumerate(itertools.pairwise(routers), start=1):
@@ -41,7 +41,7 @@ def three() -> Iterator[Line]:
 
 
 def recorded(way: Way, three: Line) -> list[bytes]:
-    """Record what b sends to a: handshakes of a new beginning of each, then data of c."""
+    """Record what b sends to a: handshakes of a new session of each, then data of c."""
     a, b, c = three
     with Recorder(way.sender, cjdns.PORT) as recorder:
         for router in (a, b):
@@ -56,12 +56,12 @@ def recorded(way: Way, three: Line) -> list[bytes]:
 
 
 def _arrivals(a: Overlayd, c: Overlayd, attack: Callable[[], None]) -> list[bytes]:
-    """Return what a's socket receives during an attack, until c's data comes that was sent after it."""
+    """Return what a's socket receives during an attack, before c's data that was sent after it."""
     with udp_socket(a.namespace, a.address, PORT) as inside, udp_socket(c.namespace, c.address) as out:
         inside.settimeout(1)
         attack()
         found: list[bytes] = []
-        for _ in range(60):  # a datagram may be lost while a session is made again
+        for _ in range(60):  # A datagram may be lost while a session is made again.
             out.sendto(DATA + FENCE, (a.address, PORT))
             try:
                 while (datagram := inside.recv(2048)) != DATA + FENCE:
@@ -121,4 +121,4 @@ def test_recorded_handshakes_without_end_from_many_addresses_cost_bounded_memory
     grown, spent = (a.daemon.resident_bytes() - resident) >> 20, a.daemon.cpu_seconds() - stood
     print(f"{sent} frames: overlayd {spent:.2f} s of a processor, {grown:+d} MB")
     assert grown <= MEGABYTES_MORE
-    a.wait_neighbour(b)  # beside it nobody stays who only repeats
+    a.wait_neighbour(b)  # A neighbour that only repeats does not stay beside it.

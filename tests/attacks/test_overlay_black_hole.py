@@ -1,4 +1,4 @@
-"""A relay of the overlay answers searches and pings, and drops the user data that others send through it."""
+"""User data goes around a relay of the overlay that answers searches and pings but drops user data."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,14 +21,14 @@ pytestmark = [
 
 SECRET = Secret("open sesame", "ali baba")
 PINGS = 80
-"""Octets of UDP that pings of a switch and of a neighbour have at most. All of an inner session is longer."""
+"""Most bytes of UDP in a ping of a switch or of a neighbour. Everything in an inner session is longer."""
 AROUND = 10.0
-"""Seconds within which the source is on the other way, on a busy machine."""
+"""Seconds within which the source uses the other way, on a busy machine."""
 
 
 @dataclass(frozen=True)
 class Relays:
-    """a reaches c by b, and by d and e."""
+    """a reaches c over b, and over d and e."""
 
     mesh: Mesh
 
@@ -38,12 +38,12 @@ class Relays:
         return router
 
     def swallow(self) -> None:
-        """Let b drop all of inner sessions that it forwards to c or from c."""
+        """Let b drop everything of inner sessions that it forwards to or from c."""
         self.mesh.end("b", "c").filter(f"udp length > {PINGS} drop")
 
     @property
     def first(self) -> str:
-        """The neighbour by which a sends to c."""
+        """Return the neighbour by which a sends to c."""
         with OverlayControl(self["a"].socket) as control:
             status = control.status
         way = next((one["way"] for one in status["sessions"] if one["address"] == self["c"].address), None)
@@ -53,14 +53,14 @@ class Relays:
 
 
 def leads_through(way: str, label: str) -> bool:
-    """Whether a way begins with a label: below its highest bit they are the same."""
+    """Return whether a way begins with a label: below its highest bit they are the same."""
     whole, first = (int(shown.replace(".", ""), 16) for shown in (way, label))
     return (whole ^ first) & ((1 << first.bit_length() - 1) - 1) == 0
 
 
 @pytest.fixture
 def relays() -> Iterator[Relays]:
-    """The ring a - b - c - e - d, whose user data from a to c goes by b."""
+    """Start the ring a - b - c - e - d, in which user data from a to c goes over b."""
     names = ["a", "b", "c", "e", "d"]
     with cjdns.addressed(ring(names), dict.fromkeys(names, Overlayd)) as mesh:
         found = Relays(mesh)
@@ -73,7 +73,7 @@ def relays() -> Iterator[Relays]:
 
 
 def test_user_data_goes_around_a_relay_that_drops_it(relays: Relays) -> None:
-    """Control: the relay answers as before, and tells of the node to which nothing passes by it."""
+    """The control: the relay answers as before, and reports the node to which it passes nothing."""
     a, b, c = (relays[name] for name in "abc")
     with Flow((a.namespace, a.address), (c.namespace, c.address)) as flow:
         wait_until("it flows", lambda: len(flow.result.arrivals) > 50, [flow], 60)

@@ -1,4 +1,4 @@
-"""Floods on the segment of an overlay's neighbour: beacons of invented nodes, and user data that nobody permits."""
+"""A neighbour gets in during floods on its segment: beacons of invented nodes, and user data that is not permitted."""
 
 import itertools
 import os
@@ -28,10 +28,10 @@ pytestmark = [
 SECRET = Secret("open sesame", "ali baba")
 RATE = 5000
 SECONDS = 10.0
-"""How long each flood lasts at least."""
+"""Least seconds of each flood."""
 MEGABYTES_MORE = 8
 INVENTED = 64
-"""Keys of nodes that there are not. Each beacon has another password and another hardware address."""
+"""Keys of nodes that do not exist. Each beacon has another password and another hardware address."""
 SOURCES = 20_000
 _ETHERTYPE = b"\xfc\x00"
 _VERSION = 22
@@ -51,7 +51,7 @@ def _beacon(number: int, key: bytes) -> bytes:
 
 
 class Choosing(Overlayd):
-    """A node that exchanges user data with one other alone."""
+    """A node that exchanges user data with one other node only."""
 
     permitted = ""
 
@@ -60,7 +60,7 @@ class Choosing(Overlayd):
 
 
 def test_a_neighbour_gets_in_during_a_flood_of_beacons() -> None:
-    """Control: the node refuses most of the flood by its rate, so that it has seen it."""
+    """The control: the node refuses most of the flood by its rate, so it has seen it."""
     with cjdns.line([Overlayd, Overlayd]) as found:
         a, b = (router for router in found if isinstance(router, Overlayd))
         a.plan.ethernet["mesh-b"] = b.plan.ethernet["mesh-a"] = 2
@@ -74,7 +74,7 @@ def test_a_neighbour_gets_in_during_a_flood_of_beacons() -> None:
 
 
 def test_a_neighbour_gets_in_during_a_flood_of_user_data_that_is_not_permitted() -> None:
-    """a floods b, which permits c alone. Control: b counts what it drops, and delivers nothing of it."""
+    """a floods b, which permits c only. The control: b counts what it drops, and delivers nothing of it."""
     with cjdns.line([Overlayd, Choosing, Overlayd]) as found:
         a, b, c = (router for router in found if isinstance(router, Overlayd))
         assert isinstance(b, Choosing)
@@ -107,7 +107,7 @@ class Datagrams(Paced):
 
 @contextmanager
 def withstood(router: Overlayd, flood: Paced, cause: str) -> Iterator[None]:
-    """Begin the block when a router drops the flood for this cause, and let it last; bound what the router grows by."""
+    """Enter the block when a router drops the flood for this cause. At its end check how much the router has grown."""
     daemon = router.daemon
     resident, spent, begun = daemon.resident_bytes(), daemon.cpu_seconds(), time.monotonic()
     wait_until("the flood is seen", lambda: _dropped(router, cause) > RATE, [], 60)
@@ -120,7 +120,7 @@ def withstood(router: Overlayd, flood: Paced, cause: str) -> Iterator[None]:
 
 
 def join(newcomer: Overlayd, other: Overlayd) -> None:
-    """Start a router and await that it is a neighbour."""
+    """Start a router and wait until it is a neighbour."""
     newcomer.configure()
     started = time.monotonic()
     newcomer.start()

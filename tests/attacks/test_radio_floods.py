@@ -1,7 +1,7 @@
-"""An attacker floods a mesh with a password by commits, and by invented neighbours that want the exchange of passwords.
+"""A mesh with a password survives floods of SAE commits and of invented neighbours that want the exchange.
 
-wpa_supplicant hears a commit only of a station whose beacon it heard. So commits alone cost little, and the flood that
-matters is one of beacons: the victim itself begins an exchange with each invented neighbour.
+wpa_supplicant hears a commit only from a station whose beacon it heard. So commits alone cost little, and the flood
+that matters is one of beacons: the victim itself begins an exchange with each invented neighbour.
 """
 
 import os
@@ -23,17 +23,16 @@ from tests.lab.radio.meshsec_radio import SAE, children, stations
 pytestmark = pytest.mark.flood
 
 FLOOD = 30.0
-"""Seconds."""
 AT_ONCE = 10
-"""Frames before the attacker looks around; a tick comes twice a second."""
+"""Frames between two checks of the attacker; a tick comes twice a second."""
 MEGABYTES_MORE = 16
 IN = 120.0
-"""Seconds until a real neighbour has got in after the flood."""
+"""Seconds until a real neighbour gets in after the flood."""
 
 
 @dataclass
 class Cost:
-    """What wpa_supplicant takes meanwhile."""
+    """The cost of the flood for wpa_supplicant."""
 
     pid: int
 

@@ -1,4 +1,4 @@
-"""An attacker with a radio, who is no member of the mesh, sends frames in the names of its nodes.
+"""Frames that an attacker outside the mesh sends in the names of its nodes part two neighbours for seconds at most.
 
 The victims run meshsec-radio. The radios are mac80211_hwsim's; the attacker's has a monitor interface only.
 """
@@ -18,9 +18,9 @@ from tests.lab.radio.meshsec_radio import OPEN, SAE, SECONDS, stations
 ROUNDS = 30
 """How often frames are sent that must have no effect."""
 ROOM = 250
-"""Stations at which the kernel's table is as good as full: it takes 256 of a radio."""
+"""Number of stations at which the kernel's table is almost full: it holds 256 for each radio."""
 FORGOTTEN = 150.0
-"""Seconds in which the kernel has forgotten who sent one beacon: each minute it looks for who was silent for one."""
+"""Seconds after which the kernel has forgotten the sender of one beacon: it looks each minute for silent stations."""
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +31,7 @@ def guest() -> None:
 
 @pytest.fixture
 def scene(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Scene]:
-    """Two neighbours with the settings that the test is parametrized with."""
+    """Start two neighbours with the settings that the test is parametrized with."""
     with neighbours(request.param, tmp_path) as found:
         yield found
 
@@ -60,7 +60,7 @@ def test_a_forged_end_of_a_peering_is_not_believed_in_a_mesh_with_a_password(sce
 
 @pytest.mark.parametrize("scene", [OPEN], ids=["open"], indirect=True)
 def test_a_forged_end_of_a_peering_parts_an_open_mesh_for_seconds(scene: Scene) -> None:
-    """The control of the test before, and what an open mesh cannot be cured of."""
+    """The control of the test before. An open mesh cannot prevent it."""
     took = []
     for _ in range(3):
         scene.m.send(wireless.close(scene.name, MESH_ID))
@@ -71,7 +71,7 @@ def test_a_forged_end_of_a_peering_parts_an_open_mesh_for_seconds(scene: Scene) 
 
 @pytest.mark.parametrize("scene", [SAE], ids=["sae"], indirect=True)
 def test_a_forged_commit_parts_a_mesh_with_a_password_for_seconds(scene: Scene) -> None:
-    """wpa_supplicant ends a peering at a commit in the neighbour's name, before its sender has proved anything."""
+    """wpa_supplicant ends a peering at a commit in the neighbour's name, before the sender has proved anything."""
     took = []
     for _ in range(3):
         scene.m.send(wireless.commit(scene.name))
@@ -82,7 +82,7 @@ def test_a_forged_commit_parts_a_mesh_with_a_password_for_seconds(scene: Scene) 
 
 @pytest.mark.parametrize("scene", [SAE], ids=["sae"], indirect=True)
 def test_a_commit_shows_how_the_element_was_found(scene: Scene) -> None:
-    """wpa_supplicant hunts and pecks in a mesh, whatever its configuration says of hashing."""
+    """wpa_supplicant hunts and pecks in a mesh even where its configuration asks for hashing."""
     found = scene.m.wait_heard(
         "a commit", lambda frame: wireless.is_of(frame, wireless.AUTHENTICATION, scene.name.source)
     )

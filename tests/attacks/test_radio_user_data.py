@@ -1,4 +1,5 @@
-"""User data of two peers in an open mesh, while an attacker ends the peering of their radios again and again."""
+"""User data of two peers in an open mesh stays secret while an attacker ends the peering of their radios again and
+again."""
 
 import time
 from collections.abc import Iterator
@@ -16,14 +17,13 @@ from tests.lab.radio import medium
 from tests.scenarios.expectations import assert_nothing_clear, flow, spis
 
 ATTACK = 10.0
-"""Seconds."""
 AGAIN = 60.0
 """Seconds until the peers reach each other again."""
 
 
 @pytest.fixture
 def attacked() -> Iterator[tuple[Lab, medium.Air, Ear]]:
-    """a and c trust each other and hear each other; m is in no mesh."""
+    """Start a and c, which trust and hear each other; m is in no mesh."""
     if obstacle := medium.obstacle():
         pytest.skip(obstacle)
     air = medium.Air()

@@ -1,4 +1,4 @@
-"""Somebody answers a node's first IKE message in a peer's place and sends it elsewhere (RFC 5685)."""
+"""A forged answer to a node's first IKE message that redirects it elsewhere is not followed (RFC 5685)."""
 
 import selectors
 import socket
@@ -21,7 +21,7 @@ IKE_PORT = 500
 
 @pytest.fixture
 def lab() -> Iterator[Lab]:
-    """a - b: a trusts b and initiates. b's own charon is silent; whoever is at its address answers."""
+    """Start a - b: a trusts b and initiates. b's own charon is silent; the forger at its address answers."""
     with Lab("redirect", line(names(2)), Options(policy={"unknown_nodes": "allow"})) as made:
         a, b = made["a"], made["b"]
         made.set_up()
@@ -42,7 +42,7 @@ def test_a_forged_redirect_is_not_followed(lab: Lab) -> None:
         traffic.udp_socket(b.namespace, ELSEWHERE, IKE_PORT) as elsewhere,
     ):
         assert traffic.send((a.namespace, a.locator), ELSEWHERE, port=IKE_PORT), "a can send there: the negative case"
-        assert elsewhere.recv(2048)  # whatever a sends there arrives
+        assert elsewhere.recv(2048)  # Anything that a sends there arrives.
         _drain(elsewhere)
         first, sender = _received([peer])
         peer.sendto(_redirected(first, ELSEWHERE), sender)

@@ -1,4 +1,4 @@
-"""Floods of forged OLSRv2 messages: the router's tables fill, and real routers are taken all the same.
+"""Real routers are accepted although floods of forged OLSRv2 messages fill the router's tables.
 
 The forger sends over a real link, with invented IP and hardware addresses.
 """
@@ -20,11 +20,11 @@ from tests.lab.node.node import Node
 from tests.lab.node.routers import Mesh, Router
 
 LINKS = 256
-"""olsrv2d's bound on links of a family."""
+"""olsrv2d's bound on the links of a family."""
 
 
 def time_to_routes(a: Router, other: Router) -> float:
-    """Start a router; how long until ``a`` has routes to it."""
+    """Start a router. Return the seconds until ``a`` has routes to it."""
     start = time.monotonic()
     other.start()
     await_routes(a, other.destinations)
@@ -51,7 +51,7 @@ def test_the_stamped_frame_has_the_checksum_that_scapy_gives_it() -> None:
     ("rate", "identities"), [(200, 1 << 24), (2000, 1 << 24), (200, 300)], ids=["once", "fast", "300 refreshed"]
 )
 def test_a_neighbour_that_returns_is_taken_during_and_after_a_flood_of_hellos(rate: int, identities: int) -> None:
-    """HELLOs of routers which all claim to hear the victim."""
+    """The flood has HELLOs of routers which all claim to hear the victim."""
     with Mesh(topology.line(["a", "b"])) as mesh:
         a, b = mesh["a"], mesh["b"]
         _start(mesh, "a")
@@ -66,7 +66,7 @@ def test_a_neighbour_that_returns_is_taken_during_and_after_a_flood_of_hellos(ra
 
 
 def test_a_node_four_hops_away_is_reached_during_and_after_a_flood_of_tcs() -> None:
-    """2,000 TCs in a second with 20 invented neighbours each."""
+    """The flood has 2,000 TCs in a second with 20 invented neighbours each."""
     with Mesh(topology.line(["a", "b", "c", "d", "e"])) as mesh:
         a, e = mesh["a"], mesh["e"]
         _start(mesh, "a", "b", "c", "d")
@@ -82,7 +82,7 @@ def test_a_node_four_hops_away_is_reached_during_and_after_a_flood_of_tcs() -> N
 
 
 def test_without_a_flood_nothing_gives_way_and_nothing_is_refused() -> None:
-    """The control of all others here: an ordinary mesh has none of what they look for."""
+    """The control of all other tests here: an ordinary mesh shows none of these effects."""
     with Mesh(topology.line(["a", "b", "c"])) as mesh:
         mesh.start()
         mesh.wait_converged(CONVERGED)
@@ -102,7 +102,7 @@ def _input_check(node: Node) -> dict[str, str] | None:
 
 
 def _trusted(node: Node) -> list[str]:
-    """Whom the node's router knows to be trusted."""
+    """Return the nodes that the node's router knows to be trusted."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(60)
         connection.connect(str(node.run_directory / "query.sock"))

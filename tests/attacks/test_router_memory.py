@@ -1,4 +1,4 @@
-"""olsrv2d's memory while forged claims that it believes fill more than half of both families' tables."""
+"""olsrv2d's memory stays bounded while forged claims fill more than half of both families' tables."""
 
 import itertools
 import json
@@ -19,9 +19,9 @@ from tests.lab.node.routers import Mesh, Router
 pytestmark = pytest.mark.flood
 
 LINKS, TWO_HOPS, ROUTERS, TUPLES = 256, 16384, 4096, 65536
-"""olsrv2d's bounds of a family (ADR 0052): what a mesh of 1000 routers needs, four times over."""
+"""olsrv2d's bounds for a family (ADR 0052): what a mesh of 1000 routers needs, four times over."""
 BEHIND = ROUTERS // LINKS - 1
-"""Invented routers behind each invented neighbour."""
+"""Number of invented routers behind each invented neighbour."""
 ADVERTISED = TUPLES // ROUTERS
 MEMORY_MAX = 512 << 20
 """MemoryMax of olsrv2d.service."""
@@ -30,7 +30,7 @@ BURST, PAUSE = 20, 0.07
 
 
 def invented(version: int, kind: int, number: int) -> str:
-    """Return an address of the mesh that nobody has."""
+    """Return an address of the mesh that no node has."""
     if version == 4:
         return str(IPv4Address((10 << 24) + (128 + kind << 16) + number))
     return str(IPv6Address((0xFD66 << 112) + (kind << 32) + number))
@@ -42,12 +42,13 @@ def source_of(version: int, number: int) -> str:
 
 
 def said_by_neighbour(version: int, number: int, victim: Entry, seq: int) -> Iterator[Message]:
-    """Forge what an invented neighbour and the routers behind it say: it hears the victim, and they have hosts each."""
+    """Forge the messages of an invented neighbour, which hears the victim, and of the routers behind it with their
+    hosts."""
     own, source = invented(version, 0, number), source_of(version, number)
     each = TWO_HOPS // LINKS
     two_hops = [neighbour(invented(version, 3, number * each + index), metric=100) for index in range(each)]
     others = [own] if version == 6 else []
-    for half in (two_hops[: each // 2], two_hops[each // 2 :]):  # all of them are too long for one packet
+    for half in (two_hops[: each // 2], two_hops[each // 2 :]):  # All of them are too long for one packet.
         yield hello(own, [source], [victim, *half], others=others, interval=LONGEST, validity=LONGEST)
     behind = [number * BEHIND + index for index in range(BEHIND)]
     yield advertisement(own, [invented(version, 1, router) for router in behind], seq)
@@ -62,7 +63,7 @@ def advertisement(originator: str, neighbours: Sequence[str], seq: int) -> Messa
 
 
 def rows(a: Router) -> dict[str, int]:
-    """Count the rows of the router's tables, both families together. The schema is not checked: that takes minutes."""
+    """Count the rows of the router's tables in both families. The schema is not checked, because that takes minutes."""
     with socket.socket(socket.AF_UNIX) as reader, reader.makefile("rb") as lines:
         reader.connect(str(a.socket))
         snapshot = next(line for line in map(json.loads, lines) if line["type"] == "snapshot")
@@ -70,7 +71,7 @@ def rows(a: Router) -> dict[str, int]:
 
 
 def frames(mesh: Mesh, m: Stranger) -> Iterator[bytes]:
-    """Build what fills the tables, twice: routers that had no route yet when they came first are taken later."""
+    """Build the frames that fill the tables, twice: routers without a route are accepted only the second time."""
     victims, way = mesh.end("a", "m"), Way.between(mesh.end("m", "a"), mesh.end("a", "m"))
     heard = {4: link(m.victim.ipv4), 6: link(victims.link_local())}
     for seq, version, number in itertools.product((1, 2), (4, 6), range(LINKS)):
@@ -80,7 +81,7 @@ def frames(mesh: Mesh, m: Stranger) -> Iterator[bytes]:
 
 
 def send_slowly(mesh: Mesh, built: Sequence[bytes]) -> None:
-    """Send not faster than a router reads that calculates routes meanwhile."""
+    """Send no faster than a router reads that calculates routes meanwhile."""
     with Forger(Way.between(mesh.end("m", "a"), mesh.end("a", "m"))) as forger:
         for first in range(0, len(built), BURST):
             forger.send_frames(built[first : first + BURST])
@@ -88,7 +89,7 @@ def send_slowly(mesh: Mesh, built: Sequence[bytes]) -> None:
 
 
 def peak_bytes(a: Router) -> int:
-    """Return the most that was ever resident of the router's memory."""
+    """Return the peak of the router's resident memory."""
     status = Path(f"/proc/{a.daemon.pid}/status").read_text(encoding="ascii")
     (line,) = (line for line in status.splitlines() if line.startswith("VmHWM"))
     return int(line.split()[1]) << 10

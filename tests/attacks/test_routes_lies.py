@@ -46,7 +46,7 @@ def test_a_liar_is_forgotten_within_seconds_although_he_asked_for_45_days() -> N
 
 NETWORKS = ("0.0.0.0/0", "192.168.7.128/25", "192.168.7.9/32", "::/0", "2001:db8:7::/64")
 HOST = "203.0.113.9"
-"""Somebody in the internet, whom m calls his neighbour."""
+"""A host in the Internet, which m calls his neighbour."""
 CLAIMED = {*NETWORKS, f"{HOST}/32"}
 
 

@@ -36,7 +36,7 @@ class Poison:
         self._originators = stranger.own(relay)
 
     def send(self, seconds: float) -> None:
-        """Send two a second for so long, and read what a says meanwhile."""
+        """Send two TCs a second for this time, and read what a reports meanwhile."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             self._number += 1

@@ -17,15 +17,15 @@ from tests.lab.node.options import Options
 from tests.scenarios.expectations import assert_nothing_clear, captured, flow
 
 CHEAP = 1
-"""The metric that m claims for its links. a and c take their own measure of a link where it is heavier (ADR 0050)."""
+"""The metric that m claims for its links. a and c use their own measurement where it is higher (ADR 0050)."""
 
 SLOWER = 4_000_000
-"""The metric of b's links, about twice what a and c measure by themselves: the way over m is truly the better one."""
+"""The metric of b's links, about twice what a and c measure by themselves: the way over m is truly better."""
 
 
 @pytest.fixture
 def lab() -> Iterator[Lab]:
-    """a reaches c by the honest b, whose links are slower, and by m, which takes all relaying."""
+    """Start the lab: a reaches c over the honest b, whose links are slower, and over m, which takes all relaying."""
     with Lab("relaying", [("a", "b"), ("b", "c"), ("a", "m"), ("m", "c")], Options(ipv4=True)) as made:
         made.set_up()
         a, b, c, m = (made[name] for name in "abcm")
@@ -58,7 +58,7 @@ def test_who_takes_all_relaying_and_drops_costs_connectivity_and_no_secrecy(lab:
 
 
 def _set(node: Node, *settings: str) -> None:
-    """Give a router these settings in place of what its file says of them."""
+    """Replace a router's settings for its links by these."""
     config = node.etc / "olsrv2d.conf"
     kept = re.sub(r"(?m)^(willingness|metric) = .*\n", "", config.read_text(encoding="utf-8"))
     config.write_text("\n".join([*settings, kept]), encoding="utf-8")

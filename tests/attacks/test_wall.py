@@ -1,7 +1,7 @@
-"""A stranger one hop from a node tries to get past its rules, and so does what is behind the node.
+"""A stranger one hop from a node cannot get past its rules, and neither can what is behind the node.
 
-The mesh is a - b - c, where a and c are peers and b is a relay; the stranger m hears a alone. The last test with
-strongSwan takes the rules away: then each of these attacks succeeds. The one with libreswan does so itself.
+The mesh is a - b - c, where a and c are peers and b is a relay; the stranger m hears only a. The last test with
+strongSwan removes the rules: then each of these attacks succeeds. The test with libreswan does the same by itself.
 """
 
 import re
@@ -43,7 +43,7 @@ try:
 except PermissionError:
     sys.exit(3)
 """
-"""Sends user data with a segment routing header (RFC 8754): it goes to the second address, and ends at the first."""
+"""Sends user data with a segment routing header (RFC 8754): first to the second address, then to the first."""
 
 
 @dataclass(frozen=True)
@@ -56,11 +56,11 @@ class Siege:
 
     @property
     def ends(self) -> tuple[Node, Node]:
-        """The two peers."""
+        """Return the two peers."""
         return self.lab["a"], self.lab["c"]
 
     def dropped(self, node: str = "a") -> dict[str, int]:
-        """What the rules of a node have dropped and no honest node sends."""
+        """Return what the rules of a node have dropped that no honest node sends."""
         text = self.lab[node].run("nft", "list", "counters", "table", "inet", "meshsec").stdout
         counted = dict(re.findall(r"counter (\w+) \{\s*packets (\d+)", text))
         return {name: int(count) for name, count in counted.items() if name in NEW_RULES and count != "0"}
@@ -68,7 +68,7 @@ class Siege:
 
 @contextmanager
 def besieged(label: str, options: Options, *kinds: str) -> Iterator[Siege]:
-    """Make the lab and start these daemons of the peers, or all."""
+    """Make the lab and start these daemons of the peers, by default all."""
     with Lab(label, [("a", "b"), ("b", "c"), ("a", "m")], options) as lab:
         lab.set_up()
         a, b, c = (lab[name] for name in "abc")
@@ -91,13 +91,13 @@ def siege() -> Iterator[Siege]:
 
 
 def data(source: str, target: str) -> Packet:
-    """User data of the stranger's making."""
+    """Build user data of the stranger."""
     header = IPv6(src=source, dst=target) if ":" in target else IP(src=source, dst=target)
     return header / UDP(sport=traffic.PORT, dport=traffic.PORT) / Raw(MARK)
 
 
 def is_heard(siege: Siege, packet: Packet, at: tuple[str, str], seconds: float = SILENCE) -> bool:
-    """Send a packet three times; whether a socket with the address hears it."""
+    """Send a packet three times. Return whether a socket with the address receives it."""
     with traffic.udp_socket(*at, traffic.PORT) as heard:
         heard.settimeout(seconds)
         siege.forger.send(packet, packet, packet)
@@ -118,7 +118,7 @@ def test_honest_nodes_send_nothing_that_these_rules_drop(siege: Siege) -> None:
 
 
 def test_a_stranger_does_not_speak_with_a_nodes_authenticated_voice(siege: Siege) -> None:
-    """The node forwards what claims to come from itself; charon must not encrypt it as the node's own."""
+    """The node forwards a packet that claims to come from itself; charon must not encrypt it as the node's own."""
     a, c = siege.ends
     before = siege.dropped().get("spoofed", 0)
     assert not is_heard(siege, data(a.address, c.address), (c.namespace, c.address))
@@ -128,7 +128,7 @@ def test_a_stranger_does_not_speak_with_a_nodes_authenticated_voice(siege: Siege
 
 
 def test_a_stranger_does_not_use_a_nodes_sa(siege: Siege) -> None:
-    """Nor with an address of its own: what it forwards does not reach the protected device."""
+    """A packet from the stranger's own address that the node forwards does not reach the protected device either."""
     _, c = siege.ends
     stranger = siege.lab["m"]
     assert not is_heard(siege, data(stranger.address, c.address), (c.namespace, c.address))
@@ -149,7 +149,7 @@ def test_a_mapped_source_does_not_pose_as_an_ipv4_peer(siege: Siege) -> None:
 
 
 def test_a_routing_header_carries_nothing_to_a_peer_in_the_clear(siege: Siege) -> None:
-    """An account without privileges sends it, to a node that would pass it on."""
+    """An account without privileges sends it to a node that would forward it."""
     a, c = siege.ends
     with captured(siege.lab, "segments") as captures:
         assert segmented(a, c.address, siege.lab["b"].announced) == 3, "refused"
@@ -157,7 +157,7 @@ def test_a_routing_header_carries_nothing_to_a_peer_in_the_clear(siege: Siege) -
 
 
 def segmented(node: Node, last: str, first: str) -> int:
-    """Send user data by way of ``first``; the exit code is 3 when the node's own rules refuse it."""
+    """Send user data by way of ``first``. Return 3 when the node's own rules refuse it."""
     account = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
     return node.run(*account, sys.executable, "-I", "-c", _SEGMENTED, last, first, check=False).returncode
 
@@ -176,7 +176,7 @@ def test_no_address_of_a_link_carries_user_data_in_the_clear(siege: Siege, direc
 
 
 def test_what_is_behind_a_node_sends_nothing_to_a_peer_in_the_clear(siege: Siege) -> None:
-    """Neither with its own address nor, by masquerading, with the node's; neither with an SA nor without one."""
+    """It is refused from its own address and, by masquerading, from the node's, with and without an SA."""
     a, c = siege.ends
     with captured(siege.lab, "behind") as captures:
         send_all(siege, c)
@@ -190,7 +190,7 @@ def test_what_is_behind_a_node_sends_nothing_to_a_peer_in_the_clear(siege: Siege
 
 
 def send_all(siege: Siege, peer: Node) -> None:
-    """Send from the host behind to every address of the peer, from the port of IKE too."""
+    """Send from the host behind to every address of the peer, from the IKE port too."""
     for target in (peer.address, peer.locator, peer.ipv4):
         source = siege.host.ipv4 if "." in target else siege.host.address
         assert traffic.send((siege.host.namespace, source), target) == 5, "the host itself is free to send"
@@ -199,7 +199,7 @@ def send_all(siege: Siege, peer: Node) -> None:
 
 
 def test_without_the_rules_each_of_these_attacks_succeeds(siege: Siege) -> None:
-    """The control: same nodes, same packets. No test with these nodes follows, because it takes the rules away."""
+    """The control: same nodes, same packets. It removes the rules, so no test with these nodes follows."""
     a, c = siege.ends
     host, stranger = siege.host, siege.lab["m"]
     for node in (a, c):
@@ -226,7 +226,7 @@ def test_without_the_rules_each_of_these_attacks_succeeds(siege: Siege) -> None:
 @pytest.mark.skipif(not SUITES, reason="libreswan is not unpacked: tools/setup system")
 @pytest.mark.skipif(capabilities.probe().esp != "kernel", reason="this kernel has no ESP; `make guest` runs this there")
 def test_the_wall_is_the_same_where_libreswan_makes_the_sas() -> None:
-    """Before there is an SA nothing leaves, and then no stranger speaks by it. Without the rules both succeed."""
+    """Nothing leaves before there is an SA, and no stranger uses the SA later. Without the rules both succeed."""
     with besieged("pluto", Options(ipv4=True, libreswan=SUITES[0]), "router", "meshsecd") as siege:
         a, c = siege.ends
         a.wait_route(c)

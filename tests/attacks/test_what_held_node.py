@@ -1,4 +1,4 @@
-"""What programs on a node have tried in vain must go on failing: ways around the rules, the control socket, secrets."""
+"""Programs on a node still cannot get around the rules, abuse the control socket or find secrets."""
 
 import contextlib
 import json
@@ -32,20 +32,20 @@ from tests.lab.node.node import Node
 from tests.lab.node.options import Options
 from tests.scenarios.expectations import assert_nothing_clear, captured, flow
 
-IPV6_TRANSPARENT, IP_TRANSPARENT, IPV6_FREEBIND = 75, 19, 78  # linux/in6.h, linux/in.h
+IPV6_TRANSPARENT, IP_TRANSPARENT, IPV6_FREEBIND = 75, 19, 78  # linux/in6.h, linux/in.h.
 FWMARK, TABLE = 0x77, 77
 
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Lab]:
-    """a - b - c, with the overlay where this machine has TUN devices."""
+    """Start a - b - c, with the overlay where this machine has TUN devices."""
     with Lab("node", line(names(3)), Options(ipv4=True, overlay=capabilities.probe().tun)) as made:
         yield made.set_up().trust_all().start()
 
 
 @pytest.fixture
 def ends(lab: Lab) -> tuple[Node, Node]:
-    """a and c, protected."""
+    """Return a and c, protected."""
     lab.heal()
     a, c = lab["a"], lab["c"]
     a.wait_protected(c, 120)
@@ -60,7 +60,7 @@ def udp(source: str, target: str) -> Packet:
 
 @contextlib.contextmanager
 def policy_route(a: Node, b: Node) -> Iterator[None]:
-    """Lead what a program marks past the protected device, straight to the neighbour."""
+    """Let a program's marked packets go past the protected device, straight to the neighbour."""
     shown = b.run("ip", "-6", "-o", "address", "show", "dev", "mesh-a", "scope", "link").stdout
     via = shown.split()[3].partition("/")[0]
     commands = [
@@ -79,7 +79,7 @@ def policy_route(a: Node, b: Node) -> Iterator[None]:
 
 
 def test_no_socket_option_raw_socket_or_policy_route_sends_in_the_clear(lab: Lab, ends: tuple[Node, Node]) -> None:
-    """All of it needs root on a, but for the plain socket. What is sent below IP (AF_PACKET) no rule sees: it shows
+    """All of it needs root on a, except for the plain socket. No rule sees what is sent below IP (AF_PACKET): it shows
     here that the capture would see the others."""
     a, c = ends
     pairs = [(a.address, c.address), (a.address, c.locator), (a.locator, c.address), (a.ipv4, c.ipv4)]
@@ -184,7 +184,7 @@ def test_hostile_names_on_the_control_socket_are_refused_and_change_nothing(
 
 
 def _asking(socket_path: Path, method: str, **params: object) -> str:
-    """Code that gives a command to the control socket and prints the answer."""
+    """Return code that sends a command to the control socket and prints the answer."""
     line = json.dumps({"id": 1, "method": method, "params": params}) + "\n"
     return f"""
 import socket
@@ -197,7 +197,7 @@ print(s.makefile().readline())
 
 
 def test_an_account_changes_nobodys_trust_by_the_control_socket(ends: tuple[Node, Node]) -> None:
-    """Control: it sees the socket, and the same words of root's are taken."""
+    """The control: it sees the socket, and the same command of root's is accepted."""
     a, _ = ends
     path, card = a.run_directory / "control.sock", _strangers_card()
     before = _tree(a)
@@ -218,7 +218,7 @@ def test_an_account_changes_nobodys_trust_by_the_control_socket(ends: tuple[Node
 
 
 def test_a_peers_next_key_is_nobody_elses_key(lab: Lab, ends: tuple[Node, Node]) -> None:
-    """Two names would then have c's key: its own, and b as the next one. Control: a key that no peer has is taken."""
+    """Two names would have c's key: its own, and b as the next one. The control: a key that no peer has is accepted."""
     a, c = ends
     before = _tree(a)
     for card in (c.card, a.card):

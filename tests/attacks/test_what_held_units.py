@@ -1,4 +1,4 @@
-"""What a daemon of ours may take of a machine is bounded by its unit, whatever is sent to it."""
+"""A unit bounds what our daemon can take of a machine, whatever it receives."""
 
 from collections.abc import Iterator
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.timeout(600, func_only=True)
 
 @pytest.fixture(scope="module")
 def machine() -> Iterator[Machine]:
-    """A booted node that nobody has configured."""
+    """Boot a node without a configuration."""
     if obstacle := nspawn.obstacle():
         pytest.skip(obstacle)
     with Lab("limits", line(names(2))) as lab, Machine(lab["a"]) as booted:

@@ -1,4 +1,4 @@
-"""What a stranger on the link has tried in vain must go on failing, in a short form and in a long one (``flood``)."""
+"""Attacks of a stranger on the link that failed before still fail, in a short form and in a long one (``flood``)."""
 
 import contextlib
 import os
@@ -46,7 +46,7 @@ short_and_long = pytest.mark.parametrize(
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Lab]:
-    """a - b - c and a - m: a, b and c trust each other; m is a stranger with a cable to a and no daemon."""
+    """Start a - b - c and a - m: a, b and c trust each other; m is a stranger with a cable to a and no daemon."""
     with Lab("held", [("a", "b"), ("b", "c"), ("a", "m")], Options(ipv4=True)) as made:
         made.set_up()
         a, b, c = (made[name] for name in "abc")
@@ -60,7 +60,7 @@ def lab() -> Iterator[Lab]:
 
 @pytest.fixture
 def mesh(lab: Lab) -> tuple[Node, Node, Node]:
-    """a, b and c, protected."""
+    """Return a, b and c, protected."""
     a, b, c = (lab[name] for name in "abc")
     for node in (a, c):
         node.wait_protected(c if node is a else a, 120)
@@ -68,12 +68,12 @@ def mesh(lab: Lab) -> tuple[Node, Node, Node]:
 
 
 def stranger(lab: Lab) -> Forger:
-    """Let m send to a."""
+    """Return a forger that sends from m to a."""
     return Forger(Way.between(lab.end_of("m", "a"), lab.end_of("a", "m")))
 
 
 def assert_untouched(a: Node, c: Node) -> None:
-    """User data passes between a and c."""
+    """Assert that user data passes between a and c."""
     a.wait_protected(c, 120)
     with flow(a, c) as running:
         wait_arrivals(running)
@@ -101,13 +101,13 @@ def test_mutated_olsrv2_packets_cost_no_route_and_no_router(
 
 
 def _over_ipv6(frames: list[bytes]) -> list[bytes]:
-    """Return those over IPv6 once there are enough of them."""
+    """Return the frames over IPv6 once there are enough of them."""
     found = [frame for frame in frames if IPv6 in Ether(frame)]
     return found if len(found) >= 8 else []
 
 
 def _received(node: Node) -> int:
-    """Return how many packets the router took and found wanting."""
+    """Return how many packets the router has refused."""
     with ChangeStream(node.run_directory / "changes.sock") as stream:
         counters = stream.snapshot["counters"]
     return sum(int(counters[name]) for name in ("malformed", "invalid", "rate_limited", "over_limit"))
@@ -167,7 +167,7 @@ def test_repeated_ike_and_esp_is_delivered_once_and_moves_nothing(lab: Lab, mesh
 
 
 def _arrived(node: Node) -> int:
-    """Return how many UDP datagrams over IPv6 programs of a node have got, and how many ESP packets came too late."""
+    """Return how many IPv6 UDP datagrams the node's programs have received, and how many ESP packets came too late."""
     counters = dict(one.split() for one in node.run("cat", "/proc/net/snmp6").stdout.splitlines())
     late = sum(ipsec_errors(node)[name] for name in ("XfrmInStateSeqError", "XfrmInNoStates"))
     return int(counters["Udp6InDatagrams"]) + late
@@ -219,7 +219,7 @@ def test_user_data_of_a_peer_in_any_disguise_is_not_delivered(lab: Lab, mesh: tu
 
 
 def _delivered(target: Node, peer: Node, attack: Callable[[], object]) -> list[bytes]:
-    """Return what a node's socket receives of an attack, until a peer's own data comes that was sent after it."""
+    """Return what a node's socket receives of an attack, before a peer's own data that was sent after it."""
     with (
         traffic.udp_socket(target.namespace, "::", traffic.PORT) as inside,
         traffic.udp_socket(peer.namespace, peer.address) as out,
@@ -227,7 +227,7 @@ def _delivered(target: Node, peer: Node, attack: Callable[[], object]) -> list[b
         inside.settimeout(0.5)
         attack()
         found: list[bytes] = []
-        for _ in range(120):  # an attack may fill the queue of charon's socket
+        for _ in range(120):  # An attack may fill the queue of charon's socket.
             out.sendto(FENCE, (target.address, traffic.PORT))
             with contextlib.suppress(TimeoutError):
                 while (datagram := inside.recv(2048)) != FENCE:
