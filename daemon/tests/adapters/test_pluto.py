@@ -23,6 +23,7 @@ import pytest
 from pyroute2 import netns
 
 from meshsec.adapters.ike import pluto as module
+from meshsec.adapters.ike import whack
 from meshsec.adapters.ike.pluto import Pluto
 from meshsec.adapters.kernel import xfrm
 from meshsec.core.ike import drift
@@ -193,7 +194,7 @@ def pair(new_namespace: Callable[[], str]) -> Iterator[tuple[Node, Node]]:
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give commands a minute, because a pluto on a busy machine answers late."""
-    monkeypatch.setattr(module, "COMMAND_TIMEOUT", 60.0)
+    monkeypatch.setattr(whack, "COMMAND_TIMEOUT", 60.0)
 
 
 def run(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
@@ -424,14 +425,14 @@ def test_a_pluto_that_hangs_is_noticed(pair: tuple[Node, Node], monkeypatch: pyt
     async def work() -> None:
         watcher = Watcher(pair[0])
         await watcher.until(lambda own: own.ups)
-        monkeypatch.setattr(module, "COMMAND_TIMEOUT", 0.2)
+        monkeypatch.setattr(whack, "COMMAND_TIMEOUT", 0.2)
         pair[0].kill(signal.SIGSTOP)
         await watcher.until(lambda own: own.downs)
         assert "does not answer in time" in watcher.downs[0]
         assert not watcher.pluto.is_gone
         with pytest.raises(IkeError, match="does not answer in time"):
             await watcher.pluto.facts()
-        monkeypatch.setattr(module, "COMMAND_TIMEOUT", 60.0)
+        monkeypatch.setattr(whack, "COMMAND_TIMEOUT", 60.0)
         pair[0].kill(signal.SIGCONT)
         await watcher.until(lambda own: len(own.ups) == 2)
         assert watcher.ups[0].identity == watcher.ups[1].identity
@@ -450,7 +451,7 @@ def test_without_libreswan_the_daemon_is_gone(tmp_path: Path) -> None:
 
 
 def test_endless_output_of_a_program_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_OUTPUT", 100_000)
+    monkeypatch.setattr(whack, "MAX_OUTPUT", 100_000)
     (tmp_path / "pluto.ctl").touch()
     (tmp_path / "pluto.pid").write_text(str(os.getpid()))
     (tmp_path / "whack").write_text("#!/bin/sh\nexec yes 'a line'\n")
