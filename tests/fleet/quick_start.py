@@ -1,4 +1,4 @@
-"""The quick start of README.md, by ssh, on all nodes of a fleet at once."""
+"""The quick start of README.md, over ssh, on all nodes of a fleet at once."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +21,7 @@ _CONFIGURE = (
 
 
 def skip_without_fleet() -> None:
-    """Skip where there can be no fleet, or nothing to install on it."""
+    """Skip where there can be no fleet, or no packages to install on it."""
     if obstacle := fleet.obstacle():
         pytest.skip(obstacle)
     lacking = [suite for suite in SUITES if not list((PACKAGES / suite).glob("meshsec_*.deb"))]
@@ -30,13 +30,13 @@ def skip_without_fleet() -> None:
 
 
 def install(booted: Fleet) -> None:
-    """Install, configure and start everywhere; the lab learns the cards. Nobody trusts anybody yet."""
+    """Install, configure and start all nodes and learn their cards. No node trusts another yet."""
     _each(booted, lambda machine: _install(booted, machine))
     booted.learn_cards()
 
 
 def trust_all(booted: Fleet) -> None:
-    """Give everybody everybody's card."""
+    """Give every node the cards of all others."""
     _each(booted, lambda machine: _trust(booted, machine))
 
 

@@ -1,6 +1,6 @@
-"""``make fleet-more``: what a machine has that has a kernel of its own: which one is booted, and radios.
+"""``make fleet-more``: the playbooks change the kernel and the radios of a machine that has its own.
 
-``MESHSEC_BOARD_SUITE=bookworm`` has it with Debian 12.
+``MESHSEC_BOARD_SUITE=bookworm`` runs it with Debian 12.
 """
 
 import json
@@ -20,7 +20,7 @@ pytestmark = [
     pytest.mark.skipif("MESHSEC_FLEET_ALL" not in os.environ, reason="minutes: `make fleet-more` runs it"),
     pytest.mark.timeout(5400, func_only=True),
 ]
-"""Not the set-up, which builds a root when nobody has done that before. Each task of a play is seconds there."""
+"""The time limit excludes the fixtures, because building a root takes long. Each task of a play takes seconds there."""
 
 SUITE = os.environ.get("MESHSEC_BOARD_SUITE", "trixie")
 RT: dict[str, object] = {"rt_kernel_enabled": True, "rt_kernel_reboot": True}
@@ -31,13 +31,13 @@ RADIO: dict[str, object] = {
         "radio": {"mesh_id": "rescue", "frequency": 2412, "security": "sae"},
         "policy": {"bypass": [_CONTROLLER]},
     },
-    "meshsec_deadman_seconds": 1800,  # an emulated machine's play is slow to confirm
+    "meshsec_deadman_seconds": 1800,  # An emulated machine's play is slow to confirm.
 }
 JOIN_SECONDS = 180.0
 BLOCKED_SECONDS = 90.0
-"""For so long at the most a neighbour may leave one alone that it has refused (docs/guide/radio.md)."""
+"""The longest time for which a neighbour may ignore a station that it has refused (docs/guide/radio.md)."""
 UNCONFIRMED_SECONDS = 300
-"""Longer than a play needs here from arming the timer to where the way breaks."""
+"""Longer than a play needs here from arming the timer to where the connection breaks."""
 BY_RADIO, FROM_NEIGHBOUR = "192.0.2.1", "192.0.2.2"
 _SECOND_RADIO = "ip netns add neighbour && iw phy $(cat /sys/class/net/wlan1/phy80211/name) set netns name neighbour"
 _STATIONS = "iw dev wlan0 station dump"
@@ -48,7 +48,7 @@ _TAGS = "--tags=base,rt_kernel"
 
 @pytest.fixture(scope="module")
 def machine() -> Iterator[Board]:
-    """A bare machine, booted with Debian's ordinary kernel."""
+    """Boot a bare machine with Debian's ordinary kernel."""
     if obstacle := board.obstacle():
         pytest.skip(obstacle)
     if not list((PACKAGES / SUITE).glob("meshsec_*.deb")):
@@ -83,14 +83,14 @@ def test_the_node_boots_into_debians_rt_kernel_and_stays_there(machine: Board) -
 
 
 def test_a_kernel_that_is_handed_over_is_installed_and_booted(machine: Board) -> None:
-    """The same one, as a file of the controller: what is told apart is where it comes from."""
+    """The same kernel, as a file of the controller: only its source differs."""
     release = machine.ssh("uname -r").stdout.strip()
     assert release.endswith("-rt-amd64"), "the test before this one did not boot it"
     (package,) = machine.bare.pool.glob(f"linux-image-{release}_*.deb")
     _forget(machine, release)
     handed = {**RT, "rt_kernel_deb": str(package)}
     played = _play(machine, handed, _TAGS)
-    assert played.changed == 4, played.output  # a directory, a file, a package, a boot
+    assert played.changed == 4, played.output  # A directory, a file, a package, a boot.
     assert machine.ssh("uname -r").stdout.strip() == release
     assert machine.ssh("dpkg-query -W -f '${Status}' linux-image-rt-amd64", check=False).returncode != 0
     assert _play(machine, handed, _TAGS).changed == 0
@@ -108,7 +108,7 @@ def _forget(machine: Board, release: str) -> None:
 
 @pytest.fixture(scope="module")
 def vault(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """The mesh's password, as an operator keeps it; the arguments by which a play gets at it."""
+    """Return the arguments with which a play reads the mesh's password as an operator keeps it."""
     directory = tmp_path_factory.mktemp("vault")
     key, kept = directory / "key", directory / "vault.yml"
     key.write_text("the operator's\n", encoding="ascii")
@@ -131,7 +131,7 @@ def test_a_radio_meets_a_neighbour_who_has_the_password(machine: Board, vault: l
 
 
 def test_a_password_that_no_neighbour_has_is_taken_back(machine: Board, vault: list[str]) -> None:
-    """The controller comes in by the radio alone, and by no SA: what is under test is the link itself."""
+    """The controller reaches the board over the radio only, and without an SA: the link itself is under test."""
     by_radio = _by_radio(machine)
     wrong = {"radio_password": "a slip of the pen", "meshsec_deadman_seconds": UNCONFIRMED_SECONDS}
     played = _play(machine, {**RADIO, **by_radio}, *vault, "--tags=radio", "-e", json.dumps(wrong), check=False)
@@ -146,7 +146,7 @@ def test_a_password_that_no_neighbour_has_is_taken_back(machine: Board, vault: l
 
 
 def test_a_radio_meets_no_neighbour_with_another_password(machine: Board) -> None:
-    """After the others, which it keeps from meeting for a while."""
+    """It comes last, because the neighbours ignore the radio for a while."""
     machine.ssh("systemctl stop neighbour")
     _join(machine, "nobody's password")
     wait_until("a refusal", lambda: "MESH-SAE-AUTH-FAILURE" in machine.ssh(_SAID).stdout, (), JOIN_SECONDS)
@@ -154,7 +154,7 @@ def test_a_radio_meets_no_neighbour_with_another_password(machine: Board) -> Non
 
 
 def _by_radio(machine: Board) -> dict[str, object]:
-    """What has Ansible reach the board by way of its neighbour's radio."""
+    """Return the variables with which Ansible reaches the board over its neighbour's radio."""
     way = f"exec 3<>/dev/tcp/{BY_RADIO}/22; cat <&3 & cat >&3"
     machine.ssh("install -m 0755 /dev/stdin /root/by-radio", stdin=f"#!/bin/bash\n{way}\n")
     machine.ssh(f"ip address add {BY_RADIO}/24 dev wlan0; ip -n neighbour address add {FROM_NEIGHBOUR}/24 dev wlan1")
@@ -189,5 +189,5 @@ def _play(machine: Board, variables: dict[str, object], *arguments: str, check: 
 
 
 def _boot(machine: Board, *, check: bool = True) -> str:
-    """Another text after each boot; without ``check`` none where the machine does not answer."""
+    """Return a text that differs after each boot; without ``check`` empty where the machine does not answer."""
     return machine.ssh("cat /proc/sys/kernel/random/boot_id", check=check).stdout.strip()

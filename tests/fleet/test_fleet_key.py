@@ -1,4 +1,4 @@
-"""Trust laid out by a fleet's key, which stays on the controller: what was trusted card by card goes on."""
+"""A fleet's key, which stays on the controller, takes over trust that was given card by card."""
 
 import json
 import os
@@ -18,7 +18,7 @@ from tests.lab.net.traffic import wait_arrivals
 from tests.scenarios.expectations import assert_nothing_clear, captured, flow
 
 pytestmark = pytest.mark.timeout(900, func_only=True)
-"""Not the set-up, which provisions a fleet when nobody has done that before."""
+"""The time limit excludes the fixtures, because provisioning a fleet takes long."""
 
 PASSPHRASE = "a test's own"  # noqa: S105
 _PEERS = "/etc/meshsec/peers"
@@ -26,7 +26,7 @@ _PEERS = "/etc/meshsec/peers"
 
 @pytest.fixture(scope="module")
 def office(controller: Controller, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A fleet's operator; at the end every node has left the fleet, and trusts the others card by card again."""
+    """Yield a fleet's operator. At the end every node leaves the fleet and trusts the others card by card again."""
     directory = tmp_path_factory.mktemp("office")
     fleet_key.create(directory, "rescue", PASSPHRASE)
     yield directory
@@ -38,7 +38,7 @@ def office(controller: Controller, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture
 def layout(office: Path) -> str:
-    """The variables that ask for it."""
+    """Return the variables that ask for a fleet."""
     asked = {"trust_layout": "fleet", "trust_fleet_directory": str(office), "trust_fleet_passphrase": PASSPHRASE}
     return json.dumps(asked)
 
@@ -65,14 +65,14 @@ def test_the_fleets_signed_cards_replace_installed_ones(controller: Controller, 
 
 @pytest.mark.skipif("MESHSEC_FLEET_ALL" not in os.environ, reason="a minute more: `make fleet-more` runs it")
 def test_a_member_gets_another_key(controller: Controller, line: Fleet, layout: str) -> None:
-    """After the one before."""
+    """It runs after the test before."""
     a, c, old = line.lab["a"], line.lab["c"], line.lab["c"].address
     with captured(line.lab, "rotated-member") as captures:
         with flow(a, c) as running:
             wait_arrivals(running)
             controller.play("rotate_keys", "-e", "node=c", "-e", "rotate_pause=true", "-e", layout)
             wait_arrivals(running)
-        assert running.result.lost * 20 <= running.result.sent  # as in test_provisioning.py
+        assert running.result.lost * 20 <= running.result.sent  # As in test_provisioning.py.
         played = controller.play("rotate_keys", "-e", "node=c", "-e", layout)
         assert PASSPHRASE not in played.output
     assert_nothing_clear(captures)
@@ -87,7 +87,7 @@ def test_a_member_gets_another_key(controller: Controller, line: Fleet, layout: 
 def test_a_revoked_node_is_refused_by_the_others_and_the_play(
     controller: Controller, line: Fleet, office: Path, layout: str
 ) -> None:
-    """After the first one."""
+    """It runs after the first test."""
     _revoke(office, line, "c")
     refused = controller.play("trust", "-e", layout, check=False)
     assert refused.recap["c"]["failed"] == 1, refused.output
@@ -112,7 +112,7 @@ def _files(line: Fleet) -> dict[str, list[str]]:
 
 
 def _channels(line: Fleet) -> dict[tuple[str, object], object]:
-    """By node and peer the SPIs of the IKE_SA."""
+    """Return the SPIs of the IKE_SAs by node and peer."""
     return {(name, peer["name"]): peer["ike_spis"] for name in line.nodes for peer in _peers(line, name)}
 
 

@@ -1,5 +1,8 @@
-"""The example inventories: every playbook can be read with them, their values are what the roles take, and each node's
-configuration is one that meshsec takes. No node is reached."""
+"""Every playbook can be read with each example inventory, the roles accept its values, and meshsec each node's
+configuration.
+
+No node is reached.
+"""
 
 import json
 import os
@@ -19,7 +22,7 @@ _COLLECTION = REPOSITORY / "ansible"
 _PROGRAMS = Path(os.environ.get("MESHSEC_ANSIBLE") or Path(sys.executable).parent / "ansible-playbook").parent
 _RUN_SECONDS = 240
 NODES = {"three-pis": "hut,ridge,farm", "vehicles": "north-01,south-15,post-1,post-2"}
-"""Those that are judged: vehicles of a brigade differ by their names alone."""
+"""The nodes that are checked: vehicles of a brigade differ only in their names."""
 
 pytestmark = [
     pytest.mark.timeout(900),
@@ -74,7 +77,7 @@ def test_a_wrong_value_is_refused(wrong: dict[str, object], told: str, tmp_path:
     ],
 )
 def test_what_cannot_be_a_radio_is_refused(wrong: dict[str, object], told: str, tmp_path: Path) -> None:
-    """With this machine for a node."""
+    """This machine serves as the node."""
     preflight = {"ansible.builtin.import_role": {"name": "radio", "tasks_from": "preflight"}}
     done = _play(tmp_path, "three-pis", [preflight], "--limit", "hut", "-e", json.dumps(wrong))
     assert done.returncode != 0
@@ -89,7 +92,7 @@ def test_a_radio_that_is_not_plugged_in_yet_may_come(tmp_path: Path) -> None:
 
 
 def _judge(home: Path, inventory: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    """What roles would say to an inventory's values before anything is done, and `meshsec check` to what follows."""
+    """Return what the roles and then `meshsec check` say of an inventory's values before anything is changed."""
     # No node is asked for its facts: those of this machine serve for all.
     facts = {"ansible.builtin.setup": {"gather_subset": ["!all"]}, "run_once": True}
     typed = {"ansible.builtin.validate_argument_spec": {"argument_spec": _options(home)}}
@@ -107,7 +110,7 @@ def _play(
 
 
 def _options(home: Path) -> dict[str, dict[str, object]]:
-    """All arguments of the roles' main entry, by what they say of themselves. What has a default is not tried here."""
+    """Return the options of all roles' main entries, without their defaults."""
     names = [path.parent.parent.name for path in (_COLLECTION / "roles").glob("*/meta/argument_specs.yml")]
     done = _ansible(home, "ansible-doc", "-t", "role", "--json", "-r", str(_COLLECTION / "roles"), *names)
     assert done.returncode == 0, done.stdout
@@ -129,7 +132,7 @@ def _ansible(home: Path, program: str, *arguments: str) -> "subprocess.Completed
         "ANSIBLE_NOCOLOR": "1",
         "ANSIBLE_FORKS": "4",
         "ANSIBLE_ROLES_PATH": str(_COLLECTION / "roles"),
-        # The controller's own meshsec judges configurations.
+        # The controller's own meshsec validates configurations.
         "PATH": f"{_PROGRAMS}:{os.environ['PATH']}",
     }
     return subprocess.run(

@@ -1,7 +1,7 @@
-"""Nodes with libreswan in strongSwan's place, of both releases, as the role ike makes them.
+"""The role ike installs libreswan instead of strongSwan on nodes of both releases, and they authenticate each other.
 
-Where the kernel has no ESP they authenticate and get no further, and nothing passes: that user data is protected is
-shown in the guest (tests/scenarios/ike/test_libreswan_driven.py).
+Where the kernel has no ESP nothing passes: tests/scenarios/ike/test_libreswan_driven.py shows in the guest that user
+data is protected.
 """
 
 import json
@@ -22,7 +22,7 @@ AUTHENTICATED = "authenticated peer using authby=secret"
 
 @pytest.fixture(scope="module")
 def pair() -> Iterator[Controller]:
-    """Of a - b, provisioned by one playbook."""
+    """Provision a - b with one playbook."""
     quick_start.skip_without_fleet()
     with Fleet(2) as booted:
         made = Controller(booted)

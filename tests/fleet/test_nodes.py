@@ -1,4 +1,4 @@
-"""What a node of the test fleet is: as bare as a machine before its first playbook, and without a way out."""
+"""A node of the test fleet is as bare as a machine before its first playbook, and has no way out."""
 
 import os
 import signal
@@ -17,15 +17,15 @@ from tests.lab.machines.fleet_repository import SigningKey
 from tests.lab.net import namespaces
 
 RELEASES = {"trixie": "13", "bookworm": "12"}
-SYS_TIME = 25  # linux/capability.h
+SYS_TIME = 25  # linux/capability.h.
 
 pytestmark = pytest.mark.timeout(600, func_only=True)
-"""Not the set-up, which builds the roots when nobody has done that before."""
+"""The time limit excludes the fixtures, because building the roots takes long."""
 
 
 @pytest.fixture(scope="module")
 def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    """One node of each release; the project has no packages for them."""
+    """Start one node of each release; the project has no packages for them."""
     if obstacle := fleet.obstacle():
         pytest.skip(obstacle)
     with Fleet(2, packages=tmp_path_factory.mktemp("none")) as booted:
@@ -34,7 +34,7 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
 
 @pytest.fixture(params=RELEASES)
 def name(two: Fleet, request: pytest.FixtureRequest) -> str:
-    """The node of a release."""
+    """Return the name of the release's node."""
     return next(name for name, node in two.nodes.items() if node.suite == request.param)
 
 
@@ -50,7 +50,7 @@ def test_a_node_is_reached_by_ssh_and_has_nothing_of_the_project(two: Fleet, nam
 def test_a_node_cannot_set_this_machines_clock(two: Fleet, name: str) -> None:
     bounding = int(two.ssh(name, "sed -n 's/^CapBnd:\\s*//p' /proc/1/status").stdout, 16)
     assert not bounding >> SYS_TIME & 1
-    assert bounding & 1  # the file was read, and says something
+    assert bounding & 1  # The file was read and is not empty.
 
 
 def test_no_host_key_is_taken_on_trust(two: Fleet, name: str) -> None:
@@ -68,7 +68,7 @@ def test_no_host_key_is_taken_on_trust(two: Fleet, name: str) -> None:
 def test_there_is_no_way_out_of_the_management_network(two: Fleet, name: str) -> None:
     routes = two.ssh(name, "tail -n +2 /proc/net/route").stdout.split("\n")
     targets = {line.split()[1] for line in routes if line}
-    assert targets == {"000012C6"}  # 198.18.0.0, as the kernel of a little-endian machine prints it
+    assert targets == {"000012C6"}  # 198.18.0.0, as the kernel of a little-endian machine prints it.
     shown = subprocess.run(
         [*two.controller, "ip", "route", "show"], text=True, stdout=subprocess.PIPE, check=True, timeout=60
     ).stdout
@@ -107,7 +107,7 @@ def test_a_fleet_that_is_ended_leaves_nothing_behind(two: Fleet, tmp_path: Path,
     link = tmp_path / "run"
     argv = [
         "env",
-        "--ignore-signal=INT",  # as a shell starts what runs in the background
+        "--ignore-signal=INT",  # As a shell starts background jobs.
         sys.executable,
         "-m",
         "tests.lab.machines.fleet",
@@ -136,7 +136,7 @@ def test_a_fleet_that_is_ended_leaves_nothing_behind(two: Fleet, tmp_path: Path,
 
 
 def iter_until(lines: Iterable[str], last: str) -> Iterator[str]:
-    """The lines up to one that has ``last`` in it."""
+    """Yield the lines up to the first one that contains ``last``."""
     for line in lines:
         yield line
         if last in line:

@@ -1,4 +1,5 @@
-"""``make fleet-more``: a controller that has no way to a node but the mesh, and changes that break that way."""
+"""``make fleet-more``: a controller that reaches a node only over the mesh takes back changes that break this
+connection."""
 
 import json
 import os
@@ -15,15 +16,15 @@ pytestmark = [
     pytest.mark.skipif("MESHSEC_FLEET_ALL" not in os.environ, reason="minutes: `make fleet-more` runs it"),
     pytest.mark.timeout(900, func_only=True),
 ]
-"""Not the set-up, which provisions a fleet when nobody has done that before."""
+"""The time limit excludes the fixtures, because provisioning a fleet takes long."""
 
 _UNCONFIRMED_SECONDS = 60
-"""Longer than a play needs from arming the timer to where the way breaks."""
+"""Longer than a play needs from arming the timer to where the connection breaks."""
 
 
 @pytest.fixture
 def far(controller: Controller, line: Fleet, tmp_path: Path) -> Iterator[Path]:
-    """An inventory in which c is reached by its mesh address, by way of a: two hops and the SAs away."""
+    """Return an inventory in which c is reached at its mesh address over a, two hops and the SAs away."""
     inventory = tmp_path / "far.json"
     jump = f"ssh -i {line.keys.client} {' '.join(line.keys.options())} -W [%h]:%p root@{line.nodes['a'].address}"
     reached = {
@@ -49,7 +50,7 @@ def test_a_change_that_breaks_the_mesh_is_taken_back(controller: Controller, lin
 
 
 def test_a_router_that_leaves_the_mesh_comes_back(controller: Controller, line: Fleet, far: Path) -> None:
-    """Of its configuration alone: that of meshsecd names another interface since somebody was there by hand."""
+    """Only the router's configuration changes: somebody has changed the interface in meshsecd's by hand."""
     before = line.ssh("c", "cat /etc/olsrv2d/olsrv2d.toml").stdout
     other = f"s/{line.lab['c'].interfaces[0]}/nowhere0/"
     line.ssh("c", f"cp -p /etc/meshsec/meshsec.toml /root/ && sed -i {other} /etc/meshsec/meshsec.toml")
@@ -64,7 +65,7 @@ def test_a_router_that_leaves_the_mesh_comes_back(controller: Controller, line: 
 def test_the_node_that_the_controller_comes_in_by_is_trusted_again_by_all(
     controller: Controller, line: Fleet, far: Path
 ) -> None:
-    """By b, too, which the controller reaches all the time."""
+    """This includes b, which the controller reaches all the time."""
     seconds = f"meshsec_deadman_seconds={_UNCONFIRMED_SECONDS}"
     _cut_off(controller, line, "remove_node", "-i", str(far), "--limit=localhost,b,c", "-e", "node=a", "-e", seconds)
     assert _trusted(line, "c") == {"a", "b"}
@@ -74,7 +75,7 @@ def test_the_node_that_the_controller_comes_in_by_is_trusted_again_by_all(
 
 
 def _cut_off(controller: Controller, line: Fleet, *play: str) -> None:
-    """Run a play that cuts itself off from c; return when c has taken back what it did."""
+    """Run a play that cuts itself off from c. Return when c has restored what it had."""
     before = _taken_back(line)
     played = controller.play(*play, check=False)
     assert played.recap["c"]["unreachable"] + played.recap["c"]["failed"] == 1, played.output

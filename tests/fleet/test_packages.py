@@ -16,7 +16,7 @@ from tests.lab.net.traffic import wait_arrivals
 from tests.scenarios.expectations import assert_nothing_clear, captured, flow
 
 pytestmark = pytest.mark.timeout(600, func_only=True)
-"""Not the set-up, which builds the roots when nobody has done that before."""
+"""The time limit excludes the fixtures, because building the roots takes long."""
 
 DAEMONS = ("olsrv2d", "overlayd", "meshsec-ike", "meshsecd")
 _OVERLAY = """\
@@ -30,7 +30,7 @@ systemctl restart meshsecd overlayd"""
 
 @pytest.fixture(scope="module")
 def line() -> Iterator[Fleet]:
-    """a - b - c by the quick start; nobody trusts anybody yet."""
+    """Start a - b - c by the quick start; no node trusts another yet."""
     quick_start.skip_without_fleet()
     with Fleet(3) as booted:
         quick_start.install(booted)
@@ -41,7 +41,7 @@ def test_machines_of_two_releases_protect_their_traffic_once_they_trust_each_oth
     a, c = line.lab["a"], line.lab["c"]
     assert {machine.suite for machine in line.nodes.values()} == set(SUITES)
     a.wait_route(c)
-    assert not a.charon.sas()  # it is reached, and a stranger
+    assert not a.charon.sas()  # It is reached as a stranger.
 
     quick_start.trust_all(line)
     line.lab.wait_full_mesh()
@@ -72,7 +72,7 @@ def test_the_installed_units_are_confined_by_the_systemd_of_either_release(line:
 
 
 def test_under_that_confinement_every_daemon_works_and_comes_back_when_it_is_killed(line: Fleet) -> None:
-    """By the overlay that the test before has added, too, with libsodium's ciphers."""
+    """This includes the overlay that the test before has added, with libsodium's ciphers."""
     for name in _one_of_each_release(line):
         for unit in DAEMONS:
             _kill(line, name, unit)
@@ -92,7 +92,7 @@ def _main_pid(line: Fleet, name: str, unit: str) -> int:
 
 
 def _kill(line: Fleet, name: str, unit: str) -> None:
-    """Return when the unit has a new main process and calls itself active."""
+    """Kill the main process of a unit. Return when the unit has a new one and is active."""
     before = _main_pid(line, name, unit)
     line.ssh(name, f"kill -9 {before}")
 

@@ -1,4 +1,4 @@
-"""What the playbooks make of bare machines: a mesh, which stays as it is when they are run again."""
+"""The playbooks turn bare machines into a mesh, and running them again changes nothing."""
 
 import json
 from ipaddress import ip_interface
@@ -14,10 +14,10 @@ from tests.lab.net.traffic import wait_arrivals
 from tests.scenarios.expectations import assert_nothing_clear, captured, flow
 
 pytestmark = pytest.mark.timeout(900, func_only=True)
-"""Not the set-up, which builds the roots when nobody has done that before."""
+"""The time limit excludes the fixtures, because building the roots takes long."""
 
 _UNCONFIRMED_SECONDS = 60
-"""Longer than the play needs to reach the confirmation; what it leaves is waited for."""
+"""Longer than the play needs to reach the confirmation; the test waits for what it leaves."""
 
 
 def test_one_playbook_makes_a_mesh_of_bare_machines_of_two_releases(line: Fleet) -> None:
@@ -95,7 +95,7 @@ def test_user_data_flows_while_a_node_gets_another_key(controller: Controller, l
             wait_arrivals(running)
             controller.play("rotate_keys", "-e", "node=c", "-e", "rotate_pause=true")
             wait_arrivals(running)
-        # That none is lost is a scenario's claim: here three machines and a playbook share few processors.
+        # A scenario proves that none is lost: here three machines and a playbook share few processors.
         assert running.result.lost * 20 <= running.result.sent
         c.address = json.loads(line.ssh("a", "meshsec peer show c~ --json").stdout)["address"]
         with flow(a, c) as running:

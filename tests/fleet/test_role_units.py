@@ -1,4 +1,4 @@
-"""The units that roles write are confined, by what this machine's systemd says of their text. No node is reached."""
+"""The units that roles write are confined, as this machine's systemd judges their text. No node is reached."""
 
 import re
 import shutil
@@ -16,7 +16,8 @@ jinja2 = pytest.importorskip("jinja2", reason="not installed: Jinja, which comes
 _ROLES = REPOSITORY / "ansible" / "roles"
 _VALUES = {"monitoring_hook": "/usr/local/bin/hear", "monitoring_directory": "/var/lib/prometheus/node-exporter"}
 UNITS = ("meshsec-gateway", "meshsec-hook", "meshsec-metrics")
-"""Not meshsec-deadman: it restores packages, files and services, for which it is root (docs/reference/systemd.md)."""
+"""Without meshsec-deadman, which restores packages, files and services and so needs root (docs/reference/systemd.md).
+"""
 
 pytestmark = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
 

@@ -1,4 +1,4 @@
-"""What a node is beside its place in the mesh: overlay, gateway, figures and events; and where a role refuses."""
+"""The roles make a node an overlay node, a gateway or a source of metrics and events, and refuse impossible values."""
 
 import json
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from tests.lab.net.traffic import wait_arrivals
 from tests.scenarios.expectations import assert_nothing_clear, captured, flow
 
 pytestmark = pytest.mark.timeout(900, func_only=True)
-"""Not the set-up, which provisions a fleet when nobody has done that before."""
+"""The time limit excludes the fixtures, because provisioning a fleet takes long."""
 
 BEYOND = "2001:db8:9::/64"
 _HOOK = "/usr/local/bin/hear"
@@ -23,7 +23,7 @@ _HOOK = "/usr/local/bin/hear"
 
 @pytest.fixture(scope="module")
 def more(controller: Controller, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The fleet with all of it; and without it again."""
+    """Yield the fleet with all of this, and remove it afterwards."""
     for machine in controller.fleet.nodes.values():
         machine.write(_HOOK, "#!/bin/sh\nexec cat\n")
         machine.run("chmod", "0755", _HOOK)
@@ -70,10 +70,16 @@ def test_a_gateway_is_found_and_the_mesh_hides_behind_it(line: Fleet, more: Path
     assert INTERFACE in rules
     assert "masquerade" in rules
     assert line.ssh("a", "nft list table inet meshsec_gateway", check=False).returncode != 0
-    # Who is beyond has no route back to the mesh: an answer proves that it hid.
+    # Hosts beyond have no route back to the mesh: an answer proves that the gateway masquerades.
     _live_beyond(line.namespace, "bridge", "2001:db8:9::1/64")
     _live_beyond(line.lab["c"].namespace, INTERFACE, "2001:db8:9::2/64")
-    asked = ("ping", "-n", "-c1", "-W2", "2001:db8:9::1")  # this machine's program: a bare node has none
+    asked = (
+        "ping",
+        "-n",
+        "-c1",
+        "-W2",
+        "2001:db8:9::1",
+    )  # The program is this machine's, because a bare node has none.
     wait_until("an answer from beyond", lambda: line.lab["a"].run(*asked, check=False).returncode == 0, (), 60)
 
 

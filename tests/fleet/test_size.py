@@ -1,4 +1,5 @@
-"""``make fleet NODES=n``: that many bare machines in a line become one mesh by a playbook; how long each step takes."""
+"""``make fleet NODES=n``: this many bare machines in a line become one mesh by a playbook; each step's time is
+recorded."""
 
 import json
 import os
@@ -15,7 +16,7 @@ from tests.lab.machines.fleet_controller import Controller, Played
 
 NODES = int(os.environ.get("NODES") or "0")
 SECONDS_PER_NODE, SECONDS_PER_PAIR = 60.0, 4.0
-"""Bounds for two busy cores; what it really took is in build/fleet.json."""
+"""Bounds for two busy cores; build/fleet.json has the measured times."""
 
 
 @pytest.mark.skipif(not NODES, reason="minutes: `make fleet` runs it")

@@ -1,4 +1,7 @@
-"""Whom the role trust and remove_node name, of an inventory and of a signed fleet, by ansible. No node is reached."""
+"""The role trust and remove_node determine the right members from an inventory and from a signed fleet.
+
+Ansible runs; no node is reached.
+"""
 
 import json
 import os
@@ -25,7 +28,7 @@ _PEERS = [
 ]
 _VIEW = {"stdout": json.dumps({"peers": _PEERS, "problems": []})}
 _CARDS = {"hand": "H", "renewed": "NEW"}
-"""Of the other nodes of the inventory, as they show them."""
+"""Cards of the inventory's other nodes, as these show them."""
 _LAYOUT = {
     "trust_hosts": "{{ groups['mesh'] }}",
     "trust_hubs": "hubs",
@@ -64,7 +67,7 @@ def test_remove_node_refuses_a_member(tmp_path: Path, node: str, refused: bool) 
 
 
 def test_brigades_trust_themselves_and_the_posts_and_not_each_other(tmp_path: Path) -> None:
-    """As the example says; its variables are its own."""
+    """The example says so; its variables are its own."""
     inventory = _COLLECTION / "inventories" / "vehicles"
     trusted = _laid_out(tmp_path, inventory, {})
     names = {brigade: {f"{brigade}-{number:02}" for number in range(1, 16)} for brigade in ("north", "south")}
@@ -100,7 +103,7 @@ def test_hubs_trust_everybody_and_the_others_the_hubs_alone(tmp_path: Path) -> N
     ],
 )
 def test_a_layout_without_its_groups_is_refused(tmp_path: Path, values: dict[str, Any], said: str) -> None:
-    """Before a card is collected: with trust_exclusive it would remove everybody."""
+    """It is refused before a card is collected: with trust_exclusive it would remove all peers."""
     inventory = _inventory(tmp_path, {"hubs": ["h1"], "leaves": ["l1"]})
     status, output = _played(tmp_path, {**_LAYOUT, **values}, _tasks("roles/trust/tasks/preflight.yml"), inventory)
     assert status != 0, output
@@ -115,7 +118,7 @@ def _inventory(directory: Path, groups: dict[str, list[str]]) -> Path:
 
 
 def _laid_out(directory: Path, inventory: Path, values: dict[str, Any]) -> dict[str, set[str]]:
-    """Whom each node of the inventory's mesh would trust; what ``values`` does not say is the inventory's."""
+    """Return whom each node of the inventory's mesh would trust. ``values`` override the inventory's."""
     judged = [*_tasks("roles/trust/tasks/preflight.yml"), _task("roles/trust/tasks/collect.yml", "Who is to be")]
     names = "{{ dict(groups.mesh | zip(groups.mesh | map('extract', hostvars, 'trust_names'))) | to_json }}"
     into = directory / "trusted.json"
@@ -138,7 +141,7 @@ def _laid_out(directory: Path, inventory: Path, values: dict[str, Any]) -> dict[
 def test_rotate_keys_refuses_a_member_whose_fleets_key_is_elsewhere(
     tmp_path: Path, node: str, operated: str | None, refused: bool
 ) -> None:
-    """Before it has made a key."""
+    """It is refused before a key is made."""
     judged = [_task("roles/rotate/tasks/look.yml", name) for name in ("Whether a fleet's key", "That key is")]
     operator = {"rc": 1 if operated is None else 0, "stdout": json.dumps({"fleets": [{"name": operated}]})}
     values = {
@@ -153,7 +156,7 @@ def test_rotate_keys_refuses_a_member_whose_fleets_key_is_elsewhere(
 
 
 def _task(file: str, name: str) -> dict[str, Any]:
-    """The task whose name begins so, of a list of tasks or of a playbook's last play."""
+    """Return the task whose name begins so, from a list of tasks or a playbook's last play."""
     entries = _tasks(file)
     tasks = entries[-1].get("tasks", entries)
     found: dict[str, Any] = next(task for task in tasks if task["name"].startswith(name))
@@ -168,7 +171,7 @@ def _tasks(file: str) -> list[dict[str, Any]]:
 def _played(
     directory: Path, values: dict[str, Any], tasks: list[dict[str, Any]], inventory: Path | None = None
 ) -> tuple[int, str]:
-    """On the mesh of an inventory, or on this machine alone; status and output."""
+    """Play tasks on the mesh of an inventory, or on this machine alone. Return status and output."""
     playbook = directory / "play.yml"
     play = {"hosts": "mesh" if inventory else "localhost", "gather_facts": False, "vars": values, "tasks": tasks}
     playbook.write_text(yaml.safe_dump([play], sort_keys=False), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Another version of the packages: all nodes have it and traffic goes on, or the first that gets it is taken back."""
+"""With another version of the packages traffic goes on, or the first node that gets it is restored."""
 
 import re
 import shutil
@@ -17,7 +17,7 @@ from tests.lab.net.traffic import wait_arrivals
 from tests.scenarios.expectations import assert_nothing_clear, captured, flow
 
 pytestmark = pytest.mark.timeout(900, func_only=True)
-"""Not the set-up, which provisions a fleet when nobody has done that before."""
+"""The time limit excludes the fixtures, because provisioning a fleet takes long."""
 
 GOOD, BROKEN = "7.1", "7.2"
 _ENDS_AT_ONCE = "#!/bin/sh\nexit 1\n"
@@ -25,13 +25,13 @@ _ENDS_AT_ONCE = "#!/bin/sh\nexit 1\n"
 
 @pytest.fixture(scope="module")
 def newer(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The project's packages as versions GOOD and BROKEN, in ``VERSION/RELEASE``."""
+    """Build the project's packages as versions GOOD and BROKEN, in ``VERSION/RELEASE``."""
     return tmp_path_factory.mktemp("newer")
 
 
 @pytest.fixture
 def offered(line: Fleet, newer: Path) -> Callable[[str], None]:
-    """Let the repositories have a version beside that which was installed first."""
+    """Return a function that offers a version in the repositories beside the one that was installed first."""
 
     def offer(version: str) -> None:
         for suite in {machine.suite for machine in line.nodes.values()}:
@@ -113,7 +113,7 @@ def _version(line: Fleet, name: str) -> str:
 
 
 def _processes(line: Fleet, name: str) -> list[str]:
-    """The main processes of charon, meshsecd and the router."""
+    """Return the main processes of charon, meshsecd and the router."""
     show = "for unit in meshsec-ike meshsecd olsrv2d; do systemctl show --property MainPID --value $unit; done"
     found = line.ssh(name, show).stdout.split()
     assert len(found) == 3, found
@@ -126,7 +126,7 @@ def _of(line: Fleet, version: str) -> str:
 
 
 def _repack(package: Path, version: str, into: Path, spoil: Callable[[Path], None] | None) -> None:
-    """The same package under another version, with its content changed where that is asked for."""
+    """Build the same package with another version and, if asked for, with changed content."""
     with tempfile.TemporaryDirectory(prefix="meshsec-repack-") as directory:
         tree = Path(directory) / "tree"
         shell.run(["dpkg-deb", "--raw-extract", str(package), str(tree)])

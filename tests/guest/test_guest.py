@@ -1,8 +1,8 @@
-"""The guest ground: claims that this kernel may not be able to show run in a guest, one boot for each Debian kernel.
+"""Claims that this machine's kernel may not be able to show hold in the guest, in one boot for each Debian kernel.
 
-There ESP is the kernel's in transport mode, XFRM policies are the second wall, radios are mac80211's, and the RT kernel
-is fully preemptible. What a failed claim left (captures, logs of the daemons, SAs) stands with the guest's dmesg and
-console in build/artifacts/guest-KERNEL.
+There ESP is the kernel's in transport mode, XFRM policies hold user data back too, radios are mac80211's, and the RT
+kernel is fully preemptible. What a failed claim left (captures, logs of the daemons, SAs) is in build/artifacts/guest-
+KERNEL with the guest's dmesg and console.
 """
 
 import os
@@ -22,17 +22,17 @@ PATIENCE = 6
 SECONDS = 3600.0
 """Of one boot: twice what the longest takes beside other tests on two processors."""
 CLAIMS = 6
-"""Of ``MORE`` in one boot: a file may take twelve minutes."""
+"""Number of claims of ``MORE`` in one boot: a file may take twelve minutes."""
 REPORT = "report.xml"
 ALL = "MESHSEC_GUEST_ALL"
-"""Set by `make guest`."""
+"""Environment variable that `make guest` sets."""
 _OPTIONS = f"-v -p no:hypothesispytest --reruns 1 --timeout={SECONDS:g} --durations=0 --junitxml=/results/{REPORT}"
-"""Without what no claim needs, because each import costs a second there."""
+"""pytest's options: without plugins that no claim needs, because each import costs a second there."""
 
 
 @pytest.fixture(scope="module")
 def guest_is_built() -> None:
-    """The root and the kernels; building them the first time takes some minutes."""
+    """Build the root and the kernels where they are missing, which takes some minutes."""
     if obstacle := guest.obstacle():
         pytest.skip(obstacle)
     guest.prepare()
@@ -56,7 +56,7 @@ def test_the_same_claims_hold_on_debians_kernels(
         assert found, "nothing ran"
         cases |= found
     if failed := {name: trouble for name, trouble in cases.items() if trouble}:
-        # The second try inside had the same nodes, if they are shared; this one has a machine of its own.
+        # A repeated test inside the guest shares its nodes; this try has a machine of its own.
         with capsys.disabled():
             print("once more, in a guest of their own:", *failed.values(), sep="\n")
         cases |= _claimed(kernel, tuple(failed), f"guest-{kernel}-again")
@@ -66,7 +66,7 @@ def test_the_same_claims_hold_on_debians_kernels(
 
 
 def _claimed(kernel: str, claims: tuple[str, ...], label: str) -> dict[str, str]:
-    """Each claim that ran in one boot, with what was wrong. Raises GuestDiedError."""
+    """Return each claim that ran in one boot, with its failure. Raises GuestDiedError."""
     results = BUILD / "artifacts" / label
     shutil.rmtree(results, ignore_errors=True)
     outcome = guest.run_in_guest(_command(kernel, claims), results, seconds=SECONDS, kernel=kernel)
@@ -78,7 +78,8 @@ def _claimed(kernel: str, claims: tuple[str, ...], label: str) -> dict[str, str]
 
 
 def _command(kernel: str, claims: tuple[str, ...]) -> str:
-    """What fails inside leaves its traces in /results at once: they survive a guest that hangs."""
+    """Return the command in the guest. A failure saves its artifacts in /results at once: they survive a guest that
+    hangs."""
     chosen = shlex.join(f"tests/{claim}" for claim in claims)
     preemptible = {"rt": "PREEMPT_RT", "generic": "PREEMPT_DYNAMIC"}[kernel]
     return f"""\
@@ -91,7 +92,7 @@ exec .venv/bin/pytest {_OPTIONS} {chosen}
 
 
 def _cases(report: Path) -> dict[str, str]:
-    """Each claim that ran, with what was wrong; a skipped one proves nothing, and is wrong too."""
+    """Return each claim that ran, with its failure; a skipped one proves nothing and counts as failed."""
     if not report.exists():
         return {}
     found: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Sites of a small mesh: a router of either make, and networks of its own behind it."""
+"""Sites of a small mesh: a router of either make with networks of its own behind it."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -12,8 +12,8 @@ from tests.lab.node.routers import Mesh, Router, accepting
 
 DEFAULTS = {"0.0.0.0/0", "::/0"}
 HELLO_VALIDITY = 6.0
-"""Seconds after which a silent neighbour is lost, and not yet one on a busy machine; the intervals are 0.5 s for HELLOs
-and 1 s for TCs."""
+"""Seconds after which a silent neighbour is lost: enough for a busy machine. The intervals are 0.5 s for HELLOs and 1 s
+for TCs."""
 
 
 @dataclass(frozen=True)
@@ -25,27 +25,27 @@ class Site:
 
     @property
     def originators(self) -> tuple[str, str]:
-        """One of each family."""
+        """Return the router's originators, one of each family."""
         return self.router.ipv4, self.router.ipv6
 
     @property
     def hosts(self) -> tuple[str, str]:
-        """Addresses in the attached networks."""
+        """Return addresses in the attached networks."""
         return f"192.168.{self.router.number}.1", f"fd00:{self.router.number}::1"
 
     @property
     def attached(self) -> tuple[str, ...]:
-        """The networks."""
+        """Return the attached networks."""
         own = f"192.168.{self.router.number}.0/24", f"fd00:{self.router.number}::/64"
         return (*own, *sorted(DEFAULTS if self.is_gateway else ()))
 
     @property
     def destinations(self) -> set[str]:
-        """All that others route to."""
+        """Return all that others route to."""
         return self.router.destinations | set(self.attached)
 
     def prepare(self, others: Sequence["Site"]) -> None:
-        """Make the networks and write the router's configuration, which takes those of the others."""
+        """Make the networks and write the router's configuration, which accepts those of the others."""
         self.router.ip("link", "add", "lan", "type", "veth", "peer", "name", "lan-far")
         for interface in ("lan", "lan-far"):
             self.router.ip("link", "set", interface, "up")
@@ -54,7 +54,7 @@ class Site:
         self._configure(accepting((prefix, site.router) for site in others for prefix in site.attached))
 
     def ask(self, command: str) -> list[dict[str, Any]]:
-        """The rows that the text interface answers a ``... json SUBJECT`` command with; [] when nobody answers."""
+        """Return the rows of the text interface's answer to ``... json SUBJECT``; [] when there is no answer."""
         try:
             answer = json.loads(self.router.text.ask(f"/{command}"))
         except ConnectionError:
@@ -63,7 +63,7 @@ class Site:
         return list(rows)
 
     def ping(self, address: str, source: str) -> None:
-        """One echo from ``source``; raises CommandError when no answer comes."""
+        """Send one echo from ``source``. Raises CommandError when no answer comes."""
         self.router.run("ping", "-n", "-c", "1", "-w", "30", "-I", source, address)
 
     def _configure(self, accept: str) -> None:
@@ -79,7 +79,7 @@ class Site:
 
 @contextmanager
 def line(makes: Sequence[type[Router]]) -> Iterator[list[Site]]:
-    """A line of sites with routers of these makes, running; the last one is a gateway to everywhere."""
+    """Start a line of sites with routers of these makes; the last one is a gateway to everywhere."""
     names = topology.names(len(makes))
     pairs = topology.line(names)
     with Mesh(pairs, makes=dict(zip(names, makes, strict=True))) as mesh:

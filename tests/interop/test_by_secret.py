@@ -1,6 +1,6 @@
-"""charon, driven by meshsecd, and libreswan, configured by its export, authenticate each other by the pair's secret.
+"""charon, driven by meshsecd, and libreswan, configured by the export, authenticate each other by the pair's secret.
 
-A host's kernel may have no ESP, so the IKE_SA is the claim here.
+The claim is the IKE_SA, because a host's kernel may have no ESP.
 """
 
 import json
@@ -43,40 +43,40 @@ pytestmark = [
 
 @dataclass
 class Ends:
-    """``driven`` has charon and meshsecd; ``exported`` a router and pluto, which is not started."""
+    """``driven`` has charon and meshsecd; ``exported`` has a router, and pluto, which is not started."""
 
     driven: Node
     exported: Node
     old_card: str
-    """Of ``exported``, from before it had libreswan."""
+    """The card of ``exported`` from before it had libreswan."""
 
     @property
     def pluto(self) -> Pluto:
-        """That of ``exported``."""
+        """Return the pluto of ``exported``."""
         return self.exported.daemons.pluto
 
     def trust(self, card: str) -> None:
-        """Let meshsecd have this card of the other."""
+        """Give meshsecd this card of the other."""
         self.driven.meshsec("peer", "add", self.exported.name, card)
 
     def wait_authenticated(self) -> None:
-        """Await that each says so of the other."""
+        """Wait until each reports that it has authenticated the other."""
         self.pluto.wait_said(PLUTOS_WORDS, SECONDS)
         self.wait_charon_authenticated()
 
     def wait_charon_authenticated(self) -> None:
-        """Await that charon says so of libreswan."""
+        """Wait until charon reports that it has authenticated libreswan."""
         self.driven.wait_for(f"{CHARONS_WORDS!r}", lambda: CHARONS_WORDS in self.charons_log() or None, SECONDS)
 
     def restart_charon(self) -> None:
-        """Kill it, and start one that knows nothing."""
+        """Kill charon and start one that knows nothing."""
         self.driven.daemons.charon.kill()
         self._log.write_text("")
         self.driven.daemons.charon.start()
         self.driven.daemons.charon.wait_ready()
 
     def charons_log(self) -> str:
-        """What charon said since it was started last."""
+        """Return charon's output since its last start."""
         return self._log.read_text(encoding="utf-8", errors="replace")
 
     @property
@@ -84,7 +84,7 @@ class Ends:
         return self.driven.logs / _LOG
 
     def wait_doctor(self) -> None:
-        """Await that doctor finds an authentication that failed."""
+        """Wait until doctor reports a failed authentication."""
         self.driven.wait_for("doctor's finding", lambda: "authentication" in self._checks() or None, SECONDS)
 
     def _checks(self) -> list[str]:
@@ -94,7 +94,7 @@ class Ends:
 
 @contextmanager
 def joined(libreswan_begins: bool) -> Iterator[Ends]:
-    """The two with a route to each other; meshsecd runs and trusts nobody."""
+    """Start both with a route to each other; meshsecd runs and trusts nobody."""
     with Lab("by-secret", [("a", "b")], Options(esp="kernel")) as lab:
         nodes = sorted(lab.set_up().nodes.values(), key=lambda node: node.fingerprint)
         exported, driven = nodes if libreswan_begins else reversed(nodes)
@@ -112,7 +112,7 @@ def joined(libreswan_begins: bool) -> Iterator[Ends]:
 
 @pytest.mark.parametrize("libreswan_begins", [False, True], ids=["charon begins", "libreswan begins"])
 def test_each_authenticates_the_other_whichever_begins(libreswan_begins: bool) -> None:
-    """And again after a restart of charon, which is given the secret again."""
+    """They do so again after a restart of charon, which gets the secret again."""
     with joined(libreswan_begins) as ends:
         ends.trust(ends.exported.card)
         ends.pluto.daemon.start()

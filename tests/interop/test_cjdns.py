@@ -1,4 +1,4 @@
-"""overlayd and cjdroute as neighbours, as relays for each other, and over beacons."""
+"""overlayd and cjdroute work together as neighbours, as relays for each other, and over beacons."""
 
 from collections.abc import Iterator
 from ipaddress import ip_address
@@ -26,15 +26,15 @@ PASSWORD, LOGIN = Secret("open sesame"), Secret("open sesame", "ali baba")
 PAIRS = {"overlayd-begins": (Overlayd, Cjdroute), "cjdroute-begins": (Cjdroute, Overlayd)}
 SECRETS = {"password": PASSWORD, "login": LOGIN}
 LARGEST_ECHO = 1304 - 40 - 8
-"""Octets that an echo can carry by TUN devices of cjdroute's MTU."""
+"""The most bytes of an echo with TUN devices that have cjdroute's MTU."""
 STREAM = 4 << 20
 RESTART = 100.0
-"""Seconds for the return of a neighbour: cjdroute notices after a minute that keys are gone."""
+"""Seconds for the return of a neighbour: cjdroute detects after a minute that keys are lost."""
 
 
 @pytest.fixture(scope="module", params=PAIRS.values(), ids=list(PAIRS))
 def pair(request: pytest.FixtureRequest) -> Iterator[Pair]:
-    """Two neighbours with a login; the first begins."""
+    """Start two neighbours with a login; the first initiates."""
     with cjdns.line(request.param) as (first, second):
         cjdns.connect(1, first, second, LOGIN, 2)
         cjdns.start((second, first))
@@ -42,7 +42,7 @@ def pair(request: pytest.FixtureRequest) -> Iterator[Pair]:
 
 
 def wait_pings(*routers: OverlayRouter, seconds: float = 45) -> None:
-    """Await that everybody reaches everybody."""
+    """Wait until every router reaches every other."""
     for one, other in permutations(routers, 2):
         one.wait_ping(other, seconds)
 
@@ -67,7 +67,7 @@ def test_each_make_reports_in_its_admin_api_what_the_other_answers(pair: Pair) -
     for one, other in permutations(pair):
         (neighbour,) = one.admin.call("InterfaceController_peerStats", page=0)["peers"]
         way = ".".join(neighbour["addr"].split(".")[1:5])
-        # A supernode is what no cjdroute hears of when it asks one that has none.
+        # Only overlayd asks for the supernode: cjdroute gets no answer from a node that has none.
         kinds = ["keyPing", "rpath", "lladdr", *(["snode"] if isinstance(one, Overlayd) else [])]
         told = {kind: one.admin.call("SwitchPinger_ping", path=way, timeout=20_000, **{kind: 1}) for kind in kinds}
         assert {kind: answer["result"] for kind, answer in told.items()} == dict.fromkeys(kinds, "pong")

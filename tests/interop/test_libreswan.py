@@ -37,7 +37,7 @@ run = "run"
 [policy]
 bypass = [{{ prefix = "fd12:3456:789a::/64", reason = "caméras # {{ \\"on\\" = deck }} include" }}]
 """
-"""The reason stands in a comment of what is exported: nothing of it is a word of the daemons'."""
+"""The reason becomes a comment in the export; the daemons must not read any word of it as a keyword."""
 AUTHENTICATED = "established IKE SA; authenticated peer using authby=secret"
 
 pytestmark = [
@@ -60,65 +60,65 @@ swanctl {{
   load = pem pkcs1 pkcs8 pubkey openssl
 }}
 """
-"""swanctl takes seconds to load what it does not need."""
+"""Settings without plugins that swanctl does not need: loading them takes seconds."""
 
 needs_charon = pytest.mark.skipif(not programs.find("charon-systemd"), reason="strongSwan is not installed")
 
 
 class Site:
-    """A node's files, and what is exported of them in ``out``."""
+    """A node's files; ``out`` has its exports."""
 
     def __init__(self, directory: Path) -> None:
         self.name, self.out, self.config = directory.name, directory / "out", directory / "meshsec.toml"
 
     def make(self, ipv4: str) -> str:
-        """Have the node, and say its card."""
+        """Make the node. Return its card."""
         self.out.mkdir(parents=True)
         self.config.write_text(CONFIG.format(name=self.name, ipv4=ipv4), encoding="utf-8")
         self.meshsec("init")
         return self.meshsec("key", "show").split()[1]
 
     def meshsec(self, *arguments: str) -> str:
-        """The output of a command."""
+        """Return the output of a command."""
         return run([programs.meshsec(), "--config", str(self.config), *arguments]).stdout
 
     @property
     def conf(self) -> Path:
-        """ipsec.conf."""
+        """Return the path of ipsec.conf."""
         return self.out / "meshsec.conf"
 
     @property
     def secrets(self) -> Path:
-        """ipsec.secrets."""
+        """Return the path of ipsec.secrets."""
         return self.out / "meshsec.secrets"
 
     def values(self, key: str) -> list[str]:
-        """Those of a keyword, in their order."""
+        """Return the values of a keyword, in their order."""
         lines = (line.strip() for line in self.conf.read_text(encoding="utf-8").splitlines())
         return [line.removeprefix(f"{key}=") for line in lines if line.startswith(f"{key}=")]
 
     @property
     def address(self) -> str:
-        """Where its IKE daemon is."""
+        """Return the address of the IKE daemon."""
         return self.values("left")[0]
 
 
 @dataclass
 class Ends:
-    """Where the two nodes are, the one that initiates first."""
+    """The namespaces of the two nodes; the initiator is first."""
 
     namespaces: list[str]
     sockets: list[Path]
     daemons: list[Daemon]
 
     def pluto(self, number: int, site: Site) -> Pluto:
-        """pluto of one of them, not started."""
+        """Return pluto of one of them, not started."""
         pluto = Pluto(self.namespaces[number], site.out, self.sockets[number])
         self.daemons.append(pluto.daemon)
         return pluto
 
     def charon(self, number: int, site: Site, *secret: str) -> "Charon":
-        """charon of one of them, started, with what is exported for swanctl."""
+        """Start charon of one of them, with what is exported for swanctl."""
         charon = Charon(self.namespaces[number], site, self.sockets[number], secret)
         self.daemons.append(charon.daemon)
         charon.daemon.start()
@@ -145,17 +145,17 @@ class Charon:
         )
 
     def wait_said(self, words: str, seconds: float) -> None:
-        """Await that they are in its log."""
+        """Wait until the log contains these words."""
         wait_until(f"{words!r} in {self.log}", lambda: words in self.log.read_text() or None, (), seconds)
 
     def swanctl(self, *arguments: str) -> str:
-        """What a command of it says."""
+        """Return the output of a swanctl command."""
         return run(["swanctl", *arguments, "--uri", self._vici], env={**os.environ, **self._environment}).stdout
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two nodes that trust each other and have exported it. Tests work on copies."""
+    """Make two nodes that trust each other and have exported it. Tests work on copies."""
     directory = tmp_path_factory.mktemp("libreswan")
     sites = Site(directory / "one"), Site(directory / "other")
     cards = [site.make(ipv4) for site, ipv4 in zip(sites, ("10.77.0.1", "10.77.0.2"), strict=True)]
@@ -167,21 +167,21 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def pair(made: Path, tmp_path: Path) -> tuple[Site, Site]:
-    """The two; the first is the one that initiates."""
+    """Return the two nodes; the first is the initiator."""
     directory = Path(shutil.copytree(made, tmp_path / "nodes"))
     one, other = Site(directory / "one"), Site(directory / "other")
     return (one, other) if one.values("auto")[0] == "start" else (other, one)
 
 
 def checked(path: Path) -> tuple[int, str]:
-    """Exit code and words of ``ipsec addconn --checkconfig``."""
+    """Return exit code and output of ``ipsec addconn --checkconfig``."""
     command = [str(libreswan.ADDCONN), "--config", str(path), "--checkconfig"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr
 
 
 def understood(kind: str, proposals: str) -> bool:
-    """Whether ``ipsec algparse`` does: addconn does not look at algorithms."""
+    """Return whether ``ipsec algparse`` understands the proposals: addconn does not check algorithms."""
     command = [str(libreswan.ALGPARSE), "-v2", "-pfs=yes", f"{kind}={proposals}"]
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
@@ -238,7 +238,7 @@ def test_what_is_refused_libreswan_does_not_have() -> None:
 
 @pytest.fixture
 def cable(pair: tuple[Site, Site]) -> Iterator[Ends]:
-    """The two nodes' namespaces, joined, with their addresses; what is started there ends with them."""
+    """Connect the two nodes' namespaces and give them addresses; the daemons started there end with them."""
     instance = Instance()
     ends = Ends([instance.namespace(site.name) for site in pair], [instance.run / site.name for site in pair], [])
     try:
@@ -260,13 +260,13 @@ def cable(pair: tuple[Site, Site]) -> Iterator[Ends]:
 
 @pytest.fixture
 def link(pair: tuple[Site, Site], cable: Ends) -> tuple[Pluto, Pluto]:
-    """pluto of both, not started."""
+    """Return pluto of both, not started."""
     first, second = (cable.pluto(number, site) for number, site in enumerate(pair))
     return first, second
 
 
 def started(link: tuple[Pluto, Pluto]) -> None:
-    """Both, the one that only answers first."""
+    """Start both, the responder first."""
     initiator, responder = link
     responder.daemon.start()
     responder.wait_said("adding UDP interface mesh0", SECONDS)
@@ -274,7 +274,7 @@ def started(link: tuple[Pluto, Pluto]) -> None:
 
 
 def test_two_nodes_authenticate_each_other_by_their_cards_alone(link: tuple[Pluto, Pluto]) -> None:
-    """And go on to the CHILD_SAs, which a kernel without ESP refuses: ``ike`` alone is the claim here."""
+    """They go on to the CHILD_SAs, which a kernel without ESP refuses: the claim is ``ike`` alone."""
     started(link)
     for pluto in link:
         pluto.wait_said(AUTHENTICATED, SECONDS)
@@ -292,7 +292,7 @@ def test_who_does_not_know_the_secret_is_refused(link: tuple[Pluto, Pluto], pair
 @needs_charon
 @pytest.mark.parametrize("number", [0, 1], ids=["strongSwan begins", "libreswan begins"])
 def test_strongswan_and_libreswan_authenticate_each_other(pair: tuple[Site, Site], cable: Ends, number: int) -> None:
-    """Either begins, each configured by its export alone. A kernel without ESP refuses the CHILD_SAs that follow."""
+    """Either initiates, each configured by its export alone. A kernel without ESP refuses the CHILD_SAs that follow."""
     pluto = cable.pluto(1 - number, pair[1 - number])
     if number:
         cable.charon(1, pair[1], pair[0].name)
@@ -306,7 +306,7 @@ def test_strongswan_and_libreswan_authenticate_each_other(pair: tuple[Site, Site
 
 @needs_charon
 def test_two_charons_authenticate_each_other_by_their_keys(pair: tuple[Site, Site], cable: Ends) -> None:
-    """Each as `export swanctl` has it: the end that only answers is there first."""
+    """Each has the export for swanctl; the responder starts first."""
     responder = cable.charon(1, pair[1])
     initiator = cable.charon(0, pair[0])
     for charon, site in ((responder, pair[0]), (initiator, pair[1])):

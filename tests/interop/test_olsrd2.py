@@ -1,4 +1,4 @@
-"""olsrv2d and olsrd2 in one mesh: a line A - B - C whose middle is of the other make than its ends."""
+"""olsrv2d and olsrd2 work together in one mesh: a line A - B - C whose middle is of another make than its ends."""
 
 from collections.abc import Iterator
 from itertools import permutations
@@ -22,7 +22,7 @@ LINES = {"olsrv2d-olsrd2-olsrv2d": (Router, Olsrd2, Router), "olsrd2-olsrv2d-ols
 
 @pytest.fixture(scope="module", params=LINES.values(), ids=list(LINES))
 def line(request: pytest.FixtureRequest) -> Iterator[list[Site]]:
-    """The line, converged: everybody has routes to everybody's originators and attached networks."""
+    """Start the line and wait until all have routes to all originators and attached networks."""
     with sites.line(request.param) as made:
         for site, other in permutations(made, 2):
             wait_routes(site, other)
@@ -30,12 +30,12 @@ def line(request: pytest.FixtureRequest) -> Iterator[list[Site]]:
 
 
 def wait_routes(site: Site, other: Site) -> None:
-    """Await routes to the originators and attached networks of another site."""
+    """Wait for routes to the originators and attached networks of another site."""
     site.router.wait_reachable(other.destinations, 90)
 
 
 def wait_no_routes(site: Site, lost: set[str], seconds: float) -> None:
-    """Await that none of these routes is left."""
+    """Wait until none of these routes is left."""
     site.router.wait_for(f"no routes to {sorted(lost)}", lambda: not lost & site.router.kernel.destinations(), seconds)
 
 
@@ -72,12 +72,12 @@ def test_the_ends_select_the_middle_as_mpr_and_it_knows(line: list[Site]) -> Non
 
 
 def wait_chosen(site: Site, other: Site, table: str, column: str) -> None:
-    """Await that a column of ``nhdpinfo`` is true for another site."""
+    """Wait until a column of ``nhdpinfo`` is true for another site."""
     site.router.wait_for(f"{column} of {other.router.name}", lambda: chosen(site, other, table, column), 60)
 
 
 def chosen(site: Site, other: Site, table: str, column: str) -> bool:
-    """Whether a column of ``nhdpinfo`` is true for both originators of another site."""
+    """Return whether a column of ``nhdpinfo`` is true for both originators of another site."""
     rows = site.ask(f"nhdpinfo json {table}")
     return {row["neighbor_originator"] for row in rows if row[column] == "true"} >= set(other.originators)
 

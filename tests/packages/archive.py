@@ -11,7 +11,7 @@ _SECONDS = 900.0
 
 
 def fetched(suite: str, names: Sequence[str], directory: Path) -> list[Path]:
-    """They, and all that they need beyond a bare root of ``fleet_root``; into ``directory``."""
+    """Fetch these packages, and all that they need beyond a bare root of ``fleet_root``, into ``directory``."""
     for place in ("lists/partial", "archives/partial"):
         (directory / place).mkdir(parents=True)
     (directory / "sources").write_text(sources_of(suite), encoding="ascii")

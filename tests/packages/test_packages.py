@@ -1,7 +1,7 @@
-"""Our Debian packages, in a bare root of the release: installed, upgraded, removed, purged, and judged by lintian.
+"""Our Debian packages can be installed, upgraded, removed and purged in a bare root, and lintian finds no error.
 
-This machine's release and architecture where we package for it; all of them where ``MESHSEC_PACKAGES_ALL`` is set
-(``make packages-all``).
+Runs for this machine's release and architecture where we package for it, and for all of them where
+``MESHSEC_PACKAGES_ALL`` is set (``make packages-all``).
 """
 
 import gzip
@@ -40,7 +40,7 @@ OWN_ARCHITECTURE = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(
 
 
 def own_release() -> str:
-    """The code name of this machine's Debian."""
+    """Return the code name of this machine's Debian."""
     return platform.freedesktop_os_release().get("VERSION_CODENAME", "")
 
 
@@ -49,7 +49,7 @@ RELEASES = tuple(suite for suite in fleet_root.SUITES if ALL or suite == own_rel
 
 @pytest.fixture(scope="module", params=RELEASES)
 def release(request: pytest.FixtureRequest) -> str:
-    """A release of Debian."""
+    """Return a release of Debian."""
     if missing := fleet_root.obstacle():
         pytest.skip(missing)
     if not shutil.which("dh"):
@@ -59,21 +59,21 @@ def release(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def packages(release: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Our packages for it, by name, as `make deb KERNEL=...` makes them."""
+    """Return our packages for the release by name, as `make deb KERNEL=...` makes them."""
     kernel = _kernel(tmp_path_factory.mktemp("kernel"))
     return _made(release, OWN_ARCHITECTURE, tmp_path_factory.mktemp("packages"), {"KERNEL": str(kernel)})
 
 
 @pytest.fixture
 def root(release: str, packages: dict[str, Path], tmp_path: Path) -> Iterator[Root]:
-    """A node of that release whose operator may install ours."""
+    """Make a node of that release whose operator may install our packages."""
     with bare(release, tmp_path / "root") as made:
         made.offer(packages.values())
         yield made
 
 
 def test_the_life_of_packages_on_a_node(root: Root, packages: dict[str, Path], tmp_path: Path) -> None:
-    """Installed, configured, upgraded, removed, purged and installed again: one root, because each takes its time."""
+    """All steps use one root, because each takes its time."""
     root.apt("install", *PACKAGES)
     _check_installed(root)
     _check_documents(root)
@@ -88,7 +88,7 @@ def test_the_life_of_packages_on_a_node(root: Root, packages: dict[str, Path], t
     assert {name: root.path(name).read_bytes() for name in kept} == kept
     assert not root.path("/usr/lib/meshsec").exists(), "byte code goes with what it was made of"
     root.apt("purge", *PACKAGES)
-    # The group stays, as groups do in Debian: no later one gets its number.
+    # The group stays, as is usual in Debian, so that no later one gets its number.
     left = root.named("meshsec", "olsrv2d", "overlayd", "node.key", "node.pub")
     assert left == {"/var/lib/meshsec", KEY, "/var/lib/meshsec/node.pub"}, (
         "a purge keeps the identity, and nothing else"
@@ -99,7 +99,7 @@ def test_the_life_of_packages_on_a_node(root: Root, packages: dict[str, Path], t
 
 
 def test_lintian_finds_no_error(release: str, packages: dict[str, Path]) -> None:
-    """What is overridden is so with a reason, in daemon/debian."""
+    """Each override has its reason in daemon/debian."""
     if not shutil.which("lintian"):
         pytest.skip("lintian is not installed")
     (changes,) = packages["meshsec"].parent.glob("*.changes")
@@ -109,7 +109,7 @@ def test_lintian_finds_no_error(release: str, packages: dict[str, Path]) -> None
 
 
 def test_a_kernel_of_ours_is_followed_by_its_metapackage(packages: dict[str, Path]) -> None:
-    """That very version of it, so that a later kernel comes as an upgrade."""
+    """It depends on that very version, so that a later kernel comes as an upgrade."""
     (image,) = packages["meshsec"].parent.glob(f"meshsec-image_9.9-1_{OWN_ARCHITECTURE}.deb")
     fields = shell.run(["dpkg-deb", "--field", str(image), "Version", "Depends"]).stdout
     assert fields == f"Version: 9.9-1\nDepends: {KERNEL} (= 9.9-1)\n"
@@ -118,7 +118,7 @@ def test_a_kernel_of_ours_is_followed_by_its_metapackage(packages: dict[str, Pat
 
 @pytest.mark.skipif(not ALL, reason="kernels are fetched with `make packages-all` only")
 def test_a_kernel_comes_by_its_metapackage_and_a_later_one_beside_it(tmp_path: Path) -> None:
-    """Debian's RT kernels of two releases, which are made as ours are."""
+    """The kernels are Debian's RT kernels of two releases, which are made as ours are."""
     if missing := fleet_root.obstacle():
         pytest.skip(missing)
     needed = ["linux-image-rt-amd64", "initramfs-tools"]
@@ -139,7 +139,8 @@ def test_a_kernel_comes_by_its_metapackage_and_a_later_one_beside_it(tmp_path: P
 
 @pytest.mark.skipif(not ALL, reason="made twice with `make packages-all` only")
 def test_the_same_commit_gives_the_same_octets(release: str, tmp_path: Path) -> None:
-    """Whatever the clock says; version and time stand for a commit, because there may be another one meanwhile."""
+    """The clock does not matter. Version and time are given in place of a commit, because there may be another one
+    meanwhile."""
     commit = {"VERSION": "1.2.3", "SOURCE_DATE_EPOCH": "1700000000"}
     first = _made(release, OWN_ARCHITECTURE, tmp_path / "first", commit)
     again = _made(release, OWN_ARCHITECTURE, tmp_path / "again", commit)
@@ -151,7 +152,7 @@ def test_the_same_commit_gives_the_same_octets(release: str, tmp_path: Path) -> 
 @pytest.mark.skipif(not ALL, reason="compiled across with `make packages-all` only")
 @pytest.mark.parametrize("architecture", sorted(MACHINES))
 def test_programs_and_wheels_are_those_of_the_architecture(release: str, architecture: str, tmp_path: Path) -> None:
-    """Each of them, by its ELF header."""
+    """Each program and wheel is checked by its ELF header."""
     tree = tmp_path / "tree"
     for package in _made(release, architecture, tmp_path / "packages").values():
         shell.run(["dpkg-deb", "-x", str(package), str(tree)])
@@ -163,7 +164,7 @@ def test_programs_and_wheels_are_those_of_the_architecture(release: str, archite
 
 
 def test_an_unknown_release_or_architecture_is_named() -> None:
-    """Before anything is done."""
+    """It is named before anything is built."""
     for words in (["sid", "amd64"], ["trixie", "s390x"], ["trixie"]):
         done = subprocess.run([REPOSITORY / "tools/deb", *words], capture_output=True, text=True, check=False)
         assert done.returncode == 2
@@ -177,7 +178,7 @@ def _made(release: str, architecture: str, place: Path, commit: dict[str, str] |
 
 
 def _kernel(directory: Path) -> Path:
-    """A package called like one of `make kernel`, with nothing in it."""
+    """Make an empty package with the name of one of `make kernel`."""
     control = directory / "tree/DEBIAN/control"
     control.parent.mkdir(parents=True)
     fields = {
@@ -202,7 +203,7 @@ def _release_of(kernel: Path) -> str:
 
 
 def _bootable(root: Root) -> set[str]:
-    """The releases of the kernels that are there with their modules and an initramfs."""
+    """Return the releases of the kernels that have their modules and an initramfs."""
     found = {path.name.removeprefix("vmlinuz-") for path in root.path("/boot").glob("vmlinuz-*")}
     for kernel in found:
         assert root.path(f"/boot/initrd.img-{kernel}").stat().st_size > 1_000_000
@@ -215,7 +216,7 @@ def _version(package: Path) -> str:
 
 
 def _renumbered(package: Path, directory: Path) -> Path:
-    """The same package with a later version."""
+    """Return the same package with a later version."""
     directory.mkdir(exist_ok=True)
     tree = directory / package.stem
     shell.run(["dpkg-deb", "-R", str(package), str(tree)], timeout=120)
@@ -229,7 +230,7 @@ def _renumbered(package: Path, directory: Path) -> Path:
 
 
 def _configure(root: Root) -> dict[str, bytes]:
-    """Do what the quick start says; the files that are the operator's."""
+    """Do what the quick start says. Return the operator's files."""
     root.run("meshsec", "init", "--name", "alpha", "--interface", "mesh0")
     card = root.run("meshsec", "key", "show").stdout
     root.path(NOTES).write_text(card, encoding="utf-8")
@@ -241,7 +242,7 @@ def _configure(root: Root) -> dict[str, bytes]:
 
 
 def _check_installed(root: Root) -> None:
-    """All runs, and nothing was made, started or enabled."""
+    """Check that all programs run, and that nothing was made, started or enabled."""
     for program in ("meshsec", "olsrv2d", "overlayd"):
         assert root.run(program, "--version").stdout.startswith(f"{program} "), program
     for program in ("meshsecd", "meshsec-radio"):
@@ -258,7 +259,7 @@ def _check_installed(root: Root) -> None:
 
 
 def _check_documents(root: Root) -> None:
-    """Each link between the documents leads to a file, except to what only developers need."""
+    """Check that each link between the documents leads to a file, except for those to developers' documents."""
     place = root.path("/usr/share/doc/meshsec")
     documents = [place / "README.md", *(place / "docs").rglob("*.md")]
     assert len(documents) > 20
@@ -273,7 +274,7 @@ def _check_documents(root: Root) -> None:
 
 
 def _check_notices(root: Root) -> None:
-    """Each program comes with the notices of the crates that it contains, and of no others."""
+    """Check that each program comes with the notices of exactly the crates that it contains."""
     for program, crates in {"olsrv2d": ["clap", "serde"], "overlayd": ["clap", "curve25519-dalek", "zeroize"]}.items():
         place = root.path(f"/usr/share/doc/meshsec-{program}/crate-notices.gz")
         text = gzip.decompress(place.read_bytes()).decode()
@@ -284,7 +285,7 @@ def _check_notices(root: Root) -> None:
 
 
 def _check_cryptography(root: Root) -> None:
-    """Keys are made and used with Debian's OpenSSL, which its security updates reach."""
+    """Check that keys are made and used with Debian's OpenSSL, which gets its security updates."""
     assert not list(root.path("/usr/lib/meshsec").glob("*crypt*"))
     place = root.run("python3", "-c", "import cryptography; print(cryptography.__file__)").stdout
     assert place.startswith("/usr/lib/python3/dist-packages/")
@@ -293,14 +294,14 @@ def _check_cryptography(root: Root) -> None:
 
 
 def _check_completion(root: Root) -> None:
-    """Debian's zsh finds the function by itself."""
+    """Check that Debian's zsh finds the function by itself."""
     root.apt("install", "zsh")
     script = "autoload -U compinit; compinit -D; print $_comps[meshsec]"
     assert root.run("zsh", "-fc", script).stdout == "_meshsec\n"
 
 
 def _check_upgraded(root: Root, kept: dict[str, bytes], version: str) -> None:
-    """The version is another; what is the operator's is what it was, the key's mode too."""
+    """Check that the version has changed and the operator's files have not, including the key's mode."""
     installed = root.run("dpkg-query", "-W", "-f=${Version}\n", *PACKAGES).stdout.split()
     assert installed == [version] * len(PACKAGES)
     assert {name: root.path(name).read_bytes() for name in kept} == kept
@@ -310,7 +311,7 @@ def _check_upgraded(root: Root, kept: dict[str, bytes], version: str) -> None:
 
 
 def _check_scripts(root: Root) -> None:
-    """No systemd runs here: what an upgrade would restart stands in dpkg's scripts. Nothing is stopped before one."""
+    """Check dpkg's scripts, because no systemd runs here: they restart in an upgrade, and stop nothing before it."""
     scripts = root.path("/var/lib/dpkg/info")
     restarted = {name: (scripts / f"{name}.postinst").read_text(encoding="utf-8") for name in PACKAGES}
     services = {
@@ -323,7 +324,7 @@ def _check_scripts(root: Root) -> None:
 
 
 def _check_modes(root: Root) -> None:
-    """All is root's, nobody else writes, nothing is setuid."""
+    """Check that all files are root's, nobody else can write them, and none is setuid."""
     listing = root.run("dpkg", "--listfiles", *PACKAGES).stdout.split("\n")
     ours = [name for name in listing if "meshsec" in name or "olsrv2d" in name or "overlayd" in name]
     assert len(ours) > 500

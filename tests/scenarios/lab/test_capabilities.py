@@ -1,6 +1,6 @@
-"""A run that counts leaves nothing out that could be had: what is missing ends it with its fix; by hand it is skipped.
+"""A run that requires the lab ends with the fix where something is missing; a run by hand skips what needs it.
 
-pytest runs once more, in a mount namespace that lacks something.
+These tests run pytest again in a mount namespace that lacks something.
 """
 
 import os

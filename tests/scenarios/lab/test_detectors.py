@@ -1,4 +1,4 @@
-"""The lab's own detectors see what they are there for; without this, "no packet in the clear" would prove nothing."""
+"""The lab's own detectors see what they are for; without this, "no packet in the clear" would prove nothing."""
 
 import json
 import shutil
@@ -121,7 +121,7 @@ def test_shapes_have_the_right_links() -> None:
 
 @pytest.fixture(scope="module")
 def bare_lab() -> Iterator[Lab]:
-    """Two nodes without any of the product: nothing protects them."""
+    """Start two nodes without the product: nothing protects them."""
     with Lab("bare", line(names(2))) as lab:
         for node, address in zip(lab.nodes.values(), ("fd00:1::1", "fd00:1::2"), strict=True):
             node.address = address
@@ -130,13 +130,13 @@ def bare_lab() -> Iterator[Lab]:
 
 @pytest.fixture
 def bare(bare_lab: Lab) -> Lab:
-    """They hear each other, whatever the test before left."""
+    """Return the two nodes with their link up, whatever the test before left."""
     for link in bare_lab.links.values():
         link.fix()
         link.up()
     for node in bare_lab.nodes.values():
         give_address(node)
-        # A kernel that is busy takes its time to notice a carrier; until then what is sent is lost.
+        # A busy kernel notices a carrier late; until then packets are lost.
         wait_until("carrier", lambda name=node.name: carries(bare_lab[name]), [], 60)  # type: ignore[misc]
     return bare_lab
 
@@ -155,7 +155,7 @@ def test_a_capture_sees_user_data_in_the_clear(bare: Lab) -> None:
     with a.capture("sent") as sending, b.capture("clear") as seen:
         traffic.send((a.namespace, a.address), b.address, count=5)
         wait_until("a clear packet", lambda: seen.counts[Kind.CLEAR] >= 1, [seen], 60)
-    assert seen.counts[Kind.CLEAR] >= 5  # the errors that b sends back quote the data, which is just as clear
+    assert seen.counts[Kind.CLEAR] >= 5  # The errors that b sends back quote the data in the clear.
     assert sending.sent[Kind.CLEAR] >= 5, "what a node puts on a link counts as sent"
     assert seen.lost == 0
     pcap = (seen.directory / "mesh-a.pcap").read_bytes()
@@ -201,7 +201,7 @@ def test_a_lossy_link_loses_about_its_share(bare: Lab) -> None:
 
 
 def test_what_a_neighbour_sends_is_lost_by_its_share_and_what_others_send_is_not(bare: Lab) -> None:
-    """How a link on radio is lossy, whose interface has other neighbours too."""
+    """A radio link is lossy in this way when its interface has other neighbours too."""
     a, b, link = bare["a"], bare["b"], bare.link("a", "b")
     (shown,) = json.loads(a.run("ip", "-j", "link", "show", link.ends[0].interface).stdout)
     receiver, sender, other = link.ends[1], shown["address"], "02:00:00:00:00:77"

@@ -1,4 +1,4 @@
-"""The end of a run names what was not proved, and what needed a second try."""
+"""The end of a run names the claims that were not proved and the tests that needed a second try."""
 
 import json
 import os

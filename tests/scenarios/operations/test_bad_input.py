@@ -1,4 +1,5 @@
-"""What a person, a disk or another node gets wrong is refused with a clear word, and the last good state holds."""
+"""Mistakes of a person, a disk or another node are refused with a clear message, and the last good state stays in
+force."""
 
 import re
 import shutil
@@ -14,7 +15,7 @@ from tests.scenarios.expectations import flow, spis
 
 
 def reload(node: Node) -> None:
-    """As `systemctl reload` does."""
+    """Reload meshsecd as `systemctl reload` does."""
     node.daemons.agent.send_signal(signal.SIGHUP)
 
 
@@ -103,7 +104,7 @@ def test_a_card_with_an_ipv4_address_that_a_peer_has_is_refused(mesh: Lab) -> No
 
 
 def test_a_node_whose_address_is_announced_by_another_one_too_says_so() -> None:
-    """The disk of a was cloned: d has its key, and so its address."""
+    """The disk of a was cloned: d has its key and so its address."""
     with Lab("clone", line(names(4))) as lab:
         a, d = lab["a"], lab["d"]
         lab.set_up()
@@ -143,7 +144,7 @@ def test_a_full_disk_while_a_card_is_written_keeps_what_was_there() -> None:
 
 
 def _give_small_disk(node: Node) -> None:
-    """meshsecd gets a trust store of 16 KiB, mounted where only it can see it: gone with the process."""
+    """Give meshsecd a trust store of 16 KiB in its own mount namespace, which ends with the process."""
     steps = (
         "mount --make-rprivate /",
         "mount -t tmpfs -o size=16k tmpfs /mnt",
@@ -155,5 +156,5 @@ def _give_small_disk(node: Node) -> None:
 
 
 def _inside(node: Node, *argv: str) -> str:
-    """Run a program where meshsecd is: in its mount namespace, and below its root, which is another one in a chroot."""
+    """Run a program in meshsecd's mount namespace and below its root, which may be a chroot."""
     return run(["nsenter", "-t", str(node.daemons.agent.pid), "-m", "-r", *argv], check=False).stdout

@@ -1,4 +1,4 @@
-"""``meshsec bench`` on running nodes."""
+"""``meshsec bench`` measures running nodes and leaves their SAs in order."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The mesh keeps its own time: real chronyd processes that take each other's time through the SAs."""
+"""The mesh keeps its own time: real chronyd processes take each other's time through the SAs."""
 
 import json
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(not chrony.CHRONYD.exists(), reason="no chronyd 
 
 @pytest.fixture
 def clocks(mesh: Lab, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Chrony]]:
-    """chronyd of a, b and c, not started; doctor finds the chronyc that belongs to it."""
+    """Prepare chronyd on a, b and c without starting it. doctor finds the chronyc that belongs to it."""
     monkeypatch.setenv("PATH", str(chrony.CHRONYC_DIRECTORY), prepend=":")
     made = {name: Chrony(mesh[name], MASTERS) for name in "abc"}
     yield made
@@ -37,7 +37,7 @@ def _time_check(one: Chrony) -> dict[str, str]:
 @pytest.mark.timeout(900)
 def test_masters_agree_one_follows_the_other_and_takes_over(mesh: Lab, clocks: dict[str, Chrony]) -> None:
     a, b, c = clocks.values()
-    assert _time_check(c)["level"] == "warn"  # chronyd does not run
+    assert _time_check(c)["level"] == "warn"  # chronyd does not run.
     c.start()
     wait_until("chronyd of c answers", c.tracking, (), SECONDS)
     assert "not synchronised" in _time_check(c)["found"]
@@ -55,7 +55,7 @@ def test_masters_agree_one_follows_the_other_and_takes_over(mesh: Lab, clocks: d
 
 
 def _bound(clocks: dict[str, Chrony]) -> float:
-    """Seconds that a and c are apart at most; 0 while that cannot be said."""
+    """Return a bound in seconds on the clocks' difference between a and c; 0 while it is unknown."""
     known = {one.node.address: found for one in clocks.values() if (found := one.tracking())}
     try:
         return apart(clocks["a"].node.address, clocks["c"].node.address, known)

@@ -1,4 +1,4 @@
-"""The demo tells the truth, and leaves nothing behind however it ends."""
+"""The demo reports the truth, and leaves nothing behind however it ends."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from tests.lab.node import capabilities
 
 
 def start(*arguments: str) -> subprocess.Popen[str]:
-    """As from a terminal: a test run that a shell put into the background has SIGINT ignored, and hands that on."""
+    """Start the demo with SIGINT's default action: in the background a shell starts a test run with SIGINT ignored."""
     return subprocess.Popen(
         ["env", "--default-signal=INT", sys.executable, "-m", "tests.demo", *arguments],
         cwd=REPOSITORY,
@@ -31,7 +31,7 @@ def start(*arguments: str) -> subprocess.Popen[str]:
 
 
 def left_behind(pid: int) -> list[str]:
-    """Namespaces, run directories and processes of a demo that has ended."""
+    """Return the namespaces, run directories and processes that a finished demo has left."""
     prefix = f"{pid}."
     processes = [entry.name for entry in Path("/proc").glob("[0-9]*") if _mentions(entry, f"/{prefix}")]
     directories = [path.name for path in RUN.glob(f"{prefix}*")]

@@ -1,4 +1,4 @@
-"""``meshsec drift`` tells what others changed in charon and in the kernel, and nothing where all is as it should be."""
+"""``meshsec drift`` reports what others changed in charon and in the kernel, and nothing where all is in order."""
 
 import shlex
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ OPTIONS = Options(ipv4=True, overlay=capabilities.probe().tun)
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Lab]:
-    """The two nodes a - b, with both data planes where there are TUN devices."""
+    """Start the two nodes a - b, with both data planes where there are TUN devices."""
     with Lab("drift", line(names(2)), OPTIONS) as lab:
         lab.set_up().trust_all().start()
         yield lab
@@ -27,11 +27,11 @@ def lab() -> Iterator[Lab]:
 
 @pytest.fixture
 def pair(lab: Lab) -> tuple[Node, Node]:
-    """Both nodes, protected and without drift."""
+    """Return both nodes, protected and without drift."""
     lab.heal()
     lab.wait_full_mesh()
     for node in (lab["a"], lab["b"]):
-        wait_no_drift(node)  # a charon that ended leaves its SAs for a while
+        wait_no_drift(node)  # A charon that ended leaves its SAs for a while.
     return lab["a"], lab["b"]
 
 
@@ -56,7 +56,7 @@ def test_sas_that_come_and_go_are_no_drift(pair: tuple[Node, Node]) -> None:
 
 
 def test_nothing_is_left_of_a_charon_that_was_killed(lab: Lab, pair: tuple[Node, Node]) -> None:
-    """Its SAs stay in the kernel until others stand; then they go."""
+    """Its SAs stay in the kernel until others are established; then they are removed."""
     a, b = pair
     before = a.wait_protected(b).child_spis
     a.daemons.charon.kill()
@@ -105,13 +105,13 @@ def test_what_others_configure_in_charon_is_reported_until_it_is_fixed(pair: tup
 
 def test_an_sa_of_the_former_policy_is_reported_and_the_fix_makes_another(pair: tuple[Node, Node]) -> None:
     a, b = pair
-    stood = a.wait_protected(b).spis
-    # What no order of the processor puts first.
+    before = a.wait_protected(b).spis
+    # A suite that no processor makes the first choice.
     other = {"ike_proposals": ["chacha20poly1305-prfsha256-x25519"], "esp_proposals": ["aes128gcm16-x25519"]}
     a.reconfigure(replace(OPTIONS, policy=other))
     try:
         restart(a)
-        assert a.wait_protected(b).spis == stood, "a restart of meshsecd negotiates nothing"
+        assert a.wait_protected(b).spis == before, "a restart of meshsecd negotiates nothing"
         assert {("ike_sa", "b"), ("child_sa", "b")} == differences(a)
         _fix(a, drift(a)["differences"][0]["mend"], "--yes")
         a.wait_protected(b)
@@ -165,7 +165,7 @@ def test_a_name_that_is_no_peer_s_is_refused(pair: tuple[Node, Node]) -> None:
 
 
 def _fix(node: Node, fix: str, *more: str) -> None:
-    """Do what a line advises: the command before the colon and a blank."""
+    """Run the command of a line of advice, which ends before the first colon and blank."""
     command = shlex.split(fix.split(": ", maxsplit=1)[0])
     if command[0] == "meshsec":
         node.meshsec(*command[1:], *more)
@@ -174,7 +174,7 @@ def _fix(node: Node, fix: str, *more: str) -> None:
 
 
 def _as_wanted(node: Node, peer: Node) -> Mapping[str, Any]:
-    """What meshsecd would load, but for the proposals."""
+    """Return the connection that meshsecd would load, except for its proposals."""
     kernel = capabilities.probe().esp == "kernel"
     here, there = (node.address, peer.address) if kernel else (node.locator, peer.locator)
     times = {"rekey_time": "3600", "replay_window": "256"}

@@ -1,8 +1,8 @@
-"""The vehicle image: two machines boot it by UEFI, make their keys, let nobody in, and protect what they say.
+"""The vehicle image: two machines boot it by UEFI, make their keys, let nobody in, and protect their user data.
 
-Vehicle a gets no password, b gets one, so that b can be asked and a shows that there is nothing to ask. Trust goes as
-it does with real vehicles: b's operator types a's card, a finds b's card at its next start, which follows a power cut.
-b gets a whole configuration and has two (simulated) radios beside its cable, which hear each other.
+Vehicle a gets no password, b gets one: b can be asked, and a shows that nobody can log in without one. Trust is set up
+as with real vehicles: b's operator types a's card, and a finds b's card at its next start, which follows a power cut. b
+gets a whole configuration and has two simulated radios besides its cable, which hear each other.
 """
 
 import json
@@ -21,7 +21,7 @@ from tests.lab.net.packets import MARK, Kind
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 
 BOOT = 900.0
-"""Seconds for what takes a minute on two cores of their own: machines that wait are not machines that fail."""
+"""Seconds for what takes a minute on two free cores: a machine that waits has not failed."""
 COMMAND = 300.0
 PASSWORD = "correct horse"  # noqa: S105  known to this file's reader only
 CARD = r"card +(meshsec1\w+)$"
@@ -48,7 +48,7 @@ security = "sae"
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Vehicle, Vehicle]]:
-    """Vehicles a and b on one link, up for the first time; root is logged in on b."""
+    """Boot vehicles a and b on one link for the first time and log in as root on b."""
     _need_image()
     directory, logs = tmp_path_factory.mktemp("vehicles"), BUILD / "artifacts" / "image"
     for old in logs.glob("*"):
@@ -82,7 +82,7 @@ def test_it_boots_into_a_working_node_on_a_realtime_kernel(pair: tuple[Vehicle, 
     _, b = pair
     assert b.run("systemctl is-system-running", COMMAND) == (0, "running"), _failed(b)
     assert b.run(f"systemctl is-active {' '.join(SERVICES)}", COMMAND) == (0, "\n".join(["active"] * len(SERVICES)))
-    # The file is of Debian's kernel; one of our own says it by its version only.
+    # The file is of Debian's kernel; a kernel of ours shows the feature in its version only.
     assert b.run("cat /sys/kernel/realtime 2>/dev/null || uname -v | grep -c PREEMPT_RT", COMMAND) == (0, "1")
 
 
@@ -119,7 +119,7 @@ def test_its_daemons_have_the_classes_of_their_profile(pair: tuple[Vehicle, Vehi
 
 def test_its_root_is_read_only_and_its_state_is_not(pair: tuple[Vehicle, Vehicle]) -> None:
     _, b = pair
-    b.run("mount -o remount,rw /", COMMAND)  # erofs takes the wish and stays what it is
+    b.run("mount -o remount,rw /", COMMAND)  # erofs accepts the command and remains read-only.
     for folder in ("/", "/usr/bin", "/etc"):
         status, said = b.run(f"touch {folder}/written", COMMAND)
         assert (status, "Read-only file system" in said) == (1, True), said
@@ -131,7 +131,7 @@ def test_without_a_password_given_nobody_gets_a_prompt(pair: tuple[Vehicle, Vehi
     a, b = pair
     assert "login:" in b.console.text, "with one there is a prompt: that is what is looked for below"
     a.console.type("\nroot\n\n")
-    # The same machine has long shown b's prompt: everything that a starts at boot has been started.
+    # b has shown its prompt long ago, so everything that a starts at boot has been started too.
     assert "login:" not in a.console.text
     assert "Password:" not in a.console.text
     assert b.run("findmnt -no TARGET /etc/shadow; cut -d: -f2 /etc/shadow | grep -c '[$]'", COMMAND) == (
@@ -151,7 +151,7 @@ def test_two_vehicles_protect_what_they_say_after_one_lost_its_power(pair: tuple
 
     a.cut_power()
     a.start("b", _credentials("other") | {"meshsec.peers": f"# who is trusted\nb {card_b}\n"})
-    # Until the SA stands the second wall may refuse the very socket, and ping ends at once.
+    # Before the SA is established the XFRM policies may refuse the socket, and ping ends at once.
     asked = f"timeout {BOOT:.0f} sh -c 'until {ping} -w 10 {address_a}; do sleep 1; done'"
     status, said = b.run(asked, BOOT + COMMAND)
     assert status == 0, said

@@ -1,4 +1,4 @@
-"""The reading commands on a live node say what is, why, and what is wrong."""
+"""The reading commands on a live node show the present state, the reasons, and what is wrong."""
 
 import json
 
@@ -52,7 +52,7 @@ def test_topology_shows_every_node(mesh: Lab) -> None:
 
 def test_doctor_is_content_with_a_healthy_node_and_names_a_dead_daemon(mesh: Lab) -> None:
     a = mesh["a"]
-    # What other programs did to its rules, in whatever test, is told as long as meshsecd runs.
+    # meshsecd reports until its end what other programs did to its rules, in any test before.
     a.daemons.agent.kill()
     a.daemons.agent.start()
     a.wait_for("doctor is content", lambda: a.meshsec("doctor", check=False).returncode == 0, 60)

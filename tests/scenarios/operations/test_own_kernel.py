@@ -1,6 +1,6 @@
-"""A kernel that `make kernel` built boots and is what its configuration promises; `make kernel-boot` runs this.
+"""A kernel of `make kernel` boots and has what its configuration promises; `make kernel-boot` runs this.
 
-The claims of the guest (tests/guest) are proved on it by the same command.
+The same command proves the claims of the guest (tests/guest) on it.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Any of the three daemons may die at any time: nothing leaks, and what can go on goes on."""
+"""When any of the three daemons dies nothing leaks, and everything that does not need it goes on."""
 
 import time
 
@@ -13,7 +13,7 @@ from tests.scenarios.expectations import assert_nothing_clear, captured, flow, f
 BACK = 3.0
 """Seconds within which user data passes again."""
 TRIES = 5
-"""A machine that others use too may stall a node in one of them."""
+"""Number of tries, of which the best counts: a busy machine may stall a node during one of them."""
 
 
 def test_meshsecd_killed_and_restarted_renegotiates_nothing(mesh: Lab) -> None:
@@ -35,7 +35,7 @@ def test_meshsecd_killed_and_restarted_renegotiates_nothing(mesh: Lab) -> None:
 
 
 def test_a_renegotiation_would_have_been_seen(mesh: Lab) -> None:
-    """The negative case of the one above: when charon does negotiate again, SPIs and the capture tell."""
+    """The negative case of the one above: when charon negotiates again, SPIs and the capture show it."""
     a, c = mesh["a"], mesh["c"]
     before = spis(a, c)
     with captured(mesh, "terminated") as captures:
@@ -66,7 +66,7 @@ def test_charon_killed_leaks_nothing_and_its_sa_is_back_within_three_seconds_of_
 
 
 def _return_of_charon(mesh: Lab, running: Flow) -> float:
-    """Kill c's charon; seconds from its return to user data."""
+    """Kill c's charon. Return the seconds from its return to user data."""
     a, c = mesh["a"], mesh["c"]
     c.daemons.charon.kill()
     c.wait_for("c knows that charon is gone", lambda: c.control.peer(a.name).get("state") != "protected", 60)

@@ -1,6 +1,6 @@
-"""A Debian 13 node with systemd as process 1: what the units, their drop-ins and their confinement come to there.
+"""On a Debian 13 node with systemd as process 1 the units, their drop-ins and their confinement have their effect.
 
-The node is made by the README's quick start; the other one is an ordinary node of the lab.
+The README's quick start makes the node; the other one is an ordinary node of the lab.
 """
 
 import json
@@ -33,7 +33,7 @@ OVERRIDE = "/run/systemd/system/meshsecd.service.d/99-override.conf"
 ORDINARY = SchedulingClass()
 CHARON = SchedulingClass(SchedulingPolicy.RR, priority=3)
 POLLER = SchedulingClass(SchedulingPolicy.RR, priority=2)
-"""Of the thread that waits for charon's sockets, once meshsecd knows which that is (ADR 0035)."""
+"""The class of the thread that waits for charon's sockets, once meshsecd knows the thread (ADR 0035)."""
 ROUTER = SchedulingClass(nice=-3)
 PROFILE = """\
 description = "Low classes, for all daemons and none of the kernel's threads."
@@ -48,7 +48,7 @@ nice = -2
 BASE = SchedulingClass(nice=-2)
 RAISED = SchedulingClass(SchedulingPolicy.RR, priority=4)
 BEHIND = SchedulingClass(SchedulingPolicy.RR, priority=3)
-"""Of the thread that waits for charon's sockets."""
+"""The class of the thread that waits for charon's sockets."""
 GOVERNED = """\
 description = "charon is raised for negotiations."
 [charon]
@@ -58,38 +58,39 @@ policy = "rr"
 priority = 4
 """
 LASTING = "[scheduling.governor]\nlinger = 10.0\nbusy_limit = 1.0\n"
-"""A level is kept long enough to be seen on a slow machine, and whatever else runs here makes none stand."""
+"""Settings that keep a raised class long enough to be seen on a slow machine, and ignore other load."""
 
 CLOSED = "ip6 daddr fc00::/7 counter"
-"""Among the rules of a node whose own ones cannot be had (closed.nft)."""
+"""A text in the rules of closed.nft, which are loaded when a node's own rules cannot be made."""
 REFUSED = "status=31/SYS"
-"""What systemd says of a process that called what the filter of its unit forbids."""
+"""What systemd reports of a process whose system call the unit's filter forbids."""
 RADIO = '[radio]\nmesh_id = "rescue"\nfrequency = 2412\nsecurity = "open"\n'
 
 START_SECONDS = 8.0
-"""In which systemd says that a start failed; meshsecd's attempts to start without a configuration took 12 and more."""
+"""Seconds within which systemd must report a failed start; restarts without a configuration took 12 s and more before.
+"""
 
 pytestmark = pytest.mark.timeout(600, func_only=True)
-"""Not the set-up, which builds the guest's root when nobody has done that before: minutes."""
+"""The time limit excludes the fixtures, because building the guest's root takes minutes."""
 
 needs_realtime = pytest.mark.skipif(bool(look().realtime_refused), reason="real-time classes are refused here")
 
 
 @pytest.fixture(scope="module")
 def pair() -> Iterator[tuple[Lab, Machine]]:
-    """Node a, booted, by the quick start; and b."""
+    """Yield node a, booted by the quick start, and b."""
     with booted.pair("systemd") as started:
         yield started
 
 
 @pytest.fixture
 def machine(pair: tuple[Lab, Machine]) -> Machine:
-    """The booted node, with what the test before left."""
+    """Return the booted node as the test before left it."""
     return pair[1]
 
 
 def choose(machine: Machine, profile: str, *, drop_ins: bool = False, further: str = "") -> None:
-    """A scheduling profile, with or without its drop-ins; daemons have it when they are started again."""
+    """Choose a scheduling profile, with or without its drop-ins, which count when the daemons start again."""
     kept = machine.run("sed", "/^\\[scheduling\\]/,$d", CONFIG).stdout
     for name, text in (("mine", PROFILE), ("governed", GOVERNED)):
         machine.write(f"/etc/meshsec/scheduling/{name}.toml", text)
@@ -100,13 +101,13 @@ def choose(machine: Machine, profile: str, *, drop_ins: bool = False, further: s
 
 
 def restart(machine: Machine, *units: str) -> None:
-    """Start again, with the drop-ins that there are now."""
+    """Start the daemons again with the present drop-ins."""
     machine.run("systemctl", "daemon-reload")
     machine.run("systemctl", "restart", *units)
 
 
 def classes(machine: Machine, unit: str) -> set[SchedulingClass | None]:
-    """Those of all threads of a service."""
+    """Return the classes of all threads of a service."""
     return {threads.read(thread).scheduling for thread in threads.threads_of(machine.pid(unit))}
 
 
@@ -119,7 +120,7 @@ def test_the_quick_start_ends_in_a_protected_channel(pair: tuple[Lab, Machine]) 
 
 
 def test_before_init_the_target_fails_at_once_and_nothing_is_restarted(pair: tuple[Lab, Machine]) -> None:
-    """On the same node, with its configurations out of the way."""
+    """It runs on the same node, with the configurations moved away."""
     _, machine = pair
     moved = f"for file in {CONFIG} /etc/olsrv2d/olsrv2d.toml; do"
     machine.run("systemctl", "stop", "meshsec.target", *DAEMONS)
@@ -142,7 +143,7 @@ def test_before_init_the_target_fails_at_once_and_nothing_is_restarted(pair: tup
 
 
 def test_a_configuration_without_a_key_fails_once_and_init_makes_the_key(pair: tuple[Lab, Machine]) -> None:
-    """On the same node, with its key out of the way. A meshsecd that ends for another reason is started again."""
+    """It runs on the same node, with its key moved away. A meshsecd that ends for another reason is started again."""
     _, machine = pair
     key = "/var/lib/meshsec/node"
     machine.run("systemctl", "stop", "meshsecd.service")
@@ -199,7 +200,7 @@ def test_drop_ins_give_the_classes_from_the_start_and_without_meshsecd(machine: 
 
 
 def test_without_drop_ins_and_profile_nothing_is_raised(machine: Machine) -> None:
-    """The negative case: the same looks."""
+    """The negative case, with the same checks."""
     choose(machine, "stock")
     restart(machine, *DAEMONS)
     assert machine.show("meshsec-ike", "CPUSchedulingPolicy", "LimitRTTIME") == {
@@ -259,7 +260,7 @@ def test_what_a_killed_governor_had_raised_goes_back_to_the_class_of_the_drop_in
 
 
 def begin_governed(lab: Lab, machine: Machine) -> None:
-    """Both ends have their channel, and charon the class that systemd gave it."""
+    """Begin with a channel of both ends, and with charon in the class that systemd gave it."""
     choose(machine, "governed", drop_ins=True, further=LASTING)
     machine.run("systemctl", "stop", "meshsecd")
     restart(machine, "meshsec-ike", "olsrv2d")
@@ -272,14 +273,14 @@ def begin_governed(lab: Lab, machine: Machine) -> None:
 
 
 def raise_charon(lab: Lab, machine: Machine) -> None:
-    """By one more negotiation; return while the class stands."""
+    """Negotiate once more and return while charon's class is raised."""
     a, b = machine.node, lab["b"]
     a.control.ask("renegotiate", peer=b.name)
     a.wait_for("charon is raised", lambda: classes(machine, "meshsec-ike") in ({RAISED}, {RAISED, BEHIND}), 120)
 
 
 def begin_with_classes(machine: Machine) -> None:
-    """A meshsecd of the profile that has seen both daemons, which stood as systemd starts them."""
+    """Begin with a meshsecd that uses the profile and has seen both daemons in the classes that systemd gave them."""
     choose(machine, "mine")
     machine.run("systemctl", "stop", "meshsecd")
     restart(machine, *(unit for unit in DAEMONS[:2] if classes(machine, unit) != {ORDINARY}), "meshsecd")
@@ -295,18 +296,18 @@ def begin_with_classes(machine: Machine) -> None:
 
 
 def assert_given_back(machine: Machine) -> None:
-    """Nothing is left of what meshsecd did."""
+    """Assert that nothing of what meshsecd did is left."""
     assert classes(machine, "meshsec-ike") == {ORDINARY}
     assert classes(machine, "olsrv2d") == {ORDINARY}
     assert not (machine.root / "run/meshsec/scheduling.json").exists()
 
 
 def kill_for_good(machine: Machine, further: str = "") -> None:
-    """Kill meshsecd by SIGKILL; return when its unit has come to rest, without the restart that would follow."""
+    """Kill meshsecd with SIGKILL. Return when its unit is down, without the restart that would follow."""
     machine.write(OVERRIDE, f"[Service]\nRestart=no\n{further}")
     machine.run("systemctl", "daemon-reload")
     os.kill(machine.pid("meshsecd"), signal.SIGKILL)
-    machine.run("systemctl", "stop", "meshsecd")  # waits for what runs after the death
+    machine.run("systemctl", "stop", "meshsecd")  # It waits for what runs after the death.
     assert machine.show("meshsecd", "Result") == {"Result": "signal"}
 
 
@@ -323,7 +324,7 @@ def test_doctor_says_what_a_container_keeps_from_it(machine: Machine) -> None:
 
 
 def test_with_an_overlay_its_node_runs_under_meshsecd(machine: Machine) -> None:
-    """docs/reference/overlayd.md: the target starts it, and meshsecd tells it with whom it talks."""
+    """docs/reference/overlayd.md: the target starts it, and meshsecd tells it which nodes it may exchange data with."""
     before = machine.run("cat", CONFIG).stdout
     machine.write(CONFIG, f"{before}[overlay]\nenabled = true\n")
     try:
@@ -341,14 +342,14 @@ def test_with_an_overlay_its_node_runs_under_meshsecd(machine: Machine) -> None:
 
 
 def overlay(machine: Machine) -> dict[str, object]:
-    """What meshsecd says of the overlay's node."""
+    """Return what meshsecd reports of the overlay's node."""
     said = machine.run("meshsec", "mode", "--json", check=False).stdout
     return dict(json.loads(said)["overlay"]) if said else {"up": False}
 
 
 @contextmanager
 def boot_with_radio(machine: Machine, interface: str) -> Iterator[str]:
-    """What a boot starts has been started with a radio enabled; its unit."""
+    """Do what a boot does with a radio enabled. Yield the radio's unit."""
     unit, before = f"meshsec-radio@{interface}", machine.run("cat", CONFIG).stdout
     machine.write(CONFIG, before + RADIO)
     machine.run("systemctl", "stop", "meshsec.target", "multi-user.target")
@@ -372,7 +373,7 @@ def test_a_radio_without_its_adapter_waits_for_it_and_the_boot_does_not(machine:
 
 
 def test_a_radio_that_cannot_be_one_says_so_and_the_boot_goes_on_without_it(machine: Machine) -> None:
-    """The negative case: an interface that is there, and not wireless."""
+    """The negative case: an interface that exists and is not wireless."""
     with boot_with_radio(machine, "lo") as unit:
         for started in ("meshsec.target", "olsrv2d", "meshsecd"):
             assert machine.show(started, "ActiveState") == {"ActiveState": "active"}, started
@@ -383,7 +384,7 @@ def test_a_radio_that_cannot_be_one_says_so_and_the_boot_goes_on_without_it(mach
 
 @pytest.mark.parametrize("unit", exposure.own_units())
 def test_the_installed_units_are_confined_as_their_waivers_say(machine: Machine, unit: str) -> None:
-    """By Debian 13's systemd; that of this machine looks at the files in `make check`."""
+    """Debian 13's systemd checks them here; in `make check` this machine's systemd checks the files."""
     instance = f"{unit}mesh0" if unit.endswith("@") else unit
     looked = machine.run(*exposure.LOOK, f"{instance}.service", check=False)
     reasons = exposure.reasons()
@@ -392,7 +393,7 @@ def test_the_installed_units_are_confined_as_their_waivers_say(machine: Machine,
 
 
 def test_no_daemon_called_what_its_unit_forbids(machine: Machine) -> None:
-    """After all that the other tests had them do; systemd names the signal of a refused call."""
+    """It runs after all other tests; systemd names the signal of a refused call."""
     journal = machine.run("journalctl", "--no-pager", "--output=cat").stdout
     assert "meshsec-ike.service" in journal
     assert REFUSED not in journal
@@ -405,7 +406,7 @@ def test_rules_that_cannot_be_loaded_under_their_confinement_leave_the_node_clos
     assert any(table in rules(machine) for table in HELD_TABLES), (
         "meshsecd's confinement does not let it hold its rules"
     )
-    machine.run("systemctl", "stop", "meshsecd")  # it would put its own rules in force
+    machine.run("systemctl", "stop", "meshsecd")  # It would put its own rules in force.
     machine.write(override, "[Service]\nSystemCallFilter=~socket\n")
     try:
         machine.run("systemctl", "daemon-reload")
@@ -420,13 +421,13 @@ def test_rules_that_cannot_be_loaded_under_their_confinement_leave_the_node_clos
 
 
 def test_killed_meshsecd_and_charon_and_flushed_rules_let_nothing_out(pair: tuple[Lab, Machine]) -> None:
-    """The service manager keeps what holds meshsecd's second copy of the rules, until another meshsecd has its own.
+    """systemd keeps meshsecd's second copy of the rules until another meshsecd has its own.
 
-    IPv4 has a route in the clear as soon as charon's is gone (test_disturbed.py: what is sent then without any rules).
+    IPv4 has a route in the clear as soon as charon's route is gone (test_disturbed.py shows what leaves without rules).
     """
     lab, machine = pair
     a, b = lab["a"], lab["b"]
-    machine.run("systemctl", "start", "meshsecd")  # which the test before may have left stopped
+    machine.run("systemctl", "start", "meshsecd")  # The test before may have left it stopped.
     a.wait_protected(b, 120)
     machine.write(OVERRIDE, "[Service]\nRestartSec=infinity\n")
     machine.run("systemctl", "daemon-reload")
@@ -455,5 +456,5 @@ def test_killed_meshsecd_and_charon_and_flushed_rules_let_nothing_out(pair: tupl
 
 
 def rules(machine: Machine) -> str:
-    """Those in force."""
+    """Return the rules in force."""
     return machine.run("nft", "list", "ruleset").stdout

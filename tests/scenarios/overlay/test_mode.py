@@ -1,4 +1,4 @@
-"""The second data plane: user data of two nodes goes by IPsec or by the overlay as they choose, never in the clear.
+"""User data of two nodes uses IPsec or the overlay, as the nodes choose, and never leaves in the clear.
 
 The line a - b - c: a and c trust each other, b is a stranger that relays.
 """
@@ -32,14 +32,13 @@ pytestmark = pytest.mark.skipif(not capabilities.probe().tun, reason="there is n
 
 SEALED = {Kind.IKE, Kind.ESP, Kind.OVERLAY, Kind.OLSR, Kind.CONTROL}
 ENOUGH = 50_000
-"""Octets of a stream that show that it goes on: a hundred packets."""
+"""Bytes of a stream that show that it goes on: a hundred packets."""
 PATIENCE = 60.0
-"""Seconds."""
 
 
 @pytest.fixture(scope="module")
 def planes() -> Iterator[Lab]:
-    """The line with both data planes."""
+    """Start the line with both data planes."""
     with Lab("mode", line(names(3)), Options(overlay=True, ipv4=True)) as lab:
         lab.set_up()
         a, c = lab["a"], lab["c"]
@@ -51,7 +50,7 @@ def planes() -> Iterator[Lab]:
 
 @pytest.fixture
 def lab(planes: Lab) -> Lab:
-    """The line, healthy; both ends have chosen IPsec."""
+    """Return the healthy line; both ends have chosen IPsec."""
     planes.heal()
     a, c = planes["a"], planes["c"]
     for node, peer in ((a, c), (c, a)):
@@ -62,12 +61,12 @@ def lab(planes: Lab) -> Lab:
 
 
 def choose(node: Node, peer: Node, plane: str) -> None:
-    """As a person would."""
+    """Choose a data plane as a person would."""
     node.meshsec("mode", plane, peer.name)
 
 
 def wait_carried(node: Node, peer: Node, plane: str) -> None:
-    """Await that a node says that a plane carries what it sends to a peer."""
+    """Wait until a node reports that a data plane carries what it sends to a peer."""
 
     def carried() -> bool:
         status = node.control.peer(peer.name)
@@ -77,14 +76,14 @@ def wait_carried(node: Node, peer: Node, plane: str) -> None:
 
 
 def switch(a: Node, c: Node, plane: str) -> None:
-    """Both ends, one after the other."""
+    """Choose a data plane at both ends, one after the other."""
     for node, peer in ((a, c), (c, a)):
         choose(node, peer, plane)
         wait_carried(node, peer, plane)
 
 
 def wait_octets(stream: Stream, count: int = ENOUGH) -> None:
-    """Await so many more octets of a stream."""
+    """Wait for more bytes of a stream."""
     goal = stream.received + count
     wait_until(
         f"{count} octets", lambda: stream.received >= goal or bool(stream.fault), [stream], PATIENCE, stream.summary
@@ -115,7 +114,7 @@ def test_a_connection_survives_the_switch_to_the_overlay_and_back_and_a_relay_re
 
 
 def test_ipv4_of_a_peer_that_the_overlay_carries_is_dropped_and_never_in_the_clear(lab: Lab) -> None:
-    """The overlay carries IPv6 alone."""
+    """The overlay carries only IPv6."""
     a, c = lab["a"], lab["c"]
     ends = (a.namespace, a.ipv4), (c.namespace, c.ipv4)
     with Flow(*ends) as protected:
@@ -129,7 +128,7 @@ def test_ipv4_of_a_peer_that_the_overlay_carries_is_dropped_and_never_in_the_cle
 
 
 def _by_overlay(*nodes: Node) -> list[int]:
-    """How many packets of user data the nodes have sent by the overlay."""
+    """Return how many packets of user data each node has sent over the overlay."""
     counts = []
     for node in nodes:
         with OverlayControl(node.overlay_socket) as control:
@@ -138,7 +137,7 @@ def _by_overlay(*nodes: Node) -> list[int]:
 
 
 def test_in_mode_ipsec_the_overlay_carries_nothing_when_the_ike_daemon_dies(lab: Lab) -> None:
-    """The overlay has a session, which the peer asked for, and could carry: the policy does not say that it may."""
+    """The overlay has a session, which the peer asked for, and could carry data, but the policy does not allow it."""
     a, c = lab["a"], lab["c"]
     choose(c, a, "overlay")
     wait_carried(c, a, "overlay")
@@ -179,7 +178,7 @@ def test_ends_that_choose_differently_talk(lab: Lab) -> None:
         relayed = captures["b"].counts
         both = (Kind.OVERLAY, Kind.ESP)
         wait_until("both carry", lambda: all(relayed[kind] >= 40 for kind in both), [there, back], PATIENCE)
-        # Of neighbours with a session for ways alone nothing is said.
+        # Neighbours whose session only finds routes are not mentioned.
         c.wait_for("doctor names a alone", lambda: data_planes(c).endswith("other data plane: a"), PATIENCE)
     assert_nothing_clear(captures)
     for node, peer, plane in ((a, c, "overlay"), (c, a, "ipsec")):
@@ -188,13 +187,13 @@ def test_ends_that_choose_differently_talk(lab: Lab) -> None:
 
 
 def data_planes(node: Node) -> str:
-    """What ``meshsec doctor`` finds of them."""
+    """Return what ``meshsec doctor`` finds about the data planes."""
     checks = json.loads(node.meshsec("doctor", "--json", check=False).stdout)["checks"]
     return next((str(check["found"]) for check in checks if check["name"] == "data planes"), "")
 
 
 def shown(node: Node) -> list[dict[str, object]]:
-    """What ``meshsec mode`` says of the peers."""
+    """Return what ``meshsec mode`` shows of the peers."""
     return list(json.loads(node.meshsec("mode", "--json").stdout)["peers"])
 
 
@@ -231,7 +230,7 @@ def test_overlayd_ended_leaks_nothing_and_user_data_passes_again_when_it_is_back
 
 
 def test_overlayd_killed_for_want_of_memory_leaks_nothing(lab: Lab) -> None:
-    """The other daemons: test_disturbed.py."""
+    """For the other daemons see test_disturbed.py."""
     a, c = lab["a"], lab["c"]
     switch(a, c, "overlay")
     with captured(lab, "memory") as captures, flow(a, c) as running, Flow((a.namespace, a.ipv4), (c.namespace, c.ipv4)):
@@ -246,13 +245,13 @@ def test_overlayd_killed_for_want_of_memory_leaks_nothing(lab: Lab) -> None:
 
 
 def dies_when_asked(node: Node) -> bool:
-    """Ask overlayd for something, which takes memory; whether it is dead."""
+    """Send overlayd a request, which needs memory. Return whether it is dead."""
     knock(node.overlay_socket)
     return not node.daemons.overlay.running
 
 
 def test_a_stranger_gets_nothing_by_the_overlay(lab: Lab) -> None:
-    """b, which has no card at c, tells its own overlayd to exchange user data with c, and takes its own rules away."""
+    """b, which has no card at c, has its own overlayd exchange user data with c, and removes its own rules."""
     b, c = lab["b"], lab["c"]
     b.daemons.agent.kill()
     b.run("nft", "flush", "ruleset")
@@ -281,7 +280,7 @@ def test_a_stranger_gets_nothing_by_the_overlay(lab: Lab) -> None:
 
 @contextmanager
 def stranger_route(source: Node, target: Node) -> Iterator[None]:
-    """A way to a node by the overlay that no meshsecd has made."""
+    """Add a route to a node over the overlay that no meshsecd has made."""
     route = [target.address, "dev", "overlay0", "src", source.address, "metric", "1"]
     source.run("ip", "-6", "route", "replace", *route)
     try:
@@ -291,7 +290,7 @@ def stranger_route(source: Node, target: Node) -> Iterator[None]:
 
 
 def _arrives(source: Node, target: Node, inside: socket.socket) -> bool:
-    """Whether one of some marked datagrams is delivered."""
+    """Return whether at least one of some marked datagrams is delivered."""
 
     def delivered() -> bool:
         traffic.send((source.namespace, source.address), target.address, count=1)

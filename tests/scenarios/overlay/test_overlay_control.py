@@ -1,4 +1,4 @@
-"""overlayd's control socket: who may say with whom a node talks, what that does, and what is kept without traffic."""
+"""Through overlayd's control socket its user decides with whom the node talks and what is kept without traffic."""
 
 import json
 import signal
@@ -32,11 +32,11 @@ with socket.socket(socket.AF_UNIX) as connection:
     lines = connection.makefile()
     print([line for line in (next(lines) for _ in range(3))][2])
 """
-"""As another user: prints the third line, after hello and status, which is the answer to what was said."""
+"""Run as another user. It prints the third line, which follows hello and status and answers what was sent."""
 
 
 class Told(Overlayd):
-    """A node that is told by its control socket with whom it talks; the group of nobody may read there."""
+    """A node whose permissions come through its control socket; the group of nobody may read there."""
 
     def _text(self) -> str:
         text = super()._text().replace('permit = "anybody"', 'permit = "control"')
@@ -45,7 +45,7 @@ class Told(Overlayd):
 
 @contextmanager
 def pair() -> Iterator[tuple[Overlayd, Told]]:
-    """A node that talks with everybody, and a neighbour that is told."""
+    """Start a node that talks with all, and a neighbour that is controlled through its socket."""
     with cjdns.line([Overlayd, Told]) as found:
         a, told = found
         assert isinstance(a, Overlayd)
@@ -56,7 +56,7 @@ def pair() -> Iterator[tuple[Overlayd, Told]]:
 
 
 def _echoes(source: Overlayd, target: Overlayd) -> bool:
-    """Whether one of a few echoes comes back."""
+    """Return whether at least one of a few echoes comes back."""
     return (
         source.run("ping", "-n", "-q", "-c", "3", "-i", "0.2", "-w", "4", target.address, check=False).returncode == 0
     )

@@ -1,4 +1,4 @@
-"""overlayd alone: nodes on cables, by UDP and by Ethernet; what crosses the wire, and with whom user data passes."""
+"""overlayd alone, over UDP and Ethernet, passes user data of permitted nodes only and shows none of it on the wire."""
 
 import itertools
 import json
@@ -39,20 +39,20 @@ pytestmark = [
 
 SECRET = Secret("open sesame", "ali baba")
 STREAM = 16 << 20
-"""Octets: many pieces of 64 KiB."""
+"""Bytes: many pieces of 64 KiB."""
 BURST = 2000
-"""Datagrams: ten times what the kernel keeps for a socket."""
+"""Number of datagrams: ten times what the kernel keeps for a socket."""
 SHORT_QUEUE, LONG_QUEUE = 500, 4000
-"""Pieces that may wait for the TUN device (overlayd's io/ring.rs)."""
+"""Number of pieces that may wait for the TUN device (overlayd's io/ring.rs)."""
 STRANGE = 3000
-"""Datagrams of nobody."""
+"""Datagrams that no neighbour sends."""
 ETH_P_IPV6 = 0x86DD
-NET_ADMIN, NET_RAW = 1 << 12, 1 << 13  # linux/capability.h
+NET_ADMIN, NET_RAW = 1 << 12, 1 << 13  # linux/capability.h.
 Line = list[Overlayd]
 
 
 class Closed(Overlayd):
-    """A node that exchanges user data with nobody."""
+    """A node that exchanges user data with no other."""
 
     def _text(self) -> str:
         return super()._text().replace('permit = "anybody"', "permit = []")
@@ -60,7 +60,7 @@ class Closed(Overlayd):
 
 @contextmanager
 def line(makes: list[type[Overlayd]], secret: Secret = SECRET) -> Iterator[Line]:
-    """Running nodes in a line, each of which connects to the one before it."""
+    """Start nodes in a line; each connects to the one before it."""
     with cjdns.line(makes) as found:
         routers = [router for router in found if isinstance(router, Overlayd)]
         for number, (called, caller) in enumerate(itertools.pairwise(routers), start=1):
@@ -71,24 +71,24 @@ def line(makes: list[type[Overlayd]], secret: Secret = SECRET) -> Iterator[Line]
 
 @pytest.fixture(scope="module")
 def three() -> Iterator[Line]:
-    """The line a - b - c, for tests that leave it as they found it."""
+    """Start the line a - b - c, for tests that leave it as they found it."""
     with line([Overlayd] * 3) as routers:
         routers[0].wait_ping(routers[2])
         yield routers
 
 
 def marked_ping(source: Overlayd, address: str) -> None:
-    """Five echoes whose payload is the mark."""
+    """Send five echoes whose payload is the mark."""
     source.run("ping", "-n", "-q", "-c", "5", "-i", "0.2", "-W", "10", "-p", MARK.hex(), address)
 
 
 def captured(relay: Overlayd, label: str) -> Capture:
-    """What crosses both links of a relay."""
+    """Capture what crosses both links of a relay."""
     return Capture(relay.namespace, ["mesh-a", "mesh-c"], relay.directory / label).start()
 
 
 def shows_mark(capture: Capture) -> bool:
-    """Whether the mark can be read in what was captured."""
+    """Return whether the mark can be read in the capture."""
     capture.stop()
     return any(MARK in path.read_bytes() for path in Path(capture.directory).rglob("*.pcap"))
 
@@ -133,7 +133,7 @@ def test_datagrams_of_any_length_arrive_as_they_were(three: Line) -> None:
 
 
 def _arrives(source: socket.socket, target: socket.socket, payload: bytes, sent: list[bytes]) -> bool:
-    """Send a datagram, which a machine that stands still may lose, and look at the next that comes."""
+    """Send a datagram and return whether the next one received is the same. A stalled machine may lose it."""
     source.sendto(payload, (target.getsockname()[0], 7001))
     try:
         received = target.recv(1 << 16)
@@ -154,7 +154,7 @@ def test_what_other_nodes_know_can_be_asked(three: Line) -> None:
     a.wait_ping(c)
     where = {"nodeToQuery": near, "target": c.address}
     for function, arguments in (("getPeers", {"path": near}), ("findNode", where), ("nextHop", where)):
-        # An answer comes in time unless the machine stands still.
+        # An answer comes in time unless the machine stalls.
         wait_until(function, partial(tells_of_c, function, arguments), [], 60)
 
 
@@ -273,13 +273,13 @@ def test_a_slow_link_holds_programs_up_instead_of_dropping_their_packets() -> No
 
 
 def test_the_devices_queue_is_long_while_the_processor_is_what_is_short() -> None:
-    """Not while a link is: there a long queue would make everything late."""
+    """It is not long while a link is slow: there a long queue would delay everything."""
     with line([Overlayd, Overlayd]) as (a, b), udp_socket(a.namespace, a.address) as source:
         a.wait_ping(b)
         assert _queue(a) == SHORT_QUEUE
 
         def lengthened() -> bool:
-            # As if it had to wait for a processor. After a stall it leaves the queue short for ten seconds.
+            # As if it waited for a processor. After a stall overlayd leaves the queue short for ten seconds.
             a.daemon.send_signal(signal.SIGSTOP)
             try:
                 _offer(source, b, SHORT_QUEUE)
@@ -303,7 +303,7 @@ def _offer(source: socket.socket, target: Overlayd, count: int) -> None:
 
 
 def _queue(router: Overlayd) -> int:
-    """So many pieces may wait for the TUN device."""
+    """Return how many pieces may wait for the TUN device."""
     with OverlayControl(router.socket) as control:
         name = control.status["tun"]["name"]
     (link,) = json.loads(router.run("ip", "-j", "link", "show", "dev", name).stdout)
@@ -317,7 +317,7 @@ def _interface(control: OverlayControl) -> dict[str, int]:
 
 @contextmanager
 def _by_beacons(medium: str) -> Iterator[tuple[Overlayd, Overlayd]]:
-    """Two neighbours, not started yet, that are to find each other by themselves."""
+    """Yield two neighbours, not started yet, that are to find each other by beacons."""
     with cjdns.line([Overlayd, Overlayd]) as found:
         a, b = (router for router in found if isinstance(router, Overlayd))
         for router, other in ((a, b), (b, a)):
@@ -370,7 +370,7 @@ def test_a_device_may_come_late_and_go_and_come_again(medium: str) -> None:
             _rename(a, "late", "mesh-b")
             a.wait_ping(b)
             if medium == "udp":
-                return  # by another name it has the same IPv4 address
+                return  # A renamed interface keeps its IPv4 address.
             _rename(a, "mesh-b", "away")
             wait_until("it is gone", lambda: not _established(control), [], 30, last=control.ask)
             assert not _by_device(control)["there"]
@@ -385,7 +385,7 @@ def _rename(router: Overlayd, device: str, name: str) -> None:
 
 
 def _by_device(control: OverlayControl) -> dict[str, Any]:
-    """The one interface that is a device."""
+    """Return the one interface that is a device."""
     interfaces = control.ask()["interfaces"]
     (found,) = (interface for interface in interfaces if interface["name"].startswith("ethernet "))
     return dict(found)
@@ -441,7 +441,7 @@ def test_it_ends_and_leaves_nothing() -> None:
 
 @pytest.fixture
 def booted() -> Iterator[Machine]:
-    """A booted node with a key, and a neighbour's cable."""
+    """Boot a node with a key and a cable to a neighbour."""
     if obstacle := nspawn.obstacle():
         pytest.skip(obstacle)
     with Lab("overlayd", topology.line(["a", "b"])) as lab, Machine(lab["a"]) as machine:

@@ -1,6 +1,6 @@
-"""meshsec-radio brings a mesh point up from meshsec.toml, keeps it in the mesh, and leaves as it came.
+"""meshsec-radio brings a mesh point up from meshsec.toml, keeps it in the mesh, and leaves the interface as it was.
 
-The radios are of mac80211_hwsim, plugged in and out by the test, in the guest's own network namespace.
+The radios are mac80211_hwsim's, plugged in and out by the test, in the guest's own network namespace.
 """
 
 import asyncio
@@ -37,9 +37,9 @@ from tests.lab.radio.meshsec_radio import (
 )
 
 TRIES = 4
-"""Of wpa_supplicant with one neighbour, before it leaves that alone."""
+"""Tries of wpa_supplicant with one neighbour before it ignores that neighbour."""
 REFUSING, FORGIVEN, SILENCE = 200.0, 150.0, 90.0
-"""Seconds: for so many tries; until it tries again; longer than a neighbour may be silent."""
+"""Seconds: for so many tries, until it tries again, and longer than a neighbour may be silent."""
 
 
 @pytest.fixture(autouse=True)
@@ -66,7 +66,7 @@ def has_carrier(interface: str) -> bool:
 
 
 def block(phy: str, *, blocked: bool) -> None:
-    """Turn the radio's switch, as `rfkill block` does."""
+    """Block the radio as `rfkill block` does."""
     switches = Path("/sys/class/rfkill").glob("rfkill*")
     (own,) = (switch for switch in switches if (switch / "name").read_text().strip() == phy)
     (own / "soft").write_text("1" if blocked else "0")
@@ -74,7 +74,7 @@ def block(phy: str, *, blocked: bool) -> None:
 
 @pytest.fixture
 def started(tmp_path: Path) -> Iterator[Callable[..., Program]]:
-    """Starts meshsec-radio on an interface."""
+    """Return a function that starts meshsec-radio on an interface."""
     with ExitStack() as stack:
 
         def start(interface: str, radio: dict[str, object], password: str = "") -> Program:
@@ -87,7 +87,7 @@ def started(tmp_path: Path) -> Iterator[Callable[..., Program]]:
 
 @pytest.fixture
 def pair() -> Iterator[tuple[str, str]]:
-    """Two radios that hear each other; their interfaces."""
+    """Yield the interfaces of two radios that hear each other."""
     with hwsim.radio("msr7", "mesh7") as first, hwsim.radio("msr8", "mesh8") as second:
         yield first, second
 
@@ -160,7 +160,7 @@ def test_a_mesh_with_a_password_is_joined_by_wpa_supplicant_which_never_outlives
 def test_a_password_that_was_wrong_and_is_corrected_is_forgiven(
     pair: tuple[str, str], started: Callable[..., Program]
 ) -> None:
-    """By the neighbour that has refused it until then, which nobody restarts."""
+    """The neighbour that refused it before accepts it without a restart."""
     first, second = pair
     with Ticks() as ticks:
         one, other = started(first, SAE, PASSWORD), started(second, SAE, "a slip of the pen")
@@ -217,7 +217,7 @@ def test_what_cannot_be_is_refused_with_its_fix_and_nothing_is_changed(
         run(["iw", "dev", own, "set", "type", "ibss"])
         run(["ip", "link", "set", own, "up"])
         with Ticks() as ticks:
-            # Channel and cell are given, so that the kernel does not look for others first.
+            # Channel and cell are given, so that the kernel does not search for others first.
             run(["iw", "dev", own, "ibss", "join", "other", "2437", "HT20", "fixed-freq", "02:00:00:00:00:77"])
             wait_until("an ad-hoc cell", lambda: has_carrier(own), [ticks], SECONDS)
         busy = checked(own)
@@ -251,7 +251,7 @@ def test_what_cannot_be_is_refused_with_its_fix_and_nothing_is_changed(
 
 @pytest.fixture
 def world_domain() -> Iterator[None]:
-    """What a country allowed is forbidden again afterwards."""
+    """Restore the world domain afterwards, which forbids what a country allowed."""
     if not any(Path("/lib/firmware").glob("regulatory.db*")):
         pytest.skip("wireless-regdb is not installed")
     yield
@@ -259,7 +259,7 @@ def world_domain() -> Iterator[None]:
 
 
 def test_a_radio_is_judged_by_the_rules_of_the_domain_that_is_told_of_it(world_domain: None) -> None:
-    """Another radio's program may ask for the country at any time, here when this radio's channels were just read."""
+    """Another radio's program may ask for the country at any time, here just after this radio's channels were read."""
 
     async def seen_while_changing(interface: str) -> Observed:
         async with nl80211.opened() as stack:

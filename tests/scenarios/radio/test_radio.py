@@ -1,4 +1,4 @@
-"""The same protection over real 802.11s: an open mesh whose nodes move, lose each other and meet again."""
+"""An open 802.11s mesh is protected like a wired one while its nodes move, lose each other and meet again."""
 
 import json
 from collections.abc import Iterator
@@ -22,19 +22,19 @@ from tests.scenarios.expectations import assert_nothing_clear, captured, flow, s
 NODES = ["a", "b", "c"]
 LINE = (("a", "b"), ("b", "c"))
 HEARING = 30.0
-"""Seconds until a change of who hears whom has come to its end: the router's hold time, and a negotiation."""
+"""Seconds until a change of who hears whom has taken effect: the router's hold time, and a negotiation."""
 
 
 @dataclass(frozen=True)
 class Squad:
-    """``a`` and ``c`` trust each other; ``b`` is a stranger that relays and has the router alone."""
+    """``a`` and ``c`` trust each other; ``b`` is a stranger that relays and runs only the router."""
 
     lab: Lab
     air: medium.Air
 
     @property
     def ends(self) -> tuple[Node, Node]:
-        """Those that protect what they say to each other."""
+        """Return the nodes that protect their user data."""
         return self.lab["a"], self.lab["c"]
 
     def hear(self, *pairs: tuple[str, str]) -> None:
@@ -43,7 +43,7 @@ class Squad:
 
     @contextmanager
     def watched(self, label: str) -> Iterator[dict[str, Capture]]:
-        """Captures at all nodes, and at ``air`` of all that the relay's radio hears; none may show user data."""
+        """Capture at all nodes and, as ``air``, all that the relay's radio hears. None of it may show user data."""
         with captured(self.lab, label) as captures, self.lab["b"].capture(f"{label}-air", [medium.MONITOR]) as air:
             yield {**captures, "air": air}
         assert_nothing_clear(captures)
@@ -51,7 +51,7 @@ class Squad:
         assert air.counts[Kind.CLEAR] == 0, f"in the clear on the air: {air.clear}"
 
     def wait_protected(self, *, direct: bool = False) -> None:
-        """Await protected channels at both ends, over the relay or directly."""
+        """Wait for protected channels at both ends, over the relay or directly."""
         a, c = self.ends
         for node, peer in ((a, c), (c, a)):
             by = peer if direct else self.lab["b"]
@@ -60,7 +60,7 @@ class Squad:
 
 
 def _leads(node: Node, peer: Node, by: Node) -> bool:
-    """Whether the kernel's route to a peer goes by this neighbour."""
+    """Return whether the kernel's route to a peer goes by this neighbour."""
     routes = json.loads(node.run("ip", "-j", "-6", "route", "show", "proto", "100").stdout or "[]")
     gateways = {route["gateway"] for route in routes if route["dst"] in (peer.address, peer.locator)}
     links = json.loads(by.run("ip", "-j", "-6", "address", "show", "scope", "link").stdout)
@@ -69,7 +69,7 @@ def _leads(node: Node, peer: Node, by: Node) -> bool:
 
 @pytest.fixture(scope="module")
 def squad() -> Iterator[Squad]:
-    """One lab for all, started on the line a - b - c, watched from the first packet on."""
+    """Start one lab for all tests, on the line a - b - c, and capture from the first packet on."""
     if obstacle := medium.obstacle():
         pytest.skip(obstacle)
     air = medium.Air()
@@ -92,7 +92,7 @@ def squad() -> Iterator[Squad]:
 
 @pytest.fixture
 def line(squad: Squad) -> Squad:
-    """The line a - b - c, protected."""
+    """Return the line a - b - c, protected."""
     squad.hear(*LINE)
     squad.wait_protected()
     return squad

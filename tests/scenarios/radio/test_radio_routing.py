@@ -1,4 +1,4 @@
-"""What the radio knows reaches the routes: a lost station is a lost link, and a slow link is a long one."""
+"""The routes follow the radio: a lost station is a lost link, and a slow link has a high metric."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from tests.lab.radio import medium
 from tests.lab.radio.radio_ring import CONVERGED, VANISHES, RadioRing, radio_ring
 
 AT_ONCE = 10.0
-"""Seconds, far less than the hold time: only the radio can be that fast. How fast it is: rt/bench_reroute.py."""
+"""Seconds, far less than the hold time: only the radio can be that fast. rt/bench_reroute.py measures it."""
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def converged(ring: RadioRing) -> RadioRing:
 
 @pytest.mark.parametrize("vanish", VANISHES)
 def test_a_station_that_vanishes_takes_its_routes_with_it_at_once(converged: RadioRing, vanish: str) -> None:
-    """Where no link layer tells, this takes the hold time: test_relay_change.py, the silent cut."""
+    """Without news from the link layer this takes the hold time: see the silent cut in test_relay_change.py."""
     with converged.flow() as running:
         wait_arrivals(running)
         relay = converged.next_hop()
@@ -42,7 +42,7 @@ def test_a_station_that_vanishes_takes_its_routes_with_it_at_once(converged: Rad
 
 
 def test_a_good_way_over_a_relay_is_taken_before_a_bad_one_without(converged: RadioRing) -> None:
-    """The negative case comes first: where hops alone count, the slow link is taken."""
+    """The negative case comes first: where only hops count, the slow link is used."""
     converged.set_metric("hop")
     converged.slow.fix()
     with converged.flow() as running:

@@ -1,4 +1,4 @@
-"""A mesh with a password takes those who know it, and nobody else."""
+"""A mesh with a password accepts those who know it, and no others."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -13,12 +13,12 @@ from tests.lab.radio.sae import PEERED, REFUSED, Supplicant
 
 PASSWORD = "only the crew knows"  # noqa: S105  # a test's own
 PEERING = 40.0
-"""Seconds: wpa_supplicant repeats an exchange that fails a few times before it says so."""
+"""Seconds: wpa_supplicant repeats a failing exchange a few times before it reports that."""
 
 
 @pytest.fixture
 def crew() -> Iterator[tuple[Mesh, medium.Air]]:
-    """Three routers that hear each other, in no mesh yet."""
+    """Start three routers that hear each other and are in no mesh yet."""
     if obstacle := medium.obstacle():
         pytest.skip(obstacle)
     air = medium.Air()

@@ -1,6 +1,6 @@
-"""Control groups v2 with the controllers cpu and cpuset, as systemd gives each service one: weight and processors.
+"""meshsec sets weight and processors of a service's control group v2 (controllers cpu and cpuset), and restores them.
 
-Machines that keep these controllers in v1 prove that version in daemon/tests/adapters.
+daemon/tests/adapters covers machines that keep these controllers in v1.
 """
 
 import os
@@ -33,7 +33,7 @@ print(flush=True)
 
 @pytest.fixture
 def service() -> Iterator[int]:
-    """A process with four threads, by its number."""
+    """Start a process with four threads. Yield its PID."""
     with started() as pid:
         yield pid
 
@@ -52,7 +52,7 @@ def started() -> Iterator[int]:
 
 @pytest.fixture
 def group(service: int) -> Iterator[Path]:
-    """A group of the service's own, as that of a unit, with a weight."""
+    """Make a group for the service, like that of a unit, with a weight."""
     root = hierarchy("cpu")
     directory = root / f"meshsec-test-{os.getpid()}"
     with enabled(root, "cpu"):
@@ -67,13 +67,13 @@ def group(service: int) -> Iterator[Path]:
 
 @pytest.fixture
 def processors(group: Path) -> Iterator[Path]:
-    """The processors of that group."""
+    """Yield the file with the processors of that group."""
     with enabled(hierarchy("cpuset"), "cpuset"):
         yield group / "cpuset.cpus"
 
 
 def hierarchy(controller: str) -> Path:
-    """The root of v2, where it has the controller."""
+    """Return the root of v2 where it has the controller."""
     root = next((mount.point for mount in groups.mounts() if mount.unified), None)
     if root is None:
         pytest.skip("no hierarchy v2 is mounted")
@@ -84,7 +84,7 @@ def hierarchy(controller: str) -> Path:
 
 @contextmanager
 def enabled(root: Path, controller: str) -> Iterator[None]:
-    """The controller is on below the root group."""
+    """Enable the controller below the root group."""
     switch = root / "cgroup.subtree_control"
     if controller in switch.read_text(encoding="ascii").split():
         yield
@@ -127,7 +127,7 @@ def test_what_a_killed_one_changed_is_put_back_by_a_successor(service: int, grou
 
 
 def test_a_group_that_others_share_is_left_alone(service: int, group: Path, tmp_path: Path) -> None:
-    """The negative case, by the same looks."""
+    """The negative case, with the same checks."""
     with started() as other:
         (group / "cgroup.procs").write_text(str(other))
         applied = Scheduler(tmp_path / "journal").apply("charon", service, NICE)
@@ -138,7 +138,7 @@ def test_a_group_that_others_share_is_left_alone(service: int, group: Path, tmp_
 def test_a_real_time_class_or_where_the_kernel_refuses_it_the_best_nice_value_with_its_weight(
     service: int, group: Path, tmp_path: Path
 ) -> None:
-    """RT_GROUP_SCHED (Debian has it off) refuses it to every group of v2, and there is no budget to be set."""
+    """RT_GROUP_SCHED (off in Debian) refuses it to every group of v2, and no budget can be set."""
     facts = groups.membership(service).facts()
     assert (facts.path, facts.own, facts.problem) == (str(group), True, "")
     scheduler = Scheduler(tmp_path / "journal")

@@ -1,4 +1,4 @@
-"""Deadlines as policy: under load the choice of the suite changes, without it it changes back, and a floor holds."""
+"""Under load a deadline of the policy changes the choice of the suite, and back without load; a floor is kept."""
 
 import os
 import time
@@ -18,9 +18,9 @@ WEAK = {"name": "weak", "ike": "aes256gcm16-prfsha256-x25519", "esp": "aes256gcm
 BELOW = {"name": "below", "ike": "aes128gcm16-prfsha256-ecp256", "esp": "aes128gcm16-ecp256"}
 SUITES = [STRONG, WEAK, BELOW]
 EAGER = {"backoff_first": 0.1, "initiate_rate": 100}
-"""Set-ups follow one another here."""
+"""Pacing that lets one set-up follow another."""
 SAME_END = {"takeover_delay": 60}
-"""It is the initiator's choice that is looked at: the other end never steps in for it."""
+"""Keeps the other end from initiating, because the initiator's choice is observed."""
 DEADLINE_MS = 500
 """Between what the strong suite takes here (some tens of milliseconds) and what the load makes of it (over 800)."""
 PATIENCE = 240.0
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="the lo
 
 @pytest.fixture(autouse=True)
 def _pacing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The nodes take the constants of pacing from their policy."""
+    """Let the nodes read the constants of pacing from their policy."""
     monkeypatch.setenv(config_file.LAB_PACING, config_file.IN_LAB)
 
 
@@ -87,7 +87,7 @@ def _ends(lab: Lab) -> tuple[Node, Node]:
 
 
 def _renew_until_chosen(node: Node, peer: Node, suite: str) -> None:
-    """Set-ups are what a choice is made on."""
+    """Repeat set-ups until the suite is chosen, because each choice follows from the set-ups before."""
     end = time.monotonic() + PATIENCE
     while node.control.ask("status")["suites"]["chosen"] != suite:
         assert time.monotonic() < end, node.control.ask("status")["suites"]
@@ -106,5 +106,5 @@ def _renew(node: Node, peer: Node) -> None:
 
 
 def _negotiated(node: Node, peer: Node) -> str:
-    """The key exchange method of the IKE_SA."""
+    """Return the key exchange method of the IKE_SA."""
     return str(node.control.peer(peer.name)["ike_algorithms"][1])

@@ -1,8 +1,8 @@
-"""Under a load that stock scheduling yields to, the governor raises charon for negotiations and takes it back after.
+"""Under a load that starves charon with stock scheduling, the governor raises charon for negotiations only.
 
-The load is a program that computes without end at nice -20 on the one processor that the responder's charon may use;
-where the kernel makes autogroups (sched(7)), which rank above nice values, its own has that value, too. What is
-compared is how long charon's threads waited for that processor, not how long a set-up took: other work on this
+The load is a program that computes without end at nice -20 on the only processor that the responder's charon may use.
+Where the kernel makes autogroups (sched(7)), which rank above nice values, its autogroup has that value too. The tests
+compare how long charon's threads waited for that processor, and not how long a set-up took, because other work on this
 machine does not change the former.
 """
 
@@ -27,11 +27,11 @@ from tests.lab.node.slices import short_slices
 
 SETUPS = 7
 STARVED = 0.2
-"""Seconds that charon's threads wait in one set-up beside the load: it takes them some milliseconds without."""
+"""Seconds that charon's threads wait in one set-up beside the load; without it they wait some milliseconds."""
 BASE = SchedulingClass()
 RAISED = SchedulingClass(SchedulingPolicy.RR, priority=3)
 BEHIND = SchedulingClass(SchedulingPolicy.RR, priority=2)
-"""Of the thread that waits for charon's sockets."""
+"""The class of the thread that waits for charon's sockets."""
 PROFILE = """\
 description = "charon as it is started, and one level above."
 [charon]
@@ -41,7 +41,7 @@ policy = "rr"
 priority = 3
 """
 GENEROUS = "\n[scheduling.governor]\nburst = 1.0\nshare = 0.5\nbusy_limit = {limit}\n"
-"""The budget has its own tests: here it must not end before the set-ups do, however slow the machine."""
+"""A budget that lasts until the set-ups are done, however slow the machine; the budget has its own tests."""
 
 SPIN = """
 import os
@@ -64,7 +64,7 @@ pytestmark = [
 
 @pytest.fixture
 def short() -> Iterator[None]:
-    """Slices of round robin as on a node."""
+    """Set round-robin slices as on a node."""
     with short_slices() as refused:
         if refused:
             pytest.skip(refused)
@@ -73,7 +73,7 @@ def short() -> Iterator[None]:
 
 @contextmanager
 def loaded(cpu: int) -> Iterator[None]:
-    """The processor has somebody who wants all of it."""
+    """Occupy the whole processor."""
     argv = [sys.executable, "-c", SPIN.format(cpu={cpu})]
     spinner = subprocess.Popen(argv, stdout=subprocess.PIPE, start_new_session=True)
     try:
@@ -86,7 +86,7 @@ def loaded(cpu: int) -> Iterator[None]:
 
 
 def pin(pid: int, cpu: int) -> None:
-    """All threads of a process; those that they start follow."""
+    """Keep all threads of a process on these processors; threads that it starts later inherit this."""
     for thread in threads.threads_of(pid):
         os.sched_setaffinity(thread.tid, {cpu})
 
@@ -96,7 +96,7 @@ def classes(pid: int) -> set[SchedulingClass | None]:
 
 
 def starved(node: Node, peer: Node, measured: Node) -> float:
-    """What a set-up waits once the load has its way, which may take it some of them: who slept has a credit first."""
+    """Return what a set-up waits under load, after some others: a thread that slept has a credit first."""
     end = time.monotonic() + patient(120)
     while (spent := negotiate_from(node, peer, measured)) < STARVED:
         assert time.monotonic() < end, f"charon does not yield to the load: it waited {spent} s"
@@ -104,27 +104,28 @@ def starved(node: Node, peer: Node, measured: Node) -> float:
 
 
 def wait_until_idle(node: Node) -> None:
-    """No thread of charon has or wants a processor: what it waited before is then counted, and is nobody's later."""
+    """Wait until no thread of charon has or wants a processor. What it waited before is counted by then."""
     end = time.monotonic() + patient(120)
     while pressure.runnable(node.daemons.charon.pid):
         assert time.monotonic() < end, "charon never came to rest"
-        time.sleep(0.002)  # the kernel tells nobody of this
+        time.sleep(0.002)  # The kernel sends no event for this.
 
 
 def waited(node: Node) -> float:
-    """Seconds that charon's threads have waited for a processor so far."""
+    """Return the seconds that charon's threads have waited for a processor so far."""
     found = pressure.runs(node.daemons.charon.pid)
     assert found is not None
     return sum(one.waited for one in found.values())
 
 
 def negotiate(node: Node, peer: Node) -> float:
-    """One set-up from the beginning; what the node's charon's threads waited meanwhile."""
+    """Do one set-up from the beginning. Return what the threads of the node's charon waited meanwhile."""
     return negotiate_from(node, peer, measured=node)
 
 
 def negotiate_from(node: Node, peer: Node, measured: Node | None = None) -> float:
-    """One set-up that the node begins; what the threads of charon waited meanwhile, the peer's unless another's."""
+    """Have the node initiate one set-up. Return what the threads of ``measured``'s charon waited, by default the
+    peer's."""
     measured = measured or peer
     before = node.wait_state(peer, "protected", 120)["ike_spis"]
     peer.wait_state(node, "protected", 120)
@@ -133,7 +134,7 @@ def negotiate_from(node: Node, peer: Node, measured: Node | None = None) -> floa
     node.control.ask("renegotiate", peer=peer.name)
 
     def is_anew() -> bool:
-        """Whichever end was the first to initiate."""
+        """Return whether there is a new SA, whichever end initiated it."""
         status = node.control.peer(peer.name)
         return status.get("state") == "protected" and status["ike_spis"] != before
 
@@ -149,9 +150,9 @@ def scheduling(node: Node) -> dict[str, Any]:
 
 
 def govern(lab: Lab, node: Node, limit: float) -> None:
-    """The same node with a governor: meshsecd starts again, charon and its SAs stay.
+    """Start the same node's meshsecd again with a governor; charon and its SAs stay.
 
-    ``limit``: how busy others may keep charon's processor before a level stands; 1.0: no level ever does.
+    ``limit``: how busy others may keep charon's processor before charon is raised; 1.0: it never is.
     """
     node.daemons.agent.stop()
     text = node.config.read_text(encoding="utf-8")
@@ -163,7 +164,7 @@ def govern(lab: Lab, node: Node, limit: float) -> None:
 
 @pytest.fixture
 def pair() -> Iterator[Lab]:
-    """Two nodes with the profile of this file beside their configuration."""
+    """Start two nodes with the profile of this file."""
     with Lab("governor", line(names(2))) as lab:
         for node in lab.nodes.values():
             profiles = node.etc / "scheduling"
@@ -183,7 +184,7 @@ def test_the_governor_spares_charon_the_load_that_stock_yields_to_and_takes_the_
     with loaded(cpu):
         stock = starved(node, peer, measured=node)
         govern(pair, node, limit=1.0)
-        negotiate(node, peer)  # what it lacked is known from here on
+        negotiate(node, peer)  # What it lacked is known from here on.
         governed = [negotiate(node, peer) for _ in range(SETUPS)]
         decisions = scheduling(node)["decisions"]
     node.wait_for("charon has its class back", lambda: classes(node.daemons.charon.pid) == {BASE}, 120)
@@ -195,14 +196,14 @@ def test_the_governor_spares_charon_the_load_that_stock_yields_to_and_takes_the_
     assert f"negotiation with {peer.name}" in raised[0]["reason"]
     assert f"from nice 0 to rr 3, negotiation with {peer.name}" in told
     assert "from rr 3 to nice 0" in told
-    # By how much is for bench-sa-setup: what else runs on this machine slows single set-ups of both.
+    # bench-sa-setup measures by how much: other load on this machine slows single set-ups of both.
     assert min(governed) < stock, f"stock {stock}, governed {governed}"
 
 
 @pytest.mark.usefixtures("short")
 @pytest.mark.timeout(900)
 def test_beside_a_load_a_level_stands_before_a_peer_begins(pair: Lab) -> None:
-    """That it goes with the load is simulated in the unit tests: here others may keep the processor busy too."""
+    """The unit tests simulate that it ends with the load: here other programs may keep the processor busy too."""
     cpu = max(os.sched_getaffinity(0))
     node, peer = sorted(pair.nodes.values(), key=lambda one: is_initiator(one, pair))
     pin(node.daemons.charon.pid, cpu)
@@ -219,7 +220,7 @@ def test_beside_a_load_a_level_stands_before_a_peer_begins(pair: Lab) -> None:
 
 @pytest.mark.timeout(900)
 def test_a_peer_that_begins_anew_at_once_is_met_with_the_class_without_any_load(pair: Lab) -> None:
-    """Its own account of the SAs comes too late: the set-up may be over when they are read back."""
+    """Reading the SAs back comes too late: the set-up may be over by then."""
     node, peer = sorted(pair.nodes.values(), key=lambda one: is_initiator(one, pair))
     govern(pair, node, limit=1.0)
     node.wait_for("the governor at rest", lambda: scheduling(node)["mode"] == "rest", 120)
@@ -231,6 +232,6 @@ def test_a_peer_that_begins_anew_at_once_is_met_with_the_class_without_any_load(
 
 
 def is_initiator(node: Node, lab: Lab) -> bool:
-    """Of the two ends the one whose turn it is: what it begins the other does not begin too."""
+    """Return whether the node is the end whose turn it is, so that the other does not initiate too."""
     (other,) = (one for one in lab.nodes.values() if one is not node)
     return bool(node.control.peer(other.name)["initiator"])

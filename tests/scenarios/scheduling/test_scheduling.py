@@ -1,4 +1,4 @@
-"""The daemons have the classes that the profile gives them, follow it through deaths, and get back what they had."""
+"""The daemons get the classes of the profile, get them again after a restart, and get back their former ones."""
 
 import os
 from collections.abc import Iterator
@@ -17,11 +17,11 @@ from tests.lab.node.options import Options
 
 CHARON = SchedulingClass(SchedulingPolicy.RR, priority=3)
 POLLER = SchedulingClass(SchedulingPolicy.RR, priority=2)
-"""Of charon's thread that polls its sockets, as soon as it is known which that is (ADR 0035)."""
+"""The class of charon's thread that polls its sockets, once meshsecd knows the thread (ADR 0035)."""
 ROUTER = SchedulingClass(nice=-3)
 MESHSECD = SchedulingClass(nice=-2)
 ORDINARY = SchedulingClass(nice=os.nice(0))
-"""What the tests, and so the daemons, were started with."""
+"""The class in which the tests, and so the daemons, were started."""
 PROFILE = """\
 description = "Low classes, for all daemons and none of the kernel's threads."
 [charon]
@@ -38,7 +38,7 @@ pytestmark = pytest.mark.skipif(bool(look().realtime_refused), reason="real-time
 
 @pytest.fixture(scope="module")
 def pair() -> Iterator[Lab]:
-    """Two nodes; a has a profile of its own beside its configuration, b has none."""
+    """Start two nodes; a has a profile of its own besides its configuration, b has none."""
     with Lab("scheduling", line(names(2))) as lab:
         profiles = lab["a"].etc / "scheduling"
         profiles.mkdir(parents=True)
@@ -49,18 +49,18 @@ def pair() -> Iterator[Lab]:
 
 @pytest.fixture
 def a(pair: Lab) -> Node:
-    """Node a, whose channel with b is protected: its daemons have been seen by meshsecd."""
+    """Return node a with a protected channel to b, so that its meshsecd has seen the daemons."""
     pair["a"].wait_protected(pair["b"], 60)
     return pair["a"]
 
 
 def classes(daemon: Daemon) -> set[SchedulingClass | None]:
-    """Those of all threads of a daemon."""
+    """Return the classes of all threads of a daemon."""
     return {threads.read(thread).scheduling for thread in threads.threads_of(daemon.pid)}
 
 
 def wait_raised(node: Node) -> None:
-    """charon's threads have the profile's class, and the one that polls stands behind; the router has its own."""
+    """Wait until charon's threads and the router have the profile's classes; charon's poller has the next lower one."""
     node.wait_for("charon's classes", lambda: classes(node.daemons.charon) == {CHARON, POLLER}, 60)
     node.wait_for("the router's class", lambda: classes(node.daemons.router) == {ROUTER}, 60)
 
@@ -77,7 +77,7 @@ def test_every_thread_of_every_daemon_has_its_class(a: Node) -> None:
 
 
 def test_without_a_profile_nothing_is_touched(a: Node, pair: Lab) -> None:
-    """The negative case: the same daemons, told to leave everything as it is."""
+    """The negative case: the same daemons with the profile that changes nothing."""
     b = pair["b"]
     b.wait_protected(a, 60)
     assert [classes(daemon) for daemon in b.daemons.all()] == [{ORDINARY}] * 3

@@ -39,6 +39,6 @@ def _spis(rig: Rig) -> tuple[str, str]:
 
 
 def _nice(node: Node) -> set[int]:
-    """Of charon's threads."""
+    """Return the nice values of charon's threads."""
     shown = node.run("ps", "-L", "-o", "ni=", "-p", str(node.daemons.charon.pid)).stdout
     return {int(value) for value in shown.split()}
