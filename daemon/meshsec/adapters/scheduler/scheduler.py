@@ -4,14 +4,14 @@ Every change is written to the journal first, with the state before it. ``rescan
 service. Threads and processes that a raised thread starts begin without privileges (reset-on-fork).
 """
 
-import logging
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from meshsec.adapters.scheduler import groups, host, interrupts, journal, threads
-from meshsec.adapters.scheduler.journal import JournalError, Original, Record, Value
+from meshsec.adapters.scheduler import groups, host, interrupts, threads
+from meshsec.adapters.scheduler.before import Before
+from meshsec.adapters.scheduler.journal import Value
 from meshsec.adapters.scheduler.threads import Attributes, Thread, ThreadGoneError, ThreadRefusedError
 from meshsec.core.scheduling.profiles import (
     BEST_WITHOUT_REALTIME,
@@ -24,8 +24,6 @@ from meshsec.core.scheduling.profiles import (
     SchedulingClass,
     within,
 )
-
-_log = logging.getLogger(__name__)
 
 _PASSES = 5
 """How often threads are listed again because new ones appeared; the next rescan finds the rest."""
@@ -63,21 +61,14 @@ class Scheduler:
 
     def __init__(self, path: Path) -> None:
         """Open the journal ``path``. ``restore`` undoes what it records of a crashed predecessor."""
-        self._path = path
-        self._record = Record()
-        self._unsaved = False
-        """Whether writing the journal failed. Then nothing may be changed until it is written."""
+        self._before = Before(path)
         self._wishes: dict[str, _Wish] = {}
         self._limits = host.limits()
-        try:
-            self._record = journal.load(path)
-        except JournalError as error:
-            _log.warning("%s; classes that a predecessor set stay as they are", error)
 
     @property
     def is_restored(self) -> bool:
         """Whether nothing is left to be restored."""
-        return not self._record
+        return self._before.is_empty
 
     @property
     def limits(self) -> Limits:
@@ -117,7 +108,7 @@ class Scheduler:
     def rescan(self) -> list[Applied]:
         """Find new threads and those that somebody else changed, and forget ended processes. Raises JournalError."""
         self._limits = host.limits()
-        self._forget_the_dead()
+        self._before.forget_the_dead()
         found = [self._enforce(wish) for wish in self._wishes.values()]
         self._wishes = {service: wish for service, wish in self._wishes.items() if not wish.is_gone}
         return found
@@ -127,13 +118,12 @@ class Scheduler:
 
         What failed stays in the journal. Raises JournalError.
         """
-        concerned = {service} if service else {*self._wishes, *self._services_recorded()}
+        concerned = {service} if service else {*self._wishes, *self._before.services()}
         problems = []
         for one in sorted(concerned):
             self._wishes.pop(one, None)
-            problems += self._restore_threads(one)
-            problems += self._restore_values(one)
-        self._save()
+            problems += self._before.restore(one)
+        self._before.save()
         return problems
 
     def _wish(self, wish: _Wish) -> Applied:
@@ -179,7 +169,7 @@ class Scheduler:
             if not wish.pid:
                 outcome.done |= {thread for thread in found if _has_at_least(thread, wanted)}
                 found -= outcome.done
-            self._write_down(wish, found)
+            self._before.write_down(wish.service, wish.pid, found)
             fresh = False
             for thread in found:
                 try:
@@ -196,32 +186,12 @@ class Scheduler:
         return outcome
 
     def _set(self, thread: Thread, wanted: SchedulingClass) -> None:
-        original = self._record.threads.get(thread)
+        original = self._before.of(thread)
         if original is None:
             raise ThreadGoneError(f"thread {thread.tid}")
         asked = Attributes.of(wanted, original.attributes)
         if threads.read(thread).effective != asked.effective:
             threads.write(thread, asked)
-
-    def _write_down(self, wish: _Wish, found: set[Thread]) -> None:
-        """Record threads that were not changed yet. Raises JournalError."""
-        fresh = [thread for thread in found if thread not in self._record.threads]
-        if not fresh and not self._unsaved:
-            return
-        leader = self._original_of_leader(wish.pid)
-        for thread in sorted(fresh, key=lambda one: one.tid != wish.pid):
-            try:
-                now = threads.read(thread)
-            except (ThreadGoneError, ThreadRefusedError):
-                continue
-            # A thread that a raised thread started has the default class; without the raise it would have its process's
-            # class.
-            attributes = leader.attributes if leader and now.is_untouched else now
-            self._record.threads[thread] = Original(wish.service, wish.pid, attributes)
-        self._save()
-
-    def _original_of_leader(self, pid: int) -> Original | None:
-        return next((was for thread, was in self._record.threads.items() if pid and thread.tid == pid), None)
 
     def _place(self, wish: _Wish, wanted: SchedulingClass) -> tuple[str, list[str]]:
         """Set groups and processors. Return why the group's weight could not follow, and what else failed."""
@@ -246,9 +216,7 @@ class Scheduler:
             before = groups.stands(change.path)
             if wish.main is None or before == change.text:
                 return ""
-            if self._unsaved or str(change.path) not in self._record.values:
-                self._record.values.setdefault(str(change.path), Value(wish.service, before, wish.main))
-                self._save()
+            self._before.write_down_value(change.path, Value(wish.service, before, wish.main))
             change.path.write_text(change.text, encoding="ascii")
         except BlockingIOError:
             return ""  # the kernel accepts ten autogroup changes in a second: the next rescan makes this one
@@ -259,27 +227,24 @@ class Scheduler:
     def _pin(self, wish: _Wish, cpus: tuple[int, ...]) -> list[str]:
         """Set the processors thread by thread, because the service has no group of its own."""
         found = wish.find(())
-        self._write_down(wish, found)
-        changed: dict[Thread, set[int]] = {}
+        self._before.write_down(wish.service, wish.pid, found)
+        changed: set[Thread] = set()
         for thread in found:
-            was = self._record.threads.get(thread)
             try:
                 now = os.sched_getaffinity(thread.tid)
             except OSError:
                 continue
-            if was and now != set(cpus):
-                changed[thread] = now
-                if not was.cpus:
-                    original = Original(was.service, was.pid, was.attributes, tuple(sorted(now)))
-                    self._record.threads[thread] = original
+            if self._before.of(thread) and now != set(cpus):
+                changed.add(thread)
+                self._before.add_processors(thread, now)
         if not changed:
             return []
-        self._save()
-        return self._set_processors(dict.fromkeys(changed, cpus))
+        self._before.save()
+        return self._set_processors(changed, cpus)
 
-    def _set_processors(self, wanted: dict[Thread, tuple[int, ...]]) -> list[str]:
+    def _set_processors(self, changed: set[Thread], cpus: tuple[int, ...]) -> list[str]:
         problems = []
-        for thread, cpus in wanted.items():
+        for thread in changed:
             try:
                 os.sched_setaffinity(thread.tid, cpus)
             except ProcessLookupError:
@@ -287,72 +252,6 @@ class Scheduler:
             except OSError as error:
                 problems.append(f"processors {','.join(map(str, cpus))} are refused: {error.strerror}")
         return problems[:1]
-
-    def _restore_threads(self, service: str) -> list[str]:
-        problems = []
-        self._adopt_the_unrecorded(service)
-        for thread, was in [*self._record.threads.items()]:
-            if was.service != service:
-                continue
-            try:
-                if threads.thread(thread.tid) == thread:  # the number may be reused
-                    if was.cpus:
-                        os.sched_setaffinity(thread.tid, was.cpus)
-                    if threads.read(thread) != was.attributes:
-                        threads.write(thread, was.attributes)
-            except (ThreadGoneError, ProcessLookupError):
-                pass
-            except (ThreadRefusedError, OSError) as error:
-                problems.append(f"{service}: thread {thread.tid} cannot be set back: {error}")
-                continue
-            del self._record.threads[thread]
-        return problems
-
-    def _adopt_the_unrecorded(self, service: str) -> None:
-        """Restore threads that started after the last rescan: they have no privileges, but perhaps changed
-        processors.
-        """
-        processes = {was.pid for was in self._record.threads.values() if was.service == service and was.pid}
-        for pid in processes:
-            leader = next((one for one in self._record.threads if one.tid == pid), None)
-            if leader and threads.thread(pid) == leader:
-                self._write_down(_Wish(service, pid, Placement(), lambda _: set()), threads.threads_of(pid))
-
-    def _restore_values(self, service: str) -> list[str]:
-        problems = []
-        for path, was in [*self._record.values.items()]:
-            if was.service != service:
-                continue
-            try:
-                if threads.thread(was.owner.tid) == was.owner and groups.stands(Path(path)) != was.text:
-                    groups.write_back(Path(path), was.text)
-            except FileNotFoundError:
-                pass  # the group has gone with its service
-            except OSError as error:
-                problems.append(f"{service}: {path} cannot be set back: {error.strerror}")
-                continue
-            del self._record.values[path]
-        return problems
-
-    def _save(self) -> None:
-        """Write the journal. Raises JournalError."""
-        self._unsaved = True
-        journal.save(self._path, self._record)
-        self._unsaved = False
-
-    def _forget_the_dead(self) -> None:
-        gone = [thread for thread in self._record.threads if threads.thread(thread.tid) != thread]
-        stale = [path for path, was in self._record.values.items() if threads.thread(was.owner.tid) != was.owner]
-        for thread in gone:
-            del self._record.threads[thread]
-        for path in stale:
-            del self._record.values[path]
-        if gone or stale:
-            self._save()
-
-    def _services_recorded(self) -> set[str]:
-        threads_ = {was.service for was in self._record.threads.values()}
-        return threads_ | {was.service for was in self._record.values.values()}
 
 
 def _has_at_least(thread: Thread, wanted: SchedulingClass) -> bool:
