@@ -167,7 +167,7 @@ def test_without_a_governor_the_thread_that_polls_stands_behind_too_and_all_get_
             await bench.reach(lambda: classes(process.pid) == {REALTIME, REALTIME.one_behind})
             looking.cancel()
             assert bench.side.known.poller == process.pid
-            assert bench.side.applied["charon"].behind == (process.pid,)
+            assert bench.side.classes.applied["charon"].behind == (process.pid,)
 
         profile = Profile("test", "For tests.", {"charon": Placement(REALTIME)})
         run(scenario, tmp_path / "journal", profile=profile)
@@ -249,7 +249,7 @@ def test_a_new_charon_is_raised_afresh_and_without_one_nothing_is_raised(charon:
         bench.side.follow([channel(State.NEGOTIATING)])
         bench.side.charon_gone()
         assert governor.mode is Mode.ABSENT
-        assert "charon" not in bench.side.applied
+        assert "charon" not in bench.side.classes.applied
         bench.side.follow([channel(State.NEGOTIATING)])
         assert not governor.negotiating
         bench.side.charon_up(charon)

@@ -11,16 +11,14 @@ import asyncio
 import logging
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
-from meshsec.adapters.scheduler import Scheduler, pressure
-from meshsec.adapters.scheduler.journal import JournalError
+from meshsec.adapters.scheduler import pressure
+from meshsec.agent.sides.classes import CHARON, OURSELVES, ROUTER, Classes
 from meshsec.agent.sides.contention import ASKED, ContentionWatch, CrowdWatch, StreamWatch, poller
+from meshsec.agent.sides.followed import Followed
 from meshsec.core.channels.channel import Channel
-from meshsec.core.channels.lifecycle import State
 from meshsec.core.config.scheduling_settings import SchedulingSettings
 from meshsec.core.explain.scheduling_view import Known
 from meshsec.core.scheduling.governor import Governor
@@ -31,10 +29,9 @@ from meshsec.core.scheduling.governor_events import (
     Event,
     LevelRefused,
     NegotiationBegan,
-    NegotiationEnded,
     StreamReported,
 )
-from meshsec.core.scheduling.profiles import KERNEL_THREADS, Applied, Placement, SchedulingClass
+from meshsec.core.scheduling.profiles import Applied
 
 PACE = 5.0
 """Seconds between two routine checks: new threads, changes by others, contention, the protected streams."""
@@ -42,21 +39,7 @@ PACE = 5.0
 CROWD_LOOKS = 5
 """How often in that time it is checked whether others keep charon's processors busy."""
 
-CHARON, ROUTER, OURSELVES = "charon", "olsrv2d", "meshsecd"
-
-T = TypeVar("T")
-
 _log = logging.getLogger(__name__)
-
-
-@dataclass(slots=True)
-class _Followed:
-    """A negotiation that was reported to the governor."""
-
-    state: State
-    waited: float | None
-    """Seconds that charon's threads had waited for a CPU when it began."""
-    began: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +70,8 @@ class Scheduling:
         """
         self.profile = settings.profile
         self.governor = _governor(settings) if self.profile.governed else None
-        self.applied: dict[str, Applied] = {}
-        """How far the profile's classes were applied, by service."""
-        self.problem = ""
-        """Why nothing can be changed at all."""
+        self.classes = Classes(self.profile, journal)
         self._loop = asyncio.get_running_loop()
-        self._scheduler = Scheduler(journal)
         self._interfaces = interfaces
         self._publish = publish
         self._charon = charon
@@ -102,31 +81,28 @@ class Scheduling:
         self._poller: int | None = None
         """charon's thread that waits for its sockets; None while it is not known."""
         self._streams = {name: StreamWatch(name) for name in settings.protect}
-        self._followed: dict[str, _Followed] = {}
+        self._followed = Followed()
         self._timer: asyncio.TimerHandle | None = None
 
     @property
     def known(self) -> Known:
         """Return what the view shows beside the governor itself."""
-        source = self._watch.source if self._watch else ""
-        return Known(self.profile, self._pid, tuple(self.applied.values()), source, self.problem, self._poller)
+        source, classes = self._watch.source if self._watch else "", self.classes
+        return Known(self.profile, self._pid, tuple(classes.applied.values()), source, classes.problem, self._poller)
 
     def start(self) -> None:
         """Undo what a predecessor left and set the classes of running services."""
-        self._guarded(self._restore)
+        self.classes.restore()
         if self._is_stock:
             return
-        self._place(OURSELVES, os.getpid())
-        for kind in KERNEL_THREADS:
-            placement = self.profile.placements.get(kind)
-            if placement:
-                self._note(self._guarded(partial(self._scheduler.place_kernel, kind, self._interfaces, placement)))
+        self.classes.place(OURSELVES, os.getpid())
+        self.classes.place_kernel(self._interfaces)
 
     def close(self) -> None:
         """Undo all changes."""
         if self._timer:
             self._timer.cancel()
-        self._guarded(self._restore)
+        self.classes.restore()
 
     @property
     def _is_stock(self) -> bool:
@@ -141,8 +117,7 @@ class Scheduling:
                     self.tell(Crowding(self._crowd.poll(self._loop.time())))
                 if self._poller is None and self.known.ranks_poller:
                     await self._find_poller(self._pid)
-            for applied in self._guarded(self._scheduler.rescan) or ():
-                self._note(applied)
+            self.classes.rescan()
             if self.governor:
                 self._advance(look=True, queued=self._charon.queued())
                 for name, watch in self._streams.items():
@@ -175,7 +150,7 @@ class Scheduling:
         if self._is_stock or pid == self._pid or pid <= 1:
             return
         self._pid, self._poller = pid, None
-        self._place(CHARON, pid)
+        self._give(0)
         self._followed.clear()
         if self.governor:
             self._watch = ContentionWatch(pid, self._loop.time())
@@ -185,13 +160,13 @@ class Scheduling:
     def router_up(self, pid: int) -> None:
         """Note that the routing daemon answers. ``pid`` is 0 if it is not known, as for olsrd2."""
         if not self._is_stock and pid > 1:
-            self._place(ROUTER, pid)
+            self.classes.place(ROUTER, pid)
 
     def charon_gone(self) -> None:
         """Note that charon does not answer. Privilege does not help one that hangs."""
         self._pid, self._poller, self._watch, self._crowd = 0, None, None, None
         self._followed.clear()
-        self.applied.pop(CHARON, None)
+        self.classes.applied.pop(CHARON, None)
         if self.governor:
             self.tell(DaemonGone())
 
@@ -203,17 +178,11 @@ class Scheduling:
         """Report to the governor how the channels differ from its last report."""
         if not self.governor or not self._watch:
             return
-        now, known = self._loop.time(), {one.name: one for one in channels}
-        demand = {name: one for name, one in known.items() if _wants_charon(one, now)}
-        fresh = [one for name, one in demand.items() if not self._is_known(name, one.state)]
-        gone = [name for name in self._followed if name not in demand]
-        if fresh or gone:
+        changes = self._followed.compare(channels, self._loop.time())
+        if changes:
             self._advance(look=True)
-            for name in gone:
-                self.governor.handle(self._ended(name, known.get(name)))
-            for one in fresh:
-                self._followed[one.name] = _Followed(one.state, self._watch.waited, now)
-                self.governor.handle(NegotiationBegan(one.name))
+            for event in self._followed.report(changes, self._watch.waited, self._loop.time()):
+                self.governor.handle(event)
             self._carry_out()
 
     def expect(self, peer: str) -> None:
@@ -231,20 +200,6 @@ class Scheduling:
             self._carry_out()
 
     # --- the governor's side ---
-
-    def _is_known(self, name: str, state: State) -> bool:
-        """Return whether the governor knows a negotiation. An expected one is reported again when it runs."""
-        known = self._followed.get(name)
-        return known is not None and (known.state is state or state is State.WAITING)
-
-    def _ended(self, name: str, channel: Channel | None) -> NegotiationEnded:
-        followed = self._followed.pop(name)
-        if channel is None or channel.state is not State.PROTECTED:
-            return NegotiationEnded(name, protected=False)
-        waited = None
-        if followed.waited is not None and self._watch and self._watch.waited is not None:
-            waited = min(self._watch.waited - followed.waited, self._loop.time() - followed.began)
-        return NegotiationEnded(name, True, _own_time(channel), waited)
 
     def _advance(self, *, look: bool, queued: int | None = None) -> None:
         if not self.governor:
@@ -270,20 +225,13 @@ class Scheduling:
             level = decisions[-1].level
             applied = self._give(level)
             for decision in decisions:
-                text = f"{self._class_text(decision.before)} -> {self._class_text(decision.level)}"
+                after = self.classes.text(decision.level)
+                text = f"{self.classes.text(decision.before)} -> {after}"
                 _log.info("charon: %s: %s", text, decision.reason)
-                self._tell_watchers(self._class_text(decision.level), decision.reason)
-            if level and (problem := self._shortfall(applied)):
+                self._tell_watchers(after, decision.reason)
+            if level and (problem := self.classes.shortfall(applied)):
                 self.governor.handle(LevelRefused(level, problem))
         self._arm()
-
-    def _shortfall(self, applied: Applied | None) -> str:
-        """Return why charon does not have what was decided; empty if it has."""
-        if applied is None:
-            return self.problem
-        if applied.in_force is not None and applied.in_force.rank >= applied.wanted.rank:
-            return ""
-        return applied.problem or f"{applied.wanted} is not in force"
 
     def _arm(self) -> None:
         if self._timer:
@@ -292,84 +240,15 @@ class Scheduling:
         self._timer = None if due is None else self._loop.call_at(due, self._on_timer)
 
     def _give(self, level: int) -> Applied | None:
-        if not self._pid:
-            return None
-        if not level:
-            return self._place(CHARON, self._pid)
-        cpus = self.profile.placements.get(CHARON, Placement()).cpus
-        raised = Placement(self.profile.ladder[level - 1], cpus=cpus, behind=self._behind)
-        return self._note(self._guarded(lambda: self._scheduler.place(CHARON, self._pid, raised)))
-
-    def _class_text(self, level: int) -> str:
-        return str(self.class_of(level) or "as it was started")
-
-    def class_of(self, level: int) -> SchedulingClass | None:
-        """Return the class of a governor's level; None for a base that the profile does not set."""
-        return self.profile.ladder[level - 1] if level else self.profile.class_of(CHARON)
+        """Give charon a level, if it is seen. Its poller ranks below the other threads."""
+        behind = frozenset() if self._poller is None else frozenset({self._poller})
+        return self.classes.give(level, self._pid, behind) if self._pid else None
 
     def _tell_watchers(self, state: str, reason: str) -> None:
         self._publish({"kind": "scheduling", "peer": "", "service": CHARON, "state": state, "reason": reason})
-
-    # --- the adapter's side ---
-
-    def _place(self, service: str, pid: int) -> Applied | None:
-        """Set the static class of the profile, or restore a service that the profile does not name."""
-        placement = self.profile.placements.get(service)
-        if placement is None:
-            self._guarded(lambda: self._restore(service))
-            self.applied.pop(service, None)
-            return None
-        if service == CHARON:
-            placement = replace(placement, behind=self._behind)
-        return self._note(self._guarded(lambda: self._scheduler.place(service, pid, placement)))
-
-    @property
-    def _behind(self) -> frozenset[int]:
-        """Return charon's threads that rank below the others when it has a real-time class."""
-        return frozenset() if self._poller is None else frozenset({self._poller})
-
-    def _restore(self, service: str | None = None) -> None:
-        for problem in self._scheduler.restore(service):
-            _log.warning("scheduling: %s", problem)
-
-    def _note(self, applied: Applied | None) -> Applied | None:
-        """Log each new problem once."""
-        if applied:
-            before = self.applied.get(applied.service)
-            if applied.problem and (before is None or before.problem != applied.problem):
-                _log.warning("scheduling of %s: %s", applied.service, applied.problem)
-            self.applied[applied.service] = applied
-        return applied
-
-    def _guarded(self, work: Callable[[], T]) -> T | None:
-        """Do the work only with a journal: what could not be undone after a crash must not be done."""
-        try:
-            found = work()
-        except (JournalError, ValueError) as error:
-            if str(error) != self.problem:
-                _log.warning("scheduling: %s", error)
-            self.problem = str(error)
-            return None
-        self.problem = ""
-        return found
 
 
 def _governor(settings: SchedulingSettings) -> Governor:
     profile = settings.profile
     start = profile.first_realtime_level if settings.governor.head_start else 0
     return Governor(settings.governor, len(profile.ladder), start)
-
-
-def _wants_charon(channel: Channel, now: float) -> bool:
-    """Return whether a negotiation runs or can begin any moment: there is a route, and no failure delays an attempt."""
-    if channel.state is State.NEGOTIATING:
-        return True
-    return channel.state is State.WAITING and channel.route is not None and channel.attempt.backoff.due <= now
-
-
-def _own_time(channel: Channel) -> float | None:
-    """Return how long our own set-up took; for one of the peer's, its beginning is not known here."""
-    sa = channel.ike_sa()
-    if sa is None or not sa.initiator or channel.attempt.began_at is None or channel.protected_at is None:
-        return None
-    return channel.protected_at - channel.attempt.began_at
