@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from meshsec.adapters.scheduler import Scheduler
 from meshsec.adapters.scheduler.journal import JournalError
-from meshsec.core.scheduling.profiles import KERNEL_THREADS, Applied, Placement, Profile, SchedulingClass
+from meshsec.core.scheduling.profiles import KERNEL_THREADS, Applied, Placement, Profile
 
 CHARON, ROUTER, OURSELVES = "charon", "olsrv2d", "meshsecd"
 
@@ -77,14 +77,6 @@ class Classes:
         if applied.in_force is not None and applied.in_force.rank >= applied.wanted.rank:
             return ""
         return applied.problem or f"{applied.wanted} is not in force"
-
-    def of_level(self, level: int) -> SchedulingClass | None:
-        """Return the class of a governor's level; None for a base that the profile does not set."""
-        return self._profile.ladder[level - 1] if level else self._profile.class_of(CHARON)
-
-    def text(self, level: int) -> str:
-        """Return the class of a governor's level, in words."""
-        return str(self.of_level(level) or "as it was started")
 
     def _note(self, applied: Applied | None) -> Applied | None:
         """Log each new problem once."""

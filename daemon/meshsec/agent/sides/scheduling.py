@@ -20,7 +20,7 @@ from meshsec.agent.sides.contention import ASKED, ContentionWatch, CrowdWatch, S
 from meshsec.agent.sides.followed import Followed
 from meshsec.core.channels.channel import Channel
 from meshsec.core.config.scheduling_settings import SchedulingSettings
-from meshsec.core.explain.scheduling_view import Known
+from meshsec.core.explain.scheduling_view import Known, class_text
 from meshsec.core.scheduling.governor import Governor
 from meshsec.core.scheduling.governor_events import (
     Crowding,
@@ -225,8 +225,8 @@ class Scheduling:
             level = decisions[-1].level
             applied = self._give(level)
             for decision in decisions:
-                after = self.classes.text(decision.level)
-                text = f"{self.classes.text(decision.before)} -> {after}"
+                after = class_text(self.profile, decision.level)
+                text = f"{class_text(self.profile, decision.before)} -> {after}"
                 _log.info("charon: %s: %s", text, decision.reason)
                 self._tell_watchers(after, decision.reason)
             if level and (problem := self.classes.shortfall(applied)):
