@@ -7,7 +7,6 @@ a connection from a pool, and events have one more.
 
 import asyncio
 import contextlib
-import socket as sockets
 import struct
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
@@ -18,6 +17,7 @@ from vici.exception import DeserializationException
 
 from meshsec.adapters.ike.vici_fields import text
 from meshsec.core.ike.port import CommandError, IkeError
+from meshsec.streams import peer_pid
 
 Packet: Any = protocol.Packet
 Message: Any = protocol.Message
@@ -56,8 +56,7 @@ class Connection:
     @property
     def peer_pid(self) -> int:
         """PID of the process at the other end."""
-        connection = self._writer.get_extra_info("socket")
-        return int(struct.unpack("3i", connection.getsockopt(sockets.SOL_SOCKET, sockets.SO_PEERCRED, 12))[0])
+        return peer_pid(self._writer)
 
     def send(self, packet: bytes) -> None:
         """Send one frame."""

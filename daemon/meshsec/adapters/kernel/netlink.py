@@ -8,16 +8,15 @@ import asyncio
 import errno
 import socket
 import struct
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
-from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, contextmanager, suppress
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, ip_address, ip_network
 from typing import Any
 
-from pyroute2.iproute.linux import AsyncIPRoute
-
 from meshsec.core.channels.ipv4_claims import Elsewhere
 from meshsec.core.values.model import Address, Network
+from meshsec.rtnetlink import route_socket
 
 _IFA_F_NODAD = 0x02
 _IFA_F_NOPREFIXROUTE = 0x200
@@ -150,21 +149,9 @@ def ruleset_changes(on_change: Callable[[], None]) -> Iterator[None]:
         yield
 
 
-@asynccontextmanager
-async def _route_socket() -> AsyncIterator[Any]:
-    """Open a socket that raises every pyroute2 error as ``NetlinkError``; some of them are no OSError."""
-    try:
-        async with AsyncIPRoute() as ipr:  # type: ignore[no-untyped-call]
-            yield ipr
-    except NetlinkError:
-        raise
-    except Exception as error:
-        raise NetlinkError(f"rtnetlink: {error}") from error
-
-
 async def routes(protocol: int | None = None) -> tuple[KernelRoute, ...]:
     """Return the kernel's unicast routes of all tables, or those of one protocol number."""
-    async with _route_socket() as ipr:
+    async with route_socket(NetlinkError) as ipr:
         names = await _interface_names(ipr)
         match = {} if protocol is None else {"proto": protocol}
         found = []
@@ -178,7 +165,7 @@ async def ipv4_elsewhere(mesh_interfaces: Collection[str], own: Collection[Addre
 
     Default routes are left out, because they lead everywhere. Raises ``NetlinkError``.
     """
-    async with _route_socket() as ipr:
+    async with route_socket(NetlinkError) as ipr:
         names = await _interface_names(ipr)
         routes = [_route(one, names) async for one in await ipr.route("dump", family=socket.AF_INET, table=_MAIN)]
         addresses = await _addresses(ipr)
@@ -221,7 +208,7 @@ async def assign_addresses(
     IPv4 address gets the IPv4 address too, because IPv4 next hops need a source address there. Missing interfaces are
     skipped.
     """
-    async with _route_socket() as ipr:
+    async with route_socket(NetlinkError) as ipr:
         indexes = {name: index for index, name in (await _interface_names(ipr)).items()}
         standing = await _addresses(ipr)
         wanted: list[tuple[str, Address]] = [
@@ -236,7 +223,7 @@ async def assign_addresses(
 
 async def take_off(addresses: Collection[IPv6Address]) -> tuple[IPv6Address, ...]:
     """Remove addresses from the loopback device and return those that existed. Raises ``NetlinkError``."""
-    async with _route_socket() as ipr:
+    async with route_socket(NetlinkError) as ipr:
         indexes = {name: index for index, name in (await _interface_names(ipr)).items()}
         standing = (await _addresses(ipr)).get(_LOOPBACK, set())
         taken = tuple(sorted(address for address in addresses if address in standing))
@@ -251,19 +238,19 @@ async def take_off(addresses: Collection[IPv6Address]) -> tuple[IPv6Address, ...
 
 async def assigned(name: str = _LOOPBACK) -> frozenset[Address]:
     """Return the addresses of one interface."""
-    async with _route_socket() as ipr:
+    async with route_socket(NetlinkError) as ipr:
         return frozenset((await _addresses(ipr)).get(name, set()))
 
 
 async def mtus() -> dict[str, int]:
     """Return the MTU of every interface."""
-    async with _route_socket() as ipr:
+    async with route_socket(NetlinkError) as ipr:
         return {link.get("ifname"): link.get("mtu") async for link in await ipr.link("dump")}
 
 
 async def links() -> dict[str, Link]:
     """Return every interface by name."""
-    async with _route_socket() as ipr:
+    async with route_socket(NetlinkError) as ipr:
         return {
             link.get("ifname"): Link(link["index"], bool(link["flags"] & _IFF_UP), bool(link["flags"] & _IFF_LOWER_UP))
             async for link in await ipr.link("dump")
@@ -272,7 +259,7 @@ async def links() -> dict[str, Link]:
 
 async def set_link(index: int, *, up: bool) -> None:
     """Set an interface up or down. Raises ``NetlinkError``."""
-    async with _route_socket() as ipr:
+    async with route_socket(NetlinkError) as ipr:
         await ipr.link("set", index=index, state="up" if up else "down")
 
 

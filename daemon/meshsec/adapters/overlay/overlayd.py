@@ -10,11 +10,12 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable
 from ipaddress import IPv6Address
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
 from meshsec.core.channels.events import OverlayDown, OverlayObserved, OverlayUp
+from meshsec.streams import failure_text
 
 SCHEMA = 1
 MAX_LINE = 8 * 1024 * 1024
@@ -144,7 +145,8 @@ class Overlayd:
                     self._close()
                     writer.close()
             except* (OSError, EOFError, asyncio.LimitOverrunError, ValueError, OverlaydError) as errors:
-                on_event(OverlayDown(f"overlayd at {self._path}: {_describe(errors.exceptions[0])}"))
+                why = failure_text(_first(errors), "no status in time", MAX_LINE)
+                on_event(OverlayDown(f"overlayd at {self._path}: {why}"))
             await asyncio.sleep(pause)
             pause = min(pause * 2, RECONNECT_MAX)
 
@@ -290,13 +292,6 @@ def _packets(status: _Status) -> dict[IPv6Address, int]:
     return {IPv6Address(one.address): one.packets_in for one in status.sessions}
 
 
-def _describe(error: Any) -> str:
-    if isinstance(error, BaseExceptionGroup):
-        return _describe(error.exceptions[0])
-    if isinstance(error, TimeoutError):
-        return "no status in time"
-    if isinstance(error, asyncio.IncompleteReadError):
-        return "it closed the connection"
-    if isinstance(error, asyncio.LimitOverrunError):
-        return f"a line of more than {MAX_LINE} octets"
-    return str(error) or type(error).__name__
+def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
+    error = errors.exceptions[0]
+    return _first(error) if isinstance(error, BaseExceptionGroup) else error

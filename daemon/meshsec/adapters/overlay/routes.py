@@ -8,12 +8,10 @@ session.
 
 import errno
 import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from ipaddress import IPv6Address
 from typing import Any, NamedTuple
 
-from pyroute2.iproute.linux import AsyncIPRoute
+from meshsec.rtnetlink import route_socket
 
 TABLE = 221
 PRIORITY = 219
@@ -51,7 +49,7 @@ async def apply(addresses: frozenset[IPv6Address], device: str, source: IPv6Addr
 
     ``source`` is this node's address. New routes are added before old ones are removed. Raises ``RoutesError``.
     """
-    async with _netlink() as ipr:
+    async with route_socket(RoutesError) as ipr:
         index = await _index(ipr, device)
         await _set_rules(ipr, _RULES)
         found = await _routes(ipr)
@@ -69,28 +67,16 @@ async def standing(device: str) -> frozenset[IPv6Address]:
     """Return the addresses whose user data goes into the device: their routes and the rules exist. Raises
     ``RoutesError``.
     """
-    async with _netlink() as ipr:
+    async with route_socket(RoutesError) as ipr:
         return await _standing(ipr, await _index(ipr, device))
 
 
 async def clear() -> None:
     """Remove all our routes and rules, because this node has no overlay (any more). Raises ``RoutesError``."""
-    async with _netlink() as ipr:
+    async with route_socket(RoutesError) as ipr:
         await _set_rules(ipr, frozenset())
         for address in await _routes(ipr):
             await _change(ipr, "del", address)
-
-
-@asynccontextmanager
-async def _netlink() -> AsyncIterator[Any]:
-    """Open a socket that raises every pyroute2 error as ``RoutesError``; some of them are no OSError."""
-    try:
-        async with AsyncIPRoute() as ipr:  # type: ignore[no-untyped-call]
-            yield ipr
-    except RoutesError:
-        raise
-    except Exception as error:
-        raise RoutesError(f"rtnetlink: {error}") from error
 
 
 async def _index(ipr: Any, device: str) -> int | None:

@@ -5,8 +5,6 @@ sends the trusted addresses at each connection and after each change, and asks w
 """
 
 import asyncio
-import socket
-import struct
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from ipaddress import ip_address, ip_network
@@ -19,6 +17,7 @@ from meshsec.core.channels.events import RouterDown, RouteRemoved, RouteSet, Rou
 from meshsec.core.values.model import Address, Edge, Neighbour, Network, Route
 from meshsec.core.values.refusals import Refusal, Source
 from meshsec.core.values.topology import Topology
+from meshsec.streams import failure_text, peer_pid
 
 SCHEMA = 1
 MAX_LINE = 32 * 1024 * 1024
@@ -196,7 +195,7 @@ class Olsrv2d:
                 reader, writer = await asyncio.open_unix_connection(self._path, limit=MAX_LINE)
                 try:
                     async with asyncio.timeout(HELLO_TIMEOUT):
-                        await self._open(reader, _peer_of(writer), on_event)
+                        await self._open(reader, peer_pid(writer), on_event)
                     pause = RECONNECT_FIRST
                     self._writer = writer
                     self._tell_trusted()
@@ -207,7 +206,7 @@ class Olsrv2d:
                     writer.close()
             except (OSError, EOFError, TimeoutError, asyncio.LimitOverrunError, ValueError, StreamError) as error:
                 self._clear()
-                on_event(RouterDown(f"olsrv2d at {self._path}: {_describe(error)}"))
+                on_event(RouterDown(f"olsrv2d at {self._path}: {failure_text(error, 'no snapshot in time', MAX_LINE)}"))
             await asyncio.sleep(pause)
             pause = min(pause * 2, RECONNECT_MAX)
 
@@ -344,19 +343,3 @@ def _to_edge(edge: _Edge) -> Edge:
 
 def _address(text: str | None) -> Address | None:
     return ip_address(text) if text else None
-
-
-def _describe(error: Any) -> str:
-    if isinstance(error, TimeoutError):
-        return "no snapshot in time"
-    if isinstance(error, asyncio.IncompleteReadError):
-        return "it closed the connection"
-    if isinstance(error, asyncio.LimitOverrunError):
-        return f"a line of more than {MAX_LINE} octets"
-    return str(error) or type(error).__name__
-
-
-def _peer_of(writer: asyncio.StreamWriter) -> int:
-    """Return the process at the other end, as the kernel reports it (unix(7), SO_PEERCRED)."""
-    credentials = writer.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-    return int(struct.unpack("3i", credentials)[0])
