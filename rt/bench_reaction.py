@@ -111,7 +111,7 @@ def _round(lab: Lab, initiator: Node, target: Node) -> Sample:
         node.wait_state(peer, "no-route")
         node.wait_for(f"no SA with {peer.name}", lambda n=node, p=peer: not n.charon.sas_with(p.name), 30)  # type: ignore[misc]
     with ExitStack() as stack:
-        routes = RouteTimes(initiator.run_directory / "changes.sock", f"{_end_point(target)}/128")
+        routes = RouteTimes(initiator.run_directory / "changes.sock", f"{target.announced}/128")
         stack.callback(routes.close)
         seen = stack.enter_context(initiator.capture("reaction"))
         stack.enter_context(
@@ -122,10 +122,6 @@ def _round(lab: Lab, initiator: Node, target: Node) -> Sample:
         wait_until("the route in the change stream", lambda: routes.decided_at, [routes], 5)
         reported = initiator.wait_state(target, "protected")["route_to_protected_ms"]
         return _sample(routes, seen, reported)
-
-
-def _end_point(node: Node) -> str:
-    return node.address if capabilities.probe().esp == "kernel" else node.locator
 
 
 def _sample(routes: RouteTimes, seen: Capture, reported: float) -> Sample:

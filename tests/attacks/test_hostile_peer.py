@@ -15,34 +15,23 @@ from types import TracebackType
 from typing import Any, Self
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from meshsec.adapters.files.trust_store import fleets as store
 from meshsec.adapters.sockets import exchange
 from meshsec.core.trust import card as cards
 from meshsec.core.trust import fleet_exchange as lines
 from meshsec.core.trust import fleets, identity
-from meshsec.core.trust.fleets import Fleet, TrustList
 from meshsec.core.values.model import Card
 from tests.lab.basics.waiting import wait_until
 from tests.lab.lab import Lab
 from tests.lab.net import namespaces
 from tests.lab.net.topology import line, names
 from tests.lab.node.node import Node
+from tests.lab.node.office import Office
 
 DESCRIPTORS_MORE = 24
 """Files that meshsecd may open under attack: a connection of each peer, and commands to charon and nft."""
 MEGABYTES_MORE = 24
-
-
-class Office:
-    def __init__(self) -> None:
-        self.key = Ed25519PrivateKey.generate()
-        self.fleet = Fleet("rescue", self.key.public_key().public_bytes_raw())
-
-    def listed(self, number: int, *revoked: bytes) -> TrustList:
-        """Sign a list with a number of the test's choice."""
-        return fleets.sign_list(self.key, number, set(revoked), None)
 
 
 @dataclass(frozen=True)
@@ -70,7 +59,7 @@ def scene() -> Iterator[Scene]:
             own = cards.parse(node.card)
             signed = fleets.sign_card(office.key, own, number)
             store.join(node.peers, office.fleet, fleets.card_text(signed), [own])
-            store.take_list(node.peers, office.listed(number).octets)
+            store.take_list(node.peers, office.list_of(number).octets)
         lab.start()
         lab.wait_full_mesh()
         yield Scene(lab, office, number)
@@ -141,14 +130,14 @@ def test_a_peer_cannot_bring_back_an_old_list_nor_another_of_the_same_number(sce
     a, _, c = scene.nodes
     victim = cards.parse(c.card).fingerprint
     before = known(a)
-    offer_when_heard(scene, scene.office.listed(scene.number - 1, victim).octets)
-    offer_when_heard(scene, scene.office.listed(scene.number, victim).octets)
+    offer_when_heard(scene, scene.office.list_of(scene.number - 1, victim).octets)
+    offer_when_heard(scene, scene.office.list_of(scene.number, victim).octets)
     offer_when_heard(
-        scene, scene.office.listed(scene.number, victim).octets
+        scene, scene.office.list_of(scene.number, victim).octets
     )  # a has answered the messages before those.
     assert known(a) == before
     assert a.control.peer(c.name)["state"] == "protected"
-    offer_when_heard(scene, scene.office.listed(scene.number + 1).octets)
+    offer_when_heard(scene, scene.office.list_of(scene.number + 1).octets)
     a.wait_for("a newer list is taken from the same peer", lambda: known(a)["number"] == scene.number + 1, 60)
 
 
@@ -156,9 +145,9 @@ def test_a_peer_cannot_bring_back_an_old_list_nor_another_of_the_same_number(sce
 def test_what_the_fleet_has_not_signed_is_refused_and_mutes_its_giver(scene: Scene, forgery: str) -> None:
     a, b, c = scene.nodes
     victim = cards.parse(c.card).fingerprint
-    good = scene.office.listed(scene.number + 5, victim).octets
+    good = scene.office.list_of(scene.number + 5, victim).octets
     stranger = Office()
-    other = stranger.listed(scene.number + 5, victim).octets
+    other = stranger.list_of(scene.number + 5, victim).octets
     forged = {
         "another fleet's": other,
         "signed by another": other[:1] + good[1:33] + other[33:],
@@ -212,7 +201,7 @@ def test_an_old_announcement_of_a_next_key_brings_no_key_back(members: Scene) ->
         offer_when_heard(members, cards=(one.octets,))
     a.wait_for("the third key ends the first", lambda: in_force(members) == set(prints[1:3]), 60)
     offer_when_heard(members, cards=(signed[0].octets,))
-    revoking = members.office.listed(members.number + 9, signed[1].card.fingerprint)
+    revoking = members.office.list_of(members.number + 9, signed[1].card.fingerprint)
     offer_when_heard(members, revoking.octets)
     a.wait_for("the second is revoked", lambda: in_force(members) == {prints[2]}, 60)
     offer_when_heard(members, cards=(signed[1].octets,))
@@ -323,7 +312,7 @@ def test_a_peer_that_stalls_and_floods_holds_up_nobody_else(scene: Scene) -> Non
     before = Load.of(a)
     with deaf_server(b), Attack(silent, endless, dripping) as attack:
         wait_until("the attack runs", lambda: attack.rounds > 300, [], 120)
-        c.meshsec("fleet", "take", fleets.list_text(scene.office.listed(scene.number + 1)))
+        c.meshsec("fleet", "take", fleets.list_text(scene.office.list_of(scene.number + 1)))
         a.wait_for("c's news comes all the same", lambda: known(a)["number"] == scene.number + 1, 90)
         assert a.control.ask("status")["peers"]
         before.assert_bounded(a, attack)

@@ -27,6 +27,7 @@ from meshsec.core.trust.pair_secret import pair_secret
 from tests.lab.basics.patience import patient
 from tests.lab.basics.waiting import wait_until
 from tests.lab.forge import insider
+from tests.lab.forge.ike import notify
 from tests.lab.forge.insider import ANY4, ANY6, Insider, only
 from tests.lab.lab import Lab
 from tests.lab.net import traffic
@@ -336,13 +337,13 @@ def test_no_payload_of_a_peer_ends_or_moves_the_sa_of_another(lab: Lab) -> None:
     numbers = [bytes.fromhex(spi) for spi in before]
     with hostile(lab) as peer:
         ends = [only(b.address)], [only(a.address)]
-        notifies = [insider.notify(kind) for kind in (INITIAL_CONTACT, MOBIKE_SUPPORTED)]
+        notifies = [notify(kind) for kind in (INITIAL_CONTACT, MOBIKE_SUPPORTED)]
         assert peer.authenticate(b.address, *ends, *notifies).all(insider.SA)
         peer.tries = 3
         peer.inform(*[(insider.DELETE, bytes([3, 4, 0, 1]) + number) for number in numbers])
         peer.inform(*[(insider.NOTIFY, struct.pack("!BBH", 3, 4, REKEY_SA) + number) for number in numbers])
-        peer.inform(insider.notify(UPDATE_SA_ADDRESSES), insider.notify(ADDITIONAL_IP6, IPv6Address(c.locator).packed))
-        peer.inform(insider.notify(insider.REDIRECT, bytes([2, 16]) + IPv6Address(c.locator).packed))
+        peer.inform(notify(UPDATE_SA_ADDRESSES), notify(ADDITIONAL_IP6, IPv6Address(c.locator).packed))
+        peer.inform(notify(insider.REDIRECT, bytes([2, 16]) + IPv6Address(c.locator).packed))
         assert delivered(peer, b, a, []) == [], "the SA of the attacker itself is there all the time"
     assert spis(a, c) == before
     with flow(a, c) as running:

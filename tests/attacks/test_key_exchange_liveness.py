@@ -104,9 +104,9 @@ def test_an_sa_through_which_nothing_passes_is_reported_until_something_comes(pa
         wait_arrivals(running)
         with black_hole(b, _EVERYTHING):
             entry = c.wait_for("nothing passes", lambda: _quiet(c, a, answers=False), 60)
-            told = c.meshsec("status", check=False)
+            shown = c.meshsec("status", check=False)
             assert entry["state"] == "protected"
-            assert told.returncode == 3, told.stdout
+            assert shown.returncode == 3, shown.stdout
             c.wait_for(
                 "it is not taken for protected any more", lambda: c.control.peer(a.name).get("state") != "protected", 60
             )

@@ -70,7 +70,7 @@ def _members() -> Iterator[Members]:
 def taken() -> Iterator[Members]:
     """Start the members. An account of a has the port before a's meshsecd starts, and b has a list."""
     with _members() as members:
-        store.take_list(members.lab["b"].peers, fleets.sign_list(members.office.key, 10, set(), None).octets)
+        store.take_list(members.lab["b"].peers, members.office.list_of(10).octets)
         with Held(members.lab["a"], TAKEN):
             members.lab.start()
             yield members
@@ -100,7 +100,7 @@ def test_a_trust_list_arrives_although_an_account_has_the_port(taken: Members) -
 
 def _forged(number: int) -> str:
     """Return a list of another fleet, for which b mutes its giver."""
-    return b64encode(fleets.sign_list(Office().key, number, set(), None).octets).decode()
+    return b64encode(Office().list_of(number).octets).decode()
 
 
 def calling(members: Members) -> str:

@@ -84,7 +84,7 @@ def test_repeated_handshakes_and_data_are_dropped_and_move_no_neighbour(three: L
     frames = recorded(way, three)
     if moved:
         frames = [_from_elsewhere(frame, host) for host, frame in zip(itertools.cycle(range(10, 74)), frames)]
-    before, resident, stood = _dropped(a), a.daemon.resident_bytes(), a.daemon.cpu_seconds()
+    before, resident, used = _dropped(a), a.daemon.resident_bytes(), a.daemon.cpu_seconds()
     with Forger(way) as forger:
 
         def attack() -> None:
@@ -95,7 +95,7 @@ def test_repeated_handshakes_and_data_are_dropped_and_move_no_neighbour(three: L
     assert _dropped(a) >= before + len(frames) * REPEATS // 2, "a has seen what was repeated"
     a.wait_neighbour(b)
     c.wait_ping(a, 10)
-    grown, spent = (a.daemon.resident_bytes() - resident) >> 20, a.daemon.cpu_seconds() - stood
+    grown, spent = (a.daemon.resident_bytes() - resident) >> 20, a.daemon.cpu_seconds() - used
     print(f"{len(frames) * REPEATS} frames: overlayd {spent:.2f} s of a processor, {grown:+d} MB")
     assert grown <= MEGABYTES_MORE
 
@@ -112,13 +112,13 @@ def test_recorded_handshakes_without_end_from_many_addresses_cost_bounded_memory
     way = Way.between(End(b.namespace, "mesh-a"), End(a.namespace, "mesh-b"))
     frames = recorded(way, three)
     elsewhere = [_from_elsewhere(frame, host) for host in range(10, 250) for frame in frames[:40]]
-    resident, stood = a.daemon.resident_bytes(), a.daemon.cpu_seconds()
+    resident, used = a.daemon.resident_bytes(), a.daemon.cpu_seconds()
     sent = 0
     with Forger(way) as forger:
         for _ in range(40):
             sent += forger.send_frames(elsewhere)
             c.wait_ping(a, 30)
-    grown, spent = (a.daemon.resident_bytes() - resident) >> 20, a.daemon.cpu_seconds() - stood
+    grown, spent = (a.daemon.resident_bytes() - resident) >> 20, a.daemon.cpu_seconds() - used
     print(f"{sent} frames: overlayd {spent:.2f} s of a processor, {grown:+d} MB")
     assert grown <= MEGABYTES_MORE
     a.wait_neighbour(b)  # A neighbour that only repeats does not stay beside it.

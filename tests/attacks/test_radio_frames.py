@@ -44,8 +44,8 @@ def without_effect(scene: Scene, *frames: bytes) -> None:
         scene.m.send(*frames)
         scene.ear.wait_heard("a forged frame at the victim", lambda heard: (heard[0], heard[4:22]) in sent)
         assert scene.peered, f"parted by round {number}: {stations(scene.a)}"
-    told = scene.one.log.read_text() + scene.other.log.read_text()
-    assert "MESH-PEER-DISCONNECTED" not in told
+    logs = scene.one.log.read_text() + scene.other.log.read_text()
+    assert "MESH-PEER-DISCONNECTED" not in logs
 
 
 @pytest.mark.parametrize("scene", [OPEN, SAE], ids=["open", "sae"], indirect=True)

@@ -18,12 +18,6 @@ class Sa:
     setup_ms: dict[str, float | None]
     route_to_protected_ms: float | None
 
-    @property
-    def total_ms(self) -> float | None:
-        """Return the milliseconds from the first IKE packet to the SA; None when the phases are unknown."""
-        known = [value for value in self.setup_ms.values() if value is not None]
-        return sum(known) if known else None
-
 
 @dataclass
 class RelayChange:

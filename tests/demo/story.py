@@ -26,7 +26,6 @@ MESH_SECONDS = 60.0
 PINGS = 5
 STREAM_OCTETS = 10_000_000
 STREAM_ROUNDS = 3
-_CHANNEL_COLUMNS = ["pair", "state", "hops", "INIT ms", "AUTH ms", "ready in ms"]
 FLOW_INTERVAL = 0.01
 """Seconds between datagrams: the resolution of the measured gap."""
 

@@ -58,17 +58,17 @@ def test_what_is_yes_or_no_may_be_given_by_extra_vars_which_are_text() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "message"),
     [({"monitoring_seconds": "often"}, "monitoring_seconds"), ({"meshsec_ipv4": "127.0.0.1"}, "node.ipv4")],
 )
-def test_a_wrong_value_is_refused(wrong: dict[str, object], told: str, tmp_path: Path) -> None:
+def test_a_wrong_value_is_refused(wrong: dict[str, object], message: str, tmp_path: Path) -> None:
     done = _judge(tmp_path, "three-pis", "--limit", "hut", "-e", json.dumps(wrong))
     assert done.returncode != 0
-    assert told in done.stdout
+    assert message in done.stdout
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "message"),
     [
         ({"meshsec_settings": {"radio": {"security": "sae"}}}, "radio_password of hut is missing"),
         ({"radio_password": "seven77"}, "is not 8 to 63 octets"),
@@ -76,12 +76,12 @@ def test_a_wrong_value_is_refused(wrong: dict[str, object], told: str, tmp_path:
         ({"radio_interfaces": ["lo"], "meshsec_interfaces": ["lo"]}, "lo of hut is not wireless"),
     ],
 )
-def test_what_cannot_be_a_radio_is_refused(wrong: dict[str, object], told: str, tmp_path: Path) -> None:
+def test_what_cannot_be_a_radio_is_refused(wrong: dict[str, object], message: str, tmp_path: Path) -> None:
     """This machine serves as the node."""
     preflight = {"ansible.builtin.import_role": {"name": "radio", "tasks_from": "preflight"}}
     done = _play(tmp_path, "three-pis", [preflight], "--limit", "hut", "-e", json.dumps(wrong))
     assert done.returncode != 0
-    assert told in " ".join(done.stdout.split()), done.stdout
+    assert message in " ".join(done.stdout.split()), done.stdout
 
 
 def test_a_radio_that_is_not_plugged_in_yet_may_come(tmp_path: Path) -> None:

@@ -98,8 +98,8 @@ def _cases(report: Path) -> dict[str, str]:
     found: dict[str, str] = {}
     for case in ET.parse(report).getroot().iter("testcase"):  # noqa: S314  # written by our own pytest
         troubles = [part for kind in ("failure", "error", "skipped") for part in case.iter(kind)]
-        told = "\n".join(f"{trouble.get('message', '')}\n{trouble.text or ''}" for trouble in troubles)
+        failure = "\n".join(f"{trouble.get('message', '')}\n{trouble.text or ''}" for trouble in troubles)
         path = case.get("classname", "").removeprefix("tests.").replace(".", "/")
         name = f"{path}.py::{case.get('name')}"
-        found[name] = told
+        found[name] = failure
     return found

@@ -24,7 +24,6 @@ Pair = tuple[OverlayRouter, OverlayRouter]
 
 PASSWORD, LOGIN = Secret("open sesame"), Secret("open sesame", "ali baba")
 PAIRS = {"overlayd-begins": (Overlayd, Cjdroute), "cjdroute-begins": (Cjdroute, Overlayd)}
-SECRETS = {"password": PASSWORD, "login": LOGIN}
 LARGEST_ECHO = 1304 - 40 - 8
 """The most bytes of an echo with TUN devices that have cjdroute's MTU."""
 STREAM = 4 << 20
@@ -69,12 +68,12 @@ def test_each_make_reports_in_its_admin_api_what_the_other_answers(pair: Pair) -
         way = ".".join(neighbour["addr"].split(".")[1:5])
         # Only overlayd asks for the supernode: cjdroute gets no answer from a node that has none.
         kinds = ["keyPing", "rpath", "lladdr", *(["snode"] if isinstance(one, Overlayd) else [])]
-        told = {kind: one.admin.call("SwitchPinger_ping", path=way, timeout=20_000, **{kind: 1}) for kind in kinds}
-        assert {kind: answer["result"] for kind, answer in told.items()} == dict.fromkeys(kinds, "pong")
-        assert told["keyPing"]["key"] == other.key
-        back = other.admin.call("SwitchPinger_ping", path=told["rpath"]["rpath"], timeout=20_000, keyPing=1)
+        answers = {kind: one.admin.call("SwitchPinger_ping", path=way, timeout=20_000, **{kind: 1}) for kind in kinds}
+        assert {kind: answer["result"] for kind, answer in answers.items()} == dict.fromkeys(kinds, "pong")
+        assert answers["keyPing"]["key"] == other.key
+        back = other.admin.call("SwitchPinger_ping", path=answers["rpath"]["rpath"], timeout=20_000, keyPing=1)
         assert back["key"] == one.key
-        assert told["lladdr"]["lladdr"] == f"10.78.1.{1 if one is pair[0] else 2}:{cjdns.PORT}"
+        assert answers["lladdr"]["lladdr"] == f"10.78.1.{1 if one is pair[0] else 2}:{cjdns.PORT}"
         peers = one.admin.call("RouterModule_getPeers", path=neighbour["addr"])["peers"]
         assert any(peer.endswith(one.key) for peer in peers)
         itself = one.admin.call("RouterModule_getPeers", path="0000.0000.0000.0001")["peers"]

@@ -85,9 +85,9 @@ def assert_no_drift(node: Node) -> None:
     assert not view["unexamined"], f"{node.name}: {view['unexamined']}"
 
 
-def wait_no_drift(node: Node, seconds: float = 120) -> None:
+def wait_no_drift(node: Node) -> None:
     """Wait until what runs on the node is what its policy says."""
-    node.wait_for("no drift", partial(_is_without_drift, node), seconds)
+    node.wait_for("no drift", partial(_is_without_drift, node), 120)
 
 
 def _is_without_drift(node: Node) -> bool:

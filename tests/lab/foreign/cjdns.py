@@ -148,7 +148,7 @@ class Cjdroute(OverlayRouter):
         who = f"{self.name} ({self.make})"
         wait_until(f"{who} takes its key", self._give_key, [], 30, last=self.daemon.tail)
         # A call while the core registers its functions is lost, and all later calls with it.
-        wait_until(f"{who} can be told", lambda: _RUNS in self._said(begin), [], 30, last=self.daemon.tail)
+        wait_until(f"{who} takes commands", lambda: _RUNS in self._said(begin), [], 30, last=self.daemon.tail)
         self._set_up()
         self._wait_up()
 
@@ -162,11 +162,11 @@ class Cjdroute(OverlayRouter):
     def _give_key(self) -> bool:
         admin = {"bind": ":".join(map(str, ADDRESS)), "pass": PASSWORD}
         key = identity.x25519_private(self.seed).hex()
-        told = encode({"privateKey": key, "admin": admin, "logging": {"logTo": "stdout"}})
+        settings = encode({"privateKey": key, "admin": admin, "logging": {"logTo": "stdout"}})
         with socket.socket(socket.AF_UNIX) as pipe, suppress(OSError):
             pipe.settimeout(patient(1))
             pipe.connect(str(self._pipe))
-            pipe.send(told)
+            pipe.send(settings)
             return bool(decode(pipe.recv(4096))["error"] == "none")
         return False
 

@@ -245,12 +245,12 @@ class Reach:
 class LongWay:
     """Answers to IKE_SA_INIT take longer through a relay, as over more hops: whoever hears a request can answer first.
 
-    Nothing is suppressed. The relay's kernel leaves these answers to a thread that sends each on after ``seconds``.
+    Nothing is suppressed. The relay's kernel leaves these answers to a thread that sends each on after 30 ms.
     """
 
-    def __init__(self, relay: str, ends: Iterable[End], onward: Reaction, seconds: float = 0.03) -> None:
+    def __init__(self, relay: str, ends: Iterable[End], onward: Reaction) -> None:
         """``ends``: the relay's interfaces; ``onward`` sends a message towards its target."""
-        self._relay, self._onward, self._seconds = relay, onward, seconds
+        self._relay, self._onward = relay, onward
         self._listener = Listener(ends, self._take, only_inbound=True)
 
     def __enter__(self) -> Self:
@@ -266,7 +266,7 @@ class LongWay:
 
     def _take(self, message: Message) -> None:
         if message.exchange == IKE_SA_INIT and message.flags & RESPONSE:
-            threading.Timer(self._seconds, self._onward, [message]).start()
+            threading.Timer(_DELAY, self._onward, [message]).start()
 
     def _nft(self, text: str) -> None:
         run(["ip", "netns", "exec", self._relay, "nft", "-f", "-"], stdin=text)
@@ -279,6 +279,8 @@ _HELD_UP = """table inet lab_long_way {
   }
 }
 """
+_DELAY = 0.03
+"""Seconds by which a true answer is late."""
 _LOOK = 0.2
 """Seconds between two checks whether a reader is to end."""
 

@@ -27,6 +27,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from tests.lab.basics.patience import patient
+from tests.lab.forge.ike import notify
 from tests.lab.net import namespaces
 from tests.lab.net.traffic import udp_socket
 from tests.lab.node import capabilities
@@ -296,11 +297,6 @@ def only(address: str) -> Network:
 
 ANY6: Network = (IPv6Address(0), IPv6Address(2**128 - 1))
 ANY4: Network = (IPv4Address(0), IPv4Address(2**32 - 1))
-
-
-def notify(kind: int, data: bytes = b"") -> Payload:
-    """Return a Notify payload without SPI."""
-    return NOTIFY, struct.pack("!BBH", 0, 0, kind) + data
 
 
 def _initial(public: bytes, nonce: bytes) -> list[Payload]:

@@ -18,7 +18,7 @@ LONGEST = 0xFF
 """Time code of 45.5 days, the longest there is (RFC 5497, section 5)."""
 _HELLO, _TC = 0, 1
 _INTERVAL_TIME, _VALIDITY_TIME, _MPR_WILLING, _CONT_SEQ_NUM = 0, 1, 7, 8
-_LOCAL_IF, _LINK_STATUS, _OTHER_NEIGHB, _LINK_METRIC, _MPR, _NBR_ADDR_TYPE, _GATEWAY = 2, 3, 4, 7, 8, 9, 10
+_LOCAL_IF, _LINK_STATUS, _OTHER_NEIGHB, _LINK_METRIC, _NBR_ADDR_TYPE, _GATEWAY = 2, 3, 4, 7, 9, 10
 _ALL_METRICS, _OUTGOING_NEIGHBOUR = 0xF000, 0x1000
 
 
@@ -118,10 +118,9 @@ def tc(
     return Message(_TC, originator, tlvs, tuple(entries), hop_limit, hop_count, seq)
 
 
-def link(address: str, status: Status = Status.SYMMETRIC, *, metric: int = 1, mpr: int = 0) -> Entry:
+def link(address: str, status: Status = Status.SYMMETRIC, *, metric: int = 1) -> Entry:
     """Claim in a HELLO a link to an interface with this address, with the same metric in all directions."""
-    roles = (Tlv(_MPR, bytes([mpr])),) if mpr else ()
-    return Entry(address, (Tlv(_LINK_STATUS, bytes([status])), _metric(_ALL_METRICS, metric), *roles))
+    return Entry(address, (Tlv(_LINK_STATUS, bytes([status])), _metric(_ALL_METRICS, metric)))
 
 
 def neighbour(address: str, *, metric: int = 1) -> Entry:
@@ -129,14 +128,14 @@ def neighbour(address: str, *, metric: int = 1) -> Entry:
     return Entry(address, (Tlv(_OTHER_NEIGHB, b"\1"), _metric(_ALL_METRICS, metric)))
 
 
-def edge(address: str, *, metric: int = 1, kind: int = 3) -> Entry:
-    """Claim in a TC a neighbour with this address; ``kind`` 1: an originator, 2: a routable address, 3: both."""
-    return Entry(address, (_metric(_OUTGOING_NEIGHBOUR, metric), Tlv(_NBR_ADDR_TYPE, bytes([kind]))))
+def edge(address: str, *, metric: int = 1) -> Entry:
+    """Claim in a TC a neighbour whose originator and routable address this is."""
+    return Entry(address, (_metric(_OUTGOING_NEIGHBOUR, metric), Tlv(_NBR_ADDR_TYPE, b"\3")))
 
 
-def attached(prefix: str, *, metric: int = 1, distance: int = 1) -> Entry:
-    """Claim in a TC an attached network."""
-    return Entry(prefix, (_metric(_OUTGOING_NEIGHBOUR, metric), Tlv(_GATEWAY, bytes([distance]))))
+def attached(prefix: str) -> Entry:
+    """Claim in a TC an attached network, at the least metric and distance."""
+    return Entry(prefix, (_metric(_OUTGOING_NEIGHBOUR, 1), Tlv(_GATEWAY, b"\1")))
 
 
 def packet(*messages: Message) -> bytes:

@@ -16,7 +16,7 @@ from typing import Self
 from tests.lab.basics.shell import run
 from tests.lab.basics.waiting import wait_until
 from tests.lab.net import namespaces
-from tests.lab.radio.medium import FAST, MONITOR, Channel, Radio
+from tests.lab.radio.medium import FAST, MONITOR, Radio
 
 BEACON, AUTHENTICATION, DEAUTHENTICATION, ACTION = 8, 11, 12, 13
 """Subtypes of management frames (table 9-1)."""
@@ -32,8 +32,8 @@ _MESH_ID, _MESH_PEERING = 114, 117
 """Elements (table 9-92)."""
 _SAE, _COMMIT, _GROUP = 3, 1, 19
 """Authentication algorithm and transaction of a commit, and the group that everybody must know (section 12.4.4.1)."""
-HUNTING_AND_PECKING, HASH_TO_ELEMENT = 0, 126
-"""Status code of a commit, which says how its sender finds the group's element (table 9-50)."""
+HUNTING_AND_PECKING = 0
+"""Status code of a commit whose sender finds the group's element by hunting and pecking (table 9-50)."""
 _ALL = 3
 """ETH_P_ALL."""
 _HEARING = 20.0
@@ -88,10 +88,12 @@ def close(name: Name, mesh_id: str) -> bytes:
     )
 
 
-def commit(name: Name, status: int = HUNTING_AND_PECKING) -> bytes:
+def commit(name: Name) -> bytes:
     """Build an SAE commit of somebody who knows no password: a valid scalar, and a valid element."""
     scalar = bytes((0,)) + os.urandom(31)
-    return _frame(AUTHENTICATION, name, struct.pack("<HHHH", _SAE, _COMMIT, status, _GROUP) + scalar + _POINT)
+    return _frame(
+        AUTHENTICATION, name, struct.pack("<HHHH", _SAE, _COMMIT, HUNTING_AND_PECKING, _GROUP) + scalar + _POINT
+    )
 
 
 def status_of(commit_: bytes) -> int:
@@ -185,11 +187,11 @@ def stranger(phy: str, interface: str, frequency: int) -> Ear:
     return ear
 
 
-def stranger_of(radio: Radio, channel: Channel = FAST) -> Ear:
+def stranger_of(radio: Radio) -> Ear:
     """Make the radio of a lab's node an attacker's, as ``stranger`` does."""
     prefix = ["ip", "netns", "exec", radio.namespace, "iw", "dev"]
     run([*prefix, radio.interface, "del"])
-    run([*prefix, radio.listen(), "set", "freq", str(channel.frequency), "HT20"])
+    run([*prefix, radio.listen(), "set", "freq", str(FAST.frequency), "HT20"])
     return Ear(MONITOR, radio.namespace)
 
 

@@ -90,13 +90,11 @@ class Board:
         """Run a playbook of the collection by its name. Raises CommandError when ``check`` and it failed."""
         return play(self, playbook, *arguments, check=check, seconds=PLAY_SECONDS)
 
-    def ssh(
-        self, command: str, *, check: bool = True, stdin: str = "", seconds: float = _COMMAND_SECONDS
-    ) -> subprocess.CompletedProcess[str]:
+    def ssh(self, command: str, *, check: bool = True, stdin: str = "") -> subprocess.CompletedProcess[str]:
         """Run a shell command as an operator does, by a connection of its own."""
         options = ["-o", "BatchMode=yes", "-o", "ConnectTimeout=20", *self.keys.options()]
         argv = [*self.controller, "ssh", "-i", str(self.keys.client), *options, f"root@{ADDRESS}", command]
-        return shell.run(argv, check=check, stdin=stdin, timeout=seconds)
+        return shell.run(argv, check=check, stdin=stdin, timeout=_COMMAND_SECONDS)
 
     def wait_reached(self) -> None:
         """Wait until ssh reaches the machine."""

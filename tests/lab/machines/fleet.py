@@ -13,7 +13,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -168,12 +168,11 @@ class FleetNode(nspawn.Machine):
 class Fleet:
     """Nodes in a line, whose releases alternate. Leaving the block ends them and removes their files."""
 
-    def __init__(self, count: int, packages: Path = PACKAGES, suites: Sequence[str] = SUITES) -> None:
+    def __init__(self, count: int, packages: Path = PACKAGES) -> None:
         """``count``: 2 to 253. ``packages``: a directory for each release, with the project's packages."""
         if not 2 <= count <= _MOST:
             raise ValueError(f"a fleet has 2 to {_MOST} nodes, not {count}")
         self._packages = packages
-        self._suites = suites
         self._medium = Managed()
         self.lab = Lab("fleet", line(names(count)), medium=self._medium)
         self.nodes: dict[str, FleetNode] = {}
@@ -181,7 +180,7 @@ class Fleet:
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
-            bare = {suite: fleet_root.built(suite, _say) for suite in self._suites}
+            bare = {suite: fleet_root.built(suite, _say) for suite in SUITES}
             stack.enter_context(self.lab)
             first = next(iter(self.lab.nodes.values()))
             self.directory, self.run_directory = first.directory.parent, first.run_directory.parent
@@ -189,9 +188,7 @@ class Fleet:
             self.keys = Keys.make(self.directory / "keys", signing.public())
             stack.enter_context(self._repositories(bare, signing))
             for number, (name, node) in enumerate(self.lab.nodes.items()):
-                machine = FleetNode(
-                    node, bare[self._suites[number % len(self._suites)]], self._medium.addresses[name], self.keys
-                )
+                machine = FleetNode(node, bare[SUITES[number % len(SUITES)]], self._medium.addresses[name], self.keys)
                 self.nodes[name] = stack.enter_context(machine)
             self._write_inventory()
             self._stack = stack.pop_all()

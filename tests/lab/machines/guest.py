@@ -83,14 +83,13 @@ def run_in_guest(
     kernel: str = "rt",
     arguments: Sequence[str] = (),
     deterministic: bool = False,
-    cpus: int = 1,
 ) -> Outcome:
     """Boot the guest, run the shell ``command`` in the tree and power off.
 
     ``results`` is /results inside, writable; the command's output and the kernel's log are left there.
     ``seconds`` bounds the whole, by this machine's clock. ``kernel`` is ``rt`` or ``generic``, ``arguments`` are more
     of the kernel's. ``deterministic`` lets time follow the executed instructions: intervals repeat from run to run, and
-    count instructions rather than hardware latency. One CPU unless told otherwise, because the kernel patches its own
+    count instructions rather than hardware latency. It has one CPU, because the kernel patches its own
     code while captures come and go, and an emulated second CPU may run into a breakpoint of that after it is gone
     ("Oops: int3").
     """
@@ -103,10 +102,10 @@ def run_in_guest(
         shutil.copy(booted.initramfs(CACHE), initrd)
         _append_tree(initrd)
         machine = _machine(root, booted, initrd, results)
-        real_time = [*_REAL_TIME, "-accel", _accelerator(), "-smp", str(cpus)]
-        timing = [*_DETERMINISTIC, "-smp", "1"] if deterministic else real_time
+        real_time = [*_REAL_TIME, "-accel", _accelerator()]
+        timing = _DETERMINISTIC if deterministic else real_time
         further = ("nokaslr",) if deterministic else _REAL_CLOCK
-        argv = [*machine, *timing, "-append", _arguments([*arguments, *further])]
+        argv = [*machine, *timing, "-smp", "1", "-append", _arguments([*arguments, *further])]
         console = _boot(argv, seconds)
     (results / "console").write_text(console, encoding="utf-8")
     return Outcome(_status(results / "status"), _text(results / "output"), console)

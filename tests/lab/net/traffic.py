@@ -111,8 +111,8 @@ class Flow:
 
     def summary(self) -> str:
         """Describe what has arrived, and what each end's kernel dropped: these counters are lost with the lab."""
-        told = [f"{self.result.sent} sent, {self.result.refused} refused, {len(self.result.arrivals)} arrived"]
-        return "\n".join(told + [f"{namespace}: {_drops(namespace)}" for namespace, _ in self._ends])
+        counts = [f"{self.result.sent} sent, {self.result.refused} refused, {len(self.result.arrivals)} arrived"]
+        return "\n".join(counts + [f"{namespace}: {_drops(namespace)}" for namespace, _ in self._ends])
 
     def _send(self) -> None:
         for sequence in itertools.count():

@@ -82,9 +82,9 @@ class Node:
             if address:
                 self.run("ip", "address", "add", address, "dev", "lo")
 
-    def trust(self, peer: "Node", card: str | None = None) -> None:
+    def trust(self, peer: "Node") -> None:
         """Add a peer by its card, as a person would."""
-        self.meshsec("peer", "add", peer.name, card or peer.card)
+        self.meshsec("peer", "add", peer.name, peer.card)
 
     def install_card(self, peer: "Node") -> None:
         """Put a peer's card where a provisioning tool would put it; meshsecd reads it when it starts."""

@@ -6,7 +6,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from meshsec.core.trust import card as cards
 from meshsec.core.trust import fleets
-from meshsec.core.trust.fleets import Fleet, SignedCard
+from meshsec.core.trust.fleets import Fleet, SignedCard, TrustList
 from tests.lab.node.node import Node
 
 
@@ -24,6 +24,10 @@ class Office:
     def sign_next(self, card: str) -> SignedCard:
         """Sign a node's next card. Its time is later than the present card's, at any resolution of the clock."""
         return fleets.sign_card(self.key, cards.parse(card), int(time.time()) + 1)
+
+    def list_of(self, number: int, *revoked: bytes) -> TrustList:
+        """Sign a trust list with a number of the test's choice, which revokes these fingerprints."""
+        return fleets.sign_list(self.key, number, set(revoked), None)
 
     def revoke(self, node: Node) -> str:
         """Return the text of a trust list that revokes a node's key."""

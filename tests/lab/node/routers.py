@@ -233,9 +233,9 @@ class Mesh:
 
 
 @contextmanager
-def running(pairs: Sequence[Pair], settings: Mapping[str, str] | None = None) -> Iterator[Mesh]:
+def running(pairs: Sequence[Pair]) -> Iterator[Mesh]:
     """Start all routers of a mesh."""
-    with Mesh(pairs, settings) as mesh:
+    with Mesh(pairs) as mesh:
         mesh.start()
         yield mesh
 

@@ -3,15 +3,11 @@
 import json
 import socket
 from collections.abc import Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
-import jsonschema
+from tests.lab.observe.schemas import schema
 
-from tests.lab.basics.places import REPOSITORY
-
-SCHEMA = REPOSITORY / "docs" / "reference" / "schema" / "olsrv2d-changes-1.json"
 _KEYS: Mapping[str, Sequence[str]] = {
     "neighbour": ("originator", "addresses"),
     "link": ("interface", "address"),
@@ -20,12 +16,6 @@ _KEYS: Mapping[str, Sequence[str]] = {
     "attached": ("prefix", "originator"),
     "route": ("destination",),
 }
-
-
-@cache
-def schema() -> jsonschema.Draft202012Validator:
-    """Return the schema of the change stream's lines."""
-    return jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8")))
 
 
 class ChangeStream:
@@ -73,7 +63,7 @@ class ChangeStream:
         return {key: route for key, route in self.tables["route"].items() if route["installed"]}
 
     def _take(self, line: dict[str, Any]) -> None:
-        schema().validate(line)
+        schema("olsrv2d-changes-1").validate(line)
         self.lines.append(line)
         if line["type"] == "hello":
             self.hello = line

@@ -1,7 +1,7 @@
 """charon's SAs, read from charon itself over VICI."""
 
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -146,9 +146,3 @@ def _child(child: Mapping[str, Any]) -> ChildState:
         packets_in=int(text.get("packets-in", 0)),
         packets_out=int(text.get("packets-out", 0)),
     )
-
-
-def one_per_peer(sas: Sequence[SaState]) -> bool:
-    """Return whether each peer has exactly one established IKE_SA, with an installed CHILD_SA."""
-    established = [sa for sa in sas if sa.state == "ESTABLISHED"]
-    return len({sa.peer for sa in established}) == len(established) and all(sa.installed for sa in established)

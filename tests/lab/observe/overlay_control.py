@@ -3,22 +3,11 @@ events."""
 
 import json
 import socket
-from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
-import jsonschema
-
-from tests.lab.basics.places import REPOSITORY
 from tests.lab.basics.waiting import wait_until
-
-SCHEMA = REPOSITORY / "docs" / "reference" / "schema" / "overlayd-control-1.json"
-
-
-@cache
-def schema() -> jsonschema.Draft202012Validator:
-    """Return the schema that every line of the control socket must obey."""
-    return jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8")))
+from tests.lab.observe.schemas import schema
 
 
 class OverlayControl:
@@ -83,13 +72,13 @@ class OverlayControl:
             who, lambda: {"address": address, "up": up} in self.ask()["kept"], [self], seconds, lambda: self.status
         )
 
-    def wait_event(self, name: str, seconds: float = 30) -> dict[str, Any]:
+    def wait_event(self, name: str) -> dict[str, Any]:
         """Wait for the first event of that name on this connection."""
 
         def found() -> dict[str, Any] | None:
             return next((event for event in self.events if event["name"] == name), None)
 
-        return wait_until(f"event {name}", found, [self], seconds, last=lambda: self.events)
+        return wait_until(f"event {name}", found, [self], 30, last=lambda: self.events)
 
     def close(self) -> None:
         self._socket.close()
@@ -101,7 +90,7 @@ class OverlayControl:
         self.close()
 
     def _take(self, line: dict[str, Any]) -> None:
-        schema().validate(line)
+        schema("overlayd-control-1").validate(line)
         if line["type"] == "status":
             self.status = line
             self._statuses += 1

@@ -96,8 +96,8 @@ class Program:
 
     def drain(self) -> bool:
         """Read one datagram."""
-        told = self._socket.recv(4096).decode()
-        self.statuses += [line for line in told.splitlines() if line.startswith(("STATUS=", "READY="))]
+        datagram = self._socket.recv(4096).decode()
+        self.statuses += [line for line in datagram.splitlines() if line.startswith(("STATUS=", "READY="))]
         return True
 
     def wait_reported(self, text: str, seconds: float = SECONDS) -> None:

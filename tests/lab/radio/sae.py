@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Self
 
 from tests.lab.basics.waiting import wait_until
-from tests.lab.radio.medium import FAST, Channel, Radio
+from tests.lab.radio.medium import FAST, Radio
 
 PEERED, REFUSED = "MESH-PEER-CONNECTED", "MESH-SAE-AUTH-FAILURE"
 """What wpa_supplicant reports when a station has passed or failed the exchange."""
@@ -16,12 +16,12 @@ PEERED, REFUSED = "MESH-PEER-CONNECTED", "MESH-SAE-AUTH-FAILURE"
 class Supplicant:
     """wpa_supplicant for one radio, for the time of a ``with`` block. Before and after it the radio is in no mesh."""
 
-    def __init__(self, radio: Radio, password: str, directory: Path, channel: Channel = FAST) -> None:
+    def __init__(self, radio: Radio, password: str, directory: Path) -> None:
         """``directory``: where the configuration with the password is written."""
         self._radio = radio
         self._config = directory / f"{radio.phy}.conf"
         self._config.touch(mode=0o600)
-        self._config.write_text(_configuration(password, channel), encoding="ascii")
+        self._config.write_text(_configuration(password), encoding="ascii")
         self._said = b""
 
     def __enter__(self) -> Self:
@@ -68,13 +68,13 @@ class Supplicant:
         return bool(heard)
 
 
-def _configuration(password: str, channel: Channel) -> str:
+def _configuration(password: str) -> str:
     """Return the configuration. SAE needs protected management frames (ieee80211w=2); the kernel forwards nothing."""
     return f"""user_mpm=1
 network={{
-    ssid="{channel.mesh_id}"
+    ssid="{FAST.mesh_id}"
     mode=5
-    frequency={channel.frequency}
+    frequency={FAST.frequency}
     key_mgmt=SAE
     sae_password="{password}"
     ieee80211w=2

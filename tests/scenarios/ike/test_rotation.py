@@ -68,7 +68,7 @@ def test_the_old_key_ends_for_good_and_a_restart_of_charon_costs_neither_before(
     (c.var / "node.key").write_bytes(stolen)
     restart_for_keys(c)
     c.wait_for("the old key is refused", lambda: c.control.peer(b.name).get("last_failure"), 90)
-    b.wait_for("it is told as a stranger", lambda: c.locator in b.meshsec("doctor", check=False).stdout, 60)
+    b.wait_for("it is reported as a stranger", lambda: c.locator in b.meshsec("doctor", check=False).stdout, 60)
     assert c.address not in {peer["address"] for peer in b.control.ask("status")["peers"]}
 
 
@@ -101,7 +101,7 @@ def _end(node: Node, others: tuple[Node, ...]) -> None:
     for here, there in ends:
         here.wait_for("one key", partial(_all_protected, here, len(others)), 90)
         _await_protected(here, there.name)
-    node.wait_for("no SA but those that stood", lambda: {sa.unique_id for sa in node.charon.sas()} <= standing, 60)
+    node.wait_for("no SA but the former ones", lambda: {sa.unique_id for sa in node.charon.sas()} <= standing, 60)
 
 
 def _all_protected(node: Node, count: int) -> bool:

@@ -33,10 +33,10 @@ def run_of(claim: str, without: str, *, required: bool) -> subprocess.CompletedP
 pytestmark = pytest.mark.skipif(bool(nspawn.obstacle()), reason=f"booted nodes are taken away: {nspawn.obstacle()}")
 
 
-@pytest.mark.parametrize(("without", "told"), [(TUN, "/dev/net/tun (modprobe tun"), (CHARON, "package charon-systemd")])
-def test_what_every_scenario_needs_ends_the_run_at_once_and_says_what_to_install(without: str, told: str) -> None:
+@pytest.mark.parametrize(("without", "text"), [(TUN, "/dev/net/tun (modprobe tun"), (CHARON, "package charon-systemd")])
+def test_what_every_scenario_needs_ends_the_run_at_once_and_says_what_to_install(without: str, text: str) -> None:
     done = run_of(ANY, without, required=True)
-    assert (done.returncode, told in done.stdout + done.stderr) == (1, True), done.stdout + done.stderr
+    assert (done.returncode, text in done.stdout + done.stderr) == (1, True), done.stdout + done.stderr
     assert "make setup" in done.stdout + done.stderr
     assert "passed" not in done.stdout
 

@@ -2,12 +2,8 @@
 
 import json
 
-import jsonschema
-
-from tests.lab.basics.places import REPOSITORY
 from tests.lab.lab import Lab
-
-SCHEMA = REPOSITORY / "docs/reference/schema/meshsec-bench-1.json"
+from tests.lab.observe.schemas import schema
 
 
 def test_sa_setup_negotiates_again_and_reports_the_times(mesh: Lab) -> None:
@@ -16,7 +12,7 @@ def test_sa_setup_negotiates_again_and_reports_the_times(mesh: Lab) -> None:
     before = initiator.wait_protected(other).spis
     shown = initiator.meshsec("bench", "sa-setup", other.name, "--count", "3", "--interval", "1.2", "--yes", "--json")
     view = json.loads(shown.stdout)
-    jsonschema.validate(view, json.loads(SCHEMA.read_text()))
+    schema("meshsec-bench-1").validate(view)
     assert (view["peer"], view["hops"], view["initiator"]) == (other.name, 2, True)
     (ready,) = [cell for cell in view["cells"] if cell["key"]["what"] == "ready"]
     assert ready["n"] == 3

@@ -69,4 +69,4 @@ def _doctor_agrees_with_chronyc(one: Chrony, leader: Chrony) -> None:
         said = f"by {leader.node.address}, stratum {tracking.stratum if tracking else ''};"
         return check["level"] == "ok" and said in check["found"] and "error at most" in check["found"]
 
-    wait_until("doctor tells what chronyc tells", agreed, (), SECONDS, last=lambda: _time_check(one))
+    wait_until("doctor says what chronyc says", agreed, (), SECONDS, last=lambda: _time_check(one))

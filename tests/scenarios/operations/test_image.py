@@ -96,8 +96,8 @@ def test_its_radios_join_their_mesh_and_the_router_takes_them(pair: tuple[Vehicl
     assert b.run(heard, 2 * COMMAND) == (0, ""), b.run("journalctl --no-pager -u 'meshsec-radio@*' | tail -40", COMMAND)
     stations = b.run(f"{radio} station dump", COMMAND)[1]
     assert re.search(r"MFP:\s+yes", stations), f"{stations}\nnot by SAE"
-    told = b.run("(exec 3<>/dev/tcp/127.0.0.1/2009; echo '/nhdpinfo interface/quit' >&3; cat <&3)", COMMAND)[1]
-    assert all(name in told for name in RADIOS), told
+    answer = b.run("(exec 3<>/dev/tcp/127.0.0.1/2009; echo '/nhdpinfo interface/quit' >&3; cat <&3)", COMMAND)[1]
+    assert all(name in answer for name in RADIOS), answer
     cable = f"systemctl show --property ActiveState,ConditionResult --value meshsec-radio@{vehicle.INTERFACE}"
     assert b.run(cable, COMMAND) == (0, "inactive\nno"), "a cable needs no radio"
 

@@ -189,12 +189,12 @@ def test_drop_ins_give_the_classes_from_the_start_and_without_meshsecd(machine: 
         "CPUWeight",
         "RestrictRealtime",
     )
-    told = machine.show("meshsec-ike", *properties)
-    assert (told["CPUSchedulingPolicy"], told["CPUSchedulingPriority"]) == (str(os.SCHED_RR), "3")
-    assert told["LimitRTTIME"] == "5000000"
-    told = machine.show("olsrv2d", *properties)
-    assert (told["Nice"], told["CPUWeight"]) == ("-3", str(weight_of(-3)))
-    assert told["RestrictRealtime"] == "yes", "its confinement stays"
+    shown = machine.show("meshsec-ike", *properties)
+    assert (shown["CPUSchedulingPolicy"], shown["CPUSchedulingPriority"]) == (str(os.SCHED_RR), "3")
+    assert shown["LimitRTTIME"] == "5000000"
+    shown = machine.show("olsrv2d", *properties)
+    assert (shown["Nice"], shown["CPUWeight"]) == ("-3", str(weight_of(-3)))
+    assert shown["RestrictRealtime"] == "yes", "its confinement stays"
     assert classes(machine, "meshsec-ike") == {CHARON}
     assert classes(machine, "olsrv2d") == {ROUTER}
 
@@ -315,9 +315,9 @@ def test_doctor_says_what_a_container_keeps_from_it(machine: Machine) -> None:
     choose(machine, "governor")
     restart(machine, "meshsecd")
     checks = json.loads(machine.run("meshsec", "doctor", "--json", check=False).stdout)["checks"]
-    told = [f"{one['found']}; {one['mend']}" for one in checks if one["name"] == "scheduling" and one["level"] != "ok"]
-    unseen = [text for text in told if "ksoftirqd" in text]
-    assert len(unseen) == 1, told
+    shown = [f"{one['found']}; {one['mend']}" for one in checks if one["name"] == "scheduling" and one["level"] != "ok"]
+    unseen = [text for text in shown if "ksoftirqd" in text]
+    assert len(unseen) == 1, shown
     assert "the kernel's threads cannot be seen from here" in unseen[0]
     assert "outside of the container" in unseen[0]
     assert not [one for one in checks if one["level"] == "fail"]

@@ -82,11 +82,11 @@ def switch(a: Node, c: Node, plane: str) -> None:
         wait_carried(node, peer, plane)
 
 
-def wait_octets(stream: Stream, count: int = ENOUGH) -> None:
+def wait_octets(stream: Stream) -> None:
     """Wait for more bytes of a stream."""
-    goal = stream.received + count
+    goal = stream.received + ENOUGH
     wait_until(
-        f"{count} octets", lambda: stream.received >= goal or bool(stream.fault), [stream], PATIENCE, stream.summary
+        f"{ENOUGH} bytes", lambda: stream.received >= goal or bool(stream.fault), [stream], PATIENCE, stream.summary
     )
     assert not stream.fault, stream.summary()
 

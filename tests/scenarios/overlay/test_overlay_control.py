@@ -35,7 +35,7 @@ with socket.socket(socket.AF_UNIX) as connection:
 """Run as another user. It prints the third line, which follows hello and status and answers what was sent."""
 
 
-class Told(Overlayd):
+class Controlled(Overlayd):
     """A node whose permissions come through its control socket; the group of nobody may read there."""
 
     def _text(self) -> str:
@@ -44,15 +44,15 @@ class Told(Overlayd):
 
 
 @contextmanager
-def pair() -> Iterator[tuple[Overlayd, Told]]:
+def pair() -> Iterator[tuple[Overlayd, Controlled]]:
     """Start a node that talks with all, and a neighbour that is controlled through its socket."""
-    with cjdns.line([Overlayd, Told]) as found:
-        a, told = found
+    with cjdns.line([Overlayd, Controlled]) as found:
+        a, controlled = found
         assert isinstance(a, Overlayd)
-        assert isinstance(told, Told)
-        cjdns.connect(1, told, a, SECRET, 1)
-        cjdns.start([a, told])
-        yield a, told
+        assert isinstance(controlled, Controlled)
+        cjdns.connect(1, controlled, a, SECRET, 1)
+        cjdns.start([a, controlled])
+        yield a, controlled
 
 
 def _echoes(source: Overlayd, target: Overlayd) -> bool:
@@ -63,23 +63,23 @@ def _echoes(source: Overlayd, target: Overlayd) -> bool:
 
 
 def test_whom_the_control_socket_names_is_permitted_until_it_names_others() -> None:
-    with pair() as (a, told), OverlayControl(told.socket) as control:
+    with pair() as (a, controlled), OverlayControl(controlled.socket) as control:
         assert control.status["permit"] == {"by": "control", "addresses": 0}
-        told.wait_neighbour(a)
-        assert not _echoes(a, told), "nobody is permitted yet"
+        controlled.wait_neighbour(a)
+        assert not _echoes(a, controlled), "nobody is permitted yet"
         assert control.command("permit", a.address) == {"type": "done", "command": "permit", "count": 1}
-        told.wait_ping(a)
-        told.daemon.send_signal(signal.SIGHUP)
-        told.wait_ping(a)
+        controlled.wait_ping(a)
+        controlled.daemon.send_signal(signal.SIGHUP)
+        controlled.wait_ping(a)
         assert control.ask()["permit"] == {"by": "control", "addresses": 1}, "reading the file again changes nothing"
         control.command("permit", "fc00::1")
-        assert not _echoes(a, told), "somebody else is permitted"
+        assert not _echoes(a, controlled), "somebody else is permitted"
 
 
 def test_ten_thousand_are_permitted_in_portions_that_count_when_the_last_is_there() -> None:
     others = [f"fc00::{number:x}" for number in range(9999)]
-    with pair() as (a, told), OverlayControl(told.socket) as control:
-        told.wait_neighbour(a)
+    with pair() as (a, controlled), OverlayControl(controlled.socket) as control:
+        controlled.wait_neighbour(a)
         for number, start in enumerate(range(0, len(others), 1000)):
             line = {"type": "permit", "addresses": others[start : start + 1000], "portion": number, "more": True}
             assert control.say(json.dumps(line))["type"] == "done"
@@ -87,14 +87,14 @@ def test_ten_thousand_are_permitted_in_portions_that_count_when_the_last_is_ther
         last = {"type": "permit", "addresses": [a.address], "portion": 10}
         assert control.say(json.dumps(last)) == {"type": "done", "command": "permit", "count": 10_000}
         assert control.ask()["permit"] == {"by": "control", "addresses": 10_000}
-        told.wait_ping(a)
+        controlled.wait_ping(a)
         assert "follows nothing" in control.say(json.dumps(last))["reason"]
 
 
 def test_who_is_kept_is_reached_without_a_packet_and_comes_back_by_itself() -> None:
-    with pair() as (a, told), OverlayControl(told.socket) as control:
+    with pair() as (a, controlled), OverlayControl(controlled.socket) as control:
         assert control.command("keep", a.address)["type"] == "done"
-        told.wait_neighbour(a)
+        controlled.wait_neighbour(a)
         assert control.ask()["kept"] == [{"address": a.address, "up": False}], "it is not permitted"
         control.command("permit", a.address)
         control.wait_kept(a.address, up=True)
@@ -108,7 +108,7 @@ def test_who_is_kept_is_reached_without_a_packet_and_comes_back_by_itself() -> N
 
 
 def test_what_is_wrong_is_refused_with_its_reason_and_changes_nothing() -> None:
-    with pair() as (a, told), OverlayControl(told.socket) as control:
+    with pair() as (a, controlled), OverlayControl(controlled.socket) as control:
         control.command("permit", a.address)
         for line, reason in (
             ("nonsense", "allowed: status"),
@@ -126,7 +126,7 @@ def test_what_is_wrong_is_refused_with_its_reason_and_changes_nothing() -> None:
 
 
 def test_a_reader_reads_and_commands_nothing() -> None:
-    with pair() as (a, told):
+    with pair() as (a, controlled):
         for line, answer in (
             ("status", {"type": "status"}),
             (
@@ -138,13 +138,13 @@ def test_a_reader_reads_and_commands_nothing() -> None:
                 },
             ),
         ):
-            assert answer.items() <= _as_nobody(told, line).items()
-        with OverlayControl(told.socket) as control:
+            assert answer.items() <= _as_nobody(controlled, line).items()
+        with OverlayControl(controlled.socket) as control:
             assert control.status["permit"] == {"by": "control", "addresses": 0}
 
 
-def _as_nobody(told: Told, line: str) -> dict[str, object]:
-    argv = [sys.executable, "-c", _ASK, str(NOBODY), str(told.socket), line]
+def _as_nobody(controlled: Controlled, line: str) -> dict[str, object]:
+    argv = [sys.executable, "-c", _ASK, str(NOBODY), str(controlled.socket), line]
     done = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60)
     answer: dict[str, object] = json.loads(done.stdout)
     return answer

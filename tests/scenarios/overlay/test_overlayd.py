@@ -59,12 +59,12 @@ class Closed(Overlayd):
 
 
 @contextmanager
-def line(makes: list[type[Overlayd]], secret: Secret = SECRET) -> Iterator[Line]:
+def line(makes: list[type[Overlayd]]) -> Iterator[Line]:
     """Start nodes in a line; each connects to the one before it."""
     with cjdns.line(makes) as found:
         routers = [router for router in found if isinstance(router, Overlayd)]
         for number, (called, caller) in enumerate(itertools.pairwise(routers), start=1):
-            cjdns.connect(number, caller, called, secret, 1)
+            cjdns.connect(number, caller, called, SECRET, 1)
         cjdns.start(routers)
         yield routers
 
@@ -173,9 +173,9 @@ def test_a_traceroute_begins_at_the_router_itself_and_finds_the_links_that_it_ha
 def test_a_search_reports_its_answers_and_its_end(three: Line) -> None:
     a, _, c = three
     a.wait_ping(c)
-    *told, last = a.admin.stream("SearchRunner_search", 5.0, ipv6=c.address)
+    *answers, last = a.admin.stream("SearchRunner_search", 5.0, ipv6=c.address)
     assert (last["error"], last["complete"]) == ("none", 1)
-    assert told[-1]["from"].endswith(c.key)
+    assert answers[-1]["from"].endswith(c.key)
 
 
 def test_a_subscriber_hears_the_log(three: Line) -> None:
@@ -427,8 +427,8 @@ def test_what_happens_is_reported() -> None:
         assert control.wait_event("peer-down")["key"] == b.key
         b.start()
         b.wait_ping(a)
-        told = [event["name"] for event in control.ask_events() if event["name"].startswith("peer-")]
-        assert "peer-up" in told[told.index("peer-down") :]
+        found = [event["name"] for event in control.ask_events() if event["name"].startswith("peer-")]
+        assert "peer-up" in found[found.index("peer-down") :]
 
 
 def test_it_ends_and_leaves_nothing() -> None:

@@ -6,14 +6,11 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import jsonschema
-
 from tests.lab.basics import programs
 from tests.lab.basics.patience import patient
-from tests.lab.basics.places import REPOSITORY
 from tests.lab.node.node import Node
+from tests.lab.observe.schemas import schema
 
-SCHEMA = REPOSITORY / "docs/reference/schema/meshsec-leaktest-1.json"
 SECONDS = 90
 """For a leak test that takes some seconds."""
 
@@ -29,7 +26,7 @@ def ended(test: subprocess.Popen[str]) -> tuple[int, dict[str, Any]]:
     out, err = test.communicate(timeout=patient(SECONDS))
     assert out, err
     view: dict[str, Any] = json.loads(out)
-    jsonschema.validate(view, json.loads(SCHEMA.read_text()))
+    schema("meshsec-leaktest-1").validate(view)
     return test.returncode, view
 
 

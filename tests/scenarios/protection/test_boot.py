@@ -13,7 +13,6 @@ from tests.lab.lab import Lab
 from tests.lab.net import traffic
 from tests.lab.net.packets import Kind
 from tests.lab.net.topology import line, names
-from tests.lab.node import capabilities
 from tests.lab.node.node import Node
 from tests.lab.node.options import Options
 from tests.scenarios.expectations import assert_nothing_clear, captured
@@ -45,7 +44,7 @@ def powered_off(boot_lab: Lab) -> Iterator[Lab]:
 def test_the_firewall_unit_holds_user_data_back_from_the_first_moment_of_the_network(powered_off: Lab) -> None:
     a, c = powered_off["a"], powered_off["c"]
     _run_firewall_unit(a)
-    _assert_only_the_rules_hold_back(powered_off, [_routed_address(c), c.ipv4])
+    _assert_only_the_rules_hold_back(powered_off, [c.announced, c.ipv4])
 
 
 def test_a_node_whose_configuration_cannot_be_read_boots_closed(powered_off: Lab) -> None:
@@ -56,7 +55,7 @@ def test_a_node_whose_configuration_cannot_be_read_boots_closed(powered_off: Lab
     try:
         _run_firewall_unit(a)
         assert "fc00::/7 counter" in a.run("nft", "list", "ruleset").stdout
-        _assert_only_the_rules_hold_back(powered_off, [_routed_address(c)])
+        _assert_only_the_rules_hold_back(powered_off, [c.announced])
     finally:
         a.config.write_text(whole, encoding="utf-8")
 
@@ -80,11 +79,6 @@ def _assert_only_the_rules_hold_back(lab: Lab, targets: list[str]) -> None:
 
 def _source(node: Node, target: str) -> tuple[str, str]:
     return node.namespace, "::" if ":" in target else node.ipv4
-
-
-def _routed_address(node: Node) -> str:
-    """Return the address that the routers announce of a node: its locator where ESP runs in user space."""
-    return node.address if capabilities.probe().esp == "kernel" else node.locator
 
 
 def _run_firewall_unit(node: Node) -> None:

@@ -107,7 +107,7 @@ def test_a_revocation_reaches_a_node_that_was_away_and_the_revoked_key_stays_out
     a.wait_for("no SA with the revoked", lambda: not a.charon.sas_with(d.name), 60)
     b.wait_for("the list passes on", lambda: _knows(b, number), 90)
     assert _fleet(c)["list"] is None
-    assert c.control.peer(d.name)["state"] == "protected", "nobody has told c, so the rest proves something"
+    assert c.control.peer(d.name)["state"] == "protected", "c does not know it, so the rest proves something"
 
     with captured(lab, "away") as captures, flow(d, c) as running:
         wait_arrivals(running)
@@ -154,8 +154,8 @@ def test_user_data_flows_through_the_change_of_a_members_key(
     # ESP in user space may lose single packets when another SA ends and processors are few.
     assert by_new.result.lost * 50 <= by_new.result.sent
     assert_nothing_clear(captures)
-    (told,) = (peer["address"] for peer in a.control.ask("status")["peers"] if peer["name"] == "d")
-    assert told == following["address"]
+    (shown,) = (peer["address"] for peer in a.control.ask("status")["peers"] if peer["name"] == "d")
+    assert shown == following["address"]
     refused = a.meshsec("peer", "add", "again", d.card, check=False)
     assert refused.returncode == 1
 

@@ -137,9 +137,9 @@ def test_a_mesh_with_a_password_is_joined_by_wpa_supplicant_which_never_outlives
         ticks.wait_peered(first, "MFP: yes")
         secret = one.directory / f"{first}.conf"
         assert secret.stat().st_mode & 0o777 == 0o600
-        told = "".join(arguments(one) + arguments(other)) + one.log.read_text()
-        assert PASSWORD not in told
-        assert PASSWORD.encode().hex() not in told
+        texts = "".join(arguments(one) + arguments(other)) + one.log.read_text()
+        assert PASSWORD not in texts
+        assert PASSWORD.encode().hex() not in texts
         assert parameter(first, "mesh_fwding") == "0"
 
         (child,) = children(one)

@@ -189,13 +189,13 @@ def test_the_governor_spares_charon_the_load_that_stock_yields_to_and_takes_the_
         decisions = scheduling(node)["decisions"]
     node.wait_for("charon has its class back", lambda: classes(node.daemons.charon.pid) == {BASE}, 120)
     assert scheduling(node)["level"] == 0
-    told = node.meshsec("explain", "--scheduling").stdout
+    explained = node.meshsec("explain", "--scheduling").stdout
     raised = [one for one in decisions if one["level"]]
     assert raised, "nothing was raised"
     assert {one["class"] for one in raised} == {str(RAISED)}
     assert f"negotiation with {peer.name}" in raised[0]["reason"]
-    assert f"from nice 0 to rr 3, negotiation with {peer.name}" in told
-    assert "from rr 3 to nice 0" in told
+    assert f"from nice 0 to rr 3, negotiation with {peer.name}" in explained
+    assert "from rr 3 to nice 0" in explained
     # bench-sa-setup measures by how much: other load on this machine slows single set-ups of both.
     assert min(governed) < stock, f"stock {stock}, governed {governed}"
 
@@ -213,8 +213,8 @@ def test_beside_a_load_a_level_stands_before_a_peer_begins(pair: Lab) -> None:
         node.wait_for("a level stands", lambda: scheduling(node)["mode"] == "guarding", 120)
         node.wait_for("one thread stands behind", lambda: classes(node.daemons.charon.pid) == {RAISED, BEHIND}, 120)
         governed = [negotiate_from(peer, node) for _ in range(SETUPS)]
-        told = node.meshsec("explain", "--scheduling").stdout
-    assert "others keep its processors busy" in told
+        explained = node.meshsec("explain", "--scheduling").stdout
+    assert "others keep its processors busy" in explained
     assert statistics.median(governed) < stock / 2, f"stock {stock}, governed {governed}"
 
 

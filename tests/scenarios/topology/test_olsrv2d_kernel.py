@@ -61,7 +61,7 @@ def test_foreign_routes_are_never_touched() -> None:
             a.ip(family, "route", "add", *route)
         mesh.start()
         a.wait_for("IPv6 routes", lambda: {f"{c.ipv6}/128"} <= a.kernel.destinations(), CONVERGED)
-        a.wait_for("the blocked route is told", lambda: f"{c.ipv4}/32" in a.tables().tables["route"], CONVERGED)
+        a.wait_for("the blocked route is reported", lambda: f"{c.ipv4}/32" in a.tables().tables["route"], CONVERGED)
         assert a.tables().tables["route"][f"{c.ipv4}/32"]["installed"] is False
         a.ip("route", "del", c.ipv4, "proto", "static")
         a.wait_for("the way is free", lambda: f"{c.ipv4}/32" in a.kernel.destinations(), REPAIRED)

@@ -68,9 +68,9 @@ def test_attached_networks_and_default_routes_are_announced_and_routed_by_those_
         mesh["b"].wait_routes(mesh.others("b"), CONVERGED)
         metrics = {route["metric"] for route in mesh["a"].kernel.routes() if route["dst"] in {"default", *attached}}
         assert metrics == {32768}, "behind whatever else leads there"
-        told = json.loads(mesh["a"].text.ask("/olsrv2info json attached_network"))["attached_network"]
-        assert {row["attached_net"] for row in told} == attached
-        assert {row["node"] for row in told} == {mesh["c"].ipv4, mesh["c"].ipv6}
+        rows = json.loads(mesh["a"].text.ask("/olsrv2info json attached_network"))["attached_network"]
+        assert {row["attached_net"] for row in rows} == attached
+        assert {row["node"] for row in rows} == {mesh["c"].ipv4, mesh["c"].ipv6}
         assert mesh["a"].tables().routes["::/0"]["originator"] == mesh["c"].ipv6
         lans = json.loads(mesh["c"].text.ask("/olsrv2info json lan"))["lan"]
         assert {row["lan"] for row in lans} == attached
@@ -86,7 +86,7 @@ def test_another_router_with_our_originator_is_told() -> None:
         with a.stream() as stream:
             for router in (mesh["b"], mesh["c"], d):
                 router.start()
-            wait_until("the conflict is told", lambda: _conflicts(stream), [stream], CONVERGED)
+            wait_until("the conflict is reported", lambda: _conflicts(stream), [stream], CONVERGED)
             event = _conflicts(stream)[0]
         assert (event["originator"], event["interface"]) == (a.ipv6, "mesh-b")
         assert event["source"].startswith("fe80::")
