@@ -4,10 +4,8 @@ charon refuses to send what a policy of its own forbids. An ``Insider`` sends wh
 selectors, another identity, inner packets of somebody else, notifies of its choice. It always initiates, over UDP port
 4500, and knows one suite: AES-GCM-16-256, HMAC-SHA2-256, Curve25519, and Ed25519 signatures (RFC 8420).
 
-On either ESP ground it does as a peer does (docs/development/architecture.md):
-with libipsec it claims a NAT, so that ESP is
-encapsulated in UDP, and uses tunnel mode. Where ESP is the kernel's it sends IP protocol 50, in transport mode between
-IPv6 addresses.
+It encapsulates ESP as a peer does (docs/development/architecture.md). With libipsec it claims a NAT, so that ESP is in
+UDP, and uses tunnel mode. Where ESP is the kernel's it sends IP protocol 50, in transport mode between IPv6 addresses.
 """
 
 import hmac
