@@ -22,7 +22,6 @@ from tests.lab.machines import guest
 from tests.lab.machines.guest_root import CONTAINED
 from tests.lab.net.namespaces import NETNS, PREFIX
 from tests.lab.node.node import Node
-from tests.lab.observe.charon import Charon
 
 _SCRIPT = Path(__file__).parent / "scripts" / "machine"
 _PROGRAMS = ("systemd-nspawn", "nsenter", "unshare", "setpriv")
@@ -164,8 +163,7 @@ class Machine:
         return Daemon("systemd", name, argv, logs=logs, sockets=sockets, env=_ENVIRONMENT, enters=False)
 
     def _reach(self) -> None:
-        self.node.run_directory = self.root / "run/meshsec"
-        self.node.charon = Charon(self.node.run_directory / "charon.vici")
+        self.node.reach_at(self.root / "run/meshsec")
         self.node.looks["journal.txt"] = [*self._enter(), "journalctl", "--no-pager"]
 
 

@@ -34,8 +34,6 @@ class Node:
         self.directory = directory
         self.etc, self.var, self.logs = directory / "etc", directory / "var", directory / "log"
         self.config, self.peers = self.etc / "meshsec.toml", self.etc / "peers"
-        self.run_directory = run_directory
-        self.overlay_socket = run_directory / "overlayd.sock"
         self.interfaces: list[str] = []
         self.options = Options()
         self.card = ""
@@ -44,8 +42,7 @@ class Node:
         self.ipv4 = ""
         self.fingerprint = ""
         """The fingerprint of the node's key. Of two nodes the one with the lower fingerprint initiates."""
-        self.charon = Charon(run_directory / "charon.vici")
-        self.control = Control(run_directory / "control.sock")
+        self.reach_at(run_directory)
         self.kernel = Kernel(namespace)
         self.daemons = Daemons(namespace, self.etc, self.logs, run_directory)
         self.looks: dict[str, list[str]] = {}
@@ -56,6 +53,13 @@ class Node:
         """Return the address that OLSRv2 announces and on which IKE runs (docs/development/architecture.md)."""
         esp = self.options.esp if self.options.esp != "auto" else capabilities.probe().esp
         return self.address if esp == "kernel" else self.locator
+
+    def reach_at(self, run_directory: Path) -> None:
+        """Find the daemons' sockets in this directory from now on."""
+        self.run_directory = run_directory
+        self.overlay_socket = run_directory / "overlayd.sock"
+        self.charon = Charon(run_directory / "charon.vici")
+        self.control = Control(run_directory / "control.sock")
 
     def set_up(self, options: Options) -> None:
         """Write the configuration, make the key and have the product write the daemons' configurations."""
