@@ -72,7 +72,12 @@ class Node:
     def become(self, options: Options) -> None:
         """Do what ``set_up`` does, but with the present key; no daemon may run yet."""
         self._write_config(options)
-        self._read_card()
+        shown = json.loads(self.meshsec("key", "show", "--json").stdout)
+        self.card = shown["card"]
+        self.address, self.locator = shown["address"], shown["locator"]
+        self.fingerprint = shown["fingerprint"]
+        self.ipv4 = shown.get("ipv4") or ""
+        assert IPv6Address(self.address).packed[0] == 0xFC
         self.daemons.make(options, self.config, self._export)
 
     def reconfigure(self, options: Options) -> None:
@@ -171,14 +176,6 @@ class Node:
         self.options = options
         text = configuration(self.name, self.number, options, self.interfaces, self.run_directory)
         self.config.write_text(text, encoding="utf-8")
-
-    def _read_card(self) -> None:
-        shown = json.loads(self.meshsec("key", "show", "--json").stdout)
-        self.card = shown["card"]
-        self.address, self.locator = shown["address"], shown["locator"]
-        self.fingerprint = shown["fingerprint"]
-        self.ipv4 = shown.get("ipv4") or ""
-        assert IPv6Address(self.address).packed[0] == 0xFC
 
     def _export(self, kind: str) -> Path:
         """Have the product write the configuration of another daemon."""
