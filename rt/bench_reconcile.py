@@ -40,7 +40,7 @@ CHANGES = 20
 """Of each kind, in a round."""
 TARGETS_MS = {"cold": 100.0, "one change": 5.0}
 """At 1000 peers."""
-GROUND = EspBackend.LIBIPSEC
+BACKEND = EspBackend.LIBIPSEC
 
 
 def main() -> int:
@@ -51,7 +51,7 @@ def main() -> int:
         for size in SIZES:
             bench.visit(f"{size} peers, cold", partial(_cold, bench, size, rounds))
             bench.visit(f"{size} peers, one change", partial(_changes, bench, size, rounds * CHANGES))
-    params = {"rounds": rounds, "sizes": SIZES, "targets_ms_at_1000_peers": TARGETS_MS, "esp": str(GROUND)}
+    params = {"rounds": rounds, "sizes": SIZES, "targets_ms_at_1000_peers": TARGETS_MS, "esp": str(BACKEND)}
     targets = ", ".join(f"{what} {limit:g} ms" for what, limit in TARGETS_MS.items())
     title = f"CPU time of one decision (targets at 1000 peers: {targets})"
     return bench.finish(bench.result(params), partial(boxes, title=title, compare="peers"))
@@ -110,7 +110,7 @@ class _Running:
 
     def __init__(self) -> None:
         self.now = 0.0
-        self.engine = Engine(_card(0), GROUND, DEFAULT, Random(1).random)
+        self.engine = Engine(_card(0), BACKEND, DEFAULT, Random(1).random)
         self.asked: list[Action] = []
 
     def tell(self, *events: Event) -> None:
@@ -155,7 +155,7 @@ def _standing(peers: list[Peer]) -> Observed:
             _card(0),
             (address for peer in peers for address in addresses(peer.card)),
             (peer.card.locator for peer in peers),
-            GROUND,
+            BACKEND,
             DEFAULT,
         ),
     )
@@ -177,7 +177,7 @@ def _peer(number: int) -> Peer:
 
 
 def _route(peer: Peer) -> Route:
-    return Route(host(endpoint(peer.card, GROUND)), IPv6Address("fe80::1"), "mesh0", 2, 200)
+    return Route(host(endpoint(peer.card, BACKEND)), IPv6Address("fe80::1"), "mesh0", 2, 200)
 
 
 def _ike_sa(peer: Peer) -> IkeSa:

@@ -15,7 +15,7 @@ from rt.measure.results import QUICK, Result
 from rt.throughput import guest as throughput_guest
 from rt.throughput import sums
 from rt.throughput.figures import draw
-from rt.throughput.lines import SUITES, Ground, Planes, cjdroute_version, planes
+from rt.throughput.lines import SUITES, Planes, Testbed, cjdroute_version, planes
 from rt.throughput.rig import PINGS, SIZE
 from rt.throughput.run import Extent, Run
 from rt.throughput.sums import Samples
@@ -24,10 +24,10 @@ from tests.lab.node import capabilities
 
 ROUNDS, SECONDS = (1, 0.5) if QUICK else (3, 1.0)
 LOADS = (100.0, 400.0, 1600.0) if QUICK else (50.0, 100.0, 200.0, 400.0, 800.0, 1600.0)
-NAMESPACES = Ground("namespaces", (1, 2, 3, 4))
+NAMESPACES = Testbed("namespaces", (1, 2, 3, 4))
 QUICK_HOPS = (1, 2, 4)
-GROUNDS = (NAMESPACES.name, "guest")
-GUEST_GROUNDS = list(throughput_guest.GROUNDS)[: 1 if QUICK else None]
+TESTBEDS = (NAMESPACES.name, "guest")
+GUEST_TESTBEDS = list(throughput_guest.TESTBEDS)[: 1 if QUICK else None]
 GUEST_SECONDS = 0.3
 """Of the guest, for each flow."""
 
@@ -42,13 +42,13 @@ def main() -> int:
     taken = Run(NAMESPACES, extent)
     throughput_guest.clear()
     with bench.measuring():
-        if NAMESPACES.name in options.ground:
+        if NAMESPACES.name in options.testbed:
             taken.all(_chosen(bench), lambda plane: bench.say(f"in namespaces: {plane}"))
-        if "guest" in options.ground and (obstacle := guest.obstacle()):
+        if "guest" in options.testbed and (obstacle := guest.obstacle()):
             taken.missed.append(f"guest: {obstacle}")
-        elif "guest" in options.ground:
+        elif "guest" in options.testbed:
             bench.say("the guest, for some ten minutes")
-            throughput_guest.measure(1, GUEST_SECONDS, GUEST_GROUNDS)
+            throughput_guest.measure(1, GUEST_SECONDS, GUEST_TESTBEDS)
     found = throughput_guest.left()
     samples = taken.samples | found.samples
     samples |= sums.derived(samples)
@@ -62,10 +62,10 @@ def _options(bench: Bench) -> argparse.Namespace:
     add("--seconds", type=float, default=SECONDS, help="for which each flow sends")
     add("--plane", action="append", help="only this plane, by its name in the result; may be repeated")
     add("--hops", action="append", type=int, choices=NAMESPACES.hops, help="only this distance; may be repeated")
-    add("--ground", action="append", choices=GROUNDS, help="only there (default: both; QUICK: namespaces)")
+    add("--testbed", action="append", choices=TESTBEDS, help="only there (default: both; QUICK: namespaces)")
     options = bench.parse()
     options.hops = options.hops or (QUICK_HOPS if QUICK else NAMESPACES.hops)
-    options.ground = options.ground or (GROUNDS[:1] if QUICK else GROUNDS)
+    options.testbed = options.testbed or (TESTBEDS[:1] if QUICK else TESTBEDS)
     _chosen(bench)
     return options
 
@@ -87,7 +87,7 @@ def _result(bench: Bench, samples: Samples, more: Mapping[str, object]) -> Resul
         "datagram_octets": SIZE,
         "pings": PINGS,
         "esp": {NAMESPACES.name: capabilities.probe().esp, "guest": "kernel"},
-        "grounds": bench.options.ground,
+        "testbeds": bench.options.testbed,
         "guest_time": "1 ns for each instruction",
         "libsodium": throughput_guest.sodium() is not None,
         **more,

@@ -188,7 +188,7 @@ def _ended(path: Path, sides: tuple[Side, ...]) -> Card | None:
 async def _run(config: Path, settings: Settings, card: Card, sides: tuple[Side, ...]) -> None:
     ended = _ended(Path(settings.paths.key), sides)
     start = Start(config, settings, card, await _esp(settings), sides, ended, processor.has_aes())
-    _log.info("%s %s, ESP in %s: %s", card.name, card.address, start.esp.ground, start.esp.reason)
+    _log.info("%s %s, ESP in %s: %s", card.name, card.address, start.esp.backend, start.esp.reason)
     agent = Agent(start)
     loop = asyncio.get_running_loop()
     serving = loop.create_task(agent.run())
@@ -205,5 +205,5 @@ async def _run(config: Path, settings: Settings, card: Card, sides: tuple[Side, 
 
 async def _esp(settings: Settings) -> EspProbe:
     """Choose the ESP backend: the configuration decides, or else the kernel."""
-    found, ground = await esp_probe.probe(), settings.ike.ground
-    return found if ground is None else found.forced(ground)
+    found, backend = await esp_probe.probe(), settings.ike.backend
+    return found if backend is None else found.forced(backend)

@@ -160,7 +160,7 @@ KERNELS = [
     for what, unit in (("total", "ms"), ("cyclictest", "us"))
 ]
 PLANES = [
-    results.Cell({"what": what, "plane": plane, "hops": hops, "ground": "namespaces"}, unit, [rate / hops])
+    results.Cell({"what": what, "plane": plane, "hops": hops, "testbed": "namespaces"}, unit, [rate / hops])
     for plane, rate in (("plain", 9000.0), ("overlay", 900.0))
     for hops in (1, 2)
     for what, unit in (("TCP", "Mbit/s"), ("UDP left of the peak", "%"))

@@ -118,13 +118,15 @@ def test_ratios_pair_the_rounds_that_both_planes_have() -> None:
 
 
 def test_cells_of_different_places_are_not_compared() -> None:
-    elsewhere = {replace(key, ground="guest, radio"): rounds for key, rounds in SAMPLES.items() if key.plane == "plain"}
+    elsewhere = {
+        replace(key, testbed="guest, radio"): rounds for key, rounds in SAMPLES.items() if key.plane == "plain"
+    }
     only_overlay = {key: rounds for key, rounds in SAMPLES.items() if key.plane == "overlay"}
     assert list(ratios(elsewhere | only_overlay)) == []
 
 
 def test_the_tables_have_the_cells_without_an_offered_load() -> None:
-    of_a_line = {Key("start to first ping", "overlay"): {0: 0.1234}, Key("TCP", "plain", 2, ground="guest"): {0: 7.0}}
+    of_a_line = {Key("start to first ping", "overlay"): {0: 0.1234}, Key("TCP", "plain", 2, testbed="guest"): {0: 7.0}}
     lines = list(tables(SAMPLES | derived(SAMPLES) | of_a_line))
     assert "| | plane | 1 |" in lines
     assert "| TCP, Mbit/s | overlay | 500 |" in lines
@@ -140,7 +142,7 @@ def test_the_tables_have_the_cells_without_an_offered_load() -> None:
 
 def test_cells_and_series_keep_every_sample() -> None:
     made = cells(SAMPLES)
-    key = {"what": "UDP delivered", "plane": "overlay", "hops": 1, "offered": 400.0, "ground": "namespaces"}
+    key = {"what": "UDP delivered", "plane": "overlay", "hops": 1, "offered": 400.0, "testbed": "namespaces"}
     assert Cell(key, "Mbit/s", [90, 200]) in made
     assert by_load(made, 1) == {"overlay": {400.0: [90.0, 200.0], 100.0: [100.0, 100.0]}}
     assert by_hops(made, "TCP")["overlay"] == {1.0: [500.0, 500.0]}

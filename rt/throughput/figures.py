@@ -23,20 +23,20 @@ _MORE = "UDP left of the peak"
 
 
 def draw(result: Result) -> None:
-    """Write the figures of each ground: hundreds of cells are too many for one plot of all."""
-    for ground in dict.fromkeys(str(cell.key["ground"]) for cell in result.cells):
-        _draw(ground, [cell for cell in result.cells if cell.key["ground"] == ground])
+    """Write the figures of each testbed: hundreds of cells are too many for one plot of all."""
+    for testbed in dict.fromkeys(str(cell.key["testbed"]) for cell in result.cells):
+        _draw(testbed, [cell for cell in result.cells if cell.key["testbed"] == testbed])
 
 
-def _draw(ground: str, cells: Sequence[Cell]) -> None:
-    place = ground.replace(", ", "-")
+def _draw(testbed: str, cells: Sequence[Cell]) -> None:
+    place = testbed.replace(", ", "-")
     for name, panels in FIGURES.items():
         shown = [(what, "hops", _up(what), by_hops(cells, what)) for what in panels]
-        _figure(f"{place}-{name}", f"{ground}: {', '.join(panels)} by hops", shown)
+        _figure(f"{place}-{name}", f"{testbed}: {', '.join(panels)} by hops", shown)
     hops = sorted({int(str(cell.key["hops"])) for cell in cells if "offered" in cell.key})
     up = _up("UDP delivered")
     loads = [(f"hops: {count}", "offered load, Mbit/s", up, by_load(cells, count)) for count in hops]
-    _figure(f"{place}-{OFFERED}", f"{ground}: UDP delivered by offered load", loads)
+    _figure(f"{place}-{OFFERED}", f"{testbed}: UDP delivered by offered load", loads)
 
 
 def _up(what: str) -> str:

@@ -1,6 +1,6 @@
 """bench-throughput in a guest, where the kernel has ESP and radios: short lines on cables and on 802.11s.
 
-    python -m rt.throughput.guest ROUNDS SECONDS FILE GROUND...    what runs there; FILE gets what was taken
+    python -m rt.throughput.guest ROUNDS SECONDS FILE TESTBED...    what runs there; FILE gets what was taken
 
 The guest has one processor, whose time follows the executed instructions: a nanosecond is one instruction, so that the
 figures are what programs and kernel have to do for a packet, whatever else this machine does. They compare planes and
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Self
 
 from rt.measure.results import DIRECTORY, MeasurementError
-from rt.throughput.lines import SUITES, Ground, planes
+from rt.throughput.lines import SUITES, Testbed, planes
 from rt.throughput.run import Extent, Run
 from rt.throughput.sums import Key, Samples
 from tests.lab.basics import patience
@@ -27,9 +27,9 @@ from tests.lab.radio import medium
 
 HOPS = (1, 2)
 LOADS = (20.0, 100.0, 400.0)
-CABLES = Ground("guest, cables", HOPS)
-RADIO = Ground("guest, radio", HOPS, medium.Air, radio=True)
-GROUNDS = {"cables": CABLES, "radio": RADIO}
+CABLES = Testbed("guest, cables", HOPS)
+RADIO = Testbed("guest, radio", HOPS, medium.Air, radio=True)
+TESTBEDS = {"cables": CABLES, "radio": RADIO}
 LIBRARY = "libsodium.so.23"
 """overlayd takes it where a machine has it, as nodes should. The guest's root has none: this machine's is lent."""
 SUITE = next(iter(SUITES))
@@ -83,19 +83,19 @@ def clear() -> None:
     shutil.rmtree(_FOLDER, ignore_errors=True)
 
 
-def measure(rounds: int, seconds: float, grounds: Sequence[str]) -> None:
-    """Boot the guest and measure in it on some of ``GROUNDS``. Raises MeasurementError."""
+def measure(rounds: int, seconds: float, testbeds: Sequence[str]) -> None:
+    """Boot the guest and measure in it on some of ``TESTBEDS``. Raises MeasurementError."""
     (_FOLDER / "lib").mkdir(parents=True)
     if library := sodium():
         shutil.copy(library, _FOLDER / "lib" / LIBRARY)
-    command = f"{_COMMAND} {rounds} {seconds} /results/{_TAKEN} {' '.join(grounds)}"
+    command = f"{_COMMAND} {rounds} {seconds} /results/{_TAKEN} {' '.join(testbeds)}"
     outcome = guest.run_in_guest(command, _FOLDER, seconds=SECONDS, deterministic=True)
     if outcome.status != 0:
         raise MeasurementError(f"status {outcome.status}: {outcome.output}{outcome.console}")
 
 
 def left() -> Taken:
-    """Return what the guest has measured, on every ground that it came to the end of."""
+    """Return what the guest has measured, on every testbed that it came to the end of."""
     path = _FOLDER / _TAKEN
     return Taken.read(path.read_text(encoding="utf-8")) if path.exists() else Taken()
 
@@ -120,9 +120,9 @@ def main() -> None:
     extent = Extent(rounds, HOPS, seconds, LOADS)
     samples: Samples = {}
     missed: list[str] = []
-    for ground in (GROUNDS[name] for name in sys.argv[4:]):
-        taken = Run(ground, extent)
-        taken.all(planes(ground, [SUITE]), partial(print, ground.name, flush=True))
+    for testbed in (TESTBEDS[name] for name in sys.argv[4:]):
+        taken = Run(testbed, extent)
+        taken.all(planes(testbed, [SUITE]), partial(print, testbed.name, flush=True))
         samples |= taken.samples
         missed += taken.missed
         cipher = driver(Path("/proc/crypto").read_text(encoding="ascii"), CIPHER)

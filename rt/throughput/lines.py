@@ -47,8 +47,8 @@ _ECHO_REPLY = b"\x81\0"
 
 
 @dataclass(frozen=True)
-class Ground:
-    """Where lines stand: what joins the nodes, and how many hops the farthest is away."""
+class Testbed:
+    """A test bed for lines of nodes: the medium that joins the nodes, and the numbers of hops that are measured."""
 
     name: str
     hops: Sequence[int]
@@ -107,33 +107,33 @@ class Line:
 Planes = Mapping[str, Callable[[], AbstractContextManager[Line]]]
 
 
-def planes(ground: Ground, suites: Sequence[str]) -> Planes:
+def planes(testbed: Testbed, suites: Sequence[str]) -> Planes:
     """Return what makes a running line, by plane; cjdroute's only where it is on PATH and cables are there."""
-    found: dict[str, Callable[[], AbstractContextManager[Line]]] = {"plain": partial(plain, ground)}
-    found |= {f"ipsec {suite}": partial(ipsec, ground, suite) for suite in suites}
-    if not ground.radio:
-        found["overlay"] = partial(overlay_by_udp, ground, Overlayd)
-    found["overlay, Ethernet"] = partial(overlay_by_ethernet, ground)
-    if find("cjdroute") and not ground.radio:
-        found["cjdroute"] = partial(overlay_by_udp, ground, Cjdroute)
+    found: dict[str, Callable[[], AbstractContextManager[Line]]] = {"plain": partial(plain, testbed)}
+    found |= {f"ipsec {suite}": partial(ipsec, testbed, suite) for suite in suites}
+    if not testbed.radio:
+        found["overlay"] = partial(overlay_by_udp, testbed, Overlayd)
+    found["overlay, Ethernet"] = partial(overlay_by_ethernet, testbed)
+    if find("cjdroute") and not testbed.radio:
+        found["cjdroute"] = partial(overlay_by_udp, testbed, Cjdroute)
     return found
 
 
 @contextmanager
-def plain(ground: Ground) -> Iterator[Line]:
+def plain(testbed: Testbed) -> Iterator[Line]:
     """olsrv2d's routes, and nobody trusts anybody."""
-    with Mesh(ground.pairs, medium=ground.medium()) as mesh:
+    with Mesh(testbed.pairs, medium=testbed.medium()) as mesh:
         mesh.start()
         mesh.wait_converged(READY)
         yield _ready([Place(one.namespace, one.ipv6, [one.daemon]) for one in mesh.routers.values()])
 
 
 @contextmanager
-def ipsec(ground: Ground, suite: str) -> Iterator[Line]:
+def ipsec(testbed: Testbed, suite: str) -> Iterator[Line]:
     """End to end between a and every other node, which trust only a; who lies between forwards."""
     ike, esp = SUITES[suite]
     policy = {"ike_proposals": [ike], "esp_proposals": [esp]}
-    with Lab("throughput", ground.pairs, Options(policy=policy), medium=ground.medium()) as lab:
+    with Lab("throughput", testbed.pairs, Options(policy=policy), medium=testbed.medium()) as lab:
         lab.set_up()
         first, *others = lab.nodes.values()
         for other in others:
@@ -147,19 +147,19 @@ def ipsec(ground: Ground, suite: str) -> Iterator[Line]:
 
 
 @contextmanager
-def overlay_by_udp(ground: Ground, make: type[Overlayd] | type[Cjdroute]) -> Iterator[Line]:
+def overlay_by_udp(testbed: Testbed, make: type[Overlayd] | type[Cjdroute]) -> Iterator[Line]:
     """Run a line where each node is an overlay router and calls the one before it."""
     secret = Secret("throughput", "neighbour")
-    with cjdns.line([make] * len(ground.names)) as routers:
+    with cjdns.line([make] * len(testbed.names)) as routers:
         for number, (called, caller) in enumerate(itertools.pairwise(routers), start=1):
             cjdns.connect(number, caller, called, secret, 1)
         yield _overlay(routers)
 
 
 @contextmanager
-def overlay_by_ethernet(ground: Ground) -> Iterator[Line]:
+def overlay_by_ethernet(testbed: Testbed) -> Iterator[Line]:
     """overlayd on the bare device: neighbours find each other by beacons."""
-    with Mesh(ground.pairs, makes=dict.fromkeys(ground.names, Overlayd), medium=ground.medium()) as mesh:
+    with Mesh(testbed.pairs, makes=dict.fromkeys(testbed.names, Overlayd), medium=testbed.medium()) as mesh:
         routers = [router for router in mesh.routers.values() if isinstance(router, OverlayRouter)]
         for router in routers:
             router.plan.ethernet = dict.fromkeys(router.interfaces, 2)

@@ -1,4 +1,4 @@
-"""A run of bench-throughput on one ground: every round visits every plane once, each with a new line."""
+"""A run of bench-throughput on one testbed: every round visits every plane once, each with a new line."""
 
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from rt.throughput import rig
-from rt.throughput.lines import Ground, Line, Planes
+from rt.throughput.lines import Line, Planes, Testbed
 from rt.throughput.sums import Key, Samples
 from tests.lab.basics.processes import NotReadyError
 from tests.lab.basics.shell import CommandError
@@ -34,10 +34,10 @@ class Extent:
 class Run:
     """What was taken, and what could not be."""
 
-    def __init__(self, ground: Ground, extent: Extent) -> None:
+    def __init__(self, testbed: Testbed, extent: Extent) -> None:
         self.samples: Samples = {}
         self.missed: list[str] = []
-        self._ground = ground.name
+        self._testbed = testbed.name
         self._extent = extent
 
     def all(self, planes: Planes, report: Report) -> None:
@@ -89,11 +89,11 @@ class Run:
             yield self._key("UDP loss", plane, hops, offered), load.loss
 
     def _key(self, what: str, plane: str, hops: int = 0, offered: float = 0.0) -> Key:
-        return Key(what, plane, hops, offered, self._ground)
+        return Key(what, plane, hops, offered, self._testbed)
 
     def _take(self, number: int, key: Key, value: float) -> None:
         self.samples.setdefault(key, {})[number] = value
 
     def _miss(self, number: int, what: str, error: Exception) -> None:
         why = str(error).partition("\n")[0] or type(error).__name__
-        self.missed.append(f"{self._ground}: {what}, round {number + 1}: {why}")
+        self.missed.append(f"{self._testbed}: {what}, round {number + 1}: {why}")

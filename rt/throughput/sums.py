@@ -43,7 +43,7 @@ class Key:
     """0 for what is of the whole line."""
     offered: float = 0.0
     """Mbit/s; 0 where no load is offered."""
-    ground: str = "namespaces"
+    testbed: str = "namespaces"
 
     def as_dict(self) -> dict[str, object]:
         """Return the form for the result."""
@@ -79,7 +79,7 @@ def collapse(delivered: Sequence[float]) -> tuple[float, float]:
 
 
 def ratios(samples: Samples) -> Iterator[Mapping[str, object]]:
-    """Return the ratios of planes on one ground in one round: each to plain, IPsec to the overlay, that to cjdroute."""
+    """Return the ratios of planes in one round on one testbed: each to plain, IPsec to overlay, overlay to cjdroute."""
     for key in samples:
         for below in _compared_with(key):
             if each := _quotients(samples, key, below):
@@ -93,26 +93,26 @@ def cells(samples: Samples) -> list[Cell]:
 
 
 def tables(samples: Samples) -> Iterator[str]:
-    """Medians in Markdown for each ground: by hops, of all that depends on no offered load; and of whole lines."""
-    for ground in dict.fromkeys(key.ground for key in samples):
-        here = {key: rounds for key, rounds in samples.items() if key.ground == ground}
-        yield from ("", f"{ground}, by hops:", "", *_by_hops(here))
+    """Medians in Markdown for each testbed: by hops, of all that depends on no offered load; and of whole lines."""
+    for testbed in dict.fromkeys(key.testbed for key in samples):
+        here = {key: rounds for key, rounds in samples.items() if key.testbed == testbed}
+        yield from ("", f"{testbed}, by hops:", "", *_by_hops(here))
         yield from (
             "",
-            f"{ground}, how many times what is forwarded in user space the kernel forwards:",
+            f"{testbed}, how many times what is forwarded in user space the kernel forwards:",
             "",
             *_smesh(here),
         )
-        yield from ("", f"{ground}, of a line:", "", *_of_lines(here))
+        yield from ("", f"{testbed}, of a line:", "", *_of_lines(here))
 
 
 def _by_hops(samples: Samples) -> Iterator[str]:
     hops = sorted({key.hops for key in samples if key.hops})
     yield f"| | plane | {' | '.join(map(str, hops))} |"
     yield "|---|---|" + "---|" * len(hops)
-    rows = dict.fromkeys((key.what, key.plane, key.ground) for key in samples if key.hops and not key.offered)
-    for what, plane, ground in sorted(rows, key=lambda row: list(UNITS).index(row[0])):
-        shown = (_middle(samples.get(Key(what, plane, count, ground=ground), {})) for count in hops)
+    rows = dict.fromkeys((key.what, key.plane, key.testbed) for key in samples if key.hops and not key.offered)
+    for what, plane, testbed in sorted(rows, key=lambda row: list(UNITS).index(row[0])):
+        shown = (_middle(samples.get(Key(what, plane, count, testbed=testbed), {})) for count in hops)
         yield f"| {what}, {UNITS[what]} | {plane} | {' | '.join(shown)} |"
 
 
@@ -138,8 +138,8 @@ def _one(samples: Samples, what: str, plane: str) -> Sequence[Key]:
 def _of_lines(samples: Samples) -> Iterator[str]:
     yield f"| plane | {' | '.join(f'{what}, {UNITS[what]}' for what in OF_A_LINE)} |"
     yield "|---|" + "---|" * len(OF_A_LINE)
-    for plane, ground in dict.fromkeys((key.plane, key.ground) for key in samples):
-        shown = (_middle(samples.get(Key(what, plane, ground=ground), {})) for what in OF_A_LINE)
+    for plane, testbed in dict.fromkeys((key.plane, key.testbed) for key in samples):
+        shown = (_middle(samples.get(Key(what, plane, testbed=testbed), {})) for what in OF_A_LINE)
         yield f"| {plane} | {' | '.join(shown)} |"
 
 

@@ -57,11 +57,11 @@ class Agent:
 
     def __init__(self, start: Start) -> None:
         """Prepare the agent. Call this in the event loop in which it will run."""
-        settings, card, ground = start.settings, start.card, start.esp.ground
+        settings, card, backend = start.settings, start.card, start.esp.backend
         self.start = start
         self._notifier = Notifier()
         overlay_device = settings.overlay.device if settings.overlay.enabled else ""
-        engine = Engine(card, ground, esp_rank.applied(settings.policy, start.aes), random.random, overlay_device)
+        engine = Engine(card, backend, esp_rank.applied(settings.policy, start.aes), random.random, overlay_device)
         engine.known.rules.perimeter = settings.routing.perimeter
         engine.known.rules.next_node = start.cards[1] if start.cards[1:] else None
         self.driver = Driver(engine, self._carry_out, self._on_turn, self._spawn)
@@ -75,7 +75,7 @@ class Agent:
         self.ike = IkeSide(self._ike_daemon(), keys, outside)
         self.ports = IkePorts(settings.ike.daemon.traits)
         self.routing = Routing(settings.routing, self._on_router)
-        self.kernel = KernelSide(start.cards, ground, settings.routing.interfaces, self.driver.post, self._notifier)
+        self.kernel = KernelSide(start.cards, backend, settings.routing.interfaces, self.driver.post, self._notifier)
         self.kernel.ending = start.ended
         self.overlay = OverlaySide(settings.overlay, card.address, self.driver.post)
         self.modes = ModeChoice(Path(settings.paths.modes), self.driver.post)

@@ -45,8 +45,8 @@ def doctor(app: App, as_json: bool) -> None:
 def _examined(app: App) -> Mapping[str, Any]:
     try:
         with Client(app.socket) as client:
-            ground = EspBackend(client.call("status")["esp_ground"])
-            return judge.with_checks(client.call("doctor"), [*_time(app), *_ports(), *router_file.checks(app, ground)])
+            backend = EspBackend(client.call("status")["esp_ground"])
+            return judge.with_checks(client.call("doctor"), [*_time(app), *_ports(), *router_file.checks(app, backend)])
     except ConfigError as error:
         return judge.view([Check("configuration", Level.FAIL, str(error), "correct the lines named")])
     except DaemonAbsentError as error:

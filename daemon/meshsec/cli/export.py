@@ -67,23 +67,23 @@ def export(app: App, kind: str, into: Path | None, by_secret: tuple[str, ...]) -
     if kind in _ELSEWHERE:
         click.echo(_ELSEWHERE[kind](app), nl=False)
         return
-    ground = _ground(app)
+    backend = _backend(app)
     match kind:
         case "olsrv2d":
-            text = olsrv2d(app, ground)
+            text = olsrv2d(app, backend)
         case "olsrd2":
             _refuse_weights(app)
-            text = routers.olsrd2(_announcing(app, ground), app.card, ground)
+            text = routers.olsrd2(_announcing(app, backend), app.card, backend)
         case "strongswan":
-            text = _strongswan(app, ground)
+            text = _strongswan(app, backend)
         case _:
-            text = _nftables(app, ground)
+            text = _nftables(app, backend)
     click.echo(text, nl=False)
 
 
-def olsrv2d(app: App, ground: EspBackend) -> str:
+def olsrv2d(app: App, backend: EspBackend) -> str:
     """Return the text of olsrv2d.toml that follows from the configuration and the trust store."""
-    return routers.olsrv2d(_announcing(app, ground), app.card, ground, _accepted(app))
+    return routers.olsrv2d(_announcing(app, backend), app.card, backend, _accepted(app))
 
 
 def _several(app: App, kind: str, into: Path | None, by_secret: tuple[str, ...]) -> None:
@@ -93,7 +93,7 @@ def _several(app: App, kind: str, into: Path | None, by_secret: tuple[str, ...])
         case "libreswan":
             libreswan.export(app, into)
         case _:
-            swanctl.export(app, _ground(app), into, by_secret)
+            swanctl.export(app, _backend(app), into, by_secret)
 
 
 def _overlayd(app: App) -> str:
@@ -151,17 +151,17 @@ def _warn_of_realtime_groups(profile: Profile) -> None:
         )
 
 
-def _ground(app: App) -> EspBackend:
-    if (ground := app.settings.ike.ground) is not None:
-        return ground
+def _backend(app: App) -> EspBackend:
+    if (backend := app.settings.ike.backend) is not None:
+        return backend
     found = asyncio.run(esp_probe.probe())
     if "not permitted" in found.reason:
         raise click.ClickException('with [ike] esp = "auto" the kernel is asked, which takes root')
-    return found.ground
+    return found.backend
 
 
-def _announcing(app: App, ground: EspBackend) -> Settings:
-    return replace(app.settings, routing=routers.with_next(app.settings.routing, app.next_card, ground))
+def _announcing(app: App, backend: EspBackend) -> Settings:
+    return replace(app.settings, routing=routers.with_next(app.settings.routing, app.next_card, backend))
 
 
 def _accepted(app: App) -> Mapping[Network, tuple[Address, ...]]:
@@ -178,12 +178,12 @@ def _accepted(app: App) -> Mapping[Network, tuple[Address, ...]]:
     return accepted.networks
 
 
-def _strongswan(app: App, ground: EspBackend) -> str:
+def _strongswan(app: App, backend: EspBackend) -> str:
     plugins = strongswan_conf.installed_plugins()
-    return strongswan_conf.render(ground, Path(app.settings.ike.vici), plugins=plugins)
+    return strongswan_conf.render(backend, Path(app.settings.ike.vici), plugins=plugins)
 
 
-def _nftables(app: App, ground: EspBackend) -> str:
+def _nftables(app: App, backend: EspBackend) -> str:
     found = trusted.load(app)
     trusted.tell_problems(found)
     peers = found.peers
@@ -192,7 +192,7 @@ def _nftables(app: App, ground: EspBackend) -> str:
     locators = (card.locator for card in cards)
     overlay = app.settings.overlay
     rules = with_overlay(
-        with_next(rules_spec(app.card, protected, locators, ground, app.settings.policy), app.next_card),
+        with_next(rules_spec(app.card, protected, locators, backend, app.settings.policy), app.next_card),
         overlay.device if overlay.enabled else "",
         (card.address for card in cards),
     )

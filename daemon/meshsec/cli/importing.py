@@ -1,6 +1,5 @@
 """``meshsec import``: what another program's configuration means to ours."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +11,7 @@ from meshsec.adapters.ike import ipsec_conf_file
 from meshsec.adapters.overlay import cjdroute_file
 from meshsec.cli.app import App
 from meshsec.cli.output import facts
-from meshsec.core.formats import ipsec_conf, overlay_key, overlayd
+from meshsec.core.formats import ipsec_conf, overlay_key, overlayd, toml
 from meshsec.core.formats.ipsec_conf import OldPeer
 from meshsec.core.formats.overlayd import OverlayConf
 from meshsec.core.trust import identity
@@ -108,7 +107,7 @@ def _write_profile(path: Path, profile: Mapping[str, object], file: Path) -> Non
     if files.exists(path):
         raise click.ClickException(f"{path} exists and is kept; move it away, or write to another by --into")
     lines = [f"# {_COMMENT.format(file.name)} What is not here is as in the default profile."]
-    lines += [f"{name} = {json.dumps(value)}" for name, value in profile.items()]
+    lines += [f"{name} = {toml.encode(value)}" for name, value in profile.items()]
     files.make_directory(path.parent)
     files.write(path, ("\n".join(lines) + "\n").encode(), _PROFILE_MODE, replace=False)
     click.echo(f'{path}: written; in force with [policy] profile = "{path.stem}"')

@@ -1,6 +1,5 @@
 """``meshsec policy``: which profiles there are, what is in them, and what their proposals are."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from meshsec.cli.app import App
 from meshsec.cli.client import Client, DaemonAbsentError
 from meshsec.cli.output import json_option, print_json, print_table
 from meshsec.core.explain import policy_view
+from meshsec.core.formats import toml
 from meshsec.core.policy.capability import Algorithms
 from meshsec.core.policy.policy import DEFAULT, Policy
 
@@ -55,7 +55,7 @@ def show(app: App, name: str | None, as_json: bool) -> None:
         return
     click.echo(f"# {shown}{f', {file}' if file else ''}")
     for key, value in policy_view.settings(found).items():
-        click.echo(f"{key} = {_toml(value)}")
+        click.echo(f"{key} = {toml.encode(value)}")
 
 
 @policy.command
@@ -123,12 +123,3 @@ def _found(app: App, name: str | None) -> tuple[str, str, Policy]:
 
 def _file(files: Mapping[str, Path], name: str) -> str:
     return str(files.get(name, ""))
-
-
-def _toml(value: object) -> str:
-    """Return one value in TOML, which is JSON's form but for tables."""
-    if isinstance(value, list):
-        return f"[{', '.join(map(_toml, value))}]"
-    if isinstance(value, Mapping):
-        return f"{{ {', '.join(f'{key} = {_toml(one)}' for key, one in value.items())} }}"
-    return json.dumps(value)

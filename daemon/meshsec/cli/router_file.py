@@ -19,13 +19,13 @@ _LIMIT = 1 << 20
 """Bytes: a file with thousands of accepted networks fits."""
 
 
-def checks(app: App, ground: "EspBackend") -> list[Check]:
+def checks(app: App, backend: "EspBackend") -> list[Check]:
     """Compare the file with what meshsec.toml asks for; a file that somebody wrote by hand is his own matter."""
     if app.settings.routing.daemon is not RoutingDaemon.OLSRV2D:
         return []
     try:
         text = files.read(PATH, _LIMIT)
-        wanted = export.olsrv2d(app, ground)
+        wanted = export.olsrv2d(app, backend)
         if not text.startswith(wanted.partition("\n")[0]):
             return []
         differing = _differing(tomllib.loads(text), tomllib.loads(wanted))

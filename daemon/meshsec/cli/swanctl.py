@@ -32,7 +32,7 @@ Written by `meshsec export swanctl`: changes made here are lost.
 Each is known to this node and that peer alone, who compute it from their keys. Nobody else may read this file."""
 
 
-def export(app: App, ground: EspBackend, into: Path | None, by_secret: Collection[str]) -> None:
+def export(app: App, backend: EspBackend, into: Path | None, by_secret: Collection[str]) -> None:
     """Print the connections; with ``into`` write them there, with the public keys and the secrets.
 
     Those of ``by_secret`` authenticate by it, too, though their cards do not say so.
@@ -46,7 +46,7 @@ def export(app: App, ground: EspBackend, into: Path | None, by_secret: Collectio
         )
     pairs = {
         _connection_name(name): Pair(
-            _spec(app.card, peer, ground, app.settings.policy, by_secret=name in by_secret),
+            _spec(app.card, peer, backend, app.settings.policy, by_secret=name in by_secret),
             initiates(app.card, peer.card),
         )
         for name, peer in peers.items()
@@ -64,9 +64,9 @@ def export(app: App, ground: EspBackend, into: Path | None, by_secret: Collectio
         _write(app, into, conf, pairs)
 
 
-def _spec(node: Card, peer: Peer, ground: EspBackend, policy: Policy, *, by_secret: bool) -> ConnectionSpec:
+def _spec(node: Card, peer: Peer, backend: EspBackend, policy: Policy, *, by_secret: bool) -> ConnectionSpec:
     """Return the connection without ML-KEM: a charon that lacks it refuses the whole, and none is there to ask."""
-    spec, _ = possible(connection_spec(node, peer, ground, policy), OF_DEBIAN)
+    spec, _ = possible(connection_spec(node, peer, backend, policy), OF_DEBIAN)
     return replace(spec, authentication=Authentication.SECRET) if by_secret else spec
 
 

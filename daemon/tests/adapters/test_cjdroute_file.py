@@ -83,6 +83,8 @@ def test_every_other_setting_is_imported() -> None:
         ("{", 1, "Unexpected end of input"),
         ("# shell", 1, "Unexpected"),
         ('{"a": {"b": 1,\n "b": 2}}', 2, "a.b: is there twice"),
+        (r'{"a": {"b": "\ud800"}}', 1, "a.b: has one half of a surrogate pair"),
+        (r'{"a": {"\udc00": 1}}', 1, "a: has one half of a surrogate pair"),
         ('{"admin": {\n/* " */ "bind": 7}}', 2, "admin.bind: 7 is not allowed"),
         ("{// c\n'admin': {bind: \"x\",\n\n}}", 2, "admin.bind: 'x' is not allowed"),
         ('{"interfaces": {"UDPInterface": [\n{"bind": "0.0.0.0:1"},\n{}]}}', 3, "UDPInterface.1.bind: is missing"),
@@ -101,3 +103,9 @@ def test_a_file_that_is_too_long_or_missing_is_refused(tmp_path: Path) -> None:
     assert "is longer than" in refused(tmp_path / "long", f'{{"a": "{"x" * 70000}"}}')
     with pytest.raises(CjdrouteError, match="No such file"):
         cjdroute_file.load(tmp_path / "absent")
+
+
+def test_a_character_that_json_escapes_in_two_halves_is_one(tmp_path: Path) -> None:
+    path = tmp_path / "cjdroute.conf"
+    path.write_text(r'{"authorizedPasswords": [{"password": "\ud83d\ude00"}]}')
+    assert cjdroute_file.load(path).imported.conf.users == (User("\U0001f600"),)

@@ -16,7 +16,7 @@ from namespaces import needs_root
 pytestmark = needs_root
 
 SPEC = RulesSpec(
-    ground=EspBackend.LIBIPSEC,
+    backend=EspBackend.LIBIPSEC,
     own=frozenset(),
     protected=frozenset(),
     locators=frozenset(),
@@ -67,7 +67,7 @@ def test_rules_without_an_owner_are_flushed(held: HeldRules) -> None:
 
 
 def test_their_owner_can_replace_them_and_they_go_when_it_ends(held: HeldRules) -> None:
-    held.apply(partial(render_held, replace(SPEC, ground=EspBackend.KERNEL)))
+    held.apply(partial(render_held, replace(SPEC, backend=EspBackend.KERNEL)))
     assert "ipsec" in listed()
     held.close()
     assert not listed()

@@ -24,7 +24,7 @@ OWN, PEER, OTHER, STRANGER, LINK = (
     IPv6Address(text) for text in ("fd00::a", "fd00::b", "fd00::c", "fd00::5", "fe80::2")
 )
 SPEC = RulesSpec(
-    ground=EspBackend.LIBIPSEC,
+    backend=EspBackend.LIBIPSEC,
     own=frozenset({IPv6Address("fc00::a")}),
     protected=frozenset({IPv6Address("fc00::b"), IPv6Address("fc00::c")}),
     locators=frozenset({PEER, OTHER}),
@@ -383,5 +383,5 @@ def test_on_a_kernel_that_refuses_the_guard_the_wall_is_in_force(wire: Wire, mon
 def test_ike_of_peers_comes_from_the_backends_address_and_of_removed_ones_until_their_sas_close() -> None:
     removed = replace(SPEC, barred=frozenset({IPv6Address("fc00::d")}))
     assert guard.end_points(removed) == [PEER, OTHER, IPv6Address("fd00::d")]
-    kernel = replace(removed, ground=EspBackend.KERNEL)
+    kernel = replace(removed, backend=EspBackend.KERNEL)
     assert guard.end_points(kernel) == [IPv6Address(f"fc00::{one}") for one in "bcd"]

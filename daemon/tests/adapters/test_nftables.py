@@ -38,7 +38,7 @@ PATIENCE, SILENCE = 60.0, 0.3
 """Seconds to wait for a datagram that must arrive, and for one that must not."""
 
 SPEC = RulesSpec(
-    ground=EspBackend.LIBIPSEC,
+    backend=EspBackend.LIBIPSEC,
     own=frozenset({OWN, OWN4}),
     protected=frozenset({PEER, PEER4}),
     locators=frozenset({LOCATOR}),
@@ -195,13 +195,13 @@ def test_locators_carry_ike_and_nothing_else(wire: Wire) -> None:
     assert wire.counters() == {"clear_out": 2, "clear_in": 1}
 
 
-@pytest.mark.parametrize("ground", EspBackend)
-def test_only_root_sends_ike(ground: EspBackend, wire: Wire) -> None:
+@pytest.mark.parametrize("backend", EspBackend)
+def test_only_root_sends_ike(backend: EspBackend, wire: Wire) -> None:
     """On this node only root sends from an IKE port, whoever the receiver is."""
-    wire.apply(replace(SPEC, ground=ground, protected=frozenset({PEER}), barred=frozenset({OUTSIDE})))
+    wire.apply(replace(SPEC, backend=backend, protected=frozenset({PEER}), barred=frozenset({OUTSIDE})))
     ip("xfrm", "policy", "flush", check=False)  # the IKE daemon's own sockets pass by these policies
     for target in (LOCATOR, PEER, OUTSIDE, STRANGER):
-        passes = target in {LOCATOR, STRANGER} or ground is EspBackend.KERNEL
+        passes = target in {LOCATOR, STRANGER} or backend is EspBackend.KERNEL
         assert wire.arrives(OWN, target, 4500, source_port=4500) if passes else True
         with listening(wire.other, target, 4500) as heard:
             sendto(OWN, target, 4500, 4500, uid=65534)
@@ -288,7 +288,7 @@ def test_every_account_reaches_other_ports_and_other_nodes(wire: Wire) -> None:
 
 
 def test_with_esp_in_the_kernel_only_ike_passes_to_a_removed_peer() -> None:
-    text = render(replace(SPEC, ground=EspBackend.KERNEL, barred=frozenset({PEER})))
+    text = render(replace(SPEC, backend=EspBackend.KERNEL, barred=frozenset({PEER})))
     assert text.index("@barred6 udp sport") < text.index("@barred6 counter") < text.index("ipsec exists accept")
 
 
@@ -463,14 +463,14 @@ def test_the_node_reaches_itself(wire: Wire) -> None:
         assert received(heard)
 
 
-@pytest.mark.parametrize("ground", EspBackend)
+@pytest.mark.parametrize("backend", EspBackend)
 def test_a_relay_forwards_packets_of_others(
-    wire: Wire, new_namespace: Callable[[], str], inside: str, ground: EspBackend
+    wire: Wire, new_namespace: Callable[[], str], inside: str, backend: EspBackend
 ) -> None:
     """Packets between peers pass too, on the kernel backend also this node's XFRM policies."""
     links = Perimeter(frozenset({"mesh0", "mesh1"}))
     protected = SPEC.protected | {IPv6Address("fc00::c")}
-    wire.apply(replace(SPEC, ground=ground, protected=protected, perimeter=links))
+    wire.apply(replace(SPEC, backend=backend, protected=protected, perimeter=links))
     third = new_namespace()
     ip("link", "add", "mesh1", "type", "veth", "peer", "name", "mesh1", "netns", third)
     ip("link", "set", "mesh1", "up")
@@ -488,35 +488,35 @@ def test_a_relay_forwards_packets_of_others(
 
 
 def test_with_esp_in_the_kernel_only_ike_and_esp_pass(wire: Wire) -> None:
-    wire.apply(replace(SPEC, ground=EspBackend.KERNEL))
+    wire.apply(replace(SPEC, backend=EspBackend.KERNEL))
     assert wire.keeps_in(OWN, PEER)
     assert wire.keeps_out(PEER, OWN)
     assert wire.keeps_in(OWN4, PEER4)
-    text = render(replace(SPEC, ground=EspBackend.KERNEL))
+    text = render(replace(SPEC, backend=EspBackend.KERNEL))
     assert "rt ipsec exists accept" in text
     assert "meta ipsec exists accept" in text
     assert "ipsec0" not in text
 
 
 def test_with_esp_in_the_kernel_xfrm_policies_are_a_second_wall(wire: Wire) -> None:
-    wire.apply(replace(SPEC, ground=EspBackend.KERNEL))
+    wire.apply(replace(SPEC, backend=EspBackend.KERNEL))
     asyncio.run(flush_nft())
     assert wire.keeps_in(OWN, PEER), "nft is gone, XFRM still blocks"
     assert wire.keeps_out(PEER, OWN)
     assert f"priority {BLOCK_PRIORITY}" in ip("xfrm", "policy", "list")
     wire.apply(SPEC)
-    assert not ip("xfrm", "policy", "list"), "policies of another ground would block charon's device"
+    assert not ip("xfrm", "policy", "list"), "policies of the other backend would block charon's device"
 
 
 def test_rules_without_their_xfrm_policies_are_not_reported_in_force(wire: Wire) -> None:
-    wire.apply(replace(SPEC, ground=EspBackend.KERNEL))
+    wire.apply(replace(SPEC, backend=EspBackend.KERNEL))
     assert asyncio.run(wire.rules.standing())
     ip("xfrm", "policy", "delete", "src", f"{PEER}/128", "dst", "::/0", "dir", "in")
     assert asyncio.run(wire.rules.standing()) is None
 
 
 def test_peers_that_may_use_the_overlay_have_no_xfrm_policy(wire: Wire) -> None:
-    spec = replace(SPEC, ground=EspBackend.KERNEL, overlay_device="overlay0")
+    spec = replace(SPEC, backend=EspBackend.KERNEL, overlay_device="overlay0")
     wire.apply(replace(spec, admitted=frozenset({PEER})))
     assert not ip("xfrm", "policy", "list")
     assert wire.keeps_in(OWN, PEER), "nft stands alone"
@@ -526,7 +526,7 @@ def test_peers_that_may_use_the_overlay_have_no_xfrm_policy(wire: Wire) -> None:
 
 def test_the_xfrm_policies_do_not_replace_charons(wire: Wire) -> None:
     """The kernel keeps one policy for each selector, so ours must differ from those of an SA."""
-    kernel = replace(SPEC, ground=EspBackend.KERNEL)
+    kernel = replace(SPEC, backend=EspBackend.KERNEL)
     wire.apply(kernel)
     for source, target, direction in ((OWN, PEER, "out"), (PEER, OWN, "in"), (OWN4, PEER4, "out"), (PEER4, OWN4, "in")):
         prefix = source.max_prefixlen

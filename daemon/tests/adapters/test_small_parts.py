@@ -60,7 +60,7 @@ def test_the_watchdog_is_fed_twice_as_often_as_it_asks(
 def test_the_probe_finds_a_backend_with_its_reason_and_leaves_nothing_behind(inside: str) -> None:
     found = asyncio.run(esp_probe.probe())
     accepted = "accepts" in found.reason
-    assert accepted == (found.ground is EspBackend.KERNEL)
+    assert accepted == (found.backend is EspBackend.KERNEL)
     assert ip("xfrm", "state", "list", check=False) == ""
 
 
@@ -72,7 +72,7 @@ def test_a_kernel_that_accepts_an_esp_state_does_esp(
     program.write_text('#!/bin/sh\necho "$@" >> "$0.log"\n')
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    assert asyncio.run(esp_probe.probe()).ground is EspBackend.KERNEL
+    assert asyncio.run(esp_probe.probe()).backend is EspBackend.KERNEL
     added, deleted = (tmp_path / "ip.log").read_text().splitlines()
     assert " add " in added
     assert " delete " in deleted
@@ -83,7 +83,7 @@ def test_without_ip_and_without_a_tun_device_both_are_named(monkeypatch: pytest.
     monkeypatch.setenv("PATH", "/nonexistent")
     monkeypatch.setattr(esp_probe, "TUN_DEVICE", Path("/nonexistent/tun"))
     found = asyncio.run(esp_probe.probe())
-    assert found.ground is EspBackend.LIBIPSEC
+    assert found.backend is EspBackend.LIBIPSEC
     assert "ip: No such file or directory" in found.reason
     assert found.problem == "/nonexistent/tun: No such file or directory"
     assert "ip: No such file" in found.forced(EspBackend.KERNEL).problem
@@ -108,12 +108,12 @@ def test_each_esp_backend_has_its_routes(tmp_path: Path) -> None:
 
 
 @needs_root
-@pytest.mark.parametrize("ground", list(EspBackend))
-def test_charon_takes_the_configuration_without_complaint(inside: str, tmp_path: Path, ground: EspBackend) -> None:
+@pytest.mark.parametrize("backend", list(EspBackend))
+def test_charon_takes_the_configuration_without_complaint(inside: str, tmp_path: Path, backend: EspBackend) -> None:
     """Every plugin of the list loads, and charon logs no complaint about an option."""
     log = tmp_path / "log"
     plugins = strongswan_conf.installed_plugins()
-    (tmp_path / "conf").write_text(render(ground, tmp_path / "vici", log, plugins=plugins))
+    (tmp_path / "conf").write_text(render(backend, tmp_path / "vici", log, plugins=plugins))
     charon = subprocess.Popen(
         [CHARON], env=dict(os.environ, STRONGSWAN_CONF=str(tmp_path / "conf")), stdout=subprocess.DEVNULL
     )
@@ -124,7 +124,7 @@ def test_charon_takes_the_configuration_without_complaint(inside: str, tmp_path:
         charon.kill()
         charon.wait()
     (loaded,) = re.findall("loaded plugins: (.*)", log.read_text())
-    assert loaded.split() == ["charon-systemd", *plugins_for(ground)]
+    assert loaded.split() == ["charon-systemd", *plugins_for(backend)]
     # strongSwan 6 says of this machine's kernel what it lacks; that is no complaint about the configuration.
     said = [line for line in log.read_text().splitlines() if "[KNL]" not in line]
     assert not [line for line in said if re.search("failed|unknown|error", line)]
@@ -132,8 +132,8 @@ def test_charon_takes_the_configuration_without_complaint(inside: str, tmp_path:
 
 def test_half_open_sas_block_no_peer_and_redirects_are_off() -> None:
     """The limits of half-open SAs rise in an order that lets no attacker block a peer."""
-    for ground in EspBackend:
-        text = render(ground, Path("/run/vici"), plugins=plugins_for(ground))
+    for backend in EspBackend:
+        text = render(backend, Path("/run/vici"), plugins=plugins_for(backend))
         numbers = {name: int(found[1]) for name in _LIMITS if (found := re.search(rf"\n  {name} = (\d+)\n", text))}
         assert numbers.keys() == set(_LIMITS)
         assert numbers["block_threshold"] > numbers["init_limit_half_open"] > numbers["cookie_threshold"]

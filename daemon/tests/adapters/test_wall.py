@@ -209,7 +209,7 @@ def test_a_way_out_does_not_lead_into_private_networks_beside_it(between: Betwee
         ("ipsec0", {}),
         ("ipsec0", {"overlay_device": "overlay0"}),
         ("overlay0", {"overlay_device": "overlay0"}),
-        ("overlay0", {"overlay_device": "overlay0", "ground": EspBackend.KERNEL}),
+        ("overlay0", {"overlay_device": "overlay0", "backend": EspBackend.KERNEL}),
     ],
 )
 def test_a_stranger_uses_neither_sa_nor_overlay_of_the_node(
@@ -230,7 +230,7 @@ def test_a_stranger_uses_neither_sa_nor_overlay_of_the_node(
 
 def test_with_esp_in_the_kernel_the_rules_demand_transformed_packets_in_both_directions() -> None:
     """The guest, whose kernel has ESP, sends the packets."""
-    text = render(replace(SPEC, ground=EspBackend.KERNEL))
+    text = render(replace(SPEC, backend=EspBackend.KERNEL))
     assert 'iifname @links rt ipsec exists counter name "into_sa" drop' in text
     assert 'oifname @links meta ipsec exists counter name "into_sa" drop' in text
 

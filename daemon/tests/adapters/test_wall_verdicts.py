@@ -262,18 +262,18 @@ def test_a_locator_sends_ike_and_errors(judge: Judge) -> None:
 
 
 def test_with_esp_in_the_kernel_a_peer_sends_ike_esp_and_errors(judge: Judge) -> None:
-    judge.apply(replace(SPEC, ground=EspBackend.KERNEL, locators=frozenset()))
+    judge.apply(replace(SPEC, backend=EspBackend.KERNEL, locators=frozenset()))
     judge.arriving(all_of([*ike(PEER, OWN), esp(PEER, OWN), *errors(PEER, OWN)], PASSED))
     judge.arriving(all_of([*beside_ike(PEER, OWN), echo(PEER, OWN), *ike(PEER4, OWN4)], "clear_in"))
     judge.arriving([(esp(STRANGER, OWN), "unknown_in"), *all_of(ike(OUTSIDE, OWN), "link_in")])
 
 
-@pytest.mark.parametrize("ground", EspBackend)
-def test_of_a_removed_peer_only_ike_to_close_its_sas_passes(judge: Judge, ground: EspBackend) -> None:
+@pytest.mark.parametrize("backend", EspBackend)
+def test_of_a_removed_peer_only_ike_to_close_its_sas_passes(judge: Judge, backend: EspBackend) -> None:
     """IKE to close its SAs passes; it uses the peer's address only with ESP in the kernel."""
     removed: frozenset[Address] = frozenset({STRANGER, STRANGER4})
-    judge.apply(replace(ALLOWING, ground=ground, barred=removed))
-    verdict = PASSED if ground is EspBackend.KERNEL else "barred_in"
+    judge.apply(replace(ALLOWING, backend=backend, barred=removed))
+    verdict = PASSED if backend is EspBackend.KERNEL else "barred_in"
     judge.arriving(all_of(ike(STRANGER, OWN), verdict))
     judge.arriving(all_of([*beside_ike(STRANGER, OWN), *errors(STRANGER, OWN), esp(STRANGER, OWN)], "barred_in"))
     judge.arriving(all_of([*ike(STRANGER4, OWN4), udp(STRANGER4, OWN4)], "barred_in"))
@@ -378,7 +378,7 @@ def test_to_a_locator_root_sends_ike_and_errors(judge: Judge) -> None:
 
 
 def test_with_esp_in_the_kernel_ike_and_esp_go_to_a_peer(judge: Judge) -> None:
-    judge.apply(replace(SPEC, ground=EspBackend.KERNEL, locators=frozenset()))
+    judge.apply(replace(SPEC, backend=EspBackend.KERNEL, locators=frozenset()))
     ip("xfrm", "policy", "flush")
     judge.leaving(all_of([*ike(OWN, PEER), esp(OWN, PEER)], PASSED))
     judge.leaving(all_of([*beside_ike(OWN, PEER), echo(OWN, PEER), *ike(OWN4, PEER4)], "clear_out"))
@@ -446,19 +446,19 @@ def test_an_exception_for_a_service_lets_errors_and_neighbour_discovery_through_
 
 def test_with_esp_in_the_kernel_the_rules_that_close_a_peer_come_before_those_for_its_sas() -> None:
     barred: frozenset[Address] = frozenset({PEER, PEER4})
-    text = render(replace(SPEC, ground=EspBackend.KERNEL, barred=barred, overlay_device="overlay0"))
+    text = render(replace(SPEC, backend=EspBackend.KERNEL, barred=barred, overlay_device="overlay0"))
     for name, asked in (("input", "meta ipsec exists accept"), ("leaving", "rt ipsec exists accept")):
         rules = chain(text, name)
         closing = ("@barred6 counter", "@barred4 counter", 'counter name "overlay_')
         assert max(map(rules.index, closing)) < rules.index(asked)
 
 
-@pytest.mark.parametrize("ground", EspBackend)
-def test_no_network_is_opened_before_the_way_into_sas_is_closed(ground: EspBackend) -> None:
-    rules = chain(render(replace(SPEC, ground=ground, perimeter=OPENED, overlay_device="overlay0")), "forward")
+@pytest.mark.parametrize("backend", EspBackend)
+def test_no_network_is_opened_before_the_way_into_sas_is_closed(backend: EspBackend) -> None:
+    rules = chain(render(replace(SPEC, backend=backend, perimeter=OPENED, overlay_device="overlay0")), "forward")
     relayed = "iifname @links oifname @links accept\n"
     assert rules.rindex("into_sa") < rules.replace(relayed, " " * len(relayed)).index(" accept\n")
-    if ground is EspBackend.KERNEL:
+    if backend is EspBackend.KERNEL:
         assert max(rules.index("rt ipsec"), rules.index("meta ipsec")) < rules.index(relayed)
 
 

@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from core.world import GROUND, card, ike_sa, peer
+from core.world import BACKEND, card, ike_sa, peer
 from meshsec.core.channels.desired import connection_spec, rules_spec
 from meshsec.core.policy.policy import DEFAULT
 from meshsec.core.values.model import ConnectionSpec, IkeSa, Observed, RulesSpec
@@ -15,7 +15,7 @@ PEERS = (2, 4, 5)
 
 
 def spec(number: int) -> ConnectionSpec:
-    return connection_spec(card(NODE), peer(number), GROUND, DEFAULT)
+    return connection_spec(card(NODE), peer(number), BACKEND, DEFAULT)
 
 
 @st.composite
@@ -40,7 +40,7 @@ def rules(draw: st.DrawFn) -> RulesSpec | None:
     if numbers is None:
         return None
     return rules_spec(
-        card(NODE), (card(n).address for n in numbers), (card(n).locator for n in numbers), GROUND, DEFAULT
+        card(NODE), (card(n).address for n in numbers), (card(n).locator for n in numbers), BACKEND, DEFAULT
     )
 
 

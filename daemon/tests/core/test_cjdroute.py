@@ -280,3 +280,9 @@ def test_any_document_is_imported_or_refused(document: object) -> None:
     except SettingsError:
         return
     tomllib.loads(overlayd.render(imported.conf, "/node.key", "comment"))
+
+
+@given(st.text())
+def test_any_password_is_written_as_toml_that_says_the_same(password: str) -> None:
+    written = overlayd.render(OverlayConf(users=(User(password),)), "/node.key", "comment")
+    assert tomllib.loads(written)["user"] == [{"password": password}]

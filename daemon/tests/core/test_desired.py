@@ -55,18 +55,18 @@ def test_in_the_kernel_the_address_pair_is_in_transport_mode_and_ipv4_in_a_tunne
     assert (mesh4.local_ts, mesh4.remote_ts) == ((IPv4Network("10.0.0.1/32"),), (IPv4Network("10.0.0.3/32"),))
 
 
-@pytest.mark.parametrize("ground", EspBackend)
+@pytest.mark.parametrize("backend", EspBackend)
 @pytest.mark.parametrize(("own", "other"), [(True, False), (False, True), (False, False)])
-def test_ipv4_is_protected_only_when_both_ends_have_it(ground: EspBackend, own: bool, other: bool) -> None:
-    spec = connection_spec(card(1, ipv4=own), Peer("n3", card(3, ipv4=other)), ground, DEFAULT)
+def test_ipv4_is_protected_only_when_both_ends_have_it(backend: EspBackend, own: bool, other: bool) -> None:
+    spec = connection_spec(card(1, ipv4=own), Peer("n3", card(3, ipv4=other)), backend, DEFAULT)
     (child,) = spec.children
     assert [network.version for network in (*child.local_ts, *child.remote_ts)] == [6, 6]
 
 
 def test_both_ends_want_the_same_child_sas() -> None:
-    for ground in EspBackend:
-        here = connection_spec(card(1), peer(3), ground, DEFAULT)
-        there = connection_spec(card(3), peer(1), ground, DEFAULT)
+    for backend in EspBackend:
+        here = connection_spec(card(1), peer(3), backend, DEFAULT)
+        there = connection_spec(card(3), peer(1), backend, DEFAULT)
         assert [(child.name, child.mode, child.local_ts, child.remote_ts) for child in here.children] == [
             (child.name, child.mode, child.remote_ts, child.local_ts) for child in there.children
         ]
@@ -86,4 +86,4 @@ def test_every_trusted_peer_has_rules_with_and_without_a_route() -> None:
     assert rules.locators == {known.locator for known in cards}
     assert rules.mesh_prefixes == policy.mesh_prefixes
     assert rules.unknown_nodes is policy.unknown_nodes
-    assert rules.ground is EspBackend.KERNEL
+    assert rules.backend is EspBackend.KERNEL

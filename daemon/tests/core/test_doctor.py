@@ -21,9 +21,9 @@ SCHEMA = json.loads(
 )
 
 SOUND = Facts(
-    ground=EspBackend.LIBIPSEC,
-    ground_reason="the kernel refuses",
-    ground_problem="",
+    backend=EspBackend.LIBIPSEC,
+    backend_reason="the kernel refuses",
+    backend_problem="",
     ike_version="5.9.8",
     ike_problem="",
     plugins_missing=[],
@@ -159,7 +159,7 @@ def test_dropped_packets_are_explained_and_no_fault() -> None:
         ({"key_problem": "node.key: mode 0644"}, "node key", Level.FAIL, "0644"),
         ({"trust_problems": ["boat.card: bad", "ship.card: bad"]}, "trust store", Level.WARN, "boat.card: bad; ship"),
         ({"trust_problems": ["boat.card: bad"], "closed_by_doubt": True}, "trust store", Level.WARN, "are closed"),
-        ({"ground_problem": "/dev/net/tun: No such file"}, "ESP", Level.FAIL, "/dev/net/tun"),
+        ({"backend_problem": "/dev/net/tun: No such file"}, "ESP", Level.FAIL, "/dev/net/tun"),
         ({"ike_problem": "refused"}, "IKE daemon", Level.FAIL, "refused"),
         ({"plugins_missing": ["openssl"]}, "IKE plugins", Level.FAIL, "without openssl"),
         ({"router_problem": "gone"}, "routing daemon", Level.FAIL, "gone"),
@@ -209,7 +209,7 @@ def test_with_libreswan_doctor_does_not_say_that_no_stranger_asked() -> None:
 
 
 def test_with_esp_in_the_kernel_the_mtu_needs_no_room_for_udp() -> None:
-    kernel = replace(SOUND, ground=EspBackend.KERNEL, mtus={"mesh0": 1280})
+    kernel = replace(SOUND, backend=EspBackend.KERNEL, mtus={"mesh0": 1280})
     assert view(examine(kernel))["verdict"] == "ok"
 
 

@@ -6,7 +6,7 @@ from ipaddress import IPv4Address, IPv6Network
 import pytest
 from msgspec import structs
 
-from core.world import GROUND, Driver, World, card, ike_sa, peer, route, stranger
+from core.world import BACKEND, Driver, World, card, ike_sa, peer, route, stranger
 from meshsec.core.channels.actions import (
     Action,
     ApplyRules,
@@ -662,7 +662,7 @@ def test_after_a_restart_of_meshsecd_existing_sas_are_adopted_without_renegotiat
         RoutesReset({route(HIGHER).destination: route(HIGHER)}),
         IkeDaemonUp(standing, daemon_restarted=False),
     )
-    assert actions == [LoadConnection(connection_spec(card(NODE), peer(HIGHER), GROUND, CALM))]
+    assert actions == [LoadConnection(connection_spec(card(NODE), peer(HIGHER), BACKEND, CALM))]
     assert made.state(HIGHER) == "protected"
     assert made.succeed(*actions) == []
     assert made.advance(3600.0) == []
@@ -750,7 +750,7 @@ def test_an_ike_daemon_that_was_only_slow_keeps_its_sas() -> None:
     made = driver(HIGHER)
     protect(made, HIGHER)
     made.tell(IkeDaemonDown("timeout"))
-    spec = connection_spec(card(NODE), peer(HIGHER), GROUND, CALM)
+    spec = connection_spec(card(NODE), peer(HIGHER), BACKEND, CALM)
     back = Observed({"n5": (ike_sa("n5"),)}, {"n5": spec}, key_loaded=True)
     assert made.tell(IkeDaemonUp(back, daemon_restarted=False)) == []
     assert made.state(HIGHER) == "protected"
@@ -924,7 +924,7 @@ def test_a_peer_that_returns_while_it_is_being_removed_is_configured_again() -> 
     assert made.tell(PeerSet(peer(HIGHER))) == []
     assert made.advance(0.0) == []
     actions = made.succeed(*leaving)
-    assert LoadConnection(connection_spec(card(NODE), peer(HIGHER), GROUND, CALM)) in actions
+    assert LoadConnection(connection_spec(card(NODE), peer(HIGHER), BACKEND, CALM)) in actions
 
 
 def test_an_sa_that_will_not_close_is_closed_again() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.strategies import NODE, PEERS, observations, spec
-from core.world import GROUND, card, ike_sa, peer
+from core.world import BACKEND, card, ike_sa, peer
 from meshsec.core.channels.actions import (
     Action,
     Initiate,
@@ -31,9 +31,9 @@ def wanted() -> dict[str, DesiredPeer]:
     return {f"n{number}": wanted_peer(number, Wish.OPEN if number in ROUTED else Wish.CLOSE) for number in PEERS}
 
 
-def wanted_peer(number: int, wish: Wish, ground: EspBackend = GROUND) -> DesiredPeer:
+def wanted_peer(number: int, wish: Wish, backend: EspBackend = BACKEND) -> DesiredPeer:
     node, other = card(NODE), peer(number)
-    return DesiredPeer(connection_spec(node, other, ground, DEFAULT), wish, initiates(node, other.card))
+    return DesiredPeer(connection_spec(node, other, backend, DEFAULT), wish, initiates(node, other.card))
 
 
 def reconcile(observed: Observed) -> list[Action]:

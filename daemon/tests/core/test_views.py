@@ -323,7 +323,7 @@ def test_explain_says_until_when_an_sa_is_held() -> None:
 
 
 def test_explain_says_that_the_rules_come_first() -> None:
-    made = Driver(NODE, CALM, ground=EspBackend.KERNEL)
+    made = Driver(NODE, CALM, backend=EspBackend.KERNEL)
     made.tell(PeerSet(peer(HIGHER)))
     assert "The fail-closed rules for the peer do not stand yet" in explained(made)
     made.tell(RulesObserved(made.engine.known.rules.wanted()))

@@ -42,7 +42,7 @@ from meshsec.core.values.failures import Cause, FailureKind
 from meshsec.core.values.model import Card, ChildSa, ConnectionSpec, EspBackend, IkeSa, Observed, Peer, Route, RulesSpec
 from meshsec.core.values.sa_states import ChildSaState, IkeSaState
 
-GROUND = EspBackend.LIBIPSEC
+BACKEND = EspBackend.LIBIPSEC
 
 
 def card(number: int, *, ipv4: bool = True, key: int | None = None) -> Card:
@@ -62,9 +62,9 @@ def peer(number: int) -> Peer:
     return Peer(f"n{number}", card(number))
 
 
-def route(number: int, hops: int = 2, ground: EspBackend = GROUND) -> Route:
+def route(number: int, hops: int = 2, backend: EspBackend = BACKEND) -> Route:
     """Return a route to the IKE end point of node ``number``."""
-    return Route(host(endpoint(card(number), ground)), IPv6Address("fe80::1"), "mesh0", hops, 100 * hops)
+    return Route(host(endpoint(card(number), backend)), IPv6Address("fe80::1"), "mesh0", hops, 100 * hops)
 
 
 def stranger(number: int) -> Route:
@@ -103,11 +103,11 @@ class Driver:
     """An engine with a clock: it takes events and gives actions."""
 
     def __init__(
-        self, number: int = 1, policy: Policy | None = None, *, ground: EspBackend = GROUND, overlay: str = ""
+        self, number: int = 1, policy: Policy | None = None, *, backend: EspBackend = BACKEND, overlay: str = ""
     ) -> None:
         self.now = 0.0
         self.policy = policy or Policy()
-        self.engine = Engine(card(number), ground, self.policy, Random(number).random, overlay)
+        self.engine = Engine(card(number), backend, self.policy, Random(number).random, overlay)
 
     def tell(self, *events: Event) -> list[Action]:
         for event in events:
@@ -446,7 +446,7 @@ class World:
         return f"{next(self._serials):08d}"
 
     def new_engine(self, number: int) -> Engine:
-        return Engine(card(number), GROUND, self.policy, Random(self._seeds.random()).random)
+        return Engine(card(number), BACKEND, self.policy, Random(self._seeds.random()).random)
 
     def start_engine(self, station: Station) -> None:
         station.engine = self.new_engine(station.number)

@@ -36,27 +36,27 @@ def installed_plugins(directories: Iterable[Path] = PLUGIN_DIRECTORIES) -> froze
     return frozenset(stem.removeprefix(_LIBRARY_PREFIX) for stem in libraries)
 
 
-def plugins_for(ground: EspBackend) -> tuple[str, ...]:
+def plugins_for(backend: EspBackend) -> tuple[str, ...]:
     """Return the plugins that charon loads, in this order. Each further plugin would be attack surface.
 
     kernel-libipsec comes before kernel-netlink, because the first one to register handles ESP.
     """
-    esp = ("kernel-libipsec",) if ground is EspBackend.LIBIPSEC else ()
+    esp = ("kernel-libipsec",) if backend is EspBackend.LIBIPSEC else ()
     return _BASE + esp + _TAIL
 
 
-def render(ground: EspBackend, vici_socket: Path, log: Path | None = None, *, plugins: Collection[str]) -> str:
+def render(backend: EspBackend, vici_socket: Path, log: Path | None = None, *, plugins: Collection[str]) -> str:
     """Return the text of strongswan.conf.
 
     Without the file ``log`` charon logs to the journal. ``plugins`` are the installed ones (``installed_plugins()``).
     Raises ``PluginMissingError`` if a necessary one is not installed.
     """
-    wanted = plugins_for(ground)
+    wanted = plugins_for(backend)
     if missing := [name for name in wanted if name not in plugins]:
         raise PluginMissingError(f"strongSwan lacks {', '.join(missing)}; Debian packages: {_PACKAGES}")
     return _TEMPLATE.format(
         load=" ".join(wanted),
-        routes=_ROUTES[ground],
+        routes=_ROUTES[backend],
         vici_socket=vici_socket,
         log=_FILE_LOG.format(path=log) if log else _JOURNAL,
     )

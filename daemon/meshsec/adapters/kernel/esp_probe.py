@@ -22,7 +22,7 @@ _TIMEOUT = 60.0
 class EspProbe:
     """Which backend does ESP here, and why."""
 
-    ground: EspBackend
+    backend: EspBackend
     reason: str
     kernel_problem: str = ""
     """Why the kernel cannot do ESP; empty if it can."""
@@ -32,11 +32,11 @@ class EspProbe:
     @property
     def problem(self) -> str:
         """Why ESP cannot run on the chosen backend; empty if it can."""
-        return self.kernel_problem if self.ground is EspBackend.KERNEL else self.tun_problem
+        return self.kernel_problem if self.backend is EspBackend.KERNEL else self.tun_problem
 
-    def forced(self, ground: EspBackend) -> "EspProbe":
+    def forced(self, backend: EspBackend) -> "EspProbe":
         """Return the same findings with the backend that the configuration chose."""
-        return replace(self, ground=ground, reason="[ike] in the configuration says so")
+        return replace(self, backend=backend, reason="[ike] in the configuration says so")
 
 
 async def probe() -> EspProbe:

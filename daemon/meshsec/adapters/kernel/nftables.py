@@ -43,7 +43,7 @@ def block_selectors(spec: RulesSpec) -> list[tuple[str, IPv6Network, IPv6Network
     IPv4 is left to nftables: the second address could be a neighbour's, and OLSR's multicast comes from the peers' own
     addresses. Without kernel ESP there are none, because they would block charon's TUN device.
     """
-    if spec.ground is not EspBackend.KERNEL:
+    if spec.backend is not EspBackend.KERNEL:
         return []
     own = [IPv6Network((address, 127), strict=False) for address in _ipv6(spec.own)]
     peers = _ipv6(spec.protected - spec.admitted)
@@ -76,7 +76,7 @@ class Nftables:
         self._applied = (spec, _settled_entries(listing))
         await self._apply_guard(spec)
 
-    async def found(self, ground: EspBackend) -> RulesSpec | None:
+    async def found(self, backend: EspBackend) -> RulesSpec | None:
         """Return the rules that a predecessor left, as far as the sets tell: the closed addresses. None without
         rules.
         """
@@ -86,7 +86,7 @@ class Nftables:
             return None
         protected = sets.get("protected6", set()) | sets.get("protected4", set())
         return RulesSpec(
-            ground=ground,
+            backend=backend,
             own=frozenset(),
             protected=frozenset(map(ip_address, protected)),
             locators=frozenset(map(IPv6Address, sets.get("locators", set()))),
@@ -102,7 +102,7 @@ class Nftables:
         try:
             stands = _settled_entries(await _listing()) == applied
             stands = stands and await self._guard_stands()
-            blocked = await _block_policies(spec.ground)
+            blocked = await _block_policies(spec.backend)
         except RulesError:
             return None
         return spec if stands and blocked == set(render_block_policies(spec)) else None
@@ -157,19 +157,19 @@ class Nftables:
 
     async def _apply_block_policies(self, spec: RulesSpec) -> None:
         wanted = set(render_block_policies(spec))
-        standing = await _block_policies(spec.ground)
+        standing = await _block_policies(spec.backend)
         lines = [f"xfrm policy update {line} action block priority {BLOCK_PRIORITY}" for line in sorted(wanted)]
         lines += [f"xfrm policy delete {line}" for line in sorted(standing - wanted)]
         if lines:
             await _run("ip", "-batch", "-", text="\n".join(lines) + "\n")
 
 
-async def _block_policies(ground: EspBackend) -> set[str]:
+async def _block_policies(backend: EspBackend) -> set[str]:
     """Return our block policies in the form of ``render_block_policies``. They are recognised by their priority."""
     try:
         output = await _run("ip", "xfrm", "policy", "list", "priority", str(BLOCK_PRIORITY))
     except RulesError:
-        if ground is EspBackend.KERNEL:
+        if backend is EspBackend.KERNEL:
             raise
         return set()  # a kernel without XFRM has no block policies
     lines = [line.strip() for line in output.splitlines() if line.strip()]

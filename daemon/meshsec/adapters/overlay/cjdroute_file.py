@@ -45,10 +45,10 @@ class _Object(tuple[tuple[str, object], ...]):
 def load(path: Path) -> Found:
     """Return the meaning of the file. Raises CjdrouteError."""
     text = _read(path)
-    doubles: list[Problem] = []
-    document = _plain(_parsed(path, text), (), doubles)
-    if doubles:
-        raise CjdrouteError(_located(path, text, doubles))
+    problems: list[Problem] = []
+    document = _plain(_parsed(path, text), (), problems)
+    if problems:
+        raise CjdrouteError(_located(path, text, problems))
     try:
         imported = cjdroute.decode(document)
     except SettingsError as error:
@@ -78,18 +78,30 @@ def _parsed(path: Path, text: str) -> object:
         raise CjdrouteError([f"{path}: too many brackets in each other"]) from None
 
 
-def _plain(value: object, path: tuple[str | int, ...], doubles: list[Problem]) -> object:
-    """Return the value with dictionaries for objects, and note keys that occur twice."""
+def _plain(value: object, path: tuple[str | int, ...], problems: list[Problem]) -> object:
+    """Return the value with dictionaries for objects. Note keys that occur twice, and what is no text."""
+    if isinstance(value, str):
+        return _text(value, path, problems)
     if isinstance(value, list):
-        return [_plain(entry, (*path, index), doubles) for index, entry in enumerate(value)]
+        return [_plain(entry, (*path, index), problems) for index, entry in enumerate(value)]
     if not isinstance(value, _Object):
         return value
     found: dict[str, object] = {}
-    for key, entry in value:
+    for name, entry in value:
+        key = _text(name, path, problems)
         if key in found:
-            doubles.append(Problem((*path, key), "is there twice; allowed: once"))
-        found[key] = _plain(entry, (*path, key), doubles)
+            problems.append(Problem((*path, key), "is there twice; allowed: once"))
+        found[key] = _plain(entry, (*path, key), problems)
     return found
+
+
+def _text(text: str, path: tuple[str | int, ...], problems: list[Problem]) -> str:
+    """Join the two halves that JSON's escapes make of a character beyond U+FFFF (RFC 8259, section 7)."""
+    try:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16")
+    except UnicodeDecodeError:
+        problems.append(Problem(path, "has one half of a surrogate pair; allowed: Unicode characters"))
+        return ""
 
 
 def _located(path: Path, text: str, problems: Iterable[Problem]) -> list[str]:

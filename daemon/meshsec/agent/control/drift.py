@@ -78,7 +78,7 @@ async def _kernel(sides: Sides, wanted: Wanted, sas: Mapping[str, Sequence[IkeSa
             endpoints=frozenset({*sides.kernel.own_addresses, *rules.protected, *rules.locators}),
             states=await xfrm.states(),
             policies=await xfrm.policies(),
-            esp=sides.start.esp.ground is EspBackend.KERNEL,
+            esp=sides.start.esp.backend is EspBackend.KERNEL,
             sas=sas,
         )
     except xfrm.XfrmError as error:

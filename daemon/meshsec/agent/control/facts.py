@@ -37,11 +37,11 @@ async def collect(sides: Sides) -> Facts:
     await sides.configuration.poll()
     await sides.ports.poll(is_up=ike is not None)
     daemon = sides.start.settings.ike.daemon
-    needed = strongswan_conf.plugins_for(esp.ground) if daemon is IkeDaemon.STRONGSWAN else ()
+    needed = strongswan_conf.plugins_for(esp.backend) if daemon is IkeDaemon.STRONGSWAN else ()
     return Facts(
-        ground=esp.ground,
-        ground_reason=esp.reason,
-        ground_problem=esp.problem,
+        backend=esp.backend,
+        backend_reason=esp.reason,
+        backend_problem=esp.problem,
         ike_daemon=daemon,
         ike_version=ike.version if ike else "",
         ike_problem="" if ike else sides.ike.daemon.down_reason,
@@ -183,7 +183,7 @@ def _last_reason(channel: Channel) -> str:
 def _announced_instead(sides: Sides) -> list[str]:
     """Return addresses that the routing daemon announces for this node although they are not its own."""
     announced = sides.routing.topology.originators
-    own = routers.originators(sides.start.card, sides.start.esp.ground)
+    own = routers.originators(sides.start.card, sides.start.esp.backend)
     return [] if set(announced) >= set(own) else [str(address) for address in announced]
 
 

@@ -52,12 +52,12 @@ def addresses(card: Card) -> tuple[Address, ...]:
     return (card.address,) if card.ipv4 is None else (card.address, card.ipv4)
 
 
-def endpoint(card: Card, ground: EspBackend) -> IPv6Address:
+def endpoint(card: Card, backend: EspBackend) -> IPv6Address:
     """Return where a node's IKE daemon is, and the destination whose route makes a channel wanted.
 
     See docs/development/architecture.md.
     """
-    return card.address if ground is EspBackend.KERNEL else card.locator
+    return card.address if backend is EspBackend.KERNEL else card.locator
 
 
 def initiates(node: Card, peer: Card) -> bool:
@@ -69,12 +69,12 @@ def rules_spec(
     node: Card,
     protected: Iterable[Address],
     locators: Iterable[IPv6Address],
-    ground: EspBackend,
+    backend: EspBackend,
     policy: Policy,
 ) -> RulesSpec:
     """Return the fail-closed rules for these addresses. They depend on trust alone: no route and no SA opens one."""
     return RulesSpec(
-        ground=ground,
+        backend=backend,
         own=frozenset(addresses(node)),
         protected=frozenset(protected),
         locators=frozenset(locators),
@@ -104,19 +104,19 @@ def in_doubt(rules: RulesSpec) -> RulesSpec:
     return replace(rules, unknown_nodes=UnknownNodes.DROP, bypass=())
 
 
-def connection_spec(node: Card, peer: Peer, ground: EspBackend, policy: Policy) -> ConnectionSpec:
+def connection_spec(node: Card, peer: Peer, backend: EspBackend, policy: Policy) -> ConnectionSpec:
     """Return what the IKE daemon is told about ``peer``."""
     return ConnectionSpec(
         name=peer.name,
-        local_address=endpoint(node, ground),
-        remote_address=endpoint(peer.card, ground),
+        local_address=endpoint(node, backend),
+        remote_address=endpoint(peer.card, backend),
         local_id=node.address,
         remote_id=peer.card.address,
         local_public_key=node.public_key,
         remote_public_key=peer.card.public_key,
         ike_proposals=policy.ike_proposals,
-        children=_children(node, peer.card, ground, policy.esp_proposals),
-        encapsulate=ground is EspBackend.LIBIPSEC,
+        children=_children(node, peer.card, backend, policy.esp_proposals),
+        encapsulate=backend is EspBackend.LIBIPSEC,
         ike_rekey_time=policy.ike_rekey_time,
         child_rekey_time=policy.child_rekey_time,
         replay_window=policy.replay_window,
@@ -133,10 +133,10 @@ def authentication(node: Card, peer: Card) -> Authentication:
     return Authentication.SECRET if node.by_secret or peer.by_secret else Authentication.SIGNATURE
 
 
-def _children(node: Card, peer: Card, ground: EspBackend, proposals: tuple[str, ...]) -> tuple[ChildSpec, ...]:
+def _children(node: Card, peer: Card, backend: EspBackend, proposals: tuple[str, ...]) -> tuple[ChildSpec, ...]:
     local6, remote6 = (host(node.address),), (host(peer.address),)
     local4, remote4 = _ipv4_selectors(node, peer)
-    if ground is EspBackend.LIBIPSEC:
+    if backend is EspBackend.LIBIPSEC:
         return (ChildSpec(CHILD, "tunnel", local6 + local4, remote6 + remote4, proposals),)
     mesh = ChildSpec(CHILD, "transport", local6, remote6, proposals)
     return (mesh, ChildSpec(CHILD_IPV4, "tunnel", local4, remote4, proposals)) if local4 else (mesh,)

@@ -63,10 +63,10 @@ class Engine:
     """
 
     def __init__(
-        self, node: Card, ground: EspBackend, policy: Policy, random: Callable[[], float], overlay_device: str = ""
+        self, node: Card, backend: EspBackend, policy: Policy, random: Callable[[], float], overlay_device: str = ""
     ) -> None:
         """``random`` gives floats in [0, 1) for the jitters. ``overlay_device``: empty where there is no overlay."""
-        self.known = Situation(node, ground, policy, random, overlay_device)
+        self.known = Situation(node, backend, policy, random, overlay_device)
         """All that is known; written only here, and before the first event by what the rules need."""
 
     # --- what the agent calls ---

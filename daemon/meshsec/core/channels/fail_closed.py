@@ -23,7 +23,7 @@ class FailClosed:
     """The engine writes it, the views read it."""
 
     def __init__(
-        self, node: Card, ground: EspBackend, policy: Policy, overlay_device: str, channels: Mapping[str, Channel]
+        self, node: Card, backend: EspBackend, policy: Policy, overlay_device: str, channels: Mapping[str, Channel]
     ) -> None:
         """``channels``: the engine's, by name. ``overlay_device``: empty where there is no overlay."""
         self.next_node: Card | None = None
@@ -34,7 +34,7 @@ class FailClosed:
         """The rules in the kernel as last applied or read back; None when there are none or others."""
         self.trust_problems: tuple[str, ...] = ()
         """What is wrong with the trust store."""
-        self._node, self._ground, self._policy, self._device = node, ground, policy, overlay_device
+        self._node, self._backend, self._policy, self._device = node, backend, policy, overlay_device
         self._channels = channels
         self._kept: set[Address] = set()
         """Addresses of removed peers that stay closed for good."""
@@ -124,6 +124,6 @@ class FailClosed:
         cards = [channel.card for channel in self._channels.values() if channel.card is not None]
         trusted = {address for card in cards for address in addresses(card)}
         locators = self._kept_locators | {card.locator for card in cards}
-        rules = rules_spec(self._node, self._kept | trusted, locators, self._ground, self._policy)
+        rules = rules_spec(self._node, self._kept | trusted, locators, self._backend, self._policy)
         barred = frozenset[Address]().union(*self._barred.values()) - trusted
         return with_overlay(replace(rules, barred=barred), self._device, (card.address for card in cards))

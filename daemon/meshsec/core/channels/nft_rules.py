@@ -1,7 +1,7 @@
 """The fail-closed rules as text for ``nft -f``: one table, replaced as a whole in one transaction.
 
-Theory of operation. User data to or from a peer passes only inside IPsec: on the kernel ground a packet that has a
-transformation (``rt ipsec``, ``meta ipsec``), on the libipsec ground one that takes charon's TUN device. The rules need
+Theory of operation. User data to or from a peer passes only inside IPsec: with ESP in the kernel a packet that has a
+transformation (``rt ipsec``, ``meta ipsec``), with kernel-libipsec one that takes charon's TUN device. The rules need
 no daemon to stay in force, and without a daemon there is neither transformation nor TUN device: all is dropped.
 
 - ``prerouting`` judges what arrives, before anything is done with it: sources that nobody else may have, and headers
@@ -186,9 +186,9 @@ def _input(spec: RulesSpec) -> list[str]:
     ]
     return [
         'iifname "lo" accept',
-        *_barred(spec.ground, "saddr", "barred_in", _IKE),
+        *_barred(spec.backend, "saddr", "barred_in", _IKE),
         *_overlay(spec, "iifname", "saddr", "overlay_in"),
-        *([f'iifname "{TUN_DEVICE}" accept'] if spec.ground is EspBackend.LIBIPSEC else kernel),
+        *([f'iifname "{TUN_DEVICE}" accept'] if spec.backend is EspBackend.LIBIPSEC else kernel),
         f"ip6 saddr @locators {_IKE} accept",
         f"ip6 saddr @locators {_ICMPV6_ERRORS} accept",
         *(f"{olsr} accept" for olsr in _OLSR),
@@ -209,13 +209,13 @@ def _forward(spec: RulesSpec) -> list[str]:
 
 def _into_states(spec: RulesSpec) -> list[str]:
     """Return the rules that let pass what one of the kernel's SAs takes on its way out of a mesh interface."""
-    if spec.ground is EspBackend.LIBIPSEC:
+    if spec.backend is EspBackend.LIBIPSEC:
         return []
     return [f"iifname @links rt ipsec exists {_INTO_SA}", f"oifname @links meta ipsec exists {_INTO_SA}"]
 
 
 def _into_devices(spec: RulesSpec) -> list[str]:
-    devices = [TUN_DEVICE] if spec.ground is EspBackend.LIBIPSEC else []
+    devices = [TUN_DEVICE] if spec.backend is EspBackend.LIBIPSEC else []
     devices += [spec.overlay_device] if spec.overlay_device else []
     if not devices:
         return []
@@ -278,9 +278,9 @@ def _leaving(spec: RulesSpec) -> list[str]:
     ]
     return [
         *(f"{begun} ip6 daddr @protected6 jump fleet_port" for begun in _FLEET_BEGUN),
-        *_barred(spec.ground, "daddr", "barred_out", _IKE_OUT),
+        *_barred(spec.backend, "daddr", "barred_out", _IKE_OUT),
         *_overlay(spec, "oifname", "daddr", "overlay_out"),
-        *([f'oifname "{TUN_DEVICE}" accept'] if spec.ground is EspBackend.LIBIPSEC else kernel),
+        *([f'oifname "{TUN_DEVICE}" accept'] if spec.backend is EspBackend.LIBIPSEC else kernel),
         f"ip6 daddr @locators {_IKE_OUT} accept",
         f"ip6 daddr @locators {_ICMPV6_ERRORS} accept",
         *_drop("daddr", "clear_out"),
@@ -324,9 +324,9 @@ def _named(name: str, networks: Iterable[Network]) -> list[str]:
     return [*(f"{family} daddr @{name}{version}" for family, version in families), *public]
 
 
-def _barred(ground: EspBackend, direction: str, counter: str, ike: str) -> list[str]:
-    """Before what passes inside IPsec. On the kernel ground IKE, which has to close the SAs, uses the same address."""
-    closing = [f"ip6 {direction} @barred6 {ike} accept"] if ground is EspBackend.KERNEL else []
+def _barred(backend: EspBackend, direction: str, counter: str, ike: str) -> list[str]:
+    """What comes before what passes inside IPsec. With ESP in the kernel, IKE closes the SAs from the same address."""
+    closing = [f"ip6 {direction} @barred6 {ike} accept"] if backend is EspBackend.KERNEL else []
     return [
         *closing,
         f'ip6 {direction} @barred6 counter name "{counter}" drop',

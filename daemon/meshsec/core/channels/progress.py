@@ -64,7 +64,7 @@ def attempt_failed(known: Situation, channel: Channel, cause: Cause) -> None:
 
 def note_failure(known: Situation, channel: Channel, cause: Cause) -> None:
     """Record a failure and what it means, for people."""
-    address = endpoint(channel.card, known.ground) if channel.card is not None else channel.name
+    address = endpoint(channel.card, known.backend) if channel.card is not None else channel.name
     channel.attempt.last_failure = Failure(cause, known.now, diagnose(cause, address))
 
 

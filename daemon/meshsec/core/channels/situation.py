@@ -27,10 +27,10 @@ class Situation:
     """
 
     def __init__(
-        self, node: Card, ground: EspBackend, policy: Policy, random: Callable[[], float], overlay_device: str
+        self, node: Card, backend: EspBackend, policy: Policy, random: Callable[[], float], overlay_device: str
     ) -> None:
         """``random`` gives floats in [0, 1) for the jitters. ``overlay_device``: empty where there is no overlay."""
-        self.node, self.ground, self.policy, self.random = node, ground, policy, random
+        self.node, self.backend, self.policy, self.random = node, backend, policy, random
         self.now = 0.0
         self.suites = SuiteChoice(policy)
         """Which suite is proposed first, and why."""
@@ -44,7 +44,7 @@ class Situation:
         """The IKE daemon has the node's private key."""
         self.by_name: dict[str, Channel] = {}
         """The channels of trusted peers, and of others as long as the IKE daemon has something of them."""
-        self.rules = FailClosed(node, ground, policy, overlay_device, self.by_name)
+        self.rules = FailClosed(node, backend, policy, overlay_device, self.by_name)
         self.names: dict[IPv6Address, str] = {}
         """The channel of each trusted peer by its address."""
         self.dirty: dict[str, None] = {}
@@ -86,7 +86,7 @@ class Situation:
 
     def specified(self, channel: Channel, card: Card) -> ConnectionSpec:
         """Return what the IKE daemon is told about the peer with this card."""
-        return connection_spec(channel.own or self.node, Peer(channel.name, card), self.ground, self.suites.policy())
+        return connection_spec(channel.own or self.node, Peer(channel.name, card), self.backend, self.suites.policy())
 
     def mark(self, name: str) -> None:
         """Have the channel settled with the next ``poll_*``."""

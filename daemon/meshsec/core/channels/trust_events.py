@@ -24,7 +24,7 @@ def peer_set(known: Situation, event: PeerSet) -> None:
     channel.connection = known.specified(channel, card)
     channel.initiator = initiates(own or known.node, card)
     channel.attempt.backoff = Backoff()
-    channel.destination = host(endpoint(card, known.ground))
+    channel.destination = host(endpoint(card, known.backend))
     known.names[card.address] = channel.name
     channel.handover.mode = known.overlay.mode(card.address)
     known.rules.changed()

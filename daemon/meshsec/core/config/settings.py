@@ -117,7 +117,7 @@ class IkeSettings(Struct, frozen=True):
         return not self.daemon.traits.has_ed25519
 
     @property
-    def ground(self) -> EspBackend | None:
+    def backend(self) -> EspBackend | None:
         """Where ESP runs, as far as that is settled by the configuration. None: the kernel is asked."""
         if not self.daemon.traits.has_libipsec:
             return EspBackend.KERNEL

@@ -62,8 +62,8 @@ _ESP_FIX = {
 
 
 def _esp(facts: Facts) -> list[Check]:
-    where = "in the kernel" if facts.ground is EspBackend.KERNEL else "in user space, by kernel-libipsec"
-    return judged("ESP", facts.ground_problem, f"{where}: {facts.ground_reason}", _ESP_FIX[facts.ground])
+    where = "in the kernel" if facts.backend is EspBackend.KERNEL else "in user space, by kernel-libipsec"
+    return judged("ESP", facts.backend_problem, f"{where}: {facts.backend_reason}", _ESP_FIX[facts.backend])
 
 
 def _ike(facts: Facts) -> list[Check]:
@@ -177,7 +177,7 @@ def _forwarding(facts: Facts) -> list[Check]:
 
 
 def _interfaces(facts: Facts) -> list[Check]:
-    least = MTU_MIN[facts.ground]
+    least = MTU_MIN[facts.backend]
     checks = []
     for name, mtu in facts.mtus.items():
         if mtu is None:

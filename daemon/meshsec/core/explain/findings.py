@@ -44,9 +44,9 @@ class RadioFacts:
 class Facts:
     """What the adapters found. Empty texts and collections mean: nothing wrong."""
 
-    ground: EspBackend
-    ground_reason: str
-    ground_problem: str
+    backend: EspBackend
+    backend_reason: str
+    backend_problem: str
     """Why ESP cannot run where it should."""
     ike_version: str
     """Empty while the IKE daemon does not answer."""

@@ -64,7 +64,7 @@ def _explain_authentication(engine: Engine, channel: Channel, card: Card) -> str
 
 
 def _explain_route(engine: Engine, channel: Channel, card: Card) -> str:
-    target = endpoint(card, engine.known.ground)
+    target = endpoint(card, engine.known.backend)
     frozen = f" The routing daemon is away ({engine.known.router_down}): what was known stays in force."
     note = frozen if engine.known.router_down is not None else ""
     route = channel.route
@@ -147,7 +147,7 @@ def _explain_quiet(channel: Channel, now: float) -> list[str]:
 
 def _explain_rules(engine: Engine, channel: Channel) -> str:
     if engine.known.rules.covers(channel.card):
-        where = "in the kernel" if engine.known.ground is EspBackend.KERNEL else "by ipsec0"
+        where = "in the kernel" if engine.known.backend is EspBackend.KERNEL else "by ipsec0"
         where += f", or by {engine.known.overlay.device}" if engine.known.overlay.enabled else ""
         return f"The fail-closed rules stand: user data to the peer leaves only encrypted, {where}."
     return "The fail-closed rules for the peer do not stand yet: nothing is negotiated before."

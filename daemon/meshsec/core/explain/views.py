@@ -25,7 +25,7 @@ def status(engine: Engine, now: float, problems: Iterable[str] = (), left_out: I
     return {
         "schema": "meshsec-status-1",
         "node": _node(engine.known.node),
-        "esp_ground": str(engine.known.ground),
+        "esp_ground": str(engine.known.backend),
         "ike_daemon": _daemon(engine.known.ike_down),
         "routing_daemon": _daemon(engine.known.router_down),
         "overlay": _overlay(engine),

@@ -1,6 +1,5 @@
 """What ``overlayd.toml`` says, and its text."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -8,6 +7,7 @@ from ipaddress import IPv6Address
 
 from meshsec.core.config.overlay_settings import OverlaySettings
 from meshsec.core.config.settings import Paths, Settings
+from meshsec.core.formats import toml
 
 
 class Beacons(StrEnum):
@@ -136,5 +136,5 @@ def _neighbours(kind: str, neighbours: tuple[Neighbour, ...]) -> Iterator[str]:
 
 
 def _values(**values: str | int | tuple[str, ...] | None) -> list[str]:
-    """Return the lines of the keys that are set; JSON's strings, numbers and lists of strings are valid TOML."""
-    return [f"{key} = {json.dumps(value)}" for key, value in values.items() if value is not None]
+    """Return the lines of the keys that are set."""
+    return [f"{key} = {toml.encode(value)}" for key, value in values.items() if value is not None]

@@ -1,6 +1,5 @@
 """The routing daemon's configuration that follows from ours: ``olsrv2d.toml`` and olsrd2's ``olsrd2.conf``."""
 
-import json
 from collections.abc import Iterator, Mapping
 from ipaddress import IPv4Network
 
@@ -10,6 +9,7 @@ from meshsec.core.channels.desired import endpoint, host
 from meshsec.core.config.link_settings import LinkSettings, Timing, Weighing
 from meshsec.core.config.routing_settings import AttachedNetwork, Endpoint, RoutingSettings
 from meshsec.core.config.settings import Settings
+from meshsec.core.formats import toml
 from meshsec.core.values.model import Address, Card, EspBackend, Network
 
 _PRIVATE_IPV4 = tuple(map(IPv4Network, ("10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16")))
@@ -18,52 +18,52 @@ _PRIVATE_IPV4 = tuple(map(IPv4Network, ("10.0.0.0/8", "100.64.0.0/10", "172.16.0
 _WRITTEN = "# Written by `meshsec export {}`: changes made here are lost."
 
 
-def originators(card: Card, ground: EspBackend) -> tuple[Address, ...]:
+def originators(card: Card, backend: EspBackend) -> tuple[Address, ...]:
     """Return the addresses that this node announces: address or locator, by where ESP runs, and its IPv4.
 
     See docs/development/architecture.md.
     """
-    ipv6 = card.address if ground is EspBackend.KERNEL else card.locator
+    ipv6 = card.address if backend is EspBackend.KERNEL else card.locator
     return (ipv6, card.ipv4) if card.ipv4 else (ipv6,)
 
 
-def with_next(routing: RoutingSettings, card: Card | None, ground: EspBackend) -> RoutingSettings:
+def with_next(routing: RoutingSettings, card: Card | None, backend: EspBackend) -> RoutingSettings:
     """Return the addresses of a node whose key is being changed: the next key's are announced, too (ADR 0041).
 
     At distance 0: an address of this router itself. The originator stays until the present key ends.
     """
     if card is None:
         return routing
-    network = AttachedNetwork(host(endpoint(card, ground)), distance=0)
+    network = AttachedNetwork(host(endpoint(card, backend)), distance=0)
     return msgspec.structs.replace(routing, attached=(*routing.attached, network))
 
 
 def olsrv2d(
-    settings: Settings, card: Card, ground: EspBackend, accepted: Mapping[Network, tuple[Address, ...]] | None = None
+    settings: Settings, card: Card, backend: EspBackend, accepted: Mapping[Network, tuple[Address, ...]] | None = None
 ) -> str:
     """Return the text of ``olsrv2d.toml``; ``accepted`` are the originators from whom a network is taken."""
     routing = settings.routing
     lines = [
         _WRITTEN.format("olsrv2d"),
-        f"originators = [{', '.join(_quoted(str(address)) for address in originators(card, ground))}]",
+        f"originators = [{', '.join(toml.encode(str(address)) for address in originators(card, backend))}]",
         *_toml(metric=routing.metric, willingness=routing.willingness),
         *_section("[tc]", _toml_timing(routing.tc)),
         *_section(
             "[management]",
-            [*_telnet(routing.telnet), f"socket = {_quoted(routing.socket)}"],
+            [*_telnet(routing.telnet), f"socket = {toml.encode(routing.socket)}"],
         ),
     ]
     for interface in routing.interfaces:
         own = _links(routing, interface)
-        lines += _section("[[interface]]", [f"name = {_quoted(interface)}", *_toml_timing(own.hello, "hello_")])
+        lines += _section("[[interface]]", [f"name = {toml.encode(interface)}", *_toml_timing(own.hello, "hello_")])
         lines += _toml(metric=own.metric)
     for network in routing.attached:
-        lines += _section("[[attached]]", [f"prefix = {_quoted(str(network.prefix))}"])
+        lines += _section("[[attached]]", [f"prefix = {toml.encode(str(network.prefix))}"])
         lines += _toml(distance=network.distance, metric=network.metric)
-    lines += _section("[accept]", [f"hosts = [{', '.join(_quoted(str(one)) for one in _hosts(settings))}]"])
+    lines += _section("[accept]", [f"hosts = [{', '.join(toml.encode(str(one)) for one in _hosts(settings))}]"])
     for prefix, senders in (accepted or {}).items():
-        names = ", ".join(_quoted(str(address)) for address in senders)
-        lines += _section("[[accept.network]]", [f"prefix = {_quoted(str(prefix))}", f"from = [{names}]"])
+        names = ", ".join(toml.encode(str(address)) for address in senders)
+        lines += _section("[[accept.network]]", [f"prefix = {toml.encode(str(prefix))}", f"from = [{names}]"])
     return "\n".join(lines) + "\n"
 
 
@@ -72,16 +72,16 @@ def _telnet(endpoint: Endpoint | None) -> list[str]:
     if endpoint is None:
         return []
     host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
-    return [f"telnet = {_quoted(f'{host}:{endpoint.port}')}"]
+    return [f"telnet = {toml.encode(f'{host}:{endpoint.port}')}"]
 
 
-def olsrd2(settings: Settings, card: Card, ground: EspBackend) -> str:
+def olsrd2(settings: Settings, card: Card, backend: EspBackend) -> str:
     """Return the text of ``olsrd2.conf`` for olsrd2 0.15 in the foreground.
 
     Without the list of originators olsrd2 picks any address of ``lo``, which holds the address and the locator.
     """
     routing = settings.routing
-    allowed = [f"originator {address}/{address.max_prefixlen}" for address in originators(card, ground)]
+    allowed = [f"originator {address}/{address.max_prefixlen}" for address in originators(card, backend)]
     lines = [
         _WRITTEN.format("olsrd2"),
         *_section("[global]", ["lockfile -", "fork no"]),
@@ -115,7 +115,7 @@ def _section(header: str, lines: list[str]) -> list[str]:
 
 def _toml(**values: int | Weighing | None) -> list[str]:
     """Return the lines of the keys that are set."""
-    shown = {key: _quoted(value) if isinstance(value, Weighing) else value for key, value in values.items()}
+    shown = {key: toml.encode(value) if isinstance(value, Weighing) else value for key, value in values.items()}
     return [f"{key} = {value}" for key, value in shown.items() if value is not None]
 
 
@@ -136,8 +136,3 @@ def _given(timing: Timing) -> Iterator[tuple[str, float]]:
 
 def _lan(network: AttachedNetwork) -> list[str]:
     return [f"prefix {network.prefix}", f"distance {network.distance}"]
-
-
-def _quoted(text: str) -> str:
-    """Return a TOML basic string; JSON's escapes are valid in it."""
-    return json.dumps(text, ensure_ascii=False)

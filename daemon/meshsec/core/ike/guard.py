@@ -73,9 +73,9 @@ def render(spec: RulesSpec) -> str:
 
 def end_points(spec: RulesSpec) -> list[IPv6Address]:
     """Return the addresses from which peers speak IKE. A removed peer's are among them while its SAs are closed."""
-    peers = spec.locators if spec.ground is EspBackend.LIBIPSEC else _ipv6(spec.protected)
+    peers = spec.locators if spec.backend is EspBackend.LIBIPSEC else _ipv6(spec.protected)
     barred = _ipv6(spec.barred)
-    return sorted({*peers, *(barred if spec.ground is EspBackend.KERNEL else map(locator_of, barred))})
+    return sorted({*peers, *(barred if spec.backend is EspBackend.KERNEL else map(locator_of, barred))})
 
 
 def addresses(listing: Iterable[Mapping[str, Any]]) -> frozenset[IPv6Address]:

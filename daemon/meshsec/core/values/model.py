@@ -269,7 +269,7 @@ class Perimeter:
 class RulesSpec:
     """The fail-closed rules: complete, so that one transaction replaces what stood before."""
 
-    ground: EspBackend
+    backend: EspBackend
     own: frozenset[Address]
     """This node's addresses that applications use: a relay must distinguish its own user data from what it forwards."""
     protected: frozenset[Address]
