@@ -62,7 +62,7 @@ def _cold(bench: Bench, size: int, rounds: int) -> None:
     for what, observed in (("nothing", Observed()), ("everything", _standing(peers))):
         inputs = _inputs(peers, observed)
         times = [_cold_sample(partial(_start, inputs)) for _ in range(rounds)]
-        bench.take({"what": f"cold: {what} stands", "peers": size}, "ms", times)
+        bench.take({"what": f"cold: {what} established", "peers": size}, "ms", times)
 
 
 def _changes(bench: Bench, size: int, rounds: int) -> None:

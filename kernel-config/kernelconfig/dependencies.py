@@ -44,7 +44,7 @@ def entries(text: str) -> list[Entry]:
 
 
 def unmet(symbol: str, definitions: Iterable[Entry], configuration: Configuration) -> list[str]:
-    """Return the conditions of a symbol that this configuration does not fulfil, as they stand in the Kconfig file."""
+    """Return the conditions of a symbol that this configuration does not fulfil, as the Kconfig file has them."""
     conditions = [part for entry in definitions if entry.symbol == symbol for part in _parts(entry.depends)]
     return [part for part in dict.fromkeys(conditions) if _level(part, configuration) == 0]
 

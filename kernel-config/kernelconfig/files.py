@@ -21,7 +21,7 @@ class UnreadableError(Exception):
 
 
 def running_kernel() -> Path:
-    """Return where the configuration of the running kernel stands. Raises UnreadableError when it stands nowhere."""
+    """Return the path of the running kernel's configuration. Raises UnreadableError when there is none."""
     candidates = [Path("/proc/config.gz"), Path(f"/boot/config-{os.uname().release}")]
     for path in candidates:
         if path.exists():

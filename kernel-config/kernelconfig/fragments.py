@@ -6,7 +6,7 @@ An entry is a comment in this form, directly followed by one assignment; an empt
     #   a reason may go on in lines that are indented by two more spaces.
     CONFIG_XFRM_USER=m
 
-How a kernel of our own is packaged and what is left out of it stands in files of free form: settings, no wants.
+How a kernel of our own is packaged and what is left out of it is in files of free form: settings, no wants.
 """
 
 import re
@@ -118,7 +118,7 @@ def union(fragments: Iterable[tuple[AnySetting, ...]]) -> tuple[AnySetting, ...]
         first = entries.setdefault(entry.symbol, entry)
         if first is not entry:
             where = f"{first.fragment}:{first.line}"
-            raise ConfigSyntaxError(f"{entry.fragment}:{entry.line}: CONFIG_{entry.symbol} stands already at {where}")
+            raise ConfigSyntaxError(f"{entry.fragment}:{entry.line}: CONFIG_{entry.symbol} is set already at {where}")
     return tuple(entries.values())
 
 

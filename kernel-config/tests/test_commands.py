@@ -158,4 +158,4 @@ def test_a_file_of_settings_is_merged_too_and_clashes_with_no_fragment(source: P
     settings.write_text("# CONFIG_XFRM is not set\n", encoding="utf-8")
     result = _run("taken", config, source, settings)
     assert result.exit_code == 2
-    assert "own.config:1: CONFIG_XFRM stands already at ipsec.config:" in result.stderr
+    assert "own.config:1: CONFIG_XFRM is set already at ipsec.config:" in result.stderr

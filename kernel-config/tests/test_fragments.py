@@ -50,7 +50,7 @@ def test_a_file_of_settings_has_comments_as_it_likes() -> None:
 
 def test_a_symbol_occurs_once_in_all_fragments() -> None:
     twice = [fragments.parse(ENTRY, "a.config"), fragments.parse(ENTRY, "b.config")]
-    with pytest.raises(ConfigSyntaxError, match=r"^b.config:3: CONFIG_XFRM_USER stands already at a.config:3$"):
+    with pytest.raises(ConfigSyntaxError, match=r"^b.config:3: CONFIG_XFRM_USER is set already at a.config:3$"):
         fragments.union(twice)
 
 

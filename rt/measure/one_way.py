@@ -30,7 +30,7 @@ class OneWay:
     error: float
 
     def cell(self, key: Mapping[str, object]) -> Cell:
-        """As a benchmark reports it: the error stands beside the figures."""
+        """As a benchmark reports it: with the error beside the figures."""
         return Cell({**key, "error_ms": round(1e3 * self.error, 6)}, "ms", [1e3 * time for time in self.times])
 
 

@@ -1,6 +1,6 @@
 """The rig of bench-sa-setup: a line a - b - c in namespaces, cold set-ups between its ends, an encoder on one node.
 
-Each node's daemons stay on processors of their own: the loaded node, or the one that stands in its place when there is
+Each node's daemons stay on processors of their own: the loaded node, or the one that takes its place when there is
 no load, on the last one, all others, with the benchmark, on the rest. So load is all that differs. Every sample closes
 the IKE_SA and negotiates it from the beginning, on the end that initiates. The encoder's stream goes over the mesh link
 beside the protected addresses, because user data between peers waits while there is no SA, and the stream is not what

@@ -40,7 +40,7 @@ def _draw(testbed: str, cells: Sequence[Cell]) -> None:
 
 
 def _up(what: str) -> str:
-    """Return what stands on the vertical axis."""
+    """Return the label of the vertical axis."""
     unit = UNITS[what]
     return f"{what}, {unit} ({'more is better' if what == _MORE else plot.wanted(unit)})"
 

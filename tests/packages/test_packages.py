@@ -113,7 +113,7 @@ def test_a_kernel_of_ours_is_followed_by_its_metapackage(packages: dict[str, Pat
     (image,) = packages["meshsec"].parent.glob(f"meshsec-image_9.9-1_{OWN_ARCHITECTURE}.deb")
     fields = shell.run(["dpkg-deb", "--field", str(image), "Version", "Depends"]).stdout
     assert fields == f"Version: 9.9-1\nDepends: {KERNEL} (= 9.9-1)\n"
-    assert (image.parent / "kernel.deb").exists(), "the kernel stands beside"
+    assert (image.parent / "kernel.deb").exists(), "the kernel is beside it"
 
 
 @pytest.mark.skipif(not ALL, reason="kernels are fetched with `make packages-all` only")

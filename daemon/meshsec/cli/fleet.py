@@ -135,8 +135,8 @@ def join(app: App, fleet_card: str, signed_card: str) -> None:
     """Take the word of FLEET (`meshsec fleet show`) for who is a peer.
 
     With this node's own card as the fleet has signed it, the others learn it from this node. Each may be '@FILE', or
-    '-' for standard input. A second time replaces the signed card; that of a next key (`meshsec key next`) stands
-    beside it.
+    '-' for standard input. A second time replaces the signed card; that of a next key (`meshsec key next`) is
+    added to it.
     """
     joined = fleets.parse_fleet(_text(fleet_card))
     own = [app.card, *([app.next_card] if app.next_card else [])]

@@ -21,7 +21,7 @@ _SECRETS_MODE = 0o600
 _NAME = "meshsec"
 _COMMENT = """\
 Written by `meshsec export libreswan`: changes made here are lost.
-The rules of `meshsec export nftables` must stand before ipsec.service starts:
+The rules of `meshsec export nftables` must be in force before ipsec.service starts:
 while there is no SA, they keep user data in.
 The pairs' secrets: `meshsec export libreswan --into /etc/ipsec.d`, which writes both."""
 _SECRETS_COMMENT = """\

@@ -24,7 +24,7 @@ _SECRETS_MODE = 0o600
 _CONF, _SECRETS, _KEYS = Path("conf.d/meshsec.conf"), Path("conf.d/meshsec-secrets.conf"), Path("pubkey")
 _COMMENT = """\
 Written by `meshsec export swanctl`: changes made here are lost. For a node without meshsecd.
-The rules of `meshsec export nftables` must stand before charon starts:
+The rules of `meshsec export nftables` must be in force before charon starts:
 while there is no SA, they keep user data in.
 Keys and secrets: `meshsec export swanctl --into /etc/swanctl`, which writes all of it."""
 _SECRETS_COMMENT = """\

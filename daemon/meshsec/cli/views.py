@@ -30,8 +30,8 @@ _UNPROTECTED = frozenset({"waiting", "negotiating", "failed"})
 def status(app: App, as_json: bool) -> None:
     """Show this node and how each peer is protected.
 
-    Exit code 3 when a peer in reach is not protected, nothing passes to one that is, a daemon is away or a rule does
-    not stand.
+    Exit code 3 when a peer in reach is not protected, nothing passes to one that is, a daemon is away or a rule is
+    not in force.
     """
     view = _asked(app, "status")
     if as_json:
@@ -137,7 +137,7 @@ def _print_node(view: Mapping[str, Any]) -> None:
     click.secho(f"{node['name']}  {node['address']}", bold=True, nl=False)
     click.echo(f"  {node['ipv4']}" if node["ipv4"] else "")
     click.echo(f"ESP: {view['esp_ground']}    fail-closed rules: ", nl=False)
-    click.secho("stand" if view["rules_stand"] else "DO NOT STAND", fg=None if view["rules_stand"] else "red")
+    click.secho("in force" if view["rules_stand"] else "NOT IN FORCE", fg=None if view["rules_stand"] else "red")
     for title, daemon in _daemons(view):
         if not daemon["up"]:
             click.secho(f"{title} is away: {daemon['reason']}", fg="red")

@@ -368,16 +368,16 @@ def test_elements_that_the_guard_collects_are_no_drift_and_its_removal_is(wire: 
     wire.sends(message(INIT, REQUEST, SA))
     assert wire.hears(message(INIT, ANSWER, SA, spi_r=b"responds"))
     assert not wire.hears(message(INIT, ANSWER, NOTIFY))
-    assert asyncio.run(wire.rules.standing()) == SPEC
+    assert asyncio.run(wire.rules.in_force()) == SPEC
     subprocess.run(["nft", "delete", "table", "inet", guard.TABLE], check=True)
-    assert asyncio.run(wire.rules.standing()) is None
+    assert asyncio.run(wire.rules.in_force()) is None
 
 
 def test_on_a_kernel_that_refuses_the_guard_the_wall_is_in_force(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("meshsec.core.ike.guard.render", lambda _: "nonsense\n")
     asyncio.run(wire.rules.apply(replace(SPEC, locators=frozenset({PEER}))))
     assert "nonsense" in wire.rules.guard_problem
-    assert asyncio.run(wire.rules.standing()) is not None
+    assert asyncio.run(wire.rules.in_force()) is not None
 
 
 def test_ike_of_peers_comes_from_the_backends_address_and_of_removed_ones_until_their_sas_close() -> None:

@@ -510,9 +510,9 @@ def test_with_esp_in_the_kernel_xfrm_policies_are_a_second_wall(wire: Wire) -> N
 
 def test_rules_without_their_xfrm_policies_are_not_reported_in_force(wire: Wire) -> None:
     wire.apply(replace(SPEC, backend=EspBackend.KERNEL))
-    assert asyncio.run(wire.rules.standing())
+    assert asyncio.run(wire.rules.in_force())
     ip("xfrm", "policy", "delete", "src", f"{PEER}/128", "dst", "::/0", "dir", "in")
-    assert asyncio.run(wire.rules.standing()) is None
+    assert asyncio.run(wire.rules.in_force()) is None
 
 
 def test_peers_that_may_use_the_overlay_have_no_xfrm_policy(wire: Wire) -> None:
@@ -534,7 +534,7 @@ def test_the_xfrm_policies_do_not_replace_charons(wire: Wire) -> None:
         template = ["tmpl", "src", str(OWN), "dst", str(PEER), "proto", "esp", "mode", "tunnel"]
         ip("xfrm", "policy", "update", *selector, "priority", "1000", *template)
     before = ip("xfrm", "policy", "list")
-    assert asyncio.run(wire.rules.standing()) == kernel, "charon's policies left ours alone"
+    assert asyncio.run(wire.rules.in_force()) == kernel, "charon's policies left ours alone"
     wire.apply(kernel)
     assert ip("xfrm", "policy", "list").count("priority 1000") == before.count("priority 1000") == 4
 
@@ -547,11 +547,11 @@ async def flush_nft() -> None:
 def test_the_rules_outlive_the_program_and_are_replaced_without_a_gap(wire: Wire) -> None:
     wire.apply(SPEC)
     successor = Nftables()
-    assert asyncio.run(successor.standing()) is None, "what another has applied is not known to be right"
+    assert asyncio.run(successor.in_force()) is None, "what another has applied is not known to be right"
     assert wire.keeps_in(OWN, PEER)
     assert render(SPEC).startswith(f"add table inet {TABLE}\ndelete table inet {TABLE}\n"), "one transaction"
     asyncio.run(successor.apply(SPEC))
-    assert asyncio.run(successor.standing()) == SPEC
+    assert asyncio.run(successor.in_force()) == SPEC
 
 
 @pytest.mark.parametrize(
@@ -571,13 +571,13 @@ def test_an_alteration_by_another_program_is_reported_at_once(wire: Wire, altera
     async def scenario() -> None:
         changed = asyncio.Event()
         await wire.rules.apply(SPEC)
-        assert await wire.rules.standing() == SPEC
+        assert await wire.rules.in_force() == SPEC
         with netlink.ruleset_changes(changed.set):
             process = await asyncio.create_subprocess_exec("nft", *alteration)
             assert await process.wait() == 0
             async with asyncio.timeout(60):
                 await changed.wait()
-        assert await wire.rules.standing() is None
+        assert await wire.rules.in_force() is None
         assert await wire.rules.altered()
 
     asyncio.run(scenario())
@@ -612,7 +612,7 @@ def test_chains_that_rewrite_addresses_are_named(wire: Wire) -> None:
 def test_counting_is_no_alteration(wire: Wire) -> None:
     wire.apply(SPEC)
     assert wire.keeps_in(OWN, PEER)
-    assert asyncio.run(wire.rules.standing()) == SPEC
+    assert asyncio.run(wire.rules.in_force()) == SPEC
 
 
 def test_a_refused_transaction_changes_nothing(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -620,7 +620,7 @@ def test_a_refused_transaction_changes_nothing(wire: Wire, monkeypatch: pytest.M
     monkeypatch.setattr("meshsec.core.channels.nft_rules.render", lambda spec: f"{render(spec)}nonsense\n")
     with pytest.raises(RulesError, match="nonsense"):
         wire.apply(replace(SPEC, protected=frozenset()))
-    assert asyncio.run(wire.rules.standing()) == SPEC
+    assert asyncio.run(wire.rules.in_force()) == SPEC
     assert wire.keeps_in(OWN, PEER)
 
 

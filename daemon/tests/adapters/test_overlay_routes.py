@@ -35,7 +35,7 @@ def apply(*addresses: IPv6Address) -> frozenset[IPv6Address]:
 
 
 def standing() -> frozenset[IPv6Address]:
-    return asyncio.run(routes.standing(DEVICE))
+    return asyncio.run(routes.installed(DEVICE))
 
 
 def taken(to: IPv6Address, *further: str) -> tuple[str, str]:

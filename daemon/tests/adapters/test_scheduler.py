@@ -533,7 +533,7 @@ def autogroups() -> None:
 
 
 def autogroup(worker: Worker) -> str:
-    return groups.stands(Path(f"/proc/{worker.pid}/autogroup"))
+    return groups.text_of(Path(f"/proc/{worker.pid}/autogroup"))
 
 
 @pytest.mark.usefixtures("autogroups")

@@ -127,7 +127,7 @@ def test_status_is_fine_when_all_in_reach_are_protected(meshsec: Meshsec, daemon
     assert result.exit_code == 0
     assert [peer["state"] for peer in validated(result, "meshsec-status-1")["peers"]] == ["protected", "no-route"]
     table = meshsec("status").stdout
-    assert all(text in table for text in ("n2", "protected", "fe80::1%mesh0", "ipsec", "no-route", "rules: stand"))
+    assert all(text in table for text in ("n2", "protected", "fe80::1%mesh0", "ipsec", "no-route", "rules: in force"))
 
 
 def lose_sa(driver: Driver) -> None:

@@ -105,7 +105,7 @@ def test_peers_without_a_card_and_settings_left_out_are_named(meshsec: Meshsec, 
     for told in (
         f"{LIBRESWAN}:16: ike: 3des-sha1;modp2048: '3des' is no encryption that meshsec takes",
         f"{vans}:14: conn Office_Gateway: mark: has no counterpart",
-        f"{vans}:17: conn roadwarriors: %any stands for anybody",
+        f"{vans}:17: conn roadwarriors: %any means anybody",
         f"{vans}:22: conn unused: has no auto=",
     ):
         assert f"not imported: {told}" in done.output

@@ -31,7 +31,7 @@ SOUND = Facts(
     router_problem="",
     router_warnings=[],
     routes_missing=[],
-    rules_stand=True,
+    rules_in_force=True,
     dropped={"clear_out": 0, "clear_in": 7},
     addresses_missing=[],
     address_problem="",
@@ -51,7 +51,7 @@ def test_a_sound_node_is_all_ok_and_says_what_it_is() -> None:
     assert {check.fix for check in checks.values()} == {""}
     assert "5.9.8" in checks["IKE daemon"].found
     assert "in user space" in checks["ESP"].found
-    assert checks["fail-closed rules"].found == "they stand; dropped so far: clear_in 7"
+    assert checks["fail-closed rules"].found == "they are in force; dropped so far: clear_in 7"
     assert view(examine(SOUND))["verdict"] == "ok"
 
 
@@ -137,7 +137,7 @@ def test_bypassed_traffic_is_reported_and_no_fault() -> None:
     assert checks["bypass list"].level is Level.OK
     told = "in the clear by the policy: fd00::/64 udp 123 (the clock); packets so far: 3 out, 0 in"
     assert checks["bypass list"].found == told
-    assert checks["fail-closed rules"].found == "they stand; dropped so far: clear_in 7"
+    assert checks["fail-closed rules"].found == "they are in force; dropped so far: clear_in 7"
 
 
 def test_dropped_packets_are_explained_and_no_fault() -> None:
@@ -166,9 +166,14 @@ def test_dropped_packets_are_explained_and_no_fault() -> None:
         ({"router_warnings": ["it lags"]}, "routing daemon", Level.WARN, "it lags"),
         ({"router_warnings": ["duplicate_originator"]}, "copied key", Level.WARN, "a copy of this node's key"),
         ({"unprotected_networks": ["10.9.0.0/16"]}, "networks behind nodes", Level.WARN, "10.9.0.0/16 crosses"),
-        ({"doubled": ["boat"]}, "copied key", Level.WARN, "boat asks for an SA again and again while one stands"),
+        (
+            {"doubled": ["boat"]},
+            "copied key",
+            Level.WARN,
+            "boat asks for an SA again and again while one is established",
+        ),
         ({"routes_missing": ["fd00::b/128"]}, "kernel routes", Level.FAIL, "lacks 1 of"),
-        ({"rules_stand": False}, "fail-closed rules", Level.FAIL, "inet meshsec"),
+        ({"rules_in_force": False}, "fail-closed rules", Level.FAIL, "inet meshsec"),
         ({"rules_disturbed": 3}, "fail-closed rules", Level.WARN, "3 times"),
         ({"addresses_missing": ["fc00::a"]}, "own addresses", Level.FAIL, "fc00::a"),
         ({"address_problem": "no permission"}, "own addresses", Level.FAIL, "no permission"),

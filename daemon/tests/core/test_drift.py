@@ -173,11 +173,11 @@ def test_a_child_sa_of_another_policy_is_reported(changes: Mapping[str, Any], wh
 @pytest.mark.parametrize("version", ["4.10", "5.2"])
 def test_sas_that_pluto_reports_are_compared_alike(version: str) -> None:
     told = [(RECORDED / version / f"initiator-{kind}.txt").read_text("ascii") for kind in ("status", "trafficstatus")]
-    standing = pluto_sas.ike_sas(told[0], told[1], NOW, 1795435320.0)
+    established = pluto_sas.ike_sas(told[0], told[1], NOW, 1795435320.0)
     spec = replace(SPEC, name="node-2", remote_id=IPv6Address("fc00::2"))
-    assert not list(drift.sas(Wanted({"node-2": spec}, {}, ()), standing, NOW))
+    assert not list(drift.sas(Wanted({"node-2": spec}, {}, ()), established, NOW))
     other = replace(spec, ike_proposals=("chacha20poly1305-prfsha256-x25519",))
-    assert [one.where for one in drift.sas(Wanted({"node-2": other}, {}, ()), standing, NOW)] == [Where.IKE_SA]
+    assert [one.where for one in drift.sas(Wanted({"node-2": other}, {}, ()), established, NOW)] == [Where.IKE_SA]
 
 
 def test_a_daemon_that_needs_none_of_the_nodes_keys_lacks_none() -> None:

@@ -451,8 +451,8 @@ def test_a_peers_sa_is_doubted_when_our_simultaneous_attempt_was_unanswered(caus
     """Our request may have made the peer drop that SA (INITIAL_CONTACT)."""
     made = driver(HIGHER)
     action = initiate(made)
-    standing = ike_sa("n5", "7", initiator=False)
-    (closing,) = made.tell(SasObserved("n5", (standing,)), ActionDone(action, cause))
+    established = ike_sa("n5", "7", initiator=False)
+    (closing,) = made.tell(SasObserved("n5", (established,)), ActionDone(action, cause))
     assert isinstance(closing, Terminate)
     assert closing.unique_id == "7"
     channel = made.engine.known.channel("n5")
@@ -654,13 +654,13 @@ def test_a_peer_that_is_added_after_its_route_is_seen_to_have_one() -> None:
 def test_after_a_restart_of_meshsecd_existing_sas_are_adopted_without_renegotiation() -> None:
     made = Driver(NODE, CALM)
     made.now = 1000.0
-    standing = Observed({"n5": (ike_sa("n5", established_at=10.0),)}, {"n5": None}, key_loaded=True)
+    established = Observed({"n5": (ike_sa("n5", established_at=10.0),)}, {"n5": None}, key_loaded=True)
     rules = rules_for_higher()
     actions = made.tell(
         PeerSet(peer(HIGHER)),
         RulesObserved(rules),
         RoutesReset({route(HIGHER).destination: route(HIGHER)}),
-        IkeDaemonUp(standing, daemon_restarted=False),
+        IkeDaemonUp(established, daemon_restarted=False),
     )
     assert actions == [LoadConnection(connection_spec(card(NODE), peer(HIGHER), BACKEND, CALM))]
     assert made.state(HIGHER) == "protected"
@@ -704,8 +704,10 @@ def test_an_attempt_that_succeeded_is_not_closed_because_of_an_older_view_of_it(
 
 def test_sas_that_are_seen_before_the_cards_are_adopted_too() -> None:
     made = Driver(NODE, CALM)
-    standing = Observed({"n5": (ike_sa("n5"),)}, {"n5": None}, key_loaded=True)
-    actions = made.tell(IkeDaemonUp(standing, daemon_restarted=False), PeerSet(peer(HIGHER)), RouteSet(route(HIGHER)))
+    established = Observed({"n5": (ike_sa("n5"),)}, {"n5": None}, key_loaded=True)
+    actions = made.tell(
+        IkeDaemonUp(established, daemon_restarted=False), PeerSet(peer(HIGHER)), RouteSet(route(HIGHER))
+    )
     while actions:
         assert not any(isinstance(action, Terminate | UnloadConnection | Initiate) for action in actions)
         actions = made.succeed(*actions)

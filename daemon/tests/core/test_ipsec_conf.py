@@ -57,13 +57,13 @@ def test_a_setting_that_is_not_imported_is_named_with_its_line() -> None:
 def test_a_connection_with_any_address_is_no_peer() -> None:
     found = read("conn a\n\tleft=%defaultroute\n\tright=%any\n\tauto=add\n")
     assert not found.peers
-    assert "%any stands for anybody" in found.ignored[0]
+    assert "%any means anybody" in found.ignored[0]
 
 
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("\tleft=192.0.2.1", "x.conf:1: ?left=192.0.2.1: stands in no section"),
+        ("\tleft=192.0.2.1", "x.conf:1: ?left=192.0.2.1: is in no section"),
         ("conn a\nleft=192.0.2.1", "x.conf:2: left=192.0.2.1: is not understood"),
         ("conn a\n\talso=b", "x.conf:2: conn a: also: 'b' is no section here"),
         ("conn a\n" + "\talso=a\n" * (DEEPEST + 1), f"x.conf:1: conn a: also= leads to more than {DEEPEST} sections"),
@@ -114,7 +114,7 @@ def test_esp_takes_the_key_exchange_of_its_ike_where_it_names_none() -> None:
 
 
 def test_alternatives_are_bounded() -> None:
-    with pytest.raises(suites.UntranslatableError, match="stands for"):
+    with pytest.raises(suites.UntranslatableError, match="it means"):
         suites.read_ike("aes+aes_gcm+aes_ccm+chacha20_poly1305-sha2+sha384+sha512-dh14+dh15+dh16+dh19+dh20")
 
 

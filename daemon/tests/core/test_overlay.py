@@ -188,7 +188,7 @@ def test_the_overlay_carries_until_an_sa_is_established() -> None:
     (attempt,) = made.tell(ModesSet(Modes()))
     assert isinstance(attempt, Initiate)
     assert plane(made) == ("protected", "overlay")
-    assert "the overlay carries user data until an SA stands" in explained(made)
+    assert "the overlay carries user data until an SA is established" in explained(made)
     (route_away,) = protect(made)
     assert route_away == RouteOverlay(NOBODY)
     assert plane(made) == ("protected", "overlay")

@@ -60,7 +60,7 @@ def test_a_sound_host_is_one_line() -> None:
         ({"realtime_refused": "EPERM"}, "refused: EPERM", "RestrictRealtime"),
         ({"realtime_refused": "EPERM", "container": "/.dockerenv"}, "refused: EPERM", "a container (/.dockerenv)"),
         ({"limits": Limits(throttled=False)}, "throttling is off", "sched_rt_runtime_us=950000"),
-        ({"limits": Limits(interrupt_priority=15)}, "charon: rr 20 would stand above", "they have 15"),
+        ({"limits": Limits(interrupt_priority=15)}, "charon: rr 20 would be above", "they have 15"),
         ({"rr_slice_ms": 100}, "slices of 100 ms", "sched_rr_timeslice_ms=5"),
         ({"rr_slice_ms": 100, "container": "lxc"}, "slices of 100 ms", "outside of this container (lxc): "),
         ({"groups": BUDGETLESS}, "RT_GROUP_SCHED", "/sys/fs/cgroup/ike/cpu.rt_runtime_us"),

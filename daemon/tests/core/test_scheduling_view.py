@@ -70,8 +70,8 @@ FIFO = Profile("fifo", "Always.", {"charon": Placement(REALTIME)})
 @pytest.mark.parametrize(
     ("profile", "in_force", "behind", "sentence"),
     [
-        (FIFO, REALTIME, (91,), "it stands one priority behind the others, with rr 19."),
-        (PROFILE, BASE, (), "with a real-time class it stands one priority behind the others."),
+        (FIFO, REALTIME, (91,), "it has one priority less than the others, with rr 19."),
+        (PROFILE, BASE, (), "with a real-time class it has one priority less than the others."),
     ],
 )
 def test_the_thread_that_is_placed_behind_is_named(

@@ -156,11 +156,11 @@ def test_the_engine_measures_its_own_attempts_and_gives_all_peers_the_new_order(
 def outcome(made: Driver, action: Action) -> list[Event]:
     """Return the events of an action that succeeds."""
     if isinstance(action, Initiate):
-        return [SasObserved(action.peer, (standing(made, action),)), ActionDone(action)]
+        return [SasObserved(action.peer, (established(made, action),)), ActionDone(action)]
     return [ActionDone(action)]
 
 
-def standing(made: Driver, action: Initiate) -> IkeSa:
+def established(made: Driver, action: Initiate) -> IkeSa:
     """Return the SA that a peer makes of the first proposal."""
     channel = made.engine.known.channel(action.peer)
     assert channel is not None

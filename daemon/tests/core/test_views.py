@@ -276,7 +276,7 @@ def test_explain_gives_the_chain_from_trust_to_the_next_action() -> None:
     assert "There is no route to fd00::5" in text
     assert "This node initiates, because its fingerprint is the lower" in text
     assert "There is no IKE_SA" in text
-    assert "The fail-closed rules stand: user data to the peer leaves only encrypted, by ipsec0" in text
+    assert "The fail-closed rules are in force: user data to the peer leaves only encrypted, by ipsec0" in text
     assert text.endswith("Next: a negotiation when a route to the peer appears.")
 
 
@@ -296,7 +296,7 @@ def test_explain_names_the_initiator_and_when_this_node_takes_over() -> None:
     made.tell(RouteSet(route(LOWER, 1)))
     text = explained(made, LOWER)
     assert "There is a route to fd00::1: 1 hop, next hop fe80::1 on mesh0" in text
-    assert "this node takes over when nothing stands after 2.0 s" in text
+    assert "this node takes over when nothing is established after 2.0 s" in text
     assert "Next in 2.0 s: initiate" in text
 
 
@@ -305,7 +305,7 @@ def test_explain_names_the_sa_and_that_nothing_is_left_to_do() -> None:
     protect(made, LOWER)
     made.advance(3725.0)
     text = explained(made, LOWER)
-    assert "An IKE_SA initiated by the peer stands, 1 h 2 min old; CHILD_SAs: mesh (TUNNEL, INSTALLED)" in text
+    assert "An IKE_SA initiated by the peer is established, 1 h 2 min old; CHILD_SAs: mesh (TUNNEL, INSTALLED)" in text
     assert "The channel has been protected for 1 h 2 min: the SA is established: initiated by the peer" in text
     assert text.endswith("Nothing is left to do.")
 
@@ -325,7 +325,7 @@ def test_explain_says_until_when_an_sa_is_held() -> None:
 def test_explain_says_that_the_rules_come_first() -> None:
     made = Driver(NODE, CALM, backend=EspBackend.KERNEL)
     made.tell(PeerSet(peer(HIGHER)))
-    assert "The fail-closed rules for the peer do not stand yet" in explained(made)
+    assert "The fail-closed rules for the peer are not in force yet" in explained(made)
     made.tell(RulesObserved(made.engine.known.rules.wanted()))
     assert "leaves only encrypted, in the kernel" in explained(made)
 

@@ -136,7 +136,7 @@ def _build(suite: str, ready: Path, fresh: Path, recipe: Recipe) -> None:
     finally:
         (fresh / "apt.conf").unlink()
     if done.returncode:
-        raise BuildError(f"a bare {suite}: mmdebstrap: status {done.returncode}; what it said stands above")
+        raise BuildError(f"a bare {suite}: mmdebstrap: status {done.returncode}; its output is above")
     shutil.rmtree(fresh / "pool/partial")
     (fresh / "pool/lock").unlink(missing_ok=True)
     (fresh / "pool/Packages").write_bytes(scan(fresh / "pool"))

@@ -231,7 +231,7 @@ def _run(fresh: Path, step: str, *arguments: str, stdin: str = "", env: dict[str
         argv, cwd=CACHE, input=stdin, env=environment, stdout=sys.stderr, text=True, timeout=_BUILD_SECONDS, check=False
     )
     if done.returncode:
-        raise BuildError(f"{_SCRIPT.name} {step}: status {done.returncode}; what it said stands above")
+        raise BuildError(f"{_SCRIPT.name} {step}: status {done.returncode}; its output is above")
 
 
 def remove_others(ready: Path, names: re.Pattern[str]) -> None:

@@ -73,7 +73,7 @@ def others(node: Node, peer: Node, before: frozenset[str]) -> frozenset[str]:
 
 def wait_rules(node: Node) -> None:
     """Wait until the kernel has the rules as meshsecd applied them."""
-    node.wait_for("the rules stand", lambda: node.control.ask("status").get("rules_stand"), PATIENCE)
+    node.wait_for("the rules are in force", lambda: node.control.ask("status").get("rules_stand"), PATIENCE)
 
 
 def test_all_rules_flushed_by_another_program_are_back_at_once_and_nothing_leaks(mesh: Lab) -> None:

@@ -210,8 +210,8 @@ def test_beside_a_load_a_level_stands_before_a_peer_begins(pair: Lab) -> None:
     with loaded(cpu):
         stock = starved(peer, node, measured=node)
         govern(pair, node, limit=0.5)
-        node.wait_for("a level stands", lambda: scheduling(node)["mode"] == "guarding", 120)
-        node.wait_for("one thread stands behind", lambda: classes(node.daemons.charon.pid) == {RAISED, BEHIND}, 120)
+        node.wait_for("a level in force", lambda: scheduling(node)["mode"] == "guarding", 120)
+        node.wait_for("one thread of lower priority", lambda: classes(node.daemons.charon.pid) == {RAISED, BEHIND}, 120)
         governed = [negotiate_from(peer, node) for _ in range(SETUPS)]
         explained = node.meshsec("explain", "--scheduling").stdout
     assert "others keep its processors busy" in explained

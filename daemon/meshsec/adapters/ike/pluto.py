@@ -110,8 +110,8 @@ class Pluto:
         if self._version is None or self._version[0] != identity:
             self._version = identity, understood(pluto_status.version, await self._whack.command("--status"))
         half_open = sum(state.is_half_open for state in states)
-        standing = sum(state.is_ike_sa for state in states)
-        return DaemonFacts(identity, self._version[1], (), standing + half_open, half_open)
+        established = sum(state.is_ike_sa for state in states)
+        return DaemonFacts(identity, self._version[1], (), established + half_open, half_open)
 
     async def algorithms(self) -> Algorithms | None:
         """Return what libreswan can do in IKE; its programs do not report it."""

@@ -59,8 +59,8 @@ def counted(sas: Iterable[IkeSa], packets: Mapping[str, int]) -> tuple[IkeSa, ..
 
 def _ike_sa(peer: str, state: State, conn: Connection, now: float) -> IkeSa:
     """Build one IKE_SA. A half-open one has no identity yet; an established one has that of its connection."""
-    stands = state.is_ike_sa
-    age = conn.ike_lifetime - state.replace_in if stands and state.replace_in is not None else None
+    is_ike = state.is_ike_sa
+    age = conn.ike_lifetime - state.replace_in if is_ike and state.replace_in is not None else None
     return IkeSa(
         unique_id=str(state.serial),
         peer=peer,
@@ -69,9 +69,9 @@ def _ike_sa(peer: str, state: State, conn: Connection, now: float) -> IkeSa:
         spi_initiator="",
         spi_responder="",
         established_at=now - max(age, 0) if age is not None else None,
-        remote_id=_identity(conn.remote_id) if stands else None,
-        encryption=_encryption(conn.ike_suite) if stands else "",
-        key_exchange=_key_exchange(conn.ike_suite) if stands else "",
+        remote_id=_identity(conn.remote_id) if is_ike else None,
+        encryption=_encryption(conn.ike_suite) if is_ike else "",
+        key_exchange=_key_exchange(conn.ike_suite) if is_ike else "",
     )
 
 

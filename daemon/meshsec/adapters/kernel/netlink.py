@@ -210,11 +210,11 @@ async def assign_addresses(
     """
     async with route_socket(NetlinkError) as ipr:
         indexes = {name: index for index, name in (await _interface_names(ipr)).items()}
-        standing = await _addresses(ipr)
+        assigned = await _addresses(ipr)
         wanted: list[tuple[str, Address]] = [
-            (_LOOPBACK, own) for own in (*ipv6, ipv4) if own and own not in standing.get(_LOOPBACK, set())
+            (_LOOPBACK, own) for own in (*ipv6, ipv4) if own and own not in assigned.get(_LOOPBACK, set())
         ]
-        bare = [name for name in mesh_interfaces if name in indexes and not _has_ipv4(standing.get(name, set()))]
+        bare = [name for name in mesh_interfaces if name in indexes and not _has_ipv4(assigned.get(name, set()))]
         wanted += [(name, ipv4) for name in bare if ipv4]
         for name, own in wanted:
             await _add(ipr, indexes[name], name, own)
@@ -225,8 +225,8 @@ async def take_off(addresses: Collection[IPv6Address]) -> tuple[IPv6Address, ...
     """Remove addresses from the loopback device and return those that existed. Raises ``NetlinkError``."""
     async with route_socket(NetlinkError) as ipr:
         indexes = {name: index for index, name in (await _interface_names(ipr)).items()}
-        standing = (await _addresses(ipr)).get(_LOOPBACK, set())
-        taken = tuple(sorted(address for address in addresses if address in standing))
+        assigned = (await _addresses(ipr)).get(_LOOPBACK, set())
+        taken = tuple(sorted(address for address in addresses if address in assigned))
         for address in taken:
             try:
                 await ipr.addr("del", index=indexes[_LOOPBACK], address=str(address), prefixlen=128)

@@ -94,18 +94,18 @@ class Nftables:
             unknown_nodes=UnknownNodes.DROP,
         )
 
-    async def standing(self) -> RulesSpec | None:
+    async def in_force(self) -> RulesSpec | None:
         """Return the rules in force if they are those applied last; None if they are missing, changed or foreign."""
         if self._applied is None:
             return None
         spec, applied = self._applied
         try:
-            stands = _settled_entries(await _listing()) == applied
-            stands = stands and await self._guard_stands()
+            intact = _settled_entries(await _listing()) == applied
+            intact = intact and await self._guard_is_intact()
             blocked = await _block_policies(spec.backend)
         except RulesError:
             return None
-        return spec if stands and blocked == set(render_block_policies(spec)) else None
+        return spec if intact and blocked == set(render_block_policies(spec)) else None
 
     async def altered(self) -> list[str]:
         """Return in words how the kernel's rules differ from those applied last; empty if they do not."""
@@ -113,11 +113,11 @@ class Nftables:
             return ["none were applied"]
         applied = self._applied[1]
         try:
-            standing = _settled_entries(await _listing())
+            in_force = _settled_entries(await _listing())
         except RulesError:
             return [f"the table inet {TABLE} is not there"]
-        gone = [f"{_described(entry)} is not there as it was applied" for entry in applied if entry not in standing]
-        return gone + [f"{_described(entry)} is not meshsecd's" for entry in standing if entry not in applied]
+        gone = [f"{_described(entry)} is not there as it was applied" for entry in applied if entry not in in_force]
+        return gone + [f"{_described(entry)} is not meshsecd's" for entry in in_force if entry not in applied]
 
     async def counters(self) -> dict[str, int]:
         """Return packets by counter since the last ``apply``."""
@@ -152,14 +152,14 @@ class Nftables:
         except RulesError as error:
             self.guard_problem = str(error)
 
-    async def _guard_stands(self) -> bool:
+    async def _guard_is_intact(self) -> bool:
         return bool(self.guard_problem) or _lasting_entries(await _listing(guard.TABLE)) == self._guard
 
     async def _apply_block_policies(self, spec: RulesSpec) -> None:
         wanted = set(render_block_policies(spec))
-        standing = await _block_policies(spec.backend)
+        in_force = await _block_policies(spec.backend)
         lines = [f"xfrm policy update {line} action block priority {BLOCK_PRIORITY}" for line in sorted(wanted)]
-        lines += [f"xfrm policy delete {line}" for line in sorted(standing - wanted)]
+        lines += [f"xfrm policy delete {line}" for line in sorted(in_force - wanted)]
         if lines:
             await _run("ip", "-batch", "-", text="\n".join(lines) + "\n")
 

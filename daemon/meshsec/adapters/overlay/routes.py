@@ -60,15 +60,15 @@ async def apply(addresses: frozenset[IPv6Address], device: str, source: IPv6Addr
             await _change(ipr, "replace", address, oif=index, prefsrc=str(source))
         for address in sorted(found.keys() - addresses):
             await _change(ipr, "del", address)
-        return await _standing(ipr, index)
+        return await _installed(ipr, index)
 
 
-async def standing(device: str) -> frozenset[IPv6Address]:
+async def installed(device: str) -> frozenset[IPv6Address]:
     """Return the addresses whose user data goes into the device: their routes and the rules exist. Raises
     ``RoutesError``.
     """
     async with route_socket(RoutesError) as ipr:
-        return await _standing(ipr, await _index(ipr, device))
+        return await _installed(ipr, await _index(ipr, device))
 
 
 async def clear() -> None:
@@ -84,7 +84,7 @@ async def _index(ipr: Any, device: str) -> int | None:
     return found[0] if found else None
 
 
-async def _standing(ipr: Any, index: int | None) -> frozenset[IPv6Address]:
+async def _installed(ipr: Any, index: int | None) -> frozenset[IPv6Address]:
     if index is None or await _rules(ipr) != _RULES:
         return frozenset()
     return frozenset(address for address, link in (await _routes(ipr)).items() if link == index)

@@ -111,7 +111,7 @@ class Before:
             if was.service != service:
                 continue
             try:
-                if threads.thread(was.owner.tid) == was.owner and groups.stands(Path(path)) != was.text:
+                if threads.thread(was.owner.tid) == was.owner and groups.text_of(Path(path)) != was.text:
                     groups.write_back(Path(path), was.text)
             except FileNotFoundError:
                 pass  # the group has gone with its service

@@ -139,7 +139,7 @@ def mounts() -> Sequence[Mount]:
     return listed()
 
 
-def stands(path: Path) -> str:
+def text_of(path: Path) -> str:
     """Return the content of a group's file in a form that can be written back. Raises OSError."""
     text = path.read_text(encoding="ascii").strip()
     return text.rpartition("nice ")[2] if path.name == "autogroup" else text

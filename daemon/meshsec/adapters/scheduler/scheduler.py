@@ -213,7 +213,7 @@ class Scheduler:
     def _change(self, wish: _Wish, change: groups.Change) -> str:
         """Write a group's file; return why it failed, or empty."""
         try:
-            before = groups.stands(change.path)
+            before = groups.text_of(change.path)
             if wish.main is None or before == change.text:
                 return ""
             self._before.write_down_value(change.path, Value(wish.service, before, wish.main))
@@ -257,7 +257,7 @@ class Scheduler:
 def _has_at_least(thread: Thread, wanted: SchedulingClass) -> bool:
     """Return whether a thread has this class or a higher one, or a policy that we never change."""
     try:
-        standing = threads.read(thread).scheduling
+        present = threads.read(thread).scheduling
     except (ThreadGoneError, ThreadRefusedError):
         return False
-    return standing is None or standing.rank >= wanted.rank
+    return present is None or present.rank >= wanted.rank

@@ -160,9 +160,9 @@ def threads_of(pid: int, known: Iterable[Thread] = ()) -> set[Thread]:
         listed = set(map(int, os.listdir(f"/proc/{pid}/task")))  # noqa: PTH208  (called in every raise)
     except OSError:
         return set()
-    standing = {one for one in known if one.tid in listed}
-    fresh = map(thread, listed - {one.tid for one in standing})
-    return standing | {found for found in fresh if found}
+    kept = {one for one in known if one.tid in listed}
+    fresh = map(thread, listed - {one.tid for one in kept})
+    return kept | {found for found in fresh if found}
 
 
 def thread(tid: int) -> Thread | None:

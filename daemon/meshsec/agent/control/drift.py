@@ -104,11 +104,11 @@ def _rule(what: str, is_: str, should: str) -> Difference:
 
 async def _addresses(sides: Sides) -> Report:
     try:
-        standing = await netlink.assigned()
+        present = await netlink.assigned()
         stale = sorted(await sides.kernel.stale_addresses())
     except netlink.NetlinkError as error:
         return Report(unexamined=(Note(Where.ADDRESS, str(error)),))
-    missing = (str(own) for own in sides.kernel.own_addresses if own not in standing)
+    missing = (str(own) for own in sides.kernel.own_addresses if own not in present)
     lacking = [Difference(Where.ADDRESS, None, own, "not there", "on lo", _LOG) for own in missing]
     fix = "ip -6 addr del {}/128 dev lo"
     left = [Difference(Where.ADDRESS, None, str(one), "on lo", "another key's", fix.format(one)) for one in stale]

@@ -53,7 +53,7 @@ async def collect(sides: Sides) -> Facts:
         router_warnings=topology.warnings,
         refusals=await sides.routing.refusals(),
         routes_missing=await _routes_missing(sides),
-        rules_stand=await sides.kernel.rules_stand(),
+        rules_in_force=await sides.kernel.rules_in_force(),
         rules_disturbed=sides.kernel.disturbed,
         dropped=await sides.kernel.counters(),
         addresses_missing=await _addresses_missing(sides.kernel.own_addresses),
@@ -111,11 +111,11 @@ def _one_sided(sides: Sides) -> list[str]:
         if channel.handover.mode is DataPlane.OVERLAY:
             differs = (
                 channel.handover.carried_since is not None
-                and channel.standing().complete
+                and channel.established().complete
                 and not channel.handover.superseded
             )
         else:
-            differs = talks and channel.handover.carried_since is None and channel.standing().complete
+            differs = talks and channel.handover.carried_since is None and channel.established().complete
         if differs:
             found.append(channel.title)
     return found
@@ -188,15 +188,15 @@ def _announced_instead(sides: Sides) -> list[str]:
 
 
 async def _routes_missing(sides: Sides) -> list[str]:
-    standing = await routing.kernel_destinations()
+    installed = await routing.kernel_destinations()
     return sorted(
-        str(route.destination) for route in sides.driver.engine.known.routes if route.destination not in standing
+        str(route.destination) for route in sides.driver.engine.known.routes if route.destination not in installed
     )
 
 
 async def _addresses_missing(own: tuple[Address, ...]) -> list[str]:
-    standing = await netlink.assigned()
-    return [str(address) for address in own if address not in standing]
+    assigned = await netlink.assigned()
+    return [str(address) for address in own if address not in assigned]
 
 
 def _key_problem(path: Path) -> str:

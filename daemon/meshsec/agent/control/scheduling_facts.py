@@ -48,8 +48,8 @@ def report(sides: Sides, params: Mapping[str, Any]) -> Mapping[str, Any]:
 async def checks(side: "Scheduling") -> "list[Check]":
     """Return doctor's checks of scheduling."""
     found = await asyncio.to_thread(scheduler.look)
-    standing = {one.service: groups.membership(one.pid).facts() for one in side.known.applied if one.pid}
-    return scheduling_doctor.examine(replace(found, groups=standing), side.profile, side.known.applied)
+    memberships = {one.service: groups.membership(one.pid).facts() for one in side.known.applied if one.pid}
+    return scheduling_doctor.examine(replace(found, groups=memberships), side.profile, side.known.applied)
 
 
 def _count(params: Mapping[str, Any], name: str, highest: int) -> int:

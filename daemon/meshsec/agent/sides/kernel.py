@@ -55,7 +55,7 @@ class KernelSide:
         self.held_problem = ""
         """Why there is no second copy of the rules, which no other program can remove; empty if there is one."""
         self._applying = asyncio.Lock()
-        self._stood = False
+        self._were_in_force = False
         self.disturbed = 0
         """How often another program changed or removed the rules and they were restored."""
         self.tried = asyncio.Event()
@@ -85,7 +85,7 @@ class KernelSide:
                 return Cause(str(error))
             finally:
                 self.tried.set()
-            self._stood = True
+            self._were_in_force = True
         return None
 
     async def _hold(self, rules: RulesSpec) -> None:
@@ -139,9 +139,9 @@ class KernelSide:
         """Return how the kernel's rules differ from the applied ones; empty if they do not."""
         return await self._rules.altered()
 
-    async def rules_stand(self) -> bool:
+    async def rules_in_force(self) -> bool:
         """Return whether the applied rules are in the kernel."""
-        return await self._rules.standing() is not None
+        return await self._rules.in_force() is not None
 
     async def watch_rules(self) -> None:
         """Restore the rules when others change or remove them, until cancelled."""
@@ -149,9 +149,9 @@ class KernelSide:
 
     async def _check_rules(self) -> None:
         async with self._applying:
-            if not self._stood or await self.rules_stand():
+            if not self._were_in_force or await self.rules_in_force():
                 return
-            self._stood = False
+            self._were_in_force = False
         self.disturbed += 1
         _log.warning("the rules were altered or removed by another program; they are set again")
         self._post(RulesObserved(None))

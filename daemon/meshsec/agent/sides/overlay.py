@@ -27,7 +27,7 @@ class OverlaySide:
         self._post = post
         self._overlayd = Overlayd(Path(settings.socket), own, settings.device)
         self._down_reason = ""
-        self._stood: frozenset[IPv6Address] = frozenset()
+        self._installed: frozenset[IPv6Address] = frozenset()
 
     @property
     def version(self) -> str:
@@ -45,10 +45,10 @@ class OverlaySide:
             if not self._settings.enabled:
                 await routes.clear()
                 return ()
-            self._stood = await routes.standing(self._settings.device)
+            self._installed = await routes.installed(self._settings.device)
         except RoutesError as error:
             _log.log(logging.WARNING if self._settings.enabled else logging.DEBUG, "overlay: %s", error)
-        return (OverlayRoutesObserved(self._stood),)
+        return (OverlayRoutesObserved(self._installed),)
 
     async def run(self) -> None:
         """Follow overlayd until cancelled."""
@@ -73,14 +73,14 @@ class OverlaySide:
 
     async def _check_routes(self) -> None:
         try:
-            self._tell(await routes.standing(self._settings.device))
+            self._tell(await routes.installed(self._settings.device))
         except RoutesError as error:
             _log.warning("overlay: %s", error)
 
-    def _tell(self, standing: frozenset[IPv6Address]) -> None:
-        if standing != self._stood:
-            self._stood = standing
-            self._post(OverlayRoutesObserved(standing))
+    def _tell(self, installed: frozenset[IPv6Address]) -> None:
+        if installed != self._installed:
+            self._installed = installed
+            self._post(OverlayRoutesObserved(installed))
 
     async def carry_out(self, action: OverlayAction) -> Cause | None:
         """Carry out an action at the overlay; return why it failed."""
@@ -97,7 +97,7 @@ class OverlaySide:
         return None
 
     async def _route(self, addresses: frozenset[IPv6Address]) -> Cause | None:
-        standing = await routes.apply(addresses, self._settings.device, self._own)
-        self._tell(standing)
-        lacking = ", ".join(map(str, sorted(addresses ^ standing)))
+        installed = await routes.apply(addresses, self._settings.device, self._own)
+        self._tell(installed)
+        lacking = ", ".join(map(str, sorted(addresses ^ installed)))
         return Cause(f"routes do not read back as they were set: {lacking}") if lacking else None

@@ -18,8 +18,8 @@ from meshsec.core.channels.sas import Sas
 from meshsec.core.values.model import Card, ConnectionSpec, DataPlane, IkeSa, Network, Route
 
 
-class Standing(NamedTuple):
-    """What stands of a channel."""
+class Established(NamedTuple):
+    """What is established of a channel."""
 
     live: bool
     """An IKE_SA, with or without all of its CHILD_SAs."""
@@ -105,16 +105,16 @@ class Channel:
         wanted = self.desired()
         return keeper(wanted, self.observed()) if wanted else None
 
-    def standing(self) -> Standing:
+    def established(self) -> Established:
         """Return how much of what is wanted is established."""
         wanted = self.desired() if self.sas.listed else None
         if wanted is None:
-            return Standing(live=False, complete=False)
+            return Established(live=False, complete=False)
         observed = self.observed()
-        return Standing(bool(live(wanted, observed)), not missing(wanted, observed))
+        return Established(bool(live(wanted, observed)), not missing(wanted, observed))
 
     def unauthenticated(self) -> bool:
-        """Nothing stands since the authentication failed."""
+        """Nothing has been established since the authentication failed."""
         failure, stood = self.attempt.last_failure, self.protected_at
         return failure is not None and failure.of_authentication and (stood is None or failure.at > stood)
 
@@ -129,7 +129,7 @@ class Channel:
     def next_time(self, now: float, *, may_expire: bool) -> float | None:
         """Return when the channel needs the engine next; None: not before the next event.
 
-        ``may_expire``: the hold may end. Its time stands still while the routing daemon is away.
+        ``may_expire``: the hold may end. Its time is stopped while the routing daemon is away.
         """
         hold = self.hold.until if may_expire and not self.hold.over else None
         return min((one for one in (hold, self.attempt.next_time(now, self.state)) if one is not None), default=None)

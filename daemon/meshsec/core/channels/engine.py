@@ -1,8 +1,8 @@
 """The orchestrator's decisions over time: ``handle`` takes events, ``poll_actions`` gives what to do.
 
-Theory of operation. An event changes the record of the peers that it touches, fires their life cycle (lifecycle.py)
-and marks them. The next ``poll_*`` settles the marked peers: ``reconcile`` says what each lacks, and the engine issues
-it when what must come before stands (rules, key, configuration), when nothing about it is in progress, and when the
+Theory of operation. An event changes the record of the peers that it touches, fires their life cycle (lifecycle.py) and
+marks them. The next ``poll_*`` settles the marked peers: ``reconcile`` says what each lacks, and the engine issues it
+when what must come before is in place (rules, key, configuration), when nothing about it is in progress, and when the
 delay after a failure is over. A negotiation waits for its turn too: the end with the lower fingerprint goes first, the
 other takes over after its delay; then a place in the queue under the cap and the rate (attempt_queue.py).
 

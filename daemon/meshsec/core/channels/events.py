@@ -148,14 +148,15 @@ class OverlayObserved:
     """The overlay's sessions as overlayd reports them."""
 
     kept: frozenset[IPv6Address]
-    """Those of ``Keep`` to whom a way is proved and a session stands: packets pass at once."""
+    """Those of ``Keep`` to whom a way is proved and a session is established: packets pass at once."""
     linked: frozenset[IPv6Address]
     """All with whom there is a session, whoever asked for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class OverlayRoutesObserved:
-    """The addresses whose route into the overlay's device stands, with the rule that leads to it, as read back."""
+    """The addresses whose route into the overlay's device is installed, with the rule that leads to it, as read
+    back."""
 
     addresses: frozenset[IPv6Address]
 

@@ -1,13 +1,13 @@
 """The life of a peer's channel, as one table.
 
 Theory of operation. A channel starts in NO_ROUTE. The routing daemon's route to the peer makes it wanted: WAITING, for
-our turn (jitter of the initiator, delay of the other end), for rules, key and configuration, for a free place among
-the concurrent negotiations. NEGOTIATING is an attempt in progress, ours or the peer's. When every CHILD_SA that is
-wanted stands, it is PROTECTED. Losing the route does not close an SA, because an SA binds end points and not paths: it
+our turn (jitter of the initiator, delay of the other end), for rules, key and configuration, for a free place among the
+concurrent negotiations. NEGOTIATING is an attempt in progress, ours or the peer's. When every CHILD_SA that is wanted
+is established, it is PROTECTED. Losing the route does not close an SA, because an SA binds end points and not paths: it
 is HELD until the route is back or the hold time is over. A failed attempt leads to FAILED, and from there back to
 WAITING when its delay is over.
 
-User data of a peer in any state but PROTECTED and HELD goes nowhere: the fail-closed rules stand in all of them.
+User data of a peer in any state but PROTECTED and HELD goes nowhere: the fail-closed rules are in force in all of them.
 
 The table has a row for each pair of state and trigger that means something. The catch-all: any other trigger leaves
 the state as it is, for instance the failure of an attempt of ours after the peer's own attempt succeeded.
@@ -61,7 +61,7 @@ class Transition:
 TABLE: Mapping[State, Mapping[Trigger, Transition]] = {
     State.NO_ROUTE: {
         Trigger.ROUTE_FOUND: Transition(State.WAITING, "a route to the peer appeared"),
-        Trigger.SA_UP: Transition(State.HELD, "an SA stands although there is no route to the peer"),
+        Trigger.SA_UP: Transition(State.HELD, "an SA is established although there is no route to the peer"),
     },
     State.WAITING: {
         Trigger.ROUTE_LOST: Transition(State.NO_ROUTE, "the route to the peer went away"),

@@ -317,7 +317,7 @@ def _strangers(spec: RulesSpec, direction: str) -> list[str]:
 
 
 def _named(name: str, networks: Iterable[Network]) -> list[str]:
-    """Matches for destinations in a set of networks. A default route among them does not stand for private ones."""
+    """Matches for destinations in a set of networks. A default route among them does not include private ones."""
     defaults = {network.version for network in networks if network.prefixlen == 0}
     families = (("ip6", 6), ("ip", 4))
     public = [f"{family} daddr != {_PRIVATE[version]}" for family, version in families if version in defaults]

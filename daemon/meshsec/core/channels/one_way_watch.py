@@ -35,7 +35,7 @@ class Suspect:
     """The unique number of its IKE_SA."""
     child: str
     failed: bool = False
-    """A proof was asked for and the same CHILD_SA still stands: its IKE_SA is of no use."""
+    """A proof was asked for and the same CHILD_SA is still there: its IKE_SA is of no use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class OneWayWatch:
 
         charon shows a CHILD_SA that was rekeyed for some seconds more, beside the new one of the same name.
         """
-        standing = {
+        watched = {
             (sa.unique_id, child.name): (peer, child)
             for peer, sas in ike_sas.items()
             for sa in sas
@@ -96,16 +96,16 @@ class OneWayWatch:
         }
         self._seen = {
             key: _counted(now, self._seen.get(key), self._follow(now, key, child), child)
-            for key, (_, child) in standing.items()
+            for key, (_, child) in watched.items()
         }
-        self._peers = {key: peer for key, (peer, _) in standing.items()}
+        self._peers = {key: peer for key, (peer, _) in watched.items()}
         failed = [key for key, seen in self._seen.items() if _has_failed(now, seen)]
         due = [key for key, seen in self._seen.items() if _is_due(now, seen)]
         for key in failed:
             self._seen[key] = replace(self._seen[key], asked_at=now)
         for key in due:
-            self._seen[key] = _asked(now, self._seen[key], standing[key][1])
-        return [Suspect(standing[key][0], *key, failed=key in failed) for key in (*failed, *due)]
+            self._seen[key] = _asked(now, self._seen[key], watched[key][1])
+        return [Suspect(watched[key][0], *key, failed=key in failed) for key in (*failed, *due)]
 
     def _follow(self, now: float, key: tuple[str, str], child: ChildSa) -> _Seen:
         """Another SPI is the CHILD_SA rekeyed: its counters begin again, and so does the watch, no less patient."""

@@ -5,7 +5,7 @@ are trusted pass by the overlay's device, whatever their mode; a route into that
 switch touches no rule, and at no moment there is a way out in the clear.
 
 The order: rules, then the node's permission (``Permit``), then the sessions (``Keep``), then, for those to whom a way
-is proved and a session stands, the route (``RouteOverlay``). Nothing is believed before it is read back.
+is proved and a session is established, the route (``RouteOverlay``). Nothing is believed before it is read back.
 
 The wanted sets are kept peer by peer (``want``), and made again only after a change, so that an event costs what it
 touches. The node keeps sessions to no more than ``KEEP_MAX`` peers: with more, those in reach come first.
@@ -31,7 +31,7 @@ class Overlay:
         """Start with nothing known.
 
         ``device`` is the overlay's; empty: this node has no overlay. ``default`` is the policy's data plane,
-        ``fallback`` its choice whether the overlay carries where the mode is ipsec and no SA stands.
+        ``fallback`` its choice whether the overlay carries where the mode is ipsec and no SA is established.
         """
         self.device = device
         self._fallback = fallback
@@ -43,7 +43,7 @@ class Overlay:
         self.linked: Addresses = NONE
         """Peers with whom there is a session, whoever asked for it."""
         self.routes: Addresses = NONE
-        """Whose route into the device stands, as read back."""
+        """Whose route into the device is installed, as read back."""
         self.permitted: Addresses | None = None
         """What overlayd was last told; None when that is unknown."""
         self.keeping: Addresses | None = None
@@ -103,10 +103,10 @@ class Overlay:
         return address in self._keep
 
     def may_bridge(self, address: IPv6Address) -> bool:
-        """Return whether the overlay may carry to a peer in mode ipsec while no SA stands.
+        """Return whether the overlay may carry to a peer in mode ipsec while no SA is established.
 
-        Either the policy allows it and there is a session, or the mode was ``overlay`` and its route still stands.
-        """
+        Either the policy allows it and there is a session, or the mode was ``overlay`` and its route is still
+        installed."""
         has_session = address in self.linked or self.wants_session(address)
         return has_session and (self._fallback or address in self.routes)
 

@@ -48,18 +48,17 @@ def follow_overlay(known: Situation, channel: Channel) -> None:
     """Decide what is wanted of the overlay for one peer.
 
     In mode ``overlay`` all of it. In mode ``ipsec``, where the policy has ``overlay_fallback``, that it bridges to a
-    peer that has a session with us, from when no SA stands until one does: whether the session goes on is our own doing
-    then, and no sign of anything. A route that stands is kept while nothing else does, or while nobody knows better; a
-    session goes after its route.
-    """
+    peer that has a session with us, from when no SA is established until one is: whether the session goes on is our own
+    doing then, and no sign of anything. An installed route is kept while nothing else carries, or while nobody knows
+    better; a session goes after its route."""
     card, overlay = channel.card, known.overlay
     if card is None or not overlay.enabled:
         return
     address, wanted = card.address, channel.handover.mode is DataPlane.OVERLAY
-    sa_stands = _relies_on_sa(channel)
-    bridged = not sa_stands and overlay.may_bridge(address)
+    sa_established = _relies_on_sa(channel)
+    bridged = not sa_established and overlay.may_bridge(address)
     is_routed = address in overlay.routes
-    sticks = is_routed and (not sa_stands or (wanted and overlay.down is not None))
+    sticks = is_routed and (not sa_established or (wanted and overlay.down is not None))
     begins = address in overlay.kept and (wanted or bridged)
     keep, is_near = wanted or bridged or is_routed, channel.route is not None
     overlay.want(address, permit=True, keep=keep, route=sticks or begins, near=is_near)
@@ -71,7 +70,7 @@ def _relies_on_sa(channel: Channel) -> bool:
     """Return whether an SA is established and is not about to end."""
     sa = channel.ike_sa()
     is_ending = sa is not None and sa.unique_id in channel.handover.superseded
-    return channel.standing().complete and not channel.hold.over and not is_ending
+    return channel.established().complete and not channel.hold.over and not is_ending
 
 
 def _replace_sas(known: Situation, channel: Channel) -> None:

@@ -1,4 +1,4 @@
-"""What is lacking, what stands in its way, and the plan that people are shown. Nothing is changed here."""
+"""What is lacking, what prevents it, and the plan that people are shown. Nothing is changed here."""
 
 from dataclasses import dataclass
 

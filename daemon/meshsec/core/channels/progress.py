@@ -19,12 +19,12 @@ _NO_SA = Cause("the IKE daemon reported success and shows no SA", FailureKind.OW
 def refresh(known: Situation, channel: Channel, reason: str = "") -> None:
     """Bring the life cycle in line with what is known, and let the peer be settled."""
     known.mark(channel.name)
-    live, complete = channel.standing()
+    live, complete = channel.established()
     channel.hold.follow(known.now, known.policy.hold_time, is_needed=live and channel.route is None)
-    stands = complete and not channel.hold.over
-    if stands and channel.state not in WITH_SA:
+    carries = complete and not channel.hold.over
+    if carries and channel.state not in WITH_SA:
         _sa_up(known, channel)
-    elif not stands and channel.state in WITH_SA:
+    elif not carries and channel.state in WITH_SA:
         _sa_lost(known, channel, reason)
     if channel.card is not None:
         _follow_negotiation(known, channel, incomplete=live and not complete)
@@ -52,7 +52,7 @@ def revoke(known: Situation, channel: Channel) -> None:
 
 def attempt_failed(known: Situation, channel: Channel, cause: Cause) -> None:
     """Take the failure of an attempt of this node's, and set the time of the next one."""
-    if channel.standing().complete:
+    if channel.established().complete:
         _doubt(known, channel, cause)
         return
     channel.attempt.unconfirmed = False

@@ -20,8 +20,8 @@ from meshsec.core.values.model import ConnectionSpec, IkeSa
 from meshsec.core.values.sa_states import IkeSaState
 
 CROSSING_SECONDS = 10.0
-"""IKE_SAs that two ends began at the same time stand within less of each other; whoever begins one later has lost the
-other, or wants it no more."""
+"""IKE_SAs that two ends began at the same time are established within less of each other; whoever begins one later has
+lost the other, or wants it no more."""
 CHILDREN_MAX = 16
 """CHILD_SAs of one IKE_SA: two are wanted, and each may have some successors while both ends rekey. charon sets no
 limit, and does not list an IKE_SA with about a thousand, so that nobody could close it."""
@@ -67,7 +67,7 @@ def live(desired: DesiredPeer, observed: ObservedPeer) -> list[IkeSa]:
 
 
 def _distrusted(sa: IkeSa, desired: DesiredPeer, observed: ObservedPeer) -> bool:
-    """Another key than that on the card authenticated it, or what stands was agreed on by a card taken back."""
+    """Another key than that on the card authenticated it, or the SA was agreed on by a card taken back."""
     if sa.unique_id in observed.revoked:
         return True
     return sa.is_live and sa.remote_id is not None and sa.remote_id != desired.connection.remote_id
@@ -94,25 +94,25 @@ def keeper(desired: DesiredPeer, observed: ObservedPeer) -> IkeSa | None:
         spis = sorted(spi for child in sa.children if child.carries for spi in (child.spi_in, child.spi_out))
         return incomplete, sa.initiator is not desired.initiator, spis[:1], sa.spi_initiator, sa.spi_responder
 
-    standing = _not_outlived(live(desired, observed), observed.seen)
-    return min(standing, key=order) if len(standing) > 1 else next(iter(standing), None)
+    established = _not_outlived(live(desired, observed), observed.seen)
+    return min(established, key=order) if len(established) > 1 else next(iter(established), None)
 
 
-def _not_outlived(standing: list[IkeSa], seen: Mapping[str, float]) -> list[IkeSa]:
+def _not_outlived(established: list[IkeSa], seen: Mapping[str, float]) -> list[IkeSa]:
     """Without those beside which another came too late to have been begun at the same time, and carries."""
-    carrying = [sa for sa in standing if any(child.carries for child in sa.children)]
+    carrying = [sa for sa in established if any(child.carries for child in sa.children)]
     latest = max((seen.get(sa.unique_id, 0.0) for sa in carrying), default=0.0)
-    return [sa for sa in standing if seen.get(sa.unique_id, latest) >= latest - CROSSING_SECONDS]
+    return [sa for sa in established if seen.get(sa.unique_id, latest) >= latest - CROSSING_SECONDS]
 
 
 def missing(desired: DesiredPeer, observed: ObservedPeer) -> tuple[str, ...]:
-    """Names of the CHILD_SAs that are wanted and do not stand; empty when the channel is protected."""
+    """Names of the CHILD_SAs that are wanted and not established; empty when the channel is protected."""
     return _absent(desired, keeper(desired, observed))
 
 
 def _absent(desired: DesiredPeer, sa: IkeSa | None) -> tuple[str, ...]:
-    standing = [child.name for child in sa.children if child.carries] if sa else []
-    return tuple(child.name for child in desired.connection.children if child.name not in standing)
+    established = [child.name for child in sa.children if child.carries] if sa else []
+    return tuple(child.name for child in desired.connection.children if child.name not in established)
 
 
 def _close_stranger(name: str, observed: ObservedPeer) -> list[Action]:

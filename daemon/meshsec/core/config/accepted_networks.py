@@ -60,7 +60,7 @@ class Accepted:
 def resolve(accepted: Iterable[AcceptedNetwork], cards: Mapping[str, Sequence[Card]]) -> Accepted:
     """Replace the names of peers by what their cards let them be as originators of the network's family.
 
-    ``cards`` are those of a peer's present and next key, by its name. A name that stands for nothing is a problem and
+    ``cards`` are those of a peer's present and next key, by its name. A name of no peer is a problem and
     is left out, so that one peer who is not known yet does not take away the others.
     """
     networks: dict[Network, tuple[Address, ...]] = {}

@@ -38,7 +38,7 @@ def shown(engine: Engine, channel: Channel) -> Shown:
 def _carried(channel: Channel) -> str:
     if channel.handover.mode is DataPlane.OVERLAY:
         return "the overlay's session carries user data"
-    return f"the overlay carries user data until an SA stands: {channel.reason}"
+    return f"the overlay carries user data until an SA is established: {channel.reason}"
 
 
 def _lacking(engine: Engine, channel: Channel) -> str:
@@ -47,4 +47,4 @@ def _lacking(engine: Engine, channel: Channel) -> str:
         return f"the overlay's node is away ({overlay.down})"
     if address not in overlay.kept:
         return "there is none to the peer yet"
-    return "the route into the overlay's device does not stand yet"
+    return "the route into the overlay's device is not installed yet"

@@ -20,7 +20,7 @@ def found(router_warnings: Iterable[str], doubled: Sequence[str]) -> list[str]:
     sentences = [_OWN] if SAME_ADDRESS in router_warnings else []
     if doubled:
         sentences.append(
-            f"{', '.join(doubled)} asks for an SA again and again while one stands: two nodes have its key, or "
+            f"{', '.join(doubled)} asks for an SA again and again while one is established: two nodes have its key, or "
             "somebody forges its address"
         )
     return sentences

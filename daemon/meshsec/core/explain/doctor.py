@@ -115,9 +115,9 @@ def _routes(facts: Facts) -> list[Check]:
 
 
 def _rules(facts: Facts) -> list[Check]:
-    problem = "" if facts.rules_stand else "the table inet meshsec is not what meshsecd applied"
+    problem = "" if facts.rules_in_force else "the table inet meshsec is not what meshsecd applied"
     if not problem and facts.rules_disturbed:
-        found = f"they stand again; another program altered or removed them {facts.rules_disturbed} times"
+        found = f"they are in force again; another program altered or removed them {facts.rules_disturbed} times"
         fix = "let it leave the table inet meshsec alone: `nft flush ruleset` removes everybody's rules"
         return [Check("fail-closed rules", Level.WARN, found, fix)]
     counts = {name: count for name, count in facts.dropped.items() if count and not name.startswith("bypass_")}
@@ -125,7 +125,7 @@ def _rules(facts: Facts) -> list[Check]:
     return judged(
         "fail-closed rules",
         problem,
-        f"they stand; dropped so far: {dropped}",
+        f"they are in force; dropped so far: {dropped}",
         "see the log of meshsecd for nft's reason",
     )
 

@@ -57,7 +57,7 @@ class Facts:
     router_warnings: Sequence[str]
     routes_missing: Sequence[str]
     """Destinations to which the routing daemon has a route and the kernel has none."""
-    rules_stand: bool
+    rules_in_force: bool
     dropped: Mapping[str, int]
     """Packets that the fail-closed rules dropped, and those that they let pass by the bypass list, by counter."""
     addresses_missing: Sequence[str]

@@ -51,7 +51,9 @@ def lost(facts: Facts) -> list[Check]:
     """Warn of peers with an SA through which nothing comes."""
     if not facts.lost:
         return []
-    found = f"an SA stands and nothing comes from {', '.join(facts.lost)}, whose IKE daemon does not answer either"
+    found = (
+        f"an SA is established and nothing comes from {', '.join(facts.lost)}, whose IKE daemon does not answer either"
+    )
     fix = "`meshsec explain NAME`, `meshsec topology`: the way may lead to somebody who takes what is sent"
     return [Check("silent peers", Level.WARN, found, fix)]
 

@@ -34,7 +34,7 @@ _WORDS: Mapping[str, tuple[str, str]] = {
         for size in (512, 768, 1024)
     },
 }
-"""What each of strongSwan's keywords stands for, and where it is specified for IKEv2 and ESP."""
+"""What each of strongSwan's keywords means, and where it is specified for IKEv2 and ESP."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def proposals(policy: Policy, known: Algorithms | None = None) -> list[Proposal]
 
 
 def settings(policy: Policy) -> dict[str, object]:
-    """Return a profile's keys as its file has them: suites stand for the two lists of proposals."""
+    """Return a profile's keys as its file has them: suites replace the two lists of proposals."""
     implied = {"ike_proposals", "esp_proposals"} if policy.suites else set()
     return {key.name: _plain(getattr(policy, key.attribute)) for key in keys(Profile) if key.name not in implied}
 

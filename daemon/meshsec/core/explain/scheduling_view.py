@@ -32,7 +32,7 @@ class Known:
 
     @property
     def ranks_poller(self) -> bool:
-        """Whether charon can have a real-time class here, in which that thread stands behind the others."""
+        """Whether charon can have a real-time class here, in which that thread has a lower priority than the others."""
         return bool(self.pid) and self.profile.can_be_realtime("charon")
 
 
@@ -172,8 +172,8 @@ def _explain_poller(known: Known) -> list[str]:
     waits = f"Thread {known.poller} of charon waits for its sockets"
     has = next((one.in_force for one in known.applied if known.poller in one.behind), None)
     if has is None:
-        return [f"{waits}: with a real-time class it stands one priority behind the others."]
-    return [f"{waits}: it stands one priority behind the others, with {has.one_behind}."]
+        return [f"{waits}: with a real-time class it has one priority less than the others."]
+    return [f"{waits}: it has one priority less than the others, with {has.one_behind}."]
 
 
 _MODES = {

@@ -84,7 +84,7 @@ def _explain_turn(engine: Engine, channel: Channel) -> str:
     )
     return (
         "The peer initiates, because its fingerprint is the lower of the two; "
-        f"this node takes over when nothing stands after {_span(delay)}."
+        f"this node takes over when nothing is established after {_span(delay)}."
     )
 
 
@@ -133,7 +133,7 @@ def _explain_sa(channel: Channel, now: float) -> str:
     by = "this node" if sa.initiator else "the peer"
     age = "" if sa.established_at is None else f", {_span(now - sa.established_at)} old"
     children = ", ".join(f"{child.name} ({child.mode}, {child.state})" for child in sa.children) or "none"
-    return f"An IKE_SA initiated by {by} stands{age}; CHILD_SAs: {children}."
+    return f"An IKE_SA initiated by {by} is established{age}; CHILD_SAs: {children}."
 
 
 def _explain_quiet(channel: Channel, now: float) -> list[str]:
@@ -149,8 +149,8 @@ def _explain_rules(engine: Engine, channel: Channel) -> str:
     if engine.known.rules.covers(channel.card):
         where = "in the kernel" if engine.known.backend is EspBackend.KERNEL else "by ipsec0"
         where += f", or by {engine.known.overlay.device}" if engine.known.overlay.enabled else ""
-        return f"The fail-closed rules stand: user data to the peer leaves only encrypted, {where}."
-    return "The fail-closed rules for the peer do not stand yet: nothing is negotiated before."
+        return f"The fail-closed rules are in force: user data to the peer leaves only encrypted, {where}."
+    return "The fail-closed rules for the peer are not in force yet: nothing is negotiated before."
 
 
 def _explain_doubt(engine: Engine) -> list[str]:
@@ -168,7 +168,7 @@ def _explain_next(engine: Engine, channel: Channel, now: float) -> str:
             when = "" if planned.at is None else f" in {_span(planned.at - now)}"
             return f"Next{when}: {label.name} ({planned.why})."
     if channel.handover.mode is DataPlane.OVERLAY and channel.handover.carried_since is None:
-        return "Next: the route into the overlay when the session stands."
+        return "Next: the route into the overlay when the session is established."
     if channel.state is State.HELD and channel.hold.until is not None:
         if engine.known.router_down is not None:
             return "Next: the SA is kept until the routing daemon is back."

@@ -50,7 +50,7 @@ _NEVER = ("ignore", "")
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line and where it stands."""
+    """One line and its place."""
 
     file: str
     number: int
@@ -131,7 +131,7 @@ def _sections(lines: Iterable[Line], problems: list[str], ignored: list[str]) ->
             continue
         if parameter := _PARAMETER.fullmatch(text):
             if current is None:
-                problems.append(f"{line.where}: {_cut(text)}: stands in no section; allowed: after `conn NAME`")
+                problems.append(f"{line.where}: {_cut(text)}: is in no section; allowed: after `conn NAME`")
             else:
                 _take(current, parameter[1].lower(), _Value(_unquoted(parameter[2]), line), ignored)
         elif section := _SECTION.fullmatch(text):
@@ -215,9 +215,7 @@ def _told(name: str, values: Mapping[str, _Value], conns: Mapping[str, _Conn], f
         return False
     other = values[_other_end(values)].text
     if other.startswith("%"):
-        found.ignored.append(
-            f"{where}: {_cut(other)} stands for anybody; meshsec has peers that are trusted one by one"
-        )
+        found.ignored.append(f"{where}: {_cut(other)} means anybody; meshsec has peers that are trusted one by one")
         return False
     return True
 

@@ -185,9 +185,9 @@ def _key(one: Difference) -> tuple[object, ...]:
     return one.where, one.peer, one.what, one.should
 
 
-def connections(wanted: Wanted, standing: Iterable[Configured], others: Collection[str] = ()) -> Iterator[Difference]:
+def connections(wanted: Wanted, loaded: Iterable[Configured], others: Collection[str] = ()) -> Iterator[Difference]:
     """Return the connections of the IKE daemon. ``others``: names of those that other programs added after meshsecd."""
-    found = {one.name: one for one in standing}
+    found = {one.name: one for one in loaded}
     for name, spec in wanted.connections.items():
         if name not in found:
             yield Difference(Where.CONNECTION, wanted.title(name), "connection", "none", "configured", _RESTART)
@@ -217,9 +217,9 @@ def _configured(should: Configured, is_: Configured) -> Iterator[tuple[str, str,
 def _fields(should: Any, is_: Any, prefix: str) -> Iterator[tuple[str, str, str]]:
     """Fields that are reported and differ."""
     for field in fields(should):
-        ought, stands = getattr(should, field.name), getattr(is_, field.name)
-        if field.name not in ("name", "children") and stands is not None and stands != ought:
-            yield prefix + field.name.replace("_", " "), _text(stands), _text(ought)
+        ought, actual = getattr(should, field.name), getattr(is_, field.name)
+        if field.name not in ("name", "children") and actual is not None and actual != ought:
+            yield prefix + field.name.replace("_", " "), _text(actual), _text(ought)
 
 
 def credentials(wanted: Wanted, held: Credentials) -> Iterator[Difference]:
@@ -250,9 +250,9 @@ def _owns(subject: str, key: bytes) -> bool:
         return False
 
 
-def sas(wanted: Wanted, standing: Mapping[str, Sequence[IkeSa]], now: float) -> Iterator[Difference]:
+def sas(wanted: Wanted, established: Mapping[str, Sequence[IkeSa]], now: float) -> Iterator[Difference]:
     """SAs that carry, against the policy that is in force: it may have been another when they were negotiated."""
-    for name, ike_sas in standing.items():
+    for name, ike_sas in established.items():
         spec = wanted.connections.get(name)
         for sa in ike_sas:
             if not sa.is_live:

@@ -1,4 +1,4 @@
-"""The kernel's side of the drift: XFRM states and policies against the SAs and the rules that ought to stand.
+"""The kernel's side of the drift: XFRM states and policies against the SAs and the rules that should be in force.
 
 The kernel takes the policy with the lowest priority number of those whose selector holds a packet (RFC 4301, section
 4.4.1, calls the whole the SPD). So a foreign one may let user data pass in the clear, or stop it, whatever ours say.
@@ -64,7 +64,7 @@ class Kernel:
     block_priority: int
     """Priority of the policies that are the second wall."""
     blocks: frozenset[tuple[str, Network, Network]] = frozenset()
-    """Selectors of those that ought to stand."""
+    """Selectors of those that should be installed."""
     endpoints: frozenset[Address] = frozenset()
     """Addresses of this node and of its peers on which IKE runs."""
     states: Sequence[XfrmState] = ()
@@ -193,8 +193,8 @@ def _selectors(spec: ConnectionSpec, names: Collection[str]) -> Iterator[tuple[s
 
 
 def _walls(kernel: Kernel) -> Iterator[Difference]:
-    standing = {policy.selector for policy in kernel.policies if _is_wall(kernel, policy)}
-    for selector in sorted(kernel.blocks - standing, key=str):
+    present = {policy.selector for policy in kernel.policies if _is_wall(kernel, policy)}
+    for selector in sorted(kernel.blocks - present, key=str):
         should = f"priority {kernel.block_priority}: block"
         yield Difference(Where.XFRM_POLICY, None, _named(selector), "none", should, _WALLS)
 

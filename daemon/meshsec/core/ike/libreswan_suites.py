@@ -125,7 +125,7 @@ _HASH_BITS = {
 _UNSIZED = (256, 128)
 """Bits of AES that libreswan proposes where none are given."""
 _MOST = 64
-"""Proposals that one with alternatives (``aes256-sha2_256+sha2_512-dh14+dh19``) may stand for."""
+"""Proposals that one with alternatives (``aes256-sha2_256+sha2_512-dh14+dh19``) may mean."""
 
 
 def read_ike(proposal: str) -> tuple[str, ...]:
@@ -193,7 +193,7 @@ def _few(*parts: tuple[str, ...]) -> Iterable[tuple[str, ...]]:
     for part in parts:
         count *= len(part)
     if count > _MOST:
-        raise UntranslatableError(f"it stands for {count} proposals; allowed: {_MOST}")
+        raise UntranslatableError(f"it means {count} proposals; allowed: {_MOST}")
     return product(*parts)
 
 
@@ -221,7 +221,7 @@ def _taken_apart(proposal: str, aead: Iterable[str]) -> _Parts:
     if not (parts.aead or parts.cipher):
         raise UntranslatableError("it has no encryption")
     if parts.aead and (parts.cipher or parts.hash):
-        raise UntranslatableError(f"{parts.aead} stands alone: it protects integrity itself")
+        raise UntranslatableError(f"{parts.aead} takes no integrity algorithm: it protects integrity itself")
     if parts.cipher and not parts.hash:
         raise UntranslatableError(f"{parts.cipher} has no integrity")
     return parts

@@ -116,7 +116,7 @@ class IkePort(Protocol):
         """Give it the node's private keys (PKCS#8, PEM or DER), and let it forget others."""
 
     async def load_connection(self, spec: ConnectionSpec, secret: bytes | None = None) -> None:
-        """Configure one peer; SAs that stand are kept.
+        """Configure one peer; established SAs are kept.
 
         ``secret`` is the pair's, for ``Authentication.SECRET``; its octets go nowhere else. One of before is forgotten.
         """
@@ -131,7 +131,7 @@ class IkePort(Protocol):
         """Return the SAs by peer, of all peers or of one; a peer without SA is left out."""
 
     async def initiate(self, peer: str, child: str, seconds: float) -> None:
-        """Negotiate a CHILD_SA, with its IKE_SA when there is none; ends when it stands.
+        """Negotiate a CHILD_SA, with its IKE_SA when there is none; ends when it is established.
 
         Raises ``CommandError`` when the negotiation failed or did not end within ``seconds``.
         """
@@ -139,7 +139,7 @@ class IkePort(Protocol):
     async def terminate(self, unique_id: str, *, patient: bool = False) -> None:
         """Close one IKE_SA with its CHILD_SAs and tell the peer; returns at once. Gone already is fine.
 
-        ``patient``: the SAs stand until the peer has confirmed it, where the daemon can do that.
+        ``patient``: the SAs are kept until the peer has confirmed it, where the daemon can do that.
         """
 
     async def rekey_child(self, unique_id: str, child: str) -> None:

@@ -90,7 +90,7 @@ class Watch:
 
 
 def octets_of(addresses: Iterable[str | None]) -> frozenset[bytes]:
-    """Addresses as they stand in packets; None is left out."""
+    """Addresses as they occur in packets; None is left out."""
     return frozenset(ip_address(one).packed for one in addresses if one)
 
 

@@ -5,7 +5,7 @@ from enum import StrEnum
 from struct import unpack_from
 
 SNAPLEN = 512
-"""Octets of a frame that are looked at: the headers and the beginning of the payload, where the mark stands."""
+"""Octets of a frame that are looked at: the headers and the beginning of the payload, where the mark is."""
 
 IPV4, IPV6, ARP = 0x0800, 0x86DD, 0x0806
 PROBE = 0x88B5

@@ -1,8 +1,8 @@
 """Whether an SA was negotiated as one of a policy's proposals says (RFC 7296, section 2.7).
 
-Proposals are in strongSwan's keywords, what stands is in IANA's names. A keyword that is none that is known here may be
-anything, so that a proposal with one agrees with every algorithm: nothing is called wrong that cannot be judged.
-"""
+Proposals are in strongSwan's keywords, what was negotiated is in IANA's names. A keyword that is none that is known
+here may be anything, so that a proposal with one agrees with every algorithm: nothing is called wrong that cannot be
+judged."""
 
 import re
 from collections.abc import Iterable, Mapping

@@ -228,9 +228,10 @@ class Profile(Struct, frozen=True):
     overlay_fallback: Annotated[
         bool,
         Meta(
-            description="Whether the overlay carries user data to a peer whose data plane is ipsec while no SA stands, "
-            "as after the death of the IKE daemon. Without it such user data is dropped until an SA stands. A switch "
-            "from the overlay to ipsec goes on by the overlay until the first SA stands, whatever this says."
+            description="Whether the overlay carries user data to a peer whose data plane is ipsec while no SA is "
+            "established, as after the death of the IKE daemon. Without it such user data is dropped until an SA is "
+            "established. A switch from the overlay to ipsec keeps the overlay until the first SA is established, "
+            "whatever this says."
         ),
     ] = False
     unknown_nodes: Annotated[
@@ -307,7 +308,7 @@ class Policy(Profile, frozen=True):
     # One relay's appearance gives many nodes a route at the same time (RFC 5148, section 4, for the reasoning).
     initiator_jitter: Annotated[float, Meta(ge=0, le=0.05, description="random wait of the initiator")] = 0.01
     # The end with the higher fingerprint takes over when the other did nothing; sooner when our own IKE daemon was
-    # restarted, because the other end then believes that the SA stands.
+    # restarted, because the other end then believes that the SA is established.
     takeover_delay: Annotated[float, Meta(ge=0.1, le=60, description="after which the other end initiates")] = 2.0
     takeover_delay_fresh: Annotated[float, Meta(ge=0.1, le=60, description="the same after a restart")] = 0.5
 

@@ -1,8 +1,7 @@
 """Suites: an IKE and an ESP proposal that belong together, and which one an IKE_SA was negotiated with.
 
-Proposals are in strongSwan's keywords, what a standing IKE_SA reports is in IANA's names (IKEv2 Transform Types 1 and
-4); ``ENCRYPTION`` and ``KEY_EXCHANGE`` say which are the same.
-"""
+Proposals are in strongSwan's keywords, what an established IKE_SA reports is in IANA's names (IKEv2 Transform Types 1
+and 4); ``ENCRYPTION`` and ``KEY_EXCHANGE`` say which are the same."""
 
 import re
 from collections.abc import Iterable

@@ -10,8 +10,8 @@ After the last negotiation the level is kept for a moment (LINGERING), since set
 back. What a negotiation showed at its end moves the floor: up when the CPU was what made it late, down with time.
 
 A peer may begin unannounced, and nobody would be there to raise anything before it is too late. So while others keep
-the processors of the IKE daemon busy a level stands (GUARDING): the first one, or the floor, and the next whenever its
-threads are seen to wait all the same. An IKE daemon that has nothing to do takes nothing from anybody with it.
+the processors of the IKE daemon busy a level is in force (GUARDING): the first one, or the floor, and the next whenever
+its threads are seen to wait all the same. An IKE daemon that has nothing to do takes nothing from anybody with it.
 
 The budget makes it safe. Every CPU second that the IKE daemon spends above level 0 is charged; when nothing is left,
 the level is 0 (SPENT) until half of it has flowed in again. So whatever is asked of the IKE daemon, and by whomever,
@@ -55,7 +55,7 @@ HISTORY = 32
 """Decisions that are kept for the explanation."""
 
 PROBE = 0.25
-"""Seconds between two looks while it is not known whether the level that stands is enough."""
+"""Seconds between two looks while it is not known whether the level in force is enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,7 @@ class Governor:
 
     @property
     def probing(self) -> bool:
-        """Whether it is asked how the IKE threads fare with the level that stands: they should be given some work."""
+        """Whether it is asked how the IKE threads fare with the level in force: they should be given some work."""
         return self.mode is Mode.GUARDING and self._probe_at is not None
 
     # --- events ---
@@ -232,7 +232,7 @@ class Governor:
         self._guard()
 
     def _guard(self) -> None:
-        """Let the level stand that a peer's unannounced negotiation needs, no longer than it may need it."""
+        """Keep the level that a peer's unannounced negotiation needs, no longer than it may need it."""
         must_guard = self.ladder.must_guard(self.level)
         if self.mode is Mode.REST and self.load.crowded and must_guard and not self.budget.is_spent:
             self._fire(Trigger.CROWDED, self.load.crowd_text)
@@ -265,7 +265,7 @@ class Governor:
         return True
 
     def _raise_to(self, level: int, why: str, peer: str) -> None:
-        """Never lower while a negotiation runs: another one may need what stands."""
+        """Never lower while a negotiation runs: another one may need the level in force."""
         if level > self.level and not self.budget.is_spent:
             self._go_to(min(level, self.ladder.ceiling), f"negotiation with {peer}: {why}")
 

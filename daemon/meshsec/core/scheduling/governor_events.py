@@ -25,7 +25,7 @@ class NegotiationBegan:
 
 @dataclass(frozen=True, slots=True)
 class NegotiationEnded:
-    """The channel stands, or the attempt ended without one."""
+    """The channel is established, or the attempt ended without one."""
 
     peer: str
     protected: bool

@@ -15,7 +15,7 @@ class Mode(StrEnum):
     LINGERING = "lingering"
     """The last negotiation ended a moment ago."""
     GUARDING = "guarding"
-    """Others keep the processors busy: a level stands for what a peer may begin."""
+    """Others keep the processors busy: a level is in force for what a peer may begin."""
     SPENT = "spent"
     """The budget is used up: no privilege until it has recovered."""
 

@@ -47,7 +47,7 @@ class GovernorSettings:
     head_start: bool = True
     """Whether a negotiation begins with the first real-time class of the ladder where no thread waits, too."""
     busy_limit: float = 0.3
-    """Part of the time that others keep even the least busy of its processors busy, above which a level stands."""
+    """Part of the time that others keep even the least busy of its processors busy, above which a level is in force."""
 
     @property
     def cpu_limit(self) -> float:

@@ -1,6 +1,6 @@
 """Scheduling classes, and the profiles that give each service its class (``rt/profiles/NAME.toml``).
 
-The bounds here hold whatever a profile says: a service never stands above the threads of interrupts, and has no
+The bounds here hold whatever a profile says: a service never has a priority above the threads of interrupts, and has no
 real-time class where the kernel does not keep a part of each period for all others (``within``).
 """
 
@@ -55,7 +55,7 @@ class SchedulingClass:
 
     @property
     def is_realtime(self) -> bool:
-        """Whether it stands above every nice value."""
+        """Whether it precedes every nice value."""
         return self.policy is not SchedulingPolicy.OTHER
 
     @property
@@ -184,7 +184,7 @@ def within(wanted: SchedulingClass, limits: Limits) -> tuple[SchedulingClass, st
     highest = PRIORITY_MAX if limits.interrupt_priority is None else min(PRIORITY_MAX, limits.interrupt_priority - 1)
     if wanted.priority <= highest:
         return wanted, ""
-    reason = f"{wanted} would stand above the threads of interrupts"
+    reason = f"{wanted} would be above the threads of interrupts"
     if highest < 1:
         return BEST_WITHOUT_REALTIME, reason
     return SchedulingClass(wanted.policy, priority=highest), reason

@@ -90,13 +90,13 @@ def locator_of(address: IPv6Address) -> IPv6Address:
     return IPv6Address(bytes([_LOCATOR_OCTET]) + address.packed[1:])
 
 
-def stale_addresses(standing: Iterable[IPv4Address | IPv6Address], own: Iterable[object]) -> frozenset[IPv6Address]:
+def stale_addresses(assigned: Iterable[IPv4Address | IPv6Address], own: Iterable[object]) -> frozenset[IPv6Address]:
     """Return the addresses of other keys among those on this node's loopback device, and their locators.
 
     fc00::/8 holds nothing but addresses of nodes. One that is not this node's was left by a key that it had before,
     and packets to the node that has it now would end here.
     """
-    others = {one for one in standing if isinstance(one, IPv6Address)} - set(own)
+    others = {one for one in assigned if isinstance(one, IPv6Address)} - set(own)
     nodes = {one for one in others if is_mesh_address(one)}
     return frozenset(nodes | {locator_of(one) for one in nodes} & others)
 

@@ -297,12 +297,12 @@ class Modes:
     default: DataPlane | None = None
     """Mode for all peers; None: the policy's."""
     peers: Mapping[IPv6Address, DataPlane] = field(default_factory=dict)
-    """Mode by the peer's address, which stands for its key: another card under the same name inherits nothing."""
+    """Mode by the peer's address, which follows from its key: another card under the same name inherits nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What the outside reports: the IKE daemon's connections and SAs, and the rules that stand."""
+    """What the outside reports: the IKE daemon's connections and SAs, and the rules in force."""
 
     ike_sas: Mapping[str, tuple[IkeSa, ...]] = field(default_factory=dict)
     """IKE_SAs by peer name."""
