@@ -8,7 +8,8 @@ import pytest
 ROOT = Path(__file__).parents[3]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("tests/*.md")])
 
-PROSE = [ROOT / "README.md", *sorted(ROOT.glob("docs/guide/*.md")), *sorted(ROOT.glob("docs/explanation/*.md"))]
+_ADR = ROOT / "docs/development/adr"
+PROSE = [page for page in PAGES if page.parent not in (_ADR, ROOT / "tests")]
 COLUMNS = 100
 """Greatest length of a line of prose: longer ones are hard to read in a terminal and in a diff."""
 

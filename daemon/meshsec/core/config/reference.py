@@ -1,4 +1,4 @@
-"""What follows from the declared tables: JSON schemas, the tables of the reference page, and files of defaults."""
+"""What follows from the declared tables: JSON schemas, the lists of keys of the reference page, and files of defaults."""
 
 import json
 import re
@@ -26,6 +26,8 @@ _BOUNDS = {"ge": "minimum", "le": "maximum"}
 _LENGTHS = {"min_length": "minItems", "max_length": "maxItems"}
 _WIDTH = 118
 """Columns of a comment in a file of defaults."""
+_PAGE_WIDTH = 100
+"""Columns of the reference page."""
 _LINK = re.compile(r"\[([^]]*)\]\([^)]*\)")
 _MANY = 100
 """Columns of a list that is written in one line."""
@@ -60,15 +62,16 @@ def profile_schema() -> dict[str, object]:
     return _document("meshsec policy profile", Profile)
 
 
-def rows(kind: type[msgspec.Struct]) -> str:
-    """Return a table's keys as a Markdown table."""
-    lines = ["| key | value | default |", "|---|---|---|"]
-    lines += [
-        f"| `{key.name}` | {key.meta('description')}{_bounds(key)} | {_default(key)} |"
-        for key in keys(kind)
-        if not key.is_table and not key.is_a(dict)
-    ]
-    return "\n".join(lines) + "\n"
+def entries(kind: type[msgspec.Struct]) -> str:
+    """Return a table's keys as a Markdown list."""
+    return "".join(_entry(key) for key in keys(kind) if not key.is_table and not key.is_a(dict))
+
+
+def _entry(key: Key) -> str:
+    default = "Required." if key.required and not key.words("default") else f"Default: {_default(key)}."
+    words = f"`{key.name}`: {key.meta('description')}{_bounds(key)}. {default}"
+    lines = textwrap.wrap(words, _PAGE_WIDTH - 2, break_on_hyphens=False, break_long_words=False)
+    return "- " + "\n  ".join(lines) + "\n"
 
 
 def profile_defaults() -> str:
@@ -170,8 +173,6 @@ def _bounds(key: Key) -> str:
 def _default(key: Key) -> str:
     if words := key.words("default"):
         return words
-    if key.required:
-        return "required"
     return f"`{_toml(key.default)}`" if key.default not in ((), None) else "none"
 
 
@@ -205,6 +206,6 @@ def filled(page: str) -> str:
     """Return the reference page with the keys of each table between its marks."""
 
     def keys_of(mark: re.Match[str]) -> str:
-        return f"{mark[1]}\n{rows(_TABLES[mark[2]])}{mark[3]}"
+        return f"{mark[1]}\n{entries(_TABLES[mark[2]])}{mark[3]}"
 
     return re.sub(r"(<!-- keys of (\S+) -->)\n.*?(<!-- end -->)", keys_of, page, flags=re.DOTALL)
