@@ -1,4 +1,4 @@
-"""What follows from the declared tables: JSON schemas, the lists of keys of the reference page, and files of defaults."""
+"""What follows from the declared tables: JSON schemas, lists of keys for the reference page, and files of defaults."""
 
 import json
 import re
