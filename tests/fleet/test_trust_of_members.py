@@ -49,8 +49,8 @@ def test_an_exclusive_layout_removes_no_member(tmp_path: Path) -> None:
     }
     others = [{"add_host": {"name": name, "trust_own": card}} for name, card in _CARDS.items()]
     judged = [
-        _task("roles/trust/tasks/collect.yml", "Who is to be"),
-        _task("roles/trust/tasks/run.yml", "What changes"),
+        _task("roles/trust/tasks/collect.yml", "Compute who is to be"),
+        _task("roles/trust/tasks/run.yml", "Compute what changes"),
     ]
     shown = {"debug": {"msg": "{{ [trust_changed, trust_new, trust_stray | sort] | to_json }}"}}
     status, output = _played(tmp_path, values, [*others, *judged, shown])
@@ -60,7 +60,7 @@ def test_an_exclusive_layout_removes_no_member(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("node", "refused"), [("hand", False), ("of-an-old-meshsec", False), ("member", True)])
 def test_remove_node_refuses_a_member(tmp_path: Path, node: str, refused: bool) -> None:
-    task = _task("playbooks/remove_node.yml", "No fleet's key")
+    task = _task("playbooks/remove_node.yml", "Fail if a fleet's key")
     status, output = _played(tmp_path, {"node": node, "remove_peers": _VIEW}, [task])
     assert (status != 0) == refused, output
     assert ("member is a member of the fleet rescue" in output) == refused, output
@@ -119,7 +119,10 @@ def _inventory(directory: Path, groups: dict[str, list[str]]) -> Path:
 
 def _laid_out(directory: Path, inventory: Path, values: dict[str, Any]) -> dict[str, set[str]]:
     """Return whom each node of the inventory's mesh would trust. ``values`` override the inventory's."""
-    judged = [*_tasks("roles/trust/tasks/preflight.yml"), _task("roles/trust/tasks/collect.yml", "Who is to be")]
+    judged = [
+        *_tasks("roles/trust/tasks/preflight.yml"),
+        _task("roles/trust/tasks/collect.yml", "Compute who is to be"),
+    ]
     names = "{{ dict(groups.mesh | zip(groups.mesh | map('extract', hostvars, 'trust_names'))) | to_json }}"
     into = directory / "trusted.json"
     shown = {"copy": {"content": names, "dest": str(into)}, "delegate_to": "localhost", "run_once": True}
@@ -142,7 +145,10 @@ def test_rotate_keys_refuses_a_member_whose_fleets_key_is_elsewhere(
     tmp_path: Path, node: str, operated: str | None, refused: bool
 ) -> None:
     """It is refused before a key is made."""
-    judged = [_task("roles/rotate/tasks/look.yml", name) for name in ("Whether a fleet's key", "That key is")]
+    judged = [
+        _task("roles/rotate/tasks/look.yml", name)
+        for name in ("Ask whether a fleet's key", "Check that the fleet's key")
+    ]
     operator = {"rc": 1 if operated is None else 0, "stdout": json.dumps({"fleets": [{"name": operated}]})}
     values = {
         "inventory_hostname": node,
