@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tests.lab.observe.capture import Capture
 
 SPARE = "spare"
-"""The name of the relay that no node trusts. It gives the line's second and third node another way to each other."""
+"""The name of the relay that no node trusts. It gives the line's first and third node another path to each other."""
 
 MESH_SECONDS = 60.0
 PINGS = 5
