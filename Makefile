@@ -11,9 +11,9 @@ SECONDS_PER_FUZZ_TARGET ?= 60
 MINUTES ?= 30
 SEED ?=
 ONLY ?=
-# A machine that others use too may stall a node for seconds: the summary names each test that needed its second try.
+# A machine with other work may stall a node for seconds. The summary names each test that needed its second try.
 RERUNS ?= 1
-# Two files of tests at a time: nodes mostly wait for each other. BESIDE= runs one after the other.
+# Two test files run at a time, because nodes mostly wait for each other. BESIDE= runs one after the other.
 BESIDE ?= --numprocesses=2 --dist=loadfile
 CONFIG ?=
 JSON ?=
@@ -24,11 +24,11 @@ ARCH ?= $(shell dpkg --print-architecture)
 # Where `cargo install` puts cargo-deny.
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
-# Byte code is kept whatever the caller's shell says: without it each command in a lab's node compiles the package again,
-# which takes a node's daemon over a second of processor time.
+# Python keeps byte code whatever the caller's shell says. Without it each command in a lab's node compiles the package
+# again, which costs a daemon over a second of processor time.
 unexport PYTHONDONTWRITEBYTECODE
 
-# The pinned compiler; rustup's default where that cannot be fetched.
+# The pinned compiler, or rustup's default where it cannot be fetched.
 RUST_TOOLCHAIN := $(shell tools/rust-toolchain)
 ifneq ($(RUST_TOOLCHAIN),)
 export RUSTUP_TOOLCHAIN := $(RUST_TOOLCHAIN)
@@ -73,7 +73,7 @@ build: $(STAMPS)/system ## compile olsrv2d and overlayd (release) into build/bin
 
 check: lint unit ## the fast part: linters, types, import contracts and unit tests of both languages
 
-lint: lint-python lint-rust ## ruff, mypy --strict, import contracts, rustfmt, clippy, no_std proof, sizes of modules
+lint: lint-python lint-rust ## ruff, mypy --strict, import contracts, rustfmt, clippy, no_std proof, module sizes
 
 lint-python: setup
 	$(BIN)/ruff check .
@@ -88,7 +88,7 @@ lint-rust: setup
 	tools/check-no-std
 	@tools/check-structure
 
-lint-ansible: setup ## the collection by ansible-lint's profile `production`
+lint-ansible: setup ## check the Ansible collection with ansible-lint's profile `production`
 	cd ansible && PATH="$(CURDIR)/$(BIN):$$PATH" ANSIBLE_HOME="$(CURDIR)/build/ansible" ansible-lint --offline --profile production --nocolor -q .
 
 unit: unit-python unit-rust ## unit tests of both languages
@@ -99,59 +99,59 @@ unit-python: setup
 unit-rust: setup
 	cargo test $(CARGO_ARGUMENTS) --workspace --locked --quiet
 
-# The guest is emulated by one processor, the machines wait for each other much of theirs. Scenarios have both to
-# themselves, because they have deadlines.
-test: lint licences lint-ansible build ## everything: those, emulated beside machines, then scenarios (root)
+# One processor emulates the guest; booted machines, which often wait for each other, use the other one. Scenarios have
+# deadlines, so they run alone.
+test: lint licences lint-ansible build ## all proofs: lint, licences, `emulated` beside `machines`, then `scenarios` (root)
 	$(MAKE) --jobs=2 --output-sync=target machines emulated
 	$(MAKE) scenarios
 
-machines: ## nodes
+machines: ## proofs on booted machines: nodes
 	$(MAKE) --jobs=1 nodes
 
-emulated: ## guest-claims, unit, packages, kernel-merge
+emulated: ## proofs beside those: guest-claims, unit, packages, kernel-merge
 	$(MAKE) --jobs=1 guest-claims unit packages kernel-merge
 
-licences: $(STAMPS)/licences ## what the Rust build may be made of: licences, sources, no wildcards
+licences: $(STAMPS)/licences ## check the licences and sources of the Rust dependencies
 
-# Judged again when a dependency, its lock or a rule has changed.
+# Checked again when a dependency, its lock or a rule has changed.
 $(STAMPS)/licences: $(STAMPS)/deny daemon/deny.toml daemon/Cargo.lock daemon/Cargo.toml $(wildcard daemon/crates/*/Cargo.toml)
 	cargo fetch $(CARGO_ARGUMENTS) --locked
 	cargo deny $(CARGO_ARGUMENTS) --offline check bans licenses sources
 	@touch $@
 
-kernel-merge: setup ## every symbol of our fragments takes in Debian's RT kernel, for amd64 and arm64 (fetches its source)
+kernel-merge: setup ## check that Debian's RT kernel accepts each symbol of our fragments, amd64 and arm64 (fetches its source)
 	$(BIN)/pytest -m slow kernel-config/tests
 
-scenarios: setup build ## claims proved on the wire, in network namespaces (root); a failed one gets a second try, and is named
+scenarios: setup build ## prove claims on the wire, in network namespaces (root); a failed test gets a second try and is named
 	MESHSEC_LAB_REQUIRED=1 $(BIN)/pytest $(BESIDE) --reruns $(RERUNS) -m 'not flood' tests/scenarios tests/attacks tests/interop
 
-attacks: setup build ## what a stranger, a hostile peer or an account of the node may try, floods included (root; minutes)
+attacks: setup build ## attacks by strangers, hostile peers and local accounts, floods included (root; minutes)
 	MESHSEC_LAB_REQUIRED=1 $(BIN)/pytest tests/attacks
 
-guest-claims: setup build ## those that need ESP, radios or PREEMPT_RT: the ones that matter, Debian's RT and ordinary kernel booted once each (root)
+guest-claims: setup build ## prove the main claims that need ESP, radios or PREEMPT_RT in an emulated guest (root)
 	MESHSEC_LAB_REQUIRED=1 $(BIN)/pytest --reruns $(RERUNS) tests/guest
 
-lab-guest: setup ## a Debian 13 root with RT and ordinary kernel for the scenarios' guest, into build/guest (root)
+lab-guest: setup ## build the guest's Debian 13 root, with RT and ordinary kernel, in build/guest (root)
 	$(BIN)/python -m tests.lab.machines.guest_root
 
-guest: setup build ## all of those (root; long)
+guest: setup build ## prove all claims of the guest (root; long)
 	MESHSEC_GUEST_ALL=1 $(BIN)/pytest tests/guest
 
 scale: NODES ?= 30
-scale: setup build ## many nodes started at once: all pairs protected, one IKE_SA each (root; NODES=n)
+scale: setup build ## start many nodes at once: all pairs protected, one IKE_SA each (root; NODES=n)
 	NODES=$(NODES) $(BIN)/pytest tests/scenarios/topology/test_scale.py
 
-advisories: $(STAMPS)/deny ## known vulnerabilities of the Rust dependencies (fetches the advisory database)
+advisories: $(STAMPS)/deny ## report known vulnerabilities of the Rust dependencies (fetches the advisory database)
 	cargo deny $(CARGO_ARGUMENTS) check advisories
 
-nodes: fleet-packages ## bare Debian 12 and 13 machines, booted and reached by ssh, become a mesh by our packages (root)
+nodes: fleet-packages ## make a mesh of bare Debian 12 and 13 machines, by ssh and our packages (root)
 	MESHSEC_LAB_REQUIRED=1 $(BIN)/pytest --reruns $(RERUNS) tests/fleet
 
-fleet-more: fleet-packages ## what takes minutes more on those machines: the controller comes in over the mesh, which changes break; a member's other key; another kernel, radios (root)
+fleet-more: fleet-packages ## longer proofs on those machines: a controller behind the mesh, a member's new key, another kernel, radios (root)
 	MESHSEC_FLEET_ALL=1 MESHSEC_LAB_REQUIRED=1 $(BIN)/pytest tests/fleet/test_over_the_mesh.py tests/fleet/test_fleet_key.py tests/fleet/test_board.py
 
 fleet: NODES ?= 10
-fleet: fleet-packages ## that with many machines, and the time it took, in build/fleet.json (root; NODES=n)
+fleet: fleet-packages ## provision many machines and write the time it took to build/fleet.json (root; NODES=n)
 	NODES=$(NODES) $(BIN)/pytest tests/fleet/test_size.py
 
 fleet-packages: build docs $(STAMPS)/deb
@@ -160,34 +160,34 @@ fleet-packages: build docs $(STAMPS)/deb
 # --- the job itself ---
 
 demo: NODES ?= 3
-demo: setup build ## three nodes in a line protect themselves (root; NODES=n, KEEP=1 leaves it running)
+demo: setup build ## watch three nodes in a line protect themselves (root; NODES=n, KEEP=1 leaves them running)
 	$(BIN)/python -m tests.demo --nodes $(NODES) $(if $(KEEP),--keep)
 
-fuzz: setup ## feed the packet parsers with mutated input for a bounded time
+fuzz: setup ## feed mutated input to the packet parsers for a bounded time
 	daemon/fuzz/run $(SECONDS_PER_FUZZ_TARGET)
 
 $(STAMPS)/mutants: $(STAMPS)/python tools/setup tools/requirements-mutants.lock
 	@tools/setup mutants
 	@touch $@
 
-mutants: setup $(STAMPS)/mutants ## which changes of the code that matters no test notices, into build/mutants.json (MINUTES=30, SEED=n, ONLY=python or rust)
+mutants: setup $(STAMPS)/mutants ## list changes of critical code that no test notices, in build/mutants.json (MINUTES=30, SEED=n, ONLY=python or rust)
 	tools/mutants --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only $(ONLY))
 
-bench: $(subst _,-,$(patsubst rt/bench_%.py,bench-%,$(wildcard rt/bench_*.py))) ## all benchmarks (QUICK=1: few samples), into build/bench
+bench: $(subst _,-,$(patsubst rt/bench_%.py,bench-%,$(wildcard rt/bench_*.py))) ## run all benchmarks, with results in build/bench (QUICK=1: few samples)
 
 $(STAMPS)/bench: $(STAMPS)/system tools/setup
 	@tools/setup bench
 	@touch $@
 
-bench-%: setup build $(STAMPS)/bench ## one benchmark: `make bench-NAME` runs rt/bench_NAME.py
+bench-%: setup build $(STAMPS)/bench ## run one benchmark: `make bench-NAME` runs rt/bench_NAME.py
 	$(BIN)/python -m rt.bench_$(subst -,_,$*)
 
-baseline: setup ## what changed in the figures of build/bench since rt/baselines (python -m rt.measure.baseline keep NAME renews)
+baseline: setup ## compare the figures of build/bench with rt/baselines (python -m rt.measure.baseline keep NAME renews)
 	$(BIN)/python -m rt.measure.baseline compare
 
 # --- the kernel ---
 
-kernel-check: setup ## what a kernel lacks, what is risky and why (CONFIG=path, else the running kernel; JSON=1)
+kernel-check: setup ## report what a kernel lacks, and why it is needed (CONFIG=path, else the running kernel; JSON=1)
 	@PYTHONPATH=kernel-config $(BIN)/python -m kernelconfig check $(if $(JSON),--json) $(if $(CONFIG),'$(CONFIG)')
 
 kernel-config: setup ## merge our fragments onto Debian's RT configuration (ARCH=amd64 or arm64)
@@ -197,7 +197,7 @@ kernel: setup ## build that PREEMPT_RT kernel as .deb (ARCH=amd64 or arm64; hour
 	@kernel-config/build kernel $(ARCH)
 
 kernel-boot: BOOTED = $(or $(KERNEL),$(lastword $(sort $(wildcard build/kernel/amd64/linux-image-*-meshsec_*_amd64.deb))))
-kernel-boot: setup build ## boot a built kernel in the guest and prove the guest's claims on it (KERNEL=its .deb; root)
+kernel-boot: setup build ## boot a built kernel in the guest and prove the guest's claims on it (KERNEL=path of its .deb; root)
 	@test -f '$(BOOTED)' || { echo "kernel-boot: no kernel package '$(BOOTED)'; build one (make kernel) or name it: KERNEL=path" >&2; exit 2; }
 	@rm -rf build/kernel/boot
 	@dpkg-deb -x '$(BOOTED)' build/kernel/boot
@@ -210,7 +210,7 @@ $(STAMPS)/image: $(STAMPS)/system tools/setup
 	@tools/setup image
 	@touch $@
 
-image: build docs $(STAMPS)/image ## a disk image that boots into a node (root; KERNEL=path of a .deb, FRESH=1: newest Debian)
+image: build docs $(STAMPS)/image ## build a disk image that boots into a node (root; KERNEL=path of a .deb, FRESH=1: newest Debian)
 	@PYTHONPATH=kernel-config $(BIN)/python -m image build $(if $(KERNEL),--kernel '$(KERNEL)') $(if $(FRESH),--fresh)
 
 image-boot: image ## boot two of that image in QEMU: ready, locked, silent before trust (root; minutes)
@@ -218,10 +218,10 @@ image-boot: image ## boot two of that image in QEMU: ready, locked, silent befor
 
 # --- for users and packagers ---
 
-reference: setup ## what follows from the declared settings: schemas, files of defaults, tables of docs/reference/meshsec.toml.md
+reference: setup ## generate schemas, files of defaults and lists of docs/reference/meshsec.toml.md from the declared settings
 	$(BIN)/python tools/reference
 
-docs: setup ## man pages and shell completions from the commands' own help
+docs: setup ## generate man pages and shell completions
 	$(BIN)/python -m meshsec.cli.docs build
 	go-md2man -in docs/reference/man/olsrv2d.8.md -out build/man/olsrv2d.8
 	go-md2man -in docs/reference/man/overlayd.8.md -out build/man/overlayd.8
@@ -234,16 +234,16 @@ $(STAMPS)/deb: $(STAMPS)/system tools/setup
 	@touch $@
 
 deb: RELEASE ?= $(shell sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
-deb: build docs $(STAMPS)/deb ## Debian packages into build/deb/RELEASE (RELEASE=bookworm or trixie, ARCH=amd64 or arm64)
+deb: build docs $(STAMPS)/deb ## build Debian packages in build/deb/RELEASE (RELEASE=bookworm or trixie, ARCH=amd64 or arm64)
 	@tools/deb $(RELEASE) $(ARCH)
 
-deb-all: build docs $(STAMPS)/deb ## those for both releases and both architectures
+deb-all: build docs $(STAMPS)/deb ## build Debian packages for both releases and both architectures
 	@for release in bookworm trixie; do for arch in amd64 arm64; do tools/deb $$release $$arch; done; done
 
-packages: build docs $(STAMPS)/deb ## our packages installed, upgraded, removed, purged in a bare root of this release (root)
+packages: build docs $(STAMPS)/deb ## install, upgrade, remove and purge our packages in a bare root of this release (root)
 	MESHSEC_LAB_REQUIRED=1 $(BIN)/pytest --reruns $(RERUNS) tests/packages
 
-packages-all: build docs $(STAMPS)/deb ## that for both releases, compiled for both architectures, each made twice (root; long)
+packages-all: build docs $(STAMPS)/deb ## do that for both releases and architectures, and build each package twice (root; long)
 	MESHSEC_PACKAGES_ALL=1 MESHSEC_LAB_REQUIRED=1 $(BIN)/pytest tests/packages
 
 lock: setup ## renew the Python lock files (needs uv on PATH)
