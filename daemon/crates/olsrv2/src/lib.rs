@@ -28,6 +28,7 @@ mod router;
 mod routing;
 mod seqnum;
 mod tc;
+mod tc_error;
 mod topology;
 mod view;
 mod voice;

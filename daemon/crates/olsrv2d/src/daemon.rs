@@ -16,11 +16,13 @@ use serde_json::{json, Map};
 use crate::config::{Config, Management, Weight};
 use crate::fib::Fib;
 use crate::links::Links;
-use crate::management::changes::{Changes, DaemonCounters, Object, Request};
+use crate::management::change_lines::{DaemonCounters, Object};
+use crate::management::changes::{Changes, Request};
+use crate::management::open;
 use crate::management::refusals::refusals;
-use crate::management::state::{name, State};
+use crate::management::state::State;
 use crate::management::text::{Query, Telnet};
-use crate::manet::Manet;
+use crate::manet::{name, Manet};
 use crate::mesh;
 use crate::netlink::{Monitor, Notice, Path, Received, Requests};
 use crate::nl80211::{self, Change, Mac, News, Radio};
@@ -87,9 +89,9 @@ impl Daemon {
             random_seed(),
         );
         let fib = Fib::open(&mut requests, config.route, now + settling_time(&config))?;
-        let telnet = open_telnet(&config.management, &reactor)?;
-        let query = open_query(&config.management, &reactor)?;
-        let changes = open_changes(&config.management, &reactor)?;
+        let telnet = open::telnet(&config.management, &reactor)?;
+        let query = open::query(&config.management, &reactor)?;
+        let changes = open::changes(&config.management, &reactor)?;
         reactor.add(&signals, Token::Signal)?;
         reactor.add(&monitor, Token::Monitor)?;
         let radio =
@@ -414,7 +416,7 @@ impl Daemon {
             interface,
             address: link.address,
         };
-        log::info!("{}: {reason}", describe(&event, &self.manet));
+        log::info!("{}: {reason}", self.manet.describe(&event));
         self.router.handle_interface(now, event);
     }
 
@@ -543,7 +545,7 @@ impl Daemon {
         self.time_hellos(now);
         self.watch_stations(now);
         for event in result.events {
-            log::info!("{}", describe(&event, &self.manet));
+            log::info!("{}", self.manet.describe(&event));
             self.router.handle_interface(now, event);
             self.drain(now);
         }
@@ -620,15 +622,15 @@ impl Daemon {
         let telnet = if old.telnet == new.telnet {
             None
         } else {
-            Some(open_telnet(new, &self.reactor)?)
+            Some(open::telnet(new, &self.reactor)?)
         };
         let query = if old.query == new.query {
             None
         } else {
-            Some(open_query(new, &self.reactor)?)
+            Some(open::query(new, &self.reactor)?)
         };
         if old.socket != new.socket {
-            self.changes = open_changes(new, &self.reactor)?;
+            self.changes = open::changes(new, &self.reactor)?;
         } else if let Some(changes) = self
             .changes
             .as_ref()
@@ -767,72 +769,11 @@ fn settling_time(config: &Config) -> Duration {
     2 * config.hello.interval + config.tc.interval
 }
 
-fn open_telnet(management: &Management, reactor: &Reactor) -> io::Result<Option<Telnet>> {
-    let open = |address| {
-        Telnet::port(address, reactor, now())
-            .map_err(|error| named(&format!("management.telnet {address}"), &error))
-    };
-    management.telnet.map(open).transpose()
-}
-
-fn open_query(management: &Management, reactor: &Reactor) -> io::Result<Option<Query>> {
-    let group = management.socket_group.as_deref();
-    let open = |path: &PathBuf| {
-        Query::socket(path, group, reactor, now())
-            .map_err(|error| named(&format!("management.query {}", path.display()), &error))
-    };
-    management.query.as_ref().map(open).transpose()
-}
-
-fn open_changes(management: &Management, reactor: &Reactor) -> io::Result<Option<Changes>> {
-    let group = management.socket_group.as_deref();
-    let open = |path: &PathBuf| {
-        Changes::listen(path, group, reactor)
-            .map_err(|error| named(&format!("management.socket {}", path.display()), &error))
-    };
-    management.socket.as_ref().map(open).transpose()
-}
-
 fn path(route: &RouteView) -> Path {
     Path {
         next_hop: Some(route.next_hop),
         interface: route.interface.0,
         source: Some(route.source),
-    }
-}
-
-fn describe(event: &olsrv2::InterfaceEvent, manet: &Manet) -> String {
-    use olsrv2::InterfaceEvent::{Addresses, Down, NeighbourLost, Up};
-    let list = |addresses: &[IpAddr]| {
-        addresses
-            .iter()
-            .map(IpAddr::to_string)
-            .collect::<Vec<_>>()
-            .join(", ")
-    };
-    match event {
-        Up {
-            interface,
-            addresses,
-        } => format!(
-            "{} is up: {}",
-            name(manet.names(), *interface),
-            list(addresses)
-        ),
-        Addresses {
-            interface,
-            addresses,
-        } => {
-            format!(
-                "{} has other addresses: {}",
-                name(manet.names(), *interface),
-                list(addresses)
-            )
-        }
-        Down { interface } => format!("{} is down", name(manet.names(), *interface)),
-        NeighbourLost { interface, address } => {
-            format!("{}: {address} is lost", name(manet.names(), *interface))
-        }
     }
 }
 

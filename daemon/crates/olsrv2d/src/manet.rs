@@ -181,4 +181,44 @@ impl Manet {
         };
         self.interfaces.iter().map(describe).collect()
     }
+    /// Returns an event of an interface in words, for the log.
+    pub fn describe(&self, event: &InterfaceEvent) -> String {
+        match event {
+            InterfaceEvent::Up {
+                interface,
+                addresses,
+            } => format!(
+                "{} is up: {}",
+                name(self.names(), *interface),
+                list(addresses)
+            ),
+            InterfaceEvent::Addresses {
+                interface,
+                addresses,
+            } => format!(
+                "{} has other addresses: {}",
+                name(self.names(), *interface),
+                list(addresses)
+            ),
+            InterfaceEvent::Down { interface } => {
+                format!("{} is down", name(self.names(), *interface))
+            }
+            InterfaceEvent::NeighbourLost { interface, address } => {
+                format!("{}: {address} is lost", name(self.names(), *interface))
+            }
+        }
+    }
+}
+
+fn list(addresses: &[IpAddr]) -> String {
+    let shown: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();
+    shown.join(", ")
+}
+
+/// Returns the name of an interface; for an interface that is gone, its last name.
+pub fn name(names: &BTreeMap<u32, String>, interface: InterfaceId) -> String {
+    names
+        .get(&interface.0)
+        .cloned()
+        .unwrap_or_else(|| format!("if{interface}"))
 }

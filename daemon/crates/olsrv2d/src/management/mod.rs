@@ -1,9 +1,14 @@
 //! Management interfaces: a text interface that orchestrators of olsrd2 can read, and a stream of changes.
 
 mod answer;
+mod cells;
+pub mod change_lines;
 pub mod changes;
+mod commands;
+mod listener;
 mod netjson;
 mod olsrd2;
+pub mod open;
 pub mod refusals;
 mod share;
 pub mod state;

@@ -6,7 +6,7 @@ use olsrv2::{Attached, AttachedView, EdgeView, Family, NeighbourView, Prefix, Ro
 use serde_json::{json, Map, Value};
 
 use super::answer::{Answer, Piece};
-use super::olsrd2::{address_or_prefix, path_text, raw_metric, METRIC_NAME};
+use super::cells::{address_or_prefix, path_text, raw_metric, METRIC_NAME};
 use super::state::State;
 
 /// Largest number of subjects in one command. There are two kinds.

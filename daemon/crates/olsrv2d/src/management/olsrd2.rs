@@ -2,22 +2,25 @@
 
 use std::net::IpAddr;
 use std::num::NonZeroU64;
-use std::time::Duration;
 
 use olsrv2::{
-    Attached, AttachedView, EdgeView, Family, LinkView, Metric, NeighbourView, Prefix, RouteView,
-    TwoHopView,
+    Attached, AttachedView, EdgeView, Family, LinkView, NeighbourView, RouteView, TwoHopView,
 };
 use serde_json::{json, Value};
 
 use super::answer::{Answer, Piece, Render};
+use super::cells::{
+    address_or_prefix, any_source, domain, mac, metric_in, metric_out, number_or_dash, or_dash,
+    path_text, seconds, text_bool, Row, METRIC_NAME,
+};
 use super::state::{Node, State, StationView};
 use crate::manet::Interface;
 
-/// Name of the metric. Every link has the configured constant until it is measured.
-pub const METRIC_NAME: &str = "constant_metric";
 /// Name in olsrd2 of the MPR algorithm of RFC 7181, appendix B.
 const MPR_NAME: &str = "mpr";
+
+/// Writes the row with a number.
+type RowOf = Box<dyn Fn(&State, usize) -> Option<Row>>;
 
 /// Rows of named fields.
 pub struct Table {
@@ -25,10 +28,6 @@ pub struct Table {
     count: usize,
     row: RowOf,
 }
-
-type Row = Vec<(&'static str, Value)>;
-/// Writes the row with a number.
-type RowOf = Box<dyn Fn(&State, usize) -> Option<Row>>;
 
 impl Table {
     /// Makes a table with a row for each entry of a list.
@@ -337,81 +336,4 @@ fn neighbour(_: &State, neighbour: &NeighbourView) -> Row {
         json!(neighbour.routing_willingness),
     ));
     row
-}
-
-fn domain(number: Value) -> Row {
-    vec![("domain", number), ("domain_metric", json!(METRIC_NAME))]
-}
-
-fn metric_in(metric: Option<Metric>) -> Row {
-    let raw = raw_metric(metric);
-    vec![
-        ("domain_metric_in", json!(raw.to_string())),
-        ("domain_metric_in_raw", json!(raw)),
-    ]
-}
-
-fn metric_out(metric: Option<Metric>) -> Row {
-    let raw = raw_metric(metric);
-    vec![
-        ("domain_metric_out", json!(raw.to_string())),
-        ("domain_metric_out_raw", json!(raw)),
-    ]
-}
-
-/// Returns a metric as a number: UNKNOWN_METRIC (RFC 7181, section 8.1) as the infinite metric of olsrd2.
-pub fn raw_metric(metric: Option<Metric>) -> u32 {
-    metric.map_or(0x00ff_ffff, Metric::get)
-}
-
-/// Returns the cost of a path as text for people.
-pub fn path_text(route: &RouteView) -> String {
-    format!("{} ({} hops)", route.metric, route.hops)
-}
-
-/// Returns a prefix as text; that of a single address without its length.
-pub fn address_or_prefix(prefix: Prefix) -> String {
-    if prefix.is_host() {
-        prefix.addr.to_string()
-    } else {
-        prefix.to_string()
-    }
-}
-
-/// Returns the source prefix of a route that is not source-specific.
-fn any_source(prefix: Prefix) -> &'static str {
-    match Family::of(prefix.addr) {
-        Family::V4 => "0.0.0.0/0",
-        Family::V6 => "::/0",
-    }
-}
-
-fn or_dash(address: Option<IpAddr>) -> Value {
-    address.map_or(json!("-"), |address| json!(address))
-}
-
-fn number_or_dash(number: Option<u64>) -> Value {
-    number.map_or(json!("-"), |number| json!(number))
-}
-
-fn text_bool(value: bool) -> Value {
-    json!(value.to_string())
-}
-
-/// Returns seconds with three decimals, or a whole number if there are none.
-fn seconds(duration: Duration) -> Value {
-    let millis = duration.as_millis() as u64;
-    if millis % 1000 == 0 {
-        json!(millis / 1000)
-    } else {
-        json!(millis as f64 / 1000.0)
-    }
-}
-
-fn mac(octets: Option<[u8; 6]>) -> String {
-    let Some(octets) = octets else {
-        return "-".into();
-    };
-    let pairs: Vec<String> = octets.iter().map(|octet| format!("{octet:02x}")).collect();
-    pairs.join(":")
 }

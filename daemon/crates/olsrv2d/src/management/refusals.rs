@@ -3,7 +3,7 @@
 use olsrv2::{RefusalKind, Time};
 use serde_json::{json, Value};
 
-use super::state::name;
+use crate::manet::name;
 use std::collections::BTreeMap;
 
 /// Returns the refusals of the last one to two minutes with the names of their counters.

@@ -13,7 +13,7 @@ use olsrv2::{
 
 use crate::config::Config;
 use crate::fib::Fib;
-use crate::manet::{Interface, Manet};
+use crate::manet::{name, Interface, Manet};
 use crate::nl80211::{Entry, Radio, Station};
 
 /// A station of the link layer.
@@ -157,14 +157,6 @@ fn stations(radio: &Radio) -> Vec<StationView> {
         metric: entry.metric(),
     };
     radio.stations().map(view).collect()
-}
-
-/// Returns the name of an interface; for an interface that is gone, its last name.
-pub fn name(names: &BTreeMap<u32, String>, interface: InterfaceId) -> String {
-    names
-        .get(&interface.0)
-        .cloned()
-        .unwrap_or_else(|| format!("if{interface}"))
 }
 
 /// A router of the mesh in olsrd2's table of nodes.

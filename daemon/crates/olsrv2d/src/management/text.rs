@@ -7,9 +7,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
+use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
@@ -18,10 +16,9 @@ use daemonkit::session::{Session, Standing};
 use daemonkit::{Code, ControlSocket};
 use olsrv2::Time;
 
-use super::answer::{Answer, Piece, Render};
-use super::netjson::netjsoninfo;
-use super::olsrd2::{layer2info, nhdpinfo, olsrv2info, Table};
-use super::refusals::refusals;
+use super::answer::Answer;
+use super::commands::{answer, Reply};
+use super::listener::Listener;
 use super::share::Share;
 use super::state::State;
 use crate::reactor::{Reactor, Token};
@@ -42,38 +39,6 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const SHARE_TCP: u32 = 10;
 const SHARE_UNIX: u32 = 25;
 const PROMPT: &str = "\n> ";
-const HELP: &str =
-    "Available commands: netjsoninfo olsrv2info nhdpinfo layer2info refusals trusted version help quit\n";
-
-/// A socket on which connections arrive.
-pub trait Listener: AsFd {
-    /// A connection.
-    type Stream: Read + Write + AsFd;
-
-    /// Accepts a waiting connection and makes it non-blocking.
-    ///
-    /// # Errors
-    /// No connection is waiting.
-    fn take(&self) -> io::Result<Self::Stream>;
-}
-
-impl Listener for TcpListener {
-    type Stream = TcpStream;
-
-    fn take(&self) -> io::Result<TcpStream> {
-        let (stream, _) = self.accept()?;
-        stream.set_nonblocking(true)?;
-        Ok(stream)
-    }
-}
-
-impl Listener for ControlSocket {
-    type Stream = UnixStream;
-
-    fn take(&self) -> io::Result<UnixStream> {
-        self.accept()
-    }
-}
 
 /// A text interface on a loopback TCP port.
 pub type Telnet = Text<TcpListener>;
@@ -132,12 +97,6 @@ struct Client<S> {
     /// Time at which the present line arrived, and time at which its reader last took a portion.
     since: Time,
     taken: Time,
-}
-
-/// An answer to one command.
-enum Reply {
-    Answer(Answer),
-    Quit,
 }
 
 impl Telnet {
@@ -407,54 +366,6 @@ impl<S: Read + Write> Client<S> {
         if self.answers.is_empty() {
             self.view = None;
         }
-    }
-}
-
-fn answer(command: &str, state: &State) -> Reply {
-    let words: Vec<&str> = command.split_whitespace().collect();
-    Reply::Answer(match words.as_slice() {
-        [] => Answer::default(),
-        ["quit" | "exit"] => return Reply::Quit,
-        ["help"] => Answer::text(HELP),
-        ["version"] => Answer::text(concat!("olsrv2d ", env!("CARGO_PKG_VERSION"), "\n")),
-        ["refusals"] => {
-            let told = refusals(&state.refusals, state.now, &state.names);
-            Answer::text(format!("{told}\n"))
-        }
-        ["trusted"] => {
-            let render: Render =
-                Box::new(|state, index| Some(format!("{}\n", state.trusted.get(index)?)));
-            Answer::new([Piece::Rows(state.trusted.len(), "", render)])
-        }
-        ["netjsoninfo", subjects @ ..] => netjsoninfo(state, subjects)
-            .unwrap_or_else(|why| Answer::text(format!("Error, {why}\n"))),
-        ["olsrv2info", words @ ..] => tables(
-            words,
-            |subject| olsrv2info(state, subject),
-            "originator, old_originator, local, node, edge, attached_network, lan, route",
-        ),
-        ["nhdpinfo", words @ ..] => tables(
-            words,
-            |subject| nhdpinfo(state, subject),
-            "interface, link, link_twohop, neighbor",
-        ),
-        ["layer2info", words @ ..] => {
-            tables(words, |subject| layer2info(state, subject), "neighbor")
-        }
-        [unknown, ..] => Answer::text(format!("Error, unknown command '{unknown}'\n")),
-    })
-}
-
-fn tables(words: &[&str], table: impl Fn(&str) -> Option<Table>, known: &str) -> Answer {
-    let (json, subject) = match words {
-        ["json" | "jsonraw", subject] => (true, *subject),
-        [subject] => (false, *subject),
-        _ => return Answer::text(format!("Error, one subject is expected: {known}\n")),
-    };
-    match table(subject) {
-        Some(table) if json => table.into_json(),
-        Some(table) => table.into_text(),
-        None => Answer::text(format!("Error, unknown subject '{subject}': {known}\n")),
     }
 }
 

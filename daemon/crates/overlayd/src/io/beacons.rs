@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use overlay_node::BEACON_LENGTH;
 use socket2::{Domain, Protocol, Socket, Type};
 
-use super::system;
+use super::interfaces;
 
 /// Name that means all devices, including those that appear later.
 const ALL: &str = "all";
@@ -47,13 +47,13 @@ impl fmt::Display for Device {
 pub fn devices(names: &[String]) -> io::Result<Vec<Device>> {
     let mut names = names.to_vec();
     if names.iter().any(|name| name == ALL) {
-        names = system::interface_names()?;
+        names = interfaces::interface_names()?;
         names.retain(|name| name != "lo");
     }
     let socket = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
     let mut devices = Vec::new();
     for name in names {
-        let index = system::index_if_there(&socket, &name)?;
+        let index = interfaces::index_if_there(&socket, &name)?;
         devices.extend(index.map(|index| Device { name, index }));
     }
     Ok(devices)

@@ -8,6 +8,7 @@ use overlay_node::LinkAddress;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::buffers::{Part, Pool, CONTENT_MAX};
+use super::interfaces;
 use super::outbox::{is_blocked, Flow, Outbox};
 use super::system::{self, Received, Train, BATCH};
 use super::udp::enlarge;
@@ -69,7 +70,7 @@ impl Ethernet {
     pub fn follow(&mut self) -> io::Result<bool> {
         // No protocol until it is bound, so that it gets no frames of other devices.
         let socket = Socket::new(Domain::PACKET, Type::DGRAM, Some(Protocol::from(0)))?;
-        let there = system::index_if_there(&socket, &self.device)?;
+        let there = interfaces::index_if_there(&socket, &self.device)?;
         if there == self.socket.as_ref().map(|(index, _)| *index) {
             return Ok(false);
         }

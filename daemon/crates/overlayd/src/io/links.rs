@@ -9,7 +9,7 @@ use rustix::net::{bind, recv, socket_with, AddressFamily, RecvFlags, SocketFlags
 
 use socket2::{Domain, Socket, Type};
 
-use super::system;
+use super::interfaces;
 
 /// The group of notices about links (RTMGRP_LINK of linux/rtnetlink.h).
 const LINKS: u32 = 1;
@@ -51,7 +51,7 @@ impl Links {
 /// The kernel does not answer.
 pub fn index_of(device: &str) -> io::Result<Option<u32>> {
     let socket = Socket::new(Domain::IPV6, Type::DGRAM, None)?;
-    let index = system::index_if_there(&socket, device)?;
+    let index = interfaces::index_if_there(&socket, device)?;
     Ok(index.map(i32::unsigned_abs))
 }
 

@@ -6,6 +6,8 @@ pub mod beacons;
 pub mod buffers;
 mod checksum;
 pub mod ethernet;
+mod headers;
+mod interfaces;
 pub mod links;
 mod offload;
 mod outbox;

@@ -8,6 +8,9 @@
 //! Nothing here panics, whatever the input: packets come from the other end of the overlay as well as from the kernel.
 
 use super::checksum::{fold, pseudo_header, sum};
+use super::headers::{
+    is_intact, joinable, put, same_flow, sequence_of, Protocol, CWR, FIN, IPV6, PSH, TCP_FLAGS,
+};
 
 /// Length of [`Offload`] in bytes, which precedes each packet of a TUN device (`struct virtio_net_hdr`).
 pub const OFFLOAD: usize = 10;
@@ -15,18 +18,6 @@ pub const OFFLOAD: usize = 10;
 pub const PIECE_MAX: usize = 65_535;
 /// Largest number of packets that are joined.
 pub const JOINED_MAX: usize = 60;
-
-const IPV6: usize = 40;
-const UDP: usize = 8;
-const TCP_MIN: usize = 20;
-const PROTOCOL_TCP: u8 = 6;
-const PROTOCOL_UDP: u8 = 17;
-/// Offset of the flags in a TCP header (RFC 9293, section 3.1).
-const TCP_FLAGS: usize = 13;
-const FIN: u8 = 0x01;
-const PSH: u8 = 0x08;
-const ACK: u8 = 0x10;
-const CWR: u8 = 0x80;
 
 const NEEDS_CHECKSUM: u8 = 1;
 const NO_SEGMENTS: u8 = 0;
@@ -81,12 +72,6 @@ pub struct Train {
     /// Whether the last packet was shorter or had PSH, so that no packet can follow.
     ended: bool,
     pushed: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Protocol {
-    Tcp,
-    Udp,
 }
 
 impl Offload {
@@ -294,7 +279,7 @@ impl Train {
         put(first, IPV6 + self.protocol.checksum(), pseudo.into());
         Offload {
             flags: NEEDS_CHECKSUM,
-            segments: self.protocol.segments(),
+            segments: segments(self.protocol),
             header: self.header as u16,
             segment: self.content as u16,
             checksum_start: IPV6 as u16,
@@ -303,93 +288,12 @@ impl Train {
     }
 }
 
-impl Protocol {
-    fn number(self) -> u8 {
-        match self {
-            Self::Tcp => PROTOCOL_TCP,
-            Self::Udp => PROTOCOL_UDP,
-        }
-    }
-
-    fn segments(self) -> u8 {
-        match self {
-            Self::Tcp => SEGMENTS_TCP6,
-            Self::Udp => SEGMENTS_UDP,
-        }
-    }
-
-    /// Returns the offset of the checksum in the header.
-    fn checksum(self) -> usize {
-        match self {
-            Self::Tcp => 16,
-            Self::Udp => 6,
-        }
-    }
-
-    /// Returns the checksum to send. In UDP, a zero would mean that there is none (RFC 8200, section 8.1).
-    fn checksum_value(self, value: u16) -> usize {
-        match (self, value) {
-            (Self::Udp, 0) => 0xffff,
-            (_, value) => value.into(),
-        }
-    }
-
-    /// Returns the length of the header at the beginning of `octets`; `None` if it is incomplete.
-    fn header_length(self, octets: &[u8]) -> Option<usize> {
-        let length = match self {
-            Self::Tcp => usize::from(octets.get(12)? >> 4) * 4,
-            Self::Udp => UDP,
-        };
-        let least = if self == Self::Tcp { TCP_MIN } else { UDP };
-        (length >= least && length <= octets.len()).then_some(length)
-    }
-
-    fn pushes(self, packet: &[u8]) -> bool {
-        self == Self::Tcp && packet[IPV6 + TCP_FLAGS] & PSH != 0
-    }
-}
-
-/// Returns the protocol of a packet that may be joined with others, and the length of all its headers.
-fn joinable(packet: &[u8]) -> Option<(Protocol, usize)> {
-    if packet.len() <= IPV6 || packet[0] >> 4 != 6 || word(packet, 4) != packet.len() - IPV6 {
-        return None;
-    }
-    let protocol = match packet[6] {
-        PROTOCOL_TCP => Protocol::Tcp,
-        PROTOCOL_UDP => Protocol::Udp,
-        _ => return None,
-    };
-    let transport = &packet[IPV6..];
-    let header = IPV6 + protocol.header_length(transport)?;
-    let plain = match protocol {
-        Protocol::Tcp => transport[TCP_FLAGS] & !PSH == ACK,
-        Protocol::Udp => word(transport, 4) == transport.len() && word(transport, 6) != 0,
-    };
-    (plain && packet.len() > header).then_some((protocol, header))
-}
-
-/// Returns whether the headers `second` follow `first` in the same flow, `done` bytes of content later.
-fn same_flow(protocol: Protocol, first: &[u8], second: &[u8], done: usize) -> bool {
-    let same = |from: usize, to: usize| first[from..to] == second[from..to];
-    let network = same(0, 4) && same(6, IPV6) && same(IPV6, IPV6 + 4);
+/// Returns the kind of segments in the kernel's header for a piece.
+fn segments(protocol: Protocol) -> u8 {
     match protocol {
-        Protocol::Udp => network,
-        Protocol::Tcp => {
-            // Acknowledgement number and data offset; window; urgent pointer and options.
-            network
-                && same(IPV6 + 8, IPV6 + TCP_FLAGS)
-                && same(IPV6 + 14, IPV6 + 16)
-                && same(IPV6 + 18, first.len())
-                && sequence_of(&first[IPV6..]).wrapping_add(done as u32)
-                    == sequence_of(&second[IPV6..])
-        }
+        Protocol::Tcp => SEGMENTS_TCP6,
+        Protocol::Udp => SEGMENTS_UDP,
     }
-}
-
-/// Returns whether the checksum is right. The kernel does not check it in a piece.
-fn is_intact(protocol: Protocol, packet: &[u8]) -> bool {
-    let pseudo = pseudo_header(packet, packet.len() - IPV6, protocol.number());
-    fold(sum(&packet[IPV6..], pseudo)) == 0xffff
 }
 
 /// Writes the checksum of everything from `start` on at `offset` after it, where the sum of the pseudo-header is.
@@ -406,19 +310,6 @@ fn complete_checksum(packet: &mut [u8], start: usize, offset: usize) -> Result<(
     };
     put(packet, place, value.into());
     Ok(())
-}
-
-fn sequence_of(header: &[u8]) -> u32 {
-    u32::from_be_bytes([header[4], header[5], header[6], header[7]])
-}
-
-fn word(octets: &[u8], at: usize) -> usize {
-    usize::from(u16::from_be_bytes([octets[at], octets[at + 1]]))
-}
-
-/// Writes the low 16 bits of `value`.
-fn put(octets: &mut [u8], at: usize, value: usize) {
-    octets[at..at + 2].copy_from_slice(&(value as u16).to_be_bytes());
 }
 
 #[cfg(test)]

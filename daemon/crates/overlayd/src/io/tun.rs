@@ -12,9 +12,9 @@ use socket2::{Domain, Socket, Type};
 use overlay_node::HEAD_ROOM;
 
 use super::buffers::{Part, Pool, CONTENT_MAX};
+use super::interfaces;
 use super::offload::{Cutter, Offload, Train, JOINED_MAX, OFFLOAD, PIECE_MAX};
 use super::ring::Ring;
-use super::system;
 
 const DEVICE: &str = "/dev/net/tun";
 /// Prefix length of fc00::/8, which contains all nodes, so that the device becomes the route to them.
@@ -68,9 +68,9 @@ impl Tun {
             .open(DEVICE)
             .map_err(|error| daemonkit::named(DEVICE, &error))?;
         let flags = libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR;
-        let name = system::tun_attach(&device, name, flags)?;
-        let joins_udp = system::tun_offload(&device, ALL_FEATURES).is_ok();
-        if !joins_udp && system::tun_offload(&device, TCP_FEATURES).is_err() {
+        let name = interfaces::tun_attach(&device, name, flags)?;
+        let joins_udp = interfaces::tun_offload(&device, ALL_FEATURES).is_ok();
+        if !joins_udp && interfaces::tun_offload(&device, TCP_FEATURES).is_err() {
             log::info!("{name}: the kernel does not support segmentation offload");
         }
         Ok(Self::over(device, name, joins_udp))
@@ -112,15 +112,15 @@ impl Tun {
     /// The kernel refuses something; the error names it.
     pub fn configure(&mut self, address: Option<Ipv6Addr>, mtu: u16) -> io::Result<()> {
         let socket = Socket::new(Domain::IPV6, Type::DGRAM, None)?;
-        system::set_mtu(&socket, &self.name, mtu)
+        interfaces::set_mtu(&socket, &self.name, mtu)
             .map_err(|error| daemonkit::named(&format!("mtu {mtu}"), &error))?;
-        system::set_up(&socket, &self.name)?;
-        let index = system::index_of(&socket, &self.name)?;
+        interfaces::set_up(&socket, &self.name)?;
+        let index = interfaces::index_of(&socket, &self.name)?;
         (self.index, self.mtu) = (index.unsigned_abs(), mtu);
         let Some(address) = address else {
             return Ok(());
         };
-        system::add_address(&socket, index, address.octets(), PREFIX)
+        interfaces::add_address(&socket, index, address.octets(), PREFIX)
             .map_err(|error| daemonkit::named(&format!("address {address}"), &error))
     }
 
@@ -164,9 +164,9 @@ impl Tun {
 
     fn set_queue_length(&self, length: u16) {
         let set = || {
-            let name = system::tun_name(&self.device)?;
+            let name = interfaces::tun_name(&self.device)?;
             let socket = Socket::new(Domain::IPV6, Type::DGRAM, None)?;
-            system::set_queue_length(socket, &name, length)
+            interfaces::set_queue_length(socket, &name, length)
         };
         match set() {
             Ok(()) => log::debug!("{}: the queue has {length} places now", self.name),

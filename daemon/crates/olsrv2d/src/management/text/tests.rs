@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::net::{IpAddr, Shutdown};
+use std::net::{IpAddr, Shutdown, TcpStream};
 use std::time::Duration;
 
 use olsrv2::{

@@ -1,5 +1,6 @@
 use proptest::prelude::*;
 
+use super::super::headers::{ACK, PROTOCOL_TCP, PROTOCOL_UDP, TCP_MIN, UDP};
 use super::*;
 
 /// A packet of a flow with a right checksum.
