@@ -1,3 +1,7 @@
+use std::collections::BTreeSet;
+
+use super::raw::TUN_DEFAULT;
+use super::values::mac;
 use super::*;
 
 /// The text of a node's key.
