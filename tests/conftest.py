@@ -36,8 +36,13 @@ def pytest_runtest_makereport(
     return report
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Report which foreign programs were absent with their claims, and which tests needed a second try."""
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Report which foreign programs were absent with their claims, and which tests needed a second try.
+
+    A worker of pytest-xdist has a summary too, which nobody sees: the process that started it reports for all.
+    """
+    if hasattr(config, "workerinput"):
+        return
     stats = terminalreporter.stats
     terminalreporter.write_line(summary.foreign_line(summary.foreign_programs(), stats.get("skipped", [])))
     passed = [report.nodeid for report in stats.get("passed", [])]

@@ -55,6 +55,9 @@ def test_a_second_try_is_recorded_with_its_cause_and_its_end(tmp_path: Path, bes
         check=False,
     )
     entries = [json.loads(line) for line in record.read_text(encoding="utf-8").splitlines()]
+    assert len(entries) == 2
+    own = summary.SECOND_TRIES
+    assert not own.exists() or "test_broken" not in own.read_text(encoding="utf-8"), "a worker recorded it too"
     found = {entry["test"].rpartition("::")[2]: entry for entry in entries}
     assert {name: entry["passed_then"] for name, entry in found.items()} == {"test_it": True, "test_broken": False}
     assert "the first try" in found["test_it"]["why"]
