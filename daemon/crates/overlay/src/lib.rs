@@ -19,6 +19,8 @@ pub mod bencode;
 mod finder;
 mod frame;
 mod message;
+mod session_error;
+mod session_state;
 mod sessions;
 mod store;
 
@@ -33,8 +35,7 @@ pub use frame::{
 pub use message::{
     Body, Contact, Message, MessageError, Query, Txid, MAX_NODES, MAX_TXID, NODES_PER_REPLY,
 };
-pub use sessions::{
-    Delivered, InnerError, InnerSealError, SessionLimits, SessionState, Sessions,
-    SESSION_HEAD_ROOM, SESSION_TIMEOUT,
-};
+pub use session_error::{InnerError, InnerSealError};
+pub use session_state::{Delivered, SessionState, SESSION_HEAD_ROOM};
+pub use sessions::{SessionLimits, Sessions, SESSION_TIMEOUT};
 pub use store::{distance, Limits, Node, Store, Way, FORGET_AFTER};

@@ -14,21 +14,17 @@
 //! Anybody can start sessions. The number of unconfirmed ones is small, and the oldest of them is removed for the next.
 
 use alloc::collections::BTreeMap;
-use core::fmt;
 use core::ops::Range;
 use core::time::Duration;
 
-use cryptoauth::{
-    Address, Event, Local, PublicKey, Received, Refused, SealError, Session, Stage, HEAD_ROOM,
-};
+use cryptoauth::{Address, Event, Local, PublicKey, Refused, Session, Stage};
 use rand_core::CryptoRng;
 use switch::{Handle, Header, Label, Refusal};
 
-use crate::frame::{split_data, split_start, Content, FrameError, DATA_HEADER};
+use crate::frame::{split_data, split_start, Content};
+use crate::session_error::{InnerError, InnerSealError};
+use crate::session_state::{Delivered, Inner, SessionState, SESSION_HEAD_ROOM};
 use crate::Time;
-
-/// Octets needed before a payload: those of a handshake.
-pub const SESSION_HEAD_ROOM: usize = Header::LEN + HEAD_ROOM + Handle::LEN + DATA_HEADER;
 
 /// Idle time after which a session is removed, as in cjdns.
 pub const SESSION_TIMEOUT: Duration = Duration::from_secs(120);
@@ -65,100 +61,6 @@ pub struct Sessions {
     limits: SessionLimits,
     sessions: BTreeMap<u32, Inner>,
     handles: BTreeMap<PublicKey, u32>,
-}
-
-struct Inner {
-    session: Session,
-    address: Address,
-    /// The handle that the other end assigned.
-    theirs: Option<u32>,
-    /// The same, from a HELLO that arrived while keys existed. It is used once that handshake is confirmed.
-    announced: Option<u32>,
-    used: Time,
-    /// Number of user data packets received.
-    packets: u64,
-    /// When a frame was last received.
-    heard: Time,
-}
-
-/// A session, for management.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SessionState {
-    /// Public key of the other end.
-    pub key: PublicKey,
-    /// Its address.
-    pub address: Address,
-    /// Progress of the latest handshake.
-    pub stage: Stage,
-    /// Whether user data can be sent.
-    pub ready: bool,
-    /// The handle that this node assigned.
-    pub own_handle: u32,
-    /// The handle that the other end assigned, if it is known.
-    pub their_handle: Option<u32>,
-    /// When it was last used.
-    pub used: Time,
-    /// Number of user data packets received.
-    pub packets: u64,
-    /// Counters of frames received under the keys in use.
-    pub received: Received,
-}
-
-/// The content of a frame.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Delivered {
-    /// Public key of the sender.
-    pub key: PublicKey,
-    /// Address of the sender.
-    pub address: Address,
-    /// The path back to the sender.
-    pub path: Label,
-    /// The kind of the payload.
-    pub content: Content,
-    /// Where in the frame the payload is.
-    pub payload: Range<usize>,
-    /// Whether this frame established the session.
-    pub established: bool,
-}
-
-/// Why a frame is refused. Count by cause and drop.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InnerError {
-    /// It ends inside the switch's header or the handle.
-    Switch(Refusal),
-    /// It is a control frame, which does not belong to a session.
-    Control,
-    /// No session has this handle.
-    UnknownHandle(u32),
-    /// The address of the sender's key is not in fc00::/8.
-    NoNode,
-    /// There is no space for another session.
-    Full,
-    /// Cryptoauth refused it.
-    Refused(Refused),
-    /// Its content is malformed.
-    Frame(FrameError),
-    /// A handshake contains something other than a DHT message.
-    Unprotected(Content),
-}
-
-/// Why a payload cannot be sealed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InnerSealError {
-    /// There is less space before the payload than [`SESSION_HEAD_ROOM`].
-    Room,
-    /// It is user data, and the session is not established. A DHT message must be sent first.
-    NotEstablished,
-    /// The address of the receiver's key is not in fc00::/8.
-    NoNode,
-    /// There is no space for another session.
-    Full,
-    /// The receiver's key is unusable.
-    Key(Refused),
-    /// Cryptoauth could not seal it.
-    Seal(SealError),
-    /// The keys ended with this frame, which must not be sent. The next frame starts a handshake.
-    Ended,
 }
 
 impl Sessions {
@@ -506,69 +408,9 @@ impl Sessions {
     }
 }
 
-impl Inner {
-    fn is_ready(&self) -> bool {
-        self.theirs.is_some() && self.session.has_keys()
-    }
-
-    fn state(&self, own_handle: u32) -> SessionState {
-        SessionState {
-            key: *self.session.peer(),
-            address: self.address,
-            stage: self.session.stage(),
-            ready: self.is_ready(),
-            own_handle,
-            their_handle: self.theirs,
-            used: self.used,
-            packets: self.packets,
-            received: self.session.received(),
-        }
-    }
-}
-
 /// Writes octets before `start`. Returns where they start. The caller has checked that there is enough space.
 fn prepend(space: &mut [u8], start: usize, octets: &[u8]) -> usize {
     let begin = start - octets.len();
     space[begin..start].copy_from_slice(octets);
     begin
 }
-
-impl fmt::Display for InnerError {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        match self {
-            Self::Switch(refusal) => write!(f, "inner frame: {refusal}"),
-            Self::Control => write!(f, "inner frame: a control frame belongs to no session"),
-            Self::UnknownHandle(handle) => {
-                write!(f, "inner frame: no session has the handle {handle}")
-            }
-            Self::NoNode => write!(f, "inner frame: the sender's key is not a node's"),
-            Self::Full => write!(f, "inner frame: no space for another session"),
-            Self::Refused(refused) => write!(f, "inner frame: {refused}"),
-            Self::Frame(error) => write!(f, "inner frame: {error}"),
-            Self::Unprotected(content) => {
-                write!(
-                    f,
-                    "inner frame: content type {} in a handshake, allowed is 256",
-                    content.number()
-                )
-            }
-        }
-    }
-}
-
-impl fmt::Display for InnerSealError {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        match self {
-            Self::Room => write!(f, "less than {SESSION_HEAD_ROOM} octets before the payload"),
-            Self::NotEstablished => write!(f, "user data needs an established session"),
-            Self::NoNode => write!(f, "the receiver's key is not a node's"),
-            Self::Full => write!(f, "no space for another session"),
-            Self::Key(refused) => write!(f, "the receiver's key: {refused}"),
-            Self::Seal(error) => write!(f, "{error}"),
-            Self::Ended => write!(f, "the keys of the session are used up"),
-        }
-    }
-}
-
-impl core::error::Error for InnerError {}
-impl core::error::Error for InnerSealError {}
