@@ -1,5 +1,8 @@
 //! The topology information base (RFC 7181, section 10) and the processing of TCs (section 16.3).
 
+mod node;
+mod views;
+
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -13,9 +16,9 @@ use crate::config::Limits;
 use crate::event::Event;
 use crate::seqnum::newer;
 use crate::tc::{AttachedNetwork, NeighbourAddress, Tc};
-use crate::view::{AttachedView, EdgeView, NodeView};
 use crate::voice::Voice;
-use crate::word::Word;
+
+use views::{attached_view, edge_view};
 
 /// Shortest time between two stale TCs that proves a restart of their originator, longer than any message is in
 /// transit.
@@ -128,11 +131,6 @@ impl Topology {
         self.expiry = self.nodes.values().map(Node::next_expiry).min();
     }
 
-    /// When [`Topology::expire`] may have something to do next.
-    pub(crate) fn next_expiry(&self) -> Option<Time> {
-        self.expiry
-    }
-
     /// Returns whether a path may have changed, and resets this.
     pub(crate) fn take_changed(&mut self) -> bool {
         core::mem::take(&mut self.changed)
@@ -144,56 +142,6 @@ impl Topology {
 
     pub(crate) fn take_over_limit(&mut self) -> u64 {
         core::mem::take(&mut self.over_limit)
-    }
-
-    pub(crate) fn nodes(&self) -> impl Iterator<Item = (IpAddr, &Node)> {
-        self.nodes
-            .iter()
-            .map(|(originator, node)| (*originator, node))
-    }
-
-    /// Returns whether a router with this originator is known.
-    pub(crate) fn contains(&self, originator: IpAddr) -> bool {
-        self.nodes.contains_key(&originator)
-    }
-
-    /// Returns whether a router's TCs list all its symmetric neighbours, as those of olsrv2d do.
-    pub(crate) fn tells_all(&self, originator: IpAddr) -> bool {
-        let node = self.nodes.get(&originator);
-        node.is_some_and(|node| node.tells_all)
-    }
-
-    /// Returns what the router `to` reports about the link from `from` to it.
-    pub(crate) fn word(&self, from: IpAddr, to: IpAddr) -> Word {
-        let Some(node) = self.nodes.get(&to) else {
-            return Word::Silent;
-        };
-        let told = node.neighbours.get(&from).map(|tuple| tuple.content);
-        match told.filter(|neighbour| neighbour.originator) {
-            Some(neighbour) => Word::Confirmed(neighbour.metric_in),
-            None if node.tells_all => Word::Denied,
-            None => Word::Silent,
-        }
-    }
-
-    pub(crate) fn node_views(&self) -> impl Iterator<Item = NodeView> + '_ {
-        self.nodes().map(|(originator, node)| node.view(originator))
-    }
-
-    pub(crate) fn edge_views(&self) -> impl Iterator<Item = EdgeView> + '_ {
-        self.nodes().flat_map(|(from, node)| {
-            node.neighbours
-                .iter()
-                .map(move |(to, tuple)| edge_view(from, *to, tuple))
-        })
-    }
-
-    pub(crate) fn attached_views(&self) -> impl Iterator<Item = AttachedView> + '_ {
-        self.nodes().flat_map(|(originator, node)| {
-            node.attached
-                .iter()
-                .map(move |(prefix, tuple)| attached_view(originator, *prefix, tuple))
-        })
     }
 
     /// Records another copy of a TC.
@@ -392,21 +340,6 @@ impl Topology {
         self.changed |= removed > 0;
     }
 
-    /// How many routers have sent TCs.
-    pub(crate) fn len(&self) -> usize {
-        self.nodes.len()
-    }
-
-    /// Advertised addresses and networks of all routers.
-    pub(crate) fn tuples(&self) -> usize {
-        self.advertised
-    }
-
-    /// Advertised addresses and networks of one router, if it is known.
-    pub(crate) fn tuples_of(&self, originator: IpAddr) -> Option<usize> {
-        self.nodes.get(&originator).map(Node::tuples)
-    }
-
     /// Removes a router because others need the space.
     pub(crate) fn evict(&mut self, originator: IpAddr) {
         self.over_limit += 1;
@@ -419,88 +352,5 @@ impl Topology {
         if let Some(node) = self.nodes.remove(&originator) {
             self.events.push(Event::NodeRemoved(node.view(originator)));
         }
-    }
-}
-
-impl Node {
-    fn new(now: Time, tc: &Tc, source: IpAddr) -> Self {
-        Self {
-            ansn: tc.ansn,
-            expires: now + tc.validity,
-            tells_all: tc.content.all,
-            told: tc.content.len(),
-            seq: tc.seq,
-            suspect: None,
-            refreshed: false,
-            voice: Voice::new(now, source, tc.seq, tc.validity),
-            neighbours: BTreeMap::new(),
-            attached: BTreeMap::new(),
-        }
-    }
-
-    /// The addresses of advertised neighbours.
-    pub(crate) fn neighbours(&self) -> impl Iterator<Item = (IpAddr, NeighbourAddress)> + '_ {
-        self.neighbours
-            .iter()
-            .map(|(address, tuple)| (*address, tuple.content))
-    }
-
-    /// The attached networks.
-    pub(crate) fn attached(&self) -> impl Iterator<Item = (Prefix, AttachedNetwork)> + '_ {
-        self.attached
-            .iter()
-            .map(|(prefix, tuple)| (*prefix, tuple.content))
-    }
-
-    pub(crate) fn tuples(&self) -> usize {
-        self.neighbours.len() + self.attached.len()
-    }
-
-    pub(crate) fn is_refreshed(&self) -> bool {
-        self.refreshed
-    }
-
-    pub(crate) fn expires(&self) -> Time {
-        self.expires
-    }
-
-    fn next_expiry(&self) -> Time {
-        let neighbours = self.neighbours.values().map(|tuple| tuple.expires);
-        let attached = self.attached.values().map(|tuple| tuple.expires);
-        neighbours.chain(attached).fold(self.expires, Time::min)
-    }
-
-    fn view(&self, originator: IpAddr) -> NodeView {
-        NodeView {
-            originator,
-            ansn: self.ansn,
-            expires: self.expires,
-        }
-    }
-}
-
-fn edge_view(from: IpAddr, to: IpAddr, tuple: &Tuple<NeighbourAddress>) -> EdgeView {
-    EdgeView {
-        from,
-        to,
-        to_originator: tuple.content.originator,
-        metric: tuple.content.metric,
-        ansn: tuple.ansn,
-        expires: tuple.expires,
-    }
-}
-
-fn attached_view(
-    originator: IpAddr,
-    prefix: Prefix,
-    tuple: &Tuple<AttachedNetwork>,
-) -> AttachedView {
-    AttachedView {
-        prefix,
-        originator,
-        distance: tuple.content.distance,
-        metric: tuple.content.metric,
-        ansn: tuple.ansn,
-        expires: tuple.expires,
     }
 }

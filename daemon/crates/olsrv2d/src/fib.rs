@@ -9,6 +9,8 @@
 //! Routes that an earlier olsrv2d process left behind stay at first, so that a restart does not interrupt traffic.
 //! Those that the router wants again are adopted unchanged. The others are deleted when the settling time is over.
 
+mod audit;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::time::Duration;
@@ -194,63 +196,6 @@ impl Fib {
         }
     }
 
-    fn audit(&mut self, kernel: &mut impl Kernel, now: Time) -> Vec<Prefix> {
-        let before: Vec<(Prefix, bool)> = self
-            .wanted
-            .keys()
-            .map(|key| (*key, self.is_settled(key)))
-            .collect();
-        if let Err(error) = self.refresh(kernel) {
-            log::error!("the kernel's routes cannot be listed: {error}");
-            self.retry_later(now);
-            return Vec::new();
-        }
-        self.repair(kernel, now);
-        if self.settles.is_none() {
-            for destination in self.unwanted() {
-                self.withdraw(kernel, now, destination);
-            }
-        }
-        before
-            .into_iter()
-            .filter(|(key, was)| self.is_settled(key) != *was)
-            .map(|(key, _)| key)
-            .collect()
-    }
-
-    /// Restores every wanted route that is missing in the kernel or differs there.
-    fn repair(&mut self, kernel: &mut impl Kernel, now: Time) {
-        let wanted: Vec<(Prefix, Path)> = self
-            .wanted
-            .iter()
-            .map(|(key, path)| (*key, *path))
-            .collect();
-        for (destination, path) in wanted {
-            if self.is_settled(&destination) {
-                continue;
-            }
-            let known_failure = self.failed.contains_key(&destination);
-            if self.install(kernel, now, destination, path) && !known_failure {
-                self.repaired += 1;
-                log::warn!("route to {destination} was missing or changed and is restored");
-            }
-        }
-        self.usurped.clear();
-    }
-
-    /// Lists our routes in the kernel.
-    fn refresh(&mut self, kernel: &mut impl Kernel) -> io::Result<()> {
-        let routes = kernel.list(self.settings)?;
-        self.present.clear();
-        for route in routes {
-            self.present
-                .entry(route.destination)
-                .or_default()
-                .insert(route.path);
-        }
-        Ok(())
-    }
-
     fn install(
         &mut self,
         kernel: &mut impl Kernel,
@@ -342,29 +287,6 @@ impl Fib {
             self.audit_due = Some(now + self.retry_interval);
             self.retry_interval = (self.retry_interval * 2).min(RETRY_INTERVAL_MAX);
         }
-    }
-
-    fn unwanted(&self) -> Vec<Prefix> {
-        self.present
-            .keys()
-            .filter(|key| !self.wanted.contains_key(key))
-            .copied()
-            .collect()
-    }
-
-    /// Returns whether the kernel has exactly the wanted route.
-    fn is_settled(&self, destination: &Prefix) -> bool {
-        match (self.wanted.get(destination), self.present.get(destination)) {
-            (Some(path), Some(paths)) => paths.len() == 1 && paths.contains(path),
-            (wanted, present) => wanted.is_none() && present.is_none_or(BTreeSet::is_empty),
-        }
-    }
-
-    /// Returns whether a route is one of this router's, or stands in the place of one.
-    fn concerns(&self, route: &Route) -> bool {
-        let ours = route.protocol == self.settings.protocol
-            || self.wanted.contains_key(&route.destination);
-        ours && self.settings.is_place_of_ours(route)
     }
 
     fn route(&self, destination: Prefix, path: Path) -> Route {

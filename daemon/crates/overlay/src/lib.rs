@@ -36,6 +36,6 @@ pub use message::{
     Body, Contact, Message, MessageError, Query, Txid, MAX_NODES, MAX_TXID, NODES_PER_REPLY,
 };
 pub use session_error::{InnerError, InnerSealError};
-pub use session_state::{Delivered, SessionState, SESSION_HEAD_ROOM};
-pub use sessions::{SessionLimits, Sessions, SESSION_TIMEOUT};
+pub use session_state::{Delivered, SessionLimits, SessionState, SESSION_HEAD_ROOM};
+pub use sessions::{Sessions, SESSION_TIMEOUT};
 pub use store::{distance, Limits, Node, Store, Way, FORGET_AFTER};

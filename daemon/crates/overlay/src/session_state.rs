@@ -11,6 +11,24 @@ use crate::Time;
 /// Octets needed before a payload: those of a handshake.
 pub const SESSION_HEAD_ROOM: usize = Header::LEN + HEAD_ROOM + Handle::LEN + DATA_HEADER;
 
+/// Largest numbers of sessions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionLimits {
+    /// All sessions.
+    pub sessions: usize,
+    /// Sessions that the other end has not confirmed.
+    pub unconfirmed: usize,
+}
+
+impl Default for SessionLimits {
+    fn default() -> Self {
+        Self {
+            sessions: 4096,
+            unconfirmed: 256,
+        }
+    }
+}
+
 /// A session, and what this node knows of its other end.
 pub(crate) struct Inner {
     pub(crate) session: Session,

@@ -23,7 +23,7 @@ use switch::{Handle, Header, Label, Refusal};
 
 use crate::frame::{split_data, split_start, Content};
 use crate::session_error::{InnerError, InnerSealError};
-use crate::session_state::{Delivered, Inner, SessionState, SESSION_HEAD_ROOM};
+use crate::session_state::{Delivered, Inner, SessionLimits, SessionState, SESSION_HEAD_ROOM};
 use crate::Time;
 
 /// Idle time after which a session is removed, as in cjdns.
@@ -37,24 +37,6 @@ const KEY_OFFSET: usize = 40;
 
 /// The lowest handle.
 const FIRST_HANDLE: u32 = 4;
-
-/// Largest numbers of sessions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SessionLimits {
-    /// All sessions.
-    pub sessions: usize,
-    /// Sessions that the other end has not confirmed.
-    pub unconfirmed: usize,
-}
-
-impl Default for SessionLimits {
-    fn default() -> Self {
-        Self {
-            sessions: 4096,
-            unconfirmed: 256,
-        }
-    }
-}
 
 /// The sessions of a node.
 pub struct Sessions {

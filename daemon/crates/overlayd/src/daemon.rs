@@ -5,29 +5,31 @@
 //! While an interface is blocked, nothing is read from the TUN device, so that the programs of this machine wait.
 //! Frames of other nodes for that interface are dropped and counted when too many wait.
 
+mod opening;
+mod packets;
+mod readers;
+
 use std::io;
 use std::path::PathBuf;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use cryptoauth::{Ciphers, Credential, Portable, PrivateKey};
+use cryptoauth::{Ciphers, Portable, PrivateKey};
 use daemonkit::{named, now, ServiceManager, Signals, Time};
-use overlay_node::{
-    Admission, Connection, Destination, Event, InterfaceId, Limits, LinkAddress, Node, Timing,
-    Verdict,
-};
+use overlay_node::{Event, Node};
 use rand_core::{OsRng, TryRngCore, UnwrapErr};
 
-use crate::admin::{Admin, View};
-use crate::commands::{Gathered, Gathering, Kind, Portion, Said};
-use crate::config::{Config, Interface, Peer, PeerAddress, User};
-use crate::control::{self, Control};
-use crate::io::buffers::{Buffer, Part, Pool};
-use crate::io::links::{self, Links};
+use crate::admin::Admin;
+use crate::commands::Gathering;
+use crate::config::Config;
+use crate::control::Control;
+use crate::io::buffers::Pool;
+use crate::io::links::Links;
 use crate::io::tun::Tun;
-use crate::io::Arrival;
 use crate::neighbours::{reason, Neighbours};
 use crate::port::Port;
 use crate::tokens::{Reactor, Token};
+
+use opening::{add_users, connect, device_index, open_ports, open_tun, settings, watch};
 
 /// Number of buffers in addition to those for the frames that wait for each interface.
 const BUFFERS_IN_WORK: u16 = 512;
@@ -177,148 +179,6 @@ impl Daemon {
         Ok(())
     }
 
-    /// Reads packets of this machine from the TUN device.
-    fn take_packets(&mut self) -> io::Result<()> {
-        // Moved out of `self`, because the node and the pool are used while it is read.
-        let Some(mut tun) = self.tun.take() else {
-            return Ok(());
-        };
-        let before = tun.counters;
-        let mut taken = Ok(0);
-        let mut packets = 0;
-        while packets < PACKETS && !self.ports.iter().any(|port| port.is_blocked) {
-            taken = self.take_piece(&mut tun);
-            match taken {
-                Ok(count) if count > 0 => packets += count,
-                Ok(_) | Err(_) => break,
-            }
-        }
-        if packets >= PACKETS {
-            tun.note_crowd(now(), &before);
-        }
-        self.tun = Some(tun);
-        taken.map(drop)
-    }
-
-    /// Reads one piece from the device. Returns the number of packets and pieces, 0 if nothing waits.
-    fn take_piece(&mut self, tun: &mut Tun) -> io::Result<usize> {
-        let now = now();
-        let Some(mut packets) = tun.receive()? else {
-            return Ok(0);
-        };
-        let mut count = 1;
-        while let Some(Part { buffer, range }) = packets.next(&mut self.pool) {
-            let octets = self.pool.octets_mut(buffer);
-            let verdict = self.node.send_packet(now, &mut self.rng, octets, range);
-            self.obey(buffer, verdict);
-            self.drain(now);
-            self.flush_when_short();
-            count += 1;
-        }
-        Ok(count)
-    }
-
-    /// Reads frames of other nodes from an interface.
-    fn take_frames(&mut self, number: usize) {
-        for _ in 0..ROUNDS {
-            let now = now();
-            match self.ports[number].receive() {
-                Ok(true) => {}
-                Ok(false) => break,
-                Err(error) => {
-                    log::warn!("{}: {error}", self.ports[number].name);
-                    break;
-                }
-            }
-            while let Some(arrival) = self.ports[number].next(&mut self.pool) {
-                self.take_frame(now, self.ports[number].id, arrival);
-                self.flush_when_short();
-            }
-        }
-    }
-
-    fn take_frame(&mut self, now: Time, interface: InterfaceId, arrival: Arrival) {
-        let Part { buffer, range } = arrival.frame;
-        let octets = self.pool.octets_mut(buffer);
-        if arrival.is_beacon {
-            let beacon = &octets[range];
-            self.node
-                .receive_beacon(now, interface, &arrival.from, beacon);
-            self.pool.give(buffer);
-        } else {
-            let (rng, from) = (&mut self.rng, &arrival.from);
-            let verdict = self.node.receive(now, rng, interface, from, octets, range);
-            self.obey(buffer, verdict);
-        }
-        self.drain(now);
-    }
-
-    fn take_beacons(&mut self, number: usize) {
-        let now = now();
-        for _ in 0..ROUNDS {
-            let port = &mut self.ports[number];
-            let Some((from, beacon)) = port.next_beacon() else {
-                break;
-            };
-            self.node.receive_beacon(now, port.id, &from, &beacon);
-            self.drain(now);
-        }
-    }
-
-    /// Transmits, delivers or frees a buffer, as the node decided.
-    fn obey(&mut self, buffer: Buffer, verdict: Verdict) {
-        match verdict {
-            Verdict::Nothing => self.pool.give(buffer),
-            Verdict::Transmit {
-                interface,
-                to,
-                frame: range,
-            } => self.push(interface, Destination::Unicast(to), Part { buffer, range }),
-            Verdict::Deliver { packet: range } => self.deliver(Part { buffer, range }),
-        }
-    }
-
-    fn push(&mut self, interface: InterfaceId, to: Destination, frame: Part) {
-        match self.ports.get_mut(usize::from(interface.number())) {
-            Some(port) => port.push(to, frame, &mut self.pool),
-            None => self.pool.give(frame.buffer),
-        }
-    }
-
-    fn deliver(&mut self, packet: Part) {
-        match &mut self.tun {
-            Some(tun) => tun.push(packet),
-            None => self.pool.give(packet.buffer),
-        }
-    }
-
-    /// Sends the frames that the node originates, and reports its events.
-    fn drain(&mut self, now: Time) {
-        self.transmit(now);
-        let mut was_told = false;
-        while let Some(event) = self.node.poll_event() {
-            self.tell(now, &event);
-            was_told = true;
-        }
-        if was_told {
-            // A search of the admin API asks its next question when the last one is answered.
-            self.transmit(now);
-        }
-    }
-
-    fn transmit(&mut self, now: Time) {
-        while let Some(buffer) = self.pool.take() {
-            let octets = self.pool.octets_mut(buffer);
-            let Some(said) = self.node.poll_transmit(now, &mut self.rng, octets) else {
-                self.pool.give(buffer);
-                break;
-            };
-            let range = said.frame;
-            self.push(said.interface, said.to, Part { buffer, range });
-            self.flush_when_short();
-        }
-    }
-
     fn tell(&mut self, now: Time, event: &Event) {
         log::debug!("{event:?}");
         if let Event::Pinged { id, result } = event {
@@ -394,93 +254,6 @@ impl Daemon {
         Ok(())
     }
 
-    fn accept_reader(&mut self) {
-        let status = self.status();
-        if let Some(control) = &mut self.control {
-            if let Err(error) = control.accept(&self.reactor, &status) {
-                log::warn!("control socket: {error}");
-            }
-        }
-    }
-
-    fn serve_reader(&mut self, number: u32) {
-        let Some(control) = &mut self.control else {
-            return;
-        };
-        let mut wants_status = false;
-        for said in control.serve(number, &self.reactor) {
-            let answer = match said {
-                Ok(Said::Status) => {
-                    wants_status = true;
-                    continue;
-                }
-                Ok(Said::Portion(portion)) => {
-                    let name = portion.kind.name();
-                    control::answer(Some(name), &self.carry_out(number, portion))
-                }
-                Err(reason) => control::answer(None, &Err(reason)),
-            };
-            self.answer_reader(number, &answer);
-            self.drain(now());
-        }
-        if wants_status {
-            let status = self.status();
-            self.answer_reader(number, &status);
-        }
-    }
-
-    fn answer_reader(&mut self, number: u32, answer: &serde_json::Value) {
-        if let Some(control) = &mut self.control {
-            control.answer(number, &self.reactor, answer);
-        }
-    }
-
-    /// Carries out a portion of a command. Returns how many nodes the command names so far, or why it is refused.
-    fn carry_out(&mut self, number: u32, portion: Portion) -> Result<usize, String> {
-        if let Some(control) = &self.control {
-            control.may_command(number)?;
-        }
-        if !self.is_told {
-            return Err("allowed with permit = \"control\" in the configuration".into());
-        }
-        let kind = portion.kind;
-        let addresses = match self.gathering.take(number, portion)? {
-            Gathered::Whole(addresses) => addresses,
-            Gathered::Part(count) => return Ok(count),
-        };
-        let count = addresses.len();
-        match kind {
-            Kind::Permit => self.node.admit(Admission::Only(addresses)),
-            Kind::Keep => self.node.keep(now(), &addresses),
-        }
-        Ok(count)
-    }
-
-    fn serve_admin(&mut self) {
-        let now = now();
-        self.with_admin(now, Admin::serve);
-        self.drain(now);
-    }
-
-    fn with_admin(&mut self, now: Time, act: impl FnOnce(&mut Admin, &mut View<'_>)) {
-        if let Some(admin) = &mut self.admin {
-            let mut view = View {
-                now,
-                node: &mut self.node,
-                ports: &mut self.ports,
-                neighbours: &mut self.neighbours,
-            };
-            act(admin, &mut view);
-        }
-    }
-
-    fn status(&self) -> serde_json::Value {
-        let tun = self.tun.as_ref();
-        let mut status = control::status(now(), &self.node, self.is_told, &self.ports, tun);
-        status["admin"] = self.admin.as_ref().map(control::api).into();
-        status
-    }
-
     /// Reads the configuration again. Only `permit` takes effect; everything else needs a restart.
     fn reload(&mut self) {
         self.service.reloading(now());
@@ -517,123 +290,4 @@ pub fn ciphers() -> &'static dyn Ciphers {
             &Portable
         }
     }
-}
-
-/// Returns the initial configuration of the node.
-fn settings(config: &Config, key: PrivateKey, now: Time) -> overlay_node::Config {
-    let unix = SystemTime::now().duration_since(UNIX_EPOCH);
-    overlay_node::Config {
-        key,
-        ciphers: ciphers(),
-        unix_at_zero: unix.unwrap_or_default().saturating_sub(now),
-        noise: config.noise,
-        admission: config.admission.clone(),
-        limits: Limits::default(),
-        timing: Timing::default(),
-    }
-}
-
-fn open_ports(
-    interfaces: &[Interface],
-    node: &mut Node,
-    rng: &mut UnwrapErr<OsRng>,
-    reactor: &Reactor,
-) -> io::Result<Vec<Port>> {
-    let mut ports = Vec::new();
-    for (number, interface) in (0..).zip(interfaces) {
-        let id = node.add_interface(now(), rng, interface.beacons);
-        let port = Port::open(id, interface)?;
-        watch(reactor, number, &port, true, 0)?;
-        ports.push(port);
-    }
-    Ok(ports)
-}
-
-/// Watches the socket of an interface if it is new, and its beacon sockets after the first `known`.
-fn watch(
-    reactor: &Reactor,
-    number: u16,
-    port: &Port,
-    is_new: bool,
-    known: usize,
-) -> io::Result<()> {
-    if let Some(descriptor) = port.descriptor().filter(|_| is_new) {
-        reactor.add(descriptor, Token::Port(number))?;
-    }
-    for beacons in port.beacons().iter().skip(known) {
-        reactor.add(beacons, Token::Beacon(number))?;
-    }
-    Ok(())
-}
-
-fn add_users(neighbours: &mut Neighbours, node: &mut Node, users: &[User]) -> io::Result<()> {
-    for user in users {
-        let name = user.name.as_deref();
-        let (login, password) = (name.map(str::as_bytes), user.password.octets());
-        neighbours
-            .add_user(node, login, password, user.only)
-            .map_err(|error| invalid(&format!("user {:?}", name.unwrap_or_default()), error))?;
-    }
-    Ok(())
-}
-
-fn connect(
-    neighbours: &mut Neighbours,
-    node: &mut Node,
-    interfaces: &[Interface],
-    ports: &[Port],
-) -> io::Result<()> {
-    for (interface, port) in interfaces.iter().zip(ports) {
-        for peer in &interface.peers {
-            let connection = Connection {
-                interface: port.id,
-                to: match peer.address {
-                    PeerAddress::Udp(address) => LinkAddress::Udp(address),
-                    PeerAddress::UdpBy(address, _) => LinkAddress::Udp(address.into()),
-                    PeerAddress::Ethernet(mac) => LinkAddress::Ethernet(mac),
-                },
-                key: peer.key,
-                credential: credential(peer),
-            };
-            if let PeerAddress::UdpBy(address, device) = &peer.address {
-                neighbours.connect_by(connection, *address, device);
-                continue;
-            }
-            let name = peer.name.as_deref().unwrap_or("without a name");
-            let what = format!("{}: peer {name}, {}", port.name, peer.key);
-            neighbours
-                .connect(now(), node, connection)
-                .map_err(|error| invalid(&what, reason(error)))?;
-        }
-    }
-    let connected = neighbours.follow_devices(now(), node, device_index);
-    connected.map_err(|(key, error)| invalid(&format!("peer {key}"), reason(error)))
-}
-
-fn device_index(name: &str) -> Option<u32> {
-    links::index_of(name).ok().flatten()
-}
-
-fn credential(peer: &Peer) -> Option<Credential> {
-    let (login, password) = peer.password.as_ref()?;
-    Some(match login {
-        Some(login) => Credential::login(login.as_bytes(), password.octets()),
-        None => Credential::password(password.octets()),
-    })
-}
-
-fn open_tun(config: &Config, node: &Node, reactor: &Reactor) -> io::Result<Option<Tun>> {
-    let Some(name) = &config.tun.name else {
-        return Ok(None);
-    };
-    let mut tun = Tun::open(name).map_err(|error| named(&format!("tun {name}"), &error))?;
-    let address = config.tun.address.then(|| node.address().into());
-    tun.configure(address, config.tun.mtu)
-        .map_err(|error| named(&format!("tun {name}"), &error))?;
-    reactor.add(&tun, Token::Tun)?;
-    Ok(Some(tun))
-}
-
-fn invalid(what: &str, error: impl std::fmt::Display) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, format!("{what}: {error}"))
 }

@@ -1,12 +1,15 @@
 //! The routers, the media between them and the clock.
 
+mod links;
+mod views;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::rc::Rc;
 use std::time::Duration;
 
-use olsrv2::{Config, Counters, Event, Family, InterfaceEvent, InterfaceId, Router, Time};
+use olsrv2::{Config, Event, Family, InterfaceEvent, InterfaceId, Router, Time};
 
 /// The radio interface of each node.
 pub const RADIO: InterfaceId = InterfaceId(1);
@@ -138,52 +141,6 @@ impl Mesh {
         self.nodes[node].router = None;
     }
 
-    /// Lets two radios hear each other.
-    pub fn connect(&mut self, a: NodeId, b: NodeId) {
-        self.connect_ports(
-            Port {
-                node: a,
-                interface: RADIO,
-            },
-            Port {
-                node: b,
-                interface: RADIO,
-            },
-        );
-    }
-
-    /// Lets two interfaces hear each other, and takes them up if they are new.
-    pub fn connect_ports(&mut self, a: Port, b: Port) {
-        for (from, to) in [(a, b), (b, a)] {
-            if self.nodes[from.node].interfaces.insert(from.interface) {
-                self.interface_up(from);
-            }
-            self.connect_one_way(from, to);
-        }
-    }
-
-    /// Lets `to` hear `from`.
-    pub fn connect_one_way(&mut self, from: Port, to: Port) {
-        self.nodes[from.node].listeners.insert((from.interface, to));
-    }
-
-    /// Cuts all connections between two nodes. Their interfaces do not notice.
-    pub fn cut(&mut self, a: NodeId, b: NodeId) {
-        for (from, to) in [(a, b), (b, a)] {
-            self.nodes[from]
-                .listeners
-                .retain(|(_, port)| port.node != to);
-        }
-    }
-
-    /// Lets exactly these pairs of radios hear each other.
-    pub fn set_radio_pairs(&mut self, pairs: &[(NodeId, NodeId)]) {
-        self.nodes
-            .iter_mut()
-            .for_each(|node| node.listeners.clear());
-        pairs.iter().for_each(|(a, b)| self.connect(*a, *b));
-    }
-
     /// Takes an interface up.
     pub fn interface_up(&mut self, port: Port) {
         let addresses = vec![link_local(port)];
@@ -263,47 +220,6 @@ impl Mesh {
     /// Returns the address families in use.
     pub fn families(&self) -> &[Family] {
         &self.families
-    }
-
-    /// Returns the router of a node, if it runs.
-    pub fn router(&self, node: NodeId) -> Option<&Router> {
-        self.nodes[node].router.as_ref()
-    }
-
-    /// Returns how often a node reported that another router uses its originator.
-    pub fn duplicate_originators(&self, node: NodeId) -> usize {
-        self.nodes[node].duplicate_originators
-    }
-
-    /// Returns the counters of all running routers.
-    pub fn counters(&self) -> Vec<Counters> {
-        self.nodes
-            .iter()
-            .filter_map(|node| Some(node.router.as_ref()?.counters()))
-            .collect()
-    }
-
-    /// Returns the originator that belongs to a node's number.
-    pub fn originator(&self, node: NodeId, family: Family) -> IpAddr {
-        match family {
-            Family::V4 => v4(node).into(),
-            Family::V6 => v6(node).into(),
-        }
-    }
-
-    /// Returns the nodes that hear a node and that it hears, while both routers run.
-    pub fn symmetric_neighbours(&self, node: NodeId) -> BTreeSet<NodeId> {
-        let heard_back = |other: NodeId| {
-            self.nodes[other]
-                .listeners
-                .iter()
-                .any(|(_, port)| port.node == node)
-        };
-        let running = |node: NodeId| self.nodes[node].router.is_some();
-        let others = self.nodes[node].listeners.iter().map(|(_, port)| port.node);
-        others
-            .filter(|other| running(node) && running(*other) && heard_back(*other))
-            .collect()
     }
 
     fn happen(&mut self, happening: Happening) {

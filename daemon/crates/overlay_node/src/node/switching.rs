@@ -1,20 +1,20 @@
 //! The switch, and the control frames to this node.
 
+mod control;
+
 use core::ops::Range;
 
-use cryptoauth::PublicKey;
 use overlay::{Contact, Content, Delivered, InnerError};
 use rand_core::CryptoRng;
 use switch::{
-    error_frame, forward, refused_frame, Answerer, Control, ErrorCode, Handle, Header, Interface,
-    Label, Refusal, Snode, MAX_ERROR_FRAME, PROTOCOL_VERSION,
+    error_frame, forward, refused_frame, ErrorCode, Handle, Header, Interface, Label, Refusal,
+    MAX_ERROR_FRAME, PROTOCOL_VERSION,
 };
 
-use super::originate::{encode, Outgoing, MAX_CONTROL, NEIGHBOUR};
+use super::originate::{Outgoing, NEIGHBOUR};
 use super::{Node, Verdict};
 use crate::counters::Cause;
-use crate::event::{Event, PingResult, Question, Told};
-use crate::interface::LinkAddress;
+use crate::event::Event;
 use crate::Time;
 
 /// The nonces of the handshakes that start a session.
@@ -234,244 +234,6 @@ impl Node {
     }
 }
 
-/// Control frames.
-impl Node {
-    /// Handles a control frame from a neighbour's router.
-    fn hear_neighbour(&mut self, now: Time, number: usize, frame: &[u8]) {
-        let Some(control) = self.decode_control(&frame[Header::LEN + Handle::LEN..]) else {
-            return;
-        };
-        let Some(peer) = self.peers.get_mut(number) else {
-            return;
-        };
-        let (key, address) = (peer.key, peer.endpoint.address);
-        let label = peer.label().unwrap_or(NEIGHBOUR);
-        let is_up = peer.up;
-        match control {
-            Control::Pong { .. } | Control::KeyPong { .. } => {
-                if !self.take_told(now, &control) {
-                    if let Some(peer) = self.peers.get_mut(number) {
-                        peer.note_pong(now);
-                    }
-                }
-                self.hear_version(now, number, &control);
-            }
-            Control::Error { .. } => self.hear_error(now, label, &control),
-            Control::SnodeReply(_) | Control::RpathReply { .. } | Control::LinkReply { .. } => {
-                if !self.take_told(now, &control) {
-                    self.counters.drop(Cause::ControlUnexpected);
-                }
-            }
-            _ => {
-                if !peer.may_ask(now) {
-                    return self.counters.drop(Cause::ControlFlood);
-                }
-                self.hear_version(now, number, &control);
-                let answer = self.answerer(Some(address)).answer(&control, label);
-                let is_ping = matches!(control, Control::Ping { .. } | Control::KeyPing { .. });
-                match answer.filter(|_| is_up || is_ping) {
-                    Some(answer) => self.answer_neighbour(number, key, &answer),
-                    None => self.counters.drop(Cause::ControlUnexpected),
-                }
-            }
-        }
-    }
-
-    fn answer_neighbour(&mut self, number: usize, key: PublicKey, answer: &Control) {
-        if let Some(frame) = encode(answer, NEIGHBOUR) {
-            self.say(Outgoing::Neighbour((number, key), frame));
-        }
-    }
-
-    /// Handles a control frame from a distant node. `path` is the path back.
-    fn hear_control(&mut self, now: Time, path: Label, octets: &[u8]) {
-        let Some(control) = self.decode_control(octets) else {
-            return;
-        };
-        match control {
-            Control::Error { .. } => self.hear_error(now, path, &control),
-            Control::Pong { .. }
-            | Control::KeyPong { .. }
-            | Control::SnodeReply(_)
-            | Control::RpathReply { .. }
-            | Control::LinkReply { .. } => {
-                if !self.take_told(now, &control) {
-                    self.counters.drop(Cause::ControlUnexpected);
-                }
-            }
-            _ if !self
-                .rates
-                .control_answers
-                .take(now, self.limits.control_answers) =>
-            {
-                self.counters.drop(Cause::ControlFlood);
-            }
-            _ => {
-                let neighbour = self.neighbour_at(path);
-                let answer = self.answerer(neighbour).answer(&control, path);
-                match answer.and_then(|answer| encode(&answer, path)) {
-                    Some(frame) => self.say(Outgoing::Switch(frame)),
-                    None => self.counters.drop(Cause::ControlUnexpected),
-                }
-            }
-        }
-    }
-
-    fn decode_control<'a>(&mut self, octets: &'a [u8]) -> Option<Control<'a>> {
-        let short = octets.get(..octets.len().min(MAX_CONTROL))?;
-        let control = Control::decode(octets)
-            .ok()
-            .filter(|_| short.len() == octets.len());
-        if control.is_none() {
-            self.counters.drop(Cause::ControlMalformed);
-        }
-        control
-    }
-
-    fn answerer(&self, neighbour: Option<LinkAddress>) -> Answerer {
-        Answerer {
-            key: *self.local.public().octets(),
-            neighbour: neighbour.map(as_told),
-        }
-    }
-
-    /// Returns the address of the neighbour at the end of a label of one hop.
-    fn neighbour_at(&self, path: Label) -> Option<LinkAddress> {
-        let mut peers = self.peers.iter();
-        let (_, peer) = peers.find(|(_, peer)| peer.up && peer.label() == Some(path))?;
-        Some(peer.endpoint.address)
-    }
-
-    /// Handles an answer to [`Node::ping_switch`]. Returns whether the control frame is one.
-    fn take_told(&mut self, now: Time, control: &Control) -> bool {
-        let Some((version, opaque, told)) = told_by(control) else {
-            return false;
-        };
-        let Some(token) = opaque.try_into().ok().map(u64::from_be_bytes) else {
-            return false;
-        };
-        let Some(ping) = self
-            .pings
-            .get(&token)
-            .copied()
-            .filter(|ping| ping.label.is_some())
-        else {
-            return false;
-        };
-        let time = now.saturating_sub(ping.sent);
-        let answer = PingResult::Answered {
-            version,
-            told,
-            time,
-        };
-        self.end_ping(token, answer)
-    }
-
-    /// Handles an ERROR for a frame sent over `label`. Anybody can forge one.
-    fn hear_error(&mut self, now: Time, label: Label, control: &Control) {
-        let Control::Error { code, handle, .. } = *control else {
-            return;
-        };
-        if !self
-            .rates
-            .control_answers
-            .take(now, self.limits.control_answers)
-        {
-            return self.counters.drop(Cause::ControlFlood);
-        }
-        if code != ErrorCode::AUTHENTICATION {
-            return self.end_way(now, label, code);
-        }
-        // The ERROR says that the other end does not know this session. If that is true, the other end is silent.
-        if let Some(key) = self.sessions.by_their_handle(handle) {
-            self.suspect_session(now, &key);
-        }
-    }
-
-    /// Handles an ERROR that says that a path leads nowhere.
-    fn end_way(&mut self, now: Time, label: Label, code: ErrorCode) {
-        let by_it = |(_, ping): &(&u64, &super::Ping)| ping.label == Some(label);
-        let token = self.pings.iter().find(by_it).map(|(token, _)| *token);
-        if let Some(token) = token {
-            self.end_ping(token, PingResult::Refused(code));
-        }
-        self.finder.handle_error(now, label);
-        self.draw_finder(now);
-    }
-
-    /// Sends the query of [`Node::ping_switch`].
-    pub(super) fn say_switch_ping(&mut self, label: Label, token: u64, question: Question) {
-        let (version, opaque) = (PROTOCOL_VERSION, &token.to_be_bytes()[..]);
-        let control = match question {
-            Question::Presence => Control::Ping { version, opaque },
-            Question::Key => Control::KeyPing {
-                version,
-                key: *self.local.public().octets(),
-                opaque,
-            },
-            Question::Supernode => Control::SnodeQuery(Snode::none(opaque)),
-            Question::WayBack => Control::RpathQuery {
-                version,
-                path: Label(0),
-                opaque,
-            },
-            Question::Link => Control::LinkQuery { version, opaque },
-        };
-        if let Some(frame) = encode(&control, label) {
-            self.say(Outgoing::Switch(frame));
-        }
-    }
-}
-
-/// Returns the sender's protocol version, the returned octets and the content of an answer.
-fn told_by<'a>(control: &Control<'a>) -> Option<(u32, &'a [u8], Told)> {
-    Some(match *control {
-        Control::Pong { version, opaque } => (version, opaque, Told::Presence),
-        Control::KeyPong {
-            version,
-            key,
-            opaque,
-        } => (version, opaque, Told::Key(PublicKey::from_octets(key))),
-        Control::SnodeReply(snode) => (snode.version, snode.opaque, told_supernode(&snode)),
-        Control::RpathReply {
-            version,
-            path,
-            opaque,
-        } => (version, opaque, Told::WayBack(path)),
-        Control::LinkReply {
-            version,
-            address,
-            opaque,
-        } => (version, opaque, Told::Link(address)),
-        _ => return None,
-    })
-}
-
-fn told_supernode(snode: &Snode) -> Told {
-    let key = PublicKey::from_octets(snode.key);
-    let is_known = snode.path != Label(0) && key.node_address().is_ok();
-    Told::Supernode(is_known.then_some(Contact {
-        key,
-        path: snode.path,
-        version: snode.snode_version,
-    }))
-}
-
-/// Returns whether a frame is a control frame from a neighbour's router to this one.
-fn is_neighbours(frame: &[u8]) -> bool {
-    let handle = frame.get(Header::LEN..Header::LEN + Handle::LEN);
-    frame.starts_with(&NEIGHBOUR.0.to_be_bytes()) && handle == Some(&[0xff; Handle::LEN])
-}
-
-/// Returns an address in the form in which neighbours tell each other their addresses.
-fn as_told(address: LinkAddress) -> switch::LinkAddress {
-    match address {
-        LinkAddress::Udp(core::net::SocketAddr::V4(address)) => switch::LinkAddress::Udp4(address),
-        LinkAddress::Udp(core::net::SocketAddr::V6(address)) => switch::LinkAddress::Udp6(address),
-        LinkAddress::Ethernet(_) => switch::LinkAddress::Other([0; 30]),
-    }
-}
-
 /// Returns the cause under which an inner frame is counted.
 fn cause_of(error: InnerError) -> Cause {
     use cryptoauth::Refused;
@@ -486,4 +248,10 @@ fn cause_of(error: InnerError) -> Cause {
         InnerError::Refused(_) => Cause::InnerHandshake,
         InnerError::Unprotected(_) => Cause::InnerUnprotected,
     }
+}
+
+/// Returns whether a frame is a control frame from a neighbour's router to this one.
+fn is_neighbours(frame: &[u8]) -> bool {
+    let handle = frame.get(Header::LEN..Header::LEN + Handle::LEN);
+    frame.starts_with(&NEIGHBOUR.0.to_be_bytes()) && handle == Some(&[0xff; Handle::LEN])
 }

@@ -1,0 +1,69 @@
+//! What is known of one router.
+
+use alloc::collections::BTreeMap;
+use core::net::IpAddr;
+
+use nhdp::Time;
+use rfc5444::Prefix;
+
+use super::Node;
+use crate::tc::{AttachedNetwork, NeighbourAddress, Tc};
+use crate::view::NodeView;
+use crate::voice::Voice;
+
+impl Node {
+    pub(super) fn new(now: Time, tc: &Tc, source: IpAddr) -> Self {
+        Self {
+            ansn: tc.ansn,
+            expires: now + tc.validity,
+            tells_all: tc.content.all,
+            told: tc.content.len(),
+            seq: tc.seq,
+            suspect: None,
+            refreshed: false,
+            voice: Voice::new(now, source, tc.seq, tc.validity),
+            neighbours: BTreeMap::new(),
+            attached: BTreeMap::new(),
+        }
+    }
+
+    /// The addresses of advertised neighbours.
+    pub(crate) fn neighbours(&self) -> impl Iterator<Item = (IpAddr, NeighbourAddress)> + '_ {
+        self.neighbours
+            .iter()
+            .map(|(address, tuple)| (*address, tuple.content))
+    }
+
+    /// The attached networks.
+    pub(crate) fn attached(&self) -> impl Iterator<Item = (Prefix, AttachedNetwork)> + '_ {
+        self.attached
+            .iter()
+            .map(|(prefix, tuple)| (*prefix, tuple.content))
+    }
+
+    pub(crate) fn tuples(&self) -> usize {
+        self.neighbours.len() + self.attached.len()
+    }
+
+    pub(crate) fn is_refreshed(&self) -> bool {
+        self.refreshed
+    }
+
+    pub(crate) fn expires(&self) -> Time {
+        self.expires
+    }
+
+    pub(super) fn next_expiry(&self) -> Time {
+        let neighbours = self.neighbours.values().map(|tuple| tuple.expires);
+        let attached = self.attached.values().map(|tuple| tuple.expires);
+        neighbours.chain(attached).fold(self.expires, Time::min)
+    }
+
+    pub(super) fn view(&self, originator: IpAddr) -> NodeView {
+        NodeView {
+            originator,
+            ansn: self.ansn,
+            expires: self.expires,
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! What tests see of the routers.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use olsrv2::{Counters, Family, Router};
+
+use super::{v4, v6, Mesh, NodeId};
+
+impl Mesh {
+    /// Returns the router of a node, if it runs.
+    pub fn router(&self, node: NodeId) -> Option<&Router> {
+        self.nodes[node].router.as_ref()
+    }
+
+    /// Returns how often a node reported that another router uses its originator.
+    pub fn duplicate_originators(&self, node: NodeId) -> usize {
+        self.nodes[node].duplicate_originators
+    }
+
+    /// Returns the counters of all running routers.
+    pub fn counters(&self) -> Vec<Counters> {
+        self.nodes
+            .iter()
+            .filter_map(|node| Some(node.router.as_ref()?.counters()))
+            .collect()
+    }
+
+    /// Returns the originator that belongs to a node's number.
+    pub fn originator(&self, node: NodeId, family: Family) -> IpAddr {
+        match family {
+            Family::V4 => v4(node).into(),
+            Family::V6 => v6(node).into(),
+        }
+    }
+
+    /// Returns the nodes that hear a node and that it hears, while both routers run.
+    pub fn symmetric_neighbours(&self, node: NodeId) -> BTreeSet<NodeId> {
+        let heard_back = |other: NodeId| {
+            self.nodes[other]
+                .listeners
+                .iter()
+                .any(|(_, port)| port.node == node)
+        };
+        let running = |node: NodeId| self.nodes[node].router.is_some();
+        let others = self.nodes[node].listeners.iter().map(|(_, port)| port.node);
+        others
+            .filter(|other| running(node) && running(*other) && heard_back(*other))
+            .collect()
+    }
+}
