@@ -1,0 +1,116 @@
+//! Readers of the text interface and of the change stream.
+
+use std::net::IpAddr;
+
+use olsrv2::{InterfaceId, Time};
+use serde_json::{json, Map};
+
+use super::Daemon;
+use crate::management::change_lines::{DaemonCounters, Object};
+use crate::management::changes::Request;
+use crate::management::refusals::refusals;
+use crate::management::state::State;
+use crate::management::text::{Query, Telnet};
+use crate::manet::name;
+use crate::reactor::Token;
+
+impl Daemon {
+    pub(super) fn tell(&mut self, now: Time, object: &Object, is_set: bool) {
+        if let Some(changes) = &mut self.changes {
+            changes.tell(&self.reactor, now, object, is_set, self.manet.names());
+        }
+    }
+
+    pub(super) fn tell_duplicate(
+        &mut self,
+        now: Time,
+        originator: IpAddr,
+        interface: InterfaceId,
+        source: IpAddr,
+    ) {
+        let interface = name(self.manet.names(), interface);
+        log::warn!(
+            "another router uses our originator {originator}: heard from {source} on {interface}"
+        );
+        let mut fields = Map::new();
+        fields.insert("originator".into(), json!(originator));
+        fields.insert("interface".into(), json!(interface));
+        fields.insert("source".into(), json!(source));
+        if let Some(changes) = &mut self.changes {
+            changes.event(&self.reactor, now, "duplicate_originator", fields);
+        }
+    }
+
+    pub(super) fn serve_due_texts(&mut self, now: Time) {
+        let is_due = |due: Option<Time>| due.is_some_and(|due| due <= now);
+        if is_due(self.telnet.as_ref().and_then(Telnet::poll_timeout)) {
+            self.serve_text(Token::Telnet, now);
+        }
+        if is_due(self.query.as_ref().and_then(Query::poll_timeout)) {
+            self.serve_text(Token::Query, now);
+        }
+    }
+
+    pub(super) fn serve_text(&mut self, token: Token, now: Time) {
+        let Self {
+            telnet,
+            query,
+            reactor,
+            router,
+            radio,
+            fib,
+            config,
+            manet,
+            ..
+        } = self;
+        let observe = || State::observe(now, router, radio.as_ref(), fib, config, manet);
+        match (token, telnet, query) {
+            (Token::Telnet, Some(telnet), _) => telnet.serve(reactor, daemonkit::now, observe),
+            (Token::Query, _, Some(query)) => query.serve(reactor, daemonkit::now, observe),
+            _ => {}
+        }
+    }
+
+    /// Carries out the requests of a reader of the change stream.
+    pub(super) fn serve_reader(&mut self, number: u32, now: Time) {
+        let Some(changes) = &mut self.changes else {
+            return;
+        };
+        for request in changes.serve(number, &self.reactor) {
+            match request {
+                Request::Trust(addresses) => self.router.set_trusted(addresses),
+                Request::Refusals => {
+                    let names = self.manet.names();
+                    let told = refusals(&self.router.refusals(now), now, names);
+                    changes.tell_refusals(&self.reactor, number, now, told);
+                }
+            }
+        }
+    }
+
+    pub(super) fn accept_reader(&mut self, now: Time) {
+        // Changes that are already decided are sent before the snapshot.
+        self.drain(now);
+        let Self {
+            changes,
+            reactor,
+            router,
+            radio,
+            fib,
+            config,
+            manet,
+            ..
+        } = self;
+        let counted = DaemonCounters {
+            routes_repaired: fib.repaired(),
+            routes_failed: fib.failed() as u64,
+            send_errors: self.send_errors,
+        };
+        if let Some(changes) = changes {
+            let state = State::observe(now, router, radio.as_ref(), fib, config, manet);
+            if let Err(error) = changes.accept(reactor, &state, counted) {
+                log::warn!("a reader of the change stream is refused: {error}");
+            }
+        }
+    }
+}
