@@ -305,10 +305,13 @@ def test_two_simultaneous_attempts_end_with_an_sa_that_both_have(ike_pair: Pair)
         async with watching(alpha, charlie) as (a, c):
             await introduce(alpha, charlie, a.vici)
             await introduce(charlie, alpha, c.vici)
-            await asyncio.gather(a.vici.initiate("charlie", "mesh", 30), c.vici.initiate("alpha", "mesh", 30))
+            attempts = a.vici.initiate("charlie", "mesh", 30), c.vici.initiate("alpha", "mesh", 30)
+            # INITIAL_CONTACT of the slower attempt may clear the other's IKE_SA before its CHILD_SA is established.
+            failed = [e for e in await asyncio.gather(*attempts, return_exceptions=True) if e is not None]
+            assert not failed or (len(failed) == 1 and isinstance(failed[0], CommandError))
 
             async def common() -> set[str]:
-                """Return the IKE_SAs that both ends have; INITIAL_CONTACT may clear one of two at one end."""
+                """Return the IKE_SAs that both ends have."""
                 sides = [(await a.vici.ike_sas()).get("charlie", ()), (await c.vici.ike_sas()).get("alpha", ())]
                 ours, theirs = ({sa.spi_initiator for sa in side} for side in sides)
                 return ours & theirs
