@@ -1,5 +1,10 @@
-use super::*;
 use rand_core::RngCore;
+
+use super::*;
+use crate::auth::KIND_NONE;
+use crate::header::{Kind, NONCE_LENGTH, SEALED};
+use crate::sealed::{handshake_secret, seal};
+use crate::PrivateKey;
 
 const NOW: Duration = Duration::ZERO;
 const ROOM: usize = HANDSHAKE_OVERHEAD;

@@ -1,0 +1,188 @@
+//! Flooding of messages over all hops (RFC 7181, section 14).
+
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use nhdp::{Family, InterfaceId, Time};
+use rfc5444::{forward_copy, iana, last_hop_copy, MessageHeader, RawMessage};
+
+use super::input::is_neighbour;
+use super::Router;
+use crate::duplicate::{MessageKey, Sender};
+use crate::instance::Instance;
+
+impl Router {
+    /// Handles a message that may be forwarded at `due` (RFC 7181, section 14).
+    pub(super) fn handle_flooded(
+        &mut self,
+        now: Time,
+        interface: InterfaceId,
+        source: IpAddr,
+        raw: &RawMessage,
+        due: Time,
+    ) {
+        let MessageHeader {
+            typ,
+            originator: Some(originator),
+            seq: Some(seq),
+            ..
+        } = raw.header
+        else {
+            self.counters.invalid += 1;
+            return;
+        };
+        if self
+            .instances
+            .iter()
+            .any(|instance| instance.originator == originator)
+        {
+            return self.handle_own(now, interface, source, originator, seq, raw);
+        }
+        if self.is_former_originator(now, originator) {
+            return;
+        }
+        let mut instances = self.instances.iter();
+        if instances.any(|instance| instance.owns(&self.config, originator)) {
+            self.counters.invalid += 1;
+            self.counters.spoofed += 1;
+            return;
+        }
+        let is_neighbour = is_neighbour(&self.instances, interface, source);
+        let sender = (interface, is_neighbour.then_some(source));
+        let key = MessageKey {
+            originator,
+            seq,
+            typ,
+            digest: self.digest(raw),
+        };
+        if !self.duplicates.is_processed(&key) && self.is_disbelieved(now, originator, source, raw)
+        {
+            self.counters.disbelieved += 1;
+            return self.show_originator(now, originator, raw, due);
+        }
+        let (hold, limit) = (
+            self.config.timing.duplicate_hold_time,
+            self.config.limits.duplicates,
+        );
+        let seen = self.duplicates.entry(now, key, sender, hold, limit);
+        if core::mem::replace(&mut seen.processed, true) {
+            self.counters.duplicates += 1;
+            let instances = self.instances.iter_mut();
+            instances
+                .for_each(|instance| instance.topology.heard_again(now, originator, seq, source));
+        } else if typ == iana::message::TC {
+            self.handle_tc(now, source, raw);
+        }
+        // Only messages that may be forwarded count as received or forwarded (RFC 7181, section 14.1).
+        if let Some(copy) = forward_copy(raw.octets) {
+            if self.may_forward(now, interface, source, key, sender) {
+                self.forward(now, raw, copy, due);
+            }
+        }
+    }
+
+    /// Returns whether a message contradicts its claimed originator, which no signature proves (docs/development/adr/0050).
+    fn is_disbelieved(
+        &self,
+        now: Time,
+        originator: IpAddr,
+        source: IpAddr,
+        raw: &RawMessage,
+    ) -> bool {
+        let any = |is: &dyn Fn(&Instance) -> bool| self.instances.iter().any(is);
+        let is_neighbour = any(&|one| one.is_neighbour(originator));
+        // olsrd2, but not olsrv2d, sends the TCs of both families in one packet, and names the other family's
+        // originator.
+        let of_olsrd2 = || !any(&|one| one.topology.tells_all(originator));
+        let first_hand = any(&|one| one.is_from(originator, source, false))
+            || any(&|one| one.is_from(originator, source, true)) && of_olsrd2();
+        let last_hop = raw.header.hop_limit.is_none_or(|limit| limit <= 1);
+        let relayed = || !last_hop && any(&|one| one.is_heard_by(originator, source));
+        let contested = || any(&|one| one.topology.is_contested(now, originator, source));
+        !first_hand && (is_neighbour && !relayed() || last_hop || contested())
+    }
+
+    /// Sends a disbelieved message to its alleged originator, a neighbour, which then raises its numbers. With a hop
+    /// limit of 1, nobody else believes it.
+    fn show_originator(&mut self, now: Time, originator: IpAddr, raw: &RawMessage, due: Time) {
+        let mut instances = self.instances.iter_mut();
+        if instances.any(|one| one.is_neighbour(originator) && one.shows.start(now)) {
+            if let Some(copy) = last_hop_copy(raw.octets) {
+                self.forward(now, raw, copy, due);
+            }
+        }
+    }
+
+    /// Hashes the parts of a message that no router changes on the way.
+    fn digest(&self, raw: &RawMessage) -> u64 {
+        let octets = raw.lasting_octets();
+        octets.fold(self.digest_key, |digest, octet| {
+            let mixed = (digest ^ u64::from(octet)).wrapping_mul(self.digest_key);
+            mixed.rotate_left(29)
+        })
+    }
+
+    /// Returns whether to forward a message now, and records the answer in the sets (RFC 7181, section 14.3).
+    ///
+    /// The link is that of the IP source. In a dual-stack packet it may have another family than the message.
+    fn may_forward(
+        &mut self,
+        now: Time,
+        interface: InterfaceId,
+        source: IpAddr,
+        key: MessageKey,
+        sender: Sender,
+    ) -> bool {
+        let transport = Family::of(source);
+        let instance = self
+            .instances
+            .iter()
+            .find(|instance| instance.family == transport);
+        let Some(selector) =
+            instance.and_then(|instance| instance.is_flooding_selector(interface, source))
+        else {
+            return false;
+        };
+        let Some(slot) = self
+            .interfaces
+            .get(&interface)
+            .map(|interface| interface.slot)
+        else {
+            return false;
+        };
+        let (hold, limit) = (
+            self.config.timing.duplicate_hold_time,
+            self.config.limits.duplicates,
+        );
+        let seen = self.duplicates.entry(now, key, sender, hold, limit);
+        let received = seen.received & (1 << slot) != 0;
+        seen.received |= 1 << slot;
+        let forward = selector && !received && !seen.forwarded;
+        seen.forwarded |= forward;
+        forward
+    }
+
+    /// Queues a copy of a message on all interfaces of its family.
+    fn forward(&mut self, now: Time, raw: &RawMessage, copy: Vec<u8>, due: Time) {
+        let family = if raw.header.addr_len == Family::V4.address_length() {
+            Family::V4
+        } else {
+            Family::V6
+        };
+        for id in self.interfaces_of(family) {
+            self.counters.forwarded += 1;
+            self.push(id, family, copy.clone(), now, due);
+        }
+    }
+
+    pub(super) fn interfaces_of(&self, family: Family) -> Vec<InterfaceId> {
+        let instance = self
+            .instances
+            .iter()
+            .find(|instance| instance.family == family);
+        instance
+            .into_iter()
+            .flat_map(Instance::interfaces)
+            .collect()
+    }
+}
